@@ -4,8 +4,9 @@
 #
 # Tries to break the built program: faults of ranks at random moments, closed descriptors, limits of
 # the system, mutated files. Each trial must end with a documented exit code, in time, name the rank
-# that was hit, leave a valid report, and nothing else. Prints the counts of each kind of trial, and
-# of every miss what repeats it; exits with 1 when there was one (docs/reliability.md).
+# that was hit, leave a valid report, and nothing else. Prints the counts of each kind of trial (on
+# Ctrl-C those so far), and of every miss what repeats it; exits with 1 when there was one
+# (docs/reliability.md).
 #
 #   scripts/fault_trial.sh [SEED] [MINUTES] [--program=FILE] [--sanitized=FILE] [--only=KIND,...]
 #       [--repeat=KIND:NUMBER] [--keep]

@@ -52,8 +52,10 @@ class JoinedPeers {
   // The same as a reason; empty: go on.
   std::string reason_to_end();
 
-  // To be called by a rank that fails, before others can see that: a signal may be why.
-  void note_interruption() { is_told_to_end(); }
+  // Whether a signal has asked this process to end. If so the others can see it from now on, so
+  // that they know why this rank fails: whatever ends the rank for a signal must ask here first.
+  // Any thread may.
+  bool is_told_to_end();
 
   // To be called when this rank has failed. `channels` have the areas of all ranks.
   WorldSight look(const launch::RankChannels& channels) const;
@@ -68,7 +70,6 @@ class JoinedPeers {
 
  private:
   void meet(const PlanValues& plan);
-  bool is_told_to_end();
   bool takes_report_of_nobody();
   std::optional<int> first_lost() const;
 

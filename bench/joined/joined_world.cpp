@@ -345,7 +345,7 @@ int JoinedWorld::train() {
   inputs.store = store_.get();
   inputs.decoded = dataset_.view().as<const std::byte>();
   inputs.reference = reference_ ? &*reference_ : nullptr;
-  inputs.interrupted = interrupt_requested;
+  inputs.interrupted = [this] { return peers_.is_told_to_end(); };
   inputs.check = [this] { peers_.check(); };
   if (is_first()) {
     before_ = take_machine_snapshot();
@@ -373,7 +373,7 @@ int JoinedWorld::train() {
 }
 
 int JoinedWorld::fail(const std::exception& error) {
-  peers_.note_interruption();
+  peers_.is_told_to_end();  // a signal may be why
   report_error(writer_, error);
   const launch::RankError own = *channels_.status(environment_.rank).error;
   say_error("ddpbench: rank {}: {}\n", environment_.rank, error.what());

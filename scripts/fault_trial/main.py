@@ -119,12 +119,23 @@ def main():
         kind, _, number = options.repeat.partition(":")
         what, why = attempt(options, kind, int(number))
         print(what, why)
-        return what == "missed"
+        return 1 if what == "missed" else 0
     version = subprocess.run([options.program, "--version"], capture_output=True, text=True,
                              check=True).stdout.strip()
     print(f"{version}; seed {options.seed}, {options.minutes:g} minutes; {machine()}", flush=True)
-    share_s = 60 * options.minutes / sum(KINDS[kind][1] for kind in options.kinds)
     counts = {}
+    try:
+        try_all(options, counts)
+    except KeyboardInterrupt:
+        print("\ninterrupted; until then:", flush=True)
+        print_table(counts)
+        return 130
+    return 1 if print_table(counts) > 0 else 0
+
+
+def try_all(options, counts):
+    """Adds what became of each kind's trials to `counts`; each kind takes its share of the time."""
+    share_s = 60 * options.minutes / sum(KINDS[kind][1] for kind in options.kinds)
     for kind in options.kinds:
         counts[kind] = collections.Counter()
         end = time.monotonic() + share_s * KINDS[kind][1]
@@ -135,8 +146,7 @@ def main():
             if what == "missed":
                 print(f"missed {kind}:{number} (seed {options.seed}): {why}", flush=True)
             number += 1
-    return print_table(counts) > 0
 
 
 if __name__ == "__main__":
-    sys.exit(1 if main() else 0)
+    sys.exit(main())

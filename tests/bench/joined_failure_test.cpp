@@ -9,11 +9,17 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <set>
 #include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "parallel/comm/store/store.h"
 #include "tests/bench/joined_ranks.h"
@@ -34,6 +40,23 @@ class JoinedFailure : public testing::Test {
  protected:
   JoinedFailure() {
     program.write("lenet.json", test::small_config({.steps = 6, .timeout_s = 30}));
+  }
+  // Two ranks, of which `asked` is asked to end when `reached`.
+  void expect_interruption(std::size_t asked, std::vector<std::string> more,
+                           const std::function<bool()>& reached) {
+    more.insert(more.end(), {"--epochs=1000", "--steps=100000", "--force"});
+    Ranks ranks(program, world(2, free_port()));
+    ranks.start_all(arguments(more));
+    EXPECT_TRUE(Program::wait_until(reached));
+    ranks.signal(asked, SIGTERM);
+    for (const std::size_t rank : {0, 1}) EXPECT_EQ(ranks.finish(rank).exit_code, 130) << rank;
+    const json report = program.report();
+    EXPECT_EQ(report["status"], "interrupted");
+    EXPECT_EQ(report["error"]["rank"], asked);
+    EXPECT_EQ(report["error"]["signal"], SIGTERM);
+    EXPECT_EQ(report["runs"][0]["status"], "interrupted");
+    EXPECT_EQ(report["error"]["message"],
+              "rank " + std::to_string(asked) + " was asked to end by SIGTERM");
   }
   static std::vector<std::string> arguments(const std::vector<std::string>& more = {}) {
     std::vector<std::string> all{"--strategy=ddp", "--config=lenet.json", "--json=report.json"};
@@ -87,19 +110,20 @@ TEST_F(JoinedFailure, OfAKilledRankSaysHowItEndedIfThatIsKnown) {
 // says who was asked.
 TEST_F(JoinedFailure, BySignalsThatAskARankToEndIsAnInterruptionThatNamesIt) {
   for (const std::size_t asked : {0, 1}) {
-    Ranks ranks(program, world(2, free_port()));
-    ranks.start_all(arguments({"--epochs=1000", "--steps=100000", "--force"}));
     // The third process computes the reference, so all ranks have agreed.
-    EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 3; }));
-    ranks.signal(asked, SIGTERM);
-    for (const std::size_t rank : {0, 1}) EXPECT_EQ(ranks.finish(rank).exit_code, 130) << rank;
-    const json report = program.report();
-    EXPECT_EQ(report["status"], "interrupted");
-    EXPECT_EQ(report["error"]["rank"], asked);
-    EXPECT_EQ(report["error"]["signal"], SIGTERM);
-    EXPECT_EQ(report["runs"][0]["status"], "interrupted");
-    EXPECT_EQ(report["error"]["message"],
-              "rank " + std::to_string(asked) + " was asked to end by SIGTERM");
+    expect_interruption(asked, {}, [&] { return program.processes().size() >= 3; });
+  }
+}
+
+// In training the ranks see the end of the one that was asked in a collective, at once.
+TEST_F(JoinedFailure, BySignalsInTrainingIsAnInterruptionToo) {
+  for (const std::size_t asked : {0, 1}) {
+    std::filesystem::remove(program.path("report.json"));
+    expect_interruption(asked, {"--verify-steps=0"}, [&] {
+      if (!std::filesystem::exists(program.path("report.json"))) return false;  // not agreed
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));  // then most likely in training
+      return true;
+    });
   }
 }
 
