@@ -156,12 +156,13 @@ bool truth(const OptionDefinition& definition, const json& value, const std::str
   return value.get<bool>();
 }
 
-// Reads "2%" and, as `check` does, "0.02". A number above 1 without "%" would be more than all.
+// Reads "2%" and, as `check` does, "0.02". A number from 1 on without "%" would be all or
+// more; who writes it most likely means percent.
 Percent percent(const OptionDefinition& definition, const json& value, const std::string& where) {
   const auto text = value.is_string() ? value.get<std::string>() : std::string();
   const bool has_sign = text.ends_with('%');
   const json number = number_from_text<double>(text.substr(0, text.size() - (has_sign ? 1 : 0)));
-  if (!number.is_number() || (!has_sign && number.get<double>() > 1))
+  if (!number.is_number() || (!has_sign && number.get<double>() >= 1))
     refuse(definition, value, where);
   const double percent = number.get<double>() * (has_sign ? 1 : 100);
   if (!within(definition.rule, percent)) refuse(definition, value, where);

@@ -18,26 +18,16 @@ namespace {
 
 constexpr double kDefaultFirstMb = 1, kDefaultCapMb = 25;
 
-// The bytes of each parameter of one layer, weight before bias; empty when it has none.
-std::vector<std::size_t> parameter_bytes(const nn::LayerSpec& layer, const ops::Shape& input) {
-  if (!nn::has_weights(layer.type)) return {};
-  const auto weights = static_cast<std::size_t>(ops::element_count(nn::weight_shape(layer, input)));
-  std::vector<std::size_t> bytes = {weights * sizeof(float)};
-  if (layer.bias) bytes.push_back(static_cast<std::size_t>(layer.out) * sizeof(float));
-  return bytes;
-}
-
 nn::ParameterPlan parameter_plan(const nn::ModelSpec& model) {
   nn::ParameterPlan plan;
   for (std::size_t i = model.layers.size(); i-- > 0;) {
     const nn::LayerSpec& layer = model.layers[i];
-    const int from = layer.inputs.at(0);
-    const auto bytes = parameter_bytes(
-        layer,
-        from < 0 ? model.input_shape : model.layers[static_cast<std::size_t>(from)].output_shape);
-    for (std::size_t k = bytes.size(); k-- > 0;) {
-      plan.parameters.push_back({.offset_bytes = plan.flat_bytes, .bytes = bytes[k]});
-      plan.flat_bytes += round_up(bytes[k], nn::kParameterAlignment);
+    const auto shapes = nn::parameter_shapes(layer, model.input_of(layer));
+    for (std::size_t k = shapes.size(); k-- > 0;) {
+      const std::size_t bytes =
+          static_cast<std::size_t>(ops::element_count(shapes[k])) * sizeof(float);
+      plan.parameters.push_back({.offset_bytes = plan.flat_bytes, .bytes = bytes});
+      plan.flat_bytes += round_up(bytes, nn::kParameterAlignment);
     }
   }
   return plan;

@@ -37,6 +37,15 @@ TEST(BucketBytes, HoldEveryGradientOnceWhateverTheCaps) {
   EXPECT_EQ(bucket_bytes(model(), 1e-6, 1e-6).size(), 6u);
 }
 
+TEST(BucketBytes, HoldTheGradientsOfBatchNorm) {
+  const nn::ModelSpec normalized = nn::parse_model(R"({"name": "m", "input": [1, 8, 8], "layers": [
+      {"name": "conv", "type": "conv2d", "out_channels": 16, "kernel": 3, "bias": false},
+      {"name": "bn", "type": "batch_norm2d"},
+      {"name": "fc", "type": "linear", "out_features": 4}]})",
+                                                   "m.json");
+  EXPECT_EQ(bucket_bytes(normalized, 1e-6, 1e-6).size(), 5u);  // two of fc, two of bn, one of conv
+}
+
 TEST(BucketBytes, BeginWithTheLastLayer) {
   // The first bucket closes with fc2's weight: the bias's 160 bytes take three cache lines, and the
   // weight has 16000 bytes.
