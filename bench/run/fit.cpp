@@ -204,8 +204,12 @@ class Fit {
  private:
   std::string format() const { return options_.format.empty() ? "table" : options_.format; }
 
-  // Takes the choices that are of no concern here out of the options.
+  // Takes the choices that are of no concern here out of the options. Throws ConfigError for a list
+  // where memory depends on the choice.
   void settle() {
+    if (options_.ps_updates.size() > 1) {
+      throw ConfigError("--ps-update: `ddpbench fit` plans one way of updating at a time");
+    }
     const DeviceChoice choice = choose_device(options_, host_);
     if (options_.all_gpus) options_.gpus = {device_count(host_, choice.device)};
     options_.device = choice.device;
@@ -221,7 +225,6 @@ class Fit {
     options_.bucket_caps_mb.resize(1);
     options_.first_buckets_mb.resize(1);
     options_.all_reduces = {"auto"};
-    options_.ps_updates.resize(1);
     options_.last_batch = "pad";  // batches may be larger than the data set
     options_.injections.clear();
   }

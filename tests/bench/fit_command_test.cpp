@@ -127,6 +127,9 @@ TEST_F(FitCommand, RefusesWhatItCannotPlan) {
   const auto batch = program.run({"fit", "--batch-size=8"});
   EXPECT_EQ(batch.exit_code, 2);
   EXPECT_THAT(batch.err, HasSubstr("--batch-size does not apply to `ddpbench fit`"));
+  const auto updates = program.run({"fit", "--strategy=ps", "--ps-update=server,worker"});
+  EXPECT_EQ(updates.exit_code, 2);
+  EXPECT_THAT(updates.err, HasSubstr("--ps-update"));
   const auto run = program.run({"--memory-per-device=1GiB"});
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_THAT(run.err, HasSubstr("but to `ddpbench fit`"));
