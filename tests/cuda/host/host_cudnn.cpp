@@ -49,19 +49,20 @@ void for_each_product(const Tensor& x, const Filter& w, const Convolution& conv,
   for (int n = 0; n < y.n; ++n)
     for (int i = 0; i < y.h; ++i)
       for (int j = 0; j < y.w; ++j)
-        for (int k = 0; k < y.c; ++k)
+        for (int k = 0; k < y.c; ++k) {
+          const int first = k / (y.c / conv.groups) * w.c;  // input channel of its group
           for (int p = 0; p < w.h; ++p)
             for (int q = 0; q < w.w; ++q) {
               const int row = i * conv.stride_h - conv.pad_h + p * conv.dilation_h;
               const int column = j * conv.stride_w - conv.pad_w + q * conv.dilation_w;
               if (row < 0 || row >= x.h || column < 0 || column >= x.w) continue;
-              const int first = k / (y.c / conv.groups) * w.c;
               for (int c = 0; c < w.c; ++c) {
                 body(((long{n} * x.h + row) * x.w + column) * x.c + first + c,
                      ((long{k} * w.h + p) * w.w + q) * w.c + c,
                      ((long{n} * y.h + i) * y.w + j) * y.c + k);
               }
             }
+        }
 }
 
 long count(const Tensor& t) { return long{t.n} * t.c * t.h * t.w; }
