@@ -93,40 +93,35 @@ def supervisor_hit(trial):
         raise Miss(f"status {trial.report()['status']} after {signal.Signals(number).name}")
 
 
-def job_stopped(trial):
-    """Ctrl-Z for longer than --timeout, then fg: the run goes on, and the report says so."""
-    strategy = trial.random.choice(["single", "dp", "ddp", "ps"])
+def stopped_and_continued(trial, strategy, moment, send):
+    """The report of a run that was stopped for longer than --timeout, `moment` seconds after its
+    ranks had started; `send` says which of its processes. It must end well."""
     process = trial.start(run_arguments(strategy, 2, 64, "--epochs=40"))
     wait_for(lambda: trial.ranks(process.pid), process)
-    time.sleep(trial.random.uniform(0, 1.5))
+    time.sleep(moment)
     if not process.alive():
         raise Skip("the run was over")
-    signal_group(process.pid, signal.SIGSTOP)
+    send(process.pid, signal.SIGSTOP)
     time.sleep(TIMEOUT_S + trial.random.uniform(0.5, 3))
-    signal_group(process.pid, signal.SIGCONT)
-    ended = process.wait()
-    ended.expect(0)
+    send(process.pid, signal.SIGCONT)
+    process.wait().expect(0)
     report = trial.report()
     if report["status"] != "ok":
         raise Miss(f"status {report['status']}")
+    return report
+
+
+def job_stopped(trial):
+    """Ctrl-Z for longer than --timeout, then fg: the run goes on, and the report says so."""
+    strategy = trial.random.choice(["single", "dp", "ddp", "ps"])
+    stopped_and_continued(trial, strategy, trial.random.uniform(0, 1.5), signal_group)
 
 
 def supervisor_stopped(trial):
     """The supervisor alone is stopped for longer than --timeout: the ranks go on, or wait for it."""
     strategy = trial.random.choice(["single", "dp", "ddp", "ps"])
-    process = trial.start(run_arguments(strategy, 2, 64, "--epochs=40"))
-    wait_for(lambda: trial.ranks(process.pid), process)
-    time.sleep(trial.random.choice([0, trial.random.uniform(0, 0.2), trial.random.uniform(0, 1.5)]))
-    if not process.alive():
-        raise Skip("the run was over")
-    signal_one(process.pid, signal.SIGSTOP)
-    time.sleep(TIMEOUT_S + trial.random.uniform(0.5, 3))
-    signal_one(process.pid, signal.SIGCONT)
-    ended = process.wait()
-    ended.expect(0)
-    report = trial.report()
-    if report["status"] != "ok":
-        raise Miss(f"status {report['status']}")
+    moment = trial.random.choice([0, trial.random.uniform(0, 0.2), trial.random.uniform(0, 1.5)])
+    report = stopped_and_continued(trial, strategy, moment, signal_one)
     run = report["runs"][0]
     steps = run["step"]["count"] + run["conditions"].get("stopped_steps", 0)
     expected = 40 * (64 if strategy == "single" else 32)  # of 512 images
