@@ -7,6 +7,8 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <numeric>
+#include <vector>
 
 #include "tests/cuda/host/host_cudnn.h"
 
@@ -36,16 +38,29 @@ using Tensor = cudnnTensorStruct;
 using Filter = cudnnFilterStruct;
 using Convolution = cudnnConvolutionStruct;
 
-// A factor of a product. Tensor cores round floats.
-double factor(const Convolution& conv, cudnnDataType_t type, const void* data, long i) {
-  const float value = load(type, data, i);
-  return conv.math == CUDNN_FMA_MATH ? value : ddpbench::test::round_to_tf32(value);
+// The factors of products, converted once, since each is in many. Tensor cores round floats.
+std::vector<double> factors(const Convolution& conv, cudnnDataType_t type, const void* data,
+                            long count) {
+  std::vector<double> values(static_cast<std::size_t>(count));
+  for (long i = 0; i < count; ++i) {
+    const float value = load(type, data, i);
+    values[static_cast<std::size_t>(i)] =
+        conv.math == CUDNN_FMA_MATH ? value : ddpbench::test::round_to_tf32(value);
+  }
+  return values;
 }
 
-// Calls body(index into x, into w, into y) for every product.
+void store_all(cudnnDataType_t type, void* data, const std::vector<double>& values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    store(type, data, static_cast<long>(i), values[i]);
+  }
+}
+
+// Calls body(index into x, into w, into y) for every run of w.c products: one element of y, and
+// elements of x and w that follow one another. Channels are innermost, where compilers vectorize.
 template <typename Body>
-void for_each_product(const Tensor& x, const Filter& w, const Convolution& conv, const Tensor& y,
-                      const Body& body) {
+void for_each_run(const Tensor& x, const Filter& w, const Convolution& conv, const Tensor& y,
+                  const Body& body) {
   for (int n = 0; n < y.n; ++n)
     for (int i = 0; i < y.h; ++i)
       for (int j = 0; j < y.w; ++j)
@@ -56,13 +71,17 @@ void for_each_product(const Tensor& x, const Filter& w, const Convolution& conv,
               const int row = i * conv.stride_h - conv.pad_h + p * conv.dilation_h;
               const int column = j * conv.stride_w - conv.pad_w + q * conv.dilation_w;
               if (row < 0 || row >= x.h || column < 0 || column >= x.w) continue;
-              for (int c = 0; c < w.c; ++c) {
-                body(((long{n} * x.h + row) * x.w + column) * x.c + first + c,
-                     ((long{k} * w.h + p) * w.w + q) * w.c + c,
-                     ((long{n} * y.h + i) * y.w + j) * y.c + k);
-              }
+              body(((long{n} * x.h + row) * x.w + column) * x.c + first,
+                   ((long{k} * w.h + p) * w.w + q) * w.c,
+                   ((long{n} * y.h + i) * y.w + j) * y.c + k);
             }
         }
+}
+
+// sums[i] += factor * values[i] for each i below length.
+void add_multiple(double* __restrict sums, double factor, const double* __restrict values,
+                  int length) {
+  for (int i = 0; i < length; ++i) sums[i] += factor * values[i];
 }
 
 long count(const Tensor& t) { return long{t.n} * t.c * t.h * t.w; }
@@ -289,14 +308,15 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha,
   }
   queue(handle->stream, [=, math = *conv] {
     if (!take_workspace(workspace, bytes, algorithm)) return;
+    const std::vector<double> xs = factors(math, x->type, x_data, count(*x));
+    const std::vector<double> ws = factors(math, w->type, w_data, count(*w));
     std::vector<double> sums(static_cast<std::size_t>(count(*y)));
-    for_each_product(*x, *w, math, *y, [&](long at_x, long at_w, long at_y) {
-      sums[static_cast<std::size_t>(at_y)] +=
-          factor(math, x->type, x_data, at_x) * factor(math, w->type, w_data, at_w);
+    for_each_run(*x, *w, math, *y, [&, length = w->c](long at_x, long at_w, long at_y) {
+      double& sum = sums[static_cast<std::size_t>(at_y)];
+      sum = std::transform_reduce(xs.begin() + at_x, xs.begin() + at_x + length, ws.begin() + at_w,
+                                  sum);
     });
-    for (long i = 0; i < count(*y); ++i) {
-      store(y->type, y_data, i, sums[static_cast<std::size_t>(i)]);
-    }
+    store_all(y->type, y_data, sums);
   });
   return CUDNN_STATUS_SUCCESS;
 }
@@ -341,14 +361,14 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alp
   }
   queue(handle->stream, [=, math = *conv] {
     if (!take_workspace(workspace, bytes, algorithm)) return;
+    const std::vector<double> ys = factors(math, y->type, dy, count(*y));
+    const std::vector<double> ws = factors(math, w->type, w_data, count(*w));
     std::vector<double> sums(static_cast<std::size_t>(count(*x)));
-    for_each_product(*x, *w, math, *y, [&](long at_x, long at_w, long at_y) {
-      sums[static_cast<std::size_t>(at_x)] +=
-          factor(math, y->type, dy, at_y) * factor(math, w->type, w_data, at_w);
+    for_each_run(*x, *w, math, *y, [&, length = w->c](long at_x, long at_w, long at_y) {
+      add_multiple(sums.data() + at_x, ys[static_cast<std::size_t>(at_y)], ws.data() + at_w,
+                   length);
     });
-    for (long i = 0; i < count(*x); ++i) {
-      store(x->type, dx, i, sums[static_cast<std::size_t>(i)]);
-    }
+    store_all(x->type, dx, sums);
   });
   return CUDNN_STATUS_SUCCESS;
 }
@@ -365,14 +385,14 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* a
   if (scalar(beta) != 0) return CUDNN_STATUS_NOT_SUPPORTED;  // some engines cannot accumulate
   queue(handle->stream, [=, math = *conv] {
     if (!take_workspace(workspace, bytes, algorithm)) return;
+    const std::vector<double> xs = factors(math, x->type, x_data, count(*x));
+    const std::vector<double> ys = factors(math, y->type, dy, count(*y));
     std::vector<double> sums(static_cast<std::size_t>(count(*w)));
-    for_each_product(*x, *w, math, *y, [&](long at_x, long at_w, long at_y) {
-      sums[static_cast<std::size_t>(at_w)] +=
-          factor(math, x->type, x_data, at_x) * factor(math, y->type, dy, at_y);
+    for_each_run(*x, *w, math, *y, [&, length = w->c](long at_x, long at_w, long at_y) {
+      add_multiple(sums.data() + at_w, ys[static_cast<std::size_t>(at_y)], xs.data() + at_x,
+                   length);
     });
-    for (long i = 0; i < count(*w); ++i) {
-      store(w->type, dw, i, sums[static_cast<std::size_t>(i)]);
-    }
+    store_all(w->type, dw, sums);
   });
   return CUDNN_STATUS_SUCCESS;
 }
