@@ -27,6 +27,10 @@ class CudaProgram : public testing::Test {
   nlohmann::json run(const std::string& strategy, std::vector<std::string> more);
 
   Program program;
+
+ private:
+  // Why the program would not train the test's network with this precision; empty when it would.
+  std::string why_not(const std::string& precision);
 };
 
 // Expects a whole run, timed on CUDA devices, that computed what one device alone computes.
