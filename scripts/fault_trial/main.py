@@ -6,6 +6,7 @@ import argparse
 import collections
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -113,8 +114,16 @@ def print_row(kind, count):
           f"{count['skipped']:>11}")
 
 
+def let_programs_hear_hangups():
+    """Under nohup SIGHUP is ignored, and programs would inherit that. What has a handler starts
+    with the default."""
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
+
+
 def main():
     options = parse()
+    let_programs_hear_hangups()
     if options.repeat:
         kind, _, number = options.repeat.partition(":")
         what, why = attempt(options, kind, int(number))
