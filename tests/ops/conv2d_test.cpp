@@ -2,7 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // conv2d of the oneDNN backend against the reference loops.
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+
 #include "base/error.h"
+#include "kernels/ops/onednn/onednn_ops.h"
+#include "kernels/ops/onednn/winograd_conv2d.h"
 #include "tests/ops/op_harness.h"
 #include "tests/ops/shape_cases.h"
 
@@ -92,6 +99,207 @@ TEST_P(Conv2d, GivesEqualBitsInEqualRuns) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Conv2d, ::testing::ValuesIn(shapes_of_conv2d()),
                          [](const auto& test) { return test.param.name; });
+
+// ---- the own Winograd, whether the rule would choose it or not ----
+
+std::vector<ConvCase> winograd_cases() {
+  const auto relu = [](Conv2dDesc desc) {
+    desc.fuse_relu = true;
+    return desc;
+  };
+  Conv2dDesc oblong = conv({2, 16, 10, 13}, 32, 3, 1, 2);
+  oblong.window.pad_h = 0;
+  Conv2dDesc without_bias = relu(conv({2, 20, 9, 9}, 24, 3, 1, 1));
+  without_bias.bias = false;
+  Conv2dDesc first_layer = conv({2, 3, 12, 12}, 16, 3, 1, 1);
+  first_layer.needs_grad_input = false;
+  return {
+      {"OneOutput", conv({1, 1, 3, 3}, 1, 3)},
+      {"OnePixelPadded", conv({1, 1, 1, 1}, 1, 3, 1, 1)},
+      {"OneChannel", relu(conv({3, 1, 9, 7}, 5, 3, 1, 1))},
+      {"OneTile", conv({1, 16, 4, 4}, 16, 3, 1, 1)},
+      {"OneTileOfEachSample", conv({5, 32, 4, 4}, 48, 3, 1, 1)},
+      {"ChannelsBelowABlock", relu(conv({2, 7, 6, 11}, 9, 3, 1, 1))},
+      {"ChannelsAboveABlock", conv({2, 17, 8, 5}, 40, 3, 1, 1)},
+      {"OddBlocks", relu(conv({2, 48, 7, 7}, 80, 3, 1, 1))},
+      {"NetworkSecondLayer", relu(conv({4, 32, 14, 14}, 64, 3, 1, 1))},
+      {"WithoutPadding", conv({2, 32, 10, 9}, 32, 3)},
+      {"PaddedByTwo", relu(conv({2, 16, 6, 7}, 32, 3, 1, 2))},
+      {"PaddedInOneDirection", oblong},
+      {"WithoutBias", without_bias},
+      {"FirstLayer", first_layer},
+      {"ManyGroupsOfTiles", relu(conv({9, 16, 25, 18}, 16, 3, 1, 1))},
+      {"OneRow", conv({3, 16, 1, 40}, 16, 3, 1, 1)},
+  };
+}
+
+std::vector<cpu::SimdLevel> vector_levels() {
+  std::vector<cpu::SimdLevel> levels;
+  for (const auto level : {cpu::SimdLevel::avx2, cpu::SimdLevel::avx512})
+    if (level <= cpu::simd_level()) levels.push_back(level);
+  return levels;
+}
+
+// A small cache makes many groups of tiles.
+std::unique_ptr<Op> own_winograd(const Conv2dDesc& desc, cpu::SimdLevel level, int threads) {
+  auto context = std::make_shared<onednn::Context>();
+  context->threads = threads;
+  context->simd = level;
+  context->l2_bytes = std::size_t{1} << 16;
+  return onednn::make_winograd_conv2d(context, desc);
+}
+
+class OwnWinograd : public ::testing::TestWithParam<ConvCase> {
+ protected:
+  void SetUp() override {
+    if (vector_levels().empty()) GTEST_SKIP() << "this processor has neither AVX2 nor AVX-512";
+  }
+};
+
+TEST_P(OwnWinograd, ComputesWhatTheReferenceDoes) {
+  const Conv2dDesc& desc = GetParam().desc;
+  BackendFixture plain = BackendFixture::reference();
+  const auto reference = plain.backend().make(desc);
+  OpInputs in = random_inputs(*reference, 1);
+  in.want_grad_inputs = desc.needs_grad_input;
+  const OpOutputs want = run(plain, *reference, in);
+  for (const cpu::SimdLevel level : vector_levels())
+    for (const int threads : team_sizes()) {
+      BackendFixture fixture = BackendFixture::onednn(threads);
+      const auto op = own_winograd(desc, level, threads);
+      SCOPED_TRACE(op->description());
+      const OpOutputs got = run(fixture, *op, in);
+      const Bounds bound = bounds(desc, *op);
+      EXPECT_TRUE(all_near(got.output, want.output, bound.output));
+      if (desc.needs_grad_input) {
+        EXPECT_TRUE(all_near(got.grad_inputs[0], want.grad_inputs[0], bound.grad_input));
+      }
+      ASSERT_EQ(got.grad_parameters.size(), desc.bias ? 2U : 1U);
+      for (std::size_t i = 0; i < got.grad_parameters.size(); ++i)
+        EXPECT_TRUE(all_near(got.grad_parameters[i], want.grad_parameters[i], bound.grad_weight));
+      expect_same_bits(run(fixture, *op, in), got);
+    }
+}
+
+TEST_P(OwnWinograd, AddsToTheGradientsThatAreThere) {
+  for (const cpu::SimdLevel level : vector_levels())
+    for (const int threads : team_sizes()) {
+      BackendFixture fixture = BackendFixture::onednn(threads);
+      const auto op = own_winograd(GetParam().desc, level, threads);
+      OpInputs in = random_inputs(*op, 2);
+      in.want_grad_inputs = GetParam().desc.needs_grad_input;
+      const OpOutputs once = run(fixture, *op, in);
+      in.initial_gradients = once.grad_parameters;
+      const OpOutputs twice = run(fixture, *op, in);
+      // Weight gradients are added at once, and g + g is exact. A bias's sums are added to it.
+      Values doubled = once.grad_parameters[0];
+      for (float& v : doubled) v *= 2;
+      EXPECT_TRUE(same_bits(twice.grad_parameters[0], doubled));
+      for (std::size_t i = 0; i < once.grad_parameters.back().size(); ++i)
+        EXPECT_FLOAT_EQ(twice.grad_parameters.back()[i], 2 * once.grad_parameters.back()[i]);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, OwnWinograd, ::testing::ValuesIn(winograd_cases()),
+                         [](const auto& test) { return test.param.name; });
+
+// The norm of the difference, as a share of the norm.
+double difference(const Values& got, const Values& want) {
+  double square = 0, all = 0;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    const double d = static_cast<double>(got.at(i)) - want[i];
+    square += d * d;
+    all += static_cast<double>(want[i]) * want[i];
+  }
+  return std::sqrt(square / all);
+}
+
+// Lavin and Gray's section 5; oneDNN 2's F(4x4, 3x3) differs as much.
+TEST(OwnWinogradAccuracy, DiffersByAFewRoundingsOfTheNorm) {
+  const Conv2dDesc desc = conv({8, 64, 14, 14}, 64, 3, 1, 1);
+  BackendFixture plain = BackendFixture::reference();
+  const auto reference = plain.backend().make(desc);
+  const OpInputs in = random_inputs(*reference, 1);
+  const OpOutputs want = run(plain, *reference, in);
+  for (const cpu::SimdLevel level : vector_levels()) {
+    BackendFixture fixture = BackendFixture::onednn();
+    const OpOutputs got = run(fixture, *own_winograd(desc, level, 1), in);
+    EXPECT_LT(difference(got.output, want.output), 2e-6);
+    EXPECT_LT(difference(got.grad_inputs[0], want.grad_inputs[0]), 2e-6);
+    EXPECT_LT(difference(got.grad_parameters[0], want.grad_parameters[0]), 5e-6);
+  }
+}
+
+// Other operations count on the channels that fill up the last block.
+TEST(OwnWinogradBlocks, KeepWhatFillsThemZero) {
+  for (const cpu::SimdLevel level : vector_levels()) {
+    const std::int64_t block = cpu::Winograd::block(level);
+    const cpu::WinogradShape shape =
+        onednn::winograd_shape(conv({2, block - 3, 6, 5}, block - 1, 3, 1, 1), block);
+    const auto filled = [&](std::int64_t vectors, std::int64_t channels) {
+      Values values = random_values(vectors * block, 1);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        if (static_cast<std::int64_t>(i) % block >= channels) values[i] = 0;
+      return values;
+    };
+    Values weights = filled(9 * block, block - 1);  // [3][3][in][out]
+    for (std::size_t i = 0; i < weights.size(); ++i)
+      if (static_cast<std::int64_t>(i) / block % block >= block - 3) weights[i] = 0;
+    const Values x = filled(60, block - 3), bias = filled(1, block - 1);
+    Values y(x.size()), dx(x.size()), dw(weights.size()), db(bias.size());
+    const cpu::Winograd winograd({level, 1}, shape, 1 << 20);
+    const OpMemory workspace(
+        std::max({winograd.forward_workspace_bytes(), winograd.backward_data_workspace_bytes(),
+                  winograd.backward_weights_workspace_bytes()}));
+    winograd.forward(x.data(), weights.data(), bias.data(), false, y.data(), workspace.data());
+    winograd.backward_data(y.data(), weights.data(), dx.data(), workspace.data());
+    winograd.backward_weights(x.data(), y.data(), dw.data(), db.data(), false, workspace.data());
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      const auto lane = static_cast<std::int64_t>(i) % block;
+      EXPECT_EQ(y[i] == 0, lane >= block - 1) << i;
+      EXPECT_EQ(dx[i] == 0, lane >= block - 3) << i;
+    }
+    for (std::size_t i = 0; i < dw.size(); ++i) EXPECT_EQ(dw[i] == 0, weights[i] == 0) << i;
+    EXPECT_EQ(db.back(), 0);
+  }
+}
+
+// ---- which of them a convolution runs on ----
+
+std::string chosen(const Conv2dDesc& desc, onednn::ConvAlgorithm algorithm) {
+  auto context = std::make_shared<onednn::Context>();
+  return onednn::make_conv2d(context, desc, algorithm)->description();
+}
+
+TEST(Conv2dAlgorithm, IsWinogradOfTheLibraryOrElseTheOwnWhereItIsFaster) {
+  using enum onednn::ConvAlgorithm;
+  if (vector_levels().empty()) GTEST_SKIP() << "this processor has neither AVX2 nor AVX-512";
+  const auto winograd = [](const Conv2dDesc& desc) {
+    return chosen(desc, automatic).find("wino") != std::string::npos;
+  };
+  const Conv2dDesc layer = conv({16, 32, 14, 14}, 64, 3, 1, 1);
+  EXPECT_TRUE(winograd(layer)) << chosen(layer, automatic);
+  EXPECT_NE(chosen(layer, own_winograd).find("own wino"), std::string::npos);
+  EXPECT_EQ(chosen(layer, direct).find("wino"), std::string::npos) << chosen(layer, direct);
+  const bool library = chosen(layer, library_winograd).find("wino") != std::string::npos;
+  EXPECT_EQ(chosen(layer, automatic).find("own wino") == std::string::npos, library);
+  EXPECT_TRUE(winograd(conv({4, 512, 14, 14}, 512, 3, 1, 1)));
+  EXPECT_FALSE(winograd(conv({16, 32, 5, 5}, 64, 3, 1, 1)));   // tiles of 4 x 4 waste half of it
+  EXPECT_FALSE(winograd(conv({16, 3, 14, 14}, 64, 3, 1, 1)));  // few channels
+  EXPECT_FALSE(winograd(conv({16, 32, 14, 14}, 64, 3, 2, 1)));
+  EXPECT_FALSE(winograd(conv({16, 32, 14, 14}, 64, 5, 1, 1)));
+  // Too few tiles for so many weights to transform, if it is the own.
+  EXPECT_EQ(winograd(conv({1, 512, 7, 7}, 512, 3, 1, 1)), library);
+}
+
+TEST(Conv2dAlgorithm, RefusesAnOwnWinogradThatThereIsNot) {
+  auto context = std::make_shared<onednn::Context>();
+  for (const Conv2dDesc& desc : {conv({2, 16, 8, 8}, 16, 3, 2, 1), conv({2, 16, 8, 8}, 16, 5, 1, 1),
+                                 conv({2, 16, 8, 8}, 16, 3, 1, 3)})
+    EXPECT_THROW(onednn::make_winograd_conv2d(context, desc), DeviceError);
+  context->simd = cpu::SimdLevel::portable;
+  EXPECT_THROW(onednn::make_winograd_conv2d(context, conv({2, 16, 8, 8}, 16, 3)), DeviceError);
+}
 
 TEST(Conv2dPlan, DescribesParametersAsPyTorchStoresThem) {
   BackendFixture fixture = BackendFixture::onednn();

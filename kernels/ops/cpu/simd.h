@@ -1,12 +1,14 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The vector instructions of this processor, and loops compiled once for each set of them.
+// The vector instructions and the cache of this processor, and loops compiled once for each set of
+// instructions.
 //
 // Nothing is built with -march. A function that needs more than the base instruction set says so in
 // its own target attribute, and is called only where simd_level() allows it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -17,6 +19,9 @@ std::string_view to_string(SimdLevel level);  // "portable", "avx2", "avx512"
 
 // The best level of the processor this runs on.
 SimdLevel simd_level();
+
+// Of the L2 cache; 0 when unknown.
+std::size_t l2_bytes_per_core();
 
 namespace detail {
 template <typename Body>

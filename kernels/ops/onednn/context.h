@@ -6,6 +6,7 @@
 
 #include <omp.h>
 
+#include <cstddef>
 #include <dnnl.hpp>
 #include <memory>
 #include <utility>
@@ -20,6 +21,7 @@ struct Context {
   dnnl::stream stream{engine};
   int threads = 1;  // the device's OpenMP team, which oneDNN uses as well
   cpu::SimdLevel simd = cpu::simd_level();
+  std::size_t l2_bytes = cpu::l2_bytes_per_core();
 
   // oneDNN plans for the calling thread's team size and runs on that team: this makes it the
   // device's. It costs nothing once the leading thread is bound.

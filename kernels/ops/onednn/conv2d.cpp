@@ -4,13 +4,24 @@
 // conv2d through oneDNN. 2 * batch * out * oh * ow * in * kh * kw FLOPs forward, the same for each
 // gradient; bytes are those of input, output and weights, once each.
 //
-// 3x3 convolutions of stride 1 run as Winograd F(4x4, 3x3) (Lavin and Gray, CVPR 2016) where the
-// library has it (2.6 with AVX-512; 3.7 has none for x86): it multiplies 4 times less. Against
-// direct convolution it takes 0.40 to 0.85 of the time for 16 to 512 channels and maps of 7x7 to
-// 56x56 in all three passes (Zen 4, one thread; 32->64 channels on 14x14: 0.6 to 0.7), and 1.3
-// times the time for maps of 6x6. Its results differ from direct convolution's by 7e-7 of their
-// norm, weight gradients by 1e-6 to 4e-6, growing with the batch: far below the verification's
-// tolerance.
+// 3x3 convolutions of stride 1 run as Winograd F(4x4, 3x3) (Lavin and Gray, CVPR 2016), which
+// multiplies 4 times less: the library's where it has one (2.6 with AVX-512; 3.7 has none for x86),
+// else the own (winograd_conv2d.cpp). Of the time of direct convolution (Zen 4, one thread, best of
+// interleaved runs while the machine had other work) forward, backward data and backward weights
+// took
+//
+//   samples x channels x map       the library's       the own
+//   16 x 32->64 x 14x14            0.70  0.68  0.60    0.50  0.49  0.43
+//   16 x 64->64 x 56x56            0.40  0.41  0.52    0.38  0.37  0.34
+//   16 x 128->128 x 28x28          0.41  0.40  0.50    0.35  0.35  0.34
+//   16 x 256->256 x 14x14          0.53  0.54  0.46    0.46  0.46  0.42
+//   16 x 512->512 x 7x7            0.66  0.68  0.44    0.62  0.63  0.48
+//    1 x 256->256 x 14x14          1.20  1.15  0.86    0.76  0.80  1.06
+//    1 x 512->512 x 7x7            2.50  3.35  3.50    1.85  2.26  3.67
+//
+// The library's takes 1.3 times the time of direct convolution for maps of 6x6. Results differ from
+// direct convolution's by 6e-7 to 2e-6 of their norm, weight gradients by 1e-6 to 7e-6, growing
+// with the batch: far below the verification's tolerance.
 //
 // The library chooses the layouts (`any`): a forced channels-last layout of a one-channel input,
 // for one, runs in a loop that is 300 times slower. Weights and their gradient are kept in
@@ -24,6 +35,7 @@
 #include "kernels/ops/onednn/launch.h"
 #include "kernels/ops/onednn/layout.h"
 #include "kernels/ops/onednn/onednn_ops.h"
+#include "kernels/ops/onednn/winograd_conv2d.h"
 #include "kernels/ops/planned_op.h"
 
 namespace ddpbench::ops::onednn {
@@ -60,13 +72,28 @@ struct Geometry {
   Desc bias;
 };
 
-// Whether Winograd is worth trying: the library supports it, and the measurement above favours it.
+// Whether the measurement above favours the library's Winograd.
 bool winograd_pays(const Conv2dDesc& desc) {
   const Shape out = output_shape(desc);
-  const Window2d& w = desc.window;
-  return desc.groups == 1 && desc.dilation == Dilation2d{} && w.kernel_h == 3 && w.kernel_w == 3 &&
-         w.stride_h == 1 && w.stride_w == 1 && w.pad_h <= 1 && w.pad_w <= 1 &&
+  return has_winograd(desc) && desc.window.pad_h <= 1 && desc.window.pad_w <= 1 &&
          desc.input.shape[1] % 16 == 0 && desc.out_channels % 16 == 0 && out[2] >= 7 && out[3] >= 7;
+}
+
+// Whether the own Winograd is faster than direct convolution. Two things speak against it: outputs
+// of the last tiles that are not in the map, and weights that are transformed for few tiles. Of 418
+// shapes (16 to 512 channels, maps of 4x4 to 56x56, 1 to 32 samples) this rule takes 308, whose
+// three passes took 0.29 to 1.03 of direct convolution's time; all but one of the others would have
+// taken at least 0.96 of it. With AVX2 it was 0.36 to 0.83 of direct convolution's with AVX2.
+bool own_winograd_pays(const Context& context, const Conv2dDesc& desc) {
+  if (context.simd == cpu::SimdLevel::portable || !has_winograd(desc)) return false;
+  const std::int64_t in = desc.input.shape[1], out = desc.out_channels;
+  if (in % 16 != 0 || out % 16 != 0) return false;
+  const cpu::WinogradShape shape = winograd_shape(desc, 16);
+  const auto outputs = static_cast<double>(shape.batch * shape.out_h * shape.out_w);
+  const double used = outputs / (16.0 * static_cast<double>(shape.tiles()));
+  const auto weight_bytes =
+      cpu::kWinogradProducts * static_cast<std::size_t>(in * out) * sizeof(float);
+  return used >= 0.5 && outputs * used >= (weight_bytes > 4 * context.l2_bytes ? 200 : 64);
 }
 
 // Returns the first plan that the library implements. Throws what the last one throws.
@@ -83,22 +110,27 @@ PrimitiveDesc first_implemented(const std::vector<std::function<PrimitiveDesc()>
 }
 
 Forward::primitive_desc plan_forward(const Context& context, const Conv2dDesc& desc,
-                                     const Geometry& g) {
+                                     const Geometry& g, dnnl::algorithm algorithm) {
   dnnl::primitive_attr attr = user_scratchpad();
   if (desc.fuse_relu) {
     dnnl::post_ops ops;
     append_relu(ops);
     attr.set_post_ops(ops);
   }
-  const auto plan = [&](dnnl::algorithm algorithm) {
-    return plan_primitive<Forward>(context.engine, attr, dnnl::prop_kind::forward_training,
-                                   algorithm, any_layout(desc.input.shape), any_layout(g.weight),
-                                   g.bias, any_layout(output_shape(desc)), g.strides, g.dilation,
-                                   g.pads, g.pads);
-  };
-  if (!winograd_pays(desc)) return plan(kDirect);
-  return first_implemented<Forward::primitive_desc>(
-      {[&] { return plan(kWinograd); }, [&] { return plan(kDirect); }});
+  return plan_primitive<Forward>(context.engine, attr, dnnl::prop_kind::forward_training, algorithm,
+                                 any_layout(desc.input.shape), any_layout(g.weight), g.bias,
+                                 any_layout(output_shape(desc)), g.strides, g.dilation, g.pads,
+                                 g.pads);
+}
+
+bool library_has_winograd(const Context& context, const Conv2dDesc& desc) {
+  try {
+    plan_forward(context, desc, Geometry(desc), kWinograd);
+    return true;
+  } catch (const dnnl::error& error) {
+    if (error.status != dnnl_unimplemented) throw;
+    return false;
+  }
 }
 
 bool is_slow(const dnnl::primitive_desc_base& desc) {
@@ -109,23 +141,27 @@ bool is_slow(const dnnl::primitive_desc_base& desc) {
 // plain loop for those, plans it in the layouts that it prefers (ConvertingLaunch reorders then).
 template <typename PrimitiveDesc>
 PrimitiveDesc plan_gradient(
-    const Conv2dDesc& desc,
-    const std::function<PrimitiveDesc(dnnl::algorithm algorithm, bool any)>& plan) {
+    bool winograd, const std::function<PrimitiveDesc(dnnl::algorithm algorithm, bool any)>& plan) {
   const auto stored = [&] {
     PrimitiveDesc direct = plan(kDirect, false);
     if (is_slow(direct)) throw dnnl::error(dnnl_unimplemented, "only the plain loop");
     return direct;
   };
   const auto any = [&] { return plan(kDirect, true); };
-  if (!winograd_pays(desc)) return first_implemented<PrimitiveDesc>({stored, any});
+  if (!winograd) return first_implemented<PrimitiveDesc>({stored, any});
   return first_implemented<PrimitiveDesc>({[&] { return plan(kWinograd, false); }, stored, any});
 }
 
 class Conv2d : public PlannedOp {
  public:
-  Conv2d(ContextPtr context, const Conv2dDesc& desc)
-      : PlannedOp(plain_plan(desc)), context_(std::move(context)), desc_(desc), geometry_(desc) {
-    const auto forward = plan_forward(*context_, desc, geometry_);
+  // `winograd`: REQUIRES that the library has it, forward at least.
+  Conv2d(ContextPtr context, const Conv2dDesc& desc, bool winograd)
+      : PlannedOp(plain_plan(desc)),
+        context_(std::move(context)),
+        desc_(desc),
+        geometry_(desc),
+        winograd_(winograd) {
+    const auto forward = plan_forward(*context_, desc, geometry_, winograd ? kWinograd : kDirect);
     source_ = forward.src_desc();
     weight_ = forward.weights_desc();
     target_ = forward.dst_desc();
@@ -172,7 +208,7 @@ class Conv2d : public PlannedOp {
 
   void make_backward_weights(const Forward::primitive_desc& hint) {
     const auto desc = plan_gradient<BackwardWeights::primitive_desc>(
-        desc_, [&](dnnl::algorithm algorithm, bool any) {
+        winograd_, [&](dnnl::algorithm algorithm, bool any) {
           return plan_gradient_of<BackwardWeights>(
               hint, context_->engine, user_scratchpad(), algorithm,
               any ? any_layout(dims_of(source_)) : source_,
@@ -191,7 +227,7 @@ class Conv2d : public PlannedOp {
 
   void make_backward_data(const Forward::primitive_desc& hint) {
     const auto desc = plan_gradient<BackwardData::primitive_desc>(
-        desc_, [&](dnnl::algorithm algorithm, bool any) {
+        winograd_, [&](dnnl::algorithm algorithm, bool any) {
           return plan_gradient_of<BackwardData>(
               hint, context_->engine, user_scratchpad(), algorithm,
               any ? any_layout(dims_of(source_)) : source_, any_layout(geometry_.weight),
@@ -244,6 +280,7 @@ class Conv2d : public PlannedOp {
   ContextPtr context_;
   Conv2dDesc desc_;
   Geometry geometry_;
+  bool winograd_;
   Desc source_, weight_, target_;  // as stored
   std::optional<ConvertingLaunch> forward_, backward_weights_, backward_data_;
   std::size_t masked_offset_ = 0, fresh_offset_ = 0, fresh_bias_offset_ = 0, main_offset_ = 0;
@@ -251,11 +288,26 @@ class Conv2d : public PlannedOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_op(ContextPtr context, const Conv2dDesc& desc) {
+std::unique_ptr<Op> make_conv2d(ContextPtr context, const Conv2dDesc& desc,
+                                ConvAlgorithm algorithm) {
   output_shape(desc);
   const Context& c = *context;
+  const auto plan = [&]() -> std::unique_ptr<Op> {
+    using enum ConvAlgorithm;
+    const bool library = algorithm != direct && algorithm != own_winograd && has_winograd(desc) &&
+                         library_has_winograd(c, desc);
+    const bool own = algorithm == own_winograd ||
+                     (algorithm == automatic && !library && own_winograd_pays(c, desc));
+    if (own) return make_winograd_conv2d(std::move(context), desc);
+    const bool winograd = library && (algorithm == library_winograd || winograd_pays(desc));
+    return std::make_unique<Conv2d>(std::move(context), desc, winograd);
+  };
   return plan_with_onednn(c, fmt::format("{} on {}", describe(desc), to_string(desc.input.shape)),
-                          [&] { return std::make_unique<Conv2d>(std::move(context), desc); });
+                          plan);
+}
+
+std::unique_ptr<Op> make_op(ContextPtr context, const Conv2dDesc& desc) {
+  return make_conv2d(std::move(context), desc, ConvAlgorithm::automatic);
 }
 
 }  // namespace ddpbench::ops::onednn

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // OpBackend for CPU devices.
-#include <unistd.h>
-
 #include "kernels/ops/backend.h"
 #include "kernels/ops/cpu/cpu_ops.h"
 #include "kernels/ops/onednn/onednn_ops.h"
@@ -11,12 +9,6 @@
 
 namespace ddpbench::ops {
 namespace {
-
-// From cpuid, through glibc; 0 when unknown. (hwloc would read much else and take 20 ms.)
-std::size_t l2_bytes_per_core() {
-  const long bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE);
-  return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
-}
 
 // A micro-batch's maps may be twice the L2 cache, since an operation needs its first maps no more
 // when it comes to the last. SimpleCNN's step of 256 samples on Zen 4 (L2 1 MiB, largest maps 125
@@ -26,7 +18,7 @@ constexpr std::size_t kMapsPerL2 = 2;
 
 class OnednnBackend : public OpBackend {
  public:
-  explicit OnednnBackend(Device& device) : l2_bytes_(l2_bytes_per_core()) {
+  explicit OnednnBackend(Device& device) {
     auto context = std::make_shared<onednn::Context>();
     context->threads = device.thread_count();
     context_ = std::move(context);
@@ -64,12 +56,11 @@ class OnednnBackend : public OpBackend {
 
   std::int64_t micro_batch_hint(std::size_t bytes_per_sample) const override {
     if (bytes_per_sample == 0) return 0;
-    return static_cast<std::int64_t>(kMapsPerL2 * l2_bytes_ / bytes_per_sample);
+    return static_cast<std::int64_t>(kMapsPerL2 * context_->l2_bytes / bytes_per_sample);
   }
 
  private:
   onednn::ContextPtr context_;
-  std::size_t l2_bytes_;
 };
 
 }  // namespace

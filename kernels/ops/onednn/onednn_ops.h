@@ -5,6 +5,7 @@
 // reorders) are in this folder, the own kernels in kernels/ops/cpu.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "kernels/ops/loss.h"
@@ -24,6 +25,11 @@ std::unique_ptr<Op> make_op(ContextPtr context, const ReorderDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const AvgPool2dDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const AdaptiveAvgPool2dDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const ConcatDesc& desc);
+// How a convolution is computed: by a rule (conv2d.cpp), or, for tests and measurements, in one
+// way. `library_winograd` is direct where the library has no Winograd.
+enum class ConvAlgorithm : std::uint8_t { automatic, direct, library_winograd, own_winograd };
+std::unique_ptr<Op> make_conv2d(ContextPtr context, const Conv2dDesc& desc,
+                                ConvAlgorithm algorithm);
 // A pool that keeps the layout of its input, or writes a plain output (OpBackend::fuse).
 std::unique_ptr<Op> make_max_pool2d(ContextPtr context, const MaxPool2dDesc& desc, bool to_plain);
 

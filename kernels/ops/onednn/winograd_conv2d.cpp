@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// conv2d on the own Winograd kernels (kernels/ops/cpu/winograd.h), for libraries without Winograd:
+// oneDNN 3.7 has none for x86. FLOPs are counted as those of direct convolution, as in conv2d.cpp.
+//
+// Maps and weights have the layouts that oneDNN's direct convolution prefers, so that its
+// neighbours need no reorder. Biases are copied, because the kernels read whole blocks.
+#include "kernels/ops/onednn/winograd_conv2d.h"
+
+#include <algorithm>
+
+#include "kernels/ops/onednn/launch.h"
+#include "kernels/ops/onednn/layout.h"
+#include "kernels/ops/onednn/onednn_ops.h"
+#include "kernels/ops/planned_op.h"
+
+namespace ddpbench::ops::onednn {
+
+bool has_winograd(const Conv2dDesc& desc) {
+  const Window2d& w = desc.window;
+  return desc.groups == 1 && desc.dilation == Dilation2d{} && w.kernel_h == 3 && w.kernel_w == 3 &&
+         w.stride_h == 1 && w.stride_w == 1 && w.pad_h <= 2 && w.pad_w <= 2;
+}
+
+cpu::WinogradShape winograd_shape(const Conv2dDesc& desc, std::int64_t block) {
+  const Shape& in = desc.input.shape;
+  const Shape out = output_shape(desc);
+  return {.batch = in[0],
+          .in_blocks = ceil_div(in[1], block),
+          .height = in[2],
+          .width = in[3],
+          .out_blocks = ceil_div(out[1], block),
+          .out_h = out[2],
+          .out_w = out[3],
+          .pad_h = desc.window.pad_h,
+          .pad_w = desc.window.pad_w};
+}
+
+namespace {
+
+class WinogradConv2d : public PlannedOp {
+ public:
+  WinogradConv2d(ContextPtr context, const Conv2dDesc& desc)
+      : PlannedOp(plain_plan(desc)),
+        context_(std::move(context)),
+        desc_(desc),
+        block_(cpu::Winograd::block(context_->simd)),
+        winograd_(team(), winograd_shape(desc, block_), context_->l2_bytes) {
+    using Tag = dnnl::memory::format_tag;
+    plan_.inputs = {to_layout(image_desc(desc.input.shape, block_))};
+    plan_.output = to_layout(image_desc(plan_.output.shape, block_));
+    ParameterSpec& weight = plan_.parameters[0];
+    weight.layout = to_layout(dnnl::memory::desc(weight.shape, dnnl::memory::data_type::f32,
+                                                 block_ == 16 ? Tag::ABcd16b16a : Tag::ABcd8b8a));
+    plan_.description += fmt::format(" (own wino_4x3:{})", to_string(context_->simd));
+    lay_out_workspace();
+  }
+
+  void forward(Stream&, const ForwardArgs& args) override {
+    context_->use_team();
+    auto* const workspace = static_cast<std::byte*>(args.workspace);
+    float* const bias = desc_.bias ? biases(workspace) : nullptr;
+    if (bias) copy_biases(static_cast<const float*>(args.parameters[1]), bias);
+    winograd_.forward(static_cast<const float*>(args.inputs[0]),
+                      static_cast<const float*>(args.parameters[0]), bias, desc_.fuse_relu,
+                      static_cast<float*>(args.output), workspace + main_offset_);
+  }
+
+  void backward(Stream&, const BackwardArgs& args) override {
+    context_->use_team();
+    auto* const workspace = static_cast<std::byte*>(args.workspace);
+    const auto* dy = static_cast<const float*>(args.grad_output);
+    if (desc_.fuse_relu) {
+      auto* const masked = reinterpret_cast<float*>(workspace);
+      cpu::relu_backward(team(), static_cast<const float*>(args.output), dy, masked,
+                         static_cast<std::int64_t>(plan_.output.bytes / sizeof(float)));
+      dy = masked;
+    }
+    auto* const db = desc_.bias ? static_cast<float*>(args.grad_parameters[1]) : nullptr;
+    float* const sums = db ? biases(workspace) : nullptr;
+    if (db && args.accumulate) copy_biases(db, sums);
+    winograd_.backward_weights(static_cast<const float*>(args.inputs[0]), dy,
+                               static_cast<float*>(args.grad_parameters[0]), sums, args.accumulate,
+                               workspace + main_offset_);
+    if (db) std::copy_n(sums, desc_.out_channels, db);
+    if (desc_.needs_grad_input && !args.grad_inputs.empty() && args.grad_inputs[0])
+      winograd_.backward_data(dy, static_cast<const float*>(args.parameters[0]),
+                              static_cast<float*>(args.grad_inputs[0]), workspace + main_offset_);
+  }
+
+ private:
+  // The workspace: [masked output gradient][biases in whole blocks][a pass].
+  void lay_out_workspace() {
+    biases_offset_ = desc_.fuse_relu ? align_up(plan_.output.bytes) : 0;
+    main_offset_ = biases_offset_ + (desc_.bias ? align_up(sizeof(float) * whole_blocks()) : 0);
+    std::size_t pass =
+        std::max(winograd_.forward_workspace_bytes(), winograd_.backward_weights_workspace_bytes());
+    if (desc_.needs_grad_input) pass = std::max(pass, winograd_.backward_data_workspace_bytes());
+    plan_.workspace_bytes = main_offset_ + pass;
+  }
+  std::size_t whole_blocks() const {
+    return static_cast<std::size_t>(round_up(desc_.out_channels, block_));
+  }
+  float* biases(std::byte* workspace) const {
+    return reinterpret_cast<float*>(workspace + biases_offset_);
+  }
+  void copy_biases(const float* from, float* to) const {
+    std::fill_n(std::copy_n(from, desc_.out_channels, to),
+                whole_blocks() - static_cast<std::size_t>(desc_.out_channels), 0.0F);
+  }
+  cpu::Team team() const { return {context_->simd, context_->threads}; }
+
+  ContextPtr context_;
+  Conv2dDesc desc_;
+  std::int64_t block_;
+  cpu::Winograd winograd_;
+  std::size_t biases_offset_ = 0, main_offset_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_winograd_conv2d(ContextPtr context, const Conv2dDesc& desc) {
+  output_shape(desc);
+  if (!has_winograd(desc) || context->simd == cpu::SimdLevel::portable)
+    throw DeviceError(fmt::format("no Winograd for {} on {} with {} instructions", describe(desc),
+                                  to_string(desc.input.shape), to_string(context->simd)));
+  const Context& c = *context;
+  return plan_with_onednn(
+      c, fmt::format("{} on {}", describe(desc), to_string(desc.input.shape)),
+      [&] { return std::make_unique<WinogradConv2d>(std::move(context), desc); });
+}
+
+}  // namespace ddpbench::ops::onednn
