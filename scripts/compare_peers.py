@@ -5,9 +5,13 @@
 
 Every comparison alternates A B A B ..., because machines drift: a ratio of two medians from one
 interleaved run means something, an absolute time from another day does not. What is not installed
-(PyTorch, mpicc) is named and left out.
+(PyTorch, mpicc) is named and left out. PyTorch runs at the better of channels_last and contiguous.
 
   scripts/compare_peers.py --build build/cpu-release [--rounds 3] [--only step,ddp,...]
+                           [--peer-tree /srv/trixie]
+
+--peer-tree takes PyTorch from a Debian tree (debootstrap) that has a newer one than this machine, and
+needs root; docs/performance.md says how to make one.
 """
 import argparse
 import json
@@ -50,19 +54,48 @@ class Ours:
         return self.run(*arguments)["step"]["time_s"]["median"]
 
 
-def python_with_torch():
-    for python in ("/usr/bin/python3", sys.executable):
-        probe = subprocess.run([python, "-c", "import torch"], capture_output=True, check=False)
-        if probe.returncode == 0:
-            return python
-    return None
+# With mounts of its own, which end with it: PyTorch looks at /proc, its ranks at /dev/shm.
+IN_TREE = ["unshare", "--mount", "--propagation", "private", "bash", "-c", """set -e
+mount -t proc proc "$0/proc"
+mount --rbind /sys "$0/sys"
+mount --rbind /dev "$0/dev"
+mount -t tmpfs tmpfs "$0/mnt"
+cp "$1" "$0/mnt/peer.py"
+shift
+exec chroot "$0" /usr/bin/env -i PATH=/usr/bin:/bin "$@" """]
 
 
-def torch_run(*arguments):
-    peer = str(ROOT / "bench" / "peers" / "pytorch_step.py")
-    environment = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE"}
-    started = f"--started-at={time.time()}"
-    return json.loads(run([python_with_torch(), peer, started, *arguments], env=environment))
+class Torch:
+    """pytorch_step.py with the PyTorch of this machine, or of the Debian tree `tree`."""
+
+    def __init__(self, tree=None):
+        peer = str(ROOT / "bench" / "peers" / "pytorch_step.py")
+        # A device has one thread, in OpenBLAS as well. Debian's build has no libuv.
+        settings = ["OMP_WAIT_POLICY=PASSIVE", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1",
+                    "USE_LIBUV=0"]
+        if tree:
+            self.candidates = [[*IN_TREE, str(tree), peer, *settings, "/usr/bin/python3",
+                                "/mnt/peer.py"]]
+        else:
+            self.candidates = [["env", *settings, python, peer]
+                               for python in ("/usr/bin/python3", sys.executable)]
+
+    def command(self):
+        """The first candidate that has PyTorch; none when none has it."""
+        for candidate in self.candidates:
+            if subprocess.run([*candidate, "--steps=1", "--warmup-steps=0", "--batch-size=1"],
+                              capture_output=True, check=False).returncode == 0:
+                self.candidates = [candidate]
+                return candidate
+        return None
+
+    def best(self, figure, *arguments):
+        """The least of `figure` over both memory formats."""
+        figures = []
+        for layout in ([], ["--contiguous"]):
+            started = f"--started-at={time.time()}"
+            figures.append(json.loads(run([*self.candidates[0], started, *layout, *arguments]))[figure])
+        return min(figures)
 
 
 def two_singles(ours):
@@ -116,36 +149,38 @@ def main():
     parser.add_argument("--build", default=str(ROOT / "build" / "cpu-release"))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="step,ddp,overhead,allreduce2,allreduce4,startup,memory")
+    parser.add_argument("--peer-tree", type=pathlib.Path, metavar="DIR",
+                        help="a Debian tree to take PyTorch from")
     arguments = parser.parse_args()
     wanted = arguments.only.split(",")
-    torch = python_with_torch()
+    torch = Torch(arguments.peer_tree)
     mpi = shutil.which("mpicc")
     print("| what | peer | ours | ours / peer | rounds |\n|---|---|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         ours = Ours(arguments.build, folder)
         rounds = arguments.rounds
-        if torch is None:
+        if torch.command() is None:
             print("PyTorch is not installed: step, ddp, startup and memory are left out",
                   file=sys.stderr)
         else:
             if "step" in wanted:
                 compare("training step, batch 256, 1 device (PyTorch)",
                         lambda: ours.step("--strategy=single", "--batch-size=256"),
-                        lambda: torch_run("--batch-size=256")["median_s"], rounds)
+                        lambda: torch.best("median_s", "--batch-size=256"), rounds)
             if "ddp" in wanted:
                 compare("training step, global batch 256, ddp on 2 devices (PyTorch DDP, Gloo)",
                         lambda: ours.step("--strategy=ddp", "--gpus=2", "--global-batch-size=256"),
-                        lambda: torch_run("--ranks=2", "--batch-size=128")["median_s"], rounds)
+                        lambda: torch.best("median_s", "--ranks=2", "--batch-size=128"), rounds)
             if "memory" in wanted:
                 compare("peak memory of a single process (PyTorch)",
                         lambda: ours.run("--strategy=single", "--batch-size=256")["devices"][0]
                         ["memory"]["process_peak_rss_bytes"],
-                        lambda: torch_run("--batch-size=256")["process_peak_rss_bytes"], rounds, 1e-6, "MB")
+                        lambda: torch.best("process_peak_rss_bytes", "--batch-size=256"), rounds, 1e-6, "MB")
             if "startup" in wanted:
                 compare("start of 2 ranks until the first step (PyTorch DDP, Gloo)",
                         lambda: ours.run("--strategy=ddp", "--gpus=2", steps=1)["time"]["startup_s"],
-                        lambda: torch_run("--ranks=2", "--batch-size=64", "--steps=1",
-                                          "--warmup-steps=0")["start_s"], rounds)
+                        lambda: torch.best("start_s", "--ranks=2", "--batch-size=64", "--steps=1",
+                                           "--warmup-steps=0"), rounds)
         if "overhead" in wanted:
             compare("ddp step on 2 devices (two simultaneous single runs, batch 128)",
                     lambda: ours.step("--strategy=ddp", "--gpus=2", "--global-batch-size=256"),
