@@ -47,12 +47,13 @@ class WinogradConv2d : public PlannedOp {
         desc_(desc),
         block_(cpu::Winograd::block(context_->simd)),
         winograd_(team(), winograd_shape(desc, block_), context_->l2_bytes) {
-    using Tag = dnnl::memory::format_tag;
+    using Format = dnnl::memory::format_tag;
     plan_.inputs = {to_layout(image_desc(desc.input.shape, block_))};
     plan_.output = to_layout(image_desc(plan_.output.shape, block_));
     ParameterSpec& weight = plan_.parameters[0];
-    weight.layout = to_layout(dnnl::memory::desc(weight.shape, dnnl::memory::data_type::f32,
-                                                 block_ == 16 ? Tag::ABcd16b16a : Tag::ABcd8b8a));
+    weight.layout =
+        to_layout(dnnl::memory::desc(weight.shape, dnnl::memory::data_type::f32,
+                                     block_ == 16 ? Format::ABcd16b16a : Format::ABcd8b8a));
     plan_.description += fmt::format(" (own wino_4x3:{})", to_string(context_->simd));
     lay_out_workspace();
   }
