@@ -7,8 +7,8 @@
 // lanes and Values, zero, broadcast, load, store, add, sub, mul, rectify and
 //   fma(a, b, c) = a * b + c      fnma(a, b, c) = c - a * b
 //
-// The transforms are Toom and Cook's for the points 0, +a, -a, +b, -b and infinity (Lavin and Gray
-// take a = 1, b = 2). With N_i the product of p_i - p_j over the other finite points:
+// The transforms interpolate at the points 0, +a, -a, +b, -b and infinity (Lavin and Gray take a =
+// 1, b = 2). With N_i the product of p_i - p_j over the other finite points:
 //   A'[k][i] = p_i^k          G[i][k] = p_i^k / N_i        B'[i] = coefficients of the product of
 //                                                                  x - p_j over the others
 // at infinity 1 for the last k, and all finite p_j. a = 5/8, b = 3/2 are oneDNN 2's: their powers
