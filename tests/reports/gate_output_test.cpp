@@ -207,8 +207,8 @@ TEST(GateJunit, IsWellFormedWithOneCaseAFigure) {
 
 TEST(GateJson, CountsBytesInWholeNumbers) {
   const GateResult result = check_one(gate_report(steady()), gate_report(steady()));
-  for (const auto& figure :
-       nlohmann::json::parse(render_gate_json(result))["pairs"][0]["figures"]) {
+  const auto written = nlohmann::json::parse(render_gate_json(result));
+  for (const auto& figure : written["pairs"][0]["figures"]) {
     const bool bytes = figure["figure"] == "peak_bytes";
     EXPECT_EQ(figure["baseline"].is_number_integer(), bytes) << figure;
     if (bytes) {
