@@ -3,7 +3,9 @@
 //
 // File without a name, fsync, name, fsync of the file and of the directory. So a process that is
 // killed while it writes leaves nothing. Where the system has no such files (O_TMPFILE) or cannot
-// name them, a temporary name stands in, as it does for the moment in which a file is replaced.
+// name them, a temporary name stands in, as it does for the moment in which a file is replaced. Its
+// writer holds a lock on it; a temporary file without one belongs to a process that was killed in
+// that moment, and the next that replaces a file there removes it.
 #include "base/file.h"
 
 #include <fcntl.h>
@@ -44,8 +46,32 @@ fs::path directory_of(const fs::path& path) {
 
 // A name beside the target. It is short and independent of the target's name, so that it meets no
 // length limit that the target's own name does not meet.
+constexpr std::string_view kTemporaryBegin = ".ddpbench-", kTemporaryEnd = ".tmp";
 fs::path temporary_name(const fs::path& target, int attempt) {
-  return directory_of(target) / fmt::format(".ddpbench-{}-{}.tmp", ::getpid(), attempt);
+  return directory_of(target) /
+         fmt::format("{}{}-{}{}", kTemporaryBegin, ::getpid(), attempt, kTemporaryEnd);
+}
+
+// Whether `path` names the open file, and not another one or none.
+bool is_name_of(const fs::path& path, const FileDescriptor& file) {
+  Status open{}, named{};
+  return ::fstat(file.get(), &open) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+         open.st_dev == named.st_dev && open.st_ino == named.st_ino;
+}
+
+// Removes the temporary files of killed processes. The name is looked at again under the lock: its
+// writer may have renamed the file meanwhile and begun another.
+void remove_abandoned(const fs::path& directory) {
+  std::error_code code;
+  fs::directory_iterator entry(directory, code);
+  for (; !code && entry != fs::directory_iterator{}; entry.increment(code)) {
+    const fs::path& path = entry->path();
+    const std::string name = path.filename();
+    if (!name.starts_with(kTemporaryBegin) || !name.ends_with(kTemporaryEnd)) continue;
+    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) continue;
+    if (is_name_of(path, file)) ::unlink(path.c_str());
+  }
 }
 
 // The regular file that a forced write replaces; a link stays a link.
@@ -148,6 +174,7 @@ void fill_standard_descriptors() noexcept {
 NewFile::NewFile(const std::string& path, WriteOptions options) : options_(options) {
   check_output_path(path, options.force);
   target_ = options.force ? resolved(path) : fs::path(path);
+  if (options.force) remove_abandoned(directory_of(target_));
   if (options.one_writer) {
     temporary_ = target_.string() + ".part";
     while (!open_and_lock_part()) {
@@ -168,8 +195,12 @@ void NewFile::open_own_name() {
     temporary_ = temporary_name(target_, attempt);
     file_ =
         FileDescriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    if (file_) return;
-    if (errno != EEXIST) break;
+    if (file_) {
+      lock();
+      if (is_name_of(temporary_, file_)) return;  // nobody took it for abandoned before the lock
+    } else if (errno != EEXIST) {
+      break;
+    }
   }
   fail_write(target_, "making a temporary file beside it", errno);
 }
@@ -184,12 +215,7 @@ bool NewFile::open_and_lock_part() {
     throw ConfigError(fmt::format("{}: another process is writing it; wait until it is done",
                                   temporary_.string()));
   }
-  Status ours{}, named{};
-  if (::fstat(part.get(), &ours) != 0) fail_write(temporary_, "looking at it", errno);
-  if (::stat(temporary_.c_str(), &named) != 0 || ours.st_dev != named.st_dev ||
-      ours.st_ino != named.st_ino) {
-    return false;
-  }
+  if (!is_name_of(temporary_, part)) return false;
   if (::ftruncate(part.get(), 0) != 0) fail_write(temporary_, "emptying it", errno);
   file_ = std::move(part);
   return true;
@@ -231,10 +257,15 @@ void NewFile::commit() {
   if (options_.durable) sync_directory(target_);
 }
 
+// Says that the temporary file is in use. File systems without locks have no abandoned files
+// removed.
+void NewFile::lock() { static_cast<void>(::flock(file_.get(), LOCK_EX | LOCK_NB)); }
+
 // Links the file without a name to the target, or to a temporary name that rename() can put in the
 // place of an existing target.
 void NewFile::give_name() {
   const std::string own = fmt::format("/proc/self/fd/{}", file_.get());
+  if (options_.force) lock();
   for (int attempt = 0; attempt < 100; ++attempt) {
     const fs::path name = options_.force ? temporary_name(target_, attempt) : target_;
     if (::linkat(AT_FDCWD, own.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {

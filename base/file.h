@@ -73,6 +73,7 @@ class NewFile {
   void open_unnamed();
   void open_own_name();
   void sync();
+  void lock();
   void give_name();
   void copy_to_own_name();
   bool open_and_lock_part();

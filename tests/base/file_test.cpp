@@ -129,6 +129,41 @@ TEST_F(File, IsReplacedWhenForced) {
   EXPECT_EQ(files(), 1U);
 }
 
+TEST_F(File, ThatReplacesAnotherRemovesWhatKilledProcessesLeftInThatMoment) {
+  const fs::path left = directory_ / ".ddpbench-4194305-0.tmp",
+                 used = directory_ / ".ddpbench-4194306-0.tmp";
+  const fs::path other = directory_ / ".ddpbench-notes";
+  for (const fs::path& path : {left, used, other}) put(path, "half a rep");
+  const FileDescriptor writer(::open(used.c_str(), O_WRONLY | O_CLOEXEC));
+  ASSERT_EQ(::flock(writer.get(), LOCK_EX | LOCK_NB), 0);
+  const fs::path link = directory_ / ".ddpbench-4194307-0.tmp";
+  fs::create_symlink(other, link);
+  put(path_, "old");
+  write_file(path_, "new", {.force = true});
+  EXPECT_EQ(contents(path_), "new");
+  EXPECT_FALSE(fs::exists(left));
+  for (const fs::path& path : {used, other, link}) EXPECT_TRUE(fs::exists(path)) << path;
+  EXPECT_EQ(files(), 4u);
+}
+
+TEST_F(File, ThatReplacesAnotherKeepsItsOwnTemporaryNameFromOthers) {
+  put(path_, "old");
+  for (int i = 0; i < 2; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      for (int k = 0; k < 200; ++k) write_file(path_, "of one", {.force = true, .durable = false});
+      ::_exit(0);
+    }
+  }
+  for (int i = 0; i < 2; ++i) {
+    int status = -1;
+    ::wait(&status);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_EQ(contents(path_), "of one");
+  EXPECT_EQ(files(), 1u);
+}
+
 TEST_F(File, WithOneWriterTakesOverWhatAKilledOneLeft) {
   put(path_ + ".part", std::string(1000, '?'));
   write_file(path_, "whole", {.one_writer = true});
