@@ -8,6 +8,13 @@
 #include <array>
 #include <cstdint>
 
+// Before functions that kernels of GPUs call, too.
+#ifdef __CUDACC__
+#define DDPBENCH_HOST_DEVICE __host__ __device__
+#else
+#define DDPBENCH_HOST_DEVICE
+#endif
+
 namespace ddpbench {
 
 // The finaliser of SplitMix64: a bijection in which each bit of the result depends on all of `z`.
@@ -60,21 +67,40 @@ class SplitMix64 {
 using PhiloxCounter = std::array<std::uint32_t, 4>;
 using PhiloxKey = std::array<std::uint32_t, 2>;
 
-constexpr PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
-  constexpr int kRounds = 10;
-  // Multipliers and Weyl increments (golden ratio, sqrt(3) - 1) of the paper.
-  constexpr std::uint64_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
-  constexpr std::uint32_t kIncrement0 = 0x9E3779B9, kIncrement1 = 0xBB67AE85;
-  for (int round = 0; round < kRounds; ++round) {
-    const std::uint64_t product0 = kMultiplier0 * counter[0];
-    const std::uint64_t product1 = kMultiplier1 * counter[2];
-    const auto high = [](std::uint64_t v) { return static_cast<std::uint32_t>(v >> 32); };
-    const auto low = [](std::uint64_t v) { return static_cast<std::uint32_t>(v); };
-    counter = {high(product1) ^ counter[1] ^ key[0], low(product1),
-               high(product0) ^ counter[3] ^ key[1], low(product0)};
-    key = {key[0] + kIncrement0, key[1] + kIncrement1};
+inline constexpr int kPhiloxRounds = 10;
+
+// One of the rounds on the words c0 to c3 of a counter, apart so that a loop may run it on many
+// counters at a time.
+DDPBENCH_HOST_DEVICE constexpr void philox_round(std::uint32_t& c0, std::uint32_t& c1,
+                                                 std::uint32_t& c2, std::uint32_t& c3,
+                                                 std::uint32_t key0, std::uint32_t key1) {
+  // Multipliers of the paper.
+  const std::uint64_t product0 = std::uint64_t{0xD2511F53} * c0;
+  const std::uint64_t product1 = std::uint64_t{0xCD9E8D57} * c2;
+  c0 = static_cast<std::uint32_t>(product1 >> 32) ^ c1 ^ key0;
+  c1 = static_cast<std::uint32_t>(product1);
+  c2 = static_cast<std::uint32_t>(product0 >> 32) ^ c3 ^ key1;
+  c3 = static_cast<std::uint32_t>(product0);
+}
+
+// The key of the next round: Weyl increments (golden ratio, sqrt(3) - 1) of the paper.
+DDPBENCH_HOST_DEVICE constexpr void philox_next_key(std::uint32_t& key0, std::uint32_t& key1) {
+  key0 += 0x9E3779B9;
+  key1 += 0xBB67AE85;
+}
+
+DDPBENCH_HOST_DEVICE constexpr void philox4x32(std::uint32_t (&c)[4], std::uint32_t key0,
+                                               std::uint32_t key1) {
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    philox_round(c[0], c[1], c[2], c[3], key0, key1);
+    philox_next_key(key0, key1);
   }
-  return counter;
+}
+
+constexpr PhiloxCounter philox4x32(const PhiloxCounter& counter, const PhiloxKey& key) {
+  std::uint32_t c[4] = {counter[0], counter[1], counter[2], counter[3]};
+  philox4x32(c, key[0], key[1]);
+  return {c[0], c[1], c[2], c[3]};
 }
 
 }  // namespace ddpbench

@@ -107,6 +107,7 @@ void DataParallel::setup(const StrategyContext& context) {
     replicas_[i] =
         std::make_unique<Replica>(*context.model, *context.devices[i], *context.backends[i],
                                   ReplicaOptions{.batch = config_.per_device_batch,
+                                                 .seed = config_.seed,
                                                  .loss_batch = primary ? global_batch : 0,
                                                  .optimizer = primary,
                                                  .sgd = config_.optimizer,
@@ -165,8 +166,9 @@ void DataParallel::run_replica(std::size_t i, const StepInput& input) {
   replicate(i);
   {
     const ScopedPhase phase(observer(i), Phase::forward, replica.stream());
-    replica.forward(i == kPrimary ? input.images
-                                  : reinterpret_cast<const float*>(inputs_[i].data()));
+    replica.forward(
+        i == kPrimary ? input.images : reinterpret_cast<const float*>(inputs_[i].data()),
+        places_of(config_, static_cast<int>(i)));
   }
   gather_loss_scatter(i, input.labels);
   {
@@ -175,6 +177,7 @@ void DataParallel::run_replica(std::size_t i, const StepInput& input) {
   }
   reduce(i);
   if (i == kPrimary && !is_stale(i)) update(replica, observer(i));
+  replica.end_step();
 }
 
 bool DataParallel::is_stale(std::size_t i) const {

@@ -48,6 +48,7 @@ class DistributedDataParallel final : public Strategy {
   static constexpr int kStateRoot = 0;
 
   bool shares_state() const { return config_.broadcast_buffers && context_.world != nullptr; }
+  int rank() const { return context_.world == nullptr ? 0 : context_.world->rank(); }
   void start_bucket(std::size_t bucket);
   void wait_for_buckets();
   bool keeps_stale_parameters() const;
@@ -78,6 +79,7 @@ void DistributedDataParallel::setup(const StrategyContext& context) {
   };
   replica_ = std::make_unique<Replica>(*context.model, device, *context.backends[0],
                                        ReplicaOptions{.batch = config_.per_device_batch,
+                                                      .seed = config_.seed,
                                                       .share_gradients = true,
                                                       .sgd = config_.optimizer,
                                                       .initialize = context.initialize,
@@ -111,7 +113,7 @@ void DistributedDataParallel::step(const StepInput& input) {
     broadcast_state(*context_.world, *replica_, kStateRoot);
   }
   const float scale = 1.0f / static_cast<float>(config_.per_device_batch);
-  forward_and_loss(*replica_, input, scale, context_.observer);
+  forward_and_loss(*replica_, input, places_of(config_, rank()), scale, context_.observer);
   bucketer_->begin_pass();
   {
     const ScopedPhase phase(context_.observer, Phase::backward, replica_->stream());
@@ -119,6 +121,7 @@ void DistributedDataParallel::step(const StepInput& input) {
   }
   if (context_.world != nullptr) wait_for_buckets();
   if (!keeps_stale_parameters()) update(*replica_, context_.observer);
+  replica_->end_step();
   ++step_;
 }
 
@@ -161,8 +164,7 @@ void DistributedDataParallel::report(PhaseObserver& observer) {
 }
 
 bool DistributedDataParallel::keeps_stale_parameters() const {
-  const int rank = context_.world == nullptr ? 0 : context_.world->rank();
-  return config_.faults.stale_replica == rank && config_.faults.stale_step == step_;
+  return config_.faults.stale_replica == rank() && config_.faults.stale_step == step_;
 }
 
 }  // namespace

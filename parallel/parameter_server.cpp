@@ -117,6 +117,7 @@ void ParameterServer::setup_worker() {
   replica_ =
       std::make_unique<Replica>(*context_.model, device, *context_.backends[0],
                                 ReplicaOptions{.batch = config_.per_device_batch,
+                                               .seed = config_.seed,
                                                .optimizer = config_.ps_update == PsUpdate::worker,
                                                .share_gradients = true,
                                                .share_weights = true,
@@ -209,7 +210,8 @@ void ParameterServer::finish() {
 
 void ParameterServer::step(const StepInput& input) {
   const float scale = 1.0f / static_cast<float>(config_.per_device_batch);
-  forward_and_loss(*replica_, input, scale, context_.observer);
+  forward_and_loss(*replica_, input, places_of(config_, context_.world->rank()), scale,
+                   context_.observer);
   shards_->begin_pass();
   Stream& stream = replica_->stream();
   {
@@ -225,6 +227,7 @@ void ParameterServer::step(const StepInput& input) {
     const ScopedPhase phase(context_.observer, Phase::optimizer, stream);
     replica_->update(config_.faults.sum_for_average ? static_cast<float>(config_.replicas) : 1.0f);
   }
+  replica_->end_step();
   ++step_;
 }
 

@@ -44,6 +44,7 @@ std::vector<PlannedBuffer> Replica::planned_buffers(std::size_t flat_bytes) {
 nn::GraphOptions Replica::graph_options(const nn::ModelSpec& model, const ops::OpBackend& backend) {
   nn::GraphOptions graph;
   graph.batch = options_.batch;
+  graph.seed = options_.seed;
   if (options_.share_gradients) graph.gradient_sharing = Sharing::mappable;
   if (options_.share_weights) graph.weight_sharing = Sharing::mappable;
   if (!options_.admit) return graph;
@@ -62,6 +63,7 @@ nn::GraphOptions Replica::graph_options(const nn::ModelSpec& model, const ops::O
 
 void Replica::reset() {
   options_.initialize(graph_);
+  graph_.reset_steps(*stream_);
   if (velocity_) fill_with_zeros(device_, *stream_, velocity_);
   take_totals();
 }

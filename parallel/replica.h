@@ -19,6 +19,7 @@ namespace ddpbench {
 
 struct ReplicaOptions {
   std::int64_t batch = 0;
+  std::uint64_t seed = 0;  // as nn::GraphOptions::seed
   // Rows of gathered_loss(): the global batch on dp's primary; 0: it is not called.
   std::int64_t loss_batch = 0;
   bool optimizer = true;         // holds optimizer state and can update
@@ -40,10 +41,13 @@ class Replica {
   nn::Graph& graph() { return graph_; }
   std::int64_t batch() const { return options_.batch; }
 
-  // Sets weights and optimizer state to step 0, and totals to zero.
+  // Sets weights, optimizer state and the number of steps to step 0, and totals to zero.
   void reset();
 
-  void forward(const float* images) { graph_.forward(*stream_, images); }
+  // Forward in training, for samples that stand at `places` in the global batch.
+  void forward(const float* images, const ops::SamplePlaces& places) {
+    graph_.forward(*stream_, images, ops::Mode::training, places);
+  }
   // Computes the loss of this replica's own batch and the output gradient of grad_scale * sum.
   void loss(const std::int32_t* labels, float grad_scale);
   // The same for `logits` [loss_batch, classes] that were gathered here. Writes the gradients to
@@ -55,6 +59,9 @@ class Replica {
   }
   // w -= update(grad_scale * gradient) over the whole flat buffer.
   void update(float grad_scale = 1);
+
+  // The step is over: layers draw other random numbers in the next.
+  void end_step() { graph_.end_step(*stream_); }
 
   // Totals of the training loss since the last take. Blocks until the device has done its work.
   ops::LossTotals take_totals();

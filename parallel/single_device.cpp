@@ -60,6 +60,7 @@ void SingleDevice::setup(const StrategyContext& context) {
   };
   replica_ = std::make_unique<Replica>(*context.model, *context.devices[0], *context.backends[0],
                                        ReplicaOptions{.batch = config_.per_device_batch,
+                                                      .seed = config_.seed,
                                                       .sgd = config_.optimizer,
                                                       .initialize = context.initialize,
                                                       .admit = admission(context_, 0, add)});
@@ -81,7 +82,7 @@ void SingleDevice::step(const StepInput& input) {
   for (int slice = 0; slice < config_.replicas; ++slice) {
     if (slice > 0) copy_state(state, begun_);
     const StepInput part{input.images + slice * batch * sample, input.labels + slice * batch};
-    forward_and_loss(*replica_, part, scale, context_.observer);
+    forward_and_loss(*replica_, part, places_of(config_, slice), scale, context_.observer);
     if (slice == 0) copy_state(survives_, state);
     {
       const ScopedPhase phase(context_.observer, Phase::backward, replica_->stream());
@@ -91,6 +92,7 @@ void SingleDevice::step(const StepInput& input) {
   }
   copy_state(state, survives_);
   update(*replica_, context_.observer);
+  replica_->end_step();
 }
 
 }  // namespace

@@ -10,12 +10,20 @@
 
 namespace ddpbench {
 
+// Where the samples of a replica (or slice) stand in the global batch: replicas take turns in it,
+// as the sampler's shards do (datasets/sharded_sampler.h). So one device that takes the whole batch
+// has the same samples at the same places.
+inline ops::SamplePlaces places_of(const StrategyConfig& config, int replica) {
+  return {.first = replica, .parts = config.replicas, .part = config.per_device_batch};
+}
+
 // Runs forward, then loss and output gradient scaled by `grad_scale`, each in its phase.
-inline void forward_and_loss(Replica& replica, const StepInput& input, float grad_scale,
+inline void forward_and_loss(Replica& replica, const StepInput& input,
+                             const ops::SamplePlaces& places, float grad_scale,
                              PhaseObserver* observer) {
   {
     const ScopedPhase phase(observer, Phase::forward, replica.stream());
-    replica.forward(input.images);
+    replica.forward(input.images, places);
   }
   const ScopedPhase phase(observer, Phase::loss, replica.stream());
   replica.loss(input.labels, grad_scale);

@@ -45,6 +45,7 @@ struct StrategyConfig {
   int replicas = 1;
   int servers = 0;  // where the strategy has servers
   std::int64_t per_device_batch = 64;
+  std::uint64_t seed = 0;  // of what layers draw at random (dropout)
   ops::SgdOptions optimizer;
   bool overlap = true;  // ddp: reduce buckets, ps: push shards, while backward runs
   // ddp: before each step all replicas take the state of the graph (running statistics) of replica

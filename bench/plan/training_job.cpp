@@ -96,6 +96,7 @@ StrategyConfig strategy_config(const TrainingJob& job) {
   config.replicas = job.cell.world_size;
   config.servers = job.cell.servers;
   config.per_device_batch = job.per_device_batch;
+  config.seed = job.options.seed;
   config.optimizer = {
       .lr = job.lr, .momentum = job.options.momentum, .weight_decay = job.options.weight_decay};
   config.overlap = job.cell.overlap;

@@ -20,11 +20,17 @@ ops::TensorLayout flat_bf16(const ParameterPlan& parameters) {
   return ops::TensorLayout::plain({count}, DataType::bf16);
 }
 
+bool draws(const LoweredNetwork& network) {
+  return std::ranges::any_of(network.plan.operations,
+                             [](const auto& op) { return op->draws_random_numbers(); });
+}
+
 }  // namespace
 
 struct GraphMemory {
   Buffer weights_bf16;  // of the last forward, where operations read bf16
   Buffer weights, gradients, state, arena, workspace;
+  Buffer steps;  // the number of training steps, where operations draw by it
 
   std::vector<PlannedBuffer> planned(const LoweredNetwork& network, const GraphOptions& options) {
     const std::size_t flat = network.parameters.flat_bytes;
@@ -35,12 +41,19 @@ struct GraphMemory {
         {&gradients, MemoryCategory::gradients, options.training ? flat : 0,
          options.gradient_sharing},
         {&state, MemoryCategory::state, network.parameters.state_bytes},
+        {&steps, MemoryCategory::workspace, draws(network) ? sizeof(std::int64_t) : 0},
         {&arena, MemoryCategory::activations, network.plan.arena_bytes},
         {&workspace, MemoryCategory::workspace, network.plan.workspace_bytes}};
   }
+  std::int64_t* step_count() const { return reinterpret_cast<std::int64_t*>(steps.data()); }
   ProgramMemory views() const {
-    return {arena.view(),     workspace.view(),    weights.view(),
-            gradients.view(), weights_bf16.view(), state.view()};
+    return {arena.view(),
+            workspace.view(),
+            weights.view(),
+            gradients.view(),
+            weights_bf16.view(),
+            state.view(),
+            steps ? step_count() : nullptr};
   }
 };
 
@@ -63,9 +76,11 @@ LoweredNetwork plan_network(const ModelSpec& model, ops::OpBackend& backend,
     throw ConfigError(
         fmt::format("the batch of {} must be at least 1, found {}", model.name, options.batch));
   }
-  LoweredNetwork network = lower_network(
-      model, backend,
-      {.batch = options.batch, .training = options.training, .micro_batch = options.micro_batch});
+  LoweredNetwork network = lower_network(model, backend,
+                                         {.batch = options.batch,
+                                          .seed = options.seed,
+                                          .training = options.training,
+                                          .micro_batch = options.micro_batch});
   plan_cast(network, backend);
   if (options.training) plan_backward(network.plan, backend);
   place_values(network.plan);
@@ -233,9 +248,10 @@ double Graph::step_flops() const {
   return flops;
 }
 
-void Graph::forward(Stream& stream, const float* input, ops::Mode mode) {
+void Graph::forward(Stream& stream, const float* input, ops::Mode mode,
+                    const ops::SamplePlaces& places) {
   if (impl_->plan.output_gradient == kNoValue) mode = ops::Mode::evaluation;
-  impl_->program.forward(stream, input, mode);
+  impl_->program.forward(stream, input, mode, places);
   impl_->forward_done = mode == ops::Mode::training;
 }
 
@@ -249,6 +265,14 @@ void Graph::backward(Stream& stream, const GradientReady& ready, bool accumulate
   }
   impl_->forward_done = false;
   impl_->program.backward(stream, ready, accumulate);
+}
+
+void Graph::end_step(Stream& stream) {
+  if (impl_->memory.steps) impl_->backend.increment(stream, impl_->memory.step_count());
+}
+
+void Graph::reset_steps(Stream& stream) {
+  if (impl_->memory.steps) fill_with_zeros(impl_->device, stream, impl_->memory.steps);
 }
 
 std::vector<float> Graph::export_parameter(std::size_t i, const BufferView& flat) const {

@@ -31,6 +31,7 @@ namespace ddpbench::nn {
 
 struct GraphOptions {
   std::int64_t batch = 0;
+  std::uint64_t seed = 0;                   // of what layers draw at random (dropout)
   bool training = true;                     // false: forward only, no gradient memory
   std::optional<std::int64_t> micro_batch;  // nullopt: chosen; 0: off; else a divisor of batch
   Sharing gradient_sharing = Sharing::process_private;  // mappable: the ring reads peers' gradients
@@ -69,8 +70,10 @@ class Graph {
 
   // Runs the network on `input`: [batch, c, h, w] plain fp32 in device memory. It must stay valid
   // and unchanged until backward is done. A graph that is not for training evaluates, whatever
-  // `mode` says; an evaluation changes no state.
-  void forward(Stream& stream, const float* input, ops::Mode mode = ops::Mode::training);
+  // `mode` says; an evaluation changes no state and draws nothing at random. `places` are those of
+  // the batch's samples in the global batch, by which layers draw.
+  void forward(Stream& stream, const float* input, ops::Mode mode = ops::Mode::training,
+               const ops::SamplePlaces& places = {});
   // The logits of the last forward: [batch, classes] plain fp32, valid until the next forward.
   float* output() const;
   // Where the loss writes its gradient: [batch, classes] plain fp32. REQUIRES: training.
@@ -80,6 +83,12 @@ class Graph {
   // be empty. REQUIRES: training, a last forward in training and since the last backward (its
   // gradients overwrite activations that they no longer need), and the weights of that forward.
   void backward(Stream& stream, const GradientReady& ready = {}, bool accumulate = false);
+
+  // Queues the end of a training step: layers then draw by the next step's number, which is in
+  // device memory, so that a recorded step counts on. Nothing where no layer draws.
+  void end_step(Stream& stream);
+  // Back to step 0.
+  void reset_steps(Stream& stream);
 
   // Copies to and from the host in PyTorch's shape and order, fp32. They block until done. `flat`
   // is a buffer in the plan's order (weights(), gradients(), optimizer state).

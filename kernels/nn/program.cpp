@@ -106,11 +106,16 @@ class Program::Binder {
     }
     void* const output = at(planned.output, planned.micro, k);
     void* const saved = at(planned.saved, planned.micro, k);
+    const auto samples = static_cast<std::size_t>(planned.micro ? plan_.micro_batch : 0);
+    const ops::RandomDraw draw{.step = memory_.steps,
+                               .first_sample = static_cast<std::int64_t>(k * samples)};
     if (planned.direction == Direction::forward) {
       call.forward = {
           inputs, output, weights, saved, memory_.workspace.data, bf16, state_pointers(planned)};
+      call.forward.draw = draw;
       return call;
     }
+    call.backward.draw = draw;
     call.backward.inputs = inputs;
     call.backward.output = output;
     call.backward.grad_output = at(planned.grad_output, planned.micro, k);
@@ -198,13 +203,16 @@ Program::Program(const Plan& plan, const ParameterPlan& parameters, const Progra
   Binder(*this, plan, parameters, memory).run();
 }
 
-void Program::forward(Stream& stream, const float* input, ops::Mode mode) {
+void Program::forward(Stream& stream, const float* input, ops::Mode mode,
+                      const ops::SamplePlaces& places) {
   const auto* bytes = reinterpret_cast<const std::byte*>(input);
   for (const auto& [pointer, offset] : input_pointers_) read_pointers_[pointer] = bytes + offset;
   for (BoundCall& call : forward_) {
     call.forward.mode = mode;
+    call.forward.draw.places = places;
     run(call, stream);
   }
+  for (BoundCall& call : backward_) call.backward.draw.places = places;
 }
 
 void Program::run(BoundCall& call, Stream& stream) {

@@ -17,12 +17,13 @@ namespace ddpbench::nn {
 
 // The memory that a plan runs in.
 struct ProgramMemory {
-  BufferView arena;         // plan.arena_bytes
-  BufferView workspace;     // plan.workspace_bytes
-  BufferView weights;       // flat
-  BufferView gradients;     // flat; empty for a plan without backward
-  BufferView weights_bf16;  // flat; empty where nothing reads it
-  BufferView state;         // flat; empty where no operation has any
+  BufferView arena;                     // plan.arena_bytes
+  BufferView workspace;                 // plan.workspace_bytes
+  BufferView weights;                   // flat
+  BufferView gradients;                 // flat; empty for a plan without backward
+  BufferView weights_bf16;              // flat; empty where nothing reads it
+  BufferView state;                     // flat; empty where no operation has any
+  const std::int64_t* steps = nullptr;  // training steps so far; null where no operation draws
 };
 
 class Program {
@@ -34,7 +35,7 @@ class Program {
   const std::vector<std::string>& call_names() const { return call_names_; }
   void observe(LayerObserver* observer) { observer_ = observer; }
 
-  void forward(Stream& stream, const float* input, ops::Mode mode);
+  void forward(Stream& stream, const float* input, ops::Mode mode, const ops::SamplePlaces& places);
   void backward(Stream& stream, const GradientReady& ready, bool accumulate);
 
  private:

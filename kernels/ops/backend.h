@@ -55,6 +55,10 @@ class OpBackend {
   virtual std::unique_ptr<Mean> mean() = 0;
   virtual std::unique_ptr<BatchGather> batch_gather() = 0;
 
+  // Queues ++*counter. `counter` is in device memory; this one is for devices whose memory the host
+  // reaches and whose streams run inline.
+  virtual void increment(Stream& /*stream*/, std::int64_t* counter) { ++*counter; }
+
   // One-off conversion between layouts of equal element count, for initialisation, checkpoints and
   // verification; allocates, blocks until done. `from` and `to` point to device memory.
   virtual void convert(const TensorLayout& from_layout, const void* from,

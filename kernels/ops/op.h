@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/ops/random_draw.h"
 #include "kernels/ops/tensor_layout.h"
 #include "kernels/ops/window2d.h"
 #include "kernels/runtime/device.h"
@@ -53,6 +54,7 @@ struct ForwardArgs {
   std::span<const void* const> bf16_weights;  // parameters in bf16; if reads_bf16_weights()
   std::span<void* const> state = {};          // in the order of state()
   Mode mode = Mode::training;
+  RandomDraw draw = {};  // if draws_random_numbers()
 };
 
 struct BackwardArgs {
@@ -66,6 +68,7 @@ struct BackwardArgs {
   const void* saved = nullptr;
   void* workspace = nullptr;
   std::span<const void* const> bf16_weights;  // as in forward
+  RandomDraw draw = {};                       // that of forward
 };
 
 class Op {
@@ -88,6 +91,8 @@ class Op {
   // Whether one sample's result depends on other samples of the batch (batch norm). Such an op may
   // not be split into micro-batches.
   virtual bool couples_samples() const { return false; }
+  // Whether training draws random numbers (dropout), which RandomDraw then tells apart.
+  virtual bool draws_random_numbers() const { return false; }
   // Whether it reads bf16 copies of its parameters, which have the same layouts. The graph casts
   // all parameters of a network at once when forward begins.
   virtual bool reads_bf16_weights() const { return false; }
@@ -188,6 +193,17 @@ struct AddDesc {
   TensorLayout input;
 };
 
+// In training each element is 0 with probability p, else multiplied by 1 / (1 - p), as
+// torch.nn.Dropout; an evaluation copies. What is dropped depends on the key, the step, the place
+// of the sample in the global batch and the element's in the sample (dropout_mask.h), so it is the
+// same however a batch is divided.
+struct DropoutDesc {
+  static constexpr const char* kName = "dropout";
+  TensorLayout input;  // [batch, ...]
+  double p = 0.5;      // from 0 up to, not including, 1
+  std::uint64_t key = 0;
+};
+
 // Copies between two layouts of one shape. backward converts the gradient back.
 struct ReorderDesc {
   static constexpr const char* kName = "reorder";
@@ -195,7 +211,8 @@ struct ReorderDesc {
 };
 
 // Every operation that a backend may have.
-using OpDesc = std::variant<Conv2dDesc, MaxPool2dDesc, LinearDesc, ReluDesc, AddDesc, ReorderDesc,
-                            AvgPool2dDesc, AdaptiveAvgPool2dDesc, ConcatDesc, BatchNorm2dDesc>;
+using OpDesc =
+    std::variant<Conv2dDesc, MaxPool2dDesc, LinearDesc, ReluDesc, AddDesc, ReorderDesc,
+                 AvgPool2dDesc, AdaptiveAvgPool2dDesc, ConcatDesc, BatchNorm2dDesc, DropoutDesc>;
 
 }  // namespace ddpbench::ops

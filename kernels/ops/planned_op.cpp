@@ -113,6 +113,18 @@ ElementwiseOp::ElementwiseOp(const TensorLayout& layout, const char* name, std::
   plan_.output = layout;
 }
 
+DropoutOp::DropoutOp(const DropoutDesc& desc, const TensorLayout& layout)
+    : ElementwiseOp(layout, "dropout", 1) {
+  if (!(desc.p >= 0 && desc.p < 1))
+    throw ConfigError(
+        fmt::format("dropout: p is {}; it must be at least 0 and less than 1", desc.p));
+  mask_ = dropout_mask(desc.p, desc.key);
+  plan_.description = fmt::format("dropout {}", desc.p);
+  plan_.draws_random_numbers = true;
+}
+
+std::int64_t DropoutOp::elements() const { return element_count(plan_.output.shape) / samples(); }
+
 Shape output_shape(const Conv2dDesc& desc) {
   check_image(desc.input.shape, "conv2d");
   check_outputs(desc.out_channels, "conv2d");

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/ops/dropout_mask.h"
 #include "kernels/ops/op.h"
 
 namespace ddpbench::ops {
@@ -25,6 +26,7 @@ struct OpPlan {
   bool needs_inputs = false;
   bool needs_output = false;
   bool couples_samples = false;
+  bool draws_random_numbers = false;
   bool reads_bf16_weights = false;
   double forward_flops = 0;
   double backward_flops = 0;
@@ -44,6 +46,7 @@ class PlannedOp : public Op {
   bool backward_needs_inputs() const override { return plan_.needs_inputs; }
   bool backward_needs_output() const override { return plan_.needs_output; }
   bool couples_samples() const override { return plan_.couples_samples; }
+  bool draws_random_numbers() const override { return plan_.draws_random_numbers; }
   bool reads_bf16_weights() const override { return plan_.reads_bf16_weights; }
   double forward_flops() const override { return plan_.forward_flops; }
   double backward_flops() const override { return plan_.backward_flops; }
@@ -59,6 +62,20 @@ class PlannedOp : public Op {
 class ElementwiseOp : public PlannedOp {
  protected:
   ElementwiseOp(const TensorLayout& layout, const char* name, std::size_t inputs);
+};
+
+// dropout over `layout`, which is plain: the mask has the order of elements in memory.
+class DropoutOp : public ElementwiseOp {
+ protected:
+  // Throws ConfigError for a p that is no probability below 1.
+  DropoutOp(const DropoutDesc& desc, const TensorLayout& layout);
+
+  std::int64_t samples() const { return plan_.output.shape[0]; }
+  std::int64_t elements() const;  // of a sample
+  const DropoutMask& mask() const { return mask_; }
+
+ private:
+  DropoutMask mask_;
 };
 
 // Shapes of the results. Throws ConfigError that names the given shapes when there is no result.

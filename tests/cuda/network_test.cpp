@@ -111,6 +111,18 @@ nn::ModelSpec normalized() {
                          "normalized.json");
 }
 
+// Dropout on maps, within micro-batches where there are some, and on features.
+nn::ModelSpec dropping() {
+  return nn::parse_model(R"({"name": "dropping", "input": [1, 8, 8], "layers": [
+    {"name": "conv", "type": "conv2d", "out_channels": 6, "kernel": 3},
+    {"name": "drop_maps", "type": "dropout", "p": 0.25},
+    {"name": "hidden", "type": "linear", "out_features": 40},
+    {"name": "relu", "type": "relu"},
+    {"name": "drop", "type": "dropout"},
+    {"name": "head", "type": "linear", "out_features": 3}]})",
+                         "dropping.json");
+}
+
 struct Step {
   Values logits;
   std::vector<Values> gradients;
@@ -179,7 +191,7 @@ double unit(CudaPrecision precision) {
 
 TEST_F(CudaNetwork, TrainsAsTheReferenceDoes) {
   for (const nn::ModelSpec& model :
-       {chain(), residual(), pooled(), joined(), branched(), normalized()}) {
+       {chain(), residual(), pooled(), joined(), branched(), normalized(), dropping()}) {
     BackendFixture plain = BackendFixture::reference();
     const Step want = train(plain, model, Execution::direct);
     for (const CudaPrecision precision : precisions()) {
@@ -210,6 +222,46 @@ TEST_F(CudaNetwork, ARecordedStepGivesTheSameBitsWhenDeterministic) {
     for (std::size_t i = 0; i < direct.gradients.size(); ++i)
       EXPECT_TRUE(same_bits(recorded.gradients[i], direct.gradients[i])) << i;
   }
+}
+
+// Each replay finds the number of its step on the device: it drops what the direct step drops.
+TEST_F(CudaNetwork, ARecordedStepDropsAnewInEachReplay) {
+  BackendFixture fixture = cuda_backend({.deterministic = true});
+  const nn::ModelSpec model = dropping();
+  const OpMemory input =
+      fixture.upload(random_values(kBatch * element_count(model.input_shape), 2));
+  const auto logits_of_steps = [&](Execution execution) {
+    nn::Graph graph(model, fixture.device(), fixture.backend(), {.batch = kBatch, .seed = 5});
+    nn::initialize_parameters(graph, 1);
+    graph.reset_steps(fixture.stream());
+    const auto step = [&] {
+      graph.forward(fixture.stream(), reinterpret_cast<const float*>(input.data()));
+      graph.end_step(fixture.stream());
+    };
+    step();  // loads the kernels
+    fixture.stream().synchronize();
+    std::unique_ptr<Recording> recording;
+    if (execution == Execution::recorded) {
+      fixture.stream().begin_recording();
+      step();
+      recording = fixture.stream().end_recording();
+    }
+    std::vector<Values> logits;
+    for (int i = 0; i < 3; ++i) {
+      recording ? recording->replay(fixture.stream()) : step();
+      logits.emplace_back(static_cast<std::size_t>(kBatch * model.classes()));
+      const std::size_t bytes = logits.back().size() * sizeof(float);
+      fixture.device().copy(fixture.stream(),
+                            {reinterpret_cast<std::byte*>(logits.back().data()), bytes},
+                            {reinterpret_cast<std::byte*>(graph.output()), bytes});
+      fixture.stream().synchronize();
+    }
+    return logits;
+  };
+  const std::vector<Values> direct = logits_of_steps(Execution::direct);
+  EXPECT_NE(direct[0], direct[1]);
+  EXPECT_NE(direct[1], direct[2]);
+  EXPECT_EQ(logits_of_steps(Execution::recorded), direct);
 }
 
 TEST_F(CudaNetwork, AddsBiasesInThePoolsWhereThatCostsNothing) {

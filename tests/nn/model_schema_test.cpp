@@ -59,6 +59,7 @@ TEST(ModelSchema, TakesEveryKey) {
        "momentum": 1, "affine": false},
       {"name": "j", "type": "concat", "inputs": ["a", "n"]},
       {"name": "g", "type": "adaptive_avg_pool2d", "output_size": [2, 1]},
+      {"name": "d", "type": "dropout", "p": 0.25},
       {"name": "fc", "type": "linear", "in_features": 16, "out_features": 3, "bias": true}]})";
   EXPECT_EQ(errors_of(text), 0u);
   EXPECT_NO_THROW(parse_model(text, "all.json"));
@@ -71,7 +72,8 @@ TEST(ModelSchema, RefusesWhatTheProgramRefuses) {
   };
   EXPECT_EQ(errors_of(with_layer(R"({"name": "r", "type": "relu"})")), 0u);
   for (const std::string& text :
-       {with_layer(R"({"name": "r", "type": "relu7"})"), with_layer(R"({"type": "relu"})"),
+       {with_layer(R"({"name": "r", "type": "relu7"})"),
+        with_layer(R"({"type": "relu"})"),
         with_layer(R"({"name": "r", "type": "relu", "kernel": 2})"),
         with_layer(R"({"name": "r/s", "type": "relu"})"),
         with_layer(R"({"name": "p", "type": "avg_pool2d"})"),
@@ -84,6 +86,9 @@ TEST(ModelSchema, RefusesWhatTheProgramRefuses) {
         with_layer(
             R"({"name": "c", "type": "conv2d", "out_channels": 2, "kernel": 1, "groups": 0})"),
         with_layer(R"({"name": "a", "type": "add", "inputs": ["input"]})"),
+        with_layer(R"({"name": "d", "type": "dropout", "p": 1})"),
+        with_layer(R"({"name": "d", "type": "dropout", "p": "half"})"),
+        with_layer(R"({"name": "d", "type": "dropout", "inplace": true})"),
         with_layer(R"({"name": "j", "type": "concat", "inputs": ["input"]})"),
         with_layer(R"({"name": "b", "block": "b", "repeat": 0})"),
         with_layer(R"({"name": "b", "block": "b", "type": "relu"})"),

@@ -42,7 +42,10 @@ class OpCall {
         saved_(fixture.allocate(op.saved_bytes())),
         forward_workspace_(fixture.allocate(op.workspace_bytes())),
         backward_workspace_(fixture.allocate(op.workspace_bytes())),
-        grad_output_(fixture.to_layout(in.grad_output, op.output_layout())) {
+        grad_output_(fixture.to_layout(in.grad_output, op.output_layout())),
+        step_(fixture.upload(&in.step, sizeof(in.step))),
+        draw_(in.draw) {
+    draw_.step = reinterpret_cast<const std::int64_t*>(step_.data());
     for (std::size_t i = 0; i < op.input_count(); ++i) {
       inputs_.push_back(fixture.to_layout(in.inputs.at(i), op.input_layout(i)));
       grad_inputs_.push_back(fixture.allocate(op.input_layout(i).bytes));
@@ -78,7 +81,8 @@ class OpCall {
                                     .workspace = forward_workspace_.data(),
                                     .bf16_weights = bf16_weights,
                                     .state = state,
-                                    .mode = in_.mode});
+                                    .mode = in_.mode,
+                                    .draw = draw_});
     if (in_.mode == Mode::evaluation) return;
     const std::vector<const void*> no_inputs(inputs.size(), nullptr);
     auto grad_inputs = writable(grad_inputs_);
@@ -94,7 +98,8 @@ class OpCall {
                   .accumulate = !in_.initial_gradients.empty(),
                   .saved = saved_.data(),
                   .workspace = backward_workspace_.data(),
-                  .bf16_weights = bf16_weights});
+                  .bf16_weights = bf16_weights,
+                  .draw = draw_});
   }
 
   OpOutputs results() {
@@ -131,6 +136,8 @@ class OpCall {
   std::vector<OpMemory> inputs_, parameters_, bf16_weights_, grad_inputs_, grad_parameters_;
   std::vector<OpMemory> state_;
   std::vector<DataType> state_types_;
+  OpMemory step_;
+  RandomDraw draw_;
 };
 
 }  // namespace

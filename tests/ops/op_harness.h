@@ -95,6 +95,8 @@ struct OpInputs {
   bool want_grad_inputs = true;
   std::vector<Values> state = {};  // before forward, counts as well; empty: the start values
   Mode mode = Mode::training;      // an evaluation runs forward only
+  std::int64_t step = 0;           // RandomDraw::step's value
+  RandomDraw draw = {};            // the harness sets its pointer
 };
 
 // Random tensors of the right sizes for an operation.

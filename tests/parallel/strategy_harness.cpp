@@ -26,7 +26,8 @@ struct Batch {
   std::vector<std::int32_t> labels;
 };
 
-// The part of the global batch of `step` that belongs to `shards`, drawn shard by shard.
+// The part of the global batch of `step` that belongs to `shards`: sample j of shard s is sample s
+// + j * replicas of the batch (data::ShardedSampler).
 Batch draw(const nn::ModelSpec& model, const StrategyConfig& config, const std::vector<int>& shards,
            int step) {
   const auto sample = static_cast<std::size_t>(ops::element_count(model.input_shape));
@@ -42,13 +43,12 @@ Batch draw(const nn::ModelSpec& model, const StrategyConfig& config, const std::
   }
   Batch part;
   for (const int shard : shards) {
-    const auto first = static_cast<std::ptrdiff_t>(per_shard) * shard;
-    const auto count = static_cast<std::ptrdiff_t>(per_shard);
-    const auto width = static_cast<std::ptrdiff_t>(sample);
-    part.images.insert(part.images.end(), all.images.begin() + first * width,
-                       all.images.begin() + (first + count) * width);
-    part.labels.insert(part.labels.end(), all.labels.begin() + first,
-                       all.labels.begin() + first + count);
+    for (std::size_t j = 0; j < per_shard; ++j) {
+      const auto i = static_cast<std::ptrdiff_t>(j) * config.replicas + shard;
+      const auto first = all.images.begin() + i * static_cast<std::ptrdiff_t>(sample);
+      part.images.insert(part.images.end(), first, first + static_cast<std::ptrdiff_t>(sample));
+      part.labels.push_back(all.labels[static_cast<std::size_t>(i)]);
+    }
   }
   return part;
 }
@@ -185,6 +185,20 @@ nn::ModelSpec normalized_model() {
       {"name": "pool1", "type": "max_pool2d", "kernel": 2},
       {"name": "fc1", "type": "linear", "out_features": 7}]})",
                          "normalized model");
+}
+
+nn::ModelSpec dropping_model() {
+  return nn::parse_model(R"({
+    "name": "dropping", "input": [1, 10, 9],
+    "layers": [
+      {"name": "conv1", "type": "conv2d", "out_channels": 5, "kernel": 3, "padding": 1},
+      {"name": "relu1", "type": "relu"},
+      {"name": "drop1", "type": "dropout", "p": 0.2},
+      {"name": "fc1", "type": "linear", "out_features": 33},
+      {"name": "relu2", "type": "relu"},
+      {"name": "drop2", "type": "dropout"},
+      {"name": "fc2", "type": "linear", "out_features": 7}]})",
+                         "dropping model");
 }
 
 HarnessResult run_strategy(const nn::ModelSpec& model, const StrategyConfig& config,

@@ -38,8 +38,11 @@ nn::ModelSpec small_model();
 // The same with batch norm behind the convolutions.
 nn::ModelSpec normalized_model();
 
+// A network whose input and features are dropped.
+nn::ModelSpec dropping_model();
+
 // The global batch of a step depends on the step and the global batch size alone. So runs of equal
-// global batch see the same samples, shard by shard in rank order.
+// global batch see the same samples; shards take turns in it, as the sampler's do.
 HarnessResult run_strategy(const nn::ModelSpec& model, const StrategyConfig& config,
                            const HarnessOptions& options = {});
 

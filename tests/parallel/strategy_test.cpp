@@ -143,6 +143,25 @@ TEST_P(StrategyEquivalence, TakesParametersBetweenSteps) {
   }
 }
 
+// What is dropped depends on a sample's place in the global batch, not on the device that has it.
+TEST_P(StrategyEquivalence, DropsWhatOneDeviceDrops) {
+  const nn::ModelSpec model = test::dropping_model();
+  const HarnessOptions options{.steps = kSteps, .seed = kSeed};
+  const auto run_with = [&](StrategyConfig config, std::uint64_t seed) {
+    config.seed = seed;
+    return run_strategy(model, config, options).weights;
+  };
+  const auto start = starting_weights(model, kSeed);
+  const auto single = run_with(config_of("single", 1), 5)[0];
+  const auto reference = run_with(config_of("reference", GetParam().replicas), 5)[0];
+  EXPECT_LT(relative_error(start, reference, single), tolerance());
+  for (const auto& weights : run_with(config(), 5)) {
+    EXPECT_LT(relative_error(start, weights, single), tolerance());
+    EXPECT_LT(relative_error(start, weights, reference), tolerance());
+  }
+  EXPECT_GT(relative_error(start, run_with(config(), 6)[0], single), 100 * tolerance());
+}
+
 class PlantedFault : public StrategyEquivalence {};
 
 TEST_P(PlantedFault, AMissingBucketIsFarOutsideTheTolerance) {

@@ -66,6 +66,7 @@ NORMALIZED = {"name": "normalized", "input": [1, 28, 28], "layers": [
     {"name": "sum", "type": "add", "inputs": ["norm2", "relu1"]},
     {"name": "relu2", "type": "relu"},
     {"name": "norm3", "type": "batch_norm2d", "affine": False},
+    {"name": "drop", "type": "dropout", "p": 0},
     {"name": "head", "type": "linear", "out_features": 10}]}
 
 

@@ -73,6 +73,8 @@ class Concat(nn.Module):
 MAKERS = {"conv2d": convolution, "max_pool2d": pooling, "linear": linear,
           "avg_pool2d": averaging, "adaptive_avg_pool2d": adaptive_averaging,
           "batch_norm2d": normalization,
+          # PyTorch draws other random numbers: runs are alike with p = 0 alone.
+          "dropout": lambda layer, _shape: nn.Dropout(layer.get("p", 0.5)),
           "relu": lambda _layer, _shape: nn.ReLU(), "add": lambda _layer, _shape: Add(),
           "concat": lambda _layer, _shape: Concat()}
 

@@ -32,6 +32,7 @@ constexpr std::array kPoolKeys = {"name"sv,   "type"sv,   "inputs"sv,
 constexpr std::array kAveragePoolKeys = {"name"sv,   "type"sv,    "inputs"sv,           "kernel"sv,
                                          "stride"sv, "padding"sv, "count_include_pad"sv};
 constexpr std::array kAdaptivePoolKeys = {"name"sv, "type"sv, "inputs"sv, "output_size"sv};
+constexpr std::array kDropoutKeys = {"name"sv, "type"sv, "inputs"sv, "p"sv};
 constexpr std::array kLinearKeys = {"name"sv,        "type"sv,         "inputs"sv,
                                     "in_features"sv, "out_features"sv, "bias"sv};
 
@@ -49,6 +50,8 @@ std::span<const std::string_view> keys_of(LayerType type) {
       return kAdaptivePoolKeys;
     case LayerType::linear:
       return kLinearKeys;
+    case LayerType::dropout:
+      return kDropoutKeys;
     case LayerType::relu:
     case LayerType::add:
     case LayerType::concat:
@@ -137,6 +140,14 @@ void read_batch_norm(const JsonReader& json, LayerEntry& entry) {
   if (json.has("eps")) entry.spec.eps = json.at("eps").number("eps", 0, 1);
   if (json.has("momentum")) entry.spec.momentum = json.at("momentum").number("momentum", 0, 1);
   if (json.has("affine")) entry.spec.affine = json.at("affine").boolean("affine");
+}
+
+void read_dropout(const JsonReader& json, LayerSpec& spec) {
+  if (!json.has("p")) return;
+  spec.drop_probability = json.at("p").number("p", 0, 1);
+  if (spec.drop_probability == 1) {
+    json.at("p").fail("p is 1, which drops everything; it must be less");
+  }
 }
 
 void read_inputs(const JsonReader& json, const std::string& previous, LayerEntry& entry) {
@@ -341,6 +352,9 @@ LayerEntry read_layer(const JsonReader& json, const std::string& previous) {
     case LayerType::linear:
       read_weights(json, "in_features", "out_features", entry);
       break;
+    case LayerType::dropout:
+      read_dropout(json, entry.spec);
+      break;
     case LayerType::relu:
     case LayerType::add:
     case LayerType::concat:
@@ -378,6 +392,7 @@ ops::Shape infer_shape(const LayerEntry& entry, std::span<const ops::Shape> inpu
       shape = infer_add(site, inputs);
       break;
     case LayerType::relu:
+    case LayerType::dropout:
       shape = inputs[0];
       break;
   }

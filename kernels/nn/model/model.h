@@ -26,11 +26,12 @@ enum class LayerType : std::uint8_t {
   adaptive_avg_pool2d,
   concat,
   batch_norm2d,
+  dropout,
 };
 // The words of "type" in a model file, by LayerType.
 inline constexpr auto kLayerTypeNames =
     std::to_array<std::string_view>({"conv2d", "relu", "max_pool2d", "linear", "add", "avg_pool2d",
-                                     "adaptive_avg_pool2d", "concat", "batch_norm2d"});
+                                     "adaptive_avg_pool2d", "concat", "batch_norm2d", "dropout"});
 constexpr std::string_view to_string(LayerType type) {
   return kLayerTypeNames[static_cast<std::size_t>(type)];
 }
@@ -52,7 +53,8 @@ struct LayerSpec {
   std::int64_t out_h = 0, out_w = 0;  // adaptive_avg_pool2d
   double eps = 1e-5, momentum = 0.1;  // batch_norm2d, as the next
   bool affine = true;
-  ops::Shape output_shape;  // without the batch: [channels, h, w] or [features]
+  double drop_probability = 0.5;  // dropout
+  ops::Shape output_shape;        // without the batch: [channels, h, w] or [features]
 };
 
 // Whether the layer multiplies by a matrix of weights.

@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/hash.h"
+#include "base/random.h"
 #include "kernels/nn/plan/fusion.h"
 #include "kernels/nn/plan/parameter_plan.h"
 
@@ -35,6 +37,7 @@ class Lowering {
   Lowering(const ModelSpec& model, ops::OpBackend& backend, const LoweringOptions& options)
       : model_(model),
         backend_(backend),
+        seed_(options.seed),
         training_(options.training),
         nodes_(fuse_layers(model)),
         readers_(readers_of(nodes_)),
@@ -211,10 +214,18 @@ class Lowering {
             .input = input, .out_h = layer.out_h, .out_w = layer.out_w};
       case LayerType::concat:
         return ops::ConcatDesc{.inputs = {input}};  // describe(chain) adds the others
+      case LayerType::dropout:
+        return ops::DropoutDesc{.input = input, .p = layer.drop_probability, .key = key_of(layer)};
       case LayerType::add:
         break;
     }
     return ops::AddDesc{.input = input};
+  }
+
+  // Of what the layer draws at random: it depends on the seed and on the layer's name alone, and
+  // differs from that of the starting weights, which is the seed.
+  std::uint64_t key_of(const LayerSpec& layer) const {
+    return SplitMix64(seed_, hash_bytes(layer.name.data(), layer.name.size())).next();
   }
 
   ops::TensorLayout plain_output(std::size_t i, bool micro) const {
@@ -348,6 +359,7 @@ class Lowering {
 
   const ModelSpec& model_;
   ops::OpBackend& backend_;
+  std::uint64_t seed_;
   bool training_;
   std::vector<FusedNode> nodes_;
   std::vector<std::vector<std::size_t>> readers_;  // of each node's tensor

@@ -16,6 +16,7 @@ namespace ddpbench::nn {
 
 struct LoweringOptions {
   std::int64_t batch = 0;
+  std::uint64_t seed = 0;                   // of operations that draw at random
   bool training = true;                     // false: no operation will run backward
   std::optional<std::int64_t> micro_batch;  // nullopt: chosen; 0: off; else a divisor of batch
 };

@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// relu and add as operations: 8 to 12 bytes an element each way.
+// relu, add and dropout as operations: 8 to 12 bytes an element each way.
 #include <cstring>
 
+#include "kernels/ops/cpu/dropout.h"
 #include "kernels/ops/cpu/elementwise.h"
 #include "kernels/ops/onednn/onednn_ops.h"
 #include "kernels/ops/planned_op.h"
@@ -57,8 +58,39 @@ class Add : public CpuElementwiseOp {
   }
 };
 
+// Networks have it on the features that linear layers make or read, whose order is the plain one.
+class Dropout : public DropoutOp {
+ public:
+  Dropout(ContextPtr context, const DropoutDesc& desc)
+      : DropoutOp(desc, TensorLayout::plain(desc.input.shape)), context_(std::move(context)) {
+    plan_.saved_bytes = static_cast<std::size_t>(samples() * elements());
+  }
+  void forward(Stream&, const ForwardArgs& args) override {
+    if (args.mode == Mode::evaluation) {
+      std::memcpy(args.output, args.inputs[0], plan_.output.bytes);
+      return;
+    }
+    cpu::dropout_forward(team(), mask(), args.draw, samples(), elements(),
+                         static_cast<const float*>(args.inputs[0]),
+                         static_cast<float*>(args.output), static_cast<std::uint8_t*>(args.saved));
+  }
+  void backward(Stream&, const BackwardArgs& args) override {
+    if (!args.grad_inputs[0]) return;
+    cpu::dropout_backward(team(), static_cast<const std::uint8_t*>(args.saved), mask().scale,
+                          static_cast<const float*>(args.grad_output),
+                          static_cast<float*>(args.grad_inputs[0]), samples() * elements());
+  }
+
+ private:
+  cpu::Team team() const { return {context_->simd, context_->threads}; }
+  ContextPtr context_;
+};
+
 }  // namespace
 
+std::unique_ptr<Op> make_op(ContextPtr context, const DropoutDesc& desc) {
+  return std::make_unique<Dropout>(std::move(context), desc);
+}
 std::unique_ptr<Op> make_op(ContextPtr context, const ReluDesc& desc) {
   return std::make_unique<Relu>(std::move(context), desc);
 }

@@ -25,6 +25,7 @@ std::unique_ptr<Op> make_op(ContextPtr context, const ReorderDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const AvgPool2dDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const AdaptiveAvgPool2dDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const ConcatDesc& desc);
+std::unique_ptr<Op> make_op(ContextPtr context, const DropoutDesc& desc);
 // How a convolution is computed: by a rule (conv2d.cpp), or, for tests and measurements, in one
 // way. `library_winograd` is direct where the library has no Winograd.
 enum class ConvAlgorithm : std::uint8_t { automatic, direct, library_winograd, own_winograd };

@@ -25,6 +25,7 @@ std::unique_ptr<Op> make_op(const ReorderDesc& desc);
 std::unique_ptr<Op> make_op(const AvgPool2dDesc& desc);
 std::unique_ptr<Op> make_op(const AdaptiveAvgPool2dDesc& desc);
 std::unique_ptr<Op> make_op(const ConcatDesc& desc);
+std::unique_ptr<Op> make_op(const DropoutDesc& desc);
 std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(std::int64_t batch,
                                                                 std::int64_t classes);
 std::unique_ptr<Sgd> make_sgd();

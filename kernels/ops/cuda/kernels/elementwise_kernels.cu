@@ -1,8 +1,11 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element by element: relu, add, bias, conversion of types, and the test pattern.
+// Element by element: relu, add, bias, conversion of types, dropout, and the test pattern.
 #include "kernels/ops/cuda/kernels/elementwise_kernels.h"
+
+#include <algorithm>
+#include <limits>
 
 #include "kernels/ops/cuda/kernels/divide.cuh"
 #include "kernels/ops/cuda/kernels/launch.cuh"
@@ -132,6 +135,34 @@ struct ConvertType {
   }
 };
 
+// A thread takes the four elements of a counter, 16 elements apart: threads side by side touch
+// elements side by side.
+template <typename T>
+struct DrawMask {
+  Dropout args;
+  Divisor counters, part;  // counters of a sample, samples of a part
+
+  __host__ __device__ void operator()(std::uint32_t i) const {
+    std::uint32_t sample = i;
+    const std::uint32_t counter = counters.split(sample);
+    std::uint32_t before = static_cast<std::uint32_t>(args.draw.first_sample) + sample;
+    const std::uint32_t in_part = part.split(before);
+    const std::uint32_t place = static_cast<std::uint32_t>(args.draw.places.first) + before +
+                                in_part * static_cast<std::uint32_t>(args.draw.places.parts);
+    const MaskWords words = draw_words(args.mask, counter, place, *args.draw.step);
+    constexpr auto kLanes = static_cast<std::uint32_t>(kMaskLanes);
+    constexpr auto kGroup = static_cast<std::uint32_t>(kMaskGroup);
+    std::uint32_t element = counter / kLanes * kGroup + counter % kLanes;
+    DDPBENCH_UNROLL
+    for (std::uint32_t w = 0; w < kMaskWords; ++w, element += kLanes) {
+      if (element >= args.elements) return;
+      const std::uint32_t at = sample * args.elements + element;
+      const float value = to_float(static_cast<const T*>(args.x)[at]);
+      static_cast<T*>(args.y)[at] = from_float<T>(value * args.mask.factor(words.word[w]));
+    }
+  }
+};
+
 struct Fill {
   float value;
   float* data;
@@ -210,6 +241,18 @@ cudaError_t copy_pieces(const PieceCopy& args, cudaStream_t stream) {
   return with_element_type(args.type, [&](auto element) {
     return for_each(args.rows * args.length, stream,
                     CopyPieces<decltype(element)>{args, Divisor(args.length)});
+  });
+}
+
+cudaError_t dropout(const Dropout& args, cudaStream_t stream) {
+  constexpr auto kLanes = static_cast<std::uint32_t>(kMaskLanes);
+  constexpr auto kGroup = static_cast<std::uint32_t>(kMaskGroup);
+  const std::uint32_t counters = ceil_div(args.elements, kGroup) * kLanes;
+  const auto part = static_cast<std::uint32_t>(
+      std::min<std::int64_t>(args.draw.places.part, std::numeric_limits<std::int32_t>::max()));
+  return with_element_type(args.type, [&](auto element) {
+    return for_each(args.samples * counters, stream,
+                    DrawMask<decltype(element)>{args, Divisor(counters), Divisor(part)});
   });
 }
 

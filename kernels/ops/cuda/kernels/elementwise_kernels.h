@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "kernels/ops/dropout_mask.h"
 #include "kernels/runtime/data_type.h"
 
 namespace ddpbench::ops::cuda {
@@ -47,6 +48,18 @@ struct PieceCopy {
   std::uint32_t rows = 0, length = 0, from_pitch = 0, to_pitch = 0;
 };
 cudaError_t copy_pieces(const PieceCopy& args, cudaStream_t stream);
+// y = x * (0 or the mask's scale) over [samples, elements] in plain order. Moves 2 * size bytes an
+// element; drawing the mask (40 multiplications for 4 elements) hides behind them, so backward
+// draws it again.
+struct Dropout {
+  DataType type = DataType::fp32;
+  const void* x = nullptr;
+  void* y = nullptr;
+  std::uint32_t samples = 0, elements = 0;
+  DropoutMask mask;
+  RandomDraw draw;
+};
+cudaError_t dropout(const Dropout& args, cudaStream_t stream);
 // data = value.
 cudaError_t fill(float value, float* data, std::uint32_t count, cudaStream_t stream);
 // ++*counter.

@@ -5,6 +5,7 @@
 #include "kernels/ops/cuda_backend.h"
 
 #include "base/error.h"
+#include "kernels/ops/cuda/kernels/elementwise_kernels.h"
 #include "kernels/ops/cuda/ops/cuda_ops.h"
 #include "kernels/runtime/cuda/current_device.h"
 
@@ -40,6 +41,11 @@ class CudaBackend final : public OpBackend {
   std::unique_ptr<Sgd> sgd() override { return cuda::make_sgd(); }
   std::unique_ptr<Mean> mean() override { return cuda::make_mean(); }
   std::unique_ptr<BatchGather> batch_gather() override { return cuda::make_batch_gather(); }
+
+  void increment(Stream& stream, std::int64_t* counter) override {
+    cuda::check(cuda::increment(counter, ddpbench::cuda::native_stream(stream)), "counting",
+                "increment");
+  }
 
   void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,
                void* to) override {

@@ -26,6 +26,7 @@ std::unique_ptr<Op> make_op(ContextPtr context, const ReorderDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const AvgPool2dDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const AdaptiveAvgPool2dDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const ConcatDesc& desc);
+std::unique_ptr<Op> make_op(ContextPtr context, const DropoutDesc& desc);
 
 // A convolution and a pool as one operation (OpBackend::fuse). Only the pool reads the convolution.
 // Null where the two are better apart.

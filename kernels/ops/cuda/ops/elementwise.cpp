@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// relu and add as operations, over any layout of either type.
+// relu and add as operations, over any layout of either type, and dropout over plain ones.
 #include "kernels/ops/cuda/kernels/elementwise_kernels.h"
 
 #include "base/error.h"
@@ -64,8 +64,45 @@ class Add final : public CudaElementwiseOp {
   }
 };
 
+class DropoutOfCuda final : public DropoutOp {
+ public:
+  explicit DropoutOfCuda(const DropoutDesc& desc)
+      : DropoutOp(desc, TensorLayout::plain(desc.input.shape, desc.input.type)),
+        where_(fmt::format("dropout on {}", to_string(desc.input.shape))) {
+    element_index(element_count(desc.input.shape), where_);
+    // The mask's counters are whole groups.
+    element_index(samples() * round_up(elements(), kMaskGroup), where_);
+  }
+  void forward(Stream& stream, const ForwardArgs& args) override {
+    if (args.mode == Mode::training) return apply(stream, args.draw, args.inputs[0], args.output);
+    check(cudaMemcpyAsync(args.output, args.inputs[0], plan_.output.bytes, cudaMemcpyDeviceToDevice,
+                          ddpbench::cuda::native_stream(stream)),
+          where_, "cudaMemcpyAsync");
+  }
+  void backward(Stream& stream, const BackwardArgs& args) override {
+    if (args.grad_inputs[0]) apply(stream, args.draw, args.grad_output, args.grad_inputs[0]);
+  }
+
+ private:
+  void apply(Stream& stream, const RandomDraw& draw, const void* from, void* to) const {
+    check(dropout({.type = plan_.output.type,
+                   .x = from,
+                   .y = to,
+                   .samples = static_cast<std::uint32_t>(samples()),
+                   .elements = static_cast<std::uint32_t>(elements()),
+                   .mask = mask(),
+                   .draw = draw},
+                  ddpbench::cuda::native_stream(stream)),
+          where_, "dropout");
+  }
+  std::string where_;
+};
+
 }  // namespace
 
+std::unique_ptr<Op> make_op(ContextPtr, const DropoutDesc& desc) {
+  return std::make_unique<DropoutOfCuda>(desc);
+}
 std::unique_ptr<Op> make_op(ContextPtr context, const ReluDesc& desc) {
   return std::make_unique<Relu>(std::move(context), desc);
 }

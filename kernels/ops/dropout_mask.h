@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which elements dropout drops: the same on every backend.
+//
+// The elements of a sample, in plain order, have one random number each, of 32 bits. Groups of 64
+// elements take the four words of 16 Philox counters: element e has word e % 64 / 16 of counter
+// e / 64 * 16 + e % 16. So 16 elements side by side have the same word of 16 counters side by side,
+// and neither vector registers nor a GPU's threads need to shuffle them.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "base/random.h"
+#include "kernels/ops/random_draw.h"
+
+namespace ddpbench::ops {
+
+inline constexpr std::int64_t kMaskLanes = 16, kMaskWords = 4, kMaskGroup = kMaskLanes * kMaskWords;
+
+struct DropoutMask {
+  std::uint32_t key0 = 0, key1 = 0;
+  std::uint32_t threshold = 0;  // smaller random numbers drop their element
+  float scale = 1;              // the factor of the others
+
+  DDPBENCH_HOST_DEVICE float factor(std::uint32_t random) const {
+    return random < threshold ? 0.0F : scale;
+  }
+};
+
+// REQUIRES: 0 <= p < 1.
+inline DropoutMask dropout_mask(double p, std::uint64_t key) {
+  const double drop = std::min(std::round(p * 0x1p32), 0x1p32 - 1);
+  return {static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32),
+          static_cast<std::uint32_t>(drop), static_cast<float>(1 / (1 - p))};
+}
+
+// The four words of a counter, which depend on the sample's place and the step, too.
+struct MaskWords {
+  std::uint32_t word[kMaskWords];
+};
+DDPBENCH_HOST_DEVICE inline MaskWords draw_words(const DropoutMask& mask, std::uint32_t counter,
+                                                 std::uint32_t place, std::int64_t step) {
+  const auto bits = static_cast<std::uint64_t>(step);
+  MaskWords words = {
+      {counter, place, static_cast<std::uint32_t>(bits), static_cast<std::uint32_t>(bits >> 32)}};
+  philox4x32(words.word, mask.key0, mask.key1);
+  return words;
+}
+
+}  // namespace ddpbench::ops
