@@ -58,5 +58,31 @@ TEST(PyTorchStep, OfResNet20IsTheSame) {
   EXPECT_EQ(status, 0);
 }
 
+// The network of configs/models with smaller images and features, so that a step takes a second,
+// and without random numbers.
+std::string reduced(const std::string& name) {
+  std::string text = read_file(model_path(name), {.what = "model ", .most_bytes = 1 << 20});
+  const auto replace = [&text](const std::string& from, const std::string& to) {
+    for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at)) {
+      text.replace(at, from.size(), to);
+    }
+  };
+  replace("[3, 224, 224]", "[3, 96, 96]");
+  replace(R"("out_features": 4096)", R"("out_features": 96)");
+  replace(R"("p": 0.5)", R"("p": 0)");
+  return text;
+}
+
+class ClassicStep : public testing::TestWithParam<const char*> {};
+
+TEST_P(ClassicStep, IsTheSame) {
+  const int status = compare_step(reduced(GetParam()), 2);
+  if (status == kNoTorch) GTEST_SKIP() << "no torch (Debian: python3-torch)";
+  EXPECT_EQ(status, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(PyTorch, ClassicStep, testing::Values("alexnet", "vgg16"),
+                         [](const auto& instance) { return std::string(instance.param); });
+
 }  // namespace
 }  // namespace ddpbench::nn
