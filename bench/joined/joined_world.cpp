@@ -351,6 +351,8 @@ int JoinedWorld::train() {
     before_ = take_machine_snapshot();
     if (!dataset_note_.empty()) say("{}\n", dataset_note_);
     say("{}\n", data_note(job_.dataset, options_));
+    const std::string weights_note = checkpoint_note(options_, model_);
+    if (!weights_note.empty()) say("{}\n", weights_note);
     if (!options_.quiet) say("{}\n", job_.title);
   }
   int exit_code = 0;

@@ -16,6 +16,7 @@
 #include "bench/host/build_info.h"
 #include "datasets/catalog.h"
 #include "datasets/fetch.h"
+#include "kernels/nn/weights.h"
 
 namespace ddpbench::bench {
 namespace fs = std::filesystem;
@@ -161,6 +162,19 @@ std::string data_note(const data::DatasetInfo& dataset, const Options& options) 
       "data: {} is not in {}; synthetic {} are drawn in its place (seed {}); `ddpbench data "
       "fetch {}` gets the real ones",
       dataset.name, directory, drawn, options.seed, dataset.name);
+}
+
+std::string checkpoint_note(const Options& options, const nn::ModelSpec& model) {
+  if (options.load_model.empty()) return "";
+  try {
+    if (!nn::has_module_prefix(model, nn::read_tensor_names(options.load_model))) return "";
+  } catch (const ConfigError&) {
+    return "";
+  }
+  return fmt::format(
+      "weights: the names in {} begin with \"{}\", as those of a network within DataParallel or "
+      "DistributedDataParallel; that is left out",
+      options.load_model, nn::kModulePrefix);
 }
 
 void check_dataset_fits(const nn::ModelSpec& model, const data::DatasetInfo& dataset,

@@ -40,6 +40,11 @@ data::DatasetInfo describe_data(const data::DatasetSource& source, const Options
 // Says in a sentence for people where the data set comes from.
 std::string data_note(const data::DatasetInfo& dataset, const Options& options);
 
+// Says in a sentence for people that the names in the file of --load-model have the prefix of a
+// wrapped network (nn::has_module_prefix), which is left out. Empty where they have none, or where
+// there is no such file: the ranks, which read it, say so.
+std::string checkpoint_note(const Options& options, const nn::ModelSpec& model);
+
 // Throws ConfigError when the network does not take images of this shape (naming both shapes), or
 // when there are more classes than outputs.
 void check_dataset_fits(const nn::ModelSpec& model, const data::DatasetInfo& dataset,

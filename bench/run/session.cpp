@@ -135,6 +135,8 @@ Session::Session(Options options, std::vector<std::string> arguments)
   for (const std::string& note : injection_notes) say("{}\n", note);
   if (!dataset_note_.empty()) say("{}\n", dataset_note_);
   say("{}\n", data_note(executor_->dataset(), options_));
+  const std::string weights_note = checkpoint_note(options_, model());
+  if (!weights_note.empty()) say("{}\n", weights_note);
   executor_->decode();
 }
 

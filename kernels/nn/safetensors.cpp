@@ -51,16 +51,14 @@ class Reader {
     size_ = static_cast<std::uint64_t>(end);
   }
 
+  std::vector<std::string> read_names() {
+    std::vector<std::string> names;
+    for (const Entry& entry : read_entries()) names.push_back(entry.name);
+    return names;
+  }
+
   std::vector<NamedTensor> read() {
-    const nlohmann::json header = read_header();
-    std::vector<Entry> entries;
-    for (const auto& [name, value] : header.items()) {
-      if (name != kMetadataKey) entries.push_back(read_entry(name, value));
-    }
-    std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-      return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
-    });
-    expect_seamless(entries);
+    const std::vector<Entry> entries = read_entries();
     std::vector<NamedTensor> tensors;
     tensors.reserve(entries.size());
     for (const Entry& entry : entries) tensors.push_back(read_values(entry));
@@ -74,6 +72,20 @@ class Reader {
     DataType type = DataType::fp32;
     std::uint64_t begin = 0, end = 0;  // within the data
   };
+
+  // In the order of their data.
+  std::vector<Entry> read_entries() {
+    const nlohmann::json header = read_header();
+    std::vector<Entry> entries;
+    for (const auto& [name, value] : header.items()) {
+      if (name != kMetadataKey) entries.push_back(read_entry(name, value));
+    }
+    std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+      return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
+    });
+    expect_seamless(entries);
+    return entries;
+  }
 
   [[noreturn]] void fail(std::uint64_t offset, const std::string& message) const {
     throw ConfigError(
@@ -234,5 +246,9 @@ void write_safetensors(const std::string& path, const std::vector<NamedTensor>& 
 }
 
 std::vector<NamedTensor> read_safetensors(const std::string& path) { return Reader(path).read(); }
+
+std::vector<std::string> read_tensor_names(const std::string& path) {
+  return Reader(path).read_names();
+}
 
 }  // namespace ddpbench::nn

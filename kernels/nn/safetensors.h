@@ -30,5 +30,7 @@ void write_safetensors(const std::string& path, const std::vector<NamedTensor>& 
 // header too long, overlapping or out-of-range offsets, sizes that disagree with shapes, a data
 // type other than F32 and I64.
 std::vector<NamedTensor> read_safetensors(const std::string& path);
+// The names alone, from the header. Throws as read_safetensors.
+std::vector<std::string> read_tensor_names(const std::string& path);
 
 }  // namespace ddpbench::nn

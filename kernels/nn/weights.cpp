@@ -85,8 +85,13 @@ void expect_like(const Wanted& wanted, const NamedTensor& tensor, const std::str
 // The index of each wanted tensor. Throws ConfigError when the sets, shapes or types differ.
 std::vector<std::size_t> match(const Graph& graph, const std::vector<NamedTensor>& tensors,
                                const std::string& origin) {
+  std::vector<std::string> names;
+  for (const NamedTensor& tensor : tensors) names.push_back(tensor.name);
+  const bool wrapped = has_module_prefix(graph.model(), names);
   std::map<std::string, std::size_t> index;
-  for (std::size_t i = 0; i < tensors.size(); ++i) index[tensors[i].name] = i;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    index[wrapped ? names[i].substr(kModulePrefix.size()) : names[i]] = i;
+  }
   std::vector<std::size_t> matches;
   std::vector<std::string> missing;
   for (const Wanted& wanted : wanted_tensors(graph.plan())) {
@@ -216,6 +221,12 @@ void import_state_values(Graph& graph, std::span<const double> values) {
     at += count;
   }
   ensure(at == values.size(), "{} values for {} of state", values.size(), at);
+}
+
+bool has_module_prefix(const ModelSpec& model, const std::vector<std::string>& names) {
+  const auto has_prefix = [](const std::string& name) { return name.starts_with(kModulePrefix); };
+  return !names.empty() && std::ranges::all_of(names, has_prefix) &&
+         std::ranges::none_of(model.layers, has_prefix, &LayerSpec::name);
 }
 
 void import_checkpoint(Graph& graph, const std::vector<NamedTensor>& tensors,

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/nn/graph.h"
@@ -35,7 +36,12 @@ void import_values(Graph& graph, std::span<const float> values);
 // The values of all `state`, one after the other, and back. Counts below 2^53 are exact.
 std::vector<double> flat_state(const std::vector<NamedTensor>& state);
 void import_state_values(Graph& graph, std::span<const double> values);
-// Sets weights and state from the tensors of export_checkpoint(), in any order. Throws ConfigError
+// Whether tensors of these names were saved from a network within nn.DataParallel or
+// DistributedDataParallel: all names begin with "module.", and no layer's name does.
+inline constexpr std::string_view kModulePrefix = "module.";
+bool has_module_prefix(const ModelSpec& model, const std::vector<std::string>& names);
+// Sets weights and state from the tensors of export_checkpoint(), in any order, also where the
+// names have that prefix. Throws ConfigError
 // that names missing, surplus or misshapen tensors, or those of another type; then nothing changed.
 void import_checkpoint(Graph& graph, const std::vector<NamedTensor>& tensors,
                        const std::string& origin);

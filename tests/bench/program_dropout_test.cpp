@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kernels/nn/safetensors.h"
 #include "tests/bench/program.h"
 
 namespace ddpbench::bench {
@@ -67,6 +68,21 @@ TEST_F(DroppingProgram, TrainsAlikeOnAnyNumberOfDevices) {
       EXPECT_EQ(epoch["test_accuracy"], single["test_accuracy"]);
     }
   }
+}
+
+TEST_F(DroppingProgram, LoadsTheWeightsOfAWrappedNetworkAndSaysSo) {
+  run("single", {"--save-model=m.safetensors"});
+  auto tensors = nn::read_safetensors(program.path("m.safetensors"));
+  for (nn::NamedTensor& tensor : tensors) tensor.name = "module." + tensor.name;
+  nn::write_safetensors(program.path("wrapped.safetensors"), tensors, true);
+  const auto losses_from = [&](const std::string& file) {
+    const auto result = program.run(small_run("single", {"--load-model=" + file, "--force"}));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    const bool said = result.out.find("begin with \"module.\"") != std::string::npos;
+    EXPECT_EQ(said, file == "wrapped.safetensors") << result.out;
+    return program.report()["runs"][0]["epochs"][0]["train_loss"];
+  };
+  EXPECT_EQ(losses_from("wrapped.safetensors"), losses_from("m.safetensors"));
 }
 
 }  // namespace

@@ -119,6 +119,29 @@ TEST_F(WrongTensors, RenamedOnesAreMissingAndSurplus) {
               AllOf(HasSubstr("missing \"conv1.weight\""), HasSubstr("surplus \"conv0.weight\"")));
 }
 
+TEST(Checkpoint, OfAWrappedNetworkIsReadWithoutThePrefix) {
+  TestGraph from(simple_cnn(), onednn, {.batch = 1}), to(simple_cnn(), onednn, {.batch = 1});
+  const std::vector<NamedTensor> tensors = numbered(from.graph());
+  std::vector<NamedTensor> wrapped = tensors;
+  for (NamedTensor& tensor : wrapped) tensor.name = "module." + tensor.name;
+  EXPECT_TRUE(has_module_prefix(simple_cnn(), names_of(wrapped)));
+  EXPECT_FALSE(has_module_prefix(simple_cnn(), names_of(tensors)));
+  import_checkpoint(to.graph(), wrapped, "test");
+  expect_equal(export_weights(to.graph()), tensors);
+  // A layer may have such a name itself.
+  const ModelSpec own = parse_model(
+      R"({"name": "own", "input": [1, 2, 2], "layers": [
+           {"name": "module.fc", "type": "linear", "out_features": 2}]})",
+      "own.json");
+  EXPECT_FALSE(has_module_prefix(own, {"module.fc.weight", "module.fc.bias"}));
+  EXPECT_FALSE(has_module_prefix(own, {}));
+}
+
+TEST_F(WrongTensors, ThePrefixOfSomeIsNone) {
+  tensors_[0].name = "module.conv1.weight";
+  EXPECT_THAT(error(), HasSubstr("surplus \"module.conv1.weight\""));
+}
+
 TEST_F(WrongTensors, OtherShapesAreNamedWithBoth) {
   tensors_[6].shape = {128, 10};
   EXPECT_THAT(error(), AllOf(HasSubstr("\"fc2.weight\" has the shape [128, 10]"),
