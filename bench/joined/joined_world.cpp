@@ -229,6 +229,7 @@ void JoinedWorld::plan(const HostDevices& host) {
   const data::DatasetInfo dataset = describe_data(*source_, options_);
   check_dataset_fits(model_, dataset, model_path);
   check_normalization(options_, dataset);
+  check_test_samples(options_, dataset);
   job_ = make_training_job(options_, cell, dataset, network_of(model_, model_path), host);
   check_injections({job_}, model_);
   place_on_own_gpus();

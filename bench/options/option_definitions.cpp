@@ -144,7 +144,7 @@ Definitions training_options() {
       {.name = "epochs",
        .group = group,
        .hint = "N",
-       .help = "Epochs to train.",
+       .help = "Epochs to train; with --until-accuracy, at most.",
        .member = &Options::epochs,
        .rule = between(1, kMostTimes)},
       {.name = "steps",
@@ -154,6 +154,16 @@ Definitions training_options() {
        .member = &Options::steps,
        .rule = between(1, kMostSteps),
        .default_text = "whole epochs"},
+      {.name = "until-accuracy",
+       .group = group,
+       .hint = "PERCENT%",
+       .help =
+           "End a run after the first epoch at whose end the accuracy over the whole test set is "
+           "at least this. The report says how long training took until then, or that --epochs "
+           "were too few.",
+       .member = &Options::until_accuracy,
+       .rule = {.maximum = 100, .above_minimum = true},
+       .default_text = "off"},
       {.name = "last-batch",
        .group = group,
        .hint = "pad|drop",

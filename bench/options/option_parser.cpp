@@ -174,6 +174,7 @@ OptionSource flag_source(const Flags& flags) {
 void set_tune_defaults(Options& options) {
   options.strategies = {"ddp"};
   options.until_ci.reset();
+  options.until_accuracy.reset();
   options.save_model.clear();
   options.order = "interleaved";
   options.epochs = 1;

@@ -37,7 +37,8 @@ std::string OptionDefinition::canonical_key() const {
 
 bool OptionDefinition::applies_to(Command command) const {
   static constexpr std::string_view kDecidedByTune[] = {
-      "strategy", "resume", "until-ci", "max-repetitions", "max-minutes", "order", "save-model"};
+      "strategy",    "resume", "until-ci",   "max-repetitions",
+      "max-minutes", "order",  "save-model", "until-accuracy"};
   // What decides what is in memory.
   static constexpr std::string_view kPlannedByFit[] = {"strategy",       "gpus",
                                                        "config",         "device",

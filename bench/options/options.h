@@ -54,8 +54,9 @@ struct RunOptions {
   std::string device = "auto";   // auto | cpu | cuda
   std::string backend = "auto";  // auto, a name of comm_backends() or its alias
   int epochs = 1;
-  std::optional<std::int64_t> steps;  // per epoch, at most
-  int warmup_steps = 10;              // at least; warm-up goes on until step times are steady
+  std::optional<std::int64_t> steps;      // per epoch, at most
+  std::optional<Percent> until_accuracy;  // of the test set; training ends with it
+  int warmup_steps = 10;                  // at least; warm-up goes on until step times are steady
   std::optional<std::int64_t> warmup_max_steps;  // not set: kWarmupLimitFactor x warmup_steps
   int repetitions = 1;
   std::string order = "interleaved";  // interleaved | sequential

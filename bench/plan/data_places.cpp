@@ -204,4 +204,13 @@ void check_normalization(const Options& options, const data::DatasetInfo& datase
   }
 }
 
+void check_test_samples(const Options& options, const data::DatasetInfo& dataset) {
+  if (!options.until_accuracy || dataset.test_samples > 0) return;
+  throw ConfigError(
+      fmt::format("--until-accuracy={:g}%: {}{} has no test samples, so there is no accuracy to "
+                  "reach; give --epochs alone",
+                  options.until_accuracy->value, dataset.name,
+                  dataset.directory.empty() ? "" : fmt::format(" in {}", dataset.directory)));
+}
+
 }  // namespace ddpbench::bench

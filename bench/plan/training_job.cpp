@@ -162,6 +162,9 @@ report::Run planned_run(const TrainingJob& job) {
   run.test_samples = job.dataset.test_samples;
   run.dataset_note = job.dataset.note;
   run.augment = job.options.augment;
+  if (const auto& wanted = job.options.until_accuracy) {
+    run.until_accuracy = report::AccuracyTarget{.target = wanted->value / 100, .train_s = {}};
+  }
   const StrategyTraits& traits = strategy_traits(run.strategy);
   if (traits.overlaps) run.strategy_options["overlap"] = job.cell.overlap ? "on" : "off";
   if (traits.uses_buckets) {

@@ -12,6 +12,7 @@
 #include "bench/rank/rank_error.h"
 #include "bench/rank/verification.h"
 #include "kernels/nn/weights.h"
+#include "reports/metrics/metrics.h"
 #include "reports/metrics/steady.h"
 
 namespace ddpbench::bench {
@@ -131,10 +132,34 @@ bool RankSession::warm_up_goes_on(std::int64_t done) {
 }
 
 void RankSession::train() {
-  for (int epoch = 0; epoch < job_.options.epochs; ++epoch) train_epoch(epoch);
+  for (int epoch = 0; epoch < job_.options.epochs; ++epoch) {
+    train_epoch(epoch);
+    if (job_.options.until_accuracy && has_reached_accuracy(result_.epochs.back())) break;
+  }
   if (!job_.options.save_model.empty() && inputs_.rank == 0) {
     save_weights();
   }
+}
+
+// Whether --until-accuracy ends training with this epoch. Each worker knows the hits of its part of
+// the test set. All add theirs in the store and look when all have, so all decide alike; a rank
+// that went on alone would wait for the others for ever.
+bool RankSession::has_reached_accuracy(const EpochResult& epoch) {
+  std::int64_t samples = epoch.test_samples;
+  auto correct = static_cast<std::int64_t>(epoch.test_correct);
+  if (trainer_.world() != nullptr) {
+    const std::string key = fmt::format("accuracy/{}", epoch.epoch);
+    inputs_.store->add(key + "/samples", samples);
+    inputs_.store->add(key + "/correct", correct);
+    comm::store_barrier(*inputs_.store, key, job_.cell.world_size,
+                        wait_limit_s(job_.options.timeout_s));
+    samples = inputs_.store->add(key + "/samples", 0);
+    correct = inputs_.store->add(key + "/correct", 0);
+  }
+  if (samples == 0) return false;
+  const double accuracy = static_cast<double>(correct) / static_cast<double>(samples);
+  writer_.accuracy(accuracy);
+  return report::reaches_accuracy(accuracy, job_.options.until_accuracy->value / 100);
 }
 
 void RankSession::save_weights() {

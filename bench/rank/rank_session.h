@@ -36,6 +36,7 @@ class RankSession {
   bool warm_up_goes_on(std::int64_t done);
   void train();
   void train_epoch(int epoch);
+  bool has_reached_accuracy(const EpochResult& epoch);
   void save_weights();
   void wait_for_workers(int epoch);
   void publish();

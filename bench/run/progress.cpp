@@ -35,6 +35,7 @@ void Progress::begin(const TrainingJob& job, const std::string& title) {
   timed_ = job.is_reference() ? 0 : job.options.epochs * job.steps_per_epoch;
   steps_per_epoch_ = job.steps_per_epoch;
   epochs_ = job.options.epochs;
+  wanted_accuracy_ = job.options.until_accuracy;
   global_batch_ = job.global_batch();
   begin_ = last_time_ = SteadyClock::now();
   next_line_ = begin_ + kLineInterval;
@@ -72,10 +73,15 @@ std::string Progress::stage(const launch::RankStatus& status, std::int64_t timed
 std::string Progress::line(const launch::RankStatus& status, std::int64_t timed) const {
   std::string text = numbered();
   if (const auto left = left_s(status, timed)) {
-    text += fmt::format("{}{} left", text.empty() ? "" : ", ", duration_words(*left));
+    text += fmt::format("{}{}{} left", text.empty() ? "" : ", ",
+                        wanted_accuracy_ && epochs_ > 1 ? "at most " : "", duration_words(*left));
   }
   text += fmt::format("{}{}: {}", text.empty() ? "" : ": ", title_, stage(status, timed));
   if (status.loss) text += fmt::format(", loss {:.4f}", *status.loss);
+  if (wanted_accuracy_ && status.accuracy) {
+    text += fmt::format(", accuracy {:.2f} % of {:g} %", 100 * *status.accuracy,
+                        wanted_accuracy_->value);
+  }
   if (rate_ > 0) {
     text += fmt::format(", {:.0f} samples/s", rate_ * static_cast<double>(global_batch_));
   }

@@ -50,6 +50,7 @@ class Progress {
   std::int64_t timed_ = 0;  // timed ones of total_
   std::int64_t steps_per_epoch_ = 1;
   int epochs_ = 1;
+  std::optional<Percent> wanted_accuracy_;  // --until-accuracy
   std::int64_t global_batch_ = 0;
   std::chrono::steady_clock::time_point begin_, next_line_;
   std::uint64_t last_step_ = 0;  // at the last line, for the rate

@@ -169,9 +169,8 @@ void fill_phases(const RunRecords& all, report::Run& run) {
   note_server_update(all.job, run.phases);
 }
 
-// The time from `begin_s` to `end_s` without that in which the job was stopped. A pause is known to
-// a look of the supervisor, so an epoch of few short steps may lie in it as a whole. It was then
-// made just before or after the stop, which would have made it longer than the pause.
+// The time from `begin_s` to `end_s` without that in which the job was stopped. An epoch of few
+// short steps may lie in a pause as a whole: it was made just before or after the shorter stop.
 double running_time(const std::vector<launch::Pause>& pauses, double begin_s, double end_s) {
   const double whole_s = end_s - begin_s;
   const double stopped_s = stopped_time(pauses, begin_s, end_s);
@@ -490,6 +489,7 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
   fill_steps(all, run);
   fill_phases(all, run);
   fill_epochs(all, stops.of_job, run);
+  if (run.until_accuracy) report::fill_time_to_accuracy(run);
   fill_stops(stops, all, run);
   fill_devices(all, result, run);
   fill_verification_status(all, run);

@@ -44,6 +44,7 @@ RunExecutor::RunExecutor(const Options& options, const HostDevices& host)
       progress_(Progress::style_for_stdout(options.quiet)) {
   check_dataset_fits(model_, dataset_info_, network_.path);
   check_normalization(options, dataset_info_);
+  check_test_samples(options, dataset_info_);
 }
 
 TrainingJob RunExecutor::plan(const RunCell& cell) const {

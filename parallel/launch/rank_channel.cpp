@@ -127,6 +127,9 @@ RankStatus RankChannels::status(int rank) const {
   if (slot.has_loss.load(std::memory_order_acquire) != 0) {
     status.loss = slot.loss.load(std::memory_order_relaxed);
   }
+  if (slot.has_accuracy.load(std::memory_order_acquire) != 0) {
+    status.accuracy = slot.accuracy.load(std::memory_order_relaxed);
+  }
   status.ready_s = slot.ready_s.load(std::memory_order_relaxed);
   if (slot.has_error.load(std::memory_order_acquire) != 0) {
     status.error_s = slot.error_s;

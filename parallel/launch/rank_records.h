@@ -82,15 +82,16 @@ struct RankError {
 struct RankStatus {
   RankState state = RankState::starting;
   std::uint32_t epoch = 0;
-  std::uint64_t step = 0;         // steps begun, over verification, warm-up and training
-  std::uint32_t phase = 0;        // current Phase, kPhaseCount when none
-  std::uint64_t phase_marks = 0;  // changes of phase since the step began
-  std::uint64_t bucket = 0;       // buckets finished
-  std::uint64_t collective = 0;   // collectives issued
-  std::uint64_t heartbeat = 0;    // grows with every sign of progress
-  std::optional<double> loss;     // mean training loss of the last whole epoch
-  double ready_s = 0;             // CLOCK_MONOTONIC when the rank left setup; 0: not yet
-  double error_s = 0;             // CLOCK_MONOTONIC when it reported its error
+  std::uint64_t step = 0;          // steps begun, over verification, warm-up and training
+  std::uint32_t phase = 0;         // current Phase, kPhaseCount when none
+  std::uint64_t phase_marks = 0;   // changes of phase since the step began
+  std::uint64_t bucket = 0;        // buckets finished
+  std::uint64_t collective = 0;    // collectives issued
+  std::uint64_t heartbeat = 0;     // grows with every sign of progress
+  std::optional<double> loss;      // mean training loss of the last whole epoch
+  std::optional<double> accuracy;  // over the test set after it; where training ends with one
+  double ready_s = 0;              // CLOCK_MONOTONIC when the rank left setup; 0: not yet
+  double error_s = 0;              // CLOCK_MONOTONIC when it reported its error
   std::optional<RankError> error;
 };
 

@@ -23,7 +23,7 @@
 
 namespace ddpbench::launch {
 
-inline constexpr std::uint64_t kMagic = 0x3363'6e68'6370'6464;  // "ddpchnc3", little endian
+inline constexpr std::uint64_t kMagic = 0x3463'6e68'6370'6464;  // "ddpchnc4", little endian
 inline constexpr std::size_t kAlignBytes = 64;
 inline constexpr std::size_t kResultCopies = 2;  // the one that readers see, the one being written
 
@@ -50,6 +50,8 @@ struct alignas(kAlignBytes) RankSlot {
   std::atomic<double> ready_s{0};
   std::atomic<double> loss{0};
   std::atomic<std::uint32_t> has_loss{0};
+  std::atomic<double> accuracy{0};
+  std::atomic<std::uint32_t> has_accuracy{0};
   std::atomic<std::uint64_t> step_count{0};    // appended, dropped ones included
   std::atomic<std::uint64_t> bucket_count{0};  // likewise
   std::atomic<std::uint64_t> replica_count{0};

@@ -79,6 +79,12 @@ void RankWriter::loss(double mean) {
   slot_of(area_).has_loss.store(1, std::memory_order_release);
 }
 
+void RankWriter::accuracy(double share) {
+  if (!area_) return;
+  slot_of(area_).accuracy.store(share, std::memory_order_relaxed);
+  slot_of(area_).has_accuracy.store(1, std::memory_order_release);
+}
+
 void RankWriter::bucket_done() {
   if (!area_) return;
   advance(slot_of(area_).bucket);

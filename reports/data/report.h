@@ -63,6 +63,13 @@ struct EpochRow {
   Figure test_accuracy;
 };
 
+// What --until-accuracy asked for, and the training time that it took: of the epochs up to the end
+// of the first one that reached it, without evaluation.
+struct AccuracyTarget {
+  double target = 0;  // test accuracy, 1 is all
+  Figure train_s;
+};
+
 // One gradient bucket (or pushed shard) of one rank. Times are medians over the timed steps, in
 // seconds since the step began.
 struct BucketRow {
@@ -181,6 +188,7 @@ struct Run {
   std::string injected;         // --inject of this run; empty: none
   Times time;
   std::vector<EpochRow> epochs;
+  std::optional<AccuracyTarget> until_accuracy;  // not set: the run had no such target
   StepSection step;
   std::map<std::string, Figure>
       phases;  // "forward_s", ..., "comm_s", "comm_exposed_s", "overlap_ratio"

@@ -40,6 +40,16 @@ std::string augment_value(const Run& run) { return run.augment == true ? "true" 
 
 std::string augment_words(const Run& run) { return run.augment == true ? "augmented" : ""; }
 
+// Programs that do not record it train all epochs.
+std::string until_accuracy_value(const Run& run) {
+  return run.until_accuracy ? fmt::format("{:g}", run.until_accuracy->target) : "off";
+}
+
+// How long a run that ends with its accuracy trains is no setting but a result.
+std::string of_fixed_length(const Run& run, std::string value) {
+  return run.until_accuracy ? "" : of_whole_run(run, std::move(value));
+}
+
 std::string dataset_words(const Run& run) {
   if (!run.dataset_name.empty() && run.dataset_name == run.dataset_source)
     return run.dataset_name + " data";
@@ -161,10 +171,11 @@ constexpr auto kTable = std::to_array<Setting>({
     {.key = "optimizer", .uses = kEqualUse | kNameUse, .values = optimizer_numbers},
     {.key = "epochs",
      .uses = kPairUse,
-     .value = [](const Run& run) { return of_whole_run(run, text_of(run.epochs.size())); }},
+     .value = [](const Run& run) { return of_fixed_length(run, text_of(run.epochs.size())); }},
     {.key = "steps",
      .uses = kPairUse,
-     .value = [](const Run& run) { return of_whole_run(run, text_of(run.step.count)); }},
+     .value = [](const Run& run) { return of_fixed_length(run, text_of(run.step.count)); }},
+    {.key = "until_accuracy", .uses = kPairUse, .value = until_accuracy_value},
     {.key = "oversubscribed",
      .uses = kPairUse,
      .value =

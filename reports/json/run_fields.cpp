@@ -67,6 +67,12 @@ constexpr auto kEpochFields = [](auto& f, auto& epoch) {
   f.amount_figure("test_accuracy", epoch.test_accuracy, "not evaluated");
 };
 
+template <typename Fields, typename Target>
+void list_accuracy_target(Fields& f, Target& wanted, const std::string& reason) {
+  f.amount("target", wanted.target);
+  f.amount_figure("train_s", wanted.train_s, reason);
+}
+
 constexpr auto kStepFields = [](auto& f, auto& run) {
   auto& step = run.step;
   f.value("warmup", step.warmup);
@@ -168,6 +174,8 @@ constexpr auto kRunFields = [](auto& f, auto& run) {
   const std::string reason = missing_reason(run);
   f.object("time", run, kTimeFields);
   f.rows("epochs", run.epochs, kEpochFields);
+  f.optional_object("until_accuracy", run.until_accuracy,
+                    [&reason](auto& g, auto& wanted) { list_accuracy_target(g, wanted, reason); });
   f.object("step", run, kStepFields);
   f.figures("phases", run.phases, reason, kCommonPhases);
   f.rows("devices", run.devices,

@@ -107,6 +107,27 @@ void condense_scaling(const Runs& runs, Run& result) {
   result.scaling->efficiency = *median_figure({}, runs, scaling_of<&Scaling::efficiency>).value;
 }
 
+// How many of `runs` did not reach the accuracy that they had to.
+std::size_t missed_accuracy(const Runs& runs) {
+  return runs.size() - known_values(runs, time_to_accuracy).size();
+}
+
+std::string missed_words(const Runs& runs) {
+  return fmt::format("{} of {} repetitions did not reach {}", missed_accuracy(runs), runs.size(),
+                     accuracy_words(runs.front()->until_accuracy->target));
+}
+
+// The median where a repetition that did not reach the accuracy took longer than any that did.
+Figure median_time_to_accuracy(const Figure& own, const Runs& runs) {
+  std::vector<double> seconds = known_values(runs, time_to_accuracy);
+  const std::size_t missed = missed_accuracy(runs);
+  if (seconds.empty()) return own;
+  if (2 * missed >= runs.size()) return Figure::missing(missed_words(runs));
+  // Any value above the others stands for them: the median is below.
+  seconds.insert(seconds.end(), missed, std::ranges::max(seconds));
+  return Figure::of(median(std::move(seconds)));
+}
+
 // One repetition that disagrees with one device is enough to trust none of them.
 void condense_verification(const Runs& all, Verification& result) {
   const auto failed = [](const Run* run) { return run->verification.status == "failed"; };
@@ -128,6 +149,9 @@ Run median_run(const Runs& all, Runs timed) {
   condense_epochs(timed, result.epochs);
   condense_devices(timed, result.devices);
   condense_times(timed, result.time);
+  if (result.until_accuracy) {
+    result.until_accuracy->train_s = median_time_to_accuracy(result.until_accuracy->train_s, timed);
+  }
   for (auto& [name, figure] : result.phases) {
     figure = median_figure(figure, timed, [&name](const Run& run) {
       const auto found = run.phases.find(name);
@@ -170,6 +194,18 @@ MedianSpread divided(MedianSpread spread, int divisor) {
   return spread;
 }
 
+void condense_accuracy_spread(const Runs& timed, RepeatedRuns& result) {
+  if (timed.empty() || !result.median.until_accuracy) return;
+  if (missed_accuracy(timed) == 0) {
+    result.to_accuracy_s = median_spread(known_values(timed, time_to_accuracy));
+    return;
+  }
+  result.to_accuracy_s = missing_spread(missed_words(timed));
+  if (result.median.until_accuracy->train_s.value) {
+    result.accuracy_note = missed_words(timed) + ", which counts as slower than all others";
+  }
+}
+
 // "2 of 5 repetitions did not end well, first: failed: ..."; empty where all did.
 std::string note_on(const Runs& all, std::size_t timed) {
   if (timed == all.size() || timed == 0) return {};
@@ -194,6 +230,8 @@ RepeatedRuns condensed(const Report& report, Runs runs) {
       known_values(timed, [](const Run& run) { return Figure::of(run.step.time_s->median); }));
   result.speedup = speedup_spread(report, result.median, timed);
   result.efficiency = divided(result.speedup, result.median.world_size);
+  result.to_accuracy_s = missing_spread("no --until-accuracy");
+  condense_accuracy_spread(timed, result);
   result.runs = std::move(runs);
   return result;
 }

@@ -35,8 +35,10 @@ struct RepeatedRuns {
   // ones in place of its own figures (peaks of memory and the longest step: the largest). It has no
   // step samples. Where none was timed, the first of them as it is.
   Run median;
-  MedianSpread step_s, speedup, efficiency;
+  MedianSpread step_s, speedup, efficiency, to_accuracy_s;
   std::string note;  // on repetitions that did not end well; empty: all did
+  // On repetitions that did not reach the accuracy (--until-accuracy) where the median did.
+  std::string accuracy_note;
 };
 
 // 95 % confidence interval of the median from kFewestForInterval values on; the least and the most

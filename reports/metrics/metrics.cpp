@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "reports/data/strategies.h"
 
 namespace ddpbench::report {
@@ -108,6 +109,40 @@ std::vector<double> slowest_rank_per_step(std::span<const std::vector<double>> r
     }
   }
   return slowest;
+}
+
+bool reaches_accuracy(double accuracy, double target) {
+  constexpr double kRounding = 1e-9;  // far below one of any number of test samples
+  return accuracy >= target * (1 - kRounding);
+}
+
+std::string accuracy_words(double accuracy) { return fmt::format("{:g} %", 100 * accuracy); }
+
+void fill_time_to_accuracy(Run& run) {
+  AccuracyTarget& wanted = *run.until_accuracy;
+  double seconds = 0;
+  std::optional<double> best;
+  for (const EpochRow& epoch : run.epochs) {
+    seconds += epoch.time_s;
+    if (!epoch.test_accuracy.value) continue;
+    best = std::max(best.value_or(0), *epoch.test_accuracy.value);
+    if (!reaches_accuracy(*best, wanted.target)) continue;
+    wanted.train_s = Figure::of(seconds);
+    return;
+  }
+  if (!is_complete(run) || !best) {
+    wanted.train_s = Figure::missing(is_complete(run) ? "not evaluated" : missing_reason(run));
+    return;
+  }
+  // Rounded down: what was missed must not look like what was asked for.
+  wanted.train_s = Figure::missing(
+      fmt::format("{} was not reached in {}: {}{:.2f} %", accuracy_words(wanted.target),
+                  counted(run.epochs.size(), "epoch"), run.epochs.size() > 1 ? "at best " : "",
+                  std::floor(1e4 * *best) / 100));
+}
+
+Figure time_to_accuracy(const Run& run) {
+  return run.until_accuracy ? run.until_accuracy->train_s : Figure::missing("no --until-accuracy");
 }
 
 Figure others_idle(const Run& run) {

@@ -60,6 +60,16 @@ std::vector<const Run*> baseline_runs(const Report& report, const Run& run);
 // Why `run` has none.
 std::string no_baseline_reason(const Report& report, const Run& run);
 
+// Whether a test accuracy is at least `target`. The rounding of both does not count: 0.07 as a
+// share and 7 / 100 differ in the last bit.
+bool reaches_accuracy(double accuracy, double target);
+// Fills in until_accuracy->train_s from the epochs of the run, or why there is none.
+// REQUIRES: run.until_accuracy.
+void fill_time_to_accuracy(Run& run);
+// until_accuracy->train_s; missing, with the reason, where the run had no target.
+Figure time_to_accuracy(const Run& run);
+std::string accuracy_words(double accuracy);  // "98 %" of 0.98
+
 // dp: how long the devices beside the primary wait for it or have nothing to do in a step: the
 // median over them of comm_wait_s + idle_s. Missing, with the reason, in other strategies and where
 // it was not recorded.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "reports/data/report.h"
+#include "reports/metrics/condensed_rows.h"
 #include "reports/metrics/metrics.h"
 #include "reports/table/column_makers.h"
 
@@ -44,6 +45,26 @@ Column optional_text(Column column, const char* reason) {
     const FieldValue value = get(row);
     return value.value.index() == 0 ? "-" : std::get<std::string>(value.value);
   };
+  return column;
+}
+
+Column to_accuracy_column() {
+  Column column = figure_column(
+      {"to-accuracy", "to acc.", "s", "training time until --until-accuracy was reached"},
+      "time_to_accuracy_s", kSeconds, Better::smaller, time_to_accuracy);
+  const auto plain = column.cell;
+  column.cell = [plain](const RunRow& row, Footnotes& notes) {
+    std::string cell = plain(row, notes);
+    if (row.repeated != nullptr && !row.repeated->accuracy_note.empty()) {
+      cell += notes.mark(row.repeated->accuracy_note);
+    }
+    return cell;
+  };
+  column.fields.push_back(figure_field("until_accuracy", Better::neither, [](const Run& run) {
+    return run.until_accuracy ? Figure::of(run.until_accuracy->target)
+                              : Figure::missing("no --until-accuracy");
+  }));
+  column.fields.back().role = Role::remark;
   return column;
 }
 
@@ -202,6 +223,7 @@ std::vector<Column> measure_columns() {
           time_column<&Times::train_s>({"train", "train", "s", "training"}, "train_s"),
           time_column<&Times::evaluate_s>({"evaluate", "eval.", "s", "evaluation"}, "evaluate_s"),
           time_column<&Times::total_s>({"total", "total", "s", "the whole run"}, "total_s"),
+          to_accuracy_column(),
           count_column({"epochs", "", "epochs", "epochs that ended"}, "epochs", Role::measure,
                        [](const Run& run) { return static_cast<std::int64_t>(run.epochs.size()); }),
           count_column({"parameters", "", "parameters", "parameters of the network"}, "parameters",

@@ -35,8 +35,9 @@ FieldValue end_of(const RunRow& row, MedianSpread RepeatedRuns::*spread,
 // "1.88 (1.85..1.90)"; the median alone where nothing is known of the noise.
 Column spread_column(const SpreadColumn& about) {
   Column column = heading_only(about.heading);
-  const std::string name(about.heading.name);
-  const std::string plain = name.substr(0, name.find('-'));
+  constexpr std::string_view kSuffix = "-interval";
+  std::string plain(about.heading.name);
+  plain.resize(plain.size() - kSuffix.size());
   column.cell = [about, plain](const RunRow& row, Footnotes& notes) {
     const Figure middle = about.middle(*row.run);
     // The plain column says why a figure is missing, and what a speed-up is measured against. The
@@ -117,7 +118,15 @@ std::vector<Column> repetition_columns() {
                          &RepeatedRuns::efficiency,
                          [](const Run& run) {
                            return run.scaling ? Figure::of(run.scaling->efficiency) : Figure{};
-                         }})};
+                         }}),
+          spread_column({{"to-accuracy-interval", "to acc. s", "(interval)",
+                          "training time to the accuracy: median over repetitions and how far they "
+                          "reach"},
+                         "time_to_accuracy_low_s",
+                         "time_to_accuracy_high_s",
+                         kSeconds,
+                         &RepeatedRuns::to_accuracy_s,
+                         time_to_accuracy})};
 }
 
 }  // namespace ddpbench::report

@@ -27,6 +27,12 @@ const Column* known_column(const std::string& name) {
   return column;
 }
 
+// Puts the column `name` behind the one called `place`.
+void insert_behind(const std::string& place, const std::string& name, Columns& columns) {
+  const auto found = std::ranges::find(columns, place, &Column::name);
+  if (found != columns.end()) columns.insert(found + 1, known_column(name));
+}
+
 // Whether runs of one strategy differ in its options: their rows would look alike without them.
 bool options_vary(std::span<const RunRow> rows) {
   std::map<std::pair<std::string, std::string>, std::string> known;  // strategy, option -> value
@@ -68,8 +74,12 @@ Columns table_columns(std::span<const RunRow> rows) {
   // The imbalance of dp beside the primary's communication.
   if (std::ranges::any_of(
           rows, [](const RunRow& row) { return others_idle(*row.run).value.has_value(); })) {
-    const auto exposed = std::ranges::find(columns, std::string("exposed"), &Column::name);
-    if (exposed != columns.end()) columns.insert(exposed + 1, known_column("others-idle"));
+    insert_behind("exposed", "others-idle", columns);
+  }
+  if (std::ranges::any_of(rows, [](const RunRow& row) {
+        return row.run->until_accuracy.has_value() && !is_bare(*row.run);
+      })) {
+    insert_behind("epoch", "to-accuracy", columns);
   }
   const bool repeated =
       std::ranges::any_of(rows, [](const RunRow& row) { return row.run->repetition > 0; });

@@ -3,6 +3,7 @@
 #include "reports/table/table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <initializer_list>
@@ -10,6 +11,7 @@
 
 #include "base/text.h"
 #include "reports/metrics/condensed_rows.h"
+#include "reports/metrics/metrics.h"
 #include "reports/metrics/repetitions.h"
 #include "reports/table/collective_table.h"
 #include "reports/table/column_makers.h"
@@ -45,7 +47,8 @@ std::string noise_explanation(std::span<const RunRow> rows, const Columns& colum
     });
   };
   if (is_condensed(rows)) {
-    if (!any_column(columns, {"step-interval", "speedup-interval", "efficiency-interval"}))
+    if (!any_column(columns, {"step-interval", "speedup-interval", "efficiency-interval",
+                              "to-accuracy-interval"}))
       return {};
     const std::string few = fmt::format(
         "least and most of fewer than {} repetitions (of speed-up and efficiency, which divide two "
@@ -63,6 +66,21 @@ std::string noise_explanation(std::span<const RunRow> rows, const Columns& colum
       "one repetition of each: how much runs differ by noise is unknown; --repetitions={} gives "
       "intervals",
       kFewestForInterval + 1);
+}
+
+// What the time to an accuracy is the time to.
+std::string accuracy_explanation(std::span<const RunRow> rows) {
+  std::vector<std::string> targets;
+  for (const RunRow& row : rows) {
+    if (!row.run->until_accuracy) continue;
+    std::string words = accuracy_words(row.run->until_accuracy->target);
+    if (std::ranges::find(targets, words) == targets.end()) targets.push_back(std::move(words));
+  }
+  if (targets.empty()) return {};
+  return fmt::format(
+      "to acc.: training time until {} of the test set were right at the end of an epoch; "
+      "evaluation is left out",
+      fmt::join(targets, " or "));
 }
 
 }  // namespace
@@ -96,6 +114,10 @@ std::vector<std::string> explanations(std::span<const RunRow> rows, const Column
   if (any_column(columns, {"devices", "speedup", "efficiency"}) &&
       any_run(rows, [](const Run& run) { return run.oversubscribed; })) {
     lines.emplace_back("*: oversubscribed, more compute threads than cores; no scaling is shown");
+  }
+  if (any_column(columns, {"to-accuracy", "to-accuracy-interval"})) {
+    const std::string accuracy = accuracy_explanation(rows);
+    if (!accuracy.empty()) lines.push_back(accuracy);
   }
   const std::string noise = noise_explanation(rows, columns);
   if (!noise.empty()) lines.push_back(noise);

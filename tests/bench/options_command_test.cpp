@@ -50,6 +50,18 @@ TEST(Commands, OptionsOfOtherCommandsNameThem) {
                         "command), but to `ddpbench tune`."));
 }
 
+// tune compares step times, fit takes no step, comm trains nothing.
+TEST(Commands, OnlyRunsTrainUntilAnAccuracy) {
+  for (const char* command : {"tune", "fit"}) {
+    EXPECT_THAT(refusal({command, "--until-accuracy=98%"}),
+                AllOf(HasSubstr("--until-accuracy does not apply to"), HasSubstr(command)));
+  }
+  const TemporaryDirectory folder;
+  folder.write("c.json", R"({"until_accuracy": "98%"})");
+  EXPECT_EQ(parse({"tune", "--config=c"}, {{}, {folder.path()}}).options.until_accuracy,
+            std::nullopt);
+}
+
 TEST(Commands, HelpIsNoCommand) {
   EXPECT_THAT(refusal({"help"}), AllOf(HasSubstr("'help'"), HasSubstr("`ddpbench --help`")));
 }

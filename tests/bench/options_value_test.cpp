@@ -41,6 +41,12 @@ TEST(OptionValues, SharesAreWrittenWithPercentSigns) {
   EXPECT_EQ(options_of({"--until-ci=0.5%"}).until_ci, Percent{0.5});
   EXPECT_EQ(options_of({"--until-ci=0.25"}).until_ci, Percent{25});
   EXPECT_EQ(options_of({}).until_ci, std::nullopt);
+  EXPECT_EQ(options_of({"--until-accuracy=98%"}).until_accuracy, Percent{98});
+  EXPECT_EQ(options_of({"--until-accuracy=100%"}).until_accuracy, Percent{100});
+  EXPECT_EQ(options_of({}, {{{"DDPBENCH_UNTIL_ACCURACY", "0.5"}}}).until_accuracy, Percent{50});
+  const TemporaryDirectory folder;
+  folder.write("c.json", R"({"until_accuracy": "97.1%"})");
+  EXPECT_EQ(options_of({"--config=c"}, {{}, {folder.path()}}).until_accuracy, Percent{97.1});
 }
 
 TEST(OptionValues, AllGpusIsLeftForTheSupervisorToCount) {
@@ -102,6 +108,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"OverlapWord", "--overlap=on,yes", "as a list"},
         BadValue{"WidthWithoutPercent", "--until-ci=2", "a share such as 2%"},
         BadValue{"NoWidth", "--until-ci=0%", "above 0"},
+        BadValue{"AccuracyWithoutPercent", "--until-accuracy=98", "a share such as 2%"},
+        BadValue{"NoAccuracy", "--until-accuracy=0%", "above 0"},
+        BadValue{"MoreThanAll", "--until-accuracy=101%", "to 100%"},
         BadValue{"UnknownOrder", "--order=random", "one of interleaved, sequential"},
         BadValue{"UnknownDevice", "--device=gpu", "one of auto, cpu, cuda"},
         BadValue{"NearBackend", "--backend=rng", "Did you mean 'ring'?"},

@@ -83,6 +83,16 @@ TEST_F(ProgressLine, SaysTheLossAndTheIntervalReached) {
   EXPECT_THAT(line, HasSubstr("interval 4.1 % of 2.0 %"));
 }
 
+TEST_F(ProgressLine, SaysTheAccuracyWithWhichTrainingEnds) {
+  train(8);
+  writer.accuracy(0.9712);
+  EXPECT_THAT(shown(Progress::Style::redraw), testing::Not(HasSubstr("accuracy")));
+  job.options.until_accuracy = Percent{98};
+  const std::string line = shown(Progress::Style::redraw);
+  EXPECT_THAT(line, HasSubstr("accuracy 97.12 % of 98 %"));
+  EXPECT_THAT(line, HasSubstr("at most 0 s left"));
+}
+
 TEST_F(ProgressLine, SpeaksInWords) {
   writer.state(launch::RankState::warming_up);
   EXPECT_THAT(shown(Progress::Style::redraw), HasSubstr("ddp on 2 devices: warming up"));

@@ -84,6 +84,36 @@ TEST_F(Collector, TakesTheSlowestRankOfEveryStep) {
   EXPECT_NEAR(*run.phases.at("comm_exposed_s").value, 0.1, 1e-12);
 }
 
+// Neither rank alone has 80 % of its part.
+TEST_F(Collector, CountsTheTrainingTimeUntilAllRanksTogetherReachTheAccuracy) {
+  RankResult results[2] = {result_of(1e-6, 1), result_of(1e-6, 1)};
+  for (int rank = 0; rank < 2; ++rank) {
+    EpochResult& first = results[rank].epochs[0];  // from 1 to 4
+    first.test_correct = 30;
+    EpochResult second = first;
+    second.epoch = 1;
+    second.begin_s = 9;  // 5 s of evaluation are no training
+    second.end_s = rank == 0 ? 10 : 11;
+    second.test_correct = rank == 0 ? 32 : 48;
+    results[rank].epochs.push_back(second);
+    finish(rank, results[rank]);
+    channels.writer(rank).append(step(0, 1, 1));
+  }
+  TrainingJob job = ddp_job();
+  job.options.epochs = 5;
+  job.options.until_accuracy = Percent{80};
+  const auto run = collect_run(job, channels, {});
+  ASSERT_TRUE(run.until_accuracy);
+  EXPECT_DOUBLE_EQ(run.until_accuracy->target, 0.8);
+  ASSERT_TRUE(run.until_accuracy->train_s.value) << run.until_accuracy->train_s.reason;
+  EXPECT_DOUBLE_EQ(*run.until_accuracy->train_s.value, 3 + 2);
+  job.options.until_accuracy = Percent{81};
+  EXPECT_EQ(collect_run(job, channels, {}).until_accuracy->train_s.reason,
+            "81 % was not reached in 2 epochs: at best 80.00 %");
+  job.options.until_accuracy.reset();
+  EXPECT_FALSE(collect_run(job, channels, {}).until_accuracy);
+}
+
 TEST_F(Collector, LeavesOutTheStepsInWhichTheJobWasStopped) {
   auto first = channels.writer(0);
   auto second = channels.writer(1);

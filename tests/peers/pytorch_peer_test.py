@@ -70,6 +70,25 @@ NORMALIZED = {"name": "normalized", "input": [1, 28, 28], "layers": [
     {"name": "head", "type": "linear", "out_features": 10}]}
 
 
+class TrainsUntilAnAccuracy(Comparison):
+    def test_all_ranks_end_with_the_same_epoch(self):
+        for target, epochs in (("1%", 1), ("100%", 2)):
+            more = ["--strategy=ddp", "--gpus=2", "--epochs=2", "--steps=2", "--force",
+                    f"--until-accuracy={target}"]
+            for report in (self.ours("ours", *more), self.peer("peer", *more)):
+                run = report["runs"][0]
+                self.assertEqual(len(run["epochs"]), epochs)
+                section = run["until_accuracy"]
+                if epochs == 1:
+                    self.assertEqual(section, {"target": 0.01,
+                                               "train_s": run["epochs"][0]["time_s"]})
+                else:
+                    self.assertIsNone(section["train_s"])
+                    self.assertRegex(section["train_s_reason"],
+                                     r"^100 % was not reached in 2 epochs: at best \d+\.\d\d %$")
+            support.run([VALIDATE, "peer.json"], self.folder)
+
+
 class StartsAsDdpbench(Comparison):
     def test_initial_weights_are_the_same_bits(self):
         for model in ("simple_cnn", "lenet5"):

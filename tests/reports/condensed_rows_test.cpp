@@ -47,6 +47,31 @@ Report report_with(std::vector<std::vector<Run>> settings) {
   return report;
 }
 
+// Three repetitions that took so long to 98 %; 0: they did not reach it.
+Report accurate(const std::vector<double>& seconds) {
+  std::vector<Run> runs = repetitions("ddp", std::vector<double>(seconds.size(), 20));
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    runs[i].until_accuracy = AccuracyTarget{
+        0.98, seconds[i] > 0 ? Figure::of(seconds[i]) : Figure::missing("98 % was not reached")};
+  }
+  return report_with({std::move(runs)});
+}
+
+TEST(TimesToAccuracy, AreCondensedToTheirMedianAndHowFarTheyReach) {
+  EXPECT_THAT(render_table(accurate({30, 50, 40}), 0),
+              AllOf(HasSubstr("to acc. s"), HasSubstr("40.00 (30.00..50.00)")));
+}
+
+TEST(TimesToAccuracy, CountRepetitionsThatMissedItAsTheSlowest) {
+  const std::string most = render_table(accurate({30, 0, 40}), 0);
+  EXPECT_THAT(most, AllOf(ContainsRegex("40\\.00\\([0-9]\\) "),
+                          HasSubstr("1 of 3 repetitions did not reach 98 %, which counts as slower "
+                                    "than all others")));
+  EXPECT_THAT(render_table(accurate({30, 0, 40, 0}), 0),
+              HasSubstr("2 of 4 repetitions did not reach 98 %"));
+  EXPECT_THAT(render_table(accurate({0, 0}), 0), HasSubstr("98 % was not reached"));
+}
+
 TEST(MedianSpread, IsTheLeastAndTheMostOfFewerThanSix) {
   const MedianSpread few = median_spread({3, 1, 2});
   EXPECT_EQ(few.kind, SpreadKind::least_and_most);

@@ -280,6 +280,17 @@ TEST(MlLog, SaysThatAFailedRunWasAborted) {
   EXPECT_THROW(line_with(lines, "epoch_start"), InternalError);
 }
 
+TEST(MlLog, SaysThatARunThatMissedItsAccuracyWasAborted) {
+  Report report = test::sample_report();
+  const auto status = [&report] {
+    return line_with(log_lines(only(report, 0)), "run_stop")["metadata"]["status"];
+  };
+  report.runs[0].until_accuracy = AccuracyTarget{0.98, Figure::of(10)};
+  EXPECT_EQ(status(), "success");
+  report.runs[0].until_accuracy->train_s = Figure::missing("98 % was not reached");
+  EXPECT_EQ(status(), "aborted");
+}
+
 TEST(MlLog, RefusesAReportWithoutATime) {
   Report report = test::sample_report();
   report.started_at = "yesterday";

@@ -105,5 +105,37 @@ TEST(Bandwidth, RefusesUnknownCollectivesAndNoRanks) {
   EXPECT_THROW(bus_bandwidth_factor("all_reduce", 0), InternalError);
 }
 
+Run trained_to(const std::vector<double>& accuracies, double target) {
+  Run run;
+  for (const double accuracy : accuracies) {
+    run.epochs.push_back(
+        {static_cast<int>(run.epochs.size()), 10, 100, 10, 0.1, 0.9, Figure::of(accuracy)});
+  }
+  run.until_accuracy = AccuracyTarget{target, {}};
+  fill_time_to_accuracy(run);
+  return run;
+}
+
+TEST(TimeToAccuracy, IsThatOfTheEpochsUntilTheFirstThatReachedIt) {
+  EXPECT_EQ(time_to_accuracy(trained_to({0.9, 0.98, 0.97}, 0.98)).value, 20);
+  EXPECT_EQ(time_to_accuracy(trained_to({0.07}, 0.07000000000000001)).value, 10);
+  EXPECT_FALSE(time_to_accuracy(report::Run{}).value);
+}
+
+TEST(TimeToAccuracy, SaysHowFarARunCameThatMissedIt) {
+  EXPECT_EQ(time_to_accuracy(trained_to({0.9, 0.97996, 0.95}, 0.98)).reason,
+            "98 % was not reached in 3 epochs: at best 97.99 %");
+  EXPECT_EQ(time_to_accuracy(trained_to({0.971}, 0.981)).reason,
+            "98.1 % was not reached in 1 epoch: 97.10 %");
+  EXPECT_EQ(time_to_accuracy(trained_to({}, 0.98)).reason, "not evaluated");
+}
+
+TEST(TimeToAccuracy, ExcusesARunThatEndedEarlyByItsStatus) {
+  report::Run run = trained_to({0.5}, 0.98);
+  run.status = Status::interrupted;
+  fill_time_to_accuracy(run);
+  EXPECT_EQ(time_to_accuracy(run).reason, "the run was interrupted");
+}
+
 }  // namespace
 }  // namespace ddpbench::report

@@ -35,6 +35,20 @@ TEST(ReportReader, GivesBackExactlyWhatWasWritten) {
   EXPECT_EQ(to_json(parse_report(written.dump(), "some.json")).dump(2), written.dump(2));
 }
 
+TEST(ReportReader, KeepsTheTimeToAnAccuracy) {
+  Report report = test::sample_report();
+  report.runs[1].until_accuracy = AccuracyTarget{0.971, Figure::of(12.5)};
+  report.runs[2].until_accuracy =
+      AccuracyTarget{0.98, Figure::missing("98 % was not reached in 1 epoch: 97.10 %")};
+  const report::Report read = parse_report(to_json(report).dump(), "some.json");
+  EXPECT_FALSE(read.runs[0].until_accuracy);
+  EXPECT_EQ(read.runs[1].until_accuracy->target, 0.971);
+  EXPECT_EQ(read.runs[1].until_accuracy->train_s.value, 12.5);
+  EXPECT_EQ(read.runs[2].until_accuracy->train_s.reason,
+            "98 % was not reached in 1 epoch: 97.10 %");
+  EXPECT_EQ(read.runs[4].until_accuracy->train_s.reason, "the run failed");
+}
+
 TEST(ReportReader, KeepsADivergedLossMissing) {
   Report report = test::sample_report();
   report.runs[1].epochs[0].train_loss = std::numeric_limits<double>::infinity();

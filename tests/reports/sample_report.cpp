@@ -82,6 +82,7 @@ Run failed_run() {
   run.status = Status::failed;
   run.error = ErrorInfo{"signal", 2, "node", 9, 5, "backward", "", "killed by SIGKILL"};
   run.epochs.clear();
+  run.until_accuracy = AccuracyTarget{0.98, {}};
   run.step = {};
   run.phases.clear();
   run.devices.clear();

@@ -65,7 +65,7 @@ bool is_newer(const Pointer& pointer) {
   const bool gpu = contains(pointer, "/gpus/0/") || contains(pointer, "/clock_event_ratios/") ||
                    pointer.back() == "gpu_telemetry" || pointer.back() == "driver_bytes" ||
                    contains(pointer, "/driver_bytes/");
-  const bool network = pointer.back() == "model_hash";
+  const bool network = pointer.back() == "model_hash" || pointer.back() == "until_accuracy";
   const bool data =
       contains(pointer, "/dataset/") && (pointer.back() == "note" || pointer.back() == "augment");
   return why || gpu || network || data ||
@@ -76,6 +76,7 @@ bool is_newer(const Pointer& pointer) {
 json mutation_subject() {
   Report report = test::sample_report();
   report.runs = {report.runs[1], report.runs[2], report.runs[4], report.runs[5]};
+  report.runs[0].until_accuracy = AccuracyTarget{0.98, Figure::of(10)};
   return document_of(report);
 }
 

@@ -75,6 +75,11 @@ constexpr Change kChanges[] = {
     {"epochs", [](Run& run) { run.epochs.resize(7); }, "pair"},
     {"steps", [](Run& run) { run.step.count = 999; }, "pair"},
     {"oversubscribed", [](Run& run) { run.oversubscribed = true; }, "pair"},
+    {"until_accuracy",
+     [](Run& run) {
+       run.until_accuracy = AccuracyTarget{0.98, {}};
+     },
+     "pair"},
 };
 
 class SettingColumns : public testing::TestWithParam<Change> {

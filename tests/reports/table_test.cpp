@@ -87,6 +87,17 @@ one repetition of each: how much runs differ by noise is unknown;
 )");
 }
 
+TEST(SummaryTable, ShowsTheTimeToAnAccuracyWhereOneWasAskedFor) {
+  Report report = test::report_of({test::sample_run("single", 1, 3200)});
+  EXPECT_THAT(render_table(report, 0), Not(HasSubstr("to acc.")));
+  report.runs[0].until_accuracy = AccuracyTarget{0.98, Figure::of(123.456)};
+  EXPECT_THAT(render_table(report, 0),
+              ::testing::AllOf(HasSubstr("epoch  to acc."), HasSubstr("10.00   123.46"),
+                               HasSubstr("to acc.: training time until 98 % of the test set")));
+  report.runs[0].until_accuracy->train_s = Figure::missing("98 % was not reached in 1 epoch");
+  EXPECT_THAT(render_table(report, 0), HasSubstr(") 98 % was not reached in 1 epoch"));
+}
+
 TEST(SummaryTable, StaysWithinItsWidth) {
   for (const int width : {48, 60, 80, 100, 132, 160}) {
     EXPECT_LE(test::longest_line(render_table(test::sample_report(), width)),

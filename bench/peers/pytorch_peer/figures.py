@@ -27,6 +27,11 @@ def summary(values):
             "max": max(values)}
 
 
+def reaches(accuracy, target):
+    """As reaches_accuracy of reports/metrics: rounding does not count."""
+    return accuracy >= target * (1 - 1e-9)
+
+
 def median_interval(values):
     """95 % interval of the median between order statistics; None with fewer than six values."""
     count, below, rank = len(values), 0.0, 0

@@ -40,6 +40,14 @@ def number(least, exclusive=False):
     return parse
 
 
+def share(text):
+    """98% or 0.98, as a share of 1."""
+    value = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    if not 0 < value <= 1 or (value == 1 and not text.endswith("%")):
+        raise ValueError("expected a share such as 98% or 0.98, above 0 to 100%")
+    return value
+
+
 def of_channels(parse_one):
     """One number for all channels, or a list of one a channel."""
     def parse(text):
@@ -105,7 +113,9 @@ OPTIONS = (
            "GPUs: wait for the end of each step, or let the host run ahead"),
     Option("batch_size", "N", 64, whole(1), "samples a device and step (weak scaling)"),
     Option("global_batch_size", "N", None, whole(1), "samples a step over all devices (strong)"),
-    Option("epochs", "N", 1, whole(1), "epochs to train"),
+    Option("epochs", "N", 1, whole(1), "epochs to train; with --until-accuracy, at most"),
+    Option("until_accuracy", "PERCENT%", None, share,
+           "end a run after the first epoch with this test accuracy; default: off"),
     Option("steps", "N", None, whole(1), "steps of an epoch, at most; default: whole epochs"),
     Option("last_batch", "pad|drop", "pad", one_of("pad", "drop"), "the incomplete last batch"),
     Option("seed", "N", 1, whole(0), "of the weights and the sample order"),

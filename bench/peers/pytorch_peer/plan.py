@@ -125,8 +125,9 @@ def cell(strategy, world_size, device, options, data):
             "files": data["files"], "mean": options["dataset/mean"], "std": options["dataset/std"],
             "global_batch": whole, "lr": options["lr"] * scale,
             "steps_per_epoch": min(steps, options["steps"] or steps), **path_of}
-    for name in ("precision", "compile", "residency", "pace", "seed", "epochs", "warmup_steps",
-                 "momentum", "weight_decay", "bucket_cap_mb", "loader_workers", "timeout"):
+    for name in ("precision", "compile", "residency", "pace", "seed", "epochs", "until_accuracy",
+                 "warmup_steps", "momentum", "weight_decay", "bucket_cap_mb", "loader_workers",
+                 "timeout"):
         spec[name] = options[name]
     return {"spec": spec, "per_device_batch": per_device, "oversubscribed": oversubscribed,
             "skipped": skip_reason(strategy, device, options)}

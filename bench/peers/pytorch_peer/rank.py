@@ -87,6 +87,8 @@ def train(spec, rank, progress):
         progress.state(STATES.index("evaluating"))
         result["evaluate_s"] += trainer.evaluate()
         publish()
+        if spec["until_accuracy"] is not None and trainer.has_reached(spec["until_accuracy"]):
+            break
     trainer.save()
     trainer.barrier()
     progress.state(STATES.index("finished"))

@@ -84,6 +84,23 @@ def epoch_rows(results):
     return rows
 
 
+def time_to_accuracy(target, run, otherwise):
+    """The training time up to the first epoch that reached the target; evaluation is left out."""
+    section, seconds, epochs = {"target": target}, 0.0, run["epochs"]
+    for epoch in epochs:
+        seconds += epoch["time_s"]
+        if figures.reaches(epoch["test_accuracy"], target):
+            section["train_s"] = seconds
+            return section
+    reason = otherwise
+    if run["status"] == "ok":
+        best = math.floor(1e4 * max(epoch["test_accuracy"] for epoch in epochs)) / 100
+        count = f"{len(epochs)} epochs: at best" if len(epochs) > 1 else "1 epoch:"
+        reason = f"{100 * target:g} % was not reached in {count} {best:.2f} %"
+    put(section, "train_s", None, reason)
+    return section
+
+
 def device_row(spec, result, device):
     own = device["replica"] == result["rank"] or spec["strategy"] != "dp"
     row = {"rank": device["replica"], "process_rank": result["rank"], "role": "worker",
@@ -178,6 +195,8 @@ def run_section(cell, outcome, options, data, found):
     put(run, "parameters", results[0]["parameters"] if results else None, otherwise)
     run["time"] = times(spec, outcome, results, otherwise)
     run["epochs"] = epoch_rows(results)
+    if spec["until_accuracy"] is not None:
+        run["until_accuracy"] = time_to_accuracy(spec["until_accuracy"], run, otherwise)
     samples = slowest(results, "steps")
     run["step"] = step_section(spec, samples, otherwise)
     run["phases"] = phases(spec, slowest_phases(results), otherwise)

@@ -8,7 +8,7 @@ import time
 import torch
 from torch import distributed
 
-from . import feed, network, steps, weights
+from . import feed, figures, network, steps, weights
 
 EVALUATION_BATCH = 1000
 FOREVER_S = 365 * 24 * 3600
@@ -180,6 +180,16 @@ class Trainer:
             torch.cuda.reset_peak_memory_stats(replica)
         self.epochs[-1].update(test_samples=len(mine), test_correct=correct)
         return time.monotonic() - begin
+
+    def has_reached(self, target):
+        """Says whether the last epoch reached this accuracy over the whole test set, on all ranks
+        alike."""
+        last = self.epochs[-1]
+        counts = torch.tensor([last["test_correct"], last["test_samples"]], device=self.device)
+        if self.spec["strategy"] == "ddp":
+            distributed.all_reduce(counts)
+        correct, samples = counts.tolist()
+        return figures.reaches(correct / samples, target)
 
     def note_peaks(self):
         """Notes the peaks of the training alone: evaluation takes larger batches."""
