@@ -273,7 +273,7 @@ class Chart final : public Subcommand {
 
 SubcommandEntry chart_entry() {
   return {"chart", "ddpbench chart REPORT... [OPTION]...",
-          "draw scaling, step time, memory, buckets or collectives of reports",
+          "draw scaling, step time, memory, buckets, accuracy or collectives of reports",
           [] { return std::make_unique<Chart>(); }};
 }
 

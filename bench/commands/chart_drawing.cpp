@@ -59,6 +59,9 @@ ChartDrawing draw_chart(ChartKind kind, const std::vector<report::Report>& repor
     case ChartKind::buckets:
       return drawing<report::BucketsChart>(buckets_chart(reports, room), pictures::buckets_picture,
                                            report::draw_text);
+    case ChartKind::accuracy:
+      return drawing<report::AccuracyChart>(accuracy_chart(reports, room),
+                                            pictures::accuracy_picture, report::draw_text);
     case ChartKind::bandwidth:
       break;
   }

@@ -16,6 +16,8 @@ std::string_view to_string(ChartKind kind) {
       return "steps";
     case ChartKind::buckets:
       return "buckets";
+    case ChartKind::accuracy:
+      return "accuracy";
     case ChartKind::bandwidth:
       break;
   }

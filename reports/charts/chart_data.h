@@ -24,14 +24,22 @@
 
 namespace ddpbench::report {
 
-enum class ChartKind : std::uint8_t { scaling, breakdown, memory, steps, buckets, bandwidth };
+enum class ChartKind : std::uint8_t {
+  scaling,
+  breakdown,
+  memory,
+  steps,
+  buckets,
+  accuracy,
+  bandwidth
+};
 // Of training runs; bandwidth is of collectives.
 inline constexpr std::array kRunChartKinds = {ChartKind::scaling, ChartKind::breakdown,
-                                              ChartKind::memory, ChartKind::steps,
-                                              ChartKind::buckets};
-inline constexpr std::array kChartKinds = {ChartKind::scaling, ChartKind::breakdown,
-                                           ChartKind::memory,  ChartKind::steps,
-                                           ChartKind::buckets, ChartKind::bandwidth};
+                                              ChartKind::memory,  ChartKind::steps,
+                                              ChartKind::buckets, ChartKind::accuracy};
+inline constexpr std::array kChartKinds = {
+    ChartKind::scaling, ChartKind::breakdown, ChartKind::memory,   ChartKind::steps,
+    ChartKind::buckets, ChartKind::accuracy,  ChartKind::bandwidth};
 std::string_view to_string(ChartKind kind);
 std::optional<ChartKind> chart_kind(std::string_view word);
 
@@ -170,6 +178,28 @@ struct BucketsChart : Chart {
   double end_s = 0;  // where the one scale of all groups ends: their last step or bucket
 };
 BucketsChart buckets_chart(std::span<const Report> reports, ChartRoom room = ChartRoom::picture);
+
+// ---- accuracy ----
+
+// The end of one epoch.
+struct AccuracyPoint {
+  std::size_t series = 0;
+  int epochs = 1;  // trained so far
+  // Training until then, without evaluation. Repetitions may have different numbers of epochs
+  // (--until-accuracy); `count` says of how many the point is.
+  Spread train_s;
+  Spread test_accuracy;              // 1 is all
+  std::optional<Spread> train_loss;  // of the epoch
+  bool oversubscribed = false;
+};
+// A series is a setting on one number of devices ("ddp on 4*").
+struct AccuracyChart : Chart {
+  std::vector<AccuracyPoint> points;  // by series, then epochs
+  std::vector<double> targets;        // of --until-accuracy, each once, ascending
+  // Where the axis of the accuracy begins, below all points and targets. It ends at 1.
+  double shown_from = 0;
+};
+AccuracyChart accuracy_chart(std::span<const Report> reports, ChartRoom room = ChartRoom::picture);
 
 // ---- bandwidth of collectives ----
 

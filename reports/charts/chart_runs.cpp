@@ -210,6 +210,13 @@ void limit_groups(ChartRuns& runs, std::size_t most, ChartRoom room) {
   runs.series.resize(runs.groups.back().series + 1);
 }
 
+std::string repetitions_note(int least, int most) {
+  if (most == 1) return "one repetition: no error bars";
+  return fmt::format(
+      "median of {} repetitions; error bars, or in brackets: their minimum and maximum",
+      least == most ? std::to_string(most) : fmt::format("{} to {}", least, most));
+}
+
 bool plausible(double value) { return std::isfinite(value) && value >= 0 && value < 1e18; }
 
 Spread spread(const std::vector<double>& values) {

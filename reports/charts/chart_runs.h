@@ -4,6 +4,7 @@
 // Selects the runs that a chart draws, groups and names them. Private to reports/.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <utility>
@@ -46,6 +47,8 @@ struct ChartRuns {
   std::string empty_reason;
 };
 
+inline constexpr std::size_t kMostSeries = 48;  // lines that a legend can name
+
 // Why a chart cannot use `run`, which ended well; empty when it can.
 using Unfit = std::string (*)(const Run& run);
 
@@ -66,6 +69,9 @@ std::string no_room_note(const std::vector<std::string>& dropped, std::size_t al
 
 // Appends the note that a report was interrupted, where one was.
 void note_interrupted(std::span<const Report> reports, ChartCaption& caption);
+
+// What error bars mean where points are of `least` to `most` repetitions.
+std::string repetitions_note(int least, int most);
 
 // Whether `value` may be drawn: a negative or astronomic number of a file would spoil the axes.
 bool plausible(double value);

@@ -12,8 +12,6 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr std::size_t kMostSeries = 48;  // lines that a legend can name
-
 std::string unfit_scaling(const Run& run) {
   if (!run.samples_per_s.value) {
     return run.samples_per_s.reason.empty() ? "no throughput was measured"
@@ -87,14 +85,7 @@ void note_spread(ScalingChart& chart) {
     least = std::min(least, point.samples_per_s.count);
     most = std::max(most, point.samples_per_s.count);
   }
-  if (most == 1) {
-    chart.caption.notes.emplace_back("one repetition: no error bars");
-    return;
-  }
-  const std::string count =
-      least == most ? std::to_string(most) : fmt::format("{} to {}", least, most);
-  chart.caption.notes.push_back(fmt::format(
-      "median of {} repetitions; error bars, or in brackets: their minimum and maximum", count));
+  chart.caption.notes.push_back(repetitions_note(least, most));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "base/math.h"
 #include "reports/charts/chart_canvas.h"
 #include "reports/data/byte_size.h"
+#include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
 namespace {
@@ -156,7 +157,59 @@ std::string timeline(const BucketGroup& group, const BucketBar& bucket, std::siz
   return bar.text();
 }
 
+// ---- accuracy ----
+
+std::string training_text(const Spread& time) {
+  const std::string seconds = fmt::format("{:.4g} s", time.median);
+  return time.count == 1 ? seconds
+                         : fmt::format("{} ({:.4g}..{:.4g})", seconds, time.min, time.max);
+}
+
+std::vector<TextRow> accuracy_rows(const AccuracyChart& chart) {
+  std::size_t time = 0;
+  for (const AccuracyPoint& point : chart.points) {
+    time = std::max(time, training_text(point.train_s).size());
+  }
+  std::vector<TextRow> rows;
+  for (const AccuracyPoint& point : chart.points) {
+    const std::string loss =
+        point.train_loss ? fmt::format("{:.4f}", point.train_loss->median) : "-";
+    rows.push_back({heading_of(chart, point.series), fmt::format("{:3}", point.epochs),
+                    fmt::format("{:6.2f} %  {:>7}  {:<{}}", 100 * point.test_accuracy.median, loss,
+                                training_text(point.train_s), time)});
+  }
+  return rows;
+}
+
+std::string accuracy_legend(const AccuracyChart& chart, const char* mark) {
+  std::string text = "epochs, test accuracy";
+  if (chart.shown_from > 0)
+    text += fmt::format(" (bars from {})", accuracy_words(chart.shown_from));
+  text += ", train loss, training time";
+  for (const double target : chart.targets) {
+    text +=
+        fmt::format("{}{}", target == chart.targets.front() ? fmt::format("; {}: ", mark) : ", ",
+                    accuracy_words(target));
+  }
+  return text;
+}
+
 }  // namespace
+
+std::string draw_text(const AccuracyChart& chart, const TextOptions& options) {
+  const char* mark = options.unicode ? "│" : "|";
+  const std::vector<TextRow> rows = accuracy_rows(chart);
+  TextCanvas canvas(chart, options.width, rows);
+  canvas.line(accuracy_legend(chart, mark), 2);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    TextBar bar(canvas.cells(), 1 - chart.shown_from);
+    bar.fill(0, chart.points[i].test_accuracy.median - chart.shown_from,
+             options.unicode ? "█" : "#");
+    for (const double target : chart.targets) bar.set(target - chart.shown_from, mark);
+    canvas.row(rows[i], bar.text());
+  }
+  return canvas.finish(chart);
+}
 
 std::string draw_text(const ScalingChart& chart, const TextOptions& options) {
   const std::vector<TextRow> rows = scaling_rows(chart);

@@ -20,6 +20,7 @@ struct TextOptions {
 std::string draw_text(const ScalingChart& chart, const TextOptions& options);
 std::string draw_text(const StepsChart& chart, const TextOptions& options);
 std::string draw_text(const BucketsChart& chart, const TextOptions& options);
+std::string draw_text(const AccuracyChart& chart, const TextOptions& options);
 std::string draw_text(const BandwidthChart& chart, const TextOptions& options);
 std::string draw_breakdown(const StackedChart& chart, const TextOptions& options);
 std::string draw_memory(const StackedChart& chart, const TextOptions& options);

@@ -172,6 +172,36 @@ Table buckets_table(const BucketsChart& chart) {
   return table;
 }
 
+Table accuracy_table(const AccuracyChart& chart) {
+  Table table{"Accuracy and loss after each epoch: medians over the repetitions",
+              {{"setting", true},
+               {"epochs"},
+               {"training, s"},
+               {"least"},
+               {"most"},
+               {"test accuracy, %"},
+               {"train loss"},
+               {"repetitions"}},
+              {},
+              {}};
+  for (const AccuracyPoint& point : chart.points) {
+    const Spread& time = point.train_s;
+    std::vector<Cell> row = {cell(chart.series[point.series].name),
+                             cell(point.epochs, std::to_string(point.epochs))};
+    for (const double value : {time.median, time.min, time.max}) {
+      row.push_back(cell(value, number(value)));
+    }
+    const double accuracy = point.test_accuracy.median;
+    row.push_back(cell(accuracy, fixed(100 * accuracy, 2)));
+    row.push_back(point.train_loss
+                      ? cell(point.train_loss->median, fixed(point.train_loss->median, 4))
+                      : missing_cell());
+    row.push_back(cell(time.count, std::to_string(time.count)));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
 void write_scaling(Markup& page, const ScalingChart& chart) {
   if (!chart.empty_reason.empty()) return write_no_figure(page, "Scaling", chart.empty_reason);
   write_figure(page, pictures::scaling_picture(chart, Medium::page), scaling_table(chart));
@@ -197,6 +227,11 @@ void write_buckets(Markup& page, const BucketsChart& chart) {
   write_figure(page, pictures::buckets_picture(chart, Medium::page), buckets_table(chart));
 }
 
+void write_accuracy(Markup& page, const AccuracyChart& chart) {
+  if (!chart.empty_reason.empty()) return write_no_figure(page, "Accuracy", chart.empty_reason);
+  write_figure(page, pictures::accuracy_picture(chart, Medium::page), accuracy_table(chart));
+}
+
 }  // namespace
 
 void write_pictures(Markup& page, const HtmlInput& input, const ScalingChart& scaling) {
@@ -208,6 +243,7 @@ void write_pictures(Markup& page, const HtmlInput& input, const ScalingChart& sc
                 pictures::memory_unit);
   write_steps(page, steps_chart(input.reports));
   write_buckets(page, buckets_chart(input.reports));
+  write_accuracy(page, accuracy_chart(input.reports));
   page.close();
 }
 

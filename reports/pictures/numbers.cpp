@@ -97,6 +97,17 @@ Axis axis_to(double largest, const Unit& unit, int most_ticks) {
   return axis;
 }
 
+Axis axis_between(double begin, double end, const Unit& unit, int most_ticks) {
+  const double step = round_step((end - begin) / unit.size / most_ticks);
+  const auto count = static_cast<int>((end - begin) / unit.size / step + 1e-9);
+  Axis axis{begin, end, false, {}, {}};
+  for (int i = 0; i <= count; ++i) {
+    axis.ticks.push_back(begin + step * i * unit.size);
+    axis.labels.push_back(fixed(axis.ticks.back() / unit.size, decimals_of(step)));
+  }
+  return axis;
+}
+
 Axis log_axis(double least, double largest, const Unit& unit, int most_ticks) {
   constexpr int kInDecade = 3;
   const auto tick = [](int i) {

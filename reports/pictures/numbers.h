@@ -35,6 +35,9 @@ struct Axis {
 };
 // An axis from 0 to the first round number that is at least `largest`.
 Axis axis_to(double largest, const Unit& unit, int most_ticks);
+// An axis from `begin` to `end` with round ticks; both should be multiples of such a step.
+// REQUIRES: begin < end, both finite.
+Axis axis_between(double begin, double end, const Unit& unit, int most_ticks);
 // A logarithmic axis from the last 1, 2 or 5 times a power of ten that is at most `least` to the
 // first one that is at least `largest`. REQUIRES: 0 < least <= largest, both finite.
 Axis log_axis(double least, double largest, const Unit& unit, int most_ticks);

@@ -71,6 +71,7 @@ Picture breakdown_picture(const StackedChart& chart, const Medium& medium);
 Picture memory_picture(const StackedChart& chart, const Medium& medium);
 Picture steps_picture(const StepsChart& chart, const Medium& medium);
 Picture buckets_picture(const BucketsChart& chart, const Medium& medium);
+Picture accuracy_picture(const AccuracyChart& chart, const Medium& medium);
 Picture bandwidth_picture(const BandwidthChart& chart, const Medium& medium);
 
 // Shared by stacked bars and the tables beside them.

@@ -146,10 +146,7 @@ class BandwidthPanel {
                                   point.oversubscribed ? ", oversubscribed" : "",
                                   with_unit(rate.median, kGigabytes));
     if (rate.count > 1) {
-      svg_path(markup_,
-               fmt::format("M{0} {1}V{2}M{3} {1}h6M{3} {2}h6", decimal(x), decimal(y_of(rate.min)),
-                           decimal(y_of(rate.max)), decimal(x - 3)),
-               "error");
+      svg_path(markup_, error_bar(x, y_of(rate.min), y_of(rate.max)), "error");
       tip += fmt::format("\n{} measurements: {} to {}", rate.count, number(rate.min),
                          number(rate.max));
     }

@@ -103,10 +103,7 @@ class HistoryPanel {
         fmt::format("{}\n{}\n{}", history_.commits[point.commit].name,
                     with_unit(point.step_s, unit_), counted(point.repetitions, "repetition"));
     if (point.spread.low.value && point.spread.high.value) {
-      svg_path(markup_,
-               fmt::format("M{0} {1}V{2}M{3} {1}h6M{3} {2}h6", decimal(x),
-                           decimal(y_of(*point.spread.low.value)),
-                           decimal(y_of(*point.spread.high.value)), decimal(x - 3)),
+      svg_path(markup_, error_bar(x, y_of(*point.spread.low.value), y_of(*point.spread.high.value)),
                "error");
       tip += fmt::format(": {} to {}", number(*point.spread.low.value / unit_.size),
                          number(*point.spread.high.value / unit_.size));

@@ -159,10 +159,7 @@ class ScalingPanel {
 
   void draw_point(const ScalingPoint& point, const Spread& value, double x) {
     if (value.count > 1) {
-      svg_path(markup_,
-               fmt::format("M{0} {1}V{2}M{3} {1}h6M{3} {2}h6", decimal(x), decimal(y_of(value.min)),
-                           decimal(y_of(value.max)), decimal(x - 3)),
-               "error");
+      svg_path(markup_, error_bar(x, y_of(value.min), y_of(value.max)), "error");
     }
     std::string tip = fmt::format(
         "{} on {}{}\n{}", chart_.series[point.series].name, counted(point.devices, "device"),

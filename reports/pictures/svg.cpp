@@ -119,6 +119,16 @@ std::string marker_path(std::size_t style, Point at) {
   return from + kShapes[style % std::size(kShapes)];
 }
 
+std::string error_bar(double x, double from_y, double to_y) {
+  return fmt::format("M{0} {1}V{2}M{3} {1}h6M{3} {2}h6", decimal(x), decimal(from_y), decimal(to_y),
+                     decimal(x - 3));
+}
+
+std::string error_bar_across(double y, double from_x, double to_x) {
+  return fmt::format("M{1} {0}H{2}M{1} {3}v6M{2} {3}v6", decimal(y), decimal(from_x), decimal(to_x),
+                     decimal(y - 3));
+}
+
 std::string style_class(std::size_t style) { return fmt::format("s{}", style % kStyles); }
 
 void draw_x_axis(Markup& markup, const Area& area, const Axis& axis, const std::string& title) {

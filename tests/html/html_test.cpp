@@ -104,7 +104,8 @@ TEST(HtmlPageTest, SaysWhatTheReportSays) {
        {"<h1>simple_cnn on mnist</h1>", "killed by SIGKILL", "no CUDA device is here",
         "Imaginary 9000", "conv2.weight", "What would help", "avx512f", "OMP_NUM_THREADS",
         "&quot;strategies&quot;: [", "svg-throughput", "svg-efficiency", "svg-breakdown-0",
-        "svg-memory-0", "svg-distribution", "svg-course", "svg-buckets-0"}) {
+        "svg-memory-0", "svg-distribution", "svg-course", "svg-buckets-0", "svg-accuracy",
+        "svg-loss"}) {
     EXPECT_THAT(page, HasSubstr(text));
   }
 }

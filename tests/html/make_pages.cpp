@@ -39,6 +39,8 @@ void write_pictures(const std::string& beginning, const std::vector<report::Repo
   write_picture(beginning + "-steps.svg", steps_chart(reports), in_file(pictures::steps_picture));
   write_picture(beginning + "-buckets.svg", buckets_chart(reports),
                 in_file(pictures::buckets_picture));
+  write_picture(beginning + "-accuracy.svg", accuracy_chart(reports),
+                in_file(pictures::accuracy_picture));
   write_picture(beginning + "-bandwidth.svg", bandwidth_chart(reports),
                 in_file(pictures::bandwidth_picture));
 }

@@ -27,6 +27,8 @@ std::string draw(const Report& report, ChartKind kind, const TextOptions& option
       return draw_memory(memory_chart(reports), options);
     case ChartKind::steps:
       return draw_text(steps_chart(reports), options);
+    case ChartKind::accuracy:
+      return draw_text(accuracy_chart(reports), options);
     case ChartKind::buckets:
     case ChartKind::bandwidth:
       break;
@@ -112,6 +114,30 @@ other: loss, launching, and what no phase covers
 *: oversubscribed, more compute threads than cores: says nothing about scaling
 left out: ddp on 4 (failed: killed by SIGKILL); dp on 8 (skipped: no CUDA device
   is here)
+)");
+}
+
+TEST(TextChart, AccuracyShowsEpochsBelowEachOther) {
+  Report report = test::sample_report();
+  report.runs = {report.runs[0], report.runs[0]};
+  for (report::Run& run : report.runs) {
+    run.epochs.push_back({1, 10, 60032, 6003.2, 0.1, 0.97, Figure::of(0.99)});
+    run.until_accuracy = AccuracyTarget{0.985, Figure::of(20)};
+  }
+  report.runs[1].repetition = 1;
+  report.runs[1].epochs[1].time_s = 12;
+  EXPECT_EQ(draw(report, ChartKind::accuracy, {80, true}),
+            R"(Accuracy: simple_cnn on mnist (files), weak scaling, batch 64 a device
+Imaginary 9000, 2 cores, Imaginary GPU; cpu, 1 thread a device, fp32
+epochs, test accuracy (bars from 98 %), train loss, training time; │: 98.5 %
+
+single on 1
+    1  ██        │                               98.12 %   0.2345  10 s (10..10)
+    2  ██████████│█████████                      99.00 %   0.1000  21 s (20..22)
+
+a point is the end of an epoch; the time is that of training, without evaluation
+median of 2 repetitions; error bars, or in brackets: their minimum and maximum
+the axis of the accuracy begins at 98 %
 )");
 }
 

@@ -42,6 +42,8 @@ Picture picture_of(const Report& report, ChartKind kind, Medium medium = Medium:
       return memory_picture(memory_chart(reports), medium);
     case ChartKind::steps:
       return steps_picture(steps_chart(reports), medium);
+    case ChartKind::accuracy:
+      return accuracy_picture(accuracy_chart(reports), medium);
     case ChartKind::buckets:
     case ChartKind::bandwidth:
       break;
@@ -345,6 +347,47 @@ TEST(BucketsPicture, HasALineForEachBucketAndTheStep) {
   EXPECT_EQ(occurrences(shapes, "class=\"step\""), 1U);
   EXPECT_THAT(shapes, AllOf(HasSubstr(">rank 1 bucket 0<"), HasSubstr("ready 10.0\u00A0ms"),
                             HasSubstr("transfer 0.800\u00A0ms")));
+}
+
+TEST(AccuracyPicture, HasALineForEachSettingAndTheTarget) {
+  Report report = sample_report();
+  report.runs = {report.runs[0], report.runs[2], report.runs[2]};
+  report.runs[2].world_size = 4;
+  for (report::Run& run : report.runs) {
+    run.epochs.push_back({1, 10, 60032, 6003.2, 0.1, 0.97, Figure::of(0.99)});
+    run.until_accuracy = AccuracyTarget{0.985, Figure::of(20)};
+  }
+  const Picture picture = picture_of(report, ChartKind::accuracy);
+  EXPECT_THAT(legend_of(picture),
+              ElementsAre("single on 1", "ddp on 2", "ddp on 4", "until 98.5 %"));
+  EXPECT_EQ(picture.legend[2].classes, "s2 v1") << "a strategy in one colour";
+  ASSERT_THAT(picture.panels, SizeIs(2));
+  const std::string& accuracy = picture.panels[0].shapes;
+  EXPECT_EQ(occurrences(accuracy, "class=\"series\""), 3U);
+  EXPECT_EQ(occurrences(accuracy, "class=\"marker\""), 6U);
+  EXPECT_EQ(occurrences(accuracy, "class=\"ideal\""), 1U);
+  EXPECT_THAT(accuracy, AllOf(HasSubstr("ddp on 4\n2 epochs, 20.0\u00A0s\n99.0\u00A0%"),
+                              HasSubstr(">98.0<"), HasSubstr(">100.0<"), HasSubstr(">20<")));
+  EXPECT_THAT(picture.panels[1].shapes, HasSubstr("ddp on 4\n2 epochs, 20.0\u00A0s\n0.100<"));
+  EXPECT_EQ(occurrences(picture.panels[1].shapes, "class=\"ideal\""), 0U);
+}
+
+TEST(AccuracyPicture, HasErrorBarsOfRepetitions) {
+  Report report = sample_report();
+  report.runs = {report.runs[2], report.runs[2]};
+  report.runs[1].epochs[0].time_s = 12;
+  const Picture picture = picture_of(report, ChartKind::accuracy);
+  EXPECT_EQ(occurrences(shapes_of(picture), "class=\"error\""), 4U) << "both ways, in both panels";
+  EXPECT_THAT(picture.panels[0].shapes,
+              HasSubstr("2 repetitions: 10.0\u00A0s to 12.0\u00A0s, 98.1\u00A0% to 98.1\u00A0%"));
+}
+
+TEST(AxisBetween, HasRoundTicksFromItsBeginning) {
+  EXPECT_THAT(axis_between(0.95, 1, {"%", 0.01}, 5).labels,
+              ElementsAre("95", "96", "97", "98", "99", "100"));
+  EXPECT_THAT(axis_between(0.98, 1, {"%", 0.01}, 5).labels,
+              ElementsAre("98.0", "98.5", "99.0", "99.5", "100.0"));
+  EXPECT_EQ(axis_between(0.8, 1, {"%", 0.01}, 5).position(0.9), 0.5);
 }
 
 TEST(PictureStyle, LinesDifferInColourOrShape) {

@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The chart of accuracy and loss after each epoch over the time of training.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "reports/charts/chart_runs.h"
+#include "reports/metrics/metrics.h"
+
+namespace ddpbench::report {
+namespace {
+
+std::string unfit_accuracy(const Run& run) {
+  if (run.status == Status::diverged) return "training diverged";
+  if (run.epochs.empty()) return "no epoch ended";
+  for (const EpochRow& epoch : run.epochs) {
+    if (!epoch.test_accuracy.value) {
+      return missing_reason(epoch.test_accuracy, run);
+    }
+    if (!plausible(epoch.time_s) || *epoch.test_accuracy.value > 1) {
+      return "its epochs are not plausible";
+    }
+  }
+  return "";
+}
+
+// What the repetitions of a group have after one epoch.
+struct EpochValues {
+  std::vector<double> train_s, test_accuracy, train_loss;
+};
+
+std::vector<EpochValues> epochs_of(const RunGroup& group) {
+  std::vector<EpochValues> epochs;
+  for (const Run* run : group.runs) {
+    double seconds = 0;
+    if (run->epochs.size() > epochs.size()) epochs.resize(run->epochs.size());
+    for (std::size_t e = 0; e < run->epochs.size(); ++e) {
+      const EpochRow& epoch = run->epochs[e];
+      epochs[e].train_s.push_back(seconds += epoch.time_s);
+      epochs[e].test_accuracy.push_back(*epoch.test_accuracy.value);
+      if (plausible(epoch.train_loss)) epochs[e].train_loss.push_back(epoch.train_loss);
+    }
+  }
+  return epochs;
+}
+
+// Lines are told apart by their devices, too.
+void add_line(const RunGroup& group, const ChartSeries& of_setting, AccuracyChart& chart) {
+  const std::size_t series = chart.series.size();
+  const auto variant = std::ranges::count(chart.series, of_setting.style, &ChartSeries::style);
+  chart.series.push_back({group.name, of_setting.style, static_cast<std::size_t>(variant)});
+  for (const EpochValues& epoch : epochs_of(group)) {
+    AccuracyPoint point;
+    point.series = series;
+    point.epochs = chart.points.empty() || chart.points.back().series != series
+                       ? 1
+                       : chart.points.back().epochs + 1;
+    point.train_s = spread(epoch.train_s);
+    point.test_accuracy = spread(epoch.test_accuracy);
+    if (!epoch.train_loss.empty()) point.train_loss = spread(epoch.train_loss);
+    point.oversubscribed = group.oversubscribed;
+    chart.points.push_back(point);
+  }
+}
+
+void add_targets(const ChartRuns& runs, AccuracyChart& chart) {
+  std::vector<double>& targets = chart.targets;
+  for (const RunGroup& group : runs.groups) {
+    for (const Run* run : group.runs) {
+      if (run->until_accuracy) targets.push_back(std::min(run->until_accuracy->target, 1.0));
+    }
+  }
+  std::ranges::sort(targets);
+  targets.erase(std::ranges::unique(targets).begin(), targets.end());
+}
+
+// From 0, but the last few per cent of good networks are to be told apart.
+double beginning_of(const AccuracyChart& chart) {
+  constexpr double kBeginnings[] = {0.99, 0.98, 0.95, 0.9, 0.8, 0.5};
+  double least = chart.targets.empty() ? 1 : chart.targets.front();
+  for (const AccuracyPoint& point : chart.points) {
+    least = std::min(least, point.test_accuracy.min);
+  }
+  const auto* const found =
+      std::ranges::find_if(kBeginnings, [least](double begin) { return begin <= least; });
+  return found == std::end(kBeginnings) ? 0 : *found;
+}
+
+void note_points(AccuracyChart& chart) {
+  const AccuracyPoint& first = chart.points.front();
+  int least = first.train_s.count, most = 0;
+  bool fewer = false;  // the last points of a line are of fewer repetitions than its first
+  for (std::size_t i = 0; i < chart.points.size(); ++i) {
+    const AccuracyPoint& point = chart.points[i];
+    least = std::min(least, point.train_s.count);
+    most = std::max(most, point.train_s.count);
+    const bool same_line = i > 0 && chart.points[i - 1].series == point.series;
+    fewer |= same_line && point.train_s.count < chart.points[i - 1].train_s.count;
+  }
+  std::vector<std::string>& notes = chart.caption.notes;
+  notes.emplace_back(
+      "a point is the end of an epoch; the time is that of training, without "
+      "evaluation");
+  notes.push_back(repetitions_note(least, most));
+  if (fewer) {
+    notes.emplace_back(
+        "repetitions took different numbers of epochs: the last points are of those that went on");
+  }
+  if (chart.shown_from > 0) {
+    notes.push_back(
+        fmt::format("the axis of the accuracy begins at {}", accuracy_words(chart.shown_from)));
+  }
+}
+
+}  // namespace
+
+AccuracyChart accuracy_chart(std::span<const Report> reports, ChartRoom room) {
+  ChartRuns runs = chart_runs(reports, "Accuracy", unfit_accuracy);
+  limit_groups(runs, kMostSeries, room);
+  AccuracyChart chart;
+  begin_chart(chart, runs);
+  if (!chart.empty_reason.empty()) return chart;
+  chart.series.clear();
+  for (const RunGroup& group : runs.groups) add_line(group, runs.series[group.series], chart);
+  add_targets(runs, chart);
+  chart.shown_from = beginning_of(chart);
+  note_points(chart);
+  end_chart(chart, runs);
+  return chart;
+}
+
+}  // namespace ddpbench::report
