@@ -10,6 +10,7 @@
 #include "base/math.h"
 #include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
+#include "kernels/nn/model/model_cost.h"
 #include "parallel/strategies.h"
 
 namespace ddpbench::data {
@@ -36,7 +37,7 @@ static void from_json(const nlohmann::json& json, RunCell& cell) {
   cell = run_cell_from_json(json);
 }
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Network, path, name, hash, has_state)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Network, path, name, hash, has_state, flops_per_sample)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainingJob, options, cell, per_device_batch, lr, backend,
                                    all_reduce, network, dataset, verification_tolerance,
                                    steps_per_epoch, cores, gpus, oversubscribed, dataset_fd,
@@ -69,7 +70,8 @@ bool is_wrong_result(const Injection& injection) {
 }  // namespace
 
 Network network_of(const nn::ModelSpec& model, const std::string& path) {
-  return {path, model.name, fmt::format("{:016x}", nn::content_hash(model)), model.has_state()};
+  return {path, model.name, fmt::format("{:016x}", nn::content_hash(model)), model.has_state(),
+          nn::cost_of(model).step_flops()};
 }
 
 bool shares_gpus(const TrainingJob& job) {
@@ -148,6 +150,7 @@ report::Run planned_run(const TrainingJob& job) {
   run.precision = job.options.precision;
   run.model = job.network.name;
   run.model_hash = job.network.hash;
+  if (job.network.flops_per_sample > 0) run.flops_per_sample = job.network.flops_per_sample;
   run.optimizer_name = job.options.optimizer;
   run.optimizer = {{"lr", job.lr},
                    {"momentum", job.options.momentum},

@@ -24,8 +24,9 @@ namespace ddpbench::bench {
 struct Network {
   std::string path;  // of its file
   std::string name;
-  std::string hash;        // of its content (nn::content_hash), 16 hexadecimal digits
-  bool has_state = false;  // nn::ModelSpec::has_state
+  std::string hash;             // of its content (nn::content_hash), 16 hexadecimal digits
+  bool has_state = false;       // nn::ModelSpec::has_state
+  double flops_per_sample = 0;  // forward and backward: nn::ModelCost::step_flops
 };
 Network network_of(const nn::ModelSpec& model, const std::string& path);
 

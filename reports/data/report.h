@@ -172,6 +172,8 @@ struct Run {
   std::string model;       // the network's name
   std::string model_hash;  // of its content, 16 hexadecimal digits; empty: not recorded
   std::int64_t parameters = 0;
+  // Operations of forward and backward in convolutions and products; not set: not recorded.
+  std::optional<double> flops_per_sample;
   std::map<std::string, double> optimizer;  // lr, momentum, weight_decay (name is "sgd")
   std::string optimizer_name = "sgd";
   std::int64_t per_device_batch_size = 0, global_batch_size = 0;

@@ -35,6 +35,7 @@ std::string metric_name(const std::string& key) {
   static const std::map<std::string, std::string> special = {
       {"samples_per_s", "samples_per_second"},
       {"samples_per_s_per_device", "samples_per_second_per_device"},
+      {"flops_per_s_per_device", "flops_per_second_per_device"},
       {"speedup", "speedup_ratio"},
       {"efficiency", "efficiency_ratio"},
       {"test_accuracy", "test_accuracy_ratio"},

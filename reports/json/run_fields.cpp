@@ -153,6 +153,7 @@ constexpr auto kSettingFields = [](auto& f, auto& run) {
   f.value("model", run.model);
   f.optional_text("model_hash", run.model_hash);
   f.known_count("parameters", run.parameters, reason);
+  f.optional("flops_per_sample", run.flops_per_sample);
   f.object("optimizer", run, kOptimizerFields);
   f.known_count("per_device_batch_size", run.per_device_batch_size, reason, 1, kLargestBatch);
   f.known_count("global_batch_size", run.global_batch_size, reason);

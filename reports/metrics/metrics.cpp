@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -143,6 +144,46 @@ void fill_time_to_accuracy(Run& run) {
 
 Figure time_to_accuracy(const Run& run) {
   return run.until_accuracy ? run.until_accuracy->train_s : Figure::missing("no --until-accuracy");
+}
+
+Figure busy_share(const DeviceRow& device) {
+  if (device.role != "worker") return Figure::missing("servers compute no network");
+  if (!device.step_time_median_s.value) return device.step_time_median_s;
+  double computed_s = 0;
+  for (const char* phase : {"forward_s", "backward_s", "optimizer_s"}) {
+    const auto found = device.phases.find(phase);
+    const bool known = found != device.phases.end() && found->second.value.has_value();
+    if (known) computed_s += *found->second.value;
+    // Another device or a server may update, but none computes without these.
+    const bool needed =
+        phase == std::string_view("forward_s") || phase == std::string_view("backward_s");
+    if (!known && needed) {
+      return Figure::missing(found == device.phases.end() || found->second.reason.empty()
+                                 ? "its phases were not recorded"
+                                 : found->second.reason);
+    }
+  }
+  const double step_s = *device.step_time_median_s.value;
+  return step_s > 0 ? Figure::of(std::min(computed_s / step_s, 1.0))
+                    : Figure::missing("no timed step was finished");
+}
+
+const DeviceRow* least_busy(const Run& run) {
+  const DeviceRow* least = nullptr;
+  double share = 0;
+  for (const DeviceRow& device : run.devices) {
+    const Figure own = busy_share(device);
+    if (!own.value || (least != nullptr && share <= *own.value)) continue;
+    least = &device;
+    share = *own.value;
+  }
+  return least;
+}
+
+Figure flops_per_s_per_device(const Run& run) {
+  if (!run.flops_per_sample) return Figure::missing("the network's operations were not recorded");
+  if (!run.samples_per_s_per_device.value) return run.samples_per_s_per_device;
+  return Figure::of(*run.flops_per_sample * *run.samples_per_s_per_device.value);
 }
 
 Figure others_idle(const Run& run) {

@@ -70,6 +70,15 @@ void fill_time_to_accuracy(Run& run);
 Figure time_to_accuracy(const Run& run);
 std::string accuracy_words(double accuracy);  // "98 %" of 0.98
 
+// The share of a device's median step in which it computed: forward, backward, and the update if it
+// has one. At most 1: medians do not add up exactly. Missing, with the reason, for
+// servers, which compute no network, and where its phases were not observed.
+Figure busy_share(const DeviceRow& device);
+// The worker that computes the least share of its step; null where no worker's share is known.
+const DeviceRow* least_busy(const Run& run);
+// Operations of forward and backward a second and device: flops_per_sample x samples/s / devices.
+Figure flops_per_s_per_device(const Run& run);
+
 // dp: how long the devices beside the primary wait for it or have nothing to do in a step: the
 // median over them of comm_wait_s + idle_s. Missing, with the reason, in other strategies and where
 // it was not recorded.

@@ -48,6 +48,61 @@ Column optional_text(Column column, const char* reason) {
   return column;
 }
 
+// Why no worker's share is known: the first worker's reason.
+Figure least_busy_share(const Run& run) {
+  if (const DeviceRow* device = least_busy(run)) return busy_share(*device);
+  for (const DeviceRow& device : run.devices) {
+    if (device.role == "worker") return busy_share(device);
+  }
+  return Figure::missing("no device was recorded");
+}
+
+// "96/44/43/44": a number for each worker, in the order of their ranks.
+std::string busy_shares(const RunRow& row) {
+  std::vector<std::string> shares;
+  if (least_busy(*row.run) == nullptr) return "";
+  for (const DeviceRow& device : row.run->devices) {
+    if (device.role != "worker") continue;
+    const Figure share = busy_share(device);
+    shares.push_back(share.value ? fixed(*share.value, {0.01, 0}) : "-");
+  }
+  return fmt::format("{}", fmt::join(shares, "/"));
+}
+
+Column busy_column() {
+  Column column = identity_column(
+      {"busy", "busy", "% a device", "share of the step in which each device computes, by rank"},
+      "busy_percent_by_rank", busy_shares);
+  column.left = false;
+  column.fields.front().role = Role::remark;
+  column.cell = [](const RunRow& row, Footnotes& notes) {
+    const std::string shares = busy_shares(row);
+    return shares.empty() ? figure_cell(least_busy_share(*row.run), kPercentage, *row.run, notes)
+                          : shares;
+  };
+  column.fields.front().value = [](const RunRow& row) -> FieldValue {
+    const std::string shares = busy_shares(row);
+    if (!shares.empty()) return {shares};
+    return {{}, missing_reason(least_busy_share(*row.run), *row.run)};
+  };
+  return column;
+}
+
+// "43.1 (cpu:2)".
+Column least_busy_column() {
+  Column column = figure_column(
+      {"least-busy", "least", "busy %", "the device that computes the least share of its step"},
+      "least_busy_ratio", kPercentage, Better::neither, least_busy_share);
+  column.cell = [](const RunRow& row, Footnotes& notes) {
+    const std::string cell = figure_cell(least_busy_share(*row.run), kPercentage, *row.run, notes);
+    const DeviceRow* device = least_busy(*row.run);
+    return device == nullptr || row.run->world_size == 1
+               ? cell
+               : fmt::format("{} ({})", cell, device->device);
+  };
+  return column;
+}
+
 Column to_accuracy_column() {
   Column column = figure_column(
       {"to-accuracy", "to acc.", "s", "training time until --until-accuracy was reached"},
@@ -197,37 +252,43 @@ std::vector<Column> origin_columns() {
 }
 
 std::vector<Column> measure_columns() {
-  return {count_column({"steps", "", "steps", "timed steps"}, "step_count", Role::measure,
-                       [](const Run& run) { return run.step.count; }),
-          step_quantile<&StepStatistics::p5>({"step-p5", "step ms", "p5", "step time, 5 %"},
-                                             "step_time_p5_s"),
-          step_quantile<&StepStatistics::p95>({"step-p95", "step ms", "p95", "step time, 95 %"},
-                                              "step_time_p95_s"),
-          step_quantile<&StepStatistics::p99>({"step-p99", "step ms", "p99", "step time, 99 %"},
-                                              "step_time_p99_s"),
-          step_quantile<&StepStatistics::min>({"step-min", "step ms", "min", "shortest step"},
-                                              "step_time_min_s"),
-          step_quantile<&StepStatistics::max>({"step-max", "step ms", "max", "longest step"},
-                                              "step_time_max_s"),
-          phase_column({"wait", "data", "wait ms", "waiting for input in a step"}, "data_wait_s"),
-          phase_column({"forward", "forward", "ms", "forward pass in a step"}, "forward_s"),
-          phase_column({"backward", "backward", "ms", "backward pass in a step"}, "backward_s"),
-          phase_column({"optimizer", "optim.", "ms", "update in a step"}, "optimizer_s"),
-          figure_column({"others-idle", "others", "idle ms",
-                         "dp: wait or idleness of the devices beside the primary in a step"},
-                        "others_idle_s", kMilliseconds, Better::neither, others_idle),
-          phase_column({"overlap", "overlap", "%", "share of communication hidden by compute"},
-                       "overlap_ratio"),
-          time_column<&Times::startup_s>({"startup", "startup", "s", "until the first step"},
-                                         "startup_s"),
-          time_column<&Times::train_s>({"train", "train", "s", "training"}, "train_s"),
-          time_column<&Times::evaluate_s>({"evaluate", "eval.", "s", "evaluation"}, "evaluate_s"),
-          time_column<&Times::total_s>({"total", "total", "s", "the whole run"}, "total_s"),
-          to_accuracy_column(),
-          count_column({"epochs", "", "epochs", "epochs that ended"}, "epochs", Role::measure,
-                       [](const Run& run) { return static_cast<std::int64_t>(run.epochs.size()); }),
-          count_column({"parameters", "", "parameters", "parameters of the network"}, "parameters",
-                       Role::remark, [](const Run& run) { return run.parameters; })};
+  return {
+      count_column({"steps", "", "steps", "timed steps"}, "step_count", Role::measure,
+                   [](const Run& run) { return run.step.count; }),
+      step_quantile<&StepStatistics::p5>({"step-p5", "step ms", "p5", "step time, 5 %"},
+                                         "step_time_p5_s"),
+      step_quantile<&StepStatistics::p95>({"step-p95", "step ms", "p95", "step time, 95 %"},
+                                          "step_time_p95_s"),
+      step_quantile<&StepStatistics::p99>({"step-p99", "step ms", "p99", "step time, 99 %"},
+                                          "step_time_p99_s"),
+      step_quantile<&StepStatistics::min>({"step-min", "step ms", "min", "shortest step"},
+                                          "step_time_min_s"),
+      step_quantile<&StepStatistics::max>({"step-max", "step ms", "max", "longest step"},
+                                          "step_time_max_s"),
+      phase_column({"wait", "data", "wait ms", "waiting for input in a step"}, "data_wait_s"),
+      phase_column({"forward", "forward", "ms", "forward pass in a step"}, "forward_s"),
+      phase_column({"backward", "backward", "ms", "backward pass in a step"}, "backward_s"),
+      phase_column({"optimizer", "optim.", "ms", "update in a step"}, "optimizer_s"),
+      figure_column({"others-idle", "others", "idle ms",
+                     "dp: wait or idleness of the devices beside the primary in a step"},
+                    "others_idle_s", kMilliseconds, Better::neither, others_idle),
+      busy_column(),
+      least_busy_column(),
+      figure_column({"flops", "GFLOP/s", "a device",
+                     "operations of forward and backward a second and device"},
+                    "flops_per_s_per_device", {1e9, 1}, Better::neither, flops_per_s_per_device),
+      phase_column({"overlap", "overlap", "%", "share of communication hidden by compute"},
+                   "overlap_ratio"),
+      time_column<&Times::startup_s>({"startup", "startup", "s", "until the first step"},
+                                     "startup_s"),
+      time_column<&Times::train_s>({"train", "train", "s", "training"}, "train_s"),
+      time_column<&Times::evaluate_s>({"evaluate", "eval.", "s", "evaluation"}, "evaluate_s"),
+      time_column<&Times::total_s>({"total", "total", "s", "the whole run"}, "total_s"),
+      to_accuracy_column(),
+      count_column({"epochs", "", "epochs", "epochs that ended"}, "epochs", Role::measure,
+                   [](const Run& run) { return static_cast<std::int64_t>(run.epochs.size()); }),
+      count_column({"parameters", "", "parameters", "parameters of the network"}, "parameters",
+                   Role::remark, [](const Run& run) { return run.parameters; })};
 }
 
 }  // namespace

@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
+#include <string>
+#include <utility>
 
 #include "base/error.h"
 
@@ -103,6 +106,41 @@ TEST(Bandwidth, BusFactorsAreThoseOfNcclTests) {
 TEST(Bandwidth, RefusesUnknownCollectivesAndNoRanks) {
   EXPECT_THROW(bus_bandwidth_factor("allreduce", 2), InternalError);
   EXPECT_THROW(bus_bandwidth_factor("all_reduce", 0), InternalError);
+}
+
+DeviceRow device_of(double step_s, std::map<std::string, Figure> phases) {
+  DeviceRow device;
+  device.step_time_median_s = Figure::of(step_s);
+  device.phases = std::move(phases);
+  return device;
+}
+
+TEST(BusyShare, IsWhatADeviceComputesOfItsStep) {
+  const DeviceRow primary = device_of(0.1, {{"forward_s", Figure::of(0.02)},
+                                            {"backward_s", Figure::of(0.04)},
+                                            {"optimizer_s", Figure::of(0.01)},
+                                            {"comm_wait_s", Figure::of(0.03)}});
+  EXPECT_NEAR(*busy_share(primary).value, 0.7, 1e-12);
+  DeviceRow other = device_of(0.1, {{"forward_s", Figure::of(0.02)},
+                                    {"backward_s", Figure::of(0.01)},
+                                    {"optimizer_s", Figure::missing("the primary updates")}});
+  EXPECT_NEAR(*busy_share(other).value, 0.3, 1e-12);
+  report::Run run;
+  run.devices = {primary, other, primary};
+  EXPECT_EQ(least_busy(run), &run.devices[1]);
+  other.phases["backward_s"] = Figure::missing("observing is off");
+  EXPECT_EQ(busy_share(other).reason, "observing is off");
+  other.role = "server";
+  EXPECT_FALSE(busy_share(other).value);
+  EXPECT_EQ(least_busy(report::Run{}), nullptr);
+}
+
+TEST(FlopsPerSecond, AreThoseOfASampleTimesTheRateOfADevice) {
+  report::Run run;
+  run.samples_per_s_per_device = Figure::of(3000);
+  EXPECT_EQ(flops_per_s_per_device(run).reason, "the network's operations were not recorded");
+  run.flops_per_sample = 70e6;
+  EXPECT_DOUBLE_EQ(*flops_per_s_per_device(run).value, 210e9);
 }
 
 Run trained_to(const std::vector<double>& accuracies, double target) {

@@ -49,14 +49,14 @@ TEST(ReportJson, HasTheKeysOfTheDesignInOrder) {
   EXPECT_THAT(keys(written),
               ElementsAre("schema_version", "generator", "status", "error", "started_at",
                           "finished_at", "argv", "environment", "config", "runs"));
-  EXPECT_THAT(
-      keys(written["runs"][2]),
-      ElementsAre("status", "strategy", "world_size", "servers", "repetition", "device",
-                  "device_model", "threads_per_device", "backend", "precision", "model",
-                  "model_hash", "parameters", "optimizer", "per_device_batch_size",
-                  "global_batch_size", "accumulation_steps", "scaling_mode", "oversubscribed",
-                  "strategy_options", "injected", "dataset", "time", "epochs", "step", "phases",
-                  "devices", "verification", "scaling", "throughput", "why"));
+  EXPECT_THAT(keys(written["runs"][2]),
+              ElementsAre("status", "strategy", "world_size", "servers", "repetition", "device",
+                          "device_model", "threads_per_device", "backend", "precision", "model",
+                          "model_hash", "parameters", "flops_per_sample", "optimizer",
+                          "per_device_batch_size", "global_batch_size", "accumulation_steps",
+                          "scaling_mode", "oversubscribed", "strategy_options", "injected",
+                          "dataset", "time", "epochs", "step", "phases", "devices", "verification",
+                          "scaling", "throughput", "why"));
 }
 
 TEST(ReportJson, KeepsTheResolvedConfigurationAsItIs) {

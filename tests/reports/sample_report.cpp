@@ -118,6 +118,7 @@ Run sample_run(const char* strategy, int world_size, double samples_per_s) {
   run.model = "simple_cnn";
   run.model_hash = "0123456789abcdef";
   run.parameters = 421642;
+  run.flops_per_sample = 70e6;
   run.optimizer = {{"lr", 0.01}, {"momentum", 0.9}, {"weight_decay", 0}};
   run.per_device_batch_size = 64;
   run.global_batch_size = 64 * world_size;

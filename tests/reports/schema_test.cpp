@@ -65,7 +65,8 @@ bool is_newer(const Pointer& pointer) {
   const bool gpu = contains(pointer, "/gpus/0/") || contains(pointer, "/clock_event_ratios/") ||
                    pointer.back() == "gpu_telemetry" || pointer.back() == "driver_bytes" ||
                    contains(pointer, "/driver_bytes/");
-  const bool network = pointer.back() == "model_hash" || pointer.back() == "until_accuracy";
+  const bool network = pointer.back() == "model_hash" || pointer.back() == "until_accuracy" ||
+                       pointer.back() == "flops_per_sample";
   const bool data =
       contains(pointer, "/dataset/") && (pointer.back() == "note" || pointer.back() == "augment");
   return why || gpu || network || data ||

@@ -87,6 +87,20 @@ one repetition of each: how much runs differ by noise is unknown;
 )");
 }
 
+TEST(SummaryTable, ShowsHowBusyEachDeviceIsWhereThatIsChosen) {
+  Report report = test::report_of({test::sample_run("dp", 2, 5200)});
+  DeviceRow& other = report.runs[0].devices[1];
+  report.runs[0].devices[0].phases["backward_s"] = Figure::of(0.0092);
+  other.phases["backward_s"] = Figure::of(0.0004);
+  const Columns columns = {find_column("busy"), find_column("least-busy"), find_column("flops")};
+  EXPECT_THAT(table_text(all_runs(report), columns, 0),
+              ::testing::AllOf(HasSubstr("86/42"), HasSubstr("42.0 (cpu:1)"), HasSubstr("182.0")));
+  for (DeviceRow& device : report.runs[0].devices) {
+    device.phases["backward_s"] = Figure::missing("observing is off");
+  }
+  EXPECT_THAT(table_text(all_runs(report), columns, 0), HasSubstr("(1) observing is off"));
+}
+
 TEST(SummaryTable, ShowsTheTimeToAnAccuracyWhereOneWasAskedFor) {
   Report report = test::report_of({test::sample_run("single", 1, 3200)});
   EXPECT_THAT(render_table(report, 0), Not(HasSubstr("to acc.")));
