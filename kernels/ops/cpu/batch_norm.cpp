@@ -82,13 +82,16 @@ void for_each_strip(Team team, const NormMaps& maps, const Body& body) {
 struct LaneFactors {
   alignas(kLanes * sizeof(float)) float lanes[kLanes] = {};
 
-  LaneFactors(const NormMaps& maps, const NormStrip& strip, const float* of_channels) {
-    const int channels = strip.channels(maps);
-    if (of_channels == nullptr) return;
+  // `own`: one value for each of the strip's `channels`, or null.
+  LaneFactors(int channels, int period, const float* own) {
+    if (own == nullptr) return;
     for (int l = 0; l < kLanes; ++l) {
-      if (l % strip.period < channels) lanes[l] = of_channels[strip.first + l % strip.period];
+      if (l % period < channels) lanes[l] = own[l % period];
     }
   }
+  LaneFactors(const NormMaps& maps, const NormStrip& strip, const float* of_channels)
+      : LaneFactors(strip.channels(maps), strip.period,
+                    of_channels == nullptr ? nullptr : of_channels + strip.first) {}
 };
 
 // Vectors are no arguments or results of functions: their registers differ between instruction
@@ -209,7 +212,7 @@ void strip_statistics(SimdLevel simd, const NormMaps& maps, const NormStrip& str
         static_cast<float>(own[2 * c] / static_cast<double>(maps.pixels));
     own[2 * c] = means[static_cast<std::size_t>(c)];
   }
-  const LaneFactors mean(maps, strip, means.data() - strip.first);
+  const LaneFactors mean(channels, strip.period, means.data());
   LaneSums deviations{}, squares{};
   run_simd(simd, [&]() DDPBENCH_SIMD_BODY {
     NormRow center;
