@@ -56,7 +56,10 @@ struct Wanted {
   std::string name;
   ops::Shape shape;
   DataType type;
+  bool is_variance = false;  // no value is below 0
 };
+
+bool is_variance(const StateInfo& state) { return state.name.ends_with("running_var"); }
 
 // Parameters, then state, both in the plan's order.
 std::vector<Wanted> wanted_tensors(const ParameterPlan& plan) {
@@ -64,7 +67,9 @@ std::vector<Wanted> wanted_tensors(const ParameterPlan& plan) {
   for (const ParameterInfo& parameter : plan.parameters) {
     wanted.push_back({parameter.name, parameter.shape, DataType::fp32});
   }
-  for (const StateInfo& state : plan.state) wanted.push_back({state.name, state.shape, state.type});
+  for (const StateInfo& state : plan.state) {
+    wanted.push_back({state.name, state.shape, state.type, is_variance(state)});
+  }
   return wanted;
 }
 
@@ -80,9 +85,18 @@ void expect_like(const Wanted& wanted, const NamedTensor& tensor, const std::str
                                   origin, tensor.name, to_string(tensor.type), model,
                                   to_string(wanted.type)));
   }
+  if (!wanted.is_variance) return;
+  const auto bad = std::ranges::find_if(tensor.values, [](float value) { return value < 0; });
+  if (bad == tensor.values.end()) return;
+  throw ConfigError(
+      fmt::format("{}: value {} of the tensor \"{}\" is {}, and no variance is below 0: evaluation "
+                  "would divide "
+                  "by the square root of it",
+                  origin, bad - tensor.values.begin(), tensor.name, *bad));
 }
 
-// The index of each wanted tensor. Throws ConfigError when the sets, shapes or types differ.
+// The index of each wanted tensor. Throws ConfigError when the sets, shapes or types differ, or a
+// value cannot be.
 std::vector<std::size_t> match(const Graph& graph, const std::vector<NamedTensor>& tensors,
                                const std::string& origin) {
   std::vector<std::string> names;

@@ -51,6 +51,25 @@ TEST(BatchNormGraph, BeginsWithPyTorchsValues) {
   EXPECT_EQ(tensor_of(tensors, "stem_norm.num_batches_tracked").shape, ops::Shape{});
 }
 
+TEST(BatchNormGraph, TakesNoVarianceBelowZero) {
+  TestGraph test(normalized_network(), onednn, {.batch = 4});
+  const auto before = flat_state(export_state(test.graph()));
+  auto tensors = export_checkpoint(test.graph());
+  for (NamedTensor& tensor : tensors) {
+    if (tensor.name == "last_norm.running_mean") tensor.values[1] = -3;  // a mean may be
+    if (tensor.name == "stem_norm.running_var") tensor.values[5] = 0;    // of a constant map
+  }
+  EXPECT_EQ(error_of(test.graph(), tensors), "");
+  for (NamedTensor& tensor : tensors)
+    if (tensor.name == "stem_norm.running_var") tensor.values[7] = -0.25F;
+  TestGraph other(normalized_network(), onednn, {.batch = 4});
+  EXPECT_THAT(error_of(other.graph(), tensors),
+              testing::AllOf(HasSubstr("w.safetensors: value 7 of the tensor "
+                                       "\"stem_norm.running_var\" is -0.25"),
+                             HasSubstr("no variance is below 0")));
+  EXPECT_EQ(flat_state(export_state(other.graph())), before);
+}
+
 TEST(BatchNormGraph, CountsParametersAndState) {
   const ModelSpec model = normalized_network();
   // Convolutions 27 + 162 + 18 a channel, three norms with parameters, 216 x 3 + 3 of the head.
