@@ -86,7 +86,9 @@ class OpCall {
     if (in_.mode == Mode::evaluation) return;
     const std::vector<const void*> no_inputs(inputs.size(), nullptr);
     auto grad_inputs = writable(grad_inputs_);
-    if (!in_.want_grad_inputs) std::fill(grad_inputs.begin(), grad_inputs.end(), nullptr);
+    for (std::size_t i = 0; i < grad_inputs.size(); ++i) {
+      if (!is_wanted(i)) grad_inputs[i] = nullptr;
+    }
     const auto grad_parameters = writable(grad_parameters_);
     op_.backward(fixture_.stream(),
                  {.inputs = op_.backward_needs_inputs() ? inputs : no_inputs,
@@ -107,7 +109,8 @@ class OpCall {
     OpOutputs out;
     out.output = fixture_.to_plain(output_, op_.output_layout());
     for (std::size_t i = 0; in_.want_grad_inputs && i < grad_inputs_.size(); ++i)
-      out.grad_inputs.push_back(fixture_.to_plain(grad_inputs_[i], op_.input_layout(i)));
+      out.grad_inputs.push_back(
+          is_wanted(i) ? fixture_.to_plain(grad_inputs_[i], op_.input_layout(i)) : Values());
     for (std::size_t i = 0; i < specs_.size(); ++i)
       out.grad_parameters.push_back(fixture_.to_plain(grad_parameters_[i], specs_[i].layout));
     for (std::size_t i = 0; i < state_.size(); ++i) out.state.push_back(download_state(i));
@@ -115,6 +118,9 @@ class OpCall {
   }
 
  private:
+  bool is_wanted(std::size_t input) const {
+    return in_.want_grad_inputs && std::ranges::count(in_.unwanted, input) == 0;
+  }
   OpMemory upload_state(DataType type, const Values& values) {
     if (type == DataType::fp32) return fixture_.upload(values);
     return fixture_.upload(std::vector<std::int64_t>(values.begin(), values.end()));
@@ -283,6 +289,11 @@ OpOutputs run(BackendFixture& fixture, Op& op, const OpInputs& in, Execution exe
       return ::testing::AssertionFailure() << "element " << i << " of " << got.size() << " is "
                                            << got[i] << ", expected the bits of " << want[i];
   return ::testing::AssertionSuccess();
+}
+
+OpOutputs without_gradients(OpOutputs outputs, const std::vector<std::size_t>& inputs) {
+  for (const std::size_t input : inputs) outputs.grad_inputs.at(input).clear();
+  return outputs;
 }
 
 void expect_same_bits(const OpOutputs& got, const OpOutputs& want) {

@@ -93,6 +93,7 @@ struct OpInputs {
   // If not empty: the parameter gradients before backward, which then accumulates.
   std::vector<Values> initial_gradients = {};
   bool want_grad_inputs = true;
+  std::vector<std::size_t> unwanted = {};  // inputs whose gradients nobody wants, beside those
   std::vector<Values> state = {};  // before forward, counts as well; empty: the start values
   Mode mode = Mode::training;      // an evaluation runs forward only
   std::int64_t step = 0;           // RandomDraw::step's value
@@ -104,7 +105,7 @@ OpInputs random_inputs(const Op& op, std::uint32_t seed);
 
 struct OpOutputs {
   Values output;
-  std::vector<Values> grad_inputs;
+  std::vector<Values> grad_inputs;  // [input], without elements where it is unwanted
   std::vector<Values> grad_parameters;
   std::vector<Values> state;  // after forward
 };
@@ -119,6 +120,8 @@ OpOutputs run(BackendFixture& fixture, Op& op, const OpInputs& in,
 ::testing::AssertionResult all_near(const Values& got, const Values& want, double tolerance);
 // Equal bits, so that NaN equals itself.
 ::testing::AssertionResult same_bits(const Values& got, const Values& want);
+// `outputs` as they are without the gradients of these inputs.
+OpOutputs without_gradients(OpOutputs outputs, const std::vector<std::size_t>& inputs);
 // Compares the outputs and all gradients.
 void expect_same_bits(const OpOutputs& got, const OpOutputs& want);
 
