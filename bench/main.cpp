@@ -10,6 +10,7 @@
 #include "bench/comm/comm_rank.h"
 #include "bench/commands/command_line.h"
 #include "bench/rank/rank_main.h"
+#include "bench/run/fit_planner.h"
 
 int main(int argc, char** argv) {
   using namespace ddpbench::bench;
@@ -17,8 +18,9 @@ int main(int argc, char** argv) {
   ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write(), which has words
   const auto get_variable = [](const char* name) -> const char* { return std::getenv(name); };
   if (get_variable(kJobFdVariable) != nullptr) {
-    return rank_main(get_variable,
-                     {{kTrainingKind, run_training_rank}, {kCommKind, run_comm_ranks}});
+    return rank_main(get_variable, {{kTrainingKind, run_training_rank},
+                                    {kCommKind, run_comm_ranks},
+                                    {kFitKind, run_fit_planner}});
   }
   return command_line_main(std::vector<std::string>(argv, argv + argc));
 }

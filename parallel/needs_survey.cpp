@@ -85,20 +85,20 @@ class FirstReplicas final : public ReplicaGroup {
 
 }  // namespace
 
-void survey_needs(const StrategyConfig& config, const nn::ModelSpec& model, Device& device,
-                  ops::OpBackend& backend,
+void survey_needs(const StrategyConfig& config, const nn::ModelSpec& model,
+                  const SurveyPlace& workers, const SurveyPlace& servers,
                   const std::function<void(const AlikeDevices&, MemoryNeeds&)>& told) {
   const std::vector<ProcessPlan> processes = plan_strategy(config).processes;
   PlanSummary summary;
-  const auto survey = [&](int rank, int alike) {
+  const auto survey = [&](int rank, int alike, const SurveyPlace& place) {
     const ProcessPlan& process = processes[static_cast<std::size_t>(rank)];
     const std::size_t devices = std::max<std::size_t>(1, process.replicas.size());
-    AbsentPeers peers(rank, static_cast<int>(processes.size()), device, summary);
+    AbsentPeers peers(rank, static_cast<int>(processes.size()), place.device, summary);
     FirstReplicas group(devices);
     StrategyContext context;
     context.model = &model;
-    context.devices.assign(devices, &device);
-    context.backends.assign(devices, &backend);
+    context.devices.assign(devices, &place.device);
+    context.backends.assign(devices, &place.backend);
     context.world = processes.size() > 1 ? &peers : nullptr;
     context.group = devices > 1 ? &group : nullptr;
     context.admit = [&](std::size_t i, MemoryNeeds& needs) {
@@ -113,11 +113,11 @@ void survey_needs(const StrategyConfig& config, const nn::ModelSpec& model, Devi
     }
     throw InternalError("a setup went on after its needs were known");
   };
-  const auto servers =
+  const auto server_count =
       static_cast<int>(std::ranges::count(processes, Role::server, &ProcessPlan::role));
-  const int workers = static_cast<int>(processes.size()) - servers;
-  survey(0, workers);
-  if (servers > 0) survey(workers, servers);
+  const int worker_count = static_cast<int>(processes.size()) - server_count;
+  survey(0, worker_count, workers);
+  if (server_count > 0) survey(worker_count, server_count, servers);
 }
 
 }  // namespace ddpbench

@@ -24,12 +24,18 @@ struct AlikeDevices {
   Role role = Role::worker;
 };
 
+// A device to plan on, and its operations.
+struct SurveyPlace {
+  Device& device;
+  ops::OpBackend& backend;
+};
+
 // Calls `told` with the needs of each kind of device: the first device of the first process, the
-// others of that process (dp), and a server. REQUIRES: plan_strategy accepts `config`. `device` is
-// any device of the job's kind, and has nothing allocated; nothing stays allocated on it. Throws
-// what setup throws.
-void survey_needs(const StrategyConfig& config, const nn::ModelSpec& model, Device& device,
-                  ops::OpBackend& backend,
+// others of that process (dp), and a server. REQUIRES: plan_strategy accepts `config`. The places
+// have any device of the workers' kind and of the servers' (the same one where the kinds are the
+// same), with nothing allocated; nothing stays allocated on it. Throws what setup throws.
+void survey_needs(const StrategyConfig& config, const nn::ModelSpec& model,
+                  const SurveyPlace& workers, const SurveyPlace& servers,
                   const std::function<void(const AlikeDevices&, MemoryNeeds&)>& told);
 
 }  // namespace ddpbench

@@ -16,28 +16,40 @@ std::string role_of(const AlikeDevices& alike, const ProcessPlan& process) {
   return alike.device == 0 ? "the primary device" : "another device";
 }
 
-}  // namespace
-
-PlanningDevice make_planning_device(const TrainingJob& job) {
+PlanningDevice make_planning_device(const TrainingJob& job, int index) {
   PlanningDevice place;
-  place.device = make_device(device_plan(job), 0);
+  place.device = make_device(device_plan(job), index);
   place.device->bind_calling_thread();
   place.backend = make_backend(job, *place.device);
   return place;
 }
 
+}  // namespace
+
+void add_planning_devices(const TrainingJob& job, PlanningDevices& devices) {
+  if (!devices.workers.device) devices.workers = make_planning_device(job, 0);
+  if (!job.has_cpu_servers() || devices.servers.device) return;
+  devices.servers = make_planning_device(job, job.cell.world_size);
+}
+
 std::vector<PlannedDevice> plan_run_memory(const TrainingJob& job, const nn::ModelSpec& model,
                                            const data::Dataset& dataset,
-                                           const PlanningDevice& place) {
+                                           const PlanningDevices& devices) {
   const StrategyConfig config = strategy_config(job);
   const std::vector<ProcessPlan> processes = plan_strategy(config).processes;
+  const bool apart = job.has_cpu_servers();
+  const PlanningDevice& of_servers = apart ? devices.servers : devices.workers;
   std::vector<PlannedDevice> planned;
-  survey_needs(config, model, *place.device, *place.backend,
+  survey_needs(config, model, {*devices.workers.device, *devices.workers.backend},
+               {*of_servers.device, *of_servers.backend},
                [&](const AlikeDevices& alike, MemoryNeeds& needs) {
                  const ProcessPlan& process = processes.at(static_cast<std::size_t>(alike.process));
                  add_session_memory(job, process, dataset, alike.device, needs);
-                 planned.push_back({role_of(alike, process), alike.count, needs.added_bytes(),
-                                    needs.by_category()});
+                 planned.push_back({.role = role_of(alike, process),
+                                    .count = alike.count,
+                                    .on_host = apart && alike.role == Role::server,
+                                    .bytes = needs.added_bytes(),
+                                    .by_category = needs.by_category()});
                });
   return planned;
 }

@@ -18,23 +18,28 @@ namespace ddpbench::bench {
 struct PlannedDevice {
   std::string role;  // "the device", "the primary device", "another device", "a server"
   int count = 1;
+  bool on_host = false;  // a CPU device beside GPUs: a server
   std::size_t bytes = 0;
   CategoryBytes by_category{};
 };
 
-// A device for planning, and its operations. It is of the kind that the job's workers have.
+// Devices for planning, and their operations: of the kind that the job's workers have, and of that
+// of its servers where they are on CPU devices and the workers are not.
 struct PlanningDevice {
   std::unique_ptr<Device> device;
   std::unique_ptr<ops::OpBackend> backend;
 };
-// The calling thread leads the device from now on. Throws as make_device and the CUDA module do.
-PlanningDevice make_planning_device(const TrainingJob& job);
+struct PlanningDevices {
+  PlanningDevice workers, servers;  // servers: null where they are planned like the workers
+};
+// Makes those that `job` needs and that are not in `devices` yet. The calling thread leads them
+// from now on. Throws as make_device and the CUDA module do.
+void add_planning_devices(const TrainingJob& job, PlanningDevices& devices);
 
 // What the job's ranks will allocate: graphs, optimizer, batches, evaluation, shards. What
-// communicators and libraries hold beside it is not in it. Servers are planned on the same kind of
-// device as workers.
+// communicators and libraries hold beside it is not in it. REQUIRES: add_planning_devices().
 std::vector<PlannedDevice> plan_run_memory(const TrainingJob& job, const nn::ModelSpec& model,
                                            const data::Dataset& dataset,
-                                           const PlanningDevice& place);
+                                           const PlanningDevices& devices);
 
 }  // namespace ddpbench::bench

@@ -3,10 +3,13 @@
 //
 // The search of `ddpbench fit`: from two plans on, the next one is made where a straight line
 // through the bracket's ends meets the limit; in the middle where that gains too little.
+#include "bench/run/batch_search.h"
+
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
-#include "bench/run/fit.h"
+#include "kernels/ops/batch_limits.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -24,6 +27,27 @@ struct Tried {
   double share = 0;
 };
 
+using ShareOfBatch = std::function<double(std::int64_t batch)>;
+
+// A batch that no device takes is more than any memory.
+Tried attempt(const ShareOfBatch& share, std::int64_t number) {
+  try {
+    return {number, share(batch_of(number))};
+  } catch (const ops::BatchTooLarge&) {
+    return {number, std::numeric_limits<double>::infinity()};
+  }
+}
+
+Tried first_that_can_be_planned(const ShareOfBatch& share) {
+  for (std::int64_t number = 1;; ++number) {
+    try {
+      return attempt(share, number);
+    } catch (const ops::BatchTooSmall&) {
+      if (number == kBatchStep) throw;
+    }
+  }
+}
+
 // The number of the batch at which the line through both meets the limit.
 std::int64_t meets_limit(const Tried& a, const Tried& b) {
   const auto from = static_cast<double>(batch_of(a.number));
@@ -35,25 +59,29 @@ std::int64_t meets_limit(const Tried& a, const Tried& b) {
 
 }  // namespace
 
-std::int64_t largest_batch(const std::function<double(std::int64_t batch)>& share) {
-  const auto attempt = [&](std::int64_t number) { return Tried{number, share(batch_of(number))}; };
-  Tried low = attempt(1);
-  if (low.share > 1) return 0;
-  Tried high = attempt(number_of(64));
+BatchRange largest_batch(const ShareOfBatch& share) {
+  Tried low = first_that_can_be_planned(share);
+  BatchRange range{.smallest = batch_of(low.number)};
+  if (low.share > 1) return range;
+  Tried high = attempt(share, number_of(64));
   while (high.share <= 1) {
-    if (high.number == number_of(kLargestFit)) return kLargestFit;
+    if (high.number == number_of(kLargestFit)) {
+      range.largest = kLargestFit;
+      return range;
+    }
     const std::int64_t guess = meets_limit(low, high) + 1;
     low = high;
-    high = attempt(std::clamp(guess, low.number + 1, number_of(kLargestFit)));
+    high = attempt(share, std::clamp(guess, low.number + 1, number_of(kLargestFit)));
   }
   constexpr int kLineOnly = 4;  // steps that may follow the line alone
   for (int step = 0; high.number - low.number > 1; ++step) {
-    const bool halve = step >= kLineOnly && step % 2 == 0;
+    const bool halve = !std::isfinite(high.share) || (step >= kLineOnly && step % 2 == 0);
     const std::int64_t guess = halve ? (low.number + high.number) / 2 : meets_limit(low, high);
-    const Tried next = attempt(std::clamp(guess, low.number + 1, high.number - 1));
+    const Tried next = attempt(share, std::clamp(guess, low.number + 1, high.number - 1));
     (next.share <= 1 ? low : high) = next;
   }
-  return batch_of(low.number);
+  range.largest = batch_of(low.number);
+  return range;
 }
 
 }  // namespace ddpbench::bench

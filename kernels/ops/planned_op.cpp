@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "kernels/ops/batch_limits.h"
 
 namespace ddpbench::ops {
 namespace {
@@ -146,7 +147,7 @@ Shape output_shape(const BatchNorm2dDesc& desc) {
         desc.eps, desc.momentum));
   // PyTorch refuses it too, in training: one value has no variance.
   if (shape[0] * shape[2] * shape[3] < 2)
-    throw ConfigError(fmt::format(
+    throw BatchTooSmall(fmt::format(
         "batch_norm2d: input {} has one value a channel; at least 2 are needed", to_string(shape)));
   return shape;
 }

@@ -4,6 +4,7 @@
 // `ddpbench fit`: the largest batches of whole commands, and that runs agree with them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <map>
 #include <string>
@@ -33,9 +34,37 @@ class FitCommand : public testing::Test {
     return found;
   }
 
+  void use_network(const std::string& text) {
+    program.write("network.json", text);
+    json config = json::parse(program.read("lenet.json"));
+    config["model"] = "network.json";
+    program.write("lenet.json", config.dump());
+  }
+
+  void expect_agreement();
+
   json document_;
   Program program;
 };
+
+void FitCommand::expect_agreement() {
+  const auto found = fits({"--gpus=2", "--memory-per-device=8MiB", "--verify-steps=0"});
+  for (const char* strategy : {"single", "dp", "ddp", "ps"}) {
+    const json& row = found.at(strategy);
+    const int batch = row["batch_per_device"];
+    const auto result = program.run(test::small_run(
+        strategy, {"--batch-size=" + std::to_string(batch), "--verify-steps=0", "--force"}));
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const json device = program.report()["runs"][0]["devices"][0];
+    const double peak = device["memory"]["peak_bytes"];
+    const double communication = device["memory"]["by_category_bytes"]["communication"];
+    const double planned = row["bytes"].get<double>() - row["communication_bytes"].get<double>();
+    // Parameters are converted one at a time before the batches are there: the largest has
+    // 120 x 400 weights.
+    EXPECT_GE(planned, peak - communication) << strategy;
+    EXPECT_LE(planned, peak - communication + 192000 + 4096) << strategy;
+  }
+}
 
 TEST_F(FitCommand, PlansEveryStrategyWithinTheMemoryGiven) {
   const auto found = fits({"--gpus=4", "--memory-per-device=64MiB"});
@@ -75,23 +104,71 @@ TEST_F(FitCommand, FindsMoreInMoreMemoryAndNothingInTooLittle) {
 }
 
 // What is planned is what the devices of a run report.
-TEST_F(FitCommand, AgreesWithWhatRunsAllocate) {
-  const auto found = fits({"--gpus=2", "--memory-per-device=8MiB", "--verify-steps=0"});
-  for (const char* strategy : {"single", "dp", "ddp", "ps"}) {
-    const json& row = found.at(strategy);
-    const int batch = row["batch_per_device"];
-    const auto result = program.run(test::small_run(
-        strategy, {"--batch-size=" + std::to_string(batch), "--verify-steps=0", "--force"}));
-    ASSERT_EQ(result.exit_code, 0) << result.err;
-    const json device = program.report()["runs"][0]["devices"][0];
-    const double peak = device["memory"]["peak_bytes"];
-    const double communication = device["memory"]["by_category_bytes"]["communication"];
-    const double planned = row["bytes"].get<double>() - row["communication_bytes"].get<double>();
-    // Parameters are converted one at a time before the batches are there: the largest has
-    // 120 x 400 weights.
-    EXPECT_GE(planned, peak - communication) << strategy;
-    EXPECT_LE(planned, peak - communication + 192000 + 4096) << strategy;
+TEST_F(FitCommand, AgreesWithWhatRunsAllocate) { expect_agreement(); }
+
+// Running statistics, evaluation by them, and what ddp broadcasts of them count too.
+TEST_F(FitCommand, AgreesWithWhatRunsOfANetworkWithStateAllocate) {
+  use_network(R"({"name": "norm", "input": [1, 28, 28], "layers": [
+      {"name": "conv", "type": "conv2d", "out_channels": 12, "kernel": 5},
+      {"name": "norm", "type": "batch_norm2d"},
+      {"name": "relu", "type": "relu"},
+      {"name": "pool", "type": "max_pool2d", "kernel": 2},
+      {"name": "fc", "type": "linear", "out_features": 10}]})");
+  expect_agreement();
+  for (const auto& [strategy, row] : fits({"--gpus=2", "--memory-per-device=8MiB"}))
+    EXPECT_GT(row["state_bytes"], 0) << strategy;
+}
+
+// One value a channel has no variance, so that one sample cannot be trained on.
+TEST_F(FitCommand, BeginsWithTheFewestSamplesThatCanBeTrainedOn) {
+  use_network(R"({"name": "dot", "input": [1, 28, 28], "layers": [
+      {"name": "conv", "type": "conv2d", "out_channels": 8, "kernel": 28},
+      {"name": "norm", "type": "batch_norm2d"},
+      {"name": "fc", "type": "linear", "out_features": 10}]})");
+  for (const auto& [strategy, row] : fits({"--gpus=2", "--memory-per-device=1MiB"})) {
+    EXPECT_GT(row["batch_per_device"], 8) << strategy;
+    EXPECT_GT(row["bytes_per_sample"], 28 * 28 * sizeof(float)) << strategy;
   }
+  for (const auto& [strategy, row] : fits({"--gpus=2", "--memory-per-device=1KiB"})) {
+    EXPECT_EQ(row["batch_per_device"], 0) << strategy;
+    EXPECT_GT(row["bytes"], 1024) << strategy;
+  }
+}
+
+// With few samples the server of eight workers is the fullest, which no sample makes fuller.
+TEST_F(FitCommand, TakesASampleFromTheDeviceThatGrows) {
+  const json row = fits({"--gpus=8", "--memory-per-device=8MiB", "--verify-steps=0"}).at("ps");
+  ASSERT_EQ(row["ended_by"], "the device");
+  const double batch = row["batch_per_device"];
+  EXPECT_GT(row["bytes_per_sample"].get<double>() * (batch - 1),
+            row["activations_bytes"].get<double>() * (1 - 2 / batch));
+}
+
+// The process that the user started opens no device, and outlives the one that does.
+TEST_F(FitCommand, PlansInAProcessOfItsOwn) {
+  const std::vector<std::string> slow = {"fit", "--config=resnet.json", "--gpus=8",
+                                         "--strategy=all", "--memory-per-device=64GiB"};
+  program.write("resnet.json", R"({"model": "resnet152"})");
+  const auto planner_of = [&](int pid) {
+    int planner = 0;
+    EXPECT_TRUE(Program::wait_until([&] {
+      for (const int each : program.processes())
+        if (each != pid) planner = each;
+      return planner != 0;
+    }));
+    return planner;
+  };
+  const auto killed = program.run(slow, [&](int pid) {
+    if (const int planner = planner_of(pid)) ::kill(planner, SIGKILL);
+  });
+  EXPECT_EQ(killed.exit_code, 4) << killed.out;
+  EXPECT_THAT(killed.err, HasSubstr("the process that plans: rank 0 was killed by SIGKILL"));
+  const auto interrupted = program.run(slow, [&](int pid) {
+    planner_of(pid);
+    ::kill(pid, SIGINT);
+  });
+  EXPECT_EQ(interrupted.exit_code, 130) << interrupted.err;
+  EXPECT_TRUE(program.processes().empty());
 }
 
 TEST_F(FitCommand, SharesTheHostsMemoryWithoutAGivenOne) {

@@ -1,27 +1,31 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The search for the largest batch, and sizes of memory as people write them.
-#include "bench/run/fit.h"
-
+// The search for the largest batch, what counts against which memory, and sizes of memory as people
+// write them.
 #include <gmock/gmock.h>
 
 #include "base/error.h"
+#include "bench/run/batch_search.h"
+#include "bench/run/fit_memory.h"
+#include "kernels/ops/batch_limits.h"
 
 namespace ddpbench::bench {
 namespace {
 
 struct Found {
-  std::int64_t batch = 0;
+  std::int64_t batch = 0, smallest = 0;
   int plans = 0;
 };
 template <typename Share>
 Found search(Share share) {
   Found found;
-  found.batch = largest_batch([&](std::int64_t batch) {
+  const BatchRange range = largest_batch([&](std::int64_t batch) {
     ++found.plans;
     return share(static_cast<double>(batch));
   });
+  found.batch = range.largest;
+  found.smallest = range.smallest;
   return found;
 }
 
@@ -63,6 +67,77 @@ TEST(LargestBatch, EndsForSteps) {
   const Found found = search([](double b) { return b < 700 ? 0.001 : b < 90000 ? 0.002 : 5; });
   EXPECT_EQ(found.batch, 89992);
   EXPECT_LE(found.plans, 60);
+}
+
+// 40 bytes a sample of 10^6, and kernels that count to 5000.
+TEST(LargestBatch, EndsWhereNoKernelTakesTheTensors) {
+  const Found found = search([](double b) {
+    if (b > 5003) throw ops::BatchTooLarge("add: 2147483648 elements");
+    return 40e-6 * b;
+  });
+  EXPECT_EQ(found.batch, 5000);
+  EXPECT_LE(found.plans, 24);
+}
+
+TEST(LargestBatch, BeginsWhereTheNetworkCanBePlanned) {
+  const auto from = [](double least) {
+    return [least](double b) {
+      if (b < least) throw ops::BatchTooSmall("batch_norm2d: one value a channel");
+      return b / 100;
+    };
+  };
+  EXPECT_EQ(search(from(1)).smallest, 1);
+  EXPECT_EQ(search(from(2)).smallest, 2);
+  EXPECT_EQ(search(from(2)).batch, 96);
+  EXPECT_EQ(search(from(8)).smallest, 8);
+  EXPECT_THROW(search(from(9)), ops::BatchTooSmall);
+  const Found none = search([&](double b) { return from(2)(b) + 1; });
+  EXPECT_EQ(none.batch, 0);
+  EXPECT_EQ(none.smallest, 2);
+}
+
+PlannedDevice planned(const std::string& role, int count, std::size_t bytes, bool on_host = false) {
+  PlannedDevice device{
+      .role = role, .count = count, .on_host = on_host, .bytes = bytes, .by_category = {}};
+  device.by_category[0] = bytes;
+  return device;
+}
+
+TEST(Fullness, IsOfEachDeviceThatHasMemoryOfItsOwn) {
+  const FitMemories memories{.devices = {100, false, ""}};
+  const auto all = fullness_of(
+      {planned("the primary device", 1, 90), planned("another device", 3, 40)}, memories);
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(fullest(all).role, "the primary device");
+  EXPECT_DOUBLE_EQ(all[0].share, 0.9);
+  EXPECT_DOUBLE_EQ(all[1].share, 0.4);
+  EXPECT_EQ(all[1].bytes, 40U);
+}
+
+TEST(Fullness, IsOfAllDevicesThatShareTheirMemory) {
+  const FitMemories memories{.devices = {1000, true, ""}};
+  const auto all =
+      fullness_of({planned("the device", 2, 100), planned("a server", 3, 50)}, memories);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].role, "all devices together");
+  EXPECT_EQ(all[0].bytes, 350U);
+  EXPECT_EQ(all[0].by_category[0], 350U);
+  EXPECT_EQ(fullness_of({planned("the device", 1, 100)}, memories)[0].role, "the device");
+}
+
+// Servers on CPU devices may need more than a GPU has.
+TEST(Fullness, CountsServersOnTheHostAgainstItsMemory) {
+  const FitMemories memories{.devices = {100, false, ""}, .host_bytes = 10000};
+  const std::vector<PlannedDevice> run = {planned("the device", 2, 60),
+                                          planned("a server", 3, 500, true)};
+  const auto all = fullness_of(run, memories);
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(fullest(all).role, "the device");
+  EXPECT_EQ(all[1].role, "the servers on the host");
+  EXPECT_DOUBLE_EQ(all[1].share, 0.15);
+  EXPECT_EQ(all[1].limit_bytes, 10000U);
+  const FitMemories small{.devices = {100, false, ""}, .host_bytes = 1500};
+  EXPECT_EQ(fullest(fullness_of(run, small)).role, "the servers on the host");
 }
 
 TEST(MemorySize, ReadsUnits) {

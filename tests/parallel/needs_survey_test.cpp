@@ -20,14 +20,15 @@ struct Surveyed {
   CategoryBytes by_category{};
 };
 
-std::vector<Surveyed> survey(const StrategyConfig& config) {
+std::vector<Surveyed> survey(const StrategyConfig& config,
+                             const nn::ModelSpec& model = test::small_model()) {
   const auto device = make_cpu_device({.index = 0, .cores = {}});
   const auto backend = ops::make_onednn_backend(*device);
+  const SurveyPlace place{*device, *backend};
   std::vector<Surveyed> found;
-  survey_needs(config, test::small_model(), *device, *backend,
-               [&](const AlikeDevices& alike, MemoryNeeds& needs) {
-                 found.push_back({alike, needs.added_bytes(), needs.by_category()});
-               });
+  survey_needs(config, model, place, place, [&](const AlikeDevices& alike, MemoryNeeds& needs) {
+    found.push_back({alike, needs.added_bytes(), needs.by_category()});
+  });
   EXPECT_EQ(device->memory().total_live_bytes, 0U);
   return found;
 }
@@ -49,19 +50,29 @@ std::size_t in(const Surveyed& found, MemoryCategory category) {
 // The words that ddp's ranks exchange are freed before the peak, or not yet there.
 constexpr std::size_t kExchanged = 512;
 
-class SurveyedStrategy : public testing::TestWithParam<std::string> {};
+class SurveyedStrategy : public testing::TestWithParam<std::string> {
+ protected:
+  static void expect_what_it_allocates(const nn::ModelSpec& model, bool broadcast_buffers) {
+    StrategyConfig config = surveyed_config(GetParam(), GetParam() == "single" ? 1 : 3);
+    config.broadcast_buffers = broadcast_buffers;
+    const std::vector<Surveyed> found = survey(config, model);
+    const test::HarnessResult result = test::run_strategy(model, config);
+    for (const Surveyed& each : found) {
+      if (each.devices.role == Role::server) continue;
+      EXPECT_EQ(in(each, MemoryCategory::state) > 0, model.has_state()) << each.devices.device;
+      const std::size_t peak = result.peak_bytes.at(each.devices.device);
+      EXPECT_GE(each.bytes, peak) << each.devices.device;
+      EXPECT_LE(each.bytes, peak + kExchanged) << each.devices.device;
+    }
+  }
+};
 
 TEST_P(SurveyedStrategy, NeedsWhatItAllocates) {
-  const int replicas = GetParam() == "single" ? 1 : 3;
-  const StrategyConfig config = surveyed_config(GetParam(), replicas);
-  const std::vector<Surveyed> found = survey(config);
-  const test::HarnessResult result = test::run_strategy(test::small_model(), config);
-  for (const Surveyed& each : found) {
-    if (each.devices.role == Role::server) continue;
-    const std::size_t peak = result.peak_bytes.at(each.devices.device);
-    EXPECT_GE(each.bytes, peak) << each.devices.device;
-    EXPECT_LE(each.bytes, peak + kExchanged) << each.devices.device;
-  }
+  expect_what_it_allocates(test::small_model(), false);
+}
+TEST_P(SurveyedStrategy, NeedsWhatItAllocatesForANetworkWithState) {
+  expect_what_it_allocates(test::normalized_model(), false);
+  expect_what_it_allocates(test::normalized_model(), true);
 }
 INSTANTIATE_TEST_SUITE_P(, SurveyedStrategy, testing::Values("single", "dp", "ddp", "ps"),
                          [](const auto& p) { return p.param; });
@@ -81,6 +92,19 @@ TEST(NeedsSurvey, TellsOfEachKindOfDeviceOnce) {
   EXPECT_EQ(kinds("dp", 1), (Kinds{{0, 0, 1, 0}}));
   EXPECT_EQ(kinds("ddp", 4), (Kinds{{0, 0, 4, 0}}));
   EXPECT_EQ(kinds("ps", 4), (Kinds{{0, 0, 4, 0}, {4, 0, 2, 1}}));
+}
+
+// The servers' memory can be of another kind than the workers'.
+TEST(NeedsSurvey, PlansServersInTheirPlace) {
+  const auto worker = make_cpu_device({.index = 0, .cores = {}}),
+             server = make_cpu_device({.index = 1, .cores = {}});
+  const auto of_worker = ops::make_onednn_backend(*worker),
+             of_server = ops::make_onednn_backend(*server);
+  std::vector<const Device*> places;
+  survey_needs(surveyed_config("ps", 3), test::small_model(), {*worker, *of_worker},
+               {*server, *of_server},
+               [&](const AlikeDevices&, MemoryNeeds& needs) { places.push_back(&needs.device()); });
+  EXPECT_EQ(places, (std::vector<const Device*>{worker.get(), server.get()}));
 }
 
 TEST(NeedsSurvey, ShowsWhoHasWhat) {

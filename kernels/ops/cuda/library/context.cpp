@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "kernels/ops/batch_limits.h"
 
 namespace ddpbench::ops::cuda {
 namespace {
@@ -119,9 +120,8 @@ std::uint32_t multiprocessors_of(const Context& context, std::string_view where)
 
 std::uint32_t element_index(std::int64_t count, std::string_view operation) {
   if (count < 0 || count > std::numeric_limits<std::int32_t>::max())
-    throw DeviceError(
-        fmt::format("{}: {} elements; the kernels take fewer than 2^31: use a smaller "
-                    "batch",
+    throw BatchTooLarge(
+        fmt::format("{}: {} elements; the kernels take fewer than 2^31: use a smaller batch",
                     operation, count));
   return static_cast<std::uint32_t>(count);
 }

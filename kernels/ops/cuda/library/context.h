@@ -71,8 +71,8 @@ cudaDataType_t cublas_type(DataType type);
 // The number of multiprocessors of the context's GPU.
 std::uint32_t multiprocessors_of(const Context& context, std::string_view where);
 
-// `count` as the kernels take it, which index with 32 bits. Throws DeviceError that names the
-// operation when it is 2^31 or more.
+// `count` as the kernels take it, which index with 32 bits. Throws BatchTooLarge that names
+// the operation when it is 2^31 or more.
 std::uint32_t element_index(std::int64_t count, std::string_view operation);
 
 // Adds up a workspace and hands out parts of it, aligned for any kernel.
