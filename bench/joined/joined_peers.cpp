@@ -41,10 +41,8 @@ std::string lost_words(int rank) { return fmt::format("rank {} has failed or end
 
 }  // namespace
 
-JoinedPeers::JoinedPeers(const launch::RankEnvironment& environment, double limit_s,
-                         bool short_lived)
+JoinedPeers::JoinedPeers(const launch::RankEnvironment& environment, double limit_s)
     : environment_(environment),
-      short_lived_(short_lived),
       store_(environment, limit_s, [this] { check(); }),
       watch_(environment.world_size),
       claim_(claim_name(environment)) {}
@@ -141,7 +139,6 @@ bool JoinedPeers::is_told_to_end() {
 }
 
 std::optional<int> JoinedPeers::first_lost() const {
-  if (short_lived_) return std::nullopt;
   if (const auto failed = board_ ? board_->failed_rank() : std::nullopt) return failed;
   for (int rank = 0; rank < environment_.world_size; ++rank) {
     if (watch_.has_ended(rank)) return rank;

@@ -26,9 +26,8 @@ namespace ddpbench::bench {
 
 class JoinedPeers {
  public:
-  // `limit_s`: the limit of each wait. With `short_lived`, ranks may end without a word
-  // (--dry-run).
-  JoinedPeers(const launch::RankEnvironment& environment, double limit_s, bool short_lived);
+  // `limit_s`: the limit of each wait.
+  JoinedPeers(const launch::RankEnvironment& environment, double limit_s);
   JoinedPeers(const JoinedPeers&) = delete;
   JoinedPeers& operator=(const JoinedPeers&) = delete;
 
@@ -74,7 +73,6 @@ class JoinedPeers {
   std::optional<int> first_lost() const;
 
   launch::RankEnvironment environment_;
-  bool short_lived_;
   JoinedStore store_;
   std::optional<JoinedBoard> board_;  // from join() on
   launch::WorldWatch watch_;          // sees the other ranks from join() on

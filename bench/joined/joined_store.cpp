@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/entropy.h"
+#include "bench/host/terminal.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
 
 namespace ddpbench::bench {
@@ -33,6 +34,8 @@ constexpr double kAfterRankZero_s = 2;
 constexpr double kHeard_s = 1, kHeardLate_s = 5;
 constexpr double kPlaceTime_s = 5;  // for who took our place to say who it is
 constexpr std::size_t kSecretBytes = 32;
+// Rank 0 says so often for whom it waits, and rank 1 that it waits for rank 0.
+constexpr double kSayEvery_s = 3;
 
 std::string rank_claim_key(int rank) { return fmt::format("joined/claim/{}", rank); }
 std::string place_key(int rank) { return fmt::format("joined/place/{}", rank); }
@@ -78,8 +81,18 @@ JoinedStore::JoinedStore(const launch::RankEnvironment& environment, double limi
       .timeout_s = limit_s,
       .owner = {},
       .check = [this, check = std::move(check)] {
+        if (environment_.rank == 1 && !store_) say_waiting("rank 0");
         if (checks_) check();
       }};
+}
+
+// Says it on stderr when it is time to. The launcher may have lost a rank without telling anybody.
+void JoinedStore::say_waiting(const std::string& missing) {
+  const double waited_s = steady_s() - begin_s_;
+  if (waited_s < said_s_ + kSayEvery_s) return;
+  said_s_ = waited_s;
+  say_error("ddpbench: rank {}: waiting for {} of {} to come, {:.0f} s of {:.0f} s (--timeout)\n",
+            environment_.rank, missing, environment_.world_size, waited_s, limit_s_);
 }
 
 void JoinedStore::connect(const nlohmann::json& own) {
@@ -177,14 +190,20 @@ nlohmann::json JoinedStore::lead(const std::string& name, const Hear& hear, cons
 }
 
 nlohmann::json JoinedStore::hear_one(const std::string& name, int rank, double until_s) {
-  try {
+  for (;;) {
     const double left_s = std::max(until_s - steady_s(), 0.0);
-    return nlohmann::json::parse(store_->get(said_key(name, rank), left_s));
-  } catch (const CommTimeout&) {
     int first = rank;
-    const std::string late = missing(name, first);
-    throw WorldFailure(first, "timeout", CommTimeout("").exit_code(),
-                       fmt::format("{} did not come within {} s (--timeout)", late, limit_s_));
+    try {
+      return nlohmann::json::parse(
+          store_->get(said_key(name, rank), std::min(left_s, kSayEvery_s)));
+    } catch (const CommTimeout&) {
+      const std::string late = missing(name, first);
+      if (left_s <= kSayEvery_s) {
+        throw WorldFailure(first, "timeout", CommTimeout("").exit_code(),
+                           fmt::format("{} did not come within {} s (--timeout)", late, limit_s_));
+      }
+      say_waiting(late);
+    }
   }
 }
 

@@ -56,7 +56,8 @@ class JoinedStore {
   // A meeting of all ranks: each says something, rank 0 hears them in the order of ranks and
   // answers all. Each name may be used once. `hear` may throw Error: then every rank throws a
   // WorldFailure, with its exit code; so it is when a rank does not come within the limit, and when
-  // check() throws on rank 0. REQUIRES: there is a store.
+  // check() throws on rank 0. Says on stderr every few seconds who is missing. REQUIRES: there is a
+  // store.
   using Hear = std::function<void(int rank, const nlohmann::json& said)>;
   using Reply = std::function<nlohmann::json()>;
   nlohmann::json meet(const std::string& name, const nlohmann::json& own, const Hear& hear,
@@ -84,11 +85,13 @@ class JoinedStore {
   nlohmann::json lead(const std::string& name, const Hear& hear, const Reply& reply);
   nlohmann::json hear_one(const std::string& name, int rank, double until_s);
   std::string missing(const std::string& name, int& first);
+  void say_waiting(const std::string& missing);
   void refuse(const std::string& name, const WorldFailure& failure, bool wait_for_late);
 
   launch::RankEnvironment environment_;
   double limit_s_;
   double begin_s_;
+  double said_s_ = 0;   // since begin_s_, of the last word about who is missing
   bool checks_ = true;  // whether `check` is called
   comm::TcpStoreOptions options_;
   std::unique_ptr<comm::TcpStoreServer> server_;

@@ -94,7 +94,6 @@ class JoinedWorld {
   bool is_first() const { return environment_.rank == 0; }
   bool is_alone() const { return environment_.world_size == 1; }
   void meet_and_plan();
-  int show_plan() const;
   bool shares_gpus_with_peers() const;
   HostDevices find_world_devices();
   void plan(const HostDevices& host);
@@ -149,7 +148,7 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
       environment_(environment),
       arguments_(arguments),
       progress_(Progress::style_for_stdout(options_.quiet || !is_first())),
-      peers_(environment, wait_limit_s(options_.timeout_s), options_.dry_run),
+      peers_(environment, wait_limit_s(options_.timeout_s)),
       // Until all have agreed, only this rank's area is used, for its error.
       channels_(
           launch::RankChannels::create({.ranks = environment.world_size, .result_capacity = 64})),
@@ -157,10 +156,9 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
 
 int JoinedWorld::run() {
   refuse_lists(options_);
-  if (!options_.dry_run) catch_interrupts();
+  catch_interrupts();
   try {
     meet_and_plan();
-    if (options_.dry_run) return show_plan();
     agree();
     share_dataset();
     share_reference();
@@ -175,8 +173,7 @@ int JoinedWorld::run() {
 
 // A rank that cannot take part tells the others why.
 void JoinedWorld::meet_and_plan() {
-  const bool meets = !options_.dry_run || shares_gpus_with_peers();
-  if (!is_alone() && meets) peers_.join(option_values(options_, environment_));
+  if (!is_alone()) peers_.join(option_values(options_, environment_));
   try {
     plan(find_world_devices());
     if (is_first()) file_ = ReportOutput(options_);  // with --dry-run it only looks
@@ -184,13 +181,6 @@ void JoinedWorld::meet_and_plan() {
     store_.excuse(kPlanKey, error);
     throw;
   }
-}
-
-int JoinedWorld::show_plan() const {
-  if (is_first()) {
-    say("{}\n", plan_line(job_, find_devices("cpu").cpu.cores.size()));
-  }
-  return 0;
 }
 
 // The ranks of GPUs tell each other which they see.
@@ -320,15 +310,19 @@ void JoinedWorld::share_dataset() {
 // Rank 0 runs the reference in a process of its own; the others wait for it.
 void JoinedWorld::share_reference() {
   if (!needs_reference(job_)) return;
-  job_.reference_fd = 0;  // a reference exists; each rank maps it in its own way
+  const bool is_made = !options_.dry_run;  // else it is only set up, as all are
+  if (is_made) job_.reference_fd = 0;      // a reference exists; each rank maps it in its own way
   if (!is_first()) {
-    reference_ = ReferenceWeights::open(peers_.await_made(kReferenceKey));
+    const std::string handle = peers_.await_made(kReferenceKey);
+    if (is_made) reference_ = ReferenceWeights::open(handle);
     return;
   }
-  reference_ = ReferenceWeights::create(ReferenceWeights::extent_of(job_, model_));
   TrainingJob reference = reference_job(job_);
   reference.dataset_fd = dataset_.fd();
-  reference.reference_fd = reference_->fd();
+  if (is_made) {
+    reference_ = ReferenceWeights::create(ReferenceWeights::extent_of(job_, model_));
+    reference.reference_fd = reference_->fd();
+  }
   auto channels = launch::RankChannels::create(channel_layout(reference, model_));
   const auto result = launch_run(reference, channels, progress_,
                                  [this] { return !peers_.reason_to_end().empty(); });
@@ -337,7 +331,7 @@ void JoinedWorld::share_reference() {
     throw Interrupted("interrupted");
   }
   if (result.failure) throw_reference_failure(result.failure->error);
-  store_.share(kReferenceKey, reference_->handle());
+  store_.share(kReferenceKey, is_made ? reference_->handle() : "");
 }
 
 int JoinedWorld::train() {
@@ -354,7 +348,8 @@ int JoinedWorld::train() {
     say("{}\n", data_note(job_.dataset, options_));
     const std::string weights_note = checkpoint_note(options_, model_);
     if (!weights_note.empty()) say("{}\n", weights_note);
-    if (!options_.quiet) say("{}\n", job_.title);
+    if (options_.dry_run) say("{}\n", plan_line(job_, find_devices("cpu").cpu.cores.size()));
+    if (!options_.dry_run && !options_.quiet) say("{}\n", job_.title);
   }
   int exit_code = 0;
   const auto body = [&](RankSession& session) {
@@ -366,7 +361,8 @@ int JoinedWorld::train() {
     store_.wait_for_all(kFinishedKey);
     if (JoinedBoard* const board = peers_.board()) board->mark_complete();
     if (is_first()) {
-      exit_code = write({});
+      if (options_.dry_run) say("{}", rehearsed_words(1));
+      if (!options_.dry_run) exit_code = write({});
       peers_.tell_written();
     }
     store_.wait_for_all(kWrittenKey);
@@ -381,9 +377,11 @@ int JoinedWorld::fail(const std::exception& error) {
   const launch::RankError own = *channels_.status(environment_.rank).error;
   say_error("ddpbench: rank {}: {}\n", environment_.rank, error.what());
   if (JoinedBoard* const board = peers_.board()) board->mark_failed(environment_.rank);
+  // With --dry-run nobody waits for a report: the others may be about to find the same.
+  if (options_.dry_run && agreed_) peers_.settle(channels_);
   Verdict verdict = judge(error);
   try {
-    if (peers_.takes_report()) report_failure(error, verdict);
+    if (!options_.dry_run && peers_.takes_report()) report_failure(error, verdict);
   } catch (const ConfigError& unwritable) {
     if (is_first()) throw;
     say_error("ddpbench: rank {}: {}\n", environment_.rank, unwritable.what());
@@ -429,6 +427,7 @@ Verdict JoinedWorld::judge(const std::exception& error) const {
 
 // On rank 0, when all ranks have planned the same. Where another command was faster, all refuse.
 void JoinedWorld::reserve_report() {
+  if (options_.dry_run) return;
   prepare_report();
   file_.reserve(report_, options_);
   if (JoinedBoard* const board = peers_.board()) {

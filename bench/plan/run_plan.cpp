@@ -141,6 +141,13 @@ std::string plan_line(const TrainingJob& job, std::size_t cores) {
                      counted(cores, "core"));
 }
 
+std::string rehearsed_words(std::size_t runs) {
+  return fmt::format(
+      "checked: {}, set up and ended before the first step; nothing that can be known beforehand "
+      "is in the way\n",
+      counted(runs, "run"));
+}
+
 std::string common_backend(const std::vector<TrainingJob>& runs) {
   std::vector<std::string> backends;
   for (const TrainingJob& run : runs) backends.push_back(run.backend);

@@ -28,6 +28,9 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
 // host.
 std::string plan_line(const TrainingJob& job, std::size_t cores);
 
+// What --dry-run says when so many runs could be set up; a line.
+std::string rehearsed_words(std::size_t runs);
+
 // Resolves --backend=auto: returns the one backend of all runs that move data. Returns "auto" where
 // the runs have several backends (each run then names its own) or none moves data.
 std::string common_backend(const std::vector<TrainingJob>& runs);

@@ -175,9 +175,7 @@ int Session::rehearse() {
     if (!executor_->rehearse(cells_[i])) return 130;
   }
   if (!executor_->exit_codes().empty()) return executor_->exit_codes().front();
-  say("checked: {}, set up and ended before the first step; nothing that can be known beforehand "
-      "is in the way\n",
-      counted(cells_.size(), "run"));
+  say("{}", rehearsed_words(cells_.size()));
   return 0;
 }
 

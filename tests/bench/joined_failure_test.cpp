@@ -153,8 +153,10 @@ TEST_F(JoinedFailure, OfRankZeroBeforeAllHaveJoinedLeavesAReportByAnother) {
 
 TEST_F(JoinedFailure, OfARankZeroThatNeverComesLeavesAReport) {
   Ranks ranks(program, world(2, free_port()));
-  ranks.start(1, arguments({"--timeout=1"}));
-  EXPECT_EQ(ranks.finish(1).exit_code, 4);
+  ranks.start(1, arguments({"--timeout=4"}));
+  const ProgramResult result = ranks.finish(1);
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_THAT(result.err, HasSubstr("rank 1: waiting for rank 0 of 2 to come, 3 s of 4 s"));
   const json error = program.report()["error"];
   EXPECT_EQ(error["rank"], 0);
   EXPECT_EQ(error["kind"], "timeout");
@@ -269,12 +271,15 @@ TEST_F(JoinedFailure, OfAStoppedRankZeroLeavesAReportByTheNextRank) {
 
 TEST_F(JoinedFailure, OfARankThatNeverComesLeavesAReport) {
   Ranks ranks(program, world(3, free_port()));
-  ranks.start(0, arguments({"--timeout=2"}));
-  ranks.start(2, arguments({"--timeout=2"}));
-  EXPECT_EQ(ranks.finish(0).exit_code, 4);
+  ranks.start(0, arguments({"--timeout=4"}));
+  ranks.start(2, arguments({"--timeout=4"}));
+  const ProgramResult first = ranks.finish(0);
+  EXPECT_EQ(first.exit_code, 4);
+  // Said before the end, so that nobody waits for long without knowing for whom.
+  EXPECT_THAT(first.err, HasSubstr("rank 0: waiting for rank 1 of 3 to come, 3 s of 4 s"));
   const ProgramResult other = ranks.finish(2);
   EXPECT_EQ(other.exit_code, 4);
-  EXPECT_THAT(other.err, HasSubstr("rank 1 did not come within 2 s"));
+  EXPECT_THAT(other.err, HasSubstr("rank 1 did not come within 4 s"));
   const json report = program.report();
   EXPECT_EQ(report["status"], "failed");
   EXPECT_EQ(report["error"]["rank"], 1);

@@ -106,7 +106,27 @@ TEST_F(JoinedWorld, TakesAllDevicesToBeTheWorldsAndPlansWithoutTraining) {
   const auto results =
       program.run_together(arguments("ddp", {"--gpus=all", "--dry-run"}), world(2, free_port()));
   for (const auto& result : results) EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(results[0].out, HasSubstr("ddp on 2 devices"));
+  EXPECT_THAT(results[0].out,
+              testing::AllOf(HasSubstr("ddp on 2 devices"),
+                             HasSubstr("checked: 1 run, set up and ended before the first step")));
+  EXPECT_EQ(results[1].out, "");
+  EXPECT_EQ(program.read("report.json"), "");
+}
+
+// What a run would find before its first step, with its exit code, and no step.
+TEST_F(JoinedWorld, SetsItsRanksUpForADryRun) {
+  program.write("weights.safetensors", "no weights");
+  const auto refused = program.run_together(
+      arguments("ddp", {"--dry-run", "--load-model=weights.safetensors"}), world(2, free_port()));
+  for (const auto& result : refused) {
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("weights.safetensors"));
+  }
+  for (const char* strategy : {"ddp", "ps"}) {
+    const auto dry = program.run_together(
+        arguments(strategy, {"--dry-run", "--inject=kill:rank=1,step=0"}), world(3, free_port()));
+    for (const auto& result : dry) EXPECT_EQ(result.exit_code, 0) << strategy << result.err;
+  }
   EXPECT_EQ(program.read("report.json"), "");
 }
 
