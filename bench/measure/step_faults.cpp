@@ -10,9 +10,7 @@
 namespace ddpbench::bench {
 
 StepFaults::StepFaults(Device& device, std::vector<Injection> injections, PhaseObserver& inner)
-    : device_(device), injections_(std::move(injections)), inner_(inner) {
-  for (auto& event : begun_) event = device.make_event();
-}
+    : device_(device), injections_(std::move(injections)), inner_(inner) {}
 
 void StepFaults::begin_step() {
   ++step_;
@@ -31,7 +29,9 @@ void StepFaults::begin(Phase phase, Stream& stream) {
   if (phase == Phase::data_wait) {
     wait_begin_s_ = device_.now_s();
   } else if (slowdown_percent(phase) > 0) {
-    stream.record(*begun_[static_cast<std::size_t>(phase)]);
+    auto& event = begun_[static_cast<std::size_t>(phase)];
+    if (!event) event = device_.make_event();
+    stream.record(*event);
   }
 }
 

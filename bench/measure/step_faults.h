@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // StepFaults: plants the faults of --inject that strike while a rank takes steps. It passes each
-// phase on to the observer that it decorates; a slowed phase ends later for that observer.
+// phase on to the observer that it decorates; a slowed phase ends later for that observer. A
+// process with several replicas (dp) has one for each replica that is slowed.
 #pragma once
 
 #include <array>
@@ -18,11 +19,12 @@ namespace ddpbench::bench {
 
 class StepFaults final : public PhaseObserver {
  public:
-  // `injections` are this rank's, of the kinds slow, kill, stop and throw. `device` and `inner`
-  // outlive this.
+  // `injections` are this rank's, of the kinds slow, kill, stop and throw; a further replica's are
+  // slow. `device` and `inner` outlive this. Phases are for the replica's thread.
   StepFaults(Device& device, std::vector<Injection> injections, PhaseObserver& inner);
 
-  // Call it before each step, also of verification and warm-up. A kill, stop or throw planted for
+  // Call it before each step, also of verification and warm-up, and before the replica's thread
+  // begins its part of it. A kill, stop or throw planted for
   // this step strikes here; throw throws InternalError.
   void begin_step();
 
@@ -37,7 +39,7 @@ class StepFaults final : public PhaseObserver {
   Device& device_;
   std::vector<Injection> injections_;
   PhaseObserver& inner_;
-  std::array<std::unique_ptr<Event>, kPhaseCount> begun_;  // [phase]
+  std::array<std::unique_ptr<Event>, kPhaseCount> begun_;  // [phase], when it is slowed
   double wait_begin_s_ = 0;                                // of data_wait, which the host does
   std::int64_t step_ = -1;  // counted over verification, warm-up and training
 };

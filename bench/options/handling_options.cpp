@@ -123,7 +123,9 @@ Definitions measuring_options() {
        .hint = "FAULT",
        .help = "Plant a fault, for tests and demonstrations: slow:rank=R,phase=P,percent=X; "
                "kill:rank=R,step=S; stop:...; throw:...; missing_bucket:bucket=B; sum; "
-               "stale:rank=R,step=S. May be repeated, or separated by ';'.",
+               "stale:rank=R,step=S. R is a process; of slow and stale a device, also one of dp. "
+               "May be "
+               "repeated, or separated by ';'.",
        .member = &Options::injections,
        .default_text = "none"},
   };

@@ -37,15 +37,25 @@ std::string no_step(std::int64_t step, std::int64_t count) {
   return fmt::format("its steps are 0 to {} at most", count - 1);
 }
 
-// Of the kinds that strike a process while it takes steps.
+// The first device of a process loads the batch for all and updates.
+bool is_of_the_first_alone(Phase phase) {
+  return phase == Phase::data_wait || phase == Phase::optimizer;
+}
+
+// Of the kinds that strike a process while it takes steps, or one of its devices (slow).
 std::string why_no_process(const Injection& injection, const TrainingJob& job) {
   const StrategyConfig config = strategy_config(job);
   const auto processes = plan_strategy(config).processes;
-  if (injection.rank >= std::ssize(processes)) {
+  const bool of_device = injection.kind == "slow" && job.cell.world_size > 1 &&
+                         strategy_traits(job.cell.strategy).one_process;
+  if (of_device && injection.rank >= job.cell.world_size) {
+    return fmt::format("its devices are 0 to {}", job.cell.world_size - 1);
+  }
+  if (!of_device && injection.rank >= std::ssize(processes)) {
     return processes.size() == 1 ? std::string("it is one process, rank 0")
                                  : fmt::format("its ranks are 0 to {}", processes.size() - 1);
   }
-  if (injection.rank >= 0 &&
+  if (!of_device && injection.rank >= 0 &&
       processes[static_cast<std::size_t>(injection.rank)].role == Role::server) {
     return fmt::format("rank {} is a server there, which takes no steps", injection.rank);
   }
@@ -53,6 +63,10 @@ std::string why_no_process(const Injection& injection, const TrainingJob& job) {
     const auto phase = static_cast<Phase>(i);
     if (injection.phase == to_string(phase) && !marks_phase(config, phase)) {
       return fmt::format("its steps have no phase {}", injection.phase);
+    }
+    if (of_device && injection.rank > 0 && injection.phase == to_string(phase) &&
+        is_of_the_first_alone(phase)) {
+      return fmt::format("device 0 has the phase {} for all", injection.phase);
     }
   }
   const StepCounts steps = most_steps(job);

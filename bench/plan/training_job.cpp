@@ -189,8 +189,9 @@ report::Run planned_run(const TrainingJob& job) {
   }
   const auto processes = static_cast<int>(plan_strategy(strategy_config(job)).processes.size());
   for (const Injection& injection : job.options.injections) {
-    // stale names a replica, other kinds a process. A run without it is not concerned.
-    if (injection.rank >= (injection.kind == "stale" ? job.cell.world_size : processes)) continue;
+    // stale and slow name a replica, other kinds a process. A run without it is not concerned.
+    const bool of_replica = injection.kind == "stale" || injection.kind == "slow";
+    if (injection.rank >= (of_replica ? job.cell.world_size : processes)) continue;
     if (traits.is_baseline() && is_wrong_result(injection)) continue;
     run.injected += (run.injected.empty() ? "" : " ") + injection.text;
   }

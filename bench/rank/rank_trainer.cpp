@@ -33,6 +33,15 @@ std::vector<Injection> step_faults(const TrainingJob& job, int rank) {
   return faults;
 }
 
+// Those that StepFaults plants on a further replica of a process.
+std::vector<Injection> replica_faults(const TrainingJob& job, int replica) {
+  std::vector<Injection> faults;
+  for (const Injection& injection : step_faults(job, replica)) {
+    if (injection.kind == "slow") faults.push_back(injection);
+  }
+  return faults;
+}
+
 // Samples the GPUs of these devices of the run while the process trains.
 std::unique_ptr<GpuSampler> make_gpu_sampler(const TrainingJob& job,
                                              const std::vector<int>& devices) {
@@ -113,27 +122,32 @@ void RankTrainer::make_observers() {
   recorder_ = std::make_unique<StepRecorder>(device, writer_, std::move(options));
   observer_ = recorder_.get();
   if (traced) observer_ = &trace_.emplace(device, writer_, trace_steps, *observer_);
-  if (job_.options.observe) observe_further_replicas(trace_steps);
+  observe_further_replicas(trace_steps);
   auto faults = step_faults(job_, inputs_.rank);
   if (!faults.empty()) observer_ = &faults_.emplace(device, std::move(faults), *observer_);
   marker_ = make_heard_marker(job_, is_server() ? inputs_.rank : process_.replicas[0]);
   if (marker_) observer_ = &ranges_.emplace(*marker_, *observer_);
 }
 
-// The replicas beside the first: their threads mark phases on observers of their own.
+// The replicas beside the first: their threads mark phases on observers of their own. With
+// --observe=off these record nothing.
 void RankTrainer::observe_further_replicas(std::uint32_t trace_steps) {
   std::vector<ReplicaRecorder*> others;
   for (std::size_t i = 1; i < devices_.devices.size(); ++i) {
     Device& device = *devices_.devices[i];
     others.push_back(&replica_recorders_.emplace_back(device));
     PhaseObserver* outermost = others.back();
-    if (trace_) {
+    if (trace_ && job_.options.observe) {
       outermost = &replica_traces_.emplace_back(device, writer_, trace_steps, *outermost,
                                                 static_cast<std::uint32_t>(i));
     }
+    auto faults = replica_faults(job_, process_.replicas[i]);
+    if (!faults.empty()) {
+      outermost = &replica_faults_.emplace_back(device, std::move(faults), *outermost);
+    }
     further_observers_.push_back(outermost);
   }
-  recorder_->observe_also(std::move(others));
+  if (job_.options.observe) recorder_->observe_also(std::move(others));
 }
 
 void RankTrainer::make_strategy() {
@@ -235,6 +249,7 @@ void RankTrainer::take_step(bool timed, int epoch) {
   if (trace_) trace_->begin_step(timed);
   for (StepTrace& trace : replica_traces_) trace.begin_step(timed);
   if (faults_) faults_->begin_step();
+  for (StepFaults& faults : replica_faults_) faults.begin_step();
   Stream& stream = strategy_->replicas()[0]->stream();
   StepInput input;
   {

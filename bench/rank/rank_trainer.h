@@ -122,6 +122,7 @@ class RankTrainer {
   std::optional<StepTrace> trace_;                 // with --trace
   std::deque<ReplicaRecorder> replica_recorders_;  // of dp's further replicas
   std::deque<StepTrace> replica_traces_;           // likewise, with --trace
+  std::deque<StepFaults> replica_faults_;          // of those that --inject slows
   std::vector<PhaseObserver*> further_observers_;  // the outermost of these
   std::optional<StepFaults> faults_;               // when --inject concerns this rank
   std::unique_ptr<RangeMarker> marker_;

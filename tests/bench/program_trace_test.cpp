@@ -103,5 +103,23 @@ TEST(Verdict, NamesTheRankThatWasMadeSlow) {
   EXPECT_THAT(program.run({"show", "report.json"}).out, HasSubstr("Why: ddp on 2 devices: "));
 }
 
+TEST(Verdict, ShowsTheDeviceOfDpThatWasMadeSlow) {
+  Program program;
+  program.write("lenet.json", kTracedConfig);
+  const std::string fault = "slow:rank=1,phase=forward,percent=2000";
+  const auto result = program.run(small_run("dp", {"--steps=60", "--inject=" + fault}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json run = program.report()["runs"][0];
+  EXPECT_EQ(run["injected"], fault);
+  const auto forward_s = [&](std::size_t device) {
+    return run["devices"][device]["phases"]["forward_s"].get<double>();
+  };
+  EXPECT_GT(forward_s(1), 4 * forward_s(0)) << run["devices"];
+  EXPECT_EQ(
+      program.run(small_run("dp", {"--steps=2", "--observe=off", "--force", "--inject=" + fault}))
+          .exit_code,
+      0);
+}
+
 }  // namespace
 }  // namespace ddpbench
