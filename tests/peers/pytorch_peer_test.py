@@ -190,7 +190,9 @@ class WritesReports(Comparison):
         self.assertIsNone(ddp["phases"]["comm_s"])
         self.assertIn("DataParallel", report["runs"][2]["reason"])
         self.assertNotEqual(report["runs"][5]["status"], "ok")
-        self.ours("ours", "--strategy=single,ddp", "--gpus=2", "--epochs=2", "--steps=3")
+        ours = self.ours("ours", "--strategy=single,ddp", "--gpus=2", "--epochs=2", "--steps=3")
+        for key in ("model", "model_hash"):
+            self.assertEqual(ddp[key], ours["runs"][0][key])
         text = support.run([PROGRAM, "show", "peer.json", "ours.json"], self.folder)
         self.assertIn("ddpbench-pytorch-peer", text)
         support.run([PROGRAM, "chart", "peer.json", "ours.json"], self.folder)

@@ -3,7 +3,13 @@
 """Puts the blocks of a model file in their places (docs/networks.md). ddpbench checks such files and
 explains what is wrong in them; here they are right, or some error stops the program."""
 
+from .errors import UsageError
+
 INPUT = "input"
+
+
+def pair(value):
+    return (value, value) if isinstance(value, int) else tuple(value)
 
 
 def placed(model):
@@ -65,3 +71,17 @@ def with_values(value, values):
     if isinstance(value, dict):
         return {key: with_values(part, values) for key, part in value.items()}
     return value
+
+
+def ordered(layers):
+    """Returns (layer, names of its inputs) in topological order, the file's where possible."""
+    waiting = [(layer, layer["inputs"]) for layer in layers]
+    known, result = {INPUT}, []
+    while waiting:
+        ready = next((entry for entry in waiting if known.issuperset(entry[1])), None)
+        if ready is None:
+            raise UsageError("the layers of the model form a cycle or read what is no layer")
+        waiting.remove(ready)
+        known.add(ready[0]["name"])
+        result.append(ready)
+    return result

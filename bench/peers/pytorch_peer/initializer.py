@@ -9,22 +9,9 @@ import math
 
 import torch
 
-from . import sampler
+from . import hashes
 
 LOW = 0xFFFFFFFF
-
-
-def combine_hash(value, other):
-    """As base/hash.h."""
-    return sampler.mix((value * 0x9E3779B97F4A7C15 + other + 0x2545F4914F6CDD1D) & sampler.MASK)
-
-
-def hash_bytes(data):
-    value = combine_hash(0, len(data))
-    whole = len(data) // 8 * 8
-    for at in range(0, whole, 8):
-        value = combine_hash(value, int.from_bytes(data[at:at + 8], "little"))
-    return combine_hash(value, int.from_bytes(data[whole:], "little"))
 
 
 def high_and_low(words, multiplier):
@@ -49,7 +36,8 @@ def philox(counters, seed, name_hash):
 def draw(name, shape, fan_in, seed):
     """Draws U(-1/sqrt(fan_in), 1/sqrt(fan_in)), PyTorch's default, from ddpbench's numbers."""
     count = math.prod(shape)
-    words = torch.stack(philox(torch.arange((count + 3) // 4), seed, hash_bytes(name.encode())), 1)
+    counters, of_name = torch.arange((count + 3) // 4), hashes.hash_bytes(name.encode())
+    words = torch.stack(philox(counters, seed, of_name), 1)
     odd = (words.reshape(-1)[:count] >> 9) * 2 + 1 - (1 << 23)
     bound = torch.tensor(1.0 / math.sqrt(fan_in), dtype=torch.float64).to(torch.float32)
     return (odd.to(torch.float32) * 2.0**-23 * bound).reshape(shape)

@@ -8,13 +8,8 @@ from torch import nn
 from torch.nn import functional
 
 from . import blocks, initializer
+from .blocks import INPUT, pair
 from .errors import UsageError
-
-INPUT = "input"
-
-
-def pair(value):
-    return (value, value) if isinstance(value, int) else tuple(value)
 
 
 def convolution(layer, shape):
@@ -98,7 +93,7 @@ class Network(nn.Module):
         layers, self.output = blocks.placed(model)
         self.order = []  # (name, names of the inputs)
         shapes = {INPUT: self.input_shape}
-        for layer, inputs in ordered(layers):
+        for layer, inputs in blocks.ordered(layers):
             module = MAKERS[layer["type"]](layer, shapes[inputs[0]])
             place(self, layer["name"], module)
             self.order.append((layer["name"], inputs))
@@ -118,20 +113,6 @@ def output_shape(module, shapes):
         return shapes[0]  # a trial would move its running statistics
     with torch.no_grad():
         return tuple(module(*[torch.zeros((1, *shape)) for shape in shapes]).shape[1:])
-
-
-def ordered(layers):
-    """Returns (layer, names of its inputs) in topological order, the file's where possible."""
-    waiting = [(layer, layer["inputs"]) for layer in layers]
-    known, result = {INPUT}, []
-    while waiting:
-        ready = next((entry for entry in waiting if known.issuperset(entry[1])), None)
-        if ready is None:
-            raise UsageError("the layers of the model form a cycle or read what is no layer")
-        waiting.remove(ready)
-        known.add(ready[0]["name"])
-        result.append(ready)
-    return result
 
 
 def load(path):

@@ -4,7 +4,7 @@
 import os
 import random
 
-from . import environment, idx, options as option_table, sampler
+from . import content, environment, idx, options as option_table, sampler
 from .errors import UnavailableError, UsageError
 
 NO_DP_ON_CPU = ("torch.nn.DataParallel needs GPUs: without them it runs the plain module on one "
@@ -107,7 +107,7 @@ def placement(strategy, world_size, device, threads):
     return [cores[rank * threads:(rank + 1) * threads] for rank in range(world_size)], False
 
 
-def cell(strategy, world_size, device, options, data):
+def cell(strategy, world_size, device, options, data, network):
     """Returns all that is known of a run before it is made; `spec` is for its processes."""
     per_device, whole = batches(options, world_size)
     steps = sampler.steps_per_epoch(data["train_samples"], whole, options["last_batch"])
@@ -130,13 +130,14 @@ def cell(strategy, world_size, device, options, data):
                  "timeout"):
         spec[name] = options[name]
     return {"spec": spec, "per_device_batch": per_device, "oversubscribed": oversubscribed,
-            "skipped": skip_reason(strategy, device, options)}
+            "network": network, "skipped": skip_reason(strategy, device, options)}
 
 
 def cells(options, device, found, data):
     """Returns the cells. single runs once for any --gpus."""
     counts = device_counts(options, device, found)
-    planned = [cell(strategy, world_size, device, options, data)
+    network = content.describe(option_table.model_path(options["model"]))
+    planned = [cell(strategy, world_size, device, options, data, network)
                for strategy in options["strategy"]
                for world_size in ([1] if strategy == "single" else counts)]
     made = sum(entry["skipped"] is None for entry in planned) * options["repetitions"]

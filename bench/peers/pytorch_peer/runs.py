@@ -157,7 +157,8 @@ def setting(run, cell, options, data, found):
     spec = cell["spec"]
     run.update(strategy=spec["strategy"], world_size=spec["world_size"], servers=0,
                device=spec["device"], threads_per_device=spec["threads"],
-               precision=spec["precision"], model=options["model"])
+               precision=spec["precision"], model=cell["network"]["name"],
+               model_hash=cell["network"]["hash"])
     put(run, "device_model", device_model(spec, found), "not reported by this system")
     put(run, "backend", spec["backend"], cell["skipped"] or "no backend")
     run["optimizer"] = {"name": options["optimizer/name"], "lr": spec["lr"],

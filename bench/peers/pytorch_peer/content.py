@@ -1,0 +1,62 @@
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+"""The name and the content of a model file, as ddpbench's reports have them (content_hash of
+kernels/nn/model/model.cpp): reports of both programs tell whether they have one network. Needs no
+PyTorch."""
+import json
+import struct
+
+from . import blocks, hashes
+from .errors import UsageError
+
+LATER = [1, 1, 1, 1, 0, 0]  # a layer with these has the hash of older reports
+
+
+def describe(path):
+    """Returns {"name", "hash"}. ddpbench explains errors in a model file; here it is right or refused."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            model = json.load(file)
+        return {"name": model["name"], "hash": f"{hash_of(model):016x}"}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{path} is no model file: {type(error).__name__} {error}; "
+                         "`ddpbench --dry-run` says more") from error
+
+
+def hash_of(model):
+    layers, output = blocks.placed(model)
+    order = blocks.ordered(layers)
+    places = {layer["name"]: place for place, (layer, _) in enumerate(order)}
+    places[blocks.INPUT] = -1
+    value = hashes.hash_integers(len(order), model["input"])
+    for layer, inputs in order:
+        value = hash_layer(value, layer, [places[name] for name in inputs])
+    return hashes.combine_hash(value, places[output])
+
+
+def hash_layer(value, layer, inputs):
+    for text in (layer["name"], layer["type"]):
+        value = hashes.hash_bytes(text.encode(), value)
+    value = hashes.hash_integers(value, inputs)
+    out = layer.get("out_channels", layer.get("out_features", 0))
+    value = hashes.hash_integers(value, [out, int(layer.get("bias", True)), *window(layer)])
+    later = [layer.get("groups", 1), *blocks.pair(layer.get("dilation", 1)),
+             int(layer.get("count_include_pad", True)), *blocks.pair(layer.get("output_size", 0))]
+    if later != LATER:
+        value = hashes.hash_integers(value, later)
+    if layer["type"] != "batch_norm2d":
+        return value
+    return hashes.hash_integers(value, [bits(layer.get("eps", 1e-5)),
+                                        bits(layer.get("momentum", 0.1)),
+                                        int(layer.get("affine", True))])
+
+
+def window(layer):
+    """Returns kernel, stride and padding, each of rows and columns."""
+    kernel = blocks.pair(layer.get("kernel", 0))
+    whole = kernel if layer["type"] in ("max_pool2d", "avg_pool2d") else 1
+    return [*kernel, *blocks.pair(layer.get("stride", whole)), *blocks.pair(layer.get("padding", 0))]
+
+
+def bits(number):
+    return struct.unpack("<Q", struct.pack("<d", number))[0]
