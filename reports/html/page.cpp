@@ -71,9 +71,9 @@ std::vector<Link> links_of(const HtmlInput& input) {
   std::vector<Link> links = {{"summary", "Summary"}};
   if (has_collectives(input)) links.push_back({"collectives", "Collectives"});
   if (has_runs(input)) {
-    links.insert(links.end(),
-                 {{"runs", "Runs"}, {"pictures", "Pictures"}, {"verdicts", "Verdicts"}});
+    links.insert(links.end(), {{"runs", "Runs"}, {"pictures", "Pictures"}});
   }
+  if (has_verdicts(input)) links.push_back({"verdicts", "Verdicts"});
   if (input.gate) links.push_back({"gate", "Baseline"});
   if (has_runs(input)) links.push_back({"verification", "Verification"});
   links.push_back({"details", "Details"});
@@ -139,8 +139,8 @@ std::string html_page(const HtmlInput& input) {
     write_runs(page, input);
     write_history(page, input);
     write_pictures(page, input, scaling);
-    write_verdicts(page, input);
   }
+  if (has_verdicts(input)) write_verdicts(page, input);
   if (input.gate) write_gate(page, *input.gate);
   if (has_runs(input)) write_verification(page, input);
   write_details(page, input);

@@ -31,6 +31,9 @@ std::string sentence(std::string text);
 // no runs.
 bool has_runs(const HtmlInput& input);
 bool has_collectives(const HtmlInput& input);
+// Whether a run on several devices is compared with one device. None is in reports of `ddpbench
+// tune`, which compares settings with each other.
+bool has_verdicts(const HtmlInput& input);
 
 // Comes first: what failed, and which strategy is fastest on how many devices.
 void write_summary(Markup& page, const HtmlInput& input, const ScalingChart& scaling);
@@ -45,7 +48,7 @@ void write_pictures(Markup& page, const HtmlInput& input, const ScalingChart& sc
 void write_figure(Markup& page, const pictures::Picture& picture, const Table& data);
 // The settings over the commits of the reports. Writes nothing for reports of one commit.
 void write_history(Markup& page, const HtmlInput& input);
-// Says why each run on several devices is not faster.
+// Says why each run on several devices is not faster. REQUIRES: has_verdicts().
 void write_verdicts(Markup& page, const HtmlInput& input);
 // REQUIRES: a report of `ddpbench comm` is among them.
 void write_collectives(Markup& page, const HtmlInput& input);

@@ -4,6 +4,8 @@
 // The sections on why runs are not faster and on whether they computed the right thing.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "reports/data/run_names.h"
 #include "reports/html/sections.h"
 #include "reports/pictures/numbers.h"
@@ -79,6 +81,11 @@ std::string sentence(std::string text) {
   return text + ".";
 }
 
+bool has_verdicts(const HtmlInput& input) {
+  return std::ranges::any_of(
+      input.reports, [](const Report& report) { return !median_repetitions(report).empty(); });
+}
+
 void write_verdicts(Markup& page, const HtmlInput& input) {
   open_section(page, "verdicts", "Why not faster");
   page.leaf("p", {{"class", "about"}},
@@ -98,8 +105,6 @@ void write_verdicts(Markup& page, const HtmlInput& input) {
     }
   }
   page.close();
-  if (shown == 0)
-    page.leaf("p", "No run on several devices timed a step to be compared with one device.");
   if (left_out > 0) {
     page.leaf("p", fmt::format("{} more are left out; show fewer reports on a page to see them.",
                                left_out));

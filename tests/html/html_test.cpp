@@ -192,6 +192,22 @@ TEST(HtmlPageTest, ShowsWhatTuneTried) {
   EXPECT_EQ(occurrences(page, "best of the screening"), 1U);
 }
 
+// tune compares settings with each other; a run on one device has nothing to be compared with.
+TEST(HtmlPageTest, HasNoHeadingOfVerdictsWithoutAny) {
+  HtmlInput alone = test::rich_input();
+  std::erase_if(alone.reports[0].runs, [](const auto& run) { return run.world_size > 1; });
+  ASSERT_FALSE(alone.reports[0].runs.empty());
+  for (const HtmlInput& input : {test::tuned_input(), test::barren_input(), alone}) {
+    const std::string page = html_page(input);
+    EXPECT_THAT(page, Not(HasSubstr("Why not faster"))) << input.names[0];
+    EXPECT_THAT(page, Not(HasSubstr("#verdicts"))) << input.names[0];
+    EXPECT_THAT(page, HasSubstr("id=\"verification\"")) << input.names[0];
+  }
+  const std::string rich = html_page(test::rich_input());
+  EXPECT_THAT(rich, HasSubstr("Why not faster"));
+  EXPECT_THAT(rich, HasSubstr("href=\"#verdicts\""));
+}
+
 TEST(HtmlPageTest, SaysWhatTheGateFound) {
   const std::string page = html_page(test::gated_input());
   for (const char* text :
