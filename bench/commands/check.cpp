@@ -141,6 +141,7 @@ class Check final : public Subcommand {
     refuse_same_on_both_sides("check", candidate_, base_);
     const std::vector<report::Report> candidate = read_side("check", candidate_);
     const std::vector<report::Report> base = read_side("check", base_);
+    refuse_copies_on_both_sides("check", candidate_, candidate, base_, base);
     const std::vector<std::string> keys = report::gate_setting_keys(candidate, base);
     for (const std::string& key : allowed_) check_word("check: --allow-mismatch", key, keys);
     return report::check_reports(candidate, base, options);

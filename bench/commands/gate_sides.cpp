@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "reports/json/report_json.h"
@@ -16,6 +17,12 @@ namespace {
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code ignored;
   return a == b || std::filesystem::equivalent(a, b, ignored);
+}
+
+// Two measurements never agree in every moment and every step; a copy does.
+bool same_content(const report::Report& a, const report::Report& b) {
+  return a.started_at == b.started_at && a.runs.size() == b.runs.size() &&
+         report::to_json(a) == report::to_json(b);
 }
 
 }  // namespace
@@ -42,6 +49,22 @@ void refuse_same_on_both_sides(const std::string& command,
         fmt::format("{}: {} is given as new and as baseline; a report never differs from itself, "
                     "give one of another measurement",
                     command, path));
+  }
+}
+
+void refuse_copies_on_both_sides(const std::string& command,
+                                 const std::vector<std::string>& candidate_paths,
+                                 const std::vector<report::Report>& candidate,
+                                 const std::vector<std::string>& base_paths,
+                                 const std::vector<report::Report>& base) {
+  for (std::size_t i = 0; i < candidate.size(); ++i) {
+    for (std::size_t j = 0; j < base.size(); ++j) {
+      if (!same_content(candidate[i], base[j])) continue;
+      throw ConfigError(
+          fmt::format("{}: {} is a copy of the baseline {}; a report never differs from itself, "
+                      "give one of another measurement",
+                      command, candidate_paths[i], base_paths[j]));
+    }
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/error.h"
@@ -25,6 +26,12 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
+// A report is no copy of another one that was measured at another time.
+report::Report measured_later(report::Report report) {
+  report.started_at = "2026-03-04T05:06:07Z";
+  return report;
+}
+
 // Reports in a folder of their own, and the command on them.
 class CheckCommand : public testing::Test {
  protected:
@@ -32,7 +39,7 @@ class CheckCommand : public testing::Test {
     std::string name = (std::filesystem::temp_directory_path() / "check-XXXXXX").string();
     folder_ = ::mkdtemp(name.data());
     write("base.json", gate_report(steady()));
-    write("same.json", gate_report(steady()));
+    write("same.json", measured_later(gate_report(steady())));
     write("slow.json", gate_report(steady(1.2)));
     write("noisy.json", gate_report({0.01, 0.03, 0.02, 0.015, 0.028}));
   }
@@ -91,7 +98,9 @@ TEST_F(CheckCommand, JudgesCollectivesByTheSameRules) {
     std::vector<std::string> paths;
     for (const double median_s : steady(factor)) {
       paths.push_back(path(fmt::format("{}-{}.json", name, paths.size())));
-      report::write_report(report::test::collective_report(median_s), paths.back(), true);
+      const report::Report measured = report::test::collective_report(median_s);
+      report::write_report(name == "comm-base" ? measured : measured_later(measured), paths.back(),
+                           true);
     }
     return paths;
   };
@@ -176,6 +185,18 @@ TEST_F(CheckCommand, RefusesTheSameFileOnBothSides) {
   }
   EXPECT_THAT(refusal("same.json", {path("slow.json"), path("same.json")}),
               HasSubstr("same.json is given as new and as baseline"));
+}
+
+// A script that copies the baseline over the new report would pass for ever.
+TEST_F(CheckCommand, RefusesACopyOnTheOtherSide) {
+  std::filesystem::copy_file(path("base.json"), path("copy.json"));
+  EXPECT_THAT(
+      refusal("copy.json", {}),
+      AllOf(HasSubstr(path("copy.json") + " is a copy of the baseline " + path("base.json")),
+            HasSubstr("give one of another measurement")));
+  // Neither layout nor name make another report of it.
+  std::ofstream(path("compact.json")) << nlohmann::json::parse(read("base.json")).dump();
+  EXPECT_THAT(refusal("compact.json", {path("slow.json")}), HasSubstr("is a copy of the baseline"));
 }
 
 TEST_F(CheckCommand, RefusesReportsThatCannotBeRead) {
