@@ -17,6 +17,7 @@
 #include "base/nearest_name.h"
 #include "base/text.h"
 #include "bench/commands/chart_drawing.h"
+#include "bench/commands/font_coverage.h"
 #include "bench/commands/rsvg_convert.h"
 #include "bench/commands/run_filter.h"
 #include "bench/commands/subcommand.h"
@@ -199,13 +200,28 @@ class Chart final : public Subcommand {
           interrupted);
       return 0;
     }
-    write_file(*output_, picture_as(format_of(*output_), svg_of(drawing), size_.has_value()),
-               {.force = force_});
+    const std::string svg = svg_of(drawing), format = format_of(*output_);
+    write_file(*output_, picture_as(format, svg, size_.has_value()), {.force = force_});
+    if (format != ".svg") warn_of_boxes(svg);
     say("{}{}chart: {}\n", interrupted, left_out(drawing, width), *output_);
     return 0;
   }
 
  private:
+  // An .svg is drawn with the reader's fonts, other pictures with those of this machine.
+  static void warn_of_boxes(const std::string& svg) {
+    constexpr std::size_t kMostNamed = 10;
+    std::vector<std::string> missing = characters_without_font(svg);
+    if (missing.empty()) return;
+    const bool more = missing.size() > kMostNamed;
+    if (more) missing.resize(kMostNamed);
+    say_error(
+        "ddpbench: warning: no font of this machine has {}{}: the picture has boxes in their "
+        "place; install one that has them (Debian: apt install fonts-noto-cjk "
+        "fonts-noto-color-emoji), or write an .svg\n",
+        fmt::join(missing, " "), more ? " ..." : "");
+  }
+
   // Before anything is read.
   void check_picture() const {
     if (size_) {

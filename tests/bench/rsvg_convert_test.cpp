@@ -17,6 +17,7 @@
 #include "reports/charts/chart_data.h"
 #include "reports/json/report_json.h"
 #include "reports/pictures/picture.h"
+#include "tests/bench/fake_program.h"
 #include "tests/bench/options_test_support.h"
 #include "tests/reports/sample_report.h"
 
@@ -50,32 +51,6 @@ unsigned number_at(const std::string& bytes, std::size_t at) {
   return value;
 }
 
-// Sets PATH while this object lives.
-class Path {
- public:
-  explicit Path(const std::string& value) : before_(std::getenv("PATH")) {
-    ::setenv("PATH", value.c_str(), 1);
-  }
-  ~Path() { ::setenv("PATH", before_.c_str(), 1); }
-  Path(const Path&) = delete;
-  Path& operator=(const Path&) = delete;
-
- private:
-  std::string before_;
-};
-
-// A program named rsvg-convert, first on PATH, in place of the real one.
-class FakeConverter {
- public:
-  explicit FakeConverter(const std::string& script) {
-    fs::permissions(directory_.write("rsvg-convert", "#!/bin/sh\n" + script), fs::perms::owner_all);
-  }
-
- private:
-  TemporaryDirectory directory_;
-  Path path_{directory_.path() + ":" + std::getenv("PATH")};
-};
-
 template <typename ErrorType>
 std::string failure(const std::string& svg, std::chrono::milliseconds deadline = kConvertDeadline) {
   return message_of<ErrorType>([&] { rsvg_convert(svg, PictureFormat::png, deadline); });
@@ -105,29 +80,29 @@ TEST(RsvgConvert, SaysHowToInstallItWhereItIsAbsent) {
 }
 
 TEST(RsvgConvert, TakesNoPictureForAFailure) {
-  const FakeConverter fake("exit 0\n");
+  const FakeProgram fake("rsvg-convert", "exit 0\n");
   EXPECT_THAT(failure<InternalError>(kSmall), HasSubstr("drew no picture"));
 }
 
 TEST(RsvgConvert, IsEndedAtTheDeadline) {
-  const FakeConverter fake("exec sleep 600\n");
+  const FakeProgram fake("rsvg-convert", "exec sleep 600\n");
   EXPECT_THAT(failure<InternalError>(kSmall, std::chrono::milliseconds(200)),
               HasSubstr("was ended"));
 }
 
 TEST(RsvgConvert, NamesTheSignalThatEndedIt) {
-  const FakeConverter fake("kill -9 $$\n");
+  const FakeProgram fake("rsvg-convert", "kill -9 $$\n");
   EXPECT_THAT(failure<InternalError>(kSmall), HasSubstr("signal 9"));
 }
 
 TEST(RsvgConvert, SurvivesOneThatDoesNotReadItsInput) {
-  const FakeConverter fake("echo sorry >&2\nexit 3\n");
+  const FakeProgram fake("rsvg-convert", "echo sorry >&2\nexit 3\n");
   EXPECT_THAT(failure<InternalError>(std::string(10'000'000, '#')),
               AllOf(HasSubstr("exit code 3"), HasSubstr("sorry")));
 }
 
 TEST(RsvgConvert, CarriesLargePicturesWhole) {
-  const FakeConverter fake("cat\n");
+  const FakeProgram fake("rsvg-convert", "cat\n");
   const std::string large(3'000'000, '#');
   EXPECT_EQ(rsvg_convert(large, PictureFormat::pdf), large);
 }
