@@ -328,6 +328,16 @@ void check_output_path(const std::string& path, bool force) {
   check_existing(path, force);
 }
 
+bool is_file(const std::filesystem::path& path) noexcept {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
+bool is_folder(const std::filesystem::path& path) noexcept {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
 bool is_stream(const std::string& path) {
   Status info{};
   return path == kStandardStream || (::stat(path.c_str(), &info) == 0 && is_pipe(info));

@@ -114,6 +114,11 @@ struct InputFile {
 // is too large, or is not regular and no stream that `input` allows.
 std::string read_file(const std::string& path, const InputFile& input);
 
+// Whether `path` is a regular file, and whether it is a folder. What the system cannot look up (a
+// name that is too long, a folder that may not be read) is neither.
+bool is_file(const std::filesystem::path& path) noexcept;
+bool is_folder(const std::filesystem::path& path) noexcept;
+
 // Whether `path` is a stream that can be read only once: kStandardStream, a pipe, a socket.
 bool is_stream(const std::string& path);
 // How messages name what is read: the path, or "standard input".

@@ -5,8 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <filesystem>
-
+#include "base/file.h"
 #include "bench/host/build_info.h"
 #include "bench/options/config_file.h"
 
@@ -49,8 +48,7 @@ std::string byte_limit(const std::optional<std::uint64_t>& limit) {
 }
 
 std::string presence(const std::string& directory) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(directory, ignored) ? "" : " (not there)";
+  return is_folder(directory) ? "" : " (not there)";
 }
 
 void add_built_in(Text& text, const InfoContents& contents) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "bench/host/version.h"
 
 namespace ddpbench::bench {
@@ -71,7 +72,7 @@ InstallPaths find_install_paths(const std::string& executable,
   paths.candidates = {installed, source_directory};
   const char* origins[] = {"installed", "source tree"};
   for (std::size_t i = 0; i < paths.candidates.size() && paths.root.empty(); ++i) {
-    if (!fs::is_directory(fs::path(paths.candidates[i]) / "configs", ignored)) continue;
+    if (!is_folder(fs::path(paths.candidates[i]) / "configs")) continue;
     paths.root = paths.candidates[i];
     paths.origin = origins[i];
   }

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/file.h"
+
 namespace ddpbench::bench {
 namespace {
 
@@ -89,9 +91,8 @@ std::vector<MemoryGroup> memory_groups(const std::string& root) {
   const OwnMemoryGroup own = own_memory_group(root);
   std::vector<MemoryGroup> groups;
   for (fs::path path = own.path;; path = path.parent_path()) {
-    std::error_code absent;
     const fs::path directory = own.hierarchy / path;
-    if (fs::is_directory(directory, absent)) {
+    if (is_folder(directory)) {
       groups.push_back({("/" / path).string(), directory, own.is_version_2});
     }
     if (path.empty()) return groups;

@@ -21,11 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
-
 std::string stem(const std::string& name) {
   return name.ends_with(".json") ? name.substr(0, name.size() - 5) : name;
 }
@@ -68,8 +63,7 @@ std::string find_config(const std::string& name, const std::vector<std::string>&
       if (std::ranges::count(places, candidate.string()) == 0) places.push_back(candidate.string());
     }
   }
-  std::error_code ignored;
-  if (fs::is_directory(name, ignored))
+  if (is_folder(name))
     throw ConfigError(fmt::format("--config={0}: that is a directory; name a file in it, as {1}",
                                   name, (fs::path(name) / "NAME.json").string()));
   const auto names = config_names(directories);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/nearest_name.h"
 #include "base/text.h"
 #include "bench/host/build_info.h"
@@ -20,22 +21,6 @@
 
 namespace ddpbench::bench {
 namespace fs = std::filesystem;
-
-namespace {
-
-// What the system cannot look up (a name that is too long, a folder that may not be read) is not
-// there: whoever asks says so in words of his own.
-bool is_file(const std::string& name) {
-  std::error_code ignored;
-  return fs::is_regular_file(name, ignored);
-}
-
-bool is_directory(const std::string& name) {
-  std::error_code ignored;
-  return fs::is_directory(name, ignored);
-}
-
-}  // namespace
 
 std::vector<std::string> built_in_models() {
   const InstallPaths paths = find_install_paths("/proc/self/exe", build_info().source_directory);
@@ -124,7 +109,7 @@ std::string resolve_dataset(Options& options, const nn::ModelSpec& model) {
 }
 
 std::unique_ptr<data::DatasetSource> open_data(const Options& options, const nn::ModelSpec& model) {
-  if (!options.data_dir.empty() && !is_directory(options.data_dir)) {
+  if (!options.data_dir.empty() && !is_folder(options.data_dir)) {
     throw ConfigError(fmt::format("--data-dir={}: there is no such directory", options.data_dir));
   }
   return data::open_dataset({.name = options.dataset,

@@ -99,7 +99,8 @@ class ReferenceWeights {
   Header& header() const;
   std::span<float> values(std::int64_t step) const;
   std::span<double> sizes(std::int64_t step) const;  // of the update that step `step` made
-  // Of the start (step 0, slice 0), and of each slice of each step.
+  // The part of slice `slice` in step `step`, or of the state before any step (step 0, slice 0), in
+  // the area that begins at `begin` and has `each` values for every part.
   std::span<double> slice_part(std::size_t begin, std::int64_t each, std::int64_t step,
                                std::int64_t slice) const;
   std::span<double> state_values(std::int64_t step, std::int64_t slice) const;

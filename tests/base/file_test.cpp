@@ -216,6 +216,20 @@ TEST_F(File, MayBeAStreamWhereThatIsAllowed) {
   EXPECT_THAT(message([&] { read_file("/dev/zero", streams); }), HasSubstr("not a regular file"));
 }
 
+TEST_F(File, IsThereOnlyWhereTheSystemFindsIt) {
+  put(path_, "text");
+  EXPECT_TRUE(is_file(path_));
+  EXPECT_FALSE(is_folder(path_));
+  EXPECT_FALSE(is_file(directory_));
+  EXPECT_TRUE(is_folder(directory_));
+  // The system cannot look these up.
+  for (const std::string& name :
+       {directory_.string() + "/none", std::string(5000, 'x'), path_ + "/x"}) {
+    EXPECT_FALSE(is_file(name));
+    EXPECT_FALSE(is_folder(name));
+  }
+}
+
 TEST_F(File, IsNeverMadeUnderTheNameOfStandardOutput) {
   EXPECT_THAT(message([&] { check_output_path("-", true); }), HasSubstr("standard output"));
   EXPECT_TRUE(is_stream("-"));
