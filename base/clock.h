@@ -22,11 +22,10 @@ inline double seconds_since(SteadyClock::time_point begin) {
   return std::chrono::duration<double>(SteadyClock::now() - begin).count();
 }
 
-// The current time in UTC, formatted by strftime(3).
-inline std::string utc_time(const char* format) {
-  const std::time_t now = std::time(nullptr);
+// A time of the wall clock in UTC, formatted by strftime(3); the current one, if not given.
+inline std::string utc_time(const char* format, std::time_t time = std::time(nullptr)) {
   std::tm utc{};
-  ::gmtime_r(&now, &utc);
+  ::gmtime_r(&time, &utc);
   char text[64];
   return {text, std::strftime(text, sizeof text, format, &utc)};
 }

@@ -153,22 +153,17 @@ ServerCommand ServerShard::receive_command() {
 }
 
 void ServerShard::handle_push() {
-  comm::Communicator& world = *context_.world;
-  works_.clear();
-  world.group_start();
-  for (int w = 0; w < config_.replicas; ++w) {
-    works_.push_back(
-        world.recv(shard_of(pushed_, static_cast<std::size_t>(w)), w, {.start = kServerStart}));
-  }
-  world.group_end();
-  for (const comm::Work& work : works_) work.wait(*stream_);
-
+  receive_gradients();
   const bool missing = config_.faults.missing_bucket == index_;
   auto* gradient = static_cast<float*>(shard_of(gradient_).data);
-  mean_->run(*stream_, std::span(pushed_views_).first(missing ? 1 : pushed_views_.size()), gradient,
-             count_);
+  {
+    const ScopedPhase phase(context_.observer, Phase::reduce, *stream_);
+    mean_->run(*stream_, std::span(pushed_views_).first(missing ? 1 : pushed_views_.size()),
+               gradient, count_);
+  }
   const bool on_server = config_.ps_update == PsUpdate::server;
   if (on_server) {
+    const ScopedPhase phase(context_.observer, Phase::optimizer, *stream_);
     sgd_->run(
         *stream_,
         {.weights = static_cast<float*>(shard_of(weights_).data),
@@ -178,17 +173,35 @@ void ServerShard::handle_push() {
          .grad_scale = config_.faults.sum_for_average ? static_cast<float>(config_.replicas) : 1.0f,
          .options = config_.optimizer});
   }
+  send_to_all(shard_of(on_server ? weights_ : gradient_));
+}
+
+void ServerShard::receive_gradients() {
+  const ScopedPhase phase(context_.observer, Phase::push, *stream_);
   works_.clear();
-  world.group_start();
+  context_.world->group_start();
   for (int w = 0; w < config_.replicas; ++w) {
-    works_.push_back(world.send(shard_of(on_server ? weights_ : gradient_), w,
-                                {.after = stream_.get(), .start = kServerStart}));
+    works_.push_back(context_.world->recv(shard_of(pushed_, static_cast<std::size_t>(w)), w,
+                                          {.start = kServerStart}));
   }
-  world.group_end();
+  context_.world->group_end();
+  for (const comm::Work& work : works_) work.wait(*stream_);
+}
+
+void ServerShard::send_to_all(const comm::Elements& result) {
+  const ScopedPhase phase(context_.observer, Phase::pull, *stream_);
+  works_.clear();
+  context_.world->group_start();
+  for (int w = 0; w < config_.replicas; ++w) {
+    works_.push_back(
+        context_.world->send(result, w, {.after = stream_.get(), .start = kServerStart}));
+  }
+  context_.world->group_end();
   for (const comm::Work& work : works_) work.wait(*stream_);
 }
 
 void ServerShard::receive_parameters() {
+  const ScopedPhase phase(context_.observer, Phase::replicate, *stream_);
   if (config_.ps_update == PsUpdate::worker) return;
   context_.world->recv(shard_of(weights_), 0, {.start = kServerStart}).wait(*stream_);
 }

@@ -49,6 +49,8 @@ class ServerShard {
   void make_buffers();  // after context.admit has allowed it
   ServerCommand receive_command();
   void handle_push();
+  void receive_gradients();
+  void send_to_all(const comm::Elements& result);
   void receive_parameters();
   comm::Elements shard_of(const Buffer& buffer, std::size_t slot = 0) const;
   std::array<const Buffer*, kRegisteredBuffers> registered() const {

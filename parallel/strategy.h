@@ -83,7 +83,7 @@ struct StrategyContext {
   std::vector<ops::OpBackend*> backends;   // one a device
   comm::Communicator* world = nullptr;     // all processes; null when there is one
   std::vector<comm::Communicator*> local;  // dp: one a replica, for its threads; else empty
-  PhaseObserver* observer = nullptr;       // of the first replica; may be null
+  PhaseObserver* observer = nullptr;       // of the first replica, or of a server; may be null
   // Of devices[1], devices[2], ...; null or missing where a replica is not observed. Each is called
   // by its replica's thread, while the others are.
   std::vector<PhaseObserver*> further_observers;

@@ -50,6 +50,7 @@ void RankSession::run() {
     run_role();
   } catch (const std::exception& error) {
     report_error(writer_, error);
+    trainer_.publish_server_trace();
     // Peers and this rank's communication thread stop before objects that they use are destroyed.
     trainer_.abort(error.what());
     throw;
@@ -60,6 +61,7 @@ void RankSession::run_role() {
   if (trainer_.is_server()) {
     writer_.state(launch::RankState::training);
     trainer_.strategy().serve();
+    trainer_.publish_server_trace();
   } else if (job_.options.dry_run) {
     trainer_.strategy().finish();  // it was set up, which is all that is to be known
   } else if (job_.is_reference()) {

@@ -127,6 +127,7 @@ void RankTrainer::make_observers() {
   if (!faults.empty()) observer_ = &faults_.emplace(device, std::move(faults), *observer_);
   marker_ = make_heard_marker(job_, is_server() ? inputs_.rank : process_.replicas[0]);
   if (marker_) observer_ = &ranges_.emplace(*marker_, *observer_);
+  if (is_server() && traced) server_trace_.emplace(device, writer_, trace_steps);
 }
 
 // The replicas beside the first: their threads mark phases on observers of their own. With
@@ -162,6 +163,7 @@ void RankTrainer::make_strategy() {
   for (const auto& local : devices_.local) context.local.push_back(local.get());
   context.world = devices_.world.get();
   context.observer = observer_;
+  if (is_server()) context.observer = server_trace_ ? &*server_trace_ : nullptr;
   context.further_observers = further_observers_;
   context.group = devices_.group.get();
   context.initialize = [this](nn::Graph& graph) {

@@ -17,6 +17,7 @@
 #include "bench/host/gpu_sampler.h"
 #include "bench/measure/device_wait.h"
 #include "bench/measure/replica_recorder.h"
+#include "bench/measure/server_trace.h"
 #include "bench/measure/step_faults.h"
 #include "bench/measure/step_ranges.h"
 #include "bench/measure/step_recorder.h"
@@ -76,6 +77,10 @@ class RankTrainer {
   void check_communicators();
   // Tells the peers that this rank has failed.
   void abort(const std::string& reason);
+  // With --trace, on a server that has ended: hands over what it did.
+  void publish_server_trace() {
+    if (server_trace_) server_trace_->publish();
+  }
   // After a step threw: whether the device, given a moment, does not finish its work. This object
   // must not be destroyed then: it would wait for the device for ever.
   bool device_hangs();
@@ -126,8 +131,9 @@ class RankTrainer {
   std::vector<PhaseObserver*> further_observers_;  // the outermost of these
   std::optional<StepFaults> faults_;               // when --inject concerns this rank
   std::unique_ptr<RangeMarker> marker_;
-  std::optional<StepRanges> ranges_;   // when a profiler listens
-  PhaseObserver* observer_ = nullptr;  // the outermost
+  std::optional<ServerTrace> server_trace_;  // of a server, with --trace
+  std::optional<StepRanges> ranges_;         // when a profiler listens
+  PhaseObserver* observer_ = nullptr;        // the outermost
   std::unique_ptr<GpuSampler> sampler_;
   std::unique_ptr<Strategy> strategy_;
   std::unique_ptr<BatchSource> source_;

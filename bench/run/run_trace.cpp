@@ -5,11 +5,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/file.h"
+#include "bench/host/environment_capture.h"
 #include "bench/rank/rank_result.h"
 #include "bench/run/arrivals.h"
 #include "parallel/strategies.h"
@@ -56,6 +60,10 @@ class RankTrace {
   }
 
   bool empty() const { return traced_ == 0; }
+  std::size_t traced() const { return traced_; }
+  // Of the traced steps.
+  double first_s() const { return steps_[0].begin_s; }
+  double last_s() const { return steps_[traced_ - 1].end_s; }
   const std::string& host() const { return result_.host; }
   // The earliest time of the trace: an epoch begins before its first step.
   double begin_s() const {
@@ -63,8 +71,9 @@ class RankTrace {
     return epochs.empty() ? steps_[0].begin_s : std::min(steps_[0].begin_s, epochs[0].begin_s);
   }
 
-  void append(int process, const std::string& title, double origin_s) {
+  void append(int process, const std::string& title, double origin_s, const std::string& label) {
     origin_s_ = origin_s;
+    process_.label = label;
     process_.id = process;
     process_.name = fmt::format("{}, rank {}", title, rank_ + static_cast<int>(replica_));
     process_.threads = {{kSteps, "steps"}, {kCompute, "compute"}};
@@ -150,6 +159,34 @@ class RankTrace {
     }
     std::ranges::stable_sort(traced, {}, [](const auto& record) { return record.times.start_s; });
     for (const launch::BucketRecord& record : traced) append_bucket(record);
+    append_bytes_under_way(traced);
+  }
+
+  // How many bytes of buckets wait for peers and are transferred, from each moment on at which that
+  // changes.
+  void append_bytes_under_way(const std::vector<launch::BucketRecord>& traced) {
+    struct Change {
+      std::int64_t waiting = 0, transferring = 0;
+    };
+    std::map<double, Change> changes;
+    for (const launch::BucketRecord& record : traced) {
+      const BucketTimes& times = record.times;
+      const auto bytes = static_cast<std::int64_t>(times.bytes);
+      changes[times.start_s].waiting += bytes;
+      changes[times.arrived_s].waiting -= bytes;
+      changes[times.arrived_s].transferring += bytes;
+      changes[times.end_s].transferring -= bytes;
+    }
+    Change now;
+    for (const auto& [time_s, change] : changes) {
+      now.waiting += change.waiting;
+      now.transferring += change.transferring;
+      trace_.counters.push_back(
+          {"bytes under way",
+           process_.id,
+           time_s - origin_s_,
+           {{"waiting for peers", now.waiting}, {"transferring", now.transferring}}});
+    }
   }
 
   void append_bucket(const launch::BucketRecord& record) {
@@ -182,6 +219,94 @@ class RankTrace {
   report::TraceProcess process_;
   std::vector<double> busy_until_s_;
 };
+
+// What a server did in the traced steps of its workers.
+class ServerTrack {
+ public:
+  ServerTrack(const launch::RankChannels& channels, int rank)
+      : host_(decoded_rank_result(channels.result(rank)).host), rank_(rank) {
+    // The last start is that of the timed steps.
+    std::uint32_t last = 0;
+    for (const launch::TraceRecord& record : channels.trace(rank)) {
+      last = std::max(last, record.replica);
+    }
+    for (const launch::TraceRecord& record : channels.trace(rank)) {
+      if (record.replica == last) records_.push_back(record);
+    }
+  }
+
+  const std::string& host() const { return host_; }
+
+  // Leaves out what is not of the steps [0, steps), which lie between the two moments. What a
+  // server began in the last one may end after it.
+  void keep(std::size_t steps, double first_s, double last_s) {
+    std::erase_if(records_, [&](const launch::TraceRecord& record) {
+      return record.step >= steps || record.begin_s < first_s || record.begin_s > last_s;
+    });
+  }
+  bool empty() const { return records_.empty(); }
+
+  void append(report::Trace& trace, int process, const std::string& title, double origin_s,
+              const std::string& label) const {
+    trace.processes.push_back(
+        {process,
+         fmt::format("{}, rank {} (server)", title, rank_),
+         {{kSteps, "steps"}, {kCompute, "compute"}, {kCommunication, "communication"}},
+         label});
+    std::map<std::uint32_t, std::pair<double, double>> rounds;  // of each step
+    for (const launch::TraceRecord& record : records_) {
+      const double begin_s = record.begin_s - origin_s, end_s = record.end_s - origin_s;
+      const auto phase = static_cast<Phase>(record.which);
+      const bool computes = phase == Phase::reduce || phase == Phase::optimizer;
+      trace.events.push_back({server_words(phase),
+                              "phase",
+                              process,
+                              computes ? kCompute : kCommunication,
+                              begin_s,
+                              end_s,
+                              {{"step", record.step}}});
+      const auto [round, added] = rounds.try_emplace(record.step, begin_s, end_s);
+      round->second.first = std::min(round->second.first, begin_s);
+      round->second.second = std::max(round->second.second, end_s);
+    }
+    for (const auto& [step, round] : rounds) {
+      trace.events.push_back(
+          {fmt::format("step {}", step), "step", process, kSteps, round.first, round.second, {}});
+    }
+  }
+
+ private:
+  static std::string server_words(Phase phase) {
+    switch (phase) {
+      case Phase::push:
+        return "receive gradients";
+      case Phase::reduce:
+        return "average";
+      case Phase::optimizer:
+        return "update";
+      case Phase::pull:
+        return "send the result";
+      default:
+        return std::string(to_string(phase));
+    }
+  }
+
+  std::string host_;
+  int rank_;
+  std::vector<launch::TraceRecord> records_;
+};
+
+// The wall clock's time, in UTC, at which the monotonic clock of this host shows `at_s`.
+std::string wall_time(double at_s) {
+  using std::chrono::milliseconds;
+  const auto ago =
+      std::chrono::duration_cast<milliseconds>(std::chrono::duration<double>(steady_s() - at_s));
+  const auto then = std::chrono::floor<milliseconds>(std::chrono::system_clock::now() - ago);
+  const auto second = std::chrono::floor<std::chrono::seconds>(then);
+  return fmt::format("{}.{:03}Z",
+                     utc_time("%Y-%m-%dT%H:%M:%S", std::chrono::system_clock::to_time_t(second)),
+                     (then - second).count());
+}
 
 // Names the run's processes: the run's title, which names what the lists of one command vary. A
 // number follows where that is taken (`ddpbench tune` varies more).
@@ -216,11 +341,51 @@ WorkerRecords records_of(const TrainingJob& job, const launch::RankChannels& cha
 
 }  // namespace
 
+namespace {
+
+// Processes of a host share one clock. Different hosts are aligned at their begin.
+using Origins = std::map<std::string, double>;  // by host
+
+Origins find_origins(const std::vector<RankTrace>& ranks) {
+  Origins origins;
+  for (const RankTrace& rank : ranks) {
+    if (rank.empty()) continue;
+    const auto [origin, added] = origins.try_emplace(rank.host(), rank.begin_s());
+    origin->second = std::min(origin->second, rank.begin_s());
+  }
+  return origins;
+}
+
+// Keeps what the servers did in the steps of the workers on their hosts.
+std::vector<ServerTrack> find_servers(const TrainingJob& job, const launch::RankChannels& channels,
+                                      const std::vector<RankTrace>& workers) {
+  std::vector<ServerTrack> servers;
+  for (int r = job.cell.world_size; job.cell.servers > 0 && r < channels.layout().ranks; ++r) {
+    ServerTrack server(channels, r);
+    std::size_t steps = 0;
+    double first_s = 0, last_s = 0;
+    for (const RankTrace& worker : workers) {
+      if (worker.empty() || worker.host() != server.host()) continue;
+      first_s = steps == 0 ? worker.first_s() : std::min(first_s, worker.first_s());
+      last_s = std::max(last_s, worker.last_s());
+      steps = std::max(steps, worker.traced());
+    }
+    server.keep(steps, first_s, last_s);
+    if (!server.empty()) servers.push_back(std::move(server));
+  }
+  return servers;
+}
+
+}  // namespace
+
 void add_run(report::Trace& trace, const TrainingJob& job, const launch::RankChannels& channels) {
   const WorkerRecords records = records_of(job, channels);
+  const int workers = job.cell.servers > 0 ? job.cell.world_size : channels.layout().ranks;
   std::vector<RankTrace> ranks;
   std::uint64_t dropped = 0;
   for (int r = 0; r < channels.layout().ranks; ++r) {
+    dropped += channels.dropped_trace(r);
+    if (r >= workers) continue;
     std::uint32_t last = 0;
     for (const launch::TraceRecord& record : channels.trace(r)) {
       last = std::max(last, std::min(record.replica, kMostReplicas));
@@ -229,24 +394,24 @@ void add_run(report::Trace& trace, const TrainingJob& job, const launch::RankCha
     for (std::uint32_t i = 0; i <= last; ++i) {
       ranks.emplace_back(trace, job, channels, buckets, r, i);
     }
-    dropped += channels.dropped_trace(r);
   }
-  // Processes of a host share one clock. Different hosts are aligned at their begin.
-  std::map<std::string, double> origins;
-  for (const RankTrace& rank : ranks) {
-    if (rank.empty()) continue;
-    const auto [origin, added] = origins.try_emplace(rank.host(), rank.begin_s());
-    origin->second = std::min(origin->second, rank.begin_s());
-  }
+  const Origins origins = find_origins(ranks);
   const std::string title = title_in(trace, job);
+  const auto begin = origins.find(host_name());
+  const std::string label =
+      begin == origins.end() ? "" : fmt::format("time 0: {}", wall_time(begin->second));
   int process = trace.processes.empty() ? 0 : trace.processes.back().id + 1;
   for (RankTrace& rank : ranks) {
-    if (!rank.empty()) rank.append(process++, title, origins.at(rank.host()));
+    if (!rank.empty()) rank.append(process++, title, origins.at(rank.host()), label);
+  }
+  for (const ServerTrack& server : find_servers(job, channels, ranks)) {
+    server.append(trace, process++, title, origins.at(server.host()), label);
   }
   trace.metadata["traced_steps"] =
       fmt::format("the first {} timed ones of every run", job.options.trace_steps);
   trace.metadata["time_0"] =
       "of every run and host: the begin of its first epoch, or of its first timed step";
+  if (begin != origins.end()) trace.metadata["time_0 of " + title] = wall_time(begin->second);
   if (dropped > 0) {
     trace.metadata["dropped of " + title] = fmt::format("{} phases and layers", dropped);
   }

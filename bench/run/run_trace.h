@@ -3,7 +3,8 @@
 //
 // Makes a trace from the records of ranks. All runs of a command share one file. Each rank of each
 // run is a process of it, with a number of its own and named by the run's title. Every run begins
-// at time 0, so that runs lie below each other. No time is below 0: viewers drop those.
+// at time 0, so that runs lie below each other; each says when that was. No time is below 0:
+// viewers drop those.
 #pragma once
 
 #include <string>

@@ -31,6 +31,9 @@ Json name_event(const char* what, int process, int thread, const char* key, Json
 void append_names(const TraceProcess& process, Json& events) {
   events.push_back(name_event("process_name", process.id, 0, "name", process.name));
   events.push_back(name_event("process_sort_index", process.id, 0, "sort_index", process.id));
+  if (!process.label.empty()) {
+    events.push_back(name_event("process_labels", process.id, 0, "labels", process.label));
+  }
   for (const auto& [thread, name] : process.threads) {
     events.push_back(name_event("thread_name", process.id, thread, "name", name));
     events.push_back(name_event("thread_sort_index", process.id, thread, "sort_index", thread));
@@ -69,6 +72,14 @@ void append_flow(const TraceFlow& flow, std::size_t id, std::vector<Timed>& even
   for (Timed* event : {&ready, &from, &to}) events.push_back(std::move(*event));
 }
 
+Timed change(const TraceCounter& counter) {
+  const std::int64_t begin = nanoseconds(counter.time_s);
+  Json json = {
+      {"name", counter.name}, {"ph", "C"}, {"ts", microseconds(begin)}, {"pid", counter.process}};
+  for (const auto& [name, value] : counter.values) json["args"][name] = value;
+  return {begin, 0, std::move(json)};
+}
+
 }  // namespace
 
 std::string to_chrome_json(const Trace& trace) {
@@ -77,6 +88,7 @@ std::string to_chrome_json(const Trace& trace) {
   std::vector<Timed> timed;
   for (const TraceEvent& event : trace.events) timed.push_back(interval(event));
   for (std::size_t i = 0; i < trace.flows.size(); ++i) append_flow(trace.flows[i], i, timed);
+  for (const TraceCounter& counter : trace.counters) timed.push_back(change(counter));
   std::ranges::stable_sort(timed, [](const Timed& a, const Timed& b) {
     return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.length_ns > b.length_ns;
   });

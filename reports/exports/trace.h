@@ -17,6 +17,7 @@ struct TraceProcess {
   int id = 0;
   std::string name;
   std::map<int, std::string> threads;  // by their number, in the order in which they are shown
+  std::string label;                   // shown beside the name; may be empty
 };
 
 // Two events of one thread are nested or do not overlap.
@@ -35,11 +36,20 @@ struct TraceFlow {
   double from_s = 0, to_s = 0;
 };
 
+// The values that a figure of a process has from a moment on; viewers stack them.
+struct TraceCounter {
+  std::string name;
+  int process = 0;
+  double time_s = 0;
+  std::map<std::string, std::int64_t> values;
+};
+
 struct Trace {
   std::map<std::string, std::string> metadata;
   std::vector<TraceProcess> processes;
   std::vector<TraceEvent> events;
   std::vector<TraceFlow> flows;
+  std::vector<TraceCounter> counters;
 };
 
 // JSON text. Its "traceEvents" are the names of processes and threads, then the events in the order

@@ -58,6 +58,33 @@ TEST(Trace, HasEveryRankPhaseAndBucketOfTheFirstSteps) {
   }
 }
 
+// Whichever side updates, and whatever came before the timed steps.
+TEST(Trace, HasTheServersOfPs) {
+  for (const char* update : {"server", "worker"}) {
+    Program program;
+    program.write("lenet.json", kTracedConfig);
+    const auto result = program.run(
+        small_run("ps", {"--trace=trace.json", "--trace-steps=4", "--steps=6", "--servers=2",
+                         "--verify-steps=2", std::string("--ps-update=") + update}));
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const json trace = trace_of(program);
+    EXPECT_THAT(test::trace_problems(trace), IsEmpty());
+    EXPECT_THAT(test::process_names(trace),
+                ElementsAre("ps on 2 devices and 2 servers, rank 0",
+                            "ps on 2 devices and 2 servers, rank 1",
+                            "ps on 2 devices and 2 servers, rank 2 (server)",
+                            "ps on 2 devices and 2 servers, rank 3 (server)"));
+    for (const int server : {2, 3}) {
+      EXPECT_EQ(count_events(trace, server, "step"), 4);
+      for (const char* phase : {"receive gradients", "average", "send the result"}) {
+        EXPECT_EQ(count_events(trace, server, "phase", phase), 4) << phase;
+      }
+      EXPECT_EQ(count_events(trace, server, "phase", "update"),
+                std::string(update) == "server" ? 4 : 0);
+    }
+  }
+}
+
 TEST(Trace, OfAnInterruptedRunHasWhatWasDone) {
   std::ptrdiff_t steps = 0;
   // Interrupts well past set-up, in the epoch. The time of that depends on the machine's load.

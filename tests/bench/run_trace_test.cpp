@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
+#include "bench/host/environment_capture.h"
 #include "bench/rank/rank_result.h"
 #include "tests/bench/trace_checker.h"
 
@@ -112,6 +114,100 @@ TEST(RunTrace, PlacesStepsPhasesCallsAndBucketsOfEveryRank) {
   EXPECT_EQ(event_named(trace, 0, "bucket 0")["args"]["bytes"], 64);
   EXPECT_EQ(event_named(trace, 0, "bucket 0 ready")["ts"], 4e6);
   EXPECT_NE(event_named(trace, 0, "bucket 0")["tid"], event_named(trace, 0, "bucket 1")["tid"]);
+}
+
+// The bytes of both buckets of write_step: 64 each, bucket 0 from 4.5 (there at 6) to 9, bucket 1
+// from 7 (there at 8) to 9.5.
+TEST(RunTrace, CountsTheBytesUnderWay) {
+  auto channels = make_channels();
+  auto writer = channels.writer(0);
+  write_result(writer, "node");
+  write_step(writer, 0, 100);
+  const json trace = trace_of(job_of("ddp", 5), channels);
+  EXPECT_THAT(test::trace_problems(trace), IsEmpty());
+  std::vector<std::vector<double>> found;  // time, waiting, transferring
+  for (const json& event : trace["traceEvents"]) {
+    if (event["ph"] != "C") continue;
+    EXPECT_EQ(event["name"], "bytes under way");
+    EXPECT_EQ(event["pid"], 0);
+    found.push_back({event["ts"].get<double>() / 1e6, event["args"]["waiting for peers"],
+                     event["args"]["transferring"]});
+  }
+  const std::vector<std::vector<double>> expected = {{4.5, 64, 0}, {6, 0, 64}, {7, 64, 64},
+                                                     {8, 0, 128},  {9, 0, 64}, {9.5, 0, 0}};
+  EXPECT_EQ(found, expected);
+}
+
+// Rounds of the verification and the warm-up come first; the last start has the timed steps.
+TEST(RunTrace, HasATrackForEachServer) {
+  auto channels = launch::RankChannels::create(
+      {.ranks = 3, .step_capacity = 10, .bucket_capacity = 10, .trace_capacity = 100});
+  for (int rank = 0; rank < 2; ++rank) {
+    auto writer = channels.writer(rank);
+    write_result(writer, "node");
+    for (std::uint32_t step = 0; step < 2; ++step) write_step(writer, step, 100 + 10 * step + rank);
+  }
+  auto server = channels.writer(2);
+  write_result(server, "node");
+  const auto round = [&](std::uint32_t start, std::uint32_t step, double begin) {
+    double at = begin;
+    for (const Phase phase : {Phase::push, Phase::reduce, Phase::optimizer, Phase::pull}) {
+      server.append(TraceRecord{.step = step,
+                                .kind = TraceRecord::Kind::phase,
+                                .which = static_cast<std::uint32_t>(phase),
+                                .replica = start,
+                                .begin_s = at,
+                                .end_s = at + 0.5});
+      at += 0.5;
+    }
+  };
+  round(1, 0, 80);
+  round(1, 1, 90);
+  for (std::uint32_t step = 0; step < 3; ++step) round(2, step, 107 + 10 * step);
+  const json trace = trace_of(job_of("ps", 2), channels);
+  EXPECT_THAT(test::trace_problems(trace), IsEmpty());
+  EXPECT_THAT(test::process_names(trace),
+              ElementsAre("ps on 2 devices, rank 0", "ps on 2 devices, rank 1",
+                          "ps on 2 devices, rank 2 (server)"));
+  EXPECT_EQ(test::count_events(trace, 2, "step"), 2) << "the third is beyond the traced steps";
+  for (const char* name : {"receive gradients", "average", "update", "send the result"}) {
+    EXPECT_EQ(test::count_events(trace, 2, "phase", name), 2) << name;
+  }
+  EXPECT_EQ(event_named(trace, 2, "step 0")["ts"], 7e6);
+  EXPECT_EQ(event_named(trace, 2, "step 0")["dur"], 2e6);
+  EXPECT_EQ(event_named(trace, 2, "update")["ts"], 8e6);
+  EXPECT_NE(event_named(trace, 2, "update")["tid"],
+            event_named(trace, 2, "send the result")["tid"]);
+}
+
+// A run that ended in its warm-up has no timed step that a server's round could belong to.
+TEST(RunTrace, ShowsNoServerOfARunWithoutATimedStep) {
+  auto channels = launch::RankChannels::create(
+      {.ranks = 3, .step_capacity = 10, .bucket_capacity = 10, .trace_capacity = 100});
+  auto server = channels.writer(2);
+  write_result(server, "node");
+  server.append(TraceRecord{.step = 0,
+                            .kind = TraceRecord::Kind::phase,
+                            .which = static_cast<std::uint32_t>(Phase::push),
+                            .replica = 1,
+                            .begin_s = 90,
+                            .end_s = 91});
+  EXPECT_THAT(trace_of(job_of("ps", 5), channels)["traceEvents"], IsEmpty());
+}
+
+// Runs lie below each other at 0; what the clock of the host showed then tells them apart.
+TEST(RunTrace, SaysWhenEachRunBegan) {
+  auto channels = make_channels();
+  auto writer = channels.writer(0);
+  write_result(writer, host_name());
+  write_step(writer, 0, steady_s() - 20);
+  const std::string before = utc_time("%Y-%m-%dT%H:%M", std::time(nullptr) - 20);
+  const json trace = trace_of(job_of("ddp", 5), channels);
+  const std::string after = utc_time("%Y-%m-%dT%H:%M", std::time(nullptr) - 20);
+  const std::string began = trace["otherData"]["time_0 of ddp on 2 devices"];
+  EXPECT_THAT(began, testing::AnyOf(testing::StartsWith(before), testing::StartsWith(after)));
+  EXPECT_THAT(began, testing::MatchesRegex("[0-9-]+T[0-9:]+\\.[0-9][0-9][0-9]Z"));
+  EXPECT_EQ(event_named(trace, 0, "process_labels")["args"]["labels"], "time 0: " + began);
 }
 
 TEST(RunTrace, LeavesStepsBeyondTheTracedOnesOut) {

@@ -62,6 +62,7 @@ void check_names(const json& events, std::vector<std::string>& problems) {
     if (event["name"] == "process_name") processes.insert(event["pid"].get<int>());
     if (event["name"] == "thread_name") threads.insert(thread_of(event));
     if (event["ph"] == "M") continue;
+    if (event["ph"] == "C" && processes.contains(event["pid"].get<int>())) continue;
     if (!processes.contains(event["pid"].get<int>()))
       problems.push_back("no process: " + event.dump());
     if (!threads.contains(thread_of(event))) {
