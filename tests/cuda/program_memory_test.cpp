@@ -4,6 +4,7 @@
 // The messages of runs on GPUs with too little memory. On the stand-in (see program_test.cpp).
 #include <gmock/gmock.h>
 
+#include <cstdint>
 #include <sstream>
 
 #include "tests/cuda/cuda_program.h"
