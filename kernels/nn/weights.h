@@ -41,8 +41,8 @@ void import_state_values(Graph& graph, std::span<const double> values);
 inline constexpr std::string_view kModulePrefix = "module.";
 bool has_module_prefix(const ModelSpec& model, const std::vector<std::string>& names);
 // Sets weights and state from the tensors of export_checkpoint(), in any order, also where the
-// names have that prefix. Throws ConfigError that names missing, surplus or misshapen tensors, those
-// of another type, or the first running variance below 0; then nothing changed.
+// names have that prefix. Throws ConfigError that names missing, surplus or misshapen tensors,
+// those of another type, or the first running variance below 0; then nothing changed.
 void import_checkpoint(Graph& graph, const std::vector<NamedTensor>& tensors,
                        const std::string& origin);
 // Throws ConfigError that names the first value that is not a finite number.
