@@ -118,10 +118,15 @@ TEST_F(JoinedWorld, SetsItsRanksUpForADryRun) {
   program.write("weights.safetensors", "no weights");
   const auto refused = program.run_together(
       arguments("ddp", {"--dry-run", "--load-model=weights.safetensors"}), world(2, free_port()));
+  // As in a run: who finds it says so, and the others may only notice that it failed.
+  int finders = 0;
   for (const auto& result : refused) {
-    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_THAT(result.exit_code, testing::AnyOf(2, 4)) << result.err;
+    if (result.exit_code != 2) continue;
+    ++finders;
     EXPECT_THAT(result.err, HasSubstr("weights.safetensors"));
   }
+  EXPECT_GE(finders, 1);
   for (const char* strategy : {"ddp", "ps"}) {
     const auto dry = program.run_together(
         arguments(strategy, {"--dry-run", "--inject=kill:rank=1,step=0"}), world(3, free_port()));
