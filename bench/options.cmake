@@ -15,6 +15,7 @@ set(DDPBENCH_BENCH_OPTION_SOURCES
   options/config_file.cpp
   options/handling_options.cpp
   options/man_page.cpp
+  options/option_conditions.cpp
   options/option_definitions.cpp
   options/option_help.cpp
   options/option_injection.cpp

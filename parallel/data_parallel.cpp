@@ -109,8 +109,8 @@ void DataParallel::setup(const StrategyContext& context) {
                                   ReplicaOptions{.batch = config_.per_device_batch,
                                                  .seed = config_.seed,
                                                  .loss_batch = primary ? global_batch : 0,
-                                                 .optimizer = primary,
-                                                 .sgd = config_.optimizer,
+                                                 .updates = primary,
+                                                 .optimizer = config_.optimizer,
                                                  .initialize = context.initialize,
                                                  .admit = admission(context_, i, add)});
     allocate(*context.devices[i], planned_buffers(i, replicas_[i]->graph().plan().flat_bytes));

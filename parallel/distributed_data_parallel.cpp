@@ -81,7 +81,7 @@ void DistributedDataParallel::setup(const StrategyContext& context) {
                                        ReplicaOptions{.batch = config_.per_device_batch,
                                                       .seed = config_.seed,
                                                       .share_gradients = true,
-                                                      .sgd = config_.optimizer,
+                                                      .optimizer = config_.optimizer,
                                                       .initialize = context.initialize,
                                                       .admit = admission(context_, 0, add)});
   const nn::ParameterPlan& plan = replica_->graph().plan();

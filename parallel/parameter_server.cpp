@@ -118,10 +118,10 @@ void ParameterServer::setup_worker() {
       std::make_unique<Replica>(*context_.model, device, *context_.backends[0],
                                 ReplicaOptions{.batch = config_.per_device_batch,
                                                .seed = config_.seed,
-                                               .optimizer = config_.ps_update == PsUpdate::worker,
+                                               .updates = config_.ps_update == PsUpdate::worker,
                                                .share_gradients = true,
                                                .share_weights = true,
-                                               .sgd = config_.optimizer,
+                                               .optimizer = config_.optimizer,
                                                .initialize = context_.initialize,
                                                .admit = admission(context_, 0, add)});
   const nn::ParameterPlan& plan = replica_->graph().plan();

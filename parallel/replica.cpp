@@ -23,7 +23,7 @@ Replica::Replica(const nn::ModelSpec& model, Device& device, ops::OpBackend& bac
       stream_(device.make_stream()),
       graph_(model, device, backend, graph_options(model, backend)),
       own_loss_(backend.softmax_cross_entropy(options.batch, model.classes())),
-      sgd_(backend.sgd()) {
+      optimizer_(backend.optimizer()) {
   if (has_gathered_loss()) {
     gathered_loss_ = backend.softmax_cross_entropy(options.loss_batch, model.classes());
   }
@@ -35,9 +35,11 @@ bool Replica::has_gathered_loss() const {
 }
 
 std::vector<PlannedBuffer> Replica::planned_buffers(std::size_t flat_bytes) {
-  const bool has_velocity = options_.optimizer && options_.sgd.momentum != 0;
+  const std::size_t state =
+      options_.updates ? ops::optimizer_state_bytes(options_.optimizer, flat_bytes / sizeof(float))
+                       : 0;
   return {{&totals_, MemoryCategory::workspace, 2 * sizeof(ops::LossTotals)},
-          {&velocity_, MemoryCategory::optimizer, has_velocity ? flat_bytes : 0}};
+          {&optimizer_state_, MemoryCategory::optimizer, state}};
 }
 
 // REQUIRES: the arguments outlive the graph's construction.
@@ -64,7 +66,7 @@ nn::GraphOptions Replica::graph_options(const nn::ModelSpec& model, const ops::O
 void Replica::reset() {
   options_.initialize(graph_);
   graph_.reset_steps(*stream_);
-  if (velocity_) fill_with_zeros(device_, *stream_, velocity_);
+  if (optimizer_state_) fill_with_zeros(device_, *stream_, optimizer_state_);
   take_totals();
 }
 
@@ -89,12 +91,12 @@ void Replica::gathered_loss(const float* logits, const std::int32_t* labels, flo
 }
 
 void Replica::update(float grad_scale) {
-  sgd_->run(*stream_, {.weights = reinterpret_cast<float*>(graph_.weights().data()),
-                       .gradients = reinterpret_cast<const float*>(graph_.gradients().data()),
-                       .velocity = reinterpret_cast<float*>(velocity_.data()),
-                       .count = graph_.plan().flat_bytes / sizeof(float),
-                       .grad_scale = grad_scale,
-                       .options = options_.sgd});
+  optimizer_->run(*stream_, {.weights = reinterpret_cast<float*>(graph_.weights().data()),
+                             .gradients = reinterpret_cast<const float*>(graph_.gradients().data()),
+                             .state = optimizer_state_.data(),
+                             .count = graph_.plan().flat_bytes / sizeof(float),
+                             .grad_scale = grad_scale,
+                             .options = options_.optimizer});
 }
 
 BufferView Replica::totals_of(std::size_t which) const {

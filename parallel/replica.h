@@ -22,10 +22,10 @@ struct ReplicaOptions {
   std::uint64_t seed = 0;  // as nn::GraphOptions::seed
   // Rows of gathered_loss(): the global batch on dp's primary; 0: it is not called.
   std::int64_t loss_batch = 0;
-  bool optimizer = true;         // holds optimizer state and can update
+  bool updates = true;           // holds optimizer state and can update
   bool share_gradients = false;  // other processes read them
   bool share_weights = false;
-  ops::SgdOptions sgd;
+  ops::OptimizerOptions optimizer;
   std::function<void(nn::Graph&)> initialize;
   // As nn::GraphOptions::admit. The needs include what the replica allocates beside its graph.
   std::function<void(const nn::ParameterPlan&, MemoryNeeds&)> admit;
@@ -57,7 +57,7 @@ class Replica {
   void backward(const nn::GradientReady& ready = {}, bool accumulate = false) {
     graph_.backward(*stream_, ready, accumulate);
   }
-  // w -= update(grad_scale * gradient) over the whole flat buffer.
+  // Updates the whole flat buffer of parameters by grad_scale * gradients.
   void update(float grad_scale = 1);
 
   // The step is over: layers draw other random numbers in the next.
@@ -80,13 +80,13 @@ class Replica {
 
   Device& device_;
   ReplicaOptions options_;
-  Buffer velocity_;
+  Buffer optimizer_state_;
   Buffer totals_;  // two LossTotals: training, evaluation
   std::unique_ptr<Stream> stream_;
   nn::Graph graph_;
   std::unique_ptr<ops::SoftmaxCrossEntropy> own_loss_;       // [batch]
   std::unique_ptr<ops::SoftmaxCrossEntropy> gathered_loss_;  // [loss_batch], when it differs
-  std::unique_ptr<ops::Sgd> sgd_;
+  std::unique_ptr<ops::Optimizer> optimizer_;
 };
 
 }  // namespace ddpbench

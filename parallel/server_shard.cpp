@@ -65,7 +65,9 @@ ServerShard::ServerShard(const StrategyConfig& config, const StrategyContext& co
   slot_bytes_ = round_up(shard.bytes, kAlignment);
   stream_ = device.make_stream();
   mean_ = context.backends[0]->mean();
-  if (config.ps_update == PsUpdate::server) sgd_ = context.backends[0]->sgd();
+  if (config.ps_update == PsUpdate::server) {
+    optimizer_ = context.backends[0]->optimizer();
+  }
   make_buffers();
   for (const Buffer* buffer : registered()) context.world->register_buffer(*buffer);
   for (std::size_t w = 0; w < workers; ++w) {
@@ -86,7 +88,8 @@ void ServerShard::make_buffers() {
       {&pushed_, MemoryCategory::communication, some(workers * slot_bytes_), kShared},
       {&gradient_, MemoryCategory::gradients, some(slot_bytes_), kShared},
       {&weights_, MemoryCategory::weights, some(updates ? slot_bytes_ : 0), kShared},
-      {&velocity_, MemoryCategory::optimizer, updates ? some(slot_bytes_) : 0}};
+      {&optimizer_state_, MemoryCategory::optimizer,
+       updates ? ops::optimizer_state_bytes(config_.optimizer, count_) : 0}};
   Device& device = *context_.devices[0];
   if (context_.admit) {
     MemoryNeeds needs(device);
@@ -112,7 +115,9 @@ void ServerShard::serve() {
         break;
       case ServerCommand::reset:
         receive_parameters();
-        if (velocity_) fill_with_zeros(*context_.devices[0], *stream_, velocity_);
+        if (optimizer_state_) {
+          fill_with_zeros(*context_.devices[0], *stream_, optimizer_state_);
+        }
         break;
       case ServerCommand::assign:
         receive_parameters();
@@ -164,11 +169,11 @@ void ServerShard::handle_push() {
   const bool on_server = config_.ps_update == PsUpdate::server;
   if (on_server) {
     const ScopedPhase phase(context_.observer, Phase::optimizer, *stream_);
-    sgd_->run(
+    optimizer_->run(
         *stream_,
         {.weights = static_cast<float*>(shard_of(weights_).data),
          .gradients = gradient,
-         .velocity = reinterpret_cast<float*>(velocity_.data()),
+         .state = optimizer_state_.data(),
          .count = count_,
          .grad_scale = config_.faults.sum_for_average ? static_cast<float>(config_.replicas) : 1.0f,
          .options = config_.optimizer});

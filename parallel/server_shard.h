@@ -64,11 +64,11 @@ class ServerShard {
   std::size_t slot_bytes_ = 0;  // bytes of one worker's part of pushed_
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<ops::Mean> mean_;
-  std::unique_ptr<ops::Sgd> sgd_;
-  Buffer commands_;            // one a worker
-  Buffer pushed_;              // one gradient shard a worker
-  Buffer gradient_;            // their mean
-  Buffer weights_, velocity_;  // update on the server only
+  std::unique_ptr<ops::Optimizer> optimizer_;
+  Buffer commands_;                   // one a worker
+  Buffer pushed_;                     // one gradient shard a worker
+  Buffer gradient_;                   // their mean
+  Buffer weights_, optimizer_state_;  // update on the server only
   std::vector<comm::Work> works_;
   std::vector<const float*> pushed_views_;        // [worker], into pushed_
   std::vector<ServerCommand> received_commands_;  // [worker], in one round

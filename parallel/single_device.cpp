@@ -61,7 +61,7 @@ void SingleDevice::setup(const StrategyContext& context) {
   replica_ = std::make_unique<Replica>(*context.model, *context.devices[0], *context.backends[0],
                                        ReplicaOptions{.batch = config_.per_device_batch,
                                                       .seed = config_.seed,
-                                                      .sgd = config_.optimizer,
+                                                      .optimizer = config_.optimizer,
                                                       .initialize = context.initialize,
                                                       .admit = admission(context_, 0, add)});
   allocate(*context.devices[0], planned_buffers(replica_->graph().plan().state_bytes));

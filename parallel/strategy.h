@@ -46,7 +46,7 @@ struct StrategyConfig {
   int servers = 0;  // where the strategy has servers
   std::int64_t per_device_batch = 64;
   std::uint64_t seed = 0;  // of what layers draw at random (dropout)
-  ops::SgdOptions optimizer;
+  ops::OptimizerOptions optimizer;
   bool overlap = true;  // ddp: reduce buckets, ps: push shards, while backward runs
   // ddp: before each step all replicas take the state of the graph (running statistics) of replica
   // 0. False also where the graph has none.

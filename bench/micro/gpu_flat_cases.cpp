@@ -36,17 +36,20 @@ void copy(GpuBench& bench, benchmark::State& state) {
              [&] { machine.device.copy(machine.stream, to.view(), from.view()); });
 }
 
-void sgd(GpuBench& bench, benchmark::State& state, double momentum) {
-  const std::int64_t count = bench.streaming_batch(ops::sgd_bytes(1, momentum != 0));
+void optimizer(GpuBench& bench, benchmark::State& state, ops::OptimizerOptions options) {
+  options.lr = 1e-6;
+  const std::int64_t count = bench.streaming_batch(ops::optimizer_bytes(options, 1));
   const Buffer weights = random_floats(bench, count), gradients = random_floats(bench, count);
-  const Buffer velocity = random_floats(bench, momentum != 0 ? count : 1);
-  const auto op = bench.backend(CudaPrecision::fp32).sgd();
-  bench.time(state, {.bytes = ops::sgd_bytes(count, momentum != 0)}, [&] {
+  const auto elements = static_cast<std::size_t>(count);
+  const Buffer memory = bench.machine().device.allocate(
+      ops::optimizer_state_bytes(options, elements), MemoryCategory::optimizer);
+  const auto op = bench.backend(CudaPrecision::fp32).optimizer();
+  bench.time(state, {.bytes = ops::optimizer_bytes(options, count)}, [&] {
     op->run(bench.machine().stream, {.weights = floats(weights),
                                      .gradients = floats(gradients),
-                                     .velocity = floats(velocity),
-                                     .count = static_cast<std::size_t>(count),
-                                     .options = {.lr = 1e-6, .momentum = momentum}});
+                                     .state = memory.data(),
+                                     .count = elements,
+                                     .options = options});
   });
   state.counters["elements"] = static_cast<double>(count);
 }
@@ -128,8 +131,9 @@ void register_flat_cases(GpuBench& bench) {
   };
   using State = benchmark::State;
   add("copy", copy);
-  add("sgd", [](GpuBench& b, State& s) { sgd(b, s, 0); });
-  add("sgd_momentum", [](GpuBench& b, State& s) { sgd(b, s, 0.9); });
+  add("sgd", [](GpuBench& b, State& s) { optimizer(b, s, {.momentum = 0}); });
+  add("sgd_momentum", [](GpuBench& b, State& s) { optimizer(b, s, {}); });
+  add("adam", [](GpuBench& b, State& s) { optimizer(b, s, {.kind = ops::OptimizerKind::adam}); });
   for (const int inputs : {2, 8}) {
     add("mean/inputs:" + std::to_string(inputs),
         [inputs](GpuBench& b, State& s) { mean(b, s, inputs); });

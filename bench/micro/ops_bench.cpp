@@ -109,20 +109,22 @@ void loss(benchmark::State& state) {
 }
 
 // Argument 0: the number of elements; SimpleCNN has 421642 parameters.
-void sgd(benchmark::State& state) {
+void optimizer(benchmark::State& state, OptimizerOptions options) {
+  options.lr = 1e-6;
   Cpu cpu(static_cast<int>(state.range(1)));
   const auto count = static_cast<std::size_t>(state.range(0));
   const Buffer weights = cpu.random(count * sizeof(float));
   const Buffer gradients = cpu.random(count * sizeof(float));
-  const Buffer velocity = cpu.random(count * sizeof(float));
-  const auto op = cpu.backend->sgd();
+  const Buffer memory =
+      cpu.device->allocate(optimizer_state_bytes(options, count), MemoryCategory::optimizer);
+  const auto op = cpu.backend->optimizer();
   for (auto _ : state)
     op->run(*cpu.stream, {.weights = weights.view().as<float>().data(),
                           .gradients = gradients.view().as<float>().data(),
-                          .velocity = velocity.view().as<float>().data(),
+                          .state = memory.data(),
                           .count = count,
-                          .options = {.lr = 1e-6}});
-  set_counters(state, 0, sgd_bytes(state.range(0), true));
+                          .options = options});
+  set_counters(state, 0, optimizer_bytes(options, state.range(0)));
 }
 
 // Sizes of a micro-batch and of a whole batch, each on one and two threads.
@@ -149,11 +151,14 @@ DDPBENCH_OP(fc1, batch_sizes);
 DDPBENCH_OP(fc1_of_blocks, batch_sizes);
 DDPBENCH_OP(fc2, batch_sizes);
 BENCHMARK(loss)->Apply(batch_sizes);
-BENCHMARK(sgd)
-    ->ArgNames({"elements", "threads"})
-    ->ArgsProduct({{421642}, {1, 2}})
-    ->Unit(benchmark::kMicrosecond)
-    ->UseRealTime();
+// The second count does not fit into caches.
+void update_sizes(benchmark::internal::Benchmark* b) {
+  b->ArgNames({"elements", "threads"})->ArgsProduct({{421642, 25557032}, {1, 2}});
+  b->Unit(benchmark::kMicrosecond)->UseRealTime();
+}
+BENCHMARK_CAPTURE(optimizer, sgd, OptimizerOptions{})->Apply(update_sizes);
+BENCHMARK_CAPTURE(optimizer, adam, OptimizerOptions{.kind = OptimizerKind::adam})
+    ->Apply(update_sizes);
 
 }  // namespace
 }  // namespace ddpbench::ops

@@ -30,13 +30,15 @@ class TrainingStep {
         graph_(nn::load_model_file(DDPBENCH_SOURCE_DIR "/configs/models/simple_cnn.json"), *device_,
                *backend_, {.batch = batch, .micro_batch = micro_batch}),
         loss_(backend_->softmax_cross_entropy(batch, graph_.model().classes())),
-        sgd_(backend_->sgd()) {
+        optimizer_(backend_->optimizer()) {
     device_->bind_calling_thread();
     nn::initialize_parameters(graph_, 1);
     const std::size_t pixels = static_cast<std::size_t>(batch) * 28 * 28;
     input_ = device_->allocate(pixels * sizeof(float), MemoryCategory::input);
     labels_ = device_->allocate(static_cast<std::size_t>(batch) * 4, MemoryCategory::input);
-    velocity_ = device_->allocate(graph_.plan().flat_bytes, MemoryCategory::optimizer);
+    state_ =
+        device_->allocate(ops::optimizer_state_bytes({}, graph_.plan().flat_bytes / sizeof(float)),
+                          MemoryCategory::optimizer);
     totals_ = device_->allocate(sizeof(ops::LossTotals), MemoryCategory::workspace);
     std::mt19937 random(1);
     std::normal_distribution<float> pixel;
@@ -55,11 +57,11 @@ class TrainingStep {
                           .grad_logits = graph_.output_gradient(),
                           .totals = reinterpret_cast<ops::LossTotals*>(totals_.data())});
     graph_.backward(*stream_);
-    sgd_->run(*stream_, {.weights = floats(graph_.weights()),
-                         .gradients = floats(graph_.gradients()),
-                         .velocity = floats(velocity_),
-                         .count = graph_.plan().flat_bytes / sizeof(float),
-                         .options = {}});
+    optimizer_->run(*stream_, {.weights = floats(graph_.weights()),
+                               .gradients = floats(graph_.gradients()),
+                               .state = state_.data(),
+                               .count = graph_.plan().flat_bytes / sizeof(float),
+                               .options = {}});
     stream_->synchronize();
   }
 
@@ -77,8 +79,8 @@ class TrainingStep {
   std::unique_ptr<Stream> stream_;
   nn::Graph graph_;
   std::unique_ptr<ops::SoftmaxCrossEntropy> loss_;
-  std::unique_ptr<ops::Sgd> sgd_;
-  Buffer input_, labels_, velocity_, totals_;
+  std::unique_ptr<ops::Optimizer> optimizer_;
+  Buffer input_, labels_, state_, totals_;
 };
 
 void simple_cnn(benchmark::State& state) {

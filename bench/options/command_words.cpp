@@ -17,9 +17,10 @@ bool is_long(const std::string& word) { return word.starts_with("--"); }
 // The option that users of other programs mean by a name, else the nearest.
 std::optional<std::string> meant(const std::string& name, const std::vector<std::string>& known) {
   constexpr std::pair<const char*, const char*> kOtherNames[] = {
-      {"devices", "gpus"},     {"num-gpus", "gpus"},  {"nproc-per-node", "gpus"},
-      {"learning-rate", "lr"}, {"workers", "gpus"},   {"num-workers", "loader-workers"},
-      {"data", "data-dir"},    {"wd", "weight-decay"}};
+      {"devices", "gpus"},     {"num-gpus", "gpus"},   {"nproc-per-node", "gpus"},
+      {"learning-rate", "lr"}, {"workers", "gpus"},    {"num-workers", "loader-workers"},
+      {"data", "data-dir"},    {"wd", "weight-decay"}, {"optim", "optimizer"},
+      {"betas", "beta1"},      {"eps", "epsilon"}};
   for (const auto& [other, ours] : kOtherNames) {
     if (name == other && std::ranges::find(known, ours) != known.end()) return ours;
   }

@@ -290,14 +290,6 @@ Definitions file_only_keys() {
        .member = &Options::augment,
        .json_key = "/dataset/augment",
        .sources = kFile},
-      {.name = "optimizer.name",
-       .group = group,
-       .hint = "sgd",
-       .help = "The optimizer.",
-       .member = &Options::optimizer,
-       .rule = one_of({"sgd"}),
-       .json_key = "/optimizer/name",
-       .sources = kFile},
   };
 }
 

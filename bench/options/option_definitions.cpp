@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "bench/options/handling_options.h"
+#include "kernels/ops/optimizer.h"
 #include "parallel/comm_backends.h"
 #include "parallel/strategies.h"
 
@@ -175,25 +176,77 @@ Definitions training_options() {
        .hint = "N",
        .help = "Of the weights, the sample order and synthetic data.",
        .member = &Options::seed},
+  };
+}
+
+constexpr ValueRule kBelowOne = {.maximum = 1, .below_maximum = true};
+
+// The optimizer and its numbers, as PyTorch's classes have them.
+Definitions optimizer_options() {
+  const std::string group = "Training";
+  const OnlyWith sgd = {"optimizer", {"sgd"}}, adam = {"optimizer", {"adam", "adamw"}};
+  return {
+      {.name = "optimizer",
+       .group = group,
+       .hint = "sgd|adam|adamw",
+       .help = "What updates parameters: on replicas, or on the servers of ps.",
+       .member = &Options::optimizer,
+       .rule = one_of({ops::kOptimizerNames.begin(), ops::kOptimizerNames.end()}),
+       .json_key = "/optimizer/name"},
       {.name = "lr",
        .group = group,
        .hint = "RATE",
        .help = "Learning rate.",
        .member = &Options::lr,
        .rule = positive(),
+       .default_text = "0.01 (adam, adamw: 0.001)",
        .json_key = "/optimizer/lr"},
       {.name = "momentum",
        .group = group,
        .hint = "M",
-       .help = "Momentum of SGD.",
+       .help = "sgd: momentum.",
        .member = &Options::momentum,
-       .rule = {.maximum = 1, .below_maximum = true},
-       .json_key = "/optimizer/momentum"},
+       .rule = kBelowOne,
+       .json_key = "/optimizer/momentum",
+       .only_with = sgd},
+      {.name = "nesterov",
+       .group = group,
+       .hint = "",
+       .help = "sgd: Nesterov's momentum.",
+       .member = &Options::nesterov,
+       .json_key = "/optimizer/nesterov",
+       .only_with = sgd},
+      {.name = "beta1",
+       .group = group,
+       .hint = "B",
+       .help = "adam, adamw: how much of the mean of gradients each step keeps.",
+       .member = &Options::beta1,
+       .rule = kBelowOne,
+       .json_key = "/optimizer/beta1",
+       .only_with = adam},
+      {.name = "beta2",
+       .group = group,
+       .hint = "B",
+       .help = "adam, adamw: how much of the mean of squared gradients each step keeps.",
+       .member = &Options::beta2,
+       .rule = {.maximum = 1, .above_minimum = true, .below_maximum = true},
+       .json_key = "/optimizer/beta2",
+       .only_with = adam},
+      {.name = "epsilon",
+       .group = group,
+       .hint = "E",
+       .help = "adam, adamw: what is added to the root that updates are divided by.",
+       .member = &Options::epsilon,
+       .rule = {.minimum = 1e-30},
+       .json_key = "/optimizer/epsilon",
+       .only_with = adam},
       {.name = "weight-decay",
        .group = group,
        .hint = "D",
-       .help = "L2 penalty added to gradients.",
+       .help = "sgd, adam: L2 penalty added to gradients. adamw: share of the weights, times the "
+               "learning rate, that each step takes off.",
        .member = &Options::weight_decay,
+       .default_text = "0 (adamw: 0.01)",
        .json_key = "/optimizer/weight_decay"},
       {.name = "lr-scaling",
        .group = group,
@@ -293,8 +346,9 @@ Definitions strategy_options() {
 
 std::vector<OptionDefinition> option_definitions() {
   Definitions table;
-  for (Definitions part : {comparison_options(), training_options(), strategy_options(),
-                           measuring_options(), file_options(), other_options(), file_only_keys()})
+  for (Definitions part :
+       {comparison_options(), training_options(), optimizer_options(), strategy_options(),
+        measuring_options(), file_options(), other_options(), file_only_keys()})
     std::ranges::move(part, std::back_inserter(table));
   return table;
 }

@@ -15,6 +15,7 @@
 #include "bench/host/build_info.h"
 #include "bench/options/command_words.h"
 #include "bench/options/config_file.h"
+#include "bench/options/option_conditions.h"
 #include "bench/options/option_help.h"
 #include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
@@ -215,11 +216,15 @@ ParsedCommand parse_command(const std::vector<std::string>& arguments,
       variable_source(context.variables, flags.command, context.command_variables);
   std::string config_path;
   if (flags.command == Command::fit) parsed.options.strategies = known_strategies();
-  config_source(given, variables, context, config_path).apply(parsed.options);
+  const OptionSource file = config_source(given, variables, context, config_path);
+  file.apply(parsed.options);
   if (flags.command == Command::tune) set_tune_defaults(parsed.options);
   variables.apply(parsed.options);
   given.apply(parsed.options);
   parsed.options.config_path = config_path;
+  const std::array<const OptionSource*, 3> layers = {&file, &variables, &given};
+  settle_conditions(parsed.options, layers);
+  set_optimizer_defaults(parsed.options, layers);
   if (parsed.options.batch_sizes.empty() && parsed.options.global_batch_sizes.empty())
     parsed.options.batch_sizes = {kDefaultBatchSize};
   check_options(parsed.options);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Makes the JSON Schema of configuration files from the option table.
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -78,6 +79,33 @@ Json twice(const std::string& key, const std::string& parent, const std::string&
   return {{"required", {key, parent}}, {"properties", {{parent, {{"required", {child}}}}}}};
 }
 
+// Of documents in which `key` has a value that `value` describes.
+Json given(const std::string& key, const Json& value) {
+  const Json::json_pointer pointer(key);
+  const Json inner = {{"required", {pointer.back()}}, {"properties", {{pointer.back(), value}}}};
+  if (pointer.parent_pointer().empty()) return inner;
+  const std::string parent = pointer.parent_pointer().back();
+  return {{"required", {parent}}, {"properties", {{parent, inner}}}};
+}
+
+// Of documents with an option that does nothing beside the value of the one that decides.
+Json unheeded(const OptionDefinition& definition) {
+  const OptionDefinition& other = *find_flag(definition.only_with.option);
+  Json decided = Json::array();
+  bool by_default = true;
+  for (const std::string& choice : other.rule.choices) {
+    if (std::ranges::count(definition.only_with.values, choice) != 0) {
+      by_default = by_default && get_value(Options{}, other) != choice;
+      continue;
+    }
+    decided.push_back(given(other.canonical_key(), {{"const", choice}}));
+  }
+  if (by_default) decided.push_back({{"not", given(other.canonical_key(), true)}});
+  Json keys = Json::array();
+  for (const std::string& key : definition.file_keys()) keys.push_back(given(key, true));
+  return {{"allOf", {{{"anyOf", decided}}, {{"anyOf", keys}}}}};
+}
+
 Json empty_object() {
   return {{"type", "object"}, {"additionalProperties", false}, {"properties", Json::object()}};
 }
@@ -106,6 +134,7 @@ Json config_schema() {
       value["description"] = definition.help;
       parent["properties"][pointer.back()] = value;
     }
+    if (!definition.only_with.option.empty()) excluded.push_back(unheeded(definition));
     if (keys.size() < 2) continue;
     const Json::json_pointer nested(keys.back());
     excluded.push_back(

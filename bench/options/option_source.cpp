@@ -125,7 +125,7 @@ nlohmann::ordered_json to_json(const Options& options) {
   nlohmann::ordered_json result;
   for (const OptionDefinition& definition : option_table()) {
     const nlohmann::json value = get_value(options, definition);
-    if (value.is_null()) continue;
+    if (value.is_null() || !is_heeded(options, definition)) continue;
     result[nlohmann::ordered_json::json_pointer(definition.canonical_key())] = value;
   }
   return result;

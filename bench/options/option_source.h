@@ -50,8 +50,8 @@ void refuse_unknown_variables(const std::map<std::string, std::string>& variable
                               const std::vector<std::string>& others);
 
 // The resolved configuration as reports show it and workers read it: the keys of a configuration
-// file plus "config" (its path). Values that are not set are left out.
-// options_from_json(to_json(o)) == o.
+// file plus "config" (its path). Values that are not set are left out, and those that do nothing
+// beside the others. options_from_json(to_json(o)) == o for parsed options.
 nlohmann::ordered_json to_json(const Options& options);
 Options options_from_json(const nlohmann::json& json);
 

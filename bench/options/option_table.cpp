@@ -40,16 +40,12 @@ bool OptionDefinition::applies_to(Command command) const {
       "strategy",    "resume", "until-ci",   "max-repetitions",
       "max-minutes", "order",  "save-model", "until-accuracy"};
   // What decides what is in memory.
-  static constexpr std::string_view kPlannedByFit[] = {"strategy",       "gpus",
-                                                       "config",         "device",
-                                                       "backend",        "precision",
-                                                       "residency",      "last-batch",
-                                                       "momentum",       "servers",
-                                                       "server-device",  "ps-update",
-                                                       "deterministic",  "threads-per-device",
-                                                       "loader-workers", "verify-steps",
-                                                       "data-dir",       "seed",
-                                                       "help",           "version"};
+  static constexpr std::string_view kPlannedByFit[] = {
+      "strategy",       "gpus",          "config",     "device",        "backend",
+      "precision",      "residency",     "last-batch", "optimizer",     "momentum",
+      "servers",        "server-device", "ps-update",  "deterministic", "threads-per-device",
+      "loader-workers", "verify-steps",  "data-dir",   "seed",          "help",
+      "version"};
   if (std::ranges::count(commands, command) != 0) return true;
   if (command == Command::fit) return std::ranges::count(kPlannedByFit, name) != 0;
   return command == Command::tune && std::ranges::count(commands, Command::run) != 0 &&
@@ -59,8 +55,10 @@ bool OptionDefinition::applies_to(Command command) const {
 std::vector<std::string> OptionDefinition::file_keys() const {
   if ((sources & kFile) == 0) return {};
   std::vector<std::string> keys;
-  if ((sources & kFlag) != 0 && !json_key.empty())
-    keys.push_back(fmt::format("/{}", with_underscores(name)));
+  // "/optimizer" is no key where "/optimizer/name" is one.
+  const std::string short_key = fmt::format("/{}", with_underscores(name));
+  if ((sources & kFlag) != 0 && !json_key.empty() && !json_key.starts_with(short_key + "/"))
+    keys.push_back(short_key);
   keys.push_back(canonical_key());
   return keys;
 }

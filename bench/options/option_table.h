@@ -77,6 +77,12 @@ struct ValueRule {
   bool below_maximum = false;                                // the maximum itself is excluded
 };
 
+// The values of another option with which an option does something. `option` empty: always.
+struct OnlyWith {
+  std::string option = {};
+  std::vector<std::string> values = {};
+};
+
 // Where an option may be given (bits).
 enum GivenAs : unsigned { kFlag = 1, kVariable = 2, kFile = 4, kAnywhere = 7 };
 
@@ -97,6 +103,8 @@ struct OptionDefinition {
   // The option changes which runs are made or where files lie, not what a run does. A report may be
   // resumed with another value of it.
   bool free_on_resume = false;
+  // With other values of that option it does nothing (is_heeded).
+  OnlyWith only_with = {};
 
   bool is_switch() const { return hint.empty(); }
   bool is_list() const { return hint.starts_with("LIST") || hint.ends_with(",..."); }

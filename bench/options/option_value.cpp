@@ -336,6 +336,13 @@ json get_value(const Options& options, const OptionDefinition& definition) {
   return definition.bare_when_single && value.size() == 1 ? value[0] : value;
 }
 
+bool is_heeded(const Options& options, const OptionDefinition& definition) {
+  const OnlyWith& rule = definition.only_with;
+  if (rule.option.empty()) return true;
+  const auto value = get_value(options, *find_flag(rule.option)).get<std::string>();
+  return std::ranges::count(rule.values, value) != 0;
+}
+
 std::string expectation(const OptionDefinition& definition) {
   const ValueRule& rule = definition.rule;
   return std::visit(Overloaded{[&](NoMember) -> std::string { return "no value"; },

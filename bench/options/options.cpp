@@ -73,6 +73,12 @@ void check_augmentation(const Options& options) {
         "\"dataset\": {\"augment\": true}; use --residency=host, or do not augment");
 }
 
+// PyTorch refuses it as well.
+void check_nesterov(const Options& options) {
+  if (options.nesterov && options.momentum == 0)
+    throw ConfigError("--nesterov: it changes the momentum, and --momentum is 0");
+}
+
 }  // namespace
 
 std::int64_t warmup_limit(const RunOptions& options) {
@@ -87,6 +93,7 @@ void check_options(const Options& options) {
   check_global_batches(options);
   check_limits(options);
   check_augmentation(options);
+  check_nesterov(options);
 }
 
 }  // namespace ddpbench::bench

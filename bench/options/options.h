@@ -74,11 +74,16 @@ struct RunOptions {
   std::string precision = "auto";  // auto | fp32 | tf32 | bf16
   std::string residency = "host";  // host | device: where the training set lives
   bool deterministic = false;      // only algorithms whose results repeat bitwise
-  double lr = 0.01, momentum = 0.9, weight_decay = 0;
-  std::string optimizer = "sgd";
-  std::string lr_scaling = "none";     // none | linear
-  std::string last_batch = "pad";      // pad | drop
-  std::string server_device = "auto";  // auto | cpu | cuda; for the servers of ps
+  std::string optimizer = "sgd";   // a word of ops::kOptimizerNames
+  // The parser replaces lr and weight_decay by the defaults of the optimizer
+  // (option_conditions.h).
+  double lr = 0.01, weight_decay = 0;
+  double momentum = 0.9;  // sgd
+  bool nesterov = false;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adam, adamw
+  std::string lr_scaling = "none";                    // none | linear
+  std::string last_batch = "pad";                     // pad | drop
+  std::string server_device = "auto";                 // auto | cpu | cuda; for the servers of ps
   bool broadcast_buffers = true;
   int loader_workers = 1;
   int verify_steps = 3;

@@ -110,7 +110,12 @@ std::string why_it_misses(const Injection& injection, const TrainingJob& job,
   }
   if (injection.kind == "stale") return why_not_stale(injection, job);
   if (job.cell.world_size == 1) return "one device has nothing to reduce";
-  return injection.kind == "sum" ? "" : why_no_bucket(injection, job, model);
+  if (injection.kind != "sum") return why_no_bucket(injection, job, model);
+  if (!optimizer_of(job).is_adaptive()) return "";
+  return fmt::format(
+      "{} divides gradients by their own size, so it updates by a sum as by an "
+      "average",
+      job.options.optimizer);
 }
 
 std::vector<std::string> check_injections(const std::vector<TrainingJob>& jobs,

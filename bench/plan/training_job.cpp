@@ -62,6 +62,20 @@ PlantedFaults planted_faults(const std::vector<Injection>& injections) {
   return faults;
 }
 
+// Runs with the usual choices keep the names that they had.
+void describe_optimizer(const ops::OptimizerOptions& optimizer, report::Run& run) {
+  run.optimizer_name = ops::to_string(optimizer.kind);
+  run.optimizer = {{"lr", optimizer.lr}, {"weight_decay", optimizer.weight_decay}};
+  if (optimizer.is_adaptive()) {
+    run.optimizer["beta1"] = optimizer.beta1;
+    run.optimizer["beta2"] = optimizer.beta2;
+    run.optimizer["epsilon"] = optimizer.epsilon;
+  } else {
+    run.optimizer["momentum"] = optimizer.momentum;
+    if (optimizer.nesterov) run.optimizer_choices["nesterov"] = "on";
+  }
+}
+
 // A fault that verification must catch; the baseline never has one.
 bool is_wrong_result(const Injection& injection) {
   return injection.kind == "sum" || injection.kind == "missing_bucket" || injection.kind == "stale";
@@ -92,6 +106,18 @@ data::Normalization normalization_of(const TrainingJob& job) {
   return {job.options.dataset_mean.values, job.options.dataset_std.values};
 }
 
+ops::OptimizerOptions optimizer_of(const TrainingJob& job) {
+  const RunOptions& options = job.options;
+  return {.kind = ops::optimizer_kind(options.optimizer),
+          .lr = job.lr,
+          .momentum = options.momentum,
+          .nesterov = options.nesterov,
+          .beta1 = options.beta1,
+          .beta2 = options.beta2,
+          .epsilon = options.epsilon,
+          .weight_decay = options.weight_decay};
+}
+
 StrategyConfig strategy_config(const TrainingJob& job) {
   StrategyConfig config;
   config.strategy = job.cell.strategy;
@@ -99,8 +125,7 @@ StrategyConfig strategy_config(const TrainingJob& job) {
   config.servers = job.cell.servers;
   config.per_device_batch = job.per_device_batch;
   config.seed = job.options.seed;
-  config.optimizer = {
-      .lr = job.lr, .momentum = job.options.momentum, .weight_decay = job.options.weight_decay};
+  config.optimizer = optimizer_of(job);
   config.overlap = job.cell.overlap;
   config.broadcast_buffers = job.options.broadcast_buffers && job.network.has_state;
   config.first_bucket_bytes = mebibytes(job.cell.first_bucket_mb);
@@ -151,10 +176,7 @@ report::Run planned_run(const TrainingJob& job) {
   run.model = job.network.name;
   run.model_hash = job.network.hash;
   if (job.network.flops_per_sample > 0) run.flops_per_sample = job.network.flops_per_sample;
-  run.optimizer_name = job.options.optimizer;
-  run.optimizer = {{"lr", job.lr},
-                   {"momentum", job.options.momentum},
-                   {"weight_decay", job.options.weight_decay}};
+  describe_optimizer(optimizer_of(job), run);
   run.per_device_batch_size = job.per_device_batch;
   run.global_batch_size = job.global_batch();
   run.scaling_mode = job.cell.is_strong() ? "strong" : "weak";

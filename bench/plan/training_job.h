@@ -73,6 +73,9 @@ data::ShardedSampler make_sampler(const TrainingJob& job);
 // How the run's batches are normalised.
 data::Normalization normalization_of(const TrainingJob& job);
 
+// The optimizer, with the run's learning rate.
+ops::OptimizerOptions optimizer_of(const TrainingJob& job);
+
 // The strategy's part of the specification.
 StrategyConfig strategy_config(const TrainingJob& job);
 

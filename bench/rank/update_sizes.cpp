@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "kernels/nn/weights.h"
@@ -56,38 +57,72 @@ std::string find_exploded(const std::vector<nn::NamedTensor>& tensors) {
   return "";
 }
 
-UpdateSizes::UpdateSizes(const nn::Graph& graph, const ops::SgdOptions& optimizer)
-    : graph_(graph), optimizer_(optimizer) {}
+UpdateSizes::UpdateSizes(const nn::Graph& graph, const ops::OptimizerOptions& optimizer,
+                         double error)
+    : graph_(graph), optimizer_(optimizer) {
+  if (optimizer.is_adaptive()) adam_.emplace(optimizer, error);
+}
 
 void UpdateSizes::add_slice() {
   std::vector<nn::NamedTensor> sum = nn::export_gradients(graph_);
   slices_.resize(sum.size());
+  if (adam_) element_slices_.resize(sum.size());
   if (exploded_.empty()) exploded_ = find_exploded(sum);
   for (std::size_t t = 0; t < sum.size(); ++t) {
+    if (adam_) element_slices_[t].resize(sum[t].values.size());
     double squared = 0;
     for (std::size_t i = 0; i < sum[t].values.size(); ++i) {
       const double before = sum_.empty() ? 0 : sum_[t].values[i];
       const double slice = sum[t].values[i] - before;
       squared += slice * slice;
+      // A square that rounds to 0 still tells that there is a gradient.
+      if (adam_ && slice != 0) {
+        element_slices_[t][i] +=
+            std::max(static_cast<float>(slice * slice), std::numeric_limits<float>::min());
+      }
     }
     slices_[t] += squared;
   }
   sum_ = std::move(sum);
 }
 
-std::vector<double> UpdateSizes::finish_step(const std::vector<nn::NamedTensor>& before) {
+std::vector<double> UpdateSizes::terms_of(const std::vector<nn::NamedTensor>& before) const {
+  // AdamW's weight decay is no term of a gradient, and is equal in all computations of a step.
+  const double decay = optimizer_.kind == ops::OptimizerKind::adamw ? 0 : optimizer_.weight_decay;
   std::vector<double> terms(sum_.size());
   for (std::size_t t = 0; t < sum_.size(); ++t) {
     terms[t] = std::sqrt(std::max(slices_[t], squared_norm(sum_[t].values))) +
-               optimizer_.weight_decay * std::sqrt(squared_norm(before[t].values));
+               decay * std::sqrt(squared_norm(before[t].values));
   }
   raise_to_layers(sum_, terms);
+  return terms;
+}
+
+std::vector<double> UpdateSizes::descent(const std::vector<double>& terms) {
   velocity_.resize(terms.size());
   std::vector<double> sizes(terms.size());
   for (std::size_t t = 0; t < terms.size(); ++t) {
     velocity_[t] = optimizer_.momentum * velocity_[t] + terms[t];
-    sizes[t] = optimizer_.lr * velocity_[t];
+    sizes[t] = optimizer_.lr *
+               (optimizer_.nesterov ? terms[t] + optimizer_.momentum * velocity_[t] : velocity_[t]);
   }
+  return sizes;
+}
+
+std::vector<double> UpdateSizes::adaptive(const std::vector<double>& terms,
+                                          const std::vector<nn::NamedTensor>& before) {
+  adam_->begin_step();
+  std::vector<double> sizes(terms.size());
+  for (std::size_t t = 0; t < terms.size(); ++t) {
+    sizes[t] = adam_->update(t, sum_[t].values, element_slices_[t], terms[t], before[t].values);
+    std::ranges::fill(element_slices_[t], 0.0F);
+  }
+  return sizes;
+}
+
+std::vector<double> UpdateSizes::finish_step(const std::vector<nn::NamedTensor>& before) {
+  const std::vector<double> terms = terms_of(before);
+  std::vector<double> sizes = adam_ ? adaptive(terms, before) : descent(terms);
   sum_.clear();
   std::ranges::fill(slices_, 0);
   return sizes;

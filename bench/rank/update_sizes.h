@@ -6,19 +6,22 @@
 // (docs/metrics.md, "Verification").
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "bench/rank/adam_sizes.h"
+
 #include "kernels/nn/graph.h"
 #include "kernels/nn/safetensors.h"
-#include "kernels/ops/sgd.h"
+#include "kernels/ops/optimizer.h"
 
 namespace ddpbench::bench {
 
 class UpdateSizes {
  public:
-  // `graph` is the reference's and outlives this.
-  UpdateSizes(const nn::Graph& graph, const ops::SgdOptions& optimizer);
+  // `graph` is the reference's and outlives this. `error`: as AdamSizes has it.
+  UpdateSizes(const nn::Graph& graph, const ops::OptimizerOptions& optimizer, double error);
 
   // Call it when the gradients of a slice have been added to the graph's gradients. Blocks until
   // the device has done its work.
@@ -30,11 +33,18 @@ class UpdateSizes {
   const std::string& exploded() const { return exploded_; }
 
  private:
+  std::vector<double> terms_of(const std::vector<nn::NamedTensor>& before) const;
+  std::vector<double> descent(const std::vector<double>& terms);
+  std::vector<double> adaptive(const std::vector<double>& terms,
+                               const std::vector<nn::NamedTensor>& before);
+
   const nn::Graph& graph_;
-  ops::SgdOptions optimizer_;
+  ops::OptimizerOptions optimizer_;
+  std::optional<AdamSizes> adam_;
   std::vector<nn::NamedTensor> sum_;  // the gradients of the slices so far
   std::vector<double> slices_;        // [tensor], the sum over slices of the squared norms
-  std::vector<double> velocity_;      // [tensor], the bound on the velocity's terms
+  std::vector<std::vector<float>> element_slices_;  // [tensor][element], the same, for Adam only
+  std::vector<double> velocity_;                    // [tensor], the bound on the velocity's terms
   std::string exploded_;
 };
 

@@ -147,7 +147,7 @@ class SliceStates {
 
 void compute_reference(RankTrainer& rank, ReferenceWeights& reference) {
   const nn::Graph& graph = rank.strategy().replicas()[0]->graph();
-  UpdateSizes sizes(graph, strategy_config(rank.job()).optimizer);
+  UpdateSizes sizes(graph, optimizer_of(rank.job()), rank.job().verification_tolerance);
   SliceStates states(graph, reference);
   rank.observe_slices([&] {
     sizes.add_slice();

@@ -142,6 +142,16 @@ void draw_training(Random& random, Options& options) {
                                                          : random.between(31, 120));
 }
 
+// From draws of its own: the rest of a case does not depend on it.
+void draw_optimizer(std::uint64_t seed, Options& options) {
+  Random random(seed * 2 + 1);
+  options.optimizer = random.one_of(std::array<std::string, 4>{"sgd", "sgd", "adam", "adamw"});
+  options.nesterov = random.chance(0.3) && options.momentum > 0;
+  options.beta1 = random.one_of(std::array{0.9, 0.9, 0.5, 0.0});
+  options.beta2 = random.one_of(std::array{0.999, 0.99, 0.9});
+  options.epsilon = random.one_of(std::array{1e-8, 1e-8, 1e-4});
+}
+
 void draw_strategy(Random& random, std::int64_t fewest_devices, Options& options) {
   options.strategies = {random.one_of(std::array<std::string, 3>{"dp", "ddp", "ps"})};
   options.gpus = {static_cast<int>(random.between(fewest_devices, 4))};
@@ -167,6 +177,7 @@ StudyCase draw(std::uint64_t seed, std::int64_t fewest_devices) {
   options.warmup_steps = 0;
   options.timeout_s = 120;
   draw_training(random, options);
+  draw_optimizer(seed, options);
   draw_strategy(random, fewest_devices, options);
   // A step must fit into the data set also with --last-batch=drop.
   while (options.batch_sizes[0] * options.gpus[0] > drawn.dataset.train_samples) {
@@ -182,10 +193,12 @@ std::string StudyCase::describe() const {
       options.injections.empty() ? "" : " --inject=" + options.injections[0].text;
   return fmt::format(
       "seed {}: --strategy={} --gpus={} --servers={} --ps-update={} --all-reduce={} "
-      "--batch-size={} --lr={:.3g} --momentum={} --weight-decay={} --verify-steps={}{}",
+      "--batch-size={} --optimizer={}{} --lr={:.3g} --momentum={} --beta1={} --beta2={} "
+      "--epsilon={} --weight-decay={} --verify-steps={}{}",
       seed, options.strategies[0], options.gpus[0], options.server_counts[0], options.ps_updates[0],
-      options.all_reduces[0], options.batch_sizes[0], options.lr, options.momentum,
-      options.weight_decay, options.verify_steps, fault);
+      options.all_reduces[0], options.batch_sizes[0], options.optimizer,
+      options.nesterov ? " --nesterov" : "", options.lr, options.momentum, options.beta1,
+      options.beta2, options.epsilon, options.weight_decay, options.verify_steps, fault);
 }
 
 StudyCase draw_case(std::uint64_t seed) { return draw(seed, 1); }

@@ -17,7 +17,7 @@
 #include "kernels/ops/loss.h"
 #include "kernels/ops/mean.h"
 #include "kernels/ops/op.h"
-#include "kernels/ops/sgd.h"
+#include "kernels/ops/optimizer.h"
 #include "kernels/runtime/device.h"
 
 namespace ddpbench::ops {
@@ -51,7 +51,7 @@ class OpBackend {
   virtual std::size_t loss_workspace_bytes(std::int64_t /*batch*/, std::int64_t /*classes*/) const {
     return 0;
   }
-  virtual std::unique_ptr<Sgd> sgd() = 0;
+  virtual std::unique_ptr<Optimizer> optimizer() = 0;
   virtual std::unique_ptr<Mean> mean() = 0;
   virtual std::unique_ptr<BatchGather> batch_gather() = 0;
 

@@ -43,8 +43,10 @@ double backward_bytes(const Op& op, bool input_gradients) {
   return bytes;
 }
 
-double sgd_bytes(std::int64_t elements, bool momentum) {
-  return kFloat * (momentum ? 5 : 3) * static_cast<double>(elements);
+// It reads and writes weights and slots, and reads gradients.
+double optimizer_bytes(const OptimizerOptions& options, std::int64_t elements) {
+  const auto slots = static_cast<double>(slot_count(options));
+  return kFloat * (3 + 2 * slots) * static_cast<double>(elements);
 }
 
 double mean_bytes(std::int64_t elements, std::int64_t inputs) {

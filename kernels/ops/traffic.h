@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "kernels/ops/op.h"
+#include "kernels/ops/optimizer.h"
 
 namespace ddpbench::ops {
 
@@ -22,7 +23,7 @@ double forward_bytes(const Op& op);
 double backward_bytes(const Op& op, bool input_gradients);
 
 // The bytes of operations that are no Op; all fp32.
-double sgd_bytes(std::int64_t elements, bool momentum);
+double optimizer_bytes(const OptimizerOptions& options, std::int64_t elements);
 double mean_bytes(std::int64_t elements, std::int64_t inputs);
 // It reads logits and labels, and writes the logits' gradient.
 double loss_bytes(std::int64_t batch, std::int64_t classes);

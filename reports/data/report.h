@@ -174,8 +174,11 @@ struct Run {
   std::int64_t parameters = 0;
   // Operations of forward and backward in convolutions and products; not set: not recorded.
   std::optional<double> flops_per_sample;
-  std::map<std::string, double> optimizer;  // lr, momentum, weight_decay (name is "sgd")
   std::string optimizer_name = "sgd";
+  std::map<std::string, double> optimizer;  // its numbers: lr, momentum, weight_decay, ...
+  // Its other values, only where they are not the usual ones: "nesterov". In JSON as those of
+  // strategy_options.
+  std::map<std::string, std::string> optimizer_choices;
   std::int64_t per_device_batch_size = 0, global_batch_size = 0;
   int accumulation_steps = 1;
   std::string scaling_mode;  // weak | strong

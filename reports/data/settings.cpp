@@ -29,10 +29,10 @@ std::string of_whole_run(const Run& run, std::string value) {
   return is_complete(run) ? std::move(value) : "";
 }
 
-Settings optimizer_numbers(const Run& run) {
-  Settings numbers;
-  for (const auto& [name, value] : run.optimizer) numbers[name] = fmt::format("{}", value);
-  return numbers;
+Settings optimizer_values(const Run& run) {
+  Settings values(run.optimizer_choices.begin(), run.optimizer_choices.end());
+  for (const auto& [name, value] : run.optimizer) values[name] = fmt::format("{}", value);
+  return values;
 }
 
 // Programs that do not record it do not augment.
@@ -168,7 +168,7 @@ constexpr auto kTable = std::to_array<Setting>({
      .uses = kEqualUse | kNameUse,
      .value = value_of<&Run::optimizer_name>,
      .words = value_of<&Run::optimizer_name>},
-    {.key = "optimizer", .uses = kEqualUse | kNameUse, .values = optimizer_numbers},
+    {.key = "optimizer", .uses = kEqualUse | kNameUse, .values = optimizer_values},
     {.key = "epochs",
      .uses = kPairUse,
      .value = [](const Run& run) { return of_fixed_length(run, text_of(run.epochs.size())); }},

@@ -146,9 +146,15 @@ void FieldReader::options(const char* key, std::map<std::string, std::string>& o
   for (const auto& [name, option] : found->members()) options[name] = option_text(option);
 }
 
-void FieldReader::numbers_beside(const char* key, std::map<std::string, double>& numbers) {
-  for (const auto& [name, number] : object_.members()) {
-    if (name != key) numbers[name] = number.number();
+void FieldReader::values_beside(const char* key, std::map<std::string, double>& numbers,
+                                std::map<std::string, std::string>& choices) {
+  for (const auto& [name, value] : object_.members()) {
+    if (name == key) continue;
+    if (value.is_number()) {
+      numbers[name] = value.number();
+    } else {
+      choices[name] = option_text(value);
+    }
   }
 }
 

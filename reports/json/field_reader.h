@@ -50,7 +50,8 @@ class FieldReader {
   void amount(const char* key, double& number);
   void status(const char* key, Status& status);
   void options(const char* key, std::map<std::string, std::string>& options);
-  void numbers_beside(const char* key, std::map<std::string, double>& numbers);
+  void values_beside(const char* key, std::map<std::string, double>& numbers,
+                     std::map<std::string, std::string>& choices);
   void configuration(const char* key, std::string& text);
   void indices(const char* key, std::vector<std::size_t>& indices, std::size_t count);
   void index_or_null(const char* key, std::optional<std::size_t>& index, std::size_t count);

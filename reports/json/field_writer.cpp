@@ -86,8 +86,10 @@ void FieldWriter::options(const char* key, const std::map<std::string, std::stri
   for (const auto& [name, text] : options) object[name] = option_json(text);
 }
 
-void FieldWriter::numbers_beside(const char*, const std::map<std::string, double>& numbers) {
+void FieldWriter::values_beside(const char*, const std::map<std::string, double>& numbers,
+                                const std::map<std::string, std::string>& choices) {
   for (const auto& [name, number] : numbers) object_[name] = number;
+  for (const auto& [name, text] : choices) object_[name] = option_json(text);
 }
 
 void FieldWriter::configuration(const char* key, const std::string& text) {

@@ -46,8 +46,9 @@ class FieldWriter {
   void status(const char* key, Status status);
   // Numbers, "on", "off", "true" and "false" become JSON numbers and booleans.
   void options(const char* key, const std::map<std::string, std::string>& options);
-  // All members of the object itself but `key` are numbers.
-  void numbers_beside(const char* key, const std::map<std::string, double>& numbers);
+  // All members of the object itself but `key`: numbers, and others as in options().
+  void values_beside(const char* key, const std::map<std::string, double>& numbers,
+                     const std::map<std::string, std::string>& choices);
   // `text` is a JSON object; an empty text stands for {}. Throws InternalError for other texts.
   void configuration(const char* key, const std::string& text);
   // At least one index; all are below `count`.

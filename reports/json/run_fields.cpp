@@ -33,7 +33,7 @@ constexpr auto kErrorFields = [](auto& f, auto& error) { error_fields(f, error);
 
 constexpr auto kOptimizerFields = [](auto& f, auto& run) {
   f.value("name", run.optimizer_name);
-  f.numbers_beside("name", run.optimizer);
+  f.values_beside("name", run.optimizer, run.optimizer_choices);
 };
 
 constexpr auto kDatasetFields = [](auto& f, auto& run) {

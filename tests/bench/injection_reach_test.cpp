@@ -48,6 +48,15 @@ std::string why(const std::string& strategy, int devices, const std::string& fau
   return why_it_misses(job.options.injections[0], job, small_model());
 }
 
+// Adam's update is the same for all multiples of a gradient.
+TEST(Sum, ChangesNoUpdateOfAdam) {
+  TrainingJob job = job_of("ddp", 2, "sum");
+  EXPECT_THAT(why_it_misses(job.options.injections[0], job, small_model()), IsEmpty());
+  job.options.optimizer = "adam";
+  EXPECT_THAT(why_it_misses(job.options.injections[0], job, small_model()),
+              HasSubstr("adam divides gradients by their own size"));
+}
+
 struct Hit {
   std::string strategy;
   int devices;

@@ -4,6 +4,7 @@ ddpbench_add_tests(bench_options_tests
   SOURCES
     command_options_test.cpp
     completion_test.cpp
+    option_conditions_test.cpp
     options_command_test.cpp
     options_config_file_test.cpp
     options_document_test.cpp

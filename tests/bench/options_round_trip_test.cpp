@@ -33,6 +33,7 @@ Options unusual() {
   options.threads_per_device = 2;
   options.lr = 0.1;
   options.momentum = 0.3;
+  options.nesterov = true;
   options.weight_decay = 1e-300;
   options.lr_scaling = "linear";
   options.last_batch = "drop";
@@ -77,6 +78,17 @@ Options unusual() {
   return options;
 }
 
+// Those of another optimizer.
+Options unusual_adam() {
+  Options options;
+  options.batch_sizes = {5};
+  options.optimizer = "adam";
+  options.beta1 = 0.5;
+  options.beta2 = 0.75;
+  options.epsilon = 1e-3;
+  return options;
+}
+
 Options through_text(const Options& options) {
   return options_from_json(nlohmann::json::parse(to_json(options).dump()));
 }
@@ -85,6 +97,7 @@ TEST(OptionsJson, GivesBackWhatItWasMadeFrom) {
   const Options defaults;
   EXPECT_EQ(through_text(defaults), defaults);
   EXPECT_EQ(through_text(unusual()), unusual());
+  EXPECT_EQ(through_text(unusual_adam()), unusual_adam());
   Options saving = unusual();
   saving.save_model = "saved.safetensors";
   saving.batch_sizes = {5};

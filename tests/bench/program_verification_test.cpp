@@ -63,6 +63,52 @@ TEST_P(HealthyRun, IsToldFromOneThatMissesALateUpdate) {
 INSTANTIATE_TEST_SUITE_P(, HealthyRun, testing::Values("dp", "ddp", "ps"),
                          [](const auto& p) { return p.param; });
 
+class OptimizedRun : public VerifiedProgram,
+                     public testing::WithParamInterface<std::vector<std::string>> {
+ protected:
+  std::vector<std::string> with(std::vector<std::string> options) const {
+    options.insert(options.end(), GetParam().begin(), GetParam().end());
+    return options;
+  }
+};
+
+TEST_P(OptimizedRun, AgreesWithOneDeviceInEveryStrategy) {
+  const auto result = program.run(
+      small_run("dp,ddp,ps", with({"--verify-steps=30", "--gpus=3", "--ps-update=server,worker"})));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const json report = program.report();
+  ASSERT_EQ(report["runs"].size(), 4);
+  for (const json& run : report["runs"]) {
+    EXPECT_EQ(run["verification"]["status"], "passed");
+    EXPECT_LT(run["verification"]["tolerance"], 0.05);
+  }
+}
+
+TEST_P(OptimizedRun, IsToldFromOneWithAFault) {
+  for (const char* strategy : {"dp", "ddp", "ps"}) {
+    for (const char* fault : {"stale:rank=0,step=7", "missing_bucket:bucket=0"}) {
+      const auto result = program.run(small_run(
+          strategy, with({"--verify-steps=10", "--force", std::string("--inject=") + fault})));
+      EXPECT_EQ(result.exit_code, 5) << strategy << " " << fault << result.err;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , OptimizedRun,
+    testing::Values(std::vector<std::string>{"--nesterov", "--weight-decay=0.01"},
+                    std::vector<std::string>{"--optimizer=adam"},
+                    std::vector<std::string>{"--optimizer=adam", "--weight-decay=0.01"},
+                    std::vector<std::string>{"--optimizer=adamw", "--lr=0.01"}),
+    [](const auto& p) { return "With" + std::to_string(p.index); });
+
+TEST_F(VerifiedProgram, ReportsTheOptimizer) {
+  ASSERT_EQ(program.run(small_run("single", {"--optimizer=adamw"})).exit_code, 0);
+  EXPECT_EQ(program.report()["runs"][0]["optimizer"],
+            json::parse(R"({"name": "adamw", "lr": 0.001, "beta1": 0.9, "beta2": 0.999,
+                            "epsilon": 1e-8, "weight_decay": 0.01})"));
+}
+
 TEST_F(VerifiedProgram, DivergenceIsNotAWrongStrategy) {
   for (const char* strategy : {"dp", "ddp", "ps"}) {
     const auto result =

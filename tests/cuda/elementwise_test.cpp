@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// relu, add, reorder, conversions, SGD and mean of the CUDA backend against the reference.
+// relu, add, reorder, conversions, optimizers and mean of the CUDA backend against the reference.
 #include <cmath>
 #include <limits>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "kernels/ops/cuda/library/layout.h"
 #include "tests/cuda/cuda_fixture.h"
 
@@ -13,7 +14,7 @@ namespace ddpbench::ops::testing {
 namespace {
 
 using CudaElementwise = CudaOps;
-using CudaSgd = CudaOps;
+using CudaOptimizer = CudaOps;
 using CudaMean = CudaOps;
 
 // The last shape has several tiles of a transpose in each direction.
@@ -119,34 +120,60 @@ TEST_F(CudaElementwise, RefusesLayoutsOfDifferentTensors) {
       ConfigError);
 }
 
-// Counts around a vector of four, and offsets that break its alignment.
-TEST_F(CudaSgd, TakesTheStepOfTheReference) {
+// `optimizer` of the backend and of the reference on the same numbers: `updates` updates, the last
+// ones by replaying a recorded one.
+void compare_updates(BackendFixture& fixture, const OptimizerOptions& options, std::size_t count,
+                     std::size_t offset) {
   BackendFixture plain = BackendFixture::reference();
-  BackendFixture fixture = cuda_backend();
-  for (const std::size_t count : {0, 1, 3, 4, 5, 1023, 4096})
-    for (const double momentum : {0.0, 0.9})
-      for (const std::size_t offset : {0, 1}) {
-        const auto size = static_cast<std::int64_t>(count + offset);
-        Values weights = random_values(size, 1), velocity = random_values(size, 3);
-        const Values gradients = random_values(size, 2);
-        const OpMemory w = fixture.upload(weights), g = fixture.upload(gradients);
-        const OpMemory v = fixture.upload(velocity);
-        const auto floats = [&](std::byte* p) { return reinterpret_cast<float*>(p) + offset; };
-        SgdArgs args{.weights = floats(w.data()),
+  const auto size = static_cast<std::int64_t>(count + offset);
+  Values weights = random_values(size, 1);
+  const Values gradients = random_values(size, 2);
+  const OpMemory w = fixture.upload(weights), g = fixture.upload(gradients);
+  const std::size_t bytes = optimizer_state_bytes(options, count);
+  std::vector<std::byte> zeros(bytes + 64);
+  const OpMemory on_device = fixture.upload(zeros);
+  const OpMemory on_host = plain.upload(zeros);
+  const auto floats = [&](std::byte* p) { return reinterpret_cast<float*>(p) + offset; };
+  OptimizerArgs args{.weights = floats(w.data()),
                      .gradients = floats(g.data()),
-                     .velocity = momentum != 0 ? floats(v.data()) : nullptr,
+                     .state = on_device.data(),
                      .count = count,
                      .grad_scale = 0.5F,
-                     .options = {.lr = 0.1, .momentum = momentum, .weight_decay = 0.01}};
-        fixture.backend().sgd()->run(fixture.stream(), args);
-        args.weights = weights.data() + offset;
-        args.gradients = gradients.data() + offset;
-        args.velocity = momentum != 0 ? velocity.data() + offset : nullptr;
-        plain.backend().sgd()->run(plain.stream(), args);
-        // A handful of roundings of values below 3.
-        EXPECT_TRUE(all_near(fixture.download<float>(w), weights, 12 * kEpsilon));
-        EXPECT_TRUE(all_near(fixture.download<float>(v), velocity, 12 * kEpsilon));
-      }
+                     .options = options};
+  const auto optimizer = fixture.backend().optimizer();
+  optimizer->run(fixture.stream(), args);
+  constexpr int kUpdates = 4;
+  fixture.stream().begin_recording();
+  optimizer->run(fixture.stream(), args);
+  const auto recorded = fixture.stream().end_recording();
+  for (int update = 1; update < kUpdates; ++update) recorded->replay(fixture.stream());
+  args.weights = weights.data() + offset;
+  args.gradients = gradients.data() + offset;
+  args.state = on_host.data();
+  for (int update = 0; update < kUpdates; ++update) {
+    plain.backend().optimizer()->run(plain.stream(), args);
+  }
+  // A dozen roundings an update, of values below 3.
+  EXPECT_TRUE(all_near(fixture.download<float>(w), weights, kUpdates * 36 * kEpsilon));
+  Values kept = fixture.download<float>(on_device), expected = plain.download<float>(on_host);
+  const std::size_t slots = slot_count(options) * (round_up(count * sizeof(float), 64) / 4);
+  kept.resize(slots), expected.resize(slots);
+  EXPECT_TRUE(all_near(kept, expected, kUpdates * 36 * kEpsilon));
+}
+
+// Counts around a vector of four, and offsets that break its alignment. What a replayed update
+// reads anew is the number of updates, with Adam's corrections.
+TEST_F(CudaOptimizer, UpdatesAsTheReferenceAlsoWhenRecorded) {
+  BackendFixture fixture = cuda_backend();
+  const OptimizerOptions all[] = {
+      {.lr = 0.1, .momentum = 0, .weight_decay = 0.01},
+      {.lr = 0.1, .weight_decay = 0.01},
+      {.lr = 0.1, .nesterov = true, .weight_decay = 0.01},
+      {.kind = OptimizerKind::adam, .lr = 0.1, .weight_decay = 0.01},
+      {.kind = OptimizerKind::adamw, .lr = 0.1, .beta1 = 0.5, .weight_decay = 0.1}};
+  for (const OptimizerOptions& options : all)
+    for (const std::size_t count : {1, 3, 4, 5, 1023, 4096})
+      for (const std::size_t offset : {0, 1}) compare_updates(fixture, options, count, offset);
 }
 
 TEST_F(CudaMean, EqualsTheReferenceAlsoInPlace) {

@@ -97,11 +97,15 @@ std::map<std::string, Bytes> operations(double size) {
 
 // All benchmarks, by the beginnings of their names.
 std::map<std::string, Bytes> all_cases() {
-  std::map<std::string, Bytes> all = {
-      {"copy/", {0, 8 * kL2Bytes}},   {"sgd/", {12}},
-      {"sgd_momentum/", {20}},        {"mean/inputs:2/", {12}},
-      {"mean/inputs:8/", {36}},       {"loss/classes:10/", {84}},
-      {"loss/classes:1000/", {8004}}, {"gather/elements:784/", {784 * 5 + 10}}};
+  std::map<std::string, Bytes> all = {{"copy/", {0, 8 * kL2Bytes}},
+                                      {"sgd/", {12}},
+                                      {"sgd_momentum/", {20}},
+                                      {"mean/inputs:2/", {12}},
+                                      {"adam/", {28}},
+                                      {"mean/inputs:8/", {36}},
+                                      {"loss/classes:10/", {84}},
+                                      {"loss/classes:1000/", {8004}},
+                                      {"gather/elements:784/", {784 * 5 + 10}}};
   for (const char* precision : {"fp32", "tf32", "bf16"}) {
     const double size = std::string(precision) == "bf16" ? 2 : 4;
     if (size == 2) {

@@ -219,7 +219,7 @@ std::size_t nodes_of_a_step(const CudaBackendOptions& options) {
   const nn::ModelSpec model = nn::load_model_file(SIMPLE_CNN);
   nn::Graph graph(model, fixture.device(), fixture.backend(), {.batch = 4});
   const auto loss = fixture.backend().softmax_cross_entropy(4, model.classes());
-  const auto sgd = fixture.backend().sgd();
+  const auto optimizer = fixture.backend().optimizer();
   const OpMemory input = fixture.upload(random_values(4 * 784, 1));
   const OpMemory labels = fixture.upload(std::vector<std::int32_t>{1, 2, 3, 4});
   const OpMemory totals = fixture.upload(std::vector<LossTotals>(1));
@@ -232,10 +232,10 @@ std::size_t nodes_of_a_step(const CudaBackendOptions& options) {
                                  .grad_logits = graph.output_gradient(),
                                  .totals = reinterpret_cast<LossTotals*>(totals.data())});
     graph.backward(fixture.stream());
-    sgd->run(fixture.stream(), {.weights = floats(graph.weights()),
-                                .gradients = floats(graph.gradients()),
-                                .count = graph.plan().flat_bytes / sizeof(float),
-                                .options = {.momentum = 0}});
+    optimizer->run(fixture.stream(), {.weights = floats(graph.weights()),
+                                      .gradients = floats(graph.gradients()),
+                                      .count = graph.plan().flat_bytes / sizeof(float),
+                                      .options = {.momentum = 0}});
   };
   step();
   fixture.stream().begin_recording();

@@ -92,6 +92,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         MemoryCase{"single", {"single"}}, MemoryCase{"resident", {"single", "--residency=device"}},
         MemoryCase{"plain_sgd", {"single", "--momentum=0", "--precision=bf16"}},
+        MemoryCase{"adam", {"single", "--optimizer=adam"}},
+        MemoryCase{"server_of_ps_with_adam", {"ps", "--optimizer=adamw"}, 2},
         MemoryCase{"without_loader_workers", {"single", "--loader-workers=0"}},
         MemoryCase{"primary_of_dp", {"dp"}}, MemoryCase{"ddp", {"ddp"}},
         MemoryCase{"ddp_over_ipc", {"ddp", "--backend=ipc"}}, MemoryCase{"worker_of_ps", {"ps"}},

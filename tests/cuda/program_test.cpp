@@ -91,6 +91,25 @@ TEST_F(CudaProgram, StrategiesAgreeOnNetworksWithBatchNorm) {
   EXPECT_EQ(losses_of("on"), losses_of("off"));
 }
 
+// A recorded step reads anew how many updates came before it.
+TEST_F(CudaProgram, StrategiesAgreeWithEveryOptimizerAlsoInRecordedSteps) {
+  const std::vector<std::vector<std::string>> optimizers = {
+      {"--nesterov"}, {"--optimizer=adam"}, {"--optimizer=adamw", "--lr=0.01"}};
+  for (const auto& optimizer : optimizers) {
+    SCOPED_TRACE(optimizer[0]);
+    const auto with = [&](std::vector<std::string> options) {
+      options.insert(options.end(), optimizer.begin(), optimizer.end());
+      options.insert(options.end(), {"--precision=fp32", "--deterministic"});
+      return options;
+    };
+    for (const std::string strategy : {"dp", "ddp", "ps"}) {
+      expect_trained_on_cuda(run(strategy, with({})));
+    }
+    EXPECT_EQ(losses(run("ddp", with({"--cuda-graph=on"}))),
+              losses(run("ddp", with({"--cuda-graph=off"}))));
+  }
+}
+
 TEST_F(CudaProgram, SaysWhichGraphsCannotBeListed) {
   const auto refused =
       program.run(test::small_run("single", {"--device=cuda", "--cuda-graph=auto,on"}));

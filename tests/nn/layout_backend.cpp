@@ -210,7 +210,7 @@ class PeculiarBackend : public OpBackend {
                                                              std::int64_t classes) override {
     return plain_->softmax_cross_entropy(batch, classes);
   }
-  std::unique_ptr<Sgd> sgd() override { return plain_->sgd(); }
+  std::unique_ptr<Optimizer> optimizer() override { return plain_->optimizer(); }
   std::unique_ptr<Mean> mean() override { return plain_->mean(); }
   std::unique_ptr<BatchGather> batch_gather() override { return plain_->batch_gather(); }
   void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Graph, loss and SGD together: networks learn a batch by heart, equally on every backend.
+// Graph, loss and optimizer together: networks learn a batch by heart, equally on every backend.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 std::vector<double> train(TestGraph& test, int steps) {
   Graph& graph = test.graph();
   const auto loss = test.backend().softmax_cross_entropy(graph.batch(), graph.model().classes());
-  const auto sgd = test.backend().sgd();
+  const auto sgd = test.backend().optimizer();
   const auto allocate = [&](std::size_t bytes) {
     return test.device().allocate(bytes, MemoryCategory::optimizer);
   };
@@ -40,7 +40,7 @@ std::vector<double> train(TestGraph& test, int steps) {
     graph.backward(test.stream());
     sgd->run(test.stream(), {.weights = graph.weights().view().as<float>().data(),
                              .gradients = graph.gradients().view().as<float>().data(),
-                             .velocity = velocity.view().as<float>().data(),
+                             .state = velocity.data(),
                              .count = graph.plan().flat_bytes / sizeof(float),
                              .options = {.lr = 0.05, .momentum = 0.9, .weight_decay = 0}});
     test.stream().synchronize();

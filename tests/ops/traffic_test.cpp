@@ -54,8 +54,9 @@ TEST(Traffic, OfAPoolHasWhatItKeeps) {
 }
 
 TEST(Traffic, OfWhatStandsAroundANetwork) {
-  EXPECT_EQ(sgd_bytes(1000, true), 20e3);
-  EXPECT_EQ(sgd_bytes(1000, false), 12e3);
+  EXPECT_EQ(optimizer_bytes({}, 1000), 20e3);
+  EXPECT_EQ(optimizer_bytes({.momentum = 0}, 1000), 12e3);
+  EXPECT_EQ(optimizer_bytes({.kind = OptimizerKind::adam}, 1000), 28e3);
   EXPECT_EQ(mean_bytes(1000, 3), 16e3);
   EXPECT_EQ(loss_bytes(10, 5), 10 * (5 * 8 + 4));
   EXPECT_EQ(gather_bytes(10, 784), 10 * (784 + 784 * 4 + 10));

@@ -74,6 +74,28 @@ TEST_P(SurveyedStrategy, NeedsWhatItAllocatesForANetworkWithState) {
   expect_what_it_allocates(test::normalized_model(), false);
   expect_what_it_allocates(test::normalized_model(), true);
 }
+// Adam keeps two tensors for each parameter, where the parameters are updated, and a step.
+TEST_P(SurveyedStrategy, NeedsTheSlotsOfItsOptimizer) {
+  StrategyConfig config = surveyed_config(GetParam(), GetParam() == "single" ? 1 : 3);
+  const auto optimizer_of = [](const Surveyed& found) {
+    return in(found, MemoryCategory::optimizer);
+  };
+  const std::vector<Surveyed> sgd = survey(config);
+  config.optimizer.kind = ops::OptimizerKind::adam;
+  const std::vector<Surveyed> adam = survey(config);
+  config.optimizer = {.momentum = 0};
+  const std::vector<Surveyed> plain = survey(config);
+  ASSERT_EQ(adam.size(), sgd.size());
+  std::size_t most = 0;
+  for (std::size_t i = 0; i < sgd.size(); ++i) {
+    const std::size_t slot = optimizer_of(sgd[i]);
+    EXPECT_EQ(optimizer_of(adam[i]), slot == 0 ? 0 : 2 * slot + 64);
+    EXPECT_EQ(optimizer_of(plain[i]), 0);
+    most = std::max(most, slot);
+  }
+  EXPECT_GT(most, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(, SurveyedStrategy, testing::Values("single", "dp", "ddp", "ps"),
                          [](const auto& p) { return p.param; });
 

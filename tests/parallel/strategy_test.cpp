@@ -162,6 +162,23 @@ TEST_P(StrategyEquivalence, DropsWhatOneDeviceDrops) {
   EXPECT_GT(relative_error(start, run_with(config(), 6)[0], single), 100 * tolerance());
 }
 
+// With weights that most gradients hardly change, so that the others' signs decide little.
+TEST_P(StrategyEquivalence, MatchesTheAccumulatedReferenceWithEveryOptimizer) {
+  const auto start = starting_weights(small_model(), kSeed);
+  using enum ops::OptimizerKind;
+  for (const ops::OptimizerOptions& optimizer :
+       {ops::OptimizerOptions{.lr = 0.05, .nesterov = true},
+        ops::OptimizerOptions{.kind = adam, .lr = 0.01, .epsilon = 0.1, .weight_decay = 0.01},
+        ops::OptimizerOptions{.kind = adamw, .lr = 0.01, .epsilon = 0.1, .weight_decay = 0.1}}) {
+    StrategyConfig compared = config(), reference = config_of("reference", GetParam().replicas);
+    compared.optimizer = reference.optimizer = optimizer;
+    const auto expected = run(reference).weights[0];
+    for (const auto& weights : run(compared).weights) {
+      EXPECT_LT(relative_error(start, weights, expected), tolerance()) << to_string(optimizer.kind);
+    }
+  }
+}
+
 class PlantedFault : public StrategyEquivalence {};
 
 TEST_P(PlantedFault, AMissingBucketIsFarOutsideTheTolerance) {

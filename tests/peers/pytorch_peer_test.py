@@ -145,6 +145,19 @@ class TrainsLikeDdpbench(Comparison):
     def test_single_over_whole_epochs_with_a_padded_batch(self):
         self.compare("--epochs=2", "--batch-size=96", "--weight-decay=0.01", model="lenet5")
 
+    # Adam's first steps are as long as the learning rate however small a gradient is, so elements
+    # that are nothing but rounding may go either way; epsilon keeps these small.
+    def test_nesterov(self):
+        self.compare("--epochs=6", "--steps=2", "--nesterov", "--weight-decay=0.01")
+
+    def test_adam(self):
+        self.compare("--optimizer=adam", "--epochs=6", "--steps=2", "--epsilon=1e-3",
+                     "--weight-decay=0.01")
+
+    def test_adamw_of_ddp(self):
+        self.compare("--optimizer=adamw", "--strategy=ddp", "--gpus=2", "--epochs=4", "--steps=3",
+                     "--epsilon=1e-3", "--beta1=0.8", "--weight-decay=0.1", model="lenet5")
+
     def normalized(self):
         (self.folder / "normalized.json").write_text(json.dumps(NORMALIZED))
         return str(self.folder / "normalized.json")

@@ -45,14 +45,18 @@ class Refusals(unittest.TestCase):
                 (["--lr=1", "--lr=1"], "once"),
                 (["--batch-size=2", "--global-batch-size=2"], "exclude"),
                 (["--overlap=off"], "overlaps"), (["--config=mnits"], "mnist"),
-                (["--momentum=1"], "less than 1"), (["--data-dir=nowhere"], "data fetch mnist")):
+                (["--momentum=1"], "less than 1"), (["--beta1=0.5"], "it is for adam, adamw"),
+                (["--optimizer=adam", "--nesterov"], "it is for sgd"),
+                (["--nesterov", "--momentum=0"], "--momentum is 0"), (["--data-dir=nowhere"], "data fetch mnist")):
             with self.subTest(arguments):
                 self.assertIn(words, self.refuse(2, "--json=r.json", *arguments))
 
     def test_configuration_files(self):
         for document, words in (({"batchsize": 3}, "batch_size"), ([], "JSON object"),
                                 ({"inject": "sum"}, "unknown key"),
-                                ({"optimizer": {"name": "adam"}}, "sgd"),
+                                ({"optimizer": {"name": "lamb"}}, "adamw"),
+                                ({"optimizer": {"name": "adam", "momentum": 0}}, "does nothing"),
+                                ({"optimizer": "adam"}, "an object"),
                                 ({"dataset": {"name": "cifar10"}}, "fashion-mnist"),
                                 ({"dataset": {"mean": [0.1, 0.2, 0.3]}}, "grey images only"),
                                 ({"dataset": {"augment": True}}, "does not augment"),
@@ -63,6 +67,14 @@ class Refusals(unittest.TestCase):
 
 
 class Layers(unittest.TestCase):
+    def test_optimizers_have_their_defaults_and_forget_those_of_others(self):
+        found = options.resolve(["--config=mnist", "--optimizer=adamw"], {})
+        self.assertEqual((found["lr"], found["weight_decay"]), (0.01, 0))  # the file's
+        found = options.resolve(["--optimizer=adamw"], {})
+        self.assertEqual((found["lr"], found["weight_decay"]), (0.001, 0.01))
+        found = options.resolve([], {})
+        self.assertEqual((found["lr"], found["weight_decay"]), (0.01, 0))
+
     def test_flags_win_over_variables_over_the_file(self):
         found = options.resolve(["--config=mnist", "--lr=0.5"],
                                 {"DDPBENCH_LR": "0.25", "DDPBENCH_EPOCHS": "7"})

@@ -64,6 +64,17 @@ TEST(ReportJson, KeepsTheResolvedConfigurationAsItIs) {
             R"({"strategies":["single","dp"],"dataset":{"name":"mnist"},"lr":0.01})");
 }
 
+TEST(ReportJson, OptimizersHaveNumbersAndOtherValues) {
+  Report report = test::sample_report();
+  report.runs[1].optimizer["beta1"] = 0.5;
+  report.runs[1].optimizer_choices["nesterov"] = "on";
+  const ordered_json optimizer = run_of(report, 1)["optimizer"];
+  EXPECT_EQ(optimizer["name"], "sgd");
+  EXPECT_EQ(optimizer["beta1"], 0.5);
+  EXPECT_EQ(optimizer["nesterov"], true);
+  EXPECT_EQ(to_json(parse_report(to_json(report).dump(), "again")), to_json(report));
+}
+
 TEST(ReportJson, MissingFiguresAreNullBesideTheirReason) {
   const ordered_json written = to_json(test::sample_report());
   EXPECT_TRUE(written["generator"]["git_commit"].is_null());

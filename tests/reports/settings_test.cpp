@@ -72,6 +72,8 @@ constexpr Change kChanges[] = {
      "cell pair weak name title", "batch 64 a device in 3 accumulation steps"},
     {"optimizer/name", [](Run& run) { run.optimizer_name = "adam"; }, "cell pair name", "adam"},
     {"optimizer", [](Run& run) { run.optimizer["lr"] = 0.5; }, "cell pair name", "lr 0.5"},
+    {"optimizer/nesterov", [](Run& run) { run.optimizer_choices["nesterov"] = "on"; },
+     "cell pair name", "nesterov on"},
     {"epochs", [](Run& run) { run.epochs.resize(7); }, "pair"},
     {"steps", [](Run& run) { run.step.count = 999; }, "pair"},
     {"oversubscribed", [](Run& run) { run.oversubscribed = true; }, "pair"},

@@ -245,8 +245,8 @@ class GpuSuite(unittest.TestCase):
                                      ("memcheck", "cuda_runtime_gpu_tests"),
                                      ("racecheck", "cuda_ops_gpu_tests"),
                                      ("racecheck", "cuda_comm_threads_gpu_tests")})
-        self.assertIn("CudaSgd.*", runs["memcheck", "cuda_ops_gpu_tests"].split(":"))
-        self.assertNotIn("CudaSgd.*", runs["racecheck", "cuda_ops_gpu_tests"].split(":"))
+        self.assertIn("CudaOptimizer.*", runs["memcheck", "cuda_ops_gpu_tests"].split(":"))
+        self.assertNotIn("CudaOptimizer.*", runs["racecheck", "cuda_ops_gpu_tests"].split(":"))
 
     def test_sanitizing_nothing_is_a_failure(self):
         self.mark("nothing-matches")

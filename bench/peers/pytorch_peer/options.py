@@ -119,9 +119,16 @@ OPTIONS = (
     Option("steps", "N", None, whole(1), "steps of an epoch, at most; default: whole epochs"),
     Option("last_batch", "pad|drop", "pad", one_of("pad", "drop"), "the incomplete last batch"),
     Option("seed", "N", 1, whole(0), "of the weights and the sample order"),
-    Option("lr", "RATE", 0.01, number(0, True), "learning rate"),
-    Option("momentum", "M", 0.9, number(0), "momentum of SGD"),
-    Option("weight_decay", "D", 0.0, number(0), "L2 penalty"),
+    Option("optimizer", "sgd|adam|adamw", "sgd", one_of("sgd", "adam", "adamw"), "the optimizer"),
+    Option("lr", "RATE", None, number(0, True),
+           "learning rate; default: 0.01 (adam, adamw: 0.001)"),
+    Option("momentum", "M", 0.9, number(0), "sgd: momentum"),
+    Option("nesterov", "", False, switch, "sgd: Nesterov's momentum"),
+    Option("beta1", "B", 0.9, number(0), "adam, adamw: share of the mean that each step keeps"),
+    Option("beta2", "B", 0.999, number(0, True), "adam, adamw: the same of squared gradients"),
+    Option("epsilon", "E", 1e-8, number(1e-30), "adam, adamw: added to the divisor"),
+    Option("weight_decay", "D", None, number(0),
+           "sgd, adam: L2 penalty, adamw: decoupled; default: 0 (adamw: 0.01)"),
     Option("lr_scaling", "none|linear", "none", one_of("none", "linear"),
            "linear multiplies the learning rate by the number of devices"),
     Option("overlap", "on", True, switch, "ddp: DistributedDataParallel knows no other"),
@@ -146,10 +153,13 @@ OPTIONS = (
     Option("dataset/mean", "", None, of_channels(float), ""),
     Option("dataset/std", "", None, of_channels(number(0, True)), ""),
     Option("dataset/augment", "", False, switch, ""),
-    Option("optimizer/name", "", "sgd", one_of("sgd"), ""),
 )
 BY_NAME = {option.name: option for option in OPTIONS}
 FLAGS = {option.name: option for option in OPTIONS if option.help}
+# The options of one kind of optimizer.
+ONLY_WITH = {"momentum": ("sgd",), "nesterov": ("sgd",), "beta1": ("adam", "adamw"),
+             "beta2": ("adam", "adamw"), "epsilon": ("adam", "adamw")}
+OPTIMIZER_OPTIONS = ("lr", "weight_decay", *ONLY_WITH)
 
 
 def parse_value(name, text, where):
@@ -225,8 +235,10 @@ def config_file(path):
             else [(None, value)]
         for member, inner in members:
             name = key if member is None else f"{key}/{member}"
-            name = {"optimizer/lr": "lr", "optimizer/momentum": "momentum",
-                    "optimizer/weight_decay": "weight_decay"}.get(name, name)
+            if name == "optimizer":
+                raise UsageError(f"{path}: /optimizer: expected an object with a name")
+            name = {"optimizer/name": "optimizer",
+                    **{f"optimizer/{own}": own for own in OPTIMIZER_OPTIONS}}.get(name, name)
             if name in NOT_HEEDED:
                 continue
             if name not in BY_NAME or name == "config":
@@ -249,6 +261,26 @@ def merge(layers):
     return values
 
 
+def heeded(values, name):
+    return values["optimizer"] in ONLY_WITH.get(name, (values["optimizer"],))
+
+
+def settle_optimizer(values, layers):
+    """As ddpbench: what the optimizer does not heed is refused, unless an earlier layer gave it to
+    another optimizer. Sets the defaults that depend on it."""
+    decided = max((at for at, (_, layer) in enumerate(layers) if "optimizer" in layer), default=-1)
+    for name in ONLY_WITH:
+        if heeded(values, name):
+            continue
+        if any(name in layer for _, layer in layers[max(0, decided):]):
+            raise UsageError(f"--{name}: it does nothing with the optimizer {values['optimizer']}; "
+                             f"it is for {', '.join(ONLY_WITH[name])}")
+    if values["lr"] is None:
+        values["lr"] = 0.01 if values["optimizer"] == "sgd" else 0.001
+    if values["weight_decay"] is None:
+        values["weight_decay"] = 0.01 if values["optimizer"] == "adamw" else 0.0
+
+
 def resolve(arguments, environ):
     """Returns all options, by name."""
     given, environment = flags(arguments), variables(environ)
@@ -258,10 +290,14 @@ def resolve(arguments, environ):
         path = config_path(name)
         layers.insert(0, (path, config_file(path)))
     options = merge(layers)
+    settle_optimizer(options, layers)
     if name is not None:
         options["config"] = config_path(name)
-    if options["momentum"] >= 1:
-        raise UsageError(f"--momentum={options['momentum']:g}: expected less than 1")
+    for name in ("momentum", "beta1", "beta2"):
+        if options[name] >= 1:
+            raise UsageError(f"--{name}={options[name]:g}: expected less than 1")
+    if options["nesterov"] and options["momentum"] == 0:
+        raise UsageError("--nesterov: it changes the momentum, and --momentum is 0")
     if options["dataset/name"] == "auto":
         options["dataset/name"] = "mnist"
     known = idx.NORMALIZATION.get(options["dataset/name"], (None, None))

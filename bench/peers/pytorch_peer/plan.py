@@ -126,8 +126,8 @@ def cell(strategy, world_size, device, options, data, network):
             "global_batch": whole, "lr": options["lr"] * scale,
             "steps_per_epoch": min(steps, options["steps"] or steps), **path_of}
     for name in ("precision", "compile", "residency", "pace", "seed", "epochs", "until_accuracy",
-                 "warmup_steps", "momentum", "weight_decay", "bucket_cap_mb", "loader_workers",
-                 "timeout"):
+                 "warmup_steps", "optimizer", "momentum", "nesterov", "beta1", "beta2", "epsilon", "weight_decay",
+                 "bucket_cap_mb", "loader_workers", "timeout"):
         spec[name] = options[name]
     return {"spec": spec, "per_device_batch": per_device, "oversubscribed": oversubscribed,
             "network": network, "skipped": skip_reason(strategy, device, options)}

@@ -5,7 +5,7 @@ import datetime
 import json
 import os
 
-from . import figures
+from . import figures, options as option_table
 from .environment import put
 
 FEWEST_FOR_INTERVAL = 6
@@ -77,7 +77,11 @@ def config_section(options):
         if value is None:
             continue
         *group, key = name.split("/")
-        if name in ("lr", "momentum", "weight_decay"):
+        if name == "optimizer":
+            group, key = ["optimizer"], "name"
+        elif name in option_table.OPTIMIZER_OPTIONS:
+            if not option_table.heeded(options, name):
+                continue
             group = ["optimizer"]
         (config.setdefault(group[0], {}) if group else config)[key] = value
     return config

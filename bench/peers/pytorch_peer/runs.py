@@ -152,6 +152,15 @@ def device_model(spec, found):
     return found["devices"][0]["name"]
 
 
+def optimizer(spec):
+    """As ddpbench records it: nesterov only where it is on."""
+    names = ["lr", "weight_decay"]
+    names += ["momentum"] if spec["optimizer"] == "sgd" else ["beta1", "beta2", "epsilon"]
+    if spec["optimizer"] == "sgd" and spec["nesterov"]:
+        names.append("nesterov")
+    return {"name": spec["optimizer"], **{name: spec[name] for name in names}}
+
+
 def setting(run, cell, options, data, found):
     """Sets what the user asked for."""
     spec = cell["spec"]
@@ -161,8 +170,7 @@ def setting(run, cell, options, data, found):
                model_hash=cell["network"]["hash"])
     put(run, "device_model", device_model(spec, found), "not reported by this system")
     put(run, "backend", spec["backend"], cell["skipped"] or "no backend")
-    run["optimizer"] = {"name": options["optimizer/name"], "lr": spec["lr"],
-                        "momentum": spec["momentum"], "weight_decay": spec["weight_decay"]}
+    run["optimizer"] = optimizer(spec)
     run.update(per_device_batch_size=cell["per_device_batch"],
                global_batch_size=spec["global_batch"], accumulation_steps=1,
                scaling_mode="weak" if options["global_batch_size"] is None else "strong",

@@ -41,6 +41,16 @@ def numerics(spec):
     torch.set_num_threads(spec["threads"])
 
 
+def make_optimizer(parameters, spec):
+    common = {"lr": spec["lr"], "weight_decay": spec["weight_decay"]}
+    if spec["optimizer"] == "sgd":
+        return torch.optim.SGD(parameters, momentum=spec["momentum"], nesterov=spec["nesterov"],
+                               **common)
+    make = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[spec["optimizer"]]
+    return make(parameters, betas=(spec["beta1"], spec["beta2"]), eps=spec["epsilon"],
+                capturable=spec["compile"] == "cuda-graphs", **common)
+
+
 class Trainer:
     def __init__(self, spec, rank, progress):
         self.spec, self.rank, self.progress = spec, rank, progress
@@ -94,9 +104,7 @@ class Trainer:
         elif spec["strategy"] == "dp":
             model = torch.nn.DataParallel(model, device_ids=list(range(spec["world_size"])))
         self.model = torch.compile(model) if spec["compile"] == "inductor" else model
-        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=spec["lr"],
-                                         momentum=spec["momentum"],
-                                         weight_decay=spec["weight_decay"])
+        self.optimizer = make_optimizer(self.net.parameters(), spec)
 
     def load_data(self):
         files, mean, std = self.spec["files"], self.spec["mean"], self.spec["std"]
@@ -128,8 +136,9 @@ class Trainer:
         """Resets weights and optimizer to step 0, in place."""
         network.set_weights(self.net, self.initial, "step 0")
         for state in self.optimizer.state.values():
-            if state.get("momentum_buffer") is not None:
-                state["momentum_buffer"].zero_()
+            for value in state.values():
+                if torch.is_tensor(value):
+                    value.zero_()
 
     def warm_up(self):
         count = self.spec["warmup_steps"]

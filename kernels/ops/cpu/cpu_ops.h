@@ -9,13 +9,13 @@
 #include "kernels/ops/cpu/elementwise.h"
 #include "kernels/ops/loss.h"
 #include "kernels/ops/mean.h"
-#include "kernels/ops/sgd.h"
+#include "kernels/ops/optimizer.h"
 
 namespace ddpbench::ops::cpu {
 
 std::unique_ptr<Mean> make_mean(Team team);
 
-std::unique_ptr<Sgd> make_sgd(Team team);
+std::unique_ptr<Optimizer> make_optimizer(Team team);
 
 // `threads`: the device's team. Throws ConfigError for an empty batch or no classes.
 std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(std::int64_t batch,

@@ -42,7 +42,9 @@ class OnednnBackend : public OpBackend {
                                                              std::int64_t classes) override {
     return cpu::make_softmax_cross_entropy(batch, classes, context_->threads);
   }
-  std::unique_ptr<Sgd> sgd() override { return cpu::make_sgd({context_->simd, context_->threads}); }
+  std::unique_ptr<Optimizer> optimizer() override {
+    return cpu::make_optimizer({context_->simd, context_->threads});
+  }
   std::unique_ptr<Mean> mean() override {
     return cpu::make_mean({context_->simd, context_->threads});
   }

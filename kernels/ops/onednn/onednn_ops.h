@@ -11,7 +11,7 @@
 #include "kernels/ops/loss.h"
 #include "kernels/ops/onednn/context.h"
 #include "kernels/ops/op.h"
-#include "kernels/ops/sgd.h"
+#include "kernels/ops/optimizer.h"
 
 namespace ddpbench::ops::onednn {
 

@@ -23,7 +23,7 @@ class ReferenceBackend : public OpBackend {
                                                              std::int64_t classes) override {
     return reference::make_softmax_cross_entropy(batch, classes);
   }
-  std::unique_ptr<Sgd> sgd() override { return reference::make_sgd(); }
+  std::unique_ptr<Optimizer> optimizer() override { return reference::make_optimizer(); }
   std::unique_ptr<Mean> mean() override { return reference::make_mean(); }
   std::unique_ptr<BatchGather> batch_gather() override { return reference::make_batch_gather(); }
 

@@ -11,7 +11,7 @@
 #include "kernels/ops/loss.h"
 #include "kernels/ops/mean.h"
 #include "kernels/ops/op.h"
-#include "kernels/ops/sgd.h"
+#include "kernels/ops/optimizer.h"
 
 namespace ddpbench::ops::reference {
 
@@ -28,7 +28,7 @@ std::unique_ptr<Op> make_op(const ConcatDesc& desc);
 std::unique_ptr<Op> make_op(const DropoutDesc& desc);
 std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(std::int64_t batch,
                                                                 std::int64_t classes);
-std::unique_ptr<Sgd> make_sgd();
+std::unique_ptr<Optimizer> make_optimizer();
 std::unique_ptr<Mean> make_mean();
 std::unique_ptr<BatchGather> make_batch_gather();
 

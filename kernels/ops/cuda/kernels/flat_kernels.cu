@@ -7,35 +7,70 @@
 #include "kernels/ops/cuda/kernels/divide.cuh"
 #include "kernels/ops/cuda/kernels/launch.cuh"
 #include "kernels/ops/cuda/kernels/vector.cuh"
+#include "kernels/ops/optimizer_step.h"
 
 namespace ddpbench::ops::cuda {
 namespace {
 
 constexpr std::uint32_t kVector = kVectorOf<float>;
 
-struct SgdStep {
+// The rules of optimizer.h for one element. kSlots: the tensors that an element keeps.
+struct PlainSgd {
+  static constexpr int kSlots = 0;
   float lr, momentum, weight_decay, grad_scale;
+  const OptimizerStep* step;  // null: the rate is lr in all updates
 
+  __host__ __device__ float rate() const { return step != nullptr ? step->lr : lr; }
   __host__ __device__ float gradient(float weight, float raw) const {
     return raw * grad_scale + weight_decay * weight;
   }
-  __host__ __device__ void with_momentum(float& weight, float& velocity, float raw) const {
-    velocity = momentum * velocity + gradient(weight, raw);
-    weight -= lr * velocity;
+  __host__ __device__ void update(float& weight, float*, float raw) const {
+    weight -= rate() * gradient(weight, raw);
   }
-  __host__ __device__ void plain(float& weight, float raw) const {
-    weight -= lr * gradient(weight, raw);
+};
+
+struct MomentumSgd : PlainSgd {
+  static constexpr int kSlots = 1;
+
+  __host__ __device__ void update(float& weight, float* slots, float raw) const {
+    slots[0] = momentum * slots[0] + gradient(weight, raw);
+    weight -= rate() * slots[0];
+  }
+};
+
+struct NesterovSgd : PlainSgd {
+  static constexpr int kSlots = 1;
+
+  __host__ __device__ void update(float& weight, float* slots, float raw) const {
+    const float descent = gradient(weight, raw);
+    slots[0] = momentum * slots[0] + descent;
+    weight -= rate() * (descent + momentum * slots[0]);
+  }
+};
+
+struct Adam {
+  static constexpr int kSlots = 2;
+  float beta1, rest1, beta2, rest2, epsilon, weight_decay, grad_scale;
+  const OptimizerStep* step;
+
+  __host__ __device__ void update(float& weight, float* slots, float raw) const {
+    const float gradient = raw * grad_scale + weight_decay * weight;
+    slots[0] = beta1 * slots[0] + rest1 * gradient;
+    slots[1] = beta2 * slots[1] + rest2 * gradient * gradient;
+    const float size = sqrtf(slots[1]) * step->inverse_root + epsilon;
+    weight = step->decay * weight - step->step_size * slots[0] / size;
   }
 };
 
 // Thread i takes elements [4 i, 4 i + 4); the last thread takes the rest.
-struct Sgd4 {
+template <typename Rule>
+struct Update4 {
   float* weights;
   const float* gradients;
-  float* velocity;  // null without momentum
+  float* slots[kMostSlots];
   std::uint32_t count;
-  bool vectors;  // all three are 16-byte aligned
-  SgdStep step;
+  bool vectors;  // all are 16-byte aligned
+  Rule rule;
 
   __host__ __device__ void operator()(std::uint32_t i) const {
     const std::uint32_t first = i * kVector;
@@ -44,33 +79,55 @@ struct Sgd4 {
       return;
     }
     for (std::uint32_t k = first; k < count && k < first + kVector; ++k) {
-      if (velocity != nullptr) {
-        step.with_momentum(weights[k], velocity[k], gradients[k]);
-      } else {
-        step.plain(weights[k], gradients[k]);
-      }
+      float kept[kMostSlots] = {};
+      for (int s = 0; s < Rule::kSlots; ++s) kept[s] = slots[s][k];
+      rule.update(weights[k], kept, gradients[k]);
+      for (int s = 0; s < Rule::kSlots; ++s) slots[s][k] = kept[s];
     }
   }
 
   __host__ __device__ void run_vector(std::uint32_t first) const {
-    float w[kVector], g[kVector];
+    float w[kVector], g[kVector], kept[kMostSlots][kVector];
     load(weights + first, w);
     load(gradients + first, g);
-    if (velocity != nullptr) {
-      float v[kVector];
-      load(velocity + first, v);
+    DDPBENCH_UNROLL
+    for (int s = 0; s < Rule::kSlots; ++s) load(slots[s] + first, kept[s]);
+    DDPBENCH_UNROLL
+    for (std::uint32_t k = 0; k < kVector; ++k) {
+      float own[kMostSlots] = {};
       DDPBENCH_UNROLL
-      for (std::uint32_t k = 0; k < kVector; ++k) step.with_momentum(w[k], v[k], g[k]);
-      store(velocity + first, v);
-    } else {
+      for (int s = 0; s < Rule::kSlots; ++s) own[s] = kept[s][k];
+      rule.update(w[k], own, g[k]);
       DDPBENCH_UNROLL
-      for (std::uint32_t k = 0; k < kVector; ++k) step.plain(w[k], g[k]);
+      for (int s = 0; s < Rule::kSlots; ++s) kept[s][k] = own[s];
     }
+    DDPBENCH_UNROLL
+    for (int s = 0; s < Rule::kSlots; ++s) store(slots[s] + first, kept[s]);
     store(weights + first, w);
   }
 };
 
-// Takes elements as Sgd4 does. Every element's sum has the order of the inputs.
+struct Advance {
+  OptimizerOptions options;
+  OptimizerStep* step;
+
+  __host__ __device__ void operator()(std::uint32_t) const { advance(options, *step); }
+};
+
+template <typename Rule>
+cudaError_t update_all(const OptimizerArgs& args, const OptimizerState& state, const Rule& rule,
+                       cudaStream_t stream) {
+  Update4<Rule> body{};
+  body.weights = args.weights;
+  body.gradients = args.gradients;
+  for (std::size_t s = 0; s < kMostSlots; ++s) body.slots[s] = state.slots[s];
+  body.count = static_cast<std::uint32_t>(args.count);
+  body.vectors = are_vector_aligned(args.weights, args.gradients, body.slots[0], body.slots[1]);
+  body.rule = rule;
+  return for_each(ceil_div(body.count, kVector), stream, body);
+}
+
+// Takes elements as Update4 does. Every element's sum has the order of the inputs.
 struct Mean4 {
   const float* inputs[kMaxMeanInputs];
   std::uint32_t input_count, count;
@@ -107,16 +164,31 @@ struct Mean4 {
 
 }  // namespace
 
-cudaError_t sgd_step(const SgdArgs& args, cudaStream_t stream) {
-  Sgd4 body{};
-  body.weights = args.weights;
-  body.gradients = args.gradients;
-  body.velocity = args.options.momentum != 0 ? args.velocity : nullptr;
-  body.count = static_cast<std::uint32_t>(args.count);
-  body.vectors = are_vector_aligned(args.weights, args.gradients, body.velocity);
-  body.step = {static_cast<float>(args.options.lr), static_cast<float>(args.options.momentum),
-               static_cast<float>(args.options.weight_decay), args.grad_scale};
-  return for_each(ceil_div(body.count, kVector), stream, body);
+cudaError_t optimizer_step(const OptimizerArgs& args, cudaStream_t stream) {
+  const OptimizerOptions& o = args.options;
+  const OptimizerState state = optimizer_state(o, args.state, args.count);
+  if (args.count == 0) return cudaSuccess;
+  if (state.step != nullptr) {
+    const cudaError_t error = for_each(1, stream, Advance{o, state.step});
+    if (error != cudaSuccess) return error;
+  }
+  const auto weight_decay = static_cast<float>(o.weight_decay);
+  if (o.is_adaptive()) {
+    const Adam rule = {static_cast<float>(o.beta1),
+                       static_cast<float>(1 - o.beta1),
+                       static_cast<float>(o.beta2),
+                       static_cast<float>(1 - o.beta2),
+                       static_cast<float>(o.epsilon),
+                       o.kind == OptimizerKind::adamw ? 0 : weight_decay,
+                       args.grad_scale,
+                       state.step};
+    return update_all(args, state, rule, stream);
+  }
+  const PlainSgd plain = {static_cast<float>(o.lr), static_cast<float>(o.momentum), weight_decay,
+                          args.grad_scale, state.step};
+  if (o.momentum == 0) return update_all(args, state, plain, stream);
+  if (o.nesterov) return update_all(args, state, NesterovSgd{plain}, stream);
+  return update_all(args, state, MomentumSgd{plain}, stream);
 }
 
 cudaError_t mean_of(std::span<const float* const> inputs, float* out, std::uint32_t count,

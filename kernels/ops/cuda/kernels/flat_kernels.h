@@ -10,12 +10,14 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/ops/sgd.h"
+#include "kernels/ops/optimizer.h"
 
 namespace ddpbench::ops::cuda {
 
-// One step of SGD (sgd.h), four elements a thread. Moves 20 bytes an element, 12 without momentum.
-cudaError_t sgd_step(const SgdArgs& args, cudaStream_t stream);
+// One update of an optimizer, four elements a thread (optimizer.h has its bytes). Where updates are
+// counted, a launch of one thread before it counts this one on the device. Throws as
+// optimizer_state does.
+cudaError_t optimizer_step(const OptimizerArgs& args, cudaStream_t stream);
 
 // The most buffers that one mean may have: their addresses are kernel arguments.
 inline constexpr std::size_t kMaxMeanInputs = 256;

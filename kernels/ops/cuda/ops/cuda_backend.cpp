@@ -38,7 +38,7 @@ class CudaBackend final : public OpBackend {
   std::size_t loss_workspace_bytes(std::int64_t batch, std::int64_t classes) const override {
     return cuda::loss_workspace_bytes(batch, classes);
   }
-  std::unique_ptr<Sgd> sgd() override { return cuda::make_sgd(); }
+  std::unique_ptr<Optimizer> optimizer() override { return cuda::make_optimizer(); }
   std::unique_ptr<Mean> mean() override { return cuda::make_mean(); }
   std::unique_ptr<BatchGather> batch_gather() override { return cuda::make_batch_gather(); }
 

@@ -12,7 +12,7 @@
 #include "kernels/ops/loss.h"
 #include "kernels/ops/mean.h"
 #include "kernels/ops/op.h"
-#include "kernels/ops/sgd.h"
+#include "kernels/ops/optimizer.h"
 
 namespace ddpbench::ops::cuda {
 
@@ -45,7 +45,7 @@ std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(ContextPtr conte
                                                                 std::int64_t classes);
 // The bytes of device memory that it allocates.
 std::size_t loss_workspace_bytes(std::int64_t batch, std::int64_t classes);
-std::unique_ptr<Sgd> make_sgd();
+std::unique_ptr<Optimizer> make_optimizer();
 std::unique_ptr<Mean> make_mean();
 std::unique_ptr<BatchGather> make_batch_gather();
 

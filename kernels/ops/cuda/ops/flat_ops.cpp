@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// SGD and the mean of buffers, on own kernels over flat memory.
+// The optimizers and the mean of buffers, on own kernels over flat memory.
 #include "base/error.h"
 #include "kernels/ops/cuda/kernels/flat_kernels.h"
 #include "kernels/ops/cuda/ops/cuda_ops.h"
@@ -9,13 +9,12 @@
 namespace ddpbench::ops::cuda {
 namespace {
 
-class FlatSgd final : public Sgd {
+class FlatOptimizer final : public Optimizer {
  public:
-  void run(Stream& stream, const SgdArgs& args) override {
-    ensure(args.options.momentum == 0 || args.velocity || args.count == 0,
-           "SGD with momentum {} has no velocity buffer", args.options.momentum);
-    element_index(static_cast<std::int64_t>(args.count), "SGD");
-    check(sgd_step(args, ddpbench::cuda::native_stream(stream)), "SGD", "sgd_step");
+  void run(Stream& stream, const OptimizerArgs& args) override {
+    element_index(static_cast<std::int64_t>(args.count), "optimizer");
+    check(optimizer_step(args, ddpbench::cuda::native_stream(stream)), "optimizer",
+          "optimizer_step");
   }
 };
 
@@ -35,7 +34,7 @@ class FlatMean final : public Mean {
 
 }  // namespace
 
-std::unique_ptr<Sgd> make_sgd() { return std::make_unique<FlatSgd>(); }
+std::unique_ptr<Optimizer> make_optimizer() { return std::make_unique<FlatOptimizer>(); }
 std::unique_ptr<Mean> make_mean() { return std::make_unique<FlatMean>(); }
 
 }  // namespace ddpbench::ops::cuda

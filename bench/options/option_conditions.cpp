@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/options/option_conditions.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "bench/options/option_value.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using Layers = std::span<const OptionSource* const>;
+
+// The last layer that gives the option; -1: none does.
+std::ptrdiff_t last_layer_of(const std::string& option, Layers layers) {
+  for (std::ptrdiff_t i = std::ssize(layers); i-- > 0;) {
+    if (layers[static_cast<std::size_t>(i)]->find(option) != nullptr) return i;
+  }
+  return -1;
+}
+
+void reset_to_default(Options& options, const OptionDefinition& definition) {
+  const Options defaults;
+  std::visit(
+      Overloaded{[](NoMember) {}, [](GpuList) {},
+                 [&]<typename T>(T Options::*member) { options.*member = defaults.*member; }},
+      definition.member);
+}
+
+}  // namespace
+
+void settle_conditions(Options& options, Layers layers) {
+  for (const OptionDefinition& definition : option_table()) {
+    if (is_heeded(options, definition)) continue;
+    const std::string& other = definition.only_with.option;
+    const auto value = get_value(options, *find_flag(other)).get<std::string>();
+    const std::ptrdiff_t given = last_layer_of(definition.name, layers);
+    const std::ptrdiff_t decided = last_layer_of(other, layers);
+    reset_to_default(options, definition);
+    if (given < 0 || given < decided) continue;
+    const std::string decision =
+        decided < 0 ? fmt::format("--{}={}, the default", other, value)
+                    : fmt::format("{} ({})", value,
+                                  layers[static_cast<std::size_t>(decided)]->find(other)->where);
+    throw ConfigError(fmt::format(
+        "{}: it does nothing with {}; it is for --{}={}. Leave it out, or choose one of these.",
+        layers[static_cast<std::size_t>(given)]->find(definition.name)->where, decision, other,
+        fmt::join(definition.only_with.values, ", ")));
+  }
+}
+
+void set_optimizer_defaults(Options& options, Layers layers) {
+  if (options.optimizer != "sgd" && last_layer_of("lr", layers) < 0) options.lr = 1e-3;
+  if (options.optimizer == "adamw" && last_layer_of("weight-decay", layers) < 0) {
+    options.weight_decay = 0.01;
+  }
+}
+
+}  // namespace ddpbench::bench

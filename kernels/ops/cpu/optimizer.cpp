@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each optimizer in one pass over memory, whose bandwidth bounds it (optimizer.h has the bytes).
+// Adam takes a square root and a division an element, which vector units do faster than memory
+// delivers. This source is compiled without errno for sqrt, else no compiler makes a vector
+// instruction of it.
+#include "kernels/ops/optimizer.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "kernels/ops/cpu/cpu_ops.h"
+#include "kernels/ops/cpu/parallel.h"
+#include "kernels/ops/optimizer_step.h"
+
+namespace ddpbench::ops::cpu {
+namespace {
+
+struct SgdFactors {
+  float lr, momentum, weight_decay, grad_scale;
+};
+
+struct AdamFactors {
+  float beta1, rest1, beta2, rest2, epsilon, weight_decay, grad_scale;
+  float decay, step_size, inverse_root;
+};
+
+AdamFactors adam_factors(const OptimizerArgs& args, const OptimizerStep& step) {
+  const OptimizerOptions& o = args.options;
+  const bool decoupled = o.kind == OptimizerKind::adamw;
+  return {static_cast<float>(o.beta1),
+          static_cast<float>(1 - o.beta1),
+          static_cast<float>(o.beta2),
+          static_cast<float>(1 - o.beta2),
+          static_cast<float>(o.epsilon),
+          static_cast<float>(decoupled ? 0 : o.weight_decay),
+          args.grad_scale,
+          step.decay,
+          step.step_size,
+          step.inverse_root};
+}
+
+class VectorOptimizer : public Optimizer {
+ public:
+  explicit VectorOptimizer(Team team) : team_(team) {}
+
+  void run(Stream&, const OptimizerArgs& args) override {
+    const OptimizerState state = optimizer_state(args.options, args.state, args.count);
+    if (state.step != nullptr) advance(args.options, *state.step);
+    if (args.options.is_adaptive()) {
+      if (state.step == nullptr) return;  // no parameters, and no memory
+      const AdamFactors factors = adam_factors(args, *state.step);
+      return in_parts(args, [&](std::int64_t begin, std::int64_t end) {
+        adam(args, state, factors, begin, end);
+      });
+    }
+    const OptimizerOptions& o = args.options;
+    const SgdFactors factors = {state.step != nullptr ? state.step->lr : static_cast<float>(o.lr),
+                                static_cast<float>(o.momentum), static_cast<float>(o.weight_decay),
+                                args.grad_scale};
+    in_parts(args, [&](std::int64_t begin, std::int64_t end) {
+      if (o.momentum == 0) {
+        plain_sgd(args, factors, begin, end);
+      } else if (o.nesterov) {
+        nesterov(args, state, factors, begin, end);
+      } else {
+        with_momentum(args, state, factors, begin, end);
+      }
+    });
+  }
+
+ private:
+  template <typename Body>
+  void in_parts(const OptimizerArgs& args, const Body& body) const {
+    parallel_elements(team_.threads, static_cast<std::int64_t>(args.count), body);
+  }
+
+  void with_momentum(const OptimizerArgs& args, const OptimizerState& state, SgdFactors f,
+                     std::int64_t begin, std::int64_t end) const {
+    float* const w = args.weights;
+    float* const v = state.slots[0];
+    const float* const g = args.gradients;
+    run_simd(team_.simd, [=]() DDPBENCH_SIMD_BODY {
+#pragma GCC ivdep
+      for (std::int64_t i = begin; i < end; ++i) {
+        v[i] = f.momentum * v[i] + (g[i] * f.grad_scale + f.weight_decay * w[i]);
+        w[i] -= f.lr * v[i];
+      }
+    });
+  }
+
+  void nesterov(const OptimizerArgs& args, const OptimizerState& state, SgdFactors f,
+                std::int64_t begin, std::int64_t end) const {
+    float* const w = args.weights;
+    float* const v = state.slots[0];
+    const float* const g = args.gradients;
+    run_simd(team_.simd, [=]() DDPBENCH_SIMD_BODY {
+#pragma GCC ivdep
+      for (std::int64_t i = begin; i < end; ++i) {
+        const float gradient = g[i] * f.grad_scale + f.weight_decay * w[i];
+        v[i] = f.momentum * v[i] + gradient;
+        w[i] -= f.lr * (gradient + f.momentum * v[i]);
+      }
+    });
+  }
+
+  void plain_sgd(const OptimizerArgs& args, SgdFactors f, std::int64_t begin,
+                 std::int64_t end) const {
+    float* const w = args.weights;
+    const float* const g = args.gradients;
+    run_simd(team_.simd, [=]() DDPBENCH_SIMD_BODY {
+#pragma GCC ivdep
+      for (std::int64_t i = begin; i < end; ++i)
+        w[i] -= f.lr * (g[i] * f.grad_scale + f.weight_decay * w[i]);
+    });
+  }
+
+  void adam(const OptimizerArgs& args, const OptimizerState& state, AdamFactors f,
+            std::int64_t begin, std::int64_t end) const {
+    float* const w = args.weights;
+    float* const m = state.slots[0];
+    float* const v = state.slots[1];
+    const float* const g = args.gradients;
+    run_simd(team_.simd, [=]() DDPBENCH_SIMD_BODY {
+#pragma GCC ivdep
+      for (std::int64_t i = begin; i < end; ++i) {
+        const float gradient = g[i] * f.grad_scale + f.weight_decay * w[i];
+        m[i] = f.beta1 * m[i] + f.rest1 * gradient;
+        v[i] = f.beta2 * v[i] + f.rest2 * gradient * gradient;
+        w[i] = f.decay * w[i] - f.step_size * m[i] / (std::sqrt(v[i]) * f.inverse_root + f.epsilon);
+      }
+    });
+  }
+
+  Team team_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_optimizer(Team team) {
+  return std::make_unique<VectorOptimizer>(team);
+}
+
+}  // namespace ddpbench::ops::cpu

@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Optimizers over a flat buffer of parameters: the update of all of them in one pass over memory.
+// With g' = gradient * grad_scale, as PyTorch's classes of the same names (amsgrad and maximize
+// off, dampening 0), for update t = 1, 2, ...:
+//
+//   sgd     g = g' + weight_decay w;  v = momentum v + g;  w -= lr v
+//           nesterov: w -= lr (g + momentum v)
+//   adam    g = g' + weight_decay w;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
+//           w -= lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
+//           (Kingma and Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015)
+//   adamw   w -= lr weight_decay w, then as adam without weight decay
+//           (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019)
+//
+// An update reads weights and gradients, writes weights, and reads and writes each slot: 20 bytes
+// an element for sgd (12 without momentum), 28 for adam and adamw.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "kernels/runtime/device.h"
+
+namespace ddpbench::ops {
+
+enum class OptimizerKind : std::uint8_t { sgd, adam, adamw };
+// The words of --optimizer, by OptimizerKind.
+inline constexpr auto kOptimizerNames = std::to_array<std::string_view>({"sgd", "adam", "adamw"});
+constexpr std::string_view to_string(OptimizerKind kind) {
+  return kOptimizerNames[static_cast<std::size_t>(kind)];
+}
+// Throws InternalError for a word that is none of them.
+OptimizerKind optimizer_kind(std::string_view name);
+
+struct OptimizerOptions {
+  OptimizerKind kind = OptimizerKind::sgd;
+  double lr = 0.01;
+  double momentum = 0.9;  // sgd, as the next
+  bool nesterov = false;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adam and adamw
+  double weight_decay = 0;
+
+  bool is_adaptive() const { return kind != OptimizerKind::sgd; }
+  // Whether an update depends on how many came before it (OptimizerStep).
+  bool counts_updates() const { return is_adaptive(); }
+};
+
+// The most tensors of the size of the parameters that an optimizer keeps.
+inline constexpr std::size_t kMostSlots = 2;
+// How many it keeps: the velocity; both moments of the gradient.
+std::size_t slot_count(const OptimizerOptions& options);
+
+// What changes from update to update. It lies in device memory, where recorded work reads it anew:
+// each update first advances it.
+struct OptimizerStep {
+  std::int64_t updates = 0;  // so far, the one that runs included
+  // Of the update that runs:
+  float lr = 0;
+  float decay = 0;         // what adamw multiplies weights by first; adam: 1
+  float step_size = 0;     // lr / (1 - beta1^t)
+  float inverse_root = 0;  // 1 / sqrt(1 - beta2^t)
+};
+
+// The parts of an optimizer's state for `count` parameters, which is one piece of memory: the
+// slots, each at a multiple of 64 bytes, and behind them the step where updates are counted. All of
+// it is zero before the first update.
+struct OptimizerState {
+  std::array<float*, kMostSlots> slots{};  // null: it has no such slot
+  OptimizerStep* step = nullptr;           // null: updates are not counted
+};
+std::size_t optimizer_state_bytes(const OptimizerOptions& options, std::size_t count);
+// `state` may be null where it has no bytes. Throws InternalError where it has some.
+OptimizerState optimizer_state(const OptimizerOptions& options, void* state, std::size_t count);
+
+struct OptimizerArgs {
+  float* weights = nullptr;
+  const float* gradients = nullptr;
+  void* state = nullptr;  // optimizer_state_bytes(options, count), of no other optimizer
+  std::size_t count = 0;  // elements, padding included (padding is zero and stays zero)
+  float grad_scale = 1;
+  OptimizerOptions options;
+};
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  // Queues one update.
+  virtual void run(Stream& stream, const OptimizerArgs& args) = 0;
+};
+
+}  // namespace ddpbench::ops

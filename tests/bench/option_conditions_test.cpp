@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Options that mean something beside some values of another option only.
+#include "bench/options/option_conditions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/bench/options_test_support.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class OptionConditions : public testing::Test {
+ protected:
+  World world_with(const std::string& file, const Variables& variables = {}) {
+    folder_.write("c.json", file);
+    return {variables, {folder_.path()}};
+  }
+  TemporaryDirectory folder_;
+};
+
+TEST_F(OptionConditions, WhatDoesNothingWithTheOptimizerIsRefusedWithTheReason) {
+  EXPECT_THAT(refusal({"--optimizer=adam", "--momentum=0.9"}),
+              AllOf(HasSubstr("--momentum: it does nothing with adam (--optimizer)"),
+                    HasSubstr("it is for --optimizer=sgd")));
+  EXPECT_THAT(refusal({"--optimizer=adamw", "--nesterov"}), HasSubstr("--nesterov: it does"));
+  EXPECT_THAT(refusal({"--beta1=0.5"}),
+              AllOf(HasSubstr("--beta1: it does nothing with --optimizer=sgd, the default"),
+                    HasSubstr("--optimizer=adam, adamw")));
+}
+
+TEST_F(OptionConditions, FilesAndVariablesAreRefusedAlike) {
+  EXPECT_THAT(
+      refusal({"--config=c"}, world_with(R"({"optimizer": {"name": "adam", "momentum": 0}})")),
+      AllOf(HasSubstr("/optimizer/momentum: it does nothing"), HasSubstr("/optimizer/name")));
+  EXPECT_THAT(
+      refusal({"--config=c", "--momentum=0"}, world_with(R"({"optimizer": {"name": "adam"}})")),
+      HasSubstr("--momentum: it does nothing with adam"));
+  EXPECT_THAT(refusal({"--optimizer=adam"}, World{{{"DDPBENCH_EPSILON", "1e-8"}}, {}}),
+              HasSubstr("<nothing was thrown>"));
+  EXPECT_THAT(refusal({}, World{{{"DDPBENCH_EPSILON", "1e-8"}}, {}}),
+              HasSubstr("DDPBENCH_EPSILON: it does nothing"));
+}
+
+// mnist.json says "sgd" and its momentum; --optimizer=adam is all that one needs to say.
+TEST_F(OptionConditions, WhatAnEarlierLayerGaveToAnotherOptimizerIsForgotten) {
+  const World world =
+      world_with(R"({"optimizer": {"name": "sgd", "momentum": 0.5, "nesterov": true, "lr": 0.1}})");
+  const Options options = options_of({"--config=c", "--optimizer=adam"}, world);
+  EXPECT_EQ(options.optimizer, "adam");
+  EXPECT_EQ(options.momentum, Options{}.momentum);
+  EXPECT_FALSE(options.nesterov);
+  EXPECT_EQ(options.lr, 0.1);
+}
+
+TEST_F(OptionConditions, OptimizersHavePyTorchsDefaults) {
+  EXPECT_EQ(options_of({}).lr, 0.01);
+  for (const std::string name : {"adam", "adamw"}) {
+    const Options options = options_of({"--optimizer=" + name});
+    EXPECT_EQ(options.lr, 1e-3);
+    EXPECT_EQ(options.weight_decay, name == "adamw" ? 0.01 : 0);
+    EXPECT_EQ(options_of({"--optimizer=" + name, "--lr=0.01", "--weight-decay=0"}).lr, 0.01);
+    EXPECT_EQ(options_of({"--optimizer=" + name, "--weight-decay=0"}).weight_decay, 0);
+  }
+}
+
+TEST_F(OptionConditions, ResolvedConfigurationsHaveOnlyWhatIsHeeded) {
+  const nlohmann::json adam = to_json(options_of({"--optimizer=adam", "--beta1=0.8"}));
+  EXPECT_EQ(adam["optimizer"],
+            nlohmann::json::parse(R"({"name": "adam", "lr": 0.001, "beta1": 0.8, "beta2": 0.999,
+                                      "epsilon": 1e-8, "weight_decay": 0.0})"));
+  const nlohmann::json sgd = to_json(options_of({}));
+  EXPECT_EQ(sgd["optimizer"], nlohmann::json::parse(R"({"name": "sgd", "lr": 0.01, "momentum": 0.9,
+                                      "nesterov": false, "weight_decay": 0.0})"));
+}
+
+TEST_F(OptionConditions, NesterovNeedsMomentum) {
+  EXPECT_TRUE(options_of({"--nesterov"}).nesterov);
+  EXPECT_THAT(refusal({"--nesterov", "--momentum=0"}), HasSubstr("--momentum is 0"));
+}
+
+}  // namespace
+}  // namespace ddpbench::bench
