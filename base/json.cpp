@@ -291,6 +291,7 @@ bool JsonReader::boolean(std::string_view what) const {
   return value_->get<bool>();
 }
 
+bool JsonReader::is_number() const { return value_->is_number(); }
 bool JsonReader::is_array() const { return value_->is_array(); }
 
 std::int64_t JsonReader::integer(std::string_view what, std::int64_t least,

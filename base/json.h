@@ -77,6 +77,7 @@ class JsonReader {
   std::string string(std::string_view what) const;
   bool boolean(std::string_view what) const;
   bool is_array() const;
+  bool is_number() const;
   std::int64_t integer(std::string_view what, std::int64_t least, std::int64_t most) const;
   double number(std::string_view what, double least, double most) const;
 

@@ -1,8 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// Element k of an initial tensor is word k mod 4 of philox(counter = (k / 4, hash of the name), key
-// = seed).
 #include "kernels/nn/weights.h"
 
 #include <algorithm>
@@ -13,37 +10,10 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/hash.h"
-#include "base/random.h"
+#include "kernels/nn/start_values.h"
 
 namespace ddpbench::nn {
 namespace {
-
-// Uniform in (-bound, bound). An odd number below 2^23 in size has at most 24 significant bits. So
-// only the last product is rounded, the same on every machine.
-float uniform(std::uint32_t bits, float bound) {
-  const std::int32_t odd = static_cast<std::int32_t>(bits >> 9) * 2 + 1 - (1 << 23);
-  return static_cast<float>(odd) * 0x1p-23f * bound;
-}
-
-std::vector<float> draw(const ParameterInfo& parameter, std::uint64_t seed) {
-  const std::uint64_t name = hash_bytes(parameter.name.data(), parameter.name.size());
-  const auto low = [](std::uint64_t v) { return static_cast<std::uint32_t>(v); };
-  const auto high = [](std::uint64_t v) { return static_cast<std::uint32_t>(v >> 32); };
-  const PhiloxKey key{low(seed), high(seed)};
-  std::vector<float> values(static_cast<std::size_t>(ops::element_count(parameter.shape)));
-  if (parameter.start) {
-    std::ranges::fill(values, *parameter.start);
-    return values;
-  }
-  const auto bound = static_cast<float>(1.0 / std::sqrt(static_cast<double>(parameter.fan_in)));
-  PhiloxCounter random{};
-  for (std::size_t k = 0; k < values.size(); ++k) {
-    if (k % 4 == 0) random = philox4x32({low(k / 4), high(k / 4), low(name), high(name)}, key);
-    values[k] = uniform(random[k % 4], bound);
-  }
-  return values;
-}
 
 std::string quoted(const std::vector<std::string>& names) {
   std::string text;
@@ -162,9 +132,13 @@ std::vector<NamedTensor> export_all(const Graph& graph, const Buffer& flat) {
 }  // namespace
 
 void initialize_parameters(Graph& graph, std::uint64_t seed) {
+  std::map<std::string_view, Init> inits;
+  for (const LayerSpec& layer : graph.model().layers) inits[layer.name] = layer.init;
   const std::vector<ParameterInfo>& parameters = graph.plan().parameters;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    graph.import_parameter(i, draw(parameters[i], seed), graph.weights().view());
+    const std::string_view name = parameters[i].name;
+    const Init& init = inits.at(name.substr(0, name.rfind('.')));
+    graph.import_parameter(i, start_values(parameters[i], init, seed), graph.weights().view());
   }
   const std::vector<StateInfo>& state = graph.plan().state;
   for (std::size_t i = 0; i < state.size(); ++i) {

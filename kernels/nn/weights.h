@@ -15,11 +15,9 @@
 
 namespace ddpbench::nn {
 
-// Weights and biases ~ U(-1/sqrt(fan_in), 1/sqrt(fan_in)), as nn.Conv2d and nn.Linear do by default
-// (kaiming_uniform with a = sqrt(5)). The values come from a counter-based generator
-// (Philox4x32-10, Salmon et al., SC'11). Element k of tensor t depends only on (seed, t's name, k),
-// so it is the same for every strategy, world size, layout and device. Parameters with a start
-// value (batch norm: weight 1, bias 0) and the state have that. Blocks until all are on the device.
+// Sets weights and biases to what each layer's `init` says (model.h), and the state to its start
+// values. Element k of tensor t depends only on (seed, t's name, k), so it is the same for every
+// strategy, world size, layout and device. Blocks until all are on the device.
 void initialize_parameters(Graph& graph, std::uint64_t seed);
 
 // All weights in PyTorch's order (first layer first, weight before bias).

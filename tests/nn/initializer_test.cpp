@@ -4,8 +4,10 @@
 // The counter-based generator and the values that it gives to weights.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "base/random.h"
 #include "kernels/nn/weights.h"
@@ -89,6 +91,77 @@ TEST(Initializer, GivesTensorsOfOneShapeDifferentValues) {
             test.weight(index_of(test.graph(), "again.bias")));
   const std::vector<float> values = test.weight(index_of(test.graph(), "left.weight"));
   EXPECT_EQ(std::set<float>(values.begin(), values.end()).size(), values.size());
+}
+
+ModelSpec with_inits(const std::string& convolution, const std::string& network) {
+  return parse_model(R"({"name": "m", "input": [3, 9, 9])" + network + R"(, "layers": [
+    {"name": "conv1", "type": "conv2d", "out_channels": 64, "kernel": 7)" +
+                         convolution + R"(},
+    {"name": "bn1", "type": "batch_norm2d"},
+    {"name": "fc", "type": "linear", "out_features": 100}]})",
+                     "m.json");
+}
+
+// Mean and standard deviation.
+std::pair<double, double> moments(const std::vector<float>& values) {
+  double sum = 0, squares = 0;
+  for (const float value : values) sum += value, squares += static_cast<double>(value) * value;
+  const auto n = static_cast<double>(values.size());
+  return {sum / n, std::sqrt(squares / n)};
+}
+
+// As torch.nn.init.kaiming_normal_(weight, mode="fan_out", nonlinearity="relu"), whose deviation is
+// sqrt(2) / sqrt(64 * 49).
+TEST(Initializer, DrawsNormallyByTheOutputsOfAConvolution) {
+  TestGraph test(with_inits(R"(, "init": "normal_fan_out")", ""), reference,
+                 {.batch = 1, .training = false});
+  const std::vector<float> weights = test.weight(index_of(test.graph(), "conv1.weight"));
+  const auto [mean, deviation] = moments(weights);
+  const double expected = std::sqrt(2.0 / (64 * 49)), n = 64 * 3 * 49;
+  // Five standard deviations of each: those of the mean and of the root mean square.
+  EXPECT_NEAR(mean, 0, 5 * expected / std::sqrt(n));
+  EXPECT_NEAR(deviation, expected, 5 * expected / std::sqrt(2 * n));
+  // A normal distribution has 31.7 % of its values beyond one deviation and 4.6 % beyond two.
+  const auto beyond = [&](double bound) {
+    return static_cast<double>(std::ranges::count_if(
+               weights, [&](float value) { return std::abs(value) > bound * expected; })) /
+           n;
+  };
+  EXPECT_NEAR(beyond(1), 0.317, 0.024);
+  EXPECT_NEAR(beyond(2), 0.0455, 0.011);
+  for (const float bias : test.weight(index_of(test.graph(), "conv1.bias"))) EXPECT_EQ(bias, 0);
+  // The numbers of Box and Muller's formula in another program's arithmetic, to its rounding.
+  const std::vector<float> first = {-0.00199499773F, -0.0332459211F, -0.00713904202F,
+                                    0.00988347828F,  -0.011483443F,  -0.0241128448F};
+  for (std::size_t i = 0; i < first.size(); ++i) EXPECT_FLOAT_EQ(weights[i], first[i]);
+}
+
+TEST(Initializer, TakesWhatTheNetworkSaysOfLayersThatSayNothing) {
+  TestGraph test(with_inits("", R"(, "init": {"conv2d": "normal_fan_out", "linear": 0.01})"),
+                 reference, {.batch = 1, .training = false});
+  TestGraph own(with_inits(R"(, "init": "normal_fan_out")", ""), reference,
+                {.batch = 1, .training = false});
+  const std::size_t conv = index_of(test.graph(), "conv1.weight");
+  EXPECT_EQ(test.weight(conv), own.weight(conv));
+  const auto [mean, deviation] = moments(test.weight(index_of(test.graph(), "fc.weight")));
+  EXPECT_NEAR(deviation, 0.01, 5 * 0.01 / std::sqrt(2.0 * 57600));
+  EXPECT_EQ(test.weight(index_of(test.graph(), "bn1.weight")), std::vector<float>(64, 1.0F));
+  TestGraph plain(
+      with_inits(R"(, "init": "uniform_fan_in")", R"(, "init": {"conv2d": "normal_fan_out"})"),
+      reference, {.batch = 1, .training = false});
+  TestGraph unsaid(with_inits("", ""), reference, {.batch = 1, .training = false});
+  EXPECT_EQ(plain.weight(conv), unsaid.weight(conv));
+}
+
+// Convolutions as torchvision's, the last layer as PyTorch's.
+TEST(Initializer, OfResidualNetworksIsTorchvisions) {
+  for (const char* name : {"resnet18", "resnet50", "resnext50_32x4d", "resnet20"}) {
+    for (const LayerSpec& layer : load_model_file(model_path(name)).layers) {
+      const InitKind wanted =
+          layer.type == LayerType::conv2d ? InitKind::normal_fan_out : InitKind::uniform_fan_in;
+      EXPECT_EQ(layer.init.kind, wanted) << name << " " << layer.name;
+    }
+  }
 }
 
 }  // namespace

@@ -82,14 +82,17 @@ TEST(LayerTypes, NewAttributesTakePartInTheHash) {
   std::vector<std::uint64_t> hashes;
   for (const std::string& layer :
        {conv + "}", conv + R"(, "groups": 2})", conv + R"(, "groups": 4})",
-        conv + R"(, "dilation": 2})", conv + R"(, "dilation": [1, 2]})", average + "}",
-        average + R"(, "count_include_pad": false})", adaptive + "[1, 2]}", adaptive + "[2, 1]}"}) {
+        conv + R"(, "init": "normal_fan_out"})", conv + R"(, "init": 0.1})",
+        conv + R"(, "init": 0.2})", conv + R"(, "dilation": 2})", conv + R"(, "dilation": [1, 2]})",
+        average + "}", average + R"(, "count_include_pad": false})", adaptive + "[1, 2]}",
+        adaptive + "[2, 1]}"}) {
     hashes.push_back(content_hash(on_a_map(layer)));
   }
   std::sort(hashes.begin(), hashes.end());
   EXPECT_EQ(std::adjacent_find(hashes.begin(), hashes.end()), hashes.end());
-  EXPECT_EQ(content_hash(on_a_map(conv + "}")),
-            content_hash(on_a_map(conv + R"(, "groups": 1, "dilation": 1})")));
+  EXPECT_EQ(
+      content_hash(on_a_map(conv + "}")),
+      content_hash(on_a_map(conv + R"(, "groups": 1, "dilation": 1, "init": "uniform_fan_in"})")));
 }
 
 // The hash of a network that older versions could read is the one that is in their reports.
@@ -123,6 +126,11 @@ std::vector<WrongLayer> wrong_layers() {
        conv(R"(, "groups": 3)"),
        "/layers/0/groups:",
        {"groups is 3", "8 channels", R"("input" of the layer "c")"}},
+      {"UnknownInit",
+       conv(R"(, "init": "normal_fan_in")"),
+       "/layers/0/init:",
+       {R"(unknown init "normal_fan_in")", "normal_fan_out", "a number"}},
+      {"NegativeInit", conv(R"(, "init": -1)"), "/layers/0/init:", {"deviation", "from 0"}},
       {"DilationZero", conv(R"(, "dilation": 0)"), "/layers/0/dilation:", {"from 1 to", "found 0"}},
       {"DilationBeyondTheMap",
        conv(R"(, "dilation": [1, 5])"),

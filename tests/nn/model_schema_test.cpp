@@ -40,6 +40,7 @@ TEST(ModelSchema, TakesEveryNetworkThatIsHere) {
 TEST(ModelSchema, TakesEveryKey) {
   const std::string text = R"({"$schema": "../schema/model.schema.json",
     "name": "all", "input": [4, 16, 16], "output": "fc",
+    "init": {"conv2d": "normal_fan_out", "linear": 0.5},
     "blocks": {
       "b": {"parameters": {"k": 3, "c": null, "on": true}, "inputs": ["x", "y"], "output": "sum",
             "layers": [
@@ -49,7 +50,8 @@ TEST(ModelSchema, TakesEveryKey) {
       "r": {"layers": [{"name": "relu", "type": "relu"}]}},
     "layers": [
       {"name": "c", "type": "conv2d", "inputs": ["input"], "in_channels": 4, "out_channels": 4,
-       "kernel": [3, 3], "stride": 1, "padding": [2, 2], "dilation": 2, "groups": 2, "bias": false},
+       "kernel": [3, 3], "stride": 1, "padding": [2, 2], "dilation": 2, "groups": 2, "bias": false,
+       "init": "uniform_fan_in"},
       {"name": "b", "block": "b", "inputs": ["c", "input"], "with": {"c": 4, "k": 3}},
       {"name": "r", "block": "r", "repeat": 2, "first": 1},
       {"name": "m", "type": "max_pool2d", "kernel": 2, "stride": [2, 2], "padding": 0},

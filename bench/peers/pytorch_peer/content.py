@@ -9,6 +9,7 @@ import struct
 from . import blocks, hashes
 from .errors import UsageError
 
+INITS = ("uniform_fan_in", "normal_fan_out")  # and a normal distribution of a deviation
 LATER = [1, 1, 1, 1, 0, 0]  # a layer with these has the hash of older reports
 
 
@@ -30,7 +31,8 @@ def hash_of(model):
     places[blocks.INPUT] = -1
     value = hashes.hash_integers(len(order), model["input"])
     for layer, inputs in order:
-        value = hash_layer(value, layer, [places[name] for name in inputs])
+        start = model.get("init", {}).get(layer["type"], INITS[0])
+        value = hash_layer(value, {"init": start, **layer}, [places[name] for name in inputs])
     return hashes.combine_hash(value, places[output])
 
 
@@ -44,6 +46,10 @@ def hash_layer(value, layer, inputs):
              int(layer.get("count_include_pad", True)), *blocks.pair(layer.get("output_size", 0))]
     if later != LATER:
         value = hashes.hash_integers(value, later)
+    if layer["init"] != INITS[0]:
+        drawn = layer["init"] in INITS
+        value = hashes.hash_integers(value, [INITS.index(layer["init"]) if drawn else len(INITS),
+                                             bits(0 if drawn else layer["init"])])
     if layer["type"] != "batch_norm2d":
         return value
     return hashes.hash_integers(value, [bits(layer.get("eps", 1e-5)),

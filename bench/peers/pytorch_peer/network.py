@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes a torch module from a ddpbench model file (configs/models): same layers, names, shapes."""
 import json
+import math
 
 import torch
 from torch import nn
@@ -95,6 +96,8 @@ class Network(nn.Module):
         shapes = {INPUT: self.input_shape}
         for layer, inputs in blocks.ordered(layers):
             module = MAKERS[layer["type"]](layer, shapes[inputs[0]])
+            default = model.get("init", {}).get(layer["type"], "uniform_fan_in")
+            module.start = layer.get("init", default)
             place(self, layer["name"], module)
             self.order.append((layer["name"], inputs))
             shapes[layer["name"]] = output_shape(module, [shapes[name] for name in inputs])
@@ -129,6 +132,16 @@ def fan_in(module):
     return module.weight[0].numel()
 
 
+def normal_weight(name, parameter, start, seed):
+    """`start`: the deviation of weights, or "normal_fan_out", as nn.init.kaiming_normal_ with that
+    mode. Biases are 0."""
+    if parameter.dim() < 2:
+        return torch.zeros(parameter.shape)
+    if start == "normal_fan_out":
+        start = math.sqrt(2 / (parameter.numel() // parameter.shape[1]))
+    return initializer.draw_normal(name, tuple(parameter.shape), start, seed)
+
+
 def initial_weights(network, seed):
     """Returns name -> tensor in PyTorch's order with ddpbench's values: weights, then buffers."""
     weights = {}
@@ -136,6 +149,8 @@ def initial_weights(network, seed):
         module = network.get_submodule(name.rsplit(".", 1)[0])
         if isinstance(module, nn.BatchNorm2d):
             weights[name] = parameter.detach().clone()
+        elif module.start != "uniform_fan_in":
+            weights[name] = normal_weight(name, parameter, module.start, seed)
         else:
             weights[name] = initializer.draw(name, tuple(parameter.shape), fan_in(module), seed)
     weights.update((name, buffer.clone()) for name, buffer in network.named_buffers())

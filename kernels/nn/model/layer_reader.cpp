@@ -24,7 +24,7 @@ using namespace std::string_view_literals;
 constexpr std::array kPlainKeys = {"name"sv, "type"sv, "inputs"sv};
 constexpr std::array kConvKeys = {"name"sv,         "type"sv,     "inputs"sv, "in_channels"sv,
                                   "out_channels"sv, "kernel"sv,   "stride"sv, "padding"sv,
-                                  "bias"sv,         "dilation"sv, "groups"sv};
+                                  "bias"sv,         "dilation"sv, "groups"sv, "init"sv};
 constexpr std::array kBatchNormKeys = {"name"sv, "type"sv,     "inputs"sv, "num_features"sv,
                                        "eps"sv,  "momentum"sv, "affine"sv};
 constexpr std::array kPoolKeys = {"name"sv,   "type"sv,   "inputs"sv,
@@ -33,8 +33,8 @@ constexpr std::array kAveragePoolKeys = {"name"sv,   "type"sv,    "inputs"sv,   
                                          "stride"sv, "padding"sv, "count_include_pad"sv};
 constexpr std::array kAdaptivePoolKeys = {"name"sv, "type"sv, "inputs"sv, "output_size"sv};
 constexpr std::array kDropoutKeys = {"name"sv, "type"sv, "inputs"sv, "p"sv};
-constexpr std::array kLinearKeys = {"name"sv,        "type"sv,         "inputs"sv,
-                                    "in_features"sv, "out_features"sv, "bias"sv};
+constexpr std::array kLinearKeys = {"name"sv,         "type"sv, "inputs"sv, "in_features"sv,
+                                    "out_features"sv, "bias"sv, "init"sv};
 
 std::span<const std::string_view> keys_of(LayerType type) {
   switch (type) {
@@ -107,6 +107,8 @@ void read_weights(const JsonReader& json, std::string_view in_key, std::string_v
   entry.spec.out = json.at(out_key).integer(out_key, 1, kMostExtent);
   if (json.has(in_key)) entry.declared_in = json.at(in_key).integer(in_key, 1, kMostExtent);
   if (json.has("bias")) entry.spec.bias = json.at("bias").boolean("bias");
+  entry.has_init = json.has("init");
+  if (entry.has_init) entry.spec.init = read_init(json.at("init"));
 }
 
 // What a convolution has beside weights and a window.
@@ -310,6 +312,21 @@ void expect_name(const std::string& origin, const std::string& pointer, std::str
   fail_at(origin, pointer,
           fmt::format("a {} has {} characters at most, this one has {}", what, kLongestName,
                       name.size()));
+}
+
+Init read_init(const JsonReader& json) {
+  if (json.is_number()) {
+    return {InitKind::normal, json.number("the deviation of a normal distribution", 0, 1e3)};
+  }
+  const std::string word = json.string("init");
+  const auto found = std::find(kInitNames.begin(), kInitNames.end(), word);
+  if (found == kInitNames.end()) {
+    json.fail(
+        fmt::format("unknown init \"{}\"{}, or a number (the deviation of a normal "
+                    "distribution)",
+                    message_text(word), nearest_or_all(word, kInitNames)));
+  }
+  return {static_cast<InitKind>(found - kInitNames.begin())};
 }
 
 std::string read_name(const JsonReader& json) {

@@ -22,6 +22,7 @@ struct LayerEntry {
   LayerSpec spec;                           // inputs and output_shape still empty
   std::vector<std::string> input_names;     // "inputs", or the layer before
   std::vector<std::string> input_pointers;  // JSON pointer of each of them
+  bool has_init = false;                    // "init" is there
   std::optional<std::int64_t> declared_in;  // in_channels, in_features or num_features
   std::string pointer;                      // "/layers/3"
   // What ends messages about a layer of a block: " (in \"b.0\", which /layers/3 places)".
@@ -44,6 +45,9 @@ void expect_name(const std::string& origin, const std::string& pointer, std::str
                  std::string_view what);
 // A layer's name, which is not that of the network's input.
 std::string read_name(const JsonReader& json);
+
+// Reads how weights begin: a word, or the deviation of a normal distribution. Throws ConfigError.
+Init read_init(const JsonReader& json);
 
 // `previous` is the name of the entry before, or kInputName for the first. Throws ConfigError.
 LayerEntry read_layer(const JsonReader& json, const std::string& previous);

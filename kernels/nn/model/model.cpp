@@ -32,6 +32,11 @@ std::uint64_t hash_layer(std::uint64_t hash, const LayerSpec& layer) {
                                              layer.dilation.w, layer.count_include_pad ? 1 : 0,
                                              layer.out_h,      layer.out_w};
   if (later != std::array<std::int64_t, 6>{1, 1, 1, 1, 0, 0}) hash = hash_integers(hash, later);
+  if (layer.init != Init{}) {
+    hash = hash_integers(
+        hash, std::array<std::uint64_t, 2>{static_cast<std::uint64_t>(layer.init.kind),
+                                           std::bit_cast<std::uint64_t>(layer.init.deviation)});
+  }
   if (layer.type == LayerType::dropout) {
     return combine_hash(hash, std::bit_cast<std::uint64_t>(layer.drop_probability));
   }

@@ -39,6 +39,23 @@ constexpr std::string_view to_string(LayerType type) {
 // The index of the network's input, where other indices are of layers.
 inline constexpr int kNetworkInput = -1;
 
+// How weights and biases of conv2d and linear begin. fan_in and fan_out are PyTorch's: the inputs
+// of an output unit, and outputs x positions of the kernel.
+enum class InitKind : std::uint8_t {
+  uniform_fan_in,  // both uniform in +-1/sqrt(fan_in): the default of PyTorch's layers
+  normal_fan_out,  // weights normal with variance 2/fan_out, biases 0: torchvision's convolutions
+                   // (He et al., "Delving Deep into Rectifiers", ICCV 2015)
+  normal           // weights normal with a given deviation, biases 0
+};
+// The words of "init" in a model file, by InitKind. A normal distribution is a number there.
+inline constexpr auto kInitNames =
+    std::to_array<std::string_view>({"uniform_fan_in", "normal_fan_out"});
+struct Init {
+  InitKind kind = InitKind::uniform_fan_in;
+  double deviation = 0;  // of normal
+  bool operator==(const Init&) const = default;
+};
+
 // A new field takes part in content_hash().
 struct LayerSpec {
   std::string name;
@@ -54,6 +71,7 @@ struct LayerSpec {
   double eps = 1e-5, momentum = 0.1;  // batch_norm2d, as the next
   bool affine = true;
   double drop_probability = 0.5;  // dropout
+  Init init;                      // conv2d and linear
   ops::Shape output_shape;        // without the batch: [channels, h, w] or [features]
 };
 

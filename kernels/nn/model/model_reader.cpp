@@ -143,6 +143,21 @@ std::vector<int> topological_order(const Network& network) {
   return order;
 }
 
+// Sets how the weights of each type begin, where a layer does not say it.
+void set_inits(const JsonReader& json, Network& network) {
+  constexpr std::array kTypes = {LayerType::conv2d, LayerType::linear};
+  constexpr std::array kKeys = {to_string(kTypes[0]), to_string(kTypes[1])};
+  json.expect_object("init");
+  json.expect_keys("init", kKeys);
+  for (const LayerType type : kTypes) {
+    if (!json.has(to_string(type))) continue;
+    const Init init = read_init(json.at(to_string(type)));
+    for (LayerEntry& entry : network.layers.entries) {
+      if (entry.spec.type == type && !entry.has_init) entry.spec.init = init;
+    }
+  }
+}
+
 int read_output(const JsonReader& root, const Network& network) {
   if (!root.has("output")) return network.find(network.layers.last).value();
   const JsonReader json = root.at("output");
@@ -213,8 +228,8 @@ void expect_logits(const ModelSpec& model, const std::string& origin, bool decla
 }  // namespace
 
 ModelSpec parse_model(const std::string& json_text, const std::string& origin) {
-  constexpr std::array kKeys = {"$schema"sv, "name"sv,   "input"sv,
-                                "blocks"sv,  "layers"sv, "output"sv};
+  constexpr std::array kKeys = {"$schema"sv, "name"sv,   "input"sv, "blocks"sv,
+                                "layers"sv,  "output"sv, "init"sv};
   const nlohmann::json document = parse_json(json_text, origin, {.most_bytes = kLargestModel});
   const JsonReader root(document, origin);
   root.expect_object("a model");
@@ -224,6 +239,7 @@ ModelSpec parse_model(const std::string& json_text, const std::string& origin) {
   model.name = root.at("name").string("name");
   model.input_shape = read_input_shape(root.at("input"));
   Network network{origin, read_layers(document, origin)};
+  if (root.has("init")) set_inits(root.at("init"), network);
   resolve_inputs(network);
   const int output = read_output(root, network);
   // The order comes first: "unused" would be a misleading word for a cycle beside the path.
