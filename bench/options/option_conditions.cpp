@@ -38,7 +38,8 @@ void settle_conditions(Options& options, Layers layers) {
   for (const OptionDefinition& definition : option_table()) {
     if (is_heeded(options, definition)) continue;
     const std::string& other = definition.only_with.option;
-    const auto value = get_value(options, *find_flag(other)).get<std::string>();
+    const nlohmann::json is = get_value(options, *find_flag(other));
+    const std::string value = is.is_string() ? is.get<std::string>() : is.dump();
     const std::ptrdiff_t given = last_layer_of(definition.name, layers);
     const std::ptrdiff_t decided = last_layer_of(other, layers);
     reset_to_default(options, definition);
@@ -47,10 +48,11 @@ void settle_conditions(Options& options, Layers layers) {
         decided < 0 ? fmt::format("--{}={}, the default", other, value)
                     : fmt::format("{} ({})", value,
                                   layers[static_cast<std::size_t>(decided)]->find(other)->where);
-    throw ConfigError(fmt::format(
-        "{}: it does nothing with {}; it is for --{}={}. Leave it out, or choose one of these.",
-        layers[static_cast<std::size_t>(given)]->find(definition.name)->where, decision, other,
-        fmt::join(definition.only_with.values, ", ")));
+    throw ConfigError(
+        fmt::format("{}: it does nothing with {}; it is for --{}{}{}. Leave it out, or give that.",
+                    layers[static_cast<std::size_t>(given)]->find(definition.name)->where, decision,
+                    other, definition.only_with.values.empty() ? "" : "=",
+                    fmt::join(definition.only_with.values, ", ")));
   }
 }
 

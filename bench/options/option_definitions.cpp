@@ -257,6 +257,65 @@ Definitions optimizer_options() {
   };
 }
 
+// How the learning rate changes from step to step, as PyTorch's schedulers.
+Definitions schedule_options() {
+  const std::string group = "Training";
+  const OnlyWith step = {"lr-schedule", {"step"}}, cosine = {"lr-schedule", {"cosine"}};
+  return {
+      {.name = "lr-schedule",
+       .group = group,
+       .hint = "constant|step|cosine",
+       .help =
+           "How the learning rate changes: not at all, by a factor every so many steps, or down "
+           "along a cosine. Verification and timed training each begin it anew.",
+       .member = &Options::lr_schedule,
+       .rule = one_of({ops::kScheduleNames.begin(), ops::kScheduleNames.end()})},
+      {.name = "lr-step-size",
+       .group = group,
+       .hint = "N",
+       .help = "step: every N steps the rate is multiplied by --lr-gamma.",
+       .member = &Options::lr_step_size,
+       .rule = between(1, kMostSteps),
+       .default_text = "must be given",
+       .only_with = step},
+      {.name = "lr-gamma",
+       .group = group,
+       .hint = "G",
+       .help = "step: what the rate is multiplied by.",
+       .member = &Options::lr_gamma,
+       .rule = {.maximum = 1, .above_minimum = true},
+       .only_with = step},
+      {.name = "lr-cosine-steps",
+       .group = group,
+       .hint = "N",
+       .help = "cosine: after N steps the rate is --lr-min.",
+       .member = &Options::lr_cosine_steps,
+       .rule = between(1, kMostSteps),
+       .default_text = "all of the training after --lr-warmup-steps",
+       .only_with = cosine},
+      {.name = "lr-min",
+       .group = group,
+       .hint = "RATE",
+       .help = "cosine: the least rate.",
+       .member = &Options::lr_min,
+       .only_with = cosine},
+      {.name = "lr-warmup-steps",
+       .group = group,
+       .hint = "N",
+       .help = "The first N steps of the training: the rate grows linearly, then the schedule "
+               "begins. (--warmup-steps come before the training and are not timed.)",
+       .member = &Options::lr_warmup_steps,
+       .rule = between(0, kMostTimes)},
+      {.name = "lr-warmup-factor",
+       .group = group,
+       .hint = "F",
+       .help = "The share of the rate from which it grows in the first --lr-warmup-steps.",
+       .member = &Options::lr_warmup_factor,
+       .rule = {.maximum = 1, .above_minimum = true},
+       .only_with = {"lr-warmup-steps"}},
+  };
+}
+
 Definitions strategy_options() {
   const std::string group = "Strategies and devices";
   return {
@@ -347,8 +406,8 @@ Definitions strategy_options() {
 std::vector<OptionDefinition> option_definitions() {
   Definitions table;
   for (Definitions part :
-       {comparison_options(), training_options(), optimizer_options(), strategy_options(),
-        measuring_options(), file_options(), other_options(), file_only_keys()})
+       {comparison_options(), training_options(), optimizer_options(), schedule_options(),
+        strategy_options(), measuring_options(), file_options(), other_options(), file_only_keys()})
     std::ranges::move(part, std::back_inserter(table));
   return table;
 }

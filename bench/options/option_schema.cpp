@@ -93,6 +93,9 @@ Json unheeded(const OptionDefinition& definition) {
   const OptionDefinition& other = *find_flag(definition.only_with.option);
   Json decided = Json::array();
   bool by_default = true;
+  if (definition.only_with.values.empty()) {
+    decided.push_back(given(other.canonical_key(), {{"const", get_value(Options{}, other)}}));
+  }
   for (const std::string& choice : other.rule.choices) {
     if (std::ranges::count(definition.only_with.values, choice) != 0) {
       by_default = by_default && get_value(Options{}, other) != choice;

@@ -77,7 +77,8 @@ struct ValueRule {
   bool below_maximum = false;                                // the maximum itself is excluded
 };
 
-// The values of another option with which an option does something. `option` empty: always.
+// The values of another option with which an option does something. `option` empty: always;
+// `values` empty: all but its default.
 struct OnlyWith {
   std::string option = {};
   std::vector<std::string> values = {};

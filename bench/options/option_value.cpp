@@ -339,8 +339,10 @@ json get_value(const Options& options, const OptionDefinition& definition) {
 bool is_heeded(const Options& options, const OptionDefinition& definition) {
   const OnlyWith& rule = definition.only_with;
   if (rule.option.empty()) return true;
-  const auto value = get_value(options, *find_flag(rule.option)).get<std::string>();
-  return std::ranges::count(rule.values, value) != 0;
+  const OptionDefinition& other = *find_flag(rule.option);
+  const json value = get_value(options, other);
+  if (rule.values.empty()) return value != get_value(Options{}, other);
+  return std::ranges::count(rule.values, value.get<std::string>()) != 0;
 }
 
 std::string expectation(const OptionDefinition& definition) {

@@ -79,6 +79,13 @@ void check_nesterov(const Options& options) {
     throw ConfigError("--nesterov: it changes the momentum, and --momentum is 0");
 }
 
+void check_schedule(const Options& options) {
+  if (options.lr_schedule == "step" && !options.lr_step_size)
+    throw ConfigError("--lr-schedule=step needs --lr-step-size=N, the steps between two changes");
+  if (options.lr_schedule == "cosine" && options.lr_min > options.lr)
+    throw ConfigError(fmt::format("--lr-min={} is above --lr={}", options.lr_min, options.lr));
+}
+
 }  // namespace
 
 std::int64_t warmup_limit(const RunOptions& options) {
@@ -94,6 +101,7 @@ void check_options(const Options& options) {
   check_limits(options);
   check_augmentation(options);
   check_nesterov(options);
+  check_schedule(options);
 }
 
 }  // namespace ddpbench::bench

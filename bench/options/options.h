@@ -82,8 +82,15 @@ struct RunOptions {
   bool nesterov = false;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adam, adamw
   std::string lr_scaling = "none";                    // none | linear
-  std::string last_batch = "pad";                     // pad | drop
-  std::string server_device = "auto";                 // auto | cpu | cuda; for the servers of ps
+  std::string lr_schedule = "constant";               // a word of ops::kScheduleNames
+  std::optional<std::int64_t> lr_step_size;           // step
+  double lr_gamma = 0.1;                              // step
+  std::optional<std::int64_t> lr_cosine_steps;  // cosine; not set: all steps after lr_warmup_steps
+  double lr_min = 0;                            // cosine
+  int lr_warmup_steps = 0;                      // over which the rate grows ...
+  double lr_warmup_factor = 0.01;               // ... from this share of it
+  std::string last_batch = "pad";               // pad | drop
+  std::string server_device = "auto";           // auto | cpu | cuda; for the servers of ps
   bool broadcast_buffers = true;
   int loader_workers = 1;
   int verify_steps = 3;

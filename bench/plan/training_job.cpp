@@ -74,6 +74,22 @@ void describe_optimizer(const ops::OptimizerOptions& optimizer, report::Run& run
     run.optimizer["momentum"] = optimizer.momentum;
     if (optimizer.nesterov) run.optimizer_choices["nesterov"] = "on";
   }
+  const ops::LrSchedule& schedule = optimizer.schedule;
+  if (schedule.kind != ops::ScheduleKind::constant) {
+    run.optimizer_choices["lr_schedule"] = ops::to_string(schedule.kind);
+  }
+  if (schedule.kind == ops::ScheduleKind::step) {
+    run.optimizer["lr_step_size"] = static_cast<double>(schedule.step_size);
+    run.optimizer["lr_gamma"] = schedule.gamma;
+  }
+  if (schedule.kind == ops::ScheduleKind::cosine) {
+    run.optimizer["lr_cosine_steps"] = static_cast<double>(schedule.cosine_steps);
+    run.optimizer["lr_min"] = schedule.least;
+  }
+  if (schedule.warmup_steps > 0) {
+    run.optimizer["lr_warmup_steps"] = static_cast<double>(schedule.warmup_steps);
+    run.optimizer["lr_warmup_factor"] = schedule.warmup_factor;
+  }
 }
 
 // A fault that verification must catch; the baseline never has one.
@@ -106,6 +122,18 @@ data::Normalization normalization_of(const TrainingJob& job) {
   return {job.options.dataset_mean.values, job.options.dataset_std.values};
 }
 
+ops::LrSchedule schedule_of(const TrainingJob& job) {
+  const RunOptions& options = job.options;
+  const std::int64_t steps = options.epochs * job.steps_per_epoch - options.lr_warmup_steps;
+  return {.kind = ops::schedule_kind(options.lr_schedule),
+          .step_size = options.lr_step_size.value_or(1),
+          .gamma = options.lr_gamma,
+          .cosine_steps = options.lr_cosine_steps.value_or(std::max<std::int64_t>(1, steps)),
+          .least = options.lr_min,
+          .warmup_steps = options.lr_warmup_steps,
+          .warmup_factor = options.lr_warmup_factor};
+}
+
 ops::OptimizerOptions optimizer_of(const TrainingJob& job) {
   const RunOptions& options = job.options;
   return {.kind = ops::optimizer_kind(options.optimizer),
@@ -115,7 +143,8 @@ ops::OptimizerOptions optimizer_of(const TrainingJob& job) {
           .beta1 = options.beta1,
           .beta2 = options.beta2,
           .epsilon = options.epsilon,
-          .weight_decay = options.weight_decay};
+          .weight_decay = options.weight_decay,
+          .schedule = schedule_of(job)};
 }
 
 StrategyConfig strategy_config(const TrainingJob& job) {

@@ -25,7 +25,8 @@ double AdamSizes::largest_ratio() const {
   return std::sqrt(a * a / b * sum);
 }
 
-void AdamSizes::begin_step() {
+void AdamSizes::begin_step(double lr) {
+  lr_ = lr;
   const auto step = static_cast<double>(++step_);
   mean_weight_ = 1 - std::pow(options_.beta1, step);
   square_weight_ = 1 - std::pow(options_.beta2, step);
@@ -68,7 +69,7 @@ double AdamSizes::update(std::size_t tensor, std::span<const float> gradients,
         std::min((mean_error + ratio_ * root_error) / divisor, ratio_ + std::abs(mean) / divisor);
     squared += difference * difference;
   }
-  return options_.lr * std::sqrt(squared) / error_;
+  return lr_ * std::sqrt(squared) / error_;
 }
 
 }  // namespace ddpbench::bench

@@ -24,8 +24,8 @@ class AdamSizes {
   // (report::verification_tolerance).
   AdamSizes(const ops::OptimizerOptions& options, double error);
 
-  // Begins the next update. Each tensor's update() follows once.
-  void begin_step();
+  // Begins the next update, with the rate `lr`. Each tensor's update() follows once.
+  void begin_step(double lr);
   // The size of the update of tensor `tensor` in which an error relative to the gradients' terms is
   // at most that relative to this size. `gradients`: the sum over all slices, before weight decay.
   // `slice_squares`: of each element, the sum over slices of its squared gradients. `terms`: the
@@ -45,6 +45,7 @@ class AdamSizes {
   ops::OptimizerOptions options_;
   double error_;
   std::int64_t step_ = 0;
+  double lr_ = 0;
   double mean_weight_ = 1, square_weight_ = 1;  // 1 - beta^step
   double ratio_ = 1;
   std::vector<Moments> tensors_;

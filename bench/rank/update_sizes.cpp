@@ -8,6 +8,7 @@
 #include <map>
 
 #include "kernels/nn/weights.h"
+#include "kernels/ops/optimizer_step.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -98,20 +99,20 @@ std::vector<double> UpdateSizes::terms_of(const std::vector<nn::NamedTensor>& be
   return terms;
 }
 
-std::vector<double> UpdateSizes::descent(const std::vector<double>& terms) {
+std::vector<double> UpdateSizes::descent(const std::vector<double>& terms, double lr) {
   velocity_.resize(terms.size());
   std::vector<double> sizes(terms.size());
   for (std::size_t t = 0; t < terms.size(); ++t) {
     velocity_[t] = optimizer_.momentum * velocity_[t] + terms[t];
-    sizes[t] = optimizer_.lr *
-               (optimizer_.nesterov ? terms[t] + optimizer_.momentum * velocity_[t] : velocity_[t]);
+    sizes[t] =
+        lr * (optimizer_.nesterov ? terms[t] + optimizer_.momentum * velocity_[t] : velocity_[t]);
   }
   return sizes;
 }
 
 std::vector<double> UpdateSizes::adaptive(const std::vector<double>& terms,
-                                          const std::vector<nn::NamedTensor>& before) {
-  adam_->begin_step();
+                                          const std::vector<nn::NamedTensor>& before, double lr) {
+  adam_->begin_step(lr);
   std::vector<double> sizes(terms.size());
   for (std::size_t t = 0; t < terms.size(); ++t) {
     sizes[t] = adam_->update(t, sum_[t].values, element_slices_[t], terms[t], before[t].values);
@@ -122,7 +123,8 @@ std::vector<double> UpdateSizes::adaptive(const std::vector<double>& terms,
 
 std::vector<double> UpdateSizes::finish_step(const std::vector<nn::NamedTensor>& before) {
   const std::vector<double> terms = terms_of(before);
-  std::vector<double> sizes = adam_ ? adaptive(terms, before) : descent(terms);
+  const double lr = ops::learning_rate(optimizer_, updates_++);
+  std::vector<double> sizes = adam_ ? adaptive(terms, before, lr) : descent(terms, lr);
   sum_.clear();
   std::ranges::fill(slices_, 0);
   return sizes;

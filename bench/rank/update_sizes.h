@@ -6,6 +6,7 @@
 // (docs/metrics.md, "Verification").
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,9 +35,9 @@ class UpdateSizes {
 
  private:
   std::vector<double> terms_of(const std::vector<nn::NamedTensor>& before) const;
-  std::vector<double> descent(const std::vector<double>& terms);
+  std::vector<double> descent(const std::vector<double>& terms, double lr);
   std::vector<double> adaptive(const std::vector<double>& terms,
-                               const std::vector<nn::NamedTensor>& before);
+                               const std::vector<nn::NamedTensor>& before, double lr);
 
   const nn::Graph& graph_;
   ops::OptimizerOptions optimizer_;
@@ -45,6 +46,7 @@ class UpdateSizes {
   std::vector<double> slices_;        // [tensor], the sum over slices of the squared norms
   std::vector<std::vector<float>> element_slices_;  // [tensor][element], the same, for Adam only
   std::vector<double> velocity_;                    // [tensor], the bound on the velocity's terms
+  std::int64_t updates_ = 0;
   std::string exploded_;
 };
 

@@ -150,6 +150,12 @@ void draw_optimizer(std::uint64_t seed, Options& options) {
   options.beta1 = random.one_of(std::array{0.9, 0.9, 0.5, 0.0});
   options.beta2 = random.one_of(std::array{0.999, 0.99, 0.9});
   options.epsilon = random.one_of(std::array{1e-8, 1e-8, 1e-4});
+  options.lr_schedule =
+      random.one_of(std::array<std::string, 4>{"constant", "constant", "step", "cosine"});
+  options.lr_step_size = random.between(1, 10);
+  options.lr_gamma = 0.5;
+  options.lr_cosine_steps = random.between(1, 40);
+  options.lr_warmup_steps = random.chance(0.3) ? static_cast<int>(random.between(1, 5)) : 0;
 }
 
 void draw_strategy(Random& random, std::int64_t fewest_devices, Options& options) {
@@ -194,11 +200,14 @@ std::string StudyCase::describe() const {
   return fmt::format(
       "seed {}: --strategy={} --gpus={} --servers={} --ps-update={} --all-reduce={} "
       "--batch-size={} --optimizer={}{} --lr={:.3g} --momentum={} --beta1={} --beta2={} "
-      "--epsilon={} --weight-decay={} --verify-steps={}{}",
+      "--epsilon={} --weight-decay={} --lr-schedule={} --lr-step-size={} --lr-gamma={} "
+      "--lr-cosine-steps={} --lr-warmup-steps={} --verify-steps={}{}",
       seed, options.strategies[0], options.gpus[0], options.server_counts[0], options.ps_updates[0],
       options.all_reduces[0], options.batch_sizes[0], options.optimizer,
       options.nesterov ? " --nesterov" : "", options.lr, options.momentum, options.beta1,
-      options.beta2, options.epsilon, options.weight_decay, options.verify_steps, fault);
+      options.beta2, options.epsilon, options.weight_decay, options.lr_schedule,
+      *options.lr_step_size, options.lr_gamma, *options.lr_cosine_steps, options.lr_warmup_steps,
+      options.verify_steps, fault);
 }
 
 StudyCase draw_case(std::uint64_t seed) { return draw(seed, 1); }

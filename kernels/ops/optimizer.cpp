@@ -24,6 +24,12 @@ OptimizerKind optimizer_kind(std::string_view name) {
   return static_cast<OptimizerKind>(found - kOptimizerNames.begin());
 }
 
+ScheduleKind schedule_kind(std::string_view name) {
+  const auto found = std::ranges::find(kScheduleNames, name);
+  ensure(found != kScheduleNames.end(), "no schedule is called {}", name);
+  return static_cast<ScheduleKind>(found - kScheduleNames.begin());
+}
+
 std::size_t slot_count(const OptimizerOptions& options) {
   if (options.is_adaptive()) return 2;
   return options.momentum != 0 ? 1 : 0;

@@ -35,6 +35,32 @@ constexpr std::string_view to_string(OptimizerKind kind) {
 // Throws InternalError for a word that is none of them.
 OptimizerKind optimizer_kind(std::string_view name);
 
+// How the learning rate changes with the updates (learning_rate() in optimizer_step.h), as
+// PyTorch's StepLR and CosineAnnealingLR, behind LinearLR where it warms up.
+enum class ScheduleKind : std::uint8_t { constant, step, cosine };
+// The words of --lr-schedule, by ScheduleKind.
+inline constexpr auto kScheduleNames =
+    std::to_array<std::string_view>({"constant", "step", "cosine"});
+constexpr std::string_view to_string(ScheduleKind kind) {
+  return kScheduleNames[static_cast<std::size_t>(kind)];
+}
+// Throws InternalError for a word that is none of them.
+ScheduleKind schedule_kind(std::string_view name);
+
+struct LrSchedule {
+  ScheduleKind kind = ScheduleKind::constant;
+  std::int64_t step_size = 1;  // step: every so many updates the rate is multiplied ...
+  double gamma = 0.1;          // ... by this
+  std::int64_t cosine_steps =
+      1;             // cosine: half a period, in updates, in which the rate goes down ...
+  double least = 0;  // ... to this
+  // Updates over which the rate first grows from warmup_factor of itself; then the schedule begins.
+  std::int64_t warmup_steps = 0;
+  double warmup_factor = 0.01;
+
+  bool is_constant() const { return kind == ScheduleKind::constant && warmup_steps == 0; }
+};
+
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::sgd;
   double lr = 0.01;
@@ -42,10 +68,11 @@ struct OptimizerOptions {
   bool nesterov = false;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adam and adamw
   double weight_decay = 0;
+  LrSchedule schedule;
 
   bool is_adaptive() const { return kind != OptimizerKind::sgd; }
   // Whether an update depends on how many came before it (OptimizerStep).
-  bool counts_updates() const { return is_adaptive(); }
+  bool counts_updates() const { return is_adaptive() || !schedule.is_constant(); }
 };
 
 // The most tensors of the size of the parameters that an optimizer keeps.

@@ -81,7 +81,7 @@ std::vector<Step> train(const ops::OptimizerOptions& options, unsigned seed, int
       const double size = std::max(typical, std::abs(exact[i]));
       perturbed[i] = exact[i] + (random() % 2 == 0 ? kError : -kError) * size;
     }
-    sizes.begin_step();
+    sizes.begin_step(options.lr);
     const double size = sizes.update(0, gradients, squares, terms, Floats(kCount));
     const std::vector<double> update = one.update(exact);
     found.push_back({norm(update), norm(minus(other.update(perturbed), update)), kError * size});
@@ -115,10 +115,10 @@ TEST(AdamSizes, StayBelowAnUpdate) {
 TEST(AdamSizes, LeaveOutElementsWithoutGradients) {
   const ops::OptimizerOptions options{.kind = ops::OptimizerKind::adam, .lr = 0.01};
   AdamSizes sizes(options, kError);
-  sizes.begin_step();
+  sizes.begin_step(options.lr);
   EXPECT_EQ(sizes.update(0, Floats(3), Floats(3), 5, Floats(3)), 0);
   // One whose slices cancel has terms that were rounded: it may move either way.
-  sizes.begin_step();
+  sizes.begin_step(options.lr);
   EXPECT_GE(kError * sizes.update(1, Floats{0}, Floats{2e-6F}, 1e-3, Floats{1}), 0.01);
 }
 
@@ -127,7 +127,7 @@ TEST(AdamSizes, LeaveOutElementsWithoutGradients) {
 TEST(AdamSizes, AllowAWholeStepToWhatIsLostInRounding) {
   const ops::OptimizerOptions options{.kind = ops::OptimizerKind::adam, .lr = 0.01};
   AdamSizes sizes(options, kError);
-  sizes.begin_step();
+  sizes.begin_step(options.lr);
   const Floats gradients = {1e-6F, 1e-6F}, squares = {1e-12F, 1e-12F};
   const double size = sizes.update(0, gradients, squares, std::sqrt(2.0), Floats(2));
   EXPECT_NEAR(kError * size, 2 * 0.01 * std::sqrt(2.0), 1e-3);

@@ -81,6 +81,27 @@ TEST_F(OptionConditions, ResolvedConfigurationsHaveOnlyWhatIsHeeded) {
                                       "nesterov": false, "weight_decay": 0.0})"));
 }
 
+TEST_F(OptionConditions, SchedulesHaveTheirOwnSettings) {
+  EXPECT_THAT(refusal({"--lr-schedule=step"}), HasSubstr("needs --lr-step-size=N"));
+  EXPECT_THAT(refusal({"--lr-schedule=cosine", "--lr-gamma=0.5"}),
+              AllOf(HasSubstr("--lr-gamma: it does nothing with cosine (--lr-schedule)"),
+                    HasSubstr("--lr-schedule=step")));
+  EXPECT_THAT(
+      refusal({"--lr-step-size=3"}),
+      HasSubstr("--lr-step-size: it does nothing with --lr-schedule=constant, the default"));
+  EXPECT_THAT(refusal({"--lr-warmup-factor=0.5"}),
+              AllOf(HasSubstr("--lr-warmup-factor: it does nothing with --lr-warmup-steps=0"),
+                    HasSubstr("it is for --lr-warmup-steps.")));
+  EXPECT_THAT(refusal({"--lr-schedule=cosine", "--lr-min=1"}), HasSubstr("--lr-min=1 is above"));
+  const Options options = options_of(
+      {"--lr-schedule=step", "--lr-step-size=3", "--lr-warmup-steps=5", "--lr-warmup-factor=0.5"});
+  EXPECT_EQ(options.lr_step_size, 3);
+  EXPECT_EQ(options.lr_warmup_factor, 0.5);
+  const nlohmann::json resolved = to_json(options);
+  EXPECT_TRUE(resolved.contains("lr_gamma"));
+  EXPECT_FALSE(resolved.contains("lr_min"));
+}
+
 TEST_F(OptionConditions, NesterovNeedsMomentum) {
   EXPECT_TRUE(options_of({"--nesterov"}).nesterov);
   EXPECT_THAT(refusal({"--nesterov", "--momentum=0"}), HasSubstr("--momentum is 0"));

@@ -82,10 +82,15 @@ Options unusual() {
 Options unusual_adam() {
   Options options;
   options.batch_sizes = {5};
+  options.lr_warmup_steps = 3;
+  options.lr_warmup_factor = 0.25;
   options.optimizer = "adam";
   options.beta1 = 0.5;
   options.beta2 = 0.75;
   options.epsilon = 1e-3;
+  options.lr_schedule = "cosine";
+  options.lr_cosine_steps = 77;
+  options.lr_min = 1e-4;
   return options;
 }
 
@@ -103,6 +108,15 @@ TEST(OptionsJson, GivesBackWhatItWasMadeFrom) {
   saving.batch_sizes = {5};
   saving.global_batch_sizes.clear();
   EXPECT_EQ(through_text(saving), saving);
+}
+
+TEST(OptionsJson, GivesBackAStepSchedule) {
+  Options options;
+  options.batch_sizes = {5};
+  options.lr_schedule = "step";
+  options.lr_step_size = 9;
+  options.lr_gamma = 0.5;
+  EXPECT_EQ(through_text(options), options);
 }
 
 TEST(OptionsJson, KeepsAllGpusUntilTheyAreCounted) {

@@ -99,7 +99,11 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(std::vector<std::string>{"--nesterov", "--weight-decay=0.01"},
                     std::vector<std::string>{"--optimizer=adam"},
                     std::vector<std::string>{"--optimizer=adam", "--weight-decay=0.01"},
-                    std::vector<std::string>{"--optimizer=adamw", "--lr=0.01"}),
+                    std::vector<std::string>{"--optimizer=adamw", "--lr=0.01"},
+                    std::vector<std::string>{"--lr-schedule=step", "--lr-step-size=4",
+                                             "--lr-gamma=0.7", "--lr-warmup-steps=3"},
+                    std::vector<std::string>{"--optimizer=adam", "--lr-schedule=cosine",
+                                             "--lr-cosine-steps=20"}),
     [](const auto& p) { return "With" + std::to_string(p.index); });
 
 TEST_F(VerifiedProgram, ReportsTheOptimizer) {
@@ -107,6 +111,16 @@ TEST_F(VerifiedProgram, ReportsTheOptimizer) {
   EXPECT_EQ(program.report()["runs"][0]["optimizer"],
             json::parse(R"({"name": "adamw", "lr": 0.001, "beta1": 0.9, "beta2": 0.999,
                             "epsilon": 1e-8, "weight_decay": 0.01})"));
+}
+
+TEST_F(VerifiedProgram, ReportsTheScheduleAsItWasResolved) {
+  const auto result = program.run(small_run(
+      "single", {"--lr-schedule=cosine", "--lr-warmup-steps=2", "--epochs=3", "--steps=4"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(program.report()["runs"][0]["optimizer"],
+            json::parse(R"({"name": "sgd", "lr": 0.01, "momentum": 0.9, "weight_decay": 0.0,
+                            "lr_schedule": "cosine", "lr_cosine_steps": 10.0, "lr_min": 0.0,
+                            "lr_warmup_steps": 2.0, "lr_warmup_factor": 0.01})"));
 }
 
 TEST_F(VerifiedProgram, DivergenceIsNotAWrongStrategy) {

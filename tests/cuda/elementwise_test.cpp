@@ -170,6 +170,11 @@ TEST_F(CudaOptimizer, UpdatesAsTheReferenceAlsoWhenRecorded) {
       {.lr = 0.1, .weight_decay = 0.01},
       {.lr = 0.1, .nesterov = true, .weight_decay = 0.01},
       {.kind = OptimizerKind::adam, .lr = 0.1, .weight_decay = 0.01},
+      {.lr = 0.1, .momentum = 0, .schedule = {.warmup_steps = 3}},
+      {.lr = 0.1, .schedule = {.kind = ScheduleKind::step, .gamma = 0.5}},
+      {.kind = OptimizerKind::adam,
+       .lr = 0.1,
+       .schedule = {.kind = ScheduleKind::cosine, .cosine_steps = 4}},
       {.kind = OptimizerKind::adamw, .lr = 0.1, .beta1 = 0.5, .weight_decay = 0.1}};
   for (const OptimizerOptions& options : all)
     for (const std::size_t count : {1, 3, 4, 5, 1023, 4096})

@@ -94,7 +94,10 @@ TEST_F(CudaProgram, StrategiesAgreeOnNetworksWithBatchNorm) {
 // A recorded step reads anew how many updates came before it.
 TEST_F(CudaProgram, StrategiesAgreeWithEveryOptimizerAlsoInRecordedSteps) {
   const std::vector<std::vector<std::string>> optimizers = {
-      {"--nesterov"}, {"--optimizer=adam"}, {"--optimizer=adamw", "--lr=0.01"}};
+      {"--nesterov"},
+      {"--optimizer=adam"},
+      {"--optimizer=adamw", "--lr=0.01"},
+      {"--lr-schedule=step", "--lr-step-size=1", "--lr-gamma=0.5", "--lr-warmup-steps=2"}};
   for (const auto& optimizer : optimizers) {
     SCOPED_TRACE(optimizer[0]);
     const auto with = [&](std::vector<std::string> options) {

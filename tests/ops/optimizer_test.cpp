@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "kernels/ops/optimizer_step.h"
 #include "tests/ops/op_harness.h"
 
 namespace ddpbench::ops::testing {
@@ -28,6 +29,13 @@ const std::vector<NamedOptions>& all_options() {
       {"nesterov", {.lr = 0.1, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01}},
       {"plain", {.lr = 0.1, .momentum = 0, .weight_decay = 0.01}},
       {"adam", {.kind = adam, .lr = 0.1, .weight_decay = 0.01}},
+      {"scheduled",
+       {.lr = 0.1, .schedule = {.kind = ScheduleKind::step, .gamma = 0.5, .warmup_steps = 1}}},
+      {"scheduled_adamw",
+       {.kind = adamw,
+        .lr = 0.1,
+        .weight_decay = 0.1,
+        .schedule = {.kind = ScheduleKind::cosine, .cosine_steps = 3}}},
       {"adamw", {.kind = adamw, .lr = 0.1, .beta1 = 0.5, .epsilon = 1e-3, .weight_decay = 0.1}}};
   return all;
 }
@@ -51,16 +59,17 @@ struct Exact {
 
   void update(const OptimizerOptions& o, int step, double raw) {
     const double g = raw + (o.kind == adamw ? 0 : o.weight_decay * w);
+    const double lr = learning_rate(o, step - 1);
     if (o.kind == sgd) {
       first = o.momentum * first + g;
-      w -= o.lr * (o.nesterov ? g + o.momentum * first : first);
+      w -= lr * (o.nesterov ? g + o.momentum * first : first);
       return;
     }
     first = o.beta1 * first + (1 - o.beta1) * g;
     second = o.beta2 * second + (1 - o.beta2) * g * g;
-    if (o.kind == adamw) w *= 1 - o.lr * o.weight_decay;
+    if (o.kind == adamw) w *= 1 - lr * o.weight_decay;
     const double mean = first / (1 - std::pow(o.beta1, step));
-    w -= o.lr * mean / (std::sqrt(second / (1 - std::pow(o.beta2, step))) + o.epsilon);
+    w -= lr * mean / (std::sqrt(second / (1 - std::pow(o.beta2, step))) + o.epsilon);
   }
 };
 
@@ -158,6 +167,50 @@ TEST(Optimizer, EqualsPyTorchOverSixUpdates) {
   }
 }
 
+struct RecordedRates {
+  std::string name;
+  LrSchedule schedule;
+  std::vector<double> rates;
+};
+
+// The rates of 14 updates that begin with 0.1, by the schedulers of PyTorch 1.13; those that warm
+// up are SequentialLR with LinearLR before.
+std::vector<RecordedRates> recorded_rates() {
+  using enum ScheduleKind;
+  return {
+      {"StepLR",
+       {.kind = step, .step_size = 4, .gamma = 0.5},
+       {0.1, 0.1, 0.1, 0.1, 0.05, 0.05, 0.05, 0.05, 0.025, 0.025, 0.025, 0.025, 0.0125, 0.0125}},
+      {"CosineAnnealingLR",
+       {.kind = cosine, .cosine_steps = 6, .least = 0.01},
+       {0.1, 0.0939711431703, 0.0775, 0.055, 0.0325, 0.0160288568297, 0.01, 0.0160288568297, 0.0325,
+        0.055, 0.0775, 0.0939711431703, 0.1, 0.0939711431703}},
+      {"LinearLR",
+       {.warmup_steps = 5},
+       {0.001, 0.0208, 0.0406, 0.0604, 0.0802, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1}},
+      {"LinearLR and StepLR",
+       {.kind = step, .step_size = 4, .gamma = 0.5, .warmup_steps = 5, .warmup_factor = 0.1},
+       {0.01, 0.028, 0.046, 0.064, 0.082, 0.1, 0.1, 0.1, 0.1, 0.05, 0.05, 0.05, 0.05, 0.025}},
+      {"LinearLR and CosineAnnealingLR",
+       {.kind = cosine, .cosine_steps = 11, .warmup_steps = 3},
+       {0.001, 0.034, 0.067, 0.1, 0.0979746486807, 0.0920626766416, 0.0827430366973,
+        0.0707707506501, 0.0571157419137, 0.0428842580863, 0.0292292493499, 0.0172569633027,
+        0.00793732335844, 0.00202535131928}},
+  };
+}
+
+TEST(LearningRate, EqualsThatOfPyTorchsSchedulersInEachStep) {
+  for (const auto& [name, schedule, rates] : recorded_rates()) {
+    const OptimizerOptions options{.lr = 0.1, .schedule = schedule};
+    EXPECT_TRUE(options.counts_updates());
+    for (std::size_t k = 0; k < rates.size(); ++k) {
+      EXPECT_NEAR(learning_rate(options, static_cast<std::int64_t>(k)), rates[k], 1e-12)
+          << name << " " << k;
+    }
+  }
+  EXPECT_EQ(learning_rate({.lr = 0.1}, 1000), 0.1);
+}
+
 TEST(Optimizer, LeavesZeroPaddingZero) {
   for (BackendFixture& fixture : all_backends())
     for (const auto& [name, options] : all_options()) {
@@ -223,6 +276,7 @@ TEST(OptimizerState, HasASlotForEachTensorThatIsKept) {
   constexpr std::size_t kCount = 100, kSlot = 448, kStep = 64;  // 400 bytes, rounded up
   EXPECT_EQ(optimizer_state_bytes({.momentum = 0}, kCount), 0);
   EXPECT_EQ(optimizer_state_bytes({.momentum = 0.5}, kCount), kSlot);
+  EXPECT_EQ(optimizer_state_bytes({.momentum = 0, .schedule = {.warmup_steps = 1}}, kCount), kStep);
   EXPECT_EQ(optimizer_state_bytes({.kind = adam}, kCount), 2 * kSlot + kStep);
   EXPECT_EQ(optimizer_state_bytes({.kind = adamw}, kCount), 2 * kSlot + kStep);
 }

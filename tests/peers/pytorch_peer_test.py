@@ -162,6 +162,15 @@ class TrainsLikeDdpbench(Comparison):
         self.compare("--optimizer=adamw", "--strategy=ddp", "--gpus=2", "--epochs=4", "--steps=3",
                      "--epsilon=1e-3", "--beta1=0.8", "--weight-decay=0.1", model="lenet5")
 
+    def test_step_schedule_with_warm_up(self):
+        self.compare("--epochs=6", "--steps=2", "--lr=0.05", "--lr-schedule=step",
+                     "--lr-step-size=3", "--lr-gamma=0.5", "--lr-warmup-steps=4")
+
+    def test_cosine_schedule_of_adam(self):
+        self.compare("--optimizer=adam", "--epochs=5", "--steps=2", "--epsilon=1e-3",
+                     "--lr-schedule=cosine", "--lr-min=1e-5", "--lr-warmup-steps=3",
+                     "--lr-warmup-factor=0.1")
+
     def normalized(self):
         (self.folder / "normalized.json").write_text(json.dumps(NORMALIZED))
         return str(self.folder / "normalized.json")

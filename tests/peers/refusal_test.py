@@ -47,6 +47,10 @@ class Refusals(unittest.TestCase):
                 (["--overlap=off"], "overlaps"), (["--config=mnits"], "mnist"),
                 (["--momentum=1"], "less than 1"), (["--beta1=0.5"], "it is for adam, adamw"),
                 (["--optimizer=adam", "--nesterov"], "it is for sgd"),
+                (["--lr-schedule=step"], "needs --lr-step-size"),
+                (["--lr-gamma=0.5"], "it is for step"),
+                (["--lr-warmup-factor=0.5"], "it is for --lr-warmup-steps"),
+                (["--lr-schedule=cosine", "--compile=cuda-graphs"], "recorded with"),
                 (["--nesterov", "--momentum=0"], "--momentum is 0"), (["--data-dir=nowhere"], "data fetch mnist")):
             with self.subTest(arguments):
                 self.assertIn(words, self.refuse(2, "--json=r.json", *arguments))

@@ -131,6 +131,15 @@ OPTIONS = (
            "sgd, adam: L2 penalty, adamw: decoupled; default: 0 (adamw: 0.01)"),
     Option("lr_scaling", "none|linear", "none", one_of("none", "linear"),
            "linear multiplies the learning rate by the number of devices"),
+    Option("lr_schedule", "constant|step|cosine", "constant", one_of("constant", "step", "cosine"),
+           "how the learning rate changes with the steps"),
+    Option("lr_step_size", "N", None, whole(1), "step: steps between two changes"),
+    Option("lr_gamma", "G", 0.1, number(0, True), "step: what the rate is multiplied by"),
+    Option("lr_cosine_steps", "N", None, whole(1),
+           "cosine: steps down to --lr-min; default: all after --lr-warmup-steps"),
+    Option("lr_min", "RATE", 0.0, number(0), "cosine: the least rate"),
+    Option("lr_warmup_steps", "N", 0, whole(0), "first steps, over which the rate grows"),
+    Option("lr_warmup_factor", "F", 0.01, number(0, True), "share of the rate from which it grows"),
     Option("overlap", "on", True, switch, "ddp: DistributedDataParallel knows no other"),
     Option("bucket_cap_mb", "MIB", 25.0, number(0, True), "ddp: largest gradient bucket"),
     Option("first_bucket_mb", "MIB", 1.0, number(0, True), "ddp: fixed in PyTorch"),
@@ -156,10 +165,16 @@ OPTIONS = (
 )
 BY_NAME = {option.name: option for option in OPTIONS}
 FLAGS = {option.name: option for option in OPTIONS if option.help}
-# The options of one kind of optimizer.
-ONLY_WITH = {"momentum": ("sgd",), "nesterov": ("sgd",), "beta1": ("adam", "adamw"),
-             "beta2": ("adam", "adamw"), "epsilon": ("adam", "adamw")}
-OPTIMIZER_OPTIONS = ("lr", "weight_decay", *ONLY_WITH)
+ADAM = ("adam", "adamw")
+# Options that do something beside some values of another; no values: beside all but its default.
+ONLY_WITH = {"momentum": ("optimizer", ("sgd",)), "nesterov": ("optimizer", ("sgd",)),
+             "beta1": ("optimizer", ADAM), "beta2": ("optimizer", ADAM),
+             "epsilon": ("optimizer", ADAM), "lr_step_size": ("lr_schedule", ("step",)),
+             "lr_gamma": ("lr_schedule", ("step",)), "lr_cosine_steps": ("lr_schedule", ("cosine",)),
+             "lr_min": ("lr_schedule", ("cosine",)), "lr_warmup_factor": ("lr_warmup_steps", ())}
+OPTIMIZER_OPTIONS = ("lr", "weight_decay", "momentum", "nesterov", "beta1", "beta2", "epsilon")
+SCHEDULE_OPTIONS = ("lr_schedule", "lr_step_size", "lr_gamma", "lr_cosine_steps", "lr_min",
+                    "lr_warmup_steps", "lr_warmup_factor")
 
 
 def parse_value(name, text, where):
@@ -261,20 +276,28 @@ def merge(layers):
     return values
 
 
+def flag_of(name):
+    return "--" + name.replace("_", "-")
+
+
 def heeded(values, name):
-    return values["optimizer"] in ONLY_WITH.get(name, (values["optimizer"],))
+    if name not in ONLY_WITH:
+        return True
+    other, wanted = ONLY_WITH[name]
+    return values[other] in wanted if wanted else values[other] != BY_NAME[other].default
 
 
-def settle_optimizer(values, layers):
-    """As ddpbench: what the optimizer does not heed is refused, unless an earlier layer gave it to
-    another optimizer. Sets the defaults that depend on it."""
-    decided = max((at for at, (_, layer) in enumerate(layers) if "optimizer" in layer), default=-1)
-    for name in ONLY_WITH:
+def settle(values, layers):
+    """As ddpbench: what does nothing beside other options is refused, unless an earlier layer gave
+    it beside others. Sets the defaults that depend on the optimizer."""
+    for name, (other, wanted) in ONLY_WITH.items():
         if heeded(values, name):
             continue
-        if any(name in layer for _, layer in layers[max(0, decided):]):
-            raise UsageError(f"--{name}: it does nothing with the optimizer {values['optimizer']}; "
-                             f"it is for {', '.join(ONLY_WITH[name])}")
+        decided = max((at for at, (_, layer) in enumerate(layers) if other in layer), default=0)
+        if any(name in layer for _, layer in layers[decided:]):
+            raise UsageError(f"{flag_of(name)}: it does nothing with {flag_of(other)}="
+                             f"{values[other]}; it is for {', '.join(wanted) or flag_of(other)}")
+        values[name] = BY_NAME[name].default
     if values["lr"] is None:
         values["lr"] = 0.01 if values["optimizer"] == "sgd" else 0.001
     if values["weight_decay"] is None:
@@ -290,12 +313,18 @@ def resolve(arguments, environ):
         path = config_path(name)
         layers.insert(0, (path, config_file(path)))
     options = merge(layers)
-    settle_optimizer(options, layers)
+    settle(options, layers)
     if name is not None:
         options["config"] = config_path(name)
     for name in ("momentum", "beta1", "beta2"):
         if options[name] >= 1:
             raise UsageError(f"--{name}={options[name]:g}: expected less than 1")
+    if options["lr_schedule"] == "step" and options["lr_step_size"] is None:
+        raise UsageError("--lr-schedule=step needs --lr-step-size=N")
+    scheduled = options["lr_schedule"] != "constant" or options["lr_warmup_steps"] > 0
+    if scheduled and options["compile"] == "cuda-graphs":
+        raise UsageError("--compile=cuda-graphs: PyTorch's graphs keep the learning rate that they "
+                         "were recorded with")
     if options["nesterov"] and options["momentum"] == 0:
         raise UsageError("--nesterov: it changes the momentum, and --momentum is 0")
     if options["dataset/name"] == "auto":

@@ -126,9 +126,13 @@ def cell(strategy, world_size, device, options, data, network):
             "global_batch": whole, "lr": options["lr"] * scale,
             "steps_per_epoch": min(steps, options["steps"] or steps), **path_of}
     for name in ("precision", "compile", "residency", "pace", "seed", "epochs", "until_accuracy",
-                 "warmup_steps", "optimizer", "momentum", "nesterov", "beta1", "beta2", "epsilon", "weight_decay",
+                 "warmup_steps", "optimizer", "momentum", "nesterov", "beta1", "beta2", "epsilon",
+                 "weight_decay", *option_table.SCHEDULE_OPTIONS,
                  "bucket_cap_mb", "loader_workers", "timeout"):
         spec[name] = options[name]
+    if spec["lr_cosine_steps"] is None:
+        training = spec["epochs"] * spec["steps_per_epoch"]
+        spec["lr_cosine_steps"] = max(1, training - spec["lr_warmup_steps"])
     return {"spec": spec, "per_device_batch": per_device, "oversubscribed": oversubscribed,
             "network": network, "skipped": skip_reason(strategy, device, options)}
 

@@ -77,11 +77,11 @@ def config_section(options):
         if value is None:
             continue
         *group, key = name.split("/")
+        if not option_table.heeded(options, name):
+            continue
         if name == "optimizer":
             group, key = ["optimizer"], "name"
         elif name in option_table.OPTIMIZER_OPTIONS:
-            if not option_table.heeded(options, name):
-                continue
             group = ["optimizer"]
         (config.setdefault(group[0], {}) if group else config)[key] = value
     return config

@@ -153,11 +153,15 @@ def device_model(spec, found):
 
 
 def optimizer(spec):
-    """As ddpbench records it: nesterov only where it is on."""
+    """As ddpbench records it: nesterov, a schedule and a warm-up only where they are on."""
     names = ["lr", "weight_decay"]
     names += ["momentum"] if spec["optimizer"] == "sgd" else ["beta1", "beta2", "epsilon"]
     if spec["optimizer"] == "sgd" and spec["nesterov"]:
         names.append("nesterov")
+    names += {"constant": [], "step": ["lr_schedule", "lr_step_size", "lr_gamma"],
+              "cosine": ["lr_schedule", "lr_cosine_steps", "lr_min"]}[spec["lr_schedule"]]
+    if spec["lr_warmup_steps"] > 0:
+        names += ["lr_warmup_steps", "lr_warmup_factor"]
     return {"name": spec["optimizer"], **{name: spec[name] for name in names}}
 
 

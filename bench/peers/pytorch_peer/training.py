@@ -51,6 +51,24 @@ def make_optimizer(parameters, spec):
                 capturable=spec["compile"] == "cuda-graphs", **common)
 
 
+def make_scheduler(optimizer, spec):
+    """Of a rate that changes with every step; None where it does not."""
+    schedulers = torch.optim.lr_scheduler
+    warmup = spec["lr_warmup_steps"]
+    if spec["lr_schedule"] == "step":
+        main = schedulers.StepLR(optimizer, spec["lr_step_size"], spec["lr_gamma"])
+    elif spec["lr_schedule"] == "cosine":
+        main = schedulers.CosineAnnealingLR(optimizer, spec["lr_cosine_steps"], spec["lr_min"])
+    elif warmup > 0:
+        main = schedulers.LambdaLR(optimizer, lambda _: 1.0)
+    else:
+        return None
+    if warmup == 0:
+        return main
+    ramp = schedulers.LinearLR(optimizer, spec["lr_warmup_factor"], 1.0, warmup)
+    return schedulers.SequentialLR(optimizer, [ramp, main], [warmup])
+
+
 class Trainer:
     def __init__(self, spec, rank, progress):
         self.spec, self.rank, self.progress = spec, rank, progress
@@ -76,6 +94,7 @@ class Trainer:
             self.wrap()
         self.clock = steps.DeviceClock(spec["pace"]) if cuda else steps.HostClock()
         self.step = self.make_step()
+        self.begin_schedule()
         self.epochs = []
         # The replicas whose memory this process can tell.
         self.replicas = [] if not cuda else list(range(spec["world_size"])) \
@@ -139,6 +158,20 @@ class Trainer:
             for value in state.values():
                 if torch.is_tensor(value):
                     value.zero_()
+        self.begin_schedule()
+
+    def begin_schedule(self):
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.spec["lr"]
+            group.pop("initial_lr", None)
+        self.scheduler = make_scheduler(self.optimizer, self.spec)
+
+    def take_step(self, clock):
+        """A scheduler is stepped after the update, outside of the step's time."""
+        result = self.step(clock)
+        if self.scheduler is not None:
+            self.scheduler.step()
+        return result
 
     def warm_up(self):
         count = self.spec["warmup_steps"]
@@ -146,7 +179,7 @@ class Trainer:
         begin = time.monotonic()
         self.feed.begin(0, count)
         for _ in range(count):
-            self.step(steps.NoClock())
+            self.take_step(steps.NoClock())
             self.progress.step()
         self.barrier()
         self.start_anew()
@@ -162,7 +195,7 @@ class Trainer:
         self.barrier()
         begin = time.monotonic()
         for _ in range(count):
-            loss, logits, labels = self.step(self.clock)
+            loss, logits, labels = self.take_step(self.clock)
             loss_sum += loss
             correct += (logits.argmax(1) == labels).sum()
             self.progress.step()

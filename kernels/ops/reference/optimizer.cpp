@@ -17,6 +17,7 @@ class PlainOptimizer : public Optimizer {
   void run(Stream&, const OptimizerArgs& args) override {
     const OptimizerOptions& o = args.options;
     const OptimizerState state = optimizer_state(o, args.state, args.count);
+    const double lr = learning_rate(o, state.step != nullptr ? state.step->updates : 0);
     if (state.step != nullptr) advance(o, *state.step);
     const bool decoupled = o.kind == OptimizerKind::adamw;
     for (std::size_t k = 0; k < args.count; ++k) {
@@ -24,8 +25,8 @@ class PlainOptimizer : public Optimizer {
                               (decoupled ? 0 : o.weight_decay * args.weights[k]);
       const double moved =
           o.is_adaptive() ? adapt(o, state, k, gradient) : descend(o, state, k, gradient);
-      const double kept = decoupled ? 1 - o.lr * o.weight_decay : 1;
-      args.weights[k] = static_cast<float>(kept * args.weights[k] - o.lr * moved);
+      const double kept = decoupled ? 1 - lr * o.weight_decay : 1;
+      args.weights[k] = static_cast<float>(kept * args.weights[k] - lr * moved);
     }
   }
 
