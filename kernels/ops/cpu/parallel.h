@@ -27,12 +27,16 @@ inline Share share_of(std::int64_t count, std::int64_t grain, int t, int threads
   return {edge(t), edge(t + 1)};
 }
 
-// Calls body(thread, begin, end) once for each thread of the team, empty shares included. `body`
-// must not throw.
+// Calls body(thread, begin, end) once for each of `threads` shares, empty ones included: no more
+// than the team of the calling thread's device has threads. `body` must not throw.
 template <typename Body>
 void parallel_shares(int threads, std::int64_t count, std::int64_t grain, const Body& body) {
   if (threads <= 1) return body(0, std::int64_t{0}, count);
-#pragma omp parallel num_threads(threads)
+  // All regions have the size of the device's team, which is the calling thread's default. Where
+  // one has fewer threads than the one before, libgomp ends those that are left over, and new ones
+  // are later bound to the leading thread's core, whose mask they inherit.
+  const int team = std::max(threads, omp_get_max_threads());
+#pragma omp parallel num_threads(team)
   {
     // The team can be smaller than requested (nested regions, limits): its threads then take turns.
     for (int t = omp_get_thread_num(); t < threads; t += omp_get_num_threads()) {

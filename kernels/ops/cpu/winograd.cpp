@@ -60,7 +60,11 @@ Winograd::Winograd(Team team, const WinogradShape& shape, std::size_t cache_byte
   kernel_ = team.simd == SimdLevel::avx512 ? winograd_kernel_avx512() : winograd_kernel_avx2();
 }
 
-// The tiles of a group: as many as fit, in groups of nearly equal size, and one for each thread.
+int Winograd::threads_of(const WinogradShape& s) const {
+  return static_cast<int>(std::min<std::int64_t>(team_.threads, s.tiles()));
+}
+
+// The tiles of a group: as many as fit, in groups of nearly equal size of each thread's tiles.
 std::int64_t Winograd::group_of(const WinogradShape& s) const {
   constexpr auto kFloatBytes = static_cast<std::int64_t>(sizeof(float));
   const std::int64_t block_bytes = kWinogradProducts * kernel_.block * kFloatBytes;
@@ -69,24 +73,20 @@ std::int64_t Winograd::group_of(const WinogradShape& s) const {
   const std::int64_t least =
       of_weights > kCachesFromMemory * cache_bytes_ ? kLeastTilesFromMemory : kLeastTiles;
   const std::int64_t room = cache_bytes_ / kCacheShare / of_tile;
-  const std::int64_t tiles = s.tiles();
-  const std::int64_t groups =
-      std::max<std::int64_t>(ceil_div(tiles, std::max(room, least)), team_.threads);
-  return ceil_div(tiles, groups);
+  const std::int64_t of_thread = ceil_div(s.tiles(), std::int64_t{threads_of(s)});
+  return ceil_div(of_thread, ceil_div(of_thread, std::max(room, least)));
 }
 
-// Calls body(thread, tiles, whether it is the thread's first) for all groups. Returns the number of
-// threads that have any.
+// Calls body(thread, tiles, whether it is the thread's first) for all groups. The threads that have
+// tiles are the first ones.
 template <typename Body>
-int Winograd::for_each_group(const WinogradShape& s, const Body& body) const {
-  const std::int64_t group = group_of(s), tiles = s.tiles();
-  const std::int64_t groups = ceil_div(tiles, group);
-  const int threads = static_cast<int>(std::min<std::int64_t>(team_.threads, groups));
-  parallel_shares(threads, groups, 1, [&](int thread, std::int64_t begin, std::int64_t end) {
-    for (std::int64_t g = begin; g < end; ++g)
-      body(thread, WinogradTiles{g * group, std::min(group, tiles - g * group)}, g == begin);
-  });
-  return threads;
+void Winograd::for_each_group(const WinogradShape& s, const Body& body) const {
+  const std::int64_t group = group_of(s);
+  parallel_shares(
+      threads_of(s), s.tiles(), 1, [&](int thread, std::int64_t begin, std::int64_t end) {
+        for (std::int64_t first = begin; first < end; first += group)
+          body(thread, WinogradTiles{first, std::min(group, end - first)}, first == begin);
+      });
 }
 
 Winograd::Strides Winograd::strides_of(const WinogradShape& s) const {
@@ -146,7 +146,8 @@ void Winograd::backward_weights(const float* x, const float* dy, float* weight_g
       kWinogradProducts * (strides.weights + strides.inputs + strides.outputs) + channels;
   auto* const sums = static_cast<float*>(workspace);  // of each thread, as these
   float* const biases = sums + kWinogradProducts * strides.weights;
-  const int threads = for_each_group(s, [&](int thread, WinogradTiles tiles, bool first) {
+  const int threads = threads_of(s);
+  for_each_group(s, [&](int thread, WinogradTiles tiles, bool first) {
     float* const bias = biases + thread * of_thread;
     float* const inputs = bias + channels;
     float* const gradients = inputs + kWinogradProducts * strides.inputs;

@@ -112,13 +112,14 @@ class Winograd {
   struct Strides {
     std::int64_t inputs, outputs, weights;
   };
+  int threads_of(const WinogradShape& shape) const;         // that have tiles
   std::int64_t group_of(const WinogradShape& shape) const;  // tiles that are worked on together
   Strides strides_of(const WinogradShape& shape) const;
   std::size_t workspace_bytes(const WinogradShape& shape) const;
   void convolve(const WinogradShape& shape, const float* x, const float* weights, bool turned,
                 const float* bias, bool relu, float* y, float* workspace) const;
   template <typename Body>
-  int for_each_group(const WinogradShape& shape, const Body& body) const;
+  void for_each_group(const WinogradShape& shape, const Body& body) const;
 
   Team team_;
   WinogradShape shape_, turned_;
