@@ -54,7 +54,8 @@ class Ours:
         return self.run(*arguments)["step"]["time_s"]["median"]
 
 
-# With mounts of its own, which end with it: PyTorch looks at /proc, its ranks at /dev/shm.
+# With mounts of its own, which end with it: PyTorch looks at /proc, its ranks at /dev/shm. The peer
+# starts when they are there.
 IN_TREE = ["unshare", "--mount", "--propagation", "private", "bash", "-c", """set -e
 mount -t proc proc "$0/proc"
 mount --rbind /sys "$0/sys"
@@ -62,13 +63,24 @@ mount --rbind /dev "$0/dev"
 mount -t tmpfs tmpfs "$0/mnt"
 cp "$1" "$0/mnt/peer.py"
 shift
-exec chroot "$0" /usr/bin/env -i PATH=/usr/bin:/bin "$@" """]
+export LC_ALL=C
+exec chroot "$0" /usr/bin/env -i PATH=/usr/bin:/bin "${@/#--started-at=now/--started-at=$EPOCHREALTIME}" """]
+
+
+ABSENT = 3  # the exit status of pytorch_step.py without PyTorch
+NO_PROGRAM = 127  # that of env without the interpreter
+FAILED = 3  # ours when a peer that was asked for, or that is there, does not run
+
+
+class PeerError(Exception):
+    """A peer that does not run."""
 
 
 class Torch:
     """pytorch_step.py with the PyTorch of this machine, or of the Debian tree `tree`."""
 
     def __init__(self, tree=None):
+        self.tree = tree
         peer = str(ROOT / "bench" / "peers" / "pytorch_step.py")
         # A device has one thread, in OpenBLAS as well. Debian's build has no libuv.
         settings = ["OMP_WAIT_POLICY=PASSIVE", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1",
@@ -81,19 +93,28 @@ class Torch:
                                for python in ("/usr/bin/python3", sys.executable)]
 
     def command(self):
-        """The first candidate that has PyTorch; none when none has it."""
+        """The first candidate that has PyTorch; none when none has it. Raises PeerError with what a
+        candidate said when it fails otherwise, or when it is the tree that was asked for."""
+        reasons = []
         for candidate in self.candidates:
-            if subprocess.run([*candidate, "--steps=1", "--warmup-steps=0", "--batch-size=1"],
-                              capture_output=True, check=False).returncode == 0:
+            done = subprocess.run([*candidate, "--steps=1", "--warmup-steps=0", "--batch-size=1"],
+                                  capture_output=True, text=True, check=False)
+            if done.returncode == 0:
                 self.candidates = [candidate]
                 return candidate
+            if self.tree or done.returncode not in (ABSENT, NO_PROGRAM):
+                where = f"in the tree {self.tree}" if self.tree else "here"
+                reasons.append(f"PyTorch does not run {where} (exit status {done.returncode}):\n"
+                               f"{done.stderr.strip()}")
+        if reasons:
+            raise PeerError("\n".join(reasons))
         return None
 
     def best(self, figure, *arguments):
         """The least of `figure` over both memory formats."""
         figures = []
         for layout in ([], ["--contiguous"]):
-            started = f"--started-at={time.time()}"
+            started = f"--started-at={'now' if self.tree else time.time()}"
             figures.append(json.loads(run([*self.candidates[0], started, *layout, *arguments]))[figure])
         return min(figures)
 
@@ -154,12 +175,17 @@ def main():
     arguments = parser.parse_args()
     wanted = arguments.only.split(",")
     torch = Torch(arguments.peer_tree)
+    try:
+        has_torch = torch.command() is not None
+    except PeerError as error:
+        print(error, file=sys.stderr)
+        return FAILED
     mpi = shutil.which("mpicc")
     print("| what | peer | ours | ours / peer | rounds |\n|---|---|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         ours = Ours(arguments.build, folder)
         rounds = arguments.rounds
-        if torch.command() is None:
+        if not has_torch:
             print("PyTorch is not installed: step, ddp, startup and memory are left out",
                   file=sys.stderr)
         else:
@@ -198,4 +224,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -4,10 +4,16 @@
 """Tests how scripts/compare_peers.py finds and runs PyTorch, with stand-ins for it."""
 
 import importlib.util
+import os
 import pathlib
+import re
+import shutil
+import subprocess
 import sys
 import tempfile
+import time
 import unittest
+import unittest.mock
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "compare_peers.py"
 
@@ -24,6 +30,42 @@ def load():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+# In place of python3 in a tree: whether the mounts, the peer and the settings are there.
+PYTHON_OF_TREE = """#!/bin/sh
+test -r /proc/self/status && test -d /dev/shm && test -d /sys/devices || exit 90
+test "$1" = /mnt/peer.py && test -s /mnt/peer.py || exit 91
+test "$USE_LIBUV$OMP_NUM_THREADS" = 01 && test -z "$STRAY" || exit 92
+median=0.2 started=0
+for argument; do
+  case $argument in
+    --contiguous) median=0.1 ;;
+    --started-at=*) started=${argument#--started-at=} ;;
+  esac
+done
+echo "{\\"median_s\\": $median, \\"start_s\\": $started}"
+"""
+
+
+def make_tree(tree):
+    """With env, a shell, the libraries that they need, and PYTHON_OF_TREE."""
+    for folder in ("proc", "sys", "dev", "mnt"):
+        (tree / folder).mkdir()
+    programs = ["/usr/bin/env", "/bin/sh", "/usr/bin/test"]
+    listed = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=True).stdout
+    for path in [*programs, *re.findall(r"(/\S+) \(0x", listed)]:
+        (tree / path[1:]).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, tree / path[1:])
+    python = tree / "usr/bin/python3"
+    python.write_text(PYTHON_OF_TREE, encoding="utf-8")
+    python.chmod(0o755)
+
+
+def may_mount():
+    return shutil.which("ldd") is not None and shutil.which("unshare") is not None and subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", "true"],
+        capture_output=True, check=False).returncode == 0
 
 
 class TorchTest(unittest.TestCase):
@@ -53,12 +95,44 @@ class TorchTest(unittest.TestCase):
         torch.candidates = [absent]
         self.assertIsNone(torch.command())
 
+    def test_says_why_a_peer_that_is_there_does_not_run(self):
+        torch = self.peers.Torch()
+        broken = self.candidate("broken.py", "raise RuntimeError('no such symbol')")
+        absent = self.candidate("absent.py", ABSENT)
+        for torch.candidates in ([absent, broken], [broken, absent]):
+            with self.assertRaisesRegex(self.peers.PeerError, "status 1(.|\\n)*no such symbol"):
+                torch.command()
+        torch.candidates = [broken, self.candidate("present.py", PEER % 0.3)]
+        self.assertEqual(torch.command(), torch.candidates[0])
+
     def test_a_tree_is_the_only_place_that_is_asked(self):
         torch = self.peers.Torch(pathlib.Path("/nowhere/trixie"))
         self.assertEqual(len(torch.candidates), 1)
         self.assertIn("/nowhere/trixie", torch.candidates[0])
         self.assertIn("chroot", " ".join(torch.candidates[0]))
-        self.assertIsNone(torch.command())
+        with self.assertRaisesRegex(self.peers.PeerError, "/nowhere/trixie"):
+            torch.command()
+
+    @unittest.skipUnless(os.geteuid() == 0 and may_mount(), "needs root, unshare and ldd")
+    def test_runs_the_python_of_a_tree_with_mounts_that_end_with_it(self):
+        make_tree(self.folder)
+        torch = self.peers.Torch(self.folder)
+        with unittest.mock.patch.dict(os.environ, STRAY="1"):
+            self.assertIsNotNone(torch.command())
+            self.assertEqual(torch.best("median_s"), 0.1)
+        before = time.time()
+        self.assertGreater(torch.best("start_s"), before)  # taken in the tree
+        self.assertLess(torch.best("start_s"), time.time())
+        self.assertEqual(list((self.folder / "mnt").iterdir()), [])
+        self.assertEqual(list((self.folder / "proc").iterdir()), [])
+
+    def test_fails_with_3_and_the_reason_when_the_tree_that_was_asked_for_does_not_run(self):
+        done = subprocess.run([sys.executable, str(SCRIPT), f"--peer-tree={self.folder}", "--only="],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn(f"PyTorch does not run in the tree {self.folder}", done.stderr)
+        self.assertRegex(done.stderr, "mount|unshare")
+        self.assertEqual(done.stdout, "")
 
 
 if __name__ == "__main__":
