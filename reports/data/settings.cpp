@@ -29,9 +29,13 @@ std::string of_whole_run(const Run& run, std::string value) {
   return is_complete(run) ? std::move(value) : "";
 }
 
+// What is not recorded is as it was before there was a choice.
 Settings optimizer_values(const Run& run) {
   Settings values(run.optimizer_choices.begin(), run.optimizer_choices.end());
   for (const auto& [name, value] : run.optimizer) values[name] = fmt::format("{}", value);
+  if (run.optimizer_name == "sgd") values.emplace("nesterov", "off");
+  values.emplace("lr_schedule", "constant");
+  values.emplace("lr_warmup_steps", "0");
   return values;
 }
 

@@ -31,6 +31,7 @@ EVERYTHING = {"name": "everything", "input": [2, 20, 24], "output": "head", "lay
     {"name": "branch", "type": "add", "inputs": ["relu", "average"]},
     {"name": "pool", "type": "max_pool2d", "kernel": 2, "inputs": ["joined"]},
     {"name": "last", "type": "adaptive_avg_pool2d", "output_size": [2, 1]},
+    {"name": "drop", "type": "dropout", "p": 0.25},
     {"name": "head", "type": "linear", "out_features": 10, "bias": False}]}
 
 
