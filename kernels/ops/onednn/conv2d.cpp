@@ -5,10 +5,10 @@
 // gradient; bytes are those of input, output and weights, once each.
 //
 // 3x3 convolutions of stride 1 run as Winograd F(4x4, 3x3) (Lavin and Gray, CVPR 2016), which
-// multiplies 4 times less: the library's where it has one (2.6 with AVX-512; 3.7 has none for x86),
-// else the own (winograd_conv2d.cpp). Of the time of direct convolution (Zen 4, one thread, best of
-// interleaved runs while the machine had other work) forward, backward data and backward weights
-// took
+// multiplies 4 times less: the library's where it has one (2.6 with AVX-512 and a padding of at
+// most 1; 3.7 has none for x86), else the own (winograd_conv2d.cpp). Of the time of direct
+// convolution (Zen 4, one thread, best of interleaved runs while the machine had other work)
+// forward, backward data and backward weights took
 //
 //   samples x channels x map       the library's       the own
 //   16 x 32->64 x 14x14            0.70  0.68  0.60    0.50  0.49  0.43
@@ -72,7 +72,8 @@ struct Geometry {
   Desc bias;
 };
 
-// Whether the measurement above favours the library's Winograd.
+// Whether the library's Winograd is taken, by the extent of the map alone. It is slower than direct
+// convolution for one sample of 256 or 512 channels (above), which training steps rarely have.
 bool winograd_pays(const Conv2dDesc& desc) {
   const Shape out = output_shape(desc);
   return has_winograd(desc) && desc.window.pad_h <= 1 && desc.window.pad_w <= 1 &&
@@ -80,10 +81,9 @@ bool winograd_pays(const Conv2dDesc& desc) {
 }
 
 // Whether the own Winograd is faster than direct convolution. Two things speak against it: outputs
-// of the last tiles that are not in the map, and weights that are transformed for few tiles. Of 418
-// shapes (16 to 512 channels, maps of 4x4 to 56x56, 1 to 32 samples) this rule takes 308, whose
-// three passes took 0.29 to 1.03 of direct convolution's time; all but one of the others would have
-// taken at least 0.96 of it. With AVX2 it was 0.36 to 0.83 of direct convolution's with AVX2.
+// of the last tiles that are not in the map, and weights that are transformed for few tiles. The
+// limits are from measurements with one thread (shapes of 16 to 512 channels, maps of 4x4 to 56x56,
+// 1 to 32 samples), which no program here repeats as a whole.
 bool own_winograd_pays(const Context& context, const Conv2dDesc& desc) {
   if (context.simd == cpu::SimdLevel::portable || !has_winograd(desc)) return false;
   const std::int64_t in = desc.input.shape[1], out = desc.out_channels;
