@@ -49,7 +49,7 @@ def train(arguments, rank):
     """Returns when the first step began (time.time()) and the times of the timed steps of this rank."""
     torch.manual_seed(1)
     torch.set_num_threads(arguments.threads)
-    torch.set_flush_denormal(True)
+    torch.set_flush_denormal(True)  # a peer gets its best: denormal numbers would slow its loops
     layout = torch.contiguous_format if arguments.contiguous else torch.channels_last
     model = simple_cnn().to(memory_format=layout)
     if arguments.ranks > 1:
