@@ -216,6 +216,7 @@ double difference(const Values& got, const Values& want) {
 
 // Lavin and Gray's section 5; oneDNN 2's F(4x4, 3x3) differs as much.
 TEST(OwnWinogradAccuracy, DiffersByAFewRoundingsOfTheNorm) {
+  if (vector_levels().empty()) GTEST_SKIP() << "this processor has neither AVX2 nor AVX-512";
   const Conv2dDesc desc = conv({8, 64, 14, 14}, 64, 3, 1, 1);
   BackendFixture plain = BackendFixture::reference();
   const auto reference = plain.backend().make(desc);
@@ -232,6 +233,7 @@ TEST(OwnWinogradAccuracy, DiffersByAFewRoundingsOfTheNorm) {
 
 // Other operations count on the channels that fill up the last block.
 TEST(OwnWinogradBlocks, KeepWhatFillsThemZero) {
+  if (vector_levels().empty()) GTEST_SKIP() << "this processor has neither AVX2 nor AVX-512";
   for (const cpu::SimdLevel level : vector_levels()) {
     const std::int64_t block = cpu::Winograd::block(level);
     const cpu::WinogradShape shape =
@@ -261,6 +263,22 @@ TEST(OwnWinogradBlocks, KeepWhatFillsThemZero) {
     }
     for (std::size_t i = 0; i < dw.size(); ++i) EXPECT_EQ(dw[i] == 0, weights[i] == 0) << i;
     EXPECT_EQ(db.back(), 0);
+  }
+}
+
+// The sums of 512 channels take 38 MB, however many threads add to them.
+TEST(OwnWinogradWorkspace, HasOneSetOfSumsForAllThreads) {
+  if (vector_levels().empty()) GTEST_SKIP() << "this processor has neither AVX2 nor AVX-512";
+  for (const cpu::SimdLevel level : vector_levels()) {
+    const cpu::WinogradShape shape =
+        onednn::winograd_shape(conv({16, 512, 7, 7}, 512, 3, 1, 1), cpu::Winograd::block(level));
+    const auto bytes = [&](int threads) {
+      return cpu::Winograd({level, threads}, shape, 1 << 20).backward_weights_workspace_bytes();
+    };
+    const std::size_t sums = 36 * sizeof(float) * 512 * 512;
+    EXPECT_GT(bytes(1), sums);
+    EXPECT_LT(bytes(1), sums + sums / 2);
+    for (const int threads : {2, 16, 64, 100}) EXPECT_LT(bytes(threads), bytes(1) + sums / 8);
   }
 }
 

@@ -4,7 +4,7 @@
 // Winograd's passes over groups of tiles, and their workspaces:
 //
 //   forward, backward data   [transformed weights][a thread: transformed inputs, products] ...
-//   backward weights         [a thread: transformed inputs, gradients, sums, bias sums] ...
+//   backward weights         [sums][a thread: bias sums, transformed inputs, gradients] ...
 #include "kernels/ops/cpu/winograd.h"
 
 #include <algorithm>
@@ -47,6 +47,12 @@ std::size_t bytes_of(std::int64_t floats) {
   return static_cast<std::size_t>(round_up(floats, std::int64_t{16})) * sizeof(float);
 }
 
+// The group of this round among a thread's tiles; none of them at last.
+WinogradTiles group_in(Share tiles, std::int64_t group, std::int64_t round) {
+  const std::int64_t first = std::min(tiles.begin + round * group, tiles.end);
+  return {first, std::min(group, tiles.end - first)};
+}
+
 }  // namespace
 
 Winograd::Winograd(Team team, const WinogradShape& shape, std::size_t cache_bytes)
@@ -77,18 +83,6 @@ std::int64_t Winograd::group_of(const WinogradShape& s) const {
   return ceil_div(of_thread, ceil_div(of_thread, std::max(room, least)));
 }
 
-// Calls body(thread, tiles, whether it is the thread's first) for all groups. The threads that have
-// tiles are the first ones.
-template <typename Body>
-void Winograd::for_each_group(const WinogradShape& s, const Body& body) const {
-  const std::int64_t group = group_of(s);
-  parallel_shares(
-      threads_of(s), s.tiles(), 1, [&](int thread, std::int64_t begin, std::int64_t end) {
-        for (std::int64_t first = begin; first < end; first += group)
-          body(thread, WinogradTiles{first, std::min(group, end - first)}, first == begin);
-      });
-}
-
 Winograd::Strides Winograd::strides_of(const WinogradShape& s) const {
   const std::int64_t block = kernel_.block, group = group_of(s);
   return {.inputs = stride_of(s.in_blocks, group, block),
@@ -99,15 +93,17 @@ Winograd::Strides Winograd::strides_of(const WinogradShape& s) const {
 std::size_t Winograd::workspace_bytes(const WinogradShape& s) const {
   const Strides strides = strides_of(s);
   const std::int64_t of_thread = strides.inputs + strides.outputs;
-  return bytes_of(kWinogradProducts * (strides.weights + team_.threads * of_thread));
+  return bytes_of(kWinogradProducts * (strides.weights + threads_of(s) * of_thread));
 }
 
-std::size_t Winograd::backward_weights_workspace_bytes() const {
+// What each thread keeps for backward weights, in floats.
+std::int64_t Winograd::gradient_maps() const {
   const Strides strides = strides_of(shape_);
-  const std::int64_t of_thread =
-      kWinogradProducts * (strides.weights + strides.inputs + strides.outputs) +
-      shape_.out_blocks * kernel_.block;
-  return bytes_of(team_.threads * of_thread);
+  return shape_.out_blocks * kernel_.block + kWinogradProducts * (strides.inputs + strides.outputs);
+}
+std::size_t Winograd::backward_weights_workspace_bytes() const {
+  return bytes_of(kWinogradProducts * strides_of(shape_).weights +
+                  threads_of(shape_) * gradient_maps());
 }
 
 void Winograd::convolve(const WinogradShape& s, const float* x, const float* weights, bool turned,
@@ -117,14 +113,19 @@ void Winograd::convolve(const WinogradShape& s, const float* x, const float* wei
     kernel_.transform_weights(s, weights, turned, begin, end, workspace, strides.weights);
   });
   float* const maps = workspace + kWinogradProducts * strides.weights;
-  for_each_group(s, [&](int thread, WinogradTiles tiles, bool) {
+  const std::int64_t group = group_of(s);
+  const auto work = [&](int thread, std::int64_t begin, std::int64_t end) {
     float* const inputs = maps + thread * kWinogradProducts * (strides.inputs + strides.outputs);
     float* const products = inputs + kWinogradProducts * strides.inputs;
-    kernel_.transform_input(s, tiles, x, inputs, strides.inputs);
-    kernel_.multiply(s, tiles.count, inputs, strides.inputs, workspace, strides.weights, products,
-                     strides.outputs);
-    kernel_.transform_output(s, tiles, products, strides.outputs, bias, relu, y);
-  });
+    for (std::int64_t first = begin; first < end; first += group) {
+      const WinogradTiles tiles{first, std::min(group, end - first)};
+      kernel_.transform_input(s, tiles, x, inputs, strides.inputs);
+      kernel_.multiply(s, tiles.count, inputs, strides.inputs, workspace, strides.weights, products,
+                       strides.outputs);
+      kernel_.transform_output(s, tiles, products, strides.outputs, bias, relu, y);
+    }
+  };
+  parallel_shares(threads_of(s), s.tiles(), 1, work);
 }
 
 void Winograd::forward(const float* x, const float* weights, const float* bias, bool relu, float* y,
@@ -137,33 +138,55 @@ void Winograd::backward_data(const float* dy, const float* weights, float* dx,
   convolve(turned_, dy, weights, true, nullptr, false, dx, static_cast<float*>(workspace));
 }
 
+// Adds the products of all threads' groups of this round. In the first one, all of them have some.
+void Winograd::add_products(std::int64_t round, const float* maps, float* sums) const {
+  const WinogradShape& s = shape_;
+  const Strides strides = strides_of(s);
+  const std::int64_t group = group_of(s), of_thread = gradient_maps();
+  const int owners = threads_of(s);
+  const auto work = [&](int, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t part = begin; part < end; ++part)
+      for (int t = 0; t < owners; ++t) {
+        const std::int64_t count = group_in(share_of(s.tiles(), 1, t, owners), group, round).count;
+        if (count == 0) continue;
+        const float* const inputs = maps + t * of_thread + s.out_blocks * kernel_.block;
+        const float* const gradients = inputs + kWinogradProducts * strides.inputs;
+        kernel_.multiply_gradient(s, part, count, inputs, strides.inputs, gradients,
+                                  strides.outputs, round + t > 0, sums, strides.weights);
+      }
+  };
+  parallel_shares(team_.threads, s.gradient_parts(), 1, work);
+}
+
 void Winograd::backward_weights(const float* x, const float* dy, float* weight_gradient,
                                 float* bias_gradient, bool accumulate, void* workspace) const {
   const WinogradShape& s = shape_;
   const Strides strides = strides_of(s);
-  const std::int64_t channels = s.out_blocks * kernel_.block;
-  const std::int64_t of_thread =
-      kWinogradProducts * (strides.weights + strides.inputs + strides.outputs) + channels;
-  auto* const sums = static_cast<float*>(workspace);  // of each thread, as these
-  float* const biases = sums + kWinogradProducts * strides.weights;
-  const int threads = threads_of(s);
-  for_each_group(s, [&](int thread, WinogradTiles tiles, bool first) {
-    float* const bias = biases + thread * of_thread;
-    float* const inputs = bias + channels;
-    float* const gradients = inputs + kWinogradProducts * strides.inputs;
-    if (first) std::fill_n(bias, channels, 0.0F);
-    kernel_.transform_input(s, tiles, x, inputs, strides.inputs);
-    kernel_.transform_gradient(s, tiles, dy, gradients, strides.outputs, bias);
-    kernel_.multiply_gradient(s, tiles.count, inputs, strides.inputs, gradients, strides.outputs,
-                              !first, sums + thread * of_thread, strides.weights);
-  });
+  const std::int64_t group = group_of(s), channels = s.out_blocks * kernel_.block;
+  const std::int64_t of_thread = gradient_maps();
+  const int owners = threads_of(s);
+  auto* const sums = static_cast<float*>(workspace);
+  float* const maps = sums + kWinogradProducts * strides.weights;
+  const std::int64_t rounds = ceil_div(ceil_div(s.tiles(), std::int64_t{owners}), group);
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    const auto transform = [&](int thread, std::int64_t begin, std::int64_t end) {
+      float* const bias = maps + thread * of_thread;
+      float* const inputs = bias + channels;
+      if (round == 0) std::fill_n(bias, channels, 0.0F);
+      const WinogradTiles tiles = group_in({begin, end}, group, round);
+      kernel_.transform_input(s, tiles, x, inputs, strides.inputs);
+      kernel_.transform_gradient(s, tiles, dy, inputs + kWinogradProducts * strides.inputs,
+                                 strides.outputs, bias);
+    };
+    parallel_shares(owners, s.tiles(), 1, transform);
+    add_products(round, maps, sums);
+  }
   parallel_shares(team_.threads, s.out_blocks, 1, [&](int, std::int64_t begin, std::int64_t end) {
-    kernel_.transform_sums(s, sums, strides.weights, threads, of_thread, accumulate, begin, end,
-                           weight_gradient);
+    kernel_.transform_sums(s, sums, strides.weights, accumulate, begin, end, weight_gradient);
   });
   for (std::int64_t c = 0; bias_gradient && c < channels; ++c) {
     float total = 0;
-    for (int t = 0; t < threads; ++t) total += biases[t * of_thread + c];
+    for (int t = 0; t < owners; ++t) total += maps[t * of_thread + c];
     bias_gradient[c] = accumulate ? bias_gradient[c] + total : total;
   }
 }

@@ -11,8 +11,11 @@
 //   backward data     the same, of the output gradient and the turned weights
 //   backward weights  dW = A3'[(G4 dy G4') * (B' x B)]A3, F(3x3, 4x4), summed over all tiles
 //
-// Tiles are worked on in groups that fit the L2 cache, so transformed maps never go to memory. The
-// transformed weights are made anew at every call, since a training step has changed them.
+// Tiles are worked on in groups that fit the L2 cache, so transformed maps never go to memory. Each
+// thread takes some of the tiles. For backward weights each takes some of the products as well,
+// over all threads' groups, so that there is one set of sums however many threads there are: 36 *
+// in * out floats (38 MB for 512 channels). The transformed weights are made anew at every call,
+// since a training step has changed them.
 //
 // Tensors: maps [batch][channels / block][height][width][block]; weights [out / block][in / block]
 // [3][3][block of in][block of out]. The channels that fill up the last block are 0 and stay 0.
@@ -39,6 +42,7 @@ struct WinogradShape {
   std::int64_t tiles_h() const { return (out_h + kWinogradTile - 1) / kWinogradTile; }
   std::int64_t tiles_w() const { return (out_w + kWinogradTile - 1) / kWinogradTile; }
   std::int64_t tiles() const { return batch * tiles_h() * tiles_w(); }
+  std::int64_t gradient_parts() const { return kWinogradProducts * ((out_blocks + 1) / 2); }
 };
 
 // Some of the tiles, which count through columns, rows and samples.
@@ -70,16 +74,16 @@ struct WinogradKernel {
   // Of backward weights. Adds each channel's sum over the tiles to `bias_gradient`.
   void (*transform_gradient)(const WinogradShape& shape, WinogradTiles tiles, const float* dy,
                              float* to, std::int64_t stride, float* bias_gradient) = nullptr;
-  // sums, as transformed weights, (+)= inputs times gradients, over tiles.
-  void (*multiply_gradient)(const WinogradShape& shape, std::int64_t tiles, const float* inputs,
-                            std::int64_t input_stride, const float* gradients,
+  // sums, as transformed weights, (+)= inputs times gradients, over tiles: a part of
+  // gradient_parts(), one of the 36 products for two of the output blocks.
+  void (*multiply_gradient)(const WinogradShape& shape, std::int64_t part, std::int64_t tiles,
+                            const float* inputs, std::int64_t input_stride, const float* gradients,
                             std::int64_t gradient_stride, bool add, float* sums,
                             std::int64_t sum_stride) = nullptr;
-  // weight gradient (+)= transformed back, of the output blocks [begin, end), the sum of the
-  // `threads` sums that lie thread_stride apart.
+  // weight gradient (+)= the sums transformed back, of the output blocks [begin, end).
   void (*transform_sums)(const WinogradShape& shape, const float* sums, std::int64_t stride,
-                         int threads, std::int64_t thread_stride, bool add, std::int64_t begin,
-                         std::int64_t end, float* weight_gradient) = nullptr;
+                         bool add, std::int64_t begin, std::int64_t end,
+                         float* weight_gradient) = nullptr;
 };
 
 WinogradKernel winograd_kernel_avx512();  // blocks of 16 channels
@@ -116,10 +120,10 @@ class Winograd {
   std::int64_t group_of(const WinogradShape& shape) const;  // tiles that are worked on together
   Strides strides_of(const WinogradShape& shape) const;
   std::size_t workspace_bytes(const WinogradShape& shape) const;
+  std::int64_t gradient_maps() const;
   void convolve(const WinogradShape& shape, const float* x, const float* weights, bool turned,
                 const float* bias, bool relu, float* y, float* workspace) const;
-  template <typename Body>
-  void for_each_group(const WinogradShape& shape, const Body& body) const;
+  void add_products(std::int64_t round, const float* maps, float* sums) const;
 
   Team team_;
   WinogradShape shape_, turned_;

@@ -63,20 +63,17 @@ DDPBENCH_WINOGRAD_TARGET void transform_weights(const WinogradShape& shape, cons
     }
 }
 
-// One lane of input channels of one block: the sum of the threads' sums, transformed back.
+// The sums of one lane of input channels of one block, transformed back.
 template <typename V>
-DDPBENCH_WINOGRAD_INLINE void transform_sum_lane(const float* sums, std::int64_t stride,
-                                                 int threads, std::int64_t thread_stride, bool add,
+DDPBENCH_WINOGRAD_INLINE void transform_sum_lane(const float* sums, std::int64_t stride, bool add,
                                                  float* to) {
   constexpr std::int64_t kBlock = V::kWidth * V::kWidth;
   typename V::Values half[3][6];
   for (std::int64_t j = 0; j < 6; ++j) {
     typename V::Values m[6], gradients[3];
     for (std::int64_t i = 0; i < 6; ++i) {
-      const float* const sum = sums + (6 * i + j) * stride;
-      auto total = V::load(sum);
-      for (int t = 1; t < threads; ++t) total = V::add(total, V::load(sum + t * thread_stride));
-      m[i] = V::mul(V::broadcast(winograd::kScale[i] * winograd::kScale[j]), total);
+      const auto scale = V::broadcast(winograd::kScale[i] * winograd::kScale[j]);
+      m[i] = V::mul(scale, V::load(sums + (6 * i + j) * stride));
     }
     sum_points<V>(m, gradients);
     for (std::int64_t i = 0; i < 3; ++i) half[i][j] = gradients[i];
@@ -93,15 +90,12 @@ DDPBENCH_WINOGRAD_INLINE void transform_sum_lane(const float* sums, std::int64_t
 
 template <typename V>
 DDPBENCH_WINOGRAD_TARGET void transform_sums(const WinogradShape& shape, const float* sums,
-                                             std::int64_t stride, int threads,
-                                             std::int64_t thread_stride, bool add,
-                                             std::int64_t begin, std::int64_t end,
-                                             float* weight_gradient) {
+                                             std::int64_t stride, bool add, std::int64_t begin,
+                                             std::int64_t end, float* weight_gradient) {
   constexpr std::int64_t kBlock = V::kWidth * V::kWidth;
   for (std::int64_t block = begin * shape.in_blocks; block < end * shape.in_blocks; ++block)
     for (std::int64_t lane = 0; lane < V::kWidth; ++lane)
-      transform_sum_lane<V>(sums + (block * V::kWidth + lane) * V::kWidth, stride, threads,
-                            thread_stride, add,
+      transform_sum_lane<V>(sums + (block * V::kWidth + lane) * V::kWidth, stride, add,
                             weight_gradient + block * 9 * kBlock + lane * V::kWidth);
 }
 
@@ -188,30 +182,29 @@ DDPBENCH_WINOGRAD_TARGET void multiply_lanes(const WinogradPanel& panel) {
 }
 
 template <typename V>
-DDPBENCH_WINOGRAD_TARGET void multiply_gradient(const WinogradShape& shape, std::int64_t tiles,
-                                                const float* inputs, std::int64_t input_stride,
-                                                const float* gradients,
+DDPBENCH_WINOGRAD_TARGET void multiply_gradient(const WinogradShape& shape, std::int64_t part,
+                                                std::int64_t tiles, const float* inputs,
+                                                std::int64_t input_stride, const float* gradients,
                                                 std::int64_t gradient_stride, bool add, float* sums,
                                                 std::int64_t sum_stride) {
   static_assert(V::kWidth % std::int64_t{V::kGradientRows} == 0);
   const std::int64_t depth = shape.in_blocks * V::kWidth;
+  const std::int64_t pairs = ceil_div(shape.out_blocks, std::int64_t{2});
+  const std::int64_t i = part / pairs, out = part % pairs * 2;
   WinogradPanel panel;
   panel.inner = tiles;
   panel.right_column = tiles * V::kWidth;
   panel.to_column = depth * V::kWidth;
   panel.add = add;
-  for (std::int64_t i = 0; i < kWinogradProducts; ++i)
-    for (std::int64_t out = 0; out < shape.out_blocks; out += 2)
-      for (std::int64_t in = 0; in < depth; in += std::int64_t{V::kGradientRows}) {
-        panel.left =
-            inputs + i * input_stride + in / V::kWidth * tiles * V::kWidth + in % V::kWidth;
-        panel.right = gradients + i * gradient_stride + out * panel.right_column;
-        panel.to = sums + i * sum_stride + out * panel.to_column + in * V::kWidth;
-        if (out + 1 < shape.out_blocks)
-          multiply_lanes<V, 2>(panel);
-        else
-          multiply_lanes<V, 1>(panel);
-      }
+  for (std::int64_t in = 0; in < depth; in += std::int64_t{V::kGradientRows}) {
+    panel.left = inputs + i * input_stride + in / V::kWidth * tiles * V::kWidth + in % V::kWidth;
+    panel.right = gradients + i * gradient_stride + out * panel.right_column;
+    panel.to = sums + i * sum_stride + out * panel.to_column + in * V::kWidth;
+    if (out + 1 < shape.out_blocks)
+      multiply_lanes<V, 2>(panel);
+    else
+      multiply_lanes<V, 1>(panel);
+  }
 }
 
 template <typename V>
