@@ -310,6 +310,28 @@ TEST(Conv2dAlgorithm, IsWinogradOfTheLibraryOrElseTheOwnWhereItIsFaster) {
   EXPECT_EQ(winograd(conv({1, 512, 7, 7}, 512, 3, 1, 1)), library);
 }
 
+TEST(Conv2dAlgorithm, NeedsTilesForEachThreadWhereWeightsAreMany) {
+  if (vector_levels().empty()) GTEST_SKIP() << "this processor has neither AVX2 nor AVX-512";
+  const auto own = [](const Conv2dDesc& desc, cpu::SimdLevel level, int threads) {
+    auto context = std::make_shared<onednn::Context>();
+    context->simd = level;
+    context->threads = threads;
+    context->l2_bytes = std::size_t{1} << 20;
+    const auto op = onednn::make_conv2d(context, desc, onednn::ConvAlgorithm::automatic);
+    return op->description().find(fmt::format("own wino_4x3:{}", to_string(level))) !=
+           std::string::npos;
+  };
+  // A padding of 2, for which no library has a Winograd; maps of 9x9 and 14x14 outputs.
+  const Conv2dDesc deep = conv({6, 512, 7, 7}, 512, 3, 1, 2);
+  const Conv2dDesc narrow = conv({6, 32, 12, 12}, 32, 3, 1, 2);
+  for (const cpu::SimdLevel level : vector_levels()) {
+    EXPECT_TRUE(own(deep, level, 1));
+    EXPECT_FALSE(own(deep, level, 2));
+    EXPECT_TRUE(own(narrow, level, 1));
+    EXPECT_TRUE(own(narrow, level, 2));
+  }
+}
+
 TEST(Conv2dAlgorithm, RefusesAnOwnWinogradThatThereIsNot) {
   auto context = std::make_shared<onednn::Context>();
   for (const Conv2dDesc& desc : {conv({2, 16, 8, 8}, 16, 3, 2, 1), conv({2, 16, 8, 8}, 16, 5, 1, 1),

@@ -93,7 +93,10 @@ bool own_winograd_pays(const Context& context, const Conv2dDesc& desc) {
   const double used = outputs / (16.0 * static_cast<double>(shape.tiles()));
   const auto weight_bytes =
       cpu::kWinogradProducts * static_cast<std::size_t>(in * out) * sizeof(float);
-  return used >= 0.5 && outputs * used >= (weight_bytes > 4 * context.l2_bytes ? 200 : 64);
+  // Each thread reads all weights for its tiles, from memory or the shared cache where they are
+  // many.
+  const bool many = weight_bytes > 4 * context.l2_bytes;
+  return used >= 0.5 && outputs * used >= (many ? 200.0 * context.threads : 64.0);
 }
 
 // Returns the first plan that the library implements. Throws what the last one throws.
