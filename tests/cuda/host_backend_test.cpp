@@ -10,6 +10,7 @@
 #include "kernels/nn/graph.h"
 #include "kernels/nn/model/model.h"
 #include "kernels/nn/model/model_reader.h"
+#include "kernels/ops/batch_limits.h"
 #include "kernels/ops/cuda/library/algorithm_cache.h"
 #include "kernels/runtime/cpu_device.h"
 #include "kernels/runtime/cuda_device.h"
@@ -308,7 +309,7 @@ TEST(CudaBackend, RefusesTensorsThatItsIndicesCannotCount) {
   try {
     fixture.backend().make(ReluDesc{TensorLayout::plain({65536, 65536})});
     FAIL() << "planned 2^32 elements";
-  } catch (const DeviceError& error) {
+  } catch (const BatchTooLarge& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("relu on [65536, 65536]: 4294967296 elements"));
   }
 }
