@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element k of a tensor is made of word k mod 4 of philox(counter = (k / 4, hash of the name), key =
-// seed); two neighbours of a normal distribution share the words 0 and 1, or 2 and 3.
+// Element k of a tensor is made of word k mod 4 of philox(counter = (k / 4, hash of the name), key
+// = seed); two neighbours of a normal distribution share the words 0 and 1, or 2 and 3.
 //
 // This source is compiled without contraction of products and sums, which rounds once instead of
 // twice where a processor can.
@@ -45,8 +45,7 @@ double logarithm(double x) {
   constexpr double kLn2 = 0x1.62e42fefa39efp-1;
   const auto bits = std::bit_cast<std::uint64_t>(x);
   const auto exponent = static_cast<std::int32_t>(bits >> 52) - 1022;
-  const double half =
-      std::bit_cast<double>((bits & 0x000FFFFFFFFFFFFF) | 0x3FE0000000000000);
+  const double half = std::bit_cast<double>((bits & 0x000FFFFFFFFFFFFF) | 0x3FE0000000000000);
   const bool doubled = half < 0.7;
   const double m = doubled ? half + half : half;
   const double e = static_cast<double>(doubled ? exponent - 1 : exponent);
@@ -60,12 +59,18 @@ struct Pair {
   double first, second;
 };
 Pair standard_normal(std::uint32_t a, std::uint32_t b) {
-  constexpr std::array<double, 8> kSine = {-1.0 / 1307674368000, 1.0 / 6227020800, -1.0 / 39916800,
-                                           1.0 / 362880,         -1.0 / 5040,      1.0 / 120,
-                                           -1.0 / 6,             1.0};
-  constexpr std::array<double, 9> kCosine = {
-      1.0 / 20922789888000, -1.0 / 87178291200, 1.0 / 479001600, -1.0 / 3628800, 1.0 / 40320,
-      -1.0 / 720,           1.0 / 24,           -1.0 / 2,        1.0};
+  constexpr std::array<double, 8> kSine = {
+      -1.0 / 1307674368000, 1.0 / 6227020800, -1.0 / 39916800, 1.0 / 362880,
+      -1.0 / 5040,          1.0 / 120,        -1.0 / 6,        1.0};
+  constexpr std::array<double, 9> kCosine = {1.0 / 20922789888000,
+                                             -1.0 / 87178291200,
+                                             1.0 / 479001600,
+                                             -1.0 / 3628800,
+                                             1.0 / 40320,
+                                             -1.0 / 720,
+                                             1.0 / 24,
+                                             -1.0 / 2,
+                                             1.0};
   constexpr double kHalfPi = 0x1.921fb54442d18p+0;
   const double length = std::sqrt(-2 * logarithm(fraction(a)));
   // The angle as quarters of a turn, the nearest of them and at most half of one more.
@@ -106,8 +111,7 @@ std::vector<float> start_values(const ParameterInfo& parameter, const Init& init
   const auto bound = static_cast<float>(1.0 / std::sqrt(static_cast<double>(parameter.fan_in)));
   const double scale = normal ? deviation(init, parameter.shape) : 0;
   for (std::size_t k = 0; k < values.size(); k += 4) {
-    const PhiloxCounter random =
-        philox4x32({low(k / 4), high(k / 4), low(name), high(name)}, key);
+    const PhiloxCounter random = philox4x32({low(k / 4), high(k / 4), low(name), high(name)}, key);
     std::array<float, 4> drawn;
     for (std::size_t i = 0; i < 4 && !normal; ++i) drawn[i] = uniform(random[i], bound);
     for (std::size_t i = 0; i < 4 && normal; i += 2) {
