@@ -174,49 +174,5 @@ TEST_F(CudaProgram, SaysWhatToChangeWhenMemoryIsShort) {
   EXPECT_THAT(result.err, HasSubstr("\n  input  "));
 }
 
-// `ddpbench fit` with this many bytes on every GPU.
-class FitOnCuda : public CudaProgram {
- protected:
-  json fit(std::size_t bytes, std::vector<std::string> more) {
-    program.environment["STAND_IN_MEMORY_BYTES"] = std::to_string(bytes);
-    more.insert(more.begin(), {"fit", "--config=lenet.json", "--device=cuda", "--deterministic",
-                               "--format=json", "--verify-steps=0"});
-    const auto result = program.run(more);
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    return json::parse(result.out, nullptr, false)["fits"].at(0);
-  }
-};
-
-// 64 maps of 28 x 28 are 50176 elements a sample.
-TEST_F(FitOnCuda, EndsWhereNoKernelTakesTheTensors) {
-  program.write("wide.json", R"({"name": "wide", "input": [1, 28, 28], "layers": [
-      {"name": "conv", "type": "conv2d", "out_channels": 64, "kernel": 1},
-      {"name": "pool", "type": "max_pool2d", "kernel": 28},
-      {"name": "fc", "type": "linear", "out_features": 10}]})");
-  json config = json::parse(program.read("lenet.json"));
-  config["model"] = "wide.json";
-  program.write("lenet.json", config.dump());
-  const json row = fit(std::size_t{1} << 44, {"--strategy=single"});
-  EXPECT_EQ(row["ended_by"], "a tensor of 2^31 elements or more");
-  EXPECT_EQ(row["batch_per_device"], (std::int64_t{1} << 31) / 50176 / 8 * 8);
-  EXPECT_LT(row["bytes"], row["limit_bytes"]);
-  const auto run = program.run(
-      test::small_run("single", {"--device=cuda", "--deterministic", "--batch-size=42800"}));
-  EXPECT_EQ(run.exit_code, 2) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("the kernels take fewer than 2^31: use a smaller batch"));
-}
-
-// The server of four workers has seven times the parameters, a worker twice.
-TEST_F(FitOnCuda, DoesNotCountServersOnCpuDevicesAgainstGpus) {
-  constexpr std::size_t kParameters = 61706 * sizeof(float);
-  const std::vector<std::string> arguments = {"--strategy=ps", "--gpus=4"};
-  const json on_gpus = fit(5 * kParameters, arguments);
-  EXPECT_EQ(on_gpus["batch_per_device"], 0);
-  EXPECT_EQ(on_gpus["ended_by"], "a server");
-  const json on_host = fit(5 * kParameters, {arguments[0], arguments[1], "--server-device=cpu"});
-  EXPECT_GT(on_host["batch_per_device"], 0);
-  EXPECT_EQ(on_host["ended_by"], "the device");
-}
-
 }  // namespace
 }  // namespace ddpbench
