@@ -197,7 +197,7 @@ void NewFile::open_own_name() {
         FileDescriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (file_) {
       lock();
-      if (is_name_of(temporary_, file_)) return;  // nobody took it for abandoned before the lock
+      if (is_name_of(temporary_, file_)) return;  // else it was taken for abandoned before the lock
     } else if (errno != EEXIST) {
       break;
     }

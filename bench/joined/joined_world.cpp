@@ -377,7 +377,8 @@ int JoinedWorld::fail(const std::exception& error) {
   const launch::RankError own = *channels_.status(environment_.rank).error;
   say_error("ddpbench: rank {}: {}\n", environment_.rank, error.what());
   if (JoinedBoard* const board = peers_.board()) board->mark_failed(environment_.rank);
-  // With --dry-run nobody waits for a report: the others may be about to find the same.
+  // A dry run makes no report to wait for, so the ranks that find the same error get time to say
+  // so.
   if (options_.dry_run && agreed_) peers_.settle(channels_);
   Verdict verdict = judge(error);
   try {

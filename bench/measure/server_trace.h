@@ -5,7 +5,7 @@
 // for --trace.
 //
 // A server does not know which steps are timed. Workers send parameters before the timed ones
-// begin, so it starts anew then; whoever reads the records takes the last start.
+// begin, so it starts anew then. The last start in its records counts.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ namespace ddpbench::bench {
 struct FitRow {
   std::int64_t batch = 0;  // samples a device; 0: none fits
   std::string ended_by;    // what the next batch is too large for; "nothing": no limit was found
-  // Of what is fullest with `batch`, or with the least batch where none fits.
+  // These describe what is fullest with `batch`, or with the least batch where none fits.
   std::size_t bytes = 0, limit_bytes = 0;
   CategoryBytes by_category{};
   std::optional<double> bytes_per_sample;  // there; null: fewer than two batches fit

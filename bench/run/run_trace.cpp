@@ -61,7 +61,7 @@ class RankTrace {
 
   bool empty() const { return traced_ == 0; }
   std::size_t traced() const { return traced_; }
-  // Of the traced steps.
+  // When the first traced step begins, and when the last one ends.
   double first_s() const { return steps_[0].begin_s; }
   double last_s() const { return steps_[traced_ - 1].end_s; }
   const std::string& host() const { return result_.host; }

@@ -88,7 +88,7 @@ Pair standard_normal(std::uint32_t a, std::uint32_t b) {
 // The deviation of the normal distribution that `init` asks for.
 double deviation(const Init& init, const ops::Shape& weight) {
   if (init.kind == InitKind::normal) return init.deviation;
-  // Of a weight [out, in, kh, kw], as torch.nn.init._calculate_fan_in_and_fan_out.
+  // The weight is [out, in, kh, kw], as torch.nn.init._calculate_fan_in_and_fan_out takes it.
   const auto fan_out = static_cast<double>(ops::element_count(weight) / weight[1]);
   return std::sqrt(2 / fan_out);
 }

@@ -45,6 +45,19 @@ Bounds bounds(const Conv2dDesc& desc, const Op& op) {
 
 class Conv2d : public ::testing::TestWithParam<ConvCase> {};
 
+// Expects what a step of `op` gives to be within its bounds.
+void expect_near(const OpOutputs& got, const OpOutputs& want, const Conv2dDesc& desc,
+                 const Op& op) {
+  const Bounds bound = bounds(desc, op);
+  EXPECT_TRUE(all_near(got.output, want.output, bound.output));
+  if (desc.needs_grad_input) {
+    EXPECT_TRUE(all_near(got.grad_inputs[0], want.grad_inputs[0], bound.grad_input));
+  }
+  ASSERT_EQ(got.grad_parameters.size(), desc.bias ? 2U : 1U);
+  for (std::size_t i = 0; i < got.grad_parameters.size(); ++i)
+    EXPECT_TRUE(all_near(got.grad_parameters[i], want.grad_parameters[i], bound.grad_weight));
+}
+
 TEST_P(Conv2d, ComputesWhatTheReferenceDoes) {
   const Conv2dDesc& desc = GetParam().desc;
   BackendFixture plain = BackendFixture::reference();
@@ -57,14 +70,8 @@ TEST_P(Conv2d, ComputesWhatTheReferenceDoes) {
     const auto op = fixture.backend().make(desc);
     SCOPED_TRACE(op->description());
     const OpOutputs got = run(fixture, *op, in);
-    const Bounds bound = bounds(desc, *op);
-    EXPECT_TRUE(all_near(got.output, want.output, bound.output));
-    if (desc.needs_grad_input) {
-      EXPECT_TRUE(all_near(got.grad_inputs[0], want.grad_inputs[0], bound.grad_input));
-    }
-    ASSERT_EQ(got.grad_parameters.size(), desc.bias ? 2U : 1U);
-    for (std::size_t i = 0; i < got.grad_parameters.size(); ++i)
-      EXPECT_TRUE(all_near(got.grad_parameters[i], want.grad_parameters[i], bound.grad_weight));
+    expect_near(got, want, desc, *op);
+    if (HasFatalFailure()) return;
   }
 }
 
@@ -169,14 +176,8 @@ TEST_P(OwnWinograd, ComputesWhatTheReferenceDoes) {
       const auto op = own_winograd(desc, level, threads);
       SCOPED_TRACE(op->description());
       const OpOutputs got = run(fixture, *op, in);
-      const Bounds bound = bounds(desc, *op);
-      EXPECT_TRUE(all_near(got.output, want.output, bound.output));
-      if (desc.needs_grad_input) {
-        EXPECT_TRUE(all_near(got.grad_inputs[0], want.grad_inputs[0], bound.grad_input));
-      }
-      ASSERT_EQ(got.grad_parameters.size(), desc.bias ? 2U : 1U);
-      for (std::size_t i = 0; i < got.grad_parameters.size(); ++i)
-        EXPECT_TRUE(all_near(got.grad_parameters[i], want.grad_parameters[i], bound.grad_weight));
+      expect_near(got, want, desc, *op);
+      if (HasFatalFailure()) return;
       expect_same_bits(run(fixture, *op, in), got);
     }
 }

@@ -222,8 +222,8 @@ class Lowering {
     return ops::AddDesc{.input = input};
   }
 
-  // Of what the layer draws at random: it depends on the seed and on the layer's name alone, and
-  // differs from that of the starting weights, which is the seed.
+  // The key of what the layer draws at random depends on the seed and on the layer's name alone. It
+  // differs from the key of the starting weights, which is the seed.
   std::uint64_t key_of(const LayerSpec& layer) const {
     return SplitMix64(seed_, hash_bytes(layer.name.data(), layer.name.size())).next();
   }

@@ -71,7 +71,7 @@ struct WinogradKernel {
   void (*transform_output)(const WinogradShape& shape, WinogradTiles tiles, const float* products,
                            std::int64_t stride, const float* bias, bool relu, float* y) = nullptr;
 
-  // Of backward weights. Adds each channel's sum over the tiles to `bias_gradient`.
+  // Prepares backward weights, and adds each channel's sum over the tiles to `bias_gradient`.
   void (*transform_gradient)(const WinogradShape& shape, WinogradTiles tiles, const float* dy,
                              float* to, std::int64_t stride, float* bias_gradient) = nullptr;
   // sums, as transformed weights, (+)= inputs times gradients, over tiles: a part of
