@@ -22,6 +22,7 @@
 #include "parallel/step_parts.h"
 #include "parallel/strategies.h"
 #include "parallel/strategy.h"
+#include "parallel/synced_batch.h"
 
 namespace ddpbench {
 namespace {
@@ -54,16 +55,13 @@ class DataParallel final : public Strategy {
   void reduce(std::size_t i);
   bool is_stale(std::size_t i) const;
   void run_all(const std::function<void(std::size_t)>& work);
-  PhaseObserver* observer(std::size_t i) const {
-    if (i == kPrimary) return context_.observer;
-    const auto& further = context_.further_observers;
-    return i <= further.size() ? further[i - 1] : nullptr;
-  }
+  PhaseObserver* observer(std::size_t i) const { return context_.observer_of(i); }
   comm::Elements all_outputs(const Buffer& buffer) const;
   comm::Elements own_outputs(float* data) const;
 
   StrategyConfig config_;
   StrategyContext context_;
+  std::vector<std::unique_ptr<SyncedBatch>> synced_;  // [replica], null where nothing is exchanged
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::vector<Buffer> inputs_;       // [replica], its part of the batch; the primary's is empty
   std::vector<Buffer> stale_sinks_;  // [replica], where a planted stale replica's broadcast lands
@@ -96,6 +94,7 @@ void DataParallel::setup(const StrategyContext& context) {
   const auto count = static_cast<std::size_t>(config_.replicas);
   const std::int64_t global_batch = config_.per_device_batch * config_.replicas;
   replicas_.resize(count);
+  synced_.resize(count);
   inputs_.resize(count);
   stale_sinks_.resize(count);
   // Each replica is planned by its own leading thread, so that its pages are local to it.
@@ -104,10 +103,12 @@ void DataParallel::setup(const StrategyContext& context) {
     const auto add = [&](const nn::ParameterPlan& plan, MemoryNeeds& needs) {
       needs.add(planned_buffers(i, plan.flat_bytes));
     };
+    synced_[i] = make_synced_batch(config_, context_, i);
     replicas_[i] =
         std::make_unique<Replica>(*context.model, *context.devices[i], *context.backends[i],
                                   ReplicaOptions{.batch = config_.per_device_batch,
                                                  .seed = config_.seed,
+                                                 .parts = synced_[i].get(),
                                                  .loss_batch = primary ? global_batch : 0,
                                                  .updates = primary,
                                                  .optimizer = config_.optimizer,
@@ -139,7 +140,10 @@ std::vector<Replica*> DataParallel::replicas() {
 
 void DataParallel::run_all(const std::function<void(std::size_t)>& work) {
   if (context_.group == nullptr) return work(0);
-  context_.group->run(work, [this](const char* reason) { context_.local[0]->abort(reason); });
+  context_.group->run(work, [this](const char* reason) {
+    context_.local[0]->abort(reason);
+    if (!context_.statistics.empty()) context_.statistics[0]->abort(reason);
+  });
 }
 
 void DataParallel::step(const StepInput& input) {

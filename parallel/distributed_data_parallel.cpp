@@ -20,6 +20,7 @@
 #include "parallel/step_parts.h"
 #include "parallel/strategies.h"
 #include "parallel/strategy.h"
+#include "parallel/synced_batch.h"
 
 namespace ddpbench {
 namespace {
@@ -55,6 +56,7 @@ class DistributedDataParallel final : public Strategy {
 
   StrategyConfig config_;
   StrategyContext context_;
+  std::unique_ptr<SyncedBatch> synced_;  // null where nothing is exchanged
   std::unique_ptr<Replica> replica_;
   std::optional<GradientBucketer> bucketer_;
   nn::GradientReady ready_;                           // made once: no allocation in a step
@@ -77,9 +79,11 @@ void DistributedDataParallel::setup(const StrategyContext& context) {
       needs.add(MemoryCategory::communication, sizeof(PlanSummary), Sharing::mappable);
     }
   };
+  synced_ = make_synced_batch(config_, context_, 0);
   replica_ = std::make_unique<Replica>(*context.model, device, *context.backends[0],
                                        ReplicaOptions{.batch = config_.per_device_batch,
                                                       .seed = config_.seed,
+                                                      .parts = synced_.get(),
                                                       .share_gradients = true,
                                                       .optimizer = config_.optimizer,
                                                       .initialize = context.initialize,

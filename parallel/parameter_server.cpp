@@ -26,6 +26,7 @@
 #include "parallel/step_parts.h"
 #include "parallel/strategies.h"
 #include "parallel/strategy.h"
+#include "parallel/synced_batch.h"
 
 namespace ddpbench {
 namespace {
@@ -66,6 +67,7 @@ class ParameterServer final : public Strategy {
   StrategyConfig config_;
   StrategyContext context_;
   std::unique_ptr<ServerShard> server_;     // on a server only
+  std::unique_ptr<SyncedBatch> synced_;     // null where nothing is exchanged
   std::unique_ptr<Replica> replica_;        // on a worker only, as are the members below
   Buffer commands_;                         // one ServerCommand a server
   Buffer stale_sink_;                       // where a planted stale worker pulls to
@@ -114,10 +116,12 @@ void ParameterServer::setup_worker() {
     agree_on_plan(*context_.world, device, &own);
     needs.add(planned_buffers(plan.flat_bytes));
   };
+  synced_ = make_synced_batch(config_, context_, 0);
   replica_ =
       std::make_unique<Replica>(*context_.model, device, *context_.backends[0],
                                 ReplicaOptions{.batch = config_.per_device_batch,
                                                .seed = config_.seed,
+                                               .parts = synced_.get(),
                                                .updates = config_.ps_update == PsUpdate::worker,
                                                .share_gradients = true,
                                                .share_weights = true,

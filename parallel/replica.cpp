@@ -47,6 +47,7 @@ nn::GraphOptions Replica::graph_options(const nn::ModelSpec& model, const ops::O
   nn::GraphOptions graph;
   graph.batch = options_.batch;
   graph.seed = options_.seed;
+  graph.parts = options_.parts;
   if (options_.share_gradients) graph.gradient_sharing = Sharing::mappable;
   if (options_.share_weights) graph.weight_sharing = Sharing::mappable;
   if (!options_.admit) return graph;

@@ -19,7 +19,8 @@ namespace ddpbench {
 
 struct ReplicaOptions {
   std::int64_t batch = 0;
-  std::uint64_t seed = 0;  // as nn::GraphOptions::seed
+  std::uint64_t seed = 0;            // as nn::GraphOptions::seed
+  ops::BatchParts* parts = nullptr;  // as nn::GraphOptions::parts
   // Rows of gathered_loss(): the global batch on dp's primary; 0: it is not called.
   std::int64_t loss_batch = 0;
   bool updates = true;           // holds optimizer state and can update

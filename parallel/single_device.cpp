@@ -7,7 +7,9 @@
 // which strategies are verified against, computes the global batch of `replicas` slices in rank
 // order and accumulates their gradients. So it needs one device's memory. Layers that couple
 // samples (batch norm) see one slice at a time, as they do on the replicas. Each slice begins with
-// the state (running statistics) that the step began with, and the first slice's survives.
+// the state (running statistics) that the step began with, and the first slice's survives. Where
+// replicas take the statistics of the global batch together (sync_batch_norm), there is one slice:
+// the global batch.
 #include <functional>
 #include <memory>
 #include <utility>
@@ -25,7 +27,10 @@ namespace {
 
 class SingleDevice final : public Strategy {
  public:
-  explicit SingleDevice(StrategyConfig config) : config_(std::move(config)) {}
+  explicit SingleDevice(StrategyConfig config)
+      : config_(std::move(config)),
+        slices_(config_.sync_batch_norm ? 1 : config_.replicas),
+        batch_(config_.per_device_batch * config_.replicas / slices_) {}
 
   void setup(const StrategyContext& context) override;
   void step(const StepInput& input) override;
@@ -43,13 +48,15 @@ class SingleDevice final : public Strategy {
   void copy_state(const Buffer& to, const Buffer& from);
 
   StrategyConfig config_;
+  int slices_;
+  std::int64_t batch_;  // samples of a slice
   StrategyContext context_;
   std::unique_ptr<Replica> replica_;
   Buffer begun_, survives_;  // with several slices: the state before the first and after it
 };
 
 std::vector<PlannedBuffer> SingleDevice::planned_buffers(std::size_t state_bytes) {
-  const std::size_t bytes = config_.replicas > 1 ? state_bytes : 0;
+  const std::size_t bytes = slices_ > 1 ? state_bytes : 0;
   return {{&begun_, MemoryCategory::state, bytes}, {&survives_, MemoryCategory::state, bytes}};
 }
 
@@ -59,7 +66,7 @@ void SingleDevice::setup(const StrategyContext& context) {
     needs.add(planned_buffers(plan.state_bytes));
   };
   replica_ = std::make_unique<Replica>(*context.model, *context.devices[0], *context.backends[0],
-                                       ReplicaOptions{.batch = config_.per_device_batch,
+                                       ReplicaOptions{.batch = batch_,
                                                       .seed = config_.seed,
                                                       .optimizer = config_.optimizer,
                                                       .initialize = context.initialize,
@@ -74,14 +81,13 @@ void SingleDevice::copy_state(const Buffer& to, const Buffer& from) {
 }
 
 void SingleDevice::step(const StepInput& input) {
-  const std::int64_t batch = config_.per_device_batch;
   const std::int64_t sample = ops::element_count(context_.model->input_shape);
-  const float scale = 1.0f / static_cast<float>(batch * config_.replicas);
+  const float scale = 1.0f / static_cast<float>(batch_ * slices_);
   const Buffer& state = replica_->graph().state();
   copy_state(begun_, state);
-  for (int slice = 0; slice < config_.replicas; ++slice) {
+  for (int slice = 0; slice < slices_; ++slice) {
     if (slice > 0) copy_state(state, begun_);
-    const StepInput part{input.images + slice * batch * sample, input.labels + slice * batch};
+    const StepInput part{input.images + slice * batch_ * sample, input.labels + slice * batch_};
     forward_and_loss(*replica_, part, places_of(config_, slice), scale, context_.observer);
     if (slice == 0) copy_state(survives_, state);
     {

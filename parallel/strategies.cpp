@@ -92,6 +92,10 @@ bool marks_phase(const StrategyConfig& config, Phase phase) {
   const bool between = config.replicas > 1 || traits.has_servers;
   // ddp sends state before forward, and nothing else.
   if (phase == Phase::replicate && traits.uses_buckets && !config.broadcast_buffers) return false;
+  if (phase == Phase::sync_batch_norm) {
+    return config.sync_batch_norm && config.replicas > 1 && !traits.is_baseline() &&
+           traits.is_listed;
+  }
   if (std::ranges::count(traits.phases_between, phase) > 0) return between;
   switch (phase) {
     case Phase::data_wait:

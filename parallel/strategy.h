@@ -51,6 +51,9 @@ struct StrategyConfig {
   // ddp: before each step all replicas take the state of the graph (running statistics) of replica
   // 0. False also where the graph has none.
   bool broadcast_buffers = false;
+  // Batch norm takes the statistics of the global batch, not those of each replica's part. False
+  // also where the network has none.
+  bool sync_batch_norm = false;
   std::size_t first_bucket_bytes = 1u << 20;
   std::size_t bucket_cap_bytes = 25u << 20;
   PsUpdate ps_update = PsUpdate::server;
@@ -83,10 +86,17 @@ struct StrategyContext {
   std::vector<ops::OpBackend*> backends;   // one a device
   comm::Communicator* world = nullptr;     // all processes; null when there is one
   std::vector<comm::Communicator*> local;  // dp: one a replica, for its threads; else empty
-  PhaseObserver* observer = nullptr;       // of the first replica, or of a server; may be null
+  // With sync_batch_norm: one a replica of this process, over all replicas, which nothing else
+  // uses; empty where no step is taken.
+  std::vector<comm::Communicator*> statistics;
+  PhaseObserver* observer = nullptr;  // of the first replica, or of a server; may be null
   // Of devices[1], devices[2], ...; null or missing where a replica is not observed. Each is called
   // by its replica's thread, while the others are.
   std::vector<PhaseObserver*> further_observers;
+  PhaseObserver* observer_of(std::size_t i) const {
+    if (i == 0) return observer;
+    return i <= further_observers.size() ? further_observers[i - 1] : nullptr;
+  }
   ReplicaGroup* group = nullptr;  // over `devices`; null when there is one
   // Sets a graph's starting weights: from the seed, or from a checkpoint.
   std::function<void(nn::Graph&)> initialize;

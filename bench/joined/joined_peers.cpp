@@ -193,9 +193,10 @@ void JoinedPeers::settle(const launch::RankChannels& channels) const {
   }
 }
 
-EndWatch::EndWatch(comm::Communicator* world, std::function<std::string()> reason)
-    : reason_(std::move(reason)) {
-  if (world != nullptr) thread_ = std::thread([this, world] { watch(*world); });
+EndWatch::EndWatch(std::vector<comm::Communicator*> communicators,
+                   std::function<std::string()> reason)
+    : communicators_(std::move(communicators)), reason_(std::move(reason)) {
+  if (!communicators_.empty()) thread_ = std::thread([this] { watch(); });
 }
 
 EndWatch::~EndWatch() {
@@ -207,13 +208,13 @@ EndWatch::~EndWatch() {
   if (thread_.joinable()) thread_.join();
 }
 
-void EndWatch::watch(comm::Communicator& world) {
+void EndWatch::watch() {
   constexpr auto kEvery = std::chrono::milliseconds(50);
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, kEvery, [this] { return ending_; })) {
     const std::string reason = reason_();
     if (reason.empty()) continue;
-    world.abort(reason);
+    for (comm::Communicator* one : communicators_) one->abort(reason);
     return;
   }
 }

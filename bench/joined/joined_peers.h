@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "bench/joined/joined_board.h"
 #include "bench/joined/joined_plan.h"
@@ -80,18 +81,19 @@ class JoinedPeers {
   launch::HostClaim claim_;           // on the report, where rank 0 is lacking
 };
 
-// While this object lives, a reason to end ends this rank's waits in `world`, which may be null.
+// While this object lives, a reason to end ends this rank's waits in `communicators`.
 class EndWatch {
  public:
   // `reason` says why to end, on a thread of this object; empty: go on.
-  EndWatch(comm::Communicator* world, std::function<std::string()> reason);
+  EndWatch(std::vector<comm::Communicator*> communicators, std::function<std::string()> reason);
   ~EndWatch();
   EndWatch(const EndWatch&) = delete;
   EndWatch& operator=(const EndWatch&) = delete;
 
  private:
-  void watch(comm::Communicator& world);
+  void watch();
 
+  std::vector<comm::Communicator*> communicators_;
   std::function<std::string()> reason_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -355,7 +355,7 @@ int JoinedWorld::train() {
   const auto body = [&](RankSession& session) {
     startup_s_ = seconds_since(begin_);
     {
-      const EndWatch watch(session.world(), [this] { return peers_.reason_to_end(); });
+      const EndWatch watch(session.peers(), [this] { return peers_.reason_to_end(); });
       session.run();
     }
     store_.wait_for_all(kFinishedKey);

@@ -19,6 +19,27 @@ bool is_transfer(Phase phase) {
          phase == Phase::reduce;
 }
 
+void cut_out_syncs(std::vector<PhaseInterval>& phases) {
+  if (std::ranges::count(phases, Phase::sync_batch_norm, &PhaseInterval::phase) == 0) return;
+  std::vector<PhaseInterval> cut;
+  std::size_t around = 0;  // in `cut`: the interval in which a sync may lie
+  for (const PhaseInterval& next : phases) {
+    const bool within =
+        next.phase == Phase::sync_batch_norm && !cut.empty() && next.begin_s < cut[around].end_s;
+    if (!within) {
+      around = cut.size();
+      cut.push_back(next);
+      continue;
+    }
+    const PhaseInterval rest{cut[around].phase, next.end_s, cut[around].end_s};
+    cut[around].end_s = next.begin_s;
+    cut.push_back(next);
+    around = cut.size();
+    cut.push_back(rest);
+  }
+  phases = std::move(cut);
+}
+
 double waited_s(const PhaseInterval& own, std::span<const std::vector<PhaseInterval>> others) {
   double last_s = own.begin_s;
   for (const std::vector<PhaseInterval>& other : others) {
@@ -65,21 +86,24 @@ void ReplicaRecorder::begin(Phase phase, Stream& stream) {
     marks_.push_back({phase, device_.make_event(), device_.make_event()});
   }
   marks_[used_].phase = phase;
+  open_[static_cast<std::size_t>(phase)] = used_;
   stream.record(*marks_[used_++].begin);
 }
 
-// Phases of one stream do not overlap, so the last one is the one that ends.
-void ReplicaRecorder::end(Phase, Stream& stream) {
-  if (observing_ && used_ > 0) stream.record(*marks_[used_ - 1].end);
+void ReplicaRecorder::end(Phase phase, Stream& stream) {
+  if (observing_ && used_ > 0) stream.record(*marks_[open_[static_cast<std::size_t>(phase)]].end);
 }
 
 void ReplicaRecorder::take(DeviceWait& wait, std::vector<PhaseInterval>& phases) {
   phases.clear();
   if (used_ == 0) return;
-  wait.until(*marks_[used_ - 1].end, "a replica's last phase of a step");
+  for (std::size_t i = 0; i < used_; ++i) {
+    wait.until(*marks_[i].end, "a replica's last phase of a step");
+  }
   for (std::size_t i = 0; i < used_; ++i) {
     phases.push_back({marks_[i].phase, marks_[i].begin->time_s(), marks_[i].end->time_s()});
   }
+  cut_out_syncs(phases);
 }
 
 }  // namespace ddpbench::bench

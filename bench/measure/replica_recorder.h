@@ -9,6 +9,7 @@
 // moment at which the last one came is known.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -30,6 +31,10 @@ struct PhaseInterval {
 
 // dp's transfers are phases of their own. Buckets describe those of ddp and ps.
 bool is_transfer(Phase phase);
+
+// Removes from the other intervals of `phases`, which are in the order of their begins, what
+// sync_batch_norm takes of them: the rest of an interval follows as one of its own.
+void cut_out_syncs(std::vector<PhaseInterval>& phases);
 
 // How long `own`, which lasts from entering a transfer to its end, waited until the replicas in
 // `others` had entered it, too: at most its length. `others` may have other phases, and each at
@@ -66,6 +71,7 @@ class ReplicaRecorder final : public PhaseObserver {
   Device& device_;
   std::vector<Mark> marks_;  // pool; the first used_ belong to this step
   std::size_t used_ = 0;
+  std::array<std::size_t, kPhaseCount> open_{};  // [phase] index of its last mark
   bool observing_ = false;
 };
 

@@ -205,6 +205,7 @@ void StepRecorder::take_phases() {
   for (std::size_t i = 0; i < used_; ++i) {
     phases_[0].push_back({marks_[i].phase, marks_[i].begin->time_s(), marks_[i].end->time_s()});
   }
+  cut_out_syncs(phases_[0]);
   for (std::size_t i = 0; i < others_.size(); ++i) others_[i]->take(*options_.wait, phases_[1 + i]);
 }
 

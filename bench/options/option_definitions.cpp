@@ -356,6 +356,13 @@ Definitions strategy_options() {
            "ddp: before each step all ranks take rank 0's running statistics (PyTorch's buffers), "
            "or each keeps its own; only for networks that have some.",
        .member = &Options::broadcast_buffers},
+      {.name = "sync-batch-norm",
+       .group = group,
+       .hint = "on|off",
+       .help = "Batch norm takes mean and variance of the global batch, which the devices exchange "
+               "within forward and backward (PyTorch's SyncBatchNorm), or each device those of its "
+               "own samples. A network without batch norm is refused.",
+       .member = &Options::sync_batch_norm},
       {.name = "servers",
        .group = group,
        .hint = "N,...",

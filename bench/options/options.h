@@ -92,6 +92,7 @@ struct RunOptions {
   std::string last_batch = "pad";               // pad | drop
   std::string server_device = "auto";           // auto | cpu | cuda; for the servers of ps
   bool broadcast_buffers = true;
+  bool sync_batch_norm = false;
   int loader_workers = 1;
   int verify_steps = 3;
   bool observe = true;

@@ -84,6 +84,15 @@ void check_step_count(const TrainingJob& job) {
       job.options.epochs, job.steps_per_epoch, steps, kMostSteps));
 }
 
+// A report that says "off" of what the user asked for would be worse than none.
+void check_batch_norm(const TrainingJob& job) {
+  if (!job.options.sync_batch_norm || job.synchronises_batch_norm()) return;
+  throw ConfigError(fmt::format(
+      "--sync-batch-norm=on: the network {} has no batch norm; leave the option out, or train a "
+      "network with layers of type batch_norm2d (--model=resnet20 has some)",
+      job.network.name));
+}
+
 }  // namespace
 
 TrainingJob make_training_job(const Options& options, const RunCell& cell,
@@ -97,6 +106,7 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
   // Goyal et al. 2017: the learning rate grows with the global batch.
   job.lr = options.lr_scaling == "linear" ? options.lr * cell.world_size : options.lr;
   job.network = network;
+  check_batch_norm(job);
   job.dataset = dataset;
   job.steps_per_epoch = steps_per_epoch(job);
   if (job.steps_per_epoch < 1) {

@@ -157,6 +157,7 @@ StrategyConfig strategy_config(const TrainingJob& job) {
   config.optimizer = optimizer_of(job);
   config.overlap = job.cell.overlap;
   config.broadcast_buffers = job.options.broadcast_buffers && job.network.has_state;
+  config.sync_batch_norm = job.synchronises_batch_norm();
   config.first_bucket_bytes = mebibytes(job.cell.first_bucket_mb);
   config.bucket_cap_bytes = mebibytes(job.cell.bucket_cap_mb);
   config.ps_update = job.cell.ps_update == "worker" ? PsUpdate::worker : PsUpdate::server;
@@ -228,6 +229,10 @@ report::Run planned_run(const TrainingJob& job) {
     if (job.network.has_state) {
       run.strategy_options["broadcast_buffers"] = job.options.broadcast_buffers ? "on" : "off";
     }
+  }
+  // Runs without keep the names that they had.
+  if (job.synchronises_batch_norm() && run.world_size > 1) {
+    run.strategy_options["sync_batch_norm"] = "on";
   }
   if (!job.all_reduce.empty()) run.strategy_options["all_reduce"] = job.all_reduce;
   if (traits.has_servers) {

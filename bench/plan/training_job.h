@@ -59,6 +59,7 @@ struct TrainingJob {
   bool has_cpu_servers() const {
     return cell.servers > 0 && options.device == "cuda" && options.server_device == "cpu";
   }
+  bool synchronises_batch_norm() const { return options.sync_batch_norm && network.has_state; }
   bool is_reference() const { return cell.strategy == "reference"; }
   int verify_steps() const { return reference_fd < 0 ? 0 : options.verify_steps; }
   std::int64_t global_batch() const { return per_device_batch * cell.world_size; }

@@ -42,9 +42,8 @@ ops::CudaBackendOptions backend_options(const TrainingJob& job) {
 }
 
 // Returns `options` in the form that the backend's row takes.
-WorldOptions named(const WorldOptions& options, const CommBackend& backend, const char* name) {
+WorldOptions completed(const WorldOptions& options, const CommBackend& backend) {
   WorldOptions world = options;
-  world.name = name;
   if (backend.devices == DeviceKind::cuda) world.cuda = &cuda_module();
   return world;
 }
@@ -96,7 +95,7 @@ std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Sto
                                                int size, Device& device,
                                                const WorldOptions& options) {
   const CommBackend& backend = comm_backend(plan.backend);
-  auto world = backend.make(store, rank, size, device, named(options, backend, "world"));
+  auto world = backend.make(store, rank, size, device, completed(options, backend));
   if (backend.devices == DeviceKind::cuda || !plan.is_on_gpu(device.index())) return world;
   return cuda_module().make_staged(std::move(world), device);
 }
@@ -104,7 +103,24 @@ std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Sto
 std::vector<std::unique_ptr<comm::Communicator>> make_thread_world(
     const DevicePlan& plan, const std::vector<Device*>& devices, const WorldOptions& options) {
   const CommBackend& backend = comm_backend(plan.backend);
-  return backend.make_for_threads(devices, named(options, backend, "replicas"));
+  return backend.make_for_threads(devices, completed(options, backend));
+}
+
+std::vector<comm::Communicator*> RankDevices::peers() const {
+  std::vector<comm::Communicator*> found;
+  if (!world) return found;
+  found.push_back(world.get());
+  for (const auto& one : statistics) found.push_back(one.get());
+  return found;
+}
+
+std::vector<comm::Communicator*> RankDevices::communicators() const {
+  std::vector<comm::Communicator*> all;
+  if (world) all.push_back(world.get());
+  for (const auto* replicas : {&local, &statistics}) {
+    for (const auto& one : *replicas) all.push_back(one.get());
+  }
+  return all;
 }
 
 std::string all_reduces_run(const comm::Communicator* world) {
@@ -144,9 +160,20 @@ RankDevices make_rank_devices(const TrainingJob& job, const RankPlace& place) {
       rank.world =
           make_world(plan, *place.store, place.rank, place.processes, *rank.devices[0], world);
     }
+    // Servers of ps take no part.
+    const int trainers = job.cell.world_size;
+    const bool synchronises = job.synchronises_batch_norm() && !job.is_reference() && trainers > 1;
+    world.name = "statistics";
+    if (synchronises && place.processes > 1 && place.rank < trainers) {
+      rank.statistics.push_back(
+          make_world(plan, *place.store, place.rank, trainers, *rank.devices[0], world));
+    }
     world.progress = nullptr;
     world.check = nullptr;
-    if (rank.devices.size() > 1) rank.local = make_thread_world(plan, pointers(rank), world);
+    if (rank.devices.size() == 1) return;
+    if (synchronises) rank.statistics = make_thread_world(plan, pointers(rank), world);
+    world.name = "replicas";
+    rank.local = make_thread_world(plan, pointers(rank), world);
   });
   note_driver_bytes(rank, "with_communicators");
   return rank;

@@ -33,6 +33,12 @@ struct RankDevices {
   std::unique_ptr<ReplicaGroup> group;                     // null for one device
   std::unique_ptr<comm::Communicator> world;               // null for one process
   std::vector<std::unique_ptr<comm::Communicator>> local;  // one per device if there are several
+  // For --sync-batch-norm: one per device that trains, over all that do; else empty.
+  std::vector<std::unique_ptr<comm::Communicator>> statistics;
+
+  // The communicators between this process and others, and all.
+  std::vector<comm::Communicator*> peers() const;
+  std::vector<comm::Communicator*> communicators() const;
 };
 
 struct RankPlace {

@@ -23,7 +23,8 @@ class RankSession {
   // in the channel.
   void run();
 
-  comm::Communicator* world() { return trainer_.world(); }
+  // Those between this process and others.
+  std::vector<comm::Communicator*> peers() { return trainer_.devices().peers(); }
   // After run() threw: whether the device hangs (RankTrainer::device_hangs). This object must not
   // be destroyed then.
   bool device_hangs() { return trainer_.device_hangs(); }

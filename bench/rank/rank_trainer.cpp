@@ -161,6 +161,7 @@ void RankTrainer::make_strategy() {
   for (const auto& device : devices_.devices) context.devices.push_back(device.get());
   for (const auto& backend : devices_.backends) context.backends.push_back(backend.get());
   for (const auto& local : devices_.local) context.local.push_back(local.get());
+  for (const auto& one : devices_.statistics) context.statistics.push_back(one.get());
   context.world = devices_.world.get();
   context.observer = observer_;
   if (is_server()) context.observer = server_trace_ ? &*server_trace_ : nullptr;
@@ -280,12 +281,12 @@ ops::LossTotals RankTrainer::evaluate() {
 
 void RankTrainer::check_communicators() {
   if (job_.gpus.empty()) return;
-  if (devices_.world) devices_.world->check();
-  for (const auto& local : devices_.local) local->check();
+  for (comm::Communicator* one : devices_.communicators()) one->check();
 }
 
 void RankTrainer::abort(const std::string& reason) {
   if (devices_.world) devices_.world->abort(reason);
+  for (const auto& one : devices_.statistics) one->abort(reason);
 }
 
 bool RankTrainer::device_hangs() {

@@ -119,16 +119,19 @@ void compare_states(RankTrainer& rank, std::int64_t step, const ReferenceWeights
 // state that the step began with.
 class SliceStates {
  public:
-  SliceStates(const nn::Graph& graph, ReferenceWeights& reference)
-      : graph_(graph), reference_(reference), begun_(nn::export_state(graph)) {
+  // Each slice stands for `replicas` replicas.
+  SliceStates(const nn::Graph& graph, ReferenceWeights& reference, int replicas)
+      : graph_(graph), reference_(reference), replicas_(replicas), begun_(nn::export_state(graph)) {
     reference_.store_start_state(begun_);
   }
 
   void add_slice() {
     if (begun_.empty()) return;
     const auto after = nn::export_state(graph_);
-    reference_.store_slice_state(step_, slice_++, after,
-                                 state_sizes(graph_.model(), begun_, after));
+    const auto sizes = state_sizes(graph_.model(), begun_, after);
+    for (int i = 0; i < replicas_; ++i) {
+      reference_.store_slice_state(step_, slice_++, after, sizes);
+    }
   }
   void finish_step() {
     begun_ = nn::export_state(graph_);
@@ -139,6 +142,7 @@ class SliceStates {
  private:
   const nn::Graph& graph_;
   ReferenceWeights& reference_;
+  int replicas_;
   std::vector<nn::NamedTensor> begun_;
   std::int64_t step_ = 1, slice_ = 0;
 };
@@ -147,8 +151,10 @@ class SliceStates {
 
 void compute_reference(RankTrainer& rank, ReferenceWeights& reference) {
   const nn::Graph& graph = rank.strategy().replicas()[0]->graph();
-  UpdateSizes sizes(graph, optimizer_of(rank.job()), rank.job().verification_tolerance);
-  SliceStates states(graph, reference);
+  const TrainingJob& job = rank.job();
+  UpdateSizes sizes(graph, optimizer_of(job), job.verification_tolerance);
+  // Where the replicas take their statistics together, one slice is the batch of all.
+  SliceStates states(graph, reference, job.synchronises_batch_norm() ? job.cell.world_size : 1);
   rank.observe_slices([&] {
     sizes.add_slice();
     states.add_slice();

@@ -22,7 +22,7 @@ namespace ddpbench::bench {
 namespace {
 
 // Threads of a traced process. Collectives that run at the same time get further threads.
-constexpr int kSteps = 1, kInput = 2, kCompute = 3, kCommunication = 4;
+constexpr int kSteps = 1, kInput = 2, kCompute = 3, kStatistics = 4, kCommunication = 5;
 
 // What a rank that went astray writes is bounded.
 constexpr std::uint32_t kMostReplicas = 1024;
@@ -36,6 +36,8 @@ int thread_of(Phase phase) {
     case Phase::gather:
     case Phase::reduce:
       return kCommunication;
+    case Phase::sync_batch_norm:
+      return kStatistics;
     default:
       return kCompute;
   }
@@ -122,6 +124,7 @@ class RankTrace {
         const auto phase = static_cast<Phase>(record.which);
         const int thread = thread_of(phase);
         if (thread == kCommunication) process_.threads[thread] = "communication";
+        if (thread == kStatistics) process_.threads[thread] = "statistics of batch norm";
         event(std::string(to_string(phase)), "phase", thread, record.begin_s, record.end_s,
               {{"step", record.step}});
       } else {

@@ -79,6 +79,7 @@ LoweredNetwork plan_network(const ModelSpec& model, ops::OpBackend& backend,
   LoweredNetwork network = lower_network(model, backend,
                                          {.batch = options.batch,
                                           .seed = options.seed,
+                                          .parts = options.parts,
                                           .training = options.training,
                                           .micro_batch = options.micro_batch});
   plan_cast(network, backend);

@@ -31,7 +31,10 @@ namespace ddpbench::nn {
 
 struct GraphOptions {
   std::int64_t batch = 0;
-  std::uint64_t seed = 0;                   // of what layers draw at random (dropout)
+  std::uint64_t seed = 0;  // of what layers draw at random (dropout)
+  // The other parts of the batch, where batch norm couples the samples of all; else null. Outlives
+  // the graph.
+  ops::BatchParts* parts = nullptr;
   bool training = true;                     // false: forward only, no gradient memory
   std::optional<std::int64_t> micro_batch;  // nullopt: chosen; 0: off; else a divisor of batch
   Sharing gradient_sharing = Sharing::process_private;  // mappable: the ring reads peers' gradients

@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/ops/batch_parts.h"
 #include "kernels/ops/random_draw.h"
 #include "kernels/ops/tensor_layout.h"
 #include "kernels/ops/window2d.h"
@@ -137,6 +138,9 @@ struct BatchNorm2dDesc {
   bool needs_grad_input = true;
   bool fuse_add = false;   // a second input of the same shape is added to the result ...
   bool fuse_relu = false;  // ... and then this is rectified
+  // Not null: training takes the statistics of all parts together, as torch.nn.SyncBatchNorm. The
+  // parameters' gradients stay those of the own part. Outlives the operation.
+  BatchParts* parts = nullptr;
 };
 
 struct MaxPool2dDesc {

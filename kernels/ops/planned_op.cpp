@@ -206,8 +206,9 @@ std::string describe(const Conv2dDesc& desc) {
 }
 
 std::string describe(const BatchNorm2dDesc& desc) {
-  return fmt::format("batch_norm2d {}{}{}", desc.input.shape[1], desc.fuse_add ? " +add" : "",
-                     desc.fuse_relu ? " +relu" : "");
+  return fmt::format("batch_norm2d {}{}{}{}", desc.input.shape[1], desc.fuse_add ? " +add" : "",
+                     desc.fuse_relu ? " +relu" : "",
+                     desc.parts == nullptr ? "" : fmt::format(" of {} parts", desc.parts->count()));
 }
 
 std::string describe(const MaxPool2dDesc& desc) {

@@ -30,13 +30,15 @@ enum class Phase : std::uint8_t {
   push,       // ps: sending gradients to the servers
   pull,       // ps: waiting for and receiving parameters or averaged gradients
   optimizer,  // update of the parameters
+  // Within forward and backward, often: statistics of batch norm exchanged between the replicas.
+  sync_batch_norm,
 };
-inline constexpr std::size_t kPhaseCount = 12;
+inline constexpr std::size_t kPhaseCount = 13;
 // "none" for a number that is no phase, which a rank between two phases has.
 constexpr std::string_view to_string(Phase phase) {
   constexpr std::array<std::string_view, kPhaseCount> kNames = {
-      "data_wait", "scatter", "replicate", "forward", "gather", "loss",
-      "backward",  "reduce",  "comm_wait", "push",    "pull",   "optimizer"};
+      "data_wait", "scatter",   "replicate", "forward", "gather",    "loss",           "backward",
+      "reduce",    "comm_wait", "push",      "pull",    "optimizer", "sync_batch_norm"};
   const auto index = static_cast<std::size_t>(phase);
   return index < kPhaseCount ? kNames[index] : "none";
 }
@@ -55,8 +57,9 @@ struct BucketTimes {
 class PhaseObserver {
  public:
   virtual ~PhaseObserver() = default;
-  // Marks the phase on `stream`. Phases of one stream may not overlap; the phases of different
-  // replicas (dp) are marked on their own streams.
+  // Marks the phase on `stream`. Phases of one stream may not overlap, but sync_batch_norm lies
+  // within forward or backward; the phases of different replicas (dp) are marked on their own
+  // streams.
   virtual void begin(Phase phase, Stream& stream) = 0;
   virtual void end(Phase phase, Stream& stream) = 0;
   virtual void bucket(const BucketTimes& times) = 0;

@@ -81,6 +81,12 @@ Columns table_columns(std::span<const RunRow> rows) {
       })) {
     insert_behind("epoch", "to-accuracy", columns);
   }
+  // What batch norm exchanges within the passes is no part of the communication beside them.
+  if (std::ranges::any_of(
+          rows, [](const RunRow& row) { return row.run->phases.contains("sync_batch_norm_s"); })) {
+    const auto exposed = std::ranges::find(columns, std::string("exposed"), &Column::name);
+    if (exposed != columns.end()) columns.insert(exposed + 1, known_column("sync"));
+  }
   const bool repeated =
       std::ranges::any_of(rows, [](const RunRow& row) { return row.run->repetition > 0; });
   // The place after the other columns that say which run it is.

@@ -24,12 +24,13 @@ struct PartName {
   const char* key;
   const char* title;
 };
-constexpr std::array<PartName, 8> kPartNames = {
+constexpr std::array<PartName, 9> kPartNames = {
     PartName{&StepParts::input_wait_s, "input_wait_s", "input wait"},
     {&StepParts::compute_s, "compute_s", "compute"},
     {&StepParts::compute_slowed_s, "compute_slowed_s", "compute beyond single's"},
     {&StepParts::overlap_slowed_s, "overlap_slowed_s", "slowed by overlap"},
     {&StepParts::comm_exposed_s, "comm_exposed_s", "exposed communication"},
+    {&StepParts::sync_batch_norm_s, "sync_batch_norm_s", "exchanging statistics of batch norm"},
     {&StepParts::straggler_wait_s, "straggler_wait_s", "waiting for the slowest rank"},
     {&StepParts::server_wait_s, "server_wait_s", "waiting for servers"},
     {&StepParts::host_s, "host_s", "host and launch"}};
@@ -41,6 +42,8 @@ bool needs_baseline(const PartName& name) {
 std::vector<VerdictPart> verdict_parts(const Decomposition& split) {
   std::vector<VerdictPart> parts;
   for (const PartName& name : kPartNames) {
+    // Runs that exchange none keep the parts that they had.
+    if (name.part == &StepParts::sync_batch_norm_s && split.parts.sync_batch_norm_s == 0) continue;
     VerdictPart part{name.key, name.title, {}, {}, Figure::missing(split.no_baseline)};
     if (split.ideal) part.lost_s = Figure::of(split.lost.*name.part);
     if (!split.ideal && needs_baseline(name)) {

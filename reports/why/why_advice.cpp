@@ -117,6 +117,9 @@ std::string cause_advice(Cause cause, const Report& report, const Run& run,
       return bucket_advice(run, split);
     case Cause::primary_device:
       return "try --strategy=ddp";
+    case Cause::sync_batch_norm:
+      return fmt::format("a larger {}, for which --sync-batch-norm=off often learns as well",
+                         batch_option(run));
     case Cause::servers:
       return servers(run);
     case Cause::slowed_by_overlap:

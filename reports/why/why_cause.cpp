@@ -19,7 +19,7 @@ constexpr double kTinyBytes = 256 * 1024;
 // The parts that a lack of work makes large. A persistent straggler has another cause.
 double latency_loss(const StepParts& lost, const Decomposition& split) {
   const double waiting = split.stragglers.ranks.empty() ? lost.straggler_wait_s : 0;
-  return lost.host_s + lost.comm_exposed_s + lost.server_wait_s + waiting;
+  return lost.host_s + lost.comm_exposed_s + lost.sync_batch_norm_s + lost.server_wait_s + waiting;
 }
 
 bool is_tiny(const Run& run, const StepParts& lost, const Decomposition& split) {
@@ -43,13 +43,23 @@ Cause waiting_cause(const Decomposition& split) {
 }  // namespace
 
 std::string_view to_string(Cause cause) {
-  constexpr std::array<std::string_view, 16> kNames = {
-      "scales",         "oversubscription", "busy_machine",
-      "slow_rank",      "imbalance",        "starved_input",
-      "tiny_network",   "slow_link",        "exposed_communication",
-      "primary_device", "servers",          "slowed_by_overlap",
-      "slowed_compute", "host_overhead",    "small_losses",
-      "unknown"};
+  constexpr std::array<std::string_view, 17> kNames = {"scales",
+                                                       "oversubscription",
+                                                       "busy_machine",
+                                                       "slow_rank",
+                                                       "imbalance",
+                                                       "starved_input",
+                                                       "tiny_network",
+                                                       "slow_link",
+                                                       "exposed_communication",
+                                                       "primary_device",
+                                                       "sync_batch_norm",
+                                                       "servers",
+                                                       "slowed_by_overlap",
+                                                       "slowed_compute",
+                                                       "host_overhead",
+                                                       "small_losses",
+                                                       "unknown"};
   return kNames.at(static_cast<std::size_t>(cause));
 }
 
@@ -64,11 +74,12 @@ StepParts ranked_losses(const Decomposition& split) {
 Loss largest_loss(const Run& run, const Decomposition& split) {
   const StepParts lost = ranked_losses(split);
   const double through_servers = run.servers > 0 ? lost.server_wait_s : 0;
-  const std::array<Loss, 6> losses = {
+  const std::array<Loss, 7> losses = {
       Loss{lost.input_wait_s, Cause::starved_input, "waiting for input"},
       {lost.straggler_wait_s, waiting_cause(split), "waiting for the slowest rank"},
       {lost.comm_exposed_s + through_servers, communication_cause(run, split),
        "exposed communication"},
+      {lost.sync_batch_norm_s, Cause::sync_batch_norm, "exchanging statistics of batch norm"},
       {lost.overlap_slowed_s, Cause::slowed_by_overlap, "compute slowed by overlap"},
       {lost.compute_slowed_s, Cause::slowed_compute, "compute beyond single's"},
       {lost.host_s, Cause::host_overhead, "host and launch overhead"}};

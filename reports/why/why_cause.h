@@ -24,6 +24,7 @@ enum class Cause : std::uint8_t {
   slow_link,              // communication takes longer than the backward that could hide it
   exposed_communication,  // communication could be hidden but runs after backward
   primary_device,         // dp: transfers and loss through device 0, one after the other
+  sync_batch_norm,        // layers wait for the statistics of the other devices
   servers,                // ps: the workers' gradients go through too few servers
   slowed_by_overlap,      // compute is slower while communication runs
   slowed_compute,         // compute is slower than on one device, not because of communication

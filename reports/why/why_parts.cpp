@@ -52,6 +52,7 @@ RankTimes rank_times(const Phases& phases, double step_s) {
   times.comm_s = value_or_zero(phases, "comm_s");
   times.comm_exposed_s = value_or_zero(phases, "comm_exposed_s");
   times.wait_s = value_or_zero(phases, "comm_wait_s");
+  times.sync_s = value_or_zero(phases, "sync_batch_norm_s");
   // Reports from before comm_wait_exposed_s: it is at most the rest of the step.
   const double rest =
       std::max(0.0, step_s - times.input_s - times.compute_s() - times.comm_exposed_s);
@@ -242,10 +243,10 @@ void split_compute(const Decomposition& result, StepParts& parts) {
   parts.compute_slowed_s = excess - parts.overlap_slowed_s;
 }
 
-constexpr std::array kAllParts = {&StepParts::compute_s,        &StepParts::compute_slowed_s,
-                                  &StepParts::overlap_slowed_s, &StepParts::comm_exposed_s,
-                                  &StepParts::input_wait_s,     &StepParts::straggler_wait_s,
-                                  &StepParts::server_wait_s,    &StepParts::host_s};
+constexpr std::array kAllParts = {
+    &StepParts::compute_s,        &StepParts::compute_slowed_s,  &StepParts::overlap_slowed_s,
+    &StepParts::comm_exposed_s,   &StepParts::sync_batch_norm_s, &StepParts::input_wait_s,
+    &StepParts::straggler_wait_s, &StepParts::server_wait_s,     &StepParts::host_s};
 
 // The remaining time is the host's. Medians need not add up: parts that exceed the step are scaled
 // down alike.
@@ -265,6 +266,7 @@ StepParts split_step(const Run& run, const Decomposition& result, double least_w
   parts.step_s = run.step.time_s->median;
   split_compute(result, parts);
   parts.comm_exposed_s = rank.comm_exposed_s;
+  parts.sync_batch_norm_s = rank.sync_s;
   parts.input_wait_s = rank.input_s;
   if (run.servers > 0) parts.server_wait_s = std::min(rank.wait_exposed_s, least_wait_s);
   // The step ends with the slowest rank: its time beyond this rank's is also waiting.

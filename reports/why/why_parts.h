@@ -24,6 +24,7 @@ struct RankTimes {
   double comm_s = 0, comm_exposed_s = 0;
   double wait_s = 0;          // for peers or servers, including hidden time
   double wait_exposed_s = 0;  // the part in which neither compute nor a transfer ran
+  double sync_s = 0;          // statistics of batch norm exchanged, with waiting; beside comm_s
   double compute_s() const { return forward_s + loss_s + backward_s + optimizer_s; }
   double backward_end_s() const { return input_s + forward_s + loss_s + backward_s; }
 };
@@ -39,7 +40,8 @@ struct Stragglers {
 struct StepParts {
   double step_s = 0;
   double compute_s = 0, compute_slowed_s = 0, overlap_slowed_s = 0;
-  double comm_exposed_s = 0, input_wait_s = 0, straggler_wait_s = 0, server_wait_s = 0, host_s = 0;
+  double comm_exposed_s = 0, sync_batch_norm_s = 0, input_wait_s = 0, straggler_wait_s = 0,
+         server_wait_s = 0, host_s = 0;
 };
 
 struct Decomposition {

@@ -181,13 +181,20 @@ std::string slowed_by_overlap(const Decomposition& split) {
 
 std::string tiny_network(const Run& run, const Decomposition& split) {
   const StepParts& parts = split.parts;
-  const double overhead_s =
-      parts.comm_exposed_s + parts.server_wait_s + parts.straggler_wait_s + parts.host_s;
+  const double overhead_s = parts.comm_exposed_s + parts.sync_batch_norm_s + parts.server_wait_s +
+                            parts.straggler_wait_s + parts.host_s;
   return fmt::format(
       "the network is too small: {} of compute a step meet {} of latency and launch overhead "
       "(moving {}, waiting and host work), {:.0f} % of the step",
       milliseconds(split.rank.compute_s()), milliseconds(overhead_s),
       size_text(gradient_bytes(run)), 100 * overhead_s / parts.step_s);
+}
+
+std::string sync_batch_norm(const Decomposition& split) {
+  return share_of_step("exchanging statistics of batch norm", split.parts.sync_batch_norm_s,
+                       split) +
+         ": in each such layer, forward and backward, the devices wait for each other, and nothing "
+         "can hide it";
 }
 
 std::string small_losses(const Run& run, const Decomposition& split) {
@@ -263,6 +270,8 @@ std::string plain_sentence(Cause cause, const Report& report, const Run& run,
       return exposed_communication(run, split);
     case Cause::primary_device:
       return primary_device(split);
+    case Cause::sync_batch_norm:
+      return sync_batch_norm(split);
     case Cause::servers:
       return servers(run, split);
     case Cause::slowed_by_overlap:

@@ -55,6 +55,7 @@ Options unusual() {
   options.memory_per_device = "2GiB";
   options.format = "json";
   options.broadcast_buffers = false;
+  options.sync_batch_norm = true;
   options.loader_workers = 0;
   options.verify_steps = 0;
   options.observe = false;

@@ -50,6 +50,25 @@ TEST(ReplicaTimes, TellWaitingForThePrimaryFromIdleness) {
 }
 
 // Both replicas are on one fake clock: their phases follow each other here.
+// Phases come in the order of their begins; what a sync takes is no longer the pass's.
+TEST(ReplicaRecording, CutsSyncsOutOfThePassesAroundThem) {
+  std::vector<PhaseInterval> phases = {
+      {Phase::forward, 0, 10}, {Phase::sync_batch_norm, 2, 3}, {Phase::sync_batch_norm, 5, 9},
+      {Phase::loss, 10, 11},   {Phase::backward, 11, 20},      {Phase::sync_batch_norm, 12, 20}};
+  cut_out_syncs(phases);
+  double forward_s = 0, backward_s = 0, sync_s = 0, loss_s = 0;
+  for (const PhaseInterval& phase : phases) {
+    if (phase.phase == Phase::forward) forward_s += phase.length_s();
+    if (phase.phase == Phase::backward) backward_s += phase.length_s();
+    if (phase.phase == Phase::sync_batch_norm) sync_s += phase.length_s();
+    if (phase.phase == Phase::loss) loss_s += phase.length_s();
+  }
+  EXPECT_EQ(forward_s, 5);
+  EXPECT_EQ(backward_s, 1);
+  EXPECT_EQ(sync_s, 13);
+  EXPECT_EQ(loss_s, 1);
+}
+
 TEST(ReplicaRecording, TellsThePrimarysTransfersFromItsWaiting) {
   test::FakeDevice device;
   auto channels =

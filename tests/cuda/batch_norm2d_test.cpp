@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "kernels/ops/cuda/library/layout.h"
 #include "tests/cuda/cuda_fixture.h"
+#include "tests/ops/part_threads.h"
 #include "tests/ops/shape_cases.h"
 
 namespace ddpbench::ops::testing {
@@ -134,6 +135,67 @@ TEST_P(CudaBatchNorm2d, GivesNoGradientThatNobodyWants) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, CudaBatchNorm2d, ::testing::ValuesIn(norm_cases()),
                          [](const auto& test) { return test.param.name; });
+
+// Two parts of a batch, each on a thread with a backend of its own, against the whole.
+TEST_F(CudaOps, BatchNormOfPartsIsThatOfTheWholeBatch) {
+  constexpr std::size_t kParts = 2;
+  const Shape whole = {6, 5, 4, 3}, part = {3, 5, 4, 3};
+  for (const bool fused : {false, true}) {
+    const auto desc = [&](const TensorLayout& layout) {
+      return BatchNorm2dDesc{
+          .input = layout, .affine = fused, .fuse_add = fused, .fuse_relu = fused};
+    };
+    BackendFixture plain = BackendFixture::reference();
+    const auto reference = plain.backend().make(desc(TensorLayout::plain(whole)));
+    OpInputs in = norm_inputs(*reference, 1);
+    for (const ParameterSpec& spec : reference->parameters()) {
+      in.initial_gradients.push_back(
+          Values(static_cast<std::size_t>(element_count(spec.shape)), 0.0F));
+    }
+    const OpOutputs want = run(plain, *reference, in);
+    for (const DataType type : {DataType::fp32, DataType::bf16})
+      for (const bool channels_last : {false, true}) {
+        SCOPED_TRACE(fmt::format("fused {}, channels last {}", fused, channels_last));
+        const TensorLayout layout =
+            channels_last ? cuda::nhwc_layout(part, type) : TensorLayout::plain(part, type);
+        GatherThroughHost::Meeting meeting(kParts);
+        std::vector<OpOutputs> got(kParts);
+        for_each_part(kParts, [&](std::size_t p) {
+          BackendFixture fixture = cuda_backend();
+          GatherThroughHost gather(meeting, p, fixture.device());
+          BatchNorm2dDesc norm = desc(layout);
+          norm.parts = &gather;
+          const auto op = fixture.backend().make(norm);
+          OpInputs own = in;
+          for (Values& input : own.inputs) input = part_of(input, p, kParts);
+          own.grad_output = part_of(in.grad_output, p, kParts);
+          got[p] = run(fixture, *op, own);
+        });
+        const double maps = type == DataType::bf16 ? 4 * 0x1p-8 : 64 * kEpsilon;
+        for (std::size_t p = 0; p < kParts; ++p) {
+          const auto expect_part = [&](const Values& values, const Values& of_whole) {
+            EXPECT_TRUE(
+                all_near(values, part_of(of_whole, p, kParts), maps * largest_of(of_whole)));
+          };
+          expect_part(got[p].output, want.output);
+          for (std::size_t i = 0; i < want.grad_inputs.size(); ++i) {
+            expect_part(got[p].grad_inputs[i], want.grad_inputs[i]);
+          }
+          for (std::size_t i = 0; i < 2; ++i) {
+            EXPECT_TRUE(all_near(got[p].state[i], want.state[i],
+                                 16 * kEpsilon * largest_of(want.state[i])));
+            EXPECT_TRUE(same_bits(got[p].state[i], got[0].state[i]));
+          }
+        }
+        for (std::size_t i = 0; i < want.grad_parameters.size(); ++i) {
+          Values sum = got[0].grad_parameters[i];
+          for (std::size_t c = 0; c < sum.size(); ++c) sum[c] += got[1].grad_parameters[i][c];
+          EXPECT_TRUE(all_near(sum, want.grad_parameters[i],
+                               72 * 8 * kEpsilon * largest_of(want.grad_parameters[i])));
+        }
+      }
+  }
+}
 
 }  // namespace
 }  // namespace ddpbench::ops::testing

@@ -57,7 +57,7 @@ Batch draw(const nn::ModelSpec& model, const StrategyConfig& config, const std::
 class Process {
  public:
   Process(const nn::ModelSpec& model, const StrategyConfig& config, const ProcessPlan& plan,
-          comm::Communicator* world, const HarnessOptions& options)
+          comm::Communicator* world, comm::Communicator* statistics, const HarnessOptions& options)
       : model_(model), config_(config), plan_(plan), options_(options) {
     const std::size_t count = std::max<std::size_t>(plan.replicas.size(), 1);
     std::vector<Device*> devices;
@@ -67,11 +67,15 @@ class Process {
       devices.push_back(devices_.back().get());
       context_.backends.push_back(backends_.back().get());
     }
+    if (statistics != nullptr) context_.statistics.push_back(statistics);
     if (count > 1) {
       group_ = make_thread_replica_group(devices);
       local_ = comm::make_thread_shm(static_cast<int>(count),
                                      {.timeout_s = kTimeoutS, .thread_cores = {}});
       for (auto& local : local_) context_.local.push_back(local.get());
+      statistics_ = comm::make_thread_shm(static_cast<int>(count),
+                                          {.timeout_s = kTimeoutS, .thread_cores = {}});
+      for (auto& one : statistics_) context_.statistics.push_back(one.get());
     } else {
       devices[0]->bind_calling_thread();
     }
@@ -150,7 +154,7 @@ class Process {
   std::vector<std::unique_ptr<Device>> devices_;
   std::vector<std::unique_ptr<ops::OpBackend>> backends_;
   std::unique_ptr<ReplicaGroup> group_;
-  std::vector<std::unique_ptr<comm::Communicator>> local_;
+  std::vector<std::unique_ptr<comm::Communicator>> local_, statistics_;
   StrategyContext context_;
   std::unique_ptr<Strategy> strategy_;
 };
@@ -209,10 +213,12 @@ HarnessResult run_strategy(const nn::ModelSpec& model, const StrategyConfig& con
   result.weights.resize(static_cast<std::size_t>(config.replicas));
   result.state.resize(static_cast<std::size_t>(config.replicas));
   result.peak_bytes.resize(static_cast<std::size_t>(config.replicas));
-  std::vector<std::unique_ptr<comm::Communicator>> worlds;
+  std::vector<std::unique_ptr<comm::Communicator>> worlds, statistics;
   if (processes > 1) {
     worlds = comm::make_thread_shm(static_cast<int>(processes),
                                    {.timeout_s = kTimeoutS, .thread_cores = {}});
+    statistics =
+        comm::make_thread_shm(config.replicas, {.timeout_s = kTimeoutS, .thread_cores = {}});
   }
   std::mutex mutex;
   std::exception_ptr first_error;
@@ -220,14 +226,16 @@ HarnessResult run_strategy(const nn::ModelSpec& model, const StrategyConfig& con
   for (std::size_t p = 0; p < processes; ++p) {
     threads.emplace_back([&, p] {
       comm::Communicator* world = worlds.empty() ? nullptr : worlds[p].get();
+      comm::Communicator* trainers = p < statistics.size() ? statistics[p].get() : nullptr;
       try {
-        Process(model, config, plan.processes[p], world, options).run(result, mutex);
+        Process(model, config, plan.processes[p], world, trainers, options).run(result, mutex);
       } catch (const std::exception& error) {
         {
           const std::lock_guard lock(mutex);
           if (!first_error) first_error = std::current_exception();
         }
         if (world != nullptr) world->abort(error.what());
+        if (trainers != nullptr) trainers->abort(error.what());
       }
     });
   }

@@ -266,6 +266,18 @@ TEST(Why, CountsTheGpusThatRanksShare) {
   EXPECT_EQ(verdict.advice, "at most --gpus=1 fit here");
 }
 
+TEST(Why, TellsWhatBatchNormExchanges) {
+  const Step step = {.comm = 0.4, .exposed = 0.2, .gap = 9.2};
+  report::Run run = make_run("ddp", {step, step});
+  EXPECT_EQ(std::ranges::count(verdict_of(run).parts, "sync_batch_norm_s", &VerdictPart::key), 0);
+  run.phases["sync_batch_norm_s"] = Figure::of(9 * kMs);
+  for (auto& device : run.devices) device.phases["sync_batch_norm_s"] = Figure::of(9 * kMs);
+  const Verdict verdict = verdict_of(run);
+  EXPECT_EQ(verdict.cause, Cause::sync_batch_norm);
+  EXPECT_SAYS(verdict.sentence, "exchanging statistics of batch norm is 32 % of the step");
+  EXPECT_NEAR(*part_of(verdict, "sync_batch_norm_s").seconds.value, 9 * kMs, kRounding);
+}
+
 TEST(Why, FindsThePrimaryDevicesBottleneck) {
   const Step step = {.comm = 9, .exposed = 9};
   report::Run run = make_run("dp", {step, step});

@@ -38,6 +38,7 @@ class Lowering {
       : model_(model),
         backend_(backend),
         seed_(options.seed),
+        parts_(options.parts),
         training_(options.training),
         nodes_(fuse_layers(model)),
         readers_(readers_of(nodes_)),
@@ -185,7 +186,8 @@ class Lowering {
                                     .affine = layer.affine,
                                     .needs_grad_input = needs_grad_input,
                                     .fuse_add = node.fuse_add,
-                                    .fuse_relu = node.fuse_relu};
+                                    .fuse_relu = node.fuse_relu,
+                                    .parts = parts_};
       case LayerType::conv2d:
         return ops::Conv2dDesc{.input = input,
                                .out_channels = layer.out,
@@ -360,6 +362,7 @@ class Lowering {
   const ModelSpec& model_;
   ops::OpBackend& backend_;
   std::uint64_t seed_;
+  ops::BatchParts* parts_;
   bool training_;
   std::vector<FusedNode> nodes_;
   std::vector<std::vector<std::size_t>> readers_;  // of each node's tensor

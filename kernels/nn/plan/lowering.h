@@ -17,6 +17,7 @@ namespace ddpbench::nn {
 struct LoweringOptions {
   std::int64_t batch = 0;
   std::uint64_t seed = 0;                   // of operations that draw at random
+  ops::BatchParts* parts = nullptr;         // of the batch, for batch norm
   bool training = true;                     // false: no operation will run backward
   std::optional<std::int64_t> micro_batch;  // nullopt: chosen; 0: off; else a divisor of batch
 };

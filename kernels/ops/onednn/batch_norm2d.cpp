@@ -42,17 +42,20 @@ class BatchNorm2d : public PlannedOp {
         .batch = shape[0], .channels = shape[1], .pixels = shape[2] * shape[3], .inner = block};
     plan_.saved_bytes = 2 * channels_ * sizeof(float);
     const auto partial = static_cast<std::size_t>(maps_.partial_count());
-    plan_.workspace_bytes = (partial + 2 * channels_) * sizeof(double) + 5 * channels_ * kFloat;
+    if (desc.parts != nullptr) parts_ = desc.parts->count();
+    plan_.workspace_bytes =
+        (partial + 2 * channels_ + gathered()) * sizeof(double) + 5 * channels_ * kFloat;
     plan_.description += fmt::format(" ({})", to_string(context_->simd));
   }
 
-  void forward(Stream&, const ForwardArgs& args) override {
+  void forward(Stream& stream, const ForwardArgs& args) override {
     const Memory memory = divide(args.workspace);
     const auto* x = static_cast<const float*>(args.inputs[0]);
     auto* const mean = static_cast<float*>(args.saved);
     float* const inv_std = mean + channels_;
     if (args.mode == Mode::training) {
       cpu::norm_statistics(team(), maps_, x, memory.partial, memory.first, memory.second);
+      if (desc_.parts != nullptr) join_statistics(stream, memory);
       take_statistics(args, memory, mean, inv_std);
     } else {
       const auto* running_var = static_cast<const float*>(args.state[kRunningVar]);
@@ -69,7 +72,7 @@ class BatchNorm2d : public PlannedOp {
         static_cast<float*>(args.output));
   }
 
-  void backward(Stream&, const BackwardArgs& args) override {
+  void backward(Stream& stream, const BackwardArgs& args) override {
     const Memory memory = divide(args.workspace);
     const auto* x = static_cast<const float*>(args.inputs[0]);
     const auto* const mean = static_cast<const float*>(args.saved);
@@ -85,6 +88,7 @@ class BatchNorm2d : public PlannedOp {
     cpu::norm_gradient_sums(team(), maps_, x, gradient, addend, memory.partial, memory.first,
                             memory.second);
     if (desc_.affine) put_gradients(args, memory, inv_std);
+    if (desc_.parts != nullptr) join_sums(stream, memory);
     auto* const dx = static_cast<float*>(args.grad_inputs[0]);
     if (dx == nullptr) return;
     if (addend != nullptr) {
@@ -94,7 +98,7 @@ class BatchNorm2d : public PlannedOp {
     // dx = weight * inv_std * (g - sum(g) / n - (x - mean) inv_std^2 sum(g (x - mean)) / n)
     for (std::size_t c = 0; c < channels_; ++c) {
       const double factor = weight(args.parameters, c) * static_cast<double>(inv_std[c]);
-      const double of_mean = factor / maps_.values();
+      const double of_mean = factor / values();
       memory.a[c] = static_cast<float>(factor);
       memory.b[c] = static_cast<float>(-of_mean * memory.second[c] * inv_std[c] * inv_std[c]);
       memory.c[c] = static_cast<float>(-of_mean * memory.first[c]);
@@ -107,7 +111,8 @@ class BatchNorm2d : public PlannedOp {
 
   // The parts of the workspace. Values of channels have channels_ elements.
   struct Memory {
-    double *partial, *first, *second;
+    double *partial, *first, *second;  // second follows first
+    double* all;                       // first and second of every part
     float *scale, *shift;
     float *a, *b, *c;
   };
@@ -116,12 +121,42 @@ class BatchNorm2d : public PlannedOp {
     memory.partial = static_cast<double*>(workspace);
     memory.first = memory.partial + maps_.partial_count();
     memory.second = memory.first + channels_;
-    memory.scale = reinterpret_cast<float*>(memory.second + channels_);
+    memory.all = memory.second + channels_;
+    memory.scale = reinterpret_cast<float*>(memory.all + gathered());
     memory.shift = memory.scale + channels_;
     memory.a = memory.shift + channels_;
     memory.b = memory.a + channels_;
     memory.c = memory.b + channels_;
     return memory;
+  }
+
+  std::size_t gathered() const { return desc_.parts == nullptr ? 0 : parts_ * 2 * channels_; }
+  // Of a channel, over all parts.
+  double values() const { return maps_.values() * static_cast<double>(parts_); }
+
+  void gather_parts(Stream& stream, const Memory& memory) const {
+    desc_.parts->gather(stream, memory.first, memory.all, 2 * channels_ * sizeof(double));
+  }
+
+  void join_statistics(Stream& stream, const Memory& memory) const {
+    gather_parts(stream, memory);
+    for (std::size_t c = 0; c < channels_; ++c) {
+      const Moments joined = joined_moments(parts_, maps_.values(), [&](std::size_t p) -> Moments {
+        const double* const of_part = memory.all + p * 2 * channels_;
+        return {of_part[c], of_part[channels_ + c]};
+      });
+      memory.first[c] = joined.mean;
+      memory.second[c] = joined.squares;
+    }
+  }
+
+  // Adds up both sums in the order of the parts.
+  void join_sums(Stream& stream, const Memory& memory) const {
+    gather_parts(stream, memory);
+    for (std::size_t c = 0; c < 2 * channels_; ++c) {
+      memory.first[c] = 0;
+      for (std::size_t p = 0; p < parts_; ++p) memory.first[c] += memory.all[p * 2 * channels_ + c];
+    }
   }
 
   cpu::Team team() const { return {context_->simd, context_->threads}; }
@@ -140,9 +175,9 @@ class BatchNorm2d : public PlannedOp {
     };
     for (std::size_t c = 0; c < channels_; ++c) {
       mean[c] = static_cast<float>(memory.first[c]);
-      inv_std[c] = inverse(memory.second[c] / maps_.values());
+      inv_std[c] = inverse(memory.second[c] / values());
       move(args.state[kRunningMean], c, memory.first[c]);
-      move(args.state[kRunningVar], c, memory.second[c] / (maps_.values() - 1));
+      move(args.state[kRunningVar], c, memory.second[c] / (values() - 1));
     }
     ++*static_cast<std::int64_t*>(args.state[kBatches]);
   }
@@ -171,7 +206,7 @@ class BatchNorm2d : public PlannedOp {
   ContextPtr context_;
   BatchNorm2dDesc desc_;
   cpu::NormMaps maps_;
-  std::size_t channels_ = 0;
+  std::size_t channels_ = 0, parts_ = 1;
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 //   d x = weight * inv_std * (g - sum(g) / n - x^ sum(g x^) / n).
 #include <cmath>
 
+#include "base/error.h"
 #include "kernels/ops/planned_op.h"
 #include "kernels/ops/reference/reference_ops.h"
 
@@ -124,6 +125,8 @@ class BatchNorm2d : public PlannedOp {
 }  // namespace
 
 std::unique_ptr<Op> make_op(const BatchNorm2dDesc& desc) {
+  // What the parts of a batch compute together is what this computes of the whole.
+  if (desc.parts != nullptr) throw DeviceError("the reference backend takes whole batches");
   return std::make_unique<BatchNorm2d>(desc);
 }
 

@@ -52,7 +52,8 @@ cudnnStatus_t cudnnBatchNormalizationForwardTraining(
     void* running_mean, void* running_variance, double epsilon, void* saved_mean,
     void* saved_inverse) {
   if (mode != CUDNN_BATCHNORM_SPATIAL || !is_plain_result(alpha, beta) || !same_maps(*x, *y) ||
-      !is_per_channel(*channels, *x) || epsilon < CUDNN_BN_MIN_EPSILON || values_of(*x) < 2) {
+      !is_per_channel(*channels, *x) || epsilon < CUDNN_BN_MIN_EPSILON || values_of(*x) < 2 ||
+      (running_mean == nullptr) != (running_variance == nullptr)) {
     return CUDNN_STATUS_BAD_PARAM;
   }
   queue(handle->stream, [=, maps = *x] {
@@ -66,6 +67,7 @@ cudnnStatus_t cudnnBatchNormalizationForwardTraining(
         squares += deviation * deviation;
       });
       const auto move = [&](void* running, double value) {
+        if (running == nullptr) return;  // nobody wants them
         floats(running)[c] = static_cast<float>((1 - factor) * floats(running)[c] + factor * value);
       };
       move(running_mean, mean);

@@ -5,11 +5,17 @@
 // parameters in fp32. With a map of S bytes the library moves at least 3 S forward and 5 S
 // backward. A fused addend and ReLU are passes of their own, 3 S and 2 S forward, 3 S backward: the
 // library fuses them for few types and layouts only.
+//
+// Over the parts of a divided batch the library takes the own part's statistics with a result that
+// nobody reads, then normalises by those of all parts: 3 S more forward. Backward it gets the
+// statistics of all, so the parameters' gradients are right, and a pass of 3 S corrects the
+// input's.
 #include <cudnn.h>
 
 #include <limits>
 
 #include "base/error.h"
+#include "kernels/ops/cuda/kernels/batch_parts.h"
 #include "kernels/ops/cuda/kernels/elementwise_kernels.h"
 #include "kernels/ops/cuda/library/convolution.h"
 #include "kernels/ops/cuda/library/layout.h"
@@ -61,20 +67,21 @@ class BatchNorm2d final : public PlannedOp {
     }
     if (desc.fuse_relu) rectified_ = workspace.add(plan_.output.bytes);
     if (!desc.needs_grad_input) unwanted_ = workspace.add(plan_.output.bytes);
+    if (desc.parts != nullptr) plan_parts(workspace);
     plan_.workspace_bytes = workspace.bytes();
   }
 
   void forward(Stream& stream, const ForwardArgs& args) override {
     cudaStream_t const native = context_->use(stream);
     if (!desc_.affine) fill_parameters(args.workspace, native);
-    if (args.mode == Mode::training) {
-      train(args, native);
+    if (args.mode == Mode::evaluation) {
+      normalize(args, args.state[kRunningMean], args.state[kRunningVar]);
+    } else if (desc_.parts != nullptr) {
+      train_with_parts(stream, args, native);
     } else {
-      check(cudnnBatchNormalizationForwardInference(
-                context_->cudnn, kMode, &kOne, &kZero, maps_.get(), args.inputs[0], maps_.get(),
-                args.output, per_channel_.get(), parameter(args, 0), parameter(args, 1),
-                args.state[kRunningMean], args.state[kRunningVar], desc_.eps),
-            where_, "cudnnBatchNormalizationForwardInference");
+      auto* const saved = static_cast<float*>(args.saved);
+      take_statistics(args, args.state[kRunningMean], args.state[kRunningVar], saved);
+      count_batch(args, native);
     }
     const DataType type = plan_.output.type;
     if (desc_.fuse_add) {
@@ -87,6 +94,7 @@ class BatchNorm2d final : public PlannedOp {
 
   void backward(Stream& stream, const BackwardArgs& args) override {
     cudaStream_t const native = context_->use(stream);
+    if (desc_.parts != nullptr) return backward_with_parts(stream, args, native);
     const void* const dy = gradient_of_sum(args, native);
     void* dx = args.grad_inputs[0];
     if (dx == nullptr) {
@@ -95,13 +103,7 @@ class BatchNorm2d final : public PlannedOp {
     }
     const bool accumulate = desc_.affine && args.accumulate;
     if (!desc_.affine) fill_parameters(args.workspace, native);
-    const auto* const saved = static_cast<const float*>(args.saved);
-    check(cudnnBatchNormalizationBackward(context_->cudnn, kMode, &kOne, &kZero, &kOne,
-                                          accumulate ? &kOne : &kZero, maps_.get(), args.inputs[0],
-                                          maps_.get(), dy, maps_.get(), dx, per_channel_.get(),
-                                          parameter(args, 0), gradient(args, 0), gradient(args, 1),
-                                          desc_.eps, saved, saved + channels_),
-          where_, "cudnnBatchNormalizationBackward");
+    find_gradients(args, dy, dx, gradient(args, 0), gradient(args, 1), accumulate);
   }
 
  private:
@@ -125,15 +127,113 @@ class BatchNorm2d final : public PlannedOp {
     return desc_.affine ? args.grad_parameters[i] : at(args.workspace, without_affine_[2 + i]);
   }
 
-  void train(const ForwardArgs& args, cudaStream_t stream) const {
-    auto* const saved = static_cast<float*>(args.saved);
-    check(
-        cudnnBatchNormalizationForwardTraining(
-            context_->cudnn, kMode, &kOne, &kZero, maps_.get(), args.inputs[0], maps_.get(),
-            args.output, per_channel_.get(), parameter(args, 0), parameter(args, 1), desc_.momentum,
-            args.state[kRunningMean], args.state[kRunningVar], desc_.eps, saved, saved + channels_),
-        where_, "cudnnBatchNormalizationForwardTraining");
+  // The own part's results, with statistics to `saved`. Running ones may be null.
+  void take_statistics(const ForwardArgs& args, void* running_mean, void* running_var,
+                       float* saved) const {
+    check(cudnnBatchNormalizationForwardTraining(
+              context_->cudnn, kMode, &kOne, &kZero, maps_.get(), args.inputs[0], maps_.get(),
+              args.output, per_channel_.get(), parameter(args, 0), parameter(args, 1),
+              desc_.momentum, running_mean, running_var, desc_.eps, saved, saved + channels_),
+          where_, "cudnnBatchNormalizationForwardTraining");
+  }
+  void count_batch(const ForwardArgs& args, cudaStream_t stream) const {
     check(increment(static_cast<std::int64_t*>(args.state[kBatches]), stream), where_, "increment");
+  }
+  void normalize(const ForwardArgs& args, const void* mean, const void* variance) const {
+    check(cudnnBatchNormalizationForwardInference(
+              context_->cudnn, kMode, &kOne, &kZero, maps_.get(), args.inputs[0], maps_.get(),
+              args.output, per_channel_.get(), parameter(args, 0), parameter(args, 1), mean,
+              variance, desc_.eps),
+          where_, "cudnnBatchNormalizationForwardInference");
+  }
+  void find_gradients(const BackwardArgs& args, const void* dy, void* dx, void* of_weight,
+                      void* of_bias, bool accumulate) const {
+    const auto* const saved = static_cast<const float*>(args.saved);
+    check(cudnnBatchNormalizationBackward(
+              context_->cudnn, kMode, &kOne, &kZero, &kOne, accumulate ? &kOne : &kZero,
+              maps_.get(), args.inputs[0], maps_.get(), dy, maps_.get(), dx, per_channel_.get(),
+              parameter(args, 0), of_weight, of_bias, desc_.eps, saved, saved + channels_),
+          where_, "cudnnBatchNormalizationBackward");
+  }
+
+  // ---- over the parts of a divided batch ----
+
+  void plan_parts(WorkspaceLayout& workspace) {
+    const Shape& shape = plan_.output.shape;
+    const std::size_t pair = 2 * channels_ * sizeof(float);
+    norm_ = {.channels = channels_,
+             .parts = static_cast<std::uint32_t>(desc_.parts->count()),
+             .values = static_cast<double>(shape[0] * shape[2] * shape[3]),
+             .eps = desc_.eps};
+    own_ = workspace.add(pair);
+    gathered_ = workspace.add(pair * norm_.parts);
+    factors_ = workspace.add(pair);
+  }
+  float* floats(void* workspace, std::size_t offset) const {
+    return static_cast<float*>(at(workspace, offset));
+  }
+  void gather(Stream& stream, void* workspace) const {
+    desc_.parts->gather(stream, at(workspace, own_), at(workspace, gathered_),
+                        2 * channels_ * sizeof(float));
+  }
+
+  void train_with_parts(Stream& stream, const ForwardArgs& args, cudaStream_t native) const {
+    take_statistics(args, nullptr, nullptr, floats(args.workspace, own_));
+    gather(stream, args.workspace);
+    auto* const saved = static_cast<float*>(args.saved);
+    float* const variance = floats(args.workspace, factors_);
+    check(join_statistics(norm_,
+                          {.gathered = floats(args.workspace, gathered_),
+                           .mean = saved,
+                           .inv_std = saved + channels_,
+                           .variance = variance,
+                           .running_mean = static_cast<float*>(args.state[kRunningMean]),
+                           .running_var = static_cast<float*>(args.state[kRunningVar]),
+                           .momentum = desc_.momentum},
+                          native),
+          where_, "join_statistics");
+    context_->use(stream);
+    normalize(args, saved, variance);
+    count_batch(args, native);
+  }
+
+  // The sums go to the workspace, since those of earlier batches may be in the gradients.
+  void backward_with_parts(Stream& stream, const BackwardArgs& args, cudaStream_t native) const {
+    const void* const dy = gradient_of_sum(args, native);
+    void* dx = args.grad_inputs[0];
+    if (dx == nullptr) {
+      ensure(!desc_.needs_grad_input, "{}: planned with an input's gradient", where_);
+      dx = at(args.workspace, unwanted_);
+    }
+    if (!desc_.affine) fill_parameters(args.workspace, native);
+    float* const own = floats(args.workspace, own_);
+    find_gradients(args, dy, dx, own, own + channels_, false);
+    for (std::size_t i = 0; desc_.affine && i < 2; ++i) {
+      check(convert_type(DataType::fp32, own + i * channels_, DataType::fp32,
+                         args.grad_parameters[i], args.accumulate, channels_, native),
+            where_, "convert_type");
+    }
+    // All parts take part in each exchange, also where nobody wants the gradient.
+    gather(stream, args.workspace);
+    if (args.grad_inputs[0] == nullptr) return;
+    const auto* const saved = static_cast<const float*>(args.saved);
+    const Shape& shape = plan_.output.shape;
+    check(correct_gradient(
+              norm_,
+              {.type = plan_.output.type,
+               .x = args.inputs[0],
+               .dx = dx,
+               .own = own,
+               .gathered = floats(args.workspace, gathered_),
+               .weight = static_cast<const float*>(parameter(args, 0)),
+               .mean = saved,
+               .inv_std = saved + channels_,
+               .factors = floats(args.workspace, factors_),
+               .count = count_,
+               .pixels =
+                   is_nhwc(plan_.output) ? 1U : static_cast<std::uint32_t>(shape[2] * shape[3])},
+              native),
+          where_, "correct_gradient");
   }
 
   // The gradient before ReLU and sum, which is also the addend's.
@@ -162,6 +262,9 @@ class BatchNorm2d final : public PlannedOp {
   // Offsets in the workspace: weight, bias and their gradients; the rectified gradient; the input's
   // gradient that nobody wants.
   std::size_t without_affine_[4] = {}, rectified_ = 0, unwanted_ = 0;
+  // With parts: two values a channel of the own part and of all, and what is made of them.
+  NormParts norm_;
+  std::size_t own_ = 0, gathered_ = 0, factors_ = 0;
 };
 
 }  // namespace

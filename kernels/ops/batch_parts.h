@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The other parts of a batch that is divided, for operations that couple its samples. Whoever
+// divides the batch hands this down; operations know no more of the others.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "kernels/runtime/device.h"
+
+namespace ddpbench::ops {
+
+class BatchParts {
+ public:
+  virtual ~BatchParts() = default;
+
+  // How many parts there are, with equally many samples each.
+  virtual std::size_t count() const = 0;
+  // Queues: `all` becomes the `bytes` at `own` of every part, in the order of the parts, on each of
+  // them. Both are device memory; `bytes` is a multiple of 8. All parts call this equally often, in
+  // one order.
+  virtual void gather(Stream& stream, const void* own, void* all, std::size_t bytes) = 0;
+};
+
+// Mean and sum of squared deviations of one channel over all parts, of `values` values each, from
+// those of the parts (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for
+// computing sample variances", 1979). In the order of the parts, so that all find the same bits.
+struct Moments {
+  double mean = 0, squares = 0;
+};
+template <typename MomentsOf>
+Moments joined_moments(std::size_t parts, double values, const MomentsOf& moments_of) {
+  Moments joined;
+  for (std::size_t p = 0; p < parts; ++p) joined.mean += moments_of(p).mean;
+  joined.mean /= static_cast<double>(parts);
+  for (std::size_t p = 0; p < parts; ++p) {
+    const Moments part = moments_of(p);
+    const double deviation = part.mean - joined.mean;
+    joined.squares += part.squares + values * deviation * deviation;
+  }
+  return joined;
+}
+
+}  // namespace ddpbench::ops

@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whole runs with --sync-batch-norm: verified, timed in a phase of its own, traced.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/bench/program.h"
+#include "tests/bench/trace_checker.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using nlohmann::json;
+using test::Program;
+using test::small_run;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class SyncedProgram : public testing::Test {
+ protected:
+  SyncedProgram() {
+    program.write("normalized.json", R"({"name": "normalized", "input": [1, 28, 28], "layers": [
+      {"name": "conv1", "type": "conv2d", "out_channels": 6, "kernel": 3, "stride": 2, "bias": false},
+      {"name": "norm1", "type": "batch_norm2d"},
+      {"name": "relu1", "type": "relu"},
+      {"name": "conv2", "type": "conv2d", "out_channels": 6, "kernel": 3, "padding": 1, "bias": false},
+      {"name": "norm2", "type": "batch_norm2d"},
+      {"name": "sum", "type": "add", "inputs": ["norm2", "relu1"]},
+      {"name": "relu2", "type": "relu"},
+      {"name": "drop", "type": "dropout", "p": 0.2},
+      {"name": "head", "type": "linear", "out_features": 10}]})");
+    json config = json::parse(test::small_config({.steps = 6}));
+    config["model"] = program.path("normalized.json");
+    program.write("lenet.json", config.dump());
+  }
+  json run(const std::string& strategy, std::vector<std::string> more) {
+    more.insert(more.end(), {"--force", "--sync-batch-norm=on"});
+    const auto result = program.run(small_run(strategy, more));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    out = result.out;
+    return program.report()["runs"][0];
+  }
+  Program program;
+  std::string out;
+};
+
+// The reference is one device that takes the global batch at once, with plain batch norm and with
+// the masks of the samples' places.
+TEST_F(SyncedProgram, ComputesWhatOneDeviceComputesOfTheGlobalBatch) {
+  for (const char* strategy : {"dp", "ddp", "ps"}) {
+    for (const char* devices : {"--gpus=2", "--gpus=3"}) {
+      const json verification =
+          run(strategy, {devices, "--verify-steps=12", "--lr=0.05"})["verification"];
+      EXPECT_EQ(verification["status"], "passed") << strategy << devices;
+      EXPECT_LT(verification["tolerance"], 0.05);
+    }
+  }
+}
+
+TEST_F(SyncedProgram, TellsItsTimeInThePhasesTheTableAndTheTrace) {
+  for (const char* strategy : {"dp", "ddp", "ps"}) {
+    const json row = run(strategy, {"--gpus=2", "--trace=trace.json", "--trace-steps=3"});
+    EXPECT_EQ(row["strategy_options"]["sync_batch_norm"], true);
+    EXPECT_GT(row["phases"]["sync_batch_norm_s"], 0);
+    EXPECT_GT(row["why"]["parts"]["sync_batch_norm_s"], 0);
+    EXPECT_THAT(out, HasSubstr("sync ms"));
+    const json trace = json::parse(program.read("trace.json"));
+    EXPECT_THAT(test::trace_problems(trace), IsEmpty());
+    // Two layers, forward and backward, on each device.
+    for (int rank = 0; rank < 2; ++rank) {
+      EXPECT_EQ(test::count_events(trace, rank, "phase", "sync_batch_norm"), 4 * 3) << strategy;
+    }
+  }
+}
+
+TEST_F(SyncedProgram, IsNothingOnOneDevice) {
+  const json single = run("single", {});
+  EXPECT_FALSE(single["strategy_options"].contains("sync_batch_norm"));
+  EXPECT_FALSE(single["phases"].contains("sync_batch_norm_s"));
+  EXPECT_THAT(out, Not(HasSubstr("sync ms")));
+}
+
+TEST_F(SyncedProgram, RefusesANetworkWithoutBatchNorm) {
+  program.write("lenet.json", test::small_config({}));
+  for (const char* strategy : {"single", "ddp"}) {
+    const auto result = program.run(small_run(strategy, {"--sync-batch-norm=on"}));
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("--sync-batch-norm=on: the network lenet5 has no "),
+                                  HasSubstr("batch norm; leave the option out")));
+  }
+}
+
+}  // namespace
+}  // namespace ddpbench::bench

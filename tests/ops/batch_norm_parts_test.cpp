@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// batch_norm2d over the parts of a divided batch against the reference over the whole. Tolerances
+// as in batch_norm2d_test.cpp: the sums are the same, in another order.
+#include <cmath>
+
+#include "base/error.h"
+#include "kernels/ops/onednn/layout.h"
+#include "tests/ops/op_harness.h"
+#include "tests/ops/part_threads.h"
+#include "tests/ops/shape_cases.h"
+
+namespace ddpbench::ops::testing {
+namespace {
+
+struct DividedBatch {
+  const char* name;
+  std::size_t parts;
+  Shape whole;
+  bool affine = true, add = false, relu = false;
+};
+
+class BatchNormParts : public ::testing::TestWithParam<DividedBatch> {
+ protected:
+  static BatchNorm2dDesc desc(const TensorLayout& input) {
+    return {.input = input,
+            .affine = GetParam().affine,
+            .fuse_add = GetParam().add,
+            .fuse_relu = GetParam().relu};
+  }
+  static Shape part_shape() {
+    Shape shape = GetParam().whole;
+    shape[0] /= static_cast<std::int64_t>(GetParam().parts);
+    return shape;
+  }
+  static OpInputs whole_batch(const Op& op) {
+    OpInputs in = random_inputs(op, 1);
+    const auto channels = GetParam().whole[1];
+    in.state = {random_values(channels, 11), random_values(channels, 12), {41}};
+    for (float& variance : in.state[1]) variance = 1.5F + variance;
+    return in;
+  }
+  // All parts, each on a thread with a backend of its own.
+  static std::vector<OpOutputs> run_parts(const OpInputs& whole, std::int64_t block) {
+    const std::size_t parts = GetParam().parts;
+    GatherThroughHost::Meeting meeting(parts);
+    std::vector<OpOutputs> outputs(parts);
+    for_each_part(parts, [&](std::size_t p) {
+      BackendFixture fixture = BackendFixture::onednn();
+      GatherThroughHost gather(meeting, p, fixture.device());
+      BatchNorm2dDesc norm = desc(onednn::to_layout(onednn::image_desc(part_shape(), block)));
+      norm.parts = &gather;
+      const auto op = fixture.backend().make(norm);
+      OpInputs in = whole;
+      for (Values& input : in.inputs) input = part_of(input, p, parts);
+      in.grad_output = part_of(in.grad_output, p, parts);
+      outputs[p] = run(fixture, *op, in);
+      EXPECT_EQ(gather.gathered, in.mode == Mode::training ? 2 : 0);
+    });
+    return outputs;
+  }
+};
+
+TEST_P(BatchNormParts, AreTheWholeBatch) {
+  BackendFixture plain = BackendFixture::reference();
+  const auto reference = plain.backend().make(desc(TensorLayout::plain(GetParam().whole)));
+  const OpInputs in = whole_batch(*reference);
+  const OpOutputs want = run(plain, *reference, in);
+  const std::size_t parts = GetParam().parts;
+  // Variances of uniform values are about 1/3; the smallest of these few channels is above 1/9.
+  constexpr double kScale = 3;
+  for (const std::int64_t block : {std::int64_t{1}, std::int64_t{16}, part_shape()[1]}) {
+    SCOPED_TRACE(block);
+    const std::vector<OpOutputs> got = run_parts(in, block);
+    for (std::size_t p = 0; p < parts; ++p) {
+      EXPECT_TRUE(all_near(got[p].output, part_of(want.output, p, parts), 16 * kEpsilon * kScale));
+      for (std::size_t i = 0; i < want.grad_inputs.size(); ++i) {
+        EXPECT_TRUE(all_near(got[p].grad_inputs[i], part_of(want.grad_inputs[i], p, parts),
+                             16 * kEpsilon * kScale * (2 + 2 * kScale)))
+            << "input " << i;
+      }
+      for (std::size_t i = 0; i < 2; ++i) {
+        EXPECT_TRUE(all_near(got[p].state[i], want.state[i], 8 * kEpsilon));
+        EXPECT_TRUE(same_bits(got[p].state[i], got[0].state[i]));
+      }
+      EXPECT_EQ(got[p].state[2], Values{42});
+    }
+    // The parameters' gradients of the parts add up to those of the whole.
+    const Shape& shape = GetParam().whole;
+    for (std::size_t i = 0; i < want.grad_parameters.size(); ++i) {
+      Values sum(want.grad_parameters[i].size());
+      for (const OpOutputs& part : got) {
+        for (std::size_t c = 0; c < sum.size(); ++c) sum[c] += part.grad_parameters[i][c];
+      }
+      EXPECT_TRUE(all_near(sum, want.grad_parameters[i],
+                           sum_tolerance(shape[0] * shape[2] * shape[3]) * (1 + 2 * kScale)));
+    }
+  }
+}
+
+TEST_P(BatchNormParts, EvaluateApart) {
+  BackendFixture plain = BackendFixture::reference();
+  const auto reference = plain.backend().make(desc(TensorLayout::plain(GetParam().whole)));
+  OpInputs in = whole_batch(*reference);
+  in.mode = Mode::evaluation;
+  const OpOutputs want = run(plain, *reference, in);
+  const std::size_t parts = GetParam().parts;
+  const std::vector<OpOutputs> got = run_parts(in, 1);
+  for (std::size_t p = 0; p < parts; ++p) {
+    EXPECT_TRUE(
+        all_near(got[p].output, part_of(want.output, p, parts), 16 * kEpsilon * std::sqrt(2.0)));
+    EXPECT_EQ(got[p].state, in.state);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Batches, BatchNormParts,
+    ::testing::Values(DividedBatch{"Two", 2, {8, 5, 7, 6}},
+                      DividedBatch{"Three", 3, {6, 17, 5, 5}, true, true, true},
+                      DividedBatch{"WithRelu", 2, {4, 32, 6, 6}, true, false, true},
+                      DividedBatch{"WithoutParameters", 4, {8, 3, 4, 4}, false}),
+    [](const auto& test) { return test.param.name; });
+
+// Means that differ between the parts, and are large beside the deviations.
+TEST(BatchNormOfParts, KeepsSmallDeviationsFromMeansThatDiffer) {
+  constexpr std::size_t kParts = 2;
+  const Shape whole = {4, 3, 8, 8}, part = {2, 3, 8, 8};
+  BackendFixture plain = BackendFixture::reference();
+  const auto reference = plain.backend().make(BatchNorm2dDesc{TensorLayout::plain(whole)});
+  OpInputs in = random_inputs(*reference, 1);
+  for (std::size_t i = 0; i < in.inputs[0].size(); ++i) {
+    in.inputs[0][i] += i < in.inputs[0].size() / 2 ? 1000.0F : 1002.0F;
+  }
+  const OpOutputs want = run(plain, *reference, in);
+  GatherThroughHost::Meeting meeting(kParts);
+  for_each_part(kParts, [&](std::size_t p) {
+    BackendFixture fixture = BackendFixture::onednn();
+    GatherThroughHost gather(meeting, p, fixture.device());
+    const auto op = fixture.backend().make(
+        BatchNorm2dDesc{.input = TensorLayout::plain(part), .parts = &gather});
+    OpInputs own = in;
+    own.inputs[0] = part_of(in.inputs[0], p, kParts);
+    own.grad_output = part_of(in.grad_output, p, kParts);
+    const OpOutputs got = run(fixture, *op, own);
+    EXPECT_TRUE(all_near(got.state[1], want.state[1], 8 * kEpsilon));
+  });
+}
+
+TEST(BatchNormOfParts, IsRefusedByTheReference) {
+  BackendFixture fixture = BackendFixture::reference();
+  GatherThroughHost::Meeting meeting(2);
+  GatherThroughHost gather(meeting, 0, fixture.device());
+  EXPECT_THROW(fixture.backend().make(
+                   BatchNorm2dDesc{.input = TensorLayout::plain({2, 3, 4, 4}), .parts = &gather}),
+               DeviceError);
+}
+
+}  // namespace
+}  // namespace ddpbench::ops::testing

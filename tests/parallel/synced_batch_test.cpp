@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// With --sync-batch-norm every strategy computes what one device computes of the global batch with
+// plain batch norm, running statistics included.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <ostream>
+
+#include "parallel/strategies.h"
+#include "tests/parallel/strategy_harness.h"
+
+namespace ddpbench {
+namespace {
+
+constexpr std::int64_t kSyncedBatch = 24;
+constexpr int kSyncedSteps = 3;
+constexpr std::uint64_t kSyncedSeed = 7;
+
+// As in strategy_test.cpp: two computations of the same updates that sum in different orders.
+double synced_tolerance() {
+  const double n = static_cast<double>(kSyncedBatch) * 10 * 9;
+  return 32 * kSyncedSteps * std::sqrt(n) * std::ldexp(1.0, -24);
+}
+
+StrategyConfig synced_config(const std::string& strategy, int replicas, bool synced = true) {
+  StrategyConfig config;
+  config.strategy = strategy;
+  config.replicas = replicas;
+  config.servers = strategy_traits(strategy).has_servers ? 2 : 0;
+  config.per_device_batch = kSyncedBatch / replicas;
+  config.optimizer = {.lr = 0.05, .momentum = 0.9, .weight_decay = 0.01};
+  config.first_bucket_bytes = 256;
+  config.bucket_cap_bytes = 4096;
+  config.sync_batch_norm = synced;
+  return config;
+}
+
+test::HarnessResult run_synced(const StrategyConfig& config, PhaseObserver* observer = nullptr) {
+  return test::run_strategy(test::normalized_model(), config,
+                            {.steps = kSyncedSteps, .seed = kSyncedSeed, .observer = observer});
+}
+
+struct SyncedCase {
+  std::string strategy;
+  int replicas;
+};
+void PrintTo(const SyncedCase& c, std::ostream* out) { *out << c.strategy << " on " << c.replicas; }
+
+class SyncedStrategy : public testing::TestWithParam<SyncedCase> {};
+
+TEST_P(SyncedStrategy, IsOneDeviceWithTheWholeBatch) {
+  const auto [strategy, replicas] = GetParam();
+  const auto start = test::starting_weights(test::normalized_model(), kSyncedSeed);
+  const test::HarnessResult single = run_synced(synced_config("single", 1));
+  const test::HarnessResult reference = run_synced(synced_config("reference", replicas));
+  const test::HarnessResult result = run_synced(synced_config(strategy, replicas));
+  for (std::size_t i = 0; i < result.weights.size(); ++i) {
+    EXPECT_LT(test::relative_error(start, result.weights[i], single.weights[0]),
+              synced_tolerance());
+    EXPECT_LT(test::relative_error(start, result.weights[i], reference.weights[0]),
+              synced_tolerance());
+    for (std::size_t t = 0; t < single.state[0].size(); ++t) {
+      const nn::NamedTensor &want = single.state[0][t], &got = result.state[i][t];
+      EXPECT_EQ(got.integers, want.integers) << want.name;
+      // All replicas have moved theirs alike.
+      EXPECT_EQ(got.values, result.state[0][t].values) << want.name;
+      for (std::size_t k = 0; k < want.values.size(); ++k) {
+        EXPECT_NEAR(got.values[k], want.values[k], synced_tolerance()) << want.name;
+      }
+    }
+  }
+  const test::HarnessResult apart = run_synced(synced_config(strategy, replicas, false));
+  EXPECT_GT(test::relative_error(start, apart.weights[0], single.weights[0]),
+            100 * synced_tolerance());
+}
+
+INSTANTIATE_TEST_SUITE_P(, SyncedStrategy,
+                         testing::Values(SyncedCase{"dp", 2}, SyncedCase{"dp", 3},
+                                         SyncedCase{"ddp", 2}, SyncedCase{"ddp", 3},
+                                         SyncedCase{"ps", 2}, SyncedCase{"ps", 3}),
+                         [](const auto& chosen) {
+                           return chosen.param.strategy + "On" +
+                                  std::to_string(chosen.param.replicas);
+                         });
+
+class SyncObserver : public PhaseObserver {
+ public:
+  void begin(Phase phase, Stream&) override {
+    if (phase == Phase::forward || phase == Phase::backward) inside = true;
+    if (phase != Phase::sync_batch_norm) return;
+    EXPECT_TRUE(inside);
+    ++syncs;
+  }
+  void end(Phase phase, Stream&) override {
+    if (phase == Phase::forward || phase == Phase::backward) inside = false;
+  }
+  void bucket(const BucketTimes&) override {}
+  int syncs = 0;
+  bool inside = false;
+};
+
+// Two layers, forward and backward.
+TEST(SyncedBatch, IsMarkedWithinThePasses) {
+  for (const char* strategy : {"dp", "ddp", "ps"}) {
+    SyncObserver observer, none;
+    run_synced(synced_config(strategy, 2), &observer);
+    EXPECT_EQ(observer.syncs, 4 * kSyncedSteps) << strategy;
+    run_synced(synced_config(strategy, 2, false), &none);
+    EXPECT_EQ(none.syncs, 0) << strategy;
+    EXPECT_TRUE(marks_phase(synced_config(strategy, 2), Phase::sync_batch_norm));
+    EXPECT_FALSE(marks_phase(synced_config(strategy, 1), Phase::sync_batch_norm));
+    EXPECT_FALSE(marks_phase(synced_config(strategy, 2, false), Phase::sync_batch_norm));
+  }
+  EXPECT_FALSE(marks_phase(synced_config("single", 1), Phase::sync_batch_norm));
+}
+
+}  // namespace
+}  // namespace ddpbench
