@@ -21,11 +21,12 @@ constexpr double kVisibleExcess = 0.02;  // share of the step above which a note
 
 struct Part {
   const char* name;
-  const char* phase;  // key of Run::phases
+  const char* phase;                  // key of Run::phases
+  const char* other_phase = nullptr;  // which counts, too
 };
 constexpr Part kParts[] = {
     {"input wait", "data_wait_s"}, {"forward", "forward_s"},
-    {"backward", "backward_s"},    {"exposed communication", "comm_exposed_s"},
+    {"backward", "backward_s"},    {"exposed communication", "comm_exposed_s", "sync_batch_norm_s"},
     {"update", "optimizer_s"},     {"waiting for devices", "comm_wait_exposed_s"}};
 
 std::optional<double> phase(const Run& run, const char* key) {
@@ -37,6 +38,12 @@ std::optional<double> phase(const Run& run, const char* key) {
 double known_or_zero(const std::map<std::string, Figure>& phases, const char* key) {
   const auto found = phases.find(key);
   return found == phases.end() ? 0 : found->second.value.value_or(0);
+}
+
+// A phase that a run lacks took no time: in ps servers update, and one device sends nothing.
+double time_of(const Run& run, const Part& part) {
+  const double own = phase(run, part.phase).value_or(0);
+  return part.other_phase == nullptr ? own : own + phase(run, part.other_phase).value_or(0);
 }
 
 // Adds "other": what is left of the whole.
@@ -55,9 +62,9 @@ std::string unfit_breakdown(const Run& run) {
 }
 
 // dp: the bar of the devices beside the primary, each part the median over them. What they do in a
-// step but wait is forward and backward.
+// step but wait is forward and backward, and the exchanges within them.
 std::optional<StackedBar> others_bar(const RunGroup& group) {
-  std::vector<double> forward, backward, idle, steps;
+  std::vector<double> forward, backward, exchange, idle, steps;
   for (const Run* run : group.runs) {
     const Figure idle_s = others_idle(*run);
     if (!idle_s.value) return std::nullopt;
@@ -67,12 +74,14 @@ std::optional<StackedBar> others_bar(const RunGroup& group) {
       if (device.rank == 0) continue;
       forward.push_back(known_or_zero(device.phases, "forward_s"));
       backward.push_back(known_or_zero(device.phases, "backward_s"));
+      exchange.push_back(known_or_zero(device.phases, "sync_batch_norm_s"));
     }
   }
   StackedBar bar{group.series, group.devices, group.name, "others", {}, 0, group.oversubscribed};
   bar.whole = median(std::move(steps));
-  bar.parts = {0, median(std::move(forward)), median(std::move(backward)), 0,
-               0, median(std::move(idle))};
+  bar.parts = {
+      0, median(std::move(forward)), median(std::move(backward)), median(std::move(exchange)),
+      0, median(std::move(idle))};
   close_bar(bar);
   return bar;
 }
@@ -84,8 +93,7 @@ StackedBar bar_of(const RunGroup& group) {
   bar.whole = median(steps);
   for (const Part& part : kParts) {
     std::vector<double> values;
-    // A phase that a run lacks took no time: in ps servers update, and one device sends nothing.
-    for (const Run* run : group.runs) values.push_back(phase(*run, part.phase).value_or(0));
+    for (const Run* run : group.runs) values.push_back(time_of(*run, part));
     bar.parts.push_back(median(std::move(values)));
   }
   close_bar(bar);

@@ -280,6 +280,22 @@ TEST(BreakdownChart, StacksPhasesAndWhatIsLeftOfTheStep) {
   EXPECT_NEAR(chart.bars[0].parts[6], 0.02 - 0.0001 - 0.006 - 0.012 - 0.0003 - 0.001, 1e-15);
 }
 
+TEST(BreakdownChart, CountsExchangesOfBatchNormAsExposedCommunication) {
+  report::Run run = sample_run("dp", 2, 1);
+  run.phases["sync_batch_norm_s"] = Figure::of(0.0004);
+  run.devices[1].phases = {{"forward_s", Figure::of(0.004)},
+                           {"sync_batch_norm_s", Figure::of(0.001)},
+                           {"comm_wait_s", Figure::of(0.003)},
+                           {"idle_s", Figure::of(0.002)}};
+  const Report report = report_of({run});
+  const StackedChart chart = breakdown_chart({&report, 1});
+  ASSERT_EQ(chart.bars.size(), 2U);
+  EXPECT_DOUBLE_EQ(chart.bars[0].parts[3], 0.0003 + 0.0004);
+  EXPECT_NEAR(chart.bars[0].parts[6], 0.02 - 0.0001 - 0.006 - 0.012 - 0.0007 - 0.001, 1e-15);
+  EXPECT_DOUBLE_EQ(chart.bars[1].parts[3], 0.001);
+  EXPECT_NEAR(chart.bars[1].parts[6], 0.01, 1e-15);
+}
+
 TEST(BreakdownChart, OtherIsNeverNegative) {
   report::Run run = sample_run("ddp", 2, 1);
   run.step.time_s->median = 0.015;
