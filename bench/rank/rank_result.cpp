@@ -21,7 +21,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EpochResult, epoch, begin_s, end_s, samples, 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceResult, replica, role, device, model, cores, peak_bytes,
                                    by_category_bytes, gpu_telemetry, driver_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(VerificationResult, max_relative_error, tolerance, worst_tensor,
-                                   worst_step, steps, diverged, weights_hash)
+                                   worst_step, steps, vague_share, diverged, weights_hash)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankResult, host, devices, parameters, all_reduce, verification,
                                    verify_s, warmup_s, train_s, evaluate_s, warmup_steps,
                                    warmup_steady, epochs, calls)

@@ -32,6 +32,9 @@ struct ReferenceWeights::Header {
 namespace {
 
 constexpr std::size_t kHeaderBytes = 512;
+// A bound of at least this share of the update is vague: what half of the devices lack of it may
+// be within the bound.
+constexpr double kVagueShare = 0.5;
 
 // The distance from |value| to the next larger fp32 number. Devices may take numbers below the
 // smallest normal one for zero, so it is never less than that.
@@ -61,6 +64,20 @@ Comparison compare_tensor(std::span<const float> after, std::span<const float> e
   return result;
 }
 
+double distance(std::span<const float> a, std::span<const float> b) {
+  double squared = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double difference = static_cast<double>(a[i]) - b[i];
+    squared += difference * difference;
+  }
+  return std::sqrt(squared);
+}
+
+// What may differ of a tensor whose update has this size.
+double allowed_difference(const Comparison& found, double size, double tolerance) {
+  return size > 0 ? report::stored_difference_bound(tolerance * size, found.spacing) : 0;
+}
+
 // Keeps the worse of what `result` has and this comparison.
 void enter(const Comparison& found, double size, double tolerance, const std::string& tensor,
            std::int64_t step, VerificationResult& result) {
@@ -69,7 +86,7 @@ void enter(const Comparison& found, double size, double tolerance, const std::st
   double allowed = tolerance;
   if (size > 0 && std::isfinite(found.difference)) {
     error = found.difference / size;
-    allowed = report::stored_difference_bound(tolerance * size, found.spacing) / size;
+    allowed = allowed_difference(found, size, tolerance) / size;
   }
   // As products: a tolerance is never 0. Where nothing differs at all, the sharpest comparison
   // counts.
@@ -288,19 +305,25 @@ void ReferenceWeights::check_start(const std::vector<nn::NamedTensor>& tensors,
 
 void ReferenceWeights::compare(std::int64_t step, const std::vector<nn::NamedTensor>& after,
                                double tolerance, VerificationResult& result) const {
-  const auto expected = weights(step);
+  const auto before = weights(step - 1), expected = weights(step);
   const auto update_sizes = sizes(step);
   ensure(after.size() == update_sizes.size(), "{} tensors where the reference has {}", after.size(),
          update_sizes.size());
-  std::size_t at = 0;
+  std::size_t at = 0, vague = 0;
   for (std::size_t t = 0; t < after.size(); ++t) {
     const std::vector<float>& values = after[t].values;
-    enter(compare_tensor(values, expected.subspan(at, values.size())), update_sizes[t], tolerance,
-          after[t].name, step, result);
+    const auto right = expected.subspan(at, values.size());
+    const Comparison found = compare_tensor(values, right);
+    enter(found, update_sizes[t], tolerance, after[t].name, step, result);
+    const double allowed = allowed_difference(found, update_sizes[t], tolerance);
+    const double update = distance(before.subspan(at, values.size()), right);
+    if (allowed > 0 && allowed >= kVagueShare * update) vague += values.size();
     result.weights_hash =
         hash_bytes(values.data(), values.size() * sizeof(float), result.weights_hash);
     at += values.size();
   }
+  const double share = at == 0 ? 0 : static_cast<double>(vague) / static_cast<double>(at);
+  result.vague_share = result.steps == 0 ? share : std::min(result.vague_share, share);
   result.steps = step;
 }
 

@@ -28,6 +28,9 @@ struct VerificationResult {
   std::string worst_tensor;
   std::int64_t worst_step = 0;  // from 1
   std::int64_t steps = 0;       // that were compared
+  // The share of the parameters in tensors that may differ by half of their update or more, in the
+  // step in which it is smallest. What the strategy did to them was hardly checked.
+  double vague_share = 0;
   // Why the other steps could not be compared: training diverges. Empty: all were.
   std::string diverged;
   std::uint64_t weights_hash = 0;  // equal hashes: bit-equal parameters after each step

@@ -44,6 +44,19 @@ void fill_comparison(const VerificationResult& worst, report::Verification& veri
                 "number");
 }
 
+// Why the comparison within the tolerance says little; empty: it says what it should.
+std::string vagueness(const TrainingJob& job, const std::vector<VerificationResult>& found) {
+  // Beyond it, more is hardly checked than is.
+  constexpr double kMost = 0.5;
+  const double share = std::ranges::max(found, {}, &VerificationResult::vague_share).vague_share;
+  if (share <= kMost) return "";
+  return fmt::format(
+      "with {} in {} rounding alone may change {:.0f} % of the parameters by half of their update: "
+      "this could not show what is missing{}",
+      job.options.optimizer, job.options.precision, 100 * share,
+      job.options.precision == "fp32" ? "" : "; verify in fp32");
+}
+
 void summarize_results(const TrainingJob& job, std::span<const RankResult> results,
                        report::Verification& verification) {
   verification.steps = job.verify_steps();
@@ -72,9 +85,12 @@ void summarize_results(const TrainingJob& job, std::span<const RankResult> resul
     verification.status = "failed";
     verification.reason = fmt::format("{} differs in step {} by more than the tolerance",
                                       worst.worst_tensor, worst.worst_step);
-  } else {
-    verification.status = worst.diverged.empty() ? "passed" : "diverged";
+  } else if (!worst.diverged.empty()) {
+    verification.status = "diverged";
     verification.reason = worst.diverged;
+  } else {
+    verification.reason = vagueness(job, found);
+    verification.status = verification.reason.empty() ? "passed" : "not_applicable";
   }
 }
 

@@ -50,6 +50,16 @@ TEST_P(HealthyRun, PassesAtATinyLearningRate) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
 }
 
+// Weights do not move at such a rate, whatever a strategy does.
+TEST_P(HealthyRun, IsNotCalledVerifiedWhereNothingCouldFail) {
+  const auto result = program.run(small_run(GetParam(), {"--verify-steps=3", "--lr=1e-12"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const json verification = program.report()["runs"][0]["verification"];
+  EXPECT_EQ(verification["status"], "not_applicable");
+  EXPECT_THAT(std::string(verification["reason"]), HasSubstr("rounding alone"));
+  EXPECT_THAT(result.out, HasSubstr("n/a"));
+}
+
 // One missed update among many, and not the first.
 TEST_P(HealthyRun, IsToldFromOneThatMissesALateUpdate) {
   const auto result =

@@ -57,6 +57,21 @@ TEST(ReferenceWeights, MeasuresTheErrorRelativeToTheUpdate) {
   EXPECT_FALSE(result.is_within_tolerance());
 }
 
+// Sizes of 4000 and 500 allow differences of 4 and 0.5: most of a's update of 5, a quarter of b's.
+TEST(ReferenceWeights, CountsParametersThatMayDifferByHalfOfTheirUpdate) {
+  EXPECT_EQ(compare(kAfter).vague_share, 0);
+  auto reference = ReferenceWeights::create({.parameters = 3, .tensors = 2, .steps = 2});
+  reference.store_start(kBefore);
+  reference.store_step(kAfter, std::vector<double>{4000, 500});
+  reference.store_step(kLast, std::vector<double>{1, 5000});
+  reference.finish();
+  VerificationResult result;
+  reference.compare(1, kAfter, kTolerance, result);
+  EXPECT_DOUBLE_EQ(result.vague_share, 2.0 / 3);
+  reference.compare(2, kLast, kTolerance, result);  // b, which is a third of them
+  EXPECT_DOUBLE_EQ(result.vague_share, 1.0 / 3);
+}
+
 TEST(ReferenceWeights, TakesTheWorstTensor) {
   Tensors after = kAfter;
   after[0].values[1] += 0.5f;

@@ -210,6 +210,20 @@ TEST_F(Collector, FailsVerificationOfReplicasThatAreNotBitEqual) {
   EXPECT_EQ(run.verification.replicas_bit_equal, false);
 }
 
+TEST_F(Collector, SaysWhereAVerificationCouldHardlyHaveFailed) {
+  RankResult result = result_of(1e-6, 1);
+  result.verification[0].vague_share = 0.4;
+  finish(0, result);
+  finish(1, result);
+  EXPECT_EQ(collect_run(ddp_job(), channels, {}).verification.status, "passed");
+  result.verification[0].vague_share = 0.6;
+  finish(1, result);
+  const auto vague = collect_run(ddp_job(), channels, {}).verification;
+  EXPECT_EQ(vague.status, "not_applicable");
+  EXPECT_NE(vague.reason.find("60 % of the parameters"), std::string::npos) << vague.reason;
+  EXPECT_EQ(*vague.max_relative_error.value, 1e-6);
+}
+
 TEST_F(Collector, NamesStepAndToleranceOfTheWorstComparison) {
   RankResult small = result_of(1e-6, 1);
   small.verification[0].tolerance = 1e-7;  // the other's error is larger, and within its tolerance
