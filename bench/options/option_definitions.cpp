@@ -288,7 +288,8 @@ Definitions schedule_options() {
       {.name = "lr-cosine-steps",
        .group = group,
        .hint = "N",
-       .help = "cosine: after N steps the rate is --lr-min.",
+       .help =
+           "cosine: after N steps the rate is --lr-min; then it rises again, as PyTorch's does.",
        .member = &Options::lr_cosine_steps,
        .rule = between(1, kMostSteps),
        .default_text = "all of the training after --lr-warmup-steps",

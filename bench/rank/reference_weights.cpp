@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/math.h"
 #include "bench/host/host_limits.h"
+#include "bench/rank/update_sizes.h"
 #include "kernels/nn/weights.h"
 #include "reports/metrics/verification_bound.h"
 
@@ -145,15 +146,18 @@ ReferenceWeights::Extent ReferenceWeights::extent_of(const TrainingJob& job,
                       .slices = job.cell.world_size,
                       .state_values = model.state_count(),
                       .state_tensors = model.state_tensor_count()};
-  const std::uint64_t usable = memory_limit(read_host_limits()).bytes;
+  // The reference's process keeps more beside them, for the sizes of updates.
+  const std::uint64_t limit = memory_limit(read_host_limits()).bytes;
+  const std::uint64_t beside = static_cast<std::uint64_t>(extent.parameters) *
+                               UpdateSizes::bytes_per_parameter(optimizer_of(job));
+  const std::uint64_t usable = limit - std::min(limit, beside);
   if (extent.bytes() <= usable) return extent;
   const auto step =
       static_cast<std::uint64_t>(extent.parameters) * sizeof(float) +
       static_cast<std::uint64_t>(extent.slices * extent.state_values) * sizeof(double);
   throw ConfigError(
       fmt::format("--verify-steps={}: the reference keeps the weights of each step, {} bytes in "
-                  "all, of {} that "
-                  "can be used here; use at most --verify-steps={}",
+                  "all, of {} that can be used here for them; use at most --verify-steps={}",
                   extent.steps, extent.bytes(), usable, usable / step < 2 ? 0 : usable / step - 2));
 }
 

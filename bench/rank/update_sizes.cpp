@@ -64,6 +64,13 @@ UpdateSizes::UpdateSizes(const nn::Graph& graph, const ops::OptimizerOptions& op
   if (optimizer.is_adaptive()) adam_.emplace(optimizer, error);
 }
 
+std::size_t UpdateSizes::bytes_per_parameter(const ops::OptimizerOptions& optimizer) {
+  // Weights before and after; gradients of the slices so far, and with one more. For Adam the four
+  // vectors of AdamSizes::Moments and element_slices_.
+  const std::size_t values = 4 + (optimizer.is_adaptive() ? 5 : 0);
+  return values * sizeof(float);
+}
+
 void UpdateSizes::add_slice() {
   std::vector<nn::NamedTensor> sum = nn::export_gradients(graph_);
   slices_.resize(sum.size());

@@ -24,6 +24,10 @@ class UpdateSizes {
   // `graph` is the reference's and outlives this. `error`: as AdamSizes has it.
   UpdateSizes(const nn::Graph& graph, const ops::OptimizerOptions& optimizer, double error);
 
+  // The host memory that this and the weights before and after a step take at most, for each
+  // parameter.
+  static std::size_t bytes_per_parameter(const ops::OptimizerOptions& optimizer);
+
   // Call it when the gradients of a slice have been added to the graph's gradients. Blocks until
   // the device has done its work.
   void add_slice();

@@ -137,9 +137,9 @@ void fill_time_to_accuracy(Run& run) {
   }
   // Rounded down: what was missed must not look like what was asked for.
   wanted.train_s = Figure::missing(
-      fmt::format("{} was not reached in {}: {}{:.2f} %", accuracy_words(wanted.target),
-                  counted(run.epochs.size(), "epoch"), run.epochs.size() > 1 ? "at best " : "",
-                  std::floor(1e4 * *best) / 100));
+      fmt::format("{} was not reached in {}: {}{:.2f} % (--epochs allows more)",
+                  accuracy_words(wanted.target), counted(run.epochs.size(), "epoch"),
+                  run.epochs.size() > 1 ? "at best " : "", std::floor(1e4 * *best) / 100));
 }
 
 Figure time_to_accuracy(const Run& run) {

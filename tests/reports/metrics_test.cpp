@@ -162,9 +162,9 @@ TEST(TimeToAccuracy, IsThatOfTheEpochsUntilTheFirstThatReachedIt) {
 
 TEST(TimeToAccuracy, SaysHowFarARunCameThatMissedIt) {
   EXPECT_EQ(time_to_accuracy(trained_to({0.9, 0.97996, 0.95}, 0.98)).reason,
-            "98 % was not reached in 3 epochs: at best 97.99 %");
+            "98 % was not reached in 3 epochs: at best 97.99 % (--epochs allows more)");
   EXPECT_EQ(time_to_accuracy(trained_to({0.971}, 0.981)).reason,
-            "98.1 % was not reached in 1 epoch: 97.10 %");
+            "98.1 % was not reached in 1 epoch: 97.10 % (--epochs allows more)");
   EXPECT_EQ(time_to_accuracy(trained_to({}, 0.98)).reason, "not evaluated");
 }
 
