@@ -59,6 +59,7 @@ void fill_replica_records(std::span<const std::vector<PhaseInterval>> all, std::
       busy_s += own.length_s();
       if (own.phase == Phase::forward) record.forward_s += own.length_s();
       if (own.phase == Phase::backward) record.backward_s += own.length_s();
+      if (own.phase == Phase::sync_batch_norm) record.sync_s += own.length_s();
       if (own.phase == Phase::loss) record.comm_wait_s += own.length_s();
       if (is_transfer(own.phase)) {
         record.comm_wait_s += waited_s(own, needs_all(own.phase) ? all : all.first(1));

@@ -84,7 +84,9 @@ void StepRecorder::begin_step(std::uint32_t epoch, bool timed) {
 }
 
 void StepRecorder::begin(Phase phase, Stream& stream) {
-  writer_.phase(static_cast<std::uint32_t>(phase));
+  if (phase == Phase::sync_batch_norm) around_ = entered_;
+  entered_ = static_cast<std::uint32_t>(phase);
+  writer_.phase(entered_);
   if (phase == Phase::data_wait) {
     wait_begin_s_ = device_.now_s();
     return;
@@ -100,7 +102,8 @@ void StepRecorder::begin(Phase phase, Stream& stream) {
 }
 
 void StepRecorder::end(Phase phase, Stream& stream) {
-  writer_.phase(kPhaseCount);
+  entered_ = phase == Phase::sync_batch_norm ? around_ : std::uint32_t{kPhaseCount};
+  writer_.phase(entered_);
   if (phase == Phase::data_wait) {
     wait_end_s_ = device_.now_s();
     return;
@@ -221,7 +224,10 @@ void StepRecorder::sum_up(launch::StepRecord& record) {
     const double begin_s = mark.begin_s + (transfer ? waited_s(mark, phases_) : 0);
     record.phase_s[static_cast<std::size_t>(mark.phase)] += mark.end_s - begin_s;
     if (mark.phase == Phase::backward) record.backward_end_s = mark.end_s;
-    if (is_compute(mark.phase)) compute_.push_back({mark.begin_s, mark.end_s});
+    // Time in which a bucket moves beside an exchange of statistics is counted once, as the latter.
+    if (is_compute(mark.phase) || mark.phase == Phase::sync_batch_norm) {
+      compute_.push_back({mark.begin_s, mark.end_s});
+    }
     if (!transfer) continue;
     waiting_.push_back({mark.begin_s, begin_s});
     communication_.push_back({begin_s, mark.end_s});

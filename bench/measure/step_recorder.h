@@ -96,6 +96,8 @@ class StepRecorder final : public PhaseObserver {
   std::vector<Pending> pending_;  // ring of steps_ahead + 1
   std::size_t oldest_ = 0, queued_ = 0;
   double last_end_s_ = 0, last_step_s_ = 0;
+  // The phase that the rank is in, and that in which it exchanges statistics; kPhaseCount: none.
+  std::uint32_t entered_ = kPhaseCount, around_ = kPhaseCount;
   std::vector<Mark> marks_;  // pool; the first used_ belong to this step
   std::size_t used_ = 0, recorded_marks_ = 0;
   // How long the device was idle while the host read the marks of the last observed step.

@@ -86,7 +86,16 @@ void check_step_count(const TrainingJob& job) {
 
 // A report that says "off" of what the user asked for would be worse than none.
 void check_batch_norm(const TrainingJob& job) {
-  if (!job.options.sync_batch_norm || job.synchronises_batch_norm()) return;
+  if (!job.options.sync_batch_norm) return;
+  // Gradients for such servers and statistics would be two communicators that host functions of
+  // one process wait for, and those may run one behind the other (staged_communicator.h).
+  if (job.has_cpu_servers() && job.cell.world_size > 1) {
+    throw UnavailableError(
+        "--sync-batch-norm=on: not with --server-device=cpu beside workers on GPUs; leave out one "
+        "of "
+        "the two");
+  }
+  if (job.synchronises_batch_norm()) return;
   throw ConfigError(fmt::format(
       "--sync-batch-norm=on: the network {} has no batch norm; leave the option out, or train a "
       "network with layers of type batch_norm2d (--model=resnet20 has some)",
@@ -120,9 +129,10 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
   if (options.device == "cuda") place_on_gpus(job, host.cuda, gpu_advice);
   if (cell.cuda_graph == "on" && !can_record_steps(job)) {
     throw UnavailableError(
-        fmt::format("--cuda-graph=on: steps of {}{}{} cannot be recorded; use --cuda-graph=auto",
+        fmt::format("--cuda-graph=on: steps of {}{}{}{} cannot be recorded; use --cuda-graph=auto",
                     report::name_of(cell.strategy, cell.world_size, cell.servers),
                     options.injections.empty() ? "" : " with planted faults",
+                    job.synchronises_batch_norm() ? " with --sync-batch-norm" : "",
                     options.trace_path.empty() ? "" : " with --trace"));
   }
   job.backend = resolve_backend(job);
@@ -176,9 +186,12 @@ TrainingJob reference_job(const TrainingJob& job) {
   reference.options.injections.clear();
   reference.backend = "none";
   reference.all_reduce.clear();
+  // Where batch norm is synchronised the reference takes the slices at once.
+  const int slices = job.synchronises_batch_norm() ? 1 : job.cell.world_size;
+  const std::int64_t samples = job.global_batch() / slices;
   reference.title = fmt::format("reference on one device ({} of {})",
-                                counted(static_cast<std::size_t>(job.cell.world_size), "slice"),
-                                counted(static_cast<std::size_t>(job.per_device_batch), "sample"));
+                                counted(static_cast<std::size_t>(slices), "slice"),
+                                counted(static_cast<std::size_t>(samples), "sample"));
   return reference;
 }
 

@@ -166,8 +166,12 @@ StrategyConfig strategy_config(const TrainingJob& job) {
 }
 
 bool can_record_steps(const TrainingJob& job) {
-  return strategy_traits(job.cell.strategy).records_steps && job.options.injections.empty() &&
-         job.options.trace_path.empty();
+  // A graph may run branches that depend on nothing of each other one behind the other, in an order
+  // that differs from rank to rank. Statistics and buckets, which both wait for peers, would then
+  // wait for each other.
+  const bool waits_in_passes = job.synchronises_batch_norm() && job.cell.world_size > 1;
+  return strategy_traits(job.cell.strategy).records_steps && !waits_in_passes &&
+         job.options.injections.empty() && job.options.trace_path.empty();
 }
 
 bool records_steps(const TrainingJob& job) {

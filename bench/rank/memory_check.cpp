@@ -40,10 +40,15 @@ std::string advice(const TrainingJob& job, bool server) {
   if (job.options.residency == "device" && !server) ways.emplace_back("--residency=host");
   const bool gpu = job.options.device == "cuda";
   if (gpu && !server && job.options.precision != "bf16") ways.emplace_back("--precision=bf16");
+  if (job.is_reference() && job.synchronises_batch_norm()) ways.emplace_back("--verify-steps=0");
   return fmt::format("use {}", fmt::join(ways, ", or "));
 }
 
 std::string described(const TrainingJob& job, const ProcessPlan& process) {
+  if (job.is_reference() && job.synchronises_batch_norm()) {
+    return fmt::format("the reference, which takes the global batch of {} at once,",
+                       job.global_batch());
+  }
   const std::string run =
       job.is_reference()
           ? fmt::format("the reference of {} slices", job.cell.world_size)

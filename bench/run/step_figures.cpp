@@ -120,6 +120,10 @@ std::map<std::string, report::Figure> replica_figures(
   take("comm_wait_s", &launch::ReplicaRecord::comm_wait_s);
   take("comm_wait_exposed_s", &launch::ReplicaRecord::comm_wait_s);  // nothing runs beside it
   take("idle_s", &launch::ReplicaRecord::idle_s);
+  const auto syncs = [](const launch::ReplicaRecord& record) { return record.sync_s > 0; };
+  if (std::ranges::any_of(records, syncs)) {
+    take("sync_batch_norm_s", &launch::ReplicaRecord::sync_s);
+  }
   return figures;
 }
 

@@ -51,6 +51,7 @@ struct ReplicaRecord {
   std::uint32_t replica = 0;  // index among the process's replicas, from 1
   double forward_s = 0, backward_s = 0;
   double comm_wait_s = 0;  // within a step's transfers, until the replicas that it needs are there
+  double sync_s = 0;       // exchanging statistics of batch norm, with the wait for the others
   double idle_s = 0;       // outside of all phases: others load the batch or update
 };
 

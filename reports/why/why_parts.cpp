@@ -62,6 +62,16 @@ RankTimes rank_times(const Phases& phases, double step_s) {
   return times;
 }
 
+// What the exchanges take of the device that waits least in them. Beyond that it is waiting.
+double least_sync(const Run& run, const RankTimes& rank) {
+  double least = rank.sync_s;
+  for (const DeviceRow& device : run.devices) {
+    const double own = value_or_zero(device.phases, "sync_batch_norm_s");
+    if (own > 0) least = std::min(least, own);
+  }
+  return least;
+}
+
 struct Rank {
   const DeviceRow* device = nullptr;
   RankTimes times;
@@ -151,20 +161,22 @@ double by_chance_s(const Run& run) {
                   kScatterUnits * step.iqr.value.value_or(0) / std::sqrt(steps));
 }
 
-// A straggler arrives last, so it hardly waits while the others do. The wait for servers, which all
-// ranks share, is subtracted first. Waiting that compute hides costs nothing.
+// A straggler arrives last, so it hardly waits while the others do. The wait for servers and the
+// exchange of statistics, which all ranks share, are subtracted first. Waiting that compute hides
+// costs nothing.
 Stragglers find_stragglers(const Run& run, const std::vector<Rank>& ranks) {
-  double least = ranks.front().times.wait_exposed_s;
+  double least = ranks.front().times.blocked_s();
   double most = least;
   for (const Rank& rank : ranks) {
-    least = std::min(least, rank.times.wait_exposed_s);
-    most = std::max(most, rank.times.wait_exposed_s);
+    least = std::min(least, rank.times.blocked_s());
+    most = std::max(most, rank.times.blocked_s());
   }
-  const double floor = run.servers > 0 ? least : 0;
+  const bool shares = run.servers > 0 || ranks.front().times.sync_s > 0;
+  const double floor = shares ? least : 0;
   Stragglers found;
   if (most - floor <= by_chance_s(run)) return found;
   for (const Rank& rank : ranks) {
-    if (rank.times.wait_exposed_s - floor <= kStragglerShare * (most - floor)) {
+    if (rank.times.blocked_s() - floor <= kStragglerShare * (most - floor)) {
       found.ranks.push_back(rank.device);
     }
   }
@@ -176,9 +188,9 @@ Stragglers find_stragglers(const Run& run, const std::vector<Rank>& ranks) {
 
 // The replicas that the primary of dp waits for when it gathers outputs and gradients: those that
 // compute longer by a good part of that waiting.
-Stragglers find_slow_replicas(const Run& run, const RankTimes& primary) {
+Stragglers find_slow_replicas(const Run& run, const RankTimes& primary, double least_sync_s) {
   Stragglers found;
-  const double waited_s = primary.wait_exposed_s;
+  const double waited_s = primary.blocked_s() - least_sync_s;
   if (waited_s <= by_chance_s(run)) return found;
   for (const DeviceRow& device : run.devices) {
     if (device.rank == 0 || !unobserved(device.phases).empty()) continue;
@@ -220,7 +232,7 @@ void split_primary(const Run& run, Decomposition& result) {
   }
   // Medians need not add up.
   for (auto& [name, seconds] : result.transfers) seconds *= rank.comm_exposed_s / sum;
-  result.stragglers = find_slow_replicas(run, rank);
+  result.stragglers = find_slow_replicas(run, rank, result.least_sync_s);
   result.others_idle_s = others_idle(run).value.value_or(0);
 }
 
@@ -266,11 +278,11 @@ StepParts split_step(const Run& run, const Decomposition& result, double least_w
   parts.step_s = run.step.time_s->median;
   split_compute(result, parts);
   parts.comm_exposed_s = rank.comm_exposed_s;
-  parts.sync_batch_norm_s = rank.sync_s;
+  parts.sync_batch_norm_s = std::min(rank.sync_s, result.least_sync_s);
   parts.input_wait_s = rank.input_s;
   if (run.servers > 0) parts.server_wait_s = std::min(rank.wait_exposed_s, least_wait_s);
   // The step ends with the slowest rank: its time beyond this rank's is also waiting.
-  parts.straggler_wait_s = rank.wait_exposed_s - parts.server_wait_s;
+  parts.straggler_wait_s = rank.blocked_s() - parts.sync_batch_norm_s - parts.server_wait_s;
   if (run.world_size > 1) parts.straggler_wait_s += std::max(0.0, parts.step_s - rank.step_s);
   close_sum(parts);
   return parts;
@@ -305,7 +317,8 @@ Decomposition decompose(const Report& report, const Run& run) {
   double least_wait_s = 0;
   if (!ranks.empty()) {
     const auto waiting = [](const Rank& rank) { return rank.times.wait_exposed_s; };
-    const Rank& longest = *std::ranges::max_element(ranks, {}, waiting);
+    const auto blocked = [](const Rank& rank) { return rank.times.blocked_s(); };
+    const Rank& longest = *std::ranges::max_element(ranks, {}, blocked);
     least_wait_s = std::ranges::min(ranks, {}, waiting).times.wait_exposed_s;
     result.rank = longest.times;
     result.device = longest.device;
@@ -316,6 +329,7 @@ Decomposition decompose(const Report& report, const Run& run) {
     result.rank = rank_times(run.phases, run.step.time_s->median);
     least_wait_s = result.rank.wait_exposed_s;
   }
+  result.least_sync_s = least_sync(run, result.rank);
   if (strategy_row(run.strategy).through_primary) split_primary(run, result);
   result.parts = split_step(run, result, least_wait_s);
   if (result.ideal) result.lost = losses(result.parts, *result.ideal);

@@ -25,6 +25,8 @@ struct RankTimes {
   double wait_s = 0;          // for peers or servers, including hidden time
   double wait_exposed_s = 0;  // the part in which neither compute nor a transfer ran
   double sync_s = 0;          // statistics of batch norm exchanged, with waiting; beside comm_s
+  // What may be waiting for slower ranks: an exchange of statistics is little else.
+  double blocked_s() const { return wait_exposed_s + sync_s; }
   double compute_s() const { return forward_s + loss_s + backward_s + optimizer_s; }
   double backward_end_s() const { return input_s + forward_s + loss_s + backward_s; }
 };
@@ -50,6 +52,7 @@ struct Decomposition {
   RankTimes rank;                     // the rank that is split: the one that waits longest
   const DeviceRow* device = nullptr;  // its row; null if only phases of the whole run are known
   std::optional<RankTimes> ideal;     // single's, divided by the world size in strong scaling
+  double least_sync_s = 0;            // RankTimes::sync_s of the device that has the least
   StepParts parts;
   StepParts lost;  // parts - ideal; 0 without an ideal
   Stragglers stragglers;

@@ -66,6 +66,9 @@ TEST_F(SyncedProgram, TellsItsTimeInThePhasesTheTableAndTheTrace) {
     EXPECT_EQ(row["strategy_options"]["sync_batch_norm"], true);
     EXPECT_GT(row["phases"]["sync_batch_norm_s"], 0);
     EXPECT_GT(row["why"]["parts"]["sync_batch_norm_s"], 0);
+    for (const json& device : row["devices"]) {
+      if (device["role"] == "worker") EXPECT_GT(device["phases"]["sync_batch_norm_s"], 0) << device;
+    }
     EXPECT_THAT(out, HasSubstr("sync ms"));
     const json trace = json::parse(program.read("trace.json"));
     EXPECT_THAT(test::trace_problems(trace), IsEmpty());

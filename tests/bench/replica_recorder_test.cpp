@@ -49,7 +49,6 @@ TEST(ReplicaTimes, TellWaitingForThePrimaryFromIdleness) {
   EXPECT_EQ(records[0].idle_s, 1.5);  // before 0.5, and while the primary updates
 }
 
-// Both replicas are on one fake clock: their phases follow each other here.
 // Phases come in the order of their begins; what a sync takes is no longer the pass's.
 TEST(ReplicaRecording, CutsSyncsOutOfThePassesAroundThem) {
   std::vector<PhaseInterval> phases = {
@@ -69,6 +68,19 @@ TEST(ReplicaRecording, CutsSyncsOutOfThePassesAroundThem) {
   EXPECT_EQ(loss_s, 1);
 }
 
+TEST(ReplicaRecording, KeepsASyncOfEachReplicaAsItsOwn) {
+  const std::vector<std::vector<PhaseInterval>> all = {
+      {{Phase::forward, 0, 10}},
+      {{Phase::forward, 0, 4}, {Phase::sync_batch_norm, 4, 7}, {Phase::forward, 7, 10}}};
+  std::vector<launch::ReplicaRecord> records;
+  fill_replica_records(all, 0, 12, records);
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_EQ(records[0].forward_s, 7);
+  EXPECT_EQ(records[0].sync_s, 3);
+  EXPECT_EQ(records[0].idle_s, 2);
+}
+
+// Both replicas are on one fake clock: their phases follow each other here.
 TEST(ReplicaRecording, TellsThePrimarysTransfersFromItsWaiting) {
   test::FakeDevice device;
   auto channels =

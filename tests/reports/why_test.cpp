@@ -278,6 +278,19 @@ TEST(Why, TellsWhatBatchNormExchanges) {
   EXPECT_NEAR(*part_of(verdict, "sync_batch_norm_s").seconds.value, 9 * kMs, kRounding);
 }
 
+TEST(Why, FindsTheRankThatOthersAwaitInExchangesOfBatchNorm) {
+  const Step fast = {.gap = 10.2}, slow = {.backward = 21, .gap = 1.2};
+  report::Run run = make_run("ddp", {fast, fast, slow});
+  run.phases["sync_batch_norm_s"] = Figure::of(10 * kMs);
+  for (std::size_t i = 0; i < 3; ++i) {
+    run.devices[i].phases["sync_batch_norm_s"] = Figure::of((i == 2 ? 1 : 10) * kMs);
+  }
+  const Verdict verdict = verdict_of(run);
+  EXPECT_SAYS(verdict.sentence, "rank 2");
+  EXPECT_NEAR(*part_of(verdict, "sync_batch_norm_s").seconds.value, 1 * kMs, kRounding);
+  EXPECT_NEAR(*part_of(verdict, "straggler_wait_s").seconds.value, 9 * kMs, kRounding);
+}
+
 TEST(Why, FindsThePrimaryDevicesBottleneck) {
   const Step step = {.comm = 9, .exposed = 9};
   report::Run run = make_run("dp", {step, step});
