@@ -67,9 +67,10 @@ TEST_F(CudaProgram, StrategiesAgreeOnNetworksWhosePoolsAreJoined) {
   for (const json& run : report.at("runs")) expect_trained_on_cuda(run);
 }
 
-// In recorded steps, too, ranks count their batches and take rank 0's running statistics.
-TEST_F(CudaProgram, StrategiesAgreeOnNetworksWithBatchNorm) {
-  program.write("tiny.json", R"({"name": "normalized", "input": [1, 28, 28], "layers": [
+class NormalizedNetwork : public CudaProgram {
+ protected:
+  NormalizedNetwork() {
+    program.write("tiny.json", R"({"name": "normalized", "input": [1, 28, 28], "layers": [
     {"name": "conv1", "type": "conv2d", "out_channels": 4, "kernel": 5, "stride": 4, "bias": false},
     {"name": "norm1", "type": "batch_norm2d"},
     {"name": "relu1", "type": "relu"},
@@ -78,6 +79,11 @@ TEST_F(CudaProgram, StrategiesAgreeOnNetworksWithBatchNorm) {
     {"name": "sum", "type": "add", "inputs": ["norm2", "relu1"]},
     {"name": "relu2", "type": "relu"},
     {"name": "head", "type": "linear", "out_features": 10}]})");
+  }
+};
+
+// In recorded steps, too, ranks count their batches and take rank 0's running statistics.
+TEST_F(NormalizedNetwork, TrainsAlikeInEveryStrategy) {
   for (const std::string strategy : {"dp", "ddp", "ps"}) {
     SCOPED_TRACE(strategy);
     const json trained = run(strategy, {"--precision=fp32"});
@@ -89,6 +95,27 @@ TEST_F(CudaProgram, StrategiesAgreeOnNetworksWithBatchNorm) {
     return losses(run("ddp", {"--precision=fp32", "--deterministic", "--cuda-graph=" + graphs}));
   };
   EXPECT_EQ(losses_of("on"), losses_of("off"));
+}
+
+// The reference is one device that takes the global batch at once.
+TEST_F(NormalizedNetwork, IsNormalisedOverTheGlobalBatchInEveryStrategy) {
+  for (const std::string strategy : {"dp", "ddp", "ps"}) {
+    SCOPED_TRACE(strategy);
+    const json trained =
+        run(strategy, {"--precision=fp32", "--sync-batch-norm=on", "--backend=ipc"});
+    expect_trained_on_cuda(trained);
+    EXPECT_GT(trained.at("phases").at("sync_batch_norm_s"), 0);
+    EXPECT_FALSE(trained.at("strategy_options").value("cuda_graph", false));
+  }
+  const auto refused = program.run(test::small_run(
+      "ddp", {"--device=cuda", "--gpus=2", "--sync-batch-norm=on", "--cuda-graph=on", "--force"}));
+  EXPECT_EQ(refused.exit_code, 3);
+  EXPECT_THAT(refused.err, HasSubstr("with --sync-batch-norm cannot be recorded"));
+  const auto staged =
+      program.run(test::small_run("ps", {"--device=cuda", "--gpus=2", "--sync-batch-norm=on",
+                                         "--server-device=cpu", "--force"}));
+  EXPECT_EQ(staged.exit_code, 3);
+  EXPECT_THAT(staged.err, HasSubstr("--server-device=cpu"));
 }
 
 // A recorded step reads anew how many updates came before it.
