@@ -56,7 +56,7 @@ std::vector<double> for_each_channel(const std::vector<double>& values, std::int
 BatchAssembler::BatchAssembler(const Split& split, const Normalization& normalization)
     : split_(split) {
   ensure(split.images.size() == static_cast<std::size_t>(split.count) * split.sample_bytes &&
-             split.labels.size() == static_cast<std::size_t>(split.count),
+             split.labels.size() == static_cast<std::size_t>(split.count) * split.labels_per_sample,
          "a split of {} samples of {} bytes has {} bytes of images and {} labels", split.count,
          split.sample_bytes, split.images.size(), split.labels.size());
   ensure(split.channels > 0 && split.sample_bytes % static_cast<std::size_t>(split.channels) == 0,
@@ -107,6 +107,11 @@ void BatchAssembler::convert(std::int64_t index, const CropAndFlip& change, floa
   }
 }
 
+void BatchAssembler::copy_labels(std::int64_t index, std::int32_t* labels) const {
+  const std::size_t count = split_.labels_per_sample;
+  std::ranges::copy(split_.labels.subspan(static_cast<std::size_t>(index) * count, count), labels);
+}
+
 void BatchAssembler::gather(std::span<const std::int64_t> indices, float* images,
                             std::int32_t* labels, const BatchAugmentation* augmentation) const {
   ensure(augmentation == nullptr || split_.width > 0, "images of unknown width are to be cropped");
@@ -128,7 +133,7 @@ void BatchAssembler::gather(std::span<const std::int64_t> indices, float* images
     } else {
       convert(indices[i], image);
     }
-    labels[i] = split_.labels[static_cast<std::size_t>(indices[i])];
+    copy_labels(indices[i], labels + i * split_.labels_per_sample);
   }
 }
 
@@ -138,7 +143,7 @@ void BatchAssembler::gather_range(std::int64_t first, std::int64_t count,
          first + count, split_.count);
   for (std::int64_t i = 0; i < count; ++i) {
     convert(first + i, out.images + static_cast<std::size_t>(i) * split_.sample_bytes);
-    out.labels[i] = split_.labels[static_cast<std::size_t>(first + i)];
+    copy_labels(first + i, out.labels + static_cast<std::size_t>(i) * split_.labels_per_sample);
   }
 }
 

@@ -35,7 +35,9 @@ struct BatchAugmentation {
 // Host memory for one batch. The caller owns it, and it outlives the Loader.
 struct BatchBuffer {
   float* images = nullptr;         // [batch, channels, height, width]
-  std::int32_t* labels = nullptr;  // [batch]
+  std::int32_t* labels = nullptr;  // [batch, labels_per_sample]
+  // Where labels are ignored: labels of the global batch by those of them that count (LabelCounts).
+  float* valid_weight = nullptr;
 };
 
 class BatchAssembler {
@@ -60,6 +62,7 @@ class BatchAssembler {
 
   void convert(std::int64_t index, float* image) const;
   void convert(std::int64_t index, const CropAndFlip& change, float* image) const;
+  void copy_labels(std::int64_t index, std::int32_t* labels) const;
   std::size_t channel_bytes() const { return split_.sample_bytes / scales_.size(); }
 
   Split split_;

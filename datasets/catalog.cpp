@@ -113,6 +113,9 @@ SyntheticRequest synthetic_request(const CatalogEntry& entry, const DatasetReque
           .height = any ? request.height : entry.height,
           .width = any ? request.width : entry.width,
           .classes = any ? request.classes : entry.classes,
+          .label_height = any ? request.label_height : 1,
+          .label_width = any ? request.label_width : 1,
+          .ignored_label = request.ignored_label,
           .train_samples = entry.train_samples,
           .test_samples = entry.test_samples};
 }

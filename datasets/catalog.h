@@ -23,8 +23,8 @@ const CatalogEntry& find_in_catalog(std::string_view name);
 // The data set that takes the shape and the classes of any network.
 inline constexpr std::string_view kSyntheticName = "synthetic";
 
-// Whether a network that takes images of this shape and has `outputs` outputs can be trained on the
-// data set.
+// Whether a network that takes images of this shape and has `outputs` outputs for each image can be
+// trained on the data set.
 bool fits(const CatalogEntry& entry, std::int64_t channels, std::int64_t height, std::int64_t width,
           std::int64_t outputs);
 
@@ -34,9 +34,12 @@ struct DatasetRequest {
   bool synthesize_when_missing = false;  // "on_missing": "synthesize"; else a ConfigError says
                                          // where it looked and how to fetch
   std::uint64_t seed = 1;                // of the synthetic data
-  // Of the data set that takes any: images and classes.
+  // Of the data set that takes any: images, classes and labels (DatasetInfo). `ignored_label`: the
+  // network's loss ignores it.
   std::int64_t channels = 1, height = 0, width = 0;
   int classes = 0;
+  std::int64_t label_height = 1, label_width = 1;
+  std::int32_t ignored_label = kNoLabel;
 };
 
 // Throws ConfigError for an unknown name (naming the nearest known one), for missing files, and for

@@ -24,9 +24,10 @@ struct Part {
 std::array<Part, 4> layout(const DatasetInfo& info) {
   const auto train = static_cast<std::size_t>(info.train_samples);
   const auto test = static_cast<std::size_t>(info.test_samples);
-  constexpr std::size_t kLabel = sizeof(std::uint16_t);
-  const std::array<std::size_t, 4> sizes = {train * info.sample_bytes(), train * kLabel,
-                                            test * info.sample_bytes(), test * kLabel};
+  const std::size_t labels =
+      static_cast<std::size_t>(info.labels_per_sample()) * sizeof(std::uint16_t);
+  const std::array<std::size_t, 4> sizes = {train * info.sample_bytes(), train * labels,
+                                            test * info.sample_bytes(), test * labels};
   std::array<Part, 4> parts;
   std::size_t offset = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -71,21 +72,24 @@ Dataset Dataset::view(const DatasetInfo& info, std::span<const std::byte> decode
             .count = count,
             .sample_bytes = info.sample_bytes(),
             .channels = info.channels,
-            .width = info.width};
+            .width = info.width,
+            .labels_per_sample = static_cast<std::size_t>(info.labels_per_sample())};
   };
   return {.info = info,
           .train = split(parts[0], parts[1], info.train_samples),
           .test = split(parts[2], parts[3], info.test_samples)};
 }
 
-void Dataset::check_labels() const {
+void Dataset::check_labels(std::int32_t ignored) const {
   for (const Split* split : {&train, &test}) {
-    const auto bad = std::ranges::find_if(
-        split->labels, [&](std::uint16_t label) { return label >= info.classes; });
+    const auto bad = std::ranges::find_if(split->labels, [&](std::uint16_t label) {
+      return label >= info.classes && label != ignored;
+    });
     if (bad == split->labels.end()) continue;
+    const auto record = static_cast<std::size_t>(bad - split->labels.begin());
     throw ConfigError(
         fmt::format("{}: record {} of the {} set has the label {}; labels are 0 to {}", info.name,
-                    bad - split->labels.begin(), split == &train ? "training" : "test", *bad,
+                    record / split->labels_per_sample, split == &train ? "training" : "test", *bad,
                     info.classes - 1));
   }
 }

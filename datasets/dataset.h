@@ -22,10 +22,13 @@ struct DatasetInfo {
   std::int64_t train_samples = 0, test_samples = 0;
   std::int64_t channels = 1, height = 0, width = 0;
   int classes = 0;  // at most kMostClasses
+  // A label for each place of a map of this size; 1 x 1: one for the image.
+  std::int64_t label_height = 1, label_width = 1;
   // What people should know of it beside its name, in words without a full stop; empty: nothing.
   // "4000 of the 50000 training samples that were published".
   std::string note = {};
   std::size_t sample_bytes() const { return static_cast<std::size_t>(channels * height * width); }
+  std::int64_t labels_per_sample() const { return label_height * label_width; }
   // The size of the decoded form: train images, train labels, test images, test labels, each
   // 64-byte aligned.
   std::size_t decoded_bytes() const;
@@ -34,21 +37,25 @@ struct DatasetInfo {
 // One split, as views of decoded memory.
 struct Split {
   std::span<const std::uint8_t> images;   // [count, channels, height, width]
-  std::span<const std::uint16_t> labels;  // [count]
+  std::span<const std::uint16_t> labels;  // [count, labels_per_sample]
   std::int64_t count = 0;
   std::size_t sample_bytes = 0;
   std::int64_t channels = 1;  // divides sample_bytes
   std::int64_t width = 0;     // pixels of a row; 0: unknown, such images cannot be augmented
+  std::size_t labels_per_sample = 1;
 };
+
+// Where no label is ignored: none is negative.
+inline constexpr std::int32_t kNoLabel = -1;
 
 // Views of `decoded`, which has info.decoded_bytes() filled by a DatasetSource. Does not own it.
 struct Dataset {
   DatasetInfo info;
   Split train, test;
   static Dataset view(const DatasetInfo& info, std::span<const std::byte> decoded);
-  // Throws ConfigError that names the first record with a label that is not in [0, classes): the
-  // loss would read beyond the logits.
-  void check_labels() const;
+  // Throws ConfigError that names the first record with a label that is neither in [0, classes) nor
+  // `ignored`: the loss would read beyond the logits.
+  void check_labels(std::int32_t ignored = kNoLabel) const;
 };
 
 // The origin of a data set: files or a generator.
@@ -64,7 +71,7 @@ class DatasetSource {
 // One split of decoded memory, to be filled.
 struct SplitMemory {
   std::span<std::uint8_t> images;   // [count, channels, height, width]
-  std::span<std::uint16_t> labels;  // [count]
+  std::span<std::uint16_t> labels;  // [count, labels_per_sample]
 };
 struct DecodedParts {
   SplitMemory train, test;

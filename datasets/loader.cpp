@@ -15,9 +15,11 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "base/error.h"
+#include "datasets/label_counts.h"
 
 namespace ddpbench::data {
 namespace {
@@ -54,6 +56,9 @@ struct Loader::Impl {
         split(split_in),
         sampler(sampler_in),
         assembler(split_in, options_in.normalization),
+        label_counts(options_in.ignored_label == kNoLabel
+                         ? std::nullopt
+                         : std::optional<LabelCounts>({split_in, options_in.ignored_label})),
         own_indices(static_cast<std::size_t>(samples_per_shard(sampler_in))),
         ready(options_in.buffers.size(), kNothing) {
     check();
@@ -86,7 +91,8 @@ struct Loader::Impl {
   ShardedSampler sampler;
   std::int64_t epoch_number = 0;
   const BatchAssembler assembler;
-  std::vector<std::int64_t> own_indices;  // for next() when there are no workers
+  const std::optional<LabelCounts> label_counts;  // where a label is ignored
+  std::vector<std::int64_t> own_indices;          // for next() when there are no workers
 
   std::mutex mutex;
   std::condition_variable claimable;  // wakes workers: a step has a buffer
@@ -117,6 +123,7 @@ void Loader::Impl::check() const {
   ensure(!options.buffers.empty(), "loader: no buffers");
   for (const BatchBuffer& buffer : options.buffers) {
     ensure(buffer.images != nullptr && buffer.labels != nullptr, "loader: a buffer without memory");
+    ensure(!label_counts || buffer.valid_weight != nullptr, "loader: a buffer without a weight");
   }
   ensure(!options.augment || split.width > 0, "loader: images of unknown width are to be cropped");
   if (options.workers < 0) {
@@ -188,10 +195,12 @@ void Loader::Impl::assemble(std::int64_t step, std::vector<std::int64_t>& indice
                                          .epoch = epoch_number,
                                          .first_place = sampler.place(step, shard),
                                          .place_step = sampler.options().shards};
-    assembler.gather(indices, buffer.images + samples * split.sample_bytes, buffer.labels + samples,
+    assembler.gather(indices, buffer.images + samples * split.sample_bytes,
+                     buffer.labels + samples * split.labels_per_sample,
                      options.augment ? &augmentation : nullptr);
     samples += indices.size();
   }
+  if (label_counts) *buffer.valid_weight = label_counts->weight(sampler, step);
 }
 
 void Loader::Impl::begin_epoch(std::int64_t epoch, std::int64_t max_steps) {
@@ -204,7 +213,9 @@ void Loader::Impl::begin_epoch(std::int64_t epoch, std::int64_t max_steps) {
   epoch_number = epoch;
   std::ranges::fill(ready, kNothing);
   claimed = delivered = released = 0;
-  steps = std::clamp<std::int64_t>(max_steps, 0, sampler.steps_per_epoch());
+  const auto wanted = std::clamp<std::int64_t>(max_steps, 0, sampler.steps_per_epoch());
+  if (label_counts) label_counts->check(sampler, wanted);
+  steps = wanted;
   claimable.notify_all();
 }
 

@@ -25,6 +25,8 @@ struct LoaderOptions {
   std::vector<BatchBuffer> buffers;  // at least 1; batches that may be ahead = buffers - 1
   // Crop and flip every image (augmentation.h), from the sampler's seed.
   bool augment = false;
+  // The label that the network's loss ignores; each buffer then has a valid_weight.
+  std::int32_t ignored_label = kNoLabel;
   // Test hook: seconds that a worker waits before each batch (slow storage).
   double delay_s = 0;
 };
@@ -38,7 +40,7 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   // Starts assembling epoch `epoch` from step 0, for at most `max_steps` steps. Abandons batches
-  // that were assembled ahead.
+  // that were assembled ahead. Throws ConfigError when all labels of these steps are ignored.
   void begin_epoch(std::int64_t epoch, std::int64_t max_steps);
   // Returns the buffer of the next batch; null at the end of the epoch. The buffer stays the
   // caller's until the following next() or begin_epoch(). Rethrows a worker's error.

@@ -40,6 +40,10 @@ class ShardedSampler {
   std::int64_t place(std::int64_t step, int shard, std::int64_t j = 0) const {
     return step * options_.global_batch + j * options_.shards + shard;
   }
+  // The sample at a place, after begin_epoch(). REQUIRES: place >= 0.
+  std::int64_t sample_at(std::int64_t place) const {
+    return permutation_[static_cast<std::size_t>(place % options_.samples)];
+  }
 
  private:
   SamplerOptions options_;

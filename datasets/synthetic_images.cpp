@@ -70,6 +70,8 @@ class SyntheticImages final : public DatasetSource {
     check_extent("rows", request.height, kMostSide);
     check_extent("columns", request.width, kMostSide);
     check_extent("classes", request.classes, kMostClasses);
+    check_extent("rows of labels", request.label_height, kMostSide);
+    check_extent("columns of labels", request.label_width, kMostSide);
     info_ = {.name = request.name,
              .source = "synthetic",
              .directory = "",
@@ -78,8 +80,11 @@ class SyntheticImages final : public DatasetSource {
              .channels = request.channels,
              .height = request.height,
              .width = request.width,
-             .classes = request.classes};
-    const auto bytes = static_cast<std::int64_t>(info_.sample_bytes());
+             .classes = request.classes,
+             .label_height = request.label_height,
+             .label_width = request.label_width};
+    const auto labels = static_cast<std::size_t>(info_.labels_per_sample()) * sizeof(std::uint16_t);
+    const auto bytes = static_cast<std::int64_t>(std::max(info_.sample_bytes(), labels));
     if (info_.train_samples == 0) {
       info_.train_samples = std::clamp(kMostBytes / bytes, kFewestSamples, kMostSamples);
     }
@@ -99,8 +104,14 @@ class SyntheticImages final : public DatasetSource {
  private:
   void draw(std::uint64_t first, const SplitMemory& split) const {
     const std::size_t bytes = info_.sample_bytes();
-    for (std::size_t i = 0; i < split.labels.size(); ++i) {
-      split.labels[i] = draw_image(request_, first + i, split.images.subspan(i * bytes, bytes));
+    const auto labels = static_cast<std::size_t>(info_.labels_per_sample());
+    for (std::size_t i = 0; i < split.labels.size() / labels; ++i) {
+      const auto image = split.images.subspan(i * bytes, bytes);
+      if (labels == 1) {
+        split.labels[i] = draw_image(request_, first + i, image);
+      } else {
+        draw_map(request_, first + i, image, split.labels.subspan(i * labels, labels));
+      }
     }
   }
 
@@ -108,13 +119,13 @@ class SyntheticImages final : public DatasetSource {
   DatasetInfo info_;
 };
 
-}  // namespace
+std::uint16_t draw_label(const SyntheticRequest& request, SplitMix64& random) {
+  return static_cast<std::uint16_t>(random.below(static_cast<std::uint32_t>(request.classes)));
+}
 
-std::uint16_t draw_image(const SyntheticRequest& request, std::uint64_t index,
-                         std::span<std::uint8_t> image) {
-  SplitMix64 random(request.seed, index);
-  const auto label =
-      static_cast<std::uint16_t>(random.below(static_cast<std::uint32_t>(request.classes)));
+// Fills `image` with the waves of a class, moved a little, and noise.
+void draw_waves(const SyntheticRequest& request, std::uint16_t label, SplitMix64& random,
+                std::span<std::uint8_t> image) {
   SplitMix64 of_class(combine_hash(request.seed, kClassStream), label);
   std::vector<std::uint8_t> rows(static_cast<std::size_t>(request.height));
   std::vector<std::uint8_t> columns(static_cast<std::size_t>(request.width));
@@ -133,7 +144,89 @@ std::uint16_t draw_image(const SyntheticRequest& request, std::uint64_t index,
       out += columns.size();
     }
   }
+}
+
+// The elements of an axis that the second class has.
+struct Piece {
+  std::int64_t begin, end;
+};
+
+// A share of an axis, from a quarter to three quarters of it, anywhere.
+struct Stretch {
+  double begin, end;
+
+  explicit Stretch(SplitMix64& random) {
+    const double length = random.uniform(0.25, 0.75);
+    begin = random.uniform(0, 1 - length);
+    end = begin + length;
+  }
+  // The elements of an axis of `count` whose middles are in it.
+  Piece of(std::int64_t count) const {
+    const auto first_from = [count](double share) {
+      return static_cast<std::int64_t>(std::ceil(share * static_cast<double>(count) - 0.5));
+    };
+    return {first_from(begin), first_from(end)};
+  }
+};
+
+// Where the second class is.
+struct Rectangle {
+  Stretch down, across;
+  explicit Rectangle(SplitMix64& random) : down(random), across(random) {}
+};
+
+void copy_inside(const Rectangle& inside, const SyntheticRequest& request,
+                 std::span<const std::uint8_t> from, std::span<std::uint8_t> to) {
+  const Piece rows = inside.down.of(request.height), columns = inside.across.of(request.width);
+  for (std::int64_t channel = 0; channel < request.channels; ++channel) {
+    for (std::int64_t y = rows.begin; y < rows.end; ++y) {
+      const auto first =
+          static_cast<std::size_t>((channel * request.height + y) * request.width + columns.begin);
+      const auto count = static_cast<std::size_t>(columns.end - columns.begin);
+      std::ranges::copy(from.subspan(first, count),
+                        to.begin() + static_cast<std::ptrdiff_t>(first));
+    }
+  }
+}
+
+// The labels; at the edge of the rectangle the ignored one, if there is one.
+void write_labels(const Rectangle& inside, const SyntheticRequest& request,
+                  std::uint16_t outer_label, std::uint16_t inner_label,
+                  std::span<std::uint16_t> labels) {
+  const std::int64_t width = request.label_width;
+  const Piece rows = inside.down.of(request.label_height), columns = inside.across.of(width);
+  std::ranges::fill(labels, outer_label);
+  for (std::int64_t y = rows.begin; y < rows.end; ++y) {
+    for (std::int64_t x = columns.begin; x < columns.end; ++x) {
+      const bool edge =
+          y == rows.begin || y + 1 == rows.end || x == columns.begin || x + 1 == columns.end;
+      const bool ignored = edge && request.ignored_label != kNoLabel;
+      labels[static_cast<std::size_t>(y * width + x)] =
+          ignored ? static_cast<std::uint16_t>(request.ignored_label) : inner_label;
+    }
+  }
+}
+
+}  // namespace
+
+std::uint16_t draw_image(const SyntheticRequest& request, std::uint64_t index,
+                         std::span<std::uint8_t> image) {
+  SplitMix64 random(request.seed, index);
+  const std::uint16_t label = draw_label(request, random);
+  draw_waves(request, label, random, image);
   return label;
+}
+
+void draw_map(const SyntheticRequest& request, std::uint64_t index, std::span<std::uint8_t> image,
+              std::span<std::uint16_t> labels) {
+  SplitMix64 random(request.seed, index);
+  const std::uint16_t outer = draw_label(request, random), inner = draw_label(request, random);
+  const Rectangle inside(random);
+  std::vector<std::uint8_t> second(image.size());
+  draw_waves(request, outer, random, image);
+  draw_waves(request, inner, random, second);
+  copy_inside(inside, request, second, image);
+  write_labels(inside, request, outer, inner, labels);
 }
 
 std::unique_ptr<DatasetSource> make_synthetic_images(const SyntheticRequest& request) {

@@ -5,7 +5,12 @@
 // and columns of each channel; a sample moves them a little, by chance, and adds noise. So networks
 // learn them, and no files are needed.
 //
-// Cost: about 1 GB/s. Sample i depends on (seed, i), shape and number of classes only.
+// With a label for each place of a map, a sample has two classes: one in a rectangle anywhere, the
+// other around it. The places at the rectangle's edge have the ignored label, if there is one, as
+// outlines do in PASCAL VOC.
+//
+// Cost: about 1 GB/s, for maps half of it. Sample i depends on (seed, i), shape and number of
+// classes only.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +26,16 @@ namespace ddpbench::data {
 inline constexpr double kSyntheticMean = 0.5, kSyntheticDeviation = 0.16;
 
 // CatalogEntry::synthesize. Where the request names no counts, as many training images as fit into
-// 256 MiB, but 256 to 60000, and a sixth as many test images. info().source is "synthetic". Throws
-// ConfigError for shapes and numbers of classes beyond all sense.
+// 256 MiB (so do their labels), but 256 to 60000, and a sixth as many test images. info().source is
+// "synthetic". Throws ConfigError for shapes and numbers of classes beyond all sense.
 std::unique_ptr<DatasetSource> make_synthetic_images(const SyntheticRequest& request);
 
 // Draws sample `index` of the infinite sequence that the request stands for, and returns its label.
 // `image` has channels * height * width bytes.
 std::uint16_t draw_image(const SyntheticRequest& request, std::uint64_t index,
                          std::span<std::uint8_t> image);
+// The same with a map of label_height * label_width labels.
+void draw_map(const SyntheticRequest& request, std::uint64_t index, std::span<std::uint8_t> image,
+              std::span<std::uint16_t> labels);
 
 }  // namespace ddpbench::data

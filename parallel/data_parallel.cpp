@@ -51,11 +51,14 @@ class DataParallel final : public Strategy {
   void run_replica(std::size_t i, const StepInput& input);
   void scatter_input(std::size_t i, const float* images);
   void replicate(std::size_t i);
-  void gather_loss_scatter(std::size_t i, const std::int32_t* labels);
+  void gather_loss_scatter(std::size_t i, const StepInput& input);
   void reduce(std::size_t i);
   bool is_stale(std::size_t i) const;
   void run_all(const std::function<void(std::size_t)>& work);
   PhaseObserver* observer(std::size_t i) const { return context_.observer_of(i); }
+  std::int64_t output_elements() const {  // of one replica's batch
+    return config_.per_device_batch * ops::element_count(context_.model->logits_shape());
+  }
   comm::Elements all_outputs(const Buffer& buffer) const;
   comm::Elements own_outputs(float* data) const;
 
@@ -65,8 +68,10 @@ class DataParallel final : public Strategy {
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::vector<Buffer> inputs_;       // [replica], its part of the batch; the primary's is empty
   std::vector<Buffer> stale_sinks_;  // [replica], where a planted stale replica's broadcast lands
-  Buffer gathered_logits_;           // on the primary, [global batch, classes]
-  Buffer gathered_gradients_;
+  struct Gathered {
+    Buffer logits, gradients;
+  };
+  std::vector<Gathered> gathered_;              // [output], on the primary, of the global batch
   StepInput input_;                             // input of the step that runs
   std::function<void(std::size_t)> step_work_;  // made once: no allocation in a step
   std::int64_t step_ = 0;
@@ -75,14 +80,16 @@ class DataParallel final : public Strategy {
 std::vector<PlannedBuffer> DataParallel::planned_buffers(std::size_t i, std::size_t flat_bytes) {
   const auto samples = static_cast<std::size_t>(config_.per_device_batch);
   const auto elements = static_cast<std::size_t>(ops::element_count(context_.model->input_shape));
-  const auto classes = static_cast<std::size_t>(context_.model->classes());
   const bool stale = static_cast<int>(i) == config_.faults.stale_replica;
   std::vector<PlannedBuffer> planned = {
       {&stale_sinks_[i], MemoryCategory::workspace, stale ? flat_bytes : 0}};
   if (i == kPrimary) {
-    const std::size_t outputs = replicas_.size() * samples * classes * sizeof(float);
-    planned.push_back({&gathered_logits_, MemoryCategory::communication, outputs});
-    planned.push_back({&gathered_gradients_, MemoryCategory::communication, outputs});
+    const std::size_t outputs =
+        replicas_.size() * static_cast<std::size_t>(output_elements()) * sizeof(float);
+    for (Gathered& gathered : gathered_) {
+      planned.push_back({&gathered.logits, MemoryCategory::communication, outputs});
+      planned.push_back({&gathered.gradients, MemoryCategory::communication, outputs});
+    }
   } else {
     planned.push_back({&inputs_[i], MemoryCategory::input, samples * elements * sizeof(float)});
   }
@@ -97,6 +104,7 @@ void DataParallel::setup(const StrategyContext& context) {
   synced_.resize(count);
   inputs_.resize(count);
   stale_sinks_.resize(count);
+  gathered_.resize(context.model->output_count());
   // Each replica is planned by its own leading thread, so that its pages are local to it.
   run_all([&](std::size_t i) {
     const bool primary = i == kPrimary;
@@ -174,7 +182,7 @@ void DataParallel::run_replica(std::size_t i, const StepInput& input) {
         i == kPrimary ? input.images : reinterpret_cast<const float*>(inputs_[i].data()),
         places_of(config_, static_cast<int>(i)));
   }
-  gather_loss_scatter(i, input.labels);
+  gather_loss_scatter(i, input);
   {
     const ScopedPhase phase(observer(i), Phase::backward, replica.stream());
     replica.backward();
@@ -220,11 +228,10 @@ comm::Elements DataParallel::all_outputs(const Buffer& buffer) const {
 }
 
 comm::Elements DataParallel::own_outputs(float* data) const {
-  return {data, static_cast<std::size_t>(config_.per_device_batch * context_.model->classes()),
-          DataType::fp32};
+  return {data, static_cast<std::size_t>(output_elements()), DataType::fp32};
 }
 
-void DataParallel::gather_loss_scatter(std::size_t i, const std::int32_t* labels) {
+void DataParallel::gather_loss_scatter(std::size_t i, const StepInput& input) {
   Replica& replica = *replicas_[i];
   Stream& stream = replica.stream();
   const std::int64_t global_batch = config_.per_device_batch * config_.replicas;
@@ -233,26 +240,30 @@ void DataParallel::gather_loss_scatter(std::size_t i, const std::int32_t* labels
       static_cast<float>(global_batch);
   if (context_.local.empty()) {
     const ScopedPhase phase(observer(i), Phase::loss, stream);
-    replica.loss(labels, scale);
+    replica.loss(input.labels, scale, input.valid_weight);
     return;
   }
   const comm::CallOptions options{.after = &stream, .start = kStart};
   {
     const ScopedPhase phase(observer(i), Phase::gather, stream);
-    context_.local[i]
-        ->gather(own_outputs(replica.graph().output()), all_outputs(gathered_logits_), kPrimary,
-                 options)
-        .wait(stream);
+    for (std::size_t k = 0; k < gathered_.size(); ++k) {
+      context_.local[i]
+          ->gather(own_outputs(replica.graph().output(k)), all_outputs(gathered_[k].logits),
+                   kPrimary, options)
+          .wait(stream);
+    }
   }
   const ScopedPhase phase(observer(i), Phase::loss, stream);
-  if (i == kPrimary) {
-    replica.gathered_loss(gathered_logits_.view().as<float>().data(), labels, scale,
-                          gathered_gradients_.view().as<float>().data());
+  for (std::size_t k = 0; k < gathered_.size(); ++k) {
+    if (i == kPrimary) {
+      replica.gathered_loss(k, gathered_[k].logits.view().as<float>().data(), input.labels, scale,
+                            input.valid_weight, gathered_[k].gradients.view().as<float>().data());
+    }
+    context_.local[i]
+        ->scatter(all_outputs(gathered_[k].gradients),
+                  own_outputs(replica.graph().output_gradient(k)), kPrimary, options)
+        .wait(stream);
   }
-  context_.local[i]
-      ->scatter(all_outputs(gathered_gradients_), own_outputs(replica.graph().output_gradient()),
-                kPrimary, options)
-      .wait(stream);
 }
 
 void DataParallel::reduce(std::size_t i) {

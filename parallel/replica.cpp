@@ -22,10 +22,12 @@ Replica::Replica(const nn::ModelSpec& model, Device& device, ops::OpBackend& bac
       options_(options),
       stream_(device.make_stream()),
       graph_(model, device, backend, graph_options(model, backend)),
-      own_loss_(backend.softmax_cross_entropy(options.batch, model.classes())),
       optimizer_(backend.optimizer()) {
-  if (has_gathered_loss()) {
-    gathered_loss_ = backend.softmax_cross_entropy(options.loss_batch, model.classes());
+  for (std::size_t k = 0; k < model.output_count(); ++k) {
+    OutputLoss& loss = losses_.emplace_back();
+    loss.own = backend.softmax_cross_entropy(nn::loss_of(model, k, options.batch));
+    if (!has_gathered_loss()) continue;
+    loss.gathered = backend.softmax_cross_entropy(nn::loss_of(model, k, options.loss_batch));
   }
   allocate(device, planned_buffers(graph_.plan().flat_bytes));
 }
@@ -53,11 +55,13 @@ nn::GraphOptions Replica::graph_options(const nn::ModelSpec& model, const ops::O
   if (!options_.admit) return graph;
   graph.admit = [&, this](const nn::ParameterPlan& plan, MemoryNeeds& needs) {
     needs.add(planned_buffers(plan.flat_bytes));
-    needs.add(MemoryCategory::workspace,
-              backend.loss_workspace_bytes(options_.batch, model.classes()));
-    if (has_gathered_loss()) {
+    const auto add_loss = [&](std::size_t k, std::int64_t batch) {
       needs.add(MemoryCategory::workspace,
-                backend.loss_workspace_bytes(options_.loss_batch, model.classes()));
+                backend.loss_workspace_bytes(nn::loss_of(model, k, batch)));
+    };
+    for (std::size_t k = 0; k < model.output_count(); ++k) {
+      add_loss(k, options_.batch);
+      if (has_gathered_loss()) add_loss(k, options_.loss_batch);
     }
     options_.admit(plan, needs);
   };
@@ -71,24 +75,32 @@ void Replica::reset() {
   take_totals();
 }
 
-void Replica::loss(const std::int32_t* labels, float grad_scale) {
-  own_loss_->run(*stream_, {.logits = graph_.output(),
-                            .labels = labels,
-                            .samples = options_.batch,
-                            .grad_scale = grad_scale,
-                            .grad_logits = graph_.output_gradient(),
-                            .totals = totals_.view().as<ops::LossTotals>().data()});
+ops::LossArgs Replica::loss_args(const std::int32_t* labels, float grad_scale,
+                                 const float* valid_weight) const {
+  return {.labels = labels,
+          .samples = options_.batch,
+          .grad_scale = grad_scale / static_cast<float>(graph_.model().predictions()),
+          .valid_weight = valid_weight,
+          .totals = totals_of(kTraining).as<ops::LossTotals>().data()};
 }
 
-void Replica::gathered_loss(const float* logits, const std::int32_t* labels, float grad_scale,
-                            float* grad_logits) {
-  ops::SoftmaxCrossEntropy& op = gathered_loss_ ? *gathered_loss_ : *own_loss_;
-  op.run(*stream_, {.logits = logits,
-                    .labels = labels,
-                    .samples = options_.loss_batch,
-                    .grad_scale = grad_scale,
-                    .grad_logits = grad_logits,
-                    .totals = totals_.view().as<ops::LossTotals>().data()});
+void Replica::loss(const std::int32_t* labels, float grad_scale, const float* valid_weight) {
+  ops::LossArgs args = loss_args(labels, grad_scale, valid_weight);
+  for (std::size_t k = 0; k < losses_.size(); ++k) {
+    args.logits = graph_.output(k);
+    args.grad_logits = graph_.output_gradient(k);
+    losses_[k].own->run(*stream_, args);
+  }
+}
+
+void Replica::gathered_loss(std::size_t k, const float* logits, const std::int32_t* labels,
+                            float grad_scale, const float* valid_weight, float* grad_logits) {
+  ops::LossArgs args = loss_args(labels, grad_scale, valid_weight);
+  args.logits = logits;
+  args.samples = options_.loss_batch;
+  args.grad_logits = grad_logits;
+  const OutputLoss& loss = losses_[k];
+  (loss.gathered ? *loss.gathered : *loss.own).run(*stream_, args);
 }
 
 void Replica::update(float grad_scale) {
@@ -121,10 +133,10 @@ void Replica::evaluate(const float* images, const std::int32_t* labels, std::int
   ensure(samples <= options_.batch, "evaluation of {} samples in a batch of {}", samples,
          options_.batch);
   graph_.forward(*stream_, images, ops::Mode::evaluation);
-  own_loss_->run(*stream_, {.logits = graph_.output(),
-                            .labels = labels,
-                            .samples = samples,
-                            .totals = totals_of(kEvaluation).as<ops::LossTotals>().data()});
+  losses_[0].own->run(*stream_, {.logits = graph_.output(),
+                                 .labels = labels,
+                                 .samples = samples,
+                                 .totals = totals_of(kEvaluation).as<ops::LossTotals>().data()});
 }
 
 }  // namespace ddpbench

@@ -49,12 +49,14 @@ class Replica {
   void forward(const float* images, const ops::SamplePlaces& places) {
     graph_.forward(*stream_, images, ops::Mode::training, places);
   }
-  // Computes the loss of this replica's own batch and the output gradient of grad_scale * sum.
-  void loss(const std::int32_t* labels, float grad_scale);
-  // The same for `logits` [loss_batch, classes] that were gathered here. Writes the gradients to
-  // `grad_logits`.
-  void gathered_loss(const float* logits, const std::int32_t* labels, float grad_scale,
-                     float* grad_logits);
+  // Computes the losses of all outputs for this replica's own batch, and the output gradients of
+  // grad_scale * the sum of the samples' means, weighted by `valid_weight` (StepInput; may be
+  // null).
+  void loss(const std::int32_t* labels, float grad_scale, const float* valid_weight);
+  // The same of output k for `logits` of loss_batch samples that were gathered here. Writes the
+  // gradients to `grad_logits`.
+  void gathered_loss(std::size_t k, const float* logits, const std::int32_t* labels,
+                     float grad_scale, const float* valid_weight, float* grad_logits);
   void backward(const nn::GradientReady& ready = {}, bool accumulate = false) {
     graph_.backward(*stream_, ready, accumulate);
   }
@@ -76,6 +78,8 @@ class Replica {
   nn::GraphOptions graph_options(const nn::ModelSpec& model, const ops::OpBackend& backend);
   std::vector<PlannedBuffer> planned_buffers(std::size_t flat_bytes);
   bool has_gathered_loss() const;
+  ops::LossArgs loss_args(const std::int32_t* labels, float grad_scale,
+                          const float* valid_weight) const;
   BufferView totals_of(std::size_t which) const;
   ops::LossTotals take(std::size_t which);
 
@@ -85,8 +89,11 @@ class Replica {
   Buffer totals_;  // two LossTotals: training, evaluation
   std::unique_ptr<Stream> stream_;
   nn::Graph graph_;
-  std::unique_ptr<ops::SoftmaxCrossEntropy> own_loss_;       // [batch]
-  std::unique_ptr<ops::SoftmaxCrossEntropy> gathered_loss_;  // [loss_batch], when it differs
+  struct OutputLoss {
+    std::unique_ptr<ops::SoftmaxCrossEntropy> own;       // [batch]
+    std::unique_ptr<ops::SoftmaxCrossEntropy> gathered;  // [loss_batch], when it differs
+  };
+  std::vector<OutputLoss> losses_;  // one an output
   std::unique_ptr<ops::Optimizer> optimizer_;
 };
 

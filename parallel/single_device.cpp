@@ -87,7 +87,9 @@ void SingleDevice::step(const StepInput& input) {
   copy_state(begun_, state);
   for (int slice = 0; slice < slices_; ++slice) {
     if (slice > 0) copy_state(state, begun_);
-    const StepInput part{input.images + slice * batch_ * sample, input.labels + slice * batch_};
+    const StepInput part{input.images + slice * batch_ * sample,
+                         input.labels + slice * batch_ * context_.model->predictions(),
+                         input.valid_weight};
     forward_and_loss(*replica_, part, places_of(config_, slice), scale, context_.observer);
     if (slice == 0) copy_state(survives_, state);
     {

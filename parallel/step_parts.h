@@ -26,7 +26,7 @@ inline void forward_and_loss(Replica& replica, const StepInput& input,
     replica.forward(input.images, places);
   }
   const ScopedPhase phase(observer, Phase::loss, replica.stream());
-  replica.loss(input.labels, grad_scale);
+  replica.loss(input.labels, grad_scale, input.valid_weight);
 }
 
 inline void update(Replica& replica, PhaseObserver* observer) {

@@ -113,7 +113,10 @@ struct StrategyContext {
 // memory that this device reads directly.
 struct StepInput {
   const float* images = nullptr;         // [batch, channels, h, w]
-  const std::int32_t* labels = nullptr;  // [batch]
+  const std::int32_t* labels = nullptr;  // [batch, predictions of a sample]
+  // In device memory: labels of the global batch by those of them that the network's loss does not
+  // ignore; 0 when it ignores all. Null where it ignores none.
+  const float* valid_weight = nullptr;
 };
 
 class Strategy {

@@ -13,6 +13,7 @@
 #include "bench/comm/collective_case.h"
 #include "bench/host/environment_capture.h"
 #include "bench/run/run_collector.h"
+#include "bench/run/stops.h"
 #include "reports/metrics/collective_metrics.h"
 #include "reports/metrics/metrics.h"
 

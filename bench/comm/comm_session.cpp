@@ -21,6 +21,7 @@
 #include "bench/run/progress.h"
 #include "bench/run/report_output.h"
 #include "bench/run/run_collector.h"
+#include "bench/run/stops.h"
 
 namespace ddpbench::bench {
 namespace {

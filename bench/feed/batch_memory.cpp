@@ -4,9 +4,11 @@
 
 namespace ddpbench::bench {
 
-BatchMemory::BatchMemory(std::size_t samples, std::size_t image_bytes, FilledBy filled_by)
-    : bytes_(samples * (image_bytes + sizeof(std::int32_t))),
-      labels_offset_(samples * image_bytes),
+BatchMemory::BatchMemory(const BatchShape& shape, FilledBy filled_by)
+    : labels_offset_(shape.samples * shape.image_bytes),
+      weight_offset_(labels_offset_ +
+                     shape.samples * shape.labels_per_sample * sizeof(std::int32_t)),
+      bytes_(weight_offset_ + (shape.has_valid_weight ? sizeof(float) : 0)),
       filled_by_(filled_by) {}
 
 void BatchMemory::allocate(Device& device) {
@@ -16,13 +18,15 @@ void BatchMemory::allocate(Device& device) {
 }
 
 data::BatchBuffer BatchMemory::view_of(const Buffer& buffer) const {
+  const bool weighted = weight_offset_ < bytes_;
   return {reinterpret_cast<float*>(buffer.data()),
-          reinterpret_cast<std::int32_t*>(buffer.data() + labels_offset_)};
+          reinterpret_cast<std::int32_t*>(buffer.data() + labels_offset_),
+          weighted ? reinterpret_cast<float*>(buffer.data() + weight_offset_) : nullptr};
 }
 
 StepInput BatchMemory::device() const {
   const data::BatchBuffer view = view_of(memory_);
-  return {view.images, view.labels};
+  return {view.images, view.labels, view.valid_weight};
 }
 
 void BatchMemory::upload(Stream& stream, const BatchMemory& from) {

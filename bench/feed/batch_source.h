@@ -30,10 +30,15 @@ class BatchSource {
 };
 
 struct BatchSourceOptions {
-  std::size_t samples = 0;                                            // per batch
-  std::size_t image_bytes = 0;                                        // per sample, as fp32
+  std::size_t samples = 0;      // per batch
+  std::size_t image_bytes = 0;  // per sample, as fp32
+  std::size_t labels_per_sample = 1;
   data::LoaderOptions loader;                                         // without buffers
   std::shared_ptr<DeviceWait> wait = std::make_shared<DeviceWait>();  // for copies to the device
+
+  BatchShape shape() const {
+    return {samples, image_bytes, labels_per_sample, loader.ignored_label != data::kNoLabel};
+  }
 };
 
 // Add what the sources below allocate on their device.

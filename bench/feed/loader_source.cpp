@@ -20,7 +20,7 @@ int buffers_of(const Device& device, const BatchSourceOptions& options) {
 std::vector<BatchMemory> plan_batches(const Device& device, const BatchSourceOptions& options) {
   std::vector<BatchMemory> batches;
   for (int i = 0; i < buffers_of(device, options); ++i) {
-    batches.emplace_back(options.samples, options.image_bytes);
+    batches.emplace_back(options.shape());
   }
   return batches;
 }
@@ -51,7 +51,7 @@ class InPlaceSource final : public BatchSource {
   StepInput next(Stream&) override {
     const data::BatchBuffer* const batch = loader_.next();
     ensure(batch != nullptr, "the loader ended before the epoch did");
-    return {batch->images, batch->labels};
+    return {batch->images, batch->labels, batch->valid_weight};
   }
   void consumed(Stream&) override {}
 

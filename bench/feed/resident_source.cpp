@@ -4,9 +4,11 @@
 // Batches from a data set on the device: a step copies nothing from the host. An epoch's order is
 // copied before its first step. Each batch is picked and normalised on the steps' own stream.
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "bench/feed/batch_source.h"
+#include "datasets/label_counts.h"
 #include "kernels/ops/backend.h"
 
 namespace ddpbench::bench {
@@ -15,17 +17,20 @@ namespace {
 struct ResidentMemory {
   Buffer images, labels;  // the data set
   Buffer order;           // sample indices of all batches of an epoch, in order
+  Buffer weights;         // valid_weight of these batches, where labels are ignored
   BatchMemory batch;
 
   explicit ResidentMemory(const BatchSourceOptions& options)
-      : batch(options.samples, options.image_bytes, FilledBy::device) {}
+      : batch(options.shape(), FilledBy::device) {}
   // The buffers besides the batch.
   std::vector<PlannedBuffer> planned(const data::Split& split, const data::ShardedSampler& sampler,
                                      const BatchSourceOptions& options) {
     const auto steps = static_cast<std::size_t>(sampler.steps_per_epoch());
     return {{&images, MemoryCategory::input, split.images.size()},
             {&labels, MemoryCategory::input, split.labels.size_bytes()},
-            {&order, MemoryCategory::input, steps * options.samples * sizeof(std::int32_t)}};
+            {&order, MemoryCategory::input, steps * options.samples * sizeof(std::int32_t)},
+            {&weights, MemoryCategory::input,
+             options.shape().has_valid_weight ? steps * sizeof(float) : 0}};
   }
 };
 
@@ -48,19 +53,23 @@ class ResidentSource final : public BatchSource {
         gather_(backend.batch_gather()),
         mean_(data::for_each_channel(options.loader.normalization.mean, split.channels)),
         std_(data::for_each_channel(options.loader.normalization.std, split.channels)),
-        memory_(options) {
+        memory_(options),
+        uploaded_(device.make_event()) {
     allocate(device, memory_.planned(split, sampler, options));
     memory_.batch.allocate(device);
     upload(memory_.images, std::as_bytes(split.images), device);
     upload(memory_.labels, std::as_bytes(split.labels), device);
     staged_order_ = device.allocate_staging(memory_.order.bytes());
-    uploaded_ = device.make_event();
+    if (!options.shape().has_valid_weight) return;
+    staged_weights_ = device.allocate_staging(memory_.weights.bytes());
+    label_counts_.emplace(split, options.loader.ignored_label);
   }
 
   void begin_epoch(std::int64_t epoch, std::int64_t max_steps) override {
     if (order_used_) options_.wait->until(*uploaded_, "the copy of an epoch's order");
     sampler_.begin_epoch(epoch);
     steps_ = std::min(max_steps, sampler_.steps_per_epoch());
+    if (label_counts_) label_counts_->check(sampler_, steps_);
     fill_order();
     step_ = 0;
   }
@@ -73,11 +82,16 @@ class ResidentSource final : public BatchSource {
     if (step_ == 0 && bytes > 0) {
       device_.copy(stream, memory_.order.view().slice(0, bytes),
                    staged_order_.view().slice(0, bytes));
+      if (label_counts_) device_.copy(stream, memory_.weights.view(), staged_weights_.view());
       stream.record(*uploaded_);
       order_used_ = true;
     }
     const StepInput input = memory_.batch.device();
     gather(stream, input);
+    if (label_counts_) {
+      device_.copy(stream, memory_.batch.device_valid_weight(),
+                   weight_view(memory_.weights, step_));
+    }
     ++step_;
     return input;
   }
@@ -97,7 +111,14 @@ class ResidentSource final : public BatchSource {
                 return static_cast<std::int32_t>(index);
               }).out;
       }
+      if (!label_counts_) continue;
+      staged_weights_.view().as<float>()[static_cast<std::size_t>(step)] =
+          label_counts_->weight(sampler_, step);
     }
+  }
+
+  static BufferView weight_view(const Buffer& weights, std::int64_t step) {
+    return weights.view().slice(static_cast<std::size_t>(step) * sizeof(float), sizeof(float));
   }
 
   void gather(Stream& stream, const StepInput& input) {
@@ -108,6 +129,7 @@ class ResidentSource final : public BatchSource {
                    static_cast<std::size_t>(step_) * options_.samples;
     args.batch = static_cast<std::int64_t>(options_.samples);
     args.sample_elements = static_cast<std::int64_t>(split_.sample_bytes);
+    args.labels_per_sample = static_cast<std::int64_t>(split_.labels_per_sample);
     args.channels = split_.channels;
     args.mean = mean_;
     args.std = std_;
@@ -123,7 +145,8 @@ class ResidentSource final : public BatchSource {
   std::unique_ptr<ops::BatchGather> gather_;
   std::vector<double> mean_, std_;  // [channel]
   ResidentMemory memory_;
-  Buffer staged_order_;
+  Buffer staged_order_, staged_weights_;
+  std::optional<data::LabelCounts> label_counts_;  // where a label is ignored
   std::unique_ptr<Event> uploaded_;
   bool order_used_ = false;
   std::int64_t step_ = 0, steps_ = 0;

@@ -80,7 +80,8 @@ void loss(GpuBench& bench, benchmark::State& state, std::int64_t classes) {
   }
   const Buffer labels = upload(bench, host_labels);
   const Buffer totals = upload(bench, std::vector<ops::LossTotals>(1));
-  const auto op = bench.backend(CudaPrecision::fp32).softmax_cross_entropy(batch, classes);
+  const auto op = bench.backend(CudaPrecision::fp32)
+                      .softmax_cross_entropy({.batch = batch, .classes = classes});
   bench.time(state, {.bytes = ops::loss_bytes(batch, classes)}, [&] {
     op->run(bench.machine().stream, {.logits = floats(logits),
                                      .labels = reinterpret_cast<const std::int32_t*>(labels.data()),

@@ -98,7 +98,8 @@ void loss(benchmark::State& state) {
   for (std::int64_t n = 0; n < state.range(0); ++n)
     labels.push_back(static_cast<std::int32_t>(n % kClasses));
   LossTotals totals;
-  const auto op = cpu.backend->softmax_cross_entropy(state.range(0), kClasses);
+  const auto op =
+      cpu.backend->softmax_cross_entropy({.batch = state.range(0), .classes = kClasses});
   for (auto _ : state)
     op->run(*cpu.stream, {.logits = logits.view().as<float>().data(),
                           .labels = labels.data(),

@@ -29,7 +29,8 @@ class TrainingStep {
         stream_(device_->make_stream()),
         graph_(nn::load_model_file(DDPBENCH_SOURCE_DIR "/configs/models/simple_cnn.json"), *device_,
                *backend_, {.batch = batch, .micro_batch = micro_batch}),
-        loss_(backend_->softmax_cross_entropy(batch, graph_.model().classes())),
+        loss_(
+            backend_->softmax_cross_entropy({.batch = batch, .classes = graph_.model().classes()})),
         optimizer_(backend_->optimizer()) {
     device_->bind_calling_thread();
     nn::initialize_parameters(graph_, 1);

@@ -58,6 +58,7 @@ namespace {
 
 bool fits_model(const data::CatalogEntry& entry, const nn::ModelSpec& model) {
   const ops::Shape& images = model.input_shape;
+  if (model.predictions() > 1) return entry.takes_any_shape();
   return data::fits(entry, images[0], images[1], images[2], model.classes());
 }
 
@@ -80,10 +81,20 @@ std::string subset_words(const data::DatasetInfo& dataset) {
 
 std::string synthetic_words(const data::DatasetInfo& dataset, const Options& options) {
   const data::CatalogEntry& entry = data::find_in_catalog(dataset.name);
-  return fmt::format("synthetic {} of {} in {} classes, {} to train and {} to test (seed {})",
-                     entry.synthesizes,
-                     ops::to_string({dataset.channels, dataset.height, dataset.width}),
-                     dataset.classes, dataset.train_samples, dataset.test_samples, options.seed);
+  const std::string labels =
+      dataset.labels_per_sample() == 1
+          ? ""
+          : fmt::format(" with {} x {} labels each", dataset.label_height, dataset.label_width);
+  return fmt::format(
+      "synthetic {} of {} in {} classes{}, {} to train and {} to test (seed {})", entry.synthesizes,
+      ops::to_string({dataset.channels, dataset.height, dataset.width}), dataset.classes, labels,
+      dataset.train_samples, dataset.test_samples, options.seed);
+}
+
+// "has 10 outputs", or "gives logits of [21, 16, 16]".
+std::string output_words(const nn::ModelSpec& model) {
+  if (model.predictions() == 1) return fmt::format("has {} outputs", model.classes());
+  return fmt::format("gives logits of {}", ops::to_string(model.logits_shape()));
 }
 
 }  // namespace
@@ -96,10 +107,9 @@ std::string resolve_dataset(Options& options, const nn::ModelSpec& model) {
     ensure(found != data::catalog().end(), "no data set takes any network");
     options.dataset = found->name;
     if (found->takes_any_shape()) {
-      note = fmt::format(
-          "data set: synthetic, because none of {} fits {}, which takes {} and has {} outputs",
-          fmt::join(data::published_datasets(), ", "), model.name,
-          ops::to_string(model.input_shape), model.classes());
+      note = fmt::format("data set: synthetic, because none of {} fits {}, which takes {} and {}",
+                         fmt::join(data::published_datasets(), ", "), model.name,
+                         ops::to_string(model.input_shape), output_words(model));
     }
   }
   const data::CatalogEntry& entry = data::find_in_catalog(options.dataset);
@@ -108,9 +118,24 @@ std::string resolve_dataset(Options& options, const nn::ModelSpec& model) {
   return note;
 }
 
+namespace {
+
+// Height (axis 1) or width (axis 2) of the map of a sample's labels.
+std::int64_t label_extent(const nn::ModelSpec& model, std::size_t axis) {
+  return model.predictions() == 1 ? 1 : model.logits_shape()[axis];
+}
+
+}  // namespace
+
 std::unique_ptr<data::DatasetSource> open_data(const Options& options, const nn::ModelSpec& model) {
   if (!options.data_dir.empty() && !is_folder(options.data_dir)) {
     throw ConfigError(fmt::format("--data-dir={}: there is no such directory", options.data_dir));
+  }
+  if (options.augment && model.predictions() > 1) {
+    throw ConfigError(fmt::format(
+        "dataset.augment: crops and flips would move the images of {} and not their maps of "
+        "labels; do not augment",
+        model.name));
   }
   return data::open_dataset({.name = options.dataset,
                              .directories = data_directories(options.data_dir),
@@ -120,7 +145,10 @@ std::unique_ptr<data::DatasetSource> open_data(const Options& options, const nn:
                              .height = model.input_shape[1],
                              .width = model.input_shape[2],
                              .classes = static_cast<int>(std::min<std::int64_t>(
-                                 model.classes(), std::numeric_limits<int>::max()))});
+                                 model.classes(), std::numeric_limits<int>::max())),
+                             .label_height = label_extent(model, 1),
+                             .label_width = label_extent(model, 2),
+                             .ignored_label = model.loss.ignore_index});
 }
 
 data::DatasetInfo describe_data(const data::DatasetSource& source, const Options& options) {
@@ -169,6 +197,13 @@ void check_dataset_fits(const nn::ModelSpec& model, const data::DatasetInfo& dat
     throw ConfigError(fmt::format("{}: /input: the network takes images of {}, but {} has {}",
                                   model_path, ops::to_string(model.input_shape), dataset.name,
                                   ops::to_string(images)));
+  }
+  if (model.predictions() != dataset.labels_per_sample()) {
+    throw ConfigError(fmt::format(
+        "{}: /output: the network gives logits of {}, a prediction for each of {} pixels, but {} "
+        "has one label an image; end with a linear layer, or take the data set {}",
+        model_path, ops::to_string(model.logits_shape()), model.predictions(), dataset.name,
+        data::kSyntheticName));
   }
   if (model.classes() < dataset.classes) {
     throw ConfigError(fmt::format("{}: /output: the network has {} outputs, but {} has {} classes",

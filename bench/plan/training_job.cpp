@@ -16,7 +16,8 @@
 namespace ddpbench::data {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DatasetInfo, name, source, directory, train_samples,
-                                   test_samples, channels, height, width, classes, note)
+                                   test_samples, channels, height, width, classes, label_height,
+                                   label_width, note)
 
 }  // namespace ddpbench::data
 
@@ -37,7 +38,8 @@ static void from_json(const nlohmann::json& json, RunCell& cell) {
   cell = run_cell_from_json(json);
 }
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Network, path, name, hash, has_state, flops_per_sample)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Network, path, name, hash, has_state, flops_per_sample,
+                                   ignored_label)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainingJob, options, cell, per_device_batch, lr, backend,
                                    all_reduce, network, dataset, verification_tolerance,
                                    steps_per_epoch, cores, gpus, oversubscribed, dataset_fd,
@@ -100,8 +102,12 @@ bool is_wrong_result(const Injection& injection) {
 }  // namespace
 
 Network network_of(const nn::ModelSpec& model, const std::string& path) {
-  return {path, model.name, fmt::format("{:016x}", nn::content_hash(model)), model.has_state(),
-          nn::cost_of(model).step_flops()};
+  return {path,
+          model.name,
+          fmt::format("{:016x}", nn::content_hash(model)),
+          model.has_state(),
+          nn::cost_of(model).step_flops(),
+          model.loss.ignore_index};
 }
 
 bool shares_gpus(const TrainingJob& job) {

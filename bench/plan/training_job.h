@@ -27,6 +27,7 @@ struct Network {
   std::string hash;             // of its content (nn::content_hash), 16 hexadecimal digits
   bool has_state = false;       // nn::ModelSpec::has_state
   double flops_per_sample = 0;  // forward and backward: nn::ModelCost::step_flops
+  std::int32_t ignored_label = data::kNoLabel;  // nn::LossSpec::ignore_index
 };
 Network network_of(const nn::ModelSpec& model, const std::string& path);
 

@@ -12,7 +12,9 @@ namespace {
 
 // The batch has no memory yet.
 BatchMemory plan_batch(const TrainingJob& job, const data::Split& test) {
-  return {static_cast<std::size_t>(job.per_device_batch), test.sample_bytes * sizeof(float)};
+  return BatchMemory({.samples = static_cast<std::size_t>(job.per_device_batch),
+                      .image_bytes = test.sample_bytes * sizeof(float),
+                      .labels_per_sample = test.labels_per_sample});
 }
 
 }  // namespace
@@ -44,14 +46,25 @@ ops::LossTotals Evaluator::run(const std::vector<Replica*>& replicas, ReplicaGro
   return sum;
 }
 
+Evaluator::Part Evaluator::part(std::size_t i) const {
+  const std::int64_t world = job_.cell.world_size;
+  return {test_.count * indices_[i] / world, test_.count * (indices_[i] + 1) / world};
+}
+
+std::int64_t Evaluator::samples() const {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < indices_.size(); ++i) sum += part(i).end - part(i).first;
+  return sum;
+}
+
 ops::LossTotals Evaluator::run_part(std::size_t i, Replica& replica,
                                     const std::function<void()>& alive) {
   const data::Normalization normalization = normalization_of(job_);
-  const std::int64_t world = job_.cell.world_size, batch = job_.per_device_batch;
-  const std::int64_t end = test_.count * (indices_[i] + 1) / world;
+  const std::int64_t batch = job_.per_device_batch;
+  const Part own = part(i);
   BatchMemory& memory = memory_[i];
-  for (std::int64_t first = test_.count * indices_[i] / world; first < end; first += batch) {
-    const std::int64_t count = std::min(batch, end - first);
+  for (std::int64_t first = own.first; first < own.end; first += batch) {
+    const std::int64_t count = std::min(batch, own.end - first);
     data::assemble_range(test_, normalization, first, count, memory.host());
     if (alive) alive();
     memory.upload(replica.stream(), memory);

@@ -32,8 +32,14 @@ class Evaluator {
   // is called once per batch, on the calling thread.
   ops::LossTotals run(const std::vector<Replica*>& replicas, ReplicaGroup* group,
                       const std::function<void()>& alive);
+  // Of this process's parts.
+  std::int64_t samples() const;
 
  private:
+  struct Part {
+    std::int64_t first, end;
+  };
+  Part part(std::size_t i) const;
   ops::LossTotals run_part(std::size_t i, Replica& replica, const std::function<void()>& alive);
 
   const TrainingJob& job_;

@@ -98,6 +98,8 @@ BatchSourceOptions batch_source_options(const TrainingJob& job, const ProcessPla
   BatchSourceOptions options;
   options.samples = static_cast<std::size_t>(process.batch);
   options.image_bytes = job.dataset.sample_bytes() * sizeof(float);
+  options.labels_per_sample = static_cast<std::size_t>(job.dataset.labels_per_sample());
+  options.loader.ignored_label = job.network.ignored_label;
   options.loader.normalization = normalization_of(job);
   options.loader.augment = job.options.augment;
   options.loader.workers = job.options.loader_workers;

@@ -17,7 +17,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GpuTelemetry, samples, interval_s, utilizatio
 namespace ddpbench::bench {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EpochResult, epoch, begin_s, end_s, samples, loss_sum, correct,
-                                   test_samples, test_correct)
+                                   counted, test_samples, test_correct, test_counted)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceResult, replica, role, device, model, cores, peak_bytes,
                                    by_category_bytes, gpu_telemetry, driver_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(VerificationResult, max_relative_error, tolerance, worst_tensor,

@@ -18,15 +18,16 @@
 
 namespace ddpbench::bench {
 
-// One epoch on one process: sums over its samples, and times of the device clock.
+// One epoch on one process: sums over its samples, and times of the device clock. `counted`: labels
+// that the network's loss does not ignore; one a sample, or one a pixel.
 struct EpochResult {
   int epoch = 0;
   double begin_s = 0, end_s = 0;
   std::int64_t samples = 0;
   double loss_sum = 0;
-  std::uint64_t correct = 0;
+  std::uint64_t correct = 0, counted = 0;
   std::int64_t test_samples = 0;
-  std::uint64_t test_correct = 0;
+  std::uint64_t test_correct = 0, test_counted = 0;
 };
 
 struct DeviceResult {

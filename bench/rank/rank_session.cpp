@@ -147,19 +147,19 @@ void RankSession::train() {
 // the test set. All add theirs in the store and look when all have, so all decide alike; a rank
 // that went on alone would wait for the others for ever.
 bool RankSession::has_reached_accuracy(const EpochResult& epoch) {
-  std::int64_t samples = epoch.test_samples;
+  auto counted = static_cast<std::int64_t>(epoch.test_counted);
   auto correct = static_cast<std::int64_t>(epoch.test_correct);
   if (trainer_.world() != nullptr) {
     const std::string key = fmt::format("accuracy/{}", epoch.epoch);
-    inputs_.store->add(key + "/samples", samples);
+    inputs_.store->add(key + "/counted", counted);
     inputs_.store->add(key + "/correct", correct);
     comm::store_barrier(*inputs_.store, key, job_.cell.world_size,
                         wait_limit_s(job_.options.timeout_s));
-    samples = inputs_.store->add(key + "/samples", 0);
+    counted = inputs_.store->add(key + "/counted", 0);
     correct = inputs_.store->add(key + "/correct", 0);
   }
-  if (samples == 0) return false;
-  const double accuracy = static_cast<double>(correct) / static_cast<double>(samples);
+  if (counted == 0) return false;
+  const double accuracy = static_cast<double>(correct) / static_cast<double>(counted);
   writer_.accuracy(accuracy);
   return report::reaches_accuracy(accuracy, job_.options.until_accuracy->value / 100);
 }
@@ -201,16 +201,18 @@ void RankSession::train_epoch(int epoch) {
   if (trainer_.sampler() != nullptr) trainer_.sampler()->end();
   trainer_.check_communicators();
   const ops::LossTotals totals = trainer_.take_totals();
-  row.samples = static_cast<std::int64_t>(totals.samples);
+  row.samples = job_.steps_per_epoch * trainer_.process().batch;
   row.loss_sum = totals.loss_sum;
   row.correct = totals.correct;
-  if (totals.samples > 0) writer_.loss(totals.loss_sum / static_cast<double>(totals.samples));
+  row.counted = totals.counted;
+  if (totals.counted > 0) writer_.loss(totals.loss_sum / static_cast<double>(totals.counted));
   result_.train_s = result_.train_s.value_or(0) + row.end_s - row.begin_s;
 
   writer_.state(launch::RankState::evaluating);
   const ops::LossTotals test = trainer_.evaluate();
   row.test_correct = test.correct;
-  row.test_samples = static_cast<std::int64_t>(test.samples);
+  row.test_counted = test.counted;
+  row.test_samples = trainer_.test_samples();
   result_.evaluate_s = result_.evaluate_s.value_or(0) + trainer_.now_s() - row.end_s;
   result_.epochs.push_back(row);
   publish();

@@ -74,7 +74,7 @@ RankTrainer::RankTrainer(const TrainingJob& job, const RankInputs& inputs,
       model_(nn::load_model_file(job.network.path)),
       dataset_(data::Dataset::view(job.dataset, inputs.decoded)) {
   writer_.state(launch::RankState::setup);
-  dataset_.check_labels();
+  dataset_.check_labels(model_.loss.ignore_index);
   make_devices();
   try {
     make_observers();

@@ -70,8 +70,9 @@ class RankTrainer {
   void observe_slices(std::function<void()> added) { slice_added_ = std::move(added); }
   // Returns loss and hits of the training samples since the last call.
   ops::LossTotals take_totals();
-  // Returns loss and hits of the test set, summed over this process's part of it.
+  // Returns loss and hits of the test set, summed over this process's part of it: test_samples().
   ops::LossTotals evaluate();
+  std::int64_t test_samples() const { return evaluator_->samples(); }
   // Checks now, before results are used, whether communication works: steps that run ahead or are
   // replayed do not check it. Throws CommError.
   void check_communicators();

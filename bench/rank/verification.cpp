@@ -46,8 +46,9 @@ std::string find_divergence(std::int64_t step, const UpdateSizes& sizes,
                             const std::vector<nn::NamedTensor>& after,
                             const ops::LossTotals& totals) {
   if (has_exploded(totals.loss_sum)) {
-    return fmt::format("training diverged in step {}: the loss is {:.3g}", step,
-                       totals.loss_sum / static_cast<double>(totals.samples));
+    return fmt::format(
+        "training diverged in step {}: the loss is {:.3g}", step,
+        totals.loss_sum / static_cast<double>(std::max<std::uint64_t>(totals.counted, 1)));
   }
   const bool gradients = !sizes.exploded().empty();
   const std::string tensor = gradients ? sizes.exploded() : find_exploded(after);

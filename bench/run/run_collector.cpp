@@ -13,7 +13,9 @@
 #include "bench/plan/training_job.h"
 #include "bench/rank/rank_result.h"
 #include "bench/run/arrivals.h"
+#include "bench/run/epoch_rows.h"
 #include "bench/run/step_figures.h"
+#include "bench/run/stops.h"
 #include "bench/run/verification_summary.h"
 #include "parallel/strategies.h"
 #include "reports/metrics/metrics.h"
@@ -73,25 +75,6 @@ RunRecords read_records(const TrainingJob& job, const launch::RankChannels& chan
     if (!all.steps[r].empty() || !all.results[r].host.empty()) all.heard.push_back(r);
   }
   return all;
-}
-
-// Whether ranks went on in the pause, by the moments at which their steps began and ended, in
-// order.
-bool went_on(const std::vector<double>& edges, const launch::Pause& pause) {
-  // The looks between which a stopped job lies come up to about a second before and after it, and
-  // short steps may fit there.
-  constexpr double kLateLook_s = 1, kMostOfIt = 0.75;
-  const auto first = std::ranges::lower_bound(edges, pause.begin_s);
-  const auto last = std::ranges::upper_bound(edges, pause.end_s);
-  if (first == last) return false;
-  // No steps are to be expected before the first of the run and after its last.
-  const double begin_s = first == edges.begin() ? *first : pause.begin_s;
-  const double end_s = last == edges.end() ? *std::prev(last) : pause.end_s;
-  double longest_s = std::max(*first - begin_s, end_s - *std::prev(last));
-  for (auto edge = first; edge + 1 < last; ++edge) {
-    longest_s = std::max(longest_s, *(edge + 1) - *edge);
-  }
-  return end_s - begin_s > kLateLook_s && longest_s < kMostOfIt * (end_s - begin_s);
 }
 
 // Leaves the steps out during which the job was stopped, on all ranks: a rank that was done before
@@ -170,47 +153,11 @@ void fill_phases(const RunRecords& all, report::Run& run) {
   note_server_update(all.job, run.phases);
 }
 
-// The time from `begin_s` to `end_s` without that in which the job was stopped. An epoch of few
-// short steps may lie in a pause as a whole: it was made just before or after the shorter stop.
-double running_time(const std::vector<launch::Pause>& pauses, double begin_s, double end_s) {
-  const double whole_s = end_s - begin_s;
-  const double stopped_s = stopped_time(pauses, begin_s, end_s);
-  return stopped_s < whole_s ? whole_s - stopped_s : whole_s;
-}
-
-// Sums are over processes; times are from the first begin to the last end.
 void fill_epochs(const RunRecords& all, const std::vector<launch::Pause>& pauses,
                  report::Run& run) {
-  std::size_t complete = SIZE_MAX;
-  for (const std::size_t r : all.heard) {
-    complete = std::min(complete, all.results[r].epochs.size());
-  }
-  for (std::size_t e = 0; e < complete && complete != SIZE_MAX; ++e) {
-    EpochResult sum = all.results[all.heard[0]].epochs[e];
-    for (std::size_t i = 1; i < all.heard.size(); ++i) {
-      const EpochResult& part = all.results[all.heard[i]].epochs[e];
-      sum.begin_s = std::min(sum.begin_s, part.begin_s);
-      sum.end_s = std::max(sum.end_s, part.end_s);
-      sum.samples += part.samples;
-      sum.loss_sum += part.loss_sum;
-      sum.correct += part.correct;
-      sum.test_samples += part.test_samples;
-      sum.test_correct += part.test_correct;
-    }
-    const auto samples = static_cast<double>(sum.samples);
-    report::EpochRow row;
-    row.epoch = sum.epoch;
-    row.time_s = running_time(pauses, sum.begin_s, sum.end_s);
-    row.samples = sum.samples;
-    row.samples_per_s = samples / row.time_s;
-    row.train_loss = sum.loss_sum / samples;
-    row.train_accuracy = static_cast<double>(sum.correct) / samples;
-    row.test_accuracy = sum.test_samples > 0
-                            ? report::Figure::of(static_cast<double>(sum.test_correct) /
-                                                 static_cast<double>(sum.test_samples))
-                            : report::Figure::missing("no test samples");
-    run.epochs.push_back(row);
-  }
+  std::vector<const RankResult*> heard;
+  for (const std::size_t r : all.heard) heard.push_back(&all.results[r]);
+  run.epochs = epoch_rows(heard, pauses);
 }
 
 // The row of one device of process `r`, `index` among the process's.
@@ -338,29 +285,6 @@ report::ErrorInfo error_info(const launch::RunFailure& failure, const RunRecords
 }
 
 }  // namespace
-
-Stops tell_stops_apart(const std::vector<launch::Pause>& pauses,
-                       const std::vector<std::span<const launch::StepRecord>>& steps) {
-  std::vector<double> edges;
-  for (const auto& rank : steps) {
-    for (const launch::StepRecord& step : rank)
-      edges.insert(edges.end(), {step.begin_s, step.end_s});
-  }
-  std::ranges::sort(edges);
-  Stops stops;
-  for (const launch::Pause& pause : pauses) {
-    (went_on(edges, pause) ? stops.of_supervisor : stops.of_job).push_back(pause);
-  }
-  return stops;
-}
-
-double stopped_time(const std::vector<launch::Pause>& pauses, double begin_s, double end_s) {
-  double sum = 0;
-  for (const launch::Pause& pause : pauses) {
-    sum += std::max(0.0, std::min(end_s, pause.end_s) - std::max(begin_s, pause.begin_s));
-  }
-  return sum;
-}
 
 report::ErrorInfo failure_info(const launch::RunFailure& failure) {
   report::ErrorInfo error;

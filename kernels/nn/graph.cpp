@@ -208,17 +208,17 @@ std::int64_t Graph::micro_batch() const { return impl_->plan.micro_batch; }
 const Buffer& Graph::weights() const { return impl_->memory.weights; }
 
 const Buffer& Graph::gradients() const {
-  ensure(impl_->plan.output_gradient != kNoValue, "a forward-only graph has no gradients");
+  ensure(impl_->plan.trains(), "a forward-only graph has no gradients");
   return impl_->memory.gradients;
 }
 
 const Buffer& Graph::state() const { return impl_->memory.state; }
 
-float* Graph::output() const { return impl_->floats_of(impl_->plan.logits); }
+float* Graph::output(std::size_t k) const { return impl_->floats_of(impl_->plan.logits.at(k)); }
 
-float* Graph::output_gradient() const {
-  ensure(impl_->plan.output_gradient != kNoValue, "a forward-only graph has no output gradient");
-  return impl_->floats_of(impl_->plan.output_gradient);
+float* Graph::output_gradient(std::size_t k) const {
+  ensure(impl_->plan.trains(), "a forward-only graph has no output gradient");
+  return impl_->floats_of(impl_->plan.output_gradients.at(k));
 }
 
 std::string Graph::describe() const {
@@ -251,13 +251,13 @@ double Graph::step_flops() const {
 
 void Graph::forward(Stream& stream, const float* input, ops::Mode mode,
                     const ops::SamplePlaces& places) {
-  if (impl_->plan.output_gradient == kNoValue) mode = ops::Mode::evaluation;
+  if (!impl_->plan.trains()) mode = ops::Mode::evaluation;
   impl_->program.forward(stream, input, mode, places);
   impl_->forward_done = mode == ops::Mode::training;
 }
 
 void Graph::backward(Stream& stream, const GradientReady& ready, bool accumulate) {
-  ensure(impl_->plan.output_gradient != kNoValue, "a forward-only graph has no backward");
+  ensure(impl_->plan.trains(), "a forward-only graph has no backward");
   // Backward's gradients overwrite activations that are no longer needed.
   ensure(impl_->forward_done, "backward needs a forward in training since the last backward");
   if (accumulate && !impl_->cannot_accumulate.empty()) {

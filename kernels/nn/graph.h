@@ -77,11 +77,12 @@ class Graph {
   // the batch's samples in the global batch, by which layers draw.
   void forward(Stream& stream, const float* input, ops::Mode mode = ops::Mode::training,
                const ops::SamplePlaces& places = {});
-  // The logits of the last forward: [batch, classes] plain fp32, valid until the next forward.
-  float* output() const;
-  // Where the loss writes its gradient: [batch, classes] plain fp32. REQUIRES: training.
-  float* output_gradient() const;
-  // Computes the gradients of all parameters from output_gradient(). With `accumulate` they are
+  // The logits of output k (ModelSpec::output_layer) from the last forward: [batch, classes] or
+  // [batch, classes, h, w] plain fp32, valid until the next forward.
+  float* output(std::size_t k = 0) const;
+  // Where its loss writes its gradient, of the same shape. REQUIRES: training.
+  float* output_gradient(std::size_t k = 0) const;
+  // Computes the gradients of all parameters from those of all outputs. With `accumulate` they are
   // added to the gradient buffer (gradient accumulation; the verification's reference). `ready` may
   // be empty. REQUIRES: training, a last forward in training and since the last backward (its
   // gradients overwrite activations that they no longer need), and the weights of that forward.

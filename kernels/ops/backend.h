@@ -45,12 +45,11 @@ class OpBackend {
   // fused operation are those of all that it replaces, in their order.
   virtual FusedOp fuse(std::span<const OpDesc>) { return {}; }
 
-  virtual std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(std::int64_t batch,
-                                                                     std::int64_t classes) = 0;
-  // Bytes of device memory that softmax_cross_entropy() of these sizes allocates (workspace).
-  virtual std::size_t loss_workspace_bytes(std::int64_t /*batch*/, std::int64_t /*classes*/) const {
-    return 0;
-  }
+  // Throws ConfigError as check_loss() does.
+  virtual std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(
+      const CrossEntropyDesc& desc) = 0;
+  // Bytes of device memory that softmax_cross_entropy() allocates (workspace).
+  virtual std::size_t loss_workspace_bytes(const CrossEntropyDesc& /*desc*/) const { return 0; }
   virtual std::unique_ptr<Optimizer> optimizer() = 0;
   virtual std::unique_ptr<Mean> mean() = 0;
   virtual std::unique_ptr<BatchGather> batch_gather() = 0;

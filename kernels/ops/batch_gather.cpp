@@ -8,9 +8,10 @@ namespace ddpbench::ops {
 
 void check_gather(const GatherArgs& args) {
   if (args.batch < 0 || args.sample_elements < 1 || args.channels < 1 ||
-      args.sample_elements % args.channels != 0) {
-    throw ConfigError(fmt::format("batch_gather: {} samples of {} elements in {} channels",
-                                  args.batch, args.sample_elements, args.channels));
+      args.labels_per_sample < 1 || args.sample_elements % args.channels != 0) {
+    throw ConfigError(
+        fmt::format("batch_gather: {} samples of {} elements in {} channels and {} labels",
+                    args.batch, args.sample_elements, args.channels, args.labels_per_sample));
   }
   const auto channels = static_cast<std::size_t>(args.channels);
   if (args.mean.size() != channels || args.std.size() != channels) {

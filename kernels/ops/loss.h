@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "kernels/ops/tensor_layout.h"
 #include "kernels/runtime/device.h"
@@ -13,32 +14,71 @@ namespace ddpbench::ops {
 
 // It lives in device memory. The loss adds to it; it is read at the end of an epoch.
 struct LossTotals {
-  double loss_sum = 0;        // sum over samples, natural logarithm
-  std::uint64_t correct = 0;  // samples whose largest logit is the label's (first wins a tie)
-  std::uint64_t samples = 0;
+  double loss_sum = 0;        // sum over predictions, natural logarithm
+  std::uint64_t correct = 0;  // those whose largest logit is the label's (first wins a tie)
+  std::uint64_t counted = 0;  // predictions whose label is not ignored
 
   LossTotals& operator+=(const LossTotals& part) {
     loss_sum += part.loss_sum;
     correct += part.correct;
-    samples += part.samples;
+    counted += part.counted;
     return *this;
   }
 };
 
+// No label is negative.
+inline constexpr std::int32_t kIgnoresNothing = -1;
+
+// The loss of one output. A sample has `positions` predictions: one, or one for each pixel of a
+// map. A prediction whose label is `ignore_index` has no loss and no gradient, and is not counted.
+struct CrossEntropyDesc {
+  std::int64_t batch = 0, classes = 0;
+  std::int64_t positions = 1;
+  double label_smoothing = 0;  // in [0, 1]
+  std::int32_t ignore_index = kIgnoresNothing;
+  double weight = 1;        // multiplies loss and gradient
+  bool counts_hits = true;  // false: adds to the totals' loss alone (an auxiliary output)
+};
+
 struct LossArgs {
-  const float* logits = nullptr;         // [batch, classes], plain
-  const std::int32_t* labels = nullptr;  // [batch], each in [0, classes)
-  std::int64_t samples = 0;              // the first `samples` rows count; at most the batch
-  float grad_scale = 1;                  // gradient of (grad_scale * sum of losses)
-  float* grad_logits = nullptr;  // [batch, classes]; null: evaluation; rows past `samples` are 0
+  const float* logits = nullptr;  // [batch, classes, positions], plain
+  // [batch, positions], each in [0, classes) or ignored.
+  const std::int32_t* labels = nullptr;
+  std::int64_t samples = 0;  // the first `samples` of the batch count; at most the batch
+  float grad_scale = 1;      // gradient of (grad_scale * valid_weight * sum of losses)
+  // In device memory, read when the work runs, so that a recorded step can change it: predictions
+  // of the global batch by those of them that count. So it turns a scale of 1 / predictions into
+  // the mean over those that count. Null: 1.
+  const float* valid_weight = nullptr;
+  float* grad_logits = nullptr;  // as logits; null: evaluation; of samples past `samples` 0
   LossTotals* totals = nullptr;  // in device memory; added to
 };
 
-// loss_i = log(sum_j exp(x_ij)) - x_i,label, computed after subtracting the row maximum.
+// loss_i = log(sum_j exp(x_ij)) - (1 - s) x_i,label - s mean_j(x_ij) for the smoothing s, computed
+// after subtracting the largest logit. (Szegedy et al., CVPR 2016, section 7, as PyTorch has it:
+// the label's share of the target is 1 - s + s / classes.)
 class SoftmaxCrossEntropy {
  public:
   virtual ~SoftmaxCrossEntropy() = default;
   virtual void run(Stream& stream, const LossArgs& args) = 0;
 };
+
+// Throws ConfigError for an empty shape or a smoothing that is no share.
+void check_loss(const CrossEntropyDesc& desc);
+// "softmax_cross_entropy on [64, 10]", for messages.
+std::string describe(const CrossEntropyDesc& desc);
+
+// The factor of the gradient, where the host can read the device's memory.
+inline float gradient_scale(const CrossEntropyDesc& desc, const LossArgs& args) {
+  const float weight = args.valid_weight != nullptr ? *args.valid_weight : 1.0F;
+  return args.grad_scale * weight * static_cast<float>(desc.weight);
+}
+
+// Adds the sums over some predictions, `part`, to the totals.
+inline void add_part(LossTotals& totals, LossTotals part, const CrossEntropyDesc& desc) {
+  part.loss_sum *= desc.weight;
+  if (!desc.counts_hits) part.correct = part.counted = 0;
+  totals += part;
+}
 
 }  // namespace ddpbench::ops

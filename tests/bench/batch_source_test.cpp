@@ -7,6 +7,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "kernels/runtime/cpu_device.h"
 #include "tests/bench/queued_device.h"
@@ -141,6 +143,54 @@ TEST(ResidentSource, GivesWhatTheLoaderGives) {
     }
   }
   EXPECT_THROW(resident->next(*stream), InternalError);
+}
+
+// Where a label is ignored, each batch has the weight of the others, on both ways.
+TEST(ResidentSource, GivesTheWeightThatTheLoaderGives) {
+  const Samples samples;
+  const auto device = make_cpu_device({});
+  const auto backend = ops::make_reference_backend();
+  BatchSourceOptions options = source_options(1);
+  options.loader.ignored_label = 7;  // of one sample
+  const auto loader = make_loader_source(*device, samples.split(), sampler(), options);
+  const auto resident =
+      make_resident_source(*device, *backend, samples.split(), sampler(), options);
+  const auto stream = device->make_stream();
+  const std::int64_t steps = sampler().steps_per_epoch();
+  loader->begin_epoch(1, steps);
+  resident->begin_epoch(1, steps);
+  int with_the_label = 0;
+  for (std::int64_t step = 0; step < steps; ++step) {
+    const StepInput a = loader->next(*stream), b = resident->next(*stream);
+    ASSERT_NE(a.valid_weight, nullptr);
+    ASSERT_NE(b.valid_weight, nullptr);
+    const bool has_it = std::count(a.labels, a.labels + kBatch, 7) > 0;
+    with_the_label += has_it ? 1 : 0;
+    EXPECT_FLOAT_EQ(*a.valid_weight, has_it ? 5.0F / 4 : 1);
+    EXPECT_EQ(*a.valid_weight, *b.valid_weight);
+  }
+  EXPECT_GE(with_the_label, 1);
+}
+
+TEST(LoaderSourceWeights, AreCopiedToADeviceThatWorksOnItsOwn) {
+  const Samples samples;
+  BatchSourceOptions options = source_options(1);
+  options.loader.ignored_label = 7;
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    test::QueuedDevice device(seed);
+    const auto source = make_loader_source(device, samples.split(), sampler(), options);
+    const auto stream = device.make_stream();
+    source->begin_epoch(0, sampler().steps_per_epoch());
+    for (std::int64_t step = 0; step < sampler().steps_per_epoch(); ++step) {
+      const StepInput input = source->next(*stream);
+      test::queue_work(*stream, [input] {
+        const bool has_it = std::count(input.labels, input.labels + kBatch, 7) > 0;
+        EXPECT_FLOAT_EQ(*input.valid_weight, has_it ? 5.0F / 4 : 1);
+      });
+      source->consumed(*stream);
+    }
+    stream->synchronize();
+  }
 }
 
 TEST(LoaderSourceEnd, RefusesAStepBeyondTheEpoch) {

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "bench/rank/rank_result.h"
+#include "bench/run/stops.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -51,8 +52,10 @@ RankResult result_of(double error, std::uint64_t hash) {
                     .samples = 24,
                     .loss_sum = 12,
                     .correct = 6,
+                    .counted = 24,
                     .test_samples = 50,
-                    .test_correct = 40}};
+                    .test_correct = 40,
+                    .test_counted = 50}};
   return result;
 }
 
@@ -250,6 +253,32 @@ TEST_F(Collector, TellsADivergedReferenceFromStrategiesThatDisagree) {
   EXPECT_EQ(run.error->kind, "diverged");
   EXPECT_NE(run.error->message.find("in step 2"), std::string::npos) << run.error->message;
   EXPECT_NE(run.error->message.find("--lr"), std::string::npos) << run.error->message;
+}
+
+// Labels that the loss ignores are in no mean. Samples are counted all the same.
+TEST_F(Collector, TakesMeansOverTheLabelsThatCount) {
+  for (int rank = 0; rank < 2; ++rank) {
+    RankResult result = result_of(1e-6, 1);
+    result.epochs[0].counted = rank == 0 ? 10 : 6;
+    result.epochs[0].test_counted = rank == 0 ? 60 : 40;
+    finish(rank, result);
+  }
+  const auto run = collect_run(ddp_job(), channels, {});
+  ASSERT_EQ(run.epochs.size(), 1U);
+  EXPECT_EQ(run.epochs[0].samples, 48);
+  EXPECT_DOUBLE_EQ(run.epochs[0].train_loss, 24.0 / 16);
+  EXPECT_DOUBLE_EQ(run.epochs[0].train_accuracy, 12.0 / 16);
+  EXPECT_DOUBLE_EQ(run.epochs[0].test_accuracy.value.value(), 80.0 / 100);
+}
+
+TEST_F(Collector, HasNoAccuracyWhereNoTestLabelCounts) {
+  RankResult result = result_of(1e-6, 1);
+  result.epochs[0].test_correct = result.epochs[0].test_counted = 0;
+  finish(0, result);
+  finish(1, result);
+  const auto run = collect_run(ddp_job(), channels, {});
+  EXPECT_FALSE(run.epochs.at(0).test_accuracy.value);
+  EXPECT_NE(run.epochs[0].test_accuracy.reason.find("ignores"), std::string::npos);
 }
 
 TEST_F(Collector, CallsAnExplodedLossDiverged) {

@@ -219,7 +219,8 @@ std::size_t nodes_of_a_step(const CudaBackendOptions& options) {
   BackendFixture fixture = cuda_backend(options);
   const nn::ModelSpec model = nn::load_model_file(SIMPLE_CNN);
   nn::Graph graph(model, fixture.device(), fixture.backend(), {.batch = 4});
-  const auto loss = fixture.backend().softmax_cross_entropy(4, model.classes());
+  const auto loss =
+      fixture.backend().softmax_cross_entropy({.batch = 4, .classes = model.classes()});
   const auto optimizer = fixture.backend().optimizer();
   const OpMemory input = fixture.upload(random_values(4 * 784, 1));
   const OpMemory labels = fixture.upload(std::vector<std::int32_t>{1, 2, 3, 4});

@@ -2,94 +2,79 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Softmax cross-entropy of the CUDA backend against the reference.
-#include <limits>
-
 #include "base/error.h"
 #include "tests/cuda/cuda_fixture.h"
+#include "tests/ops/loss_batches.h"
 
 namespace ddpbench::ops::testing {
 namespace {
 
 using CudaSoftmaxCrossEntropy = CudaOps;
 
-struct Batch {
-  std::int64_t batch, classes, samples;
-  Values logits;
-  std::vector<std::int32_t> labels;
+struct LossSizes {
+  std::int64_t batch, classes, samples, positions = 1;
 };
 
-Batch make_batch(std::int64_t batch, std::int64_t classes, std::int64_t samples) {
-  Batch b{batch, classes, samples, random_values(batch * classes, 1), {}};
-  for (float& v : b.logits) v *= 8;
-  for (std::int64_t n = 0; n < batch; ++n)
-    b.labels.push_back(static_cast<std::int32_t>(n * 7 % classes));
-  return b;
-}
+// Some have more classes than lanes, some as many as stay in shared memory, some more. The last
+// rows have so many blocks that all threads of the final sum take four parts at once, some one
+// more. The maps have less than a block of pixels, and several.
+constexpr LossSizes kLossSizes[] = {{1, 1, 1},        {1, 10, 1},
+                                    {5, 3, 5},        {7, 10, 4},
+                                    {4, 10, 0},       {1000, 10, 1000},
+                                    {256, 10, 256},   {257, 32, 200},
+                                    {9, 33, 9},       {61, 311, 60},
+                                    {9, 1000, 9},     {3, 1024, 2},
+                                    {10, 1500, 9},    {8 * 5000 + 3, 33, 8 * 5000 + 1},
+                                    {1, 1, 1, 2},     {2, 3, 2, 35},
+                                    {3, 21, 2, 1100}, {2, 40, 2, 128}};
 
-// Some have more classes than lanes, some as many as stay in shared memory, some more. The last has
-// so many blocks of rows that all threads of the final sum take four parts at once, some one more.
-std::vector<Batch> batches() {
-  return {make_batch(1, 1, 1),      make_batch(1, 10, 1),
-          make_batch(5, 3, 5),      make_batch(7, 10, 4),
-          make_batch(4, 10, 0),     make_batch(1000, 10, 1000),
-          make_batch(256, 10, 256), make_batch(257, 32, 200),
-          make_batch(9, 33, 9),     make_batch(61, 311, 60),
-          make_batch(9, 1000, 9),   make_batch(3, 1024, 2),
-          make_batch(10, 1500, 9),  make_batch(8 * 5000 + 3, 33, 8 * 5000 + 1)};
-}
-
-struct Result {
-  LossTotals totals;
-  Values gradient;
-};
-
-// Adds to totals that are not zero.
-Result run(BackendFixture& fixture, const Batch& b, float grad_scale, bool recorded = false) {
-  const OpMemory logits = fixture.upload(b.logits), labels = fixture.upload(b.labels);
-  const OpMemory gradient = fixture.allocate(b.logits.size() * sizeof(float));
-  const LossTotals before{2.5, 3, 4};
-  const OpMemory totals = fixture.upload(&before, sizeof(before));
-  const auto op = fixture.backend().softmax_cross_entropy(b.batch, b.classes);
-  const LossArgs args{.logits = reinterpret_cast<const float*>(logits.data()),
-                      .labels = reinterpret_cast<const std::int32_t*>(labels.data()),
-                      .samples = b.samples,
-                      .grad_scale = grad_scale,
-                      .grad_logits = reinterpret_cast<float*>(gradient.data()),
-                      .totals = reinterpret_cast<LossTotals*>(totals.data())};
-  if (recorded) {
-    fixture.stream().begin_recording();
-    op->run(fixture.stream(), args);
-    fixture.stream().end_recording()->replay(fixture.stream());
-  } else {
-    op->run(fixture.stream(), args);
+std::vector<LossBatch> batches() {
+  std::vector<LossBatch> all;
+  for (const LossSizes& sizes : kLossSizes) {
+    const CrossEntropyDesc plain{
+        .batch = sizes.batch, .classes = sizes.classes, .positions = sizes.positions};
+    all.push_back(make_loss_batch(plain, sizes.samples));
+    CrossEntropyDesc described = plain;
+    described.label_smoothing = 0.1;
+    described.ignore_index = 2;
+    all.push_back(make_loss_batch(described, sizes.samples));
+    described.ignore_index = 255;  // of few classes none
+    described.weight = 0.4;
+    described.counts_hits = false;
+    all.push_back(make_loss_batch(described, sizes.samples));
   }
-  Result result{.totals = {}, .gradient = fixture.download<float>(gradient)};
-  fixture.download(totals, &result.totals);
-  return result;
+  return all;
+}
+
+// The totals are not zero before.
+const LossRun kScaledRun = {.grad_scale = 0.25F, .valid_weight = 1.5F, .before = {2.5, 3, 4}};
+
+std::string batch_name(const LossBatch& b) {
+  return to_string(Shape{b.desc.batch, b.desc.classes, b.desc.positions, b.samples});
 }
 
 TEST_F(CudaSoftmaxCrossEntropy, EqualsTheReference) {
   BackendFixture plain = BackendFixture::reference();
   BackendFixture fixture = cuda_backend();
-  for (const Batch& b : batches()) {
-    SCOPED_TRACE(to_string(Shape{b.batch, b.classes, b.samples}));
-    const Result want = run(plain, b, 0.25F), got = run(fixture, b, 0.25F);
-    // A float sum of `classes` exponentials, each within a few eps, and x - max within eps of 16.
-    const double tolerance = kEpsilon * static_cast<double>(b.classes + 16);
-    EXPECT_NEAR(got.totals.loss_sum, want.totals.loss_sum,
-                tolerance * static_cast<double>(b.samples));
+  for (const LossBatch& b : batches()) {
+    SCOPED_TRACE(batch_name(b));
+    const LossResult want = run_loss(plain, b, kScaledRun), got = run_loss(fixture, b, kScaledRun);
+    const auto predictions = static_cast<double>(b.samples * b.desc.positions);
+    EXPECT_NEAR(got.totals.loss_sum, want.totals.loss_sum, loss_tolerance(b) * predictions);
     EXPECT_EQ(got.totals.correct, want.totals.correct);
-    EXPECT_EQ(got.totals.samples, want.totals.samples);
-    EXPECT_TRUE(all_near(got.gradient, want.gradient, 0.25 * tolerance));
+    EXPECT_EQ(got.totals.counted, want.totals.counted);
+    EXPECT_TRUE(all_near(got.gradient, want.gradient, 0.25 * 1.5 * loss_tolerance(b)));
   }
 }
 
 TEST_F(CudaSoftmaxCrossEntropy, RepeatsItsBitsAlsoWhenRecorded) {
   BackendFixture fixture = cuda_backend();
-  for (const Batch& b : batches()) {
-    const Result first = run(fixture, b, 1);
+  for (const LossBatch& b : batches()) {
+    const LossResult first = run_loss(fixture, b, kScaledRun);
     for (const bool recorded : {false, true}) {
-      const Result again = run(fixture, b, 1, recorded);
+      LossRun how = kScaledRun;
+      how.recorded = recorded;
+      const LossResult again = run_loss(fixture, b, how);
       EXPECT_EQ(again.totals.loss_sum, first.totals.loss_sum);
       EXPECT_TRUE(same_bits(again.gradient, first.gradient));
     }
@@ -98,25 +83,34 @@ TEST_F(CudaSoftmaxCrossEntropy, RepeatsItsBitsAlsoWhenRecorded) {
 
 TEST_F(CudaSoftmaxCrossEntropy, CountsTheFirstOfEqualLargestLogits) {
   BackendFixture fixture = cuda_backend();
-  const Batch b = {3, 3, 3, {1, 1, 0, 1, 1, 0, 0, 2, 1}, {0, 0, 1}};
-  EXPECT_EQ(run(fixture, b, 1).totals.correct, 3U + 3U);
+  const LossBatch b = {{.batch = 3, .classes = 3}, 3, {1, 1, 0, 1, 1, 0, 0, 2, 1}, {0, 0, 1}};
+  EXPECT_EQ(run_loss(fixture, b).totals.correct, 3U);
+  const LossBatch map = {
+      {.batch = 1, .classes = 3, .positions = 3}, 1, {1, 1, 0, 1, 1, 2, 0, 0, 1}, {0, 0, 1}};
+  EXPECT_EQ(run_loss(fixture, map).totals.correct, 3U);
   // Equal values in different lanes, and in one lane.
-  Batch wide = {2, 70, 2, Values(140), {33, 3}};
+  LossBatch wide = {{.batch = 2, .classes = 70}, 2, Values(140), {33, 3}};
   wide.logits[33] = wide.logits[40] = 5;
   wide.logits[70 + 3] = wide.logits[70 + 35] = 5;
-  EXPECT_EQ(run(fixture, wide, 1).totals.correct, 3U + 2U);
+  EXPECT_EQ(run_loss(fixture, wide).totals.correct, 2U);
 }
 
 TEST_F(CudaSoftmaxCrossEntropy, SurvivesLogitsWhoseExponentialOverflows) {
   BackendFixture fixture = cuda_backend();
-  const Result got = run(fixture, {2, 2, 2, {1000, 0, -1000, 0}, {0, 0}}, 1);
-  EXPECT_EQ(got.totals.loss_sum, 1002.5);
+  const LossBatch rows = {{.batch = 2, .classes = 2}, 2, {1000, 0, -1000, 0}, {0, 0}};
+  const LossResult got = run_loss(fixture, rows);
+  EXPECT_EQ(got.totals.loss_sum, 1000);
   EXPECT_EQ(got.gradient, (Values{0, 0, -1, 1}));
+  const LossBatch map = {
+      {.batch = 1, .classes = 2, .positions = 2}, 1, {1000, -1000, 0, 0}, {0, 0}};
+  const LossResult of_map = run_loss(fixture, map);
+  EXPECT_EQ(of_map.totals.loss_sum, 1000);
+  EXPECT_EQ(of_map.gradient, (Values{0, -1, 0, 1}));
 }
 
 TEST_F(CudaSoftmaxCrossEntropy, RefusesNoClasses) {
   BackendFixture fixture = cuda_backend();
-  EXPECT_THROW(fixture.backend().softmax_cross_entropy(2, 0), ConfigError);
+  EXPECT_THROW(fixture.backend().softmax_cross_entropy({.batch = 2, .classes = 0}), ConfigError);
 }
 
 }  // namespace

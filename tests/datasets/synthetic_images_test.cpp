@@ -63,6 +63,50 @@ TEST(SyntheticImages, HaveAnyShapeAndMoreThan256Classes) {
   EXPECT_FALSE(std::ranges::equal(dataset.test.images.first(105), drawn(of, 0)));
 }
 
+TEST(SyntheticImages, OfMapsHaveALabelForEachPlace) {
+  SyntheticRequest of = request(3, 16, 24, 7);
+  of.label_height = 8;
+  of.label_width = 12;
+  of.ignored_label = 255;
+  of.train_samples = 300;
+  of.test_samples = 50;
+  const auto source = make_synthetic_images(of);
+  EXPECT_EQ(source->info().labels_per_sample(), 96);
+  std::vector<std::byte> decoded(source->info().decoded_bytes());
+  source->decode(decoded);
+  const Dataset dataset = Dataset::view(source->info(), decoded);
+  EXPECT_EQ(dataset.train.labels.size(), 300U * 96);
+  EXPECT_EQ(dataset.test.labels.size(), 50U * 96);
+  EXPECT_NO_THROW(dataset.check_labels(255));
+  EXPECT_THAT([&] { dataset.check_labels(); },
+              testing::ThrowsMessage<ConfigError>(HasSubstr("record 0 of the training set")));
+  const std::set<std::uint16_t> labels(dataset.train.labels.begin(), dataset.train.labels.end());
+  EXPECT_EQ(labels.size(), 8U);
+  // Two classes a sample at most, and the edge between them.
+  std::size_t ignored = 0;
+  for (std::size_t i = 0; i < 300; ++i) {
+    const auto own = dataset.train.labels.subspan(i * 96, 96);
+    const std::set<std::uint16_t> of_sample(own.begin(), own.end());
+    EXPECT_LE(of_sample.size(), 3U);
+    ignored += static_cast<std::size_t>(std::ranges::count(own, 255));
+  }
+  EXPECT_GT(ignored, 300U * 96 / 20);
+  EXPECT_LT(ignored, 300U * 96 / 2);
+}
+
+TEST(SyntheticImages, OfMapsDependOnSeedAndIndexOnly) {
+  SyntheticRequest of = request(1, 16, 16, 5);
+  of.label_height = of.label_width = 16;
+  const auto drawn_map = [&](std::uint64_t index) {
+    std::vector<std::uint8_t> image(256);
+    std::vector<std::uint16_t> labels(256);
+    draw_map(of, index, image, labels);
+    return std::pair(image, labels);
+  };
+  EXPECT_EQ(drawn_map(4), drawn_map(4));
+  EXPECT_NE(drawn_map(4), drawn_map(5));
+}
+
 TEST(SyntheticImages, FillNoMoreMemoryThanTheyNeed) {
   const auto samples = [](std::int64_t channels, std::int64_t side) {
     return make_synthetic_images(request(channels, side, side, 10))->info().train_samples;

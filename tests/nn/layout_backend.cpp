@@ -206,9 +206,9 @@ class PeculiarBackend : public OpBackend {
     }
     return {};
   }
-  std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(std::int64_t batch,
-                                                             std::int64_t classes) override {
-    return plain_->softmax_cross_entropy(batch, classes);
+  std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(
+      const CrossEntropyDesc& desc) override {
+    return plain_->softmax_cross_entropy(desc);
   }
   std::unique_ptr<Optimizer> optimizer() override { return plain_->optimizer(); }
   std::unique_ptr<Mean> mean() override { return plain_->mean(); }

@@ -41,6 +41,9 @@ TEST(ModelSchema, TakesEveryKey) {
   const std::string text = R"({"$schema": "../schema/model.schema.json",
     "name": "all", "input": [4, 16, 16], "output": "fc",
     "init": {"conv2d": "normal_fan_out", "linear": 0.5},
+    "loss": {"type": "cross_entropy", "label_smoothing": 0.1, "ignore_index": 255},
+    "auxiliary": [{"output": "early", "weight": 0.4,
+                   "loss": {"type": "cross_entropy", "label_smoothing": 0.2}}],
     "blocks": {
       "b": {"parameters": {"k": 3, "c": null, "on": true}, "inputs": ["x", "y"], "output": "sum",
             "layers": [
@@ -62,7 +65,8 @@ TEST(ModelSchema, TakesEveryKey) {
       {"name": "j", "type": "concat", "inputs": ["a", "n"]},
       {"name": "g", "type": "adaptive_avg_pool2d", "output_size": [2, 1]},
       {"name": "d", "type": "dropout", "p": 0.25},
-      {"name": "fc", "type": "linear", "in_features": 16, "out_features": 3, "bias": true}]})";
+      {"name": "fc", "type": "linear", "in_features": 16, "out_features": 3, "bias": true},
+      {"name": "early", "type": "linear", "inputs": ["g"], "out_features": 3}]})";
   EXPECT_EQ(errors_of(text), 0u);
   EXPECT_NO_THROW(parse_model(text, "all.json"));
 }
@@ -72,7 +76,13 @@ TEST(ModelSchema, RefusesWhatTheProgramRefuses) {
     return R"({"name": "m", "input": [4, 8, 8], "layers": [)" + layer +
            R"(, {"name": "fc", "type": "linear", "out_features": 3}]})";
   };
+  const auto with_loss = [](const std::string& loss) {
+    return R"({"name": "m", "input": [4, 8, 8], "layers": [
+      {"name": "fc", "type": "linear", "out_features": 3}], "loss": )" +
+           loss + "}";
+  };
   EXPECT_EQ(errors_of(with_layer(R"({"name": "r", "type": "relu"})")), 0u);
+  EXPECT_EQ(errors_of(with_loss("{}")), 0u);
   for (const std::string& text :
        {with_layer(R"({"name": "r", "type": "relu7"})"),
         with_layer(R"({"type": "relu"})"),
@@ -94,6 +104,16 @@ TEST(ModelSchema, RefusesWhatTheProgramRefuses) {
         with_layer(R"({"name": "j", "type": "concat", "inputs": ["input"]})"),
         with_layer(R"({"name": "b", "block": "b", "repeat": 0})"),
         with_layer(R"({"name": "b", "block": "b", "type": "relu"})"),
+        with_loss("[]"),
+        with_loss(R"({}, "auxiliary": [{"weight": 1}])"),
+        with_loss(R"({}, "auxiliary": [{"output": "fc", "weight": 0}])"),
+        with_loss(R"({}, "auxiliary": [{"output": "fc", "loss": {"ignore_index": 1}}])"),
+        with_loss(R"({"type": "mean_square"})"),
+        with_loss(R"({"weight": 2})"),
+        with_loss(R"({"label_smoothing": 2})"),
+        with_loss(R"({"label_smoothing": "some"})"),
+        with_loss(R"({"ignore_index": -1})"),
+        with_loss(R"({"ignore_index": 0.5})"),
         std::string(R"({"name": "m", "input": [8, 8], "layers": []})"),
         std::string(R"({"name": "m", "input": [1, 8, 8], "layers": []})"),
         std::string(R"({"name": "m", "input": [1, 8, 8], "layer": []})")}) {

@@ -127,7 +127,8 @@ TestGraph::TestGraph(const ModelSpec& model, const BackendMaker& backend,
       random_values(samples * static_cast<std::size_t>(ops::element_count(model.input_shape)), 2);
   input_ = device_->allocate(values.size() * sizeof(float), MemoryCategory::input);
   std::memcpy(input_.data(), values.data(), input_.bytes());
-  coefficients_ = random_values(samples * static_cast<std::size_t>(model.classes()), 3);
+  coefficients_ = random_values(
+      samples * static_cast<std::size_t>(ops::element_count(model.logits_shape())), 3);
 }
 
 std::vector<float> TestGraph::forward() {

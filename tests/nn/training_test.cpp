@@ -14,7 +14,8 @@ namespace {
 // The mean loss at each of `steps` steps of SGD on one batch with labels 0, 1, 2, ...
 std::vector<double> train(TestGraph& test, int steps) {
   Graph& graph = test.graph();
-  const auto loss = test.backend().softmax_cross_entropy(graph.batch(), graph.model().classes());
+  const auto loss = test.backend().softmax_cross_entropy(
+      {.batch = graph.batch(), .classes = graph.model().classes()});
   const auto sgd = test.backend().optimizer();
   const auto allocate = [&](std::size_t bytes) {
     return test.device().allocate(bytes, MemoryCategory::optimizer);

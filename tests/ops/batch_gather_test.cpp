@@ -61,6 +61,32 @@ TEST(BatchGather, GivesTheBitsOfTheLoaderFromAnyPosition) {
     }
 }
 
+TEST(BatchGather, TakesTheLabelsOfMaps) {
+  constexpr std::int64_t kLabels = 6;
+  const std::vector<std::uint8_t> images = random_bytes(kSamples * kElements);
+  std::vector<std::uint16_t> labels;
+  for (const std::uint8_t byte : random_bytes(kSamples * kLabels)) labels.push_back(byte);
+  const std::vector<std::int32_t> indices = {9, 19, 0};
+  BackendFixture fixture = BackendFixture::reference();
+  Values out(3 * kElements);
+  std::vector<std::int32_t> got(3 * kLabels), want;
+  fixture.backend().batch_gather()->run(fixture.stream(), {.images = images.data(),
+                                                           .labels = labels.data(),
+                                                           .indices = indices.data(),
+                                                           .batch = 3,
+                                                           .sample_elements = kElements,
+                                                           .labels_per_sample = kLabels,
+                                                           .mean = kMean,
+                                                           .std = kStd,
+                                                           .out = out.data(),
+                                                           .labels_out = got.data()});
+  for (const std::int32_t index : indices) {
+    const auto first = labels.begin() + index * kLabels;
+    want.insert(want.end(), first, first + kLabels);
+  }
+  EXPECT_EQ(got, want);
+}
+
 TEST(BatchGather, RefusesShapesAndNormalisationsThatMakeNoSense) {
   BackendFixture fixture = BackendFixture::reference();
   const auto gather = fixture.backend().batch_gather();

@@ -24,30 +24,46 @@ constexpr double kTimeoutS = 60;
 struct Batch {
   std::vector<float> images;
   std::vector<std::int32_t> labels;
+  float valid_weight = 1;  // of the global batch
 };
 
 // The part of the global batch of `step` that belongs to `shards`: sample j of shard s is sample s
 // + j * replicas of the batch (data::ShardedSampler).
 Batch draw(const nn::ModelSpec& model, const StrategyConfig& config, const std::vector<int>& shards,
-           int step) {
+           int step, const HarnessOptions& options) {
   const auto sample = static_cast<std::size_t>(ops::element_count(model.input_shape));
   const auto per_shard = static_cast<std::size_t>(config.per_device_batch);
   std::mt19937 random(static_cast<unsigned>(step) * 7919 + 1);
   std::uniform_real_distribution<float> pixel(-1, 1);
   std::uniform_int_distribution<std::int32_t> label(0,
                                                     static_cast<std::int32_t>(model.classes()) - 1);
+  const auto predictions = static_cast<std::size_t>(model.predictions());
+  const std::size_t samples = per_shard * static_cast<std::size_t>(config.replicas);
   Batch all;
-  for (std::size_t i = 0; i < per_shard * static_cast<std::size_t>(config.replicas); ++i) {
+  for (std::size_t i = 0; i < samples; ++i) {
     for (std::size_t k = 0; k < sample; ++k) all.images.push_back(pixel(random));
-    all.labels.push_back(label(random));
+    for (std::size_t k = 0; k < predictions; ++k) all.labels.push_back(label(random));
+    if (model.loss.ignore_index == ops::kIgnoresNothing) continue;
+    const bool ignores = step == options.all_ignored_in;
+    for (std::size_t k = 0; k < predictions; ++k) {
+      if (ignores || random() % samples > i) {
+        all.labels[i * predictions + k] = model.loss.ignore_index;
+      }
+    }
   }
   Batch part;
+  const auto ignored = std::ranges::count(all.labels, model.loss.ignore_index);
+  const auto labels = static_cast<float>(all.labels.size());
+  const float valid = labels - static_cast<float>(ignored);
+  part.valid_weight = valid > 0 ? labels / valid : 0;
   for (const int shard : shards) {
     for (std::size_t j = 0; j < per_shard; ++j) {
       const auto i = static_cast<std::ptrdiff_t>(j) * config.replicas + shard;
       const auto first = all.images.begin() + i * static_cast<std::ptrdiff_t>(sample);
       part.images.insert(part.images.end(), first, first + static_cast<std::ptrdiff_t>(sample));
-      part.labels.push_back(all.labels[static_cast<std::size_t>(i)]);
+      const auto label_at = all.labels.begin() + i * static_cast<std::ptrdiff_t>(predictions);
+      part.labels.insert(part.labels.end(), label_at,
+                         label_at + static_cast<std::ptrdiff_t>(predictions));
     }
   }
   return part;
@@ -98,8 +114,10 @@ class Process {
     for (int pass = 0; pass < (options_.reset_in_between ? 2 : 1); ++pass) {
       if (pass > 0) strategy_->reset();
       for (int step = 0; step < options_.steps; ++step) {
-        const Batch batch = draw(model_, config_, plan_.shards, step);
-        strategy_->step({batch.images.data(), batch.labels.data()});
+        const Batch batch = draw(model_, config_, plan_.shards, step, options_);
+        const bool ignores = model_.loss.ignore_index != ops::kIgnoresNothing;
+        strategy_->step(
+            {batch.images.data(), batch.labels.data(), ignores ? &batch.valid_weight : nullptr});
         if (context_.observer != nullptr) strategy_->report(*context_.observer);
         if (options_.factor != 1) scale_parameters();
         if (options_.restore_state && step + 1 < options_.steps) {
@@ -124,7 +142,7 @@ class Process {
       result.peak_bytes[index] = devices_[i]->memory().total_peak_bytes;
       const ops::LossTotals totals = replicas[i]->take_totals();
       result.loss_sum += totals.loss_sum;
-      result.samples += totals.samples;
+      result.counted += totals.counted;
     }
   }
 
@@ -189,6 +207,39 @@ nn::ModelSpec normalized_model() {
       {"name": "pool1", "type": "max_pool2d", "kernel": 2},
       {"name": "fc1", "type": "linear", "out_features": 7}]})",
                          "normalized model");
+}
+
+nn::ModelSpec smoothing_model() {
+  nn::ModelSpec model = small_model();
+  model.name = "smoothing";
+  model.loss = {.label_smoothing = 0.1, .ignore_index = 2};
+  return model;
+}
+
+nn::ModelSpec auxiliary_model() {
+  return nn::parse_model(R"({
+    "name": "auxiliary", "input": [1, 10, 9],
+    "layers": [
+      {"name": "conv1", "type": "conv2d", "out_channels": 5, "kernel": 3, "padding": 1},
+      {"name": "relu1", "type": "relu"},
+      {"name": "early", "type": "linear", "out_features": 7},
+      {"name": "conv2", "type": "conv2d", "inputs": ["relu1"], "out_channels": 17, "kernel": 3},
+      {"name": "relu2", "type": "relu"},
+      {"name": "fc", "type": "linear", "out_features": 7}],
+    "loss": {"ignore_index": 2},
+    "auxiliary": [{"output": "early", "weight": 0.4, "loss": {"label_smoothing": 0.1}}]})",
+                         "auxiliary model");
+}
+
+nn::ModelSpec map_model() {
+  return nn::parse_model(R"({
+    "name": "map", "input": [2, 8, 7],
+    "layers": [
+      {"name": "conv1", "type": "conv2d", "out_channels": 6, "kernel": 3, "padding": 1},
+      {"name": "relu1", "type": "relu"},
+      {"name": "conv2", "type": "conv2d", "out_channels": 4, "kernel": 1}],
+    "loss": {"ignore_index": 255}})",
+                         "map model");
 }
 
 nn::ModelSpec dropping_model() {

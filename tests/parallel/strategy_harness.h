@@ -22,6 +22,7 @@ struct HarnessOptions {
   std::vector<PhaseObserver*> further_observers = {};  // of its further replicas
   float factor = 1;            // by which all parameters are multiplied after each step
   bool restore_state = false;  // assign the state of step 0 between steps
+  int all_ignored_in = -1;     // the step in which the loss ignores all labels
 };
 
 struct HarnessResult {
@@ -29,7 +30,7 @@ struct HarnessResult {
   std::vector<std::vector<nn::NamedTensor>> state;    // [replica], before it is published
   int assigned = 0;     // graphs whose state was assigned after the first step
   double loss_sum = 0;  // sum of the last pass over all replicas
-  std::uint64_t samples = 0;
+  std::uint64_t counted = 0;
   std::vector<std::size_t> peak_bytes;  // [replica]
 };
 
@@ -38,11 +39,19 @@ nn::ModelSpec small_model();
 // The same with batch norm behind the convolutions.
 nn::ModelSpec normalized_model();
 
+// A network whose loss smooths its labels and ignores class 2.
+nn::ModelSpec smoothing_model();
+// Two heads, of which the second is auxiliary; both ignore class 2.
+nn::ModelSpec auxiliary_model();
+// Convolutions only: logits of [4, 8, 7], of which the label 255 is ignored.
+nn::ModelSpec map_model();
+
 // A network whose input and features are dropped.
 nn::ModelSpec dropping_model();
 
 // The global batch of a step depends on the step and the global batch size alone. So runs of equal
-// global batch see the same samples; shards take turns in it, as the sampler's do.
+// global batch see the same samples; shards take turns in it, as the sampler's do. Where a label is
+// ignored, half of them are, the fewer the later the sample.
 HarnessResult run_strategy(const nn::ModelSpec& model, const StrategyConfig& config,
                            const HarnessOptions& options = {});
 

@@ -65,7 +65,36 @@ std::int64_t sum_over(const ModelSpec& model,
 std::uint64_t content_hash(const ModelSpec& model) {
   std::uint64_t hash = hash_integers(model.layers.size(), model.input_shape);
   for (const LayerSpec& layer : model.layers) hash = hash_layer(hash, layer);
-  return combine_hash(hash, static_cast<std::uint64_t>(model.output));
+  return hash_losses(combine_hash(hash, static_cast<std::uint64_t>(model.output)), model);
+}
+
+std::uint64_t hash_losses(std::uint64_t hash, const ModelSpec& model) {
+  const LossSpec& loss = model.loss;
+  if (loss.label_smoothing != 0) {
+    hash = combine_hash(hash, std::bit_cast<std::uint64_t>(loss.label_smoothing));
+  }
+  if (loss.ignore_index != ops::kIgnoresNothing) {
+    hash = combine_hash(hash, static_cast<std::uint64_t>(loss.ignore_index));
+  }
+  for (const AuxiliaryOutput& output : model.auxiliary) {
+    hash = combine_hash(hash, static_cast<std::uint64_t>(output.layer));
+    hash = combine_hash(hash, std::bit_cast<std::uint64_t>(output.weight));
+    hash = combine_hash(hash, std::bit_cast<std::uint64_t>(output.label_smoothing));
+  }
+  return hash;
+}
+
+ops::CrossEntropyDesc loss_of(const ModelSpec& model, std::size_t k, std::int64_t batch) {
+  ops::CrossEntropyDesc desc{.batch = batch,
+                             .classes = model.classes(),
+                             .positions = model.predictions(),
+                             .label_smoothing = model.loss.label_smoothing,
+                             .ignore_index = model.loss.ignore_index};
+  if (k == 0) return desc;
+  desc.label_smoothing = model.auxiliary[k - 1].label_smoothing;
+  desc.weight = model.auxiliary[k - 1].weight;
+  desc.counts_hits = false;
+  return desc;
 }
 
 ops::Shape weight_shape(const LayerSpec& layer, const ops::Shape& input) {
@@ -90,8 +119,12 @@ std::vector<ops::Shape> state_shapes(const LayerSpec& layer, const ops::Shape& i
   return {{input[0]}, {input[0]}, {}};
 }
 
-std::int64_t ModelSpec::classes() const {
-  return layers[static_cast<std::size_t>(output)].output_shape[0];
+const ops::Shape& ModelSpec::logits_shape() const {
+  return layers[static_cast<std::size_t>(output)].output_shape;
+}
+
+std::int64_t ModelSpec::predictions() const {
+  return ops::element_count(logits_shape()) / classes();
 }
 
 std::int64_t ModelSpec::parameter_count() const {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/ops/loss.h"
 #include "kernels/ops/tensor_layout.h"
 #include "kernels/ops/window2d.h"
 
@@ -88,12 +89,40 @@ std::vector<ops::Shape> parameter_shapes(const LayerSpec& layer, const ops::Shap
 // Shapes of the tensors of its state (ops::StateSpec).
 std::vector<ops::Shape> state_shapes(const LayerSpec& layer, const ops::Shape& input);
 
+// Cross-entropy (ops::CrossEntropyDesc). A new field takes part in hash_losses().
+struct LossSpec {
+  double label_smoothing = 0;
+  std::int32_t ignore_index = ops::kIgnoresNothing;
+};
+// Labels are 16 bits wide.
+inline constexpr std::int64_t kLargestLabel = 65535;
+
+// A further output that is trained for the same labels and evaluated nowhere: it gives the layers
+// before it a gradient of their own (Szegedy et al., "Going deeper with convolutions", CVPR 2015).
+// Its logits have the shape of the output's, and it ignores the same label.
+struct AuxiliaryOutput {
+  int layer = -1;     // index of the layer
+  double weight = 1;  // of its loss in the total
+  double label_smoothing = 0;
+};
+// Networks have one or two.
+inline constexpr std::size_t kMostAuxiliaryOutputs = 16;
+
 struct ModelSpec {
   std::string name;
   ops::Shape input_shape;         // without the batch: [channels, h, w]
   std::vector<LayerSpec> layers;  // in topological order
   int output = -1;                // index of the layer whose output is the logits
-  std::int64_t classes() const;   // features of the output
+  LossSpec loss;
+  std::vector<AuxiliaryOutput> auxiliary;
+  std::size_t output_count() const { return 1 + auxiliary.size(); }
+  // Index of the layer of output k: 0 is the output, the others are auxiliary.
+  int output_layer(std::size_t k) const { return k == 0 ? output : auxiliary[k - 1].layer; }
+  // The shape of the logits without the batch: [classes], or [classes, h, w] for a prediction each
+  // pixel.
+  const ops::Shape& logits_shape() const;
+  std::int64_t classes() const { return logits_shape()[0]; }
+  std::int64_t predictions() const;  // of a sample, as are its labels: 1, or h * w
   std::int64_t parameter_count() const;
   std::int64_t tensor_count() const;  // weights and biases
   // What training changes and no gradient does, as running statistics: all values, and tensors.
@@ -107,5 +136,11 @@ struct ModelSpec {
 // A hash of what the network computes and of its layers' names: equal for equal networks in any
 // file, however it is laid out. The network's name takes no part.
 std::uint64_t content_hash(const ModelSpec& model);
+// Adds what is trained for: nothing where that is the mean of plain cross-entropy over all samples.
+std::uint64_t hash_losses(std::uint64_t hash, const ModelSpec& model);
+
+// The loss of output k for `batch` samples. All of them together are the total, which is trained
+// for; only the first counts hits.
+ops::CrossEntropyDesc loss_of(const ModelSpec& model, std::size_t k, std::int64_t batch);
 
 }  // namespace ddpbench::nn

@@ -17,6 +17,7 @@
 #include "base/json.h"
 #include "base/nearest_name.h"
 #include "kernels/nn/model/block_reader.h"
+#include "kernels/nn/model/loss_reader.h"
 
 namespace ddpbench::nn {
 namespace {
@@ -158,22 +159,41 @@ void set_inits(const JsonReader& json, Network& network) {
   }
 }
 
-int read_output(const JsonReader& root, const Network& network) {
-  if (!root.has("output")) return network.find(network.layers.last).value();
-  const JsonReader json = root.at("output");
-  const std::string name = json.string("output");
+// The position of the layer that is named as `what`.
+int find_output(const Network& network, const std::string& name, const std::string& pointer,
+                const char* what) {
   const std::optional<int> found = network.find(name);
-  if (!found) {
-    json.fail(fmt::format("the output \"{}\" is no layer{}", message_text(name),
-                          nearest_or_all(name, known_names(network, false))));
-  }
-  return *found;
+  if (found) return *found;
+  fail_at(network.origin, pointer,
+          fmt::format("the {} \"{}\" is no layer{}", what, message_text(name),
+                      nearest_or_all(name, known_names(network, false))));
 }
 
-// A layer that does not lead to the output would have weights that are never trained.
-void expect_all_used(const Network& network, int output) {
+// The outputs' positions in the file: the output, then the auxiliary ones.
+std::vector<int> read_outputs(const JsonReader& root, const Network& network,
+                              const std::vector<AuxiliaryEntry>& auxiliary) {
+  std::vector<int> outputs;
+  if (root.has("output")) {
+    const JsonReader json = root.at("output");
+    outputs.push_back(find_output(network, json.string("output"), json.pointer(), "output"));
+  } else {
+    outputs.push_back(network.find(network.layers.last).value());
+  }
+  for (const AuxiliaryEntry& entry : auxiliary) {
+    const int found = find_output(network, entry.name, entry.pointer, "auxiliary output");
+    if (std::ranges::find(outputs, found) != outputs.end()) {
+      fail_at(network.origin, entry.pointer,
+              fmt::format("the layer \"{}\" is an output already", network.name(found)));
+    }
+    outputs.push_back(found);
+  }
+  return outputs;
+}
+
+// A layer that does not lead to an output would have weights that are never trained.
+void expect_all_used(const Network& network, const std::vector<int>& outputs) {
   std::vector<bool> used(network.entries().size(), false);
-  std::vector<int> pending = {output};
+  std::vector<int> pending = outputs;
   while (!pending.empty()) {
     const int current = pending.back();
     pending.pop_back();
@@ -189,11 +209,26 @@ void expect_all_used(const Network& network, int output) {
       network.origin, entry.pointer,
       fmt::format(
           "the output \"{}\" does not depend on the layer \"{}\"; remove the layer or connect it{}",
-          network.name(output), entry.spec.name, entry.placed));
+          network.name(outputs[0]), entry.spec.name, entry.placed));
+}
+
+// Outputs are ends of the graph: what they give is not taken into other layers' operations.
+void expect_outputs_unread(const Network& network, const std::vector<int>& outputs) {
+  for (std::size_t i = 0; i < network.inputs.size(); ++i) {
+    for (std::size_t k = 0; k < network.inputs[i].size(); ++k) {
+      const int read = network.inputs[i][k];
+      if (std::ranges::find(outputs, read) == outputs.end()) continue;
+      const LayerEntry& reader = network.entries()[i];
+      fail_at(network.origin, reader.pointer,
+              fmt::format("the layer \"{}\" reads \"{}\", which is an output; outputs are read by "
+                          "no layer{}",
+                          reader.spec.name, network.name(read), reader.placed));
+    }
+  }
 }
 
 // Moves the entries into `model` in topological order and infers their shapes.
-void add_layers(const Network& network, int output, ModelSpec& model) {
+void add_layers(const Network& network, const std::vector<int>& outputs, ModelSpec& model) {
   std::vector<int> placed_at(network.entries().size(), kNetworkInput);
   for (const int position : topological_order(network)) {
     const LayerEntry& entry = network.entry(position);
@@ -211,25 +246,30 @@ void add_layers(const Network& network, int output, ModelSpec& model) {
     placed_at[static_cast<std::size_t>(position)] = static_cast<int>(model.layers.size());
     model.layers.push_back(std::move(layer));
   }
-  model.output = placed_at[static_cast<std::size_t>(output)];
+  model.output = placed_at[static_cast<std::size_t>(outputs[0])];
+  for (std::size_t k = 1; k < outputs.size(); ++k) {
+    model.auxiliary[k - 1].layer = placed_at[static_cast<std::size_t>(outputs[k])];
+  }
 }
 
-void expect_logits(const ModelSpec& model, const std::string& origin, bool declared) {
-  const LayerSpec& last = model.layers[static_cast<std::size_t>(model.output)];
-  if (last.output_shape.size() == 1) return;
-  fail_at(
-      origin, declared ? "/output" : "/layers",
-      fmt::format(
-          "the output must be logits of shape [features], the layer \"{}\" gives {}; end with a "
-          "linear layer",
-          last.name, ops::to_string(last.output_shape)));
+void expect_equal_logits(const ModelSpec& model, const std::vector<AuxiliaryEntry>& auxiliary,
+                         const std::string& origin) {
+  for (std::size_t k = 0; k < auxiliary.size(); ++k) {
+    const LayerSpec& layer = model.layers[static_cast<std::size_t>(model.auxiliary[k].layer)];
+    if (layer.output_shape == model.logits_shape()) continue;
+    fail_at(origin, auxiliary[k].pointer,
+            fmt::format("the auxiliary output \"{}\" gives {}, the output {}; they have the same "
+                        "labels, so their shapes must be equal",
+                        layer.name, ops::to_string(layer.output_shape),
+                        ops::to_string(model.logits_shape())));
+  }
 }
 
 }  // namespace
 
 ModelSpec parse_model(const std::string& json_text, const std::string& origin) {
-  constexpr std::array kKeys = {"$schema"sv, "name"sv,   "input"sv, "blocks"sv,
-                                "layers"sv,  "output"sv, "init"sv};
+  constexpr std::array kKeys = {"$schema"sv, "name"sv, "input"sv, "blocks"sv,   "layers"sv,
+                                "output"sv,  "init"sv, "loss"sv,  "auxiliary"sv};
   const nlohmann::json document = parse_json(json_text, origin, {.most_bytes = kLargestModel});
   const JsonReader root(document, origin);
   root.expect_object("a model");
@@ -241,11 +281,16 @@ ModelSpec parse_model(const std::string& json_text, const std::string& origin) {
   Network network{origin, read_layers(document, origin)};
   if (root.has("init")) set_inits(root.at("init"), network);
   resolve_inputs(network);
-  const int output = read_output(root, network);
+  std::vector<AuxiliaryEntry> auxiliary;
+  if (root.has("auxiliary")) auxiliary = read_auxiliary(root.at("auxiliary"));
+  for (const AuxiliaryEntry& entry : auxiliary) model.auxiliary.push_back(entry.output);
+  const std::vector<int> outputs = read_outputs(root, network, auxiliary);
   // The order comes first: "unused" would be a misleading word for a cycle beside the path.
-  add_layers(network, output, model);
-  expect_all_used(network, output);
-  expect_logits(model, origin, root.has("output"));
+  add_layers(network, outputs, model);
+  expect_all_used(network, outputs);
+  expect_outputs_unread(network, outputs);
+  expect_equal_logits(model, auxiliary, origin);
+  if (root.has("loss")) model.loss = read_loss(root.at("loss"));
   return model;
 }
 

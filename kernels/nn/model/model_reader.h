@@ -23,7 +23,7 @@ namespace ddpbench::nn {
 
 // Parses and checks. `origin` is the file's name in messages. Throws ConfigError that names file,
 // JSON pointer and the value or shapes: unknown type or key (with the nearest known one), duplicate
-// name, missing input, cycle, wrong shape, output that is not [features].
+// name, missing input, cycle, wrong shape, loss that cannot be.
 ModelSpec parse_model(const std::string& json_text, const std::string& origin);
 ModelSpec load_model_file(const std::string& path);
 

@@ -52,6 +52,7 @@ class Fusion {
       const std::size_t host = into_[i] == kNone ? i : static_cast<std::size_t>(into_[i]);
       if (host > i) continue;  // a relu inside its pool
       FusedNode node = make_node(host);
+      node.last_layer = i;
       for (int& input : node.inputs) {
         if (input != kNetworkInput) input = node_of[static_cast<std::size_t>(input)];
       }

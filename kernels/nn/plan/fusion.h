@@ -23,14 +23,15 @@ namespace ddpbench::nn {
 
 // One operation to plan. Its result is the output of its last layer.
 struct FusedNode {
-  std::string name;       // "pool1", or "fc1+relu3": the layers that run in it, in data order
-  std::size_t layer = 0;  // of the model: its type, attributes and parameters count
+  std::string name;            // "pool1", or "fc1+relu3": the layers that run in it, in data order
+  std::size_t layer = 0;       // of the model: its type, attributes and parameters count
+  std::size_t last_layer = 0;  // the one whose output it gives
   bool fuse_relu = false;
   bool fuse_add = false;    // its last input is added before the ReLU
   std::vector<int> inputs;  // nodes, or kNetworkInput
 };
 
-// In topological order. The output of the last node is the logits.
+// In topological order.
 std::vector<FusedNode> fuse_layers(const ModelSpec& model);
 
 // The leading part of a network that runs in micro-batches, and their size. Feature maps of a whole

@@ -61,11 +61,15 @@ class Lowering {
 
   LoweredNetwork run() {
     for (std::size_t i = 0; i < nodes_.size(); ++i) lower_node(i);
-    const int last = static_cast<int>(nodes_.size()) - 1;
-    ops::Shape logits{plan_.batch, model_.classes()};
-    plan_.logits = input_version(last, ops::TensorLayout::plain(std::move(logits)), false);
+    ops::Shape logits = model_.logits_shape();
+    logits.insert(logits.begin(), plan_.batch);
+    const auto plain = ops::TensorLayout::plain(std::move(logits));
+    for (std::size_t k = 0; k < model_.output_count(); ++k) {
+      plan_.logits.push_back(input_version(output_node(k), plain, false));
+    }
     if (micro_batching_.nodes == 0) plan_.micro_batch = 0;
     ParameterPlan parameters = place_parameters();
+    parameters.hash = hash_losses(parameters.hash, model_);
     plan_.forward = std::move(micro_calls_);
     std::move(rest_calls_.begin(), rest_calls_.end(), std::back_inserter(plan_.forward));
     return {std::move(plan_), std::move(parameters)};
@@ -75,6 +79,14 @@ class Lowering {
   // The index of a node's tensor in versions_ and trained_. The network's input comes first.
   static std::size_t slot(int node) {
     return node == kNetworkInput ? 0 : static_cast<std::size_t>(node) + 1;
+  }
+
+  // The node that gives output k. No layer reads outputs, so they are taken into no other node.
+  int output_node(std::size_t k) const {
+    const auto layer = static_cast<std::size_t>(model_.output_layer(k));
+    const auto found = std::ranges::find(nodes_, layer, &FusedNode::last_layer);
+    ensure(found != nodes_.end(), "no operation gives the output {}", model_.layers[layer].name);
+    return static_cast<int>(found - nodes_.begin());
   }
 
   std::vector<PlannedCall>& calls(bool micro) { return micro ? micro_calls_ : rest_calls_; }

@@ -55,10 +55,11 @@ class Placement {
   explicit Placement(Plan& plan) : plan_(plan), uses_(plan.values.size()) {
     std::size_t time = 0;
     for (const PlannedCall& call : plan.forward) touch_all(call, time++);
-    if (plan.output_gradient != kNoValue) touch(plan.output_gradient, time, kOutside);
-    touch(plan.logits, time++, kOutside);
+    for (const int gradient : plan.output_gradients) touch(gradient, time, kOutside);
+    for (const int logits : plan.logits) touch(logits, time, kOutside);
+    ++time;
     for (const PlannedCall& call : plan.backward) touch_all(call, time++);
-    touch(plan.logits, time, kOutside);
+    for (const int logits : plan.logits) touch(logits, time, kOutside);
   }
 
   void run() {

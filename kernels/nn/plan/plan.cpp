@@ -27,8 +27,11 @@ class BackwardPlanner {
   }
 
   void run() {
-    plan_.output_gradient = add_value(plan_, layout_at(plan_, plan_.logits, false), false);
-    contributions_[index(plan_.logits)] = {plan_.output_gradient};
+    for (const int logits : plan_.logits) {
+      const int gradient = add_value(plan_, layout_at(plan_, logits, false), false);
+      plan_.output_gradients.push_back(gradient);
+      contributions_[index(logits)] = {gradient};
+    }
     for (auto call = plan_.forward.rbegin(); call != plan_.forward.rend(); ++call) {
       if (trained_[index(call->output)]) plan_call(*call);
     }

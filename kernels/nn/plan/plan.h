@@ -59,12 +59,13 @@ struct Plan {
   std::vector<PlannedCall> forward;   // the micro-batched part's first
   std::vector<PlannedCall> backward;  // the micro-batched part's last
   int input = kNoValue;
-  int logits = kNoValue;
-  int output_gradient = kNoValue;   // kNoValue: forward only
-  ops::Op* cast_to_bf16 = nullptr;  // of the flat parameters; null: nothing reads them in bf16
-  std::size_t arena_bytes = 0;      // activations and their gradients
-  std::size_t workspace_bytes = 0;  // one that all operations share
+  std::vector<int> logits;            // of each output, the main one's first
+  std::vector<int> output_gradients;  // likewise; empty: forward only
+  ops::Op* cast_to_bf16 = nullptr;    // of the flat parameters; null: nothing reads them in bf16
+  std::size_t arena_bytes = 0;        // activations and their gradients
+  std::size_t workspace_bytes = 0;    // one that all operations share
 
+  bool trains() const { return !output_gradients.empty(); }
   // How often a call runs in a pass.
   std::size_t repeats(bool micro) const {
     return micro ? static_cast<std::size_t>(batch / micro_batch) : 1;
@@ -77,7 +78,7 @@ ops::TensorLayout layout_at(const Plan& plan, int value, bool micro);
 
 int add_value(Plan& plan, ops::TensorLayout layout, bool micro);
 
-// Derives plan.backward and plan.output_gradient from plan.forward. The gradients of a tensor that
+// Derives plan.backward and plan.output_gradients from plan.forward. The gradients of a tensor that
 // several calls read are summed in the order in which they are computed.
 void plan_backward(Plan& plan, ops::OpBackend& backend);
 

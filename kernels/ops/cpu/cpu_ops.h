@@ -17,8 +17,8 @@ std::unique_ptr<Mean> make_mean(Team team);
 
 std::unique_ptr<Optimizer> make_optimizer(Team team);
 
-// `threads`: the device's team. Throws ConfigError for an empty batch or no classes.
-std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(std::int64_t batch,
-                                                                std::int64_t classes, int threads);
+// `threads`: the device's team. Throws ConfigError as check_loss() does.
+std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(const CrossEntropyDesc& desc,
+                                                                int threads);
 
 }  // namespace ddpbench::ops::cpu

@@ -38,9 +38,9 @@ class OnednnBackend : public OpBackend {
     }
     return {onednn::make_max_pool2d(context_, *pool, true), 2};
   }
-  std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(std::int64_t batch,
-                                                             std::int64_t classes) override {
-    return cpu::make_softmax_cross_entropy(batch, classes, context_->threads);
+  std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(
+      const CrossEntropyDesc& desc) override {
+    return cpu::make_softmax_cross_entropy(desc, context_->threads);
   }
   std::unique_ptr<Optimizer> optimizer() override {
     return cpu::make_optimizer({context_->simd, context_->threads});

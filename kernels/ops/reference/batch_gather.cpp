@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reference gather, for every CPU backend: two operations and 5 bytes an element (batch_gather.h).
+#include <algorithm>
+
 #include "kernels/ops/reference/reference_ops.h"
 
 namespace ddpbench::ops::reference {
@@ -17,7 +19,8 @@ class PlainGather final : public BatchGather {
       const std::int64_t sample = indices[n];
       gather(args, args.images + sample * args.sample_elements,
              args.out + n * args.sample_elements);
-      args.labels_out[n] = args.labels[sample];
+      std::copy_n(args.labels + sample * args.labels_per_sample, args.labels_per_sample,
+                  args.labels_out + n * args.labels_per_sample);
     }
   }
 

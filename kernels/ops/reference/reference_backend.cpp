@@ -19,9 +19,9 @@ class ReferenceBackend : public OpBackend {
     { return reference::make_op(d); };
     return make_with(makers, desc, name());
   }
-  std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(std::int64_t batch,
-                                                             std::int64_t classes) override {
-    return reference::make_softmax_cross_entropy(batch, classes);
+  std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(
+      const CrossEntropyDesc& desc) override {
+    return reference::make_softmax_cross_entropy(desc);
   }
   std::unique_ptr<Optimizer> optimizer() override { return reference::make_optimizer(); }
   std::unique_ptr<Mean> mean() override { return reference::make_mean(); }

@@ -26,8 +26,7 @@ std::unique_ptr<Op> make_op(const AvgPool2dDesc& desc);
 std::unique_ptr<Op> make_op(const AdaptiveAvgPool2dDesc& desc);
 std::unique_ptr<Op> make_op(const ConcatDesc& desc);
 std::unique_ptr<Op> make_op(const DropoutDesc& desc);
-std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(std::int64_t batch,
-                                                                std::int64_t classes);
+std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(const CrossEntropyDesc& desc);
 std::unique_ptr<Optimizer> make_optimizer();
 std::unique_ptr<Mean> make_mean();
 std::unique_ptr<BatchGather> make_batch_gather();

@@ -27,7 +27,7 @@ struct Gather {
   const std::uint16_t* labels;
   const std::int32_t* indices;
   const std::uint64_t* position;
-  std::uint32_t sample_elements;
+  std::uint32_t sample_elements, labels_per_sample;
   Divisor pieces, channel_pieces;  // of kCount elements, of a sample and of a channel
   float scale[kMaxGatherChannels], offset[kMaxGatherChannels];
   float* out;
@@ -52,7 +52,9 @@ struct Gather {
       }
       store(out + i * kCount, values);
     }
-    if (piece == 0) labels_out[slot] = labels[sample];
+    for (std::uint32_t k = piece; k < labels_per_sample; k += pieces.divisor()) {
+      labels_out[slot * labels_per_sample + k] = labels[sample * labels_per_sample + k];
+    }
   }
 };
 
@@ -66,6 +68,7 @@ cudaError_t gather_pieces(const GatherArgs& args, cudaStream_t stream) {
   body.indices = args.indices;
   body.position = args.position;
   body.sample_elements = elements;
+  body.labels_per_sample = static_cast<std::uint32_t>(args.labels_per_sample);
   body.pieces = Divisor(elements / kCount);
   body.channel_pieces = Divisor(elements / channels / kCount);
   for (std::size_t c = 0; c < args.mean.size(); ++c) {

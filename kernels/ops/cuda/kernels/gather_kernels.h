@@ -11,7 +11,8 @@
 
 namespace ddpbench::ops::cuda {
 
-// Queues the work. REQUIRES: at most kMaxGatherChannels channels, batch * sample_elements < 2^31.
+// Queues the work. REQUIRES: at most kMaxGatherChannels channels; batch * sample_elements and
+// batch * labels_per_sample < 2^31.
 inline constexpr std::size_t kMaxGatherChannels = 8;
 cudaError_t gather_batch(const GatherArgs& args, cudaStream_t stream);
 

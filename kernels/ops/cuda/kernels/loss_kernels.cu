@@ -13,7 +13,7 @@
 #include <cmath>
 
 #include "kernels/ops/cuda/kernels/divide.cuh"
-#include "kernels/ops/cuda/kernels/launch.cuh"
+#include "kernels/ops/cuda/kernels/loss_parts.cuh"
 
 namespace ddpbench::ops::cuda {
 namespace {
@@ -33,31 +33,6 @@ __host__ __device__ void read_strided(const float* from, std::uint32_t first, st
   }
 }
 
-// -log of the label's share. The sum of exponentials is 1 or more and has single precision. A
-// logarithm in double would add no information and cost hundreds of instructions.
-__host__ __device__ double loss_of(float sum, float largest, float at_label) {
-  return logf(sum) + (static_cast<double>(largest) - at_label);
-}
-
-// The totals of one block's rows.
-struct PartialTotals {
-  double loss_sum;
-  std::uint64_t correct;
-};
-
-__host__ __device__ void add(PartialTotals& sum, const PartialTotals& part) {
-  sum.loss_sum += part.loss_sum;
-  sum.correct += part.correct;
-}
-
-// The sum of every kSums-th of kCount parts.
-template <std::uint32_t kCount, std::uint32_t kSums>
-__host__ __device__ PartialTotals sum(const PartialTotals* parts, std::uint32_t first) {
-  PartialTotals total{0, 0};
-  for (std::uint32_t i = first; i < kCount; i += kSums) add(total, parts[i]);
-  return total;
-}
-
 struct LossRows {
   static constexpr std::uint32_t kThreads = kLanes * kRows;
   static constexpr std::uint32_t kReads = 8;    // logits of a lane in flight together
@@ -72,8 +47,8 @@ struct LossRows {
     float kept[kRows][kKept];  // logits, then their exponentials
     Largest largest[kRows][kLanes], largest_parts[kRows][kParts];
     float sums[kRows][kLanes], sum_parts[kRows][kParts];
-    double loss[kRows];
-    bool correct[kRows];
+    float gaps[kRows][kLanes], gap_parts[kRows][kParts];  // with label smoothing
+    PartialTotals rows[kRows];
   };
 
   LossShape shape;
@@ -81,7 +56,8 @@ struct LossRows {
   const std::int32_t* labels;
   std::uint32_t samples;
   float scale;
-  float* gradient;  // null: not wanted
+  const float* valid_weight;  // null: 1
+  float* gradient;            // null: not wanted
   PartialTotals* partial;
 
   __host__ __device__ void operator()(int phase, Shared& s, std::uint32_t block,
@@ -95,6 +71,7 @@ struct LossRows {
     if (phase == 2) s.sums[row][lane] = add_exponentials(s, n, row, lane);
     if (phase == 3 && lane < kParts) {
       s.sum_parts[row][lane] = sum_of<kLanes, kParts>(s.sums[row], lane);
+      s.gap_parts[row][lane] = sum_of<kLanes, kParts>(s.gaps[row], lane);
     }
     if (phase == 4) finish_row(s, n, row, lane);
     if (phase == 5 && thread == 0) add_rows(s, block);
@@ -141,17 +118,19 @@ struct LossRows {
     return sum;
   }
 
-  // Adds the exponentials of the lane's classes; keeps them.
+  // Adds the exponentials of the lane's classes; keeps them. Adds the gaps, too.
   __host__ __device__ float add_exponentials(Shared& s, std::uint32_t n, std::uint32_t row,
                                              std::uint32_t lane) const {
     const float largest = best_of<kParts, 1>(s.largest_parts[row], 0).value;
-    float sum = 0;
+    float sum = 0, gaps = 0;
     for (std::uint32_t j = lane; n < samples && j < shape.classes; j += kLanes) {
       const float logit = j < kKept ? s.kept[row][j] : logits[n * shape.classes + j];
       const float exponential = expf(logit - largest);
       if (j < kKept) s.kept[row][j] = exponential;
       sum += exponential;
+      gaps += largest - logit;
     }
+    s.gaps[row][lane] = gaps;
     return sum;
   }
 
@@ -159,35 +138,40 @@ struct LossRows {
                                       std::uint32_t lane) const {
     const Largest best = best_of<kParts, 1>(s.largest_parts[row], 0);
     const float sum = sum_of<kParts, 1>(s.sum_parts[row], 0);
-    const bool counts = n < samples;
-    const std::uint32_t label = counts ? static_cast<std::uint32_t>(labels[n]) : shape.classes;
+    const std::int32_t given = n < samples ? labels[n] : shape.ignore_index;
+    const bool counts = n < samples && given != shape.ignore_index;
+    const std::uint32_t label = counts ? static_cast<std::uint32_t>(given) : shape.classes;
     if (gradient != nullptr && n < shape.batch) {
-      write_gradient(s.kept[row], n, lane, label, counts ? scale / sum : 0.0F, best.value);
+      const float factor = gradient_factor(scale, valid_weight);
+      write_gradient(s.kept[row], n, lane, label, factor, factor / sum, best.value);
     }
     if (lane != 0) return;
-    s.loss[row] = counts ? loss_of(sum, best.value, logits[n * shape.classes + label]) : 0.0;
-    s.correct[row] = counts && best.at == label;
+    s.rows[row] = {0, 0, 0};
+    if (!counts) return;
+    const float gaps = sum_of<kParts, 1>(s.gap_parts[row], 0);
+    s.rows[row] = {loss_of(shape, sum, best.value, logits[n * shape.classes + label], gaps),
+                   best.at == label ? 1U : 0U, 1};
   }
 
+  // `label`: the number of classes in rows that do not count. `factor`: of the whole gradient,
+  // `share_factor`: of the exponentials.
   __host__ __device__ void write_gradient(const float* exponentials, std::uint32_t n,
                                           std::uint32_t lane, std::uint32_t label, float factor,
-                                          float largest) const {
+                                          float share_factor, float largest) const {
     for (std::uint32_t j = lane; j < shape.classes; j += kLanes) {
       const std::uint32_t at = n * shape.classes + j;
-      float share = 0;  // stays 0 in rows past the samples, for any logits
+      float value = 0;  // stays 0 in rows that do not count, for any logits
       if (label < shape.classes) {
-        share = (j < kKept ? exponentials[j] : expf(logits[at] - largest)) * factor;
+        const float exponential = j < kKept ? exponentials[j] : expf(logits[at] - largest);
+        value = exponential * share_factor - shape.class_share * factor;
       }
-      gradient[at] = j == label ? share - scale : share;
+      gradient[at] = j == label ? value - shape.label_share * factor : value;
     }
   }
 
   __host__ __device__ void add_rows(const Shared& s, std::uint32_t block) const {
-    PartialTotals total{0, 0};
-    for (std::uint32_t row = 0; row < kRows; ++row) {
-      total.loss_sum += s.loss[row];
-      total.correct += s.correct[row] ? 1 : 0;
-    }
+    PartialTotals total{0, 0, 0};
+    for (std::uint32_t row = 0; row < kRows; ++row) add(total, s.rows[row]);
     partial[block] = total;
   }
 };
@@ -208,8 +192,9 @@ struct LossThreads {
   const std::int32_t* labels;
   std::uint32_t samples;
   float scale;
-  float* gradient;         // null: not wanted
-  PartialTotals* partial;  // null: there is one block, which adds to the totals
+  const float* valid_weight;  // null: 1
+  float* gradient;            // null: not wanted
+  PartialTotals* partial;     // null: there is one block, which adds to the totals
   LossTotals* totals;
   Divisor classes;
 
@@ -269,26 +254,29 @@ struct LossThreads {
   // Replaces the logits by their gradient. The first of the largest logits is the prediction.
   __host__ __device__ PartialTotals row(Shared& s, std::uint32_t n, std::uint32_t thread) const {
     float* const x = s.tile + thread * stride();
-    if (n >= samples) {
+    const std::uint32_t label = s.labels[thread];
+    if (n >= samples || static_cast<std::int32_t>(label) == shape.ignore_index) {
       for (std::uint32_t j = 0; j < shape.classes; ++j) x[j] = 0;
-      return {0, 0};
+      return {0, 0, 0};
     }
     std::uint32_t best = 0;
     for (std::uint32_t j = 1; j < shape.classes; ++j) best = x[j] > x[best] ? j : best;
     const float largest = x[best];
-    const std::uint32_t label = s.labels[thread];
     const float at_label = x[label];
-    float sum = 0;
+    float sum = 0, gaps = 0;
     for (std::uint32_t j = 0; j < shape.classes; ++j) {
+      gaps += largest - x[j];
       x[j] = expf(x[j] - largest);
       sum += x[j];
     }
-    const float factor = scale / sum;
+    const float whole = gradient_factor(scale, valid_weight);
+    const float factor = whole / sum, spread = shape.class_share * whole,
+                kept = shape.label_share * whole;
     for (std::uint32_t j = 0; j < shape.classes; ++j) {
-      const float share = x[j] * factor;
-      x[j] = j == label ? share - scale : share;
+      const float value = x[j] * factor - spread;
+      x[j] = j == label ? value - kept : value;
     }
-    return {loss_of(sum, largest, at_label), best == label ? 1U : 0U};
+    return {loss_of(shape, sum, largest, at_label, gaps), best == label ? 1U : 0U, 1};
   }
 
   __host__ __device__ void finish(const PartialTotals& total, std::uint32_t block) const {
@@ -296,70 +284,29 @@ struct LossThreads {
       partial[block] = total;
       return;
     }
-    totals->loss_sum += total.loss_sum;
-    totals->correct += total.correct;
-    totals->samples += samples;
-  }
-};
-
-// One block adds up the other blocks' totals. Each thread sums every kThreads-th, 32 threads then
-// sum every 32nd of those, and one sums these. A block alone has only its own reads in flight, so
-// each thread has several.
-struct LossSum {
-  static constexpr std::uint32_t kThreads = 1024, kParts = 32, kReads = 4;
-  static constexpr int kPhases = 3;
-  struct Shared {
-    PartialTotals threads[kThreads], parts[kParts];
-  };
-
-  const PartialTotals* partial;
-  std::uint32_t count, samples;
-  LossTotals* totals;
-
-  __host__ __device__ void operator()(int phase, Shared& s, std::uint32_t,
-                                      std::uint32_t thread) const {
-    if (phase == 0) s.threads[thread] = sum_of_thread(thread);
-    if (phase == 1 && thread < kParts) s.parts[thread] = sum<kThreads, kParts>(s.threads, thread);
-    if (phase == 2 && thread == 0) {
-      const PartialTotals total = sum<kParts, 1>(s.parts, 0);
-      totals->loss_sum += total.loss_sum;
-      totals->correct += total.correct;
-      totals->samples += samples;
-    }
-  }
-
-  __host__ __device__ PartialTotals sum_of_thread(std::uint32_t thread) const {
-    PartialTotals total{0, 0};
-    std::uint32_t i = thread;
-    for (; i + (kReads - 1) * kThreads < count; i += kReads * kThreads) {
-      PartialTotals parts[kReads];
-      DDPBENCH_UNROLL
-      for (std::uint32_t k = 0; k < kReads; ++k) parts[k] = partial[i + k * kThreads];
-      DDPBENCH_UNROLL
-      for (std::uint32_t k = 0; k < kReads; ++k) add(total, parts[k]);
-    }
-    for (; i < count; i += kThreads) add(total, partial[i]);
-    return total;
+    add_to(*totals, total, shape);
   }
 };
 
 bool has_few_classes(const LossShape& shape) { return shape.classes <= kFewClasses; }
 
 std::uint32_t block_count(const LossShape& shape) {
+  if (shape.positions > 1) return map_block_count(shape);
   const std::uint32_t rows = has_few_classes(shape) ? LossThreads::kThreads : kRows;
   return ceil_div(shape.batch, rows);
 }
 
 template <typename Body>
-Body body_of(const LossShape& shape, const LossArgs& args, void* workspace) {
+Body body_of(const LossShape& shape, const LossArgs& args, PartialTotals* partial) {
   Body body{};
   body.shape = shape;
   body.logits = args.logits;
   body.labels = args.labels;
   body.samples = static_cast<std::uint32_t>(args.samples);
-  body.scale = args.grad_scale;
+  body.scale = args.grad_scale * shape.weight;
+  body.valid_weight = args.valid_weight;
   body.gradient = args.grad_logits;
-  body.partial = static_cast<PartialTotals*>(workspace);
+  body.partial = partial;
   return body;
 }
 
@@ -372,21 +319,22 @@ std::size_t loss_workspace_bytes(const LossShape& shape) {
 cudaError_t softmax_cross_entropy(const LossShape& shape, const LossArgs& args, void* workspace,
                                   cudaStream_t stream) {
   const std::uint32_t blocks = block_count(shape);
+  auto* const partial = static_cast<PartialTotals*>(workspace);
   cudaError_t status = cudaSuccess;
-  if (has_few_classes(shape)) {
-    auto body = body_of<LossThreads>(shape, args, workspace);
+  if (shape.positions > 1) {
+    status = map_losses(shape, args, partial, stream);
+  } else if (has_few_classes(shape)) {
+    auto body = body_of<LossThreads>(shape, args, partial);
     if (blocks == 1) body.partial = nullptr;
     body.classes = Divisor(shape.classes);
     body.totals = args.totals;
     status = for_each_block(blocks, stream, body);
     if (blocks == 1) return status;
   } else {
-    status = for_each_block(blocks, stream, body_of<LossRows>(shape, args, workspace));
+    status = for_each_block(blocks, stream, body_of<LossRows>(shape, args, partial));
   }
   if (status != cudaSuccess) return status;
-  return for_each_block(1, stream,
-                        LossSum{static_cast<const PartialTotals*>(workspace), blocks,
-                                static_cast<std::uint32_t>(args.samples), args.totals});
+  return for_each_block(1, stream, LossSum{shape, partial, blocks, args.totals});
 }
 
 }  // namespace ddpbench::ops::cuda

@@ -4,7 +4,9 @@
 // Softmax cross-entropy. A row has one thread up to 32 classes, else a warp. Two launches; one up
 // to 32 classes and 256 rows. It reads the logits and writes their gradient: 8 bytes and one
 // exponential a logit. Classes beyond 1024 cost two exponentials and up to 12 more bytes, which
-// caches may hold. A batch of hundreds is bound by the launches.
+// caches may hold. A batch of hundreds is bound by the launches. Of maps each pixel has a thread,
+// which reads its logits three times, from caches where they fit: up to 16 bytes and two
+// exponentials a logit.
 //
 // Exponentials and logarithms are in single precision, the sum over samples in double. The order of
 // every sum depends only on the shape.
@@ -15,13 +17,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/ops/cuda/kernels/loss_shape.h"
 #include "kernels/ops/loss.h"
 
 namespace ddpbench::ops::cuda {
-
-struct LossShape {
-  std::uint32_t batch = 0, classes = 0;
-};
 
 std::size_t loss_workspace_bytes(const LossShape& shape);
 cudaError_t softmax_cross_entropy(const LossShape& shape, const LossArgs& args, void* workspace,

@@ -18,6 +18,7 @@ class DeviceGather final : public BatchGather {
                                     args.channels, kMaxGatherChannels));
     }
     element_index(args.batch * args.sample_elements, "batch_gather");
+    element_index(args.batch * args.labels_per_sample, "batch_gather");
     check(gather_batch(args, ddpbench::cuda::native_stream(stream)), "batch_gather",
           "gather_batch");
   }

@@ -31,12 +31,12 @@ class CudaBackend final : public OpBackend {
     const auto current = make_current();
     return {cuda::make_conv2d_max_pool2d(context_, *conv, *pool), 2};
   }
-  std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(std::int64_t batch,
-                                                             std::int64_t classes) override {
-    return cuda::make_softmax_cross_entropy(context_, batch, classes);
+  std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(
+      const CrossEntropyDesc& desc) override {
+    return cuda::make_softmax_cross_entropy(context_, desc);
   }
-  std::size_t loss_workspace_bytes(std::int64_t batch, std::int64_t classes) const override {
-    return cuda::loss_workspace_bytes(batch, classes);
+  std::size_t loss_workspace_bytes(const CrossEntropyDesc& desc) const override {
+    return cuda::loss_workspace_bytes(desc);
   }
   std::unique_ptr<Optimizer> optimizer() override { return cuda::make_optimizer(); }
   std::unique_ptr<Mean> mean() override { return cuda::make_mean(); }

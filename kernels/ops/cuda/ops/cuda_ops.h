@@ -41,10 +41,9 @@ bool pool_adds_bias(const Context& context, const MaxPool2dDesc& desc, std::int6
 std::unique_ptr<Op> make_bias_pass(ContextPtr context, const BiasPassDesc& desc);
 std::unique_ptr<Op> make_bare_gemm(ContextPtr context, const BareGemmDesc& desc);
 std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(ContextPtr context,
-                                                                std::int64_t batch,
-                                                                std::int64_t classes);
+                                                                const CrossEntropyDesc& desc);
 // The bytes of device memory that it allocates.
-std::size_t loss_workspace_bytes(std::int64_t batch, std::int64_t classes);
+std::size_t loss_workspace_bytes(const CrossEntropyDesc& desc);
 std::unique_ptr<Optimizer> make_optimizer();
 std::unique_ptr<Mean> make_mean();
 std::unique_ptr<BatchGather> make_batch_gather();

@@ -5,23 +5,30 @@
 #include "base/error.h"
 #include "kernels/ops/cuda/kernels/loss_kernels.h"
 #include "kernels/ops/cuda/ops/cuda_ops.h"
-#include "kernels/ops/planned_op.h"
 
 namespace ddpbench::ops::cuda {
 namespace {
 
-LossShape loss_shape(std::int64_t batch, std::int64_t classes) {
-  return {static_cast<std::uint32_t>(batch), static_cast<std::uint32_t>(classes)};
+LossShape loss_shape(const CrossEntropyDesc& desc) {
+  LossShape shape;
+  shape.batch = static_cast<std::uint32_t>(desc.batch);
+  shape.classes = static_cast<std::uint32_t>(desc.classes);
+  shape.positions = static_cast<std::uint32_t>(desc.positions);
+  shape.ignore_index = desc.ignore_index;
+  shape.label_share = static_cast<float>(1 - desc.label_smoothing);
+  shape.class_share = static_cast<float>(desc.label_smoothing / static_cast<double>(desc.classes));
+  shape.weight = static_cast<float>(desc.weight);
+  shape.counts_hits = desc.counts_hits;
+  return shape;
 }
 
 class Loss final : public SoftmaxCrossEntropy {
  public:
-  Loss(ContextPtr context, std::int64_t batch, std::int64_t classes)
-      : context_(std::move(context)) {
-    check_shape({batch, classes}, "softmax_cross_entropy");
-    where_ = fmt::format("softmax_cross_entropy on [{}, {}]", batch, classes);
-    element_index(batch * classes, where_);
-    shape_ = loss_shape(batch, classes);
+  Loss(ContextPtr context, const CrossEntropyDesc& desc) : context_(std::move(context)) {
+    check_loss(desc);
+    where_ = describe(desc);
+    element_index(desc.batch * desc.classes * desc.positions, where_);
+    shape_ = loss_shape(desc);
     partial_ = context_->device.allocate(loss_workspace_bytes(shape_), MemoryCategory::workspace);
   }
 
@@ -43,12 +50,11 @@ class Loss final : public SoftmaxCrossEntropy {
 }  // namespace
 
 std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(ContextPtr context,
-                                                                std::int64_t batch,
-                                                                std::int64_t classes) {
-  return std::make_unique<Loss>(std::move(context), batch, classes);
+                                                                const CrossEntropyDesc& desc) {
+  return std::make_unique<Loss>(std::move(context), desc);
 }
-std::size_t loss_workspace_bytes(std::int64_t batch, std::int64_t classes) {
-  return loss_workspace_bytes(loss_shape(batch, classes));
+std::size_t loss_workspace_bytes(const CrossEntropyDesc& desc) {
+  return loss_workspace_bytes(loss_shape(desc));
 }
 
 }  // namespace ddpbench::ops::cuda

@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The report's rows of epochs, from what the ranks found.
+#pragma once
+
+#include <vector>
+
+#include "bench/rank/rank_result.h"
+#include "parallel/launch/supervisor.h"
+#include "reports/data/report.h"
+
+namespace ddpbench::bench {
+
+// Of the epochs that all `ranks` finished: sums over ranks, times from the first begin to the last
+// end without the times in which the job was stopped. Loss and accuracies are means over the labels
+// that count; a training epoch has some (data::LabelCounts).
+std::vector<report::EpochRow> epoch_rows(const std::vector<const RankResult*>& ranks,
+                                         const std::vector<launch::Pause>& pauses);
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How many labels of a data set's samples count, where a loss ignores one label.
+//
+// The loss of a step is the mean over the labels of the global batch that count. Each rank needs
+// their number before its backward, and asks nobody: it knows the order of all samples and the
+// labels of all.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "datasets/dataset.h"
+#include "datasets/sharded_sampler.h"
+
+namespace ddpbench::data {
+
+class LabelCounts {
+ public:
+  // Reads all labels once.
+  LabelCounts(const Split& split, std::int32_t ignored);
+
+  // Labels of the global batch of `step` by those of them that count; 0 when none does: that batch
+  // has no loss and no gradient. Reads a number a sample. REQUIRES: sampler.begin_epoch.
+  float weight(const ShardedSampler& sampler, std::int64_t step) const;
+  // Throws ConfigError when no label of the first `steps` steps counts: there is nothing to learn.
+  void check(const ShardedSampler& sampler, std::int64_t steps) const;
+
+ private:
+  std::vector<std::uint32_t> counts_;  // of each sample
+  std::size_t labels_per_sample_;
+  std::int32_t ignored_;
+};
+
+}  // namespace ddpbench::data
