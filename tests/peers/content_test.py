@@ -20,7 +20,10 @@ from pytorch_peer.errors import UsageError  # noqa: E402
 PROGRAM = None
 
 # Every kind of layer with every attribute, out of order, and a branch.
-EVERYTHING = {"name": "everything", "input": [2, 20, 24], "output": "head", "layers": [
+EVERYTHING = {"name": "everything", "input": [2, 20, 24], "output": "head",
+              "loss": {"label_smoothing": 0.1, "ignore_index": 3},
+              "auxiliary": [{"output": "early", "weight": 0.4, "loss": {"label_smoothing": 0.2}}],
+              "layers": [
     {"name": "stem", "type": "conv2d", "out_channels": 8, "kernel": [3, 5], "stride": [1, 2],
      "padding": [1, 2], "dilation": [2, 1], "groups": 2, "bias": False},
     {"name": "norm", "type": "batch_norm2d", "eps": 0.001, "momentum": 0.25, "affine": False},
@@ -32,7 +35,8 @@ EVERYTHING = {"name": "everything", "input": [2, 20, 24], "output": "head", "lay
     {"name": "pool", "type": "max_pool2d", "kernel": 2, "inputs": ["joined"]},
     {"name": "last", "type": "adaptive_avg_pool2d", "output_size": [2, 1]},
     {"name": "drop", "type": "dropout", "p": 0.25},
-    {"name": "head", "type": "linear", "out_features": 10, "bias": False}]}
+    {"name": "early", "type": "linear", "inputs": ["stem"], "out_features": 10},
+    {"name": "head", "type": "linear", "inputs": ["drop"], "out_features": 10, "bias": False}]}
 
 
 class Content(unittest.TestCase):
@@ -67,6 +71,21 @@ class Content(unittest.TestCase):
                     layers[place][key] = 1
                 with self.subTest(layer=layer["name"], key=key):
                     self.assertNotEqual(content.hash_of({**EVERYTHING, "layers": layers}), whole)
+
+    def test_the_loss_counts(self):
+        losses = [{}, {"label_smoothing": 0.1}, {"ignore_index": 3}, {"ignore_index": 0},
+                  {"label_smoothing": 0.2, "ignore_index": 3}]
+        found = {content.hash_of({**EVERYTHING, "loss": loss}) for loss in losses}
+        self.assertEqual(len(found), len(losses))
+        for loss in losses:
+            self.expect_equal(self.write({**EVERYTHING, "loss": loss}))
+        outputs = [[{"output": "early"}], [{"output": "early", "weight": 2}],
+                   [{"output": "early", "loss": {"label_smoothing": 0.5}}]]
+        for auxiliary in outputs:
+            self.expect_equal(self.write({**EVERYTHING, "auxiliary": auxiliary}))
+        plain = {"type": "cross_entropy", "label_smoothing": 0}
+        self.assertEqual(content.hash_of({**EVERYTHING, "loss": plain}),
+                         content.hash_of({**EVERYTHING, "loss": {}}))
 
     def test_the_name_does_not_count(self):
         self.assertEqual(content.hash_of({**EVERYTHING, "name": "other"}), content.hash_of(EVERYTHING))

@@ -175,6 +175,29 @@ class TrainsLikeDdpbench(Comparison):
         (self.folder / "normalized.json").write_text(json.dumps(NORMALIZED))
         return str(self.folder / "normalized.json")
 
+    # On one device: PyTorch's DDP averages the means of its ranks, however many labels each has.
+    def test_smoothed_and_ignored_labels(self):
+        model = json.loads(pathlib.Path(options.model_path("lenet5")).read_text())
+        model["loss"] = {"label_smoothing": 0.1, "ignore_index": 3}
+        (self.folder / "smoothed.json").write_text(json.dumps(model))
+        self.compare("--epochs=3", "--steps=4", "--lr=0.05",
+                     model=str(self.folder / "smoothed.json"))
+
+    # With DDP the logits of both heads are outputs of the wrapped module.
+    def test_auxiliary_output(self):
+        layers = [{"name": "conv", "type": "conv2d", "out_channels": 6, "kernel": 5, "stride": 3},
+                  {"name": "relu1", "type": "relu"},
+                  {"name": "early", "type": "linear", "out_features": 10},
+                  {"name": "hidden", "type": "linear", "inputs": ["relu1"], "out_features": 32},
+                  {"name": "relu2", "type": "relu"},
+                  {"name": "head", "type": "linear", "out_features": 10}]
+        heads = {"name": "heads", "input": [1, 28, 28], "layers": layers, "auxiliary": [
+            {"output": "early", "weight": 0.4, "loss": {"label_smoothing": 0.1}}]}
+        (self.folder / "heads.json").write_text(json.dumps(heads))
+        for more in (["--strategy=single"], ["--strategy=ddp", "--gpus=2", "--force"]):
+            self.compare("--epochs=3", "--steps=4", "--lr=0.05", *more,
+                         model=str(self.folder / "heads.json"))
+
     def test_batch_norm(self):
         self.compare("--epochs=3", "--steps=4", "--lr=0.05", model=self.normalized())
 

@@ -119,7 +119,7 @@ class Blocks(unittest.TestCase):
         {"name": "sum", "type": "add", "inputs": ["conv", "input"]}]}
 
     def test_repetitions_are_a_chain_of_layers(self):
-        layers, output = blocks.placed({"blocks": {"residual": self.RESIDUAL}, "layers": [
+        layers, outputs = blocks.placed({"blocks": {"residual": self.RESIDUAL}, "layers": [
             {"name": "s", "block": "residual", "repeat": 2, "first": 1, "with": {"channels": 4}},
             {"name": "r", "type": "add", "inputs": ["s", "s.1"]}]})
         self.assertEqual([(layer["name"], layer["inputs"]) for layer in layers], [
@@ -128,14 +128,14 @@ class Blocks(unittest.TestCase):
             ("r", ["s.2.sum", "s.1.sum"])])
         self.assertEqual(layers[0]["out_channels"], 4)
         self.assertEqual(layers[2]["kernel"], [3, 1])
-        self.assertEqual(output, "r")
+        self.assertEqual(outputs, ["r"])
 
     def test_blocks_of_blocks_hand_values_on_and_name_inputs_and_output(self):
         outer = {"parameters": {"width": None}, "inputs": ["left", "right"], "output": "sum",
                  "layers": [{"name": "sum", "type": "add", "inputs": ["body", "right"]},
                             {"name": "body", "block": "residual", "inputs": ["left"],
                              "with": {"channels": "$width", "kernel": 1}}]}
-        layers, output = blocks.placed({
+        layers, outputs = blocks.placed({
             "blocks": {"residual": self.RESIDUAL, "outer": outer},
             "layers": [{"name": "a", "type": "relu"},
                        {"name": "b", "block": "outer", "inputs": ["input", "a"],
@@ -144,14 +144,14 @@ class Blocks(unittest.TestCase):
             ("a", ["input"]), ("b.sum", ["b.body.sum", "a"]), ("b.body.conv", ["input"]),
             ("b.body.sum", ["b.body.conv", "input"])])
         self.assertEqual((layers[2]["out_channels"], layers[2]["kernel"]), (6, [1, 1]))
-        self.assertEqual(output, "b.sum")
+        self.assertEqual(outputs, ["b.sum"])
 
     def test_a_network_without_blocks_stays_as_it_is(self):
-        layers, output = blocks.placed({"layers": [{"name": "a", "type": "relu"},
-                                                   {"name": "b", "type": "relu"}]})
+        layers, outputs = blocks.placed({"layers": [{"name": "a", "type": "relu"},
+                                                    {"name": "b", "type": "relu"}]})
         self.assertEqual(layers, [{"name": "a", "type": "relu", "inputs": ["input"]},
                                   {"name": "b", "type": "relu", "inputs": ["a"]}])
-        self.assertEqual(output, "b")
+        self.assertEqual(outputs, ["b"])
 
 
 if __name__ == "__main__":

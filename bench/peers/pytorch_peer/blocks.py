@@ -13,13 +13,14 @@ def pair(value):
 
 
 def placed(model):
-    """Returns the layers, each with its inputs, under the names of the whole network, and the name of
-    the layer that gives the output."""
+    """Returns the layers, each with its inputs, under the names of the whole network, and the names of
+    the layers that give the outputs, auxiliary ones last."""
     placement = Placement(model.get("blocks", {}))
     last = placement.add(model["layers"], "", {INPUT: INPUT}, INPUT)
     for layer in placement.layers:
         layer["inputs"] = [placement.meaning(name) for name in layer["inputs"]]
-    return placement.layers, placement.meaning(model.get("output", last))
+    names = [model.get("output", last), *(each["output"] for each in model.get("auxiliary", []))]
+    return placement.layers, [placement.meaning(name) for name in names]
 
 
 class Placement:

@@ -25,7 +25,7 @@ def describe(path):
 
 
 def hash_of(model):
-    layers, output = blocks.placed(model)
+    layers, outputs = blocks.placed(model)
     order = blocks.ordered(layers)
     places = {layer["name"]: place for place, (layer, _) in enumerate(order)}
     places[blocks.INPUT] = -1
@@ -33,7 +33,20 @@ def hash_of(model):
     for layer, inputs in order:
         start = model.get("init", {}).get(layer["type"], INITS[0])
         value = hash_layer(value, {"init": start, **layer}, [places[name] for name in inputs])
-    return hashes.combine_hash(value, places[output])
+    value = hash_loss(hashes.combine_hash(value, places[outputs[0]]), model.get("loss", {}))
+    for each, output in zip(model.get("auxiliary", []), outputs[1:]):
+        value = hashes.combine_hash(value, places[output])
+        value = hashes.combine_hash(value, bits(each.get("weight", 1)))
+        value = hashes.combine_hash(value, bits(each.get("loss", {}).get("label_smoothing", 0)))
+    return value
+
+
+def hash_loss(value, loss):
+    if loss.get("label_smoothing", 0):
+        value = hashes.combine_hash(value, bits(loss["label_smoothing"]))
+    if "ignore_index" in loss:
+        value = hashes.combine_hash(value, loss["ignore_index"])
+    return value
 
 
 def hash_layer(value, layer, inputs):

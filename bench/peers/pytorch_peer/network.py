@@ -66,6 +66,8 @@ class Concat(nn.Module):
         return torch.cat(inputs, 1)
 
 
+NO_LABEL = -100  # PyTorch's default of ignore_index
+
 MAKERS = {"conv2d": convolution, "max_pool2d": pooling, "linear": linear,
           "avg_pool2d": averaging, "adaptive_avg_pool2d": adaptive_averaging,
           "batch_norm2d": normalization,
@@ -91,7 +93,7 @@ class Network(nn.Module):
     def __init__(self, model):
         super().__init__()
         self.input_shape = tuple(model["input"])
-        layers, self.output = blocks.placed(model)
+        layers, self.outputs = blocks.placed(model)
         self.order = []  # (name, names of the inputs)
         shapes = {INPUT: self.input_shape}
         for layer, inputs in blocks.ordered(layers):
@@ -101,14 +103,49 @@ class Network(nn.Module):
             place(self, layer["name"], module)
             self.order.append((layer["name"], inputs))
             shapes[layer["name"]] = output_shape(module, [shapes[name] for name in inputs])
-        self.classes = shapes[self.output][0]
+        self.classes = shapes[self.outputs[0]][0]
+        self.predictions = math.prod(shapes[self.outputs[0]][1:])  # of a sample
+        loss = model.get("loss", {})
+        self.label_smoothing = loss.get("label_smoothing", 0.0)
+        self.ignore_index = loss.get("ignore_index", NO_LABEL)
+        self.auxiliary = [(each.get("weight", 1), each.get("loss", {}).get("label_smoothing", 0.0))
+                          for each in model.get("auxiliary", [])]
 
     def forward(self, images):
         # Modules are looked up by name: DataParallel copies the registered ones, not this list.
         values = {INPUT: images}
         for name, inputs in self.order:
             values[name] = self.get_submodule(name)(*[values[key] for key in inputs])
-        return values[self.output]
+        logits = [values[name] for name in self.outputs]
+        if self.predictions == 1:
+            logits = [each.flatten(1) for each in logits]
+        return tuple(logits) if self.training and self.auxiliary else logits[0]
+
+
+    def loss_of(self, outputs, labels):
+        """PyTorch's mean over the labels that are not ignored: over none it is NaN, and
+        DistributedDataParallel averages these means over its ranks, however many labels each has.
+        `outputs`: what forward() returns."""
+        def mean(logits, smoothing):
+            return functional.cross_entropy(logits, labels, ignore_index=self.ignore_index,
+                                            label_smoothing=smoothing)
+
+        loss = mean(main_output(outputs), self.label_smoothing)
+        if not isinstance(outputs, tuple):
+            return loss
+        for logits, (weight, smoothing) in zip(outputs[1:], self.auxiliary):
+            loss = loss + weight * mean(logits, smoothing)
+        return loss
+
+    def hits(self, logits, labels):
+        """How many labels count, and how many of these are predicted."""
+        valid = labels != self.ignore_index
+        return valid.sum(), ((logits.argmax(1) == labels) & valid).sum()
+
+
+def main_output(outputs):
+    """The logits that are evaluated: in training auxiliary ones may stand behind them."""
+    return outputs[0] if isinstance(outputs, tuple) else outputs
 
 
 def output_shape(module, shapes):
@@ -174,7 +211,3 @@ def set_weights(network, weights, origin):
                              f"network {list(parameter.shape)}")
         with torch.no_grad():
             parameter.copy_(weights[name])
-
-
-def loss_of(logits, labels):
-    return functional.cross_entropy(logits, labels)

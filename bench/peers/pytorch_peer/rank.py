@@ -70,7 +70,7 @@ def train(spec, rank, progress):
     result = {"rank": rank, "host": os.uname().nodename}
 
     def publish():
-        result.update(epochs=[e for e in trainer.epochs if "test_samples" in e],
+        result.update(epochs=[e for e in trainer.epochs if "test_counted" in e],
                       steps=trainer.clock.steps, phases=trainer.clock.phases,
                       devices=describe_devices(spec, rank, trainer),
                       peak_rss_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)

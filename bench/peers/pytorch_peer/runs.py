@@ -73,13 +73,16 @@ def epoch_rows(results):
     for parts in zip(*(result["epochs"] for result in results)):
         samples = sum(part["samples"] for part in parts)
         seconds = max(part["end"] for part in parts) - min(part["begin"] for part in parts)
-        loss = sum(part["loss_sum"] for part in parts) / samples
+        counted = sum(part["counted"] for part in parts)
+        loss = sum(part["loss_sum"] for part in parts) / max(counted, 1)
         row = {"epoch": parts[0]["epoch"], "time_s": seconds, "samples": samples,
                "samples_per_s": samples / seconds}
         put(row, "train_loss", loss if math.isfinite(loss) else None, DIVERGED)
-        row["train_accuracy"] = sum(part["correct"] for part in parts) / samples
-        tested = sum(part["test_samples"] for part in parts)
-        row["test_accuracy"] = sum(part["test_correct"] for part in parts) / tested
+        row["train_accuracy"] = sum(part["correct"] for part in parts) / max(counted, 1)
+        tested = sum(part["test_counted"] for part in parts)
+        put(row, "test_accuracy",
+            sum(part["test_correct"] for part in parts) / tested if tested else None,
+            "the network's loss ignores all labels of the test samples")
         rows.append(row)
     return rows
 

@@ -6,7 +6,7 @@ import time
 
 import torch
 
-from .network import loss_of
+from .network import main_output
 
 # PyTorch asks for this many eager steps of DistributedDataParallel before a capture.
 STEPS_BEFORE_CAPTURE = 11
@@ -82,8 +82,8 @@ class NoClock:
 class EagerStep:
     """A step as a PyTorch user writes it. Returns loss, logits and labels, still on the device."""
 
-    def __init__(self, model, optimizer, feed, precision, keep_gradients):
-        self.model, self.optimizer, self.feed = model, optimizer, feed
+    def __init__(self, model, loss_of, optimizer, feed, precision, keep_gradients):
+        self.model, self.loss_of, self.optimizer, self.feed = model, loss_of, optimizer, feed
         self.keep_gradients = keep_gradients
         self.cache_casts = True
         self.autocast = precision == "bf16"
@@ -100,15 +100,15 @@ class EagerStep:
         self.optimizer.zero_grad(set_to_none=not self.keep_gradients)
         clock.mark("optimizer_s")
         with self.casting():
-            logits = self.model(images)
+            outputs = self.model(images)
             clock.mark("forward_s")
-            loss = loss_of(logits, labels)
+            loss = self.loss_of(outputs, labels)
         clock.mark("loss_s")
         loss.backward()
         clock.mark("backward_s")
         self.optimizer.step()
         clock.mark("optimizer_s")
-        return loss.detach(), logits.detach(), labels
+        return loss.detach(), main_output(outputs).detach(), labels
 
     def __call__(self, clock):
         clock.begin()

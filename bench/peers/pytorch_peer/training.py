@@ -126,6 +126,9 @@ class Trainer:
         self.optimizer = make_optimizer(self.net.parameters(), spec)
 
     def load_data(self):
+        if self.net.predictions > 1:
+            raise UsageError("the network has a prediction for each pixel; the data sets that this "
+                             "peer reads have one label an image")
         files, mean, std = self.spec["files"], self.spec["mean"], self.spec["std"]
         train = feed.Samples(files[0], files[1], mean, std)
         self.feed = feed.make_feed(train, self.spec, self.rank, self.device)
@@ -135,7 +138,8 @@ class Trainer:
 
     def make_step(self):
         # DDP's gradients are views of its buckets: setting them to None would lose them.
-        step = steps.EagerStep(self.model, self.optimizer, self.feed, self.spec["precision"],
+        step = steps.EagerStep(self.model, self.net.loss_of, self.optimizer, self.feed,
+                               self.spec["precision"],
                                keep_gradients=self.spec["strategy"] == "ddp")
         if self.stream:
             self.feed.begin(0, steps.STEPS_BEFORE_CAPTURE + 1)
@@ -191,47 +195,53 @@ class Trainer:
         self.feed.begin(epoch, count)
         loss_sum = torch.zeros((), dtype=torch.float64, device=self.device)
         correct = torch.zeros((), dtype=torch.int64, device=self.device)
+        counted = torch.zeros((), dtype=torch.int64, device=self.device)
         batch = self.spec["global_batch"] // self.spec["processes"]
         self.barrier()
         begin = time.monotonic()
         for _ in range(count):
             loss, logits, labels = self.take_step(self.clock)
-            loss_sum += loss
-            correct += (logits.argmax(1) == labels).sum()
+            valid, hits = self.net.hits(logits, labels)
+            loss_sum += torch.where(valid > 0, loss * valid, 0)
+            counted += valid
+            correct += hits
             self.progress.step()
         self.clock.finish_epoch()
         end = time.monotonic()
         self.feed.close()
         self.note_peaks()
         self.epochs.append({"epoch": epoch, "begin": begin, "end": end, "samples": count * batch,
-                            "loss_sum": loss_sum.item() * batch, "correct": correct.item()})
+                            "loss_sum": loss_sum.item(), "correct": correct.item(),
+                            "counted": counted.item()})
 
     def evaluate(self):
         """Evaluates this process's share of the test samples with the plain network."""
-        begin, correct = time.monotonic(), 0
+        begin, correct, counted = time.monotonic(), 0, 0
         mine = torch.arange(self.rank, len(self.test), self.spec["processes"],
                             device=self.test.labels.device)
         self.net.eval()
         with torch.no_grad():
             for indices in mine.split(EVALUATION_BATCH):
                 images, labels = (part.to(self.device) for part in self.test.gather(indices))
-                correct += (self.net(images).argmax(1) == labels).sum().item()
+                valid, hits = self.net.hits(self.net(images), labels)
+                counted += valid.item()
+                correct += hits.item()
                 self.progress.beat()
         self.net.train()
         for replica in self.replicas:
             torch.cuda.reset_peak_memory_stats(replica)
-        self.epochs[-1].update(test_samples=len(mine), test_correct=correct)
+        self.epochs[-1].update(test_counted=counted, test_correct=correct)
         return time.monotonic() - begin
 
     def has_reached(self, target):
         """Says whether the last epoch reached this accuracy over the whole test set, on all ranks
         alike."""
         last = self.epochs[-1]
-        counts = torch.tensor([last["test_correct"], last["test_samples"]], device=self.device)
+        counts = torch.tensor([last["test_correct"], last["test_counted"]], device=self.device)
         if self.spec["strategy"] == "ddp":
             distributed.all_reduce(counts)
-        correct, samples = counts.tolist()
-        return figures.reaches(correct / samples, target)
+        correct, counted = counts.tolist()
+        return counted > 0 and figures.reaches(correct / counted, target)
 
     def note_peaks(self):
         """Notes the peaks of the training alone: evaluation takes larger batches."""
