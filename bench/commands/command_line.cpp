@@ -153,6 +153,7 @@ int execute(const ParsedCommand& command, const InstallPaths& paths,
     case Command::fit:
       return run_fit(command.options);
     case Command::run:
+      check_run_list(command.options);
       check_saving(command.options);
       if (const auto environment = launch::read_rank_environment(get_variable)) {
         return join_world(command.options, *environment, arguments);

@@ -24,14 +24,6 @@ std::ptrdiff_t last_layer_of(const std::string& option, Layers layers) {
   return -1;
 }
 
-void reset_to_default(Options& options, const OptionDefinition& definition) {
-  const Options defaults;
-  std::visit(
-      Overloaded{[](NoMember) {}, [](GpuList) {},
-                 [&]<typename T>(T Options::*member) { options.*member = defaults.*member; }},
-      definition.member);
-}
-
 }  // namespace
 
 void settle_conditions(Options& options, Layers layers) {
@@ -42,7 +34,7 @@ void settle_conditions(Options& options, Layers layers) {
     const std::string value = is.is_string() ? is.get<std::string>() : is.dump();
     const std::ptrdiff_t given = last_layer_of(definition.name, layers);
     const std::ptrdiff_t decided = last_layer_of(other, layers);
-    reset_to_default(options, definition);
+    reset_value(options, definition);
     if (given < 0 || given < decided) continue;
     const std::string decision =
         decided < 0 ? fmt::format("--{}={}, the default", other, value)

@@ -115,6 +115,15 @@ std::string keys_cell(const OptionDefinition& definition) {
   return fmt::format("{}", fmt::join(keys, ", "));
 }
 
+// "`strategy`, `gpus`, ...": the keys of an entry of "runs".
+std::string entry_keys() {
+  std::vector<std::string> keys;
+  for (const OptionDefinition& definition : option_table()) {
+    if (definition.is_per_run()) keys.push_back(code(definition.canonical_key().substr(1)));
+  }
+  return fmt::format("{}", fmt::join(keys, ", "));
+}
+
 std::string option_row(const OptionDefinition& definition) {
   const bool flag = (definition.sources & kFlag) != 0;
   const bool variable = (definition.sources & kVariable) != 0;
@@ -123,6 +132,33 @@ std::string option_row(const OptionDefinition& definition) {
                      code(default_text(definition)), variable ? code(definition.variable()) : "",
                      keys_cell(definition), cell(definition.help));
 }
+
+constexpr std::string_view kRunsHelp =
+    "What each run differs in: a list of objects, each with the keys of its runs. docs/cli.md has "
+    "the rules.";
+
+constexpr const char* kRunsText = R"(
+## A list of runs
+
+Lists of options make every combination. Where a comparison is of some combinations only, a configuration lists its runs:
+
+    {"model": "simple_cnn", "epochs": 5,
+     "runs": [{"comment": "as published", "strategy": "dp", "gpus": 2, "global_batch_size": 256, "loader_workers": 4},
+              {"strategy": "ddp", "gpus": 2, "batch_size": 1024, "loader_workers": 2},
+              {"strategy": ["dp", "ddp"], "gpus": 2, "global_batch_size": 256}]}
+
+- An entry has what its runs differ in from the rest of the file; what it leaves out is as the rest says. A batch size
+  replaces the other kind of batch size, and an optimizer the numbers of another one, as between the file and flags.
+- Lists in an entry, or in the rest of the file, make every combination within the entry. A run that an earlier entry
+  makes is not made again. An entry all of whose runs are made by earlier ones is refused (exit 2).
+- Variables and flags are above entries: `--loader-workers=0` holds for all runs. Where that leaves an entry without a
+  run of its own, it is refused: `--strategy=dp` would make the two arms of a comparison one.
+- An entry may have these keys; all others are the same for all runs of a report: {}.
+- All runs are in one report, with `--repetitions` interleaved as in a sweep. `--dry-run` shows each; `--resume` takes
+  only a report with the same list. What does not do the same work (another global batch, say) is never ranked together
+  ([metrics.md](metrics.md#recommendation)). tune and fit, and ranks that a launcher starts, take no list.
+- Errors name the place: `my.json: /runs/2/gpus: ...`.
+)";
 
 constexpr const char* kLauncherText = R"(
 ## Ranks that a launcher starts
@@ -144,6 +180,12 @@ Two jobs at once need different values of `MASTER_PORT`, unless their launcher n
 message names the first option that does. Rank 0 writes the report. Should it die, the lowest rank that lives writes it
 in the same place. `error.rank` names the rank that failed, not those that noticed.
 )";
+
+std::string runs_text() {
+  std::string text = kRunsText;
+  const std::string_view place = "{}.\n";
+  return text.replace(text.find(place), 2, entry_keys());
+}
 
 }  // namespace
 
@@ -177,6 +219,7 @@ std::string help_text(const std::vector<CommandSummary>& commands) {
     text += two_columns(command.usage, command.summary);
   text += fmt::format("\n{}", wrap(kPurpose, kColumns, 0));
   text += option_groups([](const OptionDefinition&) { return true; });
+  text += two_columns("runs: LIST", kRunsHelp);  // the last group is that of such keys
   text += fmt::format("\n{}\nExit codes:\n", wrap(kPrecedence, kColumns, 0));
   for (const ExitCode& exit : kExitCodes)
     text += fmt::format("  {:>3}  {}\n", exit.code, exit.meaning);
@@ -220,6 +263,7 @@ std::string cli_document(const std::vector<CommandSummary>& commands) {
     for (const OptionDefinition& definition : option_table())
       if (definition.group == group) text += option_row(definition);
   }
+  text += runs_text();
   for (const CommandSummary& command : commands)
     text += fmt::format("\n## ddpbench {}\n\n```\n{}```\n", command.name, command.help());
   text += "\n## Exit codes\n\n| exit | meaning |\n|---|---|\n";

@@ -186,14 +186,67 @@ void set_tune_defaults(Options& options) {
   options.overlaps.clear();
 }
 
-// Reads the configuration file of the highest layer that names one; else returns an empty layer.
-OptionSource config_source(const OptionSource& flags, const OptionSource& variables,
-                           const ParseContext& context, std::string& path) {
-  const OptionSource::Given* given = flags.find("config");
-  if (given == nullptr) given = variables.find("config");
-  if (given == nullptr) return {};
-  path = find_config(given->value.get<std::string>(), context.config_directories);
-  return file_source(read_config(path), input_name(path));
+// What the flags, the variables and the configuration file give.
+struct GivenLayers {
+  OptionSource given, variables, file;
+  std::vector<RunEntry> entries;  // of the file
+  std::string config_path;        // empty: there is no file
+};
+
+// Reads the configuration file of the highest layer that names one.
+void read_file_of(GivenLayers& layers, const ParseContext& context) {
+  const OptionSource::Given* given = layers.given.find("config");
+  if (given == nullptr) given = layers.variables.find("config");
+  if (given == nullptr) return;
+  layers.config_path = find_config(given->value.get<std::string>(), context.config_directories);
+  nlohmann::json content = read_config(layers.config_path);
+  const std::string origin = input_name(layers.config_path);
+  layers.entries = take_run_entries(content, origin);
+  layers.file = file_source(content, origin);
+}
+
+GivenLayers read_layers(const Flags& flags, const ParseContext& context) {
+  GivenLayers layers{
+      .given = flag_source(flags),
+      .variables = variable_source(context.variables, flags.command, context.command_variables)};
+  read_file_of(layers, context);
+  if (flags.command != Command::run && !layers.entries.empty())
+    throw ConfigError(fmt::format("{}: /runs: {} makes its own runs; use a configuration without.",
+                                  input_name(layers.config_path), spoken(flags.command)));
+  return layers;
+}
+
+// The options of the command, or of an entry of "runs": its values are above those of the file
+// around it, and below variables and flags.
+Options resolve(const GivenLayers& layers, Command command, const RunEntry* entry) {
+  Options options;
+  std::vector<const OptionSource*> order = {&layers.file};
+  if (command == Command::fit) options.strategies = known_strategies();
+  layers.file.apply(options);
+  if (command == Command::tune) set_tune_defaults(options);
+  if (entry != nullptr) order.push_back(&entry->source);
+  order.push_back(&layers.variables);
+  order.push_back(&layers.given);
+  for (const OptionSource* source : std::span(order).subspan(1)) source->apply(options);
+  options.config_path = layers.config_path;
+  settle_conditions(options, order);
+  set_optimizer_defaults(options, order);
+  if (options.batch_sizes.empty() && options.global_batch_sizes.empty())
+    options.batch_sizes = {kDefaultBatchSize};
+  return options;
+}
+
+// Errors that name no key of the entry say where it stands.
+Options resolve_entry(const GivenLayers& layers, const RunEntry& entry) {
+  try {
+    Options options = resolve(layers, Command::run, &entry);
+    check_options(options);
+    return options;
+  } catch (const ConfigError& error) {
+    const std::string message = error.what();
+    if (message.starts_with(entry.where)) throw;
+    throw ConfigError(fmt::format("{}: {}", entry.where, message));
+  }
 }
 
 std::string help_of(const Flags& flags, const ParseContext& context) {
@@ -211,23 +264,12 @@ ParsedCommand parse_command(const std::vector<std::string>& arguments,
   if (flags.words.has("version")) return {.command = Command::version, .text = version_text()};
 
   ParsedCommand parsed{.command = flags.command, .names = flags.names};
-  const OptionSource given = flag_source(flags);
-  const OptionSource variables =
-      variable_source(context.variables, flags.command, context.command_variables);
-  std::string config_path;
-  if (flags.command == Command::fit) parsed.options.strategies = known_strategies();
-  const OptionSource file = config_source(given, variables, context, config_path);
-  file.apply(parsed.options);
-  if (flags.command == Command::tune) set_tune_defaults(parsed.options);
-  variables.apply(parsed.options);
-  given.apply(parsed.options);
-  parsed.options.config_path = config_path;
-  const std::array<const OptionSource*, 3> layers = {&file, &variables, &given};
-  settle_conditions(parsed.options, layers);
-  set_optimizer_defaults(parsed.options, layers);
-  if (parsed.options.batch_sizes.empty() && parsed.options.global_batch_sizes.empty())
-    parsed.options.batch_sizes = {kDefaultBatchSize};
-  check_options(parsed.options);
+  const GivenLayers layers = read_layers(flags, context);
+  parsed.options = resolve(layers, flags.command, nullptr);
+  if (layers.entries.empty()) check_options(parsed.options);
+  for (const RunEntry& entry : layers.entries) {
+    parsed.options.runs.push_back(resolve_entry(layers, entry));
+  }
   return parsed;
 }
 

@@ -88,11 +88,12 @@ Json given(const std::string& key, const Json& value) {
   return {{"required", {parent}}, {"properties", {{parent, inner}}}};
 }
 
-// Of documents with an option that does nothing beside the value of the one that decides.
-Json unheeded(const OptionDefinition& definition) {
+// Of objects with an option that does nothing beside the value of the one that decides. In an entry
+// of "runs" the file around it may decide, so only what stands in the entry counts.
+Json unheeded(const OptionDefinition& definition, bool in_entry) {
   const OptionDefinition& other = *find_flag(definition.only_with.option);
   Json decided = Json::array();
-  bool by_default = true;
+  bool by_default = !in_entry;
   if (definition.only_with.values.empty()) {
     decided.push_back(given(other.canonical_key(), {{"const", get_value(Options{}, other)}}));
   }
@@ -113,20 +114,16 @@ Json empty_object() {
   return {{"type", "object"}, {"additionalProperties", false}, {"properties", Json::object()}};
 }
 
-}  // namespace
-
-Json config_schema() {
-  Json schema = {
-      {"$schema", "http://json-schema.org/draft-07/schema#"},
-      {"title", "ddpbench configuration"},
-      {"description", "Made from bench/options/option_definitions.cpp; a test compares both."}};
-  schema.update(empty_object());
+// An object with the keys of all options, or of those that an entry of "runs" may have.
+Json keys_schema(bool in_entry) {
+  Json schema = empty_object();
   Json& properties = schema["properties"];
   properties["$schema"] = {{"type", "string"}};
   properties["comment"] = true;
   Json excluded = Json::array();
   excluded.push_back({{"required", {"batch_size", "global_batch_size"}}});
   for (const OptionDefinition& definition : option_table()) {
+    if (in_entry && !definition.is_per_run()) continue;
     const auto keys = definition.file_keys();
     for (const std::string& key : keys) {
       const Json::json_pointer pointer(key);
@@ -137,13 +134,31 @@ Json config_schema() {
       value["description"] = definition.help;
       parent["properties"][pointer.back()] = value;
     }
-    if (!definition.only_with.option.empty()) excluded.push_back(unheeded(definition));
+    if (!definition.only_with.option.empty()) excluded.push_back(unheeded(definition, in_entry));
     if (keys.size() < 2) continue;
     const Json::json_pointer nested(keys.back());
     excluded.push_back(
         twice(with_underscores(definition.name), nested.parent_pointer().back(), nested.back()));
   }
   schema["not"]["anyOf"] = excluded;
+  return schema;
+}
+
+}  // namespace
+
+Json config_schema() {
+  Json schema = {
+      {"$schema", "http://json-schema.org/draft-07/schema#"},
+      {"title", "ddpbench configuration"},
+      {"description", "Made from bench/options/option_definitions.cpp; a test compares both."}};
+  schema.update(keys_schema(false));
+  schema["properties"]["runs"] = {
+      {"type", "array"},
+      {"items", keys_schema(true)},
+      {"minItems", 1},
+      {"description",
+       "Runs of one report, one after the other: each entry has what its runs differ in from the "
+       "rest of the file (docs/cli.md, A list of runs)."}};
   return schema;
 }
 

@@ -16,6 +16,10 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* kRunsKey = "runs";
+constexpr const char* kRunsPointer = "/runs";
+constexpr std::size_t kMostEntries = 1000;
+
 // "/optimizer/lr" -> "/optimizer"; "/lr" -> "".
 std::string parent_of(const std::string& pointer) { return pointer.substr(0, pointer.rfind('/')); }
 
@@ -27,43 +31,76 @@ std::vector<std::string> keys_of(const OptionDefinition& definition, unsigned so
   return definition.file_keys();
 }
 
-std::vector<std::string> known_keys(unsigned sources) {
+// Where keys stand: a file, and the object in it that has them ("/runs/2"; empty: the whole).
+struct KeyPlace {
+  const std::string& origin;
+  std::string pointer = {};
+  unsigned sources = kFile;
+
+  bool is_entry() const { return !pointer.empty(); }
+  std::string of(const std::string& key) const {
+    return fmt::format("{}: {}{}", origin, pointer, key);
+  }
+};
+
+std::vector<std::string> known_keys(const KeyPlace& place) {
   std::vector<std::string> keys;
-  for (const OptionDefinition& definition : option_table())
-    for (const std::string& key : keys_of(definition, sources)) keys.push_back(key);
+  for (const OptionDefinition& definition : option_table()) {
+    if (place.is_entry() && !definition.is_per_run()) continue;
+    for (const std::string& key : keys_of(definition, place.sources)) keys.push_back(key);
+  }
+  if (!place.is_entry()) keys.emplace_back(kRunsPointer);
   return keys;
 }
 
 // Returns the nearest key with the same parent, else the nearest of all keys.
-std::string key_suggestion(const std::string& key, const std::vector<std::string>& known) {
+std::string key_suggestion(const KeyPlace& place, const std::string& key,
+                           const std::vector<std::string>& known) {
   std::vector<std::string> siblings, others;
   for (const std::string& candidate : known) {
     (parent_of(candidate) == parent_of(key) ? siblings : others).push_back(leaf_of(candidate));
     if (parent_of(key).empty()) siblings.push_back(leaf_of(parent_of(candidate)));
   }
   if (const auto near = nearest_name(leaf_of(key), siblings))
-    return fmt::format(" Did you mean '{}/{}'?", parent_of(key), *near);
+    return fmt::format(" Did you mean '{}{}/{}'?", place.pointer, parent_of(key), *near);
   const auto near = nearest_name(leaf_of(key), others);
   for (const std::string& candidate : known)
-    if (near && leaf_of(candidate) == *near) return fmt::format(" Did you mean '{}'?", candidate);
+    if (near && leaf_of(candidate) == *near)
+      return fmt::format(" Did you mean '{}{}'?", place.pointer, candidate);
   return "";
 }
 
-[[noreturn]] void refuse_key(const std::string& key, const json& value, const std::string& origin,
-                             const std::vector<std::string>& known) {
-  const std::string where = fmt::format("{}: {}", origin, key);
+[[noreturn]] void refuse_key(const KeyPlace& place, const std::string& key, const json& value) {
+  const std::vector<std::string> known = known_keys(place);
+  const std::string where = place.of(key);
   for (const std::string& candidate : known) {
     if (parent_of(candidate) == key)
       throw ConfigError(fmt::format("{}: expected an object with keys such as \"{}\", got {}.",
                                     where, leaf_of(candidate), value.dump()));
     if (parent_of(key) == candidate)
-      throw ConfigError(fmt::format("{}: {}: expected a value, got an object.", origin, candidate));
+      throw ConfigError(fmt::format("{}: expected a value, got an object.", place.of(candidate)));
   }
   const OptionDefinition* flag = find_flag(leaf_of(key));
   if (flag != nullptr && parent_of(key).empty() && (flag->sources & kFile) == 0)
     throw ConfigError(
         fmt::format("{}: {} can only be given as a flag or variable.", where, flag->flag()));
-  throw ConfigError(fmt::format("{}: unknown key.{}", where, key_suggestion(key, known)));
+  throw ConfigError(fmt::format("{}: unknown key.{}", where, key_suggestion(place, key, known)));
+}
+
+OptionSource source_of(const json& content, const KeyPlace& place) {
+  OptionSource source;
+  for (const auto& [key, value] : flatten(content)) {
+    const auto definition =
+        std::ranges::find_if(option_table(), [&, &wanted = key](const OptionDefinition& candidate) {
+          return std::ranges::count(keys_of(candidate, place.sources), wanted) != 0;
+        });
+    if (definition == option_table().end()) refuse_key(place, key, value);
+    if (place.is_entry() && !definition->is_per_run())
+      throw ConfigError(fmt::format(
+          "{}: it is the same for all runs of a report; give it beside \"runs\".", place.of(key)));
+    source.add(*definition, {value, place.of(key)});
+  }
+  return source;
 }
 
 constexpr std::string_view kPrefix = "DDPBENCH_";
@@ -76,6 +113,32 @@ void refuse_unknown_variable(const std::string& name, const std::vector<std::str
   const auto near = nearest_name(without_prefix(name), known);
   throw ConfigError(fmt::format("{}: unknown variable.{} Unset it if it is not needed.", name,
                                 near ? fmt::format(" Did you mean '{}{}'?", kPrefix, *near) : ""));
+}
+
+using Pointer = nlohmann::ordered_json::json_pointer;
+
+nlohmann::ordered_json whole_json(const Options& options) {
+  nlohmann::ordered_json result;
+  for (const OptionDefinition& definition : option_table()) {
+    const json value = get_value(options, definition);
+    if (value.is_null() || !is_heeded(options, definition)) continue;
+    result[Pointer(definition.canonical_key())] = value;
+  }
+  return result;
+}
+
+// What the entry has and `all`, of the options beside "runs", has not. What it leaves out has lost
+// its meaning by what it has (a batch size by the other, an option of another optimizer).
+nlohmann::ordered_json entry_json(const nlohmann::ordered_json& all, const Options& entry) {
+  const nlohmann::ordered_json own = whole_json(entry);
+  auto different = nlohmann::ordered_json::object();
+  for (const OptionDefinition& definition : option_table()) {
+    const Pointer key(definition.canonical_key());
+    if (!definition.is_per_run() || !own.contains(key)) continue;
+    if (all.contains(key) && all.at(key) == own.at(key)) continue;
+    different[key] = own.at(key);
+  }
+  return different;
 }
 
 }  // namespace
@@ -108,32 +171,56 @@ void OptionSource::apply(Options& options) const {
 }
 
 OptionSource file_source(const json& content, const std::string& origin, unsigned sources) {
-  const auto known = known_keys(sources);
-  OptionSource source;
-  for (const auto& [key, value] : flatten(content)) {
-    const auto definition =
-        std::ranges::find_if(option_table(), [&, &wanted = key](const OptionDefinition& candidate) {
-          return std::ranges::count(keys_of(candidate, sources), wanted) != 0;
-        });
-    if (definition == option_table().end()) refuse_key(key, value, origin, known);
-    source.add(*definition, {value, fmt::format("{}: {}", origin, key)});
+  return source_of(content, {.origin = origin, .sources = sources});
+}
+
+std::vector<RunEntry> take_run_entries(json& content, const std::string& origin) {
+  const auto listed = content.find(kRunsKey);
+  if (listed == content.end()) return {};
+  const json list = std::move(*listed);
+  content.erase(listed);
+  const KeyPlace place{.origin = origin};
+  if (!list.is_array() || list.empty())
+    throw ConfigError(
+        fmt::format("{}: expected a list of objects, one or more, each with what its runs differ "
+                    "in, got {}.",
+                    place.of(kRunsPointer), list.is_array() ? "none" : list.type_name()));
+  if (list.size() > kMostEntries)
+    throw ConfigError(fmt::format("{}: {} entries; there may be {}.", place.of(kRunsPointer),
+                                  list.size(), kMostEntries));
+  std::vector<RunEntry> entries;
+  for (const json& entry : list) {
+    const KeyPlace own{.origin = origin,
+                       .pointer = fmt::format("{}/{}", kRunsPointer, entries.size())};
+    if (!entry.is_object())
+      throw ConfigError(fmt::format("{}: expected an object, got {}.", own.of(""), entry.dump()));
+    entries.push_back({source_of(entry, own), own.of("")});
   }
-  return source;
+  return entries;
 }
 
 nlohmann::ordered_json to_json(const Options& options) {
-  nlohmann::ordered_json result;
-  for (const OptionDefinition& definition : option_table()) {
-    const nlohmann::json value = get_value(options, definition);
-    if (value.is_null() || !is_heeded(options, definition)) continue;
-    result[nlohmann::ordered_json::json_pointer(definition.canonical_key())] = value;
+  nlohmann::ordered_json result = whole_json(options);
+  for (const Options& entry : options.runs) {
+    result[kRunsKey].push_back(entry_json(result, entry));
   }
   return result;
 }
 
 Options options_from_json(const nlohmann::json& json) {
+  nlohmann::json content = json;
+  const std::vector<RunEntry> entries = take_run_entries(content, "options");
   Options options;
-  file_source(json, "options", kAnywhere).apply(options);
+  file_source(content, "options", kAnywhere).apply(options);
+  std::vector<Options> runs;
+  for (const RunEntry& entry : entries) {
+    Options& run = runs.emplace_back(options);
+    entry.source.apply(run);
+    for (const OptionDefinition& definition : option_table()) {
+      if (!is_heeded(run, definition)) reset_value(run, definition);
+    }
+  }
+  options.runs = std::move(runs);
   return options;
 }
 

@@ -33,11 +33,24 @@ class OptionSource {
   std::map<std::string, Given> given_;  // by OptionDefinition::name
 };
 
-// Reads a configuration file's content, or to_json's. `origin` is its path. `sources` admits more
-// keys than files may have (kAnywhere: to_json's "config"). Throws ConfigError for unknown keys,
-// naming the nearest, and for an object in place of a value or the reverse.
+// Reads a configuration file's content, or to_json's, without "runs" (take_run_entries). `origin`
+// is its path. `sources` admits more keys than files may have (kAnywhere: to_json's "config").
+// Throws ConfigError for unknown keys, naming the nearest, and for an object in place of a value or
+// the reverse.
 OptionSource file_source(const nlohmann::json& content, const std::string& origin,
                          unsigned sources = kFile);
+
+// An entry of a configuration's "runs": what the runs of one matrix differ in from the rest of the
+// file, by the keys of options for which OptionDefinition::is_per_run.
+struct RunEntry {
+  OptionSource source;
+  std::string where;  // "x.json: /runs/2"
+};
+
+// Takes "runs" out of a configuration's content and reads its entries. None: there is no such key.
+// Throws ConfigError where it is no list of objects, or empty, and as file_source does, also for
+// options that all runs of a report share.
+std::vector<RunEntry> take_run_entries(nlohmann::json& content, const std::string& origin);
 
 // Reads the environment. `others`: variables of commands with options of their own, which this one
 // ignores. Throws ConfigError for unknown DDPBENCH_ variables, naming the nearest.
@@ -51,7 +64,8 @@ void refuse_unknown_variables(const std::map<std::string, std::string>& variable
 
 // The resolved configuration as reports show it and workers read it: the keys of a configuration
 // file plus "config" (its path). Values that are not set are left out, and those that do nothing
-// beside the others. options_from_json(to_json(o)) == o for parsed options.
+// beside the others. "runs" has of each entry what it differs in. options_from_json(to_json(o)) ==
+// o for parsed options.
 nlohmann::ordered_json to_json(const Options& options);
 Options options_from_json(const nlohmann::json& json);
 

@@ -52,6 +52,27 @@ bool OptionDefinition::applies_to(Command command) const {
          std::ranges::count(kDecidedByTune, name) == 0;
 }
 
+bool OptionDefinition::is_per_run() const {
+  static constexpr std::string_view kPerRun[] = {"strategy",        "gpus",
+                                                 "batch-size",      "global-batch-size",
+                                                 "precision",       "servers",
+                                                 "server-device",   "first-bucket-mb",
+                                                 "bucket-cap-mb",   "overlap",
+                                                 "all-reduce",      "broadcast-buffers",
+                                                 "ps-update",       "cuda-graph",
+                                                 "loader-workers",  "optimizer",
+                                                 "loader-cost",     "emulate-gil",
+                                                 "sync-batch-norm", "lr",
+                                                 "momentum",        "nesterov",
+                                                 "beta1",           "beta2",
+                                                 "epsilon",         "weight-decay",
+                                                 "lr-scaling",      "lr-schedule",
+                                                 "lr-step-size",    "lr-gamma",
+                                                 "lr-cosine-steps", "lr-min",
+                                                 "lr-warmup-steps", "lr-warmup-factor"};
+  return std::ranges::count(kPerRun, name) != 0;
+}
+
 std::vector<std::string> OptionDefinition::file_keys() const {
   if ((sources & kFile) == 0) return {};
   std::vector<std::string> keys;

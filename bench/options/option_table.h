@@ -117,6 +117,9 @@ struct OptionDefinition {
   // tune takes the options of run, except those that it decides itself (strategy, resume, ...); fit
   // takes those that decide what is in memory.
   bool applies_to(Command command) const;
+  // Whether entries of a configuration's "runs" may set it (run_entries.h). Runs of a report that
+  // differ in it have different settings (reports/data/settings.h).
+  bool is_per_run() const;
 };
 
 const std::vector<OptionDefinition>& option_table();

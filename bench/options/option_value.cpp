@@ -336,6 +336,14 @@ json get_value(const Options& options, const OptionDefinition& definition) {
   return definition.bare_when_single && value.size() == 1 ? value[0] : value;
 }
 
+void reset_value(Options& options, const OptionDefinition& definition) {
+  const Options defaults;
+  std::visit(
+      Overloaded{[](NoMember) {}, [](GpuList) {},
+                 [&]<typename T>(T Options::*member) { options.*member = defaults.*member; }},
+      definition.member);
+}
+
 bool is_heeded(const Options& options, const OptionDefinition& definition) {
   const OnlyWith& rule = definition.only_with;
   if (rule.option.empty()) return true;

@@ -24,6 +24,9 @@ void set_value(Options& options, const OptionDefinition& definition, const nlohm
 // Returns the member as JSON, null when it is not set. REQUIRES: the definition has a member.
 nlohmann::json get_value(const Options& options, const OptionDefinition& definition);
 
+// Sets the member to its default. REQUIRES: it is no list of devices.
+void reset_value(Options& options, const OptionDefinition& definition);
+
 // Whether the option does something beside the values of the others (OptionDefinition::only_with).
 bool is_heeded(const Options& options, const OptionDefinition& definition);
 

@@ -134,6 +134,10 @@ struct Options : RunOptions {
   std::vector<std::string> ps_updates = {"server"};  // server | worker
   std::vector<std::string> all_reduces = {"auto"};   // auto, or ring | direct
 
+  // What the entries of a configuration's "runs" stand for (run_entries.h): each is a matrix of its
+  // own, of options that are whole and have no `runs`. Empty: the lists above span the only matrix.
+  std::vector<Options> runs;
+
   bool operator==(const Options&) const = default;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -196,7 +197,13 @@ TrainingJob reference_job(const TrainingJob& job) {
 }
 
 ReferenceKey reference_key(const TrainingJob& job) {
-  return {job.cell.world_size, job.per_device_batch, job.lr};
+  const nlohmann::json options = to_json(job).at("options");
+  nlohmann::json numerics;
+  for (const auto& [key, value] : options.items()) {
+    const bool is_update = key == "optimizer" || key.starts_with("lr_");
+    if (is_update || key == "precision" || key == "sync_batch_norm") numerics[key] = value;
+  }
+  return {job.cell.world_size, job.per_device_batch, job.lr, numerics.dump()};
 }
 
 namespace {

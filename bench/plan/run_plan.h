@@ -49,6 +49,7 @@ struct ReferenceKey {
   int world_size = 1;  // slices
   std::int64_t per_device_batch = 0;
   double lr = 0;
+  std::string numerics;  // precision, and how weights are updated
   auto operator<=>(const ReferenceKey&) const = default;
 };
 ReferenceKey reference_key(const TrainingJob& job);

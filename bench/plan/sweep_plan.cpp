@@ -9,6 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "bench/options/option_table.h"
+#include "bench/options/option_value.h"
 #include "parallel/strategies.h"
 #include "reports/data/run_names.h"
 #include "reports/data/settings.h"
@@ -109,14 +112,8 @@ void append_values(const SweepAxis& axis, const Options& options, const RunCell&
   }
 }
 
-}  // namespace
-
-std::span<const SweepAxis> sweep_axes() {
-  static const std::vector<SweepAxis> axes = make_axes();
-  return axes;
-}
-
-std::vector<RunCell> plan_matrix(const Options& options) {
+// The matrix that the lists of `options` span.
+std::vector<RunCell> span_matrix(const Options& options) {
   Options ordered = options;
   std::ranges::stable_partition(ordered.strategies, is_baseline);
   // --gpus=all is not counted yet: it stands for one count above 1.
@@ -130,11 +127,96 @@ std::vector<RunCell> plan_matrix(const Options& options) {
   return cells;
 }
 
+bool is_same_run(const Options& options, const RunCell& a, RunCell b) {
+  const RunOptions &mine = entry_options(options, a), &theirs = entry_options(options, b);
+  b.entry = a.entry;
+  return a == b && mine == theirs;
+}
+
+// Whether the value of the axis is one of the cell's: it has the batch of a device or of all.
+bool has_value(const SweepAxis& axis, const RunCell& cell) {
+  const std::string_view option = axis.option;
+  if (option == "batch-size" && cell.is_strong()) return false;
+  if (option == "global-batch-size" && !cell.is_strong()) return false;
+  return axis.heeded(cell);
+}
+
+std::string axis_words(const SweepAxis& axis, const RunCell& cell) {
+  if (*axis.setting == '\0' || !has_value(axis, cell)) return "";
+  return report::value_words(axis.setting, axis.text(cell));
+}
+
+std::string plain_text(const nlohmann::json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// What tells the cell from those of other entries: values of the axes, then other options.
+std::vector<std::string> entry_words(const RunCell& cell, const Options& options) {
+  std::vector<std::string> words;
+  const std::vector<RunCell> cells = plan_matrix(options);
+  for (const SweepAxis& axis : sweep_axes()) {
+    const std::string own = axis_words(axis, cell);
+    // A cell without such a value differs in the strategy, or in the kind of batch.
+    const bool is_batch = std::string_view(axis.option).ends_with("batch-size");
+    const bool differs = std::ranges::any_of(cells, [&](const RunCell& other) {
+      const std::string theirs = axis_words(axis, other);
+      return theirs != own && (is_batch || !theirs.empty());
+    });
+    if (!own.empty() && differs) words.push_back(own);
+  }
+  for (const OptionDefinition& definition : option_table()) {
+    if (!definition.is_per_run() || definition.is_list()) continue;
+    const nlohmann::json own = get_value(entry_options(options, cell), definition);
+    const bool differs = std::ranges::any_of(
+        options.runs, [&](const Options& entry) { return get_value(entry, definition) != own; });
+    if (differs && !own.is_null())
+      words.push_back(report::value_words(with_underscores(definition.name), plain_text(own)));
+  }
+  return words;
+}
+
+}  // namespace
+
+std::span<const SweepAxis> sweep_axes() {
+  static const std::vector<SweepAxis> axes = make_axes();
+  return axes;
+}
+
+std::vector<RunCell> plan_matrix(const Options& options) {
+  if (options.runs.empty()) return span_matrix(options);
+  std::vector<RunCell> cells;
+  for (std::size_t entry = 0; entry < options.runs.size(); ++entry) {
+    for (RunCell cell : span_matrix(options.runs[entry])) {
+      cell.entry = entry;
+      const bool made = std::ranges::any_of(
+          cells, [&](const RunCell& other) { return is_same_run(options, other, cell); });
+      if (!made) cells.push_back(std::move(cell));
+    }
+  }
+  return cells;
+}
+
+const Options& entry_options(const Options& options, const RunCell& cell) {
+  return options.runs.empty() ? options : options.runs.at(cell.entry);
+}
+
+void check_run_list(const Options& options) {
+  const std::vector<RunCell> cells = plan_matrix(options);
+  for (std::size_t entry = 0; entry < options.runs.size(); ++entry) {
+    if (std::ranges::count(cells, entry, &RunCell::entry) > 0) continue;
+    throw ConfigError(fmt::format(
+        "{}: /runs/{}: it makes no run that the entries before it do not make. Flags and variables "
+        "take the place of an entry's own values: leave out those that make entries equal.",
+        input_name(options.config_path), entry));
+  }
+}
+
 std::vector<std::string> listed_options(const Options& options) {
   std::vector<std::string> names;
   for (const SweepAxis& axis : sweep_axes()) {
     if (axis.listed(options) > 1) names.push_back(fmt::format("--{}", axis.option));
   }
+  if (!options.runs.empty()) names.emplace_back("\"runs\" of the configuration");
   return names;
 }
 
@@ -152,9 +234,13 @@ void check_saving(const Options& options) {
 
 std::string run_title(const RunCell& cell, const Options& options) {
   std::string title = report::name_of(cell.strategy, cell.world_size, cell.servers);
-  for (const SweepAxis& axis : sweep_axes()) {
-    if (*axis.setting == '\0' || !axis.heeded(cell) || axis.listed(options) < 2) continue;
-    title += ", " + report::value_words(axis.setting, axis.text(cell));
+  if (!options.runs.empty()) {
+    for (const std::string& words : entry_words(cell, options)) title += ", " + words;
+  } else {
+    for (const SweepAxis& axis : sweep_axes()) {
+      if (axis.listed(options) < 2 || axis_words(axis, cell).empty()) continue;
+      title += ", " + axis_words(axis, cell);
+    }
   }
   if (options.repetitions > 1 || options.until_ci || cell.repetition > 0) {
     title += fmt::format(", repetition {}", cell.repetition + 1);

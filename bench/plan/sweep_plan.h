@@ -22,6 +22,7 @@ struct RunCell {
   int world_size = 1;    // training replicas
   int servers = 0;
   int repetition = 0;
+  std::size_t entry = 0;  // of Options::runs that the cell is of; stays with the supervisor
   std::int64_t batch_size = kDefaultBatchSize;  // per device, unless there is a global one
   std::int64_t global_batch_size = 0;           // of all devices (strong scaling); 0: none
   // A cell whose strategy ignores one of these has the first value of the option's list.
@@ -56,8 +57,16 @@ std::span<const SweepAxis> sweep_axes();
 // uses: ddp on several devices uses overlap, bucket sizes and algorithms; ps uses overlap, servers
 // and update; single and ddp use CUDA graphs. Other options do not multiply a strategy's cells.
 // `single` runs on one device for any --gpus, and comes first as the baseline. Repetitions
-// are 0. --gpus=all counts as one device count while it is unresolved.
+// are 0. --gpus=all counts as one device count while it is unresolved. With Options::runs: the
+// matrices of its entries, one after the other, without the cells that an earlier entry has.
 std::vector<RunCell> plan_matrix(const Options& options);
+
+// The options of the cell's run: `options`, or the entry of their runs that the cell is of.
+const Options& entry_options(const Options& options, const RunCell& cell);
+
+// Throws ConfigError for an entry of Options::runs whose runs are all made for earlier entries, as
+// when a flag takes the place of what they differ in.
+void check_run_list(const Options& options);
 
 // Throws ConfigError when --save-model is given and the options make several runs: their weights
 // would overwrite each other.
@@ -67,7 +76,8 @@ void check_saving(const Options& options);
 std::vector<std::string> listed_options(const Options& options);
 
 // Returns "ddp on 2 devices, batch 32, overlap off" for people. It names the values that the lists
-// of `options` vary, and the repetition (from 1) when there may be several.
+// of `options` vary, or what the entries of its runs differ in, and the repetition (from 1) when
+// there may be several.
 std::string run_title(const RunCell& cell, const Options& options);
 
 // The cell as its ranks receive it, and back. The repetition stays with the supervisor.

@@ -253,14 +253,7 @@ report::Run planned_run(const TrainingJob& job) {
   if (run.device == "cuda" && traits.records_steps) {
     run.strategy_options["cuda_graph"] = records_steps(job) ? "on" : "off";
   }
-  const auto processes = static_cast<int>(plan_strategy(strategy_config(job)).processes.size());
-  for (const Injection& injection : job.options.injections) {
-    // stale and slow name a replica, other kinds a process. A run without it is not concerned.
-    const bool of_replica = injection.kind == "stale" || injection.kind == "slow";
-    if (injection.rank >= (of_replica ? job.cell.world_size : processes)) continue;
-    if (traits.is_baseline() && is_wrong_result(injection)) continue;
-    run.injected += (run.injected.empty() ? "" : " ") + injection.text;
-  }
+  run.injected = injected_words(job);
   return run;
 }
 

@@ -217,6 +217,7 @@ void RankTrainer::observe_calls() {
     calls = &*ranges_;
   }
   if (calls != nullptr) graph.observe_layers(calls);
+  std::vector<nn::LayerObserver*> observers = {calls};
   for (std::size_t i = 0; i < replica_traces_.size(); ++i) {
     strategy_->replicas()[i + 1]->graph().observe_layers(&replica_traces_[i]);
   }

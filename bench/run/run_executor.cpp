@@ -48,7 +48,10 @@ RunExecutor::RunExecutor(const Options& options, const HostDevices& host)
 }
 
 TrainingJob RunExecutor::plan(const RunCell& cell) const {
-  return make_training_job(options_, cell, dataset_info_, network_, host_, kGpuAdvice);
+  TrainingJob job = make_training_job(entry_options(options_, cell), cell, dataset_info_, network_,
+                                      host_, kGpuAdvice);
+  job.title = run_title(cell, options_);
+  return job;
 }
 
 void RunExecutor::decode() {

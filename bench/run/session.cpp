@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -23,6 +24,7 @@
 #include "bench/run/resume.h"
 #include "kernels/nn/model/model_reader.h"
 #include "parallel/comm_backends.h"
+#include "reports/data/settings.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/repetitions.h"
 
@@ -103,6 +105,20 @@ SweepPlace place_of(Slot slot, std::size_t made, std::map<std::size_t, int> left
   return place;
 }
 
+// Resolves what depends on the machine. Returns why --device=auto was resolved so.
+std::string resolve_devices(Options& options, const HostDevices& host) {
+  const DeviceChoice choice = choose_device(options, host);
+  if (options.all_gpus) {
+    options.gpus = {device_count(host, choice.device)};
+    check_options(options);
+  }
+  options.device = choice.device;
+  options.server_device = choice.server_device;
+  options.precision = choice.precision;
+  if (options.device == "cpu") options.backend = choose_backend(options.backend, "cpu", false);
+  return choice.note;
+}
+
 std::vector<std::size_t> all_of(std::size_t count) {
   std::vector<std::size_t> indices(count);
   std::iota(indices.begin(), indices.end(), std::size_t{0});
@@ -119,6 +135,7 @@ Session::Session(Options options, std::vector<std::string> arguments)
   file_ = ReportOutput(options_);
   executor_.emplace(options_, host_);
   cells_ = plan_matrix(options_);
+  if (!options_.runs.empty()) drop_equal_cells();
   std::vector<TrainingJob> planned;  // every cell, before the first run is started
   for (const RunCell& cell : cells_) planned.push_back(executor_->plan(cell));
   const auto injection_notes = check_injections(planned, model());
@@ -141,18 +158,22 @@ Session::Session(Options options, std::vector<std::string> arguments)
 }
 
 void Session::resolve_options() {
-  const DeviceChoice choice = choose_device(options_, host_);
-  if (options_.all_gpus) {
-    options_.gpus = {device_count(host_, choice.device)};
-    check_options(options_);  // what depends on the number of devices is known only now
-    check_saving(options_);
+  const nn::ModelSpec model = nn::load_model_file(find_model(options_.model));
+  for (Options& entry : options_.runs) {
+    resolve_devices(entry, host_);
+    resolve_dataset(entry, model);
   }
-  options_.device = choice.device;
-  options_.server_device = choice.server_device;
-  options_.precision = choice.precision;
-  device_note_ = choice.note;
-  dataset_note_ = resolve_dataset(options_, nn::load_model_file(find_model(options_.model)));
-  if (options_.device == "cpu") options_.backend = choose_backend(options_.backend, "cpu", false);
+  device_note_ = resolve_devices(options_, host_);
+  check_saving(options_);  // what depends on the number of devices is known only now
+  dataset_note_ = resolve_dataset(options_, model);
+}
+
+// Entries may differ in options that some of their strategies do not heed.
+void Session::drop_equal_cells() {
+  std::set<report::Settings> keys;
+  std::erase_if(cells_, [&](const RunCell& cell) {
+    return !keys.insert(report::cell_key(planned_run(executor_->plan(cell)))).second;
+  });
 }
 
 int Session::run() {

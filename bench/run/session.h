@@ -47,6 +47,7 @@ class Session {
  private:
   void print_plan() const;
   void resolve_options();
+  void drop_equal_cells();
   void adopt(report::Report earlier);
   void keep(Slot slot, report::Run run);
   void drop_unwanted();
@@ -60,7 +61,7 @@ class Session {
   ReportOutput file_;
   SavePace pace_;
   std::optional<RunExecutor> executor_;
-  std::vector<RunCell> cells_;
+  std::vector<RunCell> cells_;  // of different runs
   report::Report report_;
   std::vector<Slot> slots_;  // of the report's runs, which are sorted by slot
   int first_sequence_ = 0;   // of this command's runs; --resume's come before

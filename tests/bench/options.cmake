@@ -14,6 +14,7 @@ ddpbench_add_tests(bench_options_tests
     options_round_trip_test.cpp
     options_value_test.cpp
     report_strategies_test.cpp
+    run_list_test.cpp
     sweep_plan_test.cpp
     sweep_schedule_test.cpp
     resume_test.cpp

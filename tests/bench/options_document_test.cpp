@@ -159,7 +159,16 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair("EmptyList", R"({"strategy": []})"),
         std::pair("ListedTwice", R"({"gpus": [2, 2]})"), std::pair("EmptyText", R"({"model": ""})"),
         std::pair("BothBatchSizes", R"({"batch_size": 1, "global_batch_size": 1})"),
-        std::pair("OptionTwice", R"({"lr": 1, "optimizer": {"lr": 1}})")),
+        std::pair("OptionTwice", R"({"lr": 1, "optimizer": {"lr": 1}})"),
+        std::pair("RunsThatAreNoList", R"({"runs": {"strategy": "dp"}})"),
+        std::pair("NoRuns", R"({"runs": []})"), std::pair("RunOfAWord", R"({"runs": ["dp"]})"),
+        std::pair("UnknownKeyOfARun", R"({"runs": [{"strategies": "dp"}]})"),
+        std::pair("WrongValueOfARun", R"({"runs": [{"strategy": "dp", "gpus": 0}]})"),
+        std::pair("OptionOfAllRuns", R"({"runs": [{"epochs": 2}]})"),
+        std::pair("RunWithBothBatchSizes",
+                  R"({"runs": [{"batch_size": 1, "global_batch_size": 1}]})"),
+        std::pair("RunWithAnOptionOfAnotherOptimizer",
+                  R"({"runs": [{"optimizer": {"name": "adam", "momentum": 0}}]})")),
     [](const auto& instance) { return instance.param.first; });
 
 }  // namespace

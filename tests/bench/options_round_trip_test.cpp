@@ -59,7 +59,6 @@ Options unusual() {
   options.loader_workers = 0;
   options.verify_steps = 0;
   options.observe = false;
-  options.oversubscribe = true;
   options.timeout_s = 0;
   options.json_path = "r.json";
   options.trace_steps = 7;
@@ -118,6 +117,28 @@ TEST(OptionsJson, GivesBackAStepSchedule) {
   options.lr_step_size = 9;
   options.lr_gamma = 0.5;
   EXPECT_EQ(through_text(options), options);
+}
+
+TEST(OptionsJson, GivesBackTheListOfRuns) {
+  const TemporaryDirectory folder;
+  folder.write("list.json", R"({
+    "strategy": "dp", "gpus": 2, "batch_size": 16, "optimizer": {"momentum": 0.5},
+    "runs": [{}, {"global_batch_size": 64}, {"strategy": ["single", "ddp"], "gpus": "all"},
+             {"optimizer": {"name": "adamw"}, "loader_workers": 4},
+             {"comment": "the rate changes", "lr_schedule": "step", "lr_step_size": 7}]})");
+  const Options options = options_of({"--config=list"}, {{}, {folder.path()}});
+  ASSERT_EQ(options.runs.size(), 5u);
+  EXPECT_EQ(through_text(options), options);
+  const auto runs = nlohmann::json::parse(to_json(options).dump())["runs"];
+  EXPECT_EQ(runs[0], nlohmann::json::object());
+  EXPECT_EQ(runs[1], nlohmann::json({{"global_batch_size", 64}}));
+  EXPECT_EQ(runs[3]["optimizer"], nlohmann::json({{"name", "adamw"},
+                                                  {"lr", 0.001},
+                                                  {"beta1", 0.9},
+                                                  {"beta2", 0.999},
+                                                  {"epsilon", 1e-8},
+                                                  {"weight_decay", 0.01}}));
+  EXPECT_EQ(options.runs[3].momentum, Options{}.momentum);
 }
 
 TEST(OptionsJson, KeepsAllGpusUntilTheyAreCounted) {

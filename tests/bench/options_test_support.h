@@ -29,7 +29,9 @@ struct World {
 inline ParsedCommand parse(const std::vector<std::string>& arguments, const World& world = {}) {
   const ParsedCommand command =
       parse_command(arguments, {world.variables, world.config_directories, command_summaries()});
-  if (command.command == Command::run) check_saving(command.options);  // as command_line.cpp does
+  if (command.command != Command::run) return command;
+  check_run_list(command.options);  // as command_line.cpp does
+  check_saving(command.options);
   return command;
 }
 

@@ -27,8 +27,17 @@ std::vector<std::string> lines_of(const std::string& input) {
 }
 
 Options from_file(const std::string& input) {
+  nlohmann::json content = bench::parse_config(input, "input.json");
+  const auto entries = bench::take_run_entries(content, "input.json");
   Options options;
-  bench::file_source(bench::parse_config(input, "input.json"), "input.json").apply(options);
+  bench::file_source(content, "input.json").apply(options);
+  std::vector<Options> runs;
+  for (const bench::RunEntry& entry : entries) {
+    runs.push_back(options);
+    entry.source.apply(runs.back());
+    bench::check_options(runs.back());
+  }
+  options.runs = std::move(runs);
   bench::check_options(options);
   bench::check_saving(options);
   return options;

@@ -58,6 +58,7 @@ class Refusals(unittest.TestCase):
     def test_configuration_files(self):
         for document, words in (({"batchsize": 3}, "batch_size"), ([], "JSON object"),
                                 ({"inject": "sum"}, "unknown key"),
+                                ({"runs": [{"strategy": "dp"}]}, "makes no list of runs"),
                                 ({"optimizer": {"name": "lamb"}}, "adamw"),
                                 ({"optimizer": {"name": "adam", "momentum": 0}}, "does nothing"),
                                 ({"optimizer": "adam"}, "an object"),

@@ -256,6 +256,9 @@ def config_file(path):
                     **{f"optimizer/{own}": own for own in OPTIMIZER_OPTIONS}}.get(name, name)
             if name in NOT_HEEDED:
                 continue
+            if name == "runs":
+                raise UsageError(f"{path}: /runs: this peer makes no list of runs; give it the "
+                                 "options of each entry in turn")
             if name not in BY_NAME or name == "config":
                 raise unknown(f"{path}: unknown key", name, [*BY_NAME, *NOT_HEEDED])
             layer[name] = parse_value(name, as_text(inner), f"{path}: /{name}")
