@@ -18,6 +18,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/cpu_time.h"
 #include "base/error.h"
 #include "datasets/label_counts.h"
 
@@ -79,6 +80,7 @@ struct Loader::Impl {
   void work();
   bool may_claim() const;
   void pause(std::unique_lock<std::mutex>& lock, std::int64_t epoch);
+  void spend_costs(std::int64_t epoch);
   void assemble(std::int64_t step, std::vector<std::int64_t>& indices) const;
   void begin_epoch(std::int64_t epoch, std::int64_t max_steps);
   const BatchBuffer* next();
@@ -170,6 +172,7 @@ void Loader::Impl::work() {
     pause(lock, epoch);
     if (!stopping && epoch == begun_epochs) {
       lock.unlock();
+      spend_costs(epoch);
       const std::exception_ptr failure = failure_of([&] { assemble(step, indices); });
       lock.lock();
       if (!error) error = failure;
@@ -184,6 +187,19 @@ void Loader::Impl::pause(std::unique_lock<std::mutex>& lock, std::int64_t epoch)
   if (options.delay_s <= 0) return;
   abandoned.wait_for(lock, std::chrono::duration<double>(options.delay_s),
                      [&] { return stopping || epoch != begun_epochs; });
+}
+
+// What the samples of a batch cost. It ends early where nobody waits for the batch any more.
+void Loader::Impl::spend_costs(std::int64_t epoch) {
+  if (options.sample_cost_s <= 0) return;
+  const auto samples = options.shards.size() * own_indices.size();
+  for (std::size_t i = 0; i < samples; ++i) {
+    {
+      const std::lock_guard lock(mutex);
+      if (stopping || epoch != begun_epochs) return;
+    }
+    spend_cpu_s(options.sample_cost_s);
+  }
 }
 
 void Loader::Impl::assemble(std::int64_t step, std::vector<std::int64_t>& indices) const {
@@ -226,6 +242,10 @@ const BatchBuffer* Loader::Impl::next() {
   const auto slot = static_cast<std::size_t>(delivered) % ready.size();
   if (options.workers == 0) {
     pause(lock, begun_epochs);
+    const std::int64_t epoch = begun_epochs;
+    lock.unlock();
+    spend_costs(epoch);
+    lock.lock();
     assemble(delivered, own_indices);
   } else {
     claimable.notify_one();

@@ -401,6 +401,23 @@ Definitions strategy_options() {
        .help = "Threads a rank that assemble batches ahead; 0: the training thread does it.",
        .member = &Options::loader_workers,
        .rule = between(0, kMostThreads)},
+      {.name = "loader-cost",
+       .group = group,
+       .hint = "US",
+       .help =
+           "Microseconds of processor time that loader workers spend on each training sample, as "
+           "transforms in Python would; runs are marked with it.",
+       .member = &Options::loader_cost_us,
+       .rule = between(0, 1e6)},
+      {.name = "emulate-gil",
+       .group = group,
+       .hint = "US",
+       .help =
+           "Microseconds of processor time to launch each call of a layer, forward and backward, "
+           "under one lock a process: dp's replicas share it as threads of Python would, ranks "
+           "of ddp and ps have their own; runs are marked with it.",
+       .member = &Options::emulate_gil_us,
+       .rule = between(0, 1e6)},
       {.name = "oversubscribe",
        .group = group,
        .hint = "",

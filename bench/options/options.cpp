@@ -73,6 +73,14 @@ void check_augmentation(const Options& options) {
         "\"dataset\": {\"augment\": true}; use --residency=host, or do not augment");
 }
 
+void check_loader_cost(const Options& options) {
+  if (options.loader_cost_us > 0 && options.residency == "device")
+    throw ConfigError(
+        fmt::format("--loader-cost={}: with --residency=device no loader assembles batches; use "
+                    "--residency=host",
+                    options.loader_cost_us));
+}
+
 // PyTorch refuses it as well.
 void check_nesterov(const Options& options) {
   if (options.nesterov && options.momentum == 0)
@@ -100,6 +108,7 @@ void check_options(const Options& options) {
   check_global_batches(options);
   check_limits(options);
   check_augmentation(options);
+  check_loader_cost(options);
   check_nesterov(options);
   check_schedule(options);
 }

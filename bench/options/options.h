@@ -94,6 +94,8 @@ struct RunOptions {
   bool broadcast_buffers = true;
   bool sync_batch_norm = false;
   int loader_workers = 1;
+  double loader_cost_us = 0;  // processor time a sample, spent by loader workers
+  double emulate_gil_us = 0;  // processor time a call of a layer, under a lock a process
   int verify_steps = 3;
   bool observe = true;
   bool oversubscribe = false;

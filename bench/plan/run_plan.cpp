@@ -129,12 +129,13 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
   place_on_cores(job, host.cpu);
   if (options.device == "cuda") place_on_gpus(job, host.cuda, gpu_advice);
   if (cell.cuda_graph == "on" && !can_record_steps(job)) {
-    throw UnavailableError(
-        fmt::format("--cuda-graph=on: steps of {}{}{}{} cannot be recorded; use --cuda-graph=auto",
-                    report::name_of(cell.strategy, cell.world_size, cell.servers),
-                    options.injections.empty() ? "" : " with planted faults",
-                    job.synchronises_batch_norm() ? " with --sync-batch-norm" : "",
-                    options.trace_path.empty() ? "" : " with --trace"));
+    throw UnavailableError(fmt::format(
+        "--cuda-graph=on: steps of {}{}{}{}{} cannot be recorded; use --cuda-graph=auto",
+        report::name_of(cell.strategy, cell.world_size, cell.servers),
+        options.injections.empty() ? "" : " with planted faults",
+        job.synchronises_batch_norm() ? " with --sync-batch-norm" : "",
+        options.trace_path.empty() ? "" : " with --trace",
+        options.emulate_gil_us > 0 ? " with --emulate-gil" : ""));
   }
   job.backend = resolve_backend(job);
   if (strategy_traits(cell.strategy).uses_buckets && cell.world_size > 1) {

@@ -177,7 +177,8 @@ bool can_record_steps(const TrainingJob& job) {
   // wait for each other.
   const bool waits_in_passes = job.synchronises_batch_norm() && job.cell.world_size > 1;
   return strategy_traits(job.cell.strategy).records_steps && !waits_in_passes &&
-         job.options.injections.empty() && job.options.trace_path.empty();
+         job.options.injections.empty() && job.options.trace_path.empty() &&
+         job.options.emulate_gil_us == 0;
 }
 
 bool records_steps(const TrainingJob& job) {
@@ -227,6 +228,7 @@ report::Run planned_run(const TrainingJob& job) {
   run.test_samples = job.dataset.test_samples;
   run.dataset_note = job.dataset.note;
   run.augment = job.options.augment;
+  describe_costs(job.options, run);
   if (const auto& wanted = job.options.until_accuracy) {
     run.until_accuracy = report::AccuracyTarget{.target = wanted->value / 100, .train_s = {}};
   }

@@ -83,7 +83,8 @@ StrategyConfig strategy_config(const TrainingJob& job);
 
 // Whether a device may record the run's steps and replay them. It may not where several threads
 // queue a step (dp), where a step commands servers (ps), or where planted faults strike single
-// steps. Neither may it where calls are traced: tracing happens while calls are queued.
+// steps. Neither may it where calls are traced, or launched at a cost: that happens while calls are
+// queued.
 bool can_record_steps(const TrainingJob& job);
 
 // Whether the run's devices do record its steps: CUDA devices do unless it is off.

@@ -103,9 +103,13 @@ BatchSourceOptions batch_source_options(const TrainingJob& job, const ProcessPla
   options.loader.normalization = normalization_of(job);
   options.loader.augment = job.options.augment;
   options.loader.workers = job.options.loader_workers;
+  options.loader.sample_cost_s = job.options.loader_cost_us * 1e-6;
   // Cores are dealt out to CPU devices; beside GPUs all cores are free.
-  if (job.gpus.empty()) {
-    options.loader.worker_cores = job.cores.at(static_cast<std::size_t>(process.replicas[0]));
+  for (const int replica : process.replicas) {
+    if (!job.gpus.empty()) break;
+    const std::vector<int>& cores = job.cores.at(static_cast<std::size_t>(replica));
+    options.loader.worker_cores.insert(options.loader.worker_cores.end(), cores.begin(),
+                                       cores.end());
   }
   options.loader.shards = process.shards;
   return options;

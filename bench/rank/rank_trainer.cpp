@@ -219,7 +219,23 @@ void RankTrainer::observe_calls() {
   if (calls != nullptr) graph.observe_layers(calls);
   std::vector<nn::LayerObserver*> observers = {calls};
   for (std::size_t i = 0; i < replica_traces_.size(); ++i) {
-    strategy_->replicas()[i + 1]->graph().observe_layers(&replica_traces_[i]);
+    observers.push_back(&replica_traces_[i]);
+    strategy_->replicas()[i + 1]->graph().observe_layers(observers.back());
+  }
+  launch_calls(std::move(observers));
+}
+
+// With --emulate-gil: all replicas of this process launch their calls under one lock. `observers`:
+// of the calls of the first replicas. What the reference computes is not timed.
+void RankTrainer::launch_calls(std::vector<nn::LayerObserver*> observers) {
+  if (job_.options.emulate_gil_us <= 0 || job_.is_reference()) return;
+  interpreter_.emplace(job_.options.emulate_gil_us * 1e-6);
+  const std::vector<Replica*> replicas = strategy_->replicas();
+  observers.resize(replicas.size(), nullptr);
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    nn::Graph& graph = replicas[i]->graph();
+    launched_calls_.emplace_back(*interpreter_, graph.call_names(), observers[i]);
+    graph.observe_layers(&launched_calls_.back());
   }
 }
 

@@ -16,6 +16,7 @@
 #include "bench/feed/batch_source.h"
 #include "bench/host/gpu_sampler.h"
 #include "bench/measure/device_wait.h"
+#include "bench/measure/interpreter_lock.h"
 #include "bench/measure/replica_recorder.h"
 #include "bench/measure/server_trace.h"
 #include "bench/measure/step_faults.h"
@@ -107,6 +108,7 @@ class RankTrainer {
   void make_strategy();
   void admit(std::size_t i, MemoryNeeds& needs);
   void observe_calls();
+  void launch_calls(std::vector<nn::LayerObserver*> observers);
   void make_source();
 
   const TrainingJob& job_;
@@ -132,9 +134,11 @@ class RankTrainer {
   std::vector<PhaseObserver*> further_observers_;  // the outermost of these
   std::optional<StepFaults> faults_;               // when --inject concerns this rank
   std::unique_ptr<RangeMarker> marker_;
-  std::optional<ServerTrace> server_trace_;  // of a server, with --trace
-  std::optional<StepRanges> ranges_;         // when a profiler listens
-  PhaseObserver* observer_ = nullptr;        // the outermost
+  std::optional<ServerTrace> server_trace_;     // of a server, with --trace
+  std::optional<StepRanges> ranges_;            // when a profiler listens
+  std::optional<InterpreterLock> interpreter_;  // with --emulate-gil
+  std::deque<LaunchedCalls> launched_calls_;    // likewise, of each replica
+  PhaseObserver* observer_ = nullptr;           // the outermost
   std::unique_ptr<GpuSampler> sampler_;
   std::unique_ptr<Strategy> strategy_;
   std::unique_ptr<BatchSource> source_;

@@ -92,6 +92,33 @@ std::string servers_words(const Run& run) {
 // A run on one device has no backend. That alone makes no difference between runs.
 std::string backend_words(const Run& run) { return run.backend == "none" ? "" : run.backend; }
 
+// What a run spent beside its work (--loader-cost, --emulate-gil) is with the strategy's options,
+// in microseconds. It makes other work of a run, so it has rows of its own.
+constexpr std::string_view kLoaderCost = "loader_cost_us", kEmulatedGil = "emulated_gil_us";
+
+Settings other_strategy_options(const Run& run) {
+  Settings values = run.strategy_options;
+  for (const std::string_view key : {kLoaderCost, kEmulatedGil}) values.erase(std::string(key));
+  return values;
+}
+
+// Programs that do not record it spend nothing.
+template <const std::string_view& kKey>
+std::string cost_value(const Run& run) {
+  const auto found = run.strategy_options.find(std::string(kKey));
+  return found == run.strategy_options.end() ? "0" : found->second;
+}
+
+std::string loader_cost_words(const Run& run) {
+  const std::string cost = cost_value<kLoaderCost>(run);
+  return cost == "0" ? "" : fmt::format("loader cost {} us a sample", cost);
+}
+
+std::string emulated_gil_words(const Run& run) {
+  const std::string cost = cost_value<kEmulatedGil>(run);
+  return cost == "0" ? "" : fmt::format("emulated GIL {} us a call", cost);
+}
+
 std::string injected_words(const Run& run) {
   return run.injected.empty() ? "not injected" : "injected " + run.injected;
 }
@@ -114,7 +141,7 @@ constexpr auto kTable = std::to_array<Setting>({
      .words = injected_words},
     {.key = "strategy_options",
      .uses = kEqualUse | kStrategyNameUse,
-     .values = [](const Run& run) { return run.strategy_options; }},
+     .values = other_strategy_options},
     {.key = "model",
      .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartTitleUse | kRankUse,
      .value = value_of<&Run::model>,
@@ -154,6 +181,14 @@ constexpr auto kTable = std::to_array<Setting>({
      .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartSubtitleUse | kRankUse,
      .value = value_of<&Run::precision>,
      .words = value_of<&Run::precision>},
+    {.key = "strategy_options/loader_cost_us",
+     .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartTitleUse | kRankUse,
+     .value = cost_value<kLoaderCost>,
+     .words = loader_cost_words},
+    {.key = "strategy_options/emulated_gil_us",
+     .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartTitleUse | kRankUse,
+     .value = cost_value<kEmulatedGil>,
+     .words = emulated_gil_words},
     {.key = "scaling_mode",
      .uses = kEqualUse | kNameUse | kTableTitleUse | kChartTitleUse,
      .value = value_of<&Run::scaling_mode>,

@@ -82,6 +82,9 @@ Options unusual() {
 Options unusual_adam() {
   Options options;
   options.batch_sizes = {5};
+  options.oversubscribe = true;
+  options.loader_cost_us = 12.5;
+  options.emulate_gil_us = 30;
   options.lr_warmup_steps = 3;
   options.lr_warmup_factor = 0.25;
   options.optimizer = "adam";

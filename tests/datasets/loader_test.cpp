@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <thread>
 
+#include "base/cpu_time.h"
 #include "base/error.h"
 #include "tests/base/allocation_count.h"
 
@@ -76,7 +78,7 @@ class Buffers {
 class LoaderUnderTest {
  public:
   explicit LoaderUnderTest(int workers, std::size_t buffers = 3, std::vector<int> shards = {1},
-                           double delay_s = 0)
+                           double delay_s = 0, double sample_cost_s = 0)
       : shards_(std::move(shards)),
         buffers_(buffers, 4 * std::ssize(shards_)),
         loader_(samples_.split(), sampler_,
@@ -85,6 +87,7 @@ class LoaderUnderTest {
                  .worker_cores = {},
                  .shards = shards_,
                  .buffers = buffers_.views(),
+                 .sample_cost_s = sample_cost_s,
                  .delay_s = delay_s}) {}
 
   Loader* operator->() { return &loader_; }
@@ -187,6 +190,25 @@ TEST_P(LoaderOfWorkers, DoesNotAllocateOnceWarm) {
   for (std::int64_t epoch = 1; epoch < 20; ++epoch) run(epoch);
   // Each worker makes room for its indices when its thread first runs, which may be late.
   EXPECT_LE(ddpbench::test::allocation_count() - before, GetParam());
+}
+
+TEST(Loader, SpendsProcessorTimeOnEachSampleWhereItIsAssembled) {
+  constexpr double kCost = 2e-3;
+  LoaderUnderTest loader(0, 1, {0, 2}, 0, kCost);
+  const double begin_s = thread_cpu_s();
+  loader.begin_and_take(0, 2);
+  EXPECT_GE(thread_cpu_s() - begin_s, 2 * 8 * kCost);
+}
+
+TEST(Loader, DoesNotFinishACostlyBatchThatNobodyWaitsFor) {
+  LoaderUnderTest loader(2, 3, {0, 1, 2}, 0, 1);
+  const std::clock_t begin = std::clock();  // processor time of all threads
+  loader->begin_epoch(0, 1000);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));  // for workers to begin
+  loader->begin_epoch(1, 0);
+  EXPECT_EQ(loader->next(), nullptr);
+  // Each of the two workers ends the sample that it is at, and none of the other 11.
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 4);
 }
 
 // Workers that pause for long are woken; otherwise these two would reach the test's time limit.
