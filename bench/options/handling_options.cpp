@@ -121,11 +121,11 @@ Definitions measuring_options() {
       {.name = "inject",
        .group = group,
        .hint = "FAULT",
-       .help = "Plant a fault, for tests and demonstrations: slow:rank=R,phase=P,percent=X; "
-               "kill:rank=R,step=S; stop:...; throw:...; missing_bucket:bucket=B; sum; "
-               "stale:rank=R,step=S. R is a process; of slow and stale a device, also one of dp. "
-               "May be "
-               "repeated, or separated by ';'.",
+       .help =
+           "Plant a fault, for tests and demonstrations: slow:rank=R,phase=P,percent=X; "
+           "kill:rank=R,step=S; stop:...; throw:...; missing_bucket:bucket=B; sum; "
+           "stale:rank=R,step=S; seed:rank=R (it starts from other weights). R is a process; of "
+           "slow and stale a device, also one of dp. May be repeated, or separated by ';'.",
        .member = &Options::injections,
        .default_text = "none"},
   };

@@ -33,6 +33,7 @@ const std::vector<Kind>& kinds() {
       {"missing_bucket", {"bucket"}, {}},
       {"sum", {}, {}},
       {"stale", {"rank", "step"}, {}},
+      {"seed", {"rank"}, {}},
   };
   return known;
 }

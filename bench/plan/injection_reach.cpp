@@ -73,6 +73,21 @@ std::string why_no_process(const Injection& injection, const TrainingJob& job) {
   return no_step(injection.step, steps.verification + steps.warm_up + steps.training);
 }
 
+// Each process draws its weights from the seed. dp's devices get those of the first in each step.
+std::string why_no_other_start(const Injection& injection, const TrainingJob& job) {
+  const auto processes = plan_strategy(strategy_config(job)).processes;
+  if (!job.options.load_model.empty()) return "its weights come from --load-model, not from a seed";
+  if (processes.size() == 1) return "it is one process, whose weights are all that there are";
+  if (injection.rank >= std::ssize(processes)) {
+    return fmt::format("its ranks are 0 to {}", processes.size() - 1);
+  }
+  if (processes[static_cast<std::size_t>(injection.rank)].role == Role::server) {
+    return fmt::format("rank {} is a server there, which gets its weights from worker 0",
+                       injection.rank);
+  }
+  return "";
+}
+
 std::string why_not_stale(const Injection& injection, const TrainingJob& job) {
   if (injection.rank >= job.cell.world_size) {
     return fmt::format("its devices are 0 to {}", job.cell.world_size - 1);
@@ -104,6 +119,7 @@ std::string why_it_misses(const Injection& injection, const TrainingJob& job,
                           const nn::ModelSpec& model) {
   const bool of_gradients =
       injection.kind == "sum" || injection.kind == "missing_bucket" || injection.kind == "stale";
+  if (injection.kind == "seed") return why_no_other_start(injection, job);
   if (!of_gradients) return why_no_process(injection, job);
   if (strategy_traits(job.cell.strategy).is_baseline()) {
     return "it is what others are compared with, and never has this fault";

@@ -96,7 +96,36 @@ void describe_optimizer(const ops::OptimizerOptions& optimizer, report::Run& run
 
 // A fault that verification must catch; the baseline never has one.
 bool is_wrong_result(const Injection& injection) {
-  return injection.kind == "sum" || injection.kind == "missing_bucket" || injection.kind == "stale";
+  return injection.kind == "sum" || injection.kind == "missing_bucket" ||
+         injection.kind == "stale" || injection.kind == "seed";
+}
+
+// How batches are assembled, and what is spent beside the work. Runs with the usual choices keep
+// the names that they had.
+void describe_costs(const RunOptions& options, report::Run& run) {
+  const auto describe = [&](const char* key, double value) {
+    run.strategy_options[key] = fmt::format("{}", value);
+  };
+  if (options.residency == "host" && options.loader_workers != RunOptions{}.loader_workers) {
+    describe("loader_workers", options.loader_workers);
+  }
+  if (options.loader_cost_us > 0) describe("loader_cost_us", options.loader_cost_us);
+  if (options.emulate_gil_us > 0) describe("emulated_gil_us", options.emulate_gil_us);
+}
+
+// The planted faults that concern the run.
+std::string injected_words(const TrainingJob& job) {
+  std::string words;
+  const auto processes = static_cast<int>(plan_strategy(strategy_config(job)).processes.size());
+  for (const Injection& injection : job.options.injections) {
+    // stale and slow name a replica, other kinds a process. A run without it is not concerned.
+    const bool of_replica = injection.kind == "stale" || injection.kind == "slow";
+    if (injection.rank >= (of_replica ? job.cell.world_size : processes)) continue;
+    if (strategy_traits(job.cell.strategy).is_baseline() && is_wrong_result(injection)) continue;
+    if (injection.kind == "seed" && processes == 1) continue;
+    words += (words.empty() ? "" : " ") + injection.text;
+  }
+  return words;
 }
 
 }  // namespace

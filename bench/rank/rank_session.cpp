@@ -80,6 +80,7 @@ void RankSession::run_role() {
 void RankSession::verify() {
   writer_.state(launch::RankState::verifying);
   const double begin = trainer_.now_s();
+  check_equal_start(trainer_);
   result_.verification = compare_with_reference(trainer_, *inputs_.reference);
   result_.verify_s = trainer_.now_s() - begin;
   publish();

@@ -33,6 +33,16 @@ std::vector<Injection> step_faults(const TrainingJob& job, int rank) {
   return faults;
 }
 
+// The seed of the weights that the process starts from.
+std::uint64_t start_seed(const TrainingJob& job, int rank) {
+  std::uint64_t seed = job.options.seed;
+  if (plan_strategy(strategy_config(job)).processes.size() == 1) return seed;
+  for (const Injection& injection : job.options.injections) {
+    if (injection.kind == "seed" && injection.rank == rank) ++seed;
+  }
+  return seed;
+}
+
 // Those that StepFaults plants on a further replica of a process.
 std::vector<Injection> replica_faults(const TrainingJob& job, int replica) {
   std::vector<Injection> faults;
@@ -169,7 +179,7 @@ void RankTrainer::make_strategy() {
   context.group = devices_.group.get();
   context.initialize = [this](nn::Graph& graph) {
     if (loaded_weights_.empty()) {
-      nn::initialize_parameters(graph, job_.options.seed);
+      nn::initialize_parameters(graph, start_seed(job_, inputs_.rank));
     } else {
       nn::import_checkpoint(graph, loaded_weights_, job_.options.load_model);
     }

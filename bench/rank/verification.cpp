@@ -41,6 +41,14 @@ void check_replicas_equal(RankTrainer& rank, const std::vector<VerificationResul
   }
 }
 
+std::uint64_t hash_of(Replica& replica) {
+  std::uint64_t hash = 0;
+  for (const nn::NamedTensor& tensor : nn::export_weights(replica.graph())) {
+    hash = hash_bytes(tensor.values.data(), tensor.values.size() * sizeof(float), hash);
+  }
+  return hash;
+}
+
 // Why the step that the reference has just taken cannot be compared; empty: it can.
 std::string find_divergence(std::int64_t step, const UpdateSizes& sizes,
                             const std::vector<nn::NamedTensor>& after,
@@ -55,14 +63,6 @@ std::string find_divergence(std::int64_t step, const UpdateSizes& sizes,
   if (tensor.empty()) return "";
   return fmt::format("training diverged in step {}: {} {} no finite number, or beyond 1e30", step,
                      gradients ? "gradients of" : "weights of", tensor.substr(0, 100));
-}
-
-std::uint64_t hash_of(Replica& replica) {
-  std::uint64_t hash = 0;
-  for (const nn::NamedTensor& tensor : nn::export_weights(replica.graph())) {
-    hash = hash_bytes(tensor.values.data(), tensor.values.size() * sizeof(float), hash);
-  }
-  return hash;
 }
 
 // The replicas that do not keep parameters between steps: after each one they must have those with
@@ -149,6 +149,22 @@ class SliceStates {
 };
 
 }  // namespace
+
+void check_equal_start(RankTrainer& rank) {
+  const RankInputs& inputs = rank.inputs();
+  if (inputs.store == nullptr || rank.world() == nullptr) return;
+  constexpr const char* kKey = "verification/start_hash";
+  const std::uint64_t own = hash_of(*rank.strategy().replicas()[0]);
+  if (inputs.rank == 0) inputs.store->set(kKey, std::to_string(own));
+  const std::uint64_t first =
+      std::stoull(inputs.store->get(kKey, wait_limit_s(rank.job().options.timeout_s)));
+  if (own == first) return;
+  throw VerificationError(fmt::format(
+      "the weights of rank {} have the hash {:016x} before the first step, those of rank 0 "
+      "{:016x}: ranks that do not start from the same weights train different networks, however "
+      "equal their gradients are",
+      inputs.rank, own, first));
+}
 
 void compute_reference(RankTrainer& rank, ReferenceWeights& reference) {
   const nn::Graph& graph = rank.strategy().replicas()[0]->graph();

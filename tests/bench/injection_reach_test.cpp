@@ -77,8 +77,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Hit{"dp", 2, "missing_bucket:bucket=0"},
                     Hit{"dp", 2, "slow:rank=0,phase=replicate,percent=5"},
                     Hit{"dp", 2, "slow:rank=1,phase=backward,percent=5"},
-                    Hit{"dp", 2, "slow:phase=optimizer,percent=5"},
-                    Hit{"ps", 2, "throw:rank=1,step=0"}, Hit{"ps", 2, "missing_bucket:bucket=1"},
+                    Hit{"dp", 2, "slow:phase=optimizer,percent=5"}, Hit{"ddp", 2, "seed:rank=1"},
+                    Hit{"ps", 2, "seed:rank=0"}, Hit{"ps", 2, "throw:rank=1,step=0"},
+                    Hit{"ps", 2, "missing_bucket:bucket=1"},
                     Hit{"ps", 1, "slow:phase=pull,percent=5"},
                     // single is not verified, so it takes 3 steps fewer.
                     Hit{"single", 1, "stop:rank=0,step=29"}));
@@ -117,6 +118,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Miss{"dp", 2, "missing_bucket:bucket=1", "it has one bucket, 0"},
                     Miss{"dp", 2, "stale:rank=2,step=1", "its devices are 0 to 1"},
                     Miss{"dp", 2, "stale:rank=1,step=0", "the parameters of step 0 anyway"},
+                    Miss{"ddp", 2, "seed:rank=2", "its ranks are 0 to 1"},
+                    Miss{"dp", 2, "seed:rank=0", "it is one process, whose weights are all"},
+                    Miss{"single", 1, "seed:rank=0", "it is one process"},
+                    Miss{"ps", 2, "seed:rank=2", "gets its weights from worker 0"},
                     Miss{"ps", 2, "stale:rank=1,step=20", "its steps are 0 to 19 at most"}));
 
 TEST(InjectionReach, NamesTheRunsOfASweepThatAFaultDoesNotHit) {
