@@ -1,0 +1,196 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// "runs" of a configuration, and costs that are emulated, as a user sees them.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <set>
+
+#include "tests/bench/program.h"
+
+namespace ddpbench {
+namespace {
+
+using nlohmann::json;
+using test::Program;
+using test::small_run;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class ProgramRuns : public testing::Test {
+ protected:
+  ProgramRuns() {
+    program.write("lenet.json", test::small_config({.steps = 3, .verify_steps = 1}));
+  }
+
+  // lenet.json with a list of runs, as list.json.
+  void write_list(const char* runs) {
+    json config = json::parse(program.read("lenet.json"));
+    config["gpus"] = 2;
+    config["runs"] = json::parse(runs);
+    program.write("list.json", config.dump());
+  }
+
+  Program program;
+};
+
+constexpr const char* kTwoSizes = R"([
+    {"strategy": "dp", "global_batch_size": 8, "loader_workers": 2},
+    {"strategy": "ddp", "global_batch_size": 32},
+    {"strategy": "ddp", "global_batch_size": 8},
+    {"strategy": ["ddp", "single"], "global_batch_size": 8, "optimizer": {"lr": 0.5}}])";
+
+TEST_F(ProgramRuns, AreMadeInOneReportAndOnlyEqualWorkIsRanked) {
+  write_list(kTwoSizes);
+  const auto result = program.run({"--config=list.json", "--json=report.json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json report = program.report();
+  ASSERT_EQ(report["runs"].size(), 5u);
+  EXPECT_EQ(report["runs"][0]["strategy"], "dp");
+  EXPECT_EQ(report["runs"][0]["strategy_options"]["loader_workers"], 2);
+  EXPECT_EQ(report["runs"][1]["global_batch_size"], 32);
+  EXPECT_EQ(report["runs"][3]["strategy"], "single");
+  EXPECT_EQ(report["runs"][3]["optimizer"]["lr"], 0.5);
+  EXPECT_EQ(report["config"]["runs"].size(), 4u);
+  for (const json& run : report["runs"]) {
+    EXPECT_EQ(run["verification"]["status"], run["strategy"] == "single" ? "reference" : "passed");
+  }
+  // The run of another global batch competes with none.
+  for (const json& recommendation : report["recommendations"]) {
+    std::set<json> batches;
+    for (const char* key : {"runs", "rival_runs"}) {
+      for (const json& index : recommendation.value(key, json::array())) {
+        batches.insert(report["runs"][index.get<std::size_t>()]["global_batch_size"]);
+      }
+    }
+    EXPECT_EQ(batches.size(), 1u) << recommendation;
+    EXPECT_THAT(recommendation["work"].get<std::string>(), Not(HasSubstr("global batch 32")));
+  }
+}
+
+TEST_F(ProgramRuns, ArePlannedAloneByADryRun) {
+  write_list(kTwoSizes);
+  const auto result = program.run({"--config=list.json", "--dry-run", "--loader-workers=0"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("dp on 2 devices, global batch 8"),
+                                HasSubstr("ddp on 2 devices, global batch 32"),
+                                HasSubstr("checked: 5 runs"), Not(HasSubstr("loader workers"))));
+  const auto refused = program.run(
+      {"--config=list.json", "--dry-run", "--strategy=ddp", "--global-batch-size=8", "--lr=0.1"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("list.json: /runs/2: it makes no run"));
+}
+
+TEST_F(ProgramRuns, AreResumedWhereTheListIsTheSame) {
+  write_list(kTwoSizes);
+  ASSERT_EQ(program.run({"--config=list.json", "--json=report.json"}).exit_code, 0);
+  json partial = program.report();
+  partial["status"] = "interrupted";
+  partial["runs"].erase(1);
+  partial.erase("recommendations");
+  program.write("partial.json", partial.dump());
+  const auto result =
+      program.run({"--config=list.json", "--resume=partial.json", "--json=whole.json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("4 of its 4 runs are kept"));
+  const json whole = program.report("whole.json");
+  ASSERT_EQ(whole["runs"].size(), 5u);
+  EXPECT_EQ(whole["runs"][1]["global_batch_size"], 32);
+  EXPECT_EQ(whole["runs"][2]["step"], program.report()["runs"][2]["step"]);
+  write_list(R"([{"strategy": "dp"}, {"strategy": "ddp"}])");
+  const auto other = program.run({"--config=list.json", "--resume=partial.json", "--force"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.err, HasSubstr("configuration /runs was"));
+}
+
+// What the tutorial's configuration ranks, draws and recommends is of equal work, at any length.
+TEST_F(ProgramRuns, OfTheTutorialCompareEqualWorkAlone) {
+  const auto result =
+      program.run({"--config=tutorial/mnist-notebook", "--json=report.json", "--epochs=1",
+                   "--steps=2", "--warmup-steps=1", "--warmup-max-steps=1", "--verify-steps=0"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json report = program.report();
+  ASSERT_EQ(report["runs"].size(), 6u);
+  std::multiset<std::string> arms;
+  for (const json& run : report["runs"]) {
+    arms.insert(fmt::format("{} {} {}", run["strategy"].get<std::string>(),
+                            run["global_batch_size"].get<int>(),
+                            run["strategy_options"]["loader_workers"].get<int>()));
+    if (run["strategy"] == "single" || run["oversubscribed"].get<bool>()) continue;
+    EXPECT_FALSE(run["scaling"].is_null()) << run["scaling_reason"];
+  }
+  EXPECT_EQ(arms, (std::multiset<std::string>{"dp 256 4", "ddp 2048 2", "ddp 256 2", "dp 2048 4",
+                                              "single 256 4", "single 2048 4"}));
+  ASSERT_EQ(report["recommendations"].size(), 2u);
+  for (const json& recommendation : report["recommendations"]) {
+    std::set<json> batches;
+    for (const char* key : {"runs", "rival_runs"}) {
+      for (const json& index : recommendation[key]) {
+        batches.insert(report["runs"][index.get<std::size_t>()]["global_batch_size"]);
+      }
+    }
+    EXPECT_EQ(batches.size(), 1u) << recommendation;
+  }
+  EXPECT_THAT(result.out, HasSubstr("Rows differ in what they compute or run on (global batch"));
+  // Each size has a line of its own in a chart.
+  const auto chart = program.run({"chart", "report.json", "-o", "chart.svg"});
+  ASSERT_EQ(chart.exit_code, 0) << chart.err;
+  EXPECT_THAT(program.read("chart.svg"), AllOf(HasSubstr("256"), HasSubstr("2048")));
+  const auto page = program.run({"html", "report.json", "-o", "page.html"});
+  ASSERT_EQ(page.exit_code, 0) << page.err;
+  EXPECT_THAT(program.read("page.html"), HasSubstr("global batch 2048"));
+}
+
+TEST_F(ProgramRuns, SpendWhatTheyAreToEmulateAndSayIt) {
+  const auto result = program.run(small_run("dp", {"--loader-cost=500", "--emulate-gil=500",
+                                                   "--loader-workers=0", "--steps=6", "--force"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json report = program.report();
+  const json& run = report["runs"][0];
+  EXPECT_EQ(run["strategy_options"]["loader_cost_us"], 500);
+  EXPECT_EQ(run["strategy_options"]["emulated_gil_us"], 500);
+  // 16 samples are assembled while the step waits for them.
+  EXPECT_GT(run["phases"]["data_wait_s"], 16 * 500e-6);
+  // The five layers with weights are a call each, or more.
+  EXPECT_GT(run["phases"]["forward_s"], 5 * 500e-6 * 0.9);
+  EXPECT_THAT(result.out, AllOf(HasSubstr("loader cost 500 us a sample"),
+                                HasSubstr("emulated GIL 500 us a call")));
+  ASSERT_EQ(program
+                .run({"--strategy=dp", "--gpus=2", "--config=lenet.json", "--loader-workers=0",
+                      "--steps=6", "--json=plain.json"})
+                .exit_code,
+            0);
+  const json plain = program.report("plain.json")["runs"][0]["strategy_options"];
+  EXPECT_FALSE(plain.contains("loader_cost_us") || plain.contains("emulated_gil_us"));
+  const auto check = program.run({"check", "report.json", "--baseline", "plain.json"});
+  EXPECT_EQ(check.exit_code, 2);
+  EXPECT_THAT(check.err, HasSubstr("emulated_gil_us"));
+}
+
+TEST_F(ProgramRuns, ThatStartFromUnequalWeightsAreNoticedByTheirHash) {
+  const auto noticed = program.run(small_run("ddp", {"--inject=seed:rank=1"}));
+  EXPECT_EQ(noticed.exit_code, 5);
+  EXPECT_THAT(noticed.err, AllOf(HasSubstr("the weights of rank 1 have the hash"),
+                                 HasSubstr("before the first step")));
+  const json failed = program.report()["runs"][0];
+  EXPECT_EQ(failed["error"]["kind"], "verification");
+  EXPECT_EQ(failed["error"]["rank"], 1);
+  // Without verification the run goes on, and learns less than one that starts as it should.
+  const std::vector<std::string> long_run = {"--verify-steps=0", "--steps=60", "--lr=0.05",
+                                             "--force"};
+  std::vector<std::string> unequal = long_run;
+  unequal.emplace_back("--inject=seed:rank=1");
+  ASSERT_EQ(program.run(small_run("ddp", long_run)).exit_code, 0);
+  const double right = program.report()["runs"][0]["epochs"][0]["train_loss"];
+  ASSERT_EQ(program.run(small_run("ddp", unequal)).exit_code, 0);
+  const json wrong = program.report()["runs"][0];
+  EXPECT_EQ(wrong["injected"], "seed:rank=1");
+  EXPECT_NE(wrong["epochs"][0]["train_loss"], right);
+}
+
+}  // namespace
+}  // namespace ddpbench
