@@ -153,6 +153,18 @@ TEST(Initializer, TakesWhatTheNetworkSaysOfLayersThatSayNothing) {
   EXPECT_EQ(plain.weight(conv), unsaid.weight(conv));
 }
 
+TEST(Initializer, OfClassicNetworksIsTorchvisions) {
+  for (const LayerSpec& layer : load_model_file(model_path("vgg16")).layers) {
+    if (!has_weights(layer.type)) continue;
+    const bool convolves = layer.type == LayerType::conv2d;
+    EXPECT_EQ(layer.init.kind, convolves ? InitKind::normal_fan_out : InitKind::normal);
+    EXPECT_EQ(layer.init.deviation, convolves ? 0 : 0.01) << layer.name;
+  }
+  for (const LayerSpec& layer : load_model_file(model_path("alexnet")).layers) {
+    EXPECT_EQ(layer.init.kind, InitKind::uniform_fan_in) << layer.name;
+  }
+}
+
 // Convolutions as torchvision's, the last layer as PyTorch's.
 TEST(Initializer, OfResidualNetworksIsTorchvisions) {
   for (const char* name : {"resnet18", "resnet50", "resnext50_32x4d", "resnet20"}) {

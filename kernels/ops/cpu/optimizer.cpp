@@ -19,7 +19,21 @@ namespace {
 
 struct SgdFactors {
   float lr, momentum, weight_decay, grad_scale;
+  // What the weights move by: these times the gradient and the velocity. With Nesterov's momentum
+  // the velocity is looked at a step ahead.
+  float of_gradient, of_velocity;
 };
+
+SgdFactors sgd_factors(const OptimizerArgs& args, const OptimizerStep* step) {
+  const OptimizerOptions& o = args.options;
+  const auto momentum = static_cast<float>(o.momentum);
+  return {step != nullptr ? step->lr : static_cast<float>(o.lr),
+          momentum,
+          static_cast<float>(o.weight_decay),
+          args.grad_scale,
+          o.nesterov ? 1.0F : 0.0F,
+          o.nesterov ? momentum : 1.0F};
+}
 
 struct AdamFactors {
   float beta1, rest1, beta2, rest2, epsilon, weight_decay, grad_scale;
@@ -55,15 +69,10 @@ class VectorOptimizer : public Optimizer {
         adam(args, state, factors, begin, end);
       });
     }
-    const OptimizerOptions& o = args.options;
-    const SgdFactors factors = {state.step != nullptr ? state.step->lr : static_cast<float>(o.lr),
-                                static_cast<float>(o.momentum), static_cast<float>(o.weight_decay),
-                                args.grad_scale};
+    const SgdFactors factors = sgd_factors(args, state.step);
     in_parts(args, [&](std::int64_t begin, std::int64_t end) {
-      if (o.momentum == 0) {
+      if (factors.momentum == 0) {
         plain_sgd(args, factors, begin, end);
-      } else if (o.nesterov) {
-        nesterov(args, state, factors, begin, end);
       } else {
         with_momentum(args, state, factors, begin, end);
       }
@@ -84,23 +93,9 @@ class VectorOptimizer : public Optimizer {
     run_simd(team_.simd, [=]() DDPBENCH_SIMD_BODY {
 #pragma GCC ivdep
       for (std::int64_t i = begin; i < end; ++i) {
-        v[i] = f.momentum * v[i] + (g[i] * f.grad_scale + f.weight_decay * w[i]);
-        w[i] -= f.lr * v[i];
-      }
-    });
-  }
-
-  void nesterov(const OptimizerArgs& args, const OptimizerState& state, SgdFactors f,
-                std::int64_t begin, std::int64_t end) const {
-    float* const w = args.weights;
-    float* const v = state.slots[0];
-    const float* const g = args.gradients;
-    run_simd(team_.simd, [=]() DDPBENCH_SIMD_BODY {
-#pragma GCC ivdep
-      for (std::int64_t i = begin; i < end; ++i) {
         const float gradient = g[i] * f.grad_scale + f.weight_decay * w[i];
         v[i] = f.momentum * v[i] + gradient;
-        w[i] -= f.lr * (gradient + f.momentum * v[i]);
+        w[i] -= f.lr * (f.of_gradient * gradient + f.of_velocity * v[i]);
       }
     });
   }
