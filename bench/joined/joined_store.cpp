@@ -97,7 +97,11 @@ void JoinedStore::say_waiting(const std::string& missing) {
 
 void JoinedStore::connect(const nlohmann::json& own) {
   if (environment_.world_size == 1 || store_) return;
-  if (environment_.secret.empty()) launch::ensure_one_host(environment_);
+  if (environment_.secret.empty()) {
+    launch::ensure_one_host(environment_);
+  } else {
+    launch::ensure_long_secret(environment_);
+  }
   if (is_first()) serve(place_words(own));
   if (environment_.secret.empty() && !is_first()) {
     find();

@@ -171,7 +171,7 @@ anybody who sets `RANK`, `LOCAL_RANK`, `WORLD_SIZE`, `MASTER_ADDR` and `MASTER_P
 The ranks meet at the first free port from `MASTER_PORT` (29500) on, and let in only who has the job's secret. Rank 0
 makes one and leaves it for the other ranks of the same user in a file of mode 0600, in `$XDG_RUNTIME_DIR/ddpbench` or
 else `ddpbench-UID` below `$TMPDIR` or `/tmp`; it is removed when all ranks are here. Where the variables do not show
-that all ranks are on this host, they must be given the secret:
+that all ranks are on this host, they must be given the secret, of 16 characters at least:
 
     export DDPBENCH_JOB_SECRET=$(head -c 32 /dev/urandom | base64)     # mpirun also needs: -x DDPBENCH_JOB_SECRET
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -42,7 +43,13 @@ std::string_view dtype_of(const NamedTensor& tensor) { return is_integer(tensor)
 // Reads one file and reports its errors.
 class Reader {
  public:
-  explicit Reader(const std::string& path) : path_(path), file_(path, std::ios::binary) {
+  explicit Reader(const std::string& path) : path_(path) {
+    // Opening a pipe would wait for its writer.
+    std::error_code ignored;
+    if (std::filesystem::exists(path, ignored) && !is_file(path)) {
+      throw ConfigError(fmt::format("{}: expected a regular file, found something else", path));
+    }
+    file_.open(path, std::ios::binary);
     file_.seekg(0, std::ios::end);
     const auto end = file_.tellg();
     if (!file_ || end < 0) {

@@ -155,6 +155,15 @@ std::optional<StoreKey> parse(std::string_view text) {
 
 }  // namespace
 
+void ensure_long_secret(const RankEnvironment& environment) {
+  constexpr std::size_t kLeast = 16;
+  if (environment.secret.size() >= kLeast) return;
+  throw ConfigError(fmt::format(
+      "DDPBENCH_JOB_SECRET has {} characters, and whoever guesses it can enter the job; "
+      "use {} at least: {}",
+      environment.secret.size(), kLeast, kSecretLine));
+}
+
 void ensure_one_host(const RankEnvironment& environment) {
   const auto refuse_hosts = [](const std::string& why) {
     throw ConfigError(fmt::format(

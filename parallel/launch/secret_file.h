@@ -23,6 +23,9 @@ namespace ddpbench::launch {
 inline constexpr const char* kSecretLine =
     "export DDPBENCH_JOB_SECRET=$(head -c 32 /dev/urandom | base64)";
 
+// Throws ConfigError when the given secret is so short that it could be guessed.
+void ensure_long_secret(const RankEnvironment& environment);
+
 // Throws ConfigError, with the line to add, when the ranks may be on several hosts, where the file
 // does not reach all: the launcher's variables say so, or MASTER_ADDR is no address of this host.
 void ensure_one_host(const RankEnvironment& environment);

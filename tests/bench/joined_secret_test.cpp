@@ -139,6 +139,16 @@ TEST_F(JoinedSecret, IsAskedForWhereRanksMayBeOnOtherHosts) {
   }
 }
 
+TEST_F(JoinedSecret, IsRefusedWhereItCouldBeGuessed) {
+  auto variables = world(2, free_port());
+  for (auto& rank : variables) rank["DDPBENCH_JOB_SECRET"] = "tooeasytoguess!";
+  for (const auto& result : program.run_together(arguments, variables)) {
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, HasSubstr("has 15 characters"));
+    EXPECT_THAT(result.err, HasSubstr("export DDPBENCH_JOB_SECRET=$("));
+  }
+}
+
 TEST_F(JoinedSecret, IsNotLaidWhereOthersCanReach) {
   fs::create_directory(folder());
   ::chmod(folder().c_str(), 0777);

@@ -16,9 +16,21 @@ namespace {
 
 using ::testing::HasSubstr;
 
+void set_training(Options& options) {
+  options.lr = 0.1;
+  options.momentum = 0.3;
+  options.nesterov = true;
+  options.weight_decay = 1e-300;
+  options.lr_scaling = "linear";
+  options.last_batch = "drop";
+  options.broadcast_buffers = false;
+  options.sync_batch_norm = true;
+}
+
 // Every member differs from its default.
 Options unusual() {
   Options options;
+  set_training(options);
   options.strategies = {"ps", "single"};
   options.gpus = {3, 1};
   options.config_path = "c.json";
@@ -31,12 +43,6 @@ Options unusual() {
   options.repetitions = 3;
   options.seed = 18446744073709551615U;
   options.threads_per_device = 2;
-  options.lr = 0.1;
-  options.momentum = 0.3;
-  options.nesterov = true;
-  options.weight_decay = 1e-300;
-  options.lr_scaling = "linear";
-  options.last_batch = "drop";
   options.overlaps = {false, true};
   options.bucket_caps_mb = {1.0 / 3};
   options.first_buckets_mb = {0.125, 4};
@@ -54,8 +60,6 @@ Options unusual() {
   options.least_gain = Percent{3};
   options.memory_per_device = "2GiB";
   options.format = "json";
-  options.broadcast_buffers = false;
-  options.sync_batch_norm = true;
   options.loader_workers = 0;
   options.verify_steps = 0;
   options.observe = false;

@@ -4,6 +4,7 @@
 // The file format: a written file is read back, and all damage is noticed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstring>
@@ -115,6 +116,16 @@ TEST_F(Safetensors, NamesThePathThatItCannotWrite) {
 
 TEST_F(Safetensors, NamesAFileThatIsNotThere) {
   EXPECT_THROW(read_safetensors(path("absent")), ConfigError);
+}
+
+TEST_F(Safetensors, DoesNotWaitForTheWriterOfAPipe) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  try {
+    read_safetensors(path("pipe"));
+    FAIL() << "was read";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("regular file"));
+  }
 }
 
 TEST_F(Safetensors, RefusesEveryTruncation) {

@@ -78,4 +78,26 @@ inline bool says(const std::string& text, const std::string& words) {
 
 #define EXPECT_SAYS(text, words) EXPECT_TRUE(says(text, words)) << (text)
 
+inline Verdict verdict_of(const Run& run, const Step& single = {}) {
+  const Report report = report_of(run, single);
+  const Verdict verdict = explain(report, report.runs[1]);
+  double sum = 0;
+  for (const VerdictPart& part : verdict.parts) {
+    EXPECT_TRUE(part.seconds.value) << part.key;
+    EXPECT_GE(part.seconds.value.value_or(-1), 0) << part.key;
+    sum += part.seconds.value.value_or(0);
+  }
+  EXPECT_NEAR(sum, verdict.step_s, kRounding);
+  return verdict;
+}
+
+inline const VerdictPart& part_of(const Verdict& verdict, const std::string& key) {
+  for (const VerdictPart& part : verdict.parts) {
+    if (part.key == key) return part;
+  }
+  ADD_FAILURE() << "no part " << key;
+  static const VerdictPart none;
+  return none;
+}
+
 }  // namespace ddpbench::report
