@@ -25,6 +25,7 @@
 #endif
 
 #include "base/error.h"
+#include "kernels/runtime/bfloat16.h"
 
 namespace ddpbench::comm {
 
@@ -32,28 +33,6 @@ namespace {
 
 // The target and one source of a block fit into an L1 cache of 32 KiB.
 constexpr std::size_t kBlockBytes = 8 << 10;
-
-// bf16: the upper half of an fp32.
-struct BFloat16 {
-  std::uint16_t bits;
-  operator float() const { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
-  static BFloat16 round(float value) {
-    const auto wide = std::bit_cast<std::uint32_t>(value);
-    // Rounds to nearest, ties to even. A NaN keeps its upper bits and stays a NaN by the quiet bit.
-    const std::uint32_t rounded = (wide + 0x7fffU + (wide >> 16 & 1)) >> 16;
-    const std::uint32_t nan = wide >> 16 | 0x40U;
-    return {static_cast<std::uint16_t>((wide & 0x7fffffffU) > 0x7f800000U ? nan : rounded)};
-  }
-};
-
-template <typename T>
-inline T from_float(float value) {
-  if constexpr (std::is_same_v<T, BFloat16>) {
-    return BFloat16::round(value);
-  } else {
-    return static_cast<T>(value);
-  }
-}
 
 template <typename T>
 inline constexpr bool kIsHalf = std::is_same_v<T, BFloat16> || std::is_same_v<T, _Float16>;
