@@ -20,6 +20,11 @@ using NormRow = float __attribute__((vector_size(kLanes * sizeof(float))));
 // In memory, of any alignment.
 using StoredRow =
     float __attribute__((vector_size(kLanes * sizeof(float)), aligned(alignof(float)), may_alias));
+// The same of bf16, and the bits of a row.
+using NormBits = std::uint32_t __attribute__((vector_size(kLanes * sizeof(std::uint32_t))));
+using HalfBits = std::uint16_t __attribute__((vector_size(kLanes * sizeof(std::uint16_t))));
+using StoredHalves = std::uint16_t __attribute__((vector_size(kLanes * sizeof(std::uint16_t)),
+                                                  aligned(alignof(std::uint16_t)), may_alias));
 using LaneSums = std::array<double, kLanes>;
 
 struct NormStrip {
@@ -98,25 +103,42 @@ struct LaneFactors {
 // sets.
 #define DDPBENCH_NORM_INLINE __attribute__((always_inline)) inline
 
-DDPBENCH_NORM_INLINE void load_row(NormRow& row, const float* from, int lanes) {
-  if (lanes == kLanes) {
-    row = *reinterpret_cast<const StoredRow*>(from);
-    return;
-  }
+DDPBENCH_NORM_INLINE void load_full_row(NormRow& row, const float* from) {
+  row = *reinterpret_cast<const StoredRow*>(from);
+}
+
+DDPBENCH_NORM_INLINE void load_full_row(NormRow& row, const BFloat16* from) {
+  const HalfBits halves = *reinterpret_cast<const StoredHalves*>(from);
+  row = reinterpret_cast<NormRow>(__builtin_convertvector(halves, NormBits) << 16);
+}
+
+DDPBENCH_NORM_INLINE void store_full_row(float* to, const NormRow& row) {
+  *reinterpret_cast<StoredRow*>(to) = row;
+}
+
+// As BFloat16::round.
+DDPBENCH_NORM_INLINE void store_full_row(BFloat16* to, const NormRow& row) {
+  const NormBits wide = reinterpret_cast<NormBits>(row);
+  const NormBits rounded = wide + 0x7fffU + (wide >> 16 & 1U);
+  const NormBits bits = row == row ? rounded : wide | 0x40U << 16;
+  *reinterpret_cast<StoredHalves*>(to) = __builtin_convertvector(bits >> 16, HalfBits);
+}
+
+template <typename T>
+DDPBENCH_NORM_INLINE void load_row(NormRow& row, const T* from, int lanes) {
+  if (lanes == kLanes) return load_full_row(row, from);
   row = NormRow{};
   for (int l = 0; l < lanes; ++l) row[l] = from[l];
 }
 
 DDPBENCH_NORM_INLINE void load_row(NormRow& row, const LaneFactors& factors) {
-  row = *reinterpret_cast<const StoredRow*>(factors.lanes);
+  load_full_row(row, factors.lanes);
 }
 
-DDPBENCH_NORM_INLINE void store_row(float* to, const NormRow& row, int lanes) {
-  if (lanes == kLanes) {
-    *reinterpret_cast<StoredRow*>(to) = row;
-    return;
-  }
-  for (int l = 0; l < lanes; ++l) to[l] = row[l];
+template <typename T>
+DDPBENCH_NORM_INLINE void store_row(T* to, const NormRow& row, int lanes) {
+  if (lanes == kLanes) return store_full_row(to, row);
+  for (int l = 0; l < lanes; ++l) to[l] = from_float<T>(row[l]);
 }
 
 // Calls body(offset, lanes) for rows [begin, end) of a strip.
@@ -190,7 +212,8 @@ void for_each_channel(Team team, const NormMaps& maps, const Body& body) {
 }
 
 // The mean of a sample's map, and its squared deviations from that.
-void strip_statistics(SimdLevel simd, const NormMaps& maps, const NormStrip& strip, const float* x,
+template <typename T>
+void strip_statistics(SimdLevel simd, const NormMaps& maps, const NormStrip& strip, const T* x,
                       double* partial) {
   LaneSums sums{}, none{};
   run_simd(simd, [&]() DDPBENCH_SIMD_BODY {
@@ -237,30 +260,40 @@ void strip_statistics(SimdLevel simd, const NormMaps& maps, const NormStrip& str
   }
 }
 
-// Loads the gradient before the ReLU; x is that row of the input.
+// Loads the gradient before the ReLU; x is that row of the input. T: the maps' element.
+template <typename T>
 struct GradientRows {
-  const NormGradient& gradient;
-  NormRow scale, shift;
+  explicit GradientRows(const NormGradient& gradient)
+      : dy(static_cast<const T*>(gradient.dy)),
+        y(static_cast<const T*>(gradient.y)),
+        relu(gradient.relu) {}
+
+  const T *dy, *y;
+  bool relu;
+  NormRow scale{}, shift{};
 
   DDPBENCH_NORM_INLINE void find(std::int64_t at, int lanes, const NormRow& x, NormRow& g) const {
-    load_row(g, gradient.dy + at, lanes);
-    if (!gradient.relu) return;
-    NormRow y;
-    if (gradient.y != nullptr) {
-      load_row(y, gradient.y + at, lanes);
+    load_row(g, dy + at, lanes);
+    if (!relu) return;
+    NormRow output;
+    if (y != nullptr) {
+      load_row(output, y + at, lanes);
     } else {
-      y = scale * x + shift;
+      output = scale * x + shift;
     }
-    g = y <= 0 ? NormRow{} : g;
+    g = output <= 0 ? NormRow{} : g;
   }
 };
 
 }  // namespace
 
-void norm_statistics(Team team, const NormMaps& maps, const float* x, double* partial, double* mean,
+void norm_statistics(Team team, const NormMaps& maps, const void* x, double* partial, double* mean,
                      double* squares) {
-  for_each_strip(team, maps, [&](const NormStrip& strip) {
-    strip_statistics(team.simd, maps, strip, x, partial);
+  with_element(maps.type, [&](auto element) {
+    const auto* const values = static_cast<const decltype(element)*>(x);
+    for_each_strip(team, maps, [&](const NormStrip& strip) {
+      strip_statistics(team.simd, maps, strip, values, partial);
+    });
   });
   // Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
   // variances" (1979), for parts of equal size.
@@ -280,11 +313,13 @@ void norm_statistics(Team team, const NormMaps& maps, const float* x, double* pa
   });
 }
 
-void norm_forward(Team team, const NormMaps& maps, const float* x, const NormResult& result,
-                  float* y) {
+namespace {
+
+template <typename T>
+void forward_strips(Team team, const NormMaps& maps, const T* x, const NormResult& result, T* y) {
   for_each_strip(team, maps, [&](const NormStrip& strip) {
     const LaneFactors scales(maps, strip, result.scale), shifts(maps, strip, result.shift);
-    const float* const addend = result.addend;
+    const T* const addend = static_cast<const T*>(result.addend);
     const bool relu = result.relu;
     run_simd(team.simd, [&, x, y, addend, relu]() DDPBENCH_SIMD_BODY {
       NormRow scale, shift;
@@ -306,15 +341,15 @@ void norm_forward(Team team, const NormMaps& maps, const float* x, const NormRes
   });
 }
 
-void norm_gradient_sums(Team team, const NormMaps& maps, const float* x,
-                        const NormGradient& gradient, float* rectified, double* partial,
-                        double* sums, double* products) {
+template <typename T>
+void sum_strips(Team team, const NormMaps& maps, const T* x, const NormGradient& gradient,
+                T* rectified, double* partial) {
   for_each_strip(team, maps, [&](const NormStrip& strip) {
     const LaneFactors scales(maps, strip, gradient.scale), shifts(maps, strip, gradient.shift),
         means(maps, strip, gradient.mean);
     LaneSums first_sums{}, second_sums{};
     run_simd(team.simd, [&]() DDPBENCH_SIMD_BODY {
-      GradientRows rows{gradient, {}, {}};
+      GradientRows<T> rows(gradient);
       NormRow mean;
       load_row(rows.scale, scales);
       load_row(rows.shift, shifts);
@@ -332,23 +367,17 @@ void norm_gradient_sums(Team team, const NormMaps& maps, const float* x,
     fold(maps, strip, first_sums, partial, 0);
     fold(maps, strip, second_sums, partial, 1);
   });
-  for_each_channel(team, maps, [&](std::int64_t c) {
-    sums[c] = products[c] = 0;
-    for (std::int64_t n = 0; n < maps.batch; ++n) {
-      sums[c] += partial[2 * (n * maps.channels + c)];
-      products[c] += partial[2 * (n * maps.channels + c) + 1];
-    }
-  });
 }
 
-void norm_backward(Team team, const NormMaps& maps, const float* x, const NormGradient& gradient,
-                   const float* a, const float* b, const float* c, float* dx) {
+template <typename T>
+void backward_strips(Team team, const NormMaps& maps, const T* x, const NormGradient& gradient,
+                     const float* a, const float* b, const float* c, T* dx) {
   for_each_strip(team, maps, [&](const NormStrip& strip) {
     const LaneFactors scales(maps, strip, gradient.scale), shifts(maps, strip, gradient.shift),
         means(maps, strip, gradient.mean), as(maps, strip, a), bs(maps, strip, b),
         cs(maps, strip, c);
     run_simd(team.simd, [&]() DDPBENCH_SIMD_BODY {
-      GradientRows rows{gradient, {}, {}};
+      GradientRows<T> rows(gradient);
       NormRow mean, of_gradient, of_value, constant;
       load_row(rows.scale, scales);
       load_row(rows.shift, shifts);
@@ -364,6 +393,40 @@ void norm_backward(Team team, const NormMaps& maps, const float* x, const NormGr
         store_row(dx + at, value, lanes);
       });
     });
+  });
+}
+
+}  // namespace
+
+void norm_forward(Team team, const NormMaps& maps, const void* x, const NormResult& result,
+                  void* y) {
+  with_element(maps.type, [&](auto element) {
+    using T = decltype(element);
+    forward_strips(team, maps, static_cast<const T*>(x), result, static_cast<T*>(y));
+  });
+}
+
+void norm_gradient_sums(Team team, const NormMaps& maps, const void* x,
+                        const NormGradient& gradient, void* rectified, double* partial,
+                        double* sums, double* products) {
+  with_element(maps.type, [&](auto element) {
+    using T = decltype(element);
+    sum_strips(team, maps, static_cast<const T*>(x), gradient, static_cast<T*>(rectified), partial);
+  });
+  for_each_channel(team, maps, [&](std::int64_t c) {
+    sums[c] = products[c] = 0;
+    for (std::int64_t n = 0; n < maps.batch; ++n) {
+      sums[c] += partial[2 * (n * maps.channels + c)];
+      products[c] += partial[2 * (n * maps.channels + c) + 1];
+    }
+  });
+}
+
+void norm_backward(Team team, const NormMaps& maps, const void* x, const NormGradient& gradient,
+                   const float* a, const float* b, const float* c, void* dx) {
+  with_element(maps.type, [&](auto element) {
+    using T = decltype(element);
+    backward_strips(team, maps, static_cast<const T*>(x), gradient, a, b, c, static_cast<T*>(dx));
   });
 }
 

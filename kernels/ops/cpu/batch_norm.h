@@ -6,6 +6,9 @@
 //
 // Sums are made for each sample apart and then added in the order of samples, so the team's size
 // changes no bit. The caller gives memory for them: partial_count() doubles.
+//
+// Maps have elements of fp32 or bf16, all of one call the same. Arithmetic is fp32; what goes into
+// a bf16 map is rounded once.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +21,7 @@ namespace ddpbench::ops::cpu {
 // (blocked, where channels are padded with zeros), or all of them (channels last).
 struct NormMaps {
   std::int64_t batch = 0, channels = 0, pixels = 0, inner = 1;
+  DataType type = DataType::fp32;
 
   std::int64_t partial_count() const { return 2 * batch * channels; }
   double values() const { return static_cast<double>(batch * pixels); }  // of a channel
@@ -25,35 +29,35 @@ struct NormMaps {
 
 // Mean and sum of squared deviations from it of each channel. It reads x twice, the second time
 // from the cache where one sample's group of maps fits there.
-void norm_statistics(Team team, const NormMaps& maps, const float* x, double* partial, double* mean,
+void norm_statistics(Team team, const NormMaps& maps, const void* x, double* partial, double* mean,
                      double* squares);
 
 // y = relu(scale * x + shift + addend), with one scale and shift a channel. `addend` may be null.
 // Reads x (and addend), writes y.
 struct NormResult {
   const float *scale, *shift;
-  const float* addend = nullptr;
+  const void* addend = nullptr;
   bool relu = false;
 };
-void norm_forward(Team team, const NormMaps& maps, const float* x, const NormResult& result,
-                  float* y);
+void norm_forward(Team team, const NormMaps& maps, const void* x, const NormResult& result,
+                  void* y);
 
 // The gradient of the sum before the ReLU: dy where the output was positive, else 0.
 struct NormGradient {
-  const float* dy;
+  const void* dy;
   const float* mean;  // of each channel
   bool relu = false;
-  const float* y = nullptr;  // tells what was cut; null: scale * x + shift does
+  const void* y = nullptr;  // tells what was cut; null: scale * x + shift does
   const float *scale = nullptr, *shift = nullptr;
 };
 // sum(g) and sum(g * (x - mean)) of each channel, for the gradient g. Where `rectified` is not
 // null, g is written to it. Reads x, dy (and y).
-void norm_gradient_sums(Team team, const NormMaps& maps, const float* x,
-                        const NormGradient& gradient, float* rectified, double* partial,
+void norm_gradient_sums(Team team, const NormMaps& maps, const void* x,
+                        const NormGradient& gradient, void* rectified, double* partial,
                         double* sums, double* products);
 // dx = a * g + b * (x - mean) + c, with one factor of each a channel. Reads x, dy (and y), writes
 // dx.
-void norm_backward(Team team, const NormMaps& maps, const float* x, const NormGradient& gradient,
-                   const float* a, const float* b, const float* c, float* dx);
+void norm_backward(Team team, const NormMaps& maps, const void* x, const NormGradient& gradient,
+                   const float* a, const float* b, const float* c, void* dx);
 
 }  // namespace ddpbench::ops::cpu

@@ -7,7 +7,10 @@
 
 #include <cstdint>
 
+#include "base/error.h"
 #include "kernels/ops/cpu/simd.h"
+#include "kernels/runtime/bfloat16.h"
+#include "kernels/runtime/data_type.h"
 
 namespace ddpbench::ops::cpu {
 
@@ -17,13 +20,27 @@ struct Team {
   int threads = 1;
 };
 
-// The pointers of one call may be equal, but not overlap otherwise.
-void relu_forward(Team team, const float* x, float* y, std::int64_t count);
+// Calls body(T()) for the type of the elements, fp32 or bf16.
+template <typename Body>
+void with_element(DataType type, const Body& body) {
+  ensure(type == DataType::fp32 || type == DataType::bf16, "no kernels for elements of {}",
+         to_string(type));
+  if (type == DataType::bf16) return body(BFloat16{});
+  body(float{});
+}
+
+// The elements are float or BFloat16; each result is rounded once. The pointers of one call may be
+// equal, but not overlap otherwise.
+template <typename T>
+void relu_forward(Team team, const T* x, T* y, std::int64_t count);
 // dx = y <= 0 ? 0 : dy (PyTorch's rule: NaN lets the gradient through).
-void relu_backward(Team team, const float* y, const float* dy, float* dx, std::int64_t count);
-void add(Team team, const float* a, const float* b, float* sum, std::int64_t count);
+template <typename T>
+void relu_backward(Team team, const T* y, const T* dy, T* dx, std::int64_t count);
+template <typename T>
+void add(Team team, const T* a, const T* b, T* sum, std::int64_t count);
 // sums[j] (+)= sum over rows i of matrix[i, j], rows in order.
-void column_sums(Team team, const float* matrix, std::int64_t rows, std::int64_t columns,
-                 float* sums, bool accumulate);
+template <typename T>
+void column_sums(Team team, const T* matrix, std::int64_t rows, std::int64_t columns, float* sums,
+                 bool accumulate);
 
 }  // namespace ddpbench::ops::cpu

@@ -16,6 +16,7 @@
 
 #include "kernels/ops/cpu/simd.h"
 #include "kernels/ops/window2d.h"
+#include "kernels/runtime/data_type.h"
 
 namespace ddpbench::ops::cpu {
 
@@ -31,23 +32,26 @@ struct PoolGeometry {
   bool is_halving() const { return window.is_tiling(2); }
 };
 
-// `winners` has output_elements() elements of winner_bytes each, of any alignment.
+// Maps have elements of fp32 or bf16. `winners` has output_elements() elements of winner_bytes
+// each, of any alignment.
 struct PoolKernel {
-  void (*forward)(const PoolGeometry& geometry, const float* x, float* y, void* winners) = nullptr;
-  // Writes all of dx.
-  void (*backward)(const PoolGeometry& geometry, const float* dy, const void* winners,
-                   float* dx) = nullptr;
+  void (*forward)(const PoolGeometry& geometry, const void* x, void* y, void* winners) = nullptr;
+  // Writes all of dx. In bf16 a sum of the gradients of several windows is rounded after each.
+  void (*backward)(const PoolGeometry& geometry, const void* dy, const void* winners,
+                   void* dx) = nullptr;
   std::int64_t winner_bytes = 1;
 };
 
 // The kernel for a geometry: a vector kernel where inner is a multiple of its width and one byte
 // can number the elements of a window. `level` is the highest level that may be chosen.
-PoolKernel choose_pool_kernel(const PoolGeometry& geometry, SimdLevel level);
+PoolKernel choose_pool_kernel(const PoolGeometry& geometry, SimdLevel level,
+                              DataType type = DataType::fp32);
 
 // The kernels of one instruction set. `halving`: the faster one, for is_halving() geometries.
-PoolKernel pool_kernel_avx512(bool halving);  // REQUIRES: inner a multiple of 16
-PoolKernel pool_kernel_avx2(bool halving);    // REQUIRES: inner a multiple of 8
-PoolKernel pool_kernel_portable(bool halving);
-PoolKernel pool_kernel_large_windows();  // portable; windows of more than 255 elements
+PoolKernel pool_kernel_avx512(bool halving, DataType type = DataType::fp32);  // inner: 16 n
+PoolKernel pool_kernel_avx2(bool halving);  // REQUIRES: fp32, inner a multiple of 8
+PoolKernel pool_kernel_portable(bool halving, DataType type = DataType::fp32);
+// Portable; windows of more than 255 elements.
+PoolKernel pool_kernel_large_windows(DataType type = DataType::fp32);
 
 }  // namespace ddpbench::ops::cpu

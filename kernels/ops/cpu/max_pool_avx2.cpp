@@ -15,6 +15,7 @@ namespace {
 
 struct Avx2Vector {
   static constexpr std::int64_t kWidth = 8;
+  using Element = float;
   using Index = std::uint8_t;
   using Values = __m256;
   using Codes = __m256i;  // 32-bit lanes, as the comparisons have

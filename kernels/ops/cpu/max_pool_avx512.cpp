@@ -9,6 +9,7 @@
 
 #include <immintrin.h>
 
+#include "kernels/ops/cpu/bfloat16_avx512.h"
 #include "kernels/ops/cpu/max_pool_loops.h"
 
 namespace ddpbench::ops::cpu {
@@ -16,14 +17,12 @@ namespace {
 
 #define DDPBENCH_POOL_INLINE DDPBENCH_POOL_TARGET static inline
 
-struct Avx512Vector {
+struct Avx512Lanes {
   static constexpr std::int64_t kWidth = 16;
   using Index = std::uint8_t;
   using Values = __m512;
   using Codes = __m512i;  // 32-bit lanes, as the comparisons have
 
-  DDPBENCH_POOL_INLINE Values load(const float* p) { return _mm512_loadu_ps(p); }
-  DDPBENCH_POOL_INLINE void store(float* p, Values v) { _mm512_storeu_ps(p, v); }
   DDPBENCH_POOL_INLINE Values values(float v) { return _mm512_set1_ps(v); }
   DDPBENCH_POOL_INLINE Values plus(Values a, Values b) { return _mm512_add_ps(a, b); }
   DDPBENCH_POOL_INLINE Codes codes(Index code) { return _mm512_set1_epi32(code); }
@@ -51,8 +50,23 @@ struct Avx512Vector {
   }
 };
 
+struct Avx512Floats : Avx512Lanes {
+  using Element = float;
+  DDPBENCH_POOL_INLINE Values load(const float* p) { return _mm512_loadu_ps(p); }
+  DDPBENCH_POOL_INLINE void store(float* p, Values v) { _mm512_storeu_ps(p, v); }
+};
+
+struct Avx512Halves : Avx512Lanes {
+  using Element = BFloat16;
+  DDPBENCH_POOL_INLINE Values load(const BFloat16* p) { return load_bfloat16(p); }
+  DDPBENCH_POOL_INLINE void store(BFloat16* p, Values v) { store_bfloat16(p, v); }
+};
+
 }  // namespace
 
-PoolKernel pool_kernel_avx512(bool halving) { return make_pool_kernel<Avx512Vector>(halving); }
+PoolKernel pool_kernel_avx512(bool halving, DataType type) {
+  if (type == DataType::bf16) return make_pool_kernel<Avx512Halves>(halving);
+  return make_pool_kernel<Avx512Floats>(halving);
+}
 
 }  // namespace ddpbench::ops::cpu

@@ -6,8 +6,9 @@
 // The source defines DDPBENCH_POOL_TARGET (the target attribute) before the include and
 // instantiates make_pool_kernel<Vector>. Each Vector is a type of that source alone, so that
 // instruction sets share no instantiation. A Vector has kWidth lanes and
+//   Element         of the maps: float or BFloat16
 //   Index           element type of the winners
-//   load, store     of kWidth floats
+//   load, store     of kWidth elements, as floats in registers; store rounds
 //   Values, Codes   kWidth floats; kWidth winner codes in registers
 //   challenge       takes the candidate and its code where it is NaN or greater than the best
 //   rectify         relu(values); where values <= 0 the code becomes no_gradient
@@ -20,6 +21,7 @@
 #include <limits>
 
 #include "kernels/ops/cpu/max_pool.h"
+#include "kernels/runtime/bfloat16.h"
 
 namespace ddpbench::ops::cpu {
 
@@ -42,7 +44,7 @@ DDPBENCH_POOL_TARGET inline WindowRange window_range(std::int64_t position, std:
 
 template <typename Vector>
 DDPBENCH_POOL_TARGET inline void finish(const PoolGeometry& g, typename Vector::Values best,
-                                        typename Vector::Codes codes, float* y,
+                                        typename Vector::Codes codes, typename Vector::Element* y,
                                         typename Vector::Index* winners) {
   if (g.relu) Vector::rectify(best, codes);
   Vector::store(y, best);
@@ -50,14 +52,16 @@ DDPBENCH_POOL_TARGET inline void finish(const PoolGeometry& g, typename Vector::
 }
 
 template <typename Vector>
-DDPBENCH_POOL_TARGET void halving_forward(const PoolGeometry& geometry, const float* x, float* y,
+DDPBENCH_POOL_TARGET void halving_forward(const PoolGeometry& geometry, const void* from, void* to,
                                           void* winners) {
   const PoolGeometry g = geometry;  // a copy that stores cannot alias
+  const auto* x = static_cast<const typename Vector::Element*>(from);
+  auto* y = static_cast<typename Vector::Element*>(to);
   auto* codes_out = static_cast<typename Vector::Index*>(winners);
   const std::int64_t row = g.width * g.inner;
   for (std::int64_t i = 0; i < g.out_h; ++i)
     for (std::int64_t j = 0; j < g.out_w; ++j) {
-      const float* corner = x + 2 * i * row + 2 * j * g.inner;
+      const auto* corner = x + 2 * i * row + 2 * j * g.inner;
       for (std::int64_t c = 0; c < g.inner; c += Vector::kWidth) {
         typename Vector::Values best = Vector::load(corner + c);
         typename Vector::Codes codes = Vector::codes(0);
@@ -72,13 +76,15 @@ DDPBENCH_POOL_TARGET void halving_forward(const PoolGeometry& geometry, const fl
 }
 
 template <typename Vector>
-DDPBENCH_POOL_TARGET void halving_backward(const PoolGeometry& geometry, const float* dy,
-                                           const void* winners, float* dx) {
+DDPBENCH_POOL_TARGET void halving_backward(const PoolGeometry& geometry, const void* from,
+                                           const void* winners, void* to) {
   const PoolGeometry g = geometry;  // a copy that stores cannot alias
+  const auto* dy = static_cast<const typename Vector::Element*>(from);
+  auto* dx = static_cast<typename Vector::Element*>(to);
   const auto* codes_in = static_cast<const typename Vector::Index*>(winners);
   const std::int64_t row = g.width * g.inner;
   for (std::int64_t i = 0; i < g.out_h; ++i) {
-    float* corner = dx + 2 * i * row;
+    auto* corner = dx + 2 * i * row;
     for (std::int64_t j = 0; j < g.out_w; ++j, corner += 2 * g.inner)
       for (std::int64_t c = 0; c < g.inner; c += Vector::kWidth) {
         const typename Vector::Values grad = Vector::load(dy);
@@ -91,15 +97,17 @@ DDPBENCH_POOL_TARGET void halving_backward(const PoolGeometry& geometry, const f
         codes_in += Vector::kWidth;
       }
     if (g.width % 2 != 0)  // the last column is in no window
-      for (std::int64_t c = 0; c < g.inner; ++c) corner[c] = corner[row + c] = 0;
+      for (std::int64_t c = 0; c < g.inner; ++c) corner[c] = corner[row + c] = {};
   }
-  if (g.height % 2 != 0) std::fill_n(dx + 2 * g.out_h * row, row, 0.0F);
+  if (g.height % 2 != 0) std::fill_n(dx + 2 * g.out_h * row, row, typename Vector::Element{});
 }
 
 template <typename Vector>
-DDPBENCH_POOL_TARGET void general_forward(const PoolGeometry& geometry, const float* x, float* y,
+DDPBENCH_POOL_TARGET void general_forward(const PoolGeometry& geometry, const void* from, void* to,
                                           void* winners) {
   const PoolGeometry g = geometry;  // a copy that stores cannot alias
+  const auto* x = static_cast<const typename Vector::Element*>(from);
+  auto* y = static_cast<typename Vector::Element*>(to);
   using Index = typename Vector::Index;
   auto* codes_out = static_cast<Index*>(winners);
   for (std::int64_t i = 0; i < g.out_h; ++i) {
@@ -128,12 +136,14 @@ DDPBENCH_POOL_TARGET void general_forward(const PoolGeometry& geometry, const fl
 }
 
 template <typename Vector>
-DDPBENCH_POOL_TARGET void general_backward(const PoolGeometry& geometry, const float* dy,
-                                           const void* winners, float* dx) {
+DDPBENCH_POOL_TARGET void general_backward(const PoolGeometry& geometry, const void* from,
+                                           const void* winners, void* to) {
   const PoolGeometry g = geometry;  // a copy that stores cannot alias
+  const auto* dy = static_cast<const typename Vector::Element*>(from);
+  auto* dx = static_cast<typename Vector::Element*>(to);
   using Index = typename Vector::Index;
   const auto* codes_in = static_cast<const Index*>(winners);
-  std::fill_n(dx, g.input_elements(), 0.0F);
+  std::fill_n(dx, g.input_elements(), typename Vector::Element{});
   for (std::int64_t i = 0; i < g.out_h; ++i) {
     const WindowRange rows =
         window_range<Vector>(i, g.window.stride_h, g.window.pad_h, g.window.kernel_h, g.height);
@@ -145,7 +155,7 @@ DDPBENCH_POOL_TARGET void general_backward(const PoolGeometry& geometry, const f
         const typename Vector::Codes codes = Vector::load_codes(codes_in);
         for (std::int64_t p = rows.begin; p < rows.end; ++p)
           for (std::int64_t q = columns.begin; q < columns.end; ++q) {
-            float* at = dx + ((rows.origin + p) * g.width + columns.origin + q) * g.inner + c;
+            auto* at = dx + ((rows.origin + p) * g.width + columns.origin + q) * g.inner + c;
             const auto picked =
                 Vector::pick(grad, codes, static_cast<Index>(p * g.window.kernel_w + q));
             Vector::store(at, Vector::plus(Vector::load(at), picked));

@@ -9,15 +9,16 @@
 namespace ddpbench::ops::cpu {
 namespace {
 
-template <typename WinnerIndex>
+template <typename MapElement, typename WinnerIndex>
 struct ScalarVector {
   static constexpr std::int64_t kWidth = 1;
+  using Element = MapElement;
   using Index = WinnerIndex;
   using Values = float;
   using Codes = Index;
 
-  static float load(const float* p) { return *p; }
-  static void store(float* p, float v) { *p = v; }
+  static float load(const Element* p) { return *p; }
+  static void store(Element* p, float v) { *p = from_float<Element>(v); }
   static float values(float v) { return v; }
   static float plus(float a, float b) { return a + b; }
   static Index codes(Index code) { return code; }
@@ -37,21 +38,31 @@ struct ScalarVector {
 
 }  // namespace
 
-PoolKernel pool_kernel_portable(bool halving) {
-  return make_pool_kernel<ScalarVector<std::uint8_t>>(halving);
+PoolKernel pool_kernel_portable(bool halving, DataType type) {
+  if (type == DataType::bf16) {
+    return make_pool_kernel<ScalarVector<BFloat16, std::uint8_t>>(halving);
+  }
+  return make_pool_kernel<ScalarVector<float, std::uint8_t>>(halving);
 }
 
-PoolKernel pool_kernel_large_windows() {
-  return make_pool_kernel<ScalarVector<std::uint32_t>>(false);
+PoolKernel pool_kernel_large_windows(DataType type) {
+  if (type == DataType::bf16) return make_pool_kernel<ScalarVector<BFloat16, std::uint32_t>>(false);
+  return make_pool_kernel<ScalarVector<float, std::uint32_t>>(false);
 }
 
-PoolKernel choose_pool_kernel(const PoolGeometry& geometry, SimdLevel level) {
+PoolKernel choose_pool_kernel(const PoolGeometry& geometry, SimdLevel level, DataType type) {
   // Code 255 means "no gradient", so a byte can number 255 elements.
-  if (geometry.window.kernel_h * geometry.window.kernel_w > 255) return pool_kernel_large_windows();
+  if (geometry.window.kernel_h * geometry.window.kernel_w > 255) {
+    return pool_kernel_large_windows(type);
+  }
   const bool halving = geometry.is_halving();
-  if (level == SimdLevel::avx512 && geometry.inner % 16 == 0) return pool_kernel_avx512(halving);
-  if (level != SimdLevel::portable && geometry.inner % 8 == 0) return pool_kernel_avx2(halving);
-  return pool_kernel_portable(halving);
+  if (level == SimdLevel::avx512 && geometry.inner % 16 == 0) {
+    return pool_kernel_avx512(halving, type);
+  }
+  if (level != SimdLevel::portable && geometry.inner % 8 == 0 && type == DataType::fp32) {
+    return pool_kernel_avx2(halving);
+  }
+  return pool_kernel_portable(halving, type);
 }
 
 }  // namespace ddpbench::ops::cpu

@@ -1,36 +1,43 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Transposes in 4x4 tiles of 4-float vectors, which every 64-bit processor has. That is 5 times as
-// fast as float by float on SimpleCNN's 49 pixels of 16 channels.
+// Transposes in 4x4 tiles of vectors of 4 elements, which every 64-bit processor has. That is 5
+// times as fast as float by float on SimpleCNN's 49 pixels of 16 channels. Elements of bf16 move as
+// the 16 bits that they are.
 #include "kernels/ops/cpu/transpose.h"
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 namespace ddpbench::ops::cpu {
 namespace {
 
 constexpr std::int64_t kTile = 4;
-using Row = float __attribute__((vector_size(kTile * sizeof(float))));
+template <typename Bits>
+using Row __attribute__((vector_size(kTile * sizeof(Bits)))) = Bits;
 
-Row load(const float* from) {
-  Row row;
+template <typename T>
+auto load(const T* from) {
+  Row<std::conditional_t<sizeof(T) == 2, std::uint16_t, float>> row;
   std::memcpy(&row, from, sizeof row);
   return row;
 }
 
-void store(float* to, Row row) { std::memcpy(to, &row, sizeof row); }
+template <typename T, typename Row>
+void store(T* to, Row row) {
+  std::memcpy(to, &row, sizeof row);
+}
 
 // to[j][i] = from[i][j] of a 4x4 tile; strides are the distances of rows.
-void transpose_tile(const float* from, std::int64_t from_stride, float* to,
-                    std::int64_t to_stride) {
-  const Row a = load(from), b = load(from + from_stride);
-  const Row c = load(from + 2 * from_stride), d = load(from + 3 * from_stride);
-  const Row ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5);   // a0 b0 a1 b1
-  const Row ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);  // a2 b2 a3 b3
-  const Row cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5);
-  const Row cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+template <typename T>
+void transpose_tile(const T* from, std::int64_t from_stride, T* to, std::int64_t to_stride) {
+  const auto a = load(from), b = load(from + from_stride);
+  const auto c = load(from + 2 * from_stride), d = load(from + 3 * from_stride);
+  const auto ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5);   // a0 b0 a1 b1
+  const auto ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);  // a2 b2 a3 b3
+  const auto cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+  const auto cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
   store(to, __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5));
   store(to + to_stride, __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7));
   store(to + 2 * to_stride, __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5));
@@ -38,7 +45,8 @@ void transpose_tile(const float* from, std::int64_t from_stride, float* to,
 }
 
 // to[j][i] = from[i][j] for rows x columns.
-void transpose(const float* from, std::int64_t from_stride, float* to, std::int64_t to_stride,
+template <typename T>
+void transpose(const T* from, std::int64_t from_stride, T* to, std::int64_t to_stride,
                std::int64_t rows, std::int64_t columns) {
   const std::int64_t tiled_rows = rows / kTile * kTile, tiled_columns = columns / kTile * kTile;
   for (std::int64_t i = 0; i < tiled_rows; i += kTile)
@@ -51,15 +59,23 @@ void transpose(const float* from, std::int64_t from_stride, float* to, std::int6
 
 }  // namespace
 
-void blocked_to_maps(std::int64_t pixels, std::int64_t inner, const float* blocked, float* maps,
+template <typename T>
+void blocked_to_maps(std::int64_t pixels, std::int64_t inner, const T* blocked, T* maps,
                      std::int64_t channels) {
   transpose(blocked, inner, maps, pixels, pixels, channels);
 }
 
-void maps_to_blocked(std::int64_t pixels, std::int64_t inner, const float* maps, float* blocked,
+template <typename T>
+void maps_to_blocked(std::int64_t pixels, std::int64_t inner, const T* maps, T* blocked,
                      std::int64_t channels) {
-  if (channels < inner) std::fill_n(blocked, pixels * inner, 0.0F);
+  if (channels < inner) std::fill_n(blocked, pixels * inner, T{});
   transpose(maps, pixels, blocked, inner, channels, pixels);
 }
+
+#define DDPBENCH_TRANSPOSE(T)                                                            \
+  template void blocked_to_maps(std::int64_t, std::int64_t, const T*, T*, std::int64_t); \
+  template void maps_to_blocked(std::int64_t, std::int64_t, const T*, T*, std::int64_t);
+DDPBENCH_TRANSPOSE(float)
+DDPBENCH_TRANSPOSE(BFloat16)
 
 }  // namespace ddpbench::ops::cpu

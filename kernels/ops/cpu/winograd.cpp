@@ -55,7 +55,7 @@ WinogradTiles group_in(Share tiles, std::int64_t group, std::int64_t round) {
 
 }  // namespace
 
-Winograd::Winograd(Team team, const WinogradShape& shape, std::size_t cache_bytes)
+Winograd::Winograd(Team team, const WinogradShape& shape, std::size_t cache_bytes, DataType maps)
     : team_(team),
       shape_(shape),
       turned_(turned(shape)),
@@ -63,7 +63,9 @@ Winograd::Winograd(Team team, const WinogradShape& shape, std::size_t cache_byte
   ensure(team.simd != SimdLevel::portable, "Winograd's loops need AVX2");
   ensure(std::max(shape.pad_h, shape.pad_w) <= 2, "Winograd with a padding of {} x {}", shape.pad_h,
          shape.pad_w);
-  kernel_ = team.simd == SimdLevel::avx512 ? winograd_kernel_avx512() : winograd_kernel_avx2();
+  ensure(maps == DataType::fp32 || team.simd == SimdLevel::avx512,
+         "Winograd over maps of {} needs AVX-512", to_string(maps));
+  kernel_ = team.simd == SimdLevel::avx512 ? winograd_kernel_avx512(maps) : winograd_kernel_avx2();
 }
 
 int Winograd::threads_of(const WinogradShape& s) const {
@@ -106,8 +108,8 @@ std::size_t Winograd::backward_weights_workspace_bytes() const {
                   threads_of(shape_) * gradient_maps());
 }
 
-void Winograd::convolve(const WinogradShape& s, const float* x, const float* weights, bool turned,
-                        const float* bias, bool relu, float* y, float* workspace) const {
+void Winograd::convolve(const WinogradShape& s, const void* x, const float* weights, bool turned,
+                        const float* bias, bool relu, void* y, float* workspace) const {
   const Strides strides = strides_of(s);
   parallel_shares(team_.threads, s.out_blocks, 1, [&](int, std::int64_t begin, std::int64_t end) {
     kernel_.transform_weights(s, weights, turned, begin, end, workspace, strides.weights);
@@ -128,12 +130,12 @@ void Winograd::convolve(const WinogradShape& s, const float* x, const float* wei
   parallel_shares(threads_of(s), s.tiles(), 1, work);
 }
 
-void Winograd::forward(const float* x, const float* weights, const float* bias, bool relu, float* y,
+void Winograd::forward(const void* x, const float* weights, const float* bias, bool relu, void* y,
                        void* workspace) const {
   convolve(shape_, x, weights, false, bias, relu, y, static_cast<float*>(workspace));
 }
 
-void Winograd::backward_data(const float* dy, const float* weights, float* dx,
+void Winograd::backward_data(const void* dy, const float* weights, void* dx,
                              void* workspace) const {
   convolve(turned_, dy, weights, true, nullptr, false, dx, static_cast<float*>(workspace));
 }
@@ -158,7 +160,7 @@ void Winograd::add_products(std::int64_t round, const float* maps, float* sums) 
   parallel_shares(team_.threads, s.gradient_parts(), 1, work);
 }
 
-void Winograd::backward_weights(const float* x, const float* dy, float* weight_gradient,
+void Winograd::backward_weights(const void* x, const void* dy, float* weight_gradient,
                                 float* bias_gradient, bool accumulate, void* workspace) const {
   const WinogradShape& s = shape_;
   const Strides strides = strides_of(s);

@@ -19,6 +19,8 @@
 //
 // Tensors: maps [batch][channels / block][height][width][block]; weights [out / block][in / block]
 // [3][3][block of in][block of out]. The channels that fill up the last block are 0 and stay 0.
+// Maps are fp32, with AVX-512 also bf16: transforms and products are fp32 in both, so that a result
+// in bf16 is rounded once.
 #pragma once
 
 #include <cstddef>
@@ -61,18 +63,18 @@ struct WinogradKernel {
   void (*transform_weights)(const WinogradShape& shape, const float* weights, bool turned,
                             std::int64_t begin, std::int64_t end, float* to,
                             std::int64_t stride) = nullptr;
-  void (*transform_input)(const WinogradShape& shape, WinogradTiles tiles, const float* x,
-                          float* to, std::int64_t stride) = nullptr;
+  void (*transform_input)(const WinogradShape& shape, WinogradTiles tiles, const void* x, float* to,
+                          std::int64_t stride) = nullptr;
   // products[36][out / block][tiles][block] = inputs times weights.
   void (*multiply)(const WinogradShape& shape, std::int64_t tiles, const float* inputs,
                    std::int64_t input_stride, const float* weights, std::int64_t weight_stride,
                    float* products, std::int64_t product_stride) = nullptr;
   // `bias` may be null.
   void (*transform_output)(const WinogradShape& shape, WinogradTiles tiles, const float* products,
-                           std::int64_t stride, const float* bias, bool relu, float* y) = nullptr;
+                           std::int64_t stride, const float* bias, bool relu, void* y) = nullptr;
 
   // Prepares backward weights, and adds each channel's sum over the tiles to `bias_gradient`.
-  void (*transform_gradient)(const WinogradShape& shape, WinogradTiles tiles, const float* dy,
+  void (*transform_gradient)(const WinogradShape& shape, WinogradTiles tiles, const void* dy,
                              float* to, std::int64_t stride, float* bias_gradient) = nullptr;
   // sums, as transformed weights, (+)= inputs times gradients, over tiles: a part of
   // gradient_parts(), one of the 36 products for two of the output blocks.
@@ -86,15 +88,16 @@ struct WinogradKernel {
                          float* weight_gradient) = nullptr;
 };
 
-WinogradKernel winograd_kernel_avx512();  // blocks of 16 channels
-WinogradKernel winograd_kernel_avx2();    // of 8
+WinogradKernel winograd_kernel_avx512(DataType maps = DataType::fp32);  // blocks of 16 channels
+WinogradKernel winograd_kernel_avx2();                                  // of 8; fp32
 
 // All three passes of one convolution, on a team. Workspaces are 64-byte aligned.
 class Winograd {
  public:
-  // REQUIRES: team.simd is avx2 or avx512, and the padding at most 2. `cache_bytes`: the L2 cache
-  // of a core.
-  Winograd(Team team, const WinogradShape& shape, std::size_t cache_bytes);
+  // REQUIRES: team.simd is avx2 (maps of fp32 then) or avx512, and the padding at most 2.
+  // `cache_bytes`: the L2 cache of a core.
+  Winograd(Team team, const WinogradShape& shape, std::size_t cache_bytes,
+           DataType maps = DataType::fp32);
 
   // Channels of a block.
   static std::int64_t block(SimdLevel level) { return level == SimdLevel::avx512 ? 16 : 8; }
@@ -104,12 +107,12 @@ class Winograd {
   std::size_t backward_weights_workspace_bytes() const;
 
   // y = x * weights + bias, then rectified if `relu`. `bias` has whole blocks, or is null.
-  void forward(const float* x, const float* weights, const float* bias, bool relu, float* y,
+  void forward(const void* x, const float* weights, const float* bias, bool relu, void* y,
                void* workspace) const;
-  void backward_data(const float* dy, const float* weights, float* dx, void* workspace) const;
+  void backward_data(const void* dy, const float* weights, void* dx, void* workspace) const;
   // Overwrites the gradients or adds to them. `bias_gradient`: of whole blocks, or null.
-  void backward_weights(const float* x, const float* dy, float* weight_gradient,
-                        float* bias_gradient, bool accumulate, void* workspace) const;
+  void backward_weights(const void* x, const void* dy, float* weight_gradient, float* bias_gradient,
+                        bool accumulate, void* workspace) const;
 
  private:
   // The distances of two of the 36 matrices, in floats.
@@ -121,8 +124,8 @@ class Winograd {
   Strides strides_of(const WinogradShape& shape) const;
   std::size_t workspace_bytes(const WinogradShape& shape) const;
   std::int64_t gradient_maps() const;
-  void convolve(const WinogradShape& shape, const float* x, const float* weights, bool turned,
-                const float* bias, bool relu, float* y, float* workspace) const;
+  void convolve(const WinogradShape& shape, const void* x, const float* weights, bool turned,
+                const float* bias, bool relu, void* y, float* workspace) const;
   void add_products(std::int64_t round, const float* maps, float* sums) const;
 
   Team team_;

@@ -39,6 +39,6 @@ struct Avx2Lanes {
 
 }  // namespace
 
-WinogradKernel winograd_kernel_avx2() { return make_winograd_kernel<Avx2Lanes>(); }
+WinogradKernel winograd_kernel_avx2() { return make_winograd_kernel<Avx2Lanes, float>(); }
 
 }  // namespace ddpbench::ops::cpu

@@ -9,6 +9,7 @@
 
 #include <immintrin.h>
 
+#include "kernels/ops/cpu/bfloat16_avx512.h"
 #include "kernels/ops/cpu/winograd_products.h"
 
 namespace ddpbench::ops::cpu {
@@ -27,6 +28,8 @@ struct Avx512Lanes {
   DDPBENCH_WINOGRAD_VECTOR Values broadcast(float v) { return _mm512_set1_ps(v); }
   DDPBENCH_WINOGRAD_VECTOR Values load(const float* p) { return _mm512_loadu_ps(p); }
   DDPBENCH_WINOGRAD_VECTOR void store(float* p, Values v) { _mm512_storeu_ps(p, v); }
+  DDPBENCH_WINOGRAD_VECTOR Values load(const BFloat16* p) { return load_bfloat16(p); }
+  DDPBENCH_WINOGRAD_VECTOR void store(BFloat16* p, Values v) { store_bfloat16(p, v); }
   DDPBENCH_WINOGRAD_VECTOR Values add(Values a, Values b) { return _mm512_add_ps(a, b); }
   DDPBENCH_WINOGRAD_VECTOR Values sub(Values a, Values b) { return _mm512_sub_ps(a, b); }
   DDPBENCH_WINOGRAD_VECTOR Values mul(Values a, Values b) { return _mm512_mul_ps(a, b); }
@@ -42,6 +45,9 @@ struct Avx512Lanes {
 
 }  // namespace
 
-WinogradKernel winograd_kernel_avx512() { return make_winograd_kernel<Avx512Lanes>(); }
+WinogradKernel winograd_kernel_avx512(DataType maps) {
+  if (maps == DataType::bf16) return make_winograd_kernel<Avx512Lanes, BFloat16>();
+  return make_winograd_kernel<Avx512Lanes, float>();
+}
 
 }  // namespace ddpbench::ops::cpu

@@ -207,14 +207,15 @@ DDPBENCH_WINOGRAD_TARGET void multiply_gradient(const WinogradShape& shape, std:
   }
 }
 
-template <typename V>
+// For maps of such Elements.
+template <typename V, typename Element>
 WinogradKernel make_winograd_kernel() {
   return {.block = V::kWidth,
           .transform_weights = transform_weights<V>,
-          .transform_input = transform_input<V>,
+          .transform_input = transform_input<V, Element>,
           .multiply = multiply<V>,
-          .transform_output = transform_output<V>,
-          .transform_gradient = transform_gradient<V>,
+          .transform_output = transform_output<V, Element>,
+          .transform_gradient = transform_gradient<V, Element>,
           .multiply_gradient = multiply_gradient<V>,
           .transform_sums = transform_sums<V>};
 }

@@ -6,6 +6,7 @@
 // type of that source alone, so that instruction sets share no instantiation. A Vector has kWidth
 // lanes and Values, zero, broadcast, load, store, add, sub, mul, rectify and
 //   fma(a, b, c) = a * b + c      fnma(a, b, c) = c - a * b
+// load and store also take the Elements of maps that the Vector is used for: float or BFloat16.
 //
 // The transforms interpolate at the points 0, +a, -a, +b, -b and infinity (Lavin and Gray take a =
 // 1, b = 2). With N_i the product of p_i - p_j over the other finite points:
@@ -136,8 +137,8 @@ DDPBENCH_WINOGRAD_INLINE WinogradRange range_inside(std::int64_t origin, std::in
 }
 
 // One tile of one block of channels; `map` is the block's map.
-template <typename V>
-DDPBENCH_WINOGRAD_INLINE void transform_input_tile(const WinogradShape& s, const float* map,
+template <typename V, typename Element>
+DDPBENCH_WINOGRAD_INLINE void transform_input_tile(const WinogradShape& s, const Element* map,
                                                    const WinogradWalk& at, float* to,
                                                    std::int64_t stride) {
   const std::int64_t top = at.row * kWinogradTile - s.pad_h;
@@ -145,8 +146,8 @@ DDPBENCH_WINOGRAD_INLINE void transform_input_tile(const WinogradShape& s, const
   const WinogradRange rows = range_inside<V>(top, 6, s.height);
   const WinogradRange columns = range_inside<V>(left, 6, s.width);
   // Rows outside the map are read from zeros, so that no load depends on a condition.
-  alignas(64) static constexpr float kZeros[6 * V::kWidth] = {};
-  const float* row[6];
+  alignas(64) static constexpr Element kZeros[6 * V::kWidth] = {};
+  const Element* row[6];
   for (std::int64_t i = 0; i < 6; ++i)
     row[i] = i >= rows.begin && i < rows.end
                  ? map + ((top + i) * s.width + left + columns.begin) * V::kWidth
@@ -172,9 +173,10 @@ DDPBENCH_WINOGRAD_INLINE void transform_input_tile(const WinogradShape& s, const
   }
 }
 
-template <typename V>
+template <typename V, typename Element>
 DDPBENCH_WINOGRAD_TARGET void transform_input(const WinogradShape& shape, WinogradTiles tiles,
-                                              const float* x, float* to, std::int64_t stride) {
+                                              const void* maps, float* to, std::int64_t stride) {
+  const auto* const x = static_cast<const Element*>(maps);
   const WinogradShape s = shape;  // a copy that stores cannot alias
   const std::int64_t map = s.height * s.width * V::kWidth;
   for (std::int64_t c = 0; c < s.in_blocks; ++c) {
@@ -184,10 +186,11 @@ DDPBENCH_WINOGRAD_TARGET void transform_input(const WinogradShape& shape, Winogr
   }
 }
 
-template <typename V>
+template <typename V, typename Element>
 DDPBENCH_WINOGRAD_TARGET void transform_output(const WinogradShape& shape, WinogradTiles tiles,
                                                const float* products, std::int64_t stride,
-                                               const float* bias, bool relu, float* y) {
+                                               const float* bias, bool relu, void* maps) {
+  auto* const y = static_cast<Element*>(maps);
   const WinogradShape s = shape;  // a copy that stores cannot alias
   const std::int64_t map = s.out_h * s.out_w * V::kWidth;
   for (std::int64_t c = 0; c < s.out_blocks; ++c) {
@@ -205,7 +208,7 @@ DDPBENCH_WINOGRAD_TARGET void transform_output(const WinogradShape& shape, Winog
       const std::int64_t top = at.row * kWinogradTile, left = at.column * kWinogradTile;
       const std::int64_t rows = range_inside<V>(top, 4, s.out_h).end;
       const std::int64_t columns = range_inside<V>(left, 4, s.out_w).end;
-      float* const corner =
+      Element* const corner =
           y + (at.sample * s.out_blocks + c) * map + (top * s.out_w + left) * V::kWidth;
 #pragma GCC unroll 1
       for (std::int64_t i = 0; i < rows; ++i) {
@@ -221,10 +224,11 @@ DDPBENCH_WINOGRAD_TARGET void transform_output(const WinogradShape& shape, Winog
   }
 }
 
-template <typename V>
+template <typename V, typename Element>
 DDPBENCH_WINOGRAD_TARGET void transform_gradient(const WinogradShape& shape, WinogradTiles tiles,
-                                                 const float* dy, float* to, std::int64_t stride,
+                                                 const void* maps, float* to, std::int64_t stride,
                                                  float* bias_gradient) {
+  const auto* const dy = static_cast<const Element*>(maps);
   const WinogradShape s = shape;  // a copy that stores cannot alias
   const std::int64_t map = s.out_h * s.out_w * V::kWidth;
   for (std::int64_t c = 0; c < s.out_blocks; ++c) {
@@ -234,7 +238,7 @@ DDPBENCH_WINOGRAD_TARGET void transform_gradient(const WinogradShape& shape, Win
       const std::int64_t top = at.row * kWinogradTile, left = at.column * kWinogradTile;
       const std::int64_t rows = range_inside<V>(top, 4, s.out_h).end;
       const std::int64_t columns = range_inside<V>(left, 4, s.out_w).end;
-      const float* const corner =
+      const Element* const corner =
           dy + (at.sample * s.out_blocks + c) * map + (top * s.out_w + left) * V::kWidth;
       typename V::Values half[6][4];
 #pragma GCC unroll 1
