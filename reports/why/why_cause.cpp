@@ -87,7 +87,8 @@ Loss largest_loss(const Run& run, const Decomposition& split) {
 }
 
 double gradient_bytes(const Run& run) {
-  return static_cast<double>(run.parameters) * (run.precision == "bf16" ? 2 : 4);
+  constexpr double kFloatBytes = 4;  // gradients are fp32 in every precision
+  return static_cast<double>(run.parameters) * kFloatBytes;
 }
 
 LateBucket latest_bucket(const Decomposition& split) {

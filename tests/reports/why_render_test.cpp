@@ -8,11 +8,21 @@
 
 #include "reports/json/report_json.h"
 #include "reports/table/table_notes.h"
+#include "reports/why/why_cause.h"
 #include "tests/reports/schema_validator.h"
 #include "tests/reports/why_support.h"
 
 namespace ddpbench::report {
 namespace {
+
+TEST(Why, CountsGradientsInFp32WhateverProductsAreComputedIn) {
+  report::Run run;
+  run.parameters = 1000;
+  for (const char* precision : {"fp32", "tf32", "bf16"}) {
+    run.precision = precision;
+    EXPECT_EQ(gradient_bytes(run), 4000) << precision;
+  }
+}
 
 TEST(FillWhy, IsWrittenReadAndValid) {
   const Step step = {.comm = 40, .exposed = 30};
