@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // avg_pool2d and adaptive_avg_pool2d on the own kernels (kernels/ops/cpu/average_pool.h), over the
-// layout that the input has. oneDNN has no adaptive pool whose windows differ in size.
+// layout that the input has, in fp32. oneDNN has no adaptive pool whose windows differ in size.
 #include "kernels/ops/cpu/average_pool.h"
 
 #include "kernels/ops/cpu/parallel.h"
@@ -32,7 +32,7 @@ class AveragePool : public PlannedOp {
       : PlannedOp(plain_plan(desc)), context_(std::move(context)) {
     const Shape in = desc.input.shape, out = plan_.output.shape;
     std::int64_t block = channel_block(to_desc(desc.input));
-    if (block > 0) plan_.inputs = {desc.input};
+    if (block > 0) plan_.inputs = {with_type(desc.input, DataType::fp32)};
     if (block == 0) block = 1;  // not a layout of these kernels: read it plain
     geometry_ = {.height = in[2], .width = in[3], .inner = block};
     set_windows(desc, out, geometry_);

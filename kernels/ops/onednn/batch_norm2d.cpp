@@ -38,8 +38,11 @@ class BatchNorm2d : public PlannedOp {
       block = 1;  // not a layout of these kernels: read it plain
     }
     channels_ = static_cast<std::size_t>(shape[1]);
-    maps_ = {
-        .batch = shape[0], .channels = shape[1], .pixels = shape[2] * shape[3], .inner = block};
+    maps_ = {.batch = shape[0],
+             .channels = shape[1],
+             .pixels = shape[2] * shape[3],
+             .inner = block,
+             .type = plan_.output.type};
     plan_.saved_bytes = 2 * channels_ * sizeof(float);
     const auto partial = static_cast<std::size_t>(maps_.partial_count());
     if (desc.parts != nullptr) parts_ = desc.parts->count();
@@ -50,7 +53,7 @@ class BatchNorm2d : public PlannedOp {
 
   void forward(Stream& stream, const ForwardArgs& args) override {
     const Memory memory = divide(args.workspace);
-    const auto* x = static_cast<const float*>(args.inputs[0]);
+    const void* const x = args.inputs[0];
     auto* const mean = static_cast<float*>(args.saved);
     float* const inv_std = mean + channels_;
     if (args.mode == Mode::training) {
@@ -63,33 +66,32 @@ class BatchNorm2d : public PlannedOp {
       for (std::size_t c = 0; c < channels_; ++c) inv_std[c] = inverse(running_var[c]);
     }
     find_line(args.parameters, mean, inv_std, memory);
-    cpu::norm_forward(
-        team(), maps_, x,
-        {.scale = memory.scale,
-         .shift = memory.shift,
-         .addend = desc_.fuse_add ? static_cast<const float*>(args.inputs[1]) : nullptr,
-         .relu = desc_.fuse_relu},
-        static_cast<float*>(args.output));
+    cpu::norm_forward(team(), maps_, x,
+                      {.scale = memory.scale,
+                       .shift = memory.shift,
+                       .addend = desc_.fuse_add ? args.inputs[1] : nullptr,
+                       .relu = desc_.fuse_relu},
+                      args.output);
   }
 
   void backward(Stream& stream, const BackwardArgs& args) override {
     const Memory memory = divide(args.workspace);
-    const auto* x = static_cast<const float*>(args.inputs[0]);
+    const void* const x = args.inputs[0];
     const auto* const mean = static_cast<const float*>(args.saved);
     const float* const inv_std = mean + channels_;
     find_line(args.parameters, mean, inv_std, memory);
-    cpu::NormGradient gradient{.dy = static_cast<const float*>(args.grad_output),
+    cpu::NormGradient gradient{.dy = args.grad_output,
                                .mean = mean,
                                .relu = desc_.fuse_relu,
-                               .y = static_cast<const float*>(args.output),
+                               .y = args.output,
                                .scale = memory.scale,
                                .shift = memory.shift};
-    auto* const addend = desc_.fuse_add ? static_cast<float*>(args.grad_inputs[1]) : nullptr;
+    void* const addend = desc_.fuse_add ? args.grad_inputs[1] : nullptr;
     cpu::norm_gradient_sums(team(), maps_, x, gradient, addend, memory.partial, memory.first,
                             memory.second);
     if (desc_.affine) put_gradients(args, memory, inv_std);
     if (desc_.parts != nullptr) join_sums(stream, memory);
-    auto* const dx = static_cast<float*>(args.grad_inputs[0]);
+    void* const dx = args.grad_inputs[0];
     if (dx == nullptr) return;
     if (addend != nullptr) {
       gradient.dy = addend;

@@ -32,7 +32,7 @@ class Concat : public PlannedOp {
     const std::int64_t block = channel_block(to_desc(desc.inputs[0]));
     const bool blocked = (block == 8 || block == 16) && fill_blocks(desc, block);
     const bool channels_last = !blocked && block > 1 && block == first[1];
-    if (blocked || channels_last) use_layout(channels_last ? 0 : block);
+    use_layout(channels_last ? 0 : blocked ? block : 1, desc.inputs[0].type);
     // A piece is what one input gives in a row of the output: a pixel or a sample.
     rows_ = first[0] * (channels_last ? first[2] * first[3] : 1);
     for (const TensorLayout& input : plan_.inputs) pieces_.push_back(input.bytes / row_count());
@@ -56,10 +56,11 @@ class Concat : public PlannedOp {
   }
 
  private:
-  // Blocks of channels; 0: channels last.
-  void use_layout(std::int64_t block) {
+  // Blocks of channels; 0: channels last, 1: plain.
+  void use_layout(std::int64_t block, DataType type) {
     const auto layout = [&](const Shape& shape) {
-      return to_layout(image_desc(shape, block == 0 ? shape[1] : block));
+      if (block == 1) return TensorLayout::plain(shape, type);
+      return to_layout(image_desc(shape, block == 0 ? shape[1] : block, type));
     };
     for (TensorLayout& input : plan_.inputs) input = layout(input.shape);
     plan_.output = layout(plan_.output.shape);
@@ -70,8 +71,9 @@ class Concat : public PlannedOp {
   // Calls body(input, offset in the output, offset in the input) for each piece.
   template <typename Body>
   void for_each_piece(const Body& body) const {
-    const auto floats = static_cast<std::int64_t>(plan_.output.bytes / sizeof(float));
-    const int threads = floats < cpu::kMinParallelElements ? 1 : context_->threads;
+    const auto elements =
+        static_cast<std::int64_t>(plan_.output.bytes / size_of(plan_.output.type));
+    const int threads = elements < cpu::kMinParallelElements ? 1 : context_->threads;
     cpu::parallel_shares(threads, rows_, 1, [&](int, std::int64_t begin, std::int64_t end) {
       for (auto row = static_cast<std::size_t>(begin); row < static_cast<std::size_t>(end); ++row) {
         std::size_t in_output = row * row_bytes_;

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "kernels/ops/cpu/simd.h"
+#include "kernels/runtime/data_type.h"
 
 namespace ddpbench::ops::onednn {
 
@@ -20,6 +21,9 @@ struct Context {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
   int threads = 1;  // the device's OpenMP team, which oneDNN uses as well
+  // What convolutions and linear layers read and write: fp32 or bf16. Weights and their gradients
+  // are fp32.
+  DataType activations = DataType::fp32;
   cpu::SimdLevel simd = cpu::simd_level();
   std::size_t l2_bytes = cpu::l2_bytes_per_core();
 

@@ -27,6 +27,13 @@
 // for one, runs in a loop that is 300 times slower. Weights and their gradient are kept in
 // forward's weight layout. Where backward-data wants another, it reorders the few weights at every
 // call.
+//
+// In bf16 maps and their gradients are bf16; weights and their gradient are fp32 and have the
+// layout of the gradient. Forward and backward data make of them, in the workspace, the bf16 pairs
+// that they multiply (6 bytes an element, at 24 GB/s; 0.5 % of SimpleCNN's second layer). Of the
+// time of direct convolution in fp32 that takes about 0.5 (docs/performance.md), which Winograd
+// does in fp32, too: 3x3 convolutions of many outputs run as the own Winograd over bf16 maps. Where
+// the library has only a plain loop in bf16, the convolution runs in fp32.
 #include <cstring>
 #include <functional>
 
@@ -48,8 +55,8 @@ using BackwardWeights = dnnl::convolution_backward_weights;
 constexpr auto kDirect = dnnl::algorithm::convolution_direct;
 constexpr auto kWinograd = dnnl::algorithm::convolution_winograd;
 
-Desc any_layout(const Shape& shape) {
-  return Desc(shape, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any);
+Desc any_layout(const Shape& shape, DataType type = DataType::fp32) {
+  return Desc(shape, to_dnnl(type), dnnl::memory::format_tag::any);
 }
 
 // The parameters of a convolution as oneDNN takes them.
@@ -99,6 +106,16 @@ bool own_winograd_pays(const Context& context, const Conv2dDesc& desc) {
   return used >= 0.5 && outputs * used >= (many ? 200.0 * context.threads : 64.0);
 }
 
+// The same beside direct convolution in bf16, which takes half the time of that in fp32. The own
+// Winograd over bf16 maps computes in fp32 (kernels/ops/cpu/winograd.h).
+bool own_winograd_pays_in_bf16(const Context& context, const Conv2dDesc& desc) {
+  if (context.simd != cpu::SimdLevel::avx512 || !own_winograd_pays(context, desc)) return false;
+  const cpu::WinogradShape shape = winograd_shape(desc, 16);
+  const auto outputs = static_cast<double>(shape.batch * shape.out_h * shape.out_w);
+  const double used = outputs / (16.0 * static_cast<double>(shape.tiles()));
+  return outputs * used >= 1000.0 * context.threads;
+}
+
 // Returns the first plan that the library implements. Throws what the last one throws.
 template <typename PrimitiveDesc>
 PrimitiveDesc first_implemented(const std::vector<std::function<PrimitiveDesc()>>& plans) {
@@ -112,8 +129,10 @@ PrimitiveDesc first_implemented(const std::vector<std::function<PrimitiveDesc()>
   return plans.back()();
 }
 
+// `type` is that of the maps and of the weights as the product reads them.
 Forward::primitive_desc plan_forward(const Context& context, const Conv2dDesc& desc,
-                                     const Geometry& g, dnnl::algorithm algorithm) {
+                                     const Geometry& g, dnnl::algorithm algorithm,
+                                     DataType type = DataType::fp32) {
   dnnl::primitive_attr attr = user_scratchpad();
   if (desc.fuse_relu) {
     dnnl::post_ops ops;
@@ -121,9 +140,9 @@ Forward::primitive_desc plan_forward(const Context& context, const Conv2dDesc& d
     attr.set_post_ops(ops);
   }
   return plan_primitive<Forward>(context.engine, attr, dnnl::prop_kind::forward_training, algorithm,
-                                 any_layout(desc.input.shape), any_layout(g.weight), g.bias,
-                                 any_layout(output_shape(desc)), g.strides, g.dilation, g.pads,
-                                 g.pads);
+                                 any_layout(desc.input.shape, type), any_layout(g.weight, type),
+                                 g.bias, any_layout(output_shape(desc), type), g.strides,
+                                 g.dilation, g.pads, g.pads);
 }
 
 bool library_has_winograd(const Context& context, const Conv2dDesc& desc) {
@@ -136,7 +155,7 @@ bool library_has_winograd(const Context& context, const Conv2dDesc& desc) {
   }
 }
 
-bool is_slow(const dnnl::primitive_desc_base& desc) {
+bool is_plain_loop(const dnnl::primitive_desc_base& desc) {
   return std::strstr(desc.impl_info_str(), "ref") != nullptr;
 }
 
@@ -147,7 +166,7 @@ PrimitiveDesc plan_gradient(
     bool winograd, const std::function<PrimitiveDesc(dnnl::algorithm algorithm, bool any)>& plan) {
   const auto stored = [&] {
     PrimitiveDesc direct = plan(kDirect, false);
-    if (is_slow(direct)) throw dnnl::error(dnnl_unimplemented, "only the plain loop");
+    if (is_plain_loop(direct)) throw dnnl::error(dnnl_unimplemented, "only the plain loop");
     return direct;
   };
   const auto any = [&] { return plan(kDirect, true); };
@@ -157,17 +176,22 @@ PrimitiveDesc plan_gradient(
 
 class Conv2d : public PlannedOp {
  public:
-  // `winograd`: REQUIRES that the library has it, forward at least.
-  Conv2d(ContextPtr context, const Conv2dDesc& desc, bool winograd)
+  // `winograd`: REQUIRES fp32, and that the library has it, forward at least.
+  Conv2d(ContextPtr context, const Conv2dDesc& desc, DataType type, bool winograd)
       : PlannedOp(plain_plan(desc)),
         context_(std::move(context)),
         desc_(desc),
         geometry_(desc),
+        type_(type),
         winograd_(winograd) {
-    const auto forward = plan_forward(*context_, desc, geometry_, winograd ? kWinograd : kDirect);
+    const auto forward =
+        plan_forward(*context_, desc, geometry_, winograd ? kWinograd : kDirect, type);
     source_ = forward.src_desc();
-    weight_ = forward.weights_desc();
     target_ = forward.dst_desc();
+    weight_ = type == DataType::fp32
+                  ? forward.weights_desc()
+                  : plan_weight_gradient(forward, kDirect, false).diff_weights_desc();
+    is_slow_ = is_plain_loop(forward);
     plan_.inputs = {to_layout(source_)};
     plan_.output = to_layout(target_);
     plan_.parameters[0].layout = to_layout(weight_, plan_.parameters[0].shape);
@@ -188,37 +212,41 @@ class Conv2d : public PlannedOp {
 
   void backward(Stream&, const BackwardArgs& args) override {
     auto* const workspace = static_cast<std::byte*>(args.workspace);
-    const void* dy = args.grad_output;
-    if (desc_.fuse_relu) {
-      auto* const masked = reinterpret_cast<float*>(workspace + masked_offset_);
-      cpu::relu_backward(team(), static_cast<const float*>(args.output),
-                         static_cast<const float*>(dy), masked, float_count(target_));
-      dy = masked;
-    }
+    const void* const dy = desc_.fuse_relu ? mask(args) : args.grad_output;
     run_backward_weights(args, dy);
     if (backward_data_ && !args.grad_inputs.empty() && args.grad_inputs[0])
       backward_data_->run({dy, args.parameters[0], args.grad_inputs[0]}, workspace + main_offset_);
   }
 
+  // Whether the library has only a plain loop for one of the passes.
+  bool is_slow() const { return is_slow_; }
+
  private:
   void make_forward(const Forward::primitive_desc& desc) {
     std::vector<Operand> operands = {Operand::in(DNNL_ARG_SRC, source_),
-                                     Operand::in(DNNL_ARG_WEIGHTS, weight_)};
+                                     Operand::in(DNNL_ARG_WEIGHTS, desc.weights_desc(), weight_)};
     if (desc_.bias) operands.push_back(Operand::in(DNNL_ARG_BIAS, geometry_.bias));
     operands.push_back(Operand::out(DNNL_ARG_DST, target_));
     forward_.emplace(context_, Forward(desc), desc.scratchpad_desc(), std::move(operands));
   }
 
+  // Of maps as they are stored, or of any layout. Before weight_ is known, of any weights.
+  BackwardWeights::primitive_desc plan_weight_gradient(const Forward::primitive_desc& hint,
+                                                       dnnl::algorithm algorithm, bool any) const {
+    return plan_gradient_of<BackwardWeights>(
+        hint, context_->engine, user_scratchpad(), algorithm,
+        any ? any_layout(dims_of(source_), type_) : source_,
+        any || weight_ == Desc() ? any_layout(geometry_.weight) : weight_, geometry_.bias,
+        any ? any_layout(dims_of(target_), type_) : target_, geometry_.strides, geometry_.dilation,
+        geometry_.pads, geometry_.pads);
+  }
+
   void make_backward_weights(const Forward::primitive_desc& hint) {
     const auto desc = plan_gradient<BackwardWeights::primitive_desc>(
         winograd_, [&](dnnl::algorithm algorithm, bool any) {
-          return plan_gradient_of<BackwardWeights>(
-              hint, context_->engine, user_scratchpad(), algorithm,
-              any ? any_layout(dims_of(source_)) : source_,
-              any ? any_layout(geometry_.weight) : weight_, geometry_.bias,
-              any ? any_layout(dims_of(target_)) : target_, geometry_.strides, geometry_.dilation,
-              geometry_.pads, geometry_.pads);
+          return plan_weight_gradient(hint, algorithm, any);
         });
+    is_slow_ = is_slow_ || is_plain_loop(desc);
     std::vector<Operand> operands = {
         Operand::in(DNNL_ARG_SRC, desc.src_desc(), source_),
         Operand::in(DNNL_ARG_DIFF_DST, desc.diff_dst_desc(), target_),
@@ -233,10 +261,12 @@ class Conv2d : public PlannedOp {
         winograd_, [&](dnnl::algorithm algorithm, bool any) {
           return plan_gradient_of<BackwardData>(
               hint, context_->engine, user_scratchpad(), algorithm,
-              any ? any_layout(dims_of(source_)) : source_, any_layout(geometry_.weight),
-              any ? any_layout(dims_of(target_)) : target_, geometry_.strides, geometry_.dilation,
-              geometry_.pads, geometry_.pads);
+              any ? any_layout(dims_of(source_), type_) : source_,
+              any_layout(geometry_.weight, type_),
+              any ? any_layout(dims_of(target_), type_) : target_, geometry_.strides,
+              geometry_.dilation, geometry_.pads, geometry_.pads);
         });
+    is_slow_ = is_slow_ || is_plain_loop(desc);
     backward_data_.emplace(
         context_, BackwardData(desc), desc.scratchpad_desc(),
         std::vector<Operand>{Operand::in(DNNL_ARG_DIFF_DST, desc.diff_dst_desc(), target_),
@@ -270,6 +300,18 @@ class Conv2d : public PlannedOp {
     if (args.accumulate) accumulate(dw, args.grad_parameters[0], weight_);
   }
 
+  // The output's gradient before the ReLU, in the workspace.
+  const void* mask(const BackwardArgs& args) const {
+    void* const masked = static_cast<std::byte*>(args.workspace) + masked_offset_;
+    cpu::with_element(type_, [&](auto element) {
+      using T = decltype(element);
+      cpu::relu_backward(team(), static_cast<const T*>(args.output),
+                         static_cast<const T*>(args.grad_output), static_cast<T*>(masked),
+                         static_cast<std::int64_t>(target_.get_size() / sizeof(T)));
+    });
+    return masked;
+  }
+
   void accumulate(const void* fresh, void* total, const Desc& desc) const {
     auto* const sum = static_cast<float*>(total);
     cpu::add(team(), sum, static_cast<const float*>(fresh), sum, float_count(desc));
@@ -283,11 +325,28 @@ class Conv2d : public PlannedOp {
   ContextPtr context_;
   Conv2dDesc desc_;
   Geometry geometry_;
+  DataType type_;
   bool winograd_;
+  bool is_slow_ = false;
   Desc source_, weight_, target_;  // as stored
   std::optional<ConvertingLaunch> forward_, backward_weights_, backward_data_;
   std::size_t masked_offset_ = 0, fresh_offset_ = 0, fresh_bias_offset_ = 0, main_offset_ = 0;
 };
+
+}  // namespace
+
+namespace {
+
+// Null where the library has none in bf16, or only a plain loop.
+std::unique_ptr<Op> make_bf16_conv2d(const ContextPtr& context, const Conv2dDesc& desc) {
+  try {
+    auto op = std::make_unique<Conv2d>(context, desc, DataType::bf16, false);
+    return op->is_slow() ? nullptr : std::move(op);
+  } catch (const dnnl::error& error) {
+    if (error.status != dnnl_unimplemented) throw;
+    return nullptr;
+  }
+}
 
 }  // namespace
 
@@ -297,13 +356,18 @@ std::unique_ptr<Op> make_conv2d(ContextPtr context, const Conv2dDesc& desc,
   const Context& c = *context;
   const auto plan = [&]() -> std::unique_ptr<Op> {
     using enum ConvAlgorithm;
-    const bool library = algorithm != direct && algorithm != own_winograd && has_winograd(desc) &&
-                         library_has_winograd(c, desc);
+    const bool bf16 = c.activations == DataType::bf16;
     const bool own = algorithm == own_winograd ||
-                     (algorithm == automatic && !library && own_winograd_pays(c, desc));
+                     (algorithm == automatic && bf16 && own_winograd_pays_in_bf16(c, desc));
     if (own) return make_winograd_conv2d(std::move(context), desc);
+    if (bf16) {
+      if (auto op = make_bf16_conv2d(context, desc)) return op;
+    }
+    const bool library = algorithm != direct && has_winograd(desc) && library_has_winograd(c, desc);
+    if (algorithm == automatic && !library && own_winograd_pays(c, desc))
+      return make_winograd_conv2d(std::move(context), desc);
     const bool winograd = library && (algorithm == library_winograd || winograd_pays(desc));
-    return std::make_unique<Conv2d>(std::move(context), desc, winograd);
+    return std::make_unique<Conv2d>(std::move(context), desc, DataType::fp32, winograd);
   };
   return plan_with_onednn(c, fmt::format("{} on {}", describe(desc), to_string(desc.input.shape)),
                           plan);

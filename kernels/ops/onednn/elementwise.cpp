@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// relu, add and dropout as operations: 8 to 12 bytes an element each way.
+// relu and add in the type that their input has, 2 to 3 elements of memory for each of the result;
+// dropout in fp32.
 #include <cstring>
 
 #include "kernels/ops/cpu/dropout.h"
@@ -18,7 +19,7 @@ class CpuElementwiseOp : public ElementwiseOp {
                    std::size_t inputs)
       : ElementwiseOp(layout, name, inputs), context_(std::move(context)) {}
   std::int64_t count() const {
-    return static_cast<std::int64_t>(plan_.output.bytes / sizeof(float));
+    return static_cast<std::int64_t>(plan_.output.bytes / size_of(plan_.output.type));
   }
   cpu::Team team() const { return {context_->simd, context_->threads}; }
 
@@ -33,14 +34,20 @@ class Relu : public CpuElementwiseOp {
     plan_.needs_output = true;
   }
   void forward(Stream&, const ForwardArgs& args) override {
-    cpu::relu_forward(team(), static_cast<const float*>(args.inputs[0]),
-                      static_cast<float*>(args.output), count());
+    cpu::with_element(plan_.output.type, [&](auto element) {
+      using T = decltype(element);
+      cpu::relu_forward(team(), static_cast<const T*>(args.inputs[0]), static_cast<T*>(args.output),
+                        count());
+    });
   }
   void backward(Stream&, const BackwardArgs& args) override {
-    if (args.grad_inputs[0])
-      cpu::relu_backward(team(), static_cast<const float*>(args.output),
-                         static_cast<const float*>(args.grad_output),
-                         static_cast<float*>(args.grad_inputs[0]), count());
+    if (!args.grad_inputs[0]) return;
+    cpu::with_element(plan_.output.type, [&](auto element) {
+      using T = decltype(element);
+      cpu::relu_backward(team(), static_cast<const T*>(args.output),
+                         static_cast<const T*>(args.grad_output),
+                         static_cast<T*>(args.grad_inputs[0]), count());
+    });
   }
 };
 
@@ -49,8 +56,11 @@ class Add : public CpuElementwiseOp {
   Add(ContextPtr context, const AddDesc& desc)
       : CpuElementwiseOp(std::move(context), desc.input, "add", 2) {}
   void forward(Stream&, const ForwardArgs& args) override {
-    cpu::add(team(), static_cast<const float*>(args.inputs[0]),
-             static_cast<const float*>(args.inputs[1]), static_cast<float*>(args.output), count());
+    cpu::with_element(plan_.output.type, [&](auto element) {
+      using T = decltype(element);
+      cpu::add(team(), static_cast<const T*>(args.inputs[0]), static_cast<const T*>(args.inputs[1]),
+               static_cast<T*>(args.output), count());
+    });
   }
   void backward(Stream&, const BackwardArgs& args) override {
     for (void* grad : args.grad_inputs)

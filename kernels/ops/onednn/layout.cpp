@@ -17,26 +17,6 @@ using Desc = dnnl::memory::desc;
 using Type = dnnl::memory::data_type;
 using Tag = dnnl::memory::format_tag;
 
-Type to_dnnl(DataType type) {
-  switch (type) {
-    case DataType::fp32:
-      return Type::f32;
-    case DataType::bf16:
-      return Type::bf16;
-    case DataType::fp16:
-      return Type::f16;
-    case DataType::int32:
-      return Type::s32;
-    case DataType::uint8:
-      return Type::u8;
-    case DataType::fp64:
-    case DataType::int64:
-      break;
-  }
-  throw ConfigError(
-      fmt::format("the oneDNN backend has no data type {}; use fp32 or bf16", to_string(type)));
-}
-
 DataType from_dnnl(Type type) {
   switch (type) {
     case Type::f32:
@@ -91,6 +71,26 @@ std::string tag_of(const Blocking& blocking) {
 
 }  // namespace
 
+Type to_dnnl(DataType type) {
+  switch (type) {
+    case DataType::fp32:
+      return Type::f32;
+    case DataType::bf16:
+      return Type::bf16;
+    case DataType::fp16:
+      return Type::f16;
+    case DataType::int32:
+      return Type::s32;
+    case DataType::uint8:
+      return Type::u8;
+    case DataType::fp64:
+    case DataType::int64:
+      break;
+  }
+  throw ConfigError(
+      fmt::format("the oneDNN backend has no data type {}; use fp32 or bf16", to_string(type)));
+}
+
 Desc to_desc(const TensorLayout& layout) {
   if (layout.native) return *static_cast<const Desc*>(layout.native.get());
   ensure(layout.is_plain(), "layout {} of {} was not made by the oneDNN backend", layout.tag,
@@ -117,18 +117,24 @@ std::int64_t channel_block(const Desc& desc) {
   const Shape shape = dims_of(desc);
   if (shape.size() != 4) return 0;
   if (is_row_major(desc)) return 1;
-  if (desc == Desc(shape, Type::f32, Tag::acdb)) return shape[1];
+  if (desc == Desc(shape, data_type_of(desc), Tag::acdb)) return shape[1];
   for (const std::int64_t block : {8, 16})
-    if (desc == image_desc(shape, block)) return block;
+    if (desc == image_desc(shape, block, from_dnnl(data_type_of(desc)))) return block;
   return 0;
 }
 
-Desc image_desc(const Shape& shape, std::int64_t block) {
+Desc image_desc(const Shape& shape, std::int64_t block, DataType type) {
   Tag tag = Tag::acdb;
   if (block == 1) tag = Tag::abcd;
   if (block == 8) tag = Tag::aBcd8b;
   if (block == 16) tag = Tag::aBcd16b;
-  return Desc(shape, Type::f32, tag);
+  return Desc(shape, to_dnnl(type), tag);
+}
+
+TensorLayout with_type(const TensorLayout& layout, DataType type) {
+  const std::int64_t block = layout.is_plain() ? 0 : channel_block(to_desc(layout));
+  if (block == 0) return TensorLayout::plain(layout.shape, type);
+  return to_layout(image_desc(layout.shape, block, type));
 }
 
 }  // namespace ddpbench::ops::onednn

@@ -23,6 +23,11 @@ TensorLayout to_layout(const dnnl::memory::desc& desc);
 // channel count is NHWC. 0 when `desc` is none of these.
 std::int64_t channel_block(const dnnl::memory::desc& desc);
 // REQUIRES: block is 1, 8, 16 or the number of channels.
-dnnl::memory::desc image_desc(const Shape& shape, std::int64_t block);
+dnnl::memory::desc image_desc(const Shape& shape, std::int64_t block,
+                              DataType type = DataType::fp32);
+// The same order of elements in another type. Plain where `layout` is none of image_desc()'s.
+TensorLayout with_type(const TensorLayout& layout, DataType type);
+
+dnnl::memory::data_type to_dnnl(DataType type);
 
 }  // namespace ddpbench::ops::onednn

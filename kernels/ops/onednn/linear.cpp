@@ -9,6 +9,10 @@
 // 115; dnnl_sgemm and plain inner_product 103, 114, 113; inner_product with the library's weight
 // layout 116, 105, 109. So matmul it is, whose row-major weights also need no reorder.
 //
+// In bf16 x, y and their gradients are bf16; w becomes bf16 in the workspace, once for each of y
+// and dx (6 bytes an element each). dw and db are sums in fp32, of fp32. For the same three
+// products it takes 0.49, 0.50 and 0.51 of the time in fp32 (oneDNN 2.6).
+//
 // Blocked input (aBcd16b) is never reordered. The sum over features may have any order, so the
 // weight's columns are kept in the order of the input's memory.
 #include <algorithm>
@@ -25,11 +29,10 @@ namespace {
 
 using Desc = dnnl::memory::desc;
 using Tag = dnnl::memory::format_tag;
-constexpr auto kFloat = dnnl::memory::data_type::f32;
 
 // A row-major matrix, or the transpose of one.
-Desc matrix(std::int64_t rows, std::int64_t columns, Tag tag = Tag::ab) {
-  return Desc({rows, columns}, kFloat, tag);
+Desc matrix(DataType type, std::int64_t rows, std::int64_t columns, Tag tag = Tag::ab) {
+  return Desc({rows, columns}, to_dnnl(type), tag);
 }
 
 // What a product does after multiplying.
@@ -39,17 +42,19 @@ struct Epilogue {
   bool accumulate = false;
 };
 
-// Operands of the launch: a, b, then the bias if there is one, then the result.
+// Operands of the launch: a, b, then the bias if there is one, then the result. The caller has b as
+// `stored`.
 ConvertingLaunch make_product(const ContextPtr& context, const Desc& a, const Desc& b,
-                              const Desc& result, const Epilogue& epilogue) {
+                              const Desc& stored, const Desc& result, const Epilogue& epilogue) {
   dnnl::primitive_attr attr = user_scratchpad();
   dnnl::post_ops ops;
   if (epilogue.accumulate) ops.append_sum(1.0F);
   if (epilogue.relu) append_relu(ops);
   attr.set_post_ops(ops);
-  const Desc bias = epilogue.bias ? matrix(1, dims_of(result)[1]) : Desc();
+  const Desc bias = epilogue.bias ? matrix(DataType::fp32, 1, dims_of(result)[1]) : Desc();
   const auto desc = plan_primitive<dnnl::matmul>(context->engine, attr, a, b, bias, result);
-  std::vector<Operand> operands = {Operand::in(DNNL_ARG_SRC, a), Operand::in(DNNL_ARG_WEIGHTS, b)};
+  std::vector<Operand> operands = {Operand::in(DNNL_ARG_SRC, a),
+                                   Operand::in(DNNL_ARG_WEIGHTS, b, stored)};
   if (epilogue.bias) operands.push_back(Operand::in(DNNL_ARG_BIAS, bias));
   operands.push_back(Operand::out(DNNL_ARG_DST, result));
   return ConvertingLaunch(context, dnnl::matmul(desc), desc.scratchpad_desc(), std::move(operands));
@@ -66,18 +71,23 @@ TensorLayout weight_layout(const TensorLayout& input, std::int64_t block, const 
 class Linear : public PlannedOp {
  public:
   Linear(ContextPtr context, const LinearDesc& desc)
-      : PlannedOp(plain_plan(desc)), context_(std::move(context)), desc_(desc) {
+      : PlannedOp(plain_plan(desc)),
+        context_(std::move(context)),
+        desc_(desc),
+        type_(context_->activations) {
     const std::int64_t block = desc.input.is_plain() ? 1 : channel_block(to_desc(desc.input));
+    plan_.inputs = {TensorLayout::plain(desc.input.shape, type_)};
+    plan_.output = TensorLayout::plain(plan_.output.shape, type_);
     if (block > 1) {
-      plan_.inputs = {desc.input};
+      plan_.inputs = {with_type(desc.input, type_)};
       plan_.parameters[0].layout = weight_layout(desc.input, block, plan_.parameters[0].shape);
     }
     batch_ = desc.input.shape[0];
     out_ = desc.out_features;
     // The features in memory. Padding channels count: they are zero on both sides of the product.
-    in_ = static_cast<std::int64_t>(plan_.inputs[0].bytes / sizeof(float)) / batch_;
+    in_ = static_cast<std::int64_t>(plan_.inputs[0].bytes / size_of(type_)) / batch_;
     make_products();
-    plan_.description += " (matmul)";
+    plan_.description += fmt::format(" (matmul{})", type_ == DataType::bf16 ? " bf16" : "");
   }
 
   void forward(Stream&, const ForwardArgs& args) override {
@@ -89,49 +99,58 @@ class Linear : public PlannedOp {
   }
 
   void backward(Stream&, const BackwardArgs& args) override {
-    auto* const workspace = static_cast<std::byte*>(args.workspace);
-    const auto* dy = static_cast<const float*>(args.grad_output);
-    if (desc_.fuse_relu) {
-      auto* const masked = reinterpret_cast<float*>(workspace);
-      cpu::relu_backward(team(), static_cast<const float*>(args.output), dy, masked, batch_ * out_);
-      dy = masked;
-    }
-    void* const scratch = workspace + masked_bytes();
+    const void* const dy = desc_.fuse_relu ? mask(args) : args.grad_output;
+    void* const scratch = static_cast<std::byte*>(args.workspace) + masked_bytes();
     const auto& weights = args.accumulate ? accumulate_weights_ : backward_weights_;
     weights->run({dy, args.inputs[0], args.grad_parameters[0]}, scratch);
-    if (desc_.bias)
-      cpu::column_sums(team(), dy, batch_, out_, static_cast<float*>(args.grad_parameters[1]),
-                       args.accumulate);
+    if (desc_.bias) {
+      cpu::with_element(type_, [&](auto element) {
+        cpu::column_sums(team(), static_cast<const decltype(element)*>(dy), batch_, out_,
+                         static_cast<float*>(args.grad_parameters[1]), args.accumulate);
+      });
+    }
     if (backward_data_ && !args.grad_inputs.empty() && args.grad_inputs[0])
       backward_data_->run({dy, args.parameters[0], args.grad_inputs[0]}, scratch);
   }
 
  private:
+  // The output's gradient before the ReLU, in the workspace.
+  const void* mask(const BackwardArgs& args) const {
+    cpu::with_element(type_, [&](auto element) {
+      using T = decltype(element);
+      cpu::relu_backward(team(), static_cast<const T*>(args.output),
+                         static_cast<const T*>(args.grad_output), static_cast<T*>(args.workspace),
+                         batch_ * out_);
+    });
+    return args.workspace;
+  }
+
   void make_products() {
-    forward_ = make_product(context_, matrix(batch_, in_), matrix(in_, out_, Tag::ba),
-                            matrix(batch_, out_), {.bias = desc_.bias, .relu = desc_.fuse_relu});
-    const Desc dy_transposed = matrix(out_, batch_, Tag::ba);
-    backward_weights_ =
-        make_product(context_, dy_transposed, matrix(batch_, in_), matrix(out_, in_), {});
-    accumulate_weights_ = make_product(context_, dy_transposed, matrix(batch_, in_),
-                                       matrix(out_, in_), {.accumulate = true});
+    const Desc x = matrix(type_, batch_, in_), y = matrix(type_, batch_, out_);
+    forward_ = make_product(context_, x, matrix(type_, in_, out_, Tag::ba),
+                            matrix(DataType::fp32, in_, out_, Tag::ba), y,
+                            {.bias = desc_.bias, .relu = desc_.fuse_relu});
+    const Desc dy_transposed = matrix(type_, out_, batch_, Tag::ba);
+    const Desc weight = matrix(DataType::fp32, out_, in_);
+    backward_weights_ = make_product(context_, dy_transposed, x, x, weight, {});
+    accumulate_weights_ = make_product(context_, dy_transposed, x, x, weight, {.accumulate = true});
     std::size_t backward =
         std::max(backward_weights_->workspace_bytes(), accumulate_weights_->workspace_bytes());
     if (desc_.needs_grad_input) {
-      backward_data_ =
-          make_product(context_, matrix(batch_, out_), matrix(out_, in_), matrix(batch_, in_), {});
+      backward_data_ = make_product(context_, y, matrix(type_, out_, in_), weight, x, {});
       backward = std::max(backward, backward_data_->workspace_bytes());
     }
     plan_.workspace_bytes = std::max(forward_->workspace_bytes(), masked_bytes() + backward);
   }
 
   std::size_t masked_bytes() const {
-    return desc_.fuse_relu ? align_up(static_cast<std::size_t>(batch_ * out_) * sizeof(float)) : 0;
+    return desc_.fuse_relu ? align_up(static_cast<std::size_t>(batch_ * out_) * size_of(type_)) : 0;
   }
   cpu::Team team() const { return {context_->simd, context_->threads}; }
 
   ContextPtr context_;
   LinearDesc desc_;
+  DataType type_;  // of x and y
   std::int64_t batch_ = 0, in_ = 0, out_ = 0;
   std::optional<ConvertingLaunch> forward_, backward_weights_, accumulate_weights_, backward_data_;
 };

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // OpBackend for CPU devices.
-#include "kernels/ops/backend.h"
+#include "kernels/ops/onednn_backend.h"
+
+#include "base/error.h"
 #include "kernels/ops/cpu/cpu_ops.h"
 #include "kernels/ops/onednn/onednn_ops.h"
 #include "kernels/ops/reference/reference_ops.h"
@@ -18,8 +20,9 @@ constexpr std::size_t kMapsPerL2 = 2;
 
 class OnednnBackend : public OpBackend {
  public:
-  explicit OnednnBackend(Device& device) {
+  OnednnBackend(Device& device, DataType activations) {
     auto context = std::make_shared<onednn::Context>();
+    context->activations = activations;
     context->threads = device.thread_count();
     context_ = std::move(context);
   }
@@ -58,7 +61,10 @@ class OnednnBackend : public OpBackend {
 
   std::int64_t micro_batch_hint(std::size_t bytes_per_sample) const override {
     if (bytes_per_sample == 0) return 0;
-    return static_cast<std::int64_t>(kMapsPerL2 * context_->l2_bytes / bytes_per_sample);
+    // The caller counts maps in fp32.
+    const std::size_t per_element = sizeof(float) / size_of(context_->activations);
+    return static_cast<std::int64_t>(kMapsPerL2 * per_element * context_->l2_bytes /
+                                     bytes_per_sample);
   }
 
  private:
@@ -67,11 +73,32 @@ class OnednnBackend : public OpBackend {
 
 }  // namespace
 
-std::unique_ptr<OpBackend> make_onednn_backend(Device& device) {
+std::unique_ptr<OpBackend> make_onednn_backend(Device& device, DataType activations) {
   if (device.kind() != DeviceKind::cpu)
     throw UnavailableError(
         fmt::format("the oneDNN backend runs on CPU devices, not on {}", device.name()));
-  return std::make_unique<OnednnBackend>(device);
+  ensure(activations == DataType::fp32 || activations == DataType::bf16,
+         "CPU devices compute in fp32 or bf16, not in {}", to_string(activations));
+  if (activations == DataType::bf16) {
+    if (const std::string reason = why_no_cpu_bf16(); !reason.empty())
+      throw UnavailableError("CPU devices cannot compute in bf16 here: " + reason);
+  }
+  return std::make_unique<OnednnBackend>(device, activations);
+}
+
+std::unique_ptr<OpBackend> make_onednn_backend(Device& device) {
+  return make_onednn_backend(device, DataType::fp32);
+}
+
+// The bits of an instruction set include those of the sets that it extends (dnnl_types.h), so AMX
+// has those of avx512_bf16.
+std::string why_no_cpu_bf16() {
+  constexpr auto kNeeded = static_cast<unsigned>(dnnl_cpu_isa_avx512_core_bf16);
+  const auto isa = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
+  if ((isa & kNeeded) == kNeeded) return "";
+  if (__builtin_cpu_supports("avx512bf16"))
+    return "oneDNN does not use the processor's avx512_bf16 (ONEDNN_MAX_CPU_ISA)";
+  return "the processor has neither avx512_bf16 nor AMX";
 }
 
 std::map<std::string, std::string> library_versions() {

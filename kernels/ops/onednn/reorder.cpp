@@ -33,7 +33,12 @@ class Reorder : public PlannedOp {
  public:
   Reorder(ContextPtr context, const ReorderDesc& desc) : context_(std::move(context)) {
     const auto [from, to] = matching_descs(desc.from, desc.to);
-    plan_.description = fmt::format("reorder {} -> {}", desc.from.tag, desc.to.tag);
+    const auto named = [](const TensorLayout& layout) {
+      return layout.type == DataType::fp32
+                 ? layout.tag
+                 : fmt::format("{} {}", ddpbench::to_string(layout.type), layout.tag);
+    };
+    plan_.description = fmt::format("reorder {} -> {}", named(desc.from), named(desc.to));
     plan_.inputs = {desc.from};
     plan_.output = desc.to;
     forward_.emplace(make_reorder_launch(*context_, from, to));

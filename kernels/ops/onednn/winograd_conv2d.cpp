@@ -46,10 +46,11 @@ class WinogradConv2d : public PlannedOp {
         context_(std::move(context)),
         desc_(desc),
         block_(cpu::Winograd::block(context_->simd)),
-        winograd_(team(), winograd_shape(desc, block_), context_->l2_bytes) {
+        type_(context_->simd == cpu::SimdLevel::avx512 ? context_->activations : DataType::fp32),
+        winograd_(team(), winograd_shape(desc, block_), context_->l2_bytes, type_) {
     using Format = dnnl::memory::format_tag;
-    plan_.inputs = {to_layout(image_desc(desc.input.shape, block_))};
-    plan_.output = to_layout(image_desc(plan_.output.shape, block_));
+    plan_.inputs = {to_layout(image_desc(desc.input.shape, block_, type_))};
+    plan_.output = to_layout(image_desc(plan_.output.shape, block_, type_));
     ParameterSpec& weight = plan_.parameters[0];
     weight.layout =
         to_layout(dnnl::memory::desc(weight.shape, dnnl::memory::data_type::f32,
@@ -63,31 +64,32 @@ class WinogradConv2d : public PlannedOp {
     auto* const workspace = static_cast<std::byte*>(args.workspace);
     float* const bias = desc_.bias ? biases(workspace) : nullptr;
     if (bias) copy_biases(static_cast<const float*>(args.parameters[1]), bias);
-    winograd_.forward(static_cast<const float*>(args.inputs[0]),
-                      static_cast<const float*>(args.parameters[0]), bias, desc_.fuse_relu,
-                      static_cast<float*>(args.output), workspace + main_offset_);
+    winograd_.forward(args.inputs[0], static_cast<const float*>(args.parameters[0]), bias,
+                      desc_.fuse_relu, args.output, workspace + main_offset_);
   }
 
   void backward(Stream&, const BackwardArgs& args) override {
     context_->use_team();
     auto* const workspace = static_cast<std::byte*>(args.workspace);
-    const auto* dy = static_cast<const float*>(args.grad_output);
+    const void* dy = args.grad_output;
     if (desc_.fuse_relu) {
-      auto* const masked = reinterpret_cast<float*>(workspace);
-      cpu::relu_backward(team(), static_cast<const float*>(args.output), dy, masked,
-                         static_cast<std::int64_t>(plan_.output.bytes / sizeof(float)));
-      dy = masked;
+      cpu::with_element(type_, [&](auto element) {
+        using T = decltype(element);
+        cpu::relu_backward(team(), static_cast<const T*>(args.output), static_cast<const T*>(dy),
+                           static_cast<T*>(args.workspace),
+                           static_cast<std::int64_t>(plan_.output.bytes / sizeof(T)));
+      });
+      dy = args.workspace;
     }
     auto* const db = desc_.bias ? static_cast<float*>(args.grad_parameters[1]) : nullptr;
     float* const sums = db ? biases(workspace) : nullptr;
     if (db && args.accumulate) copy_biases(db, sums);
-    winograd_.backward_weights(static_cast<const float*>(args.inputs[0]), dy,
-                               static_cast<float*>(args.grad_parameters[0]), sums, args.accumulate,
-                               workspace + main_offset_);
+    winograd_.backward_weights(args.inputs[0], dy, static_cast<float*>(args.grad_parameters[0]),
+                               sums, args.accumulate, workspace + main_offset_);
     if (db) std::copy_n(sums, desc_.out_channels, db);
     if (desc_.needs_grad_input && !args.grad_inputs.empty() && args.grad_inputs[0])
       winograd_.backward_data(dy, static_cast<const float*>(args.parameters[0]),
-                              static_cast<float*>(args.grad_inputs[0]), workspace + main_offset_);
+                              args.grad_inputs[0], workspace + main_offset_);
   }
 
  private:
@@ -115,6 +117,7 @@ class WinogradConv2d : public PlannedOp {
   ContextPtr context_;
   Conv2dDesc desc_;
   std::int64_t block_;
+  DataType type_;  // of the maps
   cpu::Winograd winograd_;
   std::size_t biases_offset_ = 0, main_offset_ = 0;
 };
