@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Times 3x3 convolutions as direct convolution and as Winograd, the library's (where it has one)
-// and the own, at the shapes of SimpleCNN's second layer, ResNets and VGG, on one thread.
+// and the own, and both in bf16, at the shapes of SimpleCNN's second layer, ResNets and VGG, on one
+// thread.
 //
 //   conv_bench --benchmark_enable_random_interleaving=true --benchmark_repetitions=15
 //       --benchmark_report_aggregates_only=true --benchmark_filter='56x56'
@@ -20,6 +21,7 @@
 
 #include "bench/micro/op_run.h"
 #include "kernels/ops/onednn/onednn_ops.h"
+#include "kernels/ops/onednn_backend.h"
 #include "kernels/runtime/cpu_device.h"
 
 namespace ddpbench::ops {
@@ -47,13 +49,17 @@ const std::vector<Layer>& layers() {
 struct Algorithm {
   const char* name;
   ConvAlgorithm algorithm;
+  DataType type = DataType::fp32;  // of the maps
 };
-constexpr Algorithm kAlgorithms[] = {{"direct", ConvAlgorithm::direct},
-                                     {"library_winograd", ConvAlgorithm::library_winograd},
-                                     {"own_winograd", ConvAlgorithm::own_winograd}};
+constexpr Algorithm kAlgorithms[] = {
+    {"direct", ConvAlgorithm::direct},
+    {"library_winograd", ConvAlgorithm::library_winograd},
+    {"own_winograd", ConvAlgorithm::own_winograd},
+    {"direct_bf16", ConvAlgorithm::direct, DataType::bf16},
+    {"own_winograd_bf16", ConvAlgorithm::own_winograd, DataType::bf16}};
 
-void convolve(benchmark::State& state, const Layer& layer, std::int64_t batch,
-              ConvAlgorithm algorithm, bool backward) {
+void convolve(benchmark::State& state, const Layer& layer, std::int64_t batch, const Algorithm& a,
+              bool backward) {
   const auto device = make_cpu_device({.threads = 1});
   const auto stream = device->make_stream();
   device->bind_calling_thread();
@@ -61,9 +67,13 @@ void convolve(benchmark::State& state, const Layer& layer, std::int64_t batch,
   desc.input = TensorLayout::plain({batch, layer.in, layer.extent, layer.extent});
   desc.out_channels = layer.out;
   desc.window = square_window(3, 1, 1);
-  auto op = onednn::make_conv2d(std::make_shared<onednn::Context>(), desc, algorithm);
+  if (const std::string reason = why_no_cpu_bf16(); a.type == DataType::bf16 && !reason.empty())
+    return state.SkipWithError(reason.c_str());
+  auto context = std::make_shared<onednn::Context>();
+  context->activations = a.type;
+  auto op = onednn::make_conv2d(std::move(context), desc, a.algorithm);
   state.SetLabel(op->description());
-  if (algorithm == ConvAlgorithm::library_winograd &&
+  if (a.algorithm == ConvAlgorithm::library_winograd &&
       op->description().find("wino") == std::string::npos)
     return state.SkipWithError("this library has no Winograd for it");
   OpRun run({*device, *stream}, std::move(op));
@@ -85,10 +95,9 @@ void register_all() {
           const std::string name =
               fmt::format("{}x{}->{}x{}x{}/{}/{}", batch, layer.in, layer.out, layer.extent,
                           layer.extent, backward ? "backward" : "forward", a.name);
-          benchmark::RegisterBenchmark(name.c_str(),
-                                       [=, &layer](benchmark::State& state) {
-                                         convolve(state, layer, batch, a.algorithm, backward);
-                                       })
+          benchmark::RegisterBenchmark(
+              name.c_str(),
+              [=, &layer](benchmark::State& state) { convolve(state, layer, batch, a, backward); })
               ->Unit(benchmark::kMillisecond)
               ->ComputeStatistics("min", least);
         }

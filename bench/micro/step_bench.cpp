@@ -1,13 +1,15 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times a training step of SimpleCNN on a CPU device of one thread: forward, loss, backward, SGD.
+// Times a training step on a CPU device of one thread: forward, loss, backward, SGD.
 //
 //   step_bench --benchmark_repetitions=5 --benchmark_filter=batch:256
+//   step_bench --benchmark_filter='resnet50|256/micro:-1' --benchmark_repetitions=10
+//       --benchmark_enable_random_interleaving=true
 //
-// Arguments: batch, and samples of a micro-batch (-1: as the graph chooses, 0: none). Counters:
-// samples_per_s, GFLOP_per_s of the convolutions and linear layers, MB of activations and
-// workspace.
+// Arguments: batch, and samples of a micro-batch (-1: as the graph chooses, 0: none). Those whose
+// names end with _bf16 are in bf16. Counters: samples_per_s, GFLOP_per_s of the convolutions and
+// linear layers, MB of activations and workspace. On a busy machine compare processor times.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -16,6 +18,7 @@
 #include "kernels/nn/graph.h"
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/nn/weights.h"
+#include "kernels/ops/onednn_backend.h"
 #include "kernels/runtime/cpu_device.h"
 
 namespace ddpbench {
@@ -23,29 +26,32 @@ namespace {
 
 class TrainingStep {
  public:
-  TrainingStep(std::int64_t batch, std::optional<std::int64_t> micro_batch)
+  TrainingStep(const std::string& model, std::int64_t batch,
+               std::optional<std::int64_t> micro_batch, DataType activations)
       : device_(make_cpu_device({})),
-        backend_(ops::make_onednn_backend(*device_)),
+        backend_(ops::make_onednn_backend(*device_, activations)),
         stream_(device_->make_stream()),
-        graph_(nn::load_model_file(DDPBENCH_SOURCE_DIR "/configs/models/simple_cnn.json"), *device_,
-               *backend_, {.batch = batch, .micro_batch = micro_batch}),
+        graph_(nn::load_model_file(DDPBENCH_SOURCE_DIR "/configs/models/" + model + ".json"),
+               *device_, *backend_, {.batch = batch, .micro_batch = micro_batch}),
         loss_(
             backend_->softmax_cross_entropy({.batch = batch, .classes = graph_.model().classes()})),
         optimizer_(backend_->optimizer()) {
     device_->bind_calling_thread();
     nn::initialize_parameters(graph_, 1);
-    const std::size_t pixels = static_cast<std::size_t>(batch) * 28 * 28;
+    const auto pixels =
+        static_cast<std::size_t>(batch * ops::element_count(graph_.model().input_shape));
     input_ = device_->allocate(pixels * sizeof(float), MemoryCategory::input);
     labels_ = device_->allocate(static_cast<std::size_t>(batch) * 4, MemoryCategory::input);
     state_ =
         device_->allocate(ops::optimizer_state_bytes({}, graph_.plan().flat_bytes / sizeof(float)),
                           MemoryCategory::optimizer);
     totals_ = device_->allocate(sizeof(ops::LossTotals), MemoryCategory::workspace);
+    const std::int64_t classes = graph_.model().classes();
     std::mt19937 random(1);
     std::normal_distribution<float> pixel;
     for (float& value : input_.view().as<float>()) value = pixel(random);
     for (std::int32_t& label : labels_.view().as<std::int32_t>()) {
-      label = static_cast<std::int32_t>(random() % 10);
+      label = static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(classes));
     }
   }
 
@@ -84,10 +90,13 @@ class TrainingStep {
   Buffer input_, labels_, state_, totals_;
 };
 
-void simple_cnn(benchmark::State& state) {
+void time_step(benchmark::State& state, const char* model, DataType activations) {
+  const std::string reason = ops::why_no_cpu_bf16();
+  if (activations == DataType::bf16 && !reason.empty()) return state.SkipWithError(reason.c_str());
   const std::int64_t micro_batch = state.range(1);
-  TrainingStep step(state.range(0),
-                    micro_batch < 0 ? std::nullopt : std::optional<std::int64_t>(micro_batch));
+  TrainingStep step(model, state.range(0),
+                    micro_batch < 0 ? std::nullopt : std::optional<std::int64_t>(micro_batch),
+                    activations);
   step.run();
   for ([[maybe_unused]] auto _ : state) step.run();
   const auto count = static_cast<double>(state.iterations());
@@ -101,6 +110,11 @@ void simple_cnn(benchmark::State& state) {
   state.SetLabel("micro-batch " + std::to_string(step.graph().micro_batch()));
 }
 
+void simple_cnn(benchmark::State& state) { time_step(state, "simple_cnn", DataType::fp32); }
+void simple_cnn_bf16(benchmark::State& state) { time_step(state, "simple_cnn", DataType::bf16); }
+void resnet50(benchmark::State& state) { time_step(state, "resnet50", DataType::fp32); }
+void resnet50_bf16(benchmark::State& state) { time_step(state, "resnet50", DataType::bf16); }
+
 BENCHMARK(simple_cnn)
     ->ArgNames({"batch", "micro"})
     ->Args({64, -1})
@@ -110,6 +124,23 @@ BENCHMARK(simple_cnn)
     ->Args({256, 8})
     ->Args({256, 16})
     ->Args({256, 32})
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+BENCHMARK(simple_cnn_bf16)
+    ->ArgNames({"batch", "micro"})
+    ->Args({256, -1})
+    ->Args({256, 16})
+    ->Args({256, 32})
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+BENCHMARK(resnet50)
+    ->ArgNames({"batch", "micro"})
+    ->Args({16, -1})
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+BENCHMARK(resnet50_bf16)
+    ->ArgNames({"batch", "micro"})
+    ->Args({16, -1})
     ->Unit(benchmark::kMillisecond)
     ->UseRealTime();
 
