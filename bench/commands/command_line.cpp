@@ -71,6 +71,7 @@ int show_info(const Options& options, const InstallPaths& paths) {
   add_gpus(contents.environment, host);
   add_cuda_libraries(contents.environment);
   contents.no_gpu_reason = host.cuda.reason;
+  contents.no_cpu_bf16 = host.no_cpu_bf16;
   contents.limits = read_host_limits();
   contents.paths = paths;
   contents.data_directories = data_directories(options.data_dir);

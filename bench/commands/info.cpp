@@ -101,6 +101,9 @@ void add_devices(Text& text, const InfoContents& contents) {
   text.line("", fmt::format("L2 {} a core, L3 {}, memory {}", known_bytes(cpu.l2_bytes),
                             known_bytes(cpu.l3_bytes), known_bytes(cpu.memory_bytes)));
   text.line("", fmt::format("{}", fmt::join(cpu.features, " ")));
+  const std::string& no_bf16 = contents.no_cpu_bf16;
+  text.line("", no_bf16.empty() ? "--precision: fp32, bf16"
+                                : fmt::format("--precision: fp32; not bf16: {}", no_bf16));
   for (std::size_t i = 0; i < environment.gpus.size(); ++i) add_gpu(text, environment.gpus[i], i);
   if (environment.gpus.empty()) text.line("cuda", contents.no_gpu_reason);
 }

@@ -24,6 +24,7 @@ struct InfoContents {
   // What moves data between ranks: {"shm", "CPU devices: ..."}, {"nccl", "...; not here: ..."}.
   std::vector<std::pair<std::string, std::string>> backends;
   std::string no_gpu_reason;  // why environment.gpus is empty
+  std::string no_cpu_bf16;    // why CPU devices do not compute in bf16; empty: they do
 };
 
 std::string info_text(const InfoContents& contents);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "bench/host/build_info.h"
+#include "kernels/ops/onednn_backend.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -41,7 +42,9 @@ CudaProbe probe(const std::string& device) {
 
 }  // namespace
 
-HostDevices find_devices(const std::string& device) { return {read_cpu_topology(), probe(device)}; }
+HostDevices find_devices(const std::string& device) {
+  return {read_cpu_topology(), probe(device), ops::why_no_cpu_bf16()};
+}
 
 const CudaModule& cuda_module() {
   if (!build_info().cuda_module) {

@@ -15,7 +15,8 @@ namespace ddpbench::bench {
 
 struct HostDevices {
   CpuTopology cpu;
-  CudaProbe cuda;  // with a reason when there are no devices
+  CudaProbe cuda;                // with a reason when there are no devices
+  std::string no_cpu_bf16 = {};  // why CPU devices do not compute in bf16; empty: they do
   // How much memory this process and those that it starts can use now (memory_limit). 0: it is not
   // known, as find_devices() leaves it.
   std::uint64_t available_bytes = 0;

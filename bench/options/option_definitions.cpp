@@ -91,7 +91,8 @@ Definitions comparison_options() {
        .group = group,
        .hint = "auto|fp32|tf32|bf16",
        .help = "What products are computed in; weights, gradients and updates are fp32 in all. "
-               "auto: fp32 on CPU devices, which have no other, tf32 on CUDA devices that have it.",
+               "auto: fp32 on CPU devices, tf32 on CUDA devices that have it. bf16 on CPU devices "
+               "needs avx512_bf16 or AMX (`ddpbench info` says).",
        .member = &Options::precision,
        .rule = one_of({"auto", "fp32", "tf32", "bf16"},
                       {{"fp16", kNoSuchPrecision}, {"fp64", kNoSuchPrecision}})},

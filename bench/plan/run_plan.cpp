@@ -244,7 +244,14 @@ std::string choose_precision(const Options& options, const HostDevices& host,
   const std::string& wanted = options.precision;
   if (device == "cpu") {
     if (wanted == "auto" || wanted == "fp32") return "fp32";
-    throw UnavailableError(fmt::format("--precision={}: CPU devices compute in fp32", wanted));
+    if (wanted == "tf32") {
+      throw UnavailableError("--precision=tf32: CPU devices compute in fp32 or bf16");
+    }
+    if (!host.no_cpu_bf16.empty()) {
+      throw UnavailableError(fmt::format(
+          "--precision={}: CPU devices compute in fp32 only here: {}", wanted, host.no_cpu_bf16));
+    }
+    return wanted;
   }
   constexpr int kFirstWithTf32 = 80;
   for (const CudaDeviceInfo& gpu : host.cuda.devices) {

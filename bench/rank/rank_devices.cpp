@@ -11,6 +11,7 @@
 #include "bench/host/host_devices.h"
 #include "bench/host/host_limits.h"
 #include "bench/plan/data_places.h"
+#include "kernels/ops/onednn_backend.h"
 #include "kernels/runtime/cpu_device.h"
 #include "parallel/cuda_module.h"
 
@@ -87,7 +88,11 @@ std::unique_ptr<Device> make_device(const DevicePlan& plan, int index) {
 }
 
 std::unique_ptr<ops::OpBackend> make_backend(const TrainingJob& job, Device& device) {
-  if (device.kind() == DeviceKind::cpu) return ops::make_onednn_backend(device);
+  if (device.kind() == DeviceKind::cpu) {
+    // Servers beside workers on GPUs only update, in fp32.
+    const bool bf16 = job.options.device == "cpu" && job.options.precision == "bf16";
+    return ops::make_onednn_backend(device, bf16 ? DataType::bf16 : DataType::fp32);
+  }
   return cuda_module().make_backend(device, backend_options(job));
 }
 

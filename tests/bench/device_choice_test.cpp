@@ -11,6 +11,7 @@
 namespace ddpbench::bench {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -77,10 +78,18 @@ TEST(DeviceChoice, NeverTakesTheCpuForCuda) {
 TEST(DeviceChoice, RefusesPrecisionsThatTheDeviceLacks) {
   Options options;
   options.precision = "bf16";
-  EXPECT_THAT(refusal(options, host_with_gpus(0)), HasSubstr("CPU devices compute in fp32"));
+  EXPECT_EQ(choose_device(options, host_with_gpus(0)).precision, "bf16");
+  HostDevices old = host_with_gpus(0);
+  old.no_cpu_bf16 = "the processor has neither avx512_bf16 nor AMX";
+  EXPECT_THAT(refusal(options, old),
+              AllOf(HasSubstr("--precision=bf16"), HasSubstr("neither avx512_bf16 nor AMX")));
   EXPECT_THAT(refusal(options, host_with_gpus(1, 75)), HasSubstr("no tensor cores"));
   EXPECT_EQ(choose_device(options, host_with_gpus(1, 80)).precision, "bf16");
+  options.precision = "tf32";
+  EXPECT_THAT(refusal(options, host_with_gpus(0)),
+              HasSubstr("CPU devices compute in fp32 or bf16"));
   options.precision = "auto";
+  EXPECT_EQ(choose_device(options, old).precision, "fp32");
   EXPECT_EQ(choose_device(options, host_with_gpus(1, 75)).precision, "fp32");
 }
 

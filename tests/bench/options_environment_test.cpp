@@ -231,6 +231,13 @@ TEST(Info, ListsTheGpusThatItIsGiven) {
   EXPECT_THAT(info_text(made), HasSubstr("A GPU, 8 GiB, driver 1.2"));
 }
 
+TEST(Info, TellsThePrecisionsOfCpuDevices) {
+  InfoContents made = contents();
+  EXPECT_THAT(info_text(made), HasSubstr("--precision: fp32, bf16\n"));
+  made.no_cpu_bf16 = "the processor is old";
+  EXPECT_THAT(info_text(made), HasSubstr("--precision: fp32; not bf16: the processor is old\n"));
+}
+
 TEST(Info, TellsHowGpusAreConnected) {
   InfoContents made = contents();
   report::GpuInfo gpu{.name = "A GPU", .driver = "1.2", .memory_bytes = std::uint64_t{8} << 30};
