@@ -11,7 +11,7 @@ namespace {
 
 TEST(WhyOfDp, FindsThePrimaryDevicesBottleneck) {
   const Step step = {.comm = 9, .exposed = 9};
-  Run run = make_run("dp", {step, step});
+  report::Run run = make_run("dp", {step, step});
   for (const char* name : {"scatter_s", "replicate_s", "gather_s", "reduce_s"}) {
     run.phases[name] = Figure::of(2.25 * kMs);
   }
@@ -23,9 +23,9 @@ TEST(WhyOfDp, FindsThePrimaryDevicesBottleneck) {
 }
 
 // A run of dp whose transfers take 0.1, 0.2, 0.1 and 0.2 ms; the primary moves and waits 9 ms.
-Run waiting_dp() {
+report::Run waiting_dp() {
   const Step step = {.comm = 9, .exposed = 9};
-  Run run = make_run("dp", {step, step});
+  report::Run run = make_run("dp", {step, step});
   run.phases["scatter_s"] = run.phases["gather_s"] = Figure::of(0.1 * kMs);
   run.phases["replicate_s"] = run.phases["reduce_s"] = Figure::of(0.2 * kMs);
   return run;
@@ -42,7 +42,7 @@ TEST(WhyOfDp, TellsDpsTransfersFromItsWaiting) {
 }
 
 TEST(WhyOfDp, NamesTheReplicaThatDpWaitsFor) {
-  Run run = waiting_dp();
+  report::Run run = waiting_dp();
   run.devices[1].phases["backward_s"] = Figure::of(20 * kMs);
   const Verdict verdict = verdict_of(run);
   EXPECT_EQ(verdict.cause, Cause::slow_rank);
@@ -53,7 +53,7 @@ TEST(WhyOfDp, NamesTheReplicaThatDpWaitsFor) {
 
 TEST(WhyOfDp, NamesPartsOfThePrimaryThatAddUp) {
   const Step step = {.comm = 9, .exposed = 9};
-  Run run = make_run("dp", {step, step});
+  report::Run run = make_run("dp", {step, step});
   for (const char* name : {"scatter_s", "replicate_s", "gather_s", "reduce_s"}) {
     run.phases[name] = Figure::of(3 * kMs);  // 12 ms: medians need not add up
   }
@@ -68,7 +68,7 @@ TEST(WhyOfDp, NamesPartsOfThePrimaryThatAddUp) {
 
 // Where waiting was recorded, what medians do not explain is no waiting.
 TEST(WhyOfDp, NamesTransfersThatAreLongInSomeStepsOnly) {
-  Run run = waiting_dp();
+  report::Run run = waiting_dp();
   run.devices[0].phases["comm_wait_s"] = Figure::of(0.1 * kMs);
   run.devices[0].phases["comm_wait_exposed_s"] = Figure::of(0.1 * kMs);
   const Verdict verdict = verdict_of(run);
