@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times every collective of the ring backend, over processes and threads, with blocking calls in
+// Times every collective of the shm backend, over processes and threads, with blocking calls in
 // registered memory. The time is that of the slowest rank after a barrier.
 //
 //   comm_bench --benchmark_filter=all_reduce/processes/ranks:2
