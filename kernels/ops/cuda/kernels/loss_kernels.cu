@@ -296,20 +296,6 @@ std::uint32_t block_count(const LossShape& shape) {
   return ceil_div(shape.batch, rows);
 }
 
-template <typename Body>
-Body body_of(const LossShape& shape, const LossArgs& args, PartialTotals* partial) {
-  Body body{};
-  body.shape = shape;
-  body.logits = args.logits;
-  body.labels = args.labels;
-  body.samples = static_cast<std::uint32_t>(args.samples);
-  body.scale = args.grad_scale * shape.weight;
-  body.valid_weight = args.valid_weight;
-  body.gradient = args.grad_logits;
-  body.partial = partial;
-  return body;
-}
-
 }  // namespace
 
 std::size_t loss_workspace_bytes(const LossShape& shape) {

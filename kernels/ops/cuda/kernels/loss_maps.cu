@@ -88,16 +88,8 @@ std::uint32_t map_block_count(const LossShape& shape) {
 
 cudaError_t map_losses(const LossShape& shape, const LossArgs& args, PartialTotals* partial,
                        cudaStream_t stream) {
-  LossMaps body{};
-  body.shape = shape;
+  auto body = body_of<LossMaps>(shape, args, partial);
   body.positions = Divisor(shape.positions);
-  body.logits = args.logits;
-  body.labels = args.labels;
-  body.samples = static_cast<std::uint32_t>(args.samples);
-  body.scale = args.grad_scale * shape.weight;
-  body.valid_weight = args.valid_weight;
-  body.gradient = args.grad_logits;
-  body.partial = partial;
   return for_each_block(map_block_count(shape), stream, body);
 }
 

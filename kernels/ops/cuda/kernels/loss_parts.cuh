@@ -94,8 +94,23 @@ struct LossSum {
   }
 };
 
-// Of maps: one a pixel. Computes the predictions of `blocks` blocks and leaves their totals in
-// `partial` (loss_maps.cu).
+// A kernel of the loss with what all of them take.
+template <typename Body>
+Body body_of(const LossShape& shape, const LossArgs& args, PartialTotals* partial) {
+  Body body{};
+  body.shape = shape;
+  body.logits = args.logits;
+  body.labels = args.labels;
+  body.samples = static_cast<std::uint32_t>(args.samples);
+  body.scale = args.grad_scale * shape.weight;
+  body.valid_weight = args.valid_weight;
+  body.gradient = args.grad_logits;
+  body.partial = partial;
+  return body;
+}
+
+// For maps, with a prediction for each pixel (loss_maps.cu): the number of blocks, and the kernel,
+// which leaves the totals of each block in `partial`.
 std::uint32_t map_block_count(const LossShape& shape);
 cudaError_t map_losses(const LossShape& shape, const LossArgs& args, PartialTotals* partial,
                        cudaStream_t stream);

@@ -14,7 +14,7 @@ namespace ddpbench::ops::cuda {
 struct LossShape {
   std::uint32_t batch = 0, classes = 0, positions = 1;
   std::int32_t ignore_index = kIgnoresNothing;
-  // Of the target: what the label has beyond the share of every class, and that share.
+  // `class_share` is what every class has of the target, `label_share` what the label has beyond.
   float label_share = 1, class_share = 0;
   float weight = 1;
   bool counts_hits = true;
