@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "kernels/ops/onednn_backend.h"
+#include "tests/bench/normalized_network.h"
 #include "tests/bench/program.h"
 
 namespace ddpbench {
@@ -54,20 +55,8 @@ TEST_F(ProgramBf16, IsVerifiedUnderEveryStrategyAndReported) {
 
 // Batch norm with a sum behind it, dropout and an average pool: bf16 and fp32 maps in one network.
 TEST_F(ProgramBf16, NormalisedNetworksAreVerifiedToo) {
-  program.write("normalized.json", R"({"name": "normalized", "input": [1, 28, 28], "layers": [
-    {"name": "conv1", "type": "conv2d", "out_channels": 6, "kernel": 3, "stride": 2, "bias": false},
-    {"name": "norm1", "type": "batch_norm2d"},
-    {"name": "relu1", "type": "relu"},
-    {"name": "conv2", "type": "conv2d", "out_channels": 6, "kernel": 3, "padding": 1, "bias": false},
-    {"name": "norm2", "type": "batch_norm2d"},
-    {"name": "sum", "type": "add", "inputs": ["norm2", "relu1"]},
-    {"name": "relu2", "type": "relu"},
-    {"name": "pool", "type": "avg_pool2d", "kernel": 2},
-    {"name": "drop", "type": "dropout", "p": 0.2},
-    {"name": "head", "type": "linear", "out_features": 10}]})");
-  json config = json::parse(program.read("lenet.json"));
-  config["model"] = program.path("normalized.json");
-  program.write("lenet.json", config.dump());
+  test::use_normalized_network(program, 3, R"({"name": "pool", "type": "avg_pool2d", "kernel": 2},
+      {"name": "drop", "type": "dropout", "p": 0.2},)");
   for (const char* sync : {"--sync-batch-norm=off", "--sync-batch-norm=on"}) {
     SCOPED_TRACE(sync);
     const auto result = program.run(

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/nn/safetensors.h"
+#include "tests/bench/normalized_network.h"
 #include "tests/bench/program.h"
 
 namespace ddpbench::bench {
@@ -21,20 +22,7 @@ constexpr int kSteps = 6;
 
 class NormalizedProgram : public testing::Test {
  protected:
-  NormalizedProgram() {
-    program.write("normalized.json", R"({"name": "normalized", "input": [1, 28, 28], "layers": [
-      {"name": "conv1", "type": "conv2d", "out_channels": 6, "kernel": 3, "stride": 2, "bias": false},
-      {"name": "norm1", "type": "batch_norm2d"},
-      {"name": "relu1", "type": "relu"},
-      {"name": "conv2", "type": "conv2d", "out_channels": 6, "kernel": 3, "padding": 1, "bias": false},
-      {"name": "norm2", "type": "batch_norm2d"},
-      {"name": "sum", "type": "add", "inputs": ["norm2", "relu1"]},
-      {"name": "relu2", "type": "relu"},
-      {"name": "head", "type": "linear", "out_features": 10}]})");
-    json config = json::parse(test::small_config({.steps = kSteps}));
-    config["model"] = program.path("normalized.json");
-    program.write("lenet.json", config.dump());
-  }
+  NormalizedProgram() { test::use_normalized_network(program, kSteps); }
   json run(const std::string& strategy, const std::vector<std::string>& more = {}) {
     std::vector<std::string> arguments = more;
     arguments.insert(arguments.end(), {"--force"});

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/bench/normalized_network.h"
 #include "tests/bench/program.h"
 #include "tests/bench/trace_checker.h"
 
@@ -22,19 +23,7 @@ using testing::Not;
 class SyncedProgram : public testing::Test {
  protected:
   SyncedProgram() {
-    program.write("normalized.json", R"({"name": "normalized", "input": [1, 28, 28], "layers": [
-      {"name": "conv1", "type": "conv2d", "out_channels": 6, "kernel": 3, "stride": 2, "bias": false},
-      {"name": "norm1", "type": "batch_norm2d"},
-      {"name": "relu1", "type": "relu"},
-      {"name": "conv2", "type": "conv2d", "out_channels": 6, "kernel": 3, "padding": 1, "bias": false},
-      {"name": "norm2", "type": "batch_norm2d"},
-      {"name": "sum", "type": "add", "inputs": ["norm2", "relu1"]},
-      {"name": "relu2", "type": "relu"},
-      {"name": "drop", "type": "dropout", "p": 0.2},
-      {"name": "head", "type": "linear", "out_features": 10}]})");
-    json config = json::parse(test::small_config({.steps = 6}));
-    config["model"] = program.path("normalized.json");
-    program.write("lenet.json", config.dump());
+    test::use_normalized_network(program, 6, R"({"name": "drop", "type": "dropout", "p": 0.2},)");
   }
   json run(const std::string& strategy, std::vector<std::string> more) {
     more.insert(more.end(), {"--force", "--sync-batch-norm=on"});
