@@ -34,8 +34,8 @@ struct DatasetRequest {
   bool synthesize_when_missing = false;  // "on_missing": "synthesize"; else a ConfigError says
                                          // where it looked and how to fetch
   std::uint64_t seed = 1;                // of the synthetic data
-  // Of the data set that takes any: images, classes and labels (DatasetInfo). `ignored_label`: the
-  // network's loss ignores it.
+  // What `synthetic` adapts to, as DatasetInfo has it; other data sets ignore these. The network's
+  // loss ignores `ignored_label`.
   std::int64_t channels = 1, height = 0, width = 0;
   int classes = 0;
   std::int64_t label_height = 1, label_width = 1;

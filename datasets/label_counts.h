@@ -4,8 +4,8 @@
 // How many labels of a data set's samples count, where a loss ignores one label.
 //
 // The loss of a step is the mean over the labels of the global batch that count. Each rank needs
-// their number before its backward, and asks nobody: it knows the order of all samples and the
-// labels of all.
+// their number before its backward. It counts them itself, without a message, since it knows the
+// order and the labels of all samples.
 #pragma once
 
 #include <cstdint>

@@ -189,7 +189,7 @@ void Loader::Impl::pause(std::unique_lock<std::mutex>& lock, std::int64_t epoch)
                      [&] { return stopping || epoch != begun_epochs; });
 }
 
-// What the samples of a batch cost. It ends early where nobody waits for the batch any more.
+// Spends the time that a batch's samples cost, or less where the batch is not wanted any more.
 void Loader::Impl::spend_costs(std::int64_t epoch) {
   if (options.sample_cost_s <= 0) return;
   const auto samples = options.shards.size() * own_indices.size();

@@ -32,7 +32,7 @@ class Evaluator {
   // is called once per batch, on the calling thread.
   ops::LossTotals run(const std::vector<Replica*>& replicas, ReplicaGroup* group,
                       const std::function<void()>& alive);
-  // Of this process's parts.
+  // How many samples this process's parts have.
   std::int64_t samples() const;
 
  private:

@@ -20,7 +20,7 @@ class MapLoss {
   // Both outlive it.
   MapLoss(const CrossEntropyDesc& desc, const LossArgs& args);
 
-  // Of all samples that count.
+  // The number of blocks of all samples that are not padding.
   std::int64_t block_count() const { return args_.samples * blocks_of_sample(); }
   // Computes blocks [begin, end): their gradients, where wanted, and returns their sums.
   LossTotals blocks(std::int64_t begin, std::int64_t end) const;

@@ -6,8 +6,8 @@
 // backward. A fused addend and ReLU are passes of their own, 3 S and 2 S forward, 3 S backward: the
 // library fuses them for few types and layouts only.
 //
-// Over the parts of a divided batch the library takes the own part's statistics with a result that
-// nobody reads, then normalises by those of all parts: 3 S more forward. Backward it gets the
+// Over the parts of a divided batch the library takes the own part's statistics, and its result is
+// not read; it then normalises by those of all parts: 3 S more forward. Backward it gets the
 // statistics of all, so the parameters' gradients are right, and a pass of 3 S corrects the
 // input's.
 #include <cudnn.h>
@@ -213,7 +213,7 @@ class BatchNorm2d final : public PlannedOp {
                          args.grad_parameters[i], args.accumulate, channels_, native),
             where_, "convert_type");
     }
-    // All parts take part in each exchange, also where nobody wants the gradient.
+    // All parts take part in each exchange, also where the gradient is not wanted.
     gather(stream, args.workspace);
     if (args.grad_inputs[0] == nullptr) return;
     const auto* const saved = static_cast<const float*>(args.saved);
