@@ -2,9 +2,10 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs what is missing, builds everything as CI does (release, warnings are errors; preset `ci`, or
-# `ci-cuda` with the CUDA module where its toolkit is) and runs every test with ctest, one more at a
-# time than there are cores: many of them wait for a deadline or a signal most of their time.
+# Installs what is missing (Gloo and Open MPI, too, where the distribution has them), builds everything
+# as CI does (release, warnings are errors; preset `ci`, or `ci-cuda` with the CUDA module where its
+# toolkit is) and runs every test with ctest, one more at a time than there are cores: many of them
+# wait for a deadline or a signal most of their time.
 # Tests that need a GPU skip without one.
 #
 #   ./test.sh [ctest arguments]            # ./test.sh -R Ring    ./test.sh -L unit    ./test.sh -j1
@@ -12,7 +13,7 @@ set -euo pipefail
 
 root="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 
-"$root/scripts/install_packages.sh" run test
+"$root/scripts/install_packages.sh" run test engines
 preset=$("$root/scripts/ci_preset.sh")
 "$root/scripts/build_preset.sh" "$preset" all
 cd "$root" # ctest looks for presets in the working directory only

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// File without a name, fsync, name, fsync of the file and of the directory. So a process that is
-// killed while it writes leaves nothing. Where the system has no such files (O_TMPFILE) or cannot
-// name them, a temporary name stands in, as it does for the moment in which a file is replaced. Its
-// writer holds a lock on it; a temporary file without one belongs to a process that was killed in
-// that moment, and the next that replaces a file there removes it.
+// File without a name, fsync, name, rename, fsync of the file and of the directory. So a process
+// that is killed while it writes leaves nothing. Where the system has no such files (O_TMPFILE) or
+// cannot name them, a temporary name stands in, as it does for the moment in which a file is
+// replaced. Its writer holds a lock on it; a temporary file without one belongs to a process that
+// was killed in that moment, and the next that replaces a file there removes it.
 #include "base/file.h"
 
 #include <fcntl.h>
@@ -241,10 +241,8 @@ void NewFile::sync() {
 
 void NewFile::commit() {
   sync();
-  if (temporary_.empty()) {
-    give_name();
-    sync();  // some file systems (btrfs) log nothing of a file that has no name yet
-  }
+  const bool is_unnamed = temporary_.empty();
+  if (is_unnamed) give_name();
   if (temporary_.empty()) {
     // It has its own name.
   } else if (!options_.force) {
@@ -252,6 +250,9 @@ void NewFile::commit() {
   } else if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
     fail_write(target_, "renaming", errno);
   }
+  // Some file systems (btrfs) log nothing of a file that has no name yet. A temporary name is gone
+  // by now, so that a kill during this leaves none.
+  if (is_unnamed) sync();
   // Some file systems (NFS) report only now that bytes did not fit.
   if (::close(file_.release()) != 0) fail_write(target_, "closing", errno);
   if (options_.durable) sync_directory(target_);
@@ -286,10 +287,11 @@ void NewFile::copy_to_own_name() {
     const ssize_t count = ::pread(unnamed.get(), part.data(), part.size(), at);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail_write(target_, "copying", errno);
-    if (count == 0) return;
+    if (count == 0) break;
     write(std::span(part).first(static_cast<std::size_t>(count)));
     at += count;
   }
+  sync();
 }
 
 // Gives the temporary file its name. Never replaces a file, even one made just before.

@@ -6,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/math.h"
-
 namespace ddpbench {
 namespace {
 
@@ -100,8 +98,13 @@ std::string elided(const std::string& text, double width,
 }
 
 std::string size_text(std::size_t bytes) {
-  if (bytes >= kMiB && bytes % kMiB == 0) return fmt::format("{} MiB", bytes / kMiB);
-  return counted(bytes, "byte");
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB"};
+  std::size_t unit = 0;
+  while (unit < 3 && bytes >= 1024 && bytes % 1024 == 0) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return fmt::format("{} {}", bytes, kUnits[unit]);
 }
 
 }  // namespace ddpbench

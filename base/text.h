@@ -34,7 +34,7 @@ std::string wrap(std::string_view text, std::size_t width, std::size_t indent,
 std::string elided(const std::string& text, double width,
                    const std::function<double(std::string_view)>& measure);
 
-// "64 MiB" where it is a whole number of MiB, else "1000 bytes".
+// In the largest binary unit that is exact: "64 MiB", "4 KiB", "1000 B".
 std::string size_text(std::size_t bytes);
 
 // "1 core", "2 cores": for nouns whose plural adds an s.

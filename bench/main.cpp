@@ -10,6 +10,7 @@
 #include "bench/comm/comm_rank.h"
 #include "bench/commands/command_line.h"
 #include "bench/rank/rank_main.h"
+#include "bench/rank/training_process.h"
 #include "bench/run/fit_planner.h"
 
 int main(int argc, char** argv) {
@@ -18,7 +19,7 @@ int main(int argc, char** argv) {
   ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write(), which has words
   const auto get_variable = [](const char* name) -> const char* { return std::getenv(name); };
   if (get_variable(kJobFdVariable) != nullptr) {
-    return rank_main(get_variable, {{kTrainingKind, run_training_rank},
+    return rank_main(get_variable, {{kTrainingKind, run_training_process},
                                     {kCommKind, run_comm_ranks},
                                     {kFitKind, run_fit_planner}});
   }

@@ -9,11 +9,13 @@ set(DDPBENCH_BENCH_OPTION_SOURCES
   host/environment_capture.cpp
   host/host_limits.cpp
   host/memory_groups.cpp
+  host/system_files.cpp
   options/command_options.cpp
   options/command_words.cpp
   options/completion.cpp
   options/config_file.cpp
   options/handling_options.cpp
+  options/launch_options.cpp
   options/man_page.cpp
   options/option_conditions.cpp
   options/option_definitions.cpp

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Debian packages by cpack (scripts/package.sh): `ddpbench`, and `ddpbench-cuda` with the CUDA module
-# where it is built. Components: `program` and `cuda` are what is installed everywhere; `debian` is
-# only in packages, `unpackaged` only in what `cmake --install` writes.
+# where it is built, `ddpbench-gloo` and `ddpbench-mpi` likewise. Components: `program`, `cuda`, `gloo`
+# and `mpi` are what is installed everywhere; `debian` is only in packages, `unpackaged` only in what
+# `cmake --install` writes.
 
 set(doc share/doc/ddpbench)
 install(FILES README.md CHANGELOG.md DESTINATION ${doc} COMPONENT program)
@@ -41,4 +42,17 @@ if(DDPBENCH_ENABLE_CUDA)
   set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "ddpbench (= ${PROJECT_VERSION})")
   set(CPACK_DEBIAN_CUDA_DESCRIPTION "The CUDA module: GPUs as devices of ddpbench. Needs NVIDIA's driver, cuDNN, cuBLAS and NCCL.")
 endif()
+# The engines in modules. Their libraries are Debian's, so the packages depend on them.
+foreach(engine gloo mpi)
+  string(TOUPPER ${engine} upper)
+  if(NOT DDPBENCH_WITH_${upper})
+    continue()
+  endif()
+  list(APPEND CPACK_COMPONENTS_ALL ${engine})
+  set(CPACK_COMPONENT_${upper}_GROUP ${engine})
+  set(CPACK_DEBIAN_${upper}_PACKAGE_NAME ddpbench-${engine})
+  set(CPACK_DEBIAN_${upper}_PACKAGE_SHLIBDEPS ON)
+  set(CPACK_DEBIAN_${upper}_PACKAGE_DEPENDS "ddpbench (= ${PROJECT_VERSION})")
+  set(CPACK_DEBIAN_${upper}_DESCRIPTION "The module for --backend=${engine} of ddpbench.")
+endforeach()
 include(CPack)

@@ -55,6 +55,27 @@ function(ddpbench_add_cuda_room name)
   target_link_libraries(ddpbench_${name} PUBLIC CUDA::cudart_static)
 endfunction()
 
+# ddpbench_add_module(<name> COMPONENT <component> SOURCES <files...> LIBRARIES <libs...>)
+#
+# Adds libddpbench_<name>.so, which programs open at run time. It is one library with one exported
+# function. It has its own copy of the rooms that it uses, so that programs that may open it need to
+# export nothing.
+function(ddpbench_add_module name)
+  cmake_parse_arguments(MODULE "" "COMPONENT" "SOURCES;LIBRARIES" ${ARGN})
+  add_library(ddpbench_${name} MODULE ${MODULE_SOURCES})
+  target_include_directories(ddpbench_${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(ddpbench_${name} PRIVATE ${MODULE_LIBRARIES} ddpbench_flags)
+  # as-needed: libraries that only the rooms' CPU parts use are not mapped a second time.
+  target_link_options(ddpbench_${name} PRIVATE -Wl,--as-needed -Wl,--exclude-libs,ALL
+                                               -Wl,--no-undefined)
+  # Programs look for it in ../lib/ddpbench relative to their own folder, built or installed.
+  set_target_properties(ddpbench_${name} PROPERTIES
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/ddpbench
+    INSTALL_RPATH_USE_LINK_PATH ON)  # libraries stay where they were found
+  install(TARGETS ddpbench_${name} LIBRARY DESTINATION lib/ddpbench COMPONENT ${MODULE_COMPONENT})
+  set_property(GLOBAL APPEND PROPERTY DDPBENCH_MODULES ddpbench_${name})
+endfunction()
+
 # The flags of test programs: the usual warnings, but no optimization, as tests measure nothing and
 # take a third of a build's time (-O1 takes 40 % longer to compile, with ASan and UBSan 150 %). What
 # they test is optimized.

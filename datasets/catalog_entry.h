@@ -48,7 +48,7 @@ struct CatalogEntry {
   std::int64_t channels = 0, height = 0, width = 0;
   int classes = 0;
   std::int64_t train_samples = 0, test_samples = 0;
-  // Of the training images' bytes / 255: one value for all channels, or one a channel.
+  // They are of the training images' bytes / 255: one for all channels, or one a channel.
   std::vector<double> mean, deviation;
   // Makes the source for the files in `directory`/<name>/ and reads only headers. Null when none of
   // the files is there. Throws ConfigError when some are missing, damaged or do not fit together.

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <vector>
 
 #include "base/error.h"
 #include "datasets/catalog.h"
@@ -45,16 +46,38 @@ FileState inspect(const CatalogFile& file, const fs::path& directory) {
   return unpacked.present ? unpacked : packed;
 }
 
-void make_directory(const fs::path& directory) {
-  std::error_code error;
-  fs::create_directories(directory, error);
-  if (error) {
+// A directory that is there while files are fetched into it. Takes away again those of its levels
+// that it made and that are empty in the end, so that a failed download leaves none.
+class MadeDirectory {
+ public:
+  // Throws ConfigError.
+  explicit MadeDirectory(const fs::path& directory) {
+    std::error_code error;
+    for (fs::path level = directory; !level.empty() && !fs::exists(level, error);
+         level = level.parent_path()) {
+      made_.push_back(level);
+    }
+    fs::create_directories(directory, error);
+    if (!error) return;
+    remove_empty();
     throw ConfigError(
         fmt::format("cannot create {}: {}; --data-dir or DDPBENCH_DATA_DIR name another "
                     "place",
                     directory.string(), error.message()));
   }
-}
+  ~MadeDirectory() { remove_empty(); }
+  MadeDirectory(const MadeDirectory&) = delete;
+  MadeDirectory& operator=(const MadeDirectory&) = delete;
+
+ private:
+  // remove() refuses a directory that holds something, such as another process's download.
+  void remove_empty() const noexcept {
+    std::error_code ignored;
+    for (const fs::path& level : made_) fs::remove(level, ignored);
+  }
+
+  std::vector<fs::path> made_;  // the deepest first
+};
 
 std::string url_of(const CatalogEntry& entry, const CatalogFile& file, const std::string& base) {
   std::string url = base.empty() ? std::string(entry.base_url) : base;
@@ -90,7 +113,7 @@ void fetch_files(const CatalogEntry& entry, const FetchOptions& options) {
                     entry.name));
   }
   const fs::path directory = fs::path(options.directory) / entry.name;
-  make_directory(directory);
+  const MadeDirectory made(directory);
   for (const CatalogFile& file : entry.files) {
     fetch_file({.url = url_of(entry, file, options.base_url),
                 .path = (directory / published_name(file)).string(),
@@ -111,10 +134,6 @@ std::vector<FileState> inspect_files(const CatalogEntry& entry, const std::strin
 
 void fetch_dataset(const std::string& name, const FetchOptions& options) {
   fetch_files(find_in_catalog(name), options);
-}
-
-std::vector<FileState> inspect_dataset(const std::string& name, const std::string& directory) {
-  return inspect_files(find_in_catalog(name), directory);
 }
 
 // As the XDG Base Directory Specification requires, a relative XDG_CACHE_HOME is ignored.

@@ -22,7 +22,8 @@ struct FetchOptions {
 };
 
 // Throws ConfigError (unknown name; wrong checksum or size, naming URL, expected and found) or
-// UnavailableError (network, HTTP status). Leaves no partial file.
+// UnavailableError (network, HTTP status). Leaves no partial file, and no empty directory of its
+// own.
 void fetch_dataset(const std::string& name, const FetchOptions& options);
 // The same for an entry that need not be in the catalog.
 void fetch_files(const CatalogEntry& entry, const FetchOptions& options);
@@ -33,7 +34,6 @@ struct FileState {
   std::uint64_t bytes = 0;
 };
 // The published files of a data set as found in `directory`, with their checksums checked.
-std::vector<FileState> inspect_dataset(const std::string& name, const std::string& directory);
 std::vector<FileState> inspect_files(const CatalogEntry& entry, const std::string& directory);
 
 // $XDG_CACHE_HOME/ddpbench or ~/.cache/ddpbench, from the values passed in (may be null). Empty

@@ -22,7 +22,7 @@
 
 namespace ddpbench::data {
 
-// Of all pixels / 255, about.
+// About the mean and the deviation of all pixels / 255.
 inline constexpr double kSyntheticMean = 0.5, kSyntheticDeviation = 0.16;
 
 // CatalogEntry::synthesize. Where the request names no counts, as many training images as fit into

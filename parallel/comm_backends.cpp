@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "parallel/comm/hierarchical/hierarchical.h"
+#include "parallel/comm/shm/peers/peer_memory.h"
 #include "parallel/comm/shm/shm.h"
 #include "parallel/cuda_module.h"
 
@@ -29,6 +31,7 @@ comm::ShmOptions shm_options(const WorldOptions& world) {
   options.thread_cores = world.thread_cores;
   options.all_reduce = world.all_reduce;
   options.progress = world.progress;
+  options.watch = world.watch;
   options.check = world.check;
   return options;
 }
@@ -90,6 +93,58 @@ Communicators make_thread_nccl(const std::vector<Device*>& devices, const WorldO
   return module_of(options).make_thread_nccl(devices, cuda_options(options));
 }
 
+// ---- gloo, mpi: each in a module of its own ----
+
+const comm::CommModule& world_module(const WorldOptions& world) {
+  ensure(world.module != nullptr, "a communicator of a library without its module");
+  return *world.module;
+}
+
+comm::EngineOptions engine_options(const WorldOptions& world) {
+  comm::EngineOptions options;
+  options.name = world.name;
+  options.timeout_s = world.timeout_s;
+  options.thread_cores = world.thread_cores;
+  options.all_reduce = world.all_reduce;
+  options.progress = world.progress;
+  options.watch = world.watch;
+  options.check = world.check;
+  if (!world.address.empty()) options.address = world.address;
+  return options;
+}
+
+std::unique_ptr<Communicator> make_by_module(comm::Store& store, int rank, int size, Device&,
+                                             const WorldOptions& options) {
+  return world_module(options).make(store, rank, size, engine_options(options));
+}
+
+Communicators make_threads_by_module(const std::vector<Device*>& devices,
+                                     const WorldOptions& options) {
+  return world_module(options).make_for_threads(static_cast<int>(devices.size()),
+                                                engine_options(options));
+}
+
+// ---- shm+gloo, shm+mpi: shared memory within hosts, an engine between them ----
+
+template <const char* kName>
+std::unique_ptr<Communicator> make_within_and_across(comm::Store& store, int rank, int size,
+                                                     Device&, const WorldOptions& options) {
+  const comm::CommModule& module = world_module(options);
+  const auto make_engine = [&module](comm::Store& its, int its_rank, int its_size,
+                                     const comm::EngineOptions& engine) {
+    return module.make(its, its_rank, its_size, engine);
+  };
+  return comm::make_hierarchical(kName, store, rank, size, comm::host_mark(), make_engine,
+                                 engine_options(options));
+}
+
+Communicators refuse_threads(const std::vector<Device*>&, const WorldOptions&) {
+  throw UnavailableError("threads of one process are on one host: use --backend=shm for them");
+}
+
+constexpr char kShmGloo[] = "shm+gloo";
+constexpr char kShmMpi[] = "shm+mpi";
+
 // ---- the table ----
 
 const std::vector<CommBackend>& rows() {
@@ -101,6 +156,7 @@ const std::vector<CommBackend>& rows() {
        .maps_peers = false,
        .all_reduces = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct},
        .automatic_all_reduce = &comm::automatic_shm_all_reduce,
+       .add_traffic = &comm::add_shm_traffic,
        .why_not_here = &always_here,
        .variables = nullptr,
        .make = &make_shm,
@@ -110,8 +166,10 @@ const std::vector<CommBackend>& rows() {
        .medium = "NVIDIA's library",
        .shares_devices = false,
        .maps_peers = false,
+       .spans_hosts = true,
        .all_reduces = {},
        .automatic_all_reduce = nullptr,
+       .add_traffic = nullptr,
        .why_not_here = &no_gpu,
        .variables = &nccl_variables,
        .make = &make_nccl,
@@ -123,10 +181,75 @@ const std::vector<CommBackend>& rows() {
        .maps_peers = true,
        .all_reduces = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct},
        .automatic_all_reduce = &always_direct,
+       .add_traffic = nullptr,
        .why_not_here = &no_gpu,
        .variables = nullptr,
        .make = &make_ipc,
        .make_for_threads = &make_thread_ipc},
+      {.name = "gloo",
+       .devices = DeviceKind::cpu,
+       .medium = "TCP",
+       .module = "gloo",
+       .library = "Gloo",
+       .package = "libgloo-dev",
+       .shares_devices = true,
+       .maps_peers = false,
+       .spans_hosts = true,
+       .breaks_links = true,
+       .all_reduces = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct},
+       .automatic_all_reduce = &always_direct,
+       .why_not_here = &always_here,
+       .variables = nullptr,
+       .make = &make_by_module,
+       .make_for_threads = &make_threads_by_module},
+      {.name = "mpi",
+       .devices = DeviceKind::cpu,
+       .medium = "the library of the mpirun that started the ranks",
+       .module = "mpi",
+       .library = "MPI",
+       .package = "libopenmpi-dev",
+       .launcher = "mpirun",
+       .shares_devices = true,
+       .maps_peers = false,
+       .spans_hosts = true,
+       .breaks_links = true,
+       .all_reduces = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct},
+       .automatic_all_reduce = &always_direct,
+       .why_not_here = &always_here,
+       .variables = nullptr,
+       .make = &make_by_module,
+       .make_for_threads = &make_threads_by_module},
+      {.name = kShmGloo,
+       .devices = DeviceKind::cpu,
+       .medium = "shared memory within hosts, TCP between them",
+       .module = "gloo",
+       .library = "Gloo",
+       .package = "libgloo-dev",
+       .shares_devices = true,
+       .maps_peers = false,
+       .spans_hosts = true,
+       .all_reduces = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct},
+       .automatic_all_reduce = &always_direct,
+       .why_not_here = &always_here,
+       .variables = nullptr,
+       .make = &make_within_and_across<kShmGloo>,
+       .make_for_threads = &refuse_threads},
+      {.name = kShmMpi,
+       .devices = DeviceKind::cpu,
+       .medium = "shared memory within hosts, MPI between them",
+       .module = "mpi",
+       .library = "MPI",
+       .package = "libopenmpi-dev",
+       .launcher = "mpirun",
+       .shares_devices = true,
+       .maps_peers = false,
+       .spans_hosts = true,
+       .all_reduces = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct},
+       .automatic_all_reduce = &always_direct,
+       .why_not_here = &always_here,
+       .variables = nullptr,
+       .make = &make_within_and_across<kShmMpi>,
+       .make_for_threads = &refuse_threads},
   };
   return kRows;
 }
@@ -138,16 +261,6 @@ std::string_view devices_word(DeviceKind kind) {
 }  // namespace
 
 std::span<const CommBackend> comm_backends() { return rows(); }
-
-std::span<const AbsentBackend> absent_backends() {
-  static constexpr AbsentBackend kAbsent[] = {
-      {"gloo", "this version has no backend that uses Gloo; shm connects CPU devices"},
-      {"mpi",
-       "this version has no backend that uses MPI; shm connects CPU devices, also of ranks that "
-       "mpirun started"},
-  };
-  return kAbsent;
-}
 
 const CommBackend* find_comm_backend(std::string_view name) {
   const auto found = std::ranges::find(rows(), name, &CommBackend::name);

@@ -16,7 +16,10 @@
 #include "kernels/runtime/cuda_device.h"
 #include "kernels/runtime/device.h"
 #include "parallel/comm/all_reduce_algorithm.h"
+#include "parallel/comm/call_watch.h"
+#include "parallel/comm/comm_module.h"
 #include "parallel/comm/communicator.h"
+#include "parallel/comm/link_call.h"
 #include "parallel/comm/store/store.h"
 
 namespace ddpbench {
@@ -29,28 +32,50 @@ struct WorldOptions {
   double timeout_s = 60;           // deadline of every wait for peers
   std::vector<int> thread_cores;   // OS processors of its own thread, on CPU devices; empty: any
   std::function<void()> progress;  // called after each completed operation; may be empty
-  std::function<void()> joining;   // called while it is made, between GPUs; may be empty
+  // Of this rank's calls, between CPU devices; null: nobody watches. It outlives the communicator.
+  comm::CallWatch* watch = nullptr;
+  std::function<void()> joining;  // called while it is made, between GPUs; may be empty
   // Called while a rank waits for the others to come, between CPU devices; may be empty. What it
   // throws ends the wait.
   std::function<void()> check;
   comm::AllReduceAlgorithm all_reduce = comm::AllReduceAlgorithm::automatic;
+  // This host's IPv4 address at which the peers of other hosts reach it. Empty: all ranks are on
+  // one host, and may meet on the loopback interface.
+  std::string address;
   // REQUIRED by backends of CUDA devices.
   const CudaModule* cuda = nullptr;
+  // REQUIRED by backends with a module of their own.
+  const comm::CommModule* module = nullptr;
 };
 
 struct CommBackend {
   std::string_view name;
   DeviceKind devices;       // the kind that it connects
   std::string_view medium;  // "shared memory of one host", for help
+  // Its module (libddpbench_NAME.so), which is opened when it is asked for, and what that needs:
+  // the library's name and Debian's package. Empty: it has none, or is in the CUDA module.
+  std::string_view module = {};
+  std::string_view library = {};
+  std::string_view package = {};
+  // What has to start the ranks ("mpirun"); empty: anything, this program included.
+  std::string_view launcher = {};
   // Whether ranks may share a device. Where not, --backend=auto takes another row for ranks that
   // do, and threads of one process are refused; processes can pretend to be on several hosts.
   bool shares_devices;
   // Whether a rank maps the device memory of its peers. It must then see their GPUs.
   bool maps_peers;
+  // Whether it connects ranks of several hosts.
+  bool spans_hosts = false;
+  // Whether --inject=drop-link can break the links of its ranks.
+  bool breaks_links = false;
   // The algorithms of --all-reduce beside auto; empty: the backend chooses for itself.
   std::vector<comm::AllReduceAlgorithm> all_reduces;
   // The algorithm that auto runs between so many ranks; null: the backend does not tell.
   comm::AllReduceAlgorithm (*automatic_all_reduce)(int ranks);
+  // Adds what ranks send each other in a call on memory that all can read, with the all-reduce that
+  // was asked for; null: the backend does not tell.
+  void (*add_traffic)(const comm::LinkCall& call, comm::AllReduceAlgorithm wanted,
+                      comm::LinkTraffic& traffic) = nullptr;
 
   // Why the backend is not available; empty where it is. `cuda`: the GPUs that were found.
   std::string (*why_not_here)(const CudaProbe& cuda);
@@ -73,13 +98,6 @@ std::span<const CommBackend> comm_backends();
 const CommBackend* find_comm_backend(std::string_view name);
 // REQUIRES: a row has that name.
 const CommBackend& comm_backend(std::string_view name);
-// A backend that users know from other programs and that this one has not: asking for it is no slip
-// of the hand.
-struct AbsentBackend {
-  std::string_view name;
-  std::string_view why;  // a sentence's part, with what there is in its place
-};
-std::span<const AbsentBackend> absent_backends();
 // The row that --backend=auto takes.
 const CommBackend& automatic_backend(DeviceKind devices, bool shared);
 

@@ -15,6 +15,7 @@
 #include "kernels/runtime/gpu_monitor.h"
 #include "kernels/runtime/range_marker.h"
 #include "parallel/comm/cuda_comm.h"
+#include "parallel/comm/module_build.h"
 #include "parallel/comm/store/deadline.h"
 
 namespace ddpbench {
@@ -63,13 +64,5 @@ inline constexpr const char* kCudaModuleFile = "libddpbench_cuda.so";
 // Opens the module at `path`; it stays open until the process ends. Throws UnavailableError with
 // the loader's own words, which name a missing library, or when the module is of another build.
 const CudaModule& open_cuda_module(const std::string& path);
-
-// The program and the module hand each other C++ objects. This number is raised with every change
-// of a class that crosses the module's border.
-#define DDPBENCH_MODULE_INTERFACE "13"
-
-// Interface and compiler must be equal on both sides: both decide how objects lie in memory.
-inline constexpr const char* kModuleBuild =
-    "interface " DDPBENCH_MODULE_INTERFACE ", compiler " __VERSION__;
 
 }  // namespace ddpbench

@@ -279,6 +279,29 @@ void DataParallel::reduce(std::size_t i) {
 
 }  // namespace
 
+std::vector<comm::LinkCall> calls_of_data_parallel(const StrategyConfig& config,
+                                                   const nn::Graph& graph) {
+  using comm::OperationKind;
+  const nn::ModelSpec& model = graph.model();
+  const auto bytes_of = [&](const ops::Shape& shape) {  // of one replica's samples
+    return static_cast<std::size_t>(config.per_device_batch * ops::element_count(shape)) *
+           sizeof(float);
+  };
+  std::vector<comm::LinkCall> calls;
+  const auto add = [&](OperationKind kind, std::size_t bytes) {
+    calls.push_back({.kind = kind, .ranks = config.replicas, .root = kPrimary, .bytes = bytes});
+  };
+  add(OperationKind::scatter, bytes_of(model.input_shape));
+  add(OperationKind::broadcast, graph.plan().flat_bytes);
+  add(OperationKind::broadcast, graph.plan().state_bytes);
+  for (std::size_t k = 0; k < model.output_count(); ++k) {
+    add(OperationKind::gather, bytes_of(model.logits_shape()));
+    add(OperationKind::scatter, bytes_of(model.logits_shape()));
+  }
+  add(OperationKind::reduce, graph.plan().flat_bytes);
+  return calls;
+}
+
 std::unique_ptr<Strategy> make_data_parallel(const StrategyConfig& config) {
   return std::make_unique<DataParallel>(config);
 }

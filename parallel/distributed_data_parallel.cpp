@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ddp`: one process per device. Gradients are averaged bucket by bucket with all-reduce while
-// backward still runs, and every rank updates its own copy (Li et al., VLDB 2020).
+// `ddp`: one rank per device, each a process of its own or (devices_per_process) a thread of one
+// that has several. What a rank does is the same: gradients are averaged bucket by bucket with
+// all-reduce while backward still runs, and every rank updates its own copy (Li et al., VLDB 2020).
 //
 // Wire, per rank and step: 2 (n-1)/n S bytes for S bytes of gradients (all-reduce).
 //
@@ -75,9 +76,9 @@ void DistributedDataParallel::setup(const StrategyContext& context) {
   context_ = context;
   Device& device = *context.devices[0];
   const auto add = [this](const nn::ParameterPlan&, MemoryNeeds& needs) {
-    if (context_.world != nullptr) {
-      needs.add(MemoryCategory::communication, sizeof(PlanSummary), Sharing::mappable);
-    }
+    if (context_.world == nullptr) return;
+    Buffer summary;
+    needs.add(planned_summary(summary));
   };
   synced_ = make_synced_batch(config_, context_, 0);
   replica_ = std::make_unique<Replica>(*context.model, device, *context.backends[0],
@@ -143,7 +144,9 @@ void DistributedDataParallel::start_bucket(std::size_t b) {
   works_[b] = context_.world->all_reduce(
       flat_elements(replica_->graph().gradients().view().slice(bucket.offset_bytes, bucket.bytes)),
       config_.faults.sum_for_average ? comm::ReduceOp::sum : comm::ReduceOp::average,
-      {.after = &stream, .start = hidden ? comm::Start::now : comm::Start::deferred});
+      {.after = &stream,
+       .start = hidden ? comm::Start::now : comm::Start::deferred,
+       .bucket = static_cast<int>(b)});
 }
 
 void DistributedDataParallel::wait_for_buckets() {
@@ -172,6 +175,22 @@ bool DistributedDataParallel::keeps_stale_parameters() const {
 }
 
 }  // namespace
+
+std::vector<comm::LinkCall> calls_of_distributed_data_parallel(const StrategyConfig& config,
+                                                               const nn::Graph& graph) {
+  std::vector<comm::LinkCall> calls;
+  if (config.broadcast_buffers) {
+    calls.push_back({.kind = comm::OperationKind::broadcast,
+                     .ranks = config.replicas,
+                     .bytes = graph.plan().state_bytes});
+  }
+  for (const Bucket& bucket :
+       plan_buckets(graph.plan(), config.first_bucket_bytes, config.bucket_cap_bytes)) {
+    calls.push_back(
+        {.kind = comm::OperationKind::all_reduce, .ranks = config.replicas, .bytes = bucket.bytes});
+  }
+  return calls;
+}
 
 std::unique_ptr<Strategy> make_distributed_data_parallel(const StrategyConfig& config) {
   return std::make_unique<DistributedDataParallel>(config);

@@ -22,7 +22,7 @@ namespace {
 // Ends a setup whose needs are known.
 struct NeedsKnown {};
 
-// Stands for the processes of the job. Rank 0's broadcast of its plan is kept for the others.
+// Stands for the ranks of the job. Rank 0's broadcast of its plan is kept for the others.
 class AbsentPeers final : public comm::OperationCommunicator {
  public:
   AbsentPeers(int rank, int size, Device& device, PlanSummary& summary)
@@ -60,7 +60,7 @@ class AbsentPeers final : public comm::OperationCommunicator {
   PlanSummary& summary_;
 };
 
-// Stands for the threads of one process: the first two replicas are surveyed in turn. All others
+// Stands for the threads of one rank: the first two replicas are surveyed in turn. All others
 // are like the second.
 class FirstReplicas final : public ReplicaGroup {
  public:
@@ -88,22 +88,22 @@ class FirstReplicas final : public ReplicaGroup {
 void survey_needs(const StrategyConfig& config, const nn::ModelSpec& model,
                   const SurveyPlace& workers, const SurveyPlace& servers,
                   const std::function<void(const AlikeDevices&, MemoryNeeds&)>& told) {
-  const std::vector<ProcessPlan> processes = plan_strategy(config).processes;
+  const std::vector<RankPlan> ranks = plan_strategy(config).ranks;
   PlanSummary summary;
   const auto survey = [&](int rank, int alike, const SurveyPlace& place) {
-    const ProcessPlan& process = processes[static_cast<std::size_t>(rank)];
-    const std::size_t devices = std::max<std::size_t>(1, process.replicas.size());
-    AbsentPeers peers(rank, static_cast<int>(processes.size()), place.device, summary);
+    const RankPlan& plan = ranks[static_cast<std::size_t>(rank)];
+    const std::size_t devices = std::max<std::size_t>(1, plan.replicas.size());
+    AbsentPeers peers(rank, static_cast<int>(ranks.size()), place.device, summary);
     FirstReplicas group(devices);
     StrategyContext context;
     context.model = &model;
     context.devices.assign(devices, &place.device);
     context.backends.assign(devices, &place.backend);
-    context.world = processes.size() > 1 ? &peers : nullptr;
+    context.world = ranks.size() > 1 ? &peers : nullptr;
     context.group = devices > 1 ? &group : nullptr;
     context.admit = [&](std::size_t i, MemoryNeeds& needs) {
       const int others = static_cast<int>(devices) - 1;
-      told({rank, i, i == 0 ? alike : others, process.role}, needs);
+      told({rank, i, i == 0 ? alike : others, plan.role}, needs);
       throw NeedsKnown{};
     };
     try {
@@ -114,8 +114,8 @@ void survey_needs(const StrategyConfig& config, const nn::ModelSpec& model,
     throw InternalError("a setup went on after its needs were known");
   };
   const auto server_count =
-      static_cast<int>(std::ranges::count(processes, Role::server, &ProcessPlan::role));
-  const int worker_count = static_cast<int>(processes.size()) - server_count;
+      static_cast<int>(std::ranges::count(ranks, Role::server, &RankPlan::role));
+  const int worker_count = static_cast<int>(ranks.size()) - server_count;
   survey(0, worker_count, workers);
   if (server_count > 0) survey(worker_count, server_count, servers);
 }

@@ -18,8 +18,8 @@ namespace ddpbench {
 
 // Devices of a job that need the same memory.
 struct AlikeDevices {
-  int process = 0;         // rank of the process that has the first of them
-  std::size_t device = 0;  // its index among the process's devices
+  int rank = 0;            // that has the first of them
+  std::size_t device = 0;  // its index among the rank's devices
   int count = 1;
   Role role = Role::worker;
 };
@@ -30,8 +30,8 @@ struct SurveyPlace {
   ops::OpBackend& backend;
 };
 
-// Calls `told` with the needs of each kind of device: the first device of the first process, the
-// others of that process (dp), and a server. REQUIRES: plan_strategy accepts `config`. The places
+// Calls `told` with the needs of each kind of device: the first device of the first rank, the
+// others of that rank (dp), and a server. REQUIRES: plan_strategy accepts `config`. The places
 // have any device of the workers' kind and of the servers' (the same one where the kinds are the
 // same), with nothing allocated; nothing stays allocated on it. Throws what setup throws.
 void survey_needs(const StrategyConfig& config, const nn::ModelSpec& model,

@@ -241,7 +241,8 @@ void ParameterServer::push_shard(std::size_t s) {
   stream.record(*ready_events_[s]);
   const bool hidden = config_.overlap && s + 1 < shards_->buckets().size();
   const comm::CallOptions options{.after = &stream,
-                                  .start = hidden ? comm::Start::now : comm::Start::deferred};
+                                  .start = hidden ? comm::Start::now : comm::Start::deferred,
+                                  .bucket = static_cast<int>(s)};
   const int server = config_.replicas + static_cast<int>(s);
   pushes_[2 * s] = context_.world->send(
       {commands_.data() + s * sizeof(ServerCommand), 1, DataType::int64}, server, options);
@@ -265,7 +266,9 @@ void ParameterServer::pull() {
   context_.world->group_start();
   for (std::size_t s = 0; s < pulls_.size(); ++s) {
     pulls_[s] = context_.world->recv(pulled(s), config_.replicas + static_cast<int>(s),
-                                     {.after = &stream, .start = comm::Start::deferred});
+                                     {.after = &stream,
+                                      .start = comm::Start::deferred,
+                                      .bucket = static_cast<int>(pulls_.size() + s)});
   }
   context_.world->group_end();
   for (const comm::Work& pull : pulls_) pull.wait(stream);
@@ -296,11 +299,31 @@ void ParameterServer::report_transfer(PhaseObserver& observer, std::size_t bucke
 
 }  // namespace
 
-std::vector<ProcessPlan> plan_parameter_server(const StrategyConfig& config) {
+std::vector<RankPlan> plan_parameter_server(const StrategyConfig& config) {
   if (config.servers < 1) throw ConfigError("strategy ps needs at least 1 server (--servers)");
-  std::vector<ProcessPlan> processes = plan_process_per_replica(config);
-  for (int s = 0; s < config.servers; ++s) processes.push_back({.role = Role::server});
-  return processes;
+  std::vector<RankPlan> ranks = plan_rank_per_replica(config);
+  for (int s = 0; s < config.servers; ++s) ranks.push_back({.role = Role::server});
+  return ranks;
+}
+
+std::vector<comm::LinkCall> calls_of_parameter_server(const StrategyConfig& config,
+                                                      const nn::Graph& graph) {
+  std::vector<comm::LinkCall> calls;
+  const auto add = [&](int sender, int receiver, std::size_t bytes) {
+    calls.push_back(
+        {.kind = comm::OperationKind::send, .root = sender, .receiver = receiver, .bytes = bytes});
+  };
+  const auto shards = plan_shards(graph.plan().flat_bytes, config.servers, nullptr);
+  for (int worker = 0; worker < config.replicas; ++worker) {
+    for (int s = 0; s < config.servers; ++s) {
+      const int server = config.replicas + s;
+      const std::size_t bytes = shards[static_cast<std::size_t>(s)].bytes;
+      add(worker, server, sizeof(ServerCommand));
+      add(worker, server, bytes);
+      add(server, worker, bytes);
+    }
+  }
+  return calls;
 }
 
 std::unique_ptr<Strategy> make_parameter_server(const StrategyConfig& config) {

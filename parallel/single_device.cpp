@@ -105,13 +105,13 @@ void SingleDevice::step(const StepInput& input) {
 
 }  // namespace
 
-std::vector<ProcessPlan> plan_reference(const StrategyConfig& config) {
-  std::vector<ProcessPlan> processes = plan_one_process(config);
-  processes[0].replicas = {0};
-  return processes;
+std::vector<RankPlan> plan_reference(const StrategyConfig& config) {
+  std::vector<RankPlan> ranks = plan_one_rank(config);
+  ranks[0].replicas = {0};
+  return ranks;
 }
 
-std::vector<ProcessPlan> plan_single(const StrategyConfig& config) {
+std::vector<RankPlan> plan_single(const StrategyConfig& config) {
   if (config.replicas != 1) {
     throw ConfigError(
         fmt::format("strategy single uses 1 device, but {} were requested", config.replicas));

@@ -13,11 +13,15 @@ AddNeeds admission(const StrategyContext& context, std::size_t i, AddNeeds add) 
   };
 }
 
+std::array<PlannedBuffer, 1> planned_summary(Buffer& memory) {
+  return {{{&memory, MemoryCategory::communication, sizeof(PlanSummary), Sharing::mappable}}};
+}
+
 PlanSummary agree_on_plan(comm::Communicator& world, Device& device, const PlanSummary* own) {
   PlanSummary summary = own != nullptr ? *own : PlanSummary{};
   const BufferView host{reinterpret_cast<std::byte*>(&summary), sizeof(summary)};
-  const Buffer memory =
-      device.allocate(sizeof(summary), MemoryCategory::communication, Sharing::mappable);
+  Buffer memory;
+  allocate(device, planned_summary(memory));
   const auto stream = device.make_stream();
   device.copy(*stream, memory.view().slice(0, sizeof(summary)), host);
   world

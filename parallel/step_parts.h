@@ -5,6 +5,9 @@
 // check that all processes planned the same parameters.
 #pragma once
 
+#include <array>
+
+#include "kernels/runtime/memory_needs.h"
 #include "parallel/replica.h"
 #include "parallel/strategy.h"
 
@@ -45,6 +48,9 @@ struct PlanSummary {
 // result.
 using AddNeeds = std::function<void(const nn::ParameterPlan&, MemoryNeeds&)>;
 AddNeeds admission(const StrategyContext& context, std::size_t i, AddNeeds add = {});
+
+// The memory that agree_on_plan takes while it runs.
+std::array<PlannedBuffer, 1> planned_summary(Buffer& memory);
 
 // Returns rank 0's summary on every rank. Collective over `world`. `own` is compared with it, and a
 // rank that differs throws CommError. `own` is null on servers, which plan nothing. `device`

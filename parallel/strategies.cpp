@@ -28,17 +28,20 @@ constexpr StrategyTraits kStrategies[] = {
      .gradient_path = "are reduced to device 0, which updates and broadcasts the weights",
      .one_process = true,
      .phases_between = kDpPhases,
-     .plan = plan_one_process,
-     .make = make_data_parallel},
+     .plan = plan_one_rank,
+     .make = make_data_parallel,
+     .calls = calls_of_data_parallel},
     {.name = "ddp",
-     .words = "a process per device, all-reduce",
+     .words = "a process per device (or per several), all-reduce",
      .gradient_path = "are averaged on all devices, bucket by bucket, while backward runs",
      .uses_buckets = true,
+     .groups_ranks = true,
      .overlaps = true,
      .records_steps = true,
      .phases_between = kDdpPhases,
-     .plan = plan_process_per_replica,
-     .make = make_distributed_data_parallel},
+     .plan = plan_rank_per_replica,
+     .make = make_distributed_data_parallel,
+     .calls = calls_of_distributed_data_parallel},
     {.name = "ps",
      .words = "parameter server",
      .gradient_path = "are pushed to servers, shard by shard, and the result is pulled",
@@ -46,7 +49,8 @@ constexpr StrategyTraits kStrategies[] = {
      .overlaps = true,
      .phases_between = kPsPhases,
      .plan = plan_parameter_server,
-     .make = make_parameter_server},
+     .make = make_parameter_server,
+     .calls = calls_of_parameter_server},
     {.name = "reference",
      .words = "one device that computes the batches of all replicas",
      .gradient_path = "are accumulated on the device",
@@ -78,7 +82,15 @@ StrategyPlan plan_strategy(const StrategyConfig& config) {
     throw ConfigError(fmt::format("{}: {} devices with a batch of {} each cannot train",
                                   config.strategy, config.replicas, config.per_device_batch));
   }
-  return {.processes = strategy_traits(config.strategy).plan(config),
+  const StrategyTraits& traits = strategy_traits(config.strategy);
+  const int ranks_per_process = traits.groups_ranks ? config.devices_per_process : 1;
+  if (ranks_per_process < 1 || config.replicas % ranks_per_process != 0) {
+    throw ConfigError(fmt::format(
+        "{}: {} devices are no whole number of processes with {} each (--devices-per-process)",
+        config.strategy, config.replicas, ranks_per_process));
+  }
+  return {.ranks = traits.plan(config),
+          .ranks_per_process = ranks_per_process,
           .sampler_shards = config.replicas,
           .global_batch = config.per_device_batch * config.replicas};
 }

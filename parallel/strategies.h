@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "parallel/comm/link_call.h"
 #include "parallel/strategy.h"
 
 namespace ddpbench {
@@ -31,15 +32,19 @@ struct StrategyTraits {
   bool is_listed = true;       // a user may name it
   bool one_process = false;    // its devices are threads of one process
   bool uses_buckets = false;   // --first-bucket-mb and --bucket-cap-mb take effect between devices
+  bool groups_ranks = false;   // --devices-per-process takes effect: a rank a device
   bool has_servers = false;    // --servers, --server-device and --ps-update take effect
   bool overlaps = false;       // --overlap takes effect
   bool records_steps = false;  // --cuda-graph takes effect: its steps can be recorded and replayed
   // The phases that it marks on several devices, beside those of one device.
   std::span<const Phase> phases_between = {};
-  // The processes of a job of at least one replica and one sample. Throws ConfigError for a
+  // The ranks of a job of at least one replica and one sample. Throws ConfigError for a
   // configuration that the strategy does not support.
-  std::vector<ProcessPlan> (*plan)(const StrategyConfig&) = nullptr;
+  std::vector<RankPlan> (*plan)(const StrategyConfig&) = nullptr;
   std::unique_ptr<Strategy> (*make)(const StrategyConfig&) = nullptr;
+  // What one step calls between the participants (devices, then servers), without the exchanges of
+  // batch norm; in any order. Null: nothing.
+  std::vector<comm::LinkCall> (*calls)(const StrategyConfig&, const nn::Graph&) = nullptr;
 
   bool is_baseline() const { return outcome == Outcome::baseline; }
 };
@@ -48,14 +53,21 @@ struct StrategyTraits {
 //
 // `single` is one device; throws ConfigError when there are several replicas. `reference` is one
 // device, too, for any number of replicas.
-std::vector<ProcessPlan> plan_single(const StrategyConfig& config);
-std::vector<ProcessPlan> plan_reference(const StrategyConfig& config);
-// One process a worker, then one a server. Throws ConfigError when there is no server.
-std::vector<ProcessPlan> plan_parameter_server(const StrategyConfig& config);
+std::vector<RankPlan> plan_single(const StrategyConfig& config);
+std::vector<RankPlan> plan_reference(const StrategyConfig& config);
+// One rank a worker, then one a server. Throws ConfigError when there is no server.
+std::vector<RankPlan> plan_parameter_server(const StrategyConfig& config);
 std::unique_ptr<Strategy> make_single_device(const StrategyConfig& config);
 std::unique_ptr<Strategy> make_data_parallel(const StrategyConfig& config);
 std::unique_ptr<Strategy> make_distributed_data_parallel(const StrategyConfig& config);
 std::unique_ptr<Strategy> make_parameter_server(const StrategyConfig& config);
+// Of a replica's graph, on several devices.
+std::vector<comm::LinkCall> calls_of_data_parallel(const StrategyConfig& config,
+                                                   const nn::Graph& graph);
+std::vector<comm::LinkCall> calls_of_distributed_data_parallel(const StrategyConfig& config,
+                                                               const nn::Graph& graph);
+std::vector<comm::LinkCall> calls_of_parameter_server(const StrategyConfig& config,
+                                                      const nn::Graph& graph);
 
 // All rows, in the order in which tables and charts show them.
 std::span<const StrategyTraits> all_strategies();
@@ -65,7 +77,7 @@ const StrategyTraits& strategy_traits(std::string_view name);
 std::vector<std::string> known_strategies(bool StrategyTraits::*trait = &StrategyTraits::is_listed);
 
 // Throws ConfigError for impossible configurations (`single` with several replicas, `ps` without a
-// server).
+// server, replicas that are no whole number of processes).
 StrategyPlan plan_strategy(const StrategyConfig& config);
 std::unique_ptr<Strategy> make_strategy(const StrategyConfig& config);
 

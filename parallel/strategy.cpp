@@ -17,18 +17,18 @@ std::vector<int> first_integers(int count) {
 
 }  // namespace
 
-std::vector<ProcessPlan> plan_one_process(const StrategyConfig& config) {
+std::vector<RankPlan> plan_one_rank(const StrategyConfig& config) {
   return {{.replicas = first_integers(config.replicas),
            .shards = first_integers(config.replicas),
            .batch = config.per_device_batch * config.replicas}};
 }
 
-std::vector<ProcessPlan> plan_process_per_replica(const StrategyConfig& config) {
-  std::vector<ProcessPlan> processes;
+std::vector<RankPlan> plan_rank_per_replica(const StrategyConfig& config) {
+  std::vector<RankPlan> ranks;
   for (int r = 0; r < config.replicas; ++r) {
-    processes.push_back({.replicas = {r}, .shards = {r}, .batch = config.per_device_batch});
+    ranks.push_back({.replicas = {r}, .shards = {r}, .batch = config.per_device_batch});
   }
-  return processes;
+  return ranks;
 }
 
 void Strategy::report(PhaseObserver&) {}

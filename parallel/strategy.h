@@ -3,10 +3,11 @@
 //
 // Strategy: one way of training a network on several devices.
 //
-// Before any process starts, plan_strategy (strategies.h) says which processes there are and what
-// each is fed. Then every process makes its Strategy and calls setup once; workers call step for
-// every batch, servers call serve. A strategy makes no thread and never sleeps: concurrent replicas
-// run through ReplicaGroup, and blocking goes through Stream and Work.
+// Before any process starts, plan_strategy (strategies.h) says which ranks there are and what each
+// is fed. A rank is a process, or a thread of one that several ranks share. Every rank makes its
+// Strategy and calls setup once; workers call step for every batch, servers call serve. A strategy
+// makes no thread and never sleeps: concurrent replicas run through ReplicaGroup, and blocking goes
+// through Stream and Work.
 #pragma once
 
 #include <cstddef>
@@ -43,13 +44,15 @@ struct PlantedFaults {
 struct StrategyConfig {
   std::string strategy;  // name of a row in strategies.cpp
   int replicas = 1;
-  int servers = 0;  // where the strategy has servers
+  int servers = 0;              // where the strategy has servers
+  int devices_per_process = 1;  // where the strategy groups ranks; divides `replicas`
   std::int64_t per_device_batch = 64;
   std::uint64_t seed = 0;  // of what layers draw at random (dropout)
   ops::OptimizerOptions optimizer;
   bool overlap = true;  // ddp: reduce buckets, ps: push shards, while backward runs
   // ddp: before each step all replicas take the state of the graph (running statistics) of replica
-  // 0. False also where the graph has none.
+  // 0. False also where the graph has none, or where batch norm over the global batch keeps all
+  // equal to the bit.
   bool broadcast_buffers = false;
   // Batch norm takes the statistics of the global batch, not those of each replica's part. False
   // also where the network has none.
@@ -60,8 +63,8 @@ struct StrategyConfig {
   PlantedFaults faults;
 };
 
-// What one process of the job does.
-struct ProcessPlan {
+// What one rank of the job does.
+struct RankPlan {
   Role role = Role::worker;
   std::vector<int> replicas;  // indices of the replicas (devices) it drives; servers: empty
   std::vector<int> shards;    // sampler shards that make up its batch, in this order
@@ -69,29 +72,32 @@ struct ProcessPlan {
 };
 
 struct StrategyPlan {
-  std::vector<ProcessPlan> processes;  // by process rank: workers, then servers
-  int sampler_shards = 1;              // = replicas
+  std::vector<RankPlan> ranks;  // workers, then servers
+  // Rank r is of process r / ranks_per_process, beside the others of that process: each has a
+  // thread of its own.
+  int ranks_per_process = 1;
+  int sampler_shards = 1;  // = replicas
   std::int64_t global_batch = 0;
 };
 
-// One process that drives all replicas and is fed the whole global batch.
-std::vector<ProcessPlan> plan_one_process(const StrategyConfig& config);
-// One process a replica, each fed its own shard.
-std::vector<ProcessPlan> plan_process_per_replica(const StrategyConfig& config);
+// One rank that drives all replicas and is fed the whole global batch.
+std::vector<RankPlan> plan_one_rank(const StrategyConfig& config);
+// One rank a replica, each fed its own shard.
+std::vector<RankPlan> plan_rank_per_replica(const StrategyConfig& config);
 
-// What one process gives its strategy. All of it outlives the strategy.
+// What one rank gives its strategy. All of it outlives the strategy.
 struct StrategyContext {
   const nn::ModelSpec* model = nullptr;
   std::vector<Device*> devices;            // of plan.replicas; a server has one
   std::vector<ops::OpBackend*> backends;   // one a device
-  comm::Communicator* world = nullptr;     // all processes; null when there is one
+  comm::Communicator* world = nullptr;     // all ranks; null when there is one
   std::vector<comm::Communicator*> local;  // dp: one a replica, for its threads; else empty
-  // With sync_batch_norm: one a replica of this process, over all replicas, which nothing else
-  // uses; empty where no step is taken.
+  // For sync_batch_norm: one for each replica of this rank. They connect all replicas and carry
+  // nothing else. Empty where statistics are not synchronized.
   std::vector<comm::Communicator*> statistics;
   PhaseObserver* observer = nullptr;  // of the first replica, or of a server; may be null
-  // Of devices[1], devices[2], ...; null or missing where a replica is not observed. Each is called
-  // by its replica's thread, while the others are.
+  // Those of devices[1], devices[2], ...; null or missing where a replica is not observed. Threads
+  // of different replicas call theirs at the same time.
   std::vector<PhaseObserver*> further_observers;
   PhaseObserver* observer_of(std::size_t i) const {
     if (i == 0) return observer;
@@ -109,7 +115,7 @@ struct StrategyContext {
   std::function<void()> slice_added;
 };
 
-// The batch of one process: plan.batch samples in the device memory of its first replica, or in
+// The batch of one rank: plan.batch samples in the device memory of its first replica, or in
 // memory that this device reads directly.
 struct StepInput {
   const float* images = nullptr;         // [batch, channels, h, w]
@@ -148,7 +154,7 @@ class Strategy {
   // Says goodbye to servers. Collective over the workers.
   virtual void finish() {}
 
-  // Replicas of this process; their weights are current after publish().
+  // Replicas of this rank; their weights are current after publish().
   virtual std::vector<Replica*> replicas() = 0;
   // Those of them whose weights are current after every step. The others then still have those with
   // which the step began.

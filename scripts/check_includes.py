@@ -46,13 +46,14 @@ FLOORS = {
     "kernels/runtime": [".", "cuda"],
     "kernels/ops": [".", "cpu", "reference", "onednn", "cuda/kernels", "cuda/library", "cuda/ops"],
     "kernels/nn": ["model", "plan", "."],
-    "parallel/comm": ["store", ".", "queue", "shm/peers", "shm/collectives", "shm",
+    "parallel/comm": ["store", ".", "queue", "shm/peers", "shm/collectives", "shm", "hierarchical",
+                      "wire", "gloo", "mpi",
                       "cuda", "cuda/staged", "cuda/nccl", "cuda/ipc"],
     "parallel": [".", "cuda"],
     "reports": ["data", "metrics", "imports", "json", "charts", "pictures", "table", "why",
                 "exports", "gate", "html"],
     "bench": ["host", "options", "plan", "measure", "feed", "rank", "run", "comm", "joined",
-              "commands", ".", "packaging", "micro", "gate_study", "verification_study"],
+              "launchers", "commands", ".", "packaging", "micro", "gate_study", "verification_study"],
 }
 
 

@@ -26,8 +26,20 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PARAMETERS = 421642  # of simple_cnn
-UNTIMED = ["--verify-steps=0", "--warmup-steps=10", "--epochs=1", "--quiet", "--force"]
+UNTIMED = ["--verify-steps=0", "--epochs=1", "--quiet", "--force"]
 STEPS = 60
+WARMUP_STEPS = 10
+# Networks of 224 x 224 images: the name of the row in --only, ours (configs/models) and torchvision's name, batch,
+# precision. A step takes seconds: few of them.
+NETWORKS = {
+    "resnet18": ("resnet18", 16, "fp32"),
+    "resnet50": ("resnet50", 16, "fp32"),
+    "vgg16": ("vgg16", 8, "fp32"),
+    "resnet50-bf16": ("resnet50", 16, "bf16"),
+}
+NETWORK_STEPS = 4
+NETWORK_WARMUP_STEPS = 1
+DEFAULT_ROWS = "step,ddp,overhead,allreduce2,allreduce4,startup,memory"
 
 
 def run(command, **options):
@@ -39,19 +51,28 @@ class Ours:
         self.program = str(pathlib.Path(build).resolve() / "bin" / "ddpbench")
         self.folder = folder
 
-    def command(self, name, *arguments, steps=STEPS):
+    def command(self, name, *arguments, steps=STEPS, warmup_steps=WARMUP_STEPS):
         report = os.path.join(self.folder, name + ".json")
-        return [self.program, "--device=cpu", *UNTIMED, f"--steps={steps}", f"--json={report}",
-                *arguments], report
+        return [self.program, "--device=cpu", *UNTIMED, f"--warmup-steps={warmup_steps}",
+                f"--steps={steps}", f"--json={report}", *arguments], report
 
-    def run(self, *arguments, steps=STEPS):
-        command, report = self.command("ours", *arguments, steps=steps)
+    def run(self, *arguments, **steps):
+        command, report = self.command("ours", *arguments, **steps)
         run(command, cwd=self.folder)
         with open(report, encoding="utf-8") as file:
             return json.load(file)["runs"][0]
 
     def step(self, *arguments):
         return self.run(*arguments)["step"]["time_s"]["median"]
+
+    def network(self, model, batch, precision):
+        """The run of a few training steps on one device."""
+        config = os.path.join(self.folder, f"{model}.json")
+        with open(config, "w", encoding="utf-8") as file:
+            json.dump({"model": model}, file)
+        return self.run("--strategy=single", f"--config={config}", f"--batch-size={batch}",
+                        f"--precision={precision}", steps=NETWORK_STEPS,
+                        warmup_steps=NETWORK_WARMUP_STEPS)
 
 
 # With mounts of its own, which end with it: PyTorch looks at /proc, its ranks at /dev/shm. The peer
@@ -164,12 +185,31 @@ def compare(title, ours, peer, rounds, unit=1e3, suffix="ms"):
           flush=True)
 
 
+def compare_networks(ours, torch, wanted, rounds):
+    """The rows of NETWORKS that are `wanted`: the step, and for ResNet-50 in fp32 the peak memory."""
+    for row, (model, batch, precision) in NETWORKS.items():
+        peer = [f"--network={model}", f"--batch-size={batch}", f"--precision={precision}",
+                f"--steps={NETWORK_STEPS}", f"--warmup-steps={NETWORK_WARMUP_STEPS}"]
+        what = f"{model} {precision}, 224 x 224, batch {batch}"
+        if row in wanted:
+            compare(f"training step of {what}",
+                    lambda: ours.network(model, batch, precision)["step"]["time_s"]["median"],
+                    lambda: torch.best("median_s", *peer), rounds)
+        if f"{row}-memory" in wanted:
+            compare(f"peak memory of {what}",
+                    lambda: ours.network(model, batch, precision)["devices"][0]["memory"]
+                    ["process_peak_rss_bytes"],
+                    lambda: torch.best("process_peak_rss_bytes", *peer), 1, 1e-6, "MB")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=str(ROOT / "build" / "cpu-release"))
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", default="step,ddp,overhead,allreduce2,allreduce4,startup,memory")
+    parser.add_argument("--only", default=DEFAULT_ROWS,
+                        help=f"rows, by default {DEFAULT_ROWS}; further "
+                             f"{','.join(NETWORKS)} and any of these with -memory, which take minutes")
     parser.add_argument("--peer-tree", type=pathlib.Path, metavar="DIR",
                         help="a Debian tree to take PyTorch from")
     arguments = parser.parse_args()
@@ -207,6 +247,7 @@ def main():
                         lambda: ours.run("--strategy=ddp", "--gpus=2", steps=1)["time"]["startup_s"],
                         lambda: torch.best("start_s", "--ranks=2", "--batch-size=64", "--steps=1",
                                            "--warmup-steps=0"), rounds)
+            compare_networks(ours, torch, wanted, rounds)
         if "overhead" in wanted:
             compare("ddp step on 2 devices (two simultaneous single runs, batch 128)",
                     lambda: ours.step("--strategy=ddp", "--gpus=2", "--global-batch-size=256"),

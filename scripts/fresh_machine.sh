@@ -161,7 +161,7 @@ inside() { in_tree "$tree" env --chdir=/srv/elsewhere "$@"; }
 if [[ $packages_only == yes ]]; then
   timed 0 "packages of run.sh" inside "$checkout/scripts/install_packages.sh" run
   timed $start_limit_ms "the same again" inside "$checkout/scripts/install_packages.sh" run
-  timed 0 "packages of test.sh and .ci/run" inside "$checkout/scripts/install_packages.sh" run test check
+  timed 0 "packages of test.sh and .ci/run" inside "$checkout/scripts/install_packages.sh" run test engines check
   exit 0
 fi
 

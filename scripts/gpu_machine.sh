@@ -94,9 +94,6 @@ plan_configure() {
     -DDDPBENCH_BUILD_MICRO=AUTO "-DCMAKE_CUDA_COMPILER=$nvcc" "-DDDPBENCH_COMMIT=$commit"
     "-DDDPBENCH_CUDA_ARCHITECTURES=$architectures" "-DDDPBENCH_CUDA_ROOTS=$(python_roots)")
   if command -v ninja >/dev/null; then configure+=(-G Ninja); fi
-  if command -v ccache >/dev/null; then
-    configure+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
-  fi
   [[ -n $prefix ]] || return 0
   if [[ -f $prefix ]]; then
     unpack "$prefix" "$build/prefix"

@@ -5,7 +5,7 @@
 # Installs the packages of the named groups of packages.txt that are missing, and no others. Uses no
 # network and needs no rights when none is missing.
 #
-#   scripts/install_packages.sh GROUP...            # run, test, deb, check, tidy, fuzz
+#   scripts/install_packages.sh GROUP...            # run, test, engines, deb, check, tidy, fuzz
 #   scripts/install_packages.sh --check GROUP...    # only the exit code: whether all are installed
 #
 # Knows the names of Debian 12 and 13, Ubuntu 24.04 and Fedora. On their relatives and other releases
@@ -59,7 +59,7 @@ packages_of() {
       if [[ $name != - ]]; then printf '%s\t%s\n' "$name" "${why#\# }"; fi
     done <"$list"
     if [[ $found == no ]]; then
-      say "no group '$wanted' in $list (known: run, test, deb, check, tidy, fuzz)"
+      say "no group '$wanted' in $list (known: run, test, engines, deb, check, tidy, fuzz)"
       return 2
     fi
   done
@@ -112,7 +112,7 @@ if [[ ${1-} == --check ]]; then
   shift
 fi
 if (($# == 0)); then
-  say "usage: install_packages.sh [--check] GROUP... (run, test, deb, check, tidy, fuzz)"
+  say "usage: install_packages.sh [--check] GROUP... (run, test, engines, deb, check, tidy, fuzz)"
   exit 2
 fi
 identify_system

@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds Debian packages of a release: ddpbench, and with the CUDA module (where its toolkit is)
-# ddpbench-cuda. Prints their paths, one on each line; all else goes to stderr.
+# Builds Debian packages of a release: ddpbench, with the CUDA module (where its toolkit is)
+# ddpbench-cuda, and where Gloo and MPI are ddpbench-gloo and ddpbench-mpi. Prints their paths, one on each line; all else goes to stderr.
 #
 #   scripts/package.sh              # sudo apt install ./build/cpu-release/packages/ddpbench_*.deb
 set -euo pipefail

@@ -38,11 +38,15 @@ BlockingCopies::BlockingCopies(Device& device, std::size_t most_bytes)
   }
 }
 
+std::array<PlannedBuffer, 2> BlockingCopies::planned_buffers(Buffer& from, Buffer& to,
+                                                             std::size_t bytes) {
+  return {{{&from, MemoryCategory::workspace, bytes}, {&to, MemoryCategory::workspace, bytes}}};
+}
+
 void BlockingCopies::allocate(std::size_t bytes) {
   from_ = {};
   to_ = {};
-  from_ = device_.allocate(bytes, MemoryCategory::workspace);
-  to_ = device_.allocate(bytes, MemoryCategory::workspace);
+  ddpbench::allocate(device_, planned_buffers(from_, to_, bytes));
 }
 
 void BlockingCopies::queue(Stream& stream) {

@@ -14,12 +14,14 @@
 // pause, shows that.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <vector>
 
 #include "bench/comm/collective_case.h"
 #include "kernels/runtime/device.h"
+#include "kernels/runtime/memory_needs.h"
 #include "parallel/comm/communicator.h"
 
 namespace ddpbench::bench {
@@ -31,6 +33,9 @@ class BlockingCopies {
  public:
   // The least size of each of the two buffers.
   static constexpr std::size_t kLeastBytes = std::size_t{32} << 20;
+
+  // What a BlockingCopies holds in buffers of `bytes`.
+  static std::array<PlannedBuffer, 2> planned_buffers(Buffer& from, Buffer& to, std::size_t bytes);
 
   // `device` is asynchronous and outlives this. Times copies of kLeastBytes, then of twice as many
   // bytes each time up to `most_bytes`, until one takes the device several times as long as the

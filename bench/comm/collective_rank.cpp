@@ -46,9 +46,9 @@ std::size_t CollectiveRank::check_memory(std::size_t room, int sharers) {
   MemoryNeeds needs(*device_);
   for (int rank = 0; rank < sharers; ++rank) {
     needs.add(planned_buffers(room));
-    for (int copy_end = 0; copy_end < 2 && !inline_device; ++copy_end) {
-      needs.add(MemoryCategory::workspace, BlockingCopies::kLeastBytes);
-    }
+    if (inline_device) continue;
+    Buffer from, to;
+    needs.add(BlockingCopies::planned_buffers(from, to, BlockingCopies::kLeastBytes));
   }
   needs.check(fmt::format("ddpbench comm, with {} of {} bytes to send and as many to receive,",
                           counted(sharers, "rank"), room),

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "bench/comm/collective_case.h"
+#include "bench/rank/result_bytes.h"
 #include "parallel/comm_backends.h"
 #include "reports/metrics/collective_metrics.h"
 
@@ -199,19 +200,10 @@ nlohmann::json to_json(const CommJob& job) {
 
 CommJob comm_job_from_json(const nlohmann::json& json) { return json.get<CommJob>(); }
 
-std::string encoded(const CommRankResult& result) {
-  std::string bytes;
-  nlohmann::json::to_cbor(nlohmann::json(result), bytes);
-  return bytes;
-}
+std::string encoded(const CommRankResult& result) { return result_bytes(result); }
 
 CommRankResult decoded_comm_rank_result(const std::string& bytes) {
-  if (bytes.empty()) return {};
-  try {
-    return nlohmann::json::from_cbor(bytes).get<CommRankResult>();
-  } catch (const nlohmann::json::exception& error) {
-    throw InternalError(fmt::format("a rank has damaged its result: {}", error.what()));
-  }
+  return result_of_bytes<CommRankResult>(bytes);
 }
 
 }  // namespace ddpbench::bench

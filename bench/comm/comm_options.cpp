@@ -154,8 +154,14 @@ void refuse_all_of_one(const CudaProbe& cuda) {
 void choose_device(const CommWords& words, const HostDevices& host, CommOptions& options) {
   refuse_absent(*find_flag("device"), words.device, "--device");
   check_word("--device", words.device, {"auto", "cpu", "cuda"});
-  refuse_absent(*find_flag("backend"), words.backend, "--backend");
   check_word("--backend", words.backend, backend_words());
+  const CommBackend* const backend = find_comm_backend(words.backend);
+  if (backend != nullptr && !backend->launcher.empty()) {
+    throw UnavailableError(
+        fmt::format("--backend={}: {} starts its ranks, and comm starts its own; measure it in a "
+                    "run: {} -n RANKS ddpbench --strategy=ddp --backend={}",
+                    words.backend, backend->launcher, backend->launcher, words.backend));
+  }
   KindChoice kind = choose_kind(words.device, words.backend, host);
   options.device = std::move(kind.device);
   options.device_note = std::move(kind.note);

@@ -177,14 +177,15 @@ void run_threads(const CommJob& job, launch::RankChannels& channels) {
 
 }  // namespace
 
-void run_comm_ranks(const nlohmann::json& description, const launch::RankEnvironment& environment,
-                    launch::RankChannels& channels, bool&) {
+int run_comm_ranks(const nlohmann::json& description, const launch::RankEnvironment& environment,
+                   launch::RankChannels& channels, bool&) {
   const CommJob job = comm_job_from_json(description);
   if (job.threads) {
     run_threads(job, channels);
   } else {
     run_process(job, environment, channels.writer(environment.rank));
   }
+  return 0;
 }
 
 }  // namespace ddpbench::bench

@@ -15,7 +15,7 @@ inline constexpr const char* kCommKind = "comm";
 
 // A RankJob (rank_main.h) whose description is a CommJob. Measures all rows and leaves times and
 // results in the channels. Throws Error. Leaves nothing behind that could hang.
-void run_comm_ranks(const nlohmann::json& description, const launch::RankEnvironment& environment,
-                    launch::RankChannels& channels, bool& left_behind);
+int run_comm_ranks(const nlohmann::json& description, const launch::RankEnvironment& environment,
+                   launch::RankChannels& channels, bool& left_behind);
 
 }  // namespace ddpbench::bench

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "bench/comm/comm_collector.h"
 #include "bench/comm/comm_rank.h"
 #include "bench/host/environment_capture.h"
@@ -29,10 +30,10 @@ namespace {
 constexpr int kWrongResult = 5;  // as for a failed verification of a training run
 
 std::string title(const CommJob& job) {
-  return fmt::format("{} ranks ({}), {} on {}{}{}, {}, {} rows{}", job.ranks,
+  return fmt::format("{} ({}), {} on {}{}{}, {}, {}{}", counted(job.ranks, "rank"),
                      job.threads ? "threads" : "processes", job.devices.backend, job.devices.device,
                      job.all_reduce.empty() ? "" : ", all-reduce ", job.all_reduce,
-                     to_string(job.type), job.rows.size(),
+                     to_string(job.type), counted(job.rows.size(), "row"),
                      job.devices.oversubscribed ? ", oversubscribed" : "");
 }
 
@@ -87,8 +88,8 @@ launch::SuperviseResult launch_world(const CommJob& job, launch::RankChannels& c
   supervise.timeout_s = job.timeout_s;
   supervise.interrupted = interrupt_requested;
   supervise.progress = [&line](const launch::RankChannels& all) { line.update(all); };
-  auto result =
-      launch_job(kCommKind, to_json(job), job.threads ? 1 : job.ranks, 1, {}, channels, supervise);
+  auto result = launch_job(kCommKind, to_json(job), {.ranks = job.threads ? 1 : job.ranks}, 1, {},
+                           channels, supervise);
   line.end();
   return result;
 }

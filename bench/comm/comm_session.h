@@ -19,9 +19,9 @@ namespace ddpbench::bench {
 
 class CommSession {
  public:
-  // Of `output`, json_path, force and quiet count. `variables`: the DDPBENCH_ variables that set
-  // options, for the report. Throws ConfigError for what cannot work, and
-  // UnavailableError for what is not on `host`, before anything is started.
+  // Uses only json_path, force and quiet of `output`. `variables`: the DDPBENCH_ variables that set
+  // options, for the report. Before it starts anything, it throws ConfigError for options that
+  // cannot work and UnavailableError for what `host` lacks.
   CommSession(const CommOptions& options, const HostDevices& host, const Options& output,
               std::vector<std::string> arguments,
               const std::map<std::string, std::string>& variables);

@@ -187,14 +187,12 @@ class Chart final : public Subcommand {
     const ChartDrawing drawing = draw_chart(
         *kind, reports, output_ ? report::ChartRoom::picture : report::ChartRoom::terminal);
     if (!drawing.empty_reason.empty()) {
-      throw ConfigError(fmt::format("chart: nothing to draw of kind {} in {}: {}", to_string(*kind),
-                                    fmt::join(paths_, ", "), drawing.empty_reason));
+      throw ConfigError(without_last_newline(
+          fmt::format("chart: nothing to draw of kind {} in {}: {}\n{}", to_string(*kind),
+                      fmt::join(paths_, ", "), drawing.empty_reason, interruptions(reports, 0))));
     }
     const int width = terminal_width();
-    std::string interrupted;
-    for (std::size_t i = 0; i < reports.size(); ++i) {
-      interrupted += report::interruption_lines(reports[i], paths_[i], width);
-    }
+    const std::string interrupted = interruptions(reports, width);
     if (!output_) {
       say("{}{}", drawing.text({width > 0 ? width : kUsualWidth, is_utf8_locale()}, words_),
           interrupted);
@@ -208,6 +206,20 @@ class Chart final : public Subcommand {
   }
 
  private:
+  static std::string without_last_newline(std::string text) {
+    text.pop_back();
+    return text;
+  }
+
+  // How to go on with the reports that were interrupted.
+  std::string interruptions(const std::vector<report::Report>& reports, int width) const {
+    std::string text;
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+      text += report::interruption_lines(reports[i], paths_[i], width);
+    }
+    return text;
+  }
+
   // An .svg is drawn with the reader's fonts, other pictures with those of this machine.
   static void warn_of_boxes(const std::string& svg) {
     constexpr std::size_t kMostNamed = 10;

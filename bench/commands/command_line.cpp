@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 
 #include "base/error.h"
@@ -16,6 +17,10 @@
 #include "bench/host/host_devices.h"
 #include "bench/host/terminal.h"
 #include "bench/joined/joined_world.h"
+#include "bench/launchers/agent_messages.h"
+#include "bench/launchers/host_agent.h"
+#include "bench/launchers/launched_run.h"
+#include "bench/launchers/make_launcher.h"
 #include "bench/options/option_parser.h"
 #include "bench/options/option_table.h"
 #include "bench/plan/data_places.h"
@@ -41,12 +46,11 @@ std::string joined(const std::vector<std::string>& words) {
 std::vector<std::pair<std::string, std::string>> backend_lines(const HostDevices& host) {
   std::vector<std::pair<std::string, std::string>> lines;
   for (const CommBackend& backend : comm_backends()) {
-    const std::string why = backend.why_not_here(host.cuda);
-    lines.emplace_back(backend.name, backend_connects(backend) +
-                                         (why.empty() ? "" : fmt::format("; not here: {}", why)));
-  }
-  for (const AbsentBackend& backend : absent_backends()) {
-    lines.emplace_back(backend.name, fmt::format("not here: {}", backend.why));
+    const std::string why = why_no_backend(backend, host.cuda);
+    std::string words = backend_connects(backend);
+    if (!why.empty()) words += "; not here: " + why;
+    if (why.empty() && !backend.module.empty()) words += ", " + backend_module(backend).version();
+    lines.emplace_back(backend.name, words);
   }
   return lines;
 }
@@ -129,6 +133,12 @@ int fetch_data(const ParsedCommand& command) {
   return 0;
 }
 
+int run_matrix(const Options& options, const std::vector<std::string>& arguments,
+               const launch::GetVariable& get) {
+  const char* const port = get("MASTER_PORT");
+  return Session(options, arguments, make_launcher(options, port != nullptr ? port : "")).run();
+}
+
 int execute(const ParsedCommand& command, const InstallPaths& paths,
             const std::vector<std::string>& arguments, const Variables& variables) {
   const auto get_variable = [&variables](const char* name) -> const char* {
@@ -150,28 +160,39 @@ int execute(const ParsedCommand& command, const InstallPaths& paths,
       if (launch::read_rank_environment(get_variable)) {
         throw ConfigError("tune starts its runs itself; do not start it with a launcher");
       }
+      for (const std::string& note : command.notes) say("{}\n", note);
+      refuse_launchers(command.options, kRunsHere);  // a configuration may have one
       return run_tune(command.options, arguments);
     case Command::fit:
       return run_fit(command.options);
     case Command::run:
       check_run_list(command.options);
       check_saving(command.options);
-      if (const auto environment = launch::read_rank_environment(get_variable)) {
+      if (const auto environment =
+              launch::read_rank_environment(get_variable, command.options.local_rank)) {
+        refuse_launchers(command.options, kIsRank);
         return join_world(command.options, *environment, arguments);
       }
-      return Session(command.options, arguments).run();
+      for (const std::string& note : command.notes) say("{}\n", note);
+      return run_matrix(command.options, arguments, get_variable);
   }
   return 1;
 }
 
 int run_command_line(const std::vector<std::string>& arguments) {
   const std::string first = arguments.size() > 1 ? arguments[1] : "";
+  if (first == kAgentWord) return host_agent_main();
   if (const SubcommandEntry* subcommand = find_subcommand(first)) {
     return run_subcommand(*subcommand, {arguments.begin() + 2, arguments.end()}, arguments[0]);
   }
   const InstallPaths paths = find_install_paths("/proc/self/exe", build_info().source_directory);
   const ParseContext context = {process_variables(), paths.config_directories(),
                                 command_summaries(), subcommand_variables()};
+  if (const auto run = context.variables.find(kLaunchedRunVariable);
+      run != context.variables.end()) {
+    return run_launched_rank(
+        run->second, [](const char* name) -> const char* { return std::getenv(name); }, arguments);
+  }
   const ParsedCommand command = parse_command({arguments.begin() + 1, arguments.end()}, context);
   return execute(command, paths, arguments, context.variables);
 }

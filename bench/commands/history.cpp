@@ -25,8 +25,9 @@ class HistoryCommand final : public Subcommand {
     options.add("-o,--output", "FILE", &output_, "Write to this file instead of standard output");
     options.add("--force", "", &force_, "Overwrite FILE");
     options.set_footer(
-        "Commits are in the order in which they were measured. `ddpbench html` shows the same of "
-        "several commits.");
+        "Commits are in the order in which they were measured; in that of the command line where "
+        "that is not recorded of all (imports). `ddpbench html` shows the same of several "
+        "commits.");
   }
 
   int run() override {

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <charconv>
@@ -41,14 +40,17 @@ std::int64_t count_from_text(const char* option, const std::string& text, std::i
   return value;
 }
 
-// When the file was last written, in the report's format.
-std::string written_at(const std::string& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) throw ConfigError("cannot read " + path);
+// A time in the report's format; empty stays empty. Throws ConfigError for other texts.
+std::string checked_time(const std::string& text) {
+  if (text.empty()) return text;
   std::tm utc{};
-  ::gmtime_r(&status.st_mtime, &utc);
-  char text[32];
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc)};
+  const char* const end = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  char written[32];
+  // Written again, so that it has all digits, and sorts as text.
+  const std::size_t size = std::strftime(written, sizeof written, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  if (end != nullptr && *end == '\0' && text == std::string_view(written, size)) return text;
+  throw ConfigError(fmt::format(
+      "import: --measured-at={}: expected a time in UTC of the form 2026-01-31T12:00:00Z", text));
 }
 
 // "runs/mine.csv" gives "mine.json", in the working directory.
@@ -76,6 +78,9 @@ class Import final : public Subcommand {
     options.add("--warmup-steps", "N=0", &warmup_steps_,
                 "First steps of each repetition that do not count");
     options.add("--commit", "ID", &commit_, "Commit of the program that ran, for `history`");
+    options.add("--measured-at", "TIME", &measured_at_,
+                "When it was measured, as 2026-01-31T12:00:00Z, for `history`; not told: not "
+                "recorded");
     options.add("-o,--output", "FILE", &output_,
                 "Report to write; the file's name with .json in the working directory when not "
                 "given");
@@ -118,6 +123,7 @@ class Import final : public Subcommand {
       throw ConfigError(fmt::format(
           "import: --commit={}: expected 7 to 40 hexadecimal digits, as git writes them", commit_));
     }
+    checked_time(measured_at_);
     report::ImportedProgram program;
     program.strategy = as_;
     program.model = model_;
@@ -143,7 +149,8 @@ class Import final : public Subcommand {
     result.generator.git_commit = commit_.empty() ? std::nullopt : std::optional(commit_);
     result.generator.git_dirty.reset();
     result.generator.git_reason = "import was not told it";
-    result.started_at = result.finished_at = written_at(path);
+    // When the file was written says nothing: it may hold runs that took turns with others.
+    result.started_at = checked_time(measured_at_);
     result.argv = command_line;
     result.environment = capture_environment({}, {});
     result.config_json = nlohmann::json{{"imported", path}}.dump();
@@ -152,7 +159,7 @@ class Import final : public Subcommand {
 
   std::vector<std::string> paths_;
   std::string as_, model_ = "unknown", dataset_, device_ = "cpu", device_model_;
-  std::string precision_ = "fp32", batch_size_, warmup_steps_, commit_, output_;
+  std::string precision_ = "fp32", batch_size_, warmup_steps_, commit_, output_, measured_at_;
   bool force_ = false;
 };
 

@@ -2,17 +2,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/host/host_devices.h"
 
+#include <cstdlib>
 #include <filesystem>
+#include <string_view>
 
 #include "base/error.h"
 #include "bench/host/build_info.h"
 #include "kernels/ops/onednn_backend.h"
+#include "parallel/launch/rank_environment.h"
+#include "parallel/module_library.h"
 
 namespace ddpbench::bench {
 namespace {
 
 // Character devices that NVIDIA's driver makes: on Linux itself, and in WSL 2.
 constexpr const char* kDriverFiles[] = {"/dev/nvidiactl", "/dev/dxg"};
+
+// The place of a module, beside the folder of this program, built or installed.
+std::filesystem::path module_path(std::string_view file) {
+  const auto program = std::filesystem::read_symlink("/proc/self/exe");
+  return program.parent_path().parent_path() / "lib" / "ddpbench" / file;
+}
 
 bool has_driver() {
   std::error_code ignored;
@@ -50,9 +60,35 @@ const CudaModule& cuda_module() {
   if (!build_info().cuda_module) {
     throw UnavailableError("this program was built without the CUDA module");
   }
-  const auto program = std::filesystem::read_symlink("/proc/self/exe");
-  return open_cuda_module(
-      (program.parent_path().parent_path() / "lib" / "ddpbench" / kCudaModuleFile).string());
+  return open_cuda_module(module_path(kCudaModuleFile).string());
+}
+
+const comm::CommModule& backend_module(const CommBackend& backend) {
+  const auto path = module_path(fmt::format("libddpbench_{}.so", backend.module));
+  const std::string title = fmt::format("the {} module", backend.library);
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
+    throw UnavailableError(
+        fmt::format("{} is not beside this program ({}): it is built where Debian's {} is "
+                    "installed, or is in the package ddpbench-{}",
+                    title, path.string(), backend.package, backend.module));
+  }
+  return open_module<comm::CommModuleEntry>(path.string(), comm::kCommModuleEntryName, title,
+                                            kModuleBuild);
+}
+
+bool is_launched() {
+  return launch::names_launcher([](const char* name) { return std::getenv(name); });
+}
+
+std::string why_no_backend(const CommBackend& backend, const CudaProbe& cuda) {
+  if (backend.module.empty()) return backend.why_not_here(cuda);
+  try {
+    backend_module(backend);
+    return "";
+  } catch (const UnavailableError& error) {
+    return error.what();
+  }
 }
 
 }  // namespace ddpbench::bench

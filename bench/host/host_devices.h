@@ -6,9 +6,11 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "kernels/runtime/cpu_topology.h"
 #include "kernels/runtime/cuda_device.h"
+#include "parallel/comm_backends.h"
 #include "parallel/cuda_module.h"
 
 namespace ddpbench::bench {
@@ -20,6 +22,7 @@ struct HostDevices {
   // How much memory this process and those that it starts can use now (memory_limit). 0: it is not
   // known, as find_devices() leaves it.
   std::uint64_t available_bytes = 0;
+  std::string launcher = {};  // that will start the ranks ("mpirun"); empty: this program
 };
 
 // Opens the CUDA module only when `device` may need it: for "auto" when there is a driver, for
@@ -29,5 +32,13 @@ HostDevices find_devices(const std::string& device);
 // The module beside this program. Throws UnavailableError when the program was built without it, or
 // it cannot be opened.
 const CudaModule& cuda_module();
+
+// The module of a backend that has one of its own (CommBackend::module). Throws UnavailableError as
+// cuda_module() does.
+const comm::CommModule& backend_module(const CommBackend& backend);
+// Whether a launcher (torchrun, mpirun, srun) started this process as a rank of a world.
+bool is_launched();
+// Why the backend is not available, which may open its module; empty where it is.
+std::string why_no_backend(const CommBackend& backend, const CudaProbe& cuda);
 
 }  // namespace ddpbench::bench

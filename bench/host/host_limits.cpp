@@ -13,6 +13,7 @@
 
 #include "bench/host/environment_capture.h"
 #include "bench/host/memory_groups.h"
+#include "bench/host/system_files.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -23,14 +24,6 @@ std::optional<std::uint64_t> resource_limit(__rlimit_resource resource) {
   rlimit limit{};
   if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
   return limit.rlim_cur;
-}
-
-template <typename T>
-std::optional<T> first_number(const fs::path& path) {
-  std::ifstream file(path);
-  T value{};
-  if (!(file >> value)) return std::nullopt;  // absent, or "max"
-  return value;
 }
 
 // Reads cpu.max: "<quota> <period>" in microseconds, or "max <period>".
@@ -54,20 +47,10 @@ fs::path own_group(const std::string& root) {
   return {};
 }
 
-// Reads the line "MemAvailable:   1234 kB" of /proc/meminfo.
-std::optional<std::uint64_t> available_memory(const std::string& root) {
-  std::ifstream file(root + "/proc/meminfo");
-  for (std::string word; file >> word;) {
-    std::uint64_t kib = 0;
-    if (word == "MemAvailable:" && file >> kib) return kib << 10;
-  }
-  return std::nullopt;
-}
-
 // Reads /proc/self/statm: its first number is the size of the address space in pages.
 std::optional<std::uint64_t> address_space_left() {
   const auto limit = resource_limit(RLIMIT_AS);
-  const auto used_pages = first_number<std::uint64_t>("/proc/self/statm");
+  const auto used_pages = first_number("/proc/self/statm");
   if (!limit || !used_pages) return std::nullopt;
   const std::uint64_t used = *used_pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   return *limit - std::min(*limit, used);
@@ -85,7 +68,9 @@ void read_memory_limits(const std::string& root, HostLimits& limits) {
     const std::uint64_t used = group.used_bytes().value_or(0);
     tighten(limits.memory_left_bytes, std::optional(*limit - std::min(*limit, used)));
   }
-  limits.host_available_bytes = available_memory(root);
+  if (const auto kib = number_after("MemAvailable:", root + "/proc/meminfo")) {
+    limits.host_available_bytes = *kib << 10;
+  }
 }
 
 }  // namespace
@@ -116,7 +101,7 @@ HostLimits read_host_limits(const std::string& root) {
   HostLimits limits{.open_files = resource_limit(RLIMIT_NOFILE),
                     .locked_memory_bytes = resource_limit(RLIMIT_MEMLOCK),
                     .processes = resource_limit(RLIMIT_NPROC),
-                    .threads = first_number<std::uint64_t>("/proc/sys/kernel/threads-max")};
+                    .threads = first_number("/proc/sys/kernel/threads-max")};
   read_memory_limits(root, limits);
   for (fs::path group = own_group(root);; group = group.parent_path()) {
     tighten(limits.cpu_quota, cpu_quota(fs::path(root + "/sys/fs/cgroup") / group));

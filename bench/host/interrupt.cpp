@@ -40,7 +40,7 @@ void catch_interrupts() {
   ::sigemptyset(&action.sa_mask);
   // Without SA_RESTART, a wait of the supervisor ends at once.
   for (const int number : {SIGINT, SIGTERM}) ::sigaction(number, &action, nullptr);
-  for (const int number : {SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE}) {
+  for (const int number : {SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU, SIGPIPE}) {
     struct sigaction before {};
     ::sigaction(number, nullptr, &before);
     if (before.sa_handler == SIG_IGN) continue;

@@ -16,9 +16,9 @@ class Interrupted : public Error {
   int exit_code() const noexcept override { return 130; }
 };
 
-// From now on SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM and SIGPIPE set the flag instead
-// of ending the process. Those but the first two stay ignored where they were (nohup). After
-// SIGPIPE, stdout or stderr, whichever has lost its reader, is /dev/null.
+// From now on SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU and SIGPIPE set
+// the flag instead of ending the process. Those but the first two stay ignored where they were
+// (nohup). After SIGPIPE, stdout or stderr, whichever has lost its reader, is /dev/null.
 void catch_interrupts();
 bool interrupt_requested();
 // The last such signal; 0: none yet.

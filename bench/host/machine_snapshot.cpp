@@ -10,35 +10,15 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
-#include <sstream>
 
 #include "base/clock.h"
+#include "bench/host/system_files.h"
 
 namespace ddpbench::bench {
 namespace {
 
 namespace fs = std::filesystem;
 using report::MachineSnapshot;
-
-template <typename T>
-std::optional<T> read_number(const fs::path& path) {
-  std::ifstream file(path);
-  T value{};
-  if (file >> value) return value;
-  return std::nullopt;
-}
-
-// Returns the number after `key` at the beginning of a line.
-std::optional<std::uint64_t> keyed_number(const fs::path& path, const std::string& key) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    std::string word;
-    std::uint64_t value = 0;
-    if (words >> word >> value && word == key) return value;
-  }
-  return std::nullopt;
-}
 
 // Reads the first line of /proc/stat (proc(5)): ticks of all processors since boot.
 void read_processor_time(const std::string& root, MachineSnapshot& snapshot) {
@@ -74,12 +54,11 @@ void read_processors(const std::string& root, MachineSnapshot& snapshot) {
   double megahertz = 0;
   int told = 0;
   for (const fs::path& processor : processors(root)) {
-    if (const auto khz = read_number<double>(processor / "cpufreq/scaling_cur_freq")) {
-      megahertz += *khz / 1000;
+    if (const auto khz = first_number(processor / "cpufreq/scaling_cur_freq")) {
+      megahertz += static_cast<double>(*khz) / 1000;
       ++told;
     }
-    const auto throttles =
-        read_number<std::uint64_t>(processor / "thermal_throttle/core_throttle_count");
+    const auto throttles = first_number(processor / "thermal_throttle/core_throttle_count");
     if (throttles) snapshot.thermal_throttles = snapshot.thermal_throttles.value_or(0) + *throttles;
   }
   if (told > 0) snapshot.cpu_frequency_mhz = megahertz / told;
@@ -95,8 +74,8 @@ MachineSnapshot read_machine_counters(const std::string& root) {
   MachineSnapshot snapshot;
   read_processor_time(root, snapshot);
   read_processors(root, snapshot);
-  snapshot.swapped_in_pages = keyed_number(root + "/proc/vmstat", "pswpin");
-  if (const auto usec = keyed_number(root + "/sys/fs/cgroup/cpu.stat", "throttled_usec")) {
+  snapshot.swapped_in_pages = number_after("pswpin", root + "/proc/vmstat");
+  if (const auto usec = number_after("throttled_usec", root + "/sys/fs/cgroup/cpu.stat")) {
     snapshot.quota_throttled_s = 1e-6 * static_cast<double>(*usec);
   }
   return snapshot;

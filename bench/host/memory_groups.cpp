@@ -6,34 +6,15 @@
 
 #include <algorithm>
 #include <fstream>
-#include <sstream>
 
 #include "base/file.h"
+#include "bench/host/system_files.h"
 
 namespace ddpbench::bench {
 namespace {
 
 namespace fs = std::filesystem;
 using Number = std::optional<std::uint64_t>;
-
-Number number_in(const fs::path& path) {
-  std::ifstream file(path);
-  std::uint64_t value = 0;
-  if (!(file >> value)) return std::nullopt;  // absent, or "max"
-  return value;
-}
-
-// The number behind a word at the beginning of a line.
-Number number_after(const std::string& word, const fs::path& path) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    std::string first;
-    std::uint64_t value = 0;
-    if (words >> first >> value && first == word) return value;
-  }
-  return std::nullopt;
-}
 
 // Version 1 writes the highest multiple of a page for "no limit".
 constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 62;
@@ -69,13 +50,13 @@ bool has_grown(const Number& before, const Number& after) {
 
 Number MemoryGroup::limit_bytes() const {
   const Number limit =
-      number_in(directory / (is_version_2 ? "memory.max" : "memory.limit_in_bytes"));
+      first_number(directory / (is_version_2 ? "memory.max" : "memory.limit_in_bytes"));
   return limit && *limit < kNoLimit ? limit : std::nullopt;
 }
 
 Number MemoryGroup::used_bytes() const {
   const Number used =
-      number_in(directory / (is_version_2 ? "memory.current" : "memory.usage_in_bytes"));
+      first_number(directory / (is_version_2 ? "memory.current" : "memory.usage_in_bytes"));
   if (!used) return std::nullopt;
   const Number cached = number_after(is_version_2 ? "inactive_file" : "total_inactive_file",
                                      directory / "memory.stat");
@@ -123,8 +104,7 @@ std::string memory_kill_words(const MemoryKills& before, const MemoryKills& afte
   if (!before.of_group && has_grown(before.of_machine, after.of_machine)) {
     return fmt::format(
         "the kernel ended a process of this machine meanwhile because memory ran out, probably "
-        "this "
-        "one; {}",
+        "this one; {}",
         kAdvice);
   }
   return "";

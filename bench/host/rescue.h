@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Results are written somewhere, also when the place that was checked at the start is gone, full or
-// closed at the end.
+// Saves results in another place when the intended one, which was usable at the start of a run, is
+// gone, full or closed at its end.
 #pragma once
 
 #include <functional>

@@ -28,13 +28,20 @@ constexpr Emphasis kEmphases[] = {
     {"FAILED", kRed}, {"INCONCLUSIVE", kYellow}, {"interrupted", kYellow}, {"warning:", kYellow},
 };
 
+// Whether `text` begins with the number of a footnote: "(1)", or " (1)" after a status.
+bool begins_with_mark(std::string_view text) {
+  if (text.starts_with(' ')) text.remove_prefix(1);
+  const std::size_t end = text.find_first_not_of("0123456789", 1);
+  return text.starts_with('(') && end != std::string_view::npos && end > 1 && text[end] == ')';
+}
+
 // Whether the word from `begin` to `end` is a cell, or the first word of a line, and not part of a
-// sentence. Cells are two spaces apart; a footnote's number may follow in parentheses.
+// sentence. Cells are two spaces apart; the number of a footnote may follow.
 bool is_cell(std::string_view table, std::size_t begin, std::size_t end, bool opens_line) {
   const bool first = begin == 0 || table[begin - 1] == '\n';
   const bool begins = first || (begin >= 2 && table.substr(begin - 2, 2) == "  ");
-  const bool ends = end == table.size() || table[end] == '\n' || table[end] == '(' ||
-                    table.substr(end, 2) == "  ";
+  const bool ends = end == table.size() || table[end] == '\n' ||
+                    begins_with_mark(table.substr(end)) || table.substr(end, 2) == "  ";
   return opens_line ? first : begins && ends;
 }
 
@@ -128,6 +135,12 @@ FileDescriptor take_standard_output() {
   FileDescriptor output(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   if (!output || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) fail_standard_output(errno);
   return output;
+}
+
+void discard_standard_output() {
+  std::fflush(stdout);
+  const FileDescriptor nothing(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  if (!nothing || ::dup2(nothing.get(), STDOUT_FILENO) < 0) fail_standard_output(errno);
 }
 
 void write_standard_output(const FileDescriptor& output, std::string_view text) {

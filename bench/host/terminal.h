@@ -59,6 +59,8 @@ std::string cut_to_columns(const std::string& text, std::size_t columns);
 // Lets a program read what this one writes to standard output, without what it says to people: from
 // now on that goes to stderr. Returns a descriptor of what standard output was.
 FileDescriptor take_standard_output();
+// From now on what is printed to standard output is lost.
+void discard_standard_output();
 // Writes all of `text` to such a descriptor. Throws ConfigError when that fails.
 void write_standard_output(const FileDescriptor& output, std::string_view text);
 

@@ -34,7 +34,8 @@ std::optional<int> rank_in(const std::atomic<std::int32_t>& place) {
 struct JoinedBoard::Content {
   std::atomic<std::int32_t> reporter{kNobody}, failed{kNobody};
   std::atomic<std::int64_t> interruption{kNobody};  // the signal above the rank
-  std::atomic<std::uint32_t> complete{0}, written{0}, has_path{0};
+  std::atomic<std::uint32_t> complete{0}, written{0}, has_path{0}, reserved{0};
+  std::atomic<std::uint64_t> reserved_hash{0};
   std::array<char, PATH_MAX> report_path{};  // ends with a zero
 };
 static_assert(std::atomic<std::int32_t>::is_always_lock_free &&
@@ -59,15 +60,22 @@ JoinedBoard::Content& JoinedBoard::content() const {
   return *std::launder(reinterpret_cast<Content*>(memory_.view().data));
 }
 
-void JoinedBoard::tell_report_path(const std::string& path) {
+void JoinedBoard::tell_report_path(const std::string& path, std::uint64_t hash) {
   auto& place = content().report_path;
   if (path.size() >= place.size()) {
     throw ConfigError(fmt::format("--json: a path of {} bytes; at most {} are possible",
                                   path.size(), place.size() - 1));
   }
+  content().has_path.store(0);
+  place.fill('\0');
   std::ranges::copy(path, place.begin());
+  if (hash != 0) content().reserved_hash.store(hash);
   content().has_path.store(1);
 }
+
+std::uint64_t JoinedBoard::reserved_hash() const { return content().reserved_hash.load(); }
+void JoinedBoard::mark_reserved() { content().reserved.store(1); }
+bool JoinedBoard::is_reserved() const { return content().reserved.load() != 0; }
 
 std::string JoinedBoard::report_path() const {
   if (content().has_path.load() == 0) return "";

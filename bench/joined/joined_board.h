@@ -6,6 +6,7 @@
 // lowest that lives.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -28,10 +29,15 @@ class JoinedBoard {
 
   std::string handle() const { return memory_.handle(); }  // REQUIRES: made by create()
 
-  // Where the report goes: an absolute path, empty while it is not known. Rank 0 says it once.
-  // Throws ConfigError when it is longer than any path may be.
-  void tell_report_path(const std::string& path);
+  // Where the report goes: an absolute path, empty while it is not known. Rank 0 says it before it
+  // makes a file there, with the hash of the first content, and again when it has one. Throws
+  // ConfigError when it is longer than any path may be.
+  void tell_report_path(const std::string& path, std::uint64_t hash = 0);
   std::string report_path() const;
+  std::uint64_t reserved_hash() const;
+  // The file at the path, if there is one, may be replaced.
+  void mark_reserved();
+  bool is_reserved() const;
 
   // All ranks have run to the end, and their records are in the channels.
   void mark_complete();

@@ -45,6 +45,20 @@ std::string first_unseen(const std::vector<VisibleGpus>& visible,
 
 }  // namespace
 
+nlohmann::json to_json(const VisibleGpus& visible) {
+  return {{"local_rank", visible.local_rank},
+          {"reason", visible.probe.reason},
+          {"gpus", visible.probe.devices}};
+}
+
+VisibleGpus visible_gpus_from_json(const nlohmann::json& json) {
+  VisibleGpus gpus;
+  gpus.local_rank = json.at("local_rank");
+  gpus.probe.reason = json.at("reason");
+  json.at("gpus").get_to(gpus.probe.devices);
+  return gpus;
+}
+
 JoinedGpus assign_gpus(const std::vector<VisibleGpus>& visible) {
   JoinedGpus gpus;
   for (std::size_t rank = 0; rank < visible.size(); ++rank) {
@@ -69,21 +83,15 @@ JoinedGpus assign_gpus(const std::vector<VisibleGpus>& visible) {
 
 std::vector<VisibleGpus> exchange_gpus(comm::Store& store, int rank, int processes,
                                        const VisibleGpus& own, double timeout_s) {
-  const nlohmann::json message = {
-      {"local_rank", own.local_rank}, {"reason", own.probe.reason}, {"gpus", own.probe.devices}};
-  if (rank < processes) store.set(visible_key(rank), message.dump());
+  if (rank < processes) store.set(visible_key(rank), to_json(own).dump());
   std::vector<VisibleGpus> all;
   for (int peer = 0; peer < processes; ++peer) {
     if (peer == rank) {
       all.push_back(own);
       continue;
     }
-    const auto theirs = nlohmann::json::parse(store.get(visible_key(peer), timeout_s));
-    VisibleGpus gpus;
-    gpus.local_rank = theirs.at("local_rank");
-    gpus.probe.reason = theirs.at("reason");
-    theirs.at("gpus").get_to(gpus.probe.devices);
-    all.push_back(std::move(gpus));
+    all.push_back(
+        visible_gpus_from_json(nlohmann::json::parse(store.get(visible_key(peer), timeout_s))));
   }
   return all;
 }

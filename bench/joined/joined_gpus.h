@@ -7,6 +7,7 @@
 // between processes; UUIDs tell which GPUs are the same.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,10 @@ struct JoinedGpus {
   // GPU-...". Empty: each process sees the GPUs of all.
   std::string unseen;
 };
+
+// As text for another process, and back. Throws nlohmann's errors for anything else.
+nlohmann::json to_json(const VisibleGpus& visible);
+VisibleGpus visible_gpus_from_json(const nlohmann::json& json);
 
 // Pure. `visible`: [process].
 JoinedGpus assign_gpus(const std::vector<VisibleGpus>& visible);

@@ -22,28 +22,30 @@ namespace ddpbench::bench {
 namespace {
 
 constexpr const char* kRollKey = "joined/roll";
+constexpr const char* kBoardKey = "joined/board";
 
 // After a failure: for the cause to show, where ranks have only noticed it, and for others to end.
 constexpr double kSettle_s = 2;
 // A higher rank leaves the report to a lower one that lives for so long, and waits at most that
 // long for another's report.
 constexpr double kLeaveReport_s = 1, kAwaitReport_s = 3;
+// For what another host has told before it aborted a communicator.
+constexpr double kAwaitNews_s = 0.5;
 constexpr auto kPeersLook = std::chrono::milliseconds(10);
 
-// Of the ranks that lack the same rank 0.
+// The name of the claim for which all ranks compete that lack the same rank 0.
 std::string claim_name(const launch::RankEnvironment& environment) {
   const std::string world = environment.master_address + "\n" + environment.job;
   return fmt::format("ddpbench-report-{}-{:016x}", ::geteuid(),
                      hash_bytes(world.data(), world.size()));
 }
 
-std::string lost_words(int rank) { return fmt::format("rank {} has failed or ended", rank); }
-
 }  // namespace
 
-JoinedPeers::JoinedPeers(const launch::RankEnvironment& environment, double limit_s)
+JoinedPeers::JoinedPeers(const launch::RankEnvironment& environment, double limit_s,
+                         const std::string& interface)
     : environment_(environment),
-      store_(environment, limit_s, [this] { check(); }),
+      store_(environment, limit_s, interface, [this] { check(); }),
       watch_(environment.world_size),
       claim_(claim_name(environment)) {}
 
@@ -75,18 +77,14 @@ void JoinedPeers::meet(const PlanValues& values) {
   std::vector<nlohmann::json> members{own};
   const auto hear = [&](int rank, const nlohmann::json& said) {
     const nlohmann::json& member = said.at("member");
-    if (member.at("mark") != own.at("mark")) {
-      throw ConfigError(fmt::format(
-          "rank {} is on {}, rank 0 on {}, or they are in different PID namespaces; the ranks of a "
-          "joined world share memory and must be on one host",
-          rank, member.at("host").get<std::string>(), own.at("host").get<std::string>()));
-    }
     const std::string differs = disagreement(rank, said.at("plan"), 0, plan);
     if (!differs.empty()) {
       throw ConfigError(
           fmt::format("the ranks disagree: {}; start all of them with the same options", differs));
     }
-    watch_.add(rank, {member.at("pid"), member.at("start")});
+    if (member.at("mark") == own.at("mark")) {
+      watch_.add(rank, {member.at("pid"), member.at("start")});
+    }
     members.push_back(member);
   };
   const auto reply = [&]() -> nlohmann::json {
@@ -94,17 +92,60 @@ void JoinedPeers::meet(const PlanValues& values) {
     return {{"members", members}, {"board", board_->handle()}};
   };
   const nlohmann::json roll = store_.meet(kRollKey, {{"member", own}, {"plan", plan}}, hear, reply);
-  if (environment_.rank == 0) return store_.all_are_here();
+  if (environment_.rank == 0) store_.all_are_here();
   const nlohmann::json& others = roll.at("members");
   if (static_cast<int>(others.size()) != environment_.world_size) {
     throw ConfigError(fmt::format("WORLD_SIZE is {} on rank {} but {} on rank 0",
                                   environment_.world_size, environment_.rank, others.size()));
   }
-  for (int rank = 0; rank < environment_.world_size; ++rank) {
-    const nlohmann::json& member = others.at(static_cast<std::size_t>(rank));
-    if (rank != environment_.rank) watch_.add(rank, {member.at("pid"), member.at("start")});
+  std::vector<JoinedHosts::Member> places;
+  for (const nlohmann::json& member : others) {
+    places.push_back({member.at("host"), member.at("mark")});
   }
-  board_ = JoinedBoard::open(roll.at("board"));
+  hosts_ = JoinedHosts(places);
+  for (int rank = 0; rank < environment_.world_size && environment_.rank != 0; ++rank) {
+    const nlohmann::json& member = others.at(static_cast<std::size_t>(rank));
+    const bool is_seen = rank != environment_.rank && hosts_.share_one(rank, environment_.rank);
+    if (is_seen) watch_.add(rank, {member.at("pid"), member.at("start")});
+  }
+  open_board(roll.at("board"));
+}
+
+// Rank 0 has made its host's board, whose handle is `handle`.
+void JoinedPeers::open_board(const std::string& handle) {
+  const int rank = environment_.rank;
+  if (rank != 0 && hosts_.share_one(rank, 0)) board_ = JoinedBoard::open(handle);
+  if (!hosts_.are_several()) return;
+  if (!board_ && makes_for_host()) {
+    board_ = JoinedBoard::create();
+    store_.share(host_key(kBoardKey), board_->handle());
+  } else if (!board_) {
+    board_ = JoinedBoard::open(store_.await(host_key(kBoardKey)));
+  }
+  relay_ = std::make_unique<WorldRelay>(store_.options(), rank, hosts_, watch_, *board_);
+}
+
+int JoinedPeers::maker() const {
+  return hosts_.count() == 0 ? 0 : hosts_.leader(environment_.rank);
+}
+
+std::string JoinedPeers::host_key(const std::string& key) const {
+  return fmt::format("{}/on/{}", key, maker());
+}
+
+void JoinedPeers::mirror_records(launch::RankChannels& channels) {
+  if (relay_) relay_->mirror(channels);
+}
+
+void JoinedPeers::exchange_records() const {
+  if (relay_) relay_->exchange();
+}
+
+std::string JoinedPeers::lost_words(int rank) const {
+  const bool is_told = hosts_.are_several() && !hosts_.share_one(rank, environment_.rank);
+  return fmt::format("{} has failed or ended{}",
+                     hosts_.count() == 0 ? fmt::format("rank {}", rank) : hosts_.words(rank),
+                     is_told ? ", or its host cannot be reached" : "");
 }
 
 std::string JoinedPeers::await_made(const std::string& key) {
@@ -112,7 +153,7 @@ std::string JoinedPeers::await_made(const std::string& key) {
     try {
       return store_.await(key);
     } catch (const CommTimeout&) {
-      if (watch_.is_stopped(0)) throw;
+      if (watch_.is_stopped(makes_for_host() ? 0 : maker())) throw;
     }
   }
 }
@@ -135,7 +176,22 @@ std::string JoinedPeers::reason_to_end() {
 bool JoinedPeers::is_told_to_end() {
   if (!interrupt_requested()) return false;
   if (board_) board_->mark_interrupted(environment_.rank, interrupt_signal());
+  if (relay_ && !told_interrupted_.exchange(true)) relay_->tell_interrupted(interrupt_signal());
   return true;
+}
+
+void JoinedPeers::await_news() const {
+  const double until_s = steady_s() + kAwaitNews_s;
+  while (relay_ && !board_->interruption() && !first_lost() && steady_s() < until_s) {
+    std::this_thread::sleep_for(kPeersLook);
+  }
+}
+
+void JoinedPeers::mark_failed() {
+  if (board_) board_->mark_failed(environment_.rank);
+  if (!relay_) return;
+  relay_->exchange();
+  relay_->tell_failed();
 }
 
 std::optional<int> JoinedPeers::first_lost() const {
@@ -147,11 +203,15 @@ std::optional<int> JoinedPeers::first_lost() const {
 }
 
 WorldSight JoinedPeers::look(const launch::RankChannels& channels) const {
+  exchange_records();
   WorldSight sight{.ranks = watch_.look(channels, is_complete()),
                    .interruption = board_ ? board_->interruption() : std::nullopt,
                    .complete = is_complete()};
   if (!board_ && interrupt_requested()) {
     sight.interruption = Interruption{environment_.rank, interrupt_signal()};
+  }
+  for (std::size_t rank = 0; rank < sight.ranks.size() && hosts_.are_several(); ++rank) {
+    sight.ranks[rank].host = hosts_.name(static_cast<int>(rank));
   }
   return sight;
 }
@@ -164,10 +224,18 @@ bool JoinedPeers::takes_report() {
     bool is_lowest = true;
     for (int rank = 0; rank < environment_.rank; ++rank) is_lowest = is_lowest && gone(rank);
     const bool may_take = is_lowest || steady_s() - begin_s > kLeaveReport_s;
-    if (may_take && board_->take_report(environment_.rank, gone)) return true;
+    if (may_take && may_take_report() && board_->take_report(environment_.rank, gone)) return true;
     std::this_thread::sleep_for(kPeersLook);
   }
   return false;
+}
+
+// Each host has a board of its own: the ranks of rank 0's host write the report. Where rank 0 was
+// alone there and is gone, those of the next host do.
+bool JoinedPeers::may_take_report() const {
+  const int host = hosts_.of(environment_.rank);
+  if (host == 0) return true;
+  return host == 1 && hosts_.ranks(0).size() == 1 && watch_.has_ended(0);
 }
 
 // Without rank 0 there is no board. The ranks notice it at about the same time.
@@ -181,6 +249,7 @@ bool JoinedPeers::takes_report_of_nobody() {
 }
 
 void JoinedPeers::tell_written() {
+  if (relay_) relay_->tell_written();
   if (board_) return board_->mark_written();
   // Ranks that notice later see our claim.
   if (lacks_first_) std::this_thread::sleep_for(std::chrono::duration<double>(kLeaveReport_s));

@@ -5,8 +5,10 @@
 // their processes live, and which rank writes the report of a run that fails.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -14,9 +16,11 @@
 #include <vector>
 
 #include "bench/joined/joined_board.h"
+#include "bench/joined/joined_hosts.h"
 #include "bench/joined/joined_plan.h"
 #include "bench/joined/joined_store.h"
 #include "bench/joined/joined_verdict.h"
+#include "bench/joined/world_relay.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/launch/host_claim.h"
 #include "parallel/launch/rank_channel.h"
@@ -27,24 +31,42 @@ namespace ddpbench::bench {
 
 class JoinedPeers {
  public:
-  // `limit_s`: the limit of each wait.
-  JoinedPeers(const launch::RankEnvironment& environment, double limit_s);
+  // `limit_s`: the limit of each wait. `interface`: see JoinedStore.
+  JoinedPeers(const launch::RankEnvironment& environment, double limit_s,
+              const std::string& interface);
   JoinedPeers(const JoinedPeers&) = delete;
   JoinedPeers& operator=(const JoinedPeers&) = delete;
 
   JoinedStore& store() { return store_; }
+  int rank() const { return environment_.rank; }
+  bool is_first() const { return environment_.rank == 0; }
 
-  // Meets the other ranks: each is there once, on this host, with the same `plan`. From then on
-  // they see each other's processes, and have a board that outlives each of them. Throws
+  // Meets the other ranks: each is there once, with the same `plan`. From then on they know when
+  // one of them ends, and have a board on each host that outlives each of its ranks. Throws
   // ConfigError and WorldFailure; see JoinedStore. A rank 0 that does not come or is gone is a
   // WorldFailure, too.
   void join(const PlanValues& plan);
   JoinedBoard* board() { return board_ ? &*board_ : nullptr; }  // null before join()
   bool is_complete() const { return board_ && board_->is_complete(); }
+  // Empty before join().
+  const JoinedHosts& hosts() const { return hosts_; }
 
-  // Returns the value that rank 0 shares when it has made it. The limit holds only for a rank 0
-  // that is stopped: how long it works is known to itself. REQUIRES: join() was called.
+  // What is made once for each host is made by the host's lowest rank and told under a key of the
+  // host's own.
+  bool makes_for_host() const { return maker() == environment_.rank; }
+  std::string host_key(const std::string& key) const;
+  // Returns the value that another rank shares when it has made it: the host's lowest rank, or rank
+  // 0 where that is this one. The limit holds only for one that is stopped: how long it works is
+  // known to itself. REQUIRES: join() was called.
   std::string await_made(const std::string& key);
+
+  // From now on and until leave(), rank 0 has the records of ranks on other hosts in its
+  // `channels`, about a second late; exchange_records() brings them up to date, called by those
+  // ranks and then by rank 0.
+  void mirror_records(launch::RankChannels& channels);
+  void exchange_records() const;
+  // From now on ranks of other hosts neither hear of this one nor are heard. The last call.
+  void leave() { relay_.reset(); }
 
   // Throws where waiting for others is in vain: Interrupted, or a WorldFailure when a rank has
   // failed or its process has ended. Not after the world is complete.
@@ -57,6 +79,11 @@ class JoinedPeers {
   // Any thread may.
   bool is_told_to_end();
 
+  // To be called by a rank that has lost a peer: on several hosts news of why may still be on their
+  // way. Waits for them a moment.
+  void await_news() const;
+  // This rank has failed, and said why in its channel.
+  void mark_failed();
   // To be called when this rank has failed. `channels` have the areas of all ranks.
   WorldSight look(const launch::RankChannels& channels) const;
   // Whether this rank writes the report: rank 0, or the lowest rank that can; where rank 0 was gone
@@ -70,6 +97,10 @@ class JoinedPeers {
 
  private:
   void meet(const PlanValues& plan);
+  void open_board(const std::string& handle);
+  int maker() const;
+  bool may_take_report() const;
+  std::string lost_words(int rank) const;
   bool takes_report_of_nobody();
   std::optional<int> first_lost() const;
 
@@ -79,6 +110,9 @@ class JoinedPeers {
   launch::WorldWatch watch_;          // sees the other ranks from join() on
   bool lacks_first_ = false;          // rank 0 was not there, or gone before all had joined
   launch::HostClaim claim_;           // on the report, where rank 0 is lacking
+  JoinedHosts hosts_;                 // from join() on
+  std::atomic<bool> told_interrupted_ = false;
+  std::unique_ptr<WorldRelay> relay_;  // from join() on, where there are several hosts
 };
 
 // While this object lives, a reason to end ends this rank's waits in `communicators`.

@@ -23,8 +23,9 @@ namespace ddpbench::bench {
 namespace {
 
 // Options that say where files lie and how the command behaves.
-constexpr std::array<std::string_view, 9> kHandling = {
-    "config", "json", "resume", "force", "quiet", "data-dir", "trace", "save-model", "timeout"};
+constexpr std::array<std::string_view, 10> kHandling = {
+    "config",   "json",  "resume",     "force",   "quiet",
+    "data-dir", "trace", "save-model", "timeout", "interface"};
 
 // Members of a job that are a rank's own, or that come from the options or the host.
 constexpr std::array kOwnMembers = {"options",    "cores",        "gpus",      "oversubscribed",

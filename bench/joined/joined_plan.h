@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the ranks of a joined world must agree on: a launcher may start each with other options, and
-// the run would then be none that the report describes.
+// The settings on which the ranks of a joined world must agree. A launcher may start each rank with
+// different options. The report, which gives one value for all ranks, would then be wrong.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -16,6 +16,7 @@
 #include "base/entropy.h"
 #include "bench/host/terminal.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
+#include "parallel/launch/host_address.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -70,8 +71,8 @@ void throw_if_failure(const nlohmann::json& said) {
 }  // namespace
 
 JoinedStore::JoinedStore(const launch::RankEnvironment& environment, double limit_s,
-                         std::function<void()> check)
-    : environment_(environment), limit_s_(limit_s), begin_s_(steady_s()) {
+                         const std::string& interface, std::function<void()> check)
+    : environment_(environment), limit_s_(limit_s), interface_(interface), begin_s_(steady_s()) {
   options_ = {
       .host = environment.secret.empty() ? "127.0.0.1" : environment.master_address,
       .port = environment.master_port + (environment.agent_store ? 1 : 0),
@@ -98,10 +99,18 @@ void JoinedStore::say_waiting(const std::string& missing) {
 void JoinedStore::connect(const nlohmann::json& own) {
   if (environment_.world_size == 1 || store_) return;
   if (environment_.secret.empty()) {
-    launch::ensure_one_host(environment_);
+    launch::ensure_one_host(environment_, interface_);
   } else {
     launch::ensure_long_secret(environment_);
+    if (!environment_.several_hosts.empty() && !environment_.has_master_address) {
+      throw ConfigError(fmt::format(
+          "{}: ranks on several hosts meet at rank 0's, and MASTER_ADDR does not name it. Set it, "
+          "and have the launcher hand it on (mpirun -x MASTER_ADDR=HOST)",
+          environment_.several_hosts));
+    }
   }
+  // Rank 0 listens there and nowhere else; the others find it at MASTER_ADDR.
+  if (is_first() && !interface_.empty()) options_.host = launch::interface_address(interface_);
   if (is_first()) serve(place_words(own));
   if (environment_.secret.empty() && !is_first()) {
     find();
@@ -109,6 +118,11 @@ void JoinedStore::connect(const nlohmann::json& own) {
     store_ = comm::connect_tcp_store(options_);
   }
   take_place(own);
+}
+
+std::string JoinedStore::own_address() const {
+  if (!interface_.empty()) return launch::interface_address(interface_);
+  return launch::address_towards(options_.host, limit_s_);
 }
 
 void JoinedStore::serve(const std::string& owner) {

@@ -36,9 +36,10 @@ class WorldFailure : public Error {
 class JoinedStore {
  public:
   // `limit_s`: the limit of each wait for other ranks. `check` is called often during these waits;
-  // what it throws ends them. Connects to nothing yet.
+  // what it throws ends them. `interface` (--interface): of several hosts; empty: automatic.
+  // Connects to nothing yet.
   JoinedStore(const launch::RankEnvironment& environment, double limit_s,
-              std::function<void()> check);
+              const std::string& interface, std::function<void()> check);
   JoinedStore(const JoinedStore&) = delete;
   JoinedStore& operator=(const JoinedStore&) = delete;
 
@@ -46,9 +47,14 @@ class JoinedStore {
   // once. `own`: {"host", "pid"} of this process. Called once. Does nothing in a world of one
   // process, which has no store.
   // Throws ConfigError when another process has the place, when another job has the port with the
-  // same secret, and when ranks need to be given a secret; CommError.
+  // same secret, when ranks need to be given a secret, and for an interface that this host has not;
+  // CommError.
   void connect(const nlohmann::json& own);
   comm::Store* get() { return store_.get(); }  // null before connect() and in a world of one
+  // How to connect once more, and the address of this host at which ranks of other hosts reach it.
+  // REQUIRES: there is a store.
+  const comm::TcpStoreOptions& options() const { return options_; }
+  std::string own_address() const;
 
   // Rank 0 calls this when all ranks are here: no further rank needs to find the store.
   void all_are_here() { secret_file_.remove(); }
@@ -90,6 +96,7 @@ class JoinedStore {
 
   launch::RankEnvironment environment_;
   double limit_s_;
+  std::string interface_;
   double begin_s_;
   double said_s_ = 0;   // since begin_s_, of the last word about who is missing
   bool checks_ = true;  // whether `check` is called

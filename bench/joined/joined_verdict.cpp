@@ -53,6 +53,7 @@ Verdict judge_world(WorldSight world) {
   } else {
     verdict.certain = false;
     failure = launch::blame_for_noticed(world.ranks);
+    verdict.saw_stopped = world.ranks.at(static_cast<std::size_t>(failure->rank)).stopped;
   }
   return verdict;
 }

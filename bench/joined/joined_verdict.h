@@ -24,6 +24,7 @@ struct Verdict {
   // A later look would not change the result: a rank is known to have failed by itself. Otherwise
   // ranks only noticed something, and its cause may still show.
   bool certain = false;
+  bool saw_stopped = false;  // a rank was seen stopped
 };
 
 // REQUIRES: a rank has failed. The order: a rank that threw an error of its own; one whose process

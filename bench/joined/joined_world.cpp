@@ -6,25 +6,23 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <utility>
 
-#include "base/clock.h"
 #include "base/error.h"
-#include "bench/host/environment_capture.h"
 #include "bench/host/interrupt.h"
-#include "bench/host/machine_snapshot.h"
 #include "bench/host/memory_groups.h"
 #include "bench/host/terminal.h"
+#include "bench/joined/clock_reading.h"
 #include "bench/joined/joined_board.h"
 #include "bench/joined/joined_gpus.h"
 #include "bench/joined/joined_peers.h"
 #include "bench/joined/joined_plan.h"
+#include "bench/joined/joined_report.h"
+#include "bench/joined/joined_shares.h"
 #include "bench/joined/joined_verdict.h"
 #include "bench/plan/data_places.h"
 #include "bench/plan/injection_reach.h"
@@ -34,40 +32,18 @@
 #include "bench/rank/rank_error.h"
 #include "bench/rank/rank_session.h"
 #include "bench/run/launch_run.h"
-#include "bench/run/report_output.h"
-#include "bench/run/run_collector.h"
-#include "bench/run/run_trace.h"
 #include "kernels/nn/model/model_reader.h"
 #include "parallel/comm_backends.h"
-#include "reports/metrics/conditions.h"
 
 namespace ddpbench::bench {
 namespace {
 
 // The keys of the store.
 constexpr const char* kPlanKey = "joined/plan";
-constexpr const char* kDatasetKey = "joined/dataset";
-constexpr const char* kReferenceKey = "joined/reference";
+constexpr const char* kChannelsKey = "joined/channels";
 constexpr const char* kGpusKey = "joined/gpus_known";
 constexpr const char* kFinishedKey = "joined/finished";
 constexpr const char* kWrittenKey = "joined/written";
-
-// The other ranks are not children of this process. Their use is not known here, and must not count
-// as load of other programs.
-void fill_joined_conditions(report::Run& run, report::MachineSnapshot before, int processes) {
-  if (processes > 1) {
-    before.own_busy_s.reset();
-    before.own_major_page_faults.reset();
-    before.own_involuntary_switches.reset();
-  }
-  report::fill_conditions(run, before, take_machine_snapshot());
-  if (processes == 1) return;
-  const auto unknown =
-      report::Figure::missing("a launcher started the ranks, and only rank 0's own use is known");
-  run.conditions->other_load_ratio = unknown;
-  run.conditions->major_page_faults = unknown;
-  run.conditions->involuntary_context_switches = unknown;
-}
 
 // Whether the user's input, or something that is not here, is the reason.
 bool is_refusal(const std::exception& error) {
@@ -76,18 +52,14 @@ bool is_refusal(const std::exception& error) {
                               known->exit_code() == UnavailableError("").exit_code());
 }
 
-[[noreturn]] void throw_reference_failure(const launch::RankError& error) {
-  const std::string message = "the reference to verify against failed: " + error.message;
-  const int code = failure_exit_code(error);
-  if (code == ConfigError("").exit_code()) throw ConfigError(message);
-  if (code == UnavailableError("").exit_code()) throw UnavailableError(message);
-  throw InternalError(message);
-}
-
 class JoinedWorld {
  public:
   JoinedWorld(Options options, const launch::RankEnvironment& environment,
-              const std::vector<std::string>& arguments);
+              const std::vector<std::string>& arguments, ReportReader reader);
+  JoinedWorld(const JoinedWorld&) = delete;
+  JoinedWorld& operator=(const JoinedWorld&) = delete;
+  // Until here the peers read and write the channels.
+  ~JoinedWorld() { peers_.leave(); }
   int run();
 
  private:
@@ -101,22 +73,23 @@ class JoinedWorld {
   void take_own_gpu();
   void place(const CpuTopology& topology);
   void agree();
-  void share_dataset();
-  void share_reference();
+  void open_channels(const nlohmann::json& agreed, const launch::ChannelLayout& layout);
+  void share_inputs();
   int train();
 
   int fail(const std::exception& error);
+  bool defers_to_rank_0() const;
+  bool is_told();
   void report_failure(const std::exception& error, Verdict& verdict);
   Verdict judge(const std::exception& error) const;
+  void look_again(const std::exception& error, Verdict& verdict) const;
   void prepare_report();
   void reserve_report();
-  void fill_report(const launch::SuperviseResult& result);
-  int write(const launch::SuperviseResult& result);
+  const TrainingJob* job() const { return planned_ ? &job_ : nullptr; }
 
   Options options_;
   launch::RankEnvironment environment_;
-  std::vector<std::string> arguments_;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  JoinedReport report_;
   Progress progress_;
   JoinedPeers peers_;
   JoinedStore& store_ = peers_.store();
@@ -128,27 +101,21 @@ class JoinedWorld {
   std::optional<HostDevices> gpus_of_world_;  // set on GPUs
   bool planned_ = false;                      // job_ is made
   bool agreed_ = false;                       // all ranks have made it, and map channels_
-  ReportOutput file_;
-  report::Report report_;
-  report::Trace trace_;
-  std::string started_at_ = utc_timestamp();
-  std::optional<report::MachineSnapshot> before_;  // on rank 0, taken when training begins
   MemoryKills memory_kills_ = read_memory_kills();
   SharedMemory dataset_;
   std::optional<ReferenceWeights> reference_;
   launch::RankChannels channels_;  // of all ranks
   launch::RankWriter writer_;
   bool left_behind_ = false;  // a session whose device hangs was left behind
-  double startup_s_ = 0;      // from the construction of this object to the first step
 };
 
 JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environment,
-                         const std::vector<std::string>& arguments)
+                         const std::vector<std::string>& arguments, ReportReader reader)
     : options_(std::move(options)),
       environment_(environment),
-      arguments_(arguments),
+      report_(arguments, reader),
       progress_(Progress::style_for_stdout(options_.quiet || !is_first())),
-      peers_(environment, wait_limit_s(options_.timeout_s)),
+      peers_(environment, wait_limit_s(options_.timeout_s), options_.interface),
       // Until all have agreed, only this rank's area is used, for its error.
       channels_(
           launch::RankChannels::create({.ranks = environment.world_size, .result_capacity = 64})),
@@ -160,8 +127,7 @@ int JoinedWorld::run() {
   try {
     meet_and_plan();
     agree();
-    share_dataset();
-    share_reference();
+    share_inputs();
     return train();
   } catch (const std::exception& error) {
     if (!agreed_ && is_refusal(error)) throw;  // no run was begun
@@ -176,7 +142,7 @@ void JoinedWorld::meet_and_plan() {
   if (!is_alone()) peers_.join(option_values(options_, environment_));
   try {
     plan(find_world_devices());
-    if (is_first()) file_ = ReportOutput(options_);  // with --dry-run it only looks
+    if (is_first()) report_.choose_place(options_);
   } catch (const Error& error) {
     store_.excuse(kPlanKey, error);
     throw;
@@ -211,6 +177,9 @@ void JoinedWorld::plan(const HostDevices& host) {
   options_.precision = choice.precision;
   const RunCell cell =
       joined_cell(options_, environment_.world_size, device_count(host, choice.device));
+  if (peers_.hosts().are_several()) {
+    options_.backend = backend_over_hosts(options_.backend, options_.device, peers_.hosts());
+  }
   if (options_.device == "cpu") options_.backend = choose_backend(options_.backend, "cpu", false);
   const std::string model_path = find_model(options_.model);
   model_ = nn::load_model_file(model_path);
@@ -258,13 +227,20 @@ void JoinedWorld::take_own_gpu() {
 // Each rank places itself. An external launcher that bound it to cores (mpirun) has decided;
 // otherwise the ranks divide the host as the supervisor would.
 void JoinedWorld::place(const CpuTopology& topology) {
-  const int devices = job_.cell.servers + (job_.has_cpu_servers() ? 0 : job_.cell.world_size);
+  const JoinedHosts& hosts = peers_.hosts();
+  const bool several = hosts.are_several();
+  const int all = job_.cell.servers + (job_.has_cpu_servers() ? 0 : job_.cell.world_size);
+  const int devices =
+      several ? static_cast<int>(hosts.ranks(hosts.of(environment_.rank)).size()) : all;
   const bool bound = static_cast<int>(topology.cores.size()) <
                      std::min(devices * options_.threads_per_device,
                               static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
-  if (!bound || environment_.world_size == 1) return;
-  const CpuPlacement own = place_cpu_devices(topology, 1, options_.threads_per_device);
-  job_.cores.at(static_cast<std::size_t>(environment_.rank)) = own.device_cores[0];
+  if ((!bound && !several) || environment_.world_size == 1) return;
+  const CpuPlacement own =
+      place_cpu_devices(topology, bound ? 1 : devices, options_.threads_per_device);
+  const int index = bound ? 0 : hosts.index_on_host(environment_.rank);
+  job_.cores.at(static_cast<std::size_t>(environment_.rank)) =
+      own.device_cores.at(static_cast<std::size_t>(index));
   if (job_.gpus.empty()) job_.oversubscribed = own.oversubscribed;
   // The launcher dealt out the cores, and each rank sees only its own.
   if (job_.has_cpu_servers()) job_.oversubscribed = shares_gpus(job_);
@@ -287,54 +263,40 @@ void JoinedWorld::agree() {
     };
     const auto reply = [&]() -> nlohmann::json {
       reserve_report();
-      return {{"channels", channels_.handle()}};
+      return {{"channels", channels_.handle()}, {"report", peers_.board()->report_path()}};
     };
-    const nlohmann::json agreed = store_.meet(kPlanKey, {{"plan", plan}}, hear, reply);
-    if (!is_first()) channels_ = launch::RankChannels::open(agreed.at("channels"), layout);
+    open_channels(store_.meet(kPlanKey, {{"plan", plan}}, hear, reply), layout);
   }
   writer_ = channels_.writer(environment_.rank);
   agreed_ = true;
 }
 
-void JoinedWorld::share_dataset() {
+// Ranks of other hosts have channels of their own, which rank 0's follow.
+void JoinedWorld::open_channels(const nlohmann::json& agreed, const launch::ChannelLayout& layout) {
+  const std::string key = peers_.host_key(kChannelsKey);
   if (is_first()) {
-    dataset_ = SharedMemory::create("ddpbench-dataset", source_->info().decoded_bytes(), true);
-    source_->decode(dataset_.view().as<std::byte>());
-    dataset_.seal();
-    store_.share(kDatasetKey, dataset_.handle());
+    store_.share(key, channels_.handle());
+  } else if (peers_.makes_for_host()) {
+    channels_ = launch::RankChannels::create(layout);
+    peers_.board()->tell_report_path(agreed.at("report"));
+    peers_.board()->mark_reserved();  // rank 0 has made it
+    store_.share(key, channels_.handle());
   } else {
-    dataset_ = SharedMemory::open(peers_.await_made(kDatasetKey));
+    channels_ = launch::RankChannels::open(store_.await(key), layout);
   }
+  peers_.mirror_records(channels_);
 }
 
-// Rank 0 runs the reference in a process of its own; the others wait for it.
-void JoinedWorld::share_reference() {
+void JoinedWorld::share_inputs() {
+  dataset_ = share_dataset(peers_, *source_);
   if (!needs_reference(job_)) return;
-  const bool is_made = !options_.dry_run;  // else it is only set up, as all are
-  if (is_made) job_.reference_fd = 0;      // a reference exists; each rank maps it in its own way
-  if (!is_first()) {
-    const std::string handle = peers_.await_made(kReferenceKey);
-    if (is_made) reference_ = ReferenceWeights::open(handle);
-    return;
-  }
-  TrainingJob reference = reference_job(job_);
-  reference.dataset_fd = dataset_.fd();
-  if (is_made) {
-    reference_ = ReferenceWeights::create(ReferenceWeights::extent_of(job_, model_));
-    reference.reference_fd = reference_->fd();
-  }
-  auto channels = launch::RankChannels::create(channel_layout(reference, model_));
-  const auto result = launch_run(reference, channels, progress_,
-                                 [this] { return !peers_.reason_to_end().empty(); });
-  if (result.interrupted) {
-    peers_.check();
-    throw Interrupted("interrupted");
-  }
-  if (result.failure) throw_reference_failure(result.failure->error);
-  store_.share(kReferenceKey, is_made ? reference_->handle() : "");
+  const double limit_s = wait_limit_s(options_.timeout_s);
+  reference_ = share_reference(peers_, {job_, model_, dataset_, progress_, limit_s});
+  if (reference_) job_.reference_fd = 0;  // there is one; each rank maps it in its own way
 }
 
 int JoinedWorld::train() {
+  prepare_rank(device_plan(job_), environment_.rank);
   RankInputs inputs;
   inputs.rank = environment_.rank;
   inputs.store = store_.get();
@@ -342,8 +304,15 @@ int JoinedWorld::train() {
   inputs.reference = reference_ ? &*reference_ : nullptr;
   inputs.interrupted = [this] { return peers_.is_told_to_end(); };
   inputs.check = [this] { peers_.check(); };
+  if (peers_.hosts().are_several()) {
+    inputs.address = store_.own_address();
+    inputs.host = peers_.hosts().name(environment_.rank);
+    const bool measures =
+        peers_.makes_for_host() && !peers_.hosts().share_one(environment_.rank, 0);
+    if (measures) inputs.read_clock = [this] { return read_clock(*store_.get()); };
+  }
   if (is_first()) {
-    before_ = take_machine_snapshot();
+    report_.note_start();
     if (!dataset_note_.empty()) say("{}\n", dataset_note_);
     say("{}\n", data_note(job_.dataset, options_));
     const std::string weights_note = checkpoint_note(options_, model_);
@@ -353,16 +322,18 @@ int JoinedWorld::train() {
   }
   int exit_code = 0;
   const auto body = [&](RankSession& session) {
-    startup_s_ = seconds_since(begin_);
+    report_.note_set_up();
     {
       const EndWatch watch(session.peers(), [this] { return peers_.reason_to_end(); });
       session.run();
     }
+    if (!is_first()) peers_.exchange_records();
     store_.wait_for_all(kFinishedKey);
+    if (is_first()) peers_.exchange_records();
     if (JoinedBoard* const board = peers_.board()) board->mark_complete();
     if (is_first()) {
       if (options_.dry_run) say("{}", rehearsed_words(1));
-      if (!options_.dry_run) exit_code = write({});
+      if (!options_.dry_run) exit_code = report_.finish(job(), channels_, {});
       peers_.tell_written();
     }
     store_.wait_for_all(kWrittenKey);
@@ -373,10 +344,11 @@ int JoinedWorld::train() {
 
 int JoinedWorld::fail(const std::exception& error) {
   peers_.is_told_to_end();  // a signal may be why
+  if (dynamic_cast<const CommError*>(&error) != nullptr) peers_.await_news();
   report_error(writer_, error);
   const launch::RankError own = *channels_.status(environment_.rank).error;
   say_error("ddpbench: rank {}: {}\n", environment_.rank, error.what());
-  if (JoinedBoard* const board = peers_.board()) board->mark_failed(environment_.rank);
+  peers_.mark_failed();
   // A dry run makes no report to wait for, so the ranks that find the same error get time to say
   // so.
   if (options_.dry_run && agreed_) peers_.settle(channels_);
@@ -392,18 +364,39 @@ int JoinedWorld::fail(const std::exception& error) {
   return interrupted ? 130 : failure_exit_code(own);
 }
 
+// A rank of another host may be cut off from a rank 0 that writes the report as well, in a file
+// that both hosts see. That of rank 0's host knows more.
+bool JoinedWorld::defers_to_rank_0() const {
+  const JoinedHosts& hosts = peers_.hosts();
+  return hosts.are_several() && !hosts.share_one(environment_.rank, 0);
+}
+
+// Whether a rank of rank 0's host has told of the failure.
+bool JoinedWorld::is_told() {
+  return defers_to_rank_0() && JoinedReport::tells_failure(peers_.board()->report_path());
+}
+
 // The report is written at once, because a launcher may kill this process as soon as another has
 // ended. It is completed later.
 void JoinedWorld::report_failure(const std::exception& error, Verdict& verdict) {
+  if (is_told()) return;
   prepare_report();
-  fill_report(verdict.result);
-  complete_report(report_, options_);
-  file_.save(report_);
+  report_.fill(job(), channels_, verdict.result);
+  if (is_told()) return;  // it was said in the meantime
+  report_.save();
   peers_.tell_written();
   if (agreed_) peers_.settle(channels_);
-  if (!verdict.certain) verdict = judge(error);
+  look_again(error, verdict);
   note_memory_kill(memory_kills_, verdict.result);
-  write(verdict.result);
+  if (defers_to_rank_0() && report_.was_replaced()) return;
+  report_.finish(job(), channels_, verdict.result);
+}
+
+// A launcher that cleans up lets stopped ranks go on, and they then fail like the others.
+void JoinedWorld::look_again(const std::exception& error, Verdict& verdict) const {
+  if (verdict.certain) return;
+  Verdict later = judge(error);
+  if (later.certain || !verdict.saw_stopped) verdict = std::move(later);
 }
 
 Verdict JoinedWorld::judge(const std::exception& error) const {
@@ -430,16 +423,11 @@ Verdict JoinedWorld::judge(const std::exception& error) const {
 void JoinedWorld::reserve_report() {
   if (options_.dry_run) return;
   prepare_report();
-  file_.reserve(report_, options_);
-  if (JoinedBoard* const board = peers_.board()) {
-    board->tell_report_path(file_.absolute_path());
-  }
+  report_.reserve(peers_.board());
 }
 
-// Makes what a report needs beside the run. A rank that takes rank 0's place replaces what that has
-// left under the report's name.
 void JoinedWorld::prepare_report() {
-  if (!report_.argv.empty()) return;
+  if (report_.has_begun()) return;
   if (!planned_) {
     try {
       plan(find_devices(options_.device));
@@ -447,54 +435,15 @@ void JoinedWorld::prepare_report() {
       // The report then has no run, only the error.
     }
   }
-  if (file_.absolute_path().empty()) {
-    Options options = options_;
-    const JoinedBoard* const board = peers_.board();
-    if (board && !board->report_path().empty()) {
-      options.json_path = board->report_path();
-      options.force = true;
-    }
-    file_ = ReportOutput(options);
-  }
-  report_ = begin_report(options_, arguments_);
-  report_.started_at = started_at_;
-  if (gpus_of_world_) add_gpus(report_.environment, *gpus_of_world_);
-}
-
-void JoinedWorld::fill_report(const launch::SuperviseResult& result) {
-  report_.runs.clear();
-  trace_ = {};
-  if (!planned_) {
-    report_.status = result.interrupted ? report::Status::interrupted : report::Status::failed;
-    if (result.failure) report_.error = failure_info(*result.failure);
-    return;
-  }
-  report::Run run = collect_run(job_, channels_, result);
-  if (!options_.trace_path.empty()) add_run(trace_, job_, channels_);
-  if (startup_s_ > 0) run.time.startup_s = report::Figure::of(startup_s_);
-  run.time.total_s = report::Figure::of(seconds_since(begin_));
-  if (before_) fill_joined_conditions(run, *before_, environment_.world_size);
-  const bool diverged = run.status == report::Status::diverged;
-  report_.status = diverged ? report::Status::failed : run.status;
-  report_.error = run.error;
-  report_.runs.push_back(std::move(run));
-}
-
-// Returns the exit code of the run itself.
-int JoinedWorld::write(const launch::SuperviseResult& result) {
-  fill_report(result);
-  finish_report(report_, {&trace_, report_.runs.size()}, options_, file_);
-  if (report_.status != report::Status::failed || result.failure) return 0;
-  say_error("ddpbench: {}\n", report_.error->message);
-  const bool diverged = report_.runs.back().status == report::Status::diverged;
-  return diverged ? kDivergedExitCode : 1;  // else the areas that the ranks left are broken
+  report_.begin(options_, gpus_of_world_ ? &*gpus_of_world_ : nullptr, peers_);
 }
 
 }  // namespace
 
 int join_world(Options options, const launch::RankEnvironment& environment,
-               const std::vector<std::string>& arguments) {
-  return JoinedWorld(std::move(options), environment, arguments).run();
+               const std::vector<std::string>& arguments, ReportReader reader) {
+  options.local_rank.reset();  // environment has it; it is no part of the configuration
+  return JoinedWorld(std::move(options), environment, arguments, reader).run();
 }
 
 }  // namespace ddpbench::bench

@@ -8,14 +8,16 @@
 #include <string>
 #include <vector>
 
+#include "bench/joined/joined_report.h"
 #include "bench/options/options.h"
 #include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {
 
-// Returns this rank's exit code. Throws ConfigError, before anything starts, for what a joined
-// world cannot do (lists, a device count that is not the world's).
+// Returns this rank's exit code. `reader`: who the report is for. Throws ConfigError, before
+// anything starts, for what a joined world cannot do (lists, a device count that is not the
+// world's).
 int join_world(Options options, const launch::RankEnvironment& environment,
-               const std::vector<std::string>& arguments);
+               const std::vector<std::string>& arguments, ReportReader reader = ReportReader::user);
 
 }  // namespace ddpbench::bench

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // --emulate-gil: what each call of a layer costs where an interpreter makes it, and what its global
-// lock adds where the replicas of a process are threads of one interpreter (dp). A replica holds
-// the lock while it launches a call, not while the call computes, as PyTorch does.
+// lock adds where the replicas of a process are threads of one interpreter (dp, and ddp with
+// several devices a process). A replica holds the lock while it launches a call, not while the call
+// computes, as PyTorch does.
 #pragma once
 
 #include <cstddef>

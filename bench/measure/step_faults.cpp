@@ -28,7 +28,7 @@ void StepFaults::begin(Phase phase, Stream& stream) {
   inner_.begin(phase, stream);
   if (phase == Phase::data_wait) {
     wait_begin_s_ = device_.now_s();
-  } else if (slowdown_percent(phase) > 0) {
+  } else if (is_slowed(phase)) {
     auto& event = begun_[static_cast<std::size_t>(phase)];
     if (!event) event = device_.make_event();
     stream.record(*event);
@@ -36,27 +36,28 @@ void StepFaults::begin(Phase phase, Stream& stream) {
 }
 
 void StepFaults::end(Phase phase, Stream& stream) {
-  if (const double percent = slowdown_percent(phase); percent > 0) {
+  if (is_slowed(phase)) {
     double begin_s = wait_begin_s_;
     if (phase != Phase::data_wait) {
       stream.synchronize();
       begin_s = begun_[static_cast<std::size_t>(phase)]->time_s();
     }
     const double now_s = device_.now_s();
-    const double until_s = now_s + (now_s - begin_s) * percent / 100;
+    const double until_s = now_s + stretch_s(phase, now_s - begin_s);
     while (device_.now_s() < until_s) {
     }
   }
   inner_.end(phase, stream);
 }
 
-double StepFaults::slowdown_percent(Phase phase) const {
-  double percent = 0;
+double StepFaults::stretch_s(Phase phase, double length_s) const {
+  double sum_s = 0;
   for (const Injection& injection : injections_) {
     if (injection.kind != "slow" || injection.phase != to_string(phase)) continue;
-    if (injection.step < 0 || injection.step == step_) percent += injection.percent;
+    if (injection.step >= 0 && injection.step != step_) continue;
+    sum_s += length_s * injection.percent / 100 + injection.ms * 1e-3;
   }
-  return percent;
+  return sum_s;
 }
 
 }  // namespace ddpbench::bench

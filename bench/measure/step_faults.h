@@ -33,8 +33,9 @@ class StepFaults final : public PhaseObserver {
   void bucket(const BucketTimes& times) override { inner_.bucket(times); }
 
  private:
-  // The percentage of its own length by which the phase is stretched in this step.
-  double slowdown_percent(Phase phase) const;
+  // By how many seconds the phase, which has lasted `length_s`, is stretched in this step.
+  double stretch_s(Phase phase, double length_s) const;
+  bool is_slowed(Phase phase) const { return stretch_s(phase, 1) > 0; }
 
   Device& device_;
   std::vector<Injection> injections_;

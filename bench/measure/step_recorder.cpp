@@ -32,9 +32,9 @@ StepRecorder::StepRecorder(Device& device, launch::RankWriter& writer, RecorderO
     marks_.push_back({Phase::forward, device.make_event(), device.make_event()});
   }
   buckets_.reserve(kBucketsReserved);
-  compute_.reserve(kMarksReserved);
-  communication_.reserve(kBucketsReserved);
-  waiting_.reserve(kBucketsReserved);
+  intervals_.compute.reserve(kMarksReserved);
+  intervals_.communication.reserve(kBucketsReserved);
+  intervals_.waiting.reserve(kBucketsReserved);
   observe_also({});
 }
 
@@ -215,9 +215,7 @@ void StepRecorder::take_phases() {
 // A transfer begins when the last replica has come to it: until then it is waiting.
 void StepRecorder::sum_up(launch::StepRecord& record) {
   record.phases_observed = 1;
-  compute_.clear();
-  communication_.clear();
-  waiting_.clear();
+  intervals_.clear();
   record.phase_s[static_cast<std::size_t>(Phase::data_wait)] = wait_end_s_ - wait_begin_s_;
   for (const PhaseInterval& mark : phases_[0]) {
     const bool transfer = is_transfer(mark.phase);
@@ -226,23 +224,17 @@ void StepRecorder::sum_up(launch::StepRecord& record) {
     if (mark.phase == Phase::backward) record.backward_end_s = mark.end_s;
     // Time in which a bucket moves beside an exchange of statistics is counted once, as the latter.
     if (is_compute(mark.phase) || mark.phase == Phase::sync_batch_norm) {
-      compute_.push_back({mark.begin_s, mark.end_s});
+      intervals_.compute.push_back({mark.begin_s, mark.end_s});
     }
     if (!transfer) continue;
-    waiting_.push_back({mark.begin_s, begin_s});
-    communication_.push_back({begin_s, mark.end_s});
+    intervals_.waiting.push_back({mark.begin_s, begin_s});
+    intervals_.communication.push_back({begin_s, mark.end_s});
   }
   for (const BucketTimes& times : buckets_) {
-    communication_.push_back({times.arrived_s, times.end_s});
-    waiting_.push_back({times.start_s, times.arrived_s});
+    intervals_.communication.push_back({times.arrived_s, times.end_s});
+    intervals_.waiting.push_back({times.start_s, times.arrived_s});
   }
-  const auto times = report::communication_times(communication_, compute_);
-  record.comm_s = times.comm_s;
-  record.comm_overlapped_s = times.overlapped_s;
-  record.comm_wait_s = report::total_length(report::merge_intervals(waiting_));
-  // Waiting costs nothing while other work goes on.
-  compute_.insert(compute_.end(), communication_.begin(), communication_.end());
-  record.comm_wait_exposed_s = report::communication_times(waiting_, compute_).exposed_s;
+  fill_communication(intervals_, record);
 }
 
 }  // namespace ddpbench::bench

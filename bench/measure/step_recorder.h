@@ -20,10 +20,10 @@
 
 #include "bench/measure/device_wait.h"
 #include "bench/measure/replica_recorder.h"
+#include "bench/measure/step_intervals.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/phase.h"
 #include "parallel/launch/rank_channel.h"
-#include "reports/metrics/metrics.h"
 
 namespace ddpbench::bench {
 
@@ -109,7 +109,7 @@ class StepRecorder final : public PhaseObserver {
   std::vector<ReplicaRecorder*> others_;
   std::vector<std::vector<PhaseInterval>> phases_;  // [replica] of the observed step
   std::vector<launch::ReplicaRecord> replica_records_;
-  std::vector<report::Interval> compute_, communication_, waiting_;
+  StepIntervals intervals_;
   std::uint64_t total_step_ = 0;  // counted over verification, warm-up and training
   std::uint32_t timed_step_ = 0;
   std::uint32_t interval_ = 1;

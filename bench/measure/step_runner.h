@@ -36,8 +36,6 @@ class StepRunner {
   // knows about the recording.
   void run(const StepInput& input);
 
-  std::size_t recordings() const { return recordings_.size(); }
-
  private:
   // The memory of a batch differs from step to step, and steps that are observed mark their phases.
   using Key = std::pair<const float*, bool>;

@@ -118,14 +118,35 @@ Definitions measuring_options() {
        .member = &Options::timeout_s,
        .rule = between(0, 1e9),
        .free_on_resume = true},
+      {.name = "interface",
+       .group = group,
+       .hint = "NAME|ADDRESS",
+       .help = "The network interface of this host (eth0), or its IPv4 address, that ranks of "
+               "several hosts use. Each rank may have its own.",
+       .member = &Options::interface,
+       .default_text = "that of the way to MASTER_ADDR"},
+      {.name = "local-rank",
+       .group = group,
+       .hint = "N",
+       .help =
+           "This process's rank on its host, as `python -m torch.distributed.launch` gives it to "
+           "those that it starts. LOCAL_RANK says the same.",
+       .member = &Options::local_rank,
+       .rule = between(0, kMostDevices),
+       .default_text = "LOCAL_RANK",
+       .sources = kFlag},
       {.name = "inject",
        .group = group,
        .hint = "FAULT",
        .help =
-           "Plant a fault, for tests and demonstrations: slow:rank=R,phase=P,percent=X; "
-           "kill:rank=R,step=S; stop:...; throw:...; missing_bucket:bucket=B; sum; "
+           "Plant a fault, for tests and demonstrations: slow:rank=R,phase=P,percent=X (or ms=T; "
+           "ms without phase: each call between ranks begins so much later); "
+           "kill:rank=R,step=S; stop:...; throw:...; stall:rank=R,step=S,ms=T (it does not come to "
+           "a call; without ms for ever); drop-link:rank=R,step=S,ms=T (nothing leaves or reaches "
+           "it; gloo and mpi); missing_bucket:bucket=B; sum; "
            "stale:rank=R,step=S; seed:rank=R (it starts from other weights). R is a process; of "
-           "slow and stale a device, also one of dp. May be repeated, or separated by ';'.",
+           "slow with a phase and stale a device, also one of dp. May be repeated, or separated "
+           "by ';'.",
        .member = &Options::injections,
        .default_text = "none"},
   };

@@ -32,6 +32,7 @@ inline ValueRule positive() { return {.above_minimum = true}; }
 inline ValueRule any_number() { return {.minimum = -std::numeric_limits<double>::infinity()}; }
 
 Definitions measuring_options();
+Definitions launch_options();  // launch_options.cpp
 Definitions file_options();
 Definitions other_options();
 Definitions file_only_keys();

@@ -41,13 +41,10 @@ std::string verbatim(const std::string& text) {
 }
 
 std::string option_term(const OptionDefinition& definition) {
-  const bool key_only = (definition.sources & kFlag) == 0;
   std::string help = definition.help;
   const std::string value = default_text(definition);
   if (!value.empty() && !definition.is_switch()) help += fmt::format(" Default: {}.", value);
-  return term(key_only ? fmt::format("{}: {}", definition.name, definition.hint)
-                       : flag_with_hint(definition),
-              help);
+  return term(name_with_hint(definition), help);
 }
 
 }  // namespace

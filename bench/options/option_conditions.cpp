@@ -48,11 +48,25 @@ void settle_conditions(Options& options, Layers layers) {
   }
 }
 
-void set_optimizer_defaults(Options& options, Layers layers) {
-  if (options.optimizer != "sgd" && last_layer_of("lr", layers) < 0) options.lr = 1e-3;
-  if (options.optimizer == "adamw" && last_layer_of("weight-decay", layers) < 0) {
-    options.weight_decay = 0.01;
-  }
+std::vector<std::string> set_optimizer_defaults(Options& options, Layers layers) {
+  std::vector<std::string> notes;
+  const auto set = [&](const std::string& option, double Options::*member, double own) {
+    const std::ptrdiff_t given = last_layer_of(option, layers);
+    if (given >= 0) {
+      const OptionSource& layer = *layers[static_cast<std::size_t>(given)];
+      const OptionSource::Given* const beside = layer.find("optimizer");
+      if (beside == nullptr || *beside->value == options.optimizer) return;
+      if (options.*member != own) {
+        notes.push_back(fmt::format("--{}={}, the default of {}: {} is for {}", option, own,
+                                    options.optimizer, layer.find(option)->where,
+                                    beside->value->get<std::string>()));
+      }
+    }
+    options.*member = own;
+  };
+  set("lr", &Options::lr, options.optimizer == "sgd" ? Options{}.lr : 1e-3);
+  set("weight-decay", &Options::weight_decay, options.optimizer == "adamw" ? 0.01 : 0);
+  return notes;
 }
 
 }  // namespace ddpbench::bench

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <span>
+#include <string>
+#include <vector>
 
 #include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
@@ -18,7 +20,10 @@ namespace ddpbench::bench {
 // REQUIRES: the layers were applied to `options`.
 void settle_conditions(Options& options, std::span<const OptionSource* const> layers);
 
-// Sets what no layer gives to the optimizer's defaults, which are PyTorch's.
-void set_optimizer_defaults(Options& options, std::span<const OptionSource* const> layers);
+// Sets what no layer gives to the optimizer's defaults, which are PyTorch's; also a learning rate
+// and a weight decay that an earlier layer gives beside another optimizer. Returns a line on each
+// of these, for people.
+std::vector<std::string> set_optimizer_defaults(Options& options,
+                                                std::span<const OptionSource* const> layers);
 
 }  // namespace ddpbench::bench

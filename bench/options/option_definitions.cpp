@@ -37,14 +37,6 @@ std::vector<AbsentChoice> absent_devices() {
   return devices;
 }
 
-std::vector<AbsentChoice> absent_backend_words() {
-  std::vector<AbsentChoice> words;
-  for (const AbsentBackend& backend : absent_backends()) {
-    words.push_back({std::string(backend.name), std::string(backend.why)});
-  }
-  return words;
-}
-
 constexpr const char* kNoSuchPrecision = "this version does not compute in it";
 
 Definitions comparison_options() {
@@ -86,7 +78,7 @@ Definitions comparison_options() {
        .hint = fmt::format("{}", fmt::join(backend_words(), "|")),
        .help = backend_help(),
        .member = &Options::backend,
-       .rule = one_of(backend_words(), absent_backend_words())},
+       .rule = one_of(backend_words())},
       {.name = "precision",
        .group = group,
        .hint = "auto|fp32|tf32|bf16",
@@ -351,6 +343,15 @@ Definitions strategy_options() {
        .member = &Options::all_reduces,
        .rule = one_of({comm::kAllReduceAlgorithms.begin(), comm::kAllReduceAlgorithms.end()}),
        .bare_when_single = true},
+      {.name = "devices-per-process",
+       .group = group,
+       .hint = "K,...",
+       .help =
+           "ddp: how many devices each process drives, with a thread and a rank for each "
+           "(PyTorch's older DistributedDataParallel with several device_ids). It divides --gpus.",
+       .member = &Options::devices_per_process,
+       .rule = between(1, kMostDevices),
+       .bare_when_single = true},
       {.name = "broadcast-buffers",
        .group = group,
        .hint = "on|off",
@@ -415,8 +416,9 @@ Definitions strategy_options() {
        .hint = "US",
        .help =
            "Microseconds of processor time to launch each call of a layer, forward and backward, "
-           "under one lock a process: dp's replicas share it as threads of Python would, ranks "
-           "of ddp and ps have their own; runs are marked with it.",
+           "under one lock a process: dp's replicas share it as threads of Python would, and "
+           "ddp's with --devices-per-process; other ranks have their own; runs are marked with "
+           "it.",
        .member = &Options::emulate_gil_us,
        .rule = between(0, 1e6)},
       {.name = "oversubscribe",
@@ -431,9 +433,9 @@ Definitions strategy_options() {
 
 std::vector<OptionDefinition> option_definitions() {
   Definitions table;
-  for (Definitions part :
-       {comparison_options(), training_options(), optimizer_options(), schedule_options(),
-        strategy_options(), measuring_options(), file_options(), other_options(), file_only_keys()})
+  for (Definitions part : {comparison_options(), training_options(), optimizer_options(),
+                           schedule_options(), strategy_options(), measuring_options(),
+                           launch_options(), file_options(), other_options(), file_only_keys()})
     std::ranges::move(part, std::back_inserter(table));
   return table;
 }

@@ -59,7 +59,7 @@ constexpr ExitCode kExitCodes[] = {
     {1, "internal error"},
     {2, "usage, configuration or data error, or training diverged"},
     {3, "a device, backend or library is not here, or a system limit is reached"},
-    {4, "a rank died or a deadline passed"},
+    {4, "a rank died, a host cannot be used, or a deadline passed"},
     {5, "strategies disagree: verification failed"},
     {6, "regression (check)"},
     {7, "inconclusive (check)"},
@@ -67,13 +67,10 @@ constexpr ExitCode kExitCodes[] = {
 };
 
 std::string option_lines(const OptionDefinition& definition) {
-  const bool key_only = (definition.sources & kFlag) == 0;
   std::string help = definition.help;
   const std::string value = default_text(definition);
   if (!value.empty() && !definition.is_switch()) help += fmt::format(" [{}]", value);
-  return two_columns(key_only ? fmt::format("{}: {}", definition.name, definition.hint)
-                              : flag_with_hint(definition),
-                     help);
+  return two_columns(name_with_hint(definition), help);
 }
 
 std::vector<std::string> groups() {
@@ -128,7 +125,7 @@ std::string option_row(const OptionDefinition& definition) {
   const bool flag = (definition.sources & kFlag) != 0;
   const bool variable = (definition.sources & kVariable) != 0;
   return fmt::format("| {} | {} | {} | {} | {} |\n",
-                     flag ? code(flag_with_hint(definition)) : code(definition.hint),
+                     flag ? code(name_with_hint(definition)) : code(definition.hint),
                      code(default_text(definition)), variable ? code(definition.variable()) : "",
                      keys_cell(definition), cell(definition.help));
 }
@@ -161,10 +158,18 @@ Lists of options make every combination. Where a comparison is of some combinati
 )";
 
 constexpr const char* kLauncherText = R"(
+## Runs on hosts, or started by mpirun or srun
+
+`--hosts=a:2,b:2` (or `--hostfile`) makes the matrix of a command on these hosts, and `--launcher=mpirun` or `srun` has
+that program start the ranks of each run; either way there is one report, made here. [launch.md](launch.md) has exact
+lines, and what the hosts need.
+
+    ddpbench --hosts=a:2,b:2 --strategy=single,ddp,ps --gpus=1,2,4 --config=mnist
+
 ## Ranks that a launcher starts
 
 torchrun, mpirun (Open MPI, MPICH, Intel MPI) and srun start one process a rank, all with the same options; so does
-anybody who sets `RANK`, `LOCAL_RANK`, `WORLD_SIZE`, `MASTER_ADDR` and `MASTER_PORT`. They make one run, on one host.
+anybody who sets `RANK`, `LOCAL_RANK`, `WORLD_SIZE`, `MASTER_ADDR` and `MASTER_PORT`. They make one run.
 
     mpirun -n 4 ddpbench --strategy=ddp --config=mnist.json
 
@@ -179,6 +184,13 @@ Two jobs at once need different values of `MASTER_PORT`, unless their launcher n
 `--rdzv-id`). A second process with the same rank is refused (exit 2), and so are ranks whose options differ: the
 message names the first option that does. Rank 0 writes the report. Should it die, the lowest rank that lives writes it
 in the same place. `error.rank` names the rank that failed, not those that noticed.
+
+Ranks are on one host when they can map each other's memory: one machine, one PID and user namespace, one user. Others,
+and so containers of one machine, are on several hosts. They need the secret, `MASTER_ADDR` (an address of rank 0's
+host) and a backend that spans hosts; `--backend=shm` is refused (exit 2) with the names of the hosts. The store then
+listens at `MASTER_ADDR` alone, or on what rank 0's `--interface` names. The data set is decoded once a host and must be
+the same on all, and the weights to verify against travel from rank 0. The report's `environment.hosts` lists the hosts,
+`devices[].host` and `error.host` name those of ranks. Without rank 0's host the next host writes the report.
 )";
 
 std::string runs_text() {
@@ -189,7 +201,10 @@ std::string runs_text() {
 
 }  // namespace
 
-std::string flag_with_hint(const OptionDefinition& definition) {
+std::string name_with_hint(const OptionDefinition& definition) {
+  if ((definition.sources & kFlag) == 0) {
+    return fmt::format("{}: {}", definition.name, definition.hint);
+  }
   const std::string flag = definition.name == "help" ? "-h, --help" : definition.flag();
   return definition.is_switch() ? flag : flag + "=" + definition.hint;
 }

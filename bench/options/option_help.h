@@ -43,8 +43,8 @@ struct HelpTexts {
 };
 HelpTexts help_texts(const std::vector<CommandSummary>& commands);
 
-// "--gpus=LIST|all", "-h, --help".
-std::string flag_with_hint(const OptionDefinition& definition);
+// "--lr=NUMBER"; "dataset.name: TEXT" for an option that only configuration files give.
+std::string name_with_hint(const OptionDefinition& definition);
 
 // Returns the text of docs/cli.md.
 std::string cli_document(const std::vector<CommandSummary>& commands);

@@ -26,7 +26,7 @@ struct Kind {
 
 const std::vector<Kind>& kinds() {
   static const std::vector<Kind> known = {
-      {"slow", {"phase", "percent"}, {"rank", "step"}},
+      {"slow", {}, {"rank", "step", "phase", "percent", "ms"}},
       {"kill", {"rank", "step"}, {}},
       {"stop", {"rank", "step"}, {}},
       {"throw", {"rank", "step"}, {}},
@@ -34,6 +34,8 @@ const std::vector<Kind>& kinds() {
       {"sum", {}, {}},
       {"stale", {"rank", "step"}, {}},
       {"seed", {"rank"}, {}},
+      {"stall", {"rank", "step"}, {"ms"}},
+      {"drop-link", {"rank", "step"}, {"ms"}},
   };
   return known;
 }
@@ -96,12 +98,20 @@ struct Reader {
     return number;
   }
 
-  double percent(const std::string& value) const {
+  // A phase is stretched by a share of itself or by a time, a call by a time.
+  void check_slow(const std::map<std::string, std::string>& values) const {
+    if (values.contains("percent") == values.contains("ms"))
+      refuse("slow needs percent=... or ms=..., one of the two.");
+    if (values.contains("percent") && !values.contains("phase"))
+      refuse("slow needs phase=... beside percent (ms alone slows each call between ranks).");
+  }
+
+  double above_zero(const std::string& key, const std::string& value) const {
     double number = 0;
     const char* end = value.data() + value.size();
     const auto result = std::from_chars(value.data(), end, number);
     if (result.ec != std::errc{} || result.ptr != end || !std::isfinite(number) || number <= 0)
-      refuse(fmt::format("percent must be a number above 0, got \"{}\".", value));
+      refuse(fmt::format("{} must be a number above 0, got \"{}\".", key, value));
     return number;
   }
 
@@ -124,6 +134,7 @@ Injection parse_injection(const std::string& text, const std::string& where) {
   const Kind& kind = reader.kind(text.substr(0, colon));
   const auto values = reader.pairs(colon);
   reader.check_keys(kind, values);
+  if (kind.name == "slow") reader.check_slow(values);
   Injection injection;
   injection.kind = kind.name;
   injection.text = text;
@@ -131,10 +142,16 @@ Injection parse_injection(const std::string& text, const std::string& where) {
     if (key == "rank") injection.rank = reader.whole<int>(key, value);
     if (key == "step") injection.step = reader.whole<std::int64_t>(key, value);
     if (key == "bucket") injection.bucket = reader.whole<int>(key, value);
-    if (key == "percent") injection.percent = reader.percent(value);
+    if (key == "percent") injection.percent = reader.above_zero(key, value);
+    if (key == "ms") injection.ms = reader.above_zero(key, value);
     if (key == "phase") injection.phase = reader.phase(value);
   }
   return injection;
+}
+
+bool strikes_calls(const Injection& injection) {
+  return injection.kind == "stall" || injection.kind == "drop-link" ||
+         (injection.kind == "slow" && injection.phase.empty());
 }
 
 }  // namespace ddpbench::bench

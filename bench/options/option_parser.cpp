@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <nlohmann/json.hpp>
 #include <span>
 
 #include "base/error.h"
@@ -164,8 +165,8 @@ OptionSource flag_source(const Flags& flags) {
     const auto given = flags.words.options.find(definition.name);
     if (given == flags.words.options.end()) continue;
     if (!definition.applies_to(flags.command)) refuse_flag(definition, flags.command);
-    source.add(definition, {value_from_text(definition, only_value(definition, given->second)),
-                            definition.flag()});
+    source.add(definition, value_from_text(definition, only_value(definition, given->second)),
+               definition.flag());
   }
   return source;
 }
@@ -198,7 +199,7 @@ void read_file_of(GivenLayers& layers, const ParseContext& context) {
   const OptionSource::Given* given = layers.given.find("config");
   if (given == nullptr) given = layers.variables.find("config");
   if (given == nullptr) return;
-  layers.config_path = find_config(given->value.get<std::string>(), context.config_directories);
+  layers.config_path = find_config(given->value->get<std::string>(), context.config_directories);
   nlohmann::json content = read_config(layers.config_path);
   const std::string origin = input_name(layers.config_path);
   layers.entries = take_run_entries(content, origin);
@@ -217,8 +218,9 @@ GivenLayers read_layers(const Flags& flags, const ParseContext& context) {
 }
 
 // The options of the command, or of an entry of "runs": its values are above those of the file
-// around it, and below variables and flags.
-Options resolve(const GivenLayers& layers, Command command, const RunEntry* entry) {
+// around it, and below variables and flags. Adds what is to be said of them to `notes`, once.
+Options resolve(const GivenLayers& layers, Command command, const RunEntry* entry,
+                std::vector<std::string>& notes) {
   Options options;
   std::vector<const OptionSource*> order = {&layers.file};
   if (command == Command::fit) options.strategies = known_strategies();
@@ -230,16 +232,19 @@ Options resolve(const GivenLayers& layers, Command command, const RunEntry* entr
   for (const OptionSource* source : std::span(order).subspan(1)) source->apply(options);
   options.config_path = layers.config_path;
   settle_conditions(options, order);
-  set_optimizer_defaults(options, order);
+  for (std::string& note : set_optimizer_defaults(options, order)) {
+    if (std::ranges::count(notes, note) == 0) notes.push_back(std::move(note));
+  }
   if (options.batch_sizes.empty() && options.global_batch_sizes.empty())
     options.batch_sizes = {kDefaultBatchSize};
   return options;
 }
 
 // Errors that name no key of the entry say where it stands.
-Options resolve_entry(const GivenLayers& layers, const RunEntry& entry) {
+Options resolve_entry(const GivenLayers& layers, const RunEntry& entry,
+                      std::vector<std::string>& notes) {
   try {
-    Options options = resolve(layers, Command::run, &entry);
+    Options options = resolve(layers, Command::run, &entry, notes);
     check_options(options);
     return options;
   } catch (const ConfigError& error) {
@@ -265,10 +270,12 @@ ParsedCommand parse_command(const std::vector<std::string>& arguments,
 
   ParsedCommand parsed{.command = flags.command, .names = flags.names};
   const GivenLayers layers = read_layers(flags, context);
-  parsed.options = resolve(layers, flags.command, nullptr);
+  std::vector<std::string> notes;  // of what is around entries, where there are some
+  parsed.options =
+      resolve(layers, flags.command, nullptr, layers.entries.empty() ? parsed.notes : notes);
   if (layers.entries.empty()) check_options(parsed.options);
   for (const RunEntry& entry : layers.entries) {
-    parsed.options.runs.push_back(resolve_entry(layers, entry));
+    parsed.options.runs.push_back(resolve_entry(layers, entry, parsed.notes));
   }
   return parsed;
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes Options from argv, environment and configuration file. Only this file knows option names.
+// Makes Options from argv, environment and configuration file. The table of options has the names.
 #pragma once
 
 #include <map>
@@ -19,6 +19,7 @@ struct ParsedCommand {
   Options options = {};                 // for run and tune; data_dir also for data_*
   std::vector<std::string> names = {};  // for data fetch NAME...
   std::string text = {};                // for help and version
+  std::vector<std::string> notes = {};  // on options, for people; for run and tune
 };
 
 struct ParseContext {

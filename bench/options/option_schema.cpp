@@ -79,7 +79,7 @@ Json twice(const std::string& key, const std::string& parent, const std::string&
   return {{"required", {key, parent}}, {"properties", {{parent, {{"required", {child}}}}}}};
 }
 
-// Of documents in which `key` has a value that `value` describes.
+// Matches documents in which `key` has a value that `value` describes.
 Json given(const std::string& key, const Json& value) {
   const Json::json_pointer pointer(key);
   const Json inner = {{"required", {pointer.back()}}, {"properties", {{pointer.back(), value}}}};
@@ -88,8 +88,8 @@ Json given(const std::string& key, const Json& value) {
   return {{"required", {parent}}, {"properties", {{parent, inner}}}};
 }
 
-// Of objects with an option that does nothing beside the value of the one that decides. In an entry
-// of "runs" the file around it may decide, so only what stands in the entry counts.
+// Matches objects with an option that has no effect beside the value of the option that decides. In
+// an entry of "runs" the file around it may decide, so only what stands in the entry counts.
 Json unheeded(const OptionDefinition& definition, bool in_entry) {
   const OptionDefinition& other = *find_flag(definition.only_with.option);
   Json decided = Json::array();

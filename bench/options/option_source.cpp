@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/nearest_name.h"
@@ -98,7 +99,7 @@ OptionSource source_of(const json& content, const KeyPlace& place) {
     if (place.is_entry() && !definition->is_per_run())
       throw ConfigError(fmt::format(
           "{}: it is the same for all runs of a report; give it beside \"runs\".", place.of(key)));
-    source.add(*definition, {value, place.of(key)});
+    source.add(*definition, value, place.of(key));
   }
   return source;
 }
@@ -143,11 +144,13 @@ nlohmann::ordered_json entry_json(const nlohmann::ordered_json& all, const Optio
 
 }  // namespace
 
-void OptionSource::add(const OptionDefinition& definition, Given given) {
-  const auto [at, inserted] = given_.emplace(definition.name, given);
+void OptionSource::add(const OptionDefinition& definition, const json& value,
+                       const std::string& where) {
+  const auto [at, inserted] =
+      given_.emplace(definition.name, Given{std::make_shared<const json>(value), where});
   if (!inserted)
-    throw ConfigError(fmt::format("{} and {} set the same option; give only one.", at->second.where,
-                                  given.where));
+    throw ConfigError(
+        fmt::format("{} and {} set the same option; give only one.", at->second.where, where));
 }
 
 const OptionSource::Given* OptionSource::find(const std::string& option) const {
@@ -165,7 +168,7 @@ void OptionSource::apply(Options& options) const {
         batch->where, global->where));
   for (const OptionDefinition& definition : option_table())
     if (const Given* given = find(definition.name))
-      set_value(options, definition, given->value, given->where);
+      set_value(options, definition, *given->value, given->where);
   if (batch != nullptr) options.global_batch_sizes.clear();
   if (global != nullptr) options.batch_sizes.clear();
 }
@@ -242,7 +245,7 @@ OptionSource variable_source(const std::map<std::string, std::string>& variables
     const auto given = variables.find(name);
     if (given == variables.end() || given->second.empty() || !definition.applies_to(command))
       continue;
-    source.add(definition, {value_from_text(definition, given->second), name});
+    source.add(definition, value_from_text(definition, given->second), name);
   }
   refuse_unknown_variables(variables, others);
   return source;

@@ -6,7 +6,8 @@
 #pragma once
 
 #include <map>
-#include <nlohmann/json.hpp>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -17,12 +18,13 @@ namespace ddpbench::bench {
 class OptionSource {
  public:
   struct Given {
-    nlohmann::json value;
-    std::string where;  // "--lr", "DDPBENCH_LR", "x.json: /optimizer/lr"
+    std::shared_ptr<const nlohmann::json> value;  // not null
+    std::string where;                            // "--lr", "DDPBENCH_LR", "x.json: /optimizer/lr"
   };
 
-  // Throws ConfigError when the source already has the option.
-  void add(const OptionDefinition& definition, Given given);
+  // `where` names the place in messages. Throws ConfigError when the source already has the option.
+  void add(const OptionDefinition& definition, const nlohmann::json& value,
+           const std::string& where);
   // Returns null when the source does not have it.
   const Given* find(const std::string& option) const;
   // Checks and assigns all values. A batch size replaces the other batch size of earlier sources.

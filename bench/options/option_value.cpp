@@ -287,6 +287,66 @@ std::string expected_list(const ValueRule& rule) {
   return expected_entry<T>(rule) + " (or a list of them)";
 }
 
+// What can be done with an option, by the type of its member: ValueType, or one of the two that
+// stand for no single member.
+template <typename T>
+struct ValueType {
+  T Options::*member;
+
+  json from_text(const std::string& text) const {
+    if constexpr (kIsList<T>) return list_from_text<EntryOf<T>>(text);
+    return entry_from_text<EntryOf<T>>(text);
+  }
+  void set(Options& options, const OptionDefinition& definition, const json& value,
+           const std::string& where) const {
+    if constexpr (kIsList<T>) {
+      options.*member = read_list<EntryOf<T>>(definition, value, where);
+    } else {
+      options.*member = read_entry<EntryOf<T>>(definition, value, where);
+    }
+  }
+  json get(const Options& options) const { return written(options.*member); }
+  void reset(Options& options) const { options.*member = Options().*member; }
+  std::string expectation(const ValueRule& rule) const {
+    if constexpr (kIsList<T>) return expected_list<EntryOf<T>>(rule);
+    return expected_entry<EntryOf<T>>(rule);
+  }
+};
+
+struct GpuListType {
+  json from_text(const std::string& text) const {
+    return text == "all" ? json(text) : list_from_text<std::int64_t>(text);
+  }
+  void set(Options& options, const OptionDefinition& definition, const json& value,
+           const std::string& where) const {
+    set_gpus(options, definition, value, where);
+  }
+  json get(const Options& options) const {
+    return options.gpus.empty() ? json("all") : json(options.gpus);
+  }
+  void reset(Options&) const {}
+  std::string expectation(const ValueRule& rule) const {
+    return bounds(rule, "whole numbers") + " (one or a list), or all";
+  }
+};
+
+struct NoMemberType {
+  json from_text(const std::string& text) const { return text; }
+  void set(Options&, const OptionDefinition&, const json&, const std::string&) const {}
+  json get(const Options&) const { return nullptr; }
+  void reset(Options&) const {}
+  std::string expectation(const ValueRule&) const { return "no value"; }
+};
+
+template <typename Use>
+auto with_type(const OptionDefinition& definition, Use use) {
+  return std::visit(
+      Overloaded{[&](NoMember) { return use(NoMemberType{}); },
+                 [&](GpuList) { return use(GpuListType{}); },
+                 [&]<typename T>(T Options::*member) { return use(ValueType<T>{member}); }},
+      definition.member);
+}
+
 }  // namespace
 
 void refuse_absent(const OptionDefinition& definition, const std::string& word,
@@ -299,49 +359,22 @@ void refuse_absent(const OptionDefinition& definition, const std::string& word,
 }
 
 json value_from_text(const OptionDefinition& definition, const std::string& text) {
-  return std::visit(Overloaded{[&](NoMember) -> json { return text; },
-                               [&](GpuList) -> json {
-                                 return text == "all" ? json(text)
-                                                      : list_from_text<std::int64_t>(text);
-                               },
-                               [&]<typename T>(T Options::*) -> json {
-                                 if constexpr (kIsList<T>) return list_from_text<EntryOf<T>>(text);
-                                 return entry_from_text<EntryOf<T>>(text);
-                               }},
-                    definition.member);
+  return with_type(definition, [&](const auto& type) { return type.from_text(text); });
 }
 
 void set_value(Options& options, const OptionDefinition& definition, const json& value,
                const std::string& where) {
   if (!is_utf8(value)) refuse(definition, value, where, " It must be UTF-8.");
-  std::visit(
-      Overloaded{[&](NoMember) {}, [&](GpuList) { set_gpus(options, definition, value, where); },
-                 [&]<typename T>(T Options::*member) {
-                   if constexpr (kIsList<T>) {
-                     options.*member = read_list<EntryOf<T>>(definition, value, where);
-                   } else {
-                     options.*member = read_entry<EntryOf<T>>(definition, value, where);
-                   }
-                 }},
-      definition.member);
+  with_type(definition, [&](const auto& type) { type.set(options, definition, value, where); });
 }
 
 json get_value(const Options& options, const OptionDefinition& definition) {
-  const json value = std::visit(
-      Overloaded{
-          [&](NoMember) -> json { return nullptr; },
-          [&](GpuList) -> json { return options.gpus.empty() ? json("all") : json(options.gpus); },
-          [&]<typename T>(T Options::*member) -> json { return written(options.*member); }},
-      definition.member);
+  const json value = with_type(definition, [&](const auto& type) { return type.get(options); });
   return definition.bare_when_single && value.size() == 1 ? value[0] : value;
 }
 
 void reset_value(Options& options, const OptionDefinition& definition) {
-  const Options defaults;
-  std::visit(
-      Overloaded{[](NoMember) {}, [](GpuList) {},
-                 [&]<typename T>(T Options::*member) { options.*member = defaults.*member; }},
-      definition.member);
+  with_type(definition, [&](const auto& type) { type.reset(options); });
 }
 
 bool is_heeded(const Options& options, const OptionDefinition& definition) {
@@ -354,16 +387,7 @@ bool is_heeded(const Options& options, const OptionDefinition& definition) {
 }
 
 std::string expectation(const OptionDefinition& definition) {
-  const ValueRule& rule = definition.rule;
-  return std::visit(Overloaded{[&](NoMember) -> std::string { return "no value"; },
-                               [&](GpuList) -> std::string {
-                                 return bounds(rule, "whole numbers") + " (one or a list), or all";
-                               },
-                               [&]<typename T>(T Options::*) -> std::string {
-                                 if constexpr (kIsList<T>) return expected_list<EntryOf<T>>(rule);
-                                 return expected_entry<EntryOf<T>>(rule);
-                               }},
-                    definition.member);
+  return with_type(definition, [&](const auto& type) { return type.expectation(definition.rule); });
 }
 
 std::string default_text(const OptionDefinition& definition) {

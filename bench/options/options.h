@@ -20,11 +20,12 @@ namespace ddpbench::bench {
 // weights).
 struct Injection {
   std::string kind;
-  int rank = -1;           // process rank; -1: all
+  int rank = -1;           // -1: all
   std::int64_t step = -1;  // counted over verification, warm-up and training (stale: since the last
                            // return to step 0); -1: every step
   std::string phase;
   double percent = 0;
+  double ms = 0;  // milliseconds; 0: not given
   int bucket = 0;
   std::string text;  // as given
 
@@ -101,8 +102,16 @@ struct RunOptions {
   bool observe = true;
   bool oversubscribe = false;
   double timeout_s = 300;
-  std::string json_path;    // empty: ddpbench-<UTC time>.json
-  std::string resume_path;  // the report to complete; empty: none
+  std::string interface;  // that ranks of several hosts use: a name or an address; empty: automatic
+  std::optional<std::int64_t> local_rank;  // of this process, as a launcher's argument tells it
+  // Who starts the ranks of the runs, and where (bench/launchers/).
+  std::string launcher;            // local | ssh | mpirun | srun; empty: local, or ssh with hosts
+  std::string hosts, host_file;    // "a:2,b:2", or a file of such; at most one is set
+  std::string remote_shell;        // a command with arguments; empty: ssh
+  std::string remote_program;      // on the hosts; empty: this program's path
+  std::string launcher_arguments;  // for mpirun or srun
+  std::string json_path;           // empty: ddpbench-<UTC time>.json
+  std::string resume_path;         // the report to complete; empty: none
   bool force = false;
   std::string trace_path;  // empty: none
   int trace_steps = 20;
@@ -136,6 +145,7 @@ struct Options : RunOptions {
   std::vector<int> server_counts = {1};
   std::vector<std::string> ps_updates = {"server"};  // server | worker
   std::vector<std::string> all_reduces = {"auto"};   // auto, or ring | direct
+  std::vector<int> devices_per_process = {1};        // of ddp
 
   // What the entries of a configuration's "runs" stand for (run_entries.h): each is a matrix of its
   // own, of options that are whole and have no `runs`. Empty: the lists above span the only matrix.

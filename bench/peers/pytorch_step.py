@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
-"""Times training steps of SimpleCNN with PyTorch on CPU, as ddpbench times its own.
+"""Times training steps of a network with PyTorch on CPU, as ddpbench times its own.
 
 A step lasts from asking for the batch to the end of the update; with several ranks it lasts as long as
 its slowest rank. Prints one JSON line: the steps' times in seconds and the process's peak memory.
-Exits with 3 when PyTorch is not installed.
+Networks other than simple_cnn are torchvision's. Exits with 3 when PyTorch, or torchvision where it is
+asked for, is not installed.
 """
 import argparse
 import json
@@ -28,6 +29,8 @@ except ImportError as error:
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--network", default="simple_cnn", help="or a name of torchvision.models")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32", help="bf16 is autocast")
     parser.add_argument("--ranks", type=int, default=1, help="processes of DistributedDataParallel")
     parser.add_argument("--batch-size", type=int, default=256, help="per rank")
     parser.add_argument("--steps", type=int, default=60)
@@ -45,29 +48,44 @@ def simple_cnn():
         nn.Flatten(), nn.Linear(3136, 128), nn.ReLU(), nn.Linear(128, 10))
 
 
+def network(name):
+    """The network, the shape of a sample and the number of classes."""
+    if name == "simple_cnn":
+        return simple_cnn(), (1, 28, 28), 10
+    try:
+        import torchvision
+    except ImportError as error:
+        print(f"torchvision is not here: {error}", file=sys.stderr)
+        sys.exit(3)
+    return getattr(torchvision.models, name)(), (3, 224, 224), 1000
+
+
 def train(arguments, rank):
     """Returns when the first step began (time.time()) and the times of the timed steps of this rank."""
     torch.manual_seed(1)
     torch.set_num_threads(arguments.threads)
     torch.set_flush_denormal(True)  # a peer gets its best: denormal numbers would slow its loops
     layout = torch.contiguous_format if arguments.contiguous else torch.channels_last
-    model = simple_cnn().to(memory_format=layout)
+    model, sample, classes = network(arguments.network)
+    model = model.to(memory_format=layout).train()
     if arguments.ranks > 1:
         model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     loss_function = nn.CrossEntropyLoss()
-    samples = 60 * arguments.batch_size
+    batches = 60 if arguments.network == "simple_cnn" else 2  # large images would fill the memory
+    samples = batches * arguments.batch_size
     generator = torch.Generator().manual_seed(rank)
-    images = torch.randn(samples, 1, 28, 28, generator=generator)
-    labels = torch.randint(0, 10, (samples,), generator=generator)
+    images = torch.randn(samples, *sample, generator=generator)
+    labels = torch.randint(0, classes, (samples,), generator=generator)
     times = []
     first_step_at = time.time()
     for step in range(arguments.warmup_steps + arguments.steps):
-        first = step % 60 * arguments.batch_size
+        first = step % batches * arguments.batch_size
         begin = time.perf_counter()
         batch = images[first:first + arguments.batch_size].to(memory_format=layout)
         optimizer.zero_grad(set_to_none=arguments.ranks == 1)
-        loss = loss_function(model(batch), labels[first:first + arguments.batch_size])
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=arguments.precision == "bf16"):
+            loss = loss_function(model(batch), labels[first:first + arguments.batch_size])
         loss.backward()
         optimizer.step()
         times.append(time.perf_counter() - begin)

@@ -17,7 +17,7 @@ DeviceKind kind_of(std::string_view device) {
 
 // GPU workers may have servers on CPU devices: then GPUs use a backend of CPU devices, too.
 void refuse_absent_backend(const std::string& word, const std::string& device,
-                           const CudaProbe& cuda) {
+                           const HostDevices& host) {
   const CommBackend* const row = find_comm_backend(backend_name(word, kind_of(device)));
   if (row == nullptr) return;  // "auto"
   if (device == "cpu" && row->devices != DeviceKind::cpu) {
@@ -26,8 +26,14 @@ void refuse_absent_backend(const std::string& word, const std::string& device,
                     "--backend={}",
                     word, automatic_backend(DeviceKind::cpu, true).name));
   }
-  if (const std::string why = row->why_not_here(cuda); !why.empty()) {
+  if (const std::string why = why_no_backend(*row, host.cuda); !why.empty()) {
     throw UnavailableError(fmt::format("--backend={}: {}", word, why));
+  }
+  if (!row->launcher.empty() && row->launcher != host.launcher && !is_launched()) {
+    throw UnavailableError(
+        fmt::format("--backend={}: {} starts its ranks, and did not start this process; start it "
+                    "with {} -n RANKS ddpbench --backend={}, or give --launcher={}",
+                    word, row->launcher, row->launcher, word, row->launcher));
   }
 }
 
@@ -53,7 +59,7 @@ KindChoice choose_kind(const std::string& device, const std::string& backend,
                                backend_name(kBackendAlias, DeviceKind::cpu),
                                backend_name(kBackendAlias, DeviceKind::cuda));
   }
-  refuse_absent_backend(backend, choice.device, host.cuda);
+  refuse_absent_backend(backend, choice.device, host);
   return choice;
 }
 

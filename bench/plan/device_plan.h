@@ -24,7 +24,6 @@ struct DevicePlan {
   bool oversubscribed = false;  // devices share GPUs or, on CPU devices, cores
 
   bool is_on_gpu(int index) const { return static_cast<std::size_t>(index) < gpus.size(); }
-  bool has_both_kinds() const { return !gpus.empty() && gpus.size() < cores.size(); }
 };
 
 // Resolves --device on `host`. Throws UnavailableError when there is no such device, or no device

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "bench/options/option_injection.h"
 #include "bench/plan/run_plan.h"
 #include "bench/plan/tune_plan.h"
 #include "parallel/strategies.h"
@@ -37,26 +38,26 @@ std::string no_step(std::int64_t step, std::int64_t count) {
   return fmt::format("its steps are 0 to {} at most", count - 1);
 }
 
-// The first device of a process loads the batch for all and updates.
+// The first device of a rank loads the batch for all and updates.
 bool is_of_the_first_alone(Phase phase) {
   return phase == Phase::data_wait || phase == Phase::optimizer;
 }
 
-// Of the kinds that strike a process while it takes steps, or one of its devices (slow).
+// For the kinds that strike a rank while it takes steps, or one of its devices (slow).
 std::string why_no_process(const Injection& injection, const TrainingJob& job) {
   const StrategyConfig config = strategy_config(job);
-  const auto processes = plan_strategy(config).processes;
+  const auto ranks = plan_strategy(config).ranks;
   const bool of_device = injection.kind == "slow" && job.cell.world_size > 1 &&
                          strategy_traits(job.cell.strategy).one_process;
   if (of_device && injection.rank >= job.cell.world_size) {
     return fmt::format("its devices are 0 to {}", job.cell.world_size - 1);
   }
-  if (!of_device && injection.rank >= std::ssize(processes)) {
-    return processes.size() == 1 ? std::string("it is one process, rank 0")
-                                 : fmt::format("its ranks are 0 to {}", processes.size() - 1);
+  if (!of_device && injection.rank >= std::ssize(ranks)) {
+    return ranks.size() == 1 ? std::string("it is one process, rank 0")
+                             : fmt::format("its ranks are 0 to {}", ranks.size() - 1);
   }
   if (!of_device && injection.rank >= 0 &&
-      processes[static_cast<std::size_t>(injection.rank)].role == Role::server) {
+      ranks[static_cast<std::size_t>(injection.rank)].role == Role::server) {
     return fmt::format("rank {} is a server there, which takes no steps", injection.rank);
   }
   for (std::size_t i = 0; i < kPhaseCount && !injection.phase.empty(); ++i) {
@@ -73,15 +74,31 @@ std::string why_no_process(const Injection& injection, const TrainingJob& job) {
   return no_step(injection.step, steps.verification + steps.warm_up + steps.training);
 }
 
-// Each process draws its weights from the seed. dp's devices get those of the first in each step.
-std::string why_no_other_start(const Injection& injection, const TrainingJob& job) {
-  const auto processes = plan_strategy(strategy_config(job)).processes;
-  if (!job.options.load_model.empty()) return "its weights come from --load-model, not from a seed";
-  if (processes.size() == 1) return "it is one process, whose weights are all that there are";
-  if (injection.rank >= std::ssize(processes)) {
-    return fmt::format("its ranks are 0 to {}", processes.size() - 1);
+// For the kinds that strike calls between processes.
+std::string why_no_call(const Injection& injection, const TrainingJob& job) {
+  if (plan_strategy(strategy_config(job)).ranks.size() == 1) {
+    return "it is one process, which calls no other";
   }
-  if (processes[static_cast<std::size_t>(injection.rank)].role == Role::server) {
+  const CommBackend* const backend = find_comm_backend(job.backend);
+  if (backend != nullptr && backend->devices != DeviceKind::cpu) {
+    return fmt::format("the calls of {} run on GPUs", job.backend);
+  }
+  if (injection.kind == "drop-link" && backend != nullptr && !backend->breaks_links) {
+    return fmt::format("{} has no link that can be broken here: ranks of it share memory",
+                       job.backend);
+  }
+  return why_no_process(injection, job);
+}
+
+// Each rank draws its weights from the seed. dp's devices get those of the first in each step.
+std::string why_no_other_start(const Injection& injection, const TrainingJob& job) {
+  const auto ranks = plan_strategy(strategy_config(job)).ranks;
+  if (!job.options.load_model.empty()) return "its weights come from --load-model, not from a seed";
+  if (ranks.size() == 1) return "it is one process, whose weights are all that there are";
+  if (injection.rank >= std::ssize(ranks)) {
+    return fmt::format("its ranks are 0 to {}", ranks.size() - 1);
+  }
+  if (ranks[static_cast<std::size_t>(injection.rank)].role == Role::server) {
     return fmt::format("rank {} is a server there, which gets its weights from worker 0",
                        injection.rank);
   }
@@ -120,6 +137,7 @@ std::string why_it_misses(const Injection& injection, const TrainingJob& job,
   const bool of_gradients =
       injection.kind == "sum" || injection.kind == "missing_bucket" || injection.kind == "stale";
   if (injection.kind == "seed") return why_no_other_start(injection, job);
+  if (strikes_calls(injection)) return why_no_call(injection, job);
   if (!of_gradients) return why_no_process(injection, job);
   if (strategy_traits(job.cell.strategy).is_baseline()) {
     return "it is what others are compared with, and never has this fault";

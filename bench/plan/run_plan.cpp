@@ -39,8 +39,8 @@ std::int64_t steps_per_epoch(const TrainingJob& job) {
 
 // The backend that moves data between the devices of a run.
 std::string resolve_backend(const TrainingJob& job) {
-  const auto processes = plan_strategy(strategy_config(job)).processes;
-  if (processes.size() == 1 && processes[0].replicas.size() == 1) return "none";
+  const auto ranks = plan_strategy(strategy_config(job)).ranks;
+  if (ranks.size() == 1 && ranks[0].replicas.size() == 1) return "none";
   if (job.has_cpu_servers()) {
     const std::string host = choose_backend("auto", "cpu", true);
     const std::string& wanted = job.options.backend;
@@ -50,7 +50,11 @@ std::string resolve_backend(const TrainingJob& job) {
                     "--server-device=cuda",
                     wanted, wanted, host));
   }
-  return choose_backend(job.options.backend, job.options.device, job.oversubscribed);
+  const std::string name =
+      choose_backend(job.options.backend, job.options.device, job.oversubscribed);
+  // Threads of one process share memory, whatever connects the processes of other strategies.
+  const bool threads = ranks.size() == 1 && !comm_backend(name).module.empty();
+  return threads ? choose_backend("auto", job.options.device, job.oversubscribed) : name;
 }
 
 // Places all devices on cores, or those that are not on GPUs.
@@ -103,6 +107,20 @@ void check_batch_norm(const TrainingJob& job) {
       job.network.name));
 }
 
+// ipc connects processes, or the threads of one, and NCCL takes ranks of one process on one GPU for
+// a mistake.
+void check_shared_processes(const TrainingJob& job) {
+  const std::string option = fmt::format("--devices-per-process={}", job.cell.devices_per_process);
+  refuse_sharing_threads(option, job.backend, job.oversubscribed);
+  const CommBackend& backend = comm_backend(job.backend);
+  if (!backend.maps_peers || job.cell.devices_per_process == job.cell.world_size) return;
+  throw UnavailableError(fmt::format(
+      "{}: {} connects processes, or the ranks of one process, not {} processes with several each; "
+      "use --devices-per-process={}, or --backend={} with a GPU for each device",
+      option, backend.name, job.cell.world_size / job.cell.devices_per_process, job.cell.world_size,
+      automatic_backend(backend.devices, false).name));
+}
+
 }  // namespace
 
 TrainingJob make_training_job(const Options& options, const RunCell& cell,
@@ -128,6 +146,7 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
   check_step_count(job);
   place_on_cores(job, host.cpu);
   if (options.device == "cuda") place_on_gpus(job, host.cuda, gpu_advice);
+  job.backend = resolve_backend(job);
   if (cell.cuda_graph == "on" && !can_record_steps(job)) {
     throw UnavailableError(fmt::format(
         "--cuda-graph=on: steps of {}{}{}{}{} cannot be recorded; use --cuda-graph=auto",
@@ -137,13 +156,13 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
         options.trace_path.empty() ? "" : " with --trace",
         options.emulate_gil_us > 0 ? " with --emulate-gil" : ""));
   }
-  job.backend = resolve_backend(job);
   if (strategy_traits(cell.strategy).uses_buckets && cell.world_size > 1) {
     job.all_reduce = all_reduce_name(comm_backend(job.backend), cell.all_reduce, cell.world_size);
   }
   if (strategy_traits(cell.strategy).one_process) {
     refuse_sharing_threads("--strategy=" + cell.strategy, job.backend, job.oversubscribed);
   }
+  if (cell.devices_per_process > 1) check_shared_processes(job);
   return job;
 }
 
@@ -263,6 +282,18 @@ std::string choose_precision(const Options& options, const HostDevices& host,
   return wanted == "auto" ? "tf32" : wanted;
 }
 
+// Says for strategies whose replicas are threads that they do not use a library between processes.
+void add_one_process_note(const Options& options, DeviceChoice& choice) {
+  const CommBackend* const backend = find_comm_backend(options.backend);
+  if (backend == nullptr || backend->module.empty()) return;
+  for (const std::string& strategy : options.strategies) {
+    if (!strategy_traits(strategy).one_process) continue;
+    choice.note += fmt::format("{}backend: {} is one process by nature, so its runs use {}, not {}",
+                               choice.note.empty() ? "" : "\n", strategy,
+                               automatic_backend(backend->devices, true).name, backend->name);
+  }
+}
+
 }  // namespace
 
 DeviceChoice choose_device(const Options& options, const HostDevices& host) {
@@ -284,6 +315,7 @@ DeviceChoice choose_device(const Options& options, const HostDevices& host) {
         "use --server-device=cpu");
   }
   choice.precision = choose_precision(options, host, choice.device);
+  add_one_process_note(options, choice);
   return choice;
 }
 

@@ -17,9 +17,10 @@ namespace ddpbench::bench {
 
 // Decides batches, learning rate and placement of the run of `cell`. Throws ConfigError when the
 // devices do not divide the global batch, when the data set is smaller than a batch with
-// --last-batch=drop, for --sync-batch-norm=on with a network without batch norm, and for NCCL to
-// servers on CPU devices. Throws UnavailableError with `gpu_advice` when there are more devices
-// than GPUs. Descriptors stay at -1.
+// --last-batch=drop, for --sync-batch-norm=on with a network without batch norm, for NCCL to
+// servers on CPU devices, and for --devices-per-process that does not divide the devices. Throws
+// UnavailableError with `gpu_advice` when there are more devices than GPUs, and for a backend that
+// does not connect ranks of one process. Descriptors stay at -1.
 TrainingJob make_training_job(const Options& options, const RunCell& cell,
                               const data::DatasetInfo& dataset, const Network& network,
                               const HostDevices& host,

@@ -26,6 +26,7 @@ bool has_servers(const RunCell& cell) { return strategy_traits(cell.strategy).ha
 bool has_buckets(const RunCell& cell) {
   return strategy_traits(cell.strategy).uses_buckets && cell.world_size > 1;
 }
+bool groups_ranks(const RunCell& cell) { return strategy_traits(cell.strategy).groups_ranks; }
 bool has_cuda_graphs(const RunCell& cell) { return strategy_traits(cell.strategy).records_steps; }
 bool overlaps(const RunCell& cell) {
   return strategy_traits(cell.strategy).overlaps && (has_buckets(cell) || has_servers(cell));
@@ -39,6 +40,11 @@ void keep(RunCell&, const Options&) {}
 template <auto kList, auto kValue>
 void take(RunCell& cell, const Options& options, std::size_t index) {
   cell.*kValue = (options.*kList)[index];
+}
+
+template <auto kList, auto kValue>
+void give(const RunCell& cell, Options& options) {
+  (options.*kList).assign(1, cell.*kValue);
 }
 
 template <auto kList, auto kValue>
@@ -66,6 +72,7 @@ SweepAxis axis(const char* option, const char* setting, Heeded heeded, Ignore ig
           .setting = setting,
           .listed = [](const Options& options) { return (options.*kList).size(); },
           .take = take<kList, kValue>,
+          .give = give<kList, kValue>,
           .heeded = heeded,
           .ignore = ignore,
           .text = [](const RunCell& cell) { return value_text(cell.*kValue); },
@@ -88,6 +95,8 @@ std::vector<SweepAxis> make_axes() {
       axis<&O::global_batch_sizes, &C::global_batch_size>("global-batch-size", "global_batch",
                                                           always),
       axis<&O::server_counts, &C::servers>("servers", "", has_servers, keep),
+      axis<&O::devices_per_process, &C::devices_per_process>(
+          "devices-per-process", "devices_per_process", groups_ranks, keep),
       axis<&O::first_buckets_mb, &C::first_bucket_mb>("first-bucket-mb", "first_bucket_mb",
                                                       has_buckets),
       axis<&O::bucket_caps_mb, &C::bucket_cap_mb>("bucket-cap-mb", "bucket_cap_mb", has_buckets),
@@ -200,6 +209,18 @@ const Options& entry_options(const Options& options, const RunCell& cell) {
   return options.runs.empty() ? options : options.runs.at(cell.entry);
 }
 
+Options cell_options(const Options& options, const RunCell& cell) {
+  Options single = entry_options(options, cell);
+  for (const SweepAxis& axis : sweep_axes()) axis.give(cell, single);
+  (cell.is_strong() ? single.batch_sizes : single.global_batch_sizes).clear();
+  if (cell.servers == 0) single.server_counts = {1};  // not heeded, but an option's value
+  single.all_gpus = false;
+  single.repetitions = 1;
+  single.until_ci.reset();
+  single.resume_path.clear();
+  return single;
+}
+
 void check_run_list(const Options& options) {
   const std::vector<RunCell> cells = plan_matrix(options);
   for (std::size_t entry = 0; entry < options.runs.size(); ++entry) {
@@ -278,6 +299,12 @@ RunCell joined_cell(const Options& options, int processes, int devices) {
   if (one_process && processes != 1) {
     throw ConfigError(fmt::format("--strategy={} is one process, but the launcher started {}",
                                   cell.strategy, processes));
+  }
+  if (cell.devices_per_process > 1) {
+    throw ConfigError(fmt::format(
+        "--devices-per-process={}: in a world that torchrun, mpirun or srun started, each process "
+        "has one device; leave the option out, or start ddpbench itself",
+        cell.devices_per_process));
   }
   const int workers = processes - cell.servers;
   if (workers < 1) {

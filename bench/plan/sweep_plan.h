@@ -25,6 +25,7 @@ struct RunCell {
   std::size_t entry = 0;  // of Options::runs that the cell is of; stays with the supervisor
   std::int64_t batch_size = kDefaultBatchSize;  // per device, unless there is a global one
   std::int64_t global_batch_size = 0;           // of all devices (strong scaling); 0: none
+  int devices_per_process = 1;                  // of a strategy that groups ranks
   // A cell whose strategy ignores one of these has the first value of the option's list.
   bool overlap = true;
   double bucket_cap_mb = 25, first_bucket_mb = 1;  // MiB
@@ -42,6 +43,7 @@ struct SweepAxis {
   const char* setting;  // in titles (report::value_words); empty: the run's name says it
   std::size_t (*listed)(const Options&);                      // how many values the option has
   void (*take)(RunCell&, const Options&, std::size_t index);  // takes one of them
+  void (*give)(const RunCell&, Options&);  // makes the cell's value the only one of the list
   // Whether the cell's strategy, on its number of devices, uses the value.
   bool (*heeded)(const RunCell&);
   // Sets the value of a cell that ignores the option. The cell has at least one value.
@@ -54,15 +56,19 @@ struct SweepAxis {
 std::span<const SweepAxis> sweep_axes();
 
 // Returns every strategy with every device count and batch size, and with the other options that it
-// uses: ddp on several devices uses overlap, bucket sizes and algorithms; ps uses overlap, servers
-// and update; single and ddp use CUDA graphs. Other options do not multiply a strategy's cells.
-// `single` runs on one device for any --gpus, and comes first as the baseline. Repetitions
-// are 0. --gpus=all counts as one device count while it is unresolved. With Options::runs: the
-// matrices of its entries, one after the other, without the cells that an earlier entry has.
+// uses: ddp uses devices per process, and on several devices overlap, bucket sizes and algorithms;
+// ps uses overlap, servers and update; single and ddp use CUDA graphs. Other options do not
+// multiply a strategy's cells. `single` runs on one device for any --gpus, and comes first as the
+// baseline. Repetitions are 0. --gpus=all counts as one device count while it is unresolved. With
+// Options::runs: the matrices of its entries, one after the other, without the cells that an
+// earlier entry has.
 std::vector<RunCell> plan_matrix(const Options& options);
 
 // The options of the cell's run: `options`, or the entry of their runs that the cell is of.
 const Options& entry_options(const Options& options, const RunCell& cell);
+
+// The same without the other runs: options whose matrix is this run alone, once.
+Options cell_options(const Options& options, const RunCell& cell);
 
 // Throws ConfigError for an entry of Options::runs whose runs are all made for earlier entries, as
 // when a flag takes the place of what they differ in.

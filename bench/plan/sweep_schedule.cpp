@@ -56,7 +56,29 @@ std::map<std::size_t, int> SweepSchedule::runs_left(double elapsed_s) const {
     if (missing == 0 && wanted(cell, repetition, elapsed_s)) missing = 1;
     if (missing > 0) left[cell] = missing;
   }
+  // What a round has begun, it makes, however long that takes.
+  for (const Slot& slot : round_) {
+    if (!results_.contains(slot)) left.try_emplace(slot.cell, 1);
+  }
   return left;
+}
+
+std::map<std::size_t, int> SweepSchedule::most_runs_left(double elapsed_s) const {
+  std::map<std::size_t, int> left = runs_left(elapsed_s);
+  const bool late = policy_.max_seconds > 0 && elapsed_s >= policy_.max_seconds;
+  if (!policy_.wanted_width || late) return left;
+  for (auto& [cell, runs] : left) {
+    if (failed(cell)) continue;
+    const auto made = std::ranges::count_if(
+        results_, [&](const auto& result) { return result.first.cell == cell; });
+    runs = std::max(runs, policy_.max_repetitions - static_cast<int>(made));
+  }
+  return left;
+}
+
+bool SweepSchedule::failed(std::size_t cell) const {
+  return std::ranges::any_of(
+      results_, [&](const auto& result) { return result.first.cell == cell && !result.second; });
 }
 
 bool SweepSchedule::wanted(std::size_t cell, int repetition, double elapsed_s) const {
@@ -64,9 +86,7 @@ bool SweepSchedule::wanted(std::size_t cell, int repetition, double elapsed_s) c
   if (made < policy_.repetitions) return true;
   if (!policy_.wanted_width || made >= policy_.max_repetitions) return false;
   if (policy_.max_seconds > 0 && elapsed_s >= policy_.max_seconds) return false;
-  const bool failed = std::ranges::any_of(
-      results_, [&](const auto& result) { return result.first.cell == cell && !result.second; });
-  return !failed && !precise(cell);
+  return !failed(cell) && !precise(cell);
 }
 
 std::vector<std::size_t> SweepSchedule::order_of(int round) const {

@@ -56,6 +56,8 @@ class SweepSchedule {
   // Cells and the number of runs that each still wants `elapsed_s` after the sweep began, as far as
   // is known now: of those added for precision, only the next. A cell without any is left out.
   std::map<std::size_t, int> runs_left(double elapsed_s) const;
+  // The same, as many as there may be: if no cell becomes precise before max_repetitions.
+  std::map<std::size_t, int> most_runs_left(double elapsed_s) const;
   // The 95 % interval of the median over the cell's repetitions so far, relative to the median.
   // Nothing while the repetitions are too few for an interval.
   std::optional<double> interval_width(std::size_t cell) const;
@@ -63,6 +65,7 @@ class SweepSchedule {
  private:
   bool wanted(std::size_t cell, int repetition, double elapsed_s) const;
   bool precise(std::size_t cell) const;
+  bool failed(std::size_t cell) const;
   std::optional<Slot> next_interleaved(double elapsed_s);
   std::optional<Slot> next_sequential(double elapsed_s);
   std::vector<std::size_t> order_of(int round) const;

@@ -11,6 +11,7 @@
 #include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
 #include "kernels/nn/model/model_cost.h"
+#include "parallel/comm_backends.h"
 #include "parallel/strategies.h"
 
 namespace ddpbench::data {
@@ -116,13 +117,13 @@ void describe_costs(const RunOptions& options, report::Run& run) {
 // The planted faults that concern the run.
 std::string injected_words(const TrainingJob& job) {
   std::string words;
-  const auto processes = static_cast<int>(plan_strategy(strategy_config(job)).processes.size());
+  const auto ranks = static_cast<int>(plan_strategy(strategy_config(job)).ranks.size());
   for (const Injection& injection : job.options.injections) {
-    // stale and slow name a replica, other kinds a process. A run without it is not concerned.
+    // stale and slow name a replica, other kinds a rank. A run without it is not concerned.
     const bool of_replica = injection.kind == "stale" || injection.kind == "slow";
-    if (injection.rank >= (of_replica ? job.cell.world_size : processes)) continue;
+    if (injection.rank >= (of_replica ? job.cell.world_size : ranks)) continue;
     if (strategy_traits(job.cell.strategy).is_baseline() && is_wrong_result(injection)) continue;
-    if (injection.kind == "seed" && processes == 1) continue;
+    if (injection.kind == "seed" && ranks == 1) continue;
     words += (words.empty() ? "" : " ") + injection.text;
   }
   return words;
@@ -187,12 +188,14 @@ StrategyConfig strategy_config(const TrainingJob& job) {
   config.strategy = job.cell.strategy;
   config.replicas = job.cell.world_size;
   config.servers = job.cell.servers;
+  config.devices_per_process = job.cell.devices_per_process;
   config.per_device_batch = job.per_device_batch;
   config.seed = job.options.seed;
   config.optimizer = optimizer_of(job);
   config.overlap = job.cell.overlap;
-  config.broadcast_buffers = job.options.broadcast_buffers && job.network.has_state;
   config.sync_batch_norm = job.synchronises_batch_norm();
+  config.broadcast_buffers =
+      job.options.broadcast_buffers && job.network.has_state && !config.sync_batch_norm;
   config.first_bucket_bytes = mebibytes(job.cell.first_bucket_mb);
   config.bucket_cap_bytes = mebibytes(job.cell.bucket_cap_mb);
   config.ps_update = job.cell.ps_update == "worker" ? PsUpdate::worker : PsUpdate::server;
@@ -205,7 +208,11 @@ bool can_record_steps(const TrainingJob& job) {
   // that differs from rank to rank. Statistics and buckets, which both wait for peers, would then
   // wait for each other.
   const bool waits_in_passes = job.synchronises_batch_norm() && job.cell.world_size > 1;
-  return strategy_traits(job.cell.strategy).records_steps && !waits_in_passes &&
+  // Threads of one process wait for each other's events, which the host records (ipc_signals.h).
+  const CommBackend* const backend = find_comm_backend(job.backend);
+  const bool waits_on_host =
+      backend != nullptr && backend->maps_peers && job.cell.devices_per_process > 1;
+  return strategy_traits(job.cell.strategy).records_steps && !waits_in_passes && !waits_on_host &&
          job.options.injections.empty() && job.options.trace_path.empty() &&
          job.options.emulate_gil_us == 0;
 }
@@ -267,13 +274,16 @@ report::Run planned_run(const TrainingJob& job) {
     run.strategy_options["first_bucket_mb"] = fmt::format("{}", job.cell.first_bucket_mb);
     run.strategy_options["bucket_cap_mb"] = fmt::format("{}", job.cell.bucket_cap_mb);
     // Runs of networks without state keep the names that they had.
-    if (job.network.has_state) {
+    if (job.network.has_state && !job.synchronises_batch_norm()) {
       run.strategy_options["broadcast_buffers"] = job.options.broadcast_buffers ? "on" : "off";
     }
   }
   // Runs without keep the names that they had.
   if (job.synchronises_batch_norm() && run.world_size > 1) {
     run.strategy_options["sync_batch_norm"] = "on";
+  }
+  if (job.cell.devices_per_process > 1) {
+    run.strategy_options["devices_per_process"] = fmt::format("{}", job.cell.devices_per_process);
   }
   if (!job.all_reduce.empty()) run.strategy_options["all_reduce"] = job.all_reduce;
   if (traits.has_servers) {

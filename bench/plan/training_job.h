@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// TrainingJob: all that the processes of one run need to know. The supervisor makes it and hands it
+// TrainingJob: all that the ranks of one run need to know. The supervisor makes it and hands it
 // to the ranks as JSON, so that nothing is decided twice.
 #pragma once
 
@@ -82,9 +82,9 @@ ops::OptimizerOptions optimizer_of(const TrainingJob& job);
 StrategyConfig strategy_config(const TrainingJob& job);
 
 // Whether a device may record the run's steps and replay them. It may not where several threads
-// queue a step (dp), where a step commands servers (ps), or where planted faults strike single
-// steps. Neither may it where calls are traced, or launched at a cost: that happens while calls are
-// queued.
+// queue a step (dp), where their hosts wait for each other (ipc within a process), where a step
+// commands servers (ps), or where planted faults strike single steps. Neither may it where calls
+// are traced, or launched at a cost: that happens while calls are queued.
 bool can_record_steps(const TrainingJob& job);
 
 // Whether the run's devices do record its steps: CUDA devices do unless it is off.

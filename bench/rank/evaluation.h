@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Evaluator: evaluates the test set on the replicas of a process. Each replica of the run takes a
+// Evaluator: evaluates the test set on the replicas of a rank. Each replica of the run takes a
 // contiguous part, so that every sample counts once.
 #pragma once
 
@@ -28,11 +28,11 @@ class Evaluator {
   // Adds the memory that the first run allocates on one replica's device.
   static void add_memory(MemoryNeeds& needs, const TrainingJob& job, const data::Split& test);
 
-  // Returns the totals of this process's parts. `group` is null when there is one replica. `alive`
+  // Returns the totals of this rank's parts. `group` is null when there is one replica. `alive`
   // is called once per batch, on the calling thread.
   ops::LossTotals run(const std::vector<Replica*>& replicas, ReplicaGroup* group,
                       const std::function<void()>& alive);
-  // How many samples this process's parts have.
+  // How many samples this rank's parts have.
   std::int64_t samples() const;
 
  private:

@@ -44,7 +44,7 @@ std::string advice(const TrainingJob& job, bool server) {
   return fmt::format("use {}", fmt::join(ways, ", or "));
 }
 
-std::string described(const TrainingJob& job, const ProcessPlan& process) {
+std::string described(const TrainingJob& job, const RankPlan& plan) {
   if (job.is_reference() && job.synchronises_batch_norm()) {
     return fmt::format("the reference, which takes the global batch of {} at once,",
                        job.global_batch());
@@ -53,7 +53,7 @@ std::string described(const TrainingJob& job, const ProcessPlan& process) {
       job.is_reference()
           ? fmt::format("the reference of {} slices", job.cell.world_size)
           : report::name_of(job.cell.strategy, job.cell.world_size, job.cell.servers);
-  if (process.role == Role::server) return "a server of " + run;
+  if (plan.role == Role::server) return "a server of " + run;
   return fmt::format("{} with a batch of {} per device", run, job.per_device_batch);
 }
 
@@ -94,9 +94,9 @@ void ClaimExchange::await_all(int index, const std::string& what) const {
   }
 }
 
-BatchSourceOptions batch_source_options(const TrainingJob& job, const ProcessPlan& process) {
+BatchSourceOptions batch_source_options(const TrainingJob& job, const RankPlan& plan) {
   BatchSourceOptions options;
-  options.samples = static_cast<std::size_t>(process.batch);
+  options.samples = static_cast<std::size_t>(plan.batch);
   options.image_bytes = job.dataset.sample_bytes() * sizeof(float);
   options.labels_per_sample = static_cast<std::size_t>(job.dataset.labels_per_sample());
   options.loader.ignored_label = job.network.ignored_label;
@@ -105,21 +105,21 @@ BatchSourceOptions batch_source_options(const TrainingJob& job, const ProcessPla
   options.loader.workers = job.options.loader_workers;
   options.loader.sample_cost_s = job.options.loader_cost_us * 1e-6;
   // Cores are dealt out to CPU devices; beside GPUs all cores are free.
-  for (const int replica : process.replicas) {
+  for (const int replica : plan.replicas) {
     if (!job.gpus.empty()) break;
     const std::vector<int>& cores = job.cores.at(static_cast<std::size_t>(replica));
     options.loader.worker_cores.insert(options.loader.worker_cores.end(), cores.begin(),
                                        cores.end());
   }
-  options.loader.shards = process.shards;
+  options.loader.shards = plan.shards;
   return options;
 }
 
-void add_session_memory(const TrainingJob& job, const ProcessPlan& process,
-                        const data::Dataset& dataset, std::size_t i, MemoryNeeds& needs) {
-  const bool server = process.role == Role::server;
+void add_session_memory(const TrainingJob& job, const RankPlan& plan, const data::Dataset& dataset,
+                        std::size_t i, MemoryNeeds& needs) {
+  const bool server = plan.role == Role::server;
   if (!server && i == 0) {
-    const BatchSourceOptions options = batch_source_options(job, process);
+    const BatchSourceOptions options = batch_source_options(job, plan);
     if (job.options.residency == "device") {
       add_resident_source(needs, dataset.train, make_sampler(job), options);
     } else {
@@ -129,10 +129,8 @@ void add_session_memory(const TrainingJob& job, const ProcessPlan& process,
   if (!server && !job.is_reference()) Evaluator::add_memory(needs, job, dataset.test);
 }
 
-MemoryClaim memory_claim(const TrainingJob& job, const ProcessPlan& process,
-                         const MemoryNeeds& needs) {
-  MemoryClaim claim =
-      needs.claim(described(job, process), advice(job, process.role == Role::server));
+MemoryClaim memory_claim(const TrainingJob& job, const RankPlan& plan, const MemoryNeeds& needs) {
+  MemoryClaim claim = needs.claim(described(job, plan), advice(job, plan.role == Role::server));
   // With a global batch size, fewer devices would have larger batches each.
   if (!job.cell.is_strong()) {
     claim.shared_advice = needs.device().kind() == DeviceKind::cuda ? ", or fewer devices on a GPU"

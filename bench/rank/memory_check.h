@@ -48,16 +48,15 @@ class ClaimExchange {
   Options options_;
 };
 
-// The options of the source of a process's batches.
-BatchSourceOptions batch_source_options(const TrainingJob& job, const ProcessPlan& process);
+// The options of the source of a rank's batches.
+BatchSourceOptions batch_source_options(const TrainingJob& job, const RankPlan& plan);
 
 // Adds the batches, the resident data set and the evaluation's batch to `needs`, which has what the
-// strategy will allocate on devices[i] of the process (StrategyContext::admit).
-void add_session_memory(const TrainingJob& job, const ProcessPlan& process,
-                        const data::Dataset& dataset, std::size_t i, MemoryNeeds& needs);
+// strategy will allocate on devices[i] of the rank (StrategyContext::admit).
+void add_session_memory(const TrainingJob& job, const RankPlan& plan, const data::Dataset& dataset,
+                        std::size_t i, MemoryNeeds& needs);
 
-// The memory that the process claims on a device for the run.
-MemoryClaim memory_claim(const TrainingJob& job, const ProcessPlan& process,
-                         const MemoryNeeds& needs);
+// The memory that the rank claims on a device for the run.
+MemoryClaim memory_claim(const TrainingJob& job, const RankPlan& plan, const MemoryNeeds& needs);
 
 }  // namespace ddpbench::bench

@@ -46,6 +46,7 @@ ops::CudaBackendOptions backend_options(const TrainingJob& job) {
 WorldOptions completed(const WorldOptions& options, const CommBackend& backend) {
   WorldOptions world = options;
   if (backend.devices == DeviceKind::cuda) world.cuda = &cuda_module();
+  if (!backend.module.empty()) world.module = &backend_module(backend);
   return world;
 }
 
@@ -147,7 +148,6 @@ void note_driver_bytes(RankDevices& rank, const std::string& stage) {
 
 RankDevices make_rank_devices(const TrainingJob& job, const RankPlace& place) {
   const DevicePlan plan = device_plan(job);
-  prepare_rank(plan, place.rank);
   RankDevices rank;
   for (const int index : place.devices) rank.devices.push_back(make_device(plan, index));
   note_driver_bytes(rank, "with_context");
@@ -157,19 +157,21 @@ RankDevices make_rank_devices(const TrainingJob& job, const RankPlace& place) {
   WorldOptions world{.timeout_s = wait_limit_s(job.options.timeout_s),
                      .thread_cores = plan.cores.at(static_cast<std::size_t>(place.devices[0])),
                      .progress = place.progress,
+                     .watch = place.watch,
                      .joining = place.joining,
                      .check = place.check,
-                     .all_reduce = comm::all_reduce_algorithm(job.all_reduce)};
+                     .all_reduce = comm::all_reduce_algorithm(job.all_reduce),
+                     .address = place.address};
   connect_devices(rank, [&] {
-    if (place.processes > 1) {
-      rank.world =
-          make_world(plan, *place.store, place.rank, place.processes, *rank.devices[0], world);
+    if (place.ranks > 1) {
+      rank.world = make_world(plan, *place.store, place.rank, place.ranks, *rank.devices[0], world);
     }
     // Servers of ps take no part.
     const int trainers = job.cell.world_size;
     const bool synchronises = job.synchronises_batch_norm() && !job.is_reference() && trainers > 1;
+    world.watch = nullptr;
     world.name = "statistics";
-    if (synchronises && place.processes > 1 && place.rank < trainers) {
+    if (synchronises && place.ranks > 1 && place.rank < trainers) {
       rank.statistics.push_back(
           make_world(plan, *place.store, place.rank, trainers, *rank.devices[0], world));
     }

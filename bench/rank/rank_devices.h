@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// RankDevices: the devices of one process of a run, their op backends, and the communicators that
-// connect them with each other and with other processes. Only this file tells kinds of devices
+// RankDevices: the devices of one rank of a run, their op backends, and the communicators that
+// connect them with each other and with other ranks. Only this file tells kinds of devices
 // apart.
 //
 // `ddpbench comm` runs no operations; it makes its devices and communicators one by one.
@@ -31,25 +31,27 @@ struct RankDevices {
   std::vector<std::unique_ptr<ops::OpBackend>> backends;   // one per device
   std::vector<report::DriverBytes> driver_bytes;           // [device], so far; empty: no GPU
   std::unique_ptr<ReplicaGroup> group;                     // null for one device
-  std::unique_ptr<comm::Communicator> world;               // null for one process
+  std::unique_ptr<comm::Communicator> world;               // null for one rank
   std::vector<std::unique_ptr<comm::Communicator>> local;  // one per device if there are several
   // For --sync-batch-norm: one per device that trains, over all that do; else empty.
   std::vector<std::unique_ptr<comm::Communicator>> statistics;
 
-  // The communicators between this process and others, and all.
+  // The communicators between this rank and others, and all.
   std::vector<comm::Communicator*> peers() const;
   std::vector<comm::Communicator*> communicators() const;
 };
 
 struct RankPlace {
   int rank = 0;
-  int processes = 1;
-  // Indices of the process's devices among the run's: replicas, then servers.
+  int ranks = 1;
+  // Indices of the rank's devices among the run's: replicas, then servers.
   std::vector<int> devices;
-  comm::Store* store = nullptr;    // null for one process
-  std::function<void()> progress;  // progress callback of the communicator
-  std::function<void()> joining;   // called while communicators are made; see CudaCommOptions
-  std::function<void()> check;     // see WorldOptions
+  comm::Store* store = nullptr;      // null for one rank
+  std::function<void()> progress;    // progress callback of the communicator
+  comm::CallWatch* watch = nullptr;  // of the communicator between all ranks; see WorldOptions
+  std::function<void()> joining;     // called while communicators are made; see CudaCommOptions
+  std::function<void()> check;       // see WorldOptions
+  std::string address;               // see WorldOptions
 };
 
 // The devices' part of a run's specification.
@@ -58,7 +60,8 @@ DevicePlan device_plan(const TrainingJob& job);
 // Whether work queued on the device's streams is done when the queueing call returns.
 bool runs_inline(const Device& device);
 
-// Sets the environment variables that must be set before a process makes its first device.
+// Sets the environment variables that must be set before a process makes its first device, while it
+// has one thread. `rank`: its first.
 void prepare_rank(const DevicePlan& plan, int rank);
 // Whether making a communicator failed with an error that left a thread behind. The process must
 // then end by end_process().
@@ -96,8 +99,8 @@ std::string all_reduces_run(const comm::Communicator* world);
 // Records under the name `stage` how many bytes the devices' drivers have in use now.
 void note_driver_bytes(RankDevices& rank, const std::string& stage);
 
-// Collective over the run's processes. The calling thread becomes the first device's leading
-// thread.
+// Collective over the run's ranks. REQUIRES: prepare_rank(). The calling thread becomes the first
+// device's leading thread.
 RankDevices make_rank_devices(const TrainingJob& job, const RankPlace& place);
 
 }  // namespace ddpbench::bench

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The entry of a process that the supervisor started: one rank of one job. main.cpp names the kinds
-// of jobs, so that this room knows its own kind only.
+// The entry of a process that the supervisor started: one rank of one job, or the ranks that share
+// the process. main.cpp names the kinds of jobs, so that this room knows its own kind only.
 #pragma once
 
 #include <functional>
@@ -18,19 +18,14 @@ namespace ddpbench::bench {
 // The environment variable with the descriptor of the job's description.
 inline constexpr const char* kJobFdVariable = "DDPBENCH_RUN_FD";
 
-// Runs this rank of the job that `description` describes and leaves times and results in the
-// channels. Throws Error. Sets `left_behind` when objects that wait for a hanging device were left
-// behind: the process must then end by end_process().
-using RankJob =
-    std::function<void(const nlohmann::json& description, const launch::RankEnvironment&,
-                       launch::RankChannels& channels, bool& left_behind)>;
+// Runs this process's part of the job that `description` describes and leaves times and results in
+// the channels. `environment` counts processes. Throws Error, which is told as that of the
+// process's first rank; or returns the exit code when its ranks have told their errors themselves,
+// else 0. Sets `left_behind` when objects that wait for a hanging device were left behind: the
+// process must then end by end_process().
+using RankJob = std::function<int(const nlohmann::json& description, const launch::RankEnvironment&,
+                                  launch::RankChannels& channels, bool& left_behind)>;
 using RankJobs = std::map<std::string, RankJob>;  // by the kind given to launch_job
-
-// The job of a training run; its description is a TrainingJob.
-inline constexpr const char* kTrainingKind = "training";
-void run_training_rank(const nlohmann::json& description,
-                       const launch::RankEnvironment& environment, launch::RankChannels& channels,
-                       bool& left_behind);
 
 // Runs the entry of `jobs` that the supervisor asks for; returns the process's exit code. Errors go
 // to the rank's channel, and are printed while there is no channel yet.

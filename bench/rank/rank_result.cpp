@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/rank/rank_result.h"
 
-#include "base/error.h"
 #include "base/json_members.h"
+#include "bench/rank/result_bytes.h"
 
 namespace ddpbench::report {
 
@@ -11,6 +11,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleRange, median, min, max)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GpuTelemetry, samples, interval_s, utilization_ratio,
                                    sm_clock_mhz, memory_clock_mhz, power_w, temperature_celsius,
                                    clock_event_ratios)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepTraffic, messages, bytes, busiest_messages, busiest_bytes)
 
 }  // namespace ddpbench::report
 
@@ -22,23 +23,15 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceResult, replica, role, device, model, c
                                    by_category_bytes, gpu_telemetry, driver_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(VerificationResult, max_relative_error, tolerance, worst_tensor,
                                    worst_step, steps, vague_share, diverged, weights_hash)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankResult, host, devices, parameters, all_reduce, verification,
-                                   verify_s, warmup_s, train_s, evaluate_s, warmup_steps,
-                                   warmup_steady, epochs, calls)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ClockReading, at_s, offset_s, bound_s)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankResult, host, devices, parameters, traffic, all_reduce,
+                                   verification, verify_s, warmup_s, train_s, evaluate_s,
+                                   warmup_steps, warmup_steady, epochs, calls, clock)
 
-std::string encoded(const RankResult& result) {
-  std::string bytes;
-  nlohmann::json::to_cbor(nlohmann::json(result), bytes);
-  return bytes;
-}
+std::string encoded(const RankResult& result) { return result_bytes(result); }
 
 RankResult decoded_rank_result(const std::string& bytes) {
-  if (bytes.empty()) return {};
-  try {
-    return nlohmann::json::from_cbor(bytes).get<RankResult>();
-  } catch (const nlohmann::json::exception& error) {
-    throw InternalError(fmt::format("a rank has damaged its result: {}", error.what()));
-  }
+  return result_of_bytes<RankResult>(bytes);
 }
 
 }  // namespace ddpbench::bench

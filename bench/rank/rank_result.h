@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// RankResult: what one process of a run found out besides its step records. It travels through the
+// RankResult: what one rank of a run found out besides its step records. It travels through the
 // rank's channel as CBOR (RFC 8949), which keeps infinities and NaN. The rank writes it again as it
 // grows, so that a killed rank leaves what it had.
 #pragma once
@@ -15,10 +15,11 @@
 #include "bench/rank/reference_weights.h"
 #include "kernels/runtime/buffer.h"
 #include "reports/data/gpu_info.h"
+#include "reports/data/report.h"
 
 namespace ddpbench::bench {
 
-// One epoch on one process: sums over its samples, and times of the device clock. `counted`: labels
+// One epoch on one rank: sums over its samples, and times of the device clock. `counted`: labels
 // that the network's loss does not ignore; one a sample, or one a pixel.
 struct EpochResult {
   int epoch = 0;
@@ -40,10 +41,18 @@ struct DeviceResult {
   report::DriverBytes driver_bytes = {};  // empty: the device is no GPU
 };
 
+// One measurement of this host's clock against that of rank 0's host.
+struct ClockReading {
+  double at_s = 0;      // on this host's clock
+  double offset_s = 0;  // this host's clock minus the other
+  double bound_s = 0;   // the offset is wrong by so much at most
+};
+
 struct RankResult {
-  std::string host;
+  std::string host;  // its name, another one for each host of the run
   std::vector<DeviceResult> devices;
   std::int64_t parameters = 0;
+  Known<report::StepTraffic> traffic;  // of the whole run, from rank 0
   // What all-reduces of registered memory ran: "ring", "direct", "ring,direct"; empty: not told.
   std::string all_reduce;
   std::vector<VerificationResult> verification;  // one per local replica; empty: not done
@@ -53,6 +62,8 @@ struct RankResult {
   std::optional<bool> warmup_steady;         // empty: too few steps to say
   std::vector<EpochResult> epochs;
   std::vector<std::string> calls;  // with --trace: [number in a layer record]
+  // On several hosts, of one rank of each host but rank 0's: when the run began and when it ended.
+  std::vector<ClockReading> clock;
 };
 
 std::string encoded(const RankResult& result);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/rescue.h"
+#include "bench/plan/run_traffic.h"
 #include "bench/rank/rank_error.h"
 #include "bench/rank/verification.h"
 #include "kernels/nn/weights.h"
@@ -39,9 +40,13 @@ DeviceResult describe(const Device& device, int replica, bool server, std::vecto
 RankSession::RankSession(const TrainingJob& job, const RankInputs& inputs,
                          launch::RankWriter& writer)
     : job_(job), inputs_(inputs), writer_(writer), trainer_(job, inputs, writer) {
-  result_.host = host_name();
+  result_.host = inputs_.host.empty() ? host_name() : inputs_.host;
+  read_clock();
   result_.parameters = trainer_.model().parameter_count();
   result_.calls = trainer_.calls();
+  if (inputs_.rank == 0 && !job_.is_reference()) {
+    result_.traffic = run_traffic(job_, trainer_.strategy().replicas()[0]->graph());
+  }
   publish();  // for a run that ends early: its devices are known
 }
 
@@ -73,8 +78,19 @@ void RankSession::run_role() {
     train();
     trainer_.strategy().finish();
   }
+  read_clock();
   publish();
   writer_.state(launch::RankState::finished);
+}
+
+// A run that is over, or fails anyway, does not end for want of this.
+void RankSession::read_clock() {
+  if (!inputs_.read_clock) return;
+  try {
+    result_.clock.push_back(inputs_.read_clock());
+  } catch (const Error&) {
+    // The report says that the clock was not measured.
+  }
 }
 
 void RankSession::verify() {
@@ -202,7 +218,7 @@ void RankSession::train_epoch(int epoch) {
   if (trainer_.sampler() != nullptr) trainer_.sampler()->end();
   trainer_.check_communicators();
   const ops::LossTotals totals = trainer_.take_totals();
-  row.samples = job_.steps_per_epoch * trainer_.process().batch;
+  row.samples = job_.steps_per_epoch * trainer_.plan().batch;
   row.loss_sum = totals.loss_sum;
   row.correct = totals.correct;
   row.counted = totals.counted;
@@ -227,7 +243,7 @@ void RankSession::publish() {
   result_.all_reduce = all_reduces_run(devices.world.get());
   note_driver_bytes(devices, "at_end");
   for (std::size_t i = 0; i < devices.devices.size(); ++i) {
-    const int replica = server ? inputs_.rank : trainer_.process().replicas[i];
+    const int replica = server ? inputs_.rank : trainer_.plan().replicas[i];
     result_.devices.push_back(describe(*devices.devices[i], replica, server,
                                        job_.cores.at(static_cast<std::size_t>(replica))));
     if (!job_.is_on_gpu(replica)) continue;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// RankSession: one process of a run, from rendezvous to the end. It verifies, warms up, trains and
+// RankSession: one rank of a run, from rendezvous to the end. It verifies, warms up, trains and
 // evaluates (or serves, or computes the reference), and keeps its findings in the rank's channel.
 #pragma once
 
@@ -16,14 +16,14 @@ namespace ddpbench::bench {
 
 class RankSession {
  public:
-  // Collective over the run's processes. `job`, `writer` and the targets of `inputs` outlive it.
+  // Collective over the run's ranks. `job`, `writer` and the targets of `inputs` outlive it.
   RankSession(const TrainingJob& job, const RankInputs& inputs, launch::RankWriter& writer);
 
   // Runs everything after set-up; nothing with --dry-run. Throws Error; the findings until then are
   // in the channel.
   void run();
 
-  // Those between this process and others.
+  // Those between this rank and others.
   std::vector<comm::Communicator*> peers() { return trainer_.devices().peers(); }
   // After run() threw: whether the device hangs (RankTrainer::device_hangs). This object must not
   // be destroyed then.
@@ -40,6 +40,7 @@ class RankSession {
   bool has_reached_accuracy(const EpochResult& epoch);
   void save_weights();
   void wait_for_workers(int epoch);
+  void read_clock();
   void publish();
 
   const TrainingJob& job_;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "bench/host/host_devices.h"
 #include "bench/host/interrupt.h"
+#include "bench/options/option_injection.h"
 #include "bench/rank/memory_check.h"
 #include "bench/rank/rank_error.h"
 #include "kernels/nn/model/model_reader.h"
@@ -26,24 +27,35 @@ std::vector<Injection> step_faults(const TrainingJob& job, int rank) {
   std::vector<Injection> faults;
   if (job.is_reference()) return faults;
   for (const Injection& injection : job.options.injections) {
-    const bool of_steps = injection.kind == "slow" || injection.kind == "kill" ||
-                          injection.kind == "stop" || injection.kind == "throw";
+    const bool of_steps =
+        !strikes_calls(injection) && (injection.kind == "slow" || injection.kind == "kill" ||
+                                      injection.kind == "stop" || injection.kind == "throw");
     if (of_steps && (injection.rank < 0 || injection.rank == rank)) faults.push_back(injection);
   }
   return faults;
 }
 
-// The seed of the weights that the process starts from.
+// Those that CallMarks plants on this rank.
+std::vector<Injection> call_faults(const TrainingJob& job, int rank) {
+  std::vector<Injection> faults;
+  for (const Injection& injection : job.options.injections) {
+    const bool own = injection.rank < 0 || injection.rank == rank;
+    if (own && strikes_calls(injection) && !job.is_reference()) faults.push_back(injection);
+  }
+  return faults;
+}
+
+// The seed of the weights that the rank starts from.
 std::uint64_t start_seed(const TrainingJob& job, int rank) {
   std::uint64_t seed = job.options.seed;
-  if (plan_strategy(strategy_config(job)).processes.size() == 1) return seed;
+  if (plan_strategy(strategy_config(job)).ranks.size() == 1) return seed;
   for (const Injection& injection : job.options.injections) {
     if (injection.kind == "seed" && injection.rank == rank) ++seed;
   }
   return seed;
 }
 
-// Those that StepFaults plants on a further replica of a process.
+// Those that StepFaults plants on a further replica of a rank.
 std::vector<Injection> replica_faults(const TrainingJob& job, int replica) {
   std::vector<Injection> faults;
   for (const Injection& injection : step_faults(job, replica)) {
@@ -80,9 +92,10 @@ RankTrainer::RankTrainer(const TrainingJob& job, const RankInputs& inputs,
       inputs_(inputs),
       writer_(writer),
       config_(strategy_config(job)),
-      process_(plan_strategy(config_).processes.at(static_cast<std::size_t>(inputs.rank))),
+      plan_(plan_strategy(config_).ranks.at(static_cast<std::size_t>(inputs.rank))),
       model_(nn::load_model_file(job.network.path)),
-      dataset_(data::Dataset::view(job.dataset, inputs.decoded)) {
+      dataset_(data::Dataset::view(job.dataset, inputs.decoded)),
+      calls_made_(writer, call_faults(job, inputs.rank)) {
   writer_.state(launch::RankState::setup);
   dataset_.check_labels(model_.loss.ignore_index);
   make_devices();
@@ -101,13 +114,15 @@ RankTrainer::~RankTrainer() = default;
 
 void RankTrainer::make_devices() {
   RankPlace place{.rank = inputs_.rank,
-                  .processes = static_cast<int>(plan_strategy(config_).processes.size()),
-                  .devices = process_.replicas,
+                  .ranks = static_cast<int>(plan_strategy(config_).ranks.size()),
+                  .devices = plan_.replicas,
                   .store = inputs_.store,
                   // Two threads may overwrite each other's marks: a heartbeat only needs to grow.
                   .progress = [this] { writer_.collective(); },
+                  .watch = &calls_made_,
                   .joining = [this] { writer_.state(launch::RankState::setup); },
-                  .check = inputs_.check};
+                  .check = inputs_.check,
+                  .address = inputs_.address};
   // A server's device follows the replicas' devices.
   if (is_server()) place.devices = {inputs_.rank};
   devices_ = make_rank_devices(job_, place);
@@ -135,7 +150,7 @@ void RankTrainer::make_observers() {
   observe_further_replicas(trace_steps);
   auto faults = step_faults(job_, inputs_.rank);
   if (!faults.empty()) observer_ = &faults_.emplace(device, std::move(faults), *observer_);
-  marker_ = make_heard_marker(job_, is_server() ? inputs_.rank : process_.replicas[0]);
+  marker_ = make_heard_marker(job_, is_server() ? inputs_.rank : plan_.replicas[0]);
   if (marker_) observer_ = &ranges_.emplace(*marker_, *observer_);
   if (is_server() && traced) server_trace_.emplace(device, writer_, trace_steps);
 }
@@ -152,7 +167,7 @@ void RankTrainer::observe_further_replicas(std::uint32_t trace_steps) {
       outermost = &replica_traces_.emplace_back(device, writer_, trace_steps, *outermost,
                                                 static_cast<std::uint32_t>(i));
     }
-    auto faults = replica_faults(job_, process_.replicas[i]);
+    auto faults = replica_faults(job_, plan_.replicas[i]);
     if (!faults.empty()) {
       outermost = &replica_faults_.emplace_back(device, std::move(faults), *outermost);
     }
@@ -199,22 +214,22 @@ void RankTrainer::make_strategy() {
                                     .recorder = recorder_.get(),
                                     .world = devices_.world.get(),
                                     .records = records_steps(job_) && stream.can_record()});
-  sampler_ = make_gpu_sampler(job_, process_.replicas);
+  sampler_ = make_gpu_sampler(job_, plan_.replicas);
 }
 
 // Devices that share memory are admitted together, each by its own thread or process.
 void RankTrainer::admit(std::size_t i, MemoryNeeds& needs) {
-  add_session_memory(job_, process_, dataset_, i, needs);
+  add_session_memory(job_, plan_, dataset_, i, needs);
   const bool threads = !devices_.local.empty();
   comm::Communicator* const peers = threads ? devices_.local[i].get() : devices_.world.get();
-  if (peers == nullptr) return check_claims({{memory_claim(job_, process_, needs)}});
+  if (peers == nullptr) return check_claims({{memory_claim(job_, plan_, needs)}});
   const int index = threads ? static_cast<int>(i) : inputs_.rank;
   const ClaimExchange claims({.store = threads ? local_store_.get() : inputs_.store,
                               .devices = peers->size(),
                               .timeout_s = wait_limit_s(job_.options.timeout_s),
                               .check_peers = [peers] { peers->check(); }});
   claims.await_plans(index);
-  check_claims(claims.exchange(index, memory_claim(job_, process_, needs)));
+  check_claims(claims.exchange(index, memory_claim(job_, plan_, needs)));
 }
 
 // Observes the calls of the graphs whose phases are traced. All replicas have the same calls.
@@ -235,29 +250,32 @@ void RankTrainer::observe_calls() {
   launch_calls(std::move(observers));
 }
 
-// With --emulate-gil: all replicas of this process launch their calls under one lock. `observers`:
+// With --emulate-gil: all replicas of a process launch their calls under one lock. `observers`:
 // of the calls of the first replicas. What the reference computes is not timed.
 void RankTrainer::launch_calls(std::vector<nn::LayerObserver*> observers) {
   if (job_.options.emulate_gil_us <= 0 || job_.is_reference()) return;
-  interpreter_.emplace(job_.options.emulate_gil_us * 1e-6);
+  InterpreterLock* interpreter = inputs_.interpreter;
+  if (interpreter == nullptr) {
+    interpreter = &interpreter_.emplace(job_.options.emulate_gil_us * 1e-6);
+  }
   const std::vector<Replica*> replicas = strategy_->replicas();
   observers.resize(replicas.size(), nullptr);
   for (std::size_t i = 0; i < replicas.size(); ++i) {
     nn::Graph& graph = replicas[i]->graph();
-    launched_calls_.emplace_back(*interpreter_, graph.call_names(), observers[i]);
+    launched_calls_.emplace_back(*interpreter, graph.call_names(), observers[i]);
     graph.observe_layers(&launched_calls_.back());
   }
 }
 
 void RankTrainer::make_source() {
-  BatchSourceOptions options = batch_source_options(job_, process_);
+  BatchSourceOptions options = batch_source_options(job_, plan_);
   options.wait = wait_;
   Device& device = *devices_.devices[0];
   source_ = job_.options.residency == "device"
                 ? make_resident_source(device, *devices_.backends[0], dataset_.train,
                                        make_sampler(job_), options)
                 : make_loader_source(device, dataset_.train, make_sampler(job_), options);
-  evaluator_.emplace(job_, dataset_.test, process_.replicas, wait_);
+  evaluator_.emplace(job_, dataset_.test, plan_.replicas, wait_);
 }
 
 void RankTrainer::take_steps(std::int64_t count, bool timed, int epoch,
@@ -278,6 +296,7 @@ void RankTrainer::take_step(bool timed, int epoch) {
   recorder_->begin_step(static_cast<std::uint32_t>(epoch), timed);
   if (trace_) trace_->begin_step(timed);
   for (StepTrace& trace : replica_traces_) trace.begin_step(timed);
+  calls_made_.begin_step();
   if (faults_) faults_->begin_step();
   for (StepFaults& faults : replica_faults_) faults.begin_step();
   Stream& stream = strategy_->replicas()[0]->stream();

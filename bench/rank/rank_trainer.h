@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// RankTrainer: all that one process of a run needs to take steps (devices, communicator, strategy,
+// RankTrainer: all that one rank of a run needs to take steps (devices, communicator, strategy,
 // observers, batches), and how it takes them.
 #pragma once
 
@@ -15,6 +15,7 @@
 
 #include "bench/feed/batch_source.h"
 #include "bench/host/gpu_sampler.h"
+#include "bench/measure/call_marks.h"
 #include "bench/measure/device_wait.h"
 #include "bench/measure/interpreter_lock.h"
 #include "bench/measure/replica_recorder.h"
@@ -27,6 +28,7 @@
 #include "bench/plan/training_job.h"
 #include "bench/rank/evaluation.h"
 #include "bench/rank/rank_devices.h"
+#include "bench/rank/rank_result.h"
 #include "bench/rank/reference_weights.h"
 #include "kernels/nn/model/model.h"
 #include "kernels/nn/safetensors.h"
@@ -38,20 +40,26 @@
 
 namespace ddpbench::bench {
 
-// What the process gets from the supervisor or the joined world.
+// What the rank gets from the supervisor or the joined world.
 struct RankInputs {
   int rank = 0;
-  comm::Store* store = nullptr;                 // null when the run is one process
+  comm::Store* store = nullptr;                 // null when the run is one rank
   std::span<const std::byte> decoded;           // the data set
   const ReferenceWeights* reference = nullptr;  // to verify against; null: no verification
   ReferenceWeights* reference_out = nullptr;    // the reference process fills it
-  std::function<bool()> interrupted;            // polled between steps; may be empty
-  std::function<void()> check;                  // see WorldOptions; may be empty
+  // With --emulate-gil: that of the process, if it has several ranks; null: the rank's own.
+  InterpreterLock* interpreter = nullptr;
+  std::function<bool()> interrupted;  // polled between steps; may be empty
+  std::function<void()> check;        // see WorldOptions; may be empty
+  std::string address;                // see WorldOptions; may be empty
+  std::string host;                   // this host's name in the report; empty: its own
+  // Measures this host's clock, where this rank does so for its host; else empty.
+  std::function<ClockReading()> read_clock;
 };
 
 class RankTrainer {
  public:
-  // Collective over the run's processes. `job`, `writer` and the targets of `inputs` outlive it.
+  // Collective over the run's ranks. `job`, `writer` and the targets of `inputs` outlive it.
   // Throws Error, after telling the peers that this rank does not come.
   RankTrainer(const TrainingJob& job, const RankInputs& inputs, launch::RankWriter& writer);
   RankTrainer(const RankTrainer&) = delete;
@@ -71,7 +79,7 @@ class RankTrainer {
   void observe_slices(std::function<void()> added) { slice_added_ = std::move(added); }
   // Returns loss and hits of the training samples since the last call.
   ops::LossTotals take_totals();
-  // Returns loss and hits of the test set, summed over this process's part of it: test_samples().
+  // Returns loss and hits of the test set, summed over this rank's part of it: test_samples().
   ops::LossTotals evaluate();
   std::int64_t test_samples() const { return evaluator_->samples(); }
   // Checks now, before results are used, whether communication works: steps that run ahead or are
@@ -89,13 +97,13 @@ class RankTrainer {
 
   const TrainingJob& job() const { return job_; }
   const RankInputs& inputs() const { return inputs_; }
-  const ProcessPlan& process() const { return process_; }
-  bool is_server() const { return process_.role == Role::server; }
+  const RankPlan& plan() const { return plan_; }
+  bool is_server() const { return plan_.role == Role::server; }
   const nn::ModelSpec& model() const { return model_; }
   // With --trace: the calls that the numbers in the trace stand for.
   const std::vector<std::string>& calls() const { return calls_; }
   RankDevices& devices() { return devices_; }
-  comm::Communicator* world() { return devices_.world.get(); }  // null for one process
+  comm::Communicator* world() { return devices_.world.get(); }  // null for one rank
   double now_s() const { return devices_.devices[0]->now_s(); }
   Strategy& strategy() { return *strategy_; }
   StepRecorder& recorder() { return *recorder_; }
@@ -115,11 +123,12 @@ class RankTrainer {
   RankInputs inputs_;
   launch::RankWriter& writer_;
   StrategyConfig config_;
-  ProcessPlan process_;
+  RankPlan plan_;
   nn::ModelSpec model_;
   data::Dataset dataset_;
   std::vector<std::string> calls_;
 
+  CallMarks calls_made_;  // of devices_.world
   RankDevices devices_;
   std::shared_ptr<comm::Store> local_store_ = comm::make_local_store();  // for the threads of dp
   std::vector<nn::NamedTensor> loaded_weights_;                          // of --load-model
@@ -136,7 +145,7 @@ class RankTrainer {
   std::unique_ptr<RangeMarker> marker_;
   std::optional<ServerTrace> server_trace_;     // of a server, with --trace
   std::optional<StepRanges> ranges_;            // when a profiler listens
-  std::optional<InterpreterLock> interpreter_;  // with --emulate-gil
+  std::optional<InterpreterLock> interpreter_;  // with --emulate-gil, where none is given
   std::deque<LaunchedCalls> launched_calls_;    // likewise, of each replica
   PhaseObserver* observer_ = nullptr;           // the outermost
   std::unique_ptr<GpuSampler> sampler_;

@@ -20,9 +20,9 @@
 
 namespace ddpbench::bench {
 
-// The memory: the header; the sizes of the updates [step][tensor]; the sizes of what moved the
-// state and its values, [0 ... steps][slice][tensor] and [...][value]; the weights [0 ...
-// steps][value].
+// The memory: the header; the sizes of the updates and their 2-norms, [step][2][tensor]; the sizes
+// of what moved the state and its values, [0 ... steps][slice][tensor] and [...][value]; the
+// weights [0 ... steps][value].
 struct ReferenceWeights::Header {
   Extent extent;
   std::int64_t stored;  // steps
@@ -79,25 +79,27 @@ double allowed_difference(const Comparison& found, double size, double tolerance
   return size > 0 ? report::stored_difference_bound(tolerance * size, found.spacing) : 0;
 }
 
-// Keeps the worse of what `result` has and this comparison.
-void enter(const Comparison& found, double size, double tolerance, const std::string& tensor,
-           std::int64_t step, VerificationResult& result) {
+// Keeps the worse of what `result` has and this comparison. Returns what may differ.
+double enter(const Comparison& found, double size, double tolerance, const std::string& tensor,
+             std::int64_t step, VerificationResult& result) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   double error = found.difference == 0 ? 0 : kInfinite;
   double allowed = tolerance;
+  const double difference = allowed_difference(found, size, tolerance);
   if (size > 0 && std::isfinite(found.difference)) {
     error = found.difference / size;
-    allowed = allowed_difference(found, size, tolerance) / size;
+    allowed = difference / size;
   }
   // As products: a tolerance is never 0. Where nothing differs at all, the sharpest comparison
   // counts.
   const bool worse = error * result.tolerance > result.max_relative_error * allowed;
   const bool sharper = error == 0 && result.max_relative_error == 0 && allowed < result.tolerance;
-  if (!worse && !sharper && !result.worst_tensor.empty()) return;
+  if (!worse && !sharper && !result.worst_tensor.empty()) return difference;
   result.max_relative_error = error;
   result.tolerance = allowed;
   result.worst_tensor = tensor;
   result.worst_step = step;
+  return difference;
 }
 
 void copy_all(std::span<const double> from, std::span<double> to) {
@@ -125,7 +127,7 @@ struct Parts {
 
   explicit Parts(const ReferenceWeights::Extent& extent)
       : sizes(kHeaderBytes),
-        state_sizes(sizes + doubles(extent.steps * extent.tensors)),
+        state_sizes(sizes + doubles(extent.steps * 2 * extent.tensors)),
         state_values(state_sizes +
                      doubles((extent.steps + 1) * extent.slices * extent.state_tensors)),
         weights(state_values + doubles((extent.steps + 1) * extent.slices * extent.state_values)) {}
@@ -195,13 +197,19 @@ std::span<float> ReferenceWeights::values(std::int64_t step) const {
   return memory_.view().slice(begin + static_cast<std::size_t>(step) * count, count).as<float>();
 }
 
-std::span<double> ReferenceWeights::sizes(std::int64_t step) const {
+std::span<double> ReferenceWeights::step_part(std::int64_t step, std::int64_t index) const {
   const Extent& extent = header().extent;
   ensure(step >= 1 && step <= extent.steps, "step {} of a reference of {}", step, extent.steps);
   const auto count = static_cast<std::size_t>(extent.tensors) * sizeof(double);
   return memory_.view()
-      .slice(Parts(extent).sizes + static_cast<std::size_t>(step - 1) * count, count)
+      .slice(Parts(extent).sizes + static_cast<std::size_t>(2 * (step - 1) + index) * count, count)
       .as<double>();
+}
+
+std::span<double> ReferenceWeights::sizes(std::int64_t step) const { return step_part(step, 0); }
+
+std::span<double> ReferenceWeights::update_norms(std::int64_t step) const {
+  return step_part(step, 1);
 }
 
 std::span<double> ReferenceWeights::slice_part(std::size_t begin, std::int64_t each,
@@ -247,6 +255,12 @@ void ReferenceWeights::store_step(const std::vector<nn::NamedTensor>& after,
   ensure(update_sizes.size() == sizes(step).size(), "{} sizes of {} updates", update_sizes.size(),
          sizes(step).size());
   std::ranges::copy(update_sizes, sizes(step).begin());
+  const std::span<double> norms = update_norms(step);
+  std::size_t at = 0;
+  for (std::size_t t = 0; t < after.size(); ++t) {
+    norms[t] = distance(values(step - 1).subspan(at, after[t].values.size()), after[t].values);
+    at += after[t].values.size();
+  }
   header().stored = step;
 }
 
@@ -309,8 +323,8 @@ void ReferenceWeights::check_start(const std::vector<nn::NamedTensor>& tensors,
 
 void ReferenceWeights::compare(std::int64_t step, const std::vector<nn::NamedTensor>& after,
                                double tolerance, VerificationResult& result) const {
-  const auto before = weights(step - 1), expected = weights(step);
-  const auto update_sizes = sizes(step);
+  const auto expected = weights(step);
+  const auto update_sizes = sizes(step), norms = update_norms(step);
   ensure(after.size() == update_sizes.size(), "{} tensors where the reference has {}", after.size(),
          update_sizes.size());
   std::size_t at = 0, vague = 0;
@@ -318,10 +332,8 @@ void ReferenceWeights::compare(std::int64_t step, const std::vector<nn::NamedTen
     const std::vector<float>& values = after[t].values;
     const auto right = expected.subspan(at, values.size());
     const Comparison found = compare_tensor(values, right);
-    enter(found, update_sizes[t], tolerance, after[t].name, step, result);
-    const double allowed = allowed_difference(found, update_sizes[t], tolerance);
-    const double update = distance(before.subspan(at, values.size()), right);
-    if (allowed > 0 && allowed >= kVagueShare * update) vague += values.size();
+    const double allowed = enter(found, update_sizes[t], tolerance, after[t].name, step, result);
+    if (allowed > 0 && allowed >= kVagueShare * norms[t]) vague += values.size();
     result.weights_hash =
         hash_bytes(values.data(), values.size() * sizeof(float), result.weights_hash);
     at += values.size();

@@ -56,6 +56,8 @@ class ReferenceWeights {
   int fd() const { return memory_.fd(); }
   std::string handle() const { return memory_.handle(); }
   std::size_t bytes() const { return memory_.view().bytes; }
+  // All of it, to be copied to the memory of an equal extent on another host once it is complete.
+  std::span<std::byte> memory() const { return memory_.view().as<std::byte>(); }
 
   // Called by the reference process, in this order. `update_sizes`: for each tensor, the size of
   // the update that made `after`, to which its rounding errors are relative (update_sizes.h).
@@ -101,7 +103,11 @@ class ReferenceWeights {
   explicit ReferenceWeights(SharedMemory memory);
   Header& header() const;
   std::span<float> values(std::int64_t step) const;
-  std::span<double> sizes(std::int64_t step) const;  // of the update that step `step` made
+  // The sizes that differences after step `step` are compared with, and the 2-norms of the updates
+  // that the step made: [tensor].
+  std::span<double> sizes(std::int64_t step) const;
+  std::span<double> update_norms(std::int64_t step) const;
+  std::span<double> step_part(std::int64_t step, std::int64_t index) const;
   // The part of slice `slice` in step `step`, or of the state before any step (step 0, slice 0), in
   // the area that begins at `begin` and has `each` values for every part.
   std::span<double> slice_part(std::size_t begin, std::int64_t each, std::int64_t step,

@@ -10,9 +10,9 @@
 namespace ddpbench::bench {
 namespace {
 
-std::string role_of(const AlikeDevices& alike, const ProcessPlan& process) {
+std::string role_of(const AlikeDevices& alike, const RankPlan& plan) {
   if (alike.role == Role::server) return "a server";
-  if (process.replicas.size() == 1) return "the device";
+  if (plan.replicas.size() == 1) return "the device";
   return alike.device == 0 ? "the primary device" : "another device";
 }
 
@@ -36,16 +36,16 @@ std::vector<PlannedDevice> plan_run_memory(const TrainingJob& job, const nn::Mod
                                            const data::Dataset& dataset,
                                            const PlanningDevices& devices) {
   const StrategyConfig config = strategy_config(job);
-  const std::vector<ProcessPlan> processes = plan_strategy(config).processes;
+  const std::vector<RankPlan> ranks = plan_strategy(config).ranks;
   const bool apart = job.has_cpu_servers();
   const PlanningDevice& of_servers = apart ? devices.servers : devices.workers;
   std::vector<PlannedDevice> planned;
   survey_needs(config, model, {*devices.workers.device, *devices.workers.backend},
                {*of_servers.device, *of_servers.backend},
                [&](const AlikeDevices& alike, MemoryNeeds& needs) {
-                 const ProcessPlan& process = processes.at(static_cast<std::size_t>(alike.process));
-                 add_session_memory(job, process, dataset, alike.device, needs);
-                 planned.push_back({.role = role_of(alike, process),
+                 const RankPlan& plan = ranks.at(static_cast<std::size_t>(alike.rank));
+                 add_session_memory(job, plan, dataset, alike.device, needs);
+                 planned.push_back({.role = role_of(alike, plan),
                                     .count = alike.count,
                                     .on_host = apart && alike.role == Role::server,
                                     .bytes = needs.added_bytes(),

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory that a run will take on its devices, planned before any process of it starts.
+// The memory that a run will take on its devices, planned before any rank of it starts.
 #pragma once
 
 #include <cstddef>
@@ -23,12 +23,13 @@ struct PlannedDevice {
   CategoryBytes by_category{};
 };
 
-// Devices for planning, and their operations: of the kind that the job's workers have, and of that
-// of its servers where they are on CPU devices and the workers are not.
+// A device on which graphs are planned, with its operations.
 struct PlanningDevice {
   std::unique_ptr<Device> device;
   std::unique_ptr<ops::OpBackend> backend;
 };
+// One device of each kind that the job's ranks have: servers may be on CPU devices, workers
+// not.
 struct PlanningDevices {
   PlanningDevice workers, servers;  // servers: null where they are planned like the workers
 };

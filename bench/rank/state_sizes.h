@@ -12,10 +12,11 @@
 
 namespace ddpbench::bench {
 
-// For each tensor of the state (nn::export_state), which one forward in training moved from
-// `before` to `after`. With m the momentum, and the batch's mean and standard deviation sigma of
-// each channel as the two tell them: the norm over channels of m (|mean| + sigma) for a running
-// mean, of m sigma (|mean| + sigma) for a running variance; 0 for a count, which is exact.
+// The size of each tensor of the state (nn::export_state), from its values before and after one
+// forward pass in training. These give the mean and the standard deviation sigma of each channel in
+// the batch. With the momentum m, the size of a running mean is the norm over channels of
+// m (|mean| + sigma), that of a running variance the norm of m sigma (|mean| + sigma). The size of
+// a count is 0, because counts are exact.
 std::vector<double> state_sizes(const nn::ModelSpec& model,
                                 const std::vector<nn::NamedTensor>& before,
                                 const std::vector<nn::NamedTensor>& after);

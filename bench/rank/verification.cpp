@@ -22,8 +22,8 @@ void check_tolerance(const TrainingJob& job, const VerificationResult& result) {
       result.tolerance, job.cell.strategy, job.cell.world_size));
 }
 
-// Compares the hashes of the parameters of all replicas: directly within this process, through the
-// store between processes.
+// Compares the hashes of the parameters of all replicas: directly within this rank, through the
+// store between ranks.
 void check_replicas_equal(RankTrainer& rank, const std::vector<VerificationResult>& results) {
   const RankInputs& inputs = rank.inputs();
   std::uint64_t expected = results[0].weights_hash;
@@ -102,7 +102,7 @@ class Followers {
   std::vector<bool> right_;
 };
 
-// Compares the state of all replicas of this process: each has seen one slice in this step, also
+// Compares the state of all replicas of this rank: each has seen one slice in this step, also
 // those that do not keep their weights, whose findings go to the last result.
 void compare_states(RankTrainer& rank, std::int64_t step, const ReferenceWeights& reference,
                     std::vector<VerificationResult>& results) {
@@ -110,8 +110,7 @@ void compare_states(RankTrainer& rank, std::int64_t step, const ReferenceWeights
   for (std::size_t i = 0; i < replicas.size(); ++i) {
     const auto state = nn::export_state(replicas[i]->graph());
     if (state.empty()) return;
-    reference.compare_state(step, rank.process().replicas[i], state,
-                            rank.job().verification_tolerance,
+    reference.compare_state(step, rank.plan().replicas[i], state, rank.job().verification_tolerance,
                             results[std::min(i, results.size() - 1)]);
   }
 }

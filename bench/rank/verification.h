@@ -16,7 +16,7 @@ namespace ddpbench::bench {
 // `reference`. Ends early when training diverges. REQUIRES: the job is a reference job.
 void compute_reference(RankTrainer& rank, ReferenceWeights& reference);
 
-// Compares a hash of the weights over the processes of the run, which must all start from the same.
+// Compares a hash of the weights over the ranks of the run, which must all start from the same.
 // Throws VerificationError on those that differ from rank 0. Collective over the run's workers.
 void check_equal_start(RankTrainer& rank);
 

@@ -3,11 +3,12 @@
 #include "bench/run/arrivals.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <utility>
 
-#include "reports/metrics/metrics.h"
+#include "bench/measure/step_intervals.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -20,7 +21,7 @@ using Entrances = std::map<std::pair<std::uint32_t, std::uint32_t>, Entrance>;  
 
 bool is_untold(const launch::BucketRecord& record) { return !record.times.arrived_told; }
 
-Entrances entrances_of(const WorkerRecords& records) {
+Entrances entrances_of(const RankRecords& records) {
   Entrances found;
   for (const auto& rank : records.buckets) {
     for (const launch::BucketRecord& record : rank) {
@@ -37,18 +38,13 @@ Entrances entrances_of(const WorkerRecords& records) {
 // arrival. Compute runs until backward ends; the update waits for all buckets.
 void split_again(const std::vector<const launch::BucketRecord*>& buckets,
                  launch::StepRecord& step) {
-  std::vector<report::Interval> communication, waiting;
+  StepIntervals intervals;
+  intervals.compute = {{step.begin_s, step.backward_end_s}};
   for (const launch::BucketRecord* bucket : buckets) {
-    waiting.push_back({bucket->times.start_s, bucket->times.arrived_s});
-    communication.push_back({bucket->times.arrived_s, bucket->times.end_s});
+    intervals.waiting.push_back({bucket->times.start_s, bucket->times.arrived_s});
+    intervals.communication.push_back({bucket->times.arrived_s, bucket->times.end_s});
   }
-  std::vector<report::Interval> busy = {{step.begin_s, step.backward_end_s}};
-  const auto times = report::communication_times(communication, busy);
-  step.comm_s = times.comm_s;
-  step.comm_overlapped_s = times.overlapped_s;
-  step.comm_wait_s = report::total_length(report::merge_intervals(waiting));
-  busy.insert(busy.end(), communication.begin(), communication.end());
-  step.comm_wait_exposed_s = report::communication_times(waiting, busy).exposed_s;
+  fill_communication(intervals, step);
 }
 
 void fill_rank(const Entrances& entrances, std::size_t ranks, bool comparable,
@@ -79,15 +75,17 @@ void fill_rank(const Entrances& entrances, std::size_t ranks, bool comparable,
 
 }  // namespace
 
-void fill_arrivals(WorkerRecords& records, bool one_clock, bool collectives) {
+double fill_arrivals(RankRecords& records, std::size_t workers, double clock_bound_s,
+                     bool collectives) {
   const bool any = std::ranges::any_of(
       records.buckets, [](const auto& rank) { return std::ranges::any_of(rank, is_untold); });
-  if (!any) return;
+  if (!any) return 0;
   const Entrances entrances = entrances_of(records);
-  for (std::size_t r = 0; r < records.buckets.size(); ++r) {
-    fill_rank(entrances, records.buckets.size(), one_clock && collectives, records.buckets[r],
-              records.steps[r]);
+  const bool comparable = std::isfinite(clock_bound_s) && collectives;
+  for (std::size_t r = 0; r < workers; ++r) {
+    fill_rank(entrances, workers, comparable, records.buckets[r], records.steps[r]);
   }
+  return comparable ? clock_bound_s : 0;
 }
 
 }  // namespace ddpbench::bench

@@ -12,9 +12,9 @@
 
 namespace ddpbench::bench {
 
-// Of the epochs that all `ranks` finished: sums over ranks, times from the first begin to the last
-// end without the times in which the job was stopped. Loss and accuracies are means over the labels
-// that count; a training epoch has some (data::LabelCounts).
+// A row for each epoch that all `ranks` finished: sums over ranks, and the time from the first
+// begin to the last end, without the time in which the job was stopped. Loss and accuracies are
+// means over the labels that count; a training epoch has some (data::LabelCounts).
 std::vector<report::EpochRow> epoch_rows(const std::vector<const RankResult*>& ranks,
                                          const std::vector<launch::Pause>& pauses);
 

@@ -83,7 +83,7 @@ class Fit {
     supervise.timeout_s = options_.timeout_s;  // each plan is progress
     supervise.interrupted = interrupt_requested;
     const launch::SuperviseResult result = launch_job(
-        kFitKind, fit_description(jobs_), 1, options_.threads_per_device, {}, channels, supervise);
+        kFitKind, fit_description(jobs_), {}, options_.threads_per_device, {}, channels, supervise);
     if (result.interrupted) return kInterruptedCode;
     if (result.failure) {
       const launch::RankError& error = result.failure->error;
@@ -119,6 +119,7 @@ class Fit {
     options_.bucket_caps_mb.resize(1);
     options_.first_buckets_mb.resize(1);
     options_.all_reduces = {"auto"};
+    options_.devices_per_process.resize(1);
     options_.last_batch = "pad";  // batches may be larger than the data set
     options_.injections.clear();
   }

@@ -127,8 +127,8 @@ class RunFit {
 
 }  // namespace
 
-void run_fit_planner(const nlohmann::json& description, const launch::RankEnvironment& environment,
-                     launch::RankChannels& channels, bool&) {
+int run_fit_planner(const nlohmann::json& description, const launch::RankEnvironment& environment,
+                    launch::RankChannels& channels, bool&) {
   launch::RankWriter writer = channels.writer(environment.rank);
   writer.state(launch::RankState::setup);
   std::vector<TrainingJob> jobs;
@@ -150,6 +150,7 @@ void run_fit_planner(const nlohmann::json& description, const launch::RankEnviro
   for (const TrainingJob& job : jobs) result.rows.push_back(RunFit(job, place).row());
   writer.result(nlohmann::json(result).dump());
   writer.state(launch::RankState::finished);
+  return 0;
 }
 
 nlohmann::json fit_description(const std::vector<TrainingJob>& jobs) {

@@ -37,8 +37,8 @@ struct FitResult {
 
 // The job of launch_job; its description is fit_description().
 inline constexpr const char* kFitKind = "fit";
-void run_fit_planner(const nlohmann::json& description, const launch::RankEnvironment& environment,
-                     launch::RankChannels& channels, bool& left_behind);
+int run_fit_planner(const nlohmann::json& description, const launch::RankEnvironment& environment,
+                    launch::RankChannels& channels, bool& left_behind);
 
 // `jobs`: one for each run, with any batch. Not empty.
 nlohmann::json fit_description(const std::vector<TrainingJob>& jobs);

@@ -14,6 +14,7 @@
 #include "bench/host/host_limits.h"
 #include "bench/host/interrupt.h"
 #include "bench/rank/rank_main.h"
+#include "bench/rank/training_process.h"
 #include "kernels/runtime/shared_memory.h"
 #include "parallel/strategies.h"
 
@@ -38,11 +39,11 @@ std::size_t trace_capacity(const TrainingJob& job, const nn::ModelSpec& model) {
          (2 * kPhaseCount + 2 * model.layers.size() + most_calls * micro_batches);
 }
 
-// The most replicas that one process has.
+// The most replicas that one rank has.
 std::size_t most_replicas(const TrainingJob& job) {
   std::size_t most = 1;
-  for (const ProcessPlan& process : plan_strategy(strategy_config(job)).processes) {
-    most = std::max(most, process.replicas.size());
+  for (const RankPlan& plan : plan_strategy(strategy_config(job)).ranks) {
+    most = std::max(most, plan.replicas.size());
   }
   return most;
 }
@@ -69,7 +70,7 @@ int failure_exit_code(const launch::RankError& error) {
 
 launch::ChannelLayout channel_layout(const TrainingJob& job, const nn::ModelSpec& model) {
   launch::ChannelLayout layout;
-  layout.ranks = static_cast<int>(plan_strategy(strategy_config(job)).processes.size());
+  layout.ranks = static_cast<int>(plan_strategy(strategy_config(job)).ranks.size());
   const auto steps = static_cast<std::size_t>(job.options.epochs * job.steps_per_epoch);
   layout.step_capacity = job.is_reference() ? 0 : steps;
   // ddp has at most one bucket per parameter tensor, and a layer at most two tensors. ps has one
@@ -86,15 +87,18 @@ launch::ChannelLayout channel_layout(const TrainingJob& job, const nn::ModelSpec
 }
 
 launch::SuperviseResult launch_job(const std::string& kind, nlohmann::json description,
-                                   int processes, int threads_per_device,
+                                   const JobRanks& ranks, int threads_per_device,
                                    const std::vector<int>& inherited_fds,
                                    launch::RankChannels& channels,
                                    const launch::SuperviseOptions& supervise) {
-  check_process_memory(processes);
-  const SharedMemory text = job_memory(
-      {{"kind", kind}, {"channel_fd", channels.fd()}, {"description", std::move(description)}});
   launch::LaunchSpec launch;
-  launch.ranks = processes;
+  launch.ranks = ranks.ranks;
+  launch.ranks_per_process = ranks.per_process;
+  check_process_memory(launch.processes());
+  const SharedMemory text = job_memory({{"kind", kind},
+                                        {"channel_fd", channels.fd()},
+                                        {"ranks_per_process", ranks.per_process},
+                                        {"description", std::move(description)}});
   launch.threads_per_device = threads_per_device;
   launch.environment[kJobFdVariable] = std::to_string(text.fd());
   launch.inherited_fds = {text.fd(), channels.fd()};
@@ -121,8 +125,10 @@ launch::SuperviseResult launch_run(const TrainingJob& job, launch::RankChannels&
   supervise.interrupted = std::move(interrupted);
   supervise.progress = [&](const launch::RankChannels& all) { progress.update(all); };
   progress.begin(job, job.title);
-  auto result = launch_job(kTrainingKind, to_json(job), channels.layout().ranks,
-                           job.options.threads_per_device, fds, channels, supervise);
+  const JobRanks ranks{channels.layout().ranks,
+                       plan_strategy(strategy_config(job)).ranks_per_process};
+  auto result = launch_job(kTrainingKind, to_json(job), ranks, job.options.threads_per_device, fds,
+                           channels, supervise);
   progress.end();
   return result;
 }

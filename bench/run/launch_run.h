@@ -23,16 +23,22 @@ namespace ddpbench::bench {
 // reason was the user's input, something unavailable, or a failed verification.
 int failure_exit_code(const launch::RankError& error);
 
-// Of a run whose training diverged: the user's settings do not train.
+// The exit code of a run whose training diverged: the user's settings do not train.
 inline constexpr int kDivergedExitCode = 2;
 
 // Makes room for the records of all processes of the run.
 launch::ChannelLayout channel_layout(const TrainingJob& job, const nn::ModelSpec& model);
 
-// Starts the processes of a job and returns when all are gone. The ranks find the job by `kind` in
+// The ranks of a job; rank r is of process r / per_process.
+struct JobRanks {
+  int ranks = 1;
+  int per_process = 1;
+};
+
+// Starts the processes of a job and returns when all are gone. They find the job by `kind` in
 // their table of jobs, and read its `description`. They inherit `inherited_fds` and the channels.
 launch::SuperviseResult launch_job(const std::string& kind, nlohmann::json description,
-                                   int processes, int threads_per_device,
+                                   const JobRanks& ranks, int threads_per_device,
                                    const std::vector<int>& inherited_fds,
                                    launch::RankChannels& channels,
                                    const launch::SuperviseOptions& supervise);

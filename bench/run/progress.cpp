@@ -3,10 +3,12 @@
 #include "bench/run/progress.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <vector>
 
 #include "base/clock.h"
 #include "bench/host/terminal.h"
@@ -49,7 +51,8 @@ void Progress::begin(const TrainingJob& job, const std::string& title) {
 
 // "run 7 of 50", or nothing where a command makes one run.
 std::string Progress::numbered() const {
-  return place_.runs > 1 ? fmt::format("run {} of {}", place_.run, place_.runs) : "";
+  if (place_.runs <= 1) return "";
+  return fmt::format("run {} of {}{}", place_.run, place_.at_most ? "at most " : "", place_.runs);
 }
 
 // The time until the command's last run ends, where it can be told.
@@ -69,25 +72,27 @@ std::string Progress::stage(const launch::RankStatus& status, std::int64_t timed
   return text + fmt::format(", step {} of {}", std::min(step, steps_per_epoch_), steps_per_epoch_);
 }
 
-// What matters most comes first, because a narrow terminal shows only the beginning.
+// What changes and is waited for comes first, because a narrow terminal shows only the beginning.
 std::string Progress::line(const launch::RankStatus& status, std::int64_t timed) const {
-  std::string text = numbered();
+  std::vector<std::string> first;
+  if (place_.runs > 1) first.push_back(numbered());
   if (const auto left = left_s(status, timed)) {
-    text += fmt::format("{}{}{} left", text.empty() ? "" : ", ",
-                        wanted_accuracy_ && epochs_ > 1 ? "at most " : "", duration_words(*left));
+    const bool at_most = place_.at_most || (wanted_accuracy_ && epochs_ > 1);
+    first.push_back(fmt::format("{}{} left", at_most ? "at most " : "", duration_words(*left)));
   }
-  text += fmt::format("{}{}: {}", text.empty() ? "" : ": ", title_, stage(status, timed));
-  if (status.loss) text += fmt::format(", loss {:.4f}", *status.loss);
+  if (status.loss) first.push_back(fmt::format("loss {:.4f}", *status.loss));
   if (wanted_accuracy_ && status.accuracy) {
-    text += fmt::format(", accuracy {:.2f} % of {:g} %", 100 * *status.accuracy,
-                        wanted_accuracy_->value);
-  }
-  if (rate_ > 0) {
-    text += fmt::format(", {:.0f} samples/s", rate_ * static_cast<double>(global_batch_));
+    first.push_back(fmt::format("accuracy {:.2f} % of {:g} %", 100 * *status.accuracy,
+                                wanted_accuracy_->value));
   }
   if (place_.interval && place_.wanted) {
-    text += fmt::format(", interval {:.1f} % of {:.1f} %", 100 * *place_.interval,
-                        100 * *place_.wanted);
+    first.push_back(
+        fmt::format("interval {:.1f} % of {:.1f} %", 100 * *place_.interval, 100 * *place_.wanted));
+  }
+  std::string text = fmt::format("{}{}{}: {}", fmt::join(first, ", "), first.empty() ? "" : ": ",
+                                 title_, stage(status, timed));
+  if (rate_ > 0) {
+    text += fmt::format(", {:.0f} samples/s", rate_ * static_cast<double>(global_batch_));
   }
   return text;
 }
@@ -106,6 +111,19 @@ void Progress::update(const launch::RankChannels& channels) {
   last_step_ = status.step;
   last_time_ = now;
   const std::string text = line(status, std::ssize(channels.steps(0)));
+  if (style_ == Style::redraw) return status_line_.draw(text);
+  say("  {}\n", text);
+  std::fflush(stdout);
+}
+
+void Progress::show_waiting() {
+  if (style_ == Style::quiet) return;
+  const auto now = SteadyClock::now();
+  if (style_ == Style::lines && now < next_line_) return;
+  next_line_ = now + kLineInterval;
+  std::string text = numbered();
+  const double seconds = std::chrono::duration<double>(now - begin_).count();
+  text += fmt::format("{}{}: for {}", text.empty() ? "" : ": ", title_, duration_words(seconds));
   if (style_ == Style::redraw) return status_line_.draw(text);
   say("  {}\n", text);
   std::fflush(stdout);

@@ -16,8 +16,9 @@ namespace ddpbench::bench {
 
 // Where a run stands among the runs of its command.
 struct SweepPlace {
-  std::size_t run = 1;   // its number, from 1
-  std::size_t runs = 1;  // as many as are known to come, this and the earlier ones included
+  std::size_t run = 1;             // its number, from 1
+  std::size_t runs = 1;            // as many as there will be, this and the earlier ones included
+  bool at_most = false;            // there may be fewer: --until-ci ends when the medians are known
   std::optional<double> later_s;   // estimate for the runs after it; nothing: not known
   std::optional<double> interval;  // --until-ci: relative width reached by the run's setting so far
   std::optional<double> wanted;    // --until-ci: the relative width to be reached
@@ -34,6 +35,8 @@ class Progress {
   void place(const SweepPlace& place) { place_ = place; }
   void begin(const TrainingJob& job, const std::string& title);
   void update(const launch::RankChannels& channels);
+  // In place of update() where nothing is known but that the run goes on.
+  void show_waiting();
   // Clears a redrawn line.
   void end();
 

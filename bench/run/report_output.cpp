@@ -3,17 +3,22 @@
 #include "bench/run/report_output.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "bench/host/build_info.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/terminal.h"
@@ -102,18 +107,63 @@ ReportOutput::ReportOutput(const Options& options)
 
 std::string ReportOutput::absolute_path() const {
   if (is_stream_ || path_.empty()) return path_;
-  return std::filesystem::absolute(path_).string();
+  std::error_code gone;  // the working directory may have been removed meanwhile
+  const std::filesystem::path path = std::filesystem::absolute(path_, gone);
+  return gone ? path_ : path.string();
 }
 
-void ReportOutput::reserve(report::Report report, const Options& options) {
-  if (replace_ || is_stream_) return;
+void ReportOutput::reserve(report::Report report, const Options& options,
+                           const Announce& announce) {
+  if (is_stream_) return;
+  if (!named_by_time_) claim_name();
+  if (replace_ && std::filesystem::exists(path_)) return;
   report.status = report::Status::interrupted;
   complete_report(report, options);
+  if (announce) {
+    const std::string text = report::report_text(report);
+    announce(absolute_path(), hash_bytes(text.data(), text.size()));
+  }
   save(report);
 }
 
+std::optional<std::uint64_t> file_hash(const std::string& path) {
+  try {
+    const std::string text = read_file(path, {.most_bytes = std::size_t{1} << 26});
+    return hash_bytes(text.data(), text.size());
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
+}
+
+// No lock on the file itself would do, since each save puts another in its place.
+void ReportOutput::claim_name() {
+  // A command that was just killed may have left a rank that has not yet ended with it.
+  constexpr int kTries = 20;
+  constexpr auto kPause = std::chrono::milliseconds(50);
+  const std::string path = std::filesystem::weakly_canonical(absolute_path()).string();
+  claim_.emplace(
+      fmt::format("ddpbench-writes-{}-{:016x}", ::geteuid(), hash_bytes(path.data(), path.size())));
+  for (int i = 0; !claim_->take(); ++i) {
+    if (!replace_) return;  // whether the file is there decides
+    if (i == kTries) {
+      throw ConfigError(fmt::format(
+          "{}: another ddpbench is writing this report; wait for it, or give another --json",
+          path_));
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+void ReportOutput::stream_every_save() {
+  streams_saves_ = is_stream_;
+  discard_standard_output();
+}
+
 void ReportOutput::save(const report::Report& report) {
-  if (is_stream_) return;  // a reader wants one report, the last
+  if (is_stream_ && streams_saves_ && stream_) {
+    write_standard_output(stream_, report::report_text(report));
+  }
+  if (is_stream_) return;  // any other reader wants one report, the last
   while (true) {
     try {
       report::write_report(report, path_, replace_);

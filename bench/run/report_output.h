@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "base/file.h"
 #include "bench/host/rescue.h"
 #include "bench/options/options.h"
+#include "parallel/launch/host_claim.h"
 #include "reports/data/report.h"
 #include "reports/exports/trace.h"
 
@@ -28,9 +31,14 @@ class ReportOutput {
   explicit ReportOutput(const Options& options);
 
   // Writes `report`, which has no results yet, as an interrupted one, so that no other command
-  // takes its name meanwhile. Where a file may be replaced, it stays until there is something
-  // better. Throws ConfigError where another command was faster.
-  void reserve(report::Report report, const Options& options);
+  // takes its name while this object lives. A file that may be replaced stays until there is
+  // something better. Throws ConfigError where another command was faster, also with --force: it
+  // replaces what was there before, not what is being made.
+  //
+  // `announce`, if not empty, is called before the file is made, with its absolute path and the
+  // hash of its content (file_hash), so that who knows both recognises the file as this command's.
+  using Announce = std::function<void(const std::string& path, std::uint64_t hash)>;
+  void reserve(report::Report report, const Options& options, const Announce& announce = {});
   // Writes the whole report, atomically. The first call obeys --force; later ones replace what it
   // wrote.
   void save(const report::Report& report);
@@ -42,14 +50,25 @@ class ReportOutput {
   // The same as a value of --json, from any directory; empty when there is no output yet.
   std::string absolute_path() const;
   bool is_stream() const { return is_stream_; }
+  // For a program that reads the reports of a run which may end at any moment: save() writes each
+  // of them to standard output, too, so the last whole one counts. From now on what is said to
+  // people is said to nobody. REQUIRES: it is a stream, or a rehearsal, of which nothing is kept.
+  void stream_every_save();
 
  private:
+  void claim_name();
+
   std::string path_;
+  std::optional<launch::HostClaim> claim_;  // on path_, from reserve() on
   bool is_stream_ = false;
+  bool streams_saves_ = false;
   FileDescriptor stream_;  // what standard output was; open with is_stream_, but for --dry-run
   bool named_by_time_ = false;
   bool replace_ = false;
 };
+
+// The hash of a file's content; nothing where it cannot be read.
+std::optional<std::uint64_t> file_hash(const std::string& path);
 
 // SavePace: decides when a growing report is saved again. Each save writes all of it, so that
 // saving after each run of a long sweep would take more and more of the machine's time.

@@ -27,8 +27,10 @@ namespace {
 // The results and records of all workers and servers of one run.
 struct RunRecords {
   const TrainingJob& job;
-  WorkerRecords workers = {};            // what `steps` and `buckets` point into
-  std::vector<RankResult> results = {};  // [rank]
+  int ranks_per_process = 1;
+  RankRecords ranks = {};  // what `steps` and `buckets` point into
+  HostClocks clocks = {};
+  double clock_bound_s = 0;                                     // of waiting; see fill_arrivals
   std::vector<std::span<const launch::StepRecord>> steps = {};  // [worker rank]
   std::vector<std::span<const launch::BucketRecord>> buckets = {};
   std::vector<std::span<const launch::ReplicaRecord>> replicas = {};
@@ -39,6 +41,7 @@ struct RunRecords {
   std::vector<std::vector<launch::StepRecord>> kept = {};
   int stopped_steps = 0;  // how many are left out
 
+  const std::vector<RankResult>& results() const { return ranks.results; }  // [rank]
   std::vector<std::span<const launch::StepRecord>> heard_steps() const {
     std::vector<std::span<const launch::StepRecord>> found;
     for (const std::size_t r : heard) found.push_back(steps[r]);
@@ -46,33 +49,27 @@ struct RunRecords {
   }
 };
 
-// A rank that left no result has an unknown host.
-void complete_arrivals(RunRecords& all) {
-  const std::string& host = all.results.at(0).host;
-  const bool one_host = std::all_of(
-      all.results.begin(),
-      all.results.begin() + static_cast<std::ptrdiff_t>(all.workers.steps.size()),
-      [&host](const RankResult& result) { return !host.empty() && result.host == host; });
-  fill_arrivals(all.workers, one_host, !strategy_traits(all.job.cell.strategy).has_servers);
-}
-
 RunRecords read_records(const TrainingJob& job, const launch::RankChannels& channels) {
   RunRecords all{.job = job};
   const auto plan = plan_strategy(strategy_config(job));
+  all.ranks_per_process = plan.ranks_per_process;
   for (int r = 0; r < channels.layout().ranks; ++r) {
-    all.results.push_back(decoded_rank_result(channels.result(r)));
+    all.ranks.results.push_back(decoded_rank_result(channels.result(r)));
     all.replicas.push_back(channels.replicas(r));
-    if (plan.processes[static_cast<std::size_t>(r)].role == Role::server) continue;
+    if (plan.ranks[static_cast<std::size_t>(r)].role == Role::server) continue;
     const auto steps = channels.steps(r);
     const auto buckets = channels.buckets(r);
-    all.workers.steps.emplace_back(steps.begin(), steps.end());
-    all.workers.buckets.emplace_back(buckets.begin(), buckets.end());
+    all.ranks.steps.emplace_back(steps.begin(), steps.end());
+    all.ranks.buckets.emplace_back(buckets.begin(), buckets.end());
   }
-  complete_arrivals(all);
-  all.steps.assign(all.workers.steps.begin(), all.workers.steps.end());
-  all.buckets.assign(all.workers.buckets.begin(), all.workers.buckets.end());
+  all.clocks = HostClocks(all.ranks);
+  all.clocks.correct(all.ranks);
+  all.clock_bound_s = fill_arrivals(all.ranks, all.ranks.steps.size(), all.clocks.bound_s(),
+                                    !strategy_traits(job.cell.strategy).has_servers);
+  all.steps.assign(all.ranks.steps.begin(), all.ranks.steps.end());
+  all.buckets.assign(all.ranks.buckets.begin(), all.ranks.buckets.end());
   for (std::size_t r = 0; r < all.steps.size(); ++r) {
-    if (!all.steps[r].empty() || !all.results[r].host.empty()) all.heard.push_back(r);
+    if (!all.steps[r].empty() || !all.results()[r].host.empty()) all.heard.push_back(r);
   }
   return all;
 }
@@ -115,7 +112,7 @@ void fill_stops(const Stops& stops, const RunRecords& all, report::Run& run) {
 
 // All workers took the same number of warm-up steps. Rank 0 judged them.
 void fill_warmup(const RunRecords& all, report::Run& run) {
-  const RankResult& first = all.results.at(0);
+  const RankResult& first = all.results().at(0);
   run.step.warmup = static_cast<int>(first.warmup_steps.value_or(all.job.options.warmup_steps));
   run.step.warmup_steady = first.warmup_steady;
   if (first.warmup_steady) return;
@@ -149,28 +146,28 @@ void note_server_update(const TrainingJob& job, std::map<std::string, report::Fi
 }
 
 void fill_phases(const RunRecords& all, report::Run& run) {
-  run.phases = phase_figures(all.heard_steps());
+  run.phases = phase_figures(all.heard_steps(), all.clock_bound_s);
   note_server_update(all.job, run.phases);
 }
 
 void fill_epochs(const RunRecords& all, const std::vector<launch::Pause>& pauses,
                  report::Run& run) {
   std::vector<const RankResult*> heard;
-  for (const std::size_t r : all.heard) heard.push_back(&all.results[r]);
+  for (const std::size_t r : all.heard) heard.push_back(&all.results()[r]);
   run.epochs = epoch_rows(heard, pauses);
 }
 
-// The row of one device of process `r`, `index` among the process's.
+// The row of one device of rank `r`, `index` among the rank's.
 report::DeviceRow device_row(const RunRecords& all, const launch::SuperviseResult& result,
                              std::size_t r, std::size_t index) {
-  const DeviceResult& device = all.results[r].devices[index];
+  const DeviceResult& device = all.results()[r].devices[index];
   report::DeviceRow row;
   row.rank = device.replica;
   row.role = device.role;
-  row.host = all.results[r].host;
+  row.host = all.results()[r].host;
   row.device = device.device;
   row.cores = device.cores;
-  row.process_rank = static_cast<int>(r);
+  row.process_rank = static_cast<int>(r) / all.ranks_per_process;
   row.peak_bytes = device.peak_bytes;
   row.by_category_bytes = device.by_category_bytes;
   row.gpu_telemetry = device.gpu_telemetry;
@@ -182,24 +179,24 @@ report::DeviceRow device_row(const RunRecords& all, const launch::SuperviseResul
       rss > 0 ? report::Figure::of(static_cast<double>(rss))
               : report::Figure::missing("the process was not awaited by ddpbench");
   const bool timed = r < all.steps.size() && !all.steps[r].empty();
-  // The replicas of a process take their steps together.
+  // The replicas of a rank take their steps together.
   row.step_time_median_s =
       timed ? report::Figure::of(report::median(step_times(all.steps[r])))
             : report::Figure::missing(device.role == "server" ? "servers take no steps"
                                                               : "no timed step was finished");
   if (timed && index > 0) row.phases = replica_figures(all.replicas[r], index);
   if (timed && index == 0) {
-    row.phases = phase_figures({&all.steps[r], 1});
+    row.phases = phase_figures({&all.steps[r], 1}, all.clock_bound_s);
     note_server_update(all.job, row.phases);
-    row.buckets = bucket_rows(all.buckets[r], all.steps[r]);
+    row.buckets = bucket_rows(all.buckets[r], all.steps[r], all.clock_bound_s);
   }
   return row;
 }
 
 void fill_devices(const RunRecords& all, const launch::SuperviseResult& result, report::Run& run) {
-  for (std::size_t r = 0; r < all.results.size(); ++r) {
-    for (std::size_t i = 0; i < all.results[r].devices.size(); ++i) {
-      const DeviceResult& device = all.results[r].devices[i];
+  for (std::size_t r = 0; r < all.results().size(); ++r) {
+    for (std::size_t i = 0; i < all.results()[r].devices.size(); ++i) {
+      const DeviceResult& device = all.results()[r].devices[i];
       // Servers may be on another kind of device.
       if (r == 0 && device.role == "worker") run.device_model = device.model;
       run.devices.push_back(device_row(all, result, r, i));
@@ -236,7 +233,7 @@ void note_divergence(const RunRecords& all, report::Run& run) {
 report::Figure longest(const RunRecords& all, std::optional<double> RankResult::*part,
                        const std::string& reason) {
   std::optional<double> most;
-  for (const RankResult& rank : all.results) {
+  for (const RankResult& rank : all.results()) {
     const std::optional<double>& seconds = rank.*part;
     if (seconds) most = std::max(most.value_or(0), *seconds);
   }
@@ -274,11 +271,33 @@ std::optional<report::ErrorInfo> lost_records(const launch::RankChannels& channe
   return std::nullopt;
 }
 
+std::optional<report::CallInfo> call_info(const launch::CallMark& call) {
+  if (call.number == 0) return std::nullopt;
+  const auto known = [](int value) { return value < 0 ? std::nullopt : std::optional(value); };
+  return report::CallInfo{std::string(comm::to_string(call.kind)), call.number, known(call.bucket),
+                          known(call.peer), call.bytes};
+}
+
+// Where the communication of each rank stood. Empty where no rank tells it.
+std::vector<report::RankCalls> calls_of_ranks(const launch::RankChannels& channels,
+                                              const RunRecords& all) {
+  std::vector<report::RankCalls> rows;
+  bool any = false;
+  for (int r = 0; r < channels.layout().ranks; ++r) {
+    const launch::RankStatus status = channels.status(r);
+    rows.push_back({r, all.results()[static_cast<std::size_t>(r)].host, call_info(status.completed),
+                    call_info(status.pending)});
+    any = any || rows.back().completed || rows.back().pending;
+  }
+  if (!any) rows.clear();
+  return rows;
+}
+
 report::ErrorInfo error_info(const launch::RunFailure& failure, const RunRecords& all) {
   report::ErrorInfo error = failure_info(failure);
   if (failure.rank >= 0) {
     const auto rank = static_cast<std::size_t>(failure.rank);
-    if (rank < all.results.size()) error.host = all.results[rank].host;
+    if (rank < all.results().size()) error.host = all.results()[rank].host;
     if (error.host.empty()) error.host = host_name();
   }
   return error;
@@ -316,8 +335,9 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
     run.status = report::Status::failed;
     run.error = std::move(lost);
   }
-  for (const RankResult& rank : all.results) {
+  for (const RankResult& rank : all.results()) {
     run.parameters = std::max(run.parameters, rank.parameters);
+    if (rank.traffic.value || !rank.traffic.reason.empty()) run.traffic = rank.traffic;
     // What ran may differ from the plan.
     if (!job.all_reduce.empty() && !rank.all_reduce.empty()) {
       run.strategy_options["all_reduce"] = rank.all_reduce;
@@ -330,7 +350,11 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
   if (run.until_accuracy) report::fill_time_to_accuracy(run);
   fill_stops(stops, all, run);
   fill_devices(all, result, run);
-  run.verification = summarize_verification(all.job, all.results);
+  run.clocks = all.clocks.rows();
+  if (run.status == report::Status::failed && result.failure) {
+    run.calls = calls_of_ranks(channels, all);
+  }
+  run.verification = summarize_verification(all.job, all.results());
   note_divergence(all, run);
   return run;
 }

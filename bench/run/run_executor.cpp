@@ -34,9 +34,10 @@ report::ErrorInfo reference_error(const launch::RunFailure& failure) {
 
 }  // namespace
 
-RunExecutor::RunExecutor(const Options& options, const HostDevices& host)
+RunExecutor::RunExecutor(const Options& options, const HostDevices& host, RunLauncher* launcher)
     : options_(options),
       host_(host),
+      launcher_(launcher),
       model_(nn::load_model_file(find_model(options.model))),
       network_(network_of(model_, find_model(options.model))),
       source_(open_data(options, model_)),
@@ -48,13 +49,15 @@ RunExecutor::RunExecutor(const Options& options, const HostDevices& host)
 }
 
 TrainingJob RunExecutor::plan(const RunCell& cell) const {
-  TrainingJob job = make_training_job(entry_options(options_, cell), cell, dataset_info_, network_,
-                                      host_, kGpuAdvice);
+  Options options = entry_options(options_, cell);
+  if (launcher_ != nullptr) options.backend = launcher_->backend(options, cell);
+  TrainingJob job = make_training_job(options, cell, dataset_info_, network_, host_, kGpuAdvice);
   job.title = run_title(cell, options_);
   return job;
 }
 
 void RunExecutor::decode() {
+  if (launcher_ != nullptr) return;
   dataset_ = SharedMemory::create("ddpbench-dataset", dataset_info_.decoded_bytes(), true);
   source_->decode(dataset_.view().as<std::byte>());
   dataset_.seal();
@@ -66,7 +69,7 @@ report::Run RunExecutor::run(const RunCell& cell) {
   const std::string started_at = utc_timestamp();
   report::Run run;
   try {
-    run = run_job(job);
+    run = launcher_ != nullptr ? run_launched(job) : run_job(job);
   } catch (const std::exception& error) {
     const Failure failure = failure_of(error);
     run = planned_run(job);
@@ -74,25 +77,30 @@ report::Run RunExecutor::run(const RunCell& cell) {
     run.error.emplace();
     run.error->kind = failure.kind;
     run.error->message = failure.message;
-    exit_codes_.push_back(failure.exit_code);
-    say_error("ddpbench: {}: {}\n", job.title, failure.message);
+    note_failure(job.title, failure.exit_code, failure.message);
   }
   run.started_at = started_at;
   return run;
+}
+
+void RunExecutor::note_failure(const std::string& title, int exit_code,
+                               const std::string& message) {
+  exit_codes_.push_back(exit_code);
+  say_error("ddpbench: {}: {}\n", title, message);
 }
 
 bool RunExecutor::rehearse(const RunCell& cell) {
   TrainingJob job = plan(cell);
   job.dataset_fd = dataset_.fd();
   try {
+    if (launcher_ != nullptr) return rehearse_launched(job);
     const bool first =
         needs_reference(job) && rehearsed_references_.insert(reference_key(job)).second;
     if (first && !rehearse_job(reference_job(job))) return false;
     return rehearse_job(job);
   } catch (const std::exception& error) {
     const Failure failure = failure_of(error);
-    exit_codes_.push_back(failure.exit_code);
-    say_error("ddpbench: {}: {}\n", job.title, failure.message);
+    note_failure(job.title, failure.exit_code, failure.message);
     return true;
   }
 }
@@ -102,10 +110,43 @@ bool RunExecutor::rehearse_job(const TrainingJob& job) {
   launch::RankChannels channels = launch::RankChannels::create(channel_layout(job, model_));
   const launch::SuperviseResult result = launch_run(job, channels, progress_);
   if (result.failure) {
-    exit_codes_.push_back(failure_exit_code(result.failure->error));
-    say_error("ddpbench: {}: {}\n", job.title, result.failure->error.message);
+    note_failure(job.title, failure_exit_code(result.failure->error),
+                 result.failure->error.message);
   }
   return !result.interrupted;
+}
+
+LaunchedRun RunExecutor::launch(const TrainingJob& job) {
+  progress_.begin(job, job.title);
+  LaunchedRun made =
+      launcher_->run(job, cell_options(options_, job.cell), [this] { progress_.show_waiting(); });
+  progress_.end();
+  return made;
+}
+
+bool RunExecutor::rehearse_launched(const TrainingJob& job) {
+  const LaunchedRun made = launch(job);
+  if (made.error) note_failure(job.title, made.exit_code, made.error->message);
+  return !made.interrupted;
+}
+
+// What the ranks have reported, with what the supervisor alone knows.
+report::Run RunExecutor::run_launched(const TrainingJob& job) {
+  const auto begin = std::chrono::steady_clock::now();
+  const LaunchedRun made = launch(job);
+  report::Run run = made.run ? *made.run : planned_run(job);
+  run.repetition = job.cell.repetition;
+  run.time.total_s = report::Figure::of(seconds_since(begin));
+  if (made.interrupted) {
+    run.status = report::Status::interrupted;
+    run.error.reset();
+  } else if (made.error) {
+    const bool diverged = run.status == report::Status::diverged;
+    if (!diverged) run.status = report::Status::failed;
+    run.error = made.error;
+    note_failure(job.title, made.exit_code, made.error->message);
+  }
+  return run;
 }
 
 report::Run RunExecutor::run_job(TrainingJob& job) {
@@ -125,11 +166,13 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
     }
     return run;
   }
+  const report::Figure peak = peaks_.of(job);
   launch::RankChannels channels = launch::RankChannels::create(channel_layout(job, model_));
   const report::MachineSnapshot before = take_machine_snapshot();
   const launch::SuperviseResult result = launch_run(job, channels, progress_);
   const report::MachineSnapshot after = take_machine_snapshot();
   report::Run run = collect_run(job, channels, result);
+  run.peak_flops_per_s_per_device = peak;
   if (!options_.trace_path.empty()) {
     add_run(trace_, job, channels);
     ++traced_runs_;
@@ -137,12 +180,12 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
   report::fill_conditions(run, before, after);
   run.time.total_s = report::Figure::of(seconds_since(begin));
   if (result.failure) {
-    exit_codes_.push_back(failure_exit_code(result.failure->error));
-    say_error("ddpbench: {}: {}\n", job.title, result.failure->error.message);
+    note_failure(job.title, failure_exit_code(result.failure->error),
+                 result.failure->error.message);
   } else if (run.status == report::Status::failed || run.status == report::Status::diverged) {
     // The channels that the ranks left are broken, or the user's settings do not train.
-    exit_codes_.push_back(run.status == report::Status::failed ? 1 : kDivergedExitCode);
-    say_error("ddpbench: {}: {}\n", job.title, run.error->message);
+    note_failure(job.title, run.status == report::Status::failed ? 1 : kDivergedExitCode,
+                 run.error->message);
   }
   return run;
 }

@@ -16,7 +16,9 @@
 #include "bench/options/options.h"
 #include "bench/plan/run_plan.h"
 #include "bench/rank/reference_weights.h"
+#include "bench/run/peak_rates.h"
 #include "bench/run/progress.h"
+#include "bench/run/run_launcher.h"
 #include "kernels/nn/model/model.h"
 #include "kernels/runtime/shared_memory.h"
 #include "parallel/launch/supervisor.h"
@@ -29,7 +31,8 @@ class RunExecutor {
  public:
   // `options`: resolved (device, backend, number of devices); they outlive the executor. Finds
   // network and data set. Throws ConfigError when they are missing or do not fit each other.
-  RunExecutor(const Options& options, const HostDevices& host);
+  // `launcher`, if not null, starts the ranks, and outlives the executor.
+  RunExecutor(const Options& options, const HostDevices& host, RunLauncher* launcher = nullptr);
 
   const data::DatasetInfo& dataset() const { return dataset_info_; }
   const nn::ModelSpec& model() const { return model_; }
@@ -37,7 +40,7 @@ class RunExecutor {
 
   // Plans the job of a cell. Throws ConfigError for one that cannot work.
   TrainingJob plan(const RunCell& cell) const;
-  // Decodes the data set, once, before the first run.
+  // Decodes the data set, once, before the first run. Ranks of a launcher do it on their hosts.
   void decode();
   // Where the runs from now on stand among those of the command, to be shown with their progress.
   void place(const SweepPlace& place) { progress_.place(place); }
@@ -56,7 +59,11 @@ class RunExecutor {
 
  private:
   report::Run run_job(TrainingJob& job);
+  report::Run run_launched(const TrainingJob& job);
   bool rehearse_job(const TrainingJob& job);
+  bool rehearse_launched(const TrainingJob& job);
+  LaunchedRun launch(const TrainingJob& job);
+  void note_failure(const std::string& title, int exit_code, const std::string& message);
   // The descriptor of the reference of `job`, which is computed once for all runs that share it; -1
   // when the run needs none or it was interrupted. Sets `failure` when it cannot be computed.
   int reference_for(const TrainingJob& job, std::optional<launch::RunFailure>& failure);
@@ -64,6 +71,7 @@ class RunExecutor {
 
   const Options& options_;
   const HostDevices& host_;
+  RunLauncher* launcher_;  // null: this process starts the ranks
   nn::ModelSpec model_;
   Network network_;
   std::unique_ptr<data::DatasetSource> source_;
@@ -72,6 +80,7 @@ class RunExecutor {
   Progress progress_;
   std::map<ReferenceKey, ReferenceWeights> references_;
   std::set<ReferenceKey> rehearsed_references_;
+  PeakRates peaks_;
   std::vector<int> exit_codes_;
   report::Trace trace_;
   std::size_t traced_runs_ = 0;

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -16,6 +18,7 @@
 #include "bench/host/environment_capture.h"
 #include "bench/rank/rank_result.h"
 #include "bench/run/arrivals.h"
+#include "bench/run/host_clocks.h"
 #include "parallel/strategies.h"
 
 namespace ddpbench::bench {
@@ -47,15 +50,15 @@ int thread_of(Phase phase) {
 // process; its buckets and its input are shown with its first replica.
 class RankTrace {
  public:
-  // `replica`: its index in process `rank`. `buckets`: of that process.
-  RankTrace(report::Trace& trace, const TrainingJob& job, const launch::RankChannels& channels,
-            std::span<const launch::BucketRecord> buckets, int rank, std::uint32_t replica)
+  // `replica`: its index in process `rank`. `records` outlive this.
+  RankTrace(report::Trace& trace, const TrainingJob& job, const RankRecords& records, int rank,
+            std::uint32_t replica)
       : trace_(trace),
         job_(job),
-        result_(decoded_rank_result(channels.result(rank))),
-        steps_(channels.steps(rank)),
-        buckets_(buckets),
-        records_(channels.trace(rank)),
+        result_(records.results[static_cast<std::size_t>(rank)]),
+        steps_(records.steps[static_cast<std::size_t>(rank)]),
+        buckets_(records.buckets[static_cast<std::size_t>(rank)]),
+        records_(records.trace[static_cast<std::size_t>(rank)]),
         rank_(rank),
         replica_(replica) {
     traced_ = std::min(steps_.size(), static_cast<std::size_t>(job.options.trace_steps));
@@ -211,7 +214,7 @@ class RankTrace {
 
   report::Trace& trace_;
   const TrainingJob& job_;
-  RankResult result_;
+  const RankResult& result_;
   std::span<const launch::StepRecord> steps_;
   std::span<const launch::BucketRecord> buckets_;
   std::span<const launch::TraceRecord> records_;
@@ -226,14 +229,13 @@ class RankTrace {
 // What a server did in the traced steps of its workers.
 class ServerTrack {
  public:
-  ServerTrack(const launch::RankChannels& channels, int rank)
-      : host_(decoded_rank_result(channels.result(rank)).host), rank_(rank) {
+  ServerTrack(const RankRecords& all, int rank)
+      : host_(all.results[static_cast<std::size_t>(rank)].host), rank_(rank) {
+    const auto& own = all.trace[static_cast<std::size_t>(rank)];
     // The last start is that of the timed steps.
     std::uint32_t last = 0;
-    for (const launch::TraceRecord& record : channels.trace(rank)) {
-      last = std::max(last, record.replica);
-    }
-    for (const launch::TraceRecord& record : channels.trace(rank)) {
+    for (const launch::TraceRecord& record : own) last = std::max(last, record.replica);
+    for (const launch::TraceRecord& record : own) {
       if (record.replica == last) records_.push_back(record);
     }
   }
@@ -324,51 +326,39 @@ std::string title_in(const report::Trace& trace, const TrainingJob& job) {
   return title;
 }
 
-// The records of all ranks; servers have none.
-WorkerRecords records_of(const TrainingJob& job, const launch::RankChannels& channels) {
-  WorkerRecords records;
-  std::string host;
-  bool one_host = true;
+// The records of all ranks. Servers take no steps.
+RankRecords records_of(const launch::RankChannels& channels) {
+  RankRecords records;
+  const auto copied = [](const auto& span) { return std::vector(span.begin(), span.end()); };
   for (int r = 0; r < channels.layout().ranks; ++r) {
-    const auto steps = channels.steps(r);
-    const auto buckets = channels.buckets(r);
-    records.steps.emplace_back(steps.begin(), steps.end());
-    records.buckets.emplace_back(buckets.begin(), buckets.end());
-    const std::string own = decoded_rank_result(channels.result(r)).host;
-    if (r == 0) host = own;
-    one_host = one_host && own == host && !own.empty();
+    records.results.push_back(decoded_rank_result(channels.result(r)));
+    records.steps.push_back(copied(channels.steps(r)));
+    records.buckets.push_back(copied(channels.buckets(r)));
+    records.trace.push_back(copied(channels.trace(r)));
   }
-  fill_arrivals(records, one_host, !strategy_traits(job.cell.strategy).has_servers);
   return records;
 }
 
-}  // namespace
-
-namespace {
-
-// Processes of a host share one clock. Different hosts are aligned at their begin.
-using Origins = std::map<std::string, double>;  // by host
-
-Origins find_origins(const std::vector<RankTrace>& ranks) {
-  Origins origins;
+// When the first of them begins.
+std::optional<double> find_origin(const std::vector<RankTrace>& ranks) {
+  std::optional<double> origin;
   for (const RankTrace& rank : ranks) {
-    if (rank.empty()) continue;
-    const auto [origin, added] = origins.try_emplace(rank.host(), rank.begin_s());
-    origin->second = std::min(origin->second, rank.begin_s());
+    if (!rank.empty()) origin = std::min(origin.value_or(rank.begin_s()), rank.begin_s());
   }
-  return origins;
+  return origin;
 }
 
-// Keeps what the servers did in the steps of the workers on their hosts.
-std::vector<ServerTrack> find_servers(const TrainingJob& job, const launch::RankChannels& channels,
-                                      const std::vector<RankTrace>& workers) {
+// Keeps what the servers did in the steps of the workers; `one_clock`: also of other hosts.
+std::vector<ServerTrack> find_servers(const TrainingJob& job, const RankRecords& records,
+                                      const std::vector<RankTrace>& workers, bool one_clock) {
   std::vector<ServerTrack> servers;
-  for (int r = job.cell.world_size; job.cell.servers > 0 && r < channels.layout().ranks; ++r) {
-    ServerTrack server(channels, r);
+  const int ranks = static_cast<int>(records.results.size());
+  for (int r = job.cell.world_size; job.cell.servers > 0 && r < ranks; ++r) {
+    ServerTrack server(records, r);
     std::size_t steps = 0;
     double first_s = 0, last_s = 0;
     for (const RankTrace& worker : workers) {
-      if (worker.empty() || worker.host() != server.host()) continue;
+      if (worker.empty() || (!one_clock && worker.host() != server.host())) continue;
       first_s = steps == 0 ? worker.first_s() : std::min(first_s, worker.first_s());
       last_s = std::max(last_s, worker.last_s());
       steps = std::max(steps, worker.traced());
@@ -382,7 +372,12 @@ std::vector<ServerTrack> find_servers(const TrainingJob& job, const launch::Rank
 }  // namespace
 
 void add_run(report::Trace& trace, const TrainingJob& job, const launch::RankChannels& channels) {
-  const WorkerRecords records = records_of(job, channels);
+  RankRecords records = records_of(channels);
+  const HostClocks clocks(records);
+  clocks.correct(records);
+  const double bound_s = clocks.bound_s();
+  fill_arrivals(records, records.steps.size(), bound_s,
+                !strategy_traits(job.cell.strategy).has_servers);
   const int workers = job.cell.servers > 0 ? job.cell.world_size : channels.layout().ranks;
   std::vector<RankTrace> ranks;
   std::uint64_t dropped = 0;
@@ -390,31 +385,34 @@ void add_run(report::Trace& trace, const TrainingJob& job, const launch::RankCha
     dropped += channels.dropped_trace(r);
     if (r >= workers) continue;
     std::uint32_t last = 0;
-    for (const launch::TraceRecord& record : channels.trace(r)) {
+    for (const launch::TraceRecord& record : records.trace[static_cast<std::size_t>(r)]) {
       last = std::max(last, std::min(record.replica, kMostReplicas));
     }
-    const auto& buckets = records.buckets[static_cast<std::size_t>(r)];
-    for (std::uint32_t i = 0; i <= last; ++i) {
-      ranks.emplace_back(trace, job, channels, buckets, r, i);
-    }
+    for (std::uint32_t i = 0; i <= last; ++i) ranks.emplace_back(trace, job, records, r, i);
   }
-  const Origins origins = find_origins(ranks);
+  const std::optional<double> origin = find_origin(ranks);
   const std::string title = title_in(trace, job);
-  const auto begin = origins.find(host_name());
-  const std::string label =
-      begin == origins.end() ? "" : fmt::format("time 0: {}", wall_time(begin->second));
+  // Times are those of the first host's clock.
+  const std::string begin = origin && clocks.first_host() == host_name() ? wall_time(*origin) : "";
+  const std::string label = begin.empty() ? "" : "time 0: " + begin;
   int process = trace.processes.empty() ? 0 : trace.processes.back().id + 1;
   for (RankTrace& rank : ranks) {
-    if (!rank.empty()) rank.append(process++, title, origins.at(rank.host()), label);
+    if (!rank.empty()) rank.append(process++, title, *origin, label);
   }
-  for (const ServerTrack& server : find_servers(job, channels, ranks)) {
-    server.append(trace, process++, title, origins.at(server.host()), label);
+  for (const ServerTrack& server : find_servers(job, records, ranks, std::isfinite(bound_s))) {
+    server.append(trace, process++, title, *origin, label);
   }
   trace.metadata["traced_steps"] =
       fmt::format("the first {} timed ones of every run", job.options.trace_steps);
   trace.metadata["time_0"] =
-      "of every run and host: the begin of its first epoch, or of its first timed step";
-  if (begin != origins.end()) trace.metadata["time_0 of " + title] = wall_time(begin->second);
+      "of every run: the begin of its first epoch, or of its first timed step";
+  if (!begin.empty()) trace.metadata["time_0 of " + title] = begin;
+  if (bound_s > 0) {
+    trace.metadata["clocks of " + title] =
+        std::isfinite(bound_s)
+            ? fmt::format("times of different hosts compare within {:.3g} us", bound_s * 1e6)
+            : "not measured on all hosts: each begins at 0";
+  }
   if (dropped > 0) {
     trace.metadata["dropped of " + title] = fmt::format("{} phases and layers", dropped);
   }

@@ -95,27 +95,53 @@ class RunTimes {
   int runs_ = 0;
 };
 
-// Where the run of `slot` stands, after `made` runs of the schedule. `left` includes it.
-SweepPlace place_of(Slot slot, std::size_t made, std::map<std::size_t, int> left,
-                    const RunTimes& times) {
-  SweepPlace place{.run = made + 1, .runs = made};
-  for (const auto& [cell, runs] : left) place.runs += static_cast<std::size_t>(runs);
-  --left[slot.cell];
-  place.later_s = times.estimate(left);
+using RunCounts = std::map<std::size_t, int>;  // by cell
+
+std::size_t total(const RunCounts& counts) {
+  std::size_t runs = 0;
+  for (const auto& [cell, count] : counts) runs += static_cast<std::size_t>(count);
+  return runs;
+}
+
+// Where the run of `slot` stands, after `made` runs of the schedule. No run beyond those that are
+// planned begins after another `limit_s`, if that is given.
+SweepPlace place_of(Slot slot, std::size_t made, RunCounts planned, RunCounts most,
+                    const RunTimes& times, std::optional<double> limit_s) {
+  SweepPlace place{
+      .run = made + 1, .runs = made + total(most), .at_most = total(most) > total(planned)};
+  --most[slot.cell];
+  --planned[slot.cell];
+  place.later_s = times.estimate(most);
+  if (place.later_s && limit_s) {
+    place.later_s = std::min(*place.later_s, *times.estimate(planned) + std::max(*limit_s, 0.0));
+  }
   return place;
 }
 
+// The devices of the machine, or of the hosts that `launcher` has.
+HostDevices devices_for(const std::string& device, const RunLauncher* launcher) {
+  HostDevices devices = find_devices(device);
+  if (launcher != nullptr) launcher->find_devices(devices);
+  return devices;
+}
+
 // Resolves what depends on the machine. Returns why --device=auto was resolved so.
-std::string resolve_devices(Options& options, const HostDevices& host) {
+std::string resolve_devices(Options& options, const HostDevices& host,
+                            const RunLauncher* launcher) {
   const DeviceChoice choice = choose_device(options, host);
   if (options.all_gpus) {
-    options.gpus = {device_count(host, choice.device)};
+    const auto slots = launcher != nullptr ? launcher->slots() : std::nullopt;
+    options.gpus = {slots ? *slots : device_count(host, choice.device)};
     check_options(options);
   }
   options.device = choice.device;
   options.server_device = choice.server_device;
   options.precision = choice.precision;
-  if (options.device == "cpu") options.backend = choose_backend(options.backend, "cpu", false);
+  // Between which hosts a run's ranks are decides theirs (RunLauncher::backend).
+  const bool placed = launcher != nullptr;
+  if (options.device == "cpu" && !placed) {
+    options.backend = choose_backend(options.backend, "cpu", false);
+  }
   return choice.note;
 }
 
@@ -127,13 +153,17 @@ std::vector<std::size_t> all_of(std::size_t count) {
 
 }  // namespace
 
-Session::Session(Options options, std::vector<std::string> arguments)
-    : options_(std::move(options)), host_(find_devices(options_.device)) {
+Session::Session(Options options, std::vector<std::string> arguments,
+                 std::unique_ptr<RunLauncher> launcher)
+    : options_(std::move(options)),
+      launcher_(std::move(launcher)),
+      host_(devices_for(options_.device, launcher_.get())) {
   resolve_options();
   std::optional<report::Report> earlier;
   if (!options_.resume_path.empty()) earlier = report::read_report(options_.resume_path);
   file_ = ReportOutput(options_);
-  executor_.emplace(options_, host_);
+  catch_interrupts();  // what is planned and decoded from here on ends in a report
+  executor_.emplace(options_, host_, launcher_.get());
   cells_ = plan_matrix(options_);
   if (!options_.runs.empty()) drop_equal_cells();
   std::vector<TrainingJob> planned;  // every cell, before the first run is started
@@ -142,11 +172,12 @@ Session::Session(Options options, std::vector<std::string> arguments)
   for (const TrainingJob& job : planned) {
     if (needs_reference(job)) ReferenceWeights::extent_of(job, model());  // or it throws
   }
-  if (options_.backend == "auto" || options_.backend == kBackendAlias) {
+  if (!launcher_ && (options_.backend == "auto" || options_.backend == kBackendAlias)) {
     options_.backend = common_backend(planned);
   }
   report_ = begin_report(options_, std::move(arguments));
-  if (options_.device == "cuda") add_gpus(report_.environment, host_);
+  if (options_.device == "cuda" && !launcher_) add_gpus(report_.environment, host_);
+  if (launcher_) launcher_->describe(report_.environment);
   if (earlier) adopt(std::move(*earlier));
   if (!device_note_.empty()) say("{}\n", device_note_);
   for (const std::string& note : injection_notes) say("{}\n", note);
@@ -160,10 +191,10 @@ Session::Session(Options options, std::vector<std::string> arguments)
 void Session::resolve_options() {
   const nn::ModelSpec model = nn::load_model_file(find_model(options_.model));
   for (Options& entry : options_.runs) {
-    resolve_devices(entry, host_);
+    resolve_devices(entry, host_, launcher_.get());
     resolve_dataset(entry, model);
   }
-  device_note_ = resolve_devices(options_, host_);
+  device_note_ = resolve_devices(options_, host_, launcher_.get());
   check_saving(options_);  // what depends on the number of devices is known only now
   dataset_note_ = resolve_dataset(options_, model);
 }
@@ -190,7 +221,6 @@ int Session::run() {
 }
 
 int Session::rehearse() {
-  catch_interrupts();
   for (std::size_t i = 0; i < cells_.size(); ++i) {
     executor_->place({.run = i + 1, .runs = cells_.size()});
     if (!executor_->rehearse(cells_[i])) return 130;
@@ -201,13 +231,18 @@ int Session::rehearse() {
 }
 
 bool Session::sweep(SweepSchedule& schedule) {
-  catch_interrupts();
   file_.reserve(report_, options_);
   const double begin_s = steady_s();
   RunTimes times;
   for (std::size_t made = 0; const auto slot = schedule.next(steady_s() - begin_s); ++made) {
-    const double run_begin_s = steady_s();
-    SweepPlace place = place_of(*slot, made, schedule.runs_left(run_begin_s - begin_s), times);
+    const double run_begin_s = steady_s(), elapsed_s = run_begin_s - begin_s;
+    std::optional<double> limit_s;
+    if (options_.max_minutes > 0) limit_s = 60 * options_.max_minutes - elapsed_s;
+    // next() has taken the slot out of the round, but it is not recorded yet.
+    RunCounts planned = schedule.runs_left(elapsed_s), most = schedule.most_runs_left(elapsed_s);
+    planned.try_emplace(slot->cell, 1);
+    most.try_emplace(slot->cell, 1);
+    SweepPlace place = place_of(*slot, made, std::move(planned), std::move(most), times, limit_s);
     if (options_.until_ci) {
       place.interval = schedule.interval_width(slot->cell);
       place.wanted = options_.until_ci->value / 100;

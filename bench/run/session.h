@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,7 +24,9 @@ namespace ddpbench::bench {
 class Session {
  public:
   // Throws ConfigError or UnavailableError for what cannot work, before anything is started.
-  Session(Options options, std::vector<std::string> arguments);
+  // `launcher`: what starts the ranks; null: this process.
+  Session(Options options, std::vector<std::string> arguments,
+          std::unique_ptr<RunLauncher> launcher = nullptr);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -55,6 +58,7 @@ class Session {
   void save_partial();
 
   Options options_;
+  std::unique_ptr<RunLauncher> launcher_;
   HostDevices host_;
   std::string device_note_;
   std::string dataset_note_;  // why the data set is synthetic; empty: it was asked for, or is not

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/run/step_figures.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "bench/run/arrivals.h"
@@ -66,10 +68,18 @@ report::Figure overlap(Ranks ranks, bool (*used)(const launch::StepRecord&)) {
   return report::overlap_ratio(total, overlapped);
 }
 
-void add_communication(Ranks ranks, std::map<std::string, report::Figure>& figures) {
+std::string below_bound(double clock_bound_s) {
+  return fmt::format("below {:.3g} us, within which the clocks of the hosts are known",
+                     clock_bound_s * 1e6);
+}
+
+void add_communication(Ranks ranks, double clock_bound_s,
+                       std::map<std::string, report::Figure>& figures) {
   const auto used = any_knows_waits(ranks) ? knows_waits : is_observed;
   const auto take = [&](const char* key, auto value) {
-    figures[key] = median_of_slowest(ranks, value, used);
+    report::Figure figure = median_of_slowest(ranks, value, used);
+    const bool is_vague = figure.value && *figure.value < clock_bound_s;
+    figures[key] = is_vague ? report::Figure::missing(below_bound(clock_bound_s)) : figure;
   };
   take("comm_s", [](const auto& step) { return step.comm_s; });
   take("comm_exposed_s", [](const auto& step) { return step.comm_s - step.comm_overlapped_s; });
@@ -86,7 +96,7 @@ void add_communication(Ranks ranks, std::map<std::string, report::Figure>& figur
 
 }  // namespace
 
-std::map<std::string, report::Figure> phase_figures(Ranks ranks) {
+std::map<std::string, report::Figure> phase_figures(Ranks ranks, double clock_bound_s) {
   std::map<std::string, report::Figure> figures;
   for (std::size_t p = 0; p < kPhaseCount; ++p) {
     const auto phase = static_cast<Phase>(p);
@@ -95,7 +105,7 @@ std::map<std::string, report::Figure> phase_figures(Ranks ranks) {
     if (!is_common(phase) && (!figure.value || *figure.value == 0)) continue;
     figures[std::string(to_string(phase)) + "_s"] = figure;
   }
-  add_communication(ranks, figures);
+  add_communication(ranks, clock_bound_s, figures);
   return figures;
 }
 
@@ -135,7 +145,8 @@ std::vector<double> step_times(std::span<const launch::StepRecord> steps) {
 }
 
 std::vector<report::BucketRow> bucket_rows(std::span<const launch::BucketRecord> records,
-                                           std::span<const launch::StepRecord> steps) {
+                                           std::span<const launch::StepRecord> steps,
+                                           double clock_bound_s) {
   struct Samples {
     std::uint64_t bytes = 0;
     std::vector<double> ready, start, arrived, end;
@@ -155,10 +166,14 @@ std::vector<report::BucketRow> bucket_rows(std::span<const launch::BucketRecord>
   std::vector<report::BucketRow> rows;
   for (auto& [bucket, samples] : buckets) {
     const double start_s = report::median(samples.start);
-    const bool told = !samples.arrived.empty();
-    rows.push_back({bucket, samples.bytes, report::median(samples.ready), start_s,
-                    told ? report::median(samples.arrived) : start_s, report::median(samples.end),
-                    told ? "" : kUntoldWaiting});
+    std::string reason = samples.arrived.empty() ? kUntoldWaiting : "";
+    double arrived_s = reason.empty() ? report::median(samples.arrived) : start_s;
+    if (reason.empty() && arrived_s - start_s < clock_bound_s) {
+      reason = "waiting is " + below_bound(clock_bound_s);
+      arrived_s = start_s;
+    }
+    rows.push_back({bucket, samples.bytes, report::median(samples.ready), start_s, arrived_s,
+                    report::median(samples.end), reason});
   }
   return rows;
 }

@@ -17,9 +17,10 @@ namespace ddpbench::bench {
 
 // Medians over the observed steps of the maximum over `ranks`: "forward_s", ..., "comm_s",
 // "comm_exposed_s", "comm_wait_s", "overlap_ratio". Phases of single strategies are left out where
-// they took no time. Without observed steps all are missing, with the reason.
+// they took no time. Without observed steps all are missing, with the reason; likewise times of
+// communication below `clock_bound_s`, how far they may be off (fill_arrivals).
 std::map<std::string, report::Figure> phase_figures(
-    std::span<const std::span<const launch::StepRecord>> ranks);
+    std::span<const std::span<const launch::StepRecord>> ranks, double clock_bound_s = 0);
 
 // The same for one further replica of a process (dp): its times in the observed steps. What the
 // process's first replica alone does is missing, with the reason. `replica`: its index among the
@@ -31,8 +32,9 @@ std::map<std::string, report::Figure> replica_figures(
 std::vector<double> step_times(std::span<const launch::StepRecord> steps);
 
 // One row per bucket: medians over the timed steps of one rank, in seconds from the step's begin.
-// Buckets of steps that were not recorded are left out.
+// Buckets of steps that were not recorded are left out. `clock_bound_s` as above.
 std::vector<report::BucketRow> bucket_rows(std::span<const launch::BucketRecord> buckets,
-                                           std::span<const launch::StepRecord> steps);
+                                           std::span<const launch::StepRecord> steps,
+                                           double clock_bound_s = 0);
 
 }  // namespace ddpbench::bench

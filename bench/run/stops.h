@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "parallel/launch/pause_log.h"
 #include "parallel/launch/rank_channel.h"
-#include "parallel/launch/supervisor.h"
 
 namespace ddpbench::bench {
 

@@ -23,10 +23,11 @@ namespace {
 void check_tunable(const Options& options) {
   if (options.gpus.size() > 1 || options.batch_sizes.size() > 1 ||
       options.global_batch_sizes.size() > 1 || options.cuda_graphs.size() > 1 ||
-      options.all_reduces.size() > 1) {
+      options.all_reduces.size() > 1 || options.devices_per_process.size() > 1) {
     throw ConfigError(
         "tune finds the bucket sizes of one number of devices and one batch size; give one --gpus "
-        "and one --batch-size or --global-batch-size, one --cuda-graph and one --all-reduce");
+        "and one --batch-size or --global-batch-size, one --cuda-graph, one --all-reduce and "
+        "one --devices-per-process");
   }
   if (!options.all_gpus && options.gpus.front() < 2) {
     throw ConfigError(

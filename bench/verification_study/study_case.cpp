@@ -137,9 +137,9 @@ void draw_training(Random& random, Options& options) {
     options.dataset_std = PerChannel{{random.one_of(std::array{1.0, 0.05})}};
   }
   const double length = random.uniform();
-  options.verify_steps = static_cast<int>(length < 0.6   ? random.between(1, 5)
-                                          : length < 0.9 ? random.between(6, 30)
-                                                         : random.between(31, 120));
+  options.verify_steps = static_cast<int>(length < 0.6    ? random.between(1, 5)
+                                          : length < 0.85 ? random.between(6, 59)
+                                                          : random.between(60, 300));
 }
 
 // From draws of its own: the rest of a case does not depend on it.

@@ -5,6 +5,7 @@
 #include "kernels/nn/graph.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "kernels/nn/plan/lowering.h"
@@ -96,6 +97,11 @@ ops::TensorLayout words_of(const StateInfo& state) {
   return ops::TensorLayout::plain({static_cast<std::int64_t>(state.bytes / sizeof(float))});
 }
 
+// The memory through which a tensor of this size in PyTorch's form passes.
+std::array<PlannedBuffer, 1> planned_staging(Buffer& staging, std::size_t bytes) {
+  return {{{&staging, MemoryCategory::workspace, bytes}}};
+}
+
 // The largest tensor in PyTorch's form: import and export bring one at a time to the device.
 std::size_t conversion_bytes(const ParameterPlan& parameters) {
   std::size_t most = 0;
@@ -114,7 +120,8 @@ GraphMemory allocate_memory(const LoweredNetwork& network, Device& device,
   if (options.admit) {
     MemoryNeeds needs(device);
     needs.add(planned);
-    needs.add(MemoryCategory::workspace, conversion_bytes(network.parameters));
+    Buffer staging;
+    needs.add(planned_staging(staging, conversion_bytes(network.parameters)));
     options.admit(network.parameters, needs);
   }
   allocate(device, planned);
@@ -161,7 +168,8 @@ struct Graph::Impl {
   // Copies a tensor in device memory to the host, after all work that was queued before.
   void to_host(const ops::TensorLayout& layout, const std::byte* at, const ops::TensorLayout& plain,
                std::span<std::byte> host) const {
-    const Buffer staging = device.allocate(plain.bytes, MemoryCategory::workspace);
+    Buffer staging;
+    allocate(device, planned_staging(staging, plain.bytes));
     backend.convert(layout, at, plain, staging.data());
     const auto stream = device.make_stream();
     device.copy(*stream, {host.data(), host.size()}, staging.view());
@@ -170,7 +178,8 @@ struct Graph::Impl {
 
   void to_device(std::span<const std::byte> host, const ops::TensorLayout& plain,
                  const ops::TensorLayout& layout, std::byte* at) {
-    const Buffer staging = device.allocate(plain.bytes, MemoryCategory::workspace);
+    Buffer staging;
+    allocate(device, planned_staging(staging, plain.bytes));
     const auto stream = device.make_stream();
     // The copy only reads its source, but BufferView has no constant form.
     device.copy(*stream, staging.view(), {const_cast<std::byte*>(host.data()), host.size()});
@@ -235,6 +244,20 @@ std::string Graph::describe() const {
 const std::vector<std::string>& Graph::call_names() const { return impl_->program.call_names(); }
 
 void Graph::observe_layers(LayerObserver* observer) { impl_->program.observe(observer); }
+
+std::vector<std::size_t> Graph::exchanges() const {
+  std::vector<std::size_t> exchanges;
+  const Plan& plan = impl_->plan;
+  for (const std::vector<PlannedCall>* calls : {&plan.forward, &plan.backward}) {
+    for (const PlannedCall& call : *calls) {
+      const std::size_t bytes = call.direction == Direction::forward
+                                    ? call.op->forward_exchange_bytes()
+                                    : call.op->backward_exchange_bytes();
+      if (bytes > 0) exchanges.push_back(bytes);
+    }
+  }
+  return exchanges;
+}
 
 double Graph::step_flops() const {
   const Plan& plan = impl_->plan;

@@ -63,6 +63,9 @@ class Graph {
   const std::vector<std::string>& call_names() const;
   // Floating-point operations of one forward + backward pass.
   double step_flops() const;
+  // The exchanges with the other parts of the batch in one forward + backward pass: the bytes that
+  // this part gives to each other one.
+  std::vector<std::size_t> exchanges() const;
 
   const Buffer& weights() const;    // flat, plan().flat_bytes
   const Buffer& gradients() const;  // flat, same order; REQUIRES: training

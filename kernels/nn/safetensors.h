@@ -17,7 +17,7 @@ struct NamedTensor {
   std::string name;
   ops::Shape shape;
   std::vector<float> values;  // plain order
-  // Of a tensor of integers, which has no `values`.
+  // The two belong to a tensor of integers, which has no `values`.
   DataType type = DataType::fp32;  // or int64
   std::vector<std::int64_t> integers = {};
 };

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The other parts of a batch that is divided, for operations that couple its samples. Whoever
-// divides the batch hands this down; operations know no more of the others.
+// How an operation that couples the samples of a batch reaches the parts of the batch on other
+// devices. The code that divides the batch implements BatchParts and passes it to the operations.
 #pragma once
 
 #include <cstddef>

@@ -102,6 +102,9 @@ class Op {
   // Floating-point operations of one forward call and one backward call (multiply-add = 2).
   virtual double forward_flops() const { return 0; }
   virtual double backward_flops() const { return 0; }
+  // The bytes that one call gives to each other part of the batch (BatchParts::gather); 0: none.
+  virtual std::size_t forward_exchange_bytes() const { return 0; }
+  virtual std::size_t backward_exchange_bytes() const { return 0; }
 
   // Queue the work on `stream`. All pointers must stay valid until the stream has done it.
   virtual void forward(Stream& stream, const ForwardArgs& args) = 0;

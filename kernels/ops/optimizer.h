@@ -84,7 +84,7 @@ std::size_t slot_count(const OptimizerOptions& options);
 // each update first advances it.
 struct OptimizerStep {
   std::int64_t updates = 0;  // so far, the one that runs included
-  // Of the update that runs:
+  // The coefficients of the update that runs:
   float lr = 0;
   float decay = 0;         // what adamw multiplies weights by first; adam: 1
   float step_size = 0;     // lr / (1 - beta1^t)

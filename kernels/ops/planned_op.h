@@ -30,6 +30,8 @@ struct OpPlan {
   bool reads_bf16_weights = false;
   double forward_flops = 0;
   double backward_flops = 0;
+  std::size_t forward_exchange_bytes = 0;
+  std::size_t backward_exchange_bytes = 0;
 };
 
 // An Op whose answers come from its plan; forward and backward are left to the derived class.
@@ -50,6 +52,8 @@ class PlannedOp : public Op {
   bool reads_bf16_weights() const override { return plan_.reads_bf16_weights; }
   double forward_flops() const override { return plan_.forward_flops; }
   double backward_flops() const override { return plan_.backward_flops; }
+  std::size_t forward_exchange_bytes() const override { return plan_.forward_exchange_bytes; }
+  std::size_t backward_exchange_bytes() const override { return plan_.backward_exchange_bytes; }
 
  protected:
   explicit PlannedOp(OpPlan plan) : plan_(std::move(plan)) {}

@@ -1,5 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
+//
+// What the random numbers of an operation depend on: the step and each sample's place in the global
+// batch, not the device or the slice that computes it.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +22,8 @@ struct SamplePlaces {
   }
 };
 
-// What the random numbers of a call depend on, beside the key of its operation. Backward gets that
-// of forward, so that it can draw them again.
+// What the random numbers of a call depend on, beside the key of its operation. Backward gets the
+// draw of its forward, and so draws the same numbers again.
 struct RandomDraw {
   // In device memory, where also a recorded step finds the number of each step.
   const std::int64_t* step = nullptr;

@@ -32,8 +32,14 @@ void allocate(Device& device, std::span<const PlannedBuffer> buffers) {
 }
 
 void fill_with_zeros(Device& device, Stream& stream, const Buffer& buffer) {
-  std::vector<std::byte> zeros(buffer.bytes());
-  device.copy(stream, buffer.view(), {zeros.data(), zeros.size()});
+  // In pieces: as many zeros as the state of an optimizer has would raise the process's peak
+  // memory.
+  constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+  std::vector<std::byte> zeros(std::min(kPieceBytes, buffer.bytes()));
+  for (std::size_t done = 0; done < buffer.bytes(); done += kPieceBytes) {
+    const std::size_t bytes = std::min(kPieceBytes, buffer.bytes() - done);
+    device.copy(stream, buffer.view().slice(done, bytes), {zeros.data(), bytes});
+  }
   stream.synchronize();
 }
 

@@ -69,12 +69,14 @@ bool is_announced_memory(const std::string& path, const struct stat& info, std::
          static_cast<std::size_t>(info.st_size) == bytes;
 }
 
-// Why memory that a stranger may have made must not be mapped; empty: it may.
-std::string reason_to_refuse(const struct stat& info, int seals) {
+// Why memory that a stranger may have made must not be mapped, where it must have the seals
+// `needed`; empty: it may.
+std::string reason_to_refuse(const struct stat& info, int seals, int needed) {
   if (info.st_uid != ::geteuid()) {
     return fmt::format("it belongs to user {}, this process to user {}", info.st_uid, ::geteuid());
   }
   if (seals < 0 || (seals & kSizeSeals) != kSizeSeals) return "its owner could shrink it";
+  if ((seals & needed) != needed) return "it could be changed while it is read";
   return "";
 }
 
@@ -107,7 +109,13 @@ SharedMemory SharedMemory::create(const std::string& name, std::size_t bytes,
   return SharedMemory(view, std::move(fd));
 }
 
-SharedMemory SharedMemory::open(const std::string& handle) {
+SharedMemory SharedMemory::open(const std::string& handle) { return open(handle, kSizeSeals); }
+
+SharedMemory SharedMemory::open_sealed(const std::string& handle) {
+  return open(handle, kSizeSeals | F_SEAL_WRITE);
+}
+
+SharedMemory SharedMemory::open(const std::string& handle, int seals) {
   const std::optional<Handle> parsed = parse_handle(handle);
   if (!parsed) {
     throw CommError(
@@ -128,7 +136,7 @@ SharedMemory SharedMemory::open(const std::string& handle) {
                     "PID namespace",
                     path, handle));
   }
-  const std::string refused = reason_to_refuse(info, ::fcntl(fd.get(), F_GET_SEALS));
+  const std::string refused = reason_to_refuse(info, ::fcntl(fd.get(), F_GET_SEALS), seals);
   if (!refused.empty()) {
     throw CommError(fmt::format("the shared memory {} is not used: {}", handle, refused));
   }

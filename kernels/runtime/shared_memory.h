@@ -25,6 +25,9 @@ class SharedMemory {
   // process is gone or in another PID namespace, the memory belongs to another user or could be
   // shrunk, or the handle is malformed.
   static SharedMemory open(const std::string& handle);
+  // The same for memory that its maker has sealed: what is read from it cannot change any more.
+  // Throws CommError where a process can still write to it.
+  static SharedMemory open_sealed(const std::string& handle);
   // Maps an inherited descriptor, whose ownership passes to the result. Throws DeviceError.
   static SharedMemory adopt(int fd);
 
@@ -43,6 +46,7 @@ class SharedMemory {
   explicit operator bool() const noexcept { return view_.data != nullptr; }
 
  private:
+  static SharedMemory open(const std::string& handle, int seals);
   SharedMemory(BufferView view, FileDescriptor fd) : view_(view), fd_(std::move(fd)) {}
   BufferView view_;
   FileDescriptor fd_;

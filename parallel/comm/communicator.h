@@ -17,6 +17,7 @@
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/data_type.h"
 #include "parallel/comm/all_reduce_algorithm.h"
+#include "parallel/comm/link_traffic.h"
 #include "parallel/comm/work.h"
 
 namespace ddpbench::comm {
@@ -42,6 +43,7 @@ enum class Start : std::uint8_t {
 struct CallOptions {
   Stream* after = nullptr;  // the work starts after what is queued there now; null: at once
   Start start = Start::now;
+  int bucket = -1;  // the gradient bucket that the call moves, for messages and reports; -1: none
 };
 
 class Communicator {
@@ -56,6 +58,10 @@ class Communicator {
   // The algorithms that all-reduces of registered memory have used on this rank so far. Empty where
   // the backend does not know: NCCL does not say.
   virtual std::vector<AllReduceAlgorithm> all_reduces_run() const { return {}; }
+
+  // What this rank has taken from each rank so far, [size]. Empty where the backend does not count.
+  // REQUIRES: none of this rank's calls is in flight.
+  virtual std::vector<Traffic> taken() { return {}; }
 
   // In place. average = sum / size(), rounded once at the end.
   virtual Work all_reduce(Elements data, ReduceOp op, CallOptions options = {}) = 0;

@@ -86,8 +86,11 @@ std::string describe(const Operation& operation) {
   const std::string_view preposition = operation.kind == OperationKind::send   ? " to rank "
                                        : operation.kind == OperationKind::recv ? " from rank "
                                                                                : "";
-  return fmt::format("{} of {} bytes{}{}", to_string(operation.kind), operation.part().bytes(),
-                     preposition, preposition.empty() ? "" : std::to_string(operation.root));
+  const std::string bucket =
+      operation.bucket < 0 ? "" : fmt::format(" (bucket {})", operation.bucket);
+  return fmt::format("{} of {} bytes{}{}{}", to_string(operation.kind), operation.part().bytes(),
+                     preposition, preposition.empty() ? "" : std::to_string(operation.root),
+                     bucket);
 }
 
 std::string_view operation_name(const Operation* operation) {

@@ -33,6 +33,7 @@ struct Operation {
   int root = 0;  // root of rooted collectives, peer of send and recv
   Elements in;   // in-place operations use `in` only; recv, scatter and gather write to `out`
   Elements out;
+  int bucket = -1;  // as in CallOptions
 
   bool is_message() const { return kind == OperationKind::send || kind == OperationKind::recv; }
   // The count and type of one rank's part, on which all ranks must agree.
@@ -42,7 +43,7 @@ struct Operation {
 // Makes the call on `communicator`.
 Work call(Communicator& communicator, const Operation& operation, const CallOptions& options);
 
-// "all_reduce of 1686568 bytes"
+// "all_reduce of 1686568 bytes", "all_reduce of 1686568 bytes (bucket 2)"
 std::string describe(const Operation& operation);
 // "all_reduce", for CommError; empty for null.
 std::string_view operation_name(const Operation* operation);

@@ -38,17 +38,18 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
 }
 
 // Resets the handlers and the mask that the supervisor may have set. SIGHUP stays ignored where it
-// was (nohup). And SIGINT is ignored: Ctrl-C
-// reaches all processes of the terminal's foreground group, and the supervisor decides how a run
-// ends. (A process group of its own would protect a child, too. But then Ctrl-Z would stop the
-// supervisor only, and writing to a terminal with TOSTOP would stop the child.)
+// was (nohup). And SIGINT and SIGQUIT are ignored: Ctrl-C
+// and Ctrl-\ reach all processes of the terminal's foreground group, and the supervisor decides how
+// a run ends. (A process group of its own would protect a child, too. But then Ctrl-Z would stop
+// the supervisor only, and writing to a terminal with TOSTOP would stop the child.)
 void reset_signals() {
   struct sigaction action {};
   for (int number = 1; number < SIGRTMIN; ++number) {
     struct sigaction before {};
     ::sigaction(number, nullptr, &before);
     const bool hangup_ignored = number == SIGHUP && before.sa_handler == SIG_IGN;
-    action.sa_handler = number == SIGINT || hangup_ignored ? SIG_IGN : SIG_DFL;
+    const bool from_terminal = number == SIGINT || number == SIGQUIT;
+    action.sa_handler = from_terminal || hangup_ignored ? SIG_IGN : SIG_DFL;
     ::sigaction(number, &action, nullptr);  // fails for SIGKILL and SIGSTOP, which is fine
   }
   sigset_t none;
@@ -56,11 +57,12 @@ void reset_signals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-bool redirect_standard_fds(int output_fd) {
-  const int nothing = ::open("/dev/null", O_RDONLY);
-  return nothing >= 0 && ::dup2(nothing, STDIN_FILENO) >= 0 &&
-         ::dup2(output_fd, STDOUT_FILENO) >= 0 &&
-         (output_fd == STDERR_FILENO || ::dup2(output_fd, STDERR_FILENO) >= 0);
+bool redirect_standard_fds(const ChildSpec& spec) {
+  const int input = spec.input_fd >= 0 ? spec.input_fd : ::open("/dev/null", O_RDONLY);
+  const int errors = spec.error_fd >= 0 ? spec.error_fd : spec.output_fd;
+  return input >= 0 && ::dup2(input, STDIN_FILENO) >= 0 &&
+         ::dup2(spec.output_fd, STDOUT_FILENO) >= 0 &&
+         (errors == STDERR_FILENO || ::dup2(errors, STDERR_FILENO) >= 0);
 }
 
 // Also closes, at exec, what the supervisor itself inherited without wanting it. Our own
@@ -100,12 +102,12 @@ struct Execution {
 
 [[noreturn]] void execute(const Execution& execution) {
   constexpr int kCannotExecute = 127;  // as shells do
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::prctl(PR_SET_PDEATHSIG, execution.spec.death_signal);
   // The supervisor may have died before that call. No signal will come then.
   if (::getppid() != execution.supervisor) ::_exit(kCannotExecute);
   reset_signals();
   set_oom_score(execution.oom_score);
-  if (redirect_standard_fds(execution.spec.output_fd) && keep_only(execution.spec.inherited_fds)) {
+  if (redirect_standard_fds(execution.spec) && keep_only(execution.spec.inherited_fds)) {
     ::execve(execution.spec.executable.c_str(), execution.arguments, execution.environment);
   }
   const int reason = errno;

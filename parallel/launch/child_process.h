@@ -4,6 +4,7 @@
 // Starts, watches, signals and reaps one child process of the supervisor. Private to launch/.
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <cstddef>
@@ -21,7 +22,10 @@ struct ChildSpec {
   std::vector<std::string> arguments;    // argv, the name included
   std::vector<std::string> environment;  // "NAME=value", complete
   std::vector<int> inherited_fds;        // stay open under their numbers, besides 0, 1 and 2
-  int output_fd = 2;                     // becomes its stdout and stderr
+  int input_fd = -1;                     // becomes its stdin; -1: it has nothing to read
+  int output_fd = 2;                     // becomes its stdout, and its stderr unless error_fd does
+  int error_fd = -1;
+  int death_signal = SIGKILL;  // that it gets when the thread which started it ends
 };
 
 // How a child ended.

@@ -4,6 +4,7 @@
 // Finds the rank that caused the failure of a run.
 #include "parallel/launch/guilty_rank.h"
 
+#include <fmt/ranges.h>
 #include <string.h>
 
 #include <algorithm>
@@ -42,8 +43,16 @@ auto progress(const RankStatus& s) {
   return std::tuple(s.step, s.phase_marks, s.bucket, s.collective, stage(s));
 }
 
+// Whether nothing has been heard of a rank on another host.
+bool is_unheard(const RankSight& sight) {
+  return !sight.host.empty() && sight.status.state == RankState::starting &&
+         sight.status.heartbeat == 0;
+}
+
 // "in step 12 (backward)", "during setup", "while verifying"
-std::string place(const RankStatus& status) {
+std::string place(const RankSight& sight) {
+  const RankStatus& status = sight.status;
+  if (is_unheard(sight)) return "at a step that is not known here";
   if (status.state == RankState::finished) return "after its last step";
   if (status.step == 0) {
     const bool set_up = status.state == RankState::failed || status.state == RankState::setup;
@@ -56,6 +65,19 @@ std::string place(const RankStatus& status) {
 // " (its process is asleep after 0.12 s of processor time)", or nothing.
 std::string activity(const RankSight& sight) {
   return sight.activity.empty() ? "" : fmt::format(" (its process is {})", sight.activity);
+}
+
+// "rank 1", or "rank 1 on b" where there are several hosts.
+std::string words_for(Ranks ranks, std::size_t rank) {
+  const std::string& host = ranks[rank].host;
+  return host.empty() ? fmt::format("rank {}", rank) : fmt::format("rank {} on {}", rank, host);
+}
+
+// The same for what happens to a process as a whole: "the process of ranks 2 to 3" where it has
+// several.
+std::string process_words(Ranks ranks, std::size_t rank) {
+  const std::string& all = ranks[rank].process_ranks;
+  return all.empty() ? words_for(ranks, rank) : fmt::format("the process of {}", all);
 }
 
 RunFailure failure_at(Ranks ranks, std::size_t rank, const char* kind, const std::string& message) {
@@ -74,7 +96,7 @@ RunFailure noticed_failure_at(Ranks ranks, std::size_t rank, const char* kind,
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (!only_noticed(ranks[i])) continue;
     const RankError& witness = *ranks[i].status.error;
-    failure.error.message += fmt::format("; rank {} noticed: {}", i, witness.message);
+    failure.error.message += fmt::format("; {} noticed: {}", words_for(ranks, i), witness.message);
     failure.error.operation = witness.operation;
     break;
   }
@@ -84,7 +106,7 @@ RunFailure noticed_failure_at(Ranks ranks, std::size_t rank, const char* kind,
 // The rank's failure in its own words, or in ours when it gave none.
 RunFailure own_failure(Ranks ranks, std::size_t rank) {
   const RankSight& sight = ranks[rank];
-  const std::string where = place(sight.status);
+  const std::string where = place(sight);
   // A rank may report an error and then crash while it unwinds; the error is its failure.
   if (sight.status.error) {
     RunFailure failure = failure_at(ranks, rank, "", "");
@@ -93,15 +115,16 @@ RunFailure own_failure(Ranks ranks, std::size_t rank) {
     return failure;
   }
   if (sight.exit->signal != 0) {
-    RunFailure failure = noticed_failure_at(
-        ranks, rank, "signal",
-        fmt::format("rank {} was killed by {} {}", rank, signal_name(sight.exit->signal), where));
+    RunFailure failure =
+        noticed_failure_at(ranks, rank, "signal",
+                           fmt::format("{} was killed by {} {}", process_words(ranks, rank),
+                                       signal_name(sight.exit->signal), where));
     failure.signal = sight.exit->signal;
     return failure;
   }
   return failure_at(ranks, rank, "exit",
-                    fmt::format("rank {} ended with exit code {} {} without giving a reason", rank,
-                                sight.exit->code, where));
+                    fmt::format("{} ended with exit code {} {} without giving a reason",
+                                process_words(ranks, rank), sight.exit->code, where));
 }
 
 std::optional<std::size_t> find_stopped(Ranks ranks) {
@@ -142,6 +165,32 @@ std::optional<std::size_t> find_straggler(Ranks ranks) {
   return least_progress(ranks, stepping);
 }
 
+// The rank that has not come to a call in which others wait, by their calls: where `witness` waits
+// for a message, at the end of the chain of ranks that wait for each other; else behind a
+// collective. nullopt where the calls do not tell.
+std::optional<std::size_t> find_missing(Ranks ranks, std::size_t witness) {
+  std::size_t at = witness;
+  for (std::size_t hops = 0; hops < ranks.size(); ++hops) {
+    const CallMark& pending = ranks[at].status.pending;
+    if (ended_well(ranks[at]) || is_unheard(ranks[at])) return std::nullopt;
+    if (pending.number == 0) return hops > 0 ? std::optional(at) : std::nullopt;
+    if (pending.peer < 0) break;
+    at = static_cast<std::size_t>(pending.peer);
+    if (at >= ranks.size()) return std::nullopt;
+  }
+  const auto come_to = [&](std::size_t rank) {
+    const RankStatus& status = ranks[rank].status;
+    const CallMark& last = status.pending.number > 0 ? status.pending : status.completed;
+    return last.peer < 0 ? last.number : 0;
+  };
+  std::optional<std::size_t> last;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (come_to(rank) == 0 || ended_well(ranks[rank])) continue;
+    if (!last || come_to(rank) < come_to(*last)) last = rank;
+  }
+  return last && come_to(*last) < come_to(witness) ? last : std::nullopt;
+}
+
 // Whether `rank` is really behind another rank, not just named first among equals.
 bool is_behind(Ranks ranks, std::size_t rank) {
   return !is_stepping(ranks, rank) || std::ranges::any_of(ranks, [&](const RankSight& other) {
@@ -172,22 +221,100 @@ std::optional<std::size_t> find_deserter(Ranks ranks) {
 // A rank that cannot take part any more.
 std::optional<RunFailure> find_absent(Ranks ranks) {
   if (const auto rank = find_stopped(ranks)) {
-    const std::string where = place(ranks[*rank].status);
-    return noticed_failure_at(ranks, *rank, "stalled",
-                              fmt::format("rank {} is stopped (SIGSTOP) {}", *rank, where));
+    const std::string where = place(ranks[*rank]);
+    return noticed_failure_at(
+        ranks, *rank, "stalled",
+        fmt::format("{} is stopped (SIGSTOP) {}", process_words(ranks, *rank), where));
   }
   if (const auto rank = find_deserter(ranks)) {
-    const std::string where = place(ranks[*rank].status);
+    const std::string where = place(ranks[*rank]);
     const char* const how =
         ranks[*rank].exit->is_known ? "" : "; how it ended is known to its launcher only";
-    return noticed_failure_at(
-        ranks, *rank, "exit",
-        fmt::format("rank {} ended {} though others needed it{}", *rank, where, how));
+    return noticed_failure_at(ranks, *rank, "exit",
+                              fmt::format("{} ended {} though others needed it{}",
+                                          process_words(ranks, *rank), where, how));
   }
   return std::nullopt;
 }
 
+// "waits in all_reduce 17", "is behind all_reduce 16"; the same for ranks that stand alike.
+struct Standing {
+  std::string verb, call;
+  std::vector<std::size_t> ranks;
+};
+
+Standing standing_of(const RankSight& sight) {
+  const CallMark &pending = sight.status.pending, &completed = sight.status.completed;
+  const bool ended = sight.exit && !only_noticed(sight);  // else it waited until it gave up
+  // What was heard of another host may be a second old.
+  const bool heard = ended && !sight.exit->is_known && !sight.host.empty();
+  const char* const end = heard ? "was last heard of" : "ended";
+  const auto words = [&](const char* now, const char* place) {
+    return ended ? fmt::format("{} {}", end, place) : fmt::format("{} {}", now, place);
+  };
+  if (pending.number > 0) return {words("waits", "in"), words_for_call(pending), {}};
+  if (completed.number == 0) return {words("is", "before"), "its first call", {}};
+  return {words("is", "behind"), words_for_call(completed), {}};
+}
+
+std::string words_for_all(Ranks ranks, const Standing& standing) {
+  std::vector<std::string> names;
+  for (const std::size_t rank : standing.ranks) names.push_back(words_for(ranks, rank));
+  return fmt::format("{}", fmt::join(names, " and "));
+}
+
+// `failure`, whose message then also says where all ranks stand.
+RunFailure with_calls(Ranks ranks, RunFailure failure) {
+  const std::string words = calls_in_words(ranks);
+  if (!words.empty()) failure.error.message += "; " + words;
+  return failure;
+}
+
 }  // namespace
+
+std::string words_for_call(const CallMark& call) {
+  std::string words = fmt::format("{} {}", to_string(call.kind), call.number);
+  if (call.peer >= 0) {
+    const bool sends = call.kind == comm::OperationKind::send;
+    words += fmt::format(" {} rank {}", sends ? "to" : "from", call.peer);
+  }
+  if (call.bucket >= 0) words += fmt::format(" (bucket {})", call.bucket);
+  return words;
+}
+
+// Few ranks are named first: they are the exception.
+std::string calls_in_words(std::span<const RankSight> ranks) {
+  const auto tells = [](const RankSight& sight) {
+    return sight.status.pending.number > 0 || sight.status.completed.number > 0;
+  };
+  if (!std::ranges::any_of(ranks, tells)) return "";
+  std::vector<Standing> standings;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (is_unheard(ranks[rank])) continue;
+    const Standing own = standing_of(ranks[rank]);
+    auto same = std::ranges::find_if(standings, [&](const Standing& other) {
+      return other.verb == own.verb && other.call == own.call;
+    });
+    if (same == standings.end()) same = standings.insert(standings.end(), own);
+    same->ranks.push_back(rank);
+  }
+  std::ranges::stable_sort(standings, {}, [](const Standing& one) { return one.ranks.size(); });
+  std::string text;
+  for (std::size_t i = 0; i < standings.size(); ++i) {
+    const Standing& one = standings[i];
+    const bool several = one.ranks.size() > 1;
+    const bool last = i + 1 == standings.size();
+    const std::string who = !last || !several ? words_for_all(ranks, one)
+                            : i == 0          ? "all ranks"
+                                              : "the others";
+    std::string verb = one.verb;
+    if (several && verb.starts_with("waits")) verb.erase(4, 1);
+    if (several && verb.starts_with("is")) verb.replace(0, 2, "are");
+    if (several && verb.starts_with("was")) verb.replace(0, 3, "were");
+    text += fmt::format("{}{} {} {}", i == 0 ? "" : ", ", who, verb, one.call);
+  }
+  return text;
+}
 
 std::string signal_name(int number) {
   const char* const name = ::sigabbrev_np(number);
@@ -211,32 +338,49 @@ std::optional<RunFailure> find_cause(std::span<const RankSight> ranks) {
     if (!has_failed(ranks[i]) || only_noticed(ranks[i])) continue;
     if (!cause || ranks[i].status.error_s < ranks[*cause].status.error_s) cause = i;
   }
-  return cause ? std::optional(own_failure(ranks, *cause)) : std::nullopt;
+  if (!cause) return std::nullopt;
+  const RunFailure failure = own_failure(ranks, *cause);
+  return ranks[*cause].status.error ? failure : with_calls(ranks, failure);
 }
 
-RunFailure blame_for_noticed(std::span<const RankSight> ranks) {
+namespace {
+
+RunFailure blamed_for_noticed(Ranks ranks) {
   if (const auto absent = find_absent(ranks)) return *absent;
   const std::size_t witness = first_noticing(ranks);
   if (ranks[witness].status.error->kind != "timeout") return own_failure(ranks, witness);
-  const auto straggler = find_straggler(ranks);
-  if (!straggler || only_noticed(ranks[*straggler]) || !is_behind(ranks, *straggler)) {
-    return own_failure(ranks, witness);
+  auto straggler = find_missing(ranks, witness);
+  if (!straggler) {
+    straggler = find_straggler(ranks);
+    if (!straggler || only_noticed(ranks[*straggler]) || !is_behind(ranks, *straggler)) {
+      return own_failure(ranks, witness);
+    }
   }
-  const std::string where = place(ranks[*straggler].status);
-  return noticed_failure_at(ranks, *straggler, "stalled",
-                            fmt::format("rank {} stands still {}, behind the others{}", *straggler,
-                                        where, activity(ranks[*straggler])));
+  const std::string where = place(ranks[*straggler]);
+  return noticed_failure_at(
+      ranks, *straggler, "stalled",
+      fmt::format("{} stands still {}, behind the others{}", words_for(ranks, *straggler), where,
+                  activity(ranks[*straggler])));
+}
+
+RunFailure blamed_for_stall(Ranks ranks, double idle_s) {
+  if (const auto absent = find_absent(ranks)) return *absent;
+  const std::size_t rank = find_straggler(ranks).value_or(0);
+  const std::string where = place(ranks[rank]);
+  return failure_at(ranks, rank, "stalled",
+                    fmt::format("{} stands still {}: no rank made progress for {:.3g} s{}; raise "
+                                "--timeout if a step may take that long",
+                                words_for(ranks, rank), where, idle_s, activity(ranks[rank])));
+}
+
+}  // namespace
+
+RunFailure blame_for_noticed(std::span<const RankSight> ranks) {
+  return with_calls(ranks, blamed_for_noticed(ranks));
 }
 
 RunFailure blame_for_stall(std::span<const RankSight> ranks, double idle_s) {
-  if (const auto absent = find_absent(ranks)) return *absent;
-  const std::size_t rank = find_straggler(ranks).value_or(0);
-  const std::string where = place(ranks[rank].status);
-  return failure_at(
-      ranks, rank, "stalled",
-      fmt::format("rank {} stands still {}: no rank made progress for {:.3g} s{}; raise "
-                  "--timeout if a step may take that long",
-                  rank, where, idle_s, activity(ranks[rank])));
+  return with_calls(ranks, blamed_for_stall(ranks, idle_s));
 }
 
 }  // namespace ddpbench::launch

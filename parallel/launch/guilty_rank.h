@@ -22,7 +22,16 @@ struct RankSight {
   std::string activity;           // ProcessState::words(); empty: not looked at
   bool deserted = false;          // it ended too early, though it may have taken its last step
   double last_progress_s = 0;     // when its heartbeat last changed
+  std::string host;               // its name, where ranks are on several hosts
+  std::string process_ranks;      // "ranks 2 to 3", where these share its process
 };
+
+// "recv 12 from rank 2 (bucket 3)", "all_reduce 17".
+std::string words_for_call(const CallMark& call);
+
+// Where the communication of the ranks stands: "rank 2 waits in broadcast 17, the others in
+// all_reduce 17 (bucket 0)". Empty where the ranks have made no call, or do not tell it.
+std::string calls_in_words(std::span<const RankSight> ranks);
 
 // "SIGKILL", or "signal 40" where the system has no name for it.
 std::string signal_name(int number);
@@ -32,6 +41,8 @@ bool has_failed(const RankSight& sight);
 
 // True when a rank failed because of another: it lost a peer, or a deadline passed while it waited.
 bool only_noticed(const RankSight& sight);
+
+// These three end their message with calls_in_words(), unless a rank threw an error of its own.
 
 // The failure that can be named at once: that of a rank that died or threw an error of its own.
 // nullopt while there is none. REQUIRES: not empty.

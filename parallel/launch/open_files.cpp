@@ -29,15 +29,16 @@ std::size_t files_of_supervisor(std::size_t ranks, std::size_t open) {
   return open + kTemporary + kPerRank * ranks;
 }
 
-// Its peers' watches, its buffers that peers map, its connections, and files that libraries read.
-std::size_t files_of_rank(std::size_t ranks, std::size_t inherited) {
+// Of each rank: its peers' watches, its buffers that peers map, its connections, and files that
+// libraries read.
+std::size_t files_of_process(std::size_t ranks, std::size_t per_process, std::size_t inherited) {
   constexpr std::size_t kItsOwn = 14;
-  return inherited + kItsOwn + ranks;
+  return inherited + per_process * (kItsOwn + ranks);
 }
 
-void allow_open_files(std::size_t ranks, std::size_t inherited) {
-  const std::size_t needed =
-      std::max(files_of_supervisor(ranks, open_now()), files_of_rank(ranks, inherited));
+void allow_open_files(std::size_t ranks, std::size_t per_process, std::size_t inherited) {
+  const std::size_t needed = std::max(files_of_supervisor(ranks, open_now()),
+                                      files_of_process(ranks, per_process, inherited));
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
   if (limit.rlim_max >= needed) {
@@ -47,7 +48,7 @@ void allow_open_files(std::size_t ranks, std::size_t inherited) {
   throw UnavailableError(
       fmt::format("{} processes need up to {} open files each, but {} are allowed; raise the limit "
                   "(ulimit -n {})",
-                  ranks, needed, limit.rlim_max, needed));
+                  ranks / per_process, needed, limit.rlim_max, needed));
 }
 
 }  // namespace ddpbench::launch

@@ -9,14 +9,14 @@
 
 namespace ddpbench::launch {
 
-// Raises the soft limit of open files (RLIMIT_NOFILE) where `ranks` processes with `inherited`
-// descriptors, or their supervisor, need more. Throws UnavailableError with both numbers where the
-// hard limit is lower.
-void allow_open_files(std::size_t ranks, std::size_t inherited);
+// Raises the soft limit of open files (RLIMIT_NOFILE) where processes of `ranks` ranks with
+// `inherited` descriptors, `per_process` ranks in each, or their supervisor, need more. Throws
+// UnavailableError with both numbers where the hard limit is lower.
+void allow_open_files(std::size_t ranks, std::size_t per_process, std::size_t inherited);
 
 // How many files the supervisor has open at once for so many ranks, beside `open` before; and a
-// rank, beside those that it inherits.
+// process of `per_process` of them, beside those that it inherits.
 std::size_t files_of_supervisor(std::size_t ranks, std::size_t open);
-std::size_t files_of_rank(std::size_t ranks, std::size_t inherited);
+std::size_t files_of_process(std::size_t ranks, std::size_t per_process, std::size_t inherited);
 
 }  // namespace ddpbench::launch

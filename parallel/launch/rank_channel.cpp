@@ -20,6 +20,17 @@ std::string text_of(const std::array<char, N>& characters) {
   return {characters.begin(), std::ranges::find(characters, '\0')};
 }
 
+CallMark read_call(const PackedCall& place) {
+  const std::uint64_t what = place.what.load(std::memory_order_acquire);
+  const std::uint64_t with = place.with.load(std::memory_order_relaxed);
+  const auto less_one = [](std::uint64_t bits) { return static_cast<int>(bits & 0xffff) - 1; };
+  return {.number = what >> 24,
+          .kind = static_cast<comm::OperationKind>(what & 0xff),
+          .bucket = less_one(what >> 8),
+          .peer = less_one(with),
+          .bytes = with >> 16};
+}
+
 }  // namespace
 
 RankChannels::RankChannels(SharedMemory memory) : memory_(std::move(memory)) {}
@@ -124,6 +135,8 @@ RankStatus RankChannels::status(int rank) const {
   status.phase_marks = slot.phase_marks.load(std::memory_order_relaxed);
   status.bucket = slot.bucket.load(std::memory_order_relaxed);
   status.collective = slot.collective.load(std::memory_order_relaxed);
+  status.completed = read_call(slot.completed);
+  status.pending = read_call(slot.pending);
   if (slot.has_loss.load(std::memory_order_acquire) != 0) {
     status.loss = slot.loss.load(std::memory_order_relaxed);
   }

@@ -4,7 +4,7 @@
 // Reads the variables by which launchers tell a process its place in the world.
 #include "parallel/launch/rank_environment.h"
 
-#include <array>
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 #include <vector>
@@ -119,17 +119,35 @@ std::optional<LauncherVariables> find_launcher(const Reader& reader) {
   return std::nullopt;
 }
 
-void read_place(const Reader& reader, const LauncherVariables& names, RankEnvironment& result) {
+// The rank within its host: from the variables, or from --local-rank, or from both alike.
+int read_local_rank(const Reader& reader, const LauncherVariables& names,
+                    std::optional<std::int64_t> given) {
+  const auto variable =
+      std::ranges::find_if(names.local_rank, [&](const char* name) { return reader.has(name); });
+  if (!given) return reader.number(names.local_rank, names.launcher);
+  if (variable == names.local_rank.end()) return static_cast<int>(*given);
+  const int set = reader.number(names.local_rank, names.launcher);
+  if (set != *given) {
+    throw ConfigError(fmt::format("--local-rank={} but {}={}; give one of them, or both alike",
+                                  *given, *variable, set));
+  }
+  return set;
+}
+
+void read_place(const Reader& reader, const LauncherVariables& names,
+                std::optional<std::int64_t> local_rank, RankEnvironment& result) {
   result.launcher = names.launcher;
   result.world_size = reader.number(names.world_size, names.launcher);
   result.rank = reader.number(names.rank, names.launcher);
-  result.local_rank = reader.number(names.local_rank, names.launcher);
+  result.local_rank = read_local_rank(reader, names, local_rank);
   if (result.rank >= result.world_size) {
     throw ConfigError(fmt::format("{}={} is not below {}={}", names.rank.front(), result.rank,
                                   names.world_size.front(), result.world_size));
   }
   if (result.local_rank > result.rank) {
-    throw ConfigError(fmt::format("{}={} is above {}={}", names.local_rank.front(),
+    const bool set = reader.first(names.local_rank).has_value();
+    throw ConfigError(fmt::format("{}={} is above {}={}",
+                                  set ? names.local_rank.front() : "--local-rank",
                                   result.local_rank, names.rank.front(), result.rank));
   }
 }
@@ -139,6 +157,7 @@ void read_master(const Reader& reader, const LauncherVariables& names, RankEnvir
   const bool required = std::string_view(names.rank.front()) == "RANK";
   if (const auto address = reader.text("MASTER_ADDR")) {
     result.master_address = *address;
+    result.has_master_address = true;
   } else if (required) {
     throw ConfigError("RANK is set but MASTER_ADDR is not; set it to the address of rank 0");
   }
@@ -176,12 +195,19 @@ void read_job(const Reader& reader, const LauncherVariables& names, RankEnvironm
 
 }  // namespace
 
-std::optional<RankEnvironment> read_rank_environment(const GetVariable& get) {
+std::optional<RankEnvironment> read_rank_environment(const GetVariable& get,
+                                                     std::optional<std::int64_t> local_rank) {
   const Reader reader(get);
   const auto names = find_launcher(reader);
+  if (!names && local_rank) {
+    throw ConfigError(
+        fmt::format("--local-rank={}: a launcher gives it to the ranks that it starts, but RANK is "
+                    "not set; leave it out, or set RANK to join a world",
+                    *local_rank));
+  }
   if (!names) return std::nullopt;
   RankEnvironment result;
-  read_place(reader, *names, result);
+  read_place(reader, *names, local_rank, result);
   read_master(reader, *names, result);
   read_job(reader, *names, result);
   result.secret = reader.text("DDPBENCH_JOB_SECRET").value_or("");
@@ -189,5 +215,7 @@ std::optional<RankEnvironment> read_rank_environment(const GetVariable& get) {
   result.temporary_directory = reader.text("TMPDIR").value_or("/tmp");
   return result;
 }
+
+bool names_launcher(const GetVariable& get) { return find_launcher(Reader(get)).has_value(); }
 
 }  // namespace ddpbench::launch

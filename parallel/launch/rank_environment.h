@@ -6,6 +6,7 @@
 // or PMI_*; srun SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS. Only launch/ reads them.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@ struct RankEnvironment {
   int local_rank = 0;
   int world_size = 1;
   std::string master_address = "127.0.0.1";
+  bool has_master_address = false;  // MASTER_ADDR is set
   int master_port = 29500;
   // torchrun's agent itself listens on master_port (TORCHELASTIC_USE_AGENT_STORE=True). Our store
   // then takes the next free port after it.
@@ -38,6 +40,12 @@ using GetVariable = std::function<const char*(const char*)>;
 
 // nullopt when no launcher started this process. Throws ConfigError for incomplete or contradictory
 // variables (RANK without WORLD_SIZE, rank not below the world size, not a number), naming them.
-std::optional<RankEnvironment> read_rank_environment(const GetVariable& get);
+// `local_rank`: --local-rank, by which `python -m torch.distributed.launch` tells it. It counts
+// where the variables lack it, and must not contradict them.
+std::optional<RankEnvironment> read_rank_environment(
+    const GetVariable& get, std::optional<std::int64_t> local_rank = std::nullopt);
+
+// Whether the variables say that a launcher started this process; it may have left some out.
+bool names_launcher(const GetVariable& get);
 
 }  // namespace ddpbench::launch

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "kernels/runtime/phase.h"
+#include "parallel/comm/operation.h"
 
 namespace ddpbench::launch {
 
@@ -79,15 +80,28 @@ struct RankError {
   int exit_code = 1;
 };
 
+// One call of the communicator between all ranks. Plain data.
+struct CallMark {
+  std::uint64_t number = 0;  // from 1, of collectives or of messages of the kind with the peer; 0:
+                             // no call
+  comm::OperationKind kind{};
+  int bucket = -1;  // -1: of none
+  int peer = -1;    // -1: a collective
+  std::uint64_t bytes = 0;
+};
+
 // A rank's progress, as read at one moment.
 struct RankStatus {
   RankState state = RankState::starting;
   std::uint32_t epoch = 0;
-  std::uint64_t step = 0;          // steps begun, over verification, warm-up and training
-  std::uint32_t phase = 0;         // current Phase, kPhaseCount when none
-  std::uint64_t phase_marks = 0;   // changes of phase since the step began
-  std::uint64_t bucket = 0;        // buckets finished
-  std::uint64_t collective = 0;    // collectives issued
+  std::uint64_t step = 0;         // steps begun, over verification, warm-up and training
+  std::uint32_t phase = 0;        // current Phase, kPhaseCount when none
+  std::uint64_t phase_marks = 0;  // changes of phase since the step began
+  std::uint64_t bucket = 0;       // buckets finished
+  std::uint64_t collective = 0;   // collectives issued
+  // The last call that it completed, and the oldest that it has begun and not completed. Backends
+  // between GPUs do not tell them.
+  CallMark completed, pending;
   std::uint64_t heartbeat = 0;     // grows with every sign of progress
   std::optional<double> loss;      // mean training loss of the last whole epoch
   std::optional<double> accuracy;  // over the test set after it; where training ends with one

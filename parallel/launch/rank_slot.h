@@ -23,13 +23,19 @@
 
 namespace ddpbench::launch {
 
-inline constexpr std::uint64_t kMagic = 0x3463'6e68'6370'6464;  // "ddpchnc4", little endian
+inline constexpr std::uint64_t kMagic = 0x3563'6e68'6370'6464;  // "ddpchnc5", little endian
 inline constexpr std::size_t kAlignBytes = 64;
 inline constexpr std::size_t kResultCopies = 2;  // the one that readers see, the one being written
 
 struct ChannelHeader {
   std::uint64_t magic = 0;
   ChannelLayout layout;
+};
+
+// A CallMark in two words, which are written one after the other.
+struct PackedCall {
+  std::atomic<std::uint64_t> what{0};  // number, bucket + 1 (16 bits), kind (8 bits)
+  std::atomic<std::uint64_t> with{0};  // bytes, peer + 1 (16 bits)
 };
 
 // One writer, any number of readers. A reader may see single fields of different moments.
@@ -46,6 +52,7 @@ struct alignas(kAlignBytes) RankSlot {
   std::atomic<std::uint64_t> phase_marks{0};
   std::atomic<std::uint64_t> bucket{0};
   std::atomic<std::uint64_t> collective{0};
+  PackedCall completed, pending;
   std::atomic<std::uint64_t> heartbeat{0};
   std::atomic<double> ready_s{0};
   std::atomic<double> loss{0};

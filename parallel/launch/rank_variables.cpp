@@ -40,6 +40,12 @@ void set_openmp(Variables& variables, int threads) {
   variables.erase("GOMP_CPU_AFFINITY");
 }
 
+std::vector<std::string> block_of(const Variables& variables) {
+  std::vector<std::string> block;
+  for (const auto& [name, value] : variables) block.push_back(name + "=" + value);
+  return block;
+}
+
 }  // namespace
 
 std::string make_secret() {
@@ -47,7 +53,16 @@ std::string make_secret() {
   return random_hex(kSecretBytes);
 }
 
-std::vector<std::string> rank_variables(const LaunchSpec& spec, int rank,
+std::vector<std::string> child_variables(int threads_per_device, const Variables& added,
+                                         const std::vector<std::string>& without) {
+  Variables variables = inherited_variables();
+  for (const std::string& name : without) variables.erase(name);
+  set_openmp(variables, threads_per_device);
+  for (const auto& [name, value] : added) variables[name] = value;
+  return block_of(variables);
+}
+
+std::vector<std::string> rank_variables(const LaunchSpec& spec, int process,
                                         const Rendezvous& rendezvous) {
   Variables variables = inherited_variables();
   set_openmp(variables, spec.threads_per_device);
@@ -57,12 +72,10 @@ std::vector<std::string> rank_variables(const LaunchSpec& spec, int rank,
   variables["MASTER_ADDR"] = "127.0.0.1";
   variables["MASTER_PORT"] = std::to_string(rendezvous.port);
   if (rendezvous.port == 0) variables.erase("MASTER_PORT");
-  variables["WORLD_SIZE"] = std::to_string(spec.ranks);
-  variables["RANK"] = std::to_string(rank);
-  variables["LOCAL_RANK"] = std::to_string(rank);
-  std::vector<std::string> block;
-  for (const auto& [name, value] : variables) block.push_back(name + "=" + value);
-  return block;
+  variables["WORLD_SIZE"] = std::to_string(spec.processes());
+  variables["RANK"] = std::to_string(process);
+  variables["LOCAL_RANK"] = std::to_string(process);
+  return block_of(variables);
 }
 
 }  // namespace ddpbench::launch

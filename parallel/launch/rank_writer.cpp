@@ -39,6 +39,14 @@ void store_text(std::array<char, kSize>& field, std::string_view text) {
   field[length] = '\0';
 }
 
+void store_call(PackedCall& place, const CallMark& call) {
+  const auto plus_one = [](int value) { return static_cast<std::uint64_t>(value + 1) & 0xffff; };
+  place.with.store(call.bytes << 16 | plus_one(call.peer), std::memory_order_relaxed);
+  place.what.store(
+      call.number << 24 | plus_one(call.bucket) << 8 | static_cast<std::uint64_t>(call.kind),
+      std::memory_order_release);
+}
+
 bool is_past_setup(RankState state) {
   return state != RankState::starting && state != RankState::setup && state != RankState::failed;
 }
@@ -95,6 +103,12 @@ void RankWriter::collective() {
   if (!area_) return;
   advance(slot_of(area_).collective);
   advance(slot_of(area_).heartbeat);
+}
+
+void RankWriter::calls(const CallMark& completed, const CallMark& pending) {
+  if (!area_) return;
+  store_call(slot_of(area_).completed, completed);
+  store_call(slot_of(area_).pending, pending);
 }
 
 void RankWriter::append(const StepRecord& record) {

@@ -23,6 +23,8 @@ class RankWriter {
   void accuracy(double share);  // over the whole test set, after an epoch
   void bucket_done();
   void collective();
+  // Of the thread that executes calls.
+  void calls(const CallMark& completed, const CallMark& pending);
   void append(const StepRecord& record);
   void append(const BucketRecord& record);
   void append(const ReplicaRecord& record);

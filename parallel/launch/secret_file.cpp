@@ -164,7 +164,7 @@ void ensure_long_secret(const RankEnvironment& environment) {
       environment.secret.size(), kLeast, kSecretLine));
 }
 
-void ensure_one_host(const RankEnvironment& environment) {
+void ensure_one_host(const RankEnvironment& environment, const std::string& interface) {
   const auto refuse_hosts = [](const std::string& why) {
     throw ConfigError(fmt::format(
         "{}: ranks on several hosts need a secret, the same for all. Add this line before the "
@@ -173,6 +173,7 @@ void ensure_one_host(const RankEnvironment& environment) {
         why, kSecretLine));
   };
   if (!environment.several_hosts.empty()) refuse_hosts(environment.several_hosts);
+  if (!interface.empty()) refuse_hosts(fmt::format("--interface={}", interface));
   // Only an address of this host can be bound.
   sockaddr_in address = comm::ipv4_address(environment.master_address, 5);
   const FileDescriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));

@@ -27,8 +27,9 @@ inline constexpr const char* kSecretLine =
 void ensure_long_secret(const RankEnvironment& environment);
 
 // Throws ConfigError, with the line to add, when the ranks may be on several hosts, where the file
-// does not reach all: the launcher's variables say so, or MASTER_ADDR is no address of this host.
-void ensure_one_host(const RankEnvironment& environment);
+// does not reach all: the launcher's variables or `interface` (--interface) say so, or MASTER_ADDR
+// is no address of this host.
+void ensure_one_host(const RankEnvironment& environment, const std::string& interface = "");
 
 // What rank 0 tells the others.
 struct StoreKey {

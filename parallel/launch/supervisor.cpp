@@ -32,9 +32,6 @@ constexpr double kSettle_s = 0.5;
 constexpr int kSettleLooks = 6;  // and at least so many looks, in case we are not scheduled
 // Ranks have the same limit for their waits and know what they wait for, so they may speak first.
 constexpr double kLetRanksSpeak_s = 1;
-// A longer pause between two looks means that we were suspended ourselves (Ctrl-Z).
-constexpr double kSuspended_s = 2;  // as DeadlineClock::kSuspended
-
 std::unique_ptr<comm::TcpStoreServer> serve_rendezvous(const std::string& secret) {
   comm::TcpStoreOptions options;
   options.secret = secret;
@@ -50,7 +47,8 @@ std::string shown_name(const std::string& executable) {
 
 // Whether the signal may be a part of an interruption of the whole job.
 bool may_be_interruption(const RunFailure& failure) {
-  constexpr std::array kEndingSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM};
+  constexpr std::array kEndingSignals = {SIGINT,  SIGTERM, SIGHUP, SIGQUIT,
+                                         SIGUSR1, SIGUSR2, SIGALRM};
   return std::ranges::find(kEndingSignals, failure.signal) != kEndingSignals.end();
 }
 
@@ -59,15 +57,18 @@ class Supervision {
   Supervision(const LaunchSpec& spec, RankChannels& channels, const SuperviseOptions& options)
       : channels_(channels),
         options_(options),
+        ranks_per_process_(static_cast<std::size_t>(spec.ranks_per_process)),
         secret_(make_secret()),
-        store_(spec.ranks > 1 ? serve_rendezvous(secret_) : nullptr) {
+        store_(spec.processes() > 1 ? serve_rendezvous(secret_) : nullptr),
+        sights_(static_cast<std::size_t>(spec.ranks)) {
     start(spec);
   }
 
   SuperviseResult run() {
     SuperviseResult result;
     result.interrupted = interrupted_;
-    while (!interrupted_ && !finished()) {
+    result.failure = late_;
+    while (!interrupted_ && !late_ && !finished()) {
       wait(kLookMs);
       look();
       if (any_alive_or_failed() && interruption_wanted()) {
@@ -81,7 +82,7 @@ class Supervision {
     end_all();
     report_progress(true);
     result.startup_s = startup_s();
-    result.pauses = std::move(pauses_);
+    result.pauses = clock_.pauses();
     for (const RankSight& sight : sights_) {
       result.peak_rss_bytes.push_back(sight.exit ? sight.exit->peak_rss_bytes : 0);
     }
@@ -95,31 +96,51 @@ class Supervision {
     child.arguments = {shown_name(spec.executable)};
     child.arguments.insert(child.arguments.end(), spec.arguments.begin(), spec.arguments.end());
     child.inherited_fds = spec.inherited_fds;
-    for (int rank = 0; rank < spec.ranks; ++rank) {
+    for (int process = 0; process < spec.processes(); ++process) {
       const int port = store_ ? store_->port() : 0;
-      child.environment = rank_variables(spec, rank, {port, secret_});
+      child.environment = rank_variables(spec, process, {port, secret_});
       children_.emplace_back(child);
     }
-    for (std::size_t i = 0; i < children_.size() && !interrupted_; ++i) confirm(i);
-    sights_.resize(children_.size());
-    for (RankSight& sight : sights_) sight.last_progress_s = steady_s();
+    for (std::size_t i = 0; i < children_.size() && !interrupted_ && !late_; ++i) confirm(i);
+    for (std::size_t rank = 0; rank < sights_.size(); ++rank) {
+      sights_[rank].last_progress_s = steady_s();
+      if (ranks_per_process_ == 1) continue;
+      const std::size_t first = first_in_process_of(rank);
+      sights_[rank].process_ranks =
+          fmt::format("ranks {} to {}", first, first + ranks_per_process_ - 1);
+    }
   }
 
-  // Waits until the rank's program runs, or the user interrupts.
-  void confirm(std::size_t rank) {
+  ChildProcess& process_of(std::size_t rank) { return children_[rank / ranks_per_process_]; }
+  std::size_t first_in_process_of(std::size_t rank) const {
+    return rank - rank % ranks_per_process_;
+  }
+
+  // Waits until the program of the process runs, the user interrupts, or the limit has passed.
+  void confirm(std::size_t process) {
     // Counted by looks, so that time in which we were suspended (Ctrl-Z) does not count.
     double waited_s = 0;
-    while (!children_[rank].confirm(kLookMs)) {
+    while (!children_[process].confirm(kLookMs)) {
       interrupted_ = interruption_wanted();
       if (interrupted_) return;
       waited_s += 1e-3 * kLookMs;
       if (options_.timeout_s > 0 && waited_s > options_.timeout_s) {
-        throw CommTimeout(fmt::format(
-            "rank {} did not begin within {:.3g} s (--timeout): its process is stopped, "
-            "or its program cannot be read",
-            rank, options_.timeout_s));
+        late_ = did_not_begin(static_cast<int>(process * ranks_per_process_));
+        return;
       }
     }
+  }
+
+  RunFailure did_not_begin(int rank) const {
+    const CommTimeout error(
+        fmt::format("rank {} did not begin within {:.3g} s (--timeout): its process is stopped, "
+                    "or its program cannot be read",
+                    rank, options_.timeout_s));
+    RunFailure failure;
+    failure.rank = rank;
+    failure.error = {error.kind(), error.what(), "", error.exit_code()};
+    failure.last.phase = kPhaseCount;  // none
+    return failure;
   }
 
   bool interruption_wanted() const { return options_.interrupted && options_.interrupted(); }
@@ -138,27 +159,40 @@ class Supervision {
 
   void look() {
     const double now_s = steady_s();
-    const double pause_s = now_s - looked_s_;
-    const bool suspended = pause_s > kSuspended_s;
-    if (suspended) pauses_.push_back({looked_s_, now_s});
-    looked_s_ = now_s;
-    for (std::size_t i = 0; i < children_.size(); ++i) {
+    const double pause_s = clock_.look(now_s);
+    // What a rank of a process that has ended has written is complete.
+    for (ChildProcess& child : children_) child.reap();
+    for (std::size_t i = 0; i < sights_.size(); ++i) {
       RankSight& sight = sights_[i];
-      if (suspended) sight.last_progress_s += pause_s;
-      const bool was_alive = !sight.exit;
-      sight.exit = children_[i].reap();
+      sight.last_progress_s += pause_s;
       const std::uint64_t heartbeat = sight.status.heartbeat;
       sight.status = channels_.status(static_cast<int>(i));
-      const bool ended = was_alive && sight.exit;
-      if (ended || sight.status.heartbeat != heartbeat) sight.last_progress_s = now_s;
+      if (sight.status.heartbeat != heartbeat) sight.last_progress_s = now_s;
+    }
+    for (std::size_t i = 0; i < sights_.size(); ++i) {
+      const bool was_alive = !sights_[i].exit;
+      see_exit(i, process_of(i).reap());
+      if (was_alive && sights_[i].exit) sights_[i].last_progress_s = now_s;
+    }
+  }
+
+  // The end of a process is that of its ranks. Where some of them have said why, its exit code is
+  // theirs, and the others just ended.
+  void see_exit(std::size_t rank, const std::optional<ChildExit>& exit) {
+    sights_[rank].exit = exit;
+    if (!exit || exit->signal != 0 || sights_[rank].status.error) return;
+    const std::size_t first = first_in_process_of(rank);
+    for (std::size_t i = first; i < first + ranks_per_process_; ++i) {
+      if (sights_[i].status.error) sights_[rank].exit->code = 0;
     }
   }
 
   // The failure of the run, once it is clear.
   std::optional<RunFailure> judge() {
     if (!any_failed()) return judge_idleness();
-    if (looks_since_failure_++ == 0) failed_s_ = looked_s_;
-    const bool settled = looked_s_ - failed_s_ >= kSettle_s && looks_since_failure_ > kSettleLooks;
+    if (looks_since_failure_++ == 0) failed_s_ = clock_.looked_s();
+    const bool settled =
+        clock_.looked_s() - failed_s_ >= kSettle_s && looks_since_failure_ > kSettleLooks;
     if (auto cause = find_cause(sights_)) {
       if (may_be_interruption(*cause) && !settled) return std::nullopt;
       return cause;
@@ -172,15 +206,15 @@ class Supervision {
     if (options_.timeout_s <= 0 || !any_alive()) return std::nullopt;
     double latest_s = 0;
     for (const RankSight& sight : sights_) latest_s = std::max(latest_s, sight.last_progress_s);
-    if (looked_s_ - latest_s < options_.timeout_s + kLetRanksSpeak_s) return std::nullopt;
+    if (clock_.looked_s() - latest_s < options_.timeout_s + kLetRanksSpeak_s) return std::nullopt;
     see_stopped();
-    return blame_for_stall(sights_, looked_s_ - latest_s);
+    return blame_for_stall(sights_, clock_.looked_s() - latest_s);
   }
 
   // Reads /proc, so it is called only when it matters.
   void see_stopped() {
-    for (std::size_t i = 0; i < children_.size(); ++i) {
-      const ProcessState state = children_[i].state();
+    for (std::size_t i = 0; i < sights_.size(); ++i) {
+      const ProcessState state = process_of(i).state();
       sights_[i].stopped = state.is_stopped();
       sights_[i].activity = state.words();
     }
@@ -206,12 +240,13 @@ class Supervision {
       for (ChildProcess& child : children_) child.reap();
     }
     for (const ChildProcess& child : children_) child.signal(SIGKILL);
-    for (std::size_t i = 0; i < children_.size(); ++i) sights_[i].exit = children_[i].reap(true);
+    for (ChildProcess& child : children_) child.reap(true);
+    for (std::size_t i = 0; i < sights_.size(); ++i) see_exit(i, process_of(i).reap());
   }
 
   double startup_s() const {
     double ready_s = 0;
-    for (std::size_t i = 0; i < children_.size(); ++i) {
+    for (std::size_t i = 0; i < sights_.size(); ++i) {
       const double rank_s = channels_.status(static_cast<int>(i)).ready_s;
       if (rank_s == 0) return 0;
       ready_s = std::max(ready_s, rank_s);
@@ -222,16 +257,18 @@ class Supervision {
   double begin_s_ = steady_s();
   RankChannels& channels_;
   const SuperviseOptions& options_;
+  const std::size_t ranks_per_process_;
   std::string secret_;
-  std::unique_ptr<comm::TcpStoreServer> store_;  // null where one rank is alone
+  std::unique_ptr<comm::TcpStoreServer> store_;  // null where one process is alone
   std::vector<ChildProcess> children_;
   std::vector<RankSight> sights_;  // one a rank
-  double looked_s_ = begin_s_;
-  std::vector<Pause> pauses_;
+  PauseLog clock_{begin_s_};
   double reported_s_ = 0;
   double failed_s_ = 0;  // when the first failure was seen
   int looks_since_failure_ = 0;
-  bool interrupted_ = false;  // while the ranks were started
+  // While the ranks were started:
+  bool interrupted_ = false;
+  std::optional<RunFailure> late_;
 };
 
 }  // namespace
@@ -240,8 +277,12 @@ SuperviseResult run_ranks(const LaunchSpec& spec, RankChannels& channels,
                           const SuperviseOptions& options) {
   ensure(spec.ranks > 0 && spec.ranks <= channels.layout().ranks, "{} ranks with channels for {}",
          spec.ranks, channels.layout().ranks);
+  ensure(spec.ranks_per_process > 0 && spec.ranks % spec.ranks_per_process == 0,
+         "{} ranks, {} in each process", spec.ranks, spec.ranks_per_process);
   constexpr std::size_t kStandard = 3;
-  allow_open_files(static_cast<std::size_t>(spec.ranks), kStandard + spec.inherited_fds.size());
+  allow_open_files(static_cast<std::size_t>(spec.ranks),
+                   static_cast<std::size_t>(spec.ranks_per_process),
+                   kStandard + spec.inherited_fds.size());
   return Supervision(spec, channels, options).run();
 }
 

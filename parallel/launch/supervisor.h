@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "parallel/launch/pause_log.h"
 #include "parallel/launch/rank_channel.h"
 #include "parallel/launch/rank_variables.h"
 
@@ -25,24 +26,19 @@ struct SuperviseOptions {
   std::function<void(const RankChannels&)> progress;
 };
 
-// A time, in seconds of CLOCK_MONOTONIC, in which the whole job was stopped: Ctrl-Z, or SIGSTOP to
-// its process group. No rank can be blamed for it.
-struct Pause {
-  double begin_s = 0, end_s = 0;
-};
-
 struct SuperviseResult {
   bool interrupted = false;
   std::optional<RunFailure> failure;
-  std::vector<Pause> pauses;
-  std::vector<std::size_t> peak_rss_bytes;  // [rank], by ru_maxrss; 0 when it is not known
+  std::vector<Pause> pauses;                // of the supervisor
+  std::vector<std::size_t> peak_rss_bytes;  // [rank] of its process, by ru_maxrss; 0: not known
   double startup_s = 0;  // from spawn until all ranks were past setup (0 if never)
 };
 
-// Spawns `spec.ranks` processes with RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and
-// DDPBENCH_JOB_SECRET, serves their rendezvous store, and returns when all are gone. One rank alone
-// needs no store, and so no port. REQUIRES: channels has at least spec.ranks ranks. Throws Error
-// only when it cannot start them; UnavailableError where a limit of the system stands against it.
+// Spawns `spec.processes()` processes with RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT
+// and DDPBENCH_JOB_SECRET, serves their rendezvous store, and returns when all are gone. One
+// process alone needs no store, and so no port. REQUIRES: channels has at least spec.ranks ranks.
+// Throws Error only when it cannot start them; UnavailableError where a limit of the system stands
+// against it.
 SuperviseResult run_ranks(const LaunchSpec& spec, RankChannels& channels,
                           const SuperviseOptions& options);
 

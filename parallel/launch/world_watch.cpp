@@ -66,7 +66,7 @@ void WorldWatch::add(int rank, const ProcessName& process) {
 
 bool WorldWatch::has_ended(int rank) const {
   const Watched& watched = at(rank);
-  if (watched.process.pid == 0) return false;
+  if (watched.process.pid == 0) return watched.told_ended;
   if (!watched.handle) return true;
   pollfd polled{watched.handle.get(), POLLIN, 0};
   if (::poll(&polled, 1, 0) <= 0) return false;

@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // WorldWatch: what a rank of a joined world sees of the other ranks on its host. They are not its
-// children, so it learns that they have ended or are stopped. How they ended it learns since Linux
+// children, so it learns that they have ended or are stopped. Ranks of other hosts it cannot see:
+// their end is told. How they ended it learns since Linux
 // 6.15 (PIDFD_GET_INFO), and before that only while nobody has awaited them.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -24,6 +26,8 @@ class WorldWatch {
   // From now on watches `rank`, a process of this host and PID namespace. Not while another thread
   // uses this object; the other functions may be called by any thread.
   void add(int rank, const ProcessName& process);
+  // Another told that `rank`, which is on another host, has ended. Any thread may.
+  void tell_ended(int rank) { at(rank).told_ended = true; }
   bool is_watched(int rank) const { return at(rank).process.pid != 0; }
   bool has_ended(int rank) const;
   bool is_stopped(int rank) const { return state(rank).is_stopped(); }  // reads /proc
@@ -37,6 +41,7 @@ class WorldWatch {
     ProcessName process;
     FileDescriptor handle;          // a pidfd; none when it had ended before it was watched
     std::optional<ChildExit> exit;  // once that is known; guarded by mutex_
+    std::atomic<bool> told_ended = false;
   };
   ChildExit exit_of(int rank) const;
   ProcessState state(int rank) const;

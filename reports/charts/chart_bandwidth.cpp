@@ -12,7 +12,6 @@
 #include "base/text.h"
 #include "reports/charts/chart_names.h"
 #include "reports/charts/chart_runs.h"
-#include "reports/data/byte_size.h"
 #include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {

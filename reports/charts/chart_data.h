@@ -33,10 +33,6 @@ enum class ChartKind : std::uint8_t {
   accuracy,
   bandwidth
 };
-// Of training runs; bandwidth is of collectives.
-inline constexpr std::array kRunChartKinds = {ChartKind::scaling, ChartKind::breakdown,
-                                              ChartKind::memory,  ChartKind::steps,
-                                              ChartKind::buckets, ChartKind::accuracy};
 inline constexpr std::array kChartKinds = {
     ChartKind::scaling, ChartKind::breakdown, ChartKind::memory,   ChartKind::steps,
     ChartKind::buckets, ChartKind::accuracy,  ChartKind::bandwidth};
@@ -216,7 +212,7 @@ struct BandwidthChart : Chart {
   std::vector<std::string> operations;  // "all_reduce": a panel each, all with the same axes
   std::vector<BandwidthPoint> points;   // by operation, series, then bytes
 };
-// Of the collectives of `ddpbench comm`. A series is what they have in common beside operation and
+// Charts the collectives of `ddpbench comm`. A series is what they share beside operation and
 // size ("2 ranks, ring"), and looks alike in all panels.
 BandwidthChart bandwidth_chart(std::span<const Report> reports,
                                ChartRoom room = ChartRoom::picture);

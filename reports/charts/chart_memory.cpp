@@ -18,9 +18,17 @@ constexpr std::string_view kKnown[] = {"weights",     "gradients", "optimizer", 
 // Styles of kKnown: neighbours differ in brightness. Other categories have style 5, too.
 constexpr std::size_t kStyles[] = {2, 1, 4, 5, 7, 0, 3, 6};
 
+// The only part of a device whose peak is known, but not of what it consists (imports).
+constexpr const char* kNotSplit = "not split";
+
+bool is_not_split(const DeviceRow& device) {
+  return device.by_category_bytes.empty() && device.peak_memory().value.value_or(0) > 0;
+}
+
 std::string unfit_memory(const Run& run) {
-  const bool any = std::ranges::any_of(
-      run.devices, [](const DeviceRow& device) { return !device.by_category_bytes.empty(); });
+  const bool any = std::ranges::any_of(run.devices, [](const DeviceRow& device) {
+    return !device.by_category_bytes.empty() || is_not_split(device);
+  });
   return any ? "" : "no memory was recorded";
 }
 
@@ -70,6 +78,9 @@ std::vector<std::string> categories(const ChartRuns& runs) {
         for (const auto& [name, bytes] : device.by_category_bytes) {
           if (bytes > 0 && std::ranges::find(used, name) == used.end()) used.push_back(name);
         }
+        if (is_not_split(device) && std::ranges::find(used, kNotSplit) == used.end()) {
+          used.emplace_back(kNotSplit);
+        }
       }
     }
   }
@@ -87,7 +98,8 @@ StackedBar bar_of(const RunGroup& group, const StackedChart& chart, const Device
   for (const std::string& name : chart.parts) {
     const auto found = device.by_category_bytes.find(name);
     const bool there = found != device.by_category_bytes.end();
-    bar.parts.push_back(there ? static_cast<double>(found->second) : 0);
+    const bool whole = name == kNotSplit && is_not_split(device);
+    bar.parts.push_back(static_cast<double>(whole ? device.peak_bytes : there ? found->second : 0));
   }
   bar.whole = static_cast<double>(device.peak_bytes);
   return bar;
@@ -114,9 +126,11 @@ StackedChart memory_chart(std::span<const Report> reports, ChartRoom room) {
         chart.bars.push_back(bar_of(group, chart, *device, label_of(place, count)));
     }
   }
-  chart.caption.notes.emplace_back(
-      "each category at its own peak; they peak at different moments, so the peak of their sum "
-      "may be lower");
+  if (chart.parts != std::vector<std::string>{kNotSplit}) {
+    chart.caption.notes.emplace_back(
+        "each category at its own peak; they peak at different moments, so the peak of their sum "
+        "may be lower");
+  }
   end_chart(chart, runs);
   return chart;
 }

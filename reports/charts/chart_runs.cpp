@@ -9,6 +9,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/natural_order.h"
 #include "reports/charts/chart_names.h"
 #include "reports/data/strategies.h"
 #include "reports/metrics/metrics.h"
@@ -39,7 +40,7 @@ struct Named {
 
 std::vector<ChartSeries> series_of(std::vector<Named>& runs) {
   const auto key = [](const Named& named) {
-    return std::make_tuple(strategy_rank(named.from.run->strategy), named.series,
+    return std::make_tuple(strategy_rank(named.from.run->strategy), NaturalName{named.series},
                            named.from.run->world_size);
   };
   std::ranges::stable_sort(runs, {}, key);

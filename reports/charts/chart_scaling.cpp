@@ -34,9 +34,11 @@ ScalingPoint point_of(const RunGroup& group) {
   point.series = group.series;
   point.devices = group.devices;
   point.samples_per_s = spread(rates);
+  point.samples_per_s.median = median_rate(rates);
   point.oversubscribed = group.oversubscribed;
   if (!efficiencies.empty() && !group.oversubscribed) {
     point.efficiency = spread(efficiencies);
+    point.efficiency->median = median_rate(efficiencies);
     point.efficiency_reason.clear();
   } else if (point.efficiency_reason.empty()) {
     point.efficiency_reason = "no efficiency was recorded";

@@ -9,8 +9,8 @@
 #include <cctype>
 
 #include "base/math.h"
+#include "base/text.h"
 #include "reports/charts/chart_canvas.h"
-#include "reports/data/byte_size.h"
 #include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {

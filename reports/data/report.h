@@ -109,8 +109,8 @@ struct Verification {
   std::string status = "off";
   std::string reason;  // with failed, diverged and not_applicable
   int steps = 0;       // that were compared, or were to be when the run ended before that
-  // Of the comparison with the largest error in units of its tolerance: |w - w_ref| / size of the
-  // reference's update, of one tensor after one step.
+  // The following describe the comparison (one tensor after one step) with the largest error in
+  // units of its tolerance. The error is |w - w_ref| / size of the reference's update.
   Figure max_relative_error;
   std::string worst_tensor;
   std::optional<int> worst_step;  // from 1
@@ -158,6 +158,38 @@ struct Conditions {
   std::vector<std::string> notes;  // on what was out of the ordinary
 };
 
+// What the participants of a run (devices and servers) send each other in one step; docs/metrics.md
+// says what a message is.
+struct StepTraffic {
+  std::uint64_t messages = 0, bytes = 0;  // of all together, each counted once
+  // The most that one participant sends, or receives if that is more.
+  std::uint64_t busiest_messages = 0, busiest_bytes = 0;
+};
+
+// The clock of one host of a run on several, as its ranks measured it (docs/metrics.md).
+struct HostClock {
+  std::string host;
+  // Its time minus that of rank 0's host when the run began, and how far times of this host may be
+  // off once they are corrected by it.
+  Figure offset_s, bound_s;
+  Figure drift_s;  // by how much the offset had grown when the run ended
+};
+
+// One call of a communicator on one rank.
+struct CallInfo {
+  std::string operation;     // "all_reduce", "send", ...
+  std::uint64_t number = 0;  // from 1: among the rank's collectives, or its messages with `peer`
+  std::optional<int> bucket, peer;
+  std::uint64_t bytes = 0;
+};
+
+// Where one rank's communication stood when a run failed.
+struct RankCalls {
+  int rank = 0;
+  std::string host;  // empty: not told
+  std::optional<CallInfo> completed, pending;
+};
+
 struct Run {
   Status status = Status::ok;
   std::optional<ErrorInfo> error;  // with failed and diverged
@@ -198,12 +230,18 @@ struct Run {
   std::map<std::string, Figure>
       phases;  // "forward_s", ..., "comm_s", "comm_exposed_s", "overlap_ratio"
   std::vector<DeviceRow> devices;
+  Known<StepTraffic> traffic;  // neither a value nor a reason: not recorded
   Verification verification;
   std::optional<Scaling> scaling;
   std::string scaling_reason;
   Figure samples_per_s, samples_per_s_per_device;
+  // What a device could do at most, as measured before the run; neither a value nor a reason: not
+  // recorded.
+  Figure peak_flops_per_s_per_device;
   std::optional<Why> why;                // of runs on several devices
   std::optional<Conditions> conditions;  // not set: not recorded
+  std::vector<HostClock> clocks;         // of runs on several hosts
+  std::vector<RankCalls> calls;          // of runs that failed, where the backend tells it
 };
 
 // What `ddpbench comm` measured of one collective at one size.

@@ -65,6 +65,18 @@ std::string model_words(const Run& run) {
   return run.model_hash.empty() ? "" : "network " + run.model_hash.substr(0, kShown);
 }
 
+std::string samples_words(std::int64_t samples, const char* noun) {
+  return samples > 0 ? counted(samples, noun) : "";
+}
+
+std::string train_samples_words(const Run& run) {
+  return samples_words(run.train_samples, "training sample");
+}
+
+std::string test_samples_words(const Run& run) {
+  return samples_words(run.test_samples, "test sample");
+}
+
 std::string device_words(const Run& run) { return with_note(run.device, run.device_model); }
 
 std::string threads_words(const Run& run) {
@@ -76,6 +88,8 @@ std::string scaling_words(const Run& run) {
 }
 
 std::string batch_words(const Run& run) {
+  // Imports need not tell it.
+  if (run.per_device_batch_size == 0 && run.global_batch_size == 0) return "";
   std::string text = run.scaling_mode == "strong"
                          ? fmt::format("global batch {}", run.global_batch_size)
                          : fmt::format("batch {} a device", run.per_device_batch_size);
@@ -148,7 +162,7 @@ constexpr auto kTable = std::to_array<Setting>({
      .words = value_of<&Run::model>},
     // The same name may stand for different networks.
     {.key = "model_hash",
-     .uses = kEqualUse | kWorkUse | kNameUse,
+     .uses = kEqualUse | kWorkUse | kNameUse | kRankUse,
      .value = value_of<&Run::model_hash>,
      .words = model_words},
     {.key = "parameters", .uses = kPairUse, .value = value_of<&Run::parameters>},
@@ -163,13 +177,20 @@ constexpr auto kTable = std::to_array<Setting>({
      .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartTitleUse | kRankUse,
      .value = augment_value,
      .words = augment_words},
-    {.key = "dataset/train_samples", .uses = kPairUse, .value = value_of<&Run::train_samples>},
-    {.key = "dataset/test_samples", .uses = kPairUse, .value = value_of<&Run::test_samples>},
+    // The same name and source may stand for a part of the data.
+    {.key = "dataset/train_samples",
+     .uses = kPairUse | kNameUse | kRankUse,
+     .value = value_of<&Run::train_samples>,
+     .words = train_samples_words},
+    {.key = "dataset/test_samples",
+     .uses = kPairUse | kNameUse | kRankUse,
+     .value = value_of<&Run::test_samples>,
+     .words = test_samples_words},
     {.key = "device",
      .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartSubtitleUse | kRankUse,
      .value = value_of<&Run::device>,
      .words = device_words},
-    // No kCellUse: a run that failed early does not know it. same_cell() compares it if both do.
+    // No kCellUse: a run that failed early does not know it. repetition_groups() compares it.
     {.key = "device_model",
      .uses = kPairUse | kWorkUse | kRankUse,
      .value = value_of<&Run::device_model>},
@@ -285,6 +306,8 @@ std::string value_words(std::string_view key, const std::string& value) {
   std::string name(key.substr(key.find_last_of('/') + 1));
   if (name == "first_bucket_mb") return fmt::format("first bucket {} MiB", value);
   if (name == "bucket_cap_mb") return fmt::format("bucket cap {} MiB", value);
+  if (name == "devices_per_process")
+    return fmt::format("{} device{} a process", value, value == "1" ? "" : "s");
   if (name == "ps_update") return "update on the " + value;
   if (name == "server_device") return "servers on " + value;
   if (name == "cuda_graph") return "CUDA graphs " + value;

@@ -20,6 +20,7 @@ struct Measure {
   const char* name;
   double unit;  // of the report's figures in a unit of the measure
   Figure (*value)(const Run&);
+  double (*middle)(std::vector<double>) = median;
 };
 
 constexpr Measure kMeasures[] = {
@@ -27,7 +28,7 @@ constexpr Measure kMeasures[] = {
      [](const Run& run) {
        return run.step.time_s ? Figure::of(run.step.time_s->median) : Figure{};
      }},
-    {"throughput", 1, [](const Run& run) { return run.samples_per_s; }},
+    {"throughput", 1, [](const Run& run) { return run.samples_per_s; }, median_rate},
     {"peak-memory-bytes", 1,
      [](const Run& run) {
        Figure most;
@@ -48,7 +49,7 @@ void put_measure(Json& benchmark, const Measure& measure, const std::vector<cons
     }
   }
   if (values.empty()) return;
-  Json metric = {{"value", median(values)}};
+  Json metric = {{"value", measure.middle(values)}};
   const MedianSpread spread = median_spread(values);
   if (spread.low.value && spread.high.value) {
     metric["lower_value"] = *spread.low.value;

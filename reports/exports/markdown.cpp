@@ -71,7 +71,10 @@ std::string markdown_table(const TextTable& table) {
     std::vector<std::string> cells;
     for (const TextColumn& column : table.columns)
       cells.push_back(markdown_escaped(column.cells[row]));
-    if (!table.instead[row].empty()) cells[table.keys] = markdown_escaped(table.instead[row]);
+    if (!table.instead[row].empty()) {
+      const auto values = cells.begin() + static_cast<std::ptrdiff_t>(table.keys);
+      *std::find(values, cells.end(), "") = markdown_escaped(table.instead[row]);
+    }
     text += markdown_line(cells);
   }
   return text;

@@ -78,13 +78,18 @@ class RunLog {
          {"repetition", run.repetition}});
     const Json config = Json::parse(row_.report->config_json, nullptr, false);
     if (config.is_object() && config.contains("seed")) add(kPoint, "seed", config["seed"]);
-    add(kPoint, "global_batch_size", run.global_batch_size);
+    add_known("global_batch_size", run.global_batch_size);
     add(kPoint, "gradient_accumulation_steps", run.accumulation_steps);
-    add(kPoint, "train_samples", run.train_samples);
-    add(kPoint, "eval_samples", run.test_samples);
+    add_known("train_samples", run.train_samples);
+    add_known("eval_samples", run.test_samples);
     add(kPoint, "opt_name", run.optimizer_name);
     add_optimizer("opt_base_learning_rate", "lr");
     add_optimizer("opt_weight_decay", "weight_decay");
+  }
+
+  // Imports do not record all counts, which are 0 then.
+  void add_known(const char* key, std::int64_t count) {
+    if (count > 0) add(kPoint, key, count);
   }
 
   void add_optimizer(const char* key, const char* name) {
@@ -123,6 +128,11 @@ class RunLog {
 double time_ms(const RunRow& row, const std::string& pointer, const std::string& text) {
   const auto time = unix_ms(text);
   if (time) return static_cast<double>(*time);
+  if (text.empty()) {
+    throw ConfigError(
+        fmt::format("report {}: {}: when it was measured is not recorded, which mllog needs",
+                    row.file, pointer));
+  }
   throw ConfigError(
       fmt::format("report {}: {}: '{}' is no time of the form 2026-01-31T12:00:00Z, "
                   "which mllog needs",

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <set>
 
+#include "base/error.h"
 #include "reports/exports/export_fields.h"
 #include "reports/exports/run_formats.h"
 
@@ -33,6 +34,12 @@ std::string otava_csv(const History& history) {
   }
   text += '\n';
   for (std::size_t c = 0; c < history.commits.size(); ++c) {
+    if (history.commits[c].started_at.empty()) {
+      throw ConfigError(
+          fmt::format("when {} was measured is not recorded, and Otava needs the time of each "
+                      "commit; import it with --measured-at=TIME",
+                      history.commits[c].name));
+    }
     text += fmt::format("{},{}", csv_quoted(history.commits[c].started_at),
                         csv_quoted(history.commits[c].name));
     for (const HistoryLine& line : history.lines) {

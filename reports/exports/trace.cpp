@@ -6,19 +6,33 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 namespace ddpbench::report {
 namespace {
 
-std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
-double microseconds(std::int64_t ns) { return static_cast<double>(ns) / 1e3; }
+// Viewers add a begin and a duration, some as decimals, some as doubles, some as whole nanoseconds.
+// Whatever they do, the sums of whole ticks of 125 ns are exact: they are eighths of a microsecond,
+// which both decimals (of three digits) and doubles hold. Sums of other decimals are not, and then
+// an event seems to end 1e-11 us after the one that it lies in.
+constexpr double kTicksPerMicrosecond = 8;
+std::int64_t ticks(double seconds) { return std::llround(seconds * 1e6 * kTicksPerMicrosecond); }
+double microseconds(std::int64_t ticks) {
+  return static_cast<double>(ticks) / kTicksPerMicrosecond;
+}
 
-// An event and its sort key. Of two that begin at once the longer comes first, as it holds the
-// other.
+// An event and its sort key: of two that begin at once the longer comes first, as it holds the
+// other. What rounding makes equal is told apart by the times before.
 struct Timed {
-  std::int64_t begin_ns = 0, length_ns = 0;
+  std::int64_t begin = 0, length = 0;  // ticks
+  double begin_s = 0, end_s = 0;
   Json json;
 };
+
+bool comes_before(const Timed& a, const Timed& b) {
+  return std::tuple(a.begin, -a.length, a.begin_s, -a.end_s) <
+         std::tuple(b.begin, -b.length, b.begin_s, -b.end_s);
+}
 
 Json name_event(const char* what, int process, int thread, const char* key, Json value) {
   return {{"name", what},
@@ -41,19 +55,21 @@ void append_names(const TraceProcess& process, Json& events) {
 }
 
 Timed interval(const TraceEvent& event) {
-  const std::int64_t begin = nanoseconds(event.begin_s);
-  const std::int64_t length = std::max<std::int64_t>(0, nanoseconds(event.end_s) - begin);
+  const std::int64_t begin = ticks(event.begin_s);
+  const std::int64_t length = std::max<std::int64_t>(0, ticks(event.end_s) - begin);
   Json json = {{"name", event.name},        {"cat", event.category},       {"ph", "X"},
                {"ts", microseconds(begin)}, {"dur", microseconds(length)}, {"pid", event.process},
                {"tid", event.thread}};
   for (const auto& [name, value] : event.arguments) json["args"][name] = value;
-  return {begin, length, std::move(json)};
+  return {begin, length, event.begin_s, event.end_s, std::move(json)};
 }
 
 Timed moment(const TraceFlow& flow, const char* kind, int thread, double time_s) {
-  const std::int64_t begin = nanoseconds(time_s);
+  const std::int64_t begin = ticks(time_s);
   return {begin,
           0,
+          time_s,
+          time_s,
           {{"name", flow.name},
            {"cat", "bucket"},
            {"ph", kind},
@@ -73,11 +89,11 @@ void append_flow(const TraceFlow& flow, std::size_t id, std::vector<Timed>& even
 }
 
 Timed change(const TraceCounter& counter) {
-  const std::int64_t begin = nanoseconds(counter.time_s);
+  const std::int64_t begin = ticks(counter.time_s);
   Json json = {
       {"name", counter.name}, {"ph", "C"}, {"ts", microseconds(begin)}, {"pid", counter.process}};
   for (const auto& [name, value] : counter.values) json["args"][name] = value;
-  return {begin, 0, std::move(json)};
+  return {begin, 0, counter.time_s, counter.time_s, std::move(json)};
 }
 
 }  // namespace
@@ -89,9 +105,7 @@ std::string to_chrome_json(const Trace& trace) {
   for (const TraceEvent& event : trace.events) timed.push_back(interval(event));
   for (std::size_t i = 0; i < trace.flows.size(); ++i) append_flow(trace.flows[i], i, timed);
   for (const TraceCounter& counter : trace.counters) timed.push_back(change(counter));
-  std::ranges::stable_sort(timed, [](const Timed& a, const Timed& b) {
-    return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.length_ns > b.length_ns;
-  });
+  std::ranges::stable_sort(timed, comes_before);
   for (Timed& event : timed) events.push_back(std::move(event.json));
   const Json document = {
       {"displayTimeUnit", "ms"}, {"otherData", trace.metadata}, {"traceEvents", std::move(events)}};

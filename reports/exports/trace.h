@@ -53,7 +53,8 @@ struct Trace {
 };
 
 // JSON text. Its "traceEvents" are the names of processes and threads, then the events in the order
-// of time. Times are in microseconds, rounded to nanoseconds so that nested events stay nested.
+// of time. Times are in microseconds, rounded to eighths: their sums are exact in doubles, so that
+// nested events stay nested for every viewer.
 std::string to_chrome_json(const Trace& trace);
 
 }  // namespace ddpbench::report

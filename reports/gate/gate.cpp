@@ -50,8 +50,14 @@ std::set<std::string> hosts_of(std::span<const Report> reports) {
   return hosts;
 }
 
-// Times have one format and zone, so the order of the texts is that of the times.
+// Times have one format and zone, so the order of the texts is that of the times. Imports are not
+// told when they were measured.
 bool all_before(std::span<const Report> first, std::span<const Report> then) {
+  const auto unknown = [](const std::string& time) { return time.empty(); };
+  if (std::ranges::any_of(first, unknown, &Report::finished_at) ||
+      std::ranges::any_of(then, unknown, &Report::started_at)) {
+    return false;
+  }
   const auto last_end = std::ranges::max_element(first, {}, &Report::finished_at);
   const auto first_begin = std::ranges::min_element(then, {}, &Report::started_at);
   return last_end != first.end() && first_begin != then.end() &&
@@ -86,6 +92,7 @@ GateOrigin origin_of(std::span<const Report> reports) {
   const std::set<std::string> hosts = hosts_of(reports);
   origin.hosts.assign(hosts.begin(), hosts.end());
   for (const Report& report : reports) {
+    if (report.started_at.empty()) continue;
     if (origin.started_at.empty() || report.started_at < origin.started_at) {
       origin.started_at = report.started_at;
     }

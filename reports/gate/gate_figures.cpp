@@ -81,7 +81,7 @@ const std::array<GateFigure, 8> kFigures = {{
      .logarithmic = false,
      .higher_is_better = true,
      .needs_equal_steps = true},
-    // Of the slowest rank's time, over the iterations (gate_collectives.h).
+    // The median over the iterations of the slowest rank's time (gate_collectives.h).
     {.name = "median_time_s",
      .heading = "median time",
      .limit = &GateOptions::max_slowdown,

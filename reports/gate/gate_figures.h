@@ -27,7 +27,7 @@ struct GateFigure {
   bool needs_equal_steps = false;
   // The quantile of the step times that the figure is or follows from.
   std::optional<double> step_quantile = {};
-  // Of collectives, and of them alone; the others are of training runs.
+  // Collectives alone have the figure. The others belong to training runs.
   bool of_collectives = false;
 };
 

@@ -82,10 +82,11 @@ std::string testsuite(const std::string& name, const Counts& counts, const GateO
                       const std::string& cases) {
   std::string_view time = origin.started_at;
   if (time.ends_with('Z')) time.remove_suffix(1);
-  return fmt::format(
-      "  <testsuite name=\"{}\" {} timestamp=\"{}\" hostname=\"{}\">\n{}  </testsuite>\n",
-      xml(name), counts.attributes(), xml(std::string(time)),
-      xml(fmt::format("{}", fmt::join(origin.hosts, "+"))), cases);
+  const std::string timestamp =
+      time.empty() ? "" : fmt::format(" timestamp=\"{}\"", xml(std::string(time)));
+  return fmt::format("  <testsuite name=\"{}\" {}{} hostname=\"{}\">\n{}  </testsuite>\n",
+                     xml(name), counts.attributes(), timestamp,
+                     xml(fmt::format("{}", fmt::join(origin.hosts, "+"))), cases);
 }
 
 // A figure that is too noisy is no error unless its pair is INCONCLUSIVE.

@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "reports/data/byte_size.h"
 
 namespace ddpbench::report {
 

@@ -85,7 +85,7 @@ struct UncomparedRuns {
 
 // Where and when the new reports were made.
 struct GateOrigin {
-  std::string started_at;          // "2026-01-31T12:00:00Z", of the first
+  std::string started_at;          // "2026-01-31T12:00:00Z", of the first; empty: not known
   std::vector<std::string> hosts;  // each one once
 };
 

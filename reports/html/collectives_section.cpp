@@ -4,7 +4,7 @@
 // The section on reports of `ddpbench comm`: the same tables as in the terminal.
 #include <cstdlib>
 
-#include "reports/data/byte_size.h"
+#include "base/text.h"
 #include "reports/html/sections.h"
 #include "reports/pictures/picture.h"
 #include "reports/table/collective_table.h"

@@ -72,13 +72,17 @@ std::string pretty(const std::string& json) {
   return value.is_discarded() ? json : json_text(value);
 }
 
+std::string or_not_recorded(const std::string& time) {
+  return time.empty() ? "not recorded" : time;
+}
+
 void write_details(Markup& page, const std::string& name, const Report& report) {
   page.open("article").leaf("h3", name);
   {
     Facts facts(page);
     facts.add("status", std::string(to_string(report.status)));
-    facts.add("started", report.started_at);
-    facts.add("finished", report.finished_at);
+    facts.add("started", or_not_recorded(report.started_at));
+    facts.add("finished", or_not_recorded(report.finished_at));
     facts.add(report.generator.name, build_of(report.generator));
   }
   page.open("details").leaf("summary", "Command");

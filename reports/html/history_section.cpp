@@ -35,7 +35,8 @@ Table history_table(const History& history) {
       const HistoryCommit& commit = history.commits[point.commit];
       const double change = before == nullptr ? 0 : 100 * (point.step_s / before->step_s - 1);
       table.rows.push_back(
-          {cell(line.name), cell(commit.name), cell(commit.started_at),
+          {cell(line.name), cell(commit.name),
+           commit.started_at.empty() ? missing_cell() : cell(commit.started_at),
            cell(static_cast<double>(point.repetitions), std::to_string(point.repetitions)),
            cell(point.step_s, fixed(1e3 * point.step_s, 3)), end_cell(point.spread.low),
            end_cell(point.spread.high),
@@ -53,8 +54,9 @@ void write_history(Markup& page, const HtmlInput& input) {
   if (history.commits.size() < 2 || history.lines.empty()) return;
   open_section(page, "history", "Over commits");
   page.leaf("p", {{"class", "about"}},
-            "Commits in the order in which they were measured. Whether a change is one of the "
-            "program is for ddpbench check to say, of two commits that were measured in turn.");
+            order_words(history) +
+                ". Whether a change is one of the program is for ddpbench check to say, of two "
+                "commits that were measured in turn.");
   write_figure(page, pictures::history_picture(history), history_table(history));
   page.close().trusted("\n");
 }

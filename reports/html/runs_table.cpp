@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The table of all runs as a section of the page: the same columns (run_columns.h), cells and notes
-// as in the terminal.
+// as in the terminal. What the devices did and what crossed the links stands in a table of its own.
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <variant>
 
 #include "reports/html/sections.h"
 #include "reports/metrics/condensed_rows.h"
@@ -48,7 +51,7 @@ std::vector<Cell> row_of(const Columns& columns, const RunRow& row, Footnotes& n
   std::vector<Cell> cells;
   bool told = false;
   for (const Column* column : columns) {
-    if (!is_bare(*row.run) || column->key) {
+    if (!is_bare(*row.run) || is_told_of_bare(*column, *row.run)) {
       cells.push_back(ordered_cell(*column, row, notes));
       continue;
     }
@@ -60,8 +63,29 @@ std::vector<Cell> row_of(const Columns& columns, const RunRow& row, Footnotes& n
   return cells;
 }
 
-Table table_of(const char* caption, const std::vector<RunRow>& rows) {
-  const Columns columns = table_columns(rows);
+// Whether the column says something of any row.
+bool has_value(const Column& column, const std::vector<RunRow>& rows) {
+  return std::ranges::any_of(rows, [&](const RunRow& row) {
+    return !std::holds_alternative<std::monostate>(column.fields.front().value(row).value);
+  });
+}
+
+// The columns that name a row, and those of work and traffic that say something; none: nothing is
+// known of either.
+Columns work_columns(const std::vector<RunRow>& rows) {
+  Columns known;
+  for (const char* name : {"busy", "flops", "peak-share", "messages", "wire"}) {
+    const Column* const column = find_column(name);
+    if (has_value(*column, rows)) known.push_back(column);
+  }
+  if (known.empty()) return known;
+  Columns columns = table_columns(rows);
+  std::erase_if(columns, [](const Column* column) { return !column->key; });
+  columns.insert(columns.end(), known.begin(), known.end());
+  return columns;
+}
+
+Table table_of(const char* caption, const std::vector<RunRow>& rows, const Columns& columns) {
   Footnotes notes;
   Table table{caption, {}, {}, {}};
   for (const Column* column : columns) {
@@ -71,6 +95,18 @@ Table table_of(const char* caption, const std::vector<RunRow>& rows) {
   table.notes = explanations(rows, columns, notes);
   table.cards = true;
   return table;
+}
+
+Table table_of(const char* caption, const std::vector<RunRow>& rows) {
+  return table_of(caption, rows, table_columns(rows));
+}
+
+void write_work(Markup& page, const std::vector<RunRow>& rows) {
+  const Columns columns = work_columns(rows);
+  if (columns.empty()) return;
+  write_folded_table(
+      page, "Work and traffic",
+      table_of("How busy the devices were, and what crossed the links in a step", rows, columns));
 }
 
 }  // namespace
@@ -97,6 +133,7 @@ void write_runs(Markup& page, const HtmlInput& input) {
   } else {
     write_table(page, table_of("All runs", rows));
   }
+  write_work(page, condensed.rows());
   page.close().trusted("\n");
 }
 

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/text.h"
-#include "reports/data/byte_size.h"
 #include "reports/html/sections.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/ranking.h"
@@ -86,7 +85,7 @@ Cell efficiency_cell(const Standing& standing) {
     }
   }
   if (values.empty()) return missing_cell();
-  const double efficiency = median(std::move(values));
+  const double efficiency = median_rate(std::move(values));
   return cell(efficiency, fixed(100 * efficiency, 1));
 }
 

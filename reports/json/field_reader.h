@@ -98,6 +98,7 @@ class FieldReader {
   void optional_text(const char* key, std::string& text);
   void optional_name(const char* key, std::string& text, bool required);
   void optional_flag(const char* key, std::optional<bool>& flag, std::string& reason);
+  void optional_figure(const char* key, Figure& amount) { later().amount_figure(key, amount, ""); }
 
   // ---- objects ----
   template <typename Row, typename List>
@@ -139,6 +140,11 @@ class FieldReader {
   void known_object(const char* key, Known<Row>& known, const List& list,
                     const std::string& fallback) {
     object_or_missing(key, known.value, list, known.reason, fallback);
+  }
+
+  template <typename Row, typename List>
+  void optional_known_object(const char* key, Known<Row>& known, const List& list) {
+    later().known_object(key, known, list, "");
   }
 
   // Refuses the value of `key`, saying `what`, unless `holds`.

@@ -119,6 +119,10 @@ class FieldWriter {
     if (flag || !reason.empty()) or_missing(key, flag, reason, reason);
   }
 
+  void optional_figure(const char* key, const Figure& figure) {
+    if (figure.value || !figure.reason.empty()) this->figure(key, figure, figure.reason);
+  }
+
   // ---- objects with the fields that `list(writer, row)` names ----
   template <typename Row, typename List>
   void object(const char* key, const Row& row, const List& list) {
@@ -162,6 +166,12 @@ class FieldWriter {
   void known_object(const char* key, const Known<Row>& known, const List& list,
                     const std::string& fallback) {
     object_or_missing(key, known.value, list, known.reason, fallback);
+  }
+
+  // Left out where there is neither a value nor a reason.
+  template <typename Row, typename List>
+  void optional_known_object(const char* key, const Known<Row>& known, const List& list) {
+    if (known.value || !known.reason.empty()) known_object(key, known, list, known.reason);
   }
 
   // A rule that readers check.

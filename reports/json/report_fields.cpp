@@ -99,8 +99,9 @@ void list_report(Fields& f, Whole& report) {
   f.object_or_null(
       "error", report.error, [](auto& g, auto& error) { error_fields(g, error); },
       report.status == Status::failed);
-  f.value("started_at", report.started_at);
-  f.value("finished_at", report.finished_at);
+  constexpr const char* kUntimed = "when it was measured was not told";
+  f.known_text("started_at", report.started_at, kUntimed);
+  f.known_text("finished_at", report.finished_at, kUntimed);
   f.value("argv", report.argv);
   f.object("environment", report.environment, kEnvironmentFields);
   f.configuration("config", report.config_json);

@@ -109,6 +109,14 @@ constexpr auto kThroughputFields = [](auto& f, auto& run) {
   const std::string reason = missing_reason(run);
   f.amount_figure("samples_per_s", run.samples_per_s, reason);
   f.amount_figure("samples_per_s_per_device", run.samples_per_s_per_device, reason);
+  f.optional_figure("peak_flops_per_s_per_device", run.peak_flops_per_s_per_device);
+};
+
+constexpr auto kTrafficFields = [](auto& f, auto& traffic) {
+  f.value("messages", traffic.messages);
+  f.value("bytes", traffic.bytes);
+  f.value("busiest_messages", traffic.busiest_messages);
+  f.value("busiest_bytes", traffic.busiest_bytes);
 };
 
 constexpr auto kWhyFields = [](auto& f, auto& why) {
@@ -133,6 +141,28 @@ constexpr auto kConditionFields = [](auto& f, auto& conditions) {
   f.optional("stopped_steps", conditions.stopped_steps);
   f.optional("supervisor_stopped_s", conditions.supervisor_stopped_s);
   f.value("notes", conditions.notes);
+};
+
+constexpr auto kClockFields = [](auto& f, auto& clock) {
+  f.name("host", clock.host);
+  f.figure("offset_s", clock.offset_s, kNotRecorded);
+  f.amount_figure("bound_s", clock.bound_s, kNotRecorded);
+  f.figure("drift_s", clock.drift_s, kNotRecorded);
+};
+
+constexpr auto kCallFields = [](auto& f, auto& call) {
+  f.name("operation", call.operation);
+  f.integer("number", call.number, std::uint64_t{1}, std::uint64_t{1} << 62);
+  f.or_null("bucket", call.bucket);
+  f.or_null("peer", call.peer);
+  f.value("bytes", call.bytes);
+};
+
+constexpr auto kRankCallsFields = [](auto& f, auto& rank) {
+  f.value("rank", rank.rank);
+  f.text_or_null("host", rank.host);
+  f.object_or_null("completed", rank.completed, kCallFields);
+  f.object_or_null("pending", rank.pending, kCallFields);
 };
 
 // The settings of the run (data/settings.h).
@@ -181,11 +211,14 @@ constexpr auto kRunFields = [](auto& f, auto& run) {
   f.figures("phases", run.phases, reason, kCommonPhases);
   f.rows("devices", run.devices,
          [&reason](auto& g, auto& device) { device_fields(g, device, reason); });
+  f.optional_known_object("traffic", run.traffic, kTrafficFields);
   f.object("verification", run, kVerificationFields);
   f.object_or_missing("scaling", run.scaling, kScalingFields, run.scaling_reason, reason);
   f.object("throughput", run, kThroughputFields);
   f.optional_object("why", run.why, kWhyFields);
   f.optional_object("conditions", run.conditions, kConditionFields);
+  f.optional_rows("clocks", run.clocks, kClockFields);
+  f.optional_rows("calls", run.calls, kRankCallsFields);
 };
 
 template <typename Fields, typename Statistics>

@@ -37,7 +37,14 @@ Figure median_figure(const Figure& own, const Runs& runs, Get get) {
   return values.empty() ? own : Figure::of(median(std::move(values)));
 }
 
-// Of numbers that may be infinite or NaN: then their median means nothing.
+// The same of a rate, so that it fits the median step time that stands beside it.
+template <typename Get>
+Figure median_rate_figure(const Figure& own, const Runs& runs, Get get) {
+  std::vector<double> values = known_values(runs, get);
+  return values.empty() ? own : Figure::of(median_rate(std::move(values)));
+}
+
+// NaN where one of the numbers is infinite or NaN: then their median means nothing.
 double median_number(std::vector<double> values) {
   const bool finite = std::ranges::all_of(values, [](double v) { return std::isfinite(v); });
   return finite ? median(std::move(values)) : std::numeric_limits<double>::quiet_NaN();
@@ -103,8 +110,9 @@ void condense_scaling(const Runs& runs, Run& result) {
       std::ranges::find_if(runs, [](const Run* run) { return run->scaling.has_value(); });
   if (with == runs.end()) return;
   result.scaling = (*with)->scaling;
-  result.scaling->speedup = *median_figure({}, runs, scaling_of<&Scaling::speedup>).value;
-  result.scaling->efficiency = *median_figure({}, runs, scaling_of<&Scaling::efficiency>).value;
+  result.scaling->speedup = *median_rate_figure({}, runs, scaling_of<&Scaling::speedup>).value;
+  result.scaling->efficiency =
+      *median_rate_figure({}, runs, scaling_of<&Scaling::efficiency>).value;
 }
 
 // How many of `runs` did not reach the accuracy that they had to.
@@ -158,11 +166,11 @@ Run median_run(const Runs& all, Runs timed) {
       return found == run.phases.end() ? Figure{} : found->second;
     });
   }
-  result.samples_per_s =
-      median_figure(result.samples_per_s, timed, [](const Run& run) { return run.samples_per_s; });
+  result.samples_per_s = median_rate_figure(result.samples_per_s, timed,
+                                            [](const Run& run) { return run.samples_per_s; });
   result.samples_per_s_per_device =
-      median_figure(result.samples_per_s_per_device, timed,
-                    [](const Run& run) { return run.samples_per_s_per_device; });
+      median_rate_figure(result.samples_per_s_per_device, timed,
+                         [](const Run& run) { return run.samples_per_s_per_device; });
   condense_scaling(timed, result);
   condense_verification(all, result.verification);
   return result;
@@ -217,6 +225,17 @@ std::string note_on(const Runs& all, std::size_t timed) {
                      all.size(), to_string(first.status), why.empty() ? "" : ": ", why);
 }
 
+// The speed-up of the rates that stand in the table. Those that a report holds may be of rates that
+// were condensed in another way.
+void fit_scaling(const Report& report, Run& run) {
+  if (!run.scaling || run.scaling->baseline != kBaseline || !run.samples_per_s.value) return;
+  const auto rates =
+      known_values(baseline_runs(report, run), [](const Run& one) { return one.samples_per_s; });
+  if (rates.empty()) return;
+  run.scaling->speedup = *run.samples_per_s.value / median_rate(rates);
+  run.scaling->efficiency = run.scaling->speedup / run.world_size;
+}
+
 RepeatedRuns condensed(const Report& report, Runs runs) {
   Runs timed;
   std::ranges::copy_if(runs, std::back_inserter(timed), [](const Run* run) {
@@ -226,6 +245,7 @@ RepeatedRuns condensed(const Report& report, Runs runs) {
   result.timed = timed.size();
   result.note = note_on(runs, timed.size());
   result.median = median_run(runs, timed);
+  if (timed.size() > 1) fit_scaling(report, result.median);
   result.step_s = median_spread(
       known_values(timed, [](const Run& run) { return Figure::of(run.step.time_s->median); }));
   result.speedup = speedup_spread(report, result.median, timed);

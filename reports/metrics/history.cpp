@@ -28,9 +28,9 @@ std::string commit_name(const RunRow& row) {
   return generator.git_dirty.value_or(false) ? commit + " with changes" : commit;
 }
 
-// Sets the commits, oldest first; returns the index of each report's commit.
-std::map<const Report*, std::size_t> find_commits(std::span<const RunRow> rows,
-                                                  std::vector<HistoryCommit>& commits) {
+// Sets the commits and their order; returns the index of each report's commit.
+std::map<const Report*, std::size_t> find_commits(std::span<const RunRow> rows, History& history) {
+  std::vector<HistoryCommit>& commits = history.commits;
   std::map<const Report*, std::string> names;
   for (const RunRow& row : rows) {
     if (!names.emplace(row.report, commit_name(row)).second) continue;
@@ -42,7 +42,9 @@ std::map<const Report*, std::size_t> find_commits(std::span<const RunRow> rows,
       known->started_at = std::min(known->started_at, row.report->started_at);
     }
   }
-  std::ranges::stable_sort(commits, {}, &HistoryCommit::started_at);
+  history.measured_order = std::ranges::none_of(
+      commits, [](const HistoryCommit& commit) { return commit.started_at.empty(); });
+  if (history.measured_order) std::ranges::stable_sort(commits, {}, &HistoryCommit::started_at);
   std::map<const Report*, std::size_t> indices;
   for (const auto& [report, name] : names) {
     const auto found = std::ranges::find(commits, name, &HistoryCommit::name);
@@ -60,6 +62,8 @@ struct Measured {
 Settings key_of(const Report& report, const Run& run) {
   Settings key = cell_key(run);
   key["device_model"] = run.device_model;
+  key["train_samples"] = std::to_string(run.train_samples);
+  key["test_samples"] = std::to_string(run.test_samples);
   key["hosts"] = fmt::format("{}", fmt::join(report.environment.hosts, "+"));
   return key;
 }
@@ -76,7 +80,7 @@ HistoryLine line_of(const Measured& setting, const RunNames& names) {
 
 History history_of(std::span<const RunRow> rows) {
   History history;
-  const std::map<const Report*, std::size_t> commits = find_commits(rows, history.commits);
+  const std::map<const Report*, std::size_t> commits = find_commits(rows, history);
   std::vector<Measured> settings;
   std::map<Settings, std::size_t> places;
   for (const RunRow& row : rows) {
@@ -94,6 +98,12 @@ History history_of(std::span<const RunRow> rows) {
   const RunNames names(firsts);
   for (const Measured& setting : settings) history.lines.push_back(line_of(setting, names));
   return history;
+}
+
+std::string order_words(const History& history) {
+  return history.measured_order ? "Commits are in the order in which they were measured"
+                                : "Commits are in the order in which their reports were given, as "
+                                  "when they were measured is not recorded of all";
 }
 
 }  // namespace ddpbench::report

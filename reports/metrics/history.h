@@ -19,7 +19,7 @@ namespace ddpbench::report {
 // A commit of the program, or a report whose commit is not known.
 struct HistoryCommit {
   std::string name;        // "1a2b3c4d5e6f", "1a2b3c4d5e6f with changes"; else the report's file
-  std::string started_at;  // of its first report
+  std::string started_at;  // of its first report; empty: not known of all its reports
 };
 
 // All repetitions of one setting at one commit.
@@ -33,16 +33,21 @@ struct HistoryPoint {
 // A setting: equal in all that makes runs repetitions of each other, and on the same hosts.
 struct HistoryLine {
   std::string name;                  // "ddp on 2 devices (batch 32 a device)"
-  std::vector<HistoryPoint> points;  // the oldest first; not empty
+  std::vector<HistoryPoint> points;  // in the order of the commits; not empty
 };
 
 struct History {
-  std::vector<HistoryCommit> commits;  // the oldest first
-  std::vector<HistoryLine> lines;      // in the order of their first runs
+  // In the order in which they were measured; where that is not known of all, in that of the rows.
+  std::vector<HistoryCommit> commits;
+  bool measured_order = true;
+  std::vector<HistoryLine> lines;  // in the order of their first runs
   std::size_t left_out = 0;  // runs that did not end well, disagree with one device or are injected
 };
 
 // `rows`: runs of one or several reports, not condensed.
 History history_of(std::span<const RunRow> rows);
+
+// "Commits are in the order in which they were measured", or what stands in for that.
+std::string order_words(const History& history);
 
 }  // namespace ddpbench::report

@@ -84,6 +84,13 @@ double median(std::vector<double> values) {
   return quantile(values, 0.5);
 }
 
+double median_rate(std::vector<double> rates) {
+  std::ranges::sort(rates);
+  const double above = rates[rates.size() / 2], below = rates[(rates.size() - 1) / 2];
+  // Equal for an odd number, which is not rounded.
+  return above == below ? above : 2 * above / (above + below) * below;
+}
+
 StepStatistics summarize(std::vector<double> values) {
   std::ranges::sort(values);
   StepStatistics statistics;
@@ -184,6 +191,15 @@ Figure flops_per_s_per_device(const Run& run) {
   if (!run.flops_per_sample) return Figure::missing("the network's operations were not recorded");
   if (!run.samples_per_s_per_device.value) return run.samples_per_s_per_device;
   return Figure::of(*run.flops_per_sample * *run.samples_per_s_per_device.value);
+}
+
+Figure peak_share(const Run& run) {
+  const Figure rate = flops_per_s_per_device(run);
+  if (!rate.value) return rate;
+  const Figure& peak = run.peak_flops_per_s_per_device;
+  if (!peak.value) return Figure::missing(peak.reason.empty() ? "not recorded" : peak.reason);
+  if (*peak.value <= 0) return Figure::missing("the measured peak is 0");
+  return Figure::of(*rate.value / *peak.value);
 }
 
 Figure others_idle(const Run& run) {

@@ -19,6 +19,10 @@ namespace ddpbench::report {
 // empty, q in [0, 1].
 double quantile(std::span<const double> sorted, double q);
 double median(std::vector<double> values);
+// The median of rates (samples/s, speed-ups: shares of a time) that fits the median of their times:
+// of an even number, the harmonic mean of the two in the middle. REQUIRES: `rates` is not empty and
+// has none below 0.
+double median_rate(std::vector<double> rates);
 StepStatistics summarize(std::vector<double> values);
 
 // A half-open interval of time, in seconds.
@@ -78,6 +82,8 @@ Figure busy_share(const DeviceRow& device);
 const DeviceRow* least_busy(const Run& run);
 // Operations of forward and backward a second and device: flops_per_sample x samples/s / devices.
 Figure flops_per_s_per_device(const Run& run);
+// The same as a share of the most that the device can do (peak_flops_per_s_per_device).
+Figure peak_share(const Run& run);
 
 // dp: how long the devices beside the primary wait for it or have nothing to do in a step: the
 // median over them of comm_wait_s + idle_s. Missing, with the reason, in other strategies and where

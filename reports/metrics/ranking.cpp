@@ -26,6 +26,27 @@ namespace {
 
 constexpr const char* kMachine = "machine";
 
+// What is below a name: runs of one network or one data set may differ in it. It counts as a
+// difference only among runs with the same name, as other names differ in it anyway.
+struct Content {
+  std::string_view key, of;
+  const char* missing;  // the words where a run did not record it
+};
+constexpr std::array kContents = {
+    Content{"model_hash", "model", "network's content not recorded"},
+    Content{"dataset/train_samples", "dataset/name", "number of training samples not recorded"},
+    Content{"dataset/test_samples", "dataset/name", "number of test samples not recorded"}};
+
+const Content* content_of(std::string_view key) {
+  const auto found = std::ranges::find(kContents, key, &Content::key);
+  return found == kContents.end() ? nullptr : &*found;
+}
+
+std::string value_in(const Settings& settings, std::string_view key) {
+  const auto found = settings.find(std::string(key));
+  return found == settings.end() ? std::string() : found->second;
+}
+
 bool competes(const Run& run) {
   return run.status == Status::ok && run.verification.status != "failed" && run.injected.empty() &&
          run.samples_per_s.value.value_or(0) > 0;
@@ -39,10 +60,42 @@ std::string machine_of(const Report& report) {
   return text + ")";
 }
 
+// What runs have to have in common to compete. Imports and older reports do not record the content
+// of their network and data: where all others that do the same have the same content, so do they.
+//
 // Caches what is the same for all runs of a report: parsing the configuration takes time.
 class Works {
  public:
-  Settings of(const RunRow& row) {
+  explicit Works(std::span<const RunRow> rows) {
+    for (const RunRow& row : rows) {
+      if (!competes(*row.run)) continue;
+      const Settings work = recorded(row);
+      Settings& known = known_[without_content(work)];
+      for (const Content& content : kContents) {
+        const std::string value = value_in(work, content.key);
+        if (value.empty()) continue;
+        const auto [place, added] = known.try_emplace(std::string(content.key), value);
+        if (!added && place->second != value) place->second.clear();  // several
+      }
+    }
+  }
+
+  // REQUIRES: `row` is one of the rows that were given, and competes.
+  Settings of(const RunRow& row) const {
+    Settings work = recorded(row);
+    for (const auto& [key, value] : known_.at(without_content(work))) {
+      if (!value.empty()) work.try_emplace(key, value);
+    }
+    return work;
+  }
+
+ private:
+  static Settings without_content(Settings work) {
+    for (const Content& content : kContents) work.erase(std::string(content.key));
+    return work;
+  }
+
+  Settings recorded(const RunRow& row) const {
     const auto [place, added] = of_reports_.try_emplace(row.report);
     if (added) {
       place->second = config_settings(*row.report, kRankUse);
@@ -53,8 +106,8 @@ class Works {
     return work;
   }
 
- private:
-  std::map<const Report*, Settings> of_reports_;
+  mutable std::map<const Report*, Settings> of_reports_;
+  std::map<Settings, Settings> known_;  // by what is no content; values are empty for several
 };
 
 // The program that measured. Its repetitions are not those of another build.
@@ -152,7 +205,9 @@ Contest contest_of(const Settings& work, std::vector<RunRow> rows) {
   Contest contest;
   contest.work = work;
   contest.standings = standings_of(std::move(rows));
-  for (Standing& standing : contest.standings) standing.samples_per_s = median(rates_of(standing));
+  for (Standing& standing : contest.standings) {
+    standing.samples_per_s = median_rate(rates_of(standing));
+  }
   std::ranges::stable_sort(contest.standings, std::greater(), &Standing::samples_per_s);
   judge_lead(contest);
   return contest;
@@ -168,6 +223,9 @@ std::string words_for(const std::string& key, const std::string& value) {
   if (key == "dataset/name") return "data " + value;
   if (key == "dataset/source") return "data from " + value;
   if (key == "global_batch_size") return "global batch " + value;
+  if (key == "model_hash") return "network " + value;
+  if (key == "dataset/train_samples") return counted_words(value, "training sample");
+  if (key == "dataset/test_samples") return counted_words(value, "test sample");
   if (key == "accumulation_steps") return counted_words(value, "accumulation step");
   if (key == "threads_per_device") return counted_words(value, "thread") + " a device";
   const bool plain =
@@ -175,20 +233,31 @@ std::string words_for(const std::string& key, const std::string& value) {
   return plain ? value : value_words(key, value);
 }
 
-bool differs(const std::string& key, std::span<const Contest> all) {
-  const auto value = [&key](const Contest& contest) {
-    const auto found = contest.work.find(key);
-    return found == contest.work.end() ? std::string() : found->second;
-  };
-  return std::ranges::any_of(
-      all, [&](const Contest& contest) { return value(contest) != value(all.front()); });
+// A value as it is shown: of the hash of a network as much as names of runs state.
+std::string shown_value(std::string_view key, const std::string& value) {
+  constexpr std::size_t kShown = 8;
+  return key == "model_hash" ? value.substr(0, kShown) : value;
+}
+
+// Whether contests differ in this setting; in contents, those with the same name as `mine`.
+bool differs(std::string_view key, const Contest& mine, std::span<const Contest> all) {
+  const Content* const content = content_of(key);
+  return std::ranges::any_of(all, [&](const Contest& contest) {
+    const bool same_name = content == nullptr ||
+                           value_in(contest.work, content->of) == value_in(mine.work, content->of);
+    return same_name && value_in(contest.work, key) != value_in(mine.work, key);
+  });
 }
 
 std::string joined_words(const Contest& contest,
                          const std::function<bool(const std::string&)>& use) {
   std::vector<std::string> words;
   for (const auto& [key, value] : contest.work) {
-    if (use(key)) words.push_back(words_for(key, value));
+    if (use(key)) words.push_back(words_for(key, shown_value(key, value)));
+  }
+  for (const Content& content : kContents) {
+    const std::string key(content.key);
+    if (!contest.work.contains(key) && use(key)) words.emplace_back(content.missing);
   }
   // The batch, which differs most often, comes first.
   std::ranges::stable_partition(words,
@@ -215,7 +284,7 @@ std::string slower_than_one(const Standing& first) {
     if (row.run->world_size > 1 && row.run->scaling) speedups.push_back(row.run->scaling->speedup);
   }
   if (speedups.empty()) return {};
-  const double speedup = median(std::move(speedups));
+  const double speedup = median_rate(std::move(speedups));
   return speedup < 1 ? fmt::format("; a single device does more (speed-up {:.2f})", speedup) : "";
 }
 
@@ -229,7 +298,7 @@ std::string_view to_string(Lead lead) {
 
 std::vector<Contest> contests(std::span<const RunRow> rows, Scope scope) {
   using Key = std::pair<int, Settings>;
-  Works works;
+  const Works works(rows);
   std::map<Key, std::size_t> places;
   std::vector<std::pair<Key, std::vector<RunRow>>> groups;
   for (const RunRow& row : rows) {
@@ -253,14 +322,14 @@ std::string work_words(const Contest& contest, std::span<const Contest> all) {
   };
   const std::string others = joined_words(contest, [&](const std::string& key) {
     const bool stated = key == "model" || key == "dataset/name";
-    return key == "global_batch_size" || (!stated && differs(key, all));
+    return key == "global_batch_size" || (!stated && differs(key, contest, all));
   });
   return fmt::format("{} on {}{}{}", value("model"), value("dataset/name"),
                      others.empty() ? "" : ", ", others);
 }
 
 std::string distinguishing_words(const Contest& contest, std::span<const Contest> all) {
-  return joined_words(contest, [&](const std::string& key) { return differs(key, all); });
+  return joined_words(contest, [&](const std::string& key) { return differs(key, contest, all); });
 }
 
 std::string remark(const Contest& contest) {
@@ -288,22 +357,29 @@ std::string recommendation(const Contest& contest) {
 }
 
 std::string unlike_words(std::span<const RunRow> rows) {
-  Works works;
+  const Works works(rows);
   // What differs -> its values in the order of the rows. Batches: of each number of devices.
-  std::map<std::pair<std::string, int>, std::vector<std::string>> values;
+  // Contents: of each name.
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> values;
   for (const RunRow& row : rows) {
     if (!competes(*row.run)) continue;
-    for (const auto& [key, value] : works.of(row)) {
-      const bool batch = key == "global_batch_size";
-      std::vector<std::string>& known = values[{key, batch ? row.run->world_size : 0}];
-      if (std::ranges::find(known, value) == known.end()) known.push_back(value);
+    const Settings work = works.of(row);
+    for (const auto& [key, value] : work) {
+      const Content* const content = content_of(key);
+      const std::string of = key == "global_batch_size"
+                                 ? "on " + counted(row.run->world_size, "device")
+                             : content != nullptr ? "of " + value_in(work, content->of)
+                                                  : "";
+      std::vector<std::string>& known = values[{key, of}];
+      const std::string shown = shown_value(key, value);
+      if (std::ranges::find(known, shown) == known.end()) known.push_back(shown);
     }
   }
   std::vector<std::string> different;
   for (const auto& [place, known] : values) {
     if (known.size() < 2) continue;
     std::string words = words_for(place.first, fmt::format("{}", fmt::join(known, " / ")));
-    if (place.second > 0) words += fmt::format(" on {}", counted(place.second, "device"));
+    if (!place.second.empty()) words += " " + place.second;
     different.push_back(std::move(words));
   }
   return fmt::format("{}", fmt::join(different, "; "));

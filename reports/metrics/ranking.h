@@ -33,8 +33,8 @@ enum class Lead : std::uint8_t {
 };
 std::string_view to_string(Lead lead);  // "ahead", "no_difference", ...
 
-// Settings that compete: equal network, data, global batch, precision, kind of device, threads a
-// device and machine.
+// Settings that compete: equal network and data (in name and content), global batch, precision,
+// kind of device, threads a device and machine.
 struct Contest {
   Settings work;                    // what they have in common
   std::vector<Standing> standings;  // the fastest first; not empty

@@ -105,10 +105,6 @@ std::optional<MedianInterval> median_interval(std::vector<double> values, double
   return MedianInterval{quantile(values, 0.5), values[k - 1], values[values.size() - k]};
 }
 
-bool same_cell(const Run& a, const Run& b) {
-  return same_device_model(a, b) && cell_key(a) == cell_key(b);
-}
-
 void fill_cells(Report& report, std::optional<double> wanted_width) {
   report.cells.clear();
   std::vector<std::vector<std::size_t>> groups = repetition_groups(all_runs(report));

@@ -33,12 +33,9 @@ struct MedianInterval {
 std::optional<MedianInterval> median_interval(std::vector<double> values,
                                               double confidence = kConfidence);
 
-// Whether two runs are repetitions of each other: their cell keys are equal, and so are the device
+// The indices of the rows of each cell; cells are in the order of their first rows. Runs of one
+// report are repetitions of each other where their cell keys are equal, and so are the device
 // models if both are known. A run that failed early does not know its model.
-bool same_cell(const Run& a, const Run& b);
-
-// The indices of the rows of each cell; cells are in the order of their first rows. Rows of
-// different reports are of different cells.
 std::vector<std::vector<std::size_t>> repetition_groups(std::span<const RunRow> rows);
 
 // Fills report.cells in the order of their first runs: a summary of each group of repetitions. With

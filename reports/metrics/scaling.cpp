@@ -69,7 +69,7 @@ class Baselines {
       }
     }
     for (auto& [work, modes] : throughputs) {
-      for (auto& [mode, values] : modes) medians_[work][mode] = median(std::move(values));
+      for (auto& [mode, values] : modes) medians_[work][mode] = median_rate(std::move(values));
     }
   }
 
@@ -87,9 +87,10 @@ class Baselines {
     if (!any_) return "no single run in this report";
     if (medians_.empty()) return "no usable single run in this report";
     const bool strong = run.scaling_mode == "strong";
+    const std::int64_t batch = strong ? run.global_batch_size : run.per_device_batch_size;
     return fmt::format("no single run with the same device, network and {} batch size ({})",
                        strong ? "global" : "per-device",
-                       strong ? run.global_batch_size : run.per_device_batch_size);
+                       batch > 0 ? std::to_string(batch) : "not recorded");
   }
 
  private:

@@ -10,7 +10,6 @@
 #include <set>
 
 #include "base/text.h"
-#include "reports/data/byte_size.h"
 #include "reports/pictures/picture.h"
 
 namespace ddpbench::report::pictures {

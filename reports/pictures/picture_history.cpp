@@ -125,8 +125,10 @@ Picture history_picture(const History& history) {
   Picture picture{"commits", "Over commits", {}, {}, {}};
   picture.caption.title = "Over commits: the median step of each setting";
   picture.caption.subtitle =
-      fmt::format("{}, from {} to {}", counted(history.commits.size(), "commit"),
-                  history.commits.front().started_at, history.commits.back().started_at);
+      counted(history.commits.size(), "commit") +
+      (history.measured_order ? fmt::format(", from {} to {}", history.commits.front().started_at,
+                                            history.commits.back().started_at)
+                              : ", in the order in which their reports were given");
   const std::size_t drawn = std::min(history.lines.size(), kMostHistoryPanels);
   for (std::size_t i = 0; i < drawn; ++i) {
     picture.panels.push_back(HistoryPanel(history, history.lines[i]).draw(i));

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "base/text.h"
-#include "reports/data/byte_size.h"
 #include "reports/table/table_layout.h"
 
 namespace ddpbench::report {

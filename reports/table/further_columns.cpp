@@ -251,6 +251,34 @@ std::vector<Column> origin_columns() {
       baseline_column()};
 }
 
+template <auto kMember>
+Column traffic_column(const Heading& heading, const char* key, Format format) {
+  return figure_column(heading, key, format, Better::neither, [](const Run& run) {
+    if (!run.traffic.value) {
+      return Figure::missing(run.traffic.reason.empty() ? "not recorded" : run.traffic.reason);
+    }
+    return Figure::of(static_cast<double>((*run.traffic.value).*kMember));
+  });
+}
+
+std::vector<Column> traffic_columns() {
+  constexpr Format kMegabytes{1e6, 2};
+  return {
+      traffic_column<&StepTraffic::messages>(
+          {"messages", "messages", "a step", "what devices and servers send each other in a step"},
+          "step_messages", kPlain),
+      traffic_column<&StepTraffic::bytes>(
+          {"wire", "on wire", "MB", "the bytes of these messages, of all together"},
+          "step_wire_bytes", kMegabytes),
+      traffic_column<&StepTraffic::busiest_messages>(
+          {"busiest-messages", "busiest", "messages",
+           "the most that one device or server sends in a step, or receives if that is more"},
+          "step_busiest_messages", kPlain),
+      traffic_column<&StepTraffic::busiest_bytes>(
+          {"busiest-wire", "busiest", "MB", "the same in bytes"}, "step_busiest_wire_bytes",
+          kMegabytes)};
+}
+
 std::vector<Column> measure_columns() {
   return {
       count_column({"steps", "", "steps", "timed steps"}, "step_count", Role::measure,
@@ -280,6 +308,9 @@ std::vector<Column> measure_columns() {
       figure_column({"flops", "GFLOP/s", "a device",
                      "operations of forward and backward a second and device"},
                     "flops_per_s_per_device", {1e9, 1}, Better::neither, flops_per_s_per_device),
+      figure_column({"peak-share", "share", "of peak %",
+                     "the same as a share of the fp32 peak that was measured on the devices"},
+                    "peak_flops_ratio", kPercentage, Better::neither, peak_share),
       phase_column({"overlap", "overlap", "%", "share of communication hidden by compute"},
                    "overlap_ratio"),
       time_column<&Times::startup_s>({"startup", "startup", "s", "until the first step"},
@@ -298,7 +329,7 @@ std::vector<Column> measure_columns() {
 
 std::vector<Column> further_columns() {
   std::vector<Column> columns = setting_columns();
-  for (auto make : {origin_columns, measure_columns}) {
+  for (auto make : {origin_columns, measure_columns, traffic_columns}) {
     for (Column& column : make()) columns.push_back(std::move(column));
   }
   return columns;

@@ -57,6 +57,11 @@ std::string step_text(const HistoryPoint& point) {
                      ms(*point.spread.high.value));
 }
 
+// The day, or that it is not known.
+std::string measured_text(const HistoryCommit& commit) {
+  return commit.started_at.empty() ? "?" : printable(commit.started_at.substr(0, 10));
+}
+
 std::string line_text(const History& history, const HistoryLine& line, std::size_t width) {
   const Scale scale = scale_of(line);
   TextTable table;
@@ -75,7 +80,7 @@ std::string line_text(const History& history, const HistoryLine& line, std::size
         before == nullptr ? ""
                           : fmt::format("{:+.1f} %", 100 * (point.step_s / before->step_s - 1));
     const std::string cells[] = {printable(commit.name),
-                                 printable(commit.started_at.substr(0, 10)),
+                                 measured_text(commit),
                                  std::to_string(point.repetitions),
                                  step_text(point),
                                  change,
@@ -104,6 +109,9 @@ std::string render_history(const History& history, int width) {
       "were "
       "measured in turn.",
       limit, 4);
+  if (!history.measured_order) {
+    text += wrap(order_words(history) + " (import: --measured-at).", limit, 4);
+  }
   if (history.left_out > 0) {
     text += wrap(fmt::format("left out: {} that did not end well, disagree with one device or have "
                              "a planted fault",

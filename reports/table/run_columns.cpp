@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "reports/metrics/metrics.h"
@@ -33,14 +36,28 @@ void insert_behind(const std::string& place, const std::string& name, Columns& c
   if (found != columns.end()) columns.insert(found + 1, known_column(name));
 }
 
-// Whether runs of one strategy differ in its options: their rows would look alike without them.
+std::vector<std::string> option_names(const Run& run) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : run.strategy_options) names.push_back(name);
+  return names;
+}
+
+// Whether runs of one strategy differ in its options: their rows would look alike without them. An
+// option that a run does not name is as it was before there was a choice. On another number of
+// devices a strategy may have other options.
 bool options_vary(std::span<const RunRow> rows) {
   std::map<std::pair<std::string, std::string>, std::string> known;  // strategy, option -> value
+  std::map<std::tuple<std::string, int, int>, std::vector<std::string>> named;
   for (const RunRow& row : rows) {
-    for (const auto& [name, value] : row.run->strategy_options) {
-      const auto [first, added] = known.try_emplace({row.run->strategy, name}, value);
+    const Run& run = *row.run;
+    for (const auto& [name, value] : run.strategy_options) {
+      const auto [first, added] = known.try_emplace({run.strategy, name}, value);
       if (!added && first->second != value) return true;
     }
+    if (run.strategy_options.empty()) continue;  // not recorded
+    const auto [first, added] =
+        named.try_emplace({run.strategy, run.world_size, run.servers}, option_names(run));
+    if (!added && first->second != option_names(run)) return true;
   }
   return false;
 }
@@ -62,6 +79,10 @@ const Column* find_column(const std::string& name) {
   }
   for (const Column& column : run_columns()) {
     if (std::ranges::find(column.fields, name, &Field::key) != column.fields.end()) return &column;
+  }
+  // Headings of two lines are words that need the columns beside them.
+  for (const Column& column : run_columns()) {
+    if (column.top.empty() && column.bottom == name) return &column;
   }
   return nullptr;
 }

@@ -92,14 +92,17 @@ TextTable run_table(std::span<const RunRow> rows, const Columns& columns, Footno
     table.columns.push_back({column->top, column->bottom, column->left, column->joined, {}});
   }
   for (const RunRow& row : marked_rows(rows)) {
-    const bool bare = is_bare(*row.run) && table.keys > 0 && table.keys < columns.size();
+    const auto told = [&row](const Column* column) { return is_told_of_bare(*column, *row.run); };
+    const bool bare = is_bare(*row.run) && table.keys > 0 && !std::ranges::all_of(columns, told);
+    table.instead.emplace_back();
     for (std::size_t c = 0; c < columns.size(); ++c) {
-      const bool shown = !bare || c < table.keys;
+      const bool shown = !bare || told(columns[c]);
+      if (!shown && table.instead.back().empty()) {  // its mark has its turn from left to right
+        table.instead.back() =
+            fmt::format("{} {}", to_string(row.run->status), notes.mark(status_note(*row.run)));
+      }
       table.columns[c].cells.push_back(shown ? printable(columns[c]->cell(row, notes)) : "");
     }
-    table.instead.push_back(
-        bare ? fmt::format("{} {}", to_string(row.run->status), notes.mark(status_note(*row.run)))
-             : "");
   }
   return table;
 }

@@ -38,6 +38,32 @@ std::string join_cells(const std::vector<std::string>& cells) {
 
 using Block = std::vector<Measured>;
 
+// A row with a text in place of its empty cells. The text may be wider than the first of them, and
+// moves what stands after it only where it is wider than all that lie between.
+std::string replaced_row(const Block& block, std::size_t row, std::size_t keys,
+                         const std::string& instead) {
+  std::string line;
+  std::size_t begin = 0;  // of the column
+  bool told = false;
+  const auto put = [&](const std::string& text) {
+    const std::size_t used = line.empty() ? 0 : display_width(line) + kColumnGap;
+    line.append(std::max(begin, used) - display_width(line), ' ');
+    line += text;
+  };
+  for (std::size_t c = 0; c < block.size(); ++c) {
+    const std::string& cell = block[c].column->cells[row];
+    if (c < keys || !cell.empty()) {
+      put(aligned(cell, block[c]));
+    } else if (!told) {
+      put(instead);
+      told = true;
+    }
+    begin += block[c].width + kColumnGap;
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line + '\n';
+}
+
 std::string render_block(const Block& block, const TextTable& table) {
   std::vector<std::string> top, bottom;
   for (const Measured& measured : block) {
@@ -46,12 +72,14 @@ std::string render_block(const Block& block, const TextTable& table) {
   }
   std::string text = join_cells(top) + join_cells(bottom);
   for (std::size_t row = 0; row < table.instead.size(); ++row) {
-    const bool replaced = !table.instead[row].empty();
-    std::vector<std::string> cells;
-    for (std::size_t c = 0; c < (replaced ? table.keys : block.size()); ++c) {
-      cells.push_back(aligned(block[c].column->cells[row], block[c]));
+    if (!table.instead[row].empty()) {
+      text += replaced_row(block, row, table.keys, table.instead[row]);
+      continue;
     }
-    if (replaced) cells.push_back(table.instead[row]);
+    std::vector<std::string> cells;
+    for (const Measured& measured : block) {
+      cells.push_back(aligned(measured.column->cells[row], measured));
+    }
     text += join_cells(cells);
   }
   return text;

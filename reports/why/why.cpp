@@ -64,7 +64,14 @@ bool is_explained(const Report& report, const Run& run) {
   return !report.tune && run.world_size > 1 && run.step.time_s.has_value();
 }
 
-std::vector<RunRow> median_rows(std::span<const RunRow> rows) {
+// The run that stands for the repetitions of a setting.
+struct Chosen {
+  RunRow row;
+  std::size_t repetitions = 1;  // that have step times
+};
+
+// Of an even number there is none with the median step: the faster of the two in the middle.
+std::vector<Chosen> median_rows(std::span<const RunRow> rows) {
   std::vector<std::vector<RunRow>> cells;
   std::map<CellOfReport, std::size_t> places;
   for (const RunRow& row : rows) {
@@ -74,30 +81,64 @@ std::vector<RunRow> median_rows(std::span<const RunRow> rows) {
     if (added) cells.emplace_back();
     cells[place->second].push_back(row);
   }
-  std::vector<RunRow> chosen;
+  std::vector<Chosen> chosen;
   for (std::vector<RunRow>& cell : cells) {
     std::ranges::stable_sort(cell, {},
                              [](const RunRow& row) { return row.run->step.time_s->median; });
-    chosen.push_back(cell[(cell.size() - 1) / 2]);
+    chosen.push_back({cell[(cell.size() - 1) / 2], cell.size()});
   }
   return chosen;
 }
 
-std::string parts_line(const Verdict& verdict) {
-  constexpr double kShown = 0.005;
+// ", repetition 3, the median one of 5"; empty for one repetition.
+std::string repetition_words(const Chosen& chosen) {
+  if (chosen.repetitions == 1) return {};
+  const bool odd = chosen.repetitions % 2 == 1;
+  return fmt::format(", repetition {}, {} of {}", chosen.row.run->repetition + 1,
+                     odd                       ? "the median one"
+                     : chosen.repetitions == 2 ? "the faster"
+                                               : "the faster of the middle two",
+                     chosen.repetitions);
+}
+
+constexpr double kShownShare = 0.005;
+
+std::string share_words(const VerdictPart& part, double share) {
+  return fmt::format("{} {:.0f} %", part.title, 100 * share);
+}
+
+// What of the parts the ideal step has, too, hence is not lost; empty where that is compute alone.
+std::string ideal_words(const Verdict& verdict, const Run& run) {
+  std::vector<std::string> parts;
+  bool other = false;
+  for (const VerdictPart& part : verdict.parts) {
+    if (!part.seconds.value || !part.lost_s.value) continue;
+    const double share = (*part.seconds.value - *part.lost_s.value) / verdict.step_s;
+    if (share < kShownShare) continue;
+    other = other || part.key != "compute_s";
+    parts.push_back(share_words(part, share));
+  }
+  if (!other) return {};
+  const std::string divided =
+      run.scaling_mode == "strong" ? fmt::format(" divided by {}", run.world_size) : "";
+  return fmt::format("; not lost, as single's step{} has it, too: {}", divided,
+                     fmt::join(parts, ", "));
+}
+
+std::string parts_line(const Verdict& verdict, const Run& run) {
   std::vector<std::string> parts;
   for (const VerdictPart& part : verdict.parts) {
-    if (!part.share.value || *part.share.value < kShown) continue;
-    parts.push_back(fmt::format("{} {:.0f} %", part.title, 100 * *part.share.value));
+    if (!part.share.value || *part.share.value < kShownShare) continue;
+    parts.push_back(share_words(part, *part.share.value));
   }
-  return fmt::format("{}", fmt::join(parts, ", "));
+  return fmt::format("{}{}", fmt::join(parts, ", "), ideal_words(verdict, run));
 }
 
 }  // namespace
 
 std::vector<const Run*> median_repetitions(const Report& report) {
   std::vector<const Run*> chosen;
-  for (const RunRow& row : median_rows(all_runs(report))) chosen.push_back(row.run);
+  for (const Chosen& one : median_rows(all_runs(report))) chosen.push_back(one.row.run);
   return chosen;
 }
 
@@ -143,9 +184,9 @@ const Report& lender_of(const RunRow& row, std::span<const ReportFile> files) {
   return *row.report;
 }
 
-std::vector<const Run*> runs_of(std::span<const RunRow> rows) {
+std::vector<const Run*> runs_of(std::span<const Chosen> chosen) {
   std::vector<const Run*> runs;
-  for (const RunRow& row : rows) runs.push_back(row.run);
+  for (const Chosen& one : chosen) runs.push_back(one.row.run);
   return runs;
 }
 
@@ -154,17 +195,18 @@ std::vector<const Run*> runs_of(std::span<const RunRow> rows) {
 std::string render_why(std::span<const RunRow> rows, std::span<const ReportFile> files, int width) {
   const std::size_t columns = width > 0 ? static_cast<std::size_t>(width) : 0;
   const bool several = !rows.empty() && from_several_files(rows);
-  const std::vector<RunRow> chosen = median_rows(rows);
+  const std::vector<Chosen> chosen = median_rows(rows);
   const RunNames names(runs_of(chosen));
   std::string text;
-  for (const RunRow& row : chosen) {
+  for (const Chosen& one : chosen) {
+    const RunRow& row = one.row;
     const Verdict verdict = explain(*row.report, *row.run, lender_of(row, files));
     const std::string file = several ? row.file + ": " : "";
     const std::string advice = verdict.advice.empty() ? "" : "; " + verdict.advice;
-    text += wrap(printable(fmt::format("Why: {}{}: {}{}.", file, names.setting(*row.run),
-                                       verdict.sentence, advice)),
+    text += wrap(printable(fmt::format("Why: {}{}{}: {}{}.", file, names.setting(*row.run),
+                                       repetition_words(one), verdict.sentence, advice)),
                  columns, 4);
-    const std::string parts = parts_line(verdict);
+    const std::string parts = parts_line(verdict, *row.run);
     if (!parts.empty()) text += "    " + wrap(parts, columns > 4 ? columns - 4 : columns, 4);
   }
   return text;

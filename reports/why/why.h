@@ -46,8 +46,9 @@ Verdict explain(const Report& report, const Run& run);
 Verdict explain(const Report& report, const Run& run, const Report& lender);
 
 // The runs on several devices that timed steps, one for each cell: the repetition with the median
-// step time. In the report's order; points into `report`. Empty for reports of `ddpbench tune`,
-// which compares settings with each other and not with one device.
+// step time, of an even number the faster of the two in the middle. In the report's order; points
+// into `report`. Empty for reports of `ddpbench tune`, which compares settings with each other and
+// not with one device.
 std::vector<const Run*> median_repetitions(const Report& report);
 
 // Fills `why` of all runs on several devices that timed steps, every repetition included. Clears it
@@ -55,7 +56,8 @@ std::vector<const Run*> median_repetitions(const Report& report);
 void fill_why(Report& report);
 
 // A block for each of median_repetitions() ("Why: ddp on 2 devices: ..."), wrapped to `width`
-// columns (0: not wrapped). Empty without such runs.
+// columns (0: not wrapped). Of several it says which repetition it is about. Empty without such
+// runs.
 std::string render_why(const Report& report, int width);
 // The same for these rows, in their order. If they are from several files, each block names its
 // file. A run that was measured against the baseline of one of `files` is explained with it.

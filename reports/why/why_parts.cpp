@@ -77,15 +77,13 @@ struct Rank {
   RankTimes times;
 };
 
-// One rank for each process: of the threads of dp the primary, which does what the others wait for.
+// The ranks that take steps: of the threads of dp the primary, which does what the others wait for.
 std::vector<Rank> observed_ranks(const Run& run) {
   const bool primary_alone = strategy_row(run.strategy).through_primary;
   std::vector<Rank> ranks;
   for (const DeviceRow& device : run.devices) {
     if (primary_alone && device.rank > 0) continue;
-    const bool known = std::ranges::any_of(
-        ranks, [&](const Rank& rank) { return rank.device->process_rank == device.process_rank; });
-    if (device.role == "server" || known || !unobserved(device.phases).empty()) continue;
+    if (device.role == "server" || !unobserved(device.phases).empty()) continue;
     const double step_s = device.step_time_median_s.value.value_or(run.step.time_s->median);
     ranks.push_back({&device, rank_times(device.phases, step_s)});
   }

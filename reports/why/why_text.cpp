@@ -24,7 +24,8 @@ std::string milliseconds(double seconds) {
   return fmt::format("{:.{}f} ms", ms, ms < 0.1 ? 3 : ms < 10 ? 2 : 1);
 }
 
-std::string size_text(double bytes) {
+// Rounded, in units of 1000, as bandwidths are.
+std::string rounded_size(double bytes) {
   if (bytes < 1e3) return fmt::format("{:.0f} bytes", bytes);
   return bytes < 1e6 ? fmt::format("{:.0f} kB", bytes / 1e3)
                      : fmt::format("{:.1f} MB", bytes / 1e6);
@@ -72,7 +73,7 @@ std::string imbalance(const Decomposition& split) {
 std::string transfer(const Run& run, const Decomposition& split) {
   const double bytes = gradient_bytes(run);
   std::string text =
-      fmt::format("{} of gradients take {}", size_text(bytes), milliseconds(split.rank.comm_s));
+      fmt::format("{} of gradients take {}", rounded_size(bytes), milliseconds(split.rank.comm_s));
   const std::string collective(strategy_row(run.strategy).collective);
   if (!collective.empty() && split.rank.comm_s > 0) {
     const double busbw = algorithm_bandwidth_gb_per_s(bytes, split.rank.comm_s) *
@@ -101,7 +102,7 @@ std::string exposed_communication(const Run& run, const Decomposition& split) {
       split.device->buckets.size() == 1 ? "the only bucket"
       : last                            ? std::string("the last bucket")
                                         : fmt::format("bucket {}", late.row->bucket),
-      size_text(static_cast<double>(late.row->bytes)),
+      rounded_size(static_cast<double>(late.row->bytes)),
       after ? "starts after backward ends" : "is still in flight when backward ends");
 }
 
@@ -143,7 +144,7 @@ std::string servers(const Run& run, const Decomposition& split) {
                      share_of_step("pushing to and waiting for the server",
                                    split.parts.server_wait_s + split.parts.comm_exposed_s, split),
                      run.world_size, counted(run.servers, "server"),
-                     size_text(gradient_bytes(run) / std::max(1, run.servers)));
+                     rounded_size(gradient_bytes(run) / std::max(1, run.servers)));
 }
 
 std::string ratio(double slow, double fast) {
@@ -187,7 +188,7 @@ std::string tiny_network(const Run& run, const Decomposition& split) {
       "the network is too small: {} of compute a step meet {} of latency and launch overhead "
       "(moving {}, waiting and host work), {:.0f} % of the step",
       milliseconds(split.rank.compute_s()), milliseconds(overhead_s),
-      size_text(gradient_bytes(run)), 100 * overhead_s / parts.step_s);
+      rounded_size(gradient_bytes(run)), 100 * overhead_s / parts.step_s);
 }
 
 std::string sync_batch_norm(const Decomposition& split) {

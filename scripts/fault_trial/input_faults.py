@@ -56,6 +56,7 @@ def examine(trial, arguments, codes):
     programs = [trial.program]
     if trial.sanitized and trial.number % SANITIZED_EVERY == 0:
         programs.append(trial.sanitized)
+        trial.sanitized_inputs += 1
     for program in programs:
         ended = trial.run(arguments, program=program)
         if "Sanitizer" in ended.err or "runtime error:" in ended.err:

@@ -70,20 +70,24 @@ def parse():
     return options
 
 
-def attempt(options, kind, number):
-    """(what, why): "survived", "missed" or "skipped"."""
+def attempt(options, kind, number, counts):
+    """(what, why): "survived", "missed" or "skipped". Adds to the counts of the kind."""
     trial = Trial(options.program, options.seed, kind, number, options.sanitized)
     keep = False
     try:
         KINDS[kind][0](trial)
         trial.expect_nothing_left()
+        counts["survived"] += 1
         return "survived", ""
     except Skip as skip:
+        counts["skipped"] += 1
         return "skipped", str(skip)
     except Miss as miss:
         keep = options.keep
+        counts["missed"] += 1
         return "missed", str(miss) + (f" [{trial.folder}]" if keep else "")
     finally:
+        counts["sanitized"] += trial.sanitized_inputs
         for pid in trial.processes():
             try:
                 os.kill(pid, 9)
@@ -99,7 +103,8 @@ def machine():
 
 
 def print_table(counts):
-    print(f"\n{'kind':<24}{'tried':>7}{'survived':>10}{'missed':>8}{'no effect':>11}")
+    print(f"\n{'kind':<24}{'tried':>7}{'survived':>10}{'missed':>8}{'no effect':>11}"
+          f"{'sanitized':>11}")
     total = collections.Counter()
     for kind, count in counts.items():
         total += count
@@ -111,22 +116,25 @@ def print_table(counts):
 def print_row(kind, count):
     tried = count["survived"] + count["missed"]
     print(f"{kind:<24}{tried:>7}{count['survived']:>10}{count['missed']:>8}"
-          f"{count['skipped']:>11}")
+          f"{count['skipped']:>11}{count['sanitized']:>11}")
 
 
-def let_programs_hear_hangups():
-    """Under nohup SIGHUP is ignored, and programs would inherit that. What has a handler starts
-    with the default."""
-    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, lambda *_: None)
+def let_programs_hear_signals():
+    """Under nohup SIGHUP is ignored, in the background of a script SIGINT and SIGQUIT, and programs
+    would inherit that. What has a handler starts with the default."""
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def main():
     options = parse()
-    let_programs_hear_hangups()
+    let_programs_hear_signals()
     if options.repeat:
         kind, _, number = options.repeat.partition(":")
-        what, why = attempt(options, kind, int(number))
+        what, why = attempt(options, kind, int(number), collections.Counter())
         print(what, why)
         return 1 if what == "missed" else 0
     version = subprocess.run([options.program, "--version"], capture_output=True, text=True,
@@ -150,8 +158,7 @@ def try_all(options, counts):
         end = time.monotonic() + share_s * KINDS[kind][1]
         number = 0
         while number == 0 or time.monotonic() < end:
-            what, why = attempt(options, kind, number)
-            counts[kind][what] += 1
+            what, why = attempt(options, kind, number, counts[kind])
             if what == "missed":
                 print(f"missed {kind}:{number} (seed {options.seed}): {why}", flush=True)
             number += 1

@@ -85,7 +85,7 @@ def supervisor_hit(trial):
     wait_for(lambda: trial.ranks(process.pid), process)
     time.sleep(trial.random.uniform(0, 1))
     number = trial.random.choice([signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM, signal.SIGINT,
-                                  signal.SIGHUP])
+                                  signal.SIGHUP, signal.SIGQUIT, signal.SIGXCPU])
     signal_one(process.pid, number)
     ended = expect_in_time(process, time.monotonic(), signal.Signals(number).name)
     ended.expect(128 + number if number in (signal.SIGKILL, signal.SIGSEGV) else 130)
@@ -111,8 +111,34 @@ def stopped_and_continued(trial, strategy, moment, send):
     return report
 
 
+def joined_job_stopped(trial):
+    """The ranks of a joined world, all of one job, are stopped and go on."""
+    _, ranks = joined_world(trial, trial.random.choice(["environment", "torchrun"]), 64,
+                            "--epochs=40")
+    # The report's name is reserved when all ranks have planned the run.
+    wait_for((trial.folder / "report.json").exists, ranks[0])
+    time.sleep(trial.random.uniform(0, 1.5))
+    if not all(rank.alive() for rank in ranks):
+        raise Skip("the run was over")
+    for number in (signal.SIGSTOP, signal.SIGCONT):
+        for rank in ranks:
+            signal_one(rank.pid, number)
+        if number == signal.SIGSTOP:
+            time.sleep(TIMEOUT_S + trial.random.uniform(0.5, 3))
+    for rank in ranks:
+        rank.wait().expect(0)
+    report = trial.report()
+    conditions = report["runs"][0]["conditions"]
+    marked = conditions.get("stopped_s", 0) + conditions.get("supervisor_stopped_s", 0)
+    if report["status"] != "ok" or marked < TIMEOUT_S:
+        raise Miss(f"status {report['status']}, {marked} s of the stop are marked")
+
+
 def job_stopped(trial):
     """Ctrl-Z for longer than --timeout, then fg: the run goes on, and the report says so."""
+    if trial.random.random() < 1 / 3:
+        joined_job_stopped(trial)
+        return
     strategy = trial.random.choice(["single", "dp", "ddp", "ps"])
     stopped_and_continued(trial, strategy, trial.random.uniform(0, 1.5), signal_group)
 
@@ -212,24 +238,33 @@ def free_port():
         return taken.getsockname()[1]
 
 
-def joined_world(trial, launcher):
+def any_secret(trial):
+    """Half the time a secret; else rank 0 makes one and hands it over by a file of this host."""
+    (trial.folder / "tmp").mkdir()
+    trial.results.add("tmp")
+    variables = {"TMPDIR": str(trial.folder / "tmp")}
+    if trial.random.random() < 0.5:
+        variables["DDPBENCH_JOB_SECRET"] = f"{trial.random.getrandbits(128):032x}"
+    return variables
+
+
+def joined_world(trial, launcher, steps=100000, epochs="--epochs=1000"):
     """Starts the ranks of a world as a launcher does."""
     strategy = trial.random.choice(["ddp", "ps"])
     size = 3 if strategy == "ps" else trial.random.randint(2, 3)
     port = free_port()
+    secret = any_secret(trial)
     ranks = []
     for rank in range(size):
         variables = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size),
-                     "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-                     "DDPBENCH_JOB_SECRET": f"{trial.random.getrandbits(128):x}" if rank == 0
-                     else ranks[0][1]["DDPBENCH_JOB_SECRET"]}
+                     "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **secret}
         if launcher == "torchrun":
             variables |= {"TORCHELASTIC_RUN_ID": "none", "LOCAL_WORLD_SIZE": str(size),
                           "TORCHELASTIC_RESTART_COUNT": "0"}
-        arguments = run_arguments(strategy, size, 100000, "--epochs=1000")
+        arguments = run_arguments(strategy, size, steps, epochs)
         arguments = [each for each in arguments if not each.startswith("--gpus=")]
-        ranks.append((trial.start(arguments, variables), variables))
-    return strategy, [process for process, _ in ranks]
+        ranks.append(trial.start(arguments, variables))
+    return strategy, ranks
 
 
 def expect_joined_blame(trial, rank, number, own_code, fault):
@@ -301,8 +336,7 @@ def mpirun(trial):
     command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", trial.program]
     arguments = [each for each in run_arguments("ddp", 2, 100000, "--epochs=1000")
                  if not each.startswith("--gpus=")]
-    process = trial.start([*command[1:], *arguments], {"DDPBENCH_JOB_SECRET": "0123456789abcdef"},
-                          program=command[0])
+    process = trial.start([*command[1:], *arguments], any_secret(trial), program=command[0])
 
     def ranks():
         found = {}

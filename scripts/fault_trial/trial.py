@@ -87,6 +87,7 @@ class Trial:
         self.random = random.Random(f"{seed}/{self.name}")
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ddpbench-fault-")).resolve()
         self.tags = 0
+        self.sanitized_inputs = 0  # read by the program with sanitizers, too
         self.results = {"report.json"}  # files that may be there at the end
         write_data(self.folder / "data" / "mnist", random.Random(7))
         (self.folder / "c.json").write_text('{"model": "lenet5"}', encoding="utf-8")

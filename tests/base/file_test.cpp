@@ -248,7 +248,7 @@ TEST_F(File, ThatCannotBeReadIsNamedWithTheReason) {
   EXPECT_EQ(refusal(path_), "report " + path_ + ": not a regular file");
   ::unlink(path_.c_str());
   put(path_, "12345");
-  EXPECT_EQ(refusal(path_), "report " + path_ + ": larger than 4 bytes; this is none");
+  EXPECT_EQ(refusal(path_), "report " + path_ + ": larger than 4 B; this is none");
 }
 
 }  // namespace

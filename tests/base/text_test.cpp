@@ -53,9 +53,10 @@ TEST(Elided, KeepsTheBeginningAndMoreOfTheEnd) {
   EXPECT_EQ(elided("abcdefghij", 0, width), "\u2026");
 }
 
-TEST(SizeText, SaysMebibytesWhereTheyAreWhole) {
-  EXPECT_EQ(size_text(1), "1 byte");
-  EXPECT_EQ(size_text((std::size_t{1} << 20) + 1), "1048577 bytes");
+TEST(SizeText, UsesTheLargestUnitThatIsExact) {
+  EXPECT_EQ(size_text(1), "1 B");
+  EXPECT_EQ(size_text(4096), "4 KiB");
+  EXPECT_EQ(size_text((std::size_t{1} << 20) + 1), "1048577 B");
   EXPECT_EQ(size_text(std::size_t{512} << 20), "512 MiB");
 }
 

@@ -4,7 +4,10 @@
 // Arrival at collectives whose backend does not tell it, from the records of all ranks.
 #include "bench/run/arrivals.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <limits>
 
 #include "bench/run/step_figures.h"
 
@@ -12,6 +15,7 @@ namespace ddpbench::bench {
 namespace {
 
 constexpr double kArrivalRounding = 1e-12;
+constexpr double kUnknownClocks = std::numeric_limits<double>::infinity();
 
 // A step from `begin` on that lasts 1 s, with backward until 0.6 s. It knows no waiting.
 launch::StepRecord step_of(std::uint32_t number, double begin) {
@@ -36,8 +40,8 @@ launch::BucketRecord untold(std::uint32_t step, std::uint32_t bucket, double sta
 }
 
 // Rank 1 enters bucket 0 of step 0 a quarter of a second after rank 0; both leave it at 0.9 s.
-WorkerRecords late_rank() {
-  WorkerRecords records;
+RankRecords late_rank() {
+  RankRecords records;
   for (const double start : {0.4, 0.65}) {
     records.steps.push_back({step_of(0, 0)});
     records.buckets.push_back({untold(0, 0, start, 0.9)});
@@ -46,8 +50,8 @@ WorkerRecords late_rank() {
 }
 
 TEST(Arrivals, AreWhereTheLastRankEnters) {
-  WorkerRecords records = late_rank();
-  fill_arrivals(records, true, true);
+  RankRecords records = late_rank();
+  fill_arrivals(records, 2, 0, true);
   for (const auto& rank : records.buckets) {
     EXPECT_TRUE(rank[0].times.arrived_told);
     EXPECT_EQ(rank[0].times.arrived_s, 0.65);
@@ -61,8 +65,8 @@ TEST(Arrivals, AreWhereTheLastRankEnters) {
 }
 
 TEST(Arrivals, NameTheWaitingOfEachRankInFigures) {
-  WorkerRecords records = late_rank();
-  fill_arrivals(records, true, true);
+  RankRecords records = late_rank();
+  fill_arrivals(records, 2, 0, true);
   const std::span<const launch::StepRecord> waiting(records.steps[0]), late(records.steps[1]);
   EXPECT_NEAR(*phase_figures({&waiting, 1}).at("comm_wait_s").value, 0.25, kArrivalRounding);
   EXPECT_EQ(*phase_figures({&late, 1}).at("comm_wait_s").value, 0);
@@ -74,9 +78,9 @@ TEST(Arrivals, NameTheWaitingOfEachRankInFigures) {
 // Without this, waiting would be reported as 0.
 TEST(Arrivals, StayUnknownWithTheReasonWhereRecordsDoNotShowThem) {
   for (int way = 0; way < 3; ++way) {
-    WorkerRecords records = late_rank();
+    RankRecords records = late_rank();
     if (way == 2) records.buckets[1].clear();
-    fill_arrivals(records, way != 0, way != 1);
+    fill_arrivals(records, 2, way == 0 ? kUnknownClocks : 0, way != 1);
     EXPECT_FALSE(records.buckets[0][0].times.arrived_told);
     const std::span<const launch::StepRecord> steps(records.steps[0]);
     const auto figures = phase_figures({&steps, 1});
@@ -90,24 +94,53 @@ TEST(Arrivals, StayUnknownWithTheReasonWhereRecordsDoNotShowThem) {
 }
 
 TEST(Arrivals, CountTheStepsThatAllRanksRecorded) {
-  WorkerRecords records = late_rank();
+  RankRecords records = late_rank();
   records.steps[0].push_back(step_of(1, 1));
   records.buckets[0].push_back(untold(1, 0, 1.4, 1.9));  // rank 1 observed no step 1
-  fill_arrivals(records, true, true);
+  fill_arrivals(records, 2, 0, true);
   const std::span<const launch::StepRecord> steps(records.steps[0]);
   EXPECT_NEAR(*phase_figures({&steps, 1}).at("comm_wait_s").value, 0.25, kArrivalRounding);
   EXPECT_NEAR(*phase_figures({&steps, 1}).at("comm_s").value, 0.25, kArrivalRounding);
 }
 
 TEST(Arrivals, KeepWhatTheBackendTold) {
-  WorkerRecords records = late_rank();
+  RankRecords records = late_rank();
   for (auto& rank : records.buckets) {
     rank[0].times.arrived_s = 0.7;
     rank[0].times.arrived_told = true;
   }
-  fill_arrivals(records, true, true);
+  fill_arrivals(records, 2, 0, true);
   EXPECT_EQ(records.buckets[0][0].times.arrived_s, 0.7);
   EXPECT_EQ(records.steps[0][0].comm_s, 0.5);
+}
+
+// Rank 1 is on another host, whose clock is known within 60 ms. Rank 0 waits 50 ms beside nothing,
+// rank 1 never waits.
+TEST(Arrivals, AreVagueBelowTheBoundOfTheClocks) {
+  constexpr double kBound_s = 0.06;
+  RankRecords records = late_rank();
+  const double bound_s = fill_arrivals(records, 2, kBound_s, true);
+  EXPECT_EQ(bound_s, kBound_s);
+  const std::span<const launch::StepRecord> waiting(records.steps[0]), late(records.steps[1]);
+  const auto figures = phase_figures({&waiting, 1}, bound_s);
+  EXPECT_NEAR(*figures.at("comm_wait_s").value, 0.25, kArrivalRounding);
+  EXPECT_NEAR(*figures.at("comm_s").value, 0.25, kArrivalRounding);
+  EXPECT_FALSE(figures.at("comm_wait_exposed_s").value);
+  EXPECT_THAT(figures.at("comm_wait_exposed_s").reason,
+              testing::HasSubstr("below 6e+04 us, within which the clocks of the hosts are known"));
+  EXPECT_FALSE(phase_figures({&late, 1}, bound_s).at("comm_wait_s").value);
+  const auto first = bucket_rows(records.buckets[0], records.steps[0], bound_s);
+  EXPECT_EQ(first.at(0).arrived_reason, "");
+  const auto second = bucket_rows(records.buckets[1], records.steps[1], bound_s);
+  EXPECT_THAT(second.at(0).arrived_reason, testing::HasSubstr("waiting is below"));
+  EXPECT_EQ(second.at(0).arrived_s, second.at(0).start_s);
+}
+
+// What the backend tells is of one clock.
+TEST(Arrivals, HaveNoBoundWhereTheBackendTellsThem) {
+  RankRecords records = late_rank();
+  for (auto& rank : records.buckets) rank[0].times.arrived_told = true;
+  EXPECT_EQ(fill_arrivals(records, 2, 0.06, true), 0);
 }
 
 }  // namespace

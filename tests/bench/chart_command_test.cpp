@@ -57,6 +57,25 @@ class ChartCommand : public ::testing::Test {
   std::string sample_ = write("sample.json", report::test::sample_report());
 };
 
+// A run that was killed in its first repetition leaves nothing to draw, but can go on.
+TEST_F(ChartCommand, TellsHowToGoOnWithAnInterruptedReportThatHasNothingToDraw) {
+  Report report = report::test::report_of({});
+  report.status = report::Status::interrupted;
+  report.argv = {"./ddpbench", "--strategy=ddp", "--json=a.json"};
+  const std::string empty = write("empty.json", report);
+  const std::string message = refused({empty});
+  EXPECT_THAT(message, AllOf(HasSubstr("there are no runs\n"), HasSubstr("was interrupted: "),
+                             HasSubstr("\n    ./ddpbench --strategy=ddp --resume=" + empty)));
+  EXPECT_FALSE(message.ends_with('\n'));
+  report.runs = {report::test::sample_run("ddp", 2, 5000)};
+  report.runs[0].status = report::Status::interrupted;
+  EXPECT_THAT(refused({write("begun.json", report)}),
+              AllOf(HasSubstr("left out: ddp on 2 (interrupted)\n"), HasSubstr(" --resume=")));
+  report.status = report::Status::ok;
+  report.runs.clear();
+  EXPECT_THAT(refused({write("none.json", report)}), Not(HasSubstr("\n")));
+}
+
 TEST_F(ChartCommand, DrawsTheChosenRunsOnly) {
   const std::string all = chart({sample_, "--kind=memory"});
   const std::string some = chart({sample_, "--kind=memory", "--strategy=ddp"});

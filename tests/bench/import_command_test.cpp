@@ -44,13 +44,19 @@ class ImportCommand : public testing::Test {
 };
 
 TEST_F(ImportCommand, MakesReportsThatTheOtherCommandsRead) {
-  const ProgramResult made = import("base.csv", {"--commit=aaaaaaaaaaaa", "--warmup-steps=2"});
+  const ProgramResult made = import("base.csv", {"--commit=aaaaaaaaaaaa", "--warmup-steps=2",
+                                                 "--measured-at=2026-01-31T12:00:00Z"});
   EXPECT_EQ(made.exit_code, 0) << made.err;
   EXPECT_THAT(made.out, AllOf(HasSubstr("report: base.json\n"), HasSubstr("ddp")));
   const auto report = program.report("base.json");
   EXPECT_EQ(report["runs"].size(), 5u);
   EXPECT_EQ(report["runs"][0]["step"]["count"], 18);
-  ASSERT_EQ(import("slow.csv", {"--commit=bbbbbbbbbbbb", "--warmup-steps=2"}).exit_code, 0);
+  EXPECT_EQ(report["started_at"], "2026-01-31T12:00:00Z");
+  EXPECT_TRUE(report["finished_at"].is_null());
+  ASSERT_EQ(import("slow.csv", {"--commit=bbbbbbbbbbbb", "--warmup-steps=2",
+                                "--measured-at=2026-02-01T12:00:00Z"})
+                .exit_code,
+            0);
   const ProgramResult worse = program.run({"check", "slow.json", "--baseline", "base.json"});
   EXPECT_EQ(worse.exit_code, 6) << worse.err;
   EXPECT_THAT(worse.out, HasSubstr("20.0 % worse"));
@@ -69,12 +75,44 @@ TEST_F(ImportCommand, MakesReportsThatTheOtherCommandsRead) {
   EXPECT_EQ(nlohmann::json::parse(bencher.out).size(), 1u);
 }
 
+// When the files were written says nothing of when their runs were made, as these took turns.
+TEST_F(ImportCommand, ClaimsNoTimeThatNobodyTold) {
+  ASSERT_EQ(import("base.csv", {"--commit=bbbbbbbbbbbb"}).exit_code, 0);
+  ASSERT_EQ(import("slow.csv", {"--commit=aaaaaaaaaaaa"}).exit_code, 0);
+  EXPECT_TRUE(program.report("base.json")["started_at"].is_null());
+  for (const char* format : {"table", "github", "junit"}) {
+    const ProgramResult judged =
+        program.run({"check", "slow.json", "--baseline", "base.json", "--format", format});
+    EXPECT_EQ(judged.exit_code, 6) << judged.err;
+    EXPECT_THAT(judged.out, AllOf(testing::Not(HasSubstr("measured before the other")),
+                                  testing::Not(HasSubstr("timestamp=\"\""))));
+  }
+  const ProgramResult history = program.run({"history", "slow.json", "base.json"});
+  EXPECT_LT(history.out.find("\naaaaaaaaaaaa "), history.out.find("\nbbbbbbbbbbbb "));
+  EXPECT_THAT(history.out, HasSubstr("in the order in which their reports were given"));
+  const ProgramResult otava = program.run({"history", "slow.json", "base.json", "--format=otava"});
+  EXPECT_EQ(otava.exit_code, 2);
+  EXPECT_THAT(otava.err, HasSubstr("import it with --measured-at"));
+}
+
 TEST_F(ImportCommand, ShowsNoFigureThatNobodyTold) {
   const ProgramResult made = program.run({"import", "base.csv", "--as=mine"});
   EXPECT_EQ(made.exit_code, 0) << made.err;
   EXPECT_THAT(made.out,
               AllOf(testing::Not(HasSubstr("0/0")), HasSubstr("batch size is not recorded"),
                     testing::Not(HasSubstr("--steps"))));
+  const ProgramResult steps = program.run({"chart", "base.json", "--kind=steps"});
+  EXPECT_THAT(steps.out, AllOf(HasSubstr("mine"), testing::Not(HasSubstr("batch 0"))));
+  EXPECT_EQ(program.run({"html", "base.json", "-o", "page.html"}).exit_code, 0);
+  EXPECT_THAT(program.read("page.html"), testing::Not(HasSubstr("batch 0")));
+}
+
+TEST_F(ImportCommand, DrawsTheMemoryThatItWasTold) {
+  program.write("memory.csv", "step,seconds,memory\n0,0.01,1048576\n1,0.01,2097152\n");
+  ASSERT_EQ(program.run({"import", "memory.csv", "--as=mine"}).exit_code, 0);
+  const ProgramResult drawn = program.run({"chart", "memory.json", "--kind=memory"});
+  EXPECT_EQ(drawn.exit_code, 0) << drawn.err;
+  EXPECT_THAT(drawn.out, AllOf(HasSubstr("not split"), HasSubstr("2.0 MiB")));
 }
 
 TEST_F(ImportCommand, RefusesWhatIsMissingOrWrong) {
@@ -89,6 +127,8 @@ TEST_F(ImportCommand, RefusesWhatIsMissingOrWrong) {
   EXPECT_THAT(refusal({"import", "base.csv", "--as=x", "--device=gpu"}), HasSubstr("--device"));
   EXPECT_THAT(refusal({"import", "base.csv", "--as=x", "--batch-size=0"}), HasSubstr("from 1 to"));
   EXPECT_THAT(refusal({"import", "base.csv", "--as=x", "--commit=main"}), HasSubstr("hexadecimal"));
+  EXPECT_THAT(refusal({"import", "base.csv", "--as=x", "--measured-at=2026-1-31T12:00:00Z"}),
+              HasSubstr("2026-01-31T12:00:00Z"));
   program.write("base.json", "mine");
   EXPECT_THAT(refusal({"import", "base.csv", "--as=x"}), HasSubstr("exists"));
   EXPECT_EQ(program.read("base.json"), "mine");

@@ -80,7 +80,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Hit{"dp", 2, "slow:phase=optimizer,percent=5"}, Hit{"ddp", 2, "seed:rank=1"},
                     Hit{"ps", 2, "seed:rank=0"}, Hit{"ps", 2, "throw:rank=1,step=0"},
                     Hit{"ps", 2, "missing_bucket:bucket=1"},
-                    Hit{"ps", 1, "slow:phase=pull,percent=5"},
+                    Hit{"ps", 1, "slow:phase=pull,percent=5"}, Hit{"ddp", 2, "slow:ms=20"},
+                    Hit{"ps", 1, "stall:rank=0,step=4"},
                     // single is not verified, so it takes 3 steps fewer.
                     Hit{"single", 1, "stop:rank=0,step=29"}));
 
@@ -122,7 +123,27 @@ INSTANTIATE_TEST_SUITE_P(
                     Miss{"dp", 2, "seed:rank=0", "it is one process, whose weights are all"},
                     Miss{"single", 1, "seed:rank=0", "it is one process"},
                     Miss{"ps", 2, "seed:rank=2", "gets its weights from worker 0"},
+                    Miss{"ddp", 1, "stall:rank=0,step=4",
+                         "it is one process, which calls no other"},
+                    Miss{"dp", 2, "slow:ms=20", "it is one process, which calls no other"},
+                    Miss{"ps", 2, "stall:rank=2,step=4", "rank 2 is a server there"},
+                    Miss{"ddp", 2, "drop-link:rank=1,step=33", "its steps are 0 to 32 at most"},
                     Miss{"ps", 2, "stale:rank=1,step=20", "its steps are 0 to 19 at most"}));
+
+TEST(InjectionReach, OfFaultsOfCallsDependsOnTheBackend) {
+  const auto why_on = [](const std::string& backend, const std::string& fault) {
+    TrainingJob job = job_of("ddp", 2, fault);
+    job.backend = backend;
+    return why_it_misses(job.options.injections[0], job, small_model());
+  };
+  EXPECT_THAT(why_on("gloo", "drop-link:rank=1,step=3"), IsEmpty());
+  EXPECT_THAT(why_on("mpi", "drop-link:rank=1,step=3,ms=5"), IsEmpty());
+  for (const char* backend : {"shm", "shm+gloo"}) {
+    EXPECT_THAT(why_on(backend, "drop-link:rank=1,step=3"), HasSubstr("ranks of it share memory"));
+  }
+  EXPECT_THAT(why_on("shm", "stall:rank=1,step=3"), IsEmpty());
+  EXPECT_THAT(why_on("nccl", "stall:rank=1,step=3"), HasSubstr("the calls of nccl run on GPUs"));
+}
 
 TEST(InjectionReach, NamesTheRunsOfASweepThatAFaultDoesNotHit) {
   const std::string fault = "kill:rank=2,step=5";

@@ -57,6 +57,7 @@ TEST(JoinedPlan, NoticesEachOptionThatInfluencesWhatIsComputedOrMeasured) {
       [](Options& o) { o.overlaps = {false}; },
       [](Options& o) { o.bucket_caps_mb = {5}; },
       [](Options& o) { o.all_reduces = {"ring"}; },
+      [](Options& o) { o.devices_per_process = {2}; },
       [](Options& o) { o.server_counts = {2}; },
       [](Options& o) { o.ps_updates = {"worker"}; },
       [](Options& o) { o.threads_per_device = 2; },

@@ -46,6 +46,38 @@ TEST_F(JoinedWorld, WritesOneVerifiedReportFromRankZero) {
   EXPECT_EQ(run["devices"].size(), 2u);
 }
 
+// As `python -m torch.distributed.launch` starts them.
+TEST_F(JoinedWorld, TakesTheLocalRankFromAnArgument) {
+  const int port = free_port();
+  std::vector<int> pids;
+  for (int rank = 0; rank < 2; ++rank) {
+    test::Variables variables = world(2, port).at(static_cast<std::size_t>(rank));
+    variables.erase("LOCAL_RANK");
+    const std::string word = rank == 0 ? "--local_rank=" : "--local-rank=";
+    std::vector<std::string> all{word + std::to_string(rank)};
+    for (std::string& argument : arguments("ddp")) all.push_back(std::move(argument));
+    pids.push_back(program.start(all, variables, "." + std::to_string(rank)));
+  }
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    const auto result = program.finish(pids[rank], "." + std::to_string(rank));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+  }
+  const json report = program.report();
+  EXPECT_EQ(report["runs"][0]["verification"]["status"], "passed");
+  EXPECT_FALSE(report["config"].contains("local_rank"));
+}
+
+TEST_F(JoinedWorld, RefusesALocalRankThatContradictsTheVariables) {
+  for (const auto& result :
+       program.run_together(arguments("ddp", {"--local-rank=1"}), {world(2, free_port()).at(0)})) {
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, HasSubstr("--local-rank=1 but LOCAL_RANK=0"));
+  }
+  const auto alone = program.run(arguments("ddp", {"--local_rank=0"}));
+  EXPECT_EQ(alone.exit_code, 2);
+  EXPECT_THAT(alone.err, HasSubstr("RANK is not set"));
+}
+
 TEST_F(JoinedWorld, TracesEveryRankInOneFile) {
   const auto results =
       program.run_together(arguments("ddp", {"--trace=trace.json"}), world(2, free_port()));

@@ -57,7 +57,37 @@ TEST_F(OptionConditions, WhatAnEarlierLayerGaveToAnotherOptimizerIsForgotten) {
   EXPECT_EQ(options.optimizer, "adam");
   EXPECT_EQ(options.momentum, Options{}.momentum);
   EXPECT_FALSE(options.nesterov);
-  EXPECT_EQ(options.lr, 0.1);
+  EXPECT_EQ(options.lr, 1e-3);
+}
+
+TEST_F(OptionConditions, ARateBesideAnotherOptimizerIsForgottenAndThatIsSaid) {
+  const World world =
+      world_with(R"({"optimizer": {"name": "sgd", "lr": 0.1, "weight_decay": 0.2}})");
+  const auto parsed = parse({"--config=c", "--optimizer=adamw"}, world);
+  EXPECT_EQ(parsed.options.lr, 1e-3);
+  EXPECT_EQ(parsed.options.weight_decay, 0.01);
+  EXPECT_THAT(parsed.notes,
+              testing::ElementsAre(AllOf(HasSubstr("--lr=0.001, the default of adamw: "),
+                                         HasSubstr("/optimizer/lr is for sgd")),
+                                   HasSubstr("--weight-decay=0.01, the default of adamw: ")));
+  EXPECT_EQ(options_of({"--config=c", "--optimizer=adam", "--lr=0.03"}, world).lr, 0.03);
+  EXPECT_EQ(options_of({"--config=c", "--optimizer=sgd"}, world).lr, 0.1);
+  EXPECT_TRUE(parse({"--config=c", "--optimizer=sgd"}, world).notes.empty());
+  // A rate that stands beside no optimizer is for all.
+  const World plain = world_with(R"({"lr": 0.0005})");
+  EXPECT_EQ(options_of({"--config=c", "--optimizer=adam"}, plain).lr, 0.0005);
+}
+
+TEST_F(OptionConditions, EntriesOfRunsForgetTheRateOfAnotherOptimizer) {
+  const World world = world_with(R"({"optimizer": {"name": "sgd", "lr": 0.1},
+      "runs": [{"optimizer": {"name": "sgd"}}, {"optimizer": {"name": "adam"}},
+               {"optimizer": {"name": "adam", "lr": 0.02}}]})");
+  const auto parsed = parse({"--config=c"}, world);
+  ASSERT_EQ(parsed.options.runs.size(), 3u);
+  EXPECT_EQ(parsed.options.runs[0].lr, 0.1);
+  EXPECT_EQ(parsed.options.runs[1].lr, 1e-3);
+  EXPECT_EQ(parsed.options.runs[2].lr, 0.02);
+  EXPECT_EQ(parsed.notes.size(), 1u);
 }
 
 TEST_F(OptionConditions, OptimizersHavePyTorchsDefaults) {

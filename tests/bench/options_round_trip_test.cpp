@@ -46,6 +46,7 @@ Options unusual() {
   options.overlaps = {false, true};
   options.bucket_caps_mb = {1.0 / 3};
   options.first_buckets_mb = {0.125, 4};
+  options.devices_per_process = {3, 1};
   options.server_counts = {2};
   options.ps_updates = {"worker"};
   options.server_device = "cpu";
@@ -70,6 +71,7 @@ Options unusual() {
   options.force = true;
   options.load_model = "loaded.safetensors";
   options.data_dir = "data";
+  options.interface = "eth0";
   options.injections = {parse_injection("kill:rank=1,step=5", ""), parse_injection("sum", "")};
   options.dry_run = true;
   options.quiet = true;

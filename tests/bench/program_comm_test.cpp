@@ -109,7 +109,7 @@ TEST_F(CommRun, GivesABoundUnlessOversubscribed) {
 TEST_F(CommRun, RoundsSizesDownAndSaysSo) {
   const ProgramResult result = program.run(comm({"--sizes=1003", "--op=all_gather"}));
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("rounded down"));
+  EXPECT_THAT(result.out, AllOf(HasSubstr("rounded down"), HasSubstr(", 1 row\n")));
   const json row = program.report()["collectives"][0];
   EXPECT_EQ(row["bytes"], 1000);
   EXPECT_EQ(row["count"], 125);
@@ -157,7 +157,7 @@ TEST_F(CommRun, RefusesVariablesInTheirOwnName) {
   EXPECT_THAT(refused("DDPBENCH_OPS", "reduce"), HasSubstr("Did you mean 'DDPBENCH_OP'?"));
   EXPECT_THAT(refused("DDPBENCH_TIMEOUT", "soon"), HasSubstr("DDPBENCH_TIMEOUT=soon: expected"));
   EXPECT_THAT(refused("DDPBENCH_GPUS", "1"), HasSubstr("DDPBENCH_GPUS=1: --ranks=1"));
-  // Of other commands: known, and of no effect.
+  // Variables of other commands are known, and have no effect.
   program.environment = {{"DDPBENCH_OP", "no such"}, {"DDPBENCH_SIZES", "4K"}};
   EXPECT_EQ(program.run({"data", "list"}).exit_code, 0);
   program.environment = {{"DDPBENCH_STRATEGY", "ddp"}, {"DDPBENCH_SIZES", "4K"}};

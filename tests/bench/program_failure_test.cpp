@@ -78,6 +78,24 @@ TEST_P(RankFailure, AThrowingRankIsNamedWithItsMessage) {
   EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("planted"));
 }
 
+TEST_P(RankFailure, AStalledRankIsNamedWithTheCallsOfAll) {
+  const json report = failed_run({"--inject=stall:rank=1,step=5", "--timeout=2"}, 4);
+  EXPECT_EQ(report["error"]["rank"], 1) << report["error"];
+  const bool ddp = GetParam() == "ddp";
+  EXPECT_THAT(report["error"]["message"].get<std::string>(),
+              testing::ContainsRegex(ddp ? "rank 0 waits in all_reduce [0-9]+ .bucket 0., rank 1 "
+                                           "is behind all_reduce [0-9]+ .bucket 0."
+                                         : "waits in recv [0-9]+ from rank"));
+  const json& calls = report["runs"][0]["calls"];
+  ASSERT_EQ(calls.size(), ddp ? 2u : 3u);
+  if (!ddp) return;
+  EXPECT_TRUE(calls[1]["pending"].is_null());
+  EXPECT_EQ(calls[0]["pending"]["operation"], "all_reduce");
+  EXPECT_EQ(calls[0]["pending"]["bucket"], 0);
+  EXPECT_EQ(calls[0]["pending"]["number"].get<int>(),
+            calls[1]["completed"]["number"].get<int>() + 1);
+}
+
 TEST_P(RankFailure, TheReportKeepsTheStepsUntilThen) {
   // Steps 0-1 verify, 2 warms up, 3... are timed.
   const json run = failed_run({"--inject=kill:rank=0,step=8"}, 4)["runs"][0];

@@ -16,13 +16,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <thread>
+#include <utility>
 
+#include "tests/bench/joined_ranks.h"
 #include "tests/bench/program.h"
 
 namespace ddpbench {
@@ -45,41 +48,105 @@ class Limits : public testing::Test {
 
 // ---- the whole job is stopped ----
 
-class StoppedJob : public testing::TestWithParam<const char*> {};
+// The stop lasts longer than the timeout. Whatever ran is stopped for so long.
+constexpr int kTimeout_s = 3;
+constexpr auto kStop = std::chrono::milliseconds(4500);
 
-TEST_P(StoppedJob, GoesOnAfterLongerThanTheTimeout) {
-  constexpr auto kStop = std::chrono::milliseconds(4500);
-  Program program;
-  program.write("lenet.json",
-                test::small_config({.steps = 150, .warmup_steps = 20, .timeout_s = 3}));
-  // A process group of its own, as a shell makes for a job. The last rank is slow, so that another
-  // waits for it most of the time; dp has one rank.
-  const std::string slow = fmt::format("--inject=slow:rank={},phase=forward,percent=8000",
-                                       GetParam() == std::string_view("dp") ? 0 : 1);
-  program.prepare = [] { ::setpgid(0, 0); };
-  const ProgramResult result = program.run(small_run(GetParam(), {slow}), [&](int pid) {
-    EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 2; }));
-    std::this_thread::sleep_for(std::chrono::seconds(1));
-    ::kill(-pid, SIGSTOP);
-    std::this_thread::sleep_for(kStop);
-    ::kill(-pid, SIGCONT);
-  });
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  const json report = program.report();
-  EXPECT_EQ(report["status"], "ok");
-  const json& run = report["runs"][0];
-  // The stop may have come while the reference or the start of the run was under way.
-  if (!run["conditions"].contains("stopped_s")) GTEST_SKIP() << "the stop came before the run";
+void expect_stop_is_marked(const json& run, const std::string& printed) {
   EXPECT_GT(run["conditions"]["stopped_s"].get<double>(), 4.0);
   EXPECT_THAT(run["conditions"]["notes"].dump(), HasSubstr("the job was stopped (Ctrl-Z) for 4."));
   const auto left_out = run["conditions"]["stopped_steps"].get<int>();
   EXPECT_EQ(run["step"]["count"].get<int>() + left_out, 150);
   for (const json& seconds : run["step"]["samples_s"]) EXPECT_LT(seconds.get<double>(), 4.0);
   EXPECT_LT(run["epochs"][0]["time_s"].get<double>(), run["time"]["train_s"].get<double>() + 1e-3);
-  EXPECT_THAT(result.out, HasSubstr("was stopped (Ctrl-Z)"));
+  EXPECT_THAT(printed, HasSubstr("was stopped (Ctrl-Z)"));
+}
+
+// The last rank is slow, so that another waits for it most of the time; dp has one rank.
+std::string slow_rank(std::string_view strategy) {
+  return fmt::format("--inject=slow:rank={},phase=forward,percent=8000", strategy == "dp" ? 0 : 1);
+}
+
+// How long after the start of the ranks the stop comes. On a busy machine training begins late; the
+// next try waits longer then.
+constexpr std::array kStopAfter_s = {1, 3, 8};
+
+class StoppedJob : public testing::TestWithParam<const char*> {
+ protected:
+  // The run in the report of a job that is stopped so many seconds after its start, and what the
+  // program printed.
+  static std::pair<json, std::string> stop_after(int seconds) {
+    Program program;
+    program.write("lenet.json",
+                  test::small_config({.steps = 150, .warmup_steps = 20, .timeout_s = kTimeout_s}));
+    // A process group of its own, as a shell makes for a job.
+    program.prepare = [] { ::setpgid(0, 0); };
+    const auto arguments = small_run(GetParam(), {slow_rank(GetParam())});
+    const ProgramResult result = program.run(arguments, [&](int pid) {
+      EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 2; }));
+      std::this_thread::sleep_for(std::chrono::seconds(seconds));
+      ::kill(-pid, SIGSTOP);
+      std::this_thread::sleep_for(kStop);
+      ::kill(-pid, SIGCONT);
+    });
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    const json report = program.report();
+    EXPECT_EQ(report["status"], "ok");
+    return {report["runs"][0], result.out};
+  }
+};
+
+TEST_P(StoppedJob, GoesOnAfterLongerThanTheTimeout) {
+  for (const int seconds : kStopAfter_s) {
+    const auto [run, printed] = stop_after(seconds);
+    if (run["conditions"].contains("stopped_s")) return expect_stop_is_marked(run, printed);
+  }
+  GTEST_SKIP() << "each stop came before the run";
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, StoppedJob, testing::Values("dp", "ddp", "ps"),
+                         [](const auto& test) { return std::string(test.param); });
+
+// Ranks that a launcher started have no supervisor; a shell stops them all alike.
+class StoppedJoinedWorld : public testing::TestWithParam<const char*> {
+ protected:
+  static std::pair<json, std::string> stop_after(int seconds) {
+    Program program;
+    program.write(
+        "lenet.json",
+        test::small_config(
+            {.steps = 150, .warmup_steps = 1, .verify_steps = 0, .timeout_s = kTimeout_s}));
+    const std::size_t size = GetParam() == std::string_view("ps") ? 3 : 2;
+    test::Ranks ranks(program, test::world(static_cast<int>(size), test::free_port()));
+    ranks.start_all({fmt::format("--strategy={}", GetParam()), "--config=lenet.json",
+                     slow_rank(GetParam()), "--json=report.json"});
+    const auto signal_all = [&](int number) {
+      for (std::size_t rank = 0; rank < size; ++rank) ranks.signal(rank, number);
+    };
+    // The name of the report is reserved when all have planned the run.
+    EXPECT_TRUE(Program::wait_until([&] { return fs::exists(program.path("report.json")); }));
+    std::this_thread::sleep_for(std::chrono::seconds(seconds));
+    signal_all(SIGSTOP);
+    std::this_thread::sleep_for(kStop);
+    signal_all(SIGCONT);
+    const ProgramResult first = ranks.finish(0);
+    EXPECT_EQ(first.exit_code, 0) << first.err;
+    for (std::size_t rank = 1; rank < size; ++rank) EXPECT_EQ(ranks.finish(rank).exit_code, 0);
+    const json report = program.report();
+    EXPECT_EQ(report["status"], "ok");
+    return {report["runs"][0], first.out};
+  }
+};
+
+TEST_P(StoppedJoinedWorld, GoesOnAfterLongerThanTheTimeout) {
+  for (const int seconds : kStopAfter_s) {
+    const auto [run, printed] = stop_after(seconds);
+    if (run["conditions"]["stopped_steps"] != 0) return expect_stop_is_marked(run, printed);
+  }
+  GTEST_SKIP() << "each stop came before the training";
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, StoppedJoinedWorld, testing::Values("ddp", "ps"),
                          [](const auto& test) { return std::string(test.param); });
 
 // ---- the supervisor alone is stopped ----
@@ -90,7 +157,7 @@ class StoppedSupervisor : public testing::TestWithParam<bool> {};
 
 TEST_P(StoppedSupervisor, GoesOnAfterLongerThanTheTimeout) {
   const bool at_start = GetParam();
-  constexpr auto kStop = std::chrono::milliseconds(5500);
+  constexpr auto kLongStop = std::chrono::milliseconds(5500);
   Program program;
   program.write("lenet.json",
                 test::small_config({.steps = 2000, .verify_steps = 0, .timeout_s = 3}));
@@ -98,7 +165,7 @@ TEST_P(StoppedSupervisor, GoesOnAfterLongerThanTheTimeout) {
     EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 3; }));
     if (!at_start) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
     ::kill(pid, SIGSTOP);
-    std::this_thread::sleep_for(kStop);
+    std::this_thread::sleep_for(kLongStop);
     ::kill(pid, SIGCONT);
   });
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -360,6 +427,23 @@ TEST_F(Limits, AResultWhosePlaceIsGoneIsWrittenElsewhere) {
                                 HasSubstr("it is in "), HasSubstr("there.json instead")));
   EXPECT_EQ(program.report("there.json")["runs"].size(), 30U);
   EXPECT_FALSE(program.read("trace.json").empty());
+}
+
+TEST_F(Limits, AResultWithoutAWorkingDirectoryGoesToTheTemporaryOne) {
+  for (const char* name : {"gone", "temporary"}) fs::create_directory(program.path(name));
+  program.environment["TMPDIR"] = program.path("temporary");
+  program.executable = "/bin/sh";
+  const std::string command = std::string("cd gone && exec ") + DDPBENCH_BINARY +
+                              " --strategy=single --config=../lenet.json --json=there.json"
+                              " --repetitions=30";
+  const ProgramResult result = program.run({"-c", command}, [&](int) {
+    EXPECT_TRUE(Program::wait_until([&] { return fs::exists(program.path("gone/there.json")); }));
+    fs::remove_all(program.path("gone"));
+  });
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_THAT(result.err,
+              HasSubstr("it is in " + program.path("temporary/there.json") + " instead"));
+  EXPECT_EQ(program.report("temporary/there.json")["runs"].size(), 30U);
 }
 
 TEST_F(Limits, WeightsWhosePlaceIsGoneAreWrittenElsewhere) {

@@ -192,5 +192,51 @@ TEST_F(ProgramRuns, ThatStartFromUnequalWeightsAreNoticedByTheirHash) {
   EXPECT_NE(wrong["epochs"][0]["train_loss"], right);
 }
 
+TEST_F(ProgramRuns, CountMessagesAndBytesOfAStep) {
+  ASSERT_EQ(program.run(small_run("single,dp,ddp,ps", {"--servers=1,2"})).exit_code, 0);
+  const json report = program.report();
+  ASSERT_EQ(report["runs"].size(), 5u);
+  const auto traffic = [&](std::size_t i, const char* key) {
+    return report["runs"][i]["traffic"][key].get<std::int64_t>();
+  };
+  EXPECT_EQ(traffic(0, "messages"), 0);
+  // Scatter, replicate, gather, gradients of the outputs; and to reduce, a half each and the
+  // result.
+  EXPECT_EQ(traffic(1, "messages"), 4 + 3);
+  std::int64_t buckets = 0;
+  for (const json& bucket : report["runs"][2]["devices"][0]["buckets"]) {
+    buckets += bucket["bytes"].get<std::int64_t>();
+  }
+  EXPECT_EQ(traffic(2, "bytes"), 2 * buckets);
+  EXPECT_EQ(traffic(2, "busiest_bytes"), buckets);
+  // Each worker sends each server a command and gradients, and gets the result.
+  EXPECT_EQ(traffic(3, "messages"), 3 * 2 * 1);
+  EXPECT_EQ(traffic(4, "messages"), 3 * 2 * 2);
+  EXPECT_EQ(traffic(3, "bytes"), 4 * buckets + 2 * 8);
+  EXPECT_EQ(traffic(4, "bytes"), 4 * buckets + 2 * 2 * 8);
+  EXPECT_EQ(traffic(3, "busiest_bytes"), 2 * buckets + 2 * 8);
+  EXPECT_LT(traffic(4, "busiest_bytes"), traffic(3, "busiest_bytes"));
+  const auto shown = program.run(
+      {"show", "report.json", "--columns=strategy,messages,wire,busiest-messages,busiest-wire"});
+  ASSERT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("on wire"));
+}
+
+// Measured once for the devices of both strategies; cores that are shared have no peak.
+TEST_F(ProgramRuns, TellTheShareOfTheDevicesPeak) {
+  ASSERT_EQ(program.run(small_run("dp,ddp", {})).exit_code, 0);
+  const json report = program.report();
+  const json &dp = report["runs"][0]["throughput"], &ddp = report["runs"][1]["throughput"];
+  if (report["runs"][0]["oversubscribed"].get<bool>()) {
+    EXPECT_EQ(dp["peak_flops_per_s_per_device_reason"], "the devices share cores");
+  } else {
+    EXPECT_GT(dp["peak_flops_per_s_per_device"].get<double>(), 1e8);
+    EXPECT_EQ(dp["peak_flops_per_s_per_device"], ddp["peak_flops_per_s_per_device"]);
+  }
+  const auto shown = program.run({"show", "report.json", "--columns=strategy,flops,peak-share"});
+  ASSERT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("of peak %"));
+}
+
 }  // namespace
 }  // namespace ddpbench

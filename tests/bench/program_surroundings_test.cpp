@@ -3,6 +3,7 @@
 //
 // The program where its surroundings fail: closed descriptors, a full disk, readers that go away.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -11,6 +12,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <string_view>
+#include <system_error>
 #include <thread>
 
 #include "tests/bench/program.h"
@@ -18,6 +21,7 @@
 namespace ddpbench::bench {
 namespace {
 
+namespace fs = std::filesystem;
 using test::Program;
 using test::ProgramResult;
 using test::small_config;
@@ -57,6 +61,22 @@ TEST_P(ClosedDescriptors, AreAsGoodAsDevNull) {
 
 INSTANTIATE_TEST_SUITE_P(Any, ClosedDescriptors, testing::Range(1, 8));
 
+class AllDescriptorsClosed : public Surroundings,
+                             public testing::WithParamInterface<const char*> {};
+
+TEST_P(AllDescriptorsClosed, AreAsGoodAsDevNull) {
+  std::vector<std::string> arguments = small_run(GetParam());
+  if (GetParam() == std::string_view("comm")) {
+    arguments = {"comm", "--ranks=2", "--iterations=5", "--sizes=1K", "--json=report.json"};
+  }
+  program.closed = {0, 1, 2};
+  EXPECT_EQ(program.run(arguments).exit_code, 0);
+  EXPECT_EQ(program.report()["status"], "ok");
+}
+
+INSTANTIATE_TEST_SUITE_P(Any, AllDescriptorsClosed, testing::Values("single", "dp", "ps", "comm"),
+                         [](const auto& p) { return std::string(p.param); });
+
 TEST_F(Surroundings, AFullDiskUnderStdoutIsToldAndCostsNoResult) {
   program.stdout_path = "/dev/full";
   const ProgramResult result = program.run(small_run("single"));
@@ -77,8 +97,29 @@ TEST_P(EndingSignal, LeavesAReportAndNothingElse) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Any, EndingSignal,
-                         testing::Values(SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE),
+                         testing::Values(SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU,
+                                         SIGPIPE),
                          [](const auto& p) { return std::string(::sigabbrev_np(p.param)); });
+
+// Whether the process has the memory that the data set is decoded into.
+bool has_dataset_memory(int pid) {
+  std::error_code gone;
+  for (const auto& entry : fs::directory_iterator(fmt::format("/proc/{}/fd", pid), gone)) {
+    const std::string name = fs::read_symlink(entry.path(), gone).string();
+    if (name.find("memfd:ddpbench-dataset") != std::string::npos) return true;
+  }
+  return false;
+}
+
+TEST_F(Surroundings, ASignalWhileTheDataIsDecodedLeavesAReport) {
+  const ProgramResult result = program.run(small_run("ddp"), [](int pid) {
+    while (!has_dataset_memory(pid)) {
+    }
+    ::kill(pid, SIGTERM);
+  });
+  EXPECT_EQ(result.exit_code, 130) << result.err;
+  EXPECT_EQ(program.report()["status"], "interrupted");
+}
 
 TEST_F(Surroundings, AReaderThatGoesAwayEndsTheRunWithAReport) {
   program.stdout_path = program.path("pipe");

@@ -69,6 +69,25 @@ TEST_F(SyncedProgram, TellsItsTimeInThePhasesTheTableAndTheTrace) {
   }
 }
 
+// Two layers of 6 channels, two doubles each, forward and backward, in both directions.
+TEST_F(SyncedProgram, CountsItsExchanges) {
+  const std::string alone = "--broadcast-buffers=off";
+  const json with = run("ddp", {alone})["traffic"];
+  ASSERT_EQ(program.run(small_run("ddp", {"--force", alone})).exit_code, 0);
+  const json without = program.report()["runs"][0]["traffic"];
+  EXPECT_EQ(with["messages"].get<int>() - without["messages"].get<int>(), 2 * 2 * 2);
+  EXPECT_EQ(with["bytes"].get<int>() - without["bytes"].get<int>(), 2 * 2 * 2 * 6 * 2 * 8);
+}
+
+// Exchanged statistics make the state of all ranks equal.
+TEST_F(SyncedProgram, SendsNoState) {
+  const json row = run("ddp", {"--broadcast-buffers=on"});
+  EXPECT_FALSE(row["strategy_options"].contains("broadcast_buffers"));
+  EXPECT_FALSE(row["phases"].contains("replicate_s"));
+  EXPECT_EQ(row["traffic"], run("ddp", {"--broadcast-buffers=off"})["traffic"]);
+  EXPECT_EQ(row["verification"]["status"], "passed");
+}
+
 TEST_F(SyncedProgram, IsNothingOnOneDevice) {
   const json single = run("single", {});
   EXPECT_FALSE(single["strategy_options"].contains("sync_batch_norm"));

@@ -161,6 +161,7 @@ TEST_F(VerifiedProgram, AFaultBeforeDivergenceIsStillFound) {
   const auto result =
       program.run(small_run("ddp", {"--lr=1e10", "--verify-steps=20", "--inject=sum"}));
   EXPECT_EQ(result.exit_code, 5) << result.err;
+  EXPECT_THAT(result.out, testing::ContainsRegex("\nddp [^\n]* failed \\(2\\)[^\n]* NO\\(3\\)\n"));
 }
 
 TEST_F(VerifiedProgram, WeightsThatAreNoNumbersAreNamed) {

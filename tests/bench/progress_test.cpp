@@ -10,6 +10,8 @@
 #include <array>
 
 #include "base/text.h"
+#include "reports/table/table.h"
+#include "tests/reports/sample_report.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -83,6 +85,13 @@ TEST_F(ProgressLine, SaysTheLossAndTheIntervalReached) {
   EXPECT_THAT(line, HasSubstr("interval 4.1 % of 2.0 %"));
 }
 
+TEST_F(ProgressLine, GivesBoundsWhereFurtherRepetitionsMayFollow) {
+  train(2);
+  const std::string line =
+      shown(Progress::Style::redraw, {.run = 5, .runs = 8, .at_most = true, .later_s = 180.0});
+  EXPECT_THAT(line, HasSubstr("run 5 of at most 8, at most 3 min left: ddp on 2 devices"));
+}
+
 TEST_F(ProgressLine, SaysTheAccuracyWithWhichTrainingEnds) {
   train(8);
   writer.accuracy(0.9712);
@@ -110,8 +119,27 @@ TEST(Coloured, MarksCellsThatMustNotBeMissedAndNoWordsOfSentences) {
             "ddp  2  \x1b[1;31mNO\x1b[0m(1)\nps   1  yes\n");
   EXPECT_EQ(coloured("REGRESSED  step\n"), "\x1b[1;31mREGRESSED\x1b[0m  step\n");
   EXPECT_EQ(coloured("warning: busy\n"), "\x1b[33mwarning:\x1b[0m busy\n");
-  const std::string sentence = "one run failed, NO row was lost; FAILEDNESS  and  NOTHING\n";
-  EXPECT_EQ(coloured(sentence), sentence);
+  for (const std::string sentence :
+       {"one run failed, NO row was lost; FAILEDNESS  and  NOTHING\n",
+        "(1) the run\n    failed (see its log)\n    NO (or none)\n    failed (1 time)\n"}) {
+    EXPECT_EQ(coloured(sentence), sentence);
+  }
+}
+
+TEST(Coloured, MarksWhatTheTableSaysOfRunsThatDidNotEnd) {
+  report::Report report = report::test::sample_report();
+  report.runs = {report::test::sample_run("ddp", 2, 100), report::test::sample_run("ps", 2, 100)};
+  for (report::Run& run : report.runs) {
+    run.step = {};
+    run.epochs.clear();
+  }
+  report.runs[0].status = report::Status::failed;
+  report.runs[0].reason = "rank 1 was killed";
+  report.runs[1].status = report::Status::interrupted;
+  const std::string table = coloured(report::render_table(report, 80));
+  EXPECT_THAT(table, HasSubstr("\x1b[1;31mfailed\x1b[0m (1)\n"));
+  EXPECT_THAT(table, HasSubstr("\x1b[33minterrupted\x1b[0m (2)\n"));
+  EXPECT_THAT(table, HasSubstr("\n(1) failed: rank 1 was killed\n"));
 }
 
 // Puts a terminal of so many columns in place of stdout.
@@ -172,6 +200,24 @@ TEST_F(ProgressLine, IsNeverWiderThanTheTerminal) {
     if (end == std::string::npos) break;
   }
   EXPECT_THAT(text, HasSubstr("\rrun 7 of 50, 3 min left: ddp on 2"));
+}
+
+TEST_F(ProgressLine, CutsOffTheNameOfTheRunBeforeLossAndInterval) {
+  const Terminal terminal(80);
+  if (!terminal.opened()) GTEST_SKIP() << "no pseudo-terminal can be opened here";
+  train(8);
+  writer.loss(0.40312);
+  Progress progress(Progress::Style::redraw);
+  progress.place({.run = 5,
+                  .runs = 24,
+                  .at_most = true,
+                  .later_s = 1800.0,
+                  .interval = 0.041,
+                  .wanted = 0.02});
+  progress.begin(job, "ddp on 2 devices, batch 64, overlap off, repetition 1");
+  progress.update(channels);
+  EXPECT_THAT(terminal.text(), HasSubstr("\rrun 5 of at most 24, at most 30 min left, loss 0.4031, "
+                                         "interval 4.1 % of 2.0 %"));
 }
 
 TEST_F(ProgressLine, RedrawsNothingWhereOutputIsNoTerminal) {

@@ -19,6 +19,7 @@
 #include "reports/pictures/picture.h"
 #include "tests/bench/fake_program.h"
 #include "tests/bench/options_test_support.h"
+#include "tests/reports/run_charts.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::bench {
@@ -130,7 +131,7 @@ class ChartFiles : public ::testing::TestWithParam<report::ChartKind> {
   TemporaryDirectory directory_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Kinds, ChartFiles, ::testing::ValuesIn(report::kRunChartKinds),
+INSTANTIATE_TEST_SUITE_P(Kinds, ChartFiles, ::testing::ValuesIn(report::test::kRunChartKinds),
                          [](const auto& test) { return std::string(to_string(test.param)); });
 
 TEST_P(ChartFiles, HaveTheFormatOfTheirExtension) {

@@ -157,6 +157,7 @@ TEST_F(RunList, TellsRunsApartByEachOptionThatAnEntryMayHave) {
       {"bucket-cap-mb", R"("bucket_cap_mb": 2)"},
       {"overlap", R"("overlap": false)"},
       {"all-reduce", R"("all_reduce": "ring")"},
+      {"devices-per-process", R"("devices_per_process": 2)"},
       {"broadcast-buffers", R"("broadcast_buffers": false)"},
       {"sync-batch-norm", R"("sync_batch_norm": true)"},
       {"ps-update", R"("strategy": "ps", "ps_update": "worker")"},

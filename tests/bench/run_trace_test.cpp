@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
@@ -268,6 +269,37 @@ TEST(RunTrace, BeginsWithTheEpochWhichIsBeforeItsFirstStep) {
   EXPECT_EQ(event_named(trace, 0, "epoch 0")["ts"], 0.0);
   EXPECT_EQ(event_named(trace, 0, "step 0")["ts"], 0.5e6);
   EXPECT_EQ(event_named(trace, 1, "epoch 0")["ts"], 1e6);
+}
+
+// Speedscope, for one, adds doubles; Perfetto cuts off to whole nanoseconds.
+TEST(RunTrace, NestsAndJoinsEventsExactlyWhicheverNumbersAViewerComputesWith) {
+  report::Trace trace;
+  trace.processes = {{.id = 0, .name = "rank 0", .threads = {{0, "steps"}}, .label = ""}};
+  double begin_s = 1.0 / 3;
+  for (int step = 0; step < 2000; ++step) {
+    const double middle_s = begin_s + 1.1e-3 / 7, end_s = begin_s + 1.3e-3 / 3;
+    const auto add = [&trace](const char* category, double from_s, double to_s) {
+      trace.events.push_back({.name = category,
+                              .category = category,
+                              .process = 0,
+                              .thread = 0,
+                              .begin_s = from_s,
+                              .end_s = to_s,
+                              .arguments = {}});
+    };
+    add("step", begin_s, end_s);
+    add("phase", begin_s, middle_s);
+    add("phase", middle_s, end_s);
+    add("layer", middle_s + 1e-9, middle_s + 30e-9);  // shorter than a tick
+    begin_s = end_s;
+  }
+  const json document = json::parse(report::to_chrome_json(trace));
+  EXPECT_THAT(test::trace_problems(document), IsEmpty());
+  for (const json& event : document["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    const double ns = event["ts"].get<double>() * 1e3, length_ns = event["dur"].get<double>() * 1e3;
+    EXPECT_TRUE(ns == std::floor(ns) && length_ns == std::floor(length_ns)) << event;
+  }
 }
 
 TEST(RunTrace, TellsRunsOfEqualStrategyAndDevicesApart) {

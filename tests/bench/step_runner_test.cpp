@@ -95,8 +95,7 @@ TEST_F(Steps, AreRecordedOncePerMemoryAndKind) {
   EXPECT_EQ(strategy.queued, recorded_in_warm_up) << "a timed step was recorded";
   EXPECT_EQ(strategy.sum, 53 * (1 + 100));
   // The first step ran on its own; then two memories, with and without marks.
-  EXPECT_EQ(runner.recordings(), 4u);
-  EXPECT_EQ(strategy.queued, 1 + static_cast<int>(runner.recordings()));
+  EXPECT_EQ(strategy.queued, 1 + 4);
 }
 
 TEST_F(Steps, AreQueuedEachWithoutRecording) {
@@ -104,7 +103,6 @@ TEST_F(Steps, AreQueuedEachWithoutRecording) {
   run(runner, 20, true);
   recorder.finish_steps();
   EXPECT_EQ(strategy.queued, 20);
-  EXPECT_EQ(runner.recordings(), 0u);
 }
 
 TEST_F(Steps, LeaveTheRecordingWhenTheyFail) {

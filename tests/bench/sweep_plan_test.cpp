@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
 #include "bench/plan/run_plan.h"
 #include "tests/bench/options_test_support.h"
@@ -48,6 +49,24 @@ TEST(Matrix, BucketSizesMultiplyDdpAlone) {
                           "ddp on 2 devices, first bucket 1 MiB", "ps on 2 devices and 1 server"));
 }
 
+// Each cell alone, as a launcher's ranks get it, is the same run.
+TEST(Matrix, OfACellsOptionsIsThatCellAlone) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--strategy=single,dp,ddp,ps", "--gpus=1,2", "--batch-size=8,16",
+                                 "--bucket-cap-mb=1,25", "--overlap=on,off", "--servers=1,2",
+                                 "--ps-update=server,worker", "--all-reduce=ring,direct"},
+        std::vector<std::string>{"--strategy=single,ddp", "--gpus=2,4", "--global-batch-size=64",
+                                 "--cuda-graph=on,off", "--repetitions=3", "--until-ci=2%"}}) {
+    const Options options = options_of(arguments);
+    for (const RunCell& cell : plan_matrix(options)) {
+      const Options alone = cell_options(options, cell);
+      EXPECT_THAT(plan_matrix(alone), ElementsAre(cell)) << run_title(cell, options);
+      EXPECT_THAT(plan_matrix(options_from_json(to_json(alone))), ElementsAre(cell));
+      refuse_lists(alone);
+    }
+  }
+}
+
 TEST(Matrix, OneDeviceHasNoBuckets) {
   EXPECT_THAT(titles({"--strategy=ddp", "--gpus=1,2", "--bucket-cap-mb=1,4", "--overlap=on"}),
               ElementsAre("ddp on 1 device", "ddp on 2 devices, bucket cap 1 MiB",
@@ -75,6 +94,17 @@ TEST(Matrix, ServersAndUpdateMultiplyPsAlone) {
                   "ps on 2 devices and 2 servers, update on the worker"));
 }
 
+TEST(Matrix, DevicesPerProcessMultiplyDdpAlone) {
+  const auto cells = plan_matrix(
+      options_of({"--strategy=single,dp,ddp,ps", "--gpus=4", "--devices-per-process=2,4"}));
+  ASSERT_EQ(cells.size(), 5u);
+  for (const RunCell& cell : cells) {
+    EXPECT_EQ(cell.devices_per_process > 1, cell.strategy == "ddp") << cell.strategy;
+  }
+  EXPECT_EQ(cells[2].devices_per_process, 2);
+  EXPECT_EQ(cells[3].devices_per_process, 4);
+}
+
 TEST(Matrix, CellsHoldTheirValues) {
   const auto cells =
       plan_matrix(options_of({"--strategy=ddp", "--gpus=4", "--global-batch-size=64,128",
@@ -95,13 +125,14 @@ TEST(Matrix, AllGpusIsOneCountUntilItIsKnown) {
 }
 
 TEST(Lists, AreNamedByTheFlagsThatHoldThem) {
-  const Options options =
-      options_of({"--strategy=single,ps", "--gpus=1,2", "--batch-size=8,16", "--servers=2,3",
-                  "--overlap=on,off", "--first-bucket-mb=1,2", "--bucket-cap-mb=1,2",
-                  "--all-reduce=ring,direct", "--ps-update=server,worker"});
+  const Options options = options_of({"--strategy=single,ps", "--gpus=1,2", "--batch-size=8,16",
+                                      "--servers=2,3", "--overlap=on,off", "--first-bucket-mb=1,2",
+                                      "--bucket-cap-mb=1,2", "--all-reduce=ring,direct",
+                                      "--ps-update=server,worker", "--devices-per-process=1,2"});
   EXPECT_THAT(listed_options(options),
-              ElementsAre("--strategy", "--gpus", "--batch-size", "--servers", "--first-bucket-mb",
-                          "--bucket-cap-mb", "--all-reduce", "--ps-update", "--overlap"));
+              ElementsAre("--strategy", "--gpus", "--batch-size", "--servers",
+                          "--devices-per-process", "--first-bucket-mb", "--bucket-cap-mb",
+                          "--all-reduce", "--ps-update", "--overlap"));
   EXPECT_THAT(listed_options(options_of({"--strategy=ps", "--gpus=2"})), IsEmpty());
 }
 

@@ -149,6 +149,37 @@ TEST(RunsLeft, CountsWhatIsPlannedAndTheNextForPrecision) {
   EXPECT_EQ(schedule.interval_width(0), 0.0);
 }
 
+TEST(RunsLeft, AreBoundedByTheMostRepetitions) {
+  SweepSchedule schedule({0, 1, 2}, {.repetitions = 2, .wanted_width = 0.02, .max_repetitions = 8});
+  EXPECT_EQ(schedule.most_runs_left(0), (std::map<std::size_t, int>{{0, 8}, {1, 8}, {2, 8}}));
+  for (int r = 0; r < 6; ++r) {
+    schedule.record({0, r}, 1.0);
+    schedule.record({1, r}, noisy({1, r}));
+  }
+  schedule.record({2, 0}, std::nullopt);  // nothing is added to a cell of which a run failed
+  EXPECT_EQ(schedule.most_runs_left(0), (std::map<std::size_t, int>{{1, 2}, {2, 1}}));
+  schedule.record({1, 6}, noisy({1, 6}));
+  EXPECT_EQ(schedule.most_runs_left(0), (std::map<std::size_t, int>{{1, 1}, {2, 1}}));
+  EXPECT_EQ(SweepSchedule({0}, {.repetitions = 9}).most_runs_left(0),
+            (std::map<std::size_t, int>{{0, 9}}));
+}
+
+TEST(RunsLeft, EndWithTheTimeButForWhatARoundHasBegun) {
+  SweepSchedule schedule({0, 1}, {.wanted_width = 0.02, .max_seconds = 10});
+  for (std::size_t cell = 0; cell < 2; ++cell) schedule.record({cell, 0}, 1.0);
+  const auto first = schedule.next(5);
+  ASSERT_TRUE(first);
+  schedule.record(*first, 1.0);
+  const Slot other{1 - first->cell, 1};
+  EXPECT_EQ(schedule.most_runs_left(9),
+            (std::map<std::size_t, int>{{first->cell, 28}, {other.cell, 29}}));
+  EXPECT_EQ(schedule.most_runs_left(11), (std::map<std::size_t, int>{{other.cell, 1}}));
+  EXPECT_EQ(schedule.next(11), other);
+  schedule.record(other, 1.0);
+  EXPECT_EQ(schedule.most_runs_left(11), (std::map<std::size_t, int>{}));
+  EXPECT_FALSE(schedule.next(11));
+}
+
 class Resumed : public testing::TestWithParam<bool> {};
 
 TEST_P(Resumed, MakesExactlyWhatIsMissingInTheSameOrder) {

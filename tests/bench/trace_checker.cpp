@@ -3,7 +3,6 @@
 #include "tests/bench/trace_checker.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -15,13 +14,16 @@ namespace {
 using nlohmann::json;
 using Thread = std::pair<int, int>;
 
+// Microseconds, in doubles and without any tolerance, as viewers compare them.
 struct Span {
-  long long begin_ns = 0, end_ns = 0;
+  double begin = 0, end = 0;
 };
 
-long long ns(const json& microseconds) { return std::llround(microseconds.get<double>() * 1000); }
+double time_of(const json& event) { return event["ts"].get<double>(); }
 
-Span span_of(const json& event) { return {ns(event["ts"]), ns(event["ts"]) + ns(event["dur"])}; }
+Span span_of(const json& event) {
+  return {time_of(event), time_of(event) + event["dur"].get<double>()};
+}
 
 Thread thread_of(const json& event) { return {event["pid"].get<int>(), event["tid"].get<int>()}; }
 
@@ -36,9 +38,8 @@ std::map<int, std::vector<Span>> steps_by_process(const json& events) {
 }
 
 bool lies_in_any(const Span& span, const std::vector<Span>& steps) {
-  return std::ranges::any_of(steps, [&](const Span& step) {
-    return step.begin_ns <= span.begin_ns && span.end_ns <= step.end_ns;
-  });
+  return std::ranges::any_of(
+      steps, [&](const Span& step) { return step.begin <= span.begin && span.end <= step.end; });
 }
 
 void check_nesting(const json& events, std::vector<std::string>& problems) {
@@ -47,8 +48,8 @@ void check_nesting(const json& events, std::vector<std::string>& problems) {
     if (event["ph"] != "X") continue;
     const Span span = span_of(event);
     auto& stack = open[thread_of(event)];
-    while (!stack.empty() && stack.back().end_ns <= span.begin_ns) stack.pop_back();
-    if (!stack.empty() && span.end_ns > stack.back().end_ns) {
+    while (!stack.empty() && stack.back().end <= span.begin) stack.pop_back();
+    if (!stack.empty() && span.end > stack.back().end) {
       problems.push_back("overlaps another event: " + event.dump());
     }
     stack.push_back(span);
@@ -77,12 +78,12 @@ std::vector<std::string> trace_problems(const json& trace) {
   const json& events = trace.at("traceEvents");
   std::vector<std::string> problems;
   const auto steps = steps_by_process(events);
-  long long now_ns = std::numeric_limits<long long>::min();
+  double now = -std::numeric_limits<double>::infinity();
   for (const json& event : events) {
     if (event["ph"] == "M") continue;
-    if (ns(event["ts"]) < 0) problems.push_back("before time 0: " + event.dump());
-    if (ns(event["ts"]) < now_ns) problems.push_back("out of order: " + event.dump());
-    now_ns = ns(event["ts"]);
+    if (time_of(event) < 0) problems.push_back("before time 0: " + event.dump());
+    if (time_of(event) < now) problems.push_back("out of order: " + event.dump());
+    now = time_of(event);
     if (event["ph"] != "X" || category_of(event) == "epoch") continue;
     const auto own = steps.find(event["pid"]);
     if (own == steps.end() || !lies_in_any(span_of(event), own->second)) {

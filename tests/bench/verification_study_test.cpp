@@ -4,6 +4,8 @@
 // A small part of the verification study (docs/metrics.md): the same cases each time.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "bench/verification_study/study_run.h"
 
 namespace ddpbench::bench {
@@ -20,6 +22,17 @@ TEST(VerificationStudy, HealthyCasesPass) {
   }
 }
 
+// Training fits the data so well here that shares and targets of the loss cancel to 1e-4 of them.
+// One device scales the loss by 1 / 48, each of three by 1 / 16: a scale that is rounded before
+// they cancel moves the whole step by more than the bound.
+TEST(VerificationStudy, AFittedDataSetPasses) {
+  StudyRunner runner;
+  const StudyCase drawn = draw_case(302027);
+  const StudyOutcome outcome = runner.run(drawn);
+  EXPECT_TRUE(outcome.passed) << drawn.describe() << ": " << outcome.failure;
+  EXPECT_EQ(outcome.steps, 142);
+}
+
 // A fault that changes no weight by a single bit has not happened.
 TEST(VerificationStudy, PlantedFaultsAreFound) {
   StudyRunner runner;
@@ -34,6 +47,21 @@ TEST(VerificationStudy, PlantedFaultsAreFound) {
     EXPECT_EQ(outcome.weights, runner.run(drawn).weights) << drawn.describe() << " was missed";
   }
   EXPECT_GT(found, 15);
+}
+
+// A bound that held for few steps alone would not be noticed otherwise.
+TEST(VerificationStudy, DrawsFewAndManySteps) {
+  int few = 0, many = 0, most = 0;
+  for (std::uint64_t seed = kSeed; seed < kSeed + 200; ++seed) {
+    const int steps = draw_case(seed).options.verify_steps;
+    few += steps <= 5 ? 1 : 0;
+    many += steps >= 60 ? 1 : 0;
+    most = std::max(most, steps);
+  }
+  EXPECT_GT(few, 100);
+  EXPECT_GT(many, 20);
+  EXPECT_GT(most, 270);
+  EXPECT_LE(most, 300);
 }
 
 TEST(VerificationStudy, DrawsTheSameCaseForASeed) {

@@ -6,16 +6,13 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <unistd.h>
 
-#include <chrono>
-#include <cstdint>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
 #include "parallel/comm/store/store.h"
+#include "tests/comm/killed_rank.h"
 #include "tests/comm/rank_runner.h"
 
 namespace ddpbench::comm::testing {
@@ -24,10 +21,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
-
-void sleep_s(double seconds) {
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-}
 
 // Runs `function` and returns its CommError's message, marked when it is a CommTimeout.
 template <typename F>
@@ -290,43 +283,15 @@ INSTANTIATE_TEST_SUITE_P(Ranks, FailureTest,
                            return tested.param == RankKind::threads ? "Threads" : "Processes";
                          });
 
-enum class Meanwhile : std::uint8_t { receive, reduce, check };
 class KilledRank : public ::testing::TestWithParam<Meanwhile> {};
 
 TEST_P(KilledRank, IsNamedByItsSurvivorsLongBeforeTheDeadline) {
-  const Outcome outcome = run_ranks(RankKind::processes, 3, [](Communicator& c) {
-    std::vector<float> data(50'000);
-    c.barrier().synchronize();
-    if (c.rank() == 1) {
-      sleep_s(0.02);
-      ::kill(::getpid(), SIGKILL);
-    }
-    if (GetParam() == Meanwhile::check) check_until_it_fails(c);
-    if (GetParam() == Meanwhile::receive) {
-      c.recv({data.data(), data.size()}, 1, kNow).synchronize();
-    }
-    c.all_reduce({data.data(), data.size()}, ReduceOp::sum).synchronize();
+  expect_killed_rank_named(GetParam(), [](int size, const RankFunction& function) {
+    return run_ranks(RankKind::processes, size, function);
   });
-  EXPECT_EQ(outcome.errors[1], "signal 9");
-  for (const int survivor : {0, 2}) {
-    EXPECT_THAT(outcome.errors[static_cast<std::size_t>(survivor)],
-                AllOf(HasSubstr("rank 1"), HasSubstr("has died")));
-  }
 }
 
-INSTANTIATE_TEST_SUITE_P(While, KilledRank,
-                         ::testing::Values(Meanwhile::receive, Meanwhile::reduce, Meanwhile::check),
-                         [](const auto& tested) {
-                           switch (tested.param) {
-                             case Meanwhile::receive:
-                               return "OthersReceiveFromIt";
-                             case Meanwhile::reduce:
-                               return "OthersWaitInACollective";
-                             case Meanwhile::check:
-                               return "OthersOnlyCheck";
-                           }
-                           return "";
-                         });
+INSTANTIATE_TEST_SUITE_P(While, KilledRank, ::testing::ValuesIn(kMeanwhiles), meanwhile_name);
 
 TEST(Rendezvous, TimesOutNamingTheRankThatDoesNotJoin) {
   const auto store = make_local_store();

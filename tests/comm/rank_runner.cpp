@@ -29,8 +29,8 @@ std::string error_of(F&& function) {
   }
 }
 
-Outcome run_threads(int size, const RankFunction& function, const ShmOptions& options) {
-  auto ranks = make_thread_shm(size, options);
+Outcome run_threads(std::vector<std::unique_ptr<Communicator>> ranks,
+                    const RankFunction& function) {
   Outcome outcome{std::vector<std::string>(ranks.size())};
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -136,17 +136,29 @@ ShmOptions test_options() {
   return options;
 }
 
-Outcome run_ranks(RankKind kind, int size, const RankFunction& function,
-                  const ShmOptions& options) {
-  if (kind == RankKind::threads) return run_threads(size, function, options);
+Outcome run_ranks(RankKind kind, int size, const RankFunction& function, const WorldMaker& maker) {
+  if (kind == RankKind::threads) return run_threads(maker.make_for_threads(size), function);
   return run_processes(size, [&](Store& store, int rank) {
-    const auto communicator = make_shm(store, rank, size, options);
+    const auto communicator = maker.make(store, rank, size);
     function(*communicator);
   });
 }
 
+Outcome run_ranks(RankKind kind, int size, const RankFunction& function,
+                  const ShmOptions& options) {
+  return run_ranks(kind, size, function,
+                   WorldMaker{[&](Store& store, int rank, int ranks) {
+                                return make_shm(store, rank, ranks, options);
+                              },
+                              [&](int ranks) { return make_thread_shm(ranks, options); }});
+}
+
 void check(bool condition, const std::string& message) {
   if (!condition) throw std::runtime_error(message);
+}
+
+void sleep_s(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
 void check_until_it_fails(Communicator& communicator) {

@@ -50,6 +50,13 @@ TEST_P(StoreTest, ReturnsWhatWasSetLast) {
   EXPECT_EQ(store().get("b", 30), std::string("with\0zero", 9));
 }
 
+TEST_P(StoreTest, TellsTheClockOfItsHost) {
+  const std::int64_t before = own_clock_ns();
+  const std::int64_t told = store().clock_ns();
+  EXPECT_LE(before, told);
+  EXPECT_LE(told, own_clock_ns());
+}
+
 TEST_P(StoreTest, GetWaitsUntilAnotherThreadSetsTheKey) {
   std::thread setter([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));

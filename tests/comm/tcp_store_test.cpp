@@ -75,6 +75,20 @@ class SilentListener {
   int port_ = 0;
 };
 
+TEST(TcpStore, AppendsTheWillOfAClientThatIsGone) {
+  const auto server = make_tcp_store_server(options_for(0));
+  const auto heir = connect_tcp_store(options_for(server->port()));
+  auto gone = connect_tcp_store(options_for(server->port()));
+  store_append(*heir, "news", "first");
+  gone->leave_will("news", "rank 1 is gone");
+  EXPECT_EQ(gone->add("alive", 1), 1);
+  EXPECT_EQ(heir->add("news/count", 0), 1);
+  gone.reset();
+  EXPECT_EQ(heir->get(store_item("news", 0), 5), "first");
+  EXPECT_EQ(heir->get(store_item("news", 1), 5), "rank 1 is gone");
+  EXPECT_EQ(heir->add("news/count", 0), 2);
+}
+
 TEST(TcpStore, RefusesTheWrongSecret) {
   const auto server = make_tcp_store_server(options_for(0));
   for (const std::string secret : {"wrong", "righ", "right!", "r"}) {

@@ -217,7 +217,7 @@ TEST_F(CudaProgram, NamesNoLauncherWhereThereIsNone) {
 
 TEST_F(CudaComm, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(measure({"--backend=rings"}).exit_code, 2);
-  EXPECT_EQ(measure({"--backend=mpi"}).exit_code, 3);  // of other programs, not here
+  EXPECT_EQ(measure({"--backend=mpi"}).exit_code, 3);  // mpirun starts its ranks
   EXPECT_EQ(program.run({"comm", "--device=gpu"}).exit_code, 2);
 }
 

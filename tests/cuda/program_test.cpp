@@ -195,6 +195,40 @@ TEST_F(CudaProgram, RefusesMoreDevicesThanGpusUnlessTheyMayShare) {
   EXPECT_EQ(run.at("backend"), "ipc");
 }
 
+// Two GPUs a process, in one process and in two.
+TEST_F(CudaProgram, RanksThatShareAProcessUseNccl) {
+  program.environment["STAND_IN_GPUS"] = "4";
+  for (const char* const gpus : {"--gpus=2", "--gpus=4"}) {
+    const json run = CudaProgram::run(
+        "ddp", {gpus, "--devices-per-process=2", "--precision=fp32", "--backend=nccl"});
+    expect_trained_on_cuda(run);
+    EXPECT_EQ(run.at("strategy_options").at("cuda_graph"), true);
+    EXPECT_EQ(run.at("devices").at(1).at("process_rank"), 0);
+  }
+  const auto shared =
+      program.run(test::small_run("ddp", {"--device=cuda", "--gpus=6", "--oversubscribe",
+                                          "--devices-per-process=3", "--backend=nccl", "--force"}));
+  EXPECT_EQ(shared.exit_code, 3) << shared.out;
+  EXPECT_THAT(shared.err, HasSubstr("nccl refuses ranks of one process that share a GPU"));
+}
+
+// Also where they share a GPU.
+TEST_F(CudaProgram, RanksOfOneProcessUseIpc) {
+  for (const std::string devices : {"2", "3"}) {
+    const json run =
+        CudaProgram::run("ddp", {"--gpus=" + devices, "--devices-per-process=" + devices,
+                                 "--oversubscribe", "--precision=fp32", "--backend=ipc"});
+    expect_trained_on_cuda(run);
+    EXPECT_EQ(run.at("backend"), "ipc");
+    EXPECT_EQ(run.at("strategy_options").at("cuda_graph"), false);  // threads wait for each other
+  }
+  program.environment["STAND_IN_GPUS"] = "4";
+  const auto refused = program.run(test::small_run(
+      "ddp", {"--device=cuda", "--gpus=4", "--devices-per-process=2", "--backend=ipc", "--force"}));
+  EXPECT_EQ(refused.exit_code, 3) << refused.out;
+  EXPECT_THAT(refused.err, HasSubstr("ipc connects processes, or the ranks of one process, not 2"));
+}
+
 struct CpuServers {
   int workers, servers;
   const char* update;

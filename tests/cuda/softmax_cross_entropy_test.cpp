@@ -67,6 +67,14 @@ TEST_F(CudaSoftmaxCrossEntropy, EqualsTheReference) {
   }
 }
 
+TEST_F(CudaSoftmaxCrossEntropy, RoundsTheScaleLastWhereTheGradientNearlyVanishes) {
+  BackendFixture fixture = cuda_backend();
+  for (const LossBatch& b : batches()) {
+    SCOPED_TRACE(batch_name(b));
+    expect_scale_is_rounded_last(fixture, b);
+  }
+}
+
 TEST_F(CudaSoftmaxCrossEntropy, RepeatsItsBitsAlsoWhenRecorded) {
   BackendFixture fixture = cuda_backend();
   for (const LossBatch& b : batches()) {

@@ -185,7 +185,7 @@ TEST_F(FetchDataset, GivesUpOnASilentServer) {
   silent.hold = true;
   server_.serve("/data/a.gz", silent);
   EXPECT_THAT([&] { fetch(); }, ThrowsMessage<UnavailableError>(HasSubstr(url(0))));
-  EXPECT_THAT(files_there(), IsEmpty());
+  EXPECT_TRUE(fs::is_empty(directory_.path()));
 }
 
 TEST_F(FetchDataset, NamesAServerThatIsNotThere) {
@@ -193,6 +193,26 @@ TEST_F(FetchDataset, NamesAServerThatIsNotThere) {
   nobody.base_url = "http://127.0.0.1:1/";  // tcpmux: no server listens
   EXPECT_THAT([&] { fetch_files(entry_, nobody); },
               ThrowsMessage<UnavailableError>(HasSubstr("http://127.0.0.1:1/a.gz")));
+}
+
+TEST_F(FetchDataset, LeavesNoDirectoryThatItMadeForNothing) {
+  FetchOptions nobody = options();
+  nobody.base_url = "http://127.0.0.1:1/";
+  for (const char* below : {"new", "new/deep/", "there/new"}) {
+    fs::create_directory(directory_.path() / "there");
+    nobody.directory = (directory_.path() / below).string();
+    EXPECT_THROW(fetch_files(entry_, nobody), UnavailableError);
+    EXPECT_FALSE(fs::exists(directory_.path() / "new")) << below;
+    EXPECT_TRUE(fs::is_empty(directory_.path() / "there")) << below;
+  }
+}
+
+TEST_F(FetchDataset, KeepsADirectoryThatWasThereBefore) {
+  fs::create_directory(directory_.path() / "small");
+  FetchOptions nobody = options();
+  nobody.base_url = "http://127.0.0.1:1/";
+  EXPECT_THROW(fetch_files(entry_, nobody), UnavailableError);
+  EXPECT_THAT(files_there(), IsEmpty());
 }
 
 TEST_F(FetchDataset, TakesOverWhatAKilledRunLeft) {
@@ -258,7 +278,7 @@ TEST(Catalog, KnowsTheRealFiles) {
   for (const std::string name : {"mnist", "fashion-mnist"}) {
     const auto directory = real_data_directory(name);
     if (!directory) GTEST_SKIP() << "no " << name << " in " << DDPBENCH_TEST_DATA_DIRECTORY;
-    for (const FileState& state : inspect_dataset(name, *directory)) {
+    for (const FileState& state : inspect_files(find_in_catalog(name), *directory)) {
       EXPECT_TRUE(state.correct) << state.path;
     }
   }
@@ -267,7 +287,7 @@ TEST(Catalog, KnowsTheRealFiles) {
 TEST_F(FetchDataset, FetchesTheRealMnist) {
   const auto real = real_data_directory("mnist");
   if (!real) GTEST_SKIP() << "no MNIST in " << DDPBENCH_TEST_DATA_DIRECTORY;
-  for (const FileState& state : inspect_dataset("mnist", *real)) {
+  for (const FileState& state : inspect_files(find_in_catalog("mnist"), *real)) {
     server_.serve("/data/" + state.name, http_answer("200 OK", read_file(state.path)));
   }
   fetch_dataset("mnist", options());

@@ -19,6 +19,9 @@ bool execute(const comm::StoreRequest& request, comm::StoreMap& map) {
     case Request::set:
       map.set(request.key, request.argument);
       return true;
+    case Request::will:
+    case Request::clock:
+      return true;
     case Request::get:
       return map.find(request.key) != nullptr;
     case Request::add:

@@ -246,7 +246,8 @@ TEST(HtmlPageTest, TitlesNameTheReports) {
 
 TEST(HtmlPageTest, CellsOfRunsSayWhichFigureTheyAre) {
   const std::string page = html_page(test::swept_input());
-  EXPECT_EQ(occurrences(page, "<table class=\"sortable cards\">"), 1U);
+  // The runs, and their work and traffic.
+  EXPECT_EQ(occurrences(page, "<table class=\"sortable cards\">"), 2U);
   for (const char* cell : {"<th scope=\"row\" data-label=\"report\"",
                            "data-label=\"options\" class=\"words long\">all_reduce"
                            "=direct",
@@ -254,6 +255,20 @@ TEST(HtmlPageTest, CellsOfRunsSayWhichFigureTheyAre) {
     EXPECT_THAT(page, HasSubstr(cell));
   }
   EXPECT_THAT(page, Not(HasSubstr("data-label=\"worst tensor\"")));
+}
+
+TEST(HtmlPageTest, RunsHaveFurtherColumnsWhereOneOfThemKnowsTheFigure) {
+  HtmlInput input = test::swept_input();
+  const char* const labels[] = {"data-label=\"GFLOP/s a device\"", "data-label=\"share of peak %\"",
+                                "data-label=\"messages a step\"", "data-label=\"on wire MB\""};
+  for (const char* label : labels) EXPECT_THAT(html_page(input), HasSubstr(label));
+  for (Report& report : input.reports) {
+    for (auto& run : report.runs) {
+      run.flops_per_sample.reset();
+      run.traffic = {};
+    }
+  }
+  for (const char* label : labels) EXPECT_THAT(html_page(input), Not(HasSubstr(label)));
 }
 
 TEST(HtmlPageTest, TimelinesSayWhereTheirAxesAre) {

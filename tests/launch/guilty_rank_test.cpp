@@ -238,5 +238,106 @@ TEST(Stall, IsNotBlamedOnARankThatHasEnded) {
   EXPECT_EQ(blame_for_stall(Ranks{finished, in_backward(12)}, 5).rank, 1);
 }
 
+CallMark reduction(std::uint64_t number, int bucket = -1) {
+  return {.number = number, .kind = comm::OperationKind::all_reduce, .bucket = bucket};
+}
+
+RankSight waiting_in(CallMark call, CallMark completed = {}) {
+  RankSight sight = in_backward();
+  sight.status.pending = call;
+  sight.status.completed = completed;
+  return sight;
+}
+
+TEST(Calls, AreSaidForTheExceptionAndTheOthers) {
+  const CallMark broadcast{.number = 17, .kind = comm::OperationKind::broadcast};
+  const RankSight other = waiting_in(reduction(17, 0));
+  EXPECT_EQ(calls_in_words(Ranks{other, other, waiting_in(broadcast), other}),
+            "rank 2 waits in broadcast 17, the others wait in all_reduce 17 (bucket 0)");
+}
+
+TEST(Calls, AreSaidOfRanksThatAreInNone) {
+  const RankSight behind = waiting_in({}, reduction(16, 1));
+  EXPECT_EQ(calls_in_words(Ranks{behind, waiting_in(reduction(17, 0)), behind, in_backward()}),
+            "rank 1 waits in all_reduce 17 (bucket 0), rank 3 is before its first call, the others "
+            "are behind all_reduce 16 (bucket 1)");
+  EXPECT_EQ(calls_in_words(Ranks{behind, behind}), "all ranks are behind all_reduce 16 (bucket 1)");
+}
+
+TEST(Calls, OfMessagesNameThePeer) {
+  CallMark recv{.number = 3, .kind = comm::OperationKind::recv, .bucket = 1, .peer = 2};
+  EXPECT_EQ(words_for_call(recv), "recv 3 from rank 2 (bucket 1)");
+  recv.kind = comm::OperationKind::send;
+  EXPECT_EQ(words_for_call(recv), "send 3 to rank 2 (bucket 1)");
+}
+
+TEST(Calls, AreNotSaidWhereNoRankTellsThem) {
+  EXPECT_EQ(calls_in_words(Ranks{in_backward(), in_backward()}), "");
+}
+
+TEST(Calls, OfAnotherHostAreThoseThatWereHeard) {
+  RankSight lost = waiting_in(reduction(15));
+  lost.exit = ChildExit{.is_known = false};
+  EXPECT_EQ(calls_in_words(Ranks{lost, waiting_in(reduction(17))}),
+            "rank 0 ended in all_reduce 15, rank 1 waits in all_reduce 17");
+  lost.host = "a";
+  RankSight unheard;
+  unheard.host = "c";
+  EXPECT_EQ(calls_in_words(Ranks{lost, waiting_in(reduction(17)), unheard}),
+            "rank 0 on a was last heard of in all_reduce 15, rank 1 waits in all_reduce 17");
+  unheard.exit = ChildExit{.is_known = false};
+  unheard.deserted = true;
+  const RunFailure failure =
+      blame_for_noticed(Ranks{with_error(in_backward(), "comm", 5), unheard});
+  EXPECT_THAT(failure.error.message, HasSubstr("rank 1 on c ended at a step that is not known"));
+}
+
+TEST(Calls, OfRanksThatGaveUpAreThoseInWhichTheyWaited) {
+  const RankSight gave_up = exited(with_error(waiting_in(reduction(17)), "timeout", 5), 4);
+  const RankSight late = exited(with_error(waiting_in({}, reduction(16)), "comm", 6), 4);
+  EXPECT_EQ(calls_in_words(Ranks{gave_up, late}),
+            "rank 0 waits in all_reduce 17, rank 1 is behind all_reduce 16");
+}
+
+// All have given up, and stand alike but for their calls.
+TEST(Calls, TellWhoDidNotCome) {
+  const auto gave_up = [](RankSight sight, double error_s) {
+    return with_error(sight, "timeout", error_s);
+  };
+  const RankSight late = with_error(waiting_in({}, reduction(16)), "comm", 6);
+  EXPECT_EQ(blame_for_noticed(Ranks{gave_up(waiting_in(reduction(17)), 5), late,
+                                    gave_up(waiting_in(reduction(17)), 5)})
+                .rank,
+            1);
+  // Ranks that all wait in the same call are told by nothing: the first that noticed counts.
+  EXPECT_EQ(blame_for_noticed(
+                Ranks{gave_up(waiting_in(reduction(17)), 7), gave_up(waiting_in(reduction(17)), 6)})
+                .rank,
+            1);
+  // Worker 0 waits for server 2, which waits for worker 1.
+  const auto recv = [](int peer) {
+    return CallMark{.number = 9, .kind = comm::OperationKind::recv, .peer = peer};
+  };
+  EXPECT_EQ(blame_for_noticed(Ranks{gave_up(waiting_in(recv(2)), 5), waiting_in({}, reduction(3)),
+                                    waiting_in(recv(1))})
+                .rank,
+            1);
+}
+
+TEST(Calls, EndTheMessageOfAFailure) {
+  const Ranks ranks{waiting_in(reduction(17)), killed(waiting_in({}, reduction(16)), SIGKILL)};
+  EXPECT_EQ(
+      find_cause(ranks)->error.message,
+      "rank 1 was killed by SIGKILL in step 12 (backward); rank 0 waits in all_reduce 17, rank "
+      "1 ended behind all_reduce 16");
+  const RunFailure noticed =
+      blame_for_noticed(Ranks{with_error(ranks[0], "timeout", 5), waiting_in({}, reduction(16))});
+  EXPECT_THAT(noticed.error.message, testing::EndsWith("rank 1 is behind all_reduce 16"));
+  const RunFailure stall = blame_for_stall(Ranks{ranks[0], waiting_in({}, reduction(16))}, 9);
+  EXPECT_THAT(stall.error.message, testing::EndsWith("rank 1 is behind all_reduce 16"));
+  const auto own = find_cause(Ranks{with_error(ranks[0], "device", 5)});
+  EXPECT_EQ(own->error.message, "device message");
+}
+
 }  // namespace
 }  // namespace ddpbench::launch

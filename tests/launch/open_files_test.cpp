@@ -25,7 +25,7 @@ std::string allowed(rlim_t soft, rlim_t hard, std::size_t ranks) {
     const rlimit limit{soft, hard};
     if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) ::_exit(1);
     try {
-      allow_open_files(ranks, 6);
+      allow_open_files(ranks, 1, 6);
       rlimit after{};
       ::getrlimit(RLIMIT_NOFILE, &after);
       text = std::to_string(after.rlim_cur);
@@ -48,7 +48,7 @@ TEST(OpenFiles, AreLeftAloneWhereTheySuffice) { EXPECT_EQ(allowed(500, 500, 8), 
 TEST(OpenFiles, OfTheSoftLimitAreRaised) {
   const std::string after = allowed(20, 500, 8);
   ASSERT_NE(after.find_first_of("0123456789"), std::string::npos) << after;
-  EXPECT_GE(std::stoul(after), files_of_rank(8, 6));
+  EXPECT_GE(std::stoul(after), files_of_process(8, 1, 6));
   EXPECT_LT(std::stoul(after), 500U);
 }
 
@@ -60,7 +60,8 @@ TEST(OpenFiles, BeyondTheHardLimitAreRefusedWithBothNumbers) {
 
 TEST(OpenFiles, GrowWithTheRanks) {
   EXPECT_GT(files_of_supervisor(64, 10), files_of_supervisor(2, 10) + 62);
-  EXPECT_GT(files_of_rank(64, 5), files_of_rank(2, 5));
+  EXPECT_GT(files_of_process(64, 1, 5), files_of_process(2, 1, 5));
+  EXPECT_GT(files_of_process(8, 4, 5), 3 * files_of_process(8, 1, 0));
 }
 
 }  // namespace

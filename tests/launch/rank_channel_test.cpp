@@ -72,6 +72,8 @@ TEST(RankChannels, KeepWhatARankWroteAfterItWasKilled) {
     writer.phase(static_cast<std::uint32_t>(Phase::backward));
     writer.bucket_done();
     writer.collective();
+    writer.calls({.number = 40, .kind = comm::OperationKind::broadcast, .bytes = 1UL << 40},
+                 {.number = 3, .kind = comm::OperationKind::recv, .bucket = 300, .peer = 7});
     writer.append(step_record(4));
     writer.append(bucket_record(5));
     writer.append(bucket_record(6));
@@ -85,6 +87,14 @@ TEST(RankChannels, KeepWhatARankWroteAfterItWasKilled) {
   EXPECT_EQ(status.phase_marks, 1U);
   EXPECT_EQ(status.bucket, 1U);
   EXPECT_EQ(status.collective, 1U);
+  EXPECT_EQ(status.completed.number, 40U);
+  EXPECT_EQ(status.completed.kind, comm::OperationKind::broadcast);
+  EXPECT_EQ(status.completed.bytes, 1UL << 40);
+  EXPECT_EQ(status.completed.bucket, -1);
+  EXPECT_EQ(status.completed.peer, -1);
+  EXPECT_EQ(status.pending.kind, comm::OperationKind::recv);
+  EXPECT_EQ(status.pending.bucket, 300);
+  EXPECT_EQ(status.pending.peer, 7);
   EXPECT_GT(status.ready_s, 0);
   ASSERT_EQ(channels.steps(1).size(), 1U);
   EXPECT_EQ(channels.steps(1)[0].end_s, 4.5);

@@ -18,16 +18,22 @@ namespace {
 using testing::HasSubstr;
 using Variables = std::map<std::string, std::string>;
 
-std::optional<RankEnvironment> read(const Variables& variables) {
-  return read_rank_environment([&](const char* name) -> const char* {
+GetVariable getter(const Variables& variables) {
+  return [&variables](const char* name) -> const char* {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();
-  });
+  };
 }
 
-std::string error_of(const Variables& variables) {
+std::optional<RankEnvironment> read(const Variables& variables,
+                                    std::optional<std::int64_t> local_rank = std::nullopt) {
+  return read_rank_environment(getter(variables), local_rank);
+}
+
+std::string error_of(const Variables& variables,
+                     std::optional<std::int64_t> local_rank = std::nullopt) {
   try {
-    read(variables);
+    read(variables, local_rank);
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -116,6 +122,23 @@ TEST(RankEnvironment, ReadsWhatTorchrunSets) {
   EXPECT_EQ(place->world_size, 4);
   EXPECT_TRUE(place->agent_store);
   EXPECT_EQ(place->master_address, "some-host");
+}
+
+TEST(RankEnvironment, TakesTheLocalRankFromAnArgumentWhereTheVariablesLackIt) {
+  const Variables lacking = without(own(), "LOCAL_RANK");
+  EXPECT_EQ(read(lacking, 1)->local_rank, 1);
+  EXPECT_EQ(read(own(), 1)->local_rank, 1);
+  EXPECT_THAT(error_of(lacking), HasSubstr("LOCAL_RANK is not set"));
+  EXPECT_THAT(error_of(own(), 0), HasSubstr("--local-rank=0 but LOCAL_RANK=1"));
+  EXPECT_THAT(error_of(lacking, 2), HasSubstr("--local-rank=2 is above RANK=1"));
+  EXPECT_THAT(error_of(open_mpi(), 0), HasSubstr("OMPI_COMM_WORLD_LOCAL_RANK=1"));
+  EXPECT_THAT(error_of({}, 0), HasSubstr("RANK is not set"));
+}
+
+TEST(RankEnvironment, KnowsThatThereIsALauncherThoughAVariableIsMissing) {
+  EXPECT_FALSE(names_launcher(getter({})));
+  const Variables lacking = without(own(), "LOCAL_RANK");
+  EXPECT_TRUE(names_launcher(getter(lacking)));
 }
 
 TEST(RankEnvironment, NeverTakesWhatOthersKnowForASecret) {

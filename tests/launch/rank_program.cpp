@@ -4,7 +4,9 @@
 // A rank for the supervisor's tests, which does what its arguments say.
 //
 //   rank_program CHANNELS_FD [RANK:ACTION[:VALUE]]...
-//     is a rank; without an action for it, it works five steps and finishes
+//     is a rank; without an action for it, it works five steps and finishes. With
+//     RANKS_PER_PROCESS=N it is N ranks, of which the first acts, RANK counts processes, and the
+//     others finish
 //   rank_program supervise
 //     supervises two ranks that work for ever, and prints their process ids
 #include <poll.h>
@@ -86,8 +88,8 @@ std::string describe(const RankEnvironment& place) {
 
 class Rank {
  public:
-  Rank(RankChannels& channels, RankEnvironment place)
-      : channels_(channels), writer_(channels.writer(place.rank)), place_(std::move(place)) {}
+  Rank(RankChannels& channels, RankEnvironment place, int number)
+      : channels_(channels), writer_(channels.writer(number)), place_(std::move(place)) {}
 
   // The action happens in the backward of step 1. Before that all ranks are alike.
   int act(std::string_view action, std::string_view value) {
@@ -146,7 +148,10 @@ int run_rank(const std::vector<std::string>& arguments) {
   RankChannels channels = RankChannels::adopt(to_int(arguments.at(0)));
   const auto place = read_rank_environment(::getenv);
   ensure(place.has_value(), "started without a launcher");
-  Rank rank(channels, *place);
+  const char* const shared = std::getenv("RANKS_PER_PROCESS");
+  const int each = shared == nullptr ? 1 : to_int(shared);
+  for (int i = 1; i < each; ++i) Rank(channels, *place, place->rank * each + i).act("", "");
+  Rank rank(channels, *place, place->rank * each);
   const std::string prefix = fmt::format("{}:", place->rank);
   for (const std::string_view argument : arguments) {
     if (!argument.starts_with(prefix)) continue;

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -100,6 +101,46 @@ TEST_F(Supervisor, TellsEachRankItsPlaceAndItsOpenMpSettings) {
                     HasSubstr("EXTRA=given\n")));
 }
 
+// Four ranks of two processes.
+class SharedProcesses : public Supervisor {
+ protected:
+  SharedProcesses() {
+    spec_.ranks_per_process = 2;
+    spec_.environment = {{"RANKS_PER_PROCESS", "2"}};
+  }
+};
+
+TEST_F(SharedProcesses, HaveAStateForEachRank) {
+  const SuperviseResult result = run(4, {"1:describe"});
+  EXPECT_FALSE(result.failure);
+  EXPECT_GT(result.startup_s, 0);
+  ASSERT_EQ(result.peak_rss_bytes.size(), 4U);
+  EXPECT_EQ(result.peak_rss_bytes[2], result.peak_rss_bytes[3]);
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(channels_->status(rank).state, RankState::finished) << rank;
+  }
+  EXPECT_THAT(channels_->result(2), HasSubstr("1/2 1 ddpbench"));  // RANK counts processes
+}
+
+TEST_F(SharedProcesses, AreNamedByTheirRanks) {
+  const RunFailure killed = failure_of(4, {"1:kill:9"});
+  EXPECT_EQ(killed.rank, 2);
+  EXPECT_EQ(killed.signal, 9);
+  EXPECT_THAT(killed.error.message,
+              HasSubstr("the process of ranks 2 to 3 was killed by SIGKILL in step 1 (backward)"));
+  const RunFailure silent = failure_of(4, {"0:exit:7"});
+  EXPECT_EQ(silent.rank, 0);
+  EXPECT_THAT(silent.error.message,
+              HasSubstr("the process of ranks 0 to 1 ended with exit code 7"));
+}
+
+// The exit code of the process is that of the rank that told its error, here rank 2.
+TEST_F(SharedProcesses, DoNotBlameARankForTheErrorOfAnother) {
+  const RunFailure failure = failure_of(4, {"1:fail:internal"});
+  EXPECT_EQ(failure.rank, 2);
+  EXPECT_EQ(failure.error.message, "planted failure");
+}
+
 TEST_F(Supervisor, HandsDownOnlyTheListedDescriptors) {
   const int stray = ::open("/proc/self/status", O_RDONLY);  // not close-on-exec
   run(1, {"0:describe"});
@@ -107,6 +148,26 @@ TEST_F(Supervisor, HandsDownOnlyTheListedDescriptors) {
   EXPECT_THAT(channels_->result(0),
               AllOf(HasSubstr("fd 0 /dev/null"), HasSubstr("ddpbench-channels"),
                     Not(HasSubstr("/status"))));
+}
+
+// How many forks of this process are still left until a child is stopped before it executes its
+// program; 0 in that child.
+int forks_left = -1;
+
+TEST_F(Supervisor, NamesARankThatIsStoppedBeforeItsProgramRuns) {
+  ASSERT_EQ(::pthread_atfork([] { --forks_left; }, nullptr,
+                             [] {
+                               if (forks_left == 0) ::raise(SIGSTOP);
+                             }),
+            0);
+  forks_left = 2;
+  options_.timeout_s = kStall_s;
+  const RunFailure failure = failure_of(3, {});
+  forks_left = -1;
+  EXPECT_EQ(failure.rank, 1);
+  EXPECT_EQ(failure.error.kind, "timeout");
+  EXPECT_EQ(failure.error.exit_code, 4);
+  EXPECT_THAT(failure.error.message, HasSubstr("rank 1 did not begin within 3 s (--timeout)"));
 }
 
 TEST_F(Supervisor, ServesTheStoreInWhichRanksMeet) {

@@ -49,6 +49,18 @@ class Sleeper {
   pid_t pid_;
 };
 
+TEST(WorldWatch, IsToldOfRanksOnOtherHosts) {
+  WorldWatch watch(2);
+  const RankChannels channels = RankChannels::create({.ranks = 2});
+  EXPECT_FALSE(watch.look(channels, false)[1].exit);
+  watch.tell_ended(1);
+  EXPECT_TRUE(watch.has_ended(1));
+  const auto sights = watch.look(channels, false);
+  EXPECT_TRUE(sights[1].deserted);
+  ASSERT_TRUE(sights[1].exit);
+  EXPECT_FALSE(sights[1].exit->is_known);
+}
+
 TEST(WorldWatch, SeesThatAProcessIsStoppedAndThatItHasEnded) {
   Sleeper sleeper;
   WorldWatch watch(2);

@@ -168,6 +168,7 @@ class PeculiarBackend : public OpBackend {
  public:
   struct Peculiarities {
     bool odd_layouts = false, coupled_adds = false, paired_pools = false;
+    std::size_t* offered = nullptr;
   };
   explicit PeculiarBackend(const Peculiarities& has)
       : plain_(make_reference_backend()), has_(has) {}
@@ -191,6 +192,7 @@ class PeculiarBackend : public OpBackend {
     return op;
   }
   FusedOp fuse(std::span<const OpDesc> chain) override {
+    if (has_.offered != nullptr) *has_.offered += chain.size();
     const auto* const conv = std::get_if<Conv2dDesc>(&chain[0]);
     auto* const pool = std::get_if<MaxPool2dDesc>(&chain[1]);
     if (has_.paired_pools && conv != nullptr && pool != nullptr && !conv->fuse_relu) {
@@ -242,5 +244,9 @@ std::unique_ptr<ops::OpBackend> odd_layouts(Device&) { return peculiar({.odd_lay
 std::unique_ptr<ops::OpBackend> coupled_adds(Device&) { return peculiar({.coupled_adds = true}); }
 
 std::unique_ptr<ops::OpBackend> paired_pools(Device&) { return peculiar({.paired_pools = true}); }
+
+std::unique_ptr<ops::OpBackend> counted_offers(std::size_t& offered) {
+  return peculiar({.offered = &offered});
+}
 
 }  // namespace ddpbench::nn

@@ -5,6 +5,7 @@
 // everywhere.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 
 #include "kernels/ops/backend.h"
@@ -20,5 +21,8 @@ std::unique_ptr<ops::OpBackend> coupled_adds(Device& device);
 
 // Convolutions take in the pool after them, where they may.
 std::unique_ptr<ops::OpBackend> paired_pools(Device& device);
+
+// Adds the lengths of all chains that it is offered to fuse to `offered`, which must outlive it.
+std::unique_ptr<ops::OpBackend> counted_offers(std::size_t& offered);
 
 }  // namespace ddpbench::nn

@@ -244,7 +244,7 @@ std::vector<TensorLayout> bf16_layouts(const Shape& shape) {
   return layouts;
 }
 
-// Of the channels' variances.
+// The smallest of the channels' variances.
 double smallest_variance(const Values& x, const Shape& shape) {
   const std::int64_t pixels = shape[2] * shape[3];
   double smallest = std::numeric_limits<double>::infinity();

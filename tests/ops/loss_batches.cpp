@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/ops/loss_batches.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace ddpbench::ops::testing {
@@ -20,6 +21,20 @@ double target(const LossBatch& b, std::int64_t n, std::int64_t j, std::int64_t p
   const double smoothing = b.desc.label_smoothing;
   const bool is_label = b.labels[static_cast<std::size_t>(n * b.desc.positions + p)] == j;
   return smoothing / static_cast<double>(b.desc.classes) + (is_label ? 1 - smoothing : 0);
+}
+
+// Moves shares to within about a thousandth of the target's.
+void approach_target(LossBatch& b) {
+  constexpr double kLeastShare = 1e-6;
+  for (std::int64_t n = 0; n < b.desc.batch; ++n) {
+    for (std::int64_t p = 0; p < b.desc.positions; ++p) {
+      for (std::int64_t j = 0; j < b.desc.classes; ++j) {
+        float& logit = b.logits[b.at(n, j, p)];
+        const double share = std::max(target(b, n, j, p), kLeastShare);
+        logit = static_cast<float>(std::log(share) + 1e-4 * logit);
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -79,6 +94,22 @@ LossResult run_loss(BackendFixture& fixture, const LossBatch& b, const LossRun& 
   LossResult result{.totals = {}, .gradient = fixture.download<float>(gradient)};
   fixture.download(totals, &result.totals);
   return result;
+}
+
+void expect_scale_is_rounded_last(BackendFixture& fixture, LossBatch b) {
+  constexpr double kRoundings = 2 * 0x1.00001p-24;  // one in each gradient
+  const LossRun all = {.grad_scale = 1.0F / 48}, one = {.grad_scale = 1.0F / 16};
+  approach_target(b);
+  const Values scaled = run_loss(fixture, b, all).gradient;
+  const Values other = run_loss(fixture, b, one).gradient;
+  double largest = 0;
+  for (std::size_t i = 0; i < scaled.size(); ++i) {
+    const double gradient = static_cast<double>(other[i]) / one.grad_scale;
+    const double expected = gradient * all.grad_scale;
+    EXPECT_NEAR(scaled[i], expected, kRoundings * std::abs(expected)) << i;
+    largest = std::max(largest, std::abs(gradient));
+  }
+  EXPECT_LT(largest, 5e-3) << "nothing cancelled";
 }
 
 }  // namespace ddpbench::ops::testing

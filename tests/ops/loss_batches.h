@@ -51,4 +51,9 @@ struct LossRun {
 
 LossResult run_loss(BackendFixture& fixture, const LossBatch& b, const LossRun& how = {});
 
+// One device scales the gradient of a global batch by 1 / 48, each of three by 1 / 16. Checks that
+// the two differ by the rounding of a product alone, relative to each element, with the logits of
+// `b` moved to where the losses are nearly least: there the share of a class and its target cancel.
+void expect_scale_is_rounded_last(BackendFixture& fixture, LossBatch b);
+
 }  // namespace ddpbench::ops::testing

@@ -88,6 +88,16 @@ TEST(SoftmaxCrossEntropy, WritesTheScaledGradientAndZerosForAllElse) {
     }
 }
 
+// Else two computations of a step that scale differently are apart near a minimum by far more than
+// the rounding of sums (docs/metrics.md, "Tolerance").
+TEST(SoftmaxCrossEntropy, RoundsTheScaleLastWhereTheGradientNearlyVanishes) {
+  for (BackendFixture& fixture : all_backends())
+    for (const LossBatch& b : batches()) {
+      SCOPED_TRACE(describe(b.desc));
+      expect_scale_is_rounded_last(fixture, b);
+    }
+}
+
 // Third derivatives of log-sum-exp are at most 0.1, so the truncation error is below h^2 / 60.
 TEST(SoftmaxCrossEntropy, GradientEqualsFiniteDifferencesOfTheLoss) {
   constexpr float kStep = 0x1p-7F;

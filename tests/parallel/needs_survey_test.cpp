@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "kernels/runtime/cpu_device.h"
+#include "parallel/strategies.h"
 #include "tests/parallel/strategy_harness.h"
 
 namespace ddpbench {
@@ -37,7 +38,7 @@ StrategyConfig surveyed_config(const std::string& strategy, int replicas) {
   StrategyConfig config;
   config.strategy = strategy;
   config.replicas = replicas;
-  config.servers = strategy == "ps" ? 2 : 0;
+  config.servers = strategy_traits(strategy).has_servers ? 2 : 0;
   config.per_device_batch = 12;
   config.optimizer = {.lr = 0.05F, .momentum = 0.9F, .weight_decay = 0};
   return config;
@@ -96,14 +97,14 @@ TEST_P(SurveyedStrategy, NeedsTheSlotsOfItsOptimizer) {
   EXPECT_GT(most, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(, SurveyedStrategy, testing::Values("single", "dp", "ddp", "ps"),
+INSTANTIATE_TEST_SUITE_P(, SurveyedStrategy, testing::ValuesIn(known_strategies()),
                          [](const auto& p) { return p.param; });
 
 TEST(NeedsSurvey, TellsOfEachKindOfDeviceOnce) {
   const auto kinds = [](const std::string& strategy, int replicas) {
     std::vector<std::vector<int>> told;
     for (const Surveyed& found : survey(surveyed_config(strategy, replicas))) {
-      told.push_back({found.devices.process, static_cast<int>(found.devices.device),
+      told.push_back({found.devices.rank, static_cast<int>(found.devices.device),
                       found.devices.count, found.devices.role == Role::server ? 1 : 0});
     }
     return told;

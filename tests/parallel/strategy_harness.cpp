@@ -72,7 +72,7 @@ Batch draw(const nn::ModelSpec& model, const StrategyConfig& config, const std::
 // One process of the strategy: its devices, communicators and strategy object.
 class Process {
  public:
-  Process(const nn::ModelSpec& model, const StrategyConfig& config, const ProcessPlan& plan,
+  Process(const nn::ModelSpec& model, const StrategyConfig& config, const RankPlan& plan,
           comm::Communicator* world, comm::Communicator* statistics, const HarnessOptions& options)
       : model_(model), config_(config), plan_(plan), options_(options) {
     const std::size_t count = std::max<std::size_t>(plan.replicas.size(), 1);
@@ -107,6 +107,23 @@ class Process {
   }
 
   void run(HarnessResult& result, std::mutex& mutex) {
+    run_role(result, mutex);
+    const std::lock_guard lock(mutex);
+    add_traffic(context_.world, result.traffic);
+    for (comm::Communicator* local : context_.local) add_traffic(local, result.traffic);
+    for (comm::Communicator* one : context_.statistics) add_traffic(one, result.traffic);
+  }
+
+ private:
+  static void add_traffic(comm::Communicator* peers, comm::LinkTraffic& traffic) {
+    if (peers == nullptr) return;
+    const std::vector<comm::Traffic> taken = peers->taken();
+    for (int from = 0; from < peers->size(); ++from) {
+      traffic.between(from, peers->rank()) += taken.at(static_cast<std::size_t>(from));
+    }
+  }
+
+  void run_role(HarnessResult& result, std::mutex& mutex) {
     strategy_ = make_strategy(config_);
     strategy_->setup(context_);
     if (plan_.role == Role::server) return strategy_->serve();
@@ -146,7 +163,6 @@ class Process {
     }
   }
 
- private:
   // Returns the number of graphs that keep theirs.
   int restore_state(const std::vector<double>& start) {
     int graphs = 0;
@@ -167,7 +183,7 @@ class Process {
 
   const nn::ModelSpec& model_;
   const StrategyConfig& config_;
-  const ProcessPlan& plan_;
+  const RankPlan& plan_;
   const HarnessOptions& options_;
   std::vector<std::unique_ptr<Device>> devices_;
   std::vector<std::unique_ptr<ops::OpBackend>> backends_;
@@ -259,27 +275,29 @@ nn::ModelSpec dropping_model() {
 HarnessResult run_strategy(const nn::ModelSpec& model, const StrategyConfig& config,
                            const HarnessOptions& options) {
   const StrategyPlan plan = plan_strategy(config);
-  const auto processes = plan.processes.size();
+  const auto ranks = plan.ranks.size();
   HarnessResult result;
   result.weights.resize(static_cast<std::size_t>(config.replicas));
   result.state.resize(static_cast<std::size_t>(config.replicas));
   result.peak_bytes.resize(static_cast<std::size_t>(config.replicas));
+  result.traffic = comm::LinkTraffic(config.replicas + config.servers);
   std::vector<std::unique_ptr<comm::Communicator>> worlds, statistics;
-  if (processes > 1) {
-    worlds = comm::make_thread_shm(static_cast<int>(processes),
-                                   {.timeout_s = kTimeoutS, .thread_cores = {}});
+  if (ranks > 1) {
+    worlds = comm::make_thread_shm(
+        static_cast<int>(ranks),
+        {.timeout_s = kTimeoutS, .thread_cores = {}, .all_reduce = options.all_reduce});
     statistics =
         comm::make_thread_shm(config.replicas, {.timeout_s = kTimeoutS, .thread_cores = {}});
   }
   std::mutex mutex;
   std::exception_ptr first_error;
   std::vector<std::thread> threads;
-  for (std::size_t p = 0; p < processes; ++p) {
+  for (std::size_t p = 0; p < ranks; ++p) {
     threads.emplace_back([&, p] {
       comm::Communicator* world = worlds.empty() ? nullptr : worlds[p].get();
       comm::Communicator* trainers = p < statistics.size() ? statistics[p].get() : nullptr;
       try {
-        Process(model, config, plan.processes[p], world, trainers, options).run(result, mutex);
+        Process(model, config, plan.ranks[p], world, trainers, options).run(result, mutex);
       } catch (const std::exception& error) {
         {
           const std::lock_guard lock(mutex);

@@ -10,6 +10,7 @@
 
 #include "kernels/nn/safetensors.h"
 #include "kernels/runtime/phase.h"
+#include "parallel/comm/link_traffic.h"
 #include "parallel/strategy.h"
 
 namespace ddpbench::test {
@@ -23,6 +24,7 @@ struct HarnessOptions {
   float factor = 1;            // by which all parameters are multiplied after each step
   bool restore_state = false;  // assign the state of step 0 between steps
   int all_ignored_in = -1;     // the step in which the loss ignores all labels
+  comm::AllReduceAlgorithm all_reduce = comm::AllReduceAlgorithm::automatic;
 };
 
 struct HarnessResult {
@@ -32,6 +34,8 @@ struct HarnessResult {
   double loss_sum = 0;  // sum of the last pass over all replicas
   std::uint64_t counted = 0;
   std::vector<std::size_t> peak_bytes;  // [replica]
+  // What workers, then servers, were sent, beginning with the setup.
+  comm::LinkTraffic traffic{0};
 };
 
 // A small network with two convolutions, a pool of odd size and two linear layers.

@@ -300,17 +300,33 @@ TEST(Phases, ParameterServerMarksPushAndPull) {
 
 TEST(StrategyPlan, FeedsOneProcessTheGlobalBatchInDataParallel) {
   const auto plan = plan_strategy(config_of("dp", 3));
-  ASSERT_EQ(plan.processes.size(), 1u);
-  EXPECT_EQ(plan.processes[0].shards, (std::vector<int>{0, 1, 2}));
-  EXPECT_EQ(plan.processes[0].batch, kGlobalBatch);
+  ASSERT_EQ(plan.ranks.size(), 1u);
+  EXPECT_EQ(plan.ranks[0].shards, (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(plan.ranks[0].batch, kGlobalBatch);
 }
 
 TEST(StrategyPlan, PutsServersAfterWorkers) {
   const auto plan = plan_strategy(config_of("ps", 3));
-  ASSERT_EQ(plan.processes.size(), 5u);
-  EXPECT_EQ(plan.processes[2].role, Role::worker);
-  EXPECT_EQ(plan.processes[3].role, Role::server);
-  EXPECT_TRUE(plan.processes[3].shards.empty());
+  ASSERT_EQ(plan.ranks.size(), 5u);
+  EXPECT_EQ(plan.ranks[2].role, Role::worker);
+  EXPECT_EQ(plan.ranks[3].role, Role::server);
+  EXPECT_TRUE(plan.ranks[3].shards.empty());
+}
+
+TEST(StrategyPlan, LetsRanksOfDdpShareProcessesAndNoOthers) {
+  for (const char* strategy : {"dp", "ddp", "ps"}) {
+    StrategyConfig config = config_of(strategy, 4);
+    const StrategyPlan apart = plan_strategy(config);
+    EXPECT_EQ(apart.ranks_per_process, 1) << strategy;
+    config.devices_per_process = 2;
+    const StrategyPlan shared = plan_strategy(config);
+    EXPECT_EQ(shared.ranks_per_process, strategy == std::string("ddp") ? 2 : 1) << strategy;
+    ASSERT_EQ(shared.ranks.size(), apart.ranks.size()) << strategy;
+    for (std::size_t r = 0; r < apart.ranks.size(); ++r) {
+      EXPECT_EQ(shared.ranks[r].replicas, apart.ranks[r].replicas) << strategy;
+      EXPECT_EQ(shared.ranks[r].batch, apart.ranks[r].batch) << strategy;
+    }
+  }
 }
 
 TEST(StrategyPlan, RefusesWhatCannotTrain) {
@@ -320,6 +336,11 @@ TEST(StrategyPlan, RefusesWhatCannotTrain) {
   StrategyConfig serverless = config_of("ps", 2);
   serverless.servers = 0;
   EXPECT_THROW(plan_strategy(serverless), ConfigError);
+  StrategyConfig uneven = config_of("ddp", 4);
+  for (const int per_process : {0, 3, 8}) {
+    uneven.devices_per_process = per_process;
+    EXPECT_THROW(plan_strategy(uneven), ConfigError) << per_process;
+  }
   StrategyConfig unknown = config_of("single", 1);
   unknown.strategy = "horovod";
   EXPECT_THROW(plan_strategy(unknown), ConfigError);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <ostream>
 
+#include "kernels/nn/model/model_reader.h"
 #include "parallel/strategies.h"
 #include "tests/parallel/strategy_harness.h"
 
@@ -114,6 +115,34 @@ TEST(SyncedBatch, IsMarkedWithinThePasses) {
     EXPECT_FALSE(marks_phase(synced_config(strategy, 2, false), Phase::sync_batch_norm));
   }
   EXPECT_FALSE(marks_phase(synced_config("single", 1), Phase::sync_batch_norm));
+}
+
+// Nobody wants the gradient of the network's input, and the gradients of weight and bias are those
+// of the own part.
+TEST(SyncedBatch, ExchangesNothingForAnInputThatNobodyTrains) {
+  const nn::ModelSpec model = nn::parse_model(R"({
+    "name": "first", "input": [3, 6, 5],
+    "layers": [
+      {"name": "norm1", "type": "batch_norm2d"},
+      {"name": "relu1", "type": "relu"},
+      {"name": "conv1", "type": "conv2d", "out_channels": 5, "kernel": 3, "bias": false},
+      {"name": "norm2", "type": "batch_norm2d"},
+      {"name": "relu2", "type": "relu"},
+      {"name": "fc1", "type": "linear", "out_features": 7}]})",
+                                              "first model");
+  const auto run = [&](const StrategyConfig& config, PhaseObserver* observer) {
+    return test::run_strategy(model, config,
+                              {.steps = kSyncedSteps, .seed = kSyncedSeed, .observer = observer});
+  };
+  const auto start = test::starting_weights(model, kSyncedSeed);
+  const test::HarnessResult single = run(synced_config("single", 1), nullptr);
+  for (const char* strategy : {"dp", "ddp", "ps"}) {
+    SyncObserver observer;
+    const test::HarnessResult result = run(synced_config(strategy, 2), &observer);
+    EXPECT_EQ(observer.syncs, 3 * kSyncedSteps) << strategy;
+    EXPECT_LT(test::relative_error(start, result.weights[1], single.weights[0]),
+              synced_tolerance());
+  }
 }
 
 }  // namespace

@@ -43,72 +43,6 @@ TEST(ChartKinds, AreFoundByTheirWord) {
   EXPECT_EQ(chart_kind("pie"), std::nullopt);
 }
 
-Run trained(const std::vector<double>& seconds, double accuracy) {
-  report::Run run = sample_run("ddp", 2, 100);
-  run.epochs.clear();
-  for (const double time_s : seconds) {
-    const int epoch = static_cast<int>(run.epochs.size());
-    run.epochs.push_back({epoch, time_s, 100, 10, 1.0 / (1 + epoch), 0.5, Figure::of(accuracy)});
-    accuracy += 0.01;
-  }
-  return run;
-}
-
-AccuracyChart accuracy_of(std::vector<Run> runs) {
-  const Report report = report_of(std::move(runs));
-  return accuracy_chart({&report, 1});
-}
-
-TEST(AccuracyChart, AddsUpTheTimesOfEpochs) {
-  std::vector<report::Run> runs = {trained({10, 8, 8}, 0.96), trained({12, 8}, 0.96)};
-  runs[1].repetition = 1;
-  runs[0].until_accuracy = runs[1].until_accuracy = AccuracyTarget{0.975, {}};
-  const AccuracyChart chart = accuracy_of(runs);
-  ASSERT_EQ(chart.series.size(), 1U);
-  EXPECT_EQ(chart.series[0].name, "ddp on 2");
-  ASSERT_EQ(chart.points.size(), 3U);
-  EXPECT_EQ(chart.points[0].train_s.median, 11);
-  EXPECT_EQ(chart.points[1].train_s.min, 18);
-  EXPECT_EQ(chart.points[1].train_s.max, 20);
-  EXPECT_EQ(chart.points[2].train_s.count, 1);
-  EXPECT_EQ(chart.points[2].epochs, 3);
-  EXPECT_DOUBLE_EQ(chart.points[2].test_accuracy.median, 0.98);
-  EXPECT_DOUBLE_EQ(chart.points[1].train_loss->median, 0.5);
-  EXPECT_THAT(chart.targets, ElementsAre(0.975));
-  EXPECT_EQ(chart.shown_from, 0.95);
-  EXPECT_THAT(chart.caption.notes, Contains(HasSubstr("different numbers of epochs")));
-  EXPECT_THAT(chart.caption.notes, Contains(HasSubstr("median of 1 to 2 repetitions")));
-}
-
-TEST(AccuracyChart, BeginsAtZeroWhereANetworkHasLearnedLittle) {
-  EXPECT_EQ(accuracy_of({trained({1}, 0.1)}).shown_from, 0);
-  EXPECT_EQ(accuracy_of({trained({1}, 0.995)}).shown_from, 0.99);
-}
-
-TEST(AccuracyChart, DrawsSettingsAndDevicesAsLinesOfOneColour) {
-  std::vector<report::Run> runs = {trained({1}, 0.9), trained({1}, 0.9), trained({1}, 0.9)};
-  runs[1].world_size = 4;
-  for (report::Run& run : runs) run.strategy_options = {{"overlap", "on"}};
-  runs[2].strategy_options = {{"overlap", "off"}};
-  const AccuracyChart chart = accuracy_of(runs);
-  ASSERT_EQ(chart.series.size(), 3U);
-  for (std::size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(chart.series[i].style, 2U);
-    EXPECT_EQ(chart.series[i].variant, i);
-    EXPECT_EQ(chart.points[i].series, i);
-  }
-  EXPECT_EQ(chart.series[2].name, "ddp, overlap on on 4");
-}
-
-TEST(AccuracyChart, LeavesOutRunsThatWereNotEvaluated) {
-  report::Run blind = trained({1, 1}, 0.9);
-  blind.epochs[1].test_accuracy = Figure::missing("no test samples");
-  EXPECT_EQ(accuracy_of({blind}).empty_reason, "left out: ddp on 2 (no test samples)");
-  report::Run lost = trained({1}, 0.9);
-  lost.epochs[0].train_loss = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_FALSE(accuracy_of({lost}).points[0].train_loss);
-}
-
 TEST(ScalingChart, TakesTheMedianOfRepetitionsAndTheirExtremes) {
   const ScalingChart chart =
       scaling_of({repetition("single", 1, 100, 0), repetition("ddp", 2, 150, 0),
@@ -141,13 +75,27 @@ TEST(ScalingChart, OrdersByStrategyAndDevicesWhateverTheOrderOfRuns) {
   EXPECT_THAT(styles, ElementsAre(0, 2, 2, 3, 4));
 }
 
+TEST(ScalingChart, OrdersSettingsByTheirNumbers) {
+  std::vector<report::Run> runs;
+  for (const int batch : {32, 8, 128, 16}) {
+    runs.push_back(repetition("ddp", 2, 100, 0));
+    runs.back().per_device_batch_size = batch;
+    runs.back().global_batch_size = 2 * batch;
+  }
+  std::vector<std::string> order;
+  for (const ChartSeries& series : scaling_of(runs).series) order.push_back(series.name);
+  EXPECT_THAT(order, ElementsAre(HasSubstr("batch 8"), HasSubstr("batch 16"), HasSubstr("batch 32"),
+                                 HasSubstr("batch 128")));
+}
+
 TEST(ScalingChart, IdealIsSingleTimesDevices) {
   const ScalingChart chart =
       scaling_of({repetition("single", 1, 100, 0), repetition("single", 1, 110, 1),
                   repetition("ddp", 2, 150, 0)});
   ASSERT_EQ(chart.ideals.size(), 1U);
   EXPECT_EQ(chart.ideals[0].name, "ideal");
-  EXPECT_DOUBLE_EQ(chart.ideals[0].samples_per_s_per_device, 105);
+  // At the median step of the two: the mean of their rates is another.
+  EXPECT_DOUBLE_EQ(chart.ideals[0].samples_per_s_per_device, 2 / (1 / 100.0 + 1 / 110.0));
   EXPECT_THAT(scaling_of({repetition("ddp", 2, 150, 0)}).ideals, IsEmpty());
 }
 
@@ -202,7 +150,7 @@ TEST(ScalingChart, ShowsAsManyLinesAsALegendCanName) {
   EXPECT_EQ(chart.points.size(), 48U);
   EXPECT_THAT(chart.caption.notes,
               Contains(::testing::AllOf(HasSubstr("no room for 12 of 60 in a picture: ddp"),
-                                        HasSubstr("ddp, cap 9 on 2; the terminal shows all"))));
+                                        HasSubstr("ddp, cap 59 on 2; the terminal shows all"))));
   const Report report = report_of(runs);
   const ScalingChart scrolled = scaling_chart({&report, 1}, ChartRoom::terminal);
   EXPECT_EQ(scrolled.points.size(), 60U);
@@ -362,6 +310,23 @@ TEST(MemoryChart, SetsThePrimaryBesideTheLargestOtherAndServers) {
   EXPECT_EQ(chart.bars[2].label, "server");
   EXPECT_EQ(chart.bars[1].whole, 35);
   EXPECT_THAT(chart.bars[1].parts, ElementsAre(20, 9, 0, 7));
+}
+
+// Imports tell the peak alone.
+TEST(MemoryChart, DrawsAPeakThatIsNotSplitIntoCategories) {
+  report::Run run = sample_run("ddp", 2, 1);
+  for (DeviceRow& device : run.devices) device.by_category_bytes.clear();
+  run.devices[0].peak_bytes = 40;
+  const Report report = report_of({run});
+  const StackedChart chart = memory_chart({&report, 1});
+  EXPECT_EQ(chart.empty_reason, "");
+  EXPECT_THAT(chart.parts, ElementsAre("not split"));
+  ASSERT_EQ(chart.bars.size(), 2U);
+  EXPECT_EQ(chart.bars[0].whole, 40);
+  EXPECT_THAT(chart.bars[0].parts, ElementsAre(40));
+  for (DeviceRow& device : run.devices) device.peak_reason = "not told";
+  const Report silent = report_of({run});
+  EXPECT_THAT(memory_chart({&silent, 1}).empty_reason, HasSubstr("no memory was recorded"));
 }
 
 TEST(StepsChart, KeepsOutliersHoweverFewTheBins) {

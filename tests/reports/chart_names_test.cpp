@@ -109,7 +109,7 @@ TEST(SeriesNames, TellBatchesApart) {
   large.per_device_batch_size = 128;
   const Report report = report_of({sample_run("ddp", 2, 1), large});
   EXPECT_THAT(names_of({&report, 1}),
-              ElementsAre("ddp, batch 128 a device", "ddp, batch 64 a device"));
+              ElementsAre("ddp, batch 64 a device", "ddp, batch 128 a device"));
 }
 
 TEST(SeriesNames, TellMachinesApartWithLettersThatTheSubtitleExplains) {

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "tests/reports/run_charts.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/text_width.h"
 
@@ -223,7 +224,7 @@ left out: single on 1 (one device sends nothing); dp on 2, ps on 4 (no buckets
 TEST(TextChart, KeepsToTheWidth) {
   Report report = test::sample_report();
   for (const std::size_t width : {40U, 60U, 80U, 81U, 200U}) {
-    for (const ChartKind kind : kRunChartKinds) {
+    for (const ChartKind kind : test::kRunChartKinds) {
       const std::string text = draw(report, kind, {static_cast<int>(width), true});
       EXPECT_LE(test::longest_line(text), width) << text;
     }
@@ -248,7 +249,7 @@ TEST(TextChart, StepsHaveOneScale) {
 }
 
 TEST(TextChart, IsAsciiWhereAskedFor) {
-  for (const ChartKind kind : kRunChartKinds) {
+  for (const ChartKind kind : test::kRunChartKinds) {
     const std::string text = draw(test::sample_report(), kind, {80, false});
     EXPECT_TRUE(std::ranges::all_of(text, [](char c) { return c > 0; })) << text;
   }
@@ -257,7 +258,7 @@ TEST(TextChart, IsAsciiWhereAskedFor) {
 TEST(TextChart, SendsNoControlCharacterToTheTerminal) {
   Report report = test::hostile_report();
   for (report::Run& run : report.runs) run.strategy += "\x1b[31m\a";
-  for (const ChartKind kind : kRunChartKinds) {
+  for (const ChartKind kind : test::kRunChartKinds) {
     const std::string text = draw(report, kind, {80, true});
     EXPECT_TRUE(std::ranges::none_of(text, [](char c) {
       return (c >= 0 && c < ' ' && c != '\n') || c == '\x7f';

@@ -11,6 +11,7 @@
 #include <limits>
 #include <random>
 
+#include "reports/charts/chart_data.h"
 #include "reports/exports/run_formats.h"
 #include "reports/metrics/metrics.h"
 #include "reports/table/table.h"
@@ -55,6 +56,32 @@ Report accurate(const std::vector<double>& seconds) {
         0.98, seconds[i] > 0 ? Figure::of(seconds[i]) : Figure::missing("98 % was not reached")};
   }
   return report_with({std::move(runs)});
+}
+
+// The mean of two rates is not the rate of the mean of their times.
+TEST(CondensedRows, HaveRatesAndSpeedupsThatFitTheMedianStepOfAnEvenNumber) {
+  const Report report =
+      report_with({repetitions("single", {10, 22}), repetitions("ddp", {20, 30, 22, 24})});
+  const CondensedRows condensed(all_runs(report));
+  const report::Run &single = *condensed.rows()[0].run, &ddp = *condensed.rows()[1].run;
+  EXPECT_DOUBLE_EQ(single.step.time_s->median, 0.016);
+  EXPECT_DOUBLE_EQ(*single.samples_per_s.value, 64 / 0.016);
+  EXPECT_DOUBLE_EQ(ddp.step.time_s->median, 0.023);
+  EXPECT_DOUBLE_EQ(*ddp.samples_per_s.value, 128 / 0.023);
+  EXPECT_DOUBLE_EQ(*ddp.samples_per_s_per_device.value, *ddp.samples_per_s.value / 2);
+  EXPECT_DOUBLE_EQ(ddp.scaling->speedup, *ddp.samples_per_s.value / *single.samples_per_s.value);
+  EXPECT_DOUBLE_EQ(ddp.scaling->efficiency, ddp.scaling->speedup / 2);
+  const ScalingChart chart = scaling_chart({&report, 1});
+  EXPECT_DOUBLE_EQ(chart.points.at(1).samples_per_s.median, *ddp.samples_per_s.value);
+  EXPECT_DOUBLE_EQ(chart.points.at(1).efficiency->median, ddp.scaling->efficiency);
+}
+
+TEST(CondensedRows, HaveTheSpeedupOfTheirRatesWhateverTheRunsOfTheReportHold) {
+  Report report = report_with({repetitions("single", {10, 22}), repetitions("ddp", {20, 24})});
+  for (report::Run& run : report.runs) run.scaling->speedup *= 0.94;
+  const CondensedRows condensed(all_runs(report));
+  EXPECT_DOUBLE_EQ(condensed.rows()[0].run->scaling->speedup, 1);
+  EXPECT_DOUBLE_EQ(condensed.rows()[1].run->scaling->speedup, (128 / 0.022) / (64 / 0.016));
 }
 
 TEST(TimesToAccuracy, AreCondensedToTheirMedianAndHowFarTheyReach) {

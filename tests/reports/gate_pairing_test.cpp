@@ -215,6 +215,16 @@ TEST(GatePairing, WarnsWhenOneSideWasMeasuredBeforeTheOther) {
   EXPECT_THAT(check_one(candidate, base).notes, Contains(HasSubstr("different hosts")));
 }
 
+TEST(GatePairing, SaysNothingOfTheOrderOfMeasuringWhereItIsNotRecorded) {
+  Report base = gate_report(steady()), candidate = base;
+  base.started_at = base.finished_at = "";
+  candidate.started_at = "2026-02-01T12:00:00Z";
+  candidate.finished_at = "";
+  EXPECT_THAT(check_one(candidate, base).notes, IsEmpty());
+  EXPECT_THAT(check_one(base, candidate).notes, IsEmpty());
+  EXPECT_EQ(check_one(candidate, base).origin.started_at, "2026-02-01T12:00:00Z");
+}
+
 void fail(report::Run& run) {
   run.status = Status::failed;
   run.error = ErrorInfo{"signal", 1, "node", 9, 5, "backward", "", "killed by SIGKILL"};

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "reports/exports/run_formats.h"
 #include "reports/table/history_table.h"
 #include "tests/reports/gate_support.h"
@@ -55,6 +56,26 @@ TEST(History, HasAPointForEachCommitInTheOrderOfMeasuring) {
   EXPECT_DOUBLE_EQ(*points[1].spread.low.value, 0.022);
   EXPECT_DOUBLE_EQ(*points[1].spread.high.value, 0.024);
   EXPECT_FALSE(points[2].spread.low.value);
+}
+
+TEST(History, KeepsTheOrderGivenWhereNotAllTimesAreRecorded) {
+  std::vector<ReportFile> files = three_commits();
+  EXPECT_TRUE(history_of(all_runs(files)).measured_order);
+  files[2].report.started_at.clear();
+  const History history = history_of(all_runs(files));
+  EXPECT_FALSE(history.measured_order);
+  EXPECT_EQ(history.commits[0].name, "bbbbbbbbbbbb");
+  EXPECT_EQ(history.commits[2].name, "cccccccccccc");
+  const std::string text = render_history(history, 0);
+  EXPECT_THAT(text, HasSubstr("Commits are in the order in which their reports were given"));
+  EXPECT_THAT(text, ContainsRegex("\ncccccccccccc +\\? +1 "));
+  EXPECT_THROW(otava_csv(history), ConfigError);
+}
+
+TEST(History, KeepsDataOfOneNameWithOtherNumbersOfSamplesApart) {
+  std::vector<ReportFile> files = three_commits();
+  files[2].report.runs[0].train_samples = 6000;
+  EXPECT_EQ(history_of(all_runs(files)).lines.size(), 2u);
 }
 
 TEST(History, KeepsSettingsAndHostsApart) {

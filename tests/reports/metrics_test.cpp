@@ -143,6 +143,19 @@ TEST(FlopsPerSecond, AreThoseOfASampleTimesTheRateOfADevice) {
   EXPECT_DOUBLE_EQ(*flops_per_s_per_device(run).value, 210e9);
 }
 
+TEST(PeakShare, IsThatOfTheMeasuredPeak) {
+  report::Run run;
+  run.samples_per_s_per_device = Figure::of(3000);
+  run.flops_per_sample = 70e6;
+  EXPECT_EQ(peak_share(run).reason, "not recorded");
+  run.peak_flops_per_s_per_device = Figure::missing("the devices share cores");
+  EXPECT_EQ(peak_share(run).reason, "the devices share cores");
+  run.peak_flops_per_s_per_device = Figure::of(420e9);
+  EXPECT_DOUBLE_EQ(*peak_share(run).value, 0.5);
+  run.flops_per_sample.reset();
+  EXPECT_EQ(peak_share(run).reason, "the network's operations were not recorded");
+}
+
 Run trained_to(const std::vector<double>& accuracies, double target) {
   Run run;
   for (const double accuracy : accuracies) {

@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "reports/pictures/numbers.h"
+#include "tests/reports/run_charts.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::report::pictures {
@@ -92,7 +93,7 @@ std::string xml_error(const std::string& text) {
 
 class PictureFiles : public ::testing::TestWithParam<ChartKind> {};
 
-INSTANTIATE_TEST_SUITE_P(Kinds, PictureFiles, ::testing::ValuesIn(kRunChartKinds),
+INSTANTIATE_TEST_SUITE_P(Kinds, PictureFiles, ::testing::ValuesIn(test::kRunChartKinds),
                          [](const auto& test) { return std::string(to_string(test.param)); });
 
 TEST_P(PictureFiles, AreWellFormedAndHoldTitleSubtitleAndNotes) {

@@ -99,6 +99,63 @@ TEST(Ranking, ComparesNoRunsOfDifferentWork) {
   EXPECT_EQ(ranked(report_of({run, sample_run("ddp", 2, 6000)})).size(), 1U);
 }
 
+TEST(Ranking, ComparesNoNetworksOfOneNameWithOtherContent) {
+  report::Run base = sample_run("single", 1, 5000), wide = base;
+  wide.model_hash = "fedcba9876543210";
+  wide.samples_per_s = Figure::of(3700);
+  const Report report = report_of({base, wide});
+  const std::vector<Contest> found = ranked(report);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].lead, Lead::alone);
+  EXPECT_EQ(distinguishing_words(found[1], found), "network fedcba98");
+  EXPECT_EQ(unlike_words(all_runs(report)), "network 01234567 / fedcba98 of simple_cnn");
+  const std::string text = ranking_lines(all_runs(report), 0);
+  EXPECT_THAT(text, Not(HasSubstr("ahead")));
+  EXPECT_THAT(text, HasSubstr("Rows differ in what they compute or run on (network 01234567"));
+  EXPECT_THAT(page_of(report), HasSubstr("no other setting has network 01234567"));
+  EXPECT_THAT(scaling_chart({&report, 1}).caption.notes,
+              Contains(HasSubstr("runs differ in what they compute or run on")));
+}
+
+// A part of MNIST and all of it: these are no repetitions of each other.
+TEST(Ranking, ComparesNoDataOfOneNameWithOtherNumbersOfSamples) {
+  report::Run all = sample_run("ddp", 2, 5000), part = all;
+  part.train_samples = 6000;
+  const std::vector<ReportFile> files = {{"all.json", report_of({all, sample_run("dp", 2, 4000)})},
+                                         {"part.json", report_of({part})}};
+  const std::vector<RunRow> rows = all_runs(files);
+  const std::vector<Contest> found = contests(rows, Scope::all_devices);
+  ASSERT_EQ(found.size(), 2U);
+  for (const Standing& standing : found[0].standings) EXPECT_EQ(standing.runs.size(), 1U);
+  EXPECT_EQ(unlike_words(rows), "60000 / 6000 training samples of mnist");
+  EXPECT_THAT(ranking_lines(rows, 0), HasSubstr("ddp on 2 devices (6000 training samples)"));
+  const std::vector<Report> both = {files[0].report, files[1].report};
+  for (const ScalingPoint& point : scaling_chart(both).points) {
+    EXPECT_EQ(point.samples_per_s.count, 1);
+  }
+}
+
+TEST(Ranking, SaysNothingOfTheContentOfNetworksWithOtherNames) {
+  report::Run other = sample_run("single", 1, 5000);
+  other.model = "lenet5";
+  other.model_hash = "fedcba9876543210";
+  const Report report = report_of({sample_run("single", 1, 5000), other});
+  EXPECT_EQ(unlike_words(all_runs(report)), "network simple_cnn / lenet5");
+}
+
+// Imports and older reports do not record it.
+TEST(Ranking, TakesContentThatIsNotRecordedAsThatOfTheOthers) {
+  report::Run unknown = sample_run("dp", 2, 4000), known = sample_run("ddp", 2, 5000),
+              other = known;
+  unknown.model_hash.clear();
+  unknown.train_samples = unknown.test_samples = 0;
+  EXPECT_EQ(ranked(report_of({unknown, known})).size(), 1U);
+  other.model_hash = "fedcba9876543210";
+  const std::vector<Contest> found = ranked(report_of({unknown, known, other}));
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_EQ(distinguishing_words(found[0], found), "network's content not recorded");
+}
+
 TEST(Ranking, ComparesNoMachines) {
   const Report here = report_of({sample_run("dp", 2, 5000)});
   Report there = report_of({sample_run("ddp", 2, 6000)});

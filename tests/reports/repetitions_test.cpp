@@ -103,22 +103,26 @@ TEST(Cells, DifferInAnyOptionOfTheStrategy) {
 }
 
 TEST(Cells, DifferInBackendAccumulationAndKnownDeviceModel) {
+  const auto are_repetitions = [](const report::Run& a, const report::Run& b) {
+    const Report report = test::report_of({a, b});
+    return repetition_groups(all_runs(report)).size() == 1;
+  };
   const report::Run run = repeated("ddp", 0, 1);
   report::Run other = run;
   other.backend = "nccl";
-  EXPECT_FALSE(same_cell(run, other));
+  EXPECT_FALSE(are_repetitions(run, other));
   other = run;
   other.accumulation_steps = run.accumulation_steps + 1;
-  EXPECT_FALSE(same_cell(run, other));
+  EXPECT_FALSE(are_repetitions(run, other));
   other = run;
   other.device_model = "Another 9000";
-  EXPECT_FALSE(same_cell(run, other));
+  EXPECT_FALSE(are_repetitions(run, other));
   Report report = test::report_of({run, other, run});
   fill_cells(report, std::nullopt);
   ASSERT_EQ(report.cells.size(), 2u);
   EXPECT_THAT(report.cells[0].runs, ElementsAre(0, 2));
   other.device_model.clear();  // it failed before its model was known
-  EXPECT_TRUE(same_cell(run, other));
+  EXPECT_TRUE(are_repetitions(run, other));
 }
 
 TEST(Cells, AreNoisyWhenLessPreciseThanWanted) {

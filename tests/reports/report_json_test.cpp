@@ -55,8 +55,23 @@ TEST(ReportJson, HasTheKeysOfTheDesignInOrder) {
                           "model_hash", "parameters", "flops_per_sample", "optimizer",
                           "per_device_batch_size", "global_batch_size", "accumulation_steps",
                           "scaling_mode", "oversubscribed", "strategy_options", "injected",
-                          "dataset", "time", "epochs", "step", "phases", "devices", "verification",
-                          "scaling", "throughput", "why"));
+                          "dataset", "time", "epochs", "step", "phases", "devices", "traffic",
+                          "verification", "scaling", "throughput", "why"));
+}
+
+// Older reports have neither the key nor its reason.
+TEST(ReportJson, TrafficMayBeThereMissingOrNotRecorded) {
+  Report report = test::sample_report();
+  EXPECT_EQ(run_of(report, 1)["traffic"], ordered_json::parse(R"({"messages": 12, "bytes": 3400000,
+                                    "busiest_messages": 6, "busiest_bytes": 1700000})"));
+  report.runs[1].traffic = Known<StepTraffic>::missing("nccl does not tell");
+  report.runs[2].traffic = {};
+  EXPECT_TRUE(run_of(report, 1)["traffic"].is_null());
+  EXPECT_EQ(run_of(report, 1)["traffic_reason"], "nccl does not tell");
+  EXPECT_FALSE(run_of(report, 2).contains("traffic"));
+  const Report again = parse_report(to_json(report).dump(), "again");
+  EXPECT_EQ(again.runs[1].traffic.reason, "nccl does not tell");
+  EXPECT_EQ(to_json(again), to_json(report));
 }
 
 TEST(ReportJson, KeepsTheResolvedConfigurationAsItIs) {

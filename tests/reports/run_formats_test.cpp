@@ -108,6 +108,13 @@ TEST(RunColumns, GiveAReasonForEveryMissingValue) {
   }
 }
 
+TEST(RunColumns, AreFoundByNameKeyAndHeading) {
+  EXPECT_EQ(find_column("repetitions"), find_column("reps"));
+  EXPECT_EQ(find_column("step"), find_column("step_time_median_s"));
+  ASSERT_NE(find_column("reps"), nullptr);
+  EXPECT_EQ(find_column("ms"), nullptr);  // the second line of several headings
+}
+
 TEST(RunColumns, SortWithMissingValuesLastInBothDirections) {
   const Report report = test::sample_report();
   std::vector<RunRow> rows = all_runs(report);
@@ -141,6 +148,19 @@ TEST(TableText, ExplainsOnlyTheMarksThatItShows) {
               AllOf(Not(HasSubstr("+n")), Not(HasSubstr("*:"))));
   EXPECT_THAT(table_text(all_runs(report), columns({"strategy", "speedup"}), 0),
               AllOf(Not(HasSubstr("+n")), HasSubstr("\n*: oversubscribed")));
+}
+
+TEST(MarkdownText, SaysOfARunThatFailedWhetherItsVerificationDid) {
+  Report report = test::sample_report();
+  report.runs = {report.runs[4]};
+  report.runs[0].verification.status = "failed";
+  const auto lines = [&report](const std::vector<std::string>& names) {
+    return markdown_text(all_runs(report), columns(names));
+  };
+  EXPECT_THAT(lines({"strategy", "step", "verified", "rate"}),
+              HasSubstr("\n| ddp | failed (1) | NO |  |\n"));
+  EXPECT_THAT(lines({"strategy", "verified", "rate"}), HasSubstr("\n| ddp | NO | failed (1) |\n"));
+  EXPECT_THAT(lines({"strategy", "verified"}), HasSubstr("\n| ddp | NO |\n"));
 }
 
 TEST(MarkdownText, IsATableWithReasonsBelow) {

@@ -88,6 +88,15 @@ Run failed_run() {
   run.devices.clear();
   run.samples_per_s = run.samples_per_s_per_device = {};
   run.verification = {};
+  run.clocks = {
+      {"node", Figure::of(0), Figure::of(0), Figure::of(0)},
+      {"far", Figure::of(-812.5), Figure::of(2e-5), Figure::missing("the run ended before")},
+      {"mute", Figure::missing("never told"), Figure::missing("never told"),
+       Figure::missing("never told")}};
+  run.calls = {{0, "node", CallInfo{"all_reduce", 16, 0, std::nullopt, 64},
+                CallInfo{"all_reduce", 17, 1, std::nullopt, 128}},
+               {1, "", std::nullopt, CallInfo{"recv", 3, std::nullopt, 2, 8}},
+               {2, "far", CallInfo{"barrier", 16, std::nullopt, std::nullopt, 0}, std::nullopt}};
   return run;
 }
 
@@ -129,6 +138,8 @@ Run sample_run(const char* strategy, int world_size, double samples_per_s) {
   run.test_samples = 10000;
   run.dataset_note = "50000 of the 60000 published training samples";
   run.augment = false;
+  run.peak_flops_per_s_per_device = Figure::of(400e9);
+  if (world_size > 1) run.traffic = Known<StepTraffic>::of({12, 3'400'000, 6, 1'700'000});
   run.time = {Figure::of(0.1), Figure::of(0.2), Figure::of(0.3),
               Figure::of(10),  Figure::of(1.5), Figure::of(12.1)};
   run.epochs = {{0, 10, 60032, 6003.2, 0.2345, 0.93, Figure::of(0.9812)}};

@@ -69,7 +69,10 @@ bool is_newer(const Pointer& pointer) {
                        pointer.back() == "flops_per_sample";
   const bool data =
       contains(pointer, "/dataset/") && (pointer.back() == "note" || pointer.back() == "augment");
-  return why || gpu || network || data ||
+  const bool traffic = pointer.back() == "traffic";
+  const bool peak = pointer.back() == "peak_flops_per_s_per_device";
+  const bool hosts = pointer.back() == "clocks" || pointer.back() == "calls";
+  return why || gpu || network || data || traffic || peak || hosts ||
          (contains(pointer, "/devices/") && contains(pointer, "/phases"));
 }
 
@@ -92,6 +95,16 @@ TEST(ReportSchema, AcceptsAReportWithoutRunsFromAMachineThatTellsNothing) {
   report.argv = {"ddpbench"};
   report.environment.hosts = {"node"};
   EXPECT_EQ(joined(schema_errors(document_of(report), DDPBENCH_REPORT_SCHEMA)), "");
+}
+
+TEST(ReportSchema, AcceptsAReportThatDoesNotTellWhenItWasMeasured) {
+  Report report = test::sample_report();
+  report.started_at = report.finished_at = "";
+  const auto document = document_of(report);
+  EXPECT_EQ(joined(schema_errors(document, DDPBENCH_REPORT_SCHEMA)), "");
+  EXPECT_TRUE(document.at("started_at").is_null());
+  EXPECT_EQ(document.at("finished_at_reason"), "when it was measured was not told");
+  EXPECT_EQ(parse_report(document.dump(), "memory").started_at, "");
 }
 
 TEST(ReportSchema, AcceptsInterruptedRunsAndDivergedTraining) {

@@ -14,6 +14,7 @@
 #include "reports/data/run_names.h"
 #include "reports/gate/gate_pairing.h"
 #include "reports/metrics/metrics.h"
+#include "reports/metrics/ranking.h"
 #include "reports/metrics/repetitions.h"
 #include "tests/reports/sample_report.h"
 
@@ -30,7 +31,8 @@ using testing::IsEmpty;
 struct Change {
   const char* key;
   void (*change)(Run& run);
-  const char* takes_part;  // words of: cell, key, pair, weak, strong, name, table, title, subtitle
+  // Words of: cell, key, pair, weak, strong, name, table, title, subtitle, rank.
+  const char* takes_part;
   const char* words = "";  // what names and titles say of the changed run
 };
 
@@ -42,40 +44,42 @@ constexpr Change kChanges[] = {
     {"injected", [](Run& run) { run.injected = "slow"; }, "cell name", "injected slow"},
     {"strategy_options", [](Run& run) { run.strategy_options["overlap"] = "off"; },
      "cell pair name", "overlap off"},
-    {"model", [](Run& run) { run.model = "other"; }, "cell pair weak strong name table title",
+    {"model", [](Run& run) { run.model = "other"; }, "cell pair weak strong name table title rank",
      "other"},
     {"model_hash", [](Run& run) { run.model_hash = "fedcba9876543210"; },
-     "cell pair weak strong name", "network fedcba98"},
+     "cell pair weak strong name rank", "network fedcba98"},
     {"parameters", [](Run& run) { run.parameters = 9; }, "pair"},
     {"dataset/name", [](Run& run) { run.dataset_name = "other"; },
-     "cell pair weak strong name table title", "other (files)"},
+     "cell pair weak strong name table title rank", "other (files)"},
     {"dataset/source", [](Run& run) { run.dataset_source = "synthetic"; },
-     "cell pair name table title", "mnist (synthetic)"},
+     "cell pair name table title rank", "mnist (synthetic)"},
     {"dataset/augment", [](Run& run) { run.augment = true; },
-     "cell pair weak strong name table title", "augmented"},
-    {"dataset/train_samples", [](Run& run) { run.train_samples = 9; }, "pair"},
-    {"dataset/test_samples", [](Run& run) { run.test_samples = 9; }, "pair"},
-    {"device", [](Run& run) { run.device = "cuda"; }, "cell pair weak strong name table subtitle",
-     "cuda"},
+     "cell pair weak strong name table title rank", "augmented"},
+    {"dataset/train_samples", [](Run& run) { run.train_samples = 9; }, "pair name rank",
+     "9 training samples"},
+    {"dataset/test_samples", [](Run& run) { run.test_samples = 9; }, "pair name rank",
+     "9 test samples"},
+    {"device", [](Run& run) { run.device = "cuda"; },
+     "cell pair weak strong name table subtitle rank", "cuda"},
     {"device_model", [](Run& run) { run.device_model = "Fabled 1"; },
-     "cell pair weak strong name table subtitle", "cpu (Fabled 1)"},
+     "cell pair weak strong name table subtitle rank", "cpu (Fabled 1)"},
     {"threads_per_device", [](Run& run) { run.threads_per_device = 5; },
-     "cell pair weak strong name table subtitle", "5 threads a device"},
+     "cell pair weak strong name table subtitle rank", "5 threads a device"},
     {"precision", [](Run& run) { run.precision = "bf16"; },
-     "cell pair weak strong name table subtitle", "bf16"},
+     "cell pair weak strong name table subtitle rank", "bf16"},
     {"strategy_options/loader_cost_us",
      [](Run& run) { run.strategy_options["loader_cost_us"] = "40"; },
-     "cell pair weak strong name table title", "loader cost 40 us a sample"},
+     "cell pair weak strong name table title rank", "loader cost 40 us a sample"},
     {"strategy_options/emulated_gil_us",
      [](Run& run) { run.strategy_options["emulated_gil_us"] = "15"; },
-     "cell pair weak strong name table title", "emulated GIL 15 us a call"},
+     "cell pair weak strong name table title rank", "emulated GIL 15 us a call"},
     {"scaling_mode", [](Run& run) { run.scaling_mode = "strong"; }, "cell pair name table title",
      "strong scaling"},
     {"per_device_batch_size", [](Run& run) { run.per_device_batch_size = 7; },
      "cell pair weak name title", "batch 7 a device"},
-    {"global_batch_size", [](Run& run) { run.global_batch_size = 7; }, "cell pair strong"},
+    {"global_batch_size", [](Run& run) { run.global_batch_size = 7; }, "cell pair strong rank"},
     {"accumulation_steps", [](Run& run) { run.accumulation_steps = 3; },
-     "cell pair weak name title", "batch 64 a device in 3 accumulation steps"},
+     "cell pair weak name title rank", "batch 64 a device in 3 accumulation steps"},
     {"optimizer/name", [](Run& run) { run.optimizer_name = "adam"; }, "cell pair name", "adam"},
     {"optimizer", [](Run& run) { run.optimizer["lr"] = 0.5; }, "cell pair name", "lr 0.5"},
     {"optimizer/nesterov", [](Run& run) { run.optimizer_choices["nesterov"] = "on"; },
@@ -114,7 +118,8 @@ class SettingColumns : public testing::TestWithParam<Change> {
 };
 
 TEST_P(SettingColumns, CellsAreThoseOfTheirRuns) {
-  EXPECT_EQ(same_cell(plain(), changed()), !takes_part("cell"));
+  const Report report = report_of({plain(), changed()});
+  EXPECT_EQ(repetition_groups(all_runs(report)).size() == 1, !takes_part("cell"));
 }
 
 TEST_P(SettingColumns, PairsHaveEqualSettings) {
@@ -138,6 +143,13 @@ TEST_P(SettingColumns, BaselinesDoTheSameWork) {
     fill_scaling(report);
     EXPECT_EQ(report.runs[1].scaling.has_value(), !takes_part(mode)) << mode;
   }
+}
+
+TEST_P(SettingColumns, OnlyRunsThatDoTheSameWorkCompete) {
+  const Report report = report_of({plain(), changed()});
+  const std::vector<RunRow> rows = all_runs(report);
+  EXPECT_EQ(contests(rows, Scope::all_devices).size() == 1, !takes_part("rank"));
+  EXPECT_EQ(unlike_words(rows).empty(), !takes_part("rank"));
 }
 
 TEST_P(SettingColumns, NamesTellRunsApart) {
@@ -227,6 +239,15 @@ TEST(Settings, AreSaidInWords) {
   EXPECT_EQ(value_words("strategy_options/cuda_graph", "off"), "CUDA graphs off");
   EXPECT_EQ(value_words("strategy_options/overlap", "on"), "overlap on");
   EXPECT_EQ(value_words("optimizer/weight_decay", "0.1"), "weight decay 0.1");
+}
+
+// As in imports that were not told it.
+TEST(Settings, NameNoBatchThatIsNotRecorded) {
+  report::Run run = sample_run("ddp", 2, 100);
+  run.per_device_batch_size = run.global_batch_size = 0;
+  for (const SettingWords& words : name_words(run)) EXPECT_NE(words.key, "per_device_batch_size");
+  const Report report = test::report_of({run});
+  EXPECT_THAT(steps_chart({&report, 1}).caption.title, testing::Not(HasSubstr("batch")));
 }
 
 TEST(Settings, WithoutAValueAreAbsent) {

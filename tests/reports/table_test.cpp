@@ -92,13 +92,28 @@ TEST(SummaryTable, ShowsHowBusyEachDeviceIsWhereThatIsChosen) {
   DeviceRow& other = report.runs[0].devices[1];
   report.runs[0].devices[0].phases["backward_s"] = Figure::of(0.0092);
   other.phases["backward_s"] = Figure::of(0.0004);
-  const Columns columns = {find_column("busy"), find_column("least-busy"), find_column("flops")};
+  const Columns columns = {find_column("busy"), find_column("least-busy"), find_column("flops"),
+                           find_column("peak-share")};
   EXPECT_THAT(table_text(all_runs(report), columns, 0),
-              ::testing::AllOf(HasSubstr("86/42"), HasSubstr("42.0 (cpu:1)"), HasSubstr("182.0")));
+              ::testing::AllOf(HasSubstr("86/42"), HasSubstr("42.0 (cpu:1)"), HasSubstr("182.0"),
+                               HasSubstr("45.5")));
   for (DeviceRow& device : report.runs[0].devices) {
     device.phases["backward_s"] = Figure::missing("observing is off");
   }
   EXPECT_THAT(table_text(all_runs(report), columns, 0), HasSubstr("(1) observing is off"));
+}
+
+TEST(SummaryTable, ShowsWhatCrossesTheLinksWhereThatIsChosen) {
+  Report report = test::report_of({test::sample_run("dp", 2, 5200)});
+  const Columns columns = {find_column("messages"), find_column("wire"),
+                           find_column("busiest-messages"), find_column("busiest-wire")};
+  EXPECT_THAT(table_text(all_runs(report), columns, 0),
+              HasSubstr("12     3.40         6     1.70"));
+  report.runs[0].traffic = Known<StepTraffic>::missing("the nccl backend does not tell");
+  EXPECT_THAT(table_text(all_runs(report), columns, 0),
+              HasSubstr("(1) the nccl backend does not tell"));
+  report.runs[0].traffic = {};
+  EXPECT_THAT(table_text(all_runs(report), columns, 0), HasSubstr("(1) not recorded"));
 }
 
 TEST(SummaryTable, ShowsTheTimeToAnAccuracyWhereOneWasAskedFor) {
@@ -176,6 +191,17 @@ TEST(SummaryTable, TellsSettingsOfOneStrategyApart) {
   EXPECT_NE(table.find("bucket_cap_mb=25"), std::string::npos) << table;
 }
 
+// Runs with the usual choice of some options do not name them.
+TEST(SummaryTable, TellsRunsWithAnOptionFromThoseWithoutIt) {
+  Report report = test::sample_report();
+  report.runs = {test::sample_run("ddp", 2, 100), test::sample_run("ddp", 2, 110)};
+  for (report::Run& run : report.runs) run.strategy_options["overlap"] = "on";
+  report.runs[1].strategy_options["devices_per_process"] = "2";
+  EXPECT_THAT(render_table(report, 0), HasSubstr("devices_per_process=2"));
+  report.runs[1].world_size = 4;  // the devices tell them apart
+  EXPECT_THAT(render_table(report, 0), Not(HasSubstr("devices_per_process")));
+}
+
 TEST(SummaryTable, ShowsNoEfficiencyForOversubscribedRuns) {
   const std::string table = render_table(test::sample_report(), 0);
   EXPECT_THAT(table, ContainsRegex("ps +4\\+1\\* .* -\\* +-\\* "));
@@ -188,10 +214,14 @@ TEST(SummaryTable, MarksARunThatFailedItsVerification) {
   run.error = ErrorInfo{"verification", {}, "", {}, {}, "", "", "0.5 is above 0.0006"};
   run.verification.status = "failed";
   run.verification.reason = "conv2.weight is 0.5 away";
-  const std::string table = render_table(one_run(run), 0);
-  EXPECT_THAT(table, ContainsRegex("ddp +2\\(1\\) .* NO\\([0-9]\\)"));
-  EXPECT_THAT(table, HasSubstr("(1) failed: verification: 0.5 is above 0.0006\n"));
-  EXPECT_THAT(table, HasSubstr("conv2.weight is 0.5 away\n"));
+  run.step = {};  // the steps that are verified come first
+  run.epochs.clear();
+  for (const int width : {0, 80}) {
+    const std::string table = render_table(one_run(run), width);
+    EXPECT_THAT(table, ContainsRegex("ddp +2 +failed \\(1\\)[^\n]* NO\\(2\\)\n"));
+    EXPECT_THAT(table, HasSubstr("(1) failed: verification: 0.5 is above 0.0006\n"));
+    EXPECT_THAT(table, HasSubstr("(2) conv2.weight is 0.5 away\n"));
+  }
 }
 
 TEST(SummaryTable, ShowsWhatAnInterruptedRunHasAndSaysSo) {
@@ -261,6 +291,19 @@ TEST(TextLayout, KeepsJoinedColumnsInOneBlock) {
                    {"", "cccc", false, true, {"3"}}};
   table.instead = {""};
   EXPECT_EQ(render_blocks(table, 15), "\nk  aaaa\nx     1\n\n\nk  bbbb  cccc\nx     2     3\n");
+}
+
+TEST(TextLayout, PutsATextInPlaceOfEmptyCellsAndLeavesTheOthersInTheirColumns) {
+  TextTable table;
+  table.keys = 1;
+  table.columns = {{"", "k", true, false, {"x", "y"}},
+                   {"", "aa", false, false, {"1", ""}},
+                   {"", "bbbb", false, false, {"2", ""}},
+                   {"", "ccc", false, false, {"yes", "NO"}}};
+  table.instead = {"", "failed"};
+  EXPECT_EQ(render_blocks(table, 0), "\nk  aa  bbbb  ccc\nx   1     2  yes\ny  failed     NO\n");
+  table.instead[1] = "interrupted";  // wider than the cells that it replaces
+  EXPECT_THAT(render_blocks(table, 0), ::testing::EndsWith("\ny  interrupted   NO\n"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 
 #include "base/error.h"
 #include "kernels/runtime/cpu_device.h"
+#include "kernels/runtime/memory_needs.h"
 
 namespace ddpbench {
 namespace {
@@ -173,6 +175,20 @@ TEST(CpuMemoryExhaustion, NamesDeviceBytesAndCategory) {
     }
   }
   EXPECT_EQ(device->memory().total_peak_bytes, 0U);
+}
+
+// An odd size, many times that of the pieces in which zeros are copied.
+TEST(CpuMemoryFill, ZeroesAllOfALargeBufferWithoutAnotherOfItsSize) {
+  const auto device = make_cpu_device({});
+  const auto stream = device->make_stream();
+  const Buffer buffer = device->allocate(64 * kMiB + 52, MemoryCategory::optimizer);
+  std::memset(buffer.view().data, 7, buffer.bytes());
+  rusage before{}, after{};
+  ASSERT_EQ(::getrusage(RUSAGE_SELF, &before), 0);
+  fill_with_zeros(*device, *stream, buffer);
+  ASSERT_EQ(::getrusage(RUSAGE_SELF, &after), 0);
+  EXPECT_TRUE(is_zero(buffer.view()));
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 32 << 10);  // KiB
 }
 
 TEST(CpuMemoryExhaustion, RefusesASizeThatWouldWrapAround) {

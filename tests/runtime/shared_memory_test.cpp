@@ -130,6 +130,15 @@ TEST(SharedMemory, ThatIsSealedCannotBeWrittenByAnyProcess) {
   EXPECT_LT(::pwrite(memory.fd(), "x", 1, 0), 0);
 }
 
+TEST(SharedMemory, ThatMustBeSealedIsRefusedWhileItCanBeWritten) {
+  SharedMemory memory = SharedMemory::create("unsealed", 4096, true);
+  EXPECT_TRUE(SharedMemory::open(memory.handle()));
+  EXPECT_THAT([&] { SharedMemory::open_sealed(memory.handle()); },
+              testing::ThrowsMessage<CommError>(HasSubstr("it could be changed while it is read")));
+  memory.seal();
+  EXPECT_TRUE(SharedMemory::open_sealed(memory.handle()));
+}
+
 TEST(SharedMemory, RefusesMemoryThatItsOwnerCouldShrink) {
   const FileDescriptor loose(::memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(loose.get(), 64), 0);

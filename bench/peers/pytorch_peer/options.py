@@ -20,7 +20,7 @@ NOT_HEEDED = ("$schema", "comment", "backend", "servers", "ps_update", "server_d
               "until_ci", "max_repetitions", "max_minutes", "confirm_repetitions", "least_gain",
               "verify_steps", "warmup_max_steps", "all_reduce", "cuda_graph", "deterministic",
               "observe", "oversubscribe", "trace", "trace_steps", "dry_run", "loader_cost",
-              "emulate_gil")
+              "emulate_gil", "interface")
 
 
 def whole(least):

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.h"
@@ -57,14 +58,13 @@ void collect_parameters(const Json& value, std::set<std::string, std::less<>>& n
 
 void read_parameters(const JsonReader& reader, const Json& value, const std::string& origin,
                      Block& block) {
-  block.parameters = Json::object();
   if (!value.contains("parameters")) return;
   const JsonReader place = reader.at("parameters");
   place.expect_object("parameters");
-  block.parameters = value.at("parameters");
+  block.parameters = &value.at("parameters");
   std::set<std::string, std::less<>> used;
   collect_parameters(*block.layers, used);
-  for (const auto& [name, standard] : block.parameters.items()) {
+  for (const auto& [name, standard] : block.parameters->items()) {
     const std::string pointer = step(place.pointer(), name);
     expect_name(origin, pointer, name, "parameter name");
     if (!standard.is_null()) expect_value(standard, origin, pointer);
@@ -182,10 +182,10 @@ Json with_values(const Json& layer, const Block& block, const Json& values,
 
 Json values_for(const Block& block, const Json& given, const std::string& origin,
                 const std::string& pointer) {
+  Json values = block.parameters != nullptr ? *block.parameters : Json::object();
   JsonReader(given, origin, pointer)
       .expect_keys(fmt::format("the values for the block \"{}\"", block.name),
-                   keys_of_object(block.parameters));
-  Json values = block.parameters;
+                   keys_of_object(values));
   for (const auto& [name, value] : given.items()) {
     expect_value(value, origin, step(pointer, name));
     values[name] = value;

@@ -5,7 +5,7 @@
 #pragma once
 
 #include <map>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,9 +15,10 @@
 namespace ddpbench::nn {
 
 struct Block {
-  std::string name, pointer;        // "/blocks/stage"
-  nlohmann::json parameters;        // an object of default values; null where a value must be given
-  std::vector<std::string> inputs;  // the names under which its layers refer to them
+  std::string name, pointer;  // "/blocks/stage"
+  // An object of default values, null where a value must be given. nullptr: no parameters.
+  const nlohmann::json* parameters = nullptr;
+  std::vector<std::string> inputs;         // the names under which its layers refer to them
   const nlohmann::json* layers = nullptr;  // an array of objects with names
   std::string output;                      // name of one of these
 };

@@ -15,8 +15,8 @@
 
 namespace ddpbench::nn {
 
-// Of a network, blocks placed. Ten times the layers of the deepest networks that are trained; more
-// would be planned for minutes.
+// The most layers of a network whose blocks are in their places. This is ten times as many as the
+// deepest trained networks have. Planning more would take minutes.
 inline constexpr std::size_t kMostLayers = 10'000;
 
 struct LayerList {

@@ -33,10 +33,10 @@ struct LayerEntry {
 // products of four fit in 128 bits.
 inline constexpr std::int64_t kMostExtent = 1 << 20;
 
-// Of one `concat`.
+// The most inputs of one `concat`.
 inline constexpr std::size_t kMostInputs = 256;
 
-// Of a layer's name, in characters: names become parts of messages, and of tensors' names.
+// The longest name of a layer, in characters. Messages and names of tensors contain it.
 inline constexpr std::size_t kLongestName = 200;
 
 // Throws ConfigError unless `name` is made of letters, digits, '_', '.' and '-', and not too long.

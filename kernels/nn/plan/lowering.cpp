@@ -32,6 +32,10 @@ std::vector<std::vector<std::size_t>> readers_of(const std::vector<FusedNode>& n
   return readers;
 }
 
+// A chain that is offered to the backend has no more nodes. Backends fuse two or three, and a chain
+// to the end of a deep network, offered at each node, would make the time quadratic in its depth.
+constexpr std::size_t kLongestChain = 8;
+
 class Lowering {
  public:
   Lowering(const ModelSpec& model, ops::OpBackend& backend, const LoweringOptions& options)
@@ -149,12 +153,12 @@ class Lowering {
     return {backend_.make(descs[0]), {i}};
   }
 
-  // The longest chain of nodes within the micro-batched part, or after it. Each node's only input
-  // is the node before, which no other node reads. Linear layers only begin chains: they read the
-  // plain order.
+  // The chain of nodes, as long as it may be, within the micro-batched part or after it. Each
+  // node's only input is the node before, which no other node reads. Linear layers only begin
+  // chains: they read the plain order.
   std::vector<std::size_t> chain_from(std::size_t i) const {
     std::vector<std::size_t> chain = {i};
-    while (true) {
+    while (chain.size() < kLongestChain) {
       const std::vector<std::size_t>& readers = readers_[chain.back()];
       if (readers.size() != 1 || only_linear_reads(chain.back()) ||
           nodes_[readers[0]].inputs.size() != 1 ||
@@ -163,6 +167,7 @@ class Lowering {
       }
       chain.push_back(readers[0]);
     }
+    return chain;
   }
 
   std::vector<ops::OpDesc> describe(const std::vector<std::size_t>& chain, bool micro) {

@@ -38,9 +38,8 @@ MapLoss::MapLoss(const CrossEntropyDesc& desc, const LossArgs& args)
     : desc_(desc),
       args_(args),
       scale_(gradient_scale(desc, args)),
-      kept_(static_cast<float>(1 - desc.label_smoothing) * scale_),
-      spread_(static_cast<float>(desc.label_smoothing / static_cast<double>(desc.classes)) *
-              scale_) {}
+      kept_(static_cast<float>(1 - desc.label_smoothing)),
+      spread_(static_cast<float>(desc.label_smoothing / static_cast<double>(desc.classes))) {}
 
 LossTotals MapLoss::blocks(std::int64_t begin, std::int64_t end) const {
   LossTotals sums;
@@ -122,21 +121,21 @@ LossTotals MapLoss::totals(const Block& block, const Largest& largest, const flo
 }
 
 void MapLoss::write_gradient(const Block& block, const float* sums) const {
-  float factors[kBlock], spreads[kBlock];
+  constexpr std::int32_t kNone = -1;
+  float inverses[kBlock], spreads[kBlock];
+  std::int32_t labels[kBlock];
   for (std::int64_t k = 0; k < block.count; ++k) {
     const bool counts = block.labels[k] != desc_.ignore_index;
-    factors[k] = counts ? scale_ / sums[k] : 0.0F;
+    inverses[k] = counts ? 1 / sums[k] : 0.0F;
     spreads[k] = counts ? spread_ : 0.0F;
+    labels[k] = counts ? block.labels[k] : kNone;
   }
   for (std::int64_t j = 0; j < desc_.classes; ++j) {
     float* const gradient = block.gradient + j * desc_.positions;
     for (std::int64_t k = 0; k < block.count; ++k) {
-      gradient[k] = gradient[k] * factors[k] - spreads[k];
+      const float rest = gradient[k] * inverses[k] - spreads[k];
+      gradient[k] = (labels[k] == j ? rest - kept_ : rest) * scale_;
     }
-  }
-  for (std::int64_t k = 0; k < block.count; ++k) {
-    if (block.labels[k] == desc_.ignore_index) continue;
-    block.gradient[block.labels[k] * desc_.positions + k] -= kept_;
   }
 }
 

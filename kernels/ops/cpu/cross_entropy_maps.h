@@ -5,7 +5,7 @@
 //
 // The logits of one class are neighbours, so loops run over positions, in blocks whose gradients
 // stay in the first cache for up to 100 classes. Operations and bytes are those of rows of logits,
-// but exponentials are computed several at once.
+// but exponentials are computed several at once. The gradient is scaled last, as in rows.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,7 @@ class MapLoss {
 
   const CrossEntropyDesc& desc_;
   const LossArgs& args_;
-  float scale_, kept_, spread_;  // of the gradient: its factor, times 1 - s, times s / classes
+  float scale_, kept_, spread_;  // of the gradient: its factor; of the target: 1 - s, s / classes
 };
 
 }  // namespace ddpbench::ops::cpu

@@ -1,5 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
+//
+// Dropout on CPU devices. The mask depends only on the seed, the step and each sample's place in
+// the global batch (dropout_mask.h), so it is the same on any number of devices.
 #pragma once
 
 #include <cstdint>

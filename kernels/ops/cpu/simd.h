@@ -20,7 +20,7 @@ std::string_view to_string(SimdLevel level);  // "portable", "avx2", "avx512"
 // The best level of the processor this runs on.
 SimdLevel simd_level();
 
-// Of the L2 cache; 0 when unknown.
+// The size of the L2 cache, a core; 0 when unknown.
 std::size_t l2_bytes_per_core();
 
 namespace detail {

@@ -5,6 +5,10 @@
 //
 // Exponentials are in single precision, the sum over samples in double. Each thread sums its own
 // rows in order, then the threads' sums are added in order, so that equal runs give equal bits.
+//
+// The target is subtracted before the gradient is scaled: where they nearly cancel, gradients of
+// different scales are still equal but for the rounding of one product (docs/metrics.md,
+// "Tolerance").
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -25,8 +29,8 @@ class RowLoss {
         ignore_index_(desc.ignore_index),
         smoothing_(desc.label_smoothing),
         scale_(gradient_scale(desc, args)),
-        kept_(static_cast<float>(1 - smoothing_) * scale_),
-        spread_(static_cast<float>(smoothing_ / static_cast<double>(classes_)) * scale_) {}
+        kept_(static_cast<float>(1 - smoothing_)),
+        spread_(static_cast<float>(smoothing_ / static_cast<double>(classes_))) {}
 
   LossTotals rows(std::int64_t begin, std::int64_t end) const {
     LossTotals totals;
@@ -55,9 +59,11 @@ class RowLoss {
       sum += e;
     }
     if (grad) {
-      const float factor = scale_ / sum;
-      for (std::int64_t j = 0; j < classes_; ++j) grad[j] = grad[j] * factor - spread_;
-      grad[label] -= kept_;
+      const float inverse = 1 / sum;
+      for (std::int64_t j = 0; j < classes_; ++j) {
+        const float rest = grad[j] * inverse - spread_;
+        grad[j] = (j == label ? rest - kept_ : rest) * scale_;
+      }
     }
     const double gap = static_cast<double>(largest) - x[label];
     const double log_sum = std::log(static_cast<double>(sum));
@@ -74,7 +80,7 @@ class RowLoss {
   std::int64_t classes_;
   std::int32_t ignore_index_;
   double smoothing_;
-  float scale_, kept_, spread_;  // of the gradient: its factor, times 1 - s, times s / classes
+  float scale_, kept_, spread_;  // of the gradient: its factor; of the target: 1 - s, s / classes
 };
 
 class Loss : public SoftmaxCrossEntropy {

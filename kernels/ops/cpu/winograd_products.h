@@ -137,7 +137,7 @@ DDPBENCH_WINOGRAD_INLINE void multiply_panel(const WinogradPanel& p, std::index_
    ...);
 }
 
-// Of kRows tiles.
+// Multiplies kRows tiles.
 template <typename V, std::size_t kRows, std::size_t kColumns>
 DDPBENCH_WINOGRAD_TARGET void multiply_tiles(const WinogradPanel& panel) {
   multiply_panel<V, kColumns, V::kWidth, 1>(panel, std::make_index_sequence<kRows * kColumns>());

@@ -45,7 +45,12 @@ class BatchNorm2d : public PlannedOp {
              .type = plan_.output.type};
     plan_.saved_bytes = 2 * channels_ * sizeof(float);
     const auto partial = static_cast<std::size_t>(maps_.partial_count());
-    if (desc.parts != nullptr) parts_ = desc.parts->count();
+    if (desc.parts != nullptr) {
+      parts_ = desc.parts->count();
+      plan_.forward_exchange_bytes = exchange_bytes();
+      // Sums over all parts serve the input's gradient alone.
+      if (desc.needs_grad_input) plan_.backward_exchange_bytes = exchange_bytes();
+    }
     plan_.workspace_bytes =
         (partial + 2 * channels_ + gathered()) * sizeof(double) + 5 * channels_ * kFloat;
     plan_.description += fmt::format(" ({})", to_string(context_->simd));
@@ -90,7 +95,7 @@ class BatchNorm2d : public PlannedOp {
     cpu::norm_gradient_sums(team(), maps_, x, gradient, addend, memory.partial, memory.first,
                             memory.second);
     if (desc_.affine) put_gradients(args, memory, inv_std);
-    if (desc_.parts != nullptr) join_sums(stream, memory);
+    if (plan_.backward_exchange_bytes > 0) join_sums(stream, memory);
     void* const dx = args.grad_inputs[0];
     if (dx == nullptr) return;
     if (addend != nullptr) {
@@ -133,11 +138,12 @@ class BatchNorm2d : public PlannedOp {
   }
 
   std::size_t gathered() const { return desc_.parts == nullptr ? 0 : parts_ * 2 * channels_; }
-  // Of a channel, over all parts.
+  std::size_t exchange_bytes() const { return 2 * channels_ * sizeof(double); }
+  // How many values a channel has, over all parts.
   double values() const { return maps_.values() * static_cast<double>(parts_); }
 
   void gather_parts(Stream& stream, const Memory& memory) const {
-    desc_.parts->gather(stream, memory.first, memory.all, 2 * channels_ * sizeof(double));
+    desc_.parts->gather(stream, memory.first, memory.all, exchange_bytes());
   }
 
   void join_statistics(Stream& stream, const Memory& memory) const {

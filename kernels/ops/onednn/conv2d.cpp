@@ -230,7 +230,7 @@ class Conv2d : public PlannedOp {
     forward_.emplace(context_, Forward(desc), desc.scratchpad_desc(), std::move(operands));
   }
 
-  // Of maps as they are stored, or of any layout. Before weight_ is known, of any weights.
+  // `any`: for maps of any layout, not as they are stored. Until weight_ is known, for any weights.
   BackwardWeights::primitive_desc plan_weight_gradient(const Forward::primitive_desc& hint,
                                                        dnnl::algorithm algorithm, bool any) const {
     return plan_gradient_of<BackwardWeights>(

@@ -3,11 +3,12 @@
 #include "parallel/comm/cuda/cuda_communicator.h"
 
 #include <algorithm>
-#include <tuple>
+#include <string>
 
 #include "kernels/runtime/cuda/cuda_error.h"
 #include "kernels/runtime/cuda/cuda_stream.h"
 #include "kernels/runtime/cuda/current_device.h"
+#include "parallel/comm/shm/peers/shared_part.h"
 
 namespace ddpbench::comm {
 
@@ -148,50 +149,18 @@ void CudaCommunicator::run(std::span<const Call> calls) {
 }
 
 CudaCommunicator::Part CudaCommunicator::split_board(int color, int key) {
-  struct Choice {
-    int color, key, rank;
-  };
   Part part{.options = options_};
   part.options.joining = nullptr;  // its ranks are at work already
   part.options.name = fmt::format("{}/split{}.{}", options_.name, splits_++, color);
-  std::vector<Choice> choices;
-  for (const std::string& text :
-       board_->exchange(rank(), fmt::format("{} {}", color, key), timeout_s())) {
-    const std::size_t space = text.find(' ');
-    choices.push_back({std::stoi(text.substr(0, space)), std::stoi(text.substr(space + 1)),
-                       static_cast<int>(choices.size())});
-  }
-  std::erase_if(choices, [&](const Choice& c) { return c.color != color; });
-  std::sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) {
-    return std::tie(a.key, a.rank) < std::tie(b.key, b.rank);
-  });
-  const int leader = choices.front().rank;
-  const bool leads = leader == rank() && color >= 0;
-  // Threads get a pointer to the leader's owner, processes a handle; both last until all have it.
-  std::string token;
-  const auto members = static_cast<int>(choices.size());
-  if (leads) {
-    part.board = PeerBoard::create(part.options.name, members, board_->scope());
-    token = board_->scope() == FutexScope::host
-                ? part.board->handle()
-                : std::to_string(reinterpret_cast<std::uintptr_t>(&part.board));
-  }
-  const std::string offered =
-      board_->exchange(rank(), token, timeout_s())[static_cast<std::size_t>(leader)];
-  if (color >= 0) {
-    if (!leads) {
-      part.board = board_->scope() == FutexScope::host
-                       ? PeerBoard::open(offered, members)
-                       : *reinterpret_cast<std::shared_ptr<PeerBoard>*>(
-                             static_cast<std::uintptr_t>(std::stoull(offered)));
-    }
-    for (const Choice& choice : choices) {
-      if (choice.rank == rank()) part.rank = static_cast<int>(part.members.size());
-      part.members.push_back(choice.rank);
-    }
-    part.board->attach(part.rank);
-  }
-  board_->exchange(rank(), "", timeout_s());
+  const auto exchange = [this](const std::string& text) {
+    return board_->exchange(rank(), text, timeout_s());
+  };
+  const SplitPart chosen = choose_part(rank(), color, key, exchange);
+  part.members = chosen.members;
+  part.rank = chosen.rank;
+  part.board = share_in_part<PeerBoard>(chosen, part.options.name, board_->scope(), exchange);
+  if (part.board) part.board->attach(part.rank);
+  exchange("");  // all are on the new board
   return part;
 }
 

@@ -5,12 +5,19 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <chrono>
+
+#include "base/clock.h"
 #include "base/error.h"
 #include "parallel/comm/queue/futex.h"
 
 namespace ddpbench::comm {
 
 namespace {
+
+// A planted delay: how much of it is slept in short sleeps, without looking at peers.
+constexpr double kFineHold_s = 0.1;
+constexpr auto kFineSleep = std::chrono::milliseconds(1);
 
 void pin_to(const std::vector<int>& cores) {
   if (cores.empty()) return;
@@ -159,6 +166,7 @@ void Executor::on_complete(const QueuedWork& work) {
   if (work.operation().is_message() && work.start() == Start::now) {
     background_messages_.fetch_sub(1, std::memory_order_seq_cst);
   }
+  if (options_.watch != nullptr) options_.watch->done(work.operation());
   announce();
   if (options_.progress) options_.progress();
 }
@@ -211,15 +219,41 @@ void Executor::run_queue(std::uint64_t last, Deadline deadline, Waiter waiter) {
       run_collective(*work, deadline, waiter);
       continue;
     }
-    if (work->start() == Start::now) background_messages_.fetch_add(1, std::memory_order_seq_cst);
-    engine_->start_message(std::move(work), deadline_after(timeout_s()));
+    start_message(std::move(work), waiter);
   }
+}
+
+void Executor::start_message(std::shared_ptr<QueuedWork> work, Waiter waiter) {
+  try {
+    note_begin(work->operation(), waiter);
+  } catch (...) {
+    return fail_all(work.get(), std::current_exception());
+  }
+  if (work->start() == Start::now) background_messages_.fetch_add(1, std::memory_order_seq_cst);
+  engine_->start_message(std::move(work), deadline_after(timeout_s()));
+}
+
+// Holds the call up first where that is planted. Throws what waiting throws.
+void Executor::note_begin(const Operation& operation, Waiter waiter) {
+  if (options_.watch == nullptr) return;
+  const double hold_s = options_.watch->hold_up_s();
+  if (hold_s > 0) {
+    const double until_s = steady_s() + hold_s;
+    const auto is_over = [&](double before_s) {
+      return stopping_.load(std::memory_order_seq_cst) || steady_s() + before_s >= until_s;
+    };
+    // Engines sleep long between two looks: they leave the last bit to a finer sleep.
+    engine_->await(nullptr, deadline_after(hold_s), waiter, [&] { return is_over(kFineHold_s); });
+    while (!is_over(0)) std::this_thread::sleep_for(kFineSleep);
+  }
+  options_.watch->begun(operation);
 }
 
 void Executor::run_collective(QueuedWork& work, Deadline deadline, Waiter waiter) {
   try {
+    note_begin(work.operation(), waiter);
     const WorkTimes times = engine_->run_collective(work.operation(), deadline, waiter);
-    work.complete(times.start_s, times.arrived_s);
+    work.complete(times);
   } catch (...) {
     fail_all(&work, std::current_exception());
   }

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "parallel/comm/call_watch.h"
 #include "parallel/comm/queue/block_pool.h"
 #include "parallel/comm/queue/engine.h"
 #include "parallel/comm/queue/work_queue.h"
@@ -28,6 +29,7 @@ struct ExecutorOptions {
   std::vector<int> thread_cores;  // OS processors the communication thread may run on; empty: any
   // Called after each operation of this rank, on the thread that completed it. Must be cheap.
   std::function<void()> progress;
+  CallWatch* watch = nullptr;  // of this rank's calls; null: nobody watches. It outlives this
 };
 
 class Executor final : public WorkDriver, public std::enable_shared_from_this<Executor> {
@@ -61,6 +63,8 @@ class Executor final : public WorkDriver, public std::enable_shared_from_this<Ex
   // Called by the holder of the role.
   void run_queue(std::uint64_t last, Deadline deadline, Waiter waiter);
   void run_collective(QueuedWork& work, Deadline deadline, Waiter waiter);
+  void start_message(std::shared_ptr<QueuedWork> work, Waiter waiter);
+  void note_begin(const Operation& operation, Waiter waiter);
   void drive(QueuedWork& work, Deadline deadline);
   void drive_messages(Deadline deadline, PredicateRef done, const Operation* operation = nullptr);
   void run_messages();

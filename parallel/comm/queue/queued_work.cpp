@@ -46,13 +46,17 @@ void QueuedWork::peers_arrived() noexcept {
   if (times_.arrived_s == 0) times_.arrived_s = steady_s();
 }
 
-void QueuedWork::complete() {
-  peers_arrived();
-  complete(times_.start_s, times_.arrived_s);
+void QueuedWork::complete(bool arrival_told) {
+  if (arrival_told) peers_arrived();
+  WorkTimes times = times_;
+  if (!arrival_told) times.arrived_s = times.start_s;
+  times.arrived_told = arrival_told;
+  complete(times);
 }
 
-void QueuedWork::complete(double start_s, double arrived_s) {
-  times_ = {start_s, arrived_s, steady_s()};
+void QueuedWork::complete(const WorkTimes& times) {
+  times_ = times;
+  times_.end_s = steady_s();
   finished_.store(true, std::memory_order_seq_cst);
   driver_->on_complete(*this);
 }

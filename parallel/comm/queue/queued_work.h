@@ -58,8 +58,11 @@ class QueuedWork : public WorkState {
   // Called by the executing thread.
   void begin() noexcept;
   void peers_arrived() noexcept;  // the first call counts
-  void complete();                // completes a message now
-  void complete(double start_s, double arrived_s);
+  // Completes a message now. `arrival_told`: peers_arrived() was called when the peer came, or it
+  // comes now.
+  void complete(bool arrival_told = true);
+  // Completes a collective now; `times` lacks the end.
+  void complete(const WorkTimes& times);
   void fail(std::exception_ptr error) noexcept;
 
  private:

@@ -22,10 +22,12 @@ std::uint64_t read(const std::atomic<std::uint64_t>& counter) {
 
 }  // namespace
 
-MessageTransfers::MessageTransfers(PeerGroup& peers, const PeerMemory& memory, WriteTuners& tuners)
+MessageTransfers::MessageTransfers(PeerGroup& peers, const PeerMemory& memory, WriteTuners& tuners,
+                                   std::span<Traffic> taken)
     : peers_(peers),
       memory_(memory),
       tuners_(tuners),
+      taken_(taken),
       sent_(static_cast<std::size_t>(peers.size())),
       received_(sent_) {}
 
@@ -118,6 +120,7 @@ bool MessageTransfers::advance_recv(Transfer& transfer, Channel& channel) {
   } else if (o.out.bytes() > 0) {
     copy_message(o, channel);
   }
+  if (o.root != peers_.rank()) taken_[static_cast<std::size_t>(o.root)].add_message(o.out.bytes());
   peers_.publish(channel.taken, transfer.number);
   transfer.work->complete();
   return true;

@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "parallel/comm/link_traffic.h"
 #include "parallel/comm/queue/queued_work.h"
 #include "parallel/comm/shm/collectives/write_tuner.h"
 #include "parallel/comm/shm/peers/peer_group.h"
@@ -19,7 +21,9 @@ namespace ddpbench::comm {
 
 class MessageTransfers : public Background {
  public:
-  MessageTransfers(PeerGroup& peers, const PeerMemory& memory, WriteTuners& tuners);
+  // Adds what is received from each peer to `taken`, [size]. All of these outlive this.
+  MessageTransfers(PeerGroup& peers, const PeerMemory& memory, WriteTuners& tuners,
+                   std::span<Traffic> taken);
 
   // Messages between two ranks match in the order of these calls.
   void start(std::shared_ptr<QueuedWork> work, Deadline deadline);
@@ -53,6 +57,7 @@ class MessageTransfers : public Background {
   PeerGroup& peers_;
   const PeerMemory& memory_;
   WriteTuners& tuners_;
+  const std::span<Traffic> taken_;
   std::vector<Transfer> transfers_;
   std::vector<std::uint64_t> sent_, received_;  // [peer] messages begun
 };

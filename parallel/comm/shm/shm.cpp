@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <tuple>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "kernels/runtime/device.h"
@@ -13,20 +14,21 @@
 #include "parallel/comm/queue/executor.h"
 #include "parallel/comm/shm/collectives/collectives.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
+#include "parallel/comm/shm/peers/shared_part.h"
 #include "parallel/comm/shm/shm_engine.h"
 
 namespace ddpbench::comm {
 
 namespace {
 
-// Handles of shared memory, as plain bytes that an all-gather can carry.
-using HandleText = std::array<char, 120>;
+// A short text, such as a handle of shared memory, as plain bytes that an all-gather can carry.
+using PlainText = std::array<char, 120>;
 
-HandleText to_text(const std::string& handle) {
-  HandleText text{};
-  ensure(handle.size() < text.size(), "the memory handle '{}' is too long", handle);
-  std::copy(handle.begin(), handle.end(), text.begin());
-  return text;
+PlainText to_plain(const std::string& text) {
+  PlainText plain{};
+  ensure(text.size() < plain.size(), "the text '{}' is too long", text);
+  std::copy(text.begin(), text.end(), plain.begin());
+  return plain;
 }
 
 // Issues operations to an executor, registers memory and splits communicators.
@@ -44,6 +46,8 @@ class ShmCommunicator : public OperationCommunicator {
     return engine_->all_reduces_run();
   }
 
+  std::vector<Traffic> taken() override;
+
   void group_start() override { executor_->group_start(); }
   void group_end() override { executor_->group_end(); }
   std::unique_ptr<Communicator> split(int color, int key) override;
@@ -54,9 +58,8 @@ class ShmCommunicator : public OperationCommunicator {
 
  private:
   Work issue(const Operation& operation, const CallOptions& options) override;
-  // A blocking all-gather of one plain value a rank.
-  template <typename T>
-  std::vector<T> exchange(const T& own);
+  // A blocking all-gather of one short text a rank.
+  std::vector<std::string> exchange(const std::string& own);
 
   const ShmOptions options_;
   ShmEngine* engine_;                   // owned by the executor
@@ -71,7 +74,7 @@ ShmCommunicator::ShmCommunicator(std::shared_ptr<ControlBlock> block, int rank,
   engine_ = engine.get();
   executor_ = std::make_shared<Executor>(
       std::move(engine),
-      ExecutorOptions{options.timeout_s, options.thread_cores, options.progress});
+      ExecutorOptions{options.timeout_s, options.thread_cores, options.progress, options.watch});
 }
 
 ShmCommunicator::~ShmCommunicator() { executor_->shut_down(); }
@@ -83,15 +86,22 @@ Work ShmCommunicator::issue(const Operation& operation, const CallOptions& optio
   return Work(executor_->issue(operation, options.start));
 }
 
-template <typename T>
-std::vector<T> ShmCommunicator::exchange(const T& own) {
-  T mine = own;
-  std::vector<T> all(static_cast<std::size_t>(size()));
-  all_gather({&mine, sizeof(T), DataType::uint8},
-             {all.data(), sizeof(T) * all.size(), DataType::uint8},
+std::vector<std::string> ShmCommunicator::exchange(const std::string& own) {
+  PlainText mine = to_plain(own);
+  std::vector<PlainText> all(static_cast<std::size_t>(size()));
+  all_gather({&mine, sizeof(PlainText), DataType::uint8},
+             {all.data(), sizeof(PlainText) * all.size(), DataType::uint8},
              {.after = nullptr, .start = Start::deferred})
       .synchronize();
-  return all;
+  std::vector<std::string> texts;
+  for (const PlainText& text : all) texts.emplace_back(text.data());
+  return texts;
+}
+
+std::vector<Traffic> ShmCommunicator::taken() {
+  std::vector<Traffic> taken;
+  executor_->while_idle([&] { taken = engine_->taken(); });
+  return taken;
 }
 
 void ShmCommunicator::register_buffer(const Buffer& buffer) {
@@ -99,10 +109,9 @@ void ShmCommunicator::register_buffer(const Buffer& buffer) {
   const std::string handle = buffer.export_handle();
   ensure(buffer.bytes() == 0 || !handle.empty(),
          "a buffer of {} bytes that peers cannot map was to be registered", buffer.bytes());
-  std::vector<std::string> handles;
-  for (const HandleText& text : exchange(to_text(handle))) handles.emplace_back(text.data());
+  const std::vector<std::string> handles = exchange(handle);
   executor_->while_idle([&] { engine_->memory().add(buffer.view(), handles); });
-  exchange(0);  // this rank may free or change its descriptor only when all have mapped it
+  exchange("");  // this rank may free or change its descriptor only when all have mapped it
 }
 
 void ShmCommunicator::deregister_buffer(const Buffer& buffer) {
@@ -111,42 +120,15 @@ void ShmCommunicator::deregister_buffer(const Buffer& buffer) {
 }
 
 std::unique_ptr<Communicator> ShmCommunicator::split(int color, int key) {
-  struct Choice {
-    int color, key, rank;
-  };
-  const int number = splits_++;
-  std::vector<Choice> members = exchange(Choice{color, key, rank()});
-  std::erase_if(members, [&](const Choice& c) { return c.color != color; });
-  std::sort(members.begin(), members.end(), [](const Choice& a, const Choice& b) {
-    return std::tie(a.key, a.rank) < std::tie(b.key, b.rank);
-  });
-  const auto own = std::find_if(members.begin(), members.end(),
-                                [&](const Choice& c) { return c.rank == rank(); });
-  const int leader = members.front().rank;
+  const auto exchange_texts = [this](const std::string& text) { return exchange(text); };
   ShmOptions options = options_;
-  options.name = fmt::format("{}/split{}.{}", options.name, number, color);
-  const FutexScope scope = engine_->peers().block().scope();
-
-  // The leader of each colour makes the memory. Threads get a pointer to its owner, processes a
-  // handle. Both must stay until all have taken it.
-  std::shared_ptr<ControlBlock> block;
-  std::string token;
-  if (leader == rank() && color >= 0) {
-    block = ControlBlock::create(options.name, static_cast<int>(members.size()), scope);
-    token = scope == FutexScope::host ? block->handle()
-                                      : std::to_string(reinterpret_cast<std::uintptr_t>(&block));
-  }
-  const HandleText offered = exchange(to_text(token))[static_cast<std::size_t>(leader)];
-  if (leader != rank() && color >= 0) {
-    block = scope == FutexScope::host
-                ? ControlBlock::open(offered.data(), static_cast<int>(members.size()))
-                : *reinterpret_cast<std::shared_ptr<ControlBlock>*>(
-                      static_cast<std::uintptr_t>(std::stoull(offered.data())));
-  }
-  exchange(0);
-  if (color < 0) return nullptr;
-  auto result = std::make_unique<ShmCommunicator>(std::move(block),
-                                                  static_cast<int>(own - members.begin()), options);
+  options.name = fmt::format("{}/split{}.{}", options.name, splits_++, color);
+  options.watch = nullptr;
+  const SplitPart part = choose_part(rank(), color, key, exchange_texts);
+  auto block = share_in_part<ControlBlock>(part, options.name, engine_->peers().block().scope(),
+                                           exchange_texts);
+  if (!block) return nullptr;
+  auto result = std::make_unique<ShmCommunicator>(std::move(block), part.rank, options);
   result->await_peers();
   return result;
 }

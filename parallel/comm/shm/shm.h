@@ -11,13 +11,19 @@
 #include <vector>
 
 #include "parallel/comm/all_reduce_algorithm.h"
+#include "parallel/comm/call_watch.h"
 #include "parallel/comm/communicator.h"
+#include "parallel/comm/link_call.h"
 #include "parallel/comm/store/store.h"
 
 namespace ddpbench::comm {
 
 // The algorithm that AllReduceAlgorithm::automatic runs between so many ranks.
 AllReduceAlgorithm automatic_shm_all_reduce(int ranks);
+
+// Adds what the ranks send each other in a call, with the all-reduce that was asked for, on memory
+// that all ranks can read. Memory that passes through staging areas moves as many bytes.
+void add_shm_traffic(const LinkCall& call, AllReduceAlgorithm wanted, LinkTraffic& traffic);
 
 // Equal on all ranks, except for thread_cores and the functions.
 struct ShmOptions {
@@ -27,6 +33,7 @@ struct ShmOptions {
   AllReduceAlgorithm all_reduce = AllReduceAlgorithm::automatic;  // for registered memory
   // Called after each operation of this rank, on the thread that completed it. Must be cheap.
   std::function<void()> progress;
+  CallWatch* watch = nullptr;  // of this rank's calls; null: none. It outlives the communicator
   // Called now and then while make_shm() waits for the other ranks; may be empty. What it throws
   // ends the wait.
   std::function<void()> check;

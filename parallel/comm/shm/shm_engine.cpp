@@ -39,7 +39,8 @@ ShmEngine::ShmEngine(std::shared_ptr<ControlBlock> block, int rank, AllReduceAlg
     : all_reduce_(all_reduce),
       peers_(block, rank),
       memory_(rank, block->scope()),
-      messages_(peers_, memory_, tuners_),
+      taken_(static_cast<std::size_t>(block->size())),
+      messages_(peers_, memory_, tuners_, taken_),
       caller_policy_(caller_policy(block->size())),
       thread_policy_(thread_policy(block->size())),
       sources_(static_cast<std::size_t>(block->size())) {
@@ -59,9 +60,9 @@ std::vector<AllReduceAlgorithm> ShmEngine::all_reduces_run() const {
 WorkTimes ShmEngine::run_collective(const Operation& operation, Deadline deadline, Waiter waiter) {
   const WaitPolicy& policy = waiter == Waiter::caller ? caller_policy_ : thread_policy_;
   Collective collective(peers_, memory_, operation,
-                        {++collectives_, deadline, policy, sources_, &tuners_});
+                        {++collectives_, deadline, policy, sources_, &tuners_, taken_});
   run(collective);
-  return {collective.started_s(), collective.arrived_s(), 0};
+  return {collective.started_s(), collective.arrived_s(), 0, true};
 }
 
 void ShmEngine::run(Collective& c) {

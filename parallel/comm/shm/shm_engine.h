@@ -23,6 +23,8 @@ class ShmEngine final : public Engine {
   PeerGroup& peers() noexcept { return peers_; }
   // May be changed only while no thread executes.
   PeerMemory& memory() noexcept { return memory_; }
+  // What this rank has taken from each rank so far, [size]. Only while no thread executes.
+  const std::vector<Traffic>& taken() const noexcept { return taken_; }
   // The algorithms that all-reduces of registered memory have run so far.
   std::vector<AllReduceAlgorithm> all_reduces_run() const;
 
@@ -52,6 +54,7 @@ class ShmEngine final : public Engine {
   PeerGroup peers_;
   PeerMemory memory_;
   WriteTuners tuners_;
+  std::vector<Traffic> taken_;  // [size]
   MessageTransfers messages_;
   const WaitPolicy caller_policy_, thread_policy_;
   std::vector<const std::byte*> sources_;     // scratch of collectives, [size]

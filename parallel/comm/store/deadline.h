@@ -12,12 +12,12 @@
 
 namespace ddpbench::comm {
 
-// The clock of deadlines. It is CLOCK_MONOTONIC without the time in which this process was stopped
-// (Ctrl-Z, a debugger): what a wait was promised begins again where it was interrupted. No system
-// call tells how long a process was stopped. Instead, who waits looks at this clock often, and a
-// long time without a look is one in which nobody could look. A time in which nobody waits does not
-// count either, which no deadline notices. Nor does one in which another process is held up without
-// which nobody can go on (hold_while).
+// The clock of deadlines: CLOCK_MONOTONIC without the time in which this process was stopped
+// (Ctrl-Z, a debugger). After a stop, a wait has as much time left as before it. No system call
+// tells how long a process was stopped. Instead, each wait reads this clock often, and a long time
+// between two reads counts as a stop. Time in which no thread waits looks like a stop, too, but
+// then no deadline runs. The clock can also stand still while another process is stopped that
+// this one depends on (hold_while).
 class DeadlineClock {
  public:
   using duration = std::chrono::steady_clock::duration;

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "parallel/comm/store/deadline.h"
 #include "parallel/comm/store/store_map.h"
@@ -54,6 +55,20 @@ class LocalStore : public Store {
 };
 
 }  // namespace
+
+void Store::leave_will(const std::string&, const std::string&) {}
+
+std::int64_t Store::clock_ns() { return own_clock_ns(); }
+
+std::int64_t own_clock_ns() { return static_cast<std::int64_t>(steady_s() * 1e9); }
+
+std::string store_item(const std::string& feed, std::int64_t i) {
+  return fmt::format("{}/{}", feed, i);
+}
+
+void store_append(Store& store, const std::string& feed, const std::string& value) {
+  store.set(store_item(feed, store.add(feed + "/count", 1) - 1), value);
+}
 
 std::shared_ptr<Store> make_local_store() { return std::make_shared<LocalStore>(); }
 

@@ -7,7 +7,6 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -144,8 +143,7 @@ FileDescriptor connect_socket(const sockaddr_in& address, Deadline deadline) {
   const bool itself =
       own.sin_port == address.sin_port && own.sin_addr.s_addr == address.sin_addr.s_addr;
   if (error != 0 || itself) return FileDescriptor();
-  const int on = 1;
-  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  set_connection_options(socket.get());
   return socket;
 }
 
@@ -201,8 +199,21 @@ class Client : public Store {
     return decode_integer(sum);
   }
 
+  std::int64_t clock_ns() override {
+    const std::string told = call({Request::clock, "clock", ""}, options_.timeout_s);
+    if (told.size() != 8) throw CommError("store server: malformed reply");
+    return decode_integer(told);
+  }
+
+  // The will is that of a connection, which is kept until this object's end.
+  void leave_will(const std::string& feed, const std::string& words) override {
+    call({Request::will, feed, words}, options_.timeout_s, &will_);
+  }
+
  private:
-  std::string call(const StoreRequest& request, double timeout_s) {
+  // The connection is left in the pool, or in `kept`.
+  std::string call(const StoreRequest& request, double timeout_s,
+                   std::unique_ptr<Connection>* kept = nullptr) {
     if (request.key.empty() || request.key.size() > kMaxKeyBytes ||
         request.argument.size() > kMaxValueBytes) {
       throw CommError(fmt::format("store key of {} bytes with {} bytes: allowed are 1 to {} and {}",
@@ -224,7 +235,11 @@ class Client : public Store {
                                   reply.empty() ? "malformed reply" : reply.substr(1)));
     }
     const std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(connection));
+    if (kept != nullptr) {
+      *kept = std::move(connection);
+    } else {
+      idle_.push_back(std::move(connection));
+    }
     return reply.substr(1);
   }
 
@@ -277,6 +292,7 @@ class Client : public Store {
   std::string identity_;  // of the server that find_server() found
   std::mutex mutex_;
   std::vector<std::unique_ptr<Connection>> idle_;
+  std::unique_ptr<Connection> will_;  // on which leave_will() was called
 };
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 #include <netdb.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <chrono>
 #include <cstring>
@@ -61,6 +63,15 @@ sockaddr_in ipv4_address(const std::string& host, double timeout_s) {
   return address;
 }
 
+void set_connection_options(int socket) {
+  constexpr int kOn = 1, kQuiet_s = 4, kEvery_s = 2, kTimes = 3;
+  ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &kOn, sizeof kOn);
+  ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &kOn, sizeof kOn);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &kQuiet_s, sizeof kQuiet_s);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &kEvery_s, sizeof kEvery_s);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &kTimes, sizeof kTimes);
+}
+
 std::string encode_integer(std::int64_t value) {
   return little_endian(static_cast<std::uint64_t>(value), 8);
 }
@@ -95,9 +106,12 @@ std::optional<StoreRequest> decode_request(std::string_view payload) {
     case Request::set:
       return request.argument.size() <= kMaxValueBytes ? std::optional(request) : std::nullopt;
     case Request::get:
+    case Request::clock:
       return request.argument.empty() ? std::optional(request) : std::nullopt;
     case Request::add:
       return request.argument.size() == 8 ? std::optional(request) : std::nullopt;
+    case Request::will:
+      return request.argument.size() <= kMaxWillBytes ? std::optional(request) : std::nullopt;
   }
   return std::nullopt;
 }

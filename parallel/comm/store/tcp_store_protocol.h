@@ -12,7 +12,8 @@
 // Afterwards the client sends requests, one at a time, and gets one reply each.
 // A frame is a length (4 bytes, little endian, of what follows) and that many bytes.
 //   request: Request (1 byte), key length (4 bytes), key, argument (value, or 8 bytes amount)
-//   reply:   Reply (1 byte), value (get), new value as 8 bytes (add), or message (failed)
+//   reply:   Reply (1 byte), value (get), new value as 8 bytes (add), nanoseconds as 8 bytes
+//            (clock), or message (failed)
 #pragma once
 
 #include <netinet/in.h>
@@ -32,9 +33,12 @@ inline constexpr std::size_t kMaxSecretBytes = 1024;
 inline constexpr std::size_t kIdentityBytes = 32;
 inline constexpr std::size_t kMaxKeyBytes = 4096;
 inline constexpr std::size_t kMaxValueBytes = kMaxStoreValueBytes;
+inline constexpr std::size_t kMaxWillBytes = 4096;
 inline constexpr std::size_t kMaxFrameBytes = kMaxKeyBytes + kMaxValueBytes + 16;
 
-enum class Request : char { set = 's', get = 'g', add = 'a' };
+// will: key and argument as Store::leave_will() has them, for the connection on which it comes.
+// clock: any key, no argument.
+enum class Request : char { set = 's', get = 'g', add = 'a', will = 'w', clock = 'c' };
 enum class Reply : char { ok = 'o', refused = 'r', failed = 'f' };
 
 struct StoreRequest {
@@ -51,6 +55,10 @@ sockaddr_in ipv4_address(const std::string& host, double timeout_s);
 // What the store at `port` of options.host tells about itself. Nothing when none answers there, or
 // not one that takes options.secret, within `timeout_s`.
 std::optional<std::string> store_owner(const TcpStoreOptions& options, int port, double timeout_s);
+
+// Sends small messages at once, and ends an idle connection when the other host has not answered
+// for some ten seconds: one that is gone says nothing. A process that is stopped stays connected.
+void set_connection_options(int socket);
 
 std::string encode_integer(std::int64_t value);
 // REQUIRES: bytes.size() == 8.

@@ -8,7 +8,6 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -48,6 +47,7 @@ struct ServedConnection {
   bool proven = false;      // presented the secret
   bool closing = false;     // close as soon as the output is sent
   std::string pending_get;  // key that it waits for; empty: none
+  std::string feed, will;   // what is appended to which feed at its end; no feed: nothing
   Clock::time_point handshake_until;
 };
 
@@ -133,8 +133,13 @@ class Server : public TcpStoreServer {
       if (polled[0].revents != 0) return;
       std::size_t i = 2;
       for (auto it = connections_.begin(); it != connections_.end(); ++i) {
-        const bool keep = advance(*it, polled[i].revents);
-        it = keep ? std::next(it) : connections_.erase(it);
+        if (advance(*it, polled[i].revents)) {
+          ++it;
+          continue;
+        }
+        const std::string feed = std::move(it->feed), will = std::move(it->will);
+        it = connections_.erase(it);
+        if (!feed.empty()) append(feed, will);
       }
       if (polled[1].revents != 0) accept_all();
     }
@@ -160,8 +165,7 @@ class Server : public TcpStoreServer {
         return;
       }
       if (connections_.size() >= kMaxConnections) continue;
-      const int on = 1;
-      ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      set_connection_options(socket.get());
       ServedConnection& c = connections_.emplace_back();
       c.socket = std::move(socket);
       c.output = kGreeting;
@@ -229,6 +233,23 @@ class Server : public TcpStoreServer {
         return;
       case Request::add:
         return add(c, request);
+      case Request::will:
+        c.feed = request.key;
+        c.will = request.argument;
+        return reply(c, Reply::ok, "");
+      case Request::clock:
+        return reply(c, Reply::ok, encode_integer(own_clock_ns()));
+    }
+  }
+
+  // As store_append() does.
+  void append(const std::string& feed, const std::string& value) {
+    try {
+      const std::string item = store_item(feed, map_.add(feed + "/count", 1) - 1);
+      map_.set(item, value);
+      answer_waiting(item);
+    } catch (const CommError&) {
+      // A client has put something else in the counter's place. Nobody is there to hear it.
     }
   }
 

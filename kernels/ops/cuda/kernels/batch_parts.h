@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What batch norm over the parts of a batch does beside cuDNN, which knows its own part alone.
-// Values of channels are fp32. As all kernels here, they only queue work.
+// The kernels of batch norm over a batch in several parts. cuDNN sees only the part on its device,
+// so these combine the statistics of all. Values of channels are fp32. All calls only queue work.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,7 +13,7 @@
 
 namespace ddpbench::ops::cuda {
 
-// The shape that all of them share.
+// The shape of all parts.
 struct NormParts {
   std::uint32_t channels = 0;
   std::uint32_t parts = 1;

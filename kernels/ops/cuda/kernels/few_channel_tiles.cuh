@@ -42,9 +42,9 @@ struct Window {
 template <typename T, typename W>
 inline constexpr std::uint32_t kOutputsOf = std::min(kVectorOf<T>, W::kMostOutputs);
 
-// The blocks that a multiprocessor holds at once when threads need up to `registers`; the launch
-// bounds keep them there. Each of its quarters has 16,384 registers for whole warps, in units of 8
-// a thread. Of blocks of 2 warps it always holds 4.
+// How many blocks a multiprocessor holds at once. `registers`: the most that a thread may use,
+// which launch bounds enforce. Each quarter of the multiprocessor has 16,384 registers and gives
+// them to whole warps, in units of 8 a thread. It always holds 4 blocks of 2 warps.
 template <typename W>
 constexpr int blocks_at_once(std::uint32_t registers) {
   return W::kThreads == 64 ? 4 : static_cast<int>(16384 / (32 * registers));

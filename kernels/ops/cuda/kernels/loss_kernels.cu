@@ -8,6 +8,10 @@
 // through shared memory: 4 of them combine 8 results each, then every lane combines those 4, in the
 // same order. Up to 1024 classes the row itself stays there, too. Its logits are then read once,
 // and their exponentials computed once.
+//
+// The target is subtracted before the gradient is scaled: where they nearly cancel, gradients of
+// different scales are still equal but for the rounding of one product (docs/metrics.md,
+// "Tolerance").
 #include "kernels/ops/cuda/kernels/loss_kernels.h"
 
 #include <cmath>
@@ -143,7 +147,7 @@ struct LossRows {
     const std::uint32_t label = counts ? static_cast<std::uint32_t>(given) : shape.classes;
     if (gradient != nullptr && n < shape.batch) {
       const float factor = gradient_factor(scale, valid_weight);
-      write_gradient(s.kept[row], n, lane, label, factor, factor / sum, best.value);
+      write_gradient(s.kept[row], n, lane, label, factor, 1 / sum, best.value);
     }
     if (lane != 0) return;
     s.rows[row] = {0, 0, 0};
@@ -154,18 +158,19 @@ struct LossRows {
   }
 
   // `label`: the number of classes in rows that do not count. `factor`: of the whole gradient,
-  // `share_factor`: of the exponentials.
+  // `inverse`: of the exponentials, which makes them shares.
   __host__ __device__ void write_gradient(const float* exponentials, std::uint32_t n,
                                           std::uint32_t lane, std::uint32_t label, float factor,
-                                          float share_factor, float largest) const {
+                                          float inverse, float largest) const {
     for (std::uint32_t j = lane; j < shape.classes; j += kLanes) {
       const std::uint32_t at = n * shape.classes + j;
       float value = 0;  // stays 0 in rows that do not count, for any logits
       if (label < shape.classes) {
         const float exponential = j < kKept ? exponentials[j] : expf(logits[at] - largest);
-        value = exponential * share_factor - shape.class_share * factor;
+        const float rest = exponential * inverse - shape.class_share;
+        value = (j == label ? rest - shape.label_share : rest) * factor;
       }
-      gradient[at] = j == label ? value - shape.label_share * factor : value;
+      gradient[at] = value;
     }
   }
 
@@ -269,12 +274,10 @@ struct LossThreads {
       x[j] = expf(x[j] - largest);
       sum += x[j];
     }
-    const float whole = gradient_factor(scale, valid_weight);
-    const float factor = whole / sum, spread = shape.class_share * whole,
-                kept = shape.label_share * whole;
+    const float factor = gradient_factor(scale, valid_weight), inverse = 1 / sum;
     for (std::uint32_t j = 0; j < shape.classes; ++j) {
-      const float value = x[j] * factor - spread;
-      x[j] = j == label ? value - kept : value;
+      const float rest = x[j] * inverse - shape.class_share;
+      x[j] = (j == label ? rest - shape.label_share : rest) * factor;
     }
     return {loss_of(shape, sum, largest, at_label, gaps), best == label ? 1U : 0U, 1};
   }

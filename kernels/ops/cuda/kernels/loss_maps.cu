@@ -65,12 +65,11 @@ struct LossMaps {
 
   __host__ __device__ void write_gradient(std::uint32_t first, std::uint32_t label, float largest,
                                           float sum) const {
-    const float whole = gradient_factor(scale, valid_weight);
-    const float factor = whole / sum, spread = shape.class_share * whole;
+    const float factor = gradient_factor(scale, valid_weight), inverse = 1 / sum;
     for (std::uint32_t j = 0; j < shape.classes; ++j) {
       const std::uint32_t at = first + j * shape.positions;
-      const float value = expf(logits[at] - largest) * factor - spread;
-      gradient[at] = j == label ? value - shape.label_share * whole : value;
+      const float rest = expf(logits[at] - largest) * inverse - shape.class_share;
+      gradient[at] = (j == label ? rest - shape.label_share : rest) * factor;
     }
   }
 

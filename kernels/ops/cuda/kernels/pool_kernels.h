@@ -18,7 +18,7 @@
 
 namespace ddpbench::ops::cuda {
 
-// The same as kFewChannelKernels for the choice between a pool apart and one in a convolution.
+// Raised with every change of these kernels, as kFewChannelKernels is: keys of choices contain it.
 inline constexpr int kPoolKernels = 1;
 
 // Bytes of one winner: 1 or 2; 0 when a window has more elements than 2 bytes can count.

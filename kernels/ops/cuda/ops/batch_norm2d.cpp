@@ -168,13 +168,16 @@ class BatchNorm2d final : public PlannedOp {
     own_ = workspace.add(pair);
     gathered_ = workspace.add(pair * norm_.parts);
     factors_ = workspace.add(pair);
+    plan_.forward_exchange_bytes = pair;
+    // Sums over all parts serve the input's gradient alone.
+    if (desc_.needs_grad_input) plan_.backward_exchange_bytes = pair;
   }
   float* floats(void* workspace, std::size_t offset) const {
     return static_cast<float*>(at(workspace, offset));
   }
   void gather(Stream& stream, void* workspace) const {
     desc_.parts->gather(stream, at(workspace, own_), at(workspace, gathered_),
-                        2 * channels_ * sizeof(float));
+                        plan_.forward_exchange_bytes);
   }
 
   void train_with_parts(Stream& stream, const ForwardArgs& args, cudaStream_t native) const {
@@ -213,8 +216,8 @@ class BatchNorm2d final : public PlannedOp {
                          args.grad_parameters[i], args.accumulate, channels_, native),
             where_, "convert_type");
     }
-    // All parts take part in each exchange, also where the gradient is not wanted.
-    gather(stream, args.workspace);
+    // By the plan, which is the same on all parts: all take part in an exchange.
+    if (plan_.backward_exchange_bytes > 0) gather(stream, args.workspace);
     if (args.grad_inputs[0] == nullptr) return;
     const auto* const saved = static_cast<const float*>(args.saved);
     const Shape& shape = plan_.output.shape;

@@ -344,35 +344,20 @@ void IpcCommunicator::deregister_buffer(const Buffer& buffer) {
 
 std::unique_ptr<Communicator> IpcCommunicator::split(int color, int key) {
   const Part part = split_board(color, key);
-  // Threads share events and control memory, which the first member makes for all.
   std::vector<int> ordinals;
   for (const std::string& text :
        board()->exchange(rank(), std::to_string(ordinal()), timeout_s())) {
     ordinals.push_back(std::stoi(text));
   }
-  const bool is_member = !part.members.empty();
-  IpcMeeting meeting;
-  if (between_threads()) {
-    std::string token;
-    if (is_member && part.rank == 0) {
-      std::vector<int> theirs;
-      for (const int member : part.members) {
-        theirs.push_back(ordinals[static_cast<std::size_t>(member)]);
-      }
-      meeting = meet_threads(part.options.name, theirs);
-      token = std::to_string(reinterpret_cast<std::uintptr_t>(&meeting));
-    }
-    const auto tokens = board()->exchange(rank(), token, timeout_s());
-    if (is_member && part.rank != 0) {
-      const std::string& leaders = tokens[static_cast<std::size_t>(part.members.front())];
-      meeting =
-          *reinterpret_cast<const IpcMeeting*>(static_cast<std::uintptr_t>(std::stoull(leaders)));
-    }
-    board()->exchange(rank(), "", timeout_s());
-  } else if (is_member) {
-    meeting = meet_processes(*part.board, part.options.name, part.rank, timeout_s());
+  if (part.members.empty()) return nullptr;
+  std::vector<int> theirs;
+  for (const int member : part.members) {
+    theirs.push_back(ordinals[static_cast<std::size_t>(member)]);
   }
-  if (!is_member) return nullptr;
+  const PeerWait wait = timeout_s();
+  IpcMeeting meeting = between_threads()
+                           ? meet_threads(*part.board, part.options.name, part.rank, theirs, wait)
+                           : meet_processes(*part.board, part.options.name, part.rank, wait);
   return std::make_unique<IpcCommunicator>(device(), part.rank, part.board, part.options,
                                            std::move(meeting));
 }

@@ -24,11 +24,13 @@ struct IpcMeeting {
   std::shared_ptr<ThreadEvents> events;  // null between processes
 };
 
-// meet_processes is collective. `ordinals` are the ranks' GPUs. Throws CommError, UnavailableError
-// when one GPU cannot reach another's memory.
+// Those with a board are collective. `ordinals` are the ranks' GPUs. Throws CommError,
+// UnavailableError when one GPU cannot reach another's memory.
 IpcMeeting meet_processes(PeerBoard& board, const std::string& name, int rank,
                           const PeerWait& wait);
 IpcMeeting meet_threads(const std::string& name, const std::vector<int>& ordinals);
+IpcMeeting meet_threads(PeerBoard& board, const std::string& name, int rank,
+                        const std::vector<int>& ordinals, const PeerWait& wait);
 
 class IpcCommunicator final : public CudaCommunicator {
  public:

@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How the ranks of an ipc communicator meet.
+#include <unistd.h>
+
+#include <set>
+
 #include "base/error.h"
 #include "kernels/runtime/cuda/cuda_error.h"
 #include "kernels/runtime/cuda/current_device.h"
@@ -35,6 +39,25 @@ void enable_peer_access(int from, int to) {
   }
 }
 
+// The GPUs of all ranks, where these are threads of one process; empty where each is a process.
+std::vector<int> ordinals_of_threads(PeerBoard& board, int rank, int ordinal,
+                                     const PeerWait& wait) {
+  std::vector<int> ordinals;
+  std::set<std::string> processes;
+  for (const std::string& place :
+       board.exchange(rank, fmt::format("{} {}", ::getpid(), ordinal), wait)) {
+    const std::size_t space = place.find(' ');
+    processes.insert(place.substr(0, space));
+    ordinals.push_back(std::stoi(place.substr(space + 1)));
+  }
+  if (processes.size() == ordinals.size()) return {};
+  if (processes.size() == 1) return ordinals;
+  throw UnavailableError(fmt::format(
+      "the {} ranks are threads of {} processes; the ipc backend connects processes, or "
+      "the threads of one",
+      ordinals.size(), processes.size()));
+}
+
 }  // namespace
 
 IpcMeeting meet_processes(PeerBoard& board, const std::string& name, int rank,
@@ -62,11 +85,29 @@ IpcMeeting meet_threads(const std::string& name, const std::vector<int>& ordinal
           .events = make_thread_events(ordinals)};
 }
 
+// The first rank makes what all share, and tells the others where it is.
+IpcMeeting meet_threads(PeerBoard& board, const std::string& name, int rank,
+                        const std::vector<int>& ordinals, const PeerWait& wait) {
+  IpcMeeting meeting;
+  std::string token;
+  if (rank == 0) {
+    meeting = meet_threads(name, ordinals);
+    token = std::to_string(reinterpret_cast<std::uintptr_t>(&meeting));
+  }
+  const std::string first = board.exchange(rank, token, wait).front();
+  if (rank != 0) {
+    meeting = *reinterpret_cast<const IpcMeeting*>(static_cast<std::uintptr_t>(std::stoull(first)));
+  }
+  board.exchange(rank, "", wait);  // all have read it
+  return meeting;
+}
+
 std::unique_ptr<Communicator> make_ipc(Store& store, int rank, int size, Device& device,
                                        const CudaCommOptions& options) {
   ensure(size >= 1 && rank >= 0 && rank < size, "rank {} of {}", rank, size);
   check_size(size);
-  const cuda::CurrentDevice current(cuda::native_device(device).ordinal());
+  const int ordinal = cuda::native_device(device).ordinal();
+  const cuda::CurrentDevice current(ordinal);
   const PeerWait wait = joining_wait(options);
   auto board = PeerBoard::meet(store, options.name, rank, size, wait);
   if (!board) {
@@ -76,7 +117,9 @@ std::unique_ptr<Communicator> make_ipc(Store& store, int rank, int size, Device&
                     "processes of one host",
                     size));
   }
-  IpcMeeting meeting = meet_processes(*board, options.name, rank, wait);
+  const std::vector<int> ordinals = ordinals_of_threads(*board, rank, ordinal, wait);
+  IpcMeeting meeting = ordinals.empty() ? meet_processes(*board, options.name, rank, wait)
+                                        : meet_threads(*board, options.name, rank, ordinals, wait);
   return std::make_unique<IpcCommunicator>(device, rank, std::move(board), options,
                                            std::move(meeting));
 }

@@ -1,47 +1,12 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
-#include "base/math.h"
+#include "parallel/comm/shm/collectives/chunks.h"
 #include "parallel/comm/shm/collectives/collectives.h"
 #include "parallel/comm/shm/collectives/exchange_window.h"
 
 namespace ddpbench::comm {
 
 namespace {
-
-// ---- how a buffer is cut into chunks, one a rank, and those into segments ----
-
-// Segments are published one by one, so that a peer works on a segment while it is still in the
-// cache of the core that made it.
-constexpr std::size_t kSegmentBytes = 64 << 10;
-
-struct Segment {
-  std::size_t offset = 0;
-  std::size_t bytes = 0;
-};
-
-class Chunks {
- public:
-  // `bytes` cut for `ranks`; boundaries are multiples of a cache line, so that no line has two
-  // writers, and the last chunks may be shorter or empty.
-  Chunks(std::size_t bytes, int ranks)
-      : bytes_(bytes),
-        chunk_bytes_(round_up(ceil_div(bytes, static_cast<std::size_t>(ranks)), kCacheLineBytes)) {}
-
-  // The number of segments in a chunk; all chunks have the same.
-  std::size_t segments() const { return ceil_div(chunk_bytes_, kSegmentBytes); }
-  Segment segment(int chunk, std::size_t number) const {
-    const std::size_t begin = std::min(bytes_, static_cast<std::size_t>(chunk) * chunk_bytes_);
-    const std::size_t end = std::min(bytes_, begin + chunk_bytes_);
-    const std::size_t from = std::min(end, begin + number * kSegmentBytes);
-    return {from, std::min(end, from + kSegmentBytes) - from};
-  }
-
- private:
-  std::size_t bytes_;
-  std::size_t chunk_bytes_;
-};
 
 // ---- the ring ----
 
@@ -77,12 +42,15 @@ struct Ring {
 
   template <typename Work>
   void step(int number, int chunk, Work&& work) {
+    std::size_t taken = 0;
     for (std::size_t s = 0; s < chunks.segments(); ++s) {
       if (number > 0) c.await(left, position_of(number - 1, s));
       const Segment segment = chunks.segment((chunk + c.size()) % c.size(), s);
       if (segment.bytes > 0) work(segment);
+      taken += segment.bytes;
       c.publish(position_of(number, s));
     }
+    c.count_taken(left, taken);
   }
 };
 
@@ -139,6 +107,9 @@ class DirectRound {
       std::byte* const target = window_.at(c_.rank(), 0, round_) + segment.offset;
       c_.reduce_to(target, sources, segment.bytes, c_.reduce_spec());
       c_.publish(ready + 1 + s);
+      for (int i = 1; i < n; ++i) {
+        c_.count_taken((c_.rank() + i) % n, segment.bytes, round_ > 0 || s > 0);
+      }
     }
   }
 
@@ -154,6 +125,7 @@ class DirectRound {
         const Segment segment = chunks_.segment(owner, s);
         c_.await(owner, ready + 1 + s);
         c_.copy(target + segment.offset, source + segment.offset, segment.bytes);
+        c_.count_taken(owner, segment.bytes, round_ > 0 || s > 0);
       }
     }
   }

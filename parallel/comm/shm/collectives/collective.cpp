@@ -80,6 +80,15 @@ void Collective::copy(std::byte* target, const std::byte* source, std::size_t by
   timed(bytes, [&] { copy_bytes(target, source, bytes, write_mode_); });
 }
 
+void Collective::count_taken(int peer, std::size_t bytes, bool continues) {
+  Traffic& taken = run_.taken[static_cast<std::size_t>(peer)];
+  if (continues) {
+    taken.bytes += bytes;
+  } else {
+    taken.add_message(bytes);
+  }
+}
+
 void Collective::await(int peer, std::uint64_t step) {
   await_counter(peer, peers_.block().slot(peer).progress, at(step));
 }

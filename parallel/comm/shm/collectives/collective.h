@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 
+#include "parallel/comm/link_traffic.h"
 #include "parallel/comm/shm/collectives/reduce_kernels.h"
 #include "parallel/comm/shm/peers/peer_group.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
@@ -25,6 +26,7 @@ class Collective {
     WaitPolicy policy;
     std::span<const std::byte*> sources;  // scratch, [size]
     WriteTuners* tuners = nullptr;
+    std::span<Traffic> taken;  // [size] adds up what this rank takes from each peer
   };
 
   Collective(PeerGroup& peers, const PeerMemory& memory, const Operation& operation,
@@ -58,6 +60,10 @@ class Collective {
   void reduce_to(std::byte* target, std::span<const std::byte* const> sources, std::size_t bytes,
                  const ReduceSpec& spec);
   void copy(std::byte* target, const std::byte* source, std::size_t bytes);
+
+  // Counts what this rank has read of a peer's data: a message, or with `continues` more of the
+  // last one from this peer.
+  void count_taken(int peer, std::size_t bytes, bool continues = false);
 
   // publish: this rank has reached `step`. await: waits until a peer has.
   void publish(std::uint64_t step) { peers_.publish(peers_.own().progress, at(step)); }

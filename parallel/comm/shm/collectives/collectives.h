@@ -45,6 +45,7 @@ void run_all_gather(Collective& c);
 //
 // Whether every rank's part of the operation fits into a mailbox. Barriers are always small.
 bool is_small(const Operation& operation, int size);
+bool is_small(OperationKind kind, std::size_t part_bytes, int size);
 // REQUIRES: is_small.
 void run_small(Collective& c);
 

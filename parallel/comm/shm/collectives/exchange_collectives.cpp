@@ -37,6 +37,9 @@ void run_reduce_scatter(Collective& c) {
     }
     c.reduce_to(o.out.view().data + window.offset(round), sources, window.bytes(round),
                 c.reduce_spec());
+    for (int i = 1; i < n; ++i) {
+      c.count_taken((c.rank() + i) % n, window.bytes(round), round > 0);
+    }
   });
 }
 
@@ -52,6 +55,7 @@ void run_all_gather(Collective& c) {
       const std::byte* const source =
           i == 0 ? o.in.view().data + window.offset(round) : window.at(owner, 0, round);
       if (source != target) c.copy(target, source, window.bytes(round));
+      if (i > 0) c.count_taken(owner, window.bytes(round), round > 0);
     }
   });
 }

@@ -77,6 +77,7 @@ void take(Collective& c, const Lanes& lanes, std::size_t part, std::byte* target
       c.consume(round + 1);
     }
   }
+  c.count_taken(root, lanes.part_bytes);
   c.finish_reading();
 }
 
@@ -112,6 +113,7 @@ void collect(Collective& c, const Lanes& lanes) {
                                 static_cast<std::size_t>(peer) * lanes.part_bytes +
                                 lanes.offset(round);
       c.copy(target, source, lanes.bytes(round));
+      c.count_taken(peer, lanes.bytes(round), round > 0);
     }
     c.consume(round + 1);
   }

@@ -13,6 +13,11 @@ void copy_some(std::byte* target, const std::byte* source, std::size_t bytes) {
   if (bytes > 0 && target != source) std::memcpy(target, source, bytes);
 }
 
+// `bytes` were read in the mailbox of each peer.
+void count_mailboxes(Collective& c, std::size_t bytes) {
+  for (int i = 1; i < c.size(); ++i) c.count_taken((c.rank() + i) % c.size(), bytes);
+}
+
 // The memory that this rank's peers read.
 Elements posted_by(const Collective& c) {
   const Operation& o = c.operation();
@@ -31,6 +36,7 @@ void reduce_mailboxes(Collective& c, std::size_t offset, const Elements& target)
     sources[static_cast<std::size_t>(peer)] = c.mailbox(peer) + offset;
   }
   reduce_sources(target.data, sources, target.count, c.reduce_spec());
+  count_mailboxes(c, target.bytes());
 }
 
 void concatenate_mailboxes(Collective& c) {
@@ -39,20 +45,24 @@ void concatenate_mailboxes(Collective& c) {
     copy_some(c.operation().out.view().data + static_cast<std::size_t>(peer) * bytes,
               c.mailbox(peer), bytes);
   }
+  count_mailboxes(c, bytes);
 }
 
 void take_part(Collective& c, std::size_t part, const Elements& target) {
   copy_some(target.view().data, c.mailbox(c.operation().root) + part * target.bytes(),
             target.bytes());
+  if (c.rank() != c.operation().root) c.count_taken(c.operation().root, target.bytes());
 }
 
 }  // namespace
 
+bool is_small(OperationKind kind, std::size_t part_bytes, int size) {
+  const bool many_parts = kind == OperationKind::reduce_scatter || kind == OperationKind::scatter;
+  return part_bytes <= kMailboxBytes / (many_parts ? static_cast<std::size_t>(size) : 1);
+}
+
 bool is_small(const Operation& operation, int size) {
-  const std::size_t part = operation.part().bytes();
-  const bool many_parts =
-      operation.kind == OperationKind::reduce_scatter || operation.kind == OperationKind::scatter;
-  return part <= kMailboxBytes / (many_parts ? static_cast<std::size_t>(size) : 1);
+  return is_small(operation.kind, operation.part().bytes(), size);
 }
 
 void run_small(Collective& c) {

@@ -26,6 +26,9 @@ MemoryLocation PeerMemory::locate(const Elements& elements) const {
 
 std::byte* PeerMemory::resolve(int peer, const MemoryLocation& memory, std::size_t bytes) const {
   if (memory.buffer == MemoryLocation::kAddress) {
+    if (scope_ != FutexScope::process) {
+      throw CommError(fmt::format("rank {} announces an address of its own process", peer));
+    }
     return reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(memory.offset));
   }
   const auto found = std::find_if(registrations_.begin(), registrations_.end(),
@@ -34,8 +37,8 @@ std::byte* PeerMemory::resolve(int peer, const MemoryLocation& memory, std::size
     throw CommError(fmt::format("rank {} uses registered buffer {}, which rank {} has deregistered",
                                 peer, memory.buffer, rank_));
   }
-  if (peer == rank_) return found->own.data + memory.offset;
-  const BufferView mapped = found->peers[static_cast<std::size_t>(peer)].view();
+  const BufferView mapped =
+      peer == rank_ ? found->own : found->peers[static_cast<std::size_t>(peer)].view();
   if (memory.offset > mapped.bytes || bytes > mapped.bytes - memory.offset) {
     throw CommError(fmt::format("rank {} announces bytes {} to {} of a buffer of {} bytes", peer,
                                 memory.offset, memory.offset + bytes, mapped.bytes));
@@ -63,13 +66,24 @@ void PeerMemory::remove(BufferView own) {
   registrations_.erase(found);
 }
 
+namespace {
+
+// "pid:[4026531836]"
+std::string namespace_mark(const char* kind) {
+  std::array<char, 64> space{};
+  const std::string path = fmt::format("/proc/self/ns/{}", kind);
+  const ssize_t length = ::readlink(path.c_str(), space.data(), space.size() - 1);
+  return {space.data(), length > 0 ? static_cast<std::size_t>(length) : 0};
+}
+
+}  // namespace
+
 std::string host_mark() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string boot;
   file >> boot;
-  std::array<char, 64> space{};
-  const ssize_t length = ::readlink("/proc/self/ns/pid", space.data(), space.size() - 1);
-  return boot + " " + std::string(space.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
+  return fmt::format("{} {} {} uid {}", boot, namespace_mark("pid"), namespace_mark("user"),
+                     ::geteuid());
 }
 
 }  // namespace ddpbench::comm

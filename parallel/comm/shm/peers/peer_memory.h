@@ -23,8 +23,9 @@ class PeerMemory {
 
   // How this rank's memory is announced to its peers; kStaged when no peer can map it.
   MemoryLocation locate(const Elements& elements) const;
-  // The address here of `bytes` that `peer` announced. Throws CommError when it lies in no
-  // registered buffer. REQUIRES: not kStaged.
+  // The address here of `bytes` that `peer` announced. Throws CommError when they do not lie in a
+  // registered buffer, and for the address of another process. Among threads of one process any
+  // address is believed. REQUIRES: not kStaged.
   std::byte* resolve(int peer, const MemoryLocation& memory, std::size_t bytes) const;
 
   // Maps the peers' buffers. `handles` are [rank], empty where a rank has no bytes. All ranks add
@@ -46,8 +47,9 @@ class PeerMemory {
   std::vector<Registration> registrations_;
 };
 
-// A mark that is equal for processes that can reach each other through /proc/<pid>/fd: one boot of
-// one host, one PID namespace.
+// A mark that is equal for processes that can reach each other's memory through /proc/<pid>/fd: one
+// boot of one host, one PID and user namespace, one user. What identifies the host ends at the
+// first space.
 std::string host_mark();
 
 }  // namespace ddpbench::comm

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/joined/joined_hosts.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/error.h"
+#include "bench/host/host_devices.h"
+#include "parallel/comm_backends.h"
+
+namespace ddpbench::bench {
+namespace {
+
+// host_mark() begins with what is equal on all of one machine.
+std::string_view machine_of(std::string_view mark) { return mark.substr(0, mark.find(' ')); }
+
+}  // namespace
+
+JoinedHosts::JoinedHosts(const std::vector<Member>& members) {
+  for (std::size_t rank = 0; rank < members.size(); ++rank) {
+    const Member& member = members[rank];
+    auto host = std::ranges::find(hosts_, member.mark, &Host::mark);
+    if (host == hosts_.end()) {
+      const auto same = std::ranges::count(hosts_, member.host, &Host::own_name);
+      hosts_.push_back(
+          {.own_name = member.host,
+           .name = same == 0 ? member.host : fmt::format("{}#{}", member.host, same + 1),
+           .mark = member.mark});
+      host = hosts_.end() - 1;
+    }
+    host->ranks.push_back(static_cast<int>(rank));
+    host_of_.push_back(static_cast<int>(host - hosts_.begin()));
+  }
+}
+
+const std::vector<int>& JoinedHosts::ranks(int host) const {
+  return hosts_.at(static_cast<std::size_t>(host)).ranks;
+}
+
+int JoinedHosts::index_on_host(int rank) const {
+  const std::vector<int>& all = ranks(of(rank));
+  return static_cast<int>(std::ranges::find(all, rank) - all.begin());
+}
+
+const std::string& JoinedHosts::name(int rank) const {
+  return hosts_.at(static_cast<std::size_t>(of(rank))).name;
+}
+
+std::vector<std::string> JoinedHosts::names() const {
+  std::vector<std::string> all;
+  for (const Host& host : hosts_) all.push_back(host.name);
+  return all;
+}
+
+std::string JoinedHosts::words(int rank) const {
+  return are_several() ? fmt::format("rank {} on {}", rank, name(rank))
+                       : fmt::format("rank {}", rank);
+}
+
+std::string JoinedHosts::list() const {
+  std::vector<std::string> each;
+  for (const Host& host : hosts_) {
+    each.push_back(fmt::format("{} (rank{} {})", host.name, host.ranks.size() > 1 ? "s" : "",
+                               fmt::join(host.ranks, ", ")));
+  }
+  std::string text = fmt::format("{}", fmt::join(each, ", "));
+  const bool one_machine = std::ranges::all_of(hosts_, [&](const Host& host) {
+    return machine_of(host.mark) == machine_of(hosts_.front().mark);
+  });
+  if (are_several() && one_machine) {
+    text +=
+        "; they are on one machine, but cannot map each other's memory: they have PID or user "
+        "namespaces of their own (containers), or run as several users";
+  }
+  return text;
+}
+
+std::string backend_over_hosts(const std::string& wanted, const std::string& device,
+                               const JoinedHosts& hosts) {
+  const DeviceKind kind = device == "cuda" ? DeviceKind::cuda : DeviceKind::cpu;
+  const std::string name = backend_name(wanted, kind);
+  const std::string engine = kind == DeviceKind::cuda ? "nccl" : "gloo";
+  if (name != "auto") {
+    const CommBackend* const row = find_comm_backend(name);
+    if (row == nullptr || row->spans_hosts) return name;
+    throw ConfigError(fmt::format(
+        "--backend={}: {} connects processes of one host, but the ranks are on {} hosts: {}. Use "
+        "--backend={}",
+        wanted, name, hosts.count(), hosts.list(), engine));
+  }
+  std::string why = "this version has none";
+  for (const CommBackend& row : comm_backends()) {
+    if (row.devices != kind || !row.spans_hosts) continue;
+    why = why_no_backend(row, CudaProbe{});
+    if (why.empty() || kind == DeviceKind::cuda) return std::string(row.name);
+    why = fmt::format("{} is not here: {}", row.name, why);
+  }
+  throw UnavailableError(
+      fmt::format("the ranks are on {} hosts: {}. Between hosts a library moves the data "
+                  "(--backend={}), and {}",
+                  hosts.count(), hosts.list(), engine, why));
+}
+
+void name_hosts(const JoinedHosts& hosts, report::Report& report) {
+  if (!hosts.are_several()) return;
+  report.environment.hosts = hosts.names();
+  const auto name_error = [&](std::optional<report::ErrorInfo>& error) {
+    if (error && error->rank) error->host = hosts.name(*error->rank);
+  };
+  name_error(report.error);
+  for (report::Run& run : report.runs) {
+    name_error(run.error);
+    for (report::DeviceRow& device : run.devices) device.host = hosts.name(device.process_rank);
+  }
+}
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/joined/joined_report.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "bench/host/environment_capture.h"
+#include "bench/host/terminal.h"
+#include "bench/run/launch_run.h"
+#include "bench/run/run_collector.h"
+#include "bench/run/run_trace.h"
+#include "reports/json/report_json.h"
+#include "reports/metrics/conditions.h"
+
+namespace ddpbench::bench {
+namespace {
+
+// The other ranks are not children of this process. Their use is not known here, and must not count
+// as load of other programs.
+void fill_joined_conditions(report::Run& run, report::MachineSnapshot before, int processes) {
+  if (processes > 1) {
+    before.own_busy_s.reset();
+    before.own_major_page_faults.reset();
+    before.own_involuntary_switches.reset();
+  }
+  report::fill_conditions(run, before, take_machine_snapshot());
+  if (processes == 1) return;
+  const auto unknown =
+      report::Figure::missing("a launcher started the ranks, and only rank 0's own use is known");
+  run.conditions->other_load_ratio = unknown;
+  run.conditions->major_page_faults = unknown;
+  run.conditions->involuntary_context_switches = unknown;
+}
+
+}  // namespace
+
+void JoinedReport::choose_place(const Options& options) {
+  file_ = ReportOutput(options);
+  if (reader_ == ReportReader::supervisor) file_.stream_every_save();
+}
+
+bool JoinedReport::tells_failure(const std::string& path) {
+  if (!is_file(path)) return false;  // a stream
+  try {
+    return report::read_report(path).error.has_value();
+  } catch (const Error&) {
+    return false;  // there is none, or none that can be read
+  }
+}
+
+void JoinedReport::begin(const Options& options, const HostDevices* gpus, JoinedPeers& peers) {
+  options_ = options;
+  hosts_ = peers.hosts();
+  if (file_.absolute_path().empty()) {
+    Options placed = options;
+    const JoinedBoard* const board = peers.board();
+    if (board != nullptr && !board->report_path().empty()) {
+      placed.json_path = board->report_path();
+      // Rank 0 may have ended between the making of the file and its saying so.
+      if (board->is_reserved() || file_hash(placed.json_path) == board->reserved_hash()) {
+        placed.force = true;
+      }
+    }
+    choose_place(placed);
+  }
+  report_ = begin_report(options, arguments_);
+  report_.started_at = started_at_;
+  if (gpus != nullptr) add_gpus(report_.environment, *gpus);
+}
+
+void JoinedReport::reserve(JoinedBoard* board) {
+  ReportOutput::Announce announce;
+  if (board != nullptr) {
+    announce = [&](const std::string& path, std::uint64_t hash) {
+      board->tell_report_path(path, hash);
+    };
+  }
+  file_.reserve(report_, options_, announce);
+  if (board == nullptr) return;
+  board->tell_report_path(file_.absolute_path());
+  board->mark_reserved();
+}
+
+void JoinedReport::fill(const TrainingJob* job, const launch::RankChannels& channels,
+                        launch::SuperviseResult result) {
+  result.pauses = watch_.pauses();
+  report_.runs.clear();
+  trace_ = {};
+  if (job == nullptr) {
+    report_.status = result.interrupted ? report::Status::interrupted : report::Status::failed;
+    if (result.failure) report_.error = failure_info(*result.failure);
+    return;
+  }
+  report::Run run = collect_run(*job, channels, result);
+  if (!options_.trace_path.empty()) add_run(trace_, *job, channels);
+  if (startup_s_ > 0) run.time.startup_s = report::Figure::of(startup_s_);
+  run.time.total_s = report::Figure::of(seconds_since(begin_));
+  if (before_) fill_joined_conditions(run, *before_, channels.layout().ranks);
+  const bool diverged = run.status == report::Status::diverged;
+  report_.status = diverged ? report::Status::failed : run.status;
+  report_.error = run.error;
+  report_.runs.push_back(std::move(run));
+  name_hosts(hosts_, report_);
+}
+
+void JoinedReport::save() {
+  complete_report(report_, options_);
+  file_.save(report_);
+  saved_hash_ = file_hash(file_.absolute_path());
+}
+
+bool JoinedReport::was_replaced() const {
+  return saved_hash_ && file_hash(file_.absolute_path()) != saved_hash_;
+}
+
+int JoinedReport::finish(const TrainingJob* job, const launch::RankChannels& channels,
+                         const launch::SuperviseResult& result) {
+  fill(job, channels, result);
+  finish_report(report_, {&trace_, report_.runs.size()}, options_, file_);
+  if (report_.status != report::Status::failed || result.failure) return 0;
+  say_error("ddpbench: {}\n", report_.error->message);
+  const bool diverged = report_.runs.back().status == report::Status::diverged;
+  return diverged ? kDivergedExitCode : 1;  // else the areas that the ranks left are broken
+}
+
+}  // namespace ddpbench::bench

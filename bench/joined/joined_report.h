@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// JoinedReport: the report of a joined world, as the rank has it that writes it: rank 0, or the one
+// that takes its place.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "bench/host/host_devices.h"
+#include "bench/host/machine_snapshot.h"
+#include "bench/joined/joined_board.h"
+#include "bench/joined/joined_hosts.h"
+#include "bench/joined/joined_peers.h"
+#include "bench/joined/pause_watch.h"
+#include "bench/options/options.h"
+#include "bench/plan/training_job.h"
+#include "bench/run/report_output.h"
+#include "parallel/launch/rank_channel.h"
+#include "parallel/launch/supervisor.h"
+#include "reports/data/report.h"
+#include "reports/exports/trace.h"
+
+namespace ddpbench::bench {
+
+// user: a file, as --json says. supervisor: standard output, each time that it is saved.
+enum class ReportReader : std::uint8_t { user, supervisor };
+
+class JoinedReport {
+ public:
+  // Times, and pauses in which this rank was stopped, are told from now on. `reader`: who the
+  // report is for.
+  JoinedReport(std::vector<std::string> arguments, ReportReader reader)
+      : arguments_(std::move(arguments)), reader_(reader) {}
+
+  // Whether the report at `path`, which is that of this world, already tells of a failure: where
+  // hosts share files, a rank that is cut off from rank 0 must not replace what that has written.
+  static bool tells_failure(const std::string& path);
+
+  // On rank 0: decides where the report goes. Throws ConfigError when it could not be written
+  // there. With --dry-run it only looks.
+  void choose_place(const Options& options);
+
+  // Makes what a report needs beside the run. Without a place, it goes where the board of `peers`
+  // (if there is one) knows that rank 0 left its own, and replaces that. The report names the hosts
+  // that `peers` know by now. `gpus`: the world's; null: it uses none.
+  void begin(const Options& options, const HostDevices* gpus, JoinedPeers& peers);
+  bool has_begun() const { return !report_.argv.empty(); }
+
+  // On rank 0, when all ranks have planned the same. Throws ConfigError where another command was
+  // faster. The others learn of the place by `board`, if not null. REQUIRES: has_begun().
+  void reserve(JoinedBoard* board);
+
+  // Training begins: the machine's load counts from here on.
+  void note_start() { before_ = take_machine_snapshot(); }
+  // This rank is set up.
+  void note_set_up() { startup_s_ = seconds_since(begin_); }
+
+  // Fills in the run; `job` is null when none could be planned. The pauses of `result` are this
+  // rank's own. REQUIRES: has_begun().
+  void fill(const TrainingJob* job, const launch::RankChannels& channels,
+            launch::SuperviseResult result);
+  // Writes what is filled in, at once; finish() may follow.
+  void save();
+  // Whether another process has written the file since save().
+  bool was_replaced() const;
+  // Fills in the run, prints the table and writes the report. Returns the exit code of the run
+  // itself where no rank failed.
+  int finish(const TrainingJob* job, const launch::RankChannels& channels,
+             const launch::SuperviseResult& result);
+
+ private:
+  std::vector<std::string> arguments_;
+  ReportReader reader_;
+  SteadyClock::time_point begin_ = SteadyClock::now();
+  std::string started_at_ = utc_timestamp();
+  Options options_;    // from begin() on
+  JoinedHosts hosts_;  // from begin() on
+  ReportOutput file_;
+  std::optional<std::uint64_t> saved_hash_;  // of what save() wrote
+  report::Report report_;
+  report::Trace trace_;
+  std::optional<report::MachineSnapshot> before_;
+  double startup_s_ = 0;  // until this rank was set up
+  PauseWatch watch_;
+};
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/launchers/command_launcher.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstddef>
+#include <set>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "bench/host/interrupt.h"
+#include "bench/host/terminal.h"
+#include "bench/joined/joined_hosts.h"
+#include "bench/launchers/end_limit.h"
+#include "bench/launchers/launched_run.h"
+#include "bench/launchers/run_outcome.h"
+#include "bench/launchers/ssh_launcher.h"
+#include "parallel/launch/piped_process.h"
+#include "parallel/launch/rank_variables.h"
+#include "parallel/launch/remote_command.h"
+
+namespace ddpbench::bench {
+namespace {
+
+constexpr const char* kMpirun = "mpirun";
+
+// One run, which one process starts and represents.
+class LauncherRun {
+ public:
+  LauncherRun(const std::string& name, const launch::PipedProcess::Spec& spec)
+      : name_(name), process_(spec) {}
+
+  LaunchedRun supervise(const std::function<void()>& tick) {
+    while (!outcome_.all_ended()) {
+      look();
+      if (tick) tick();
+      const double now_s = steady_s();
+      if (!interrupted_ && interrupt_requested()) {
+        interrupted_ = true;
+        help_to_end(now_s);
+      } else if (interrupted_ && limit_.passed(now_s)) {
+        help_to_end(now_s);
+      }
+    }
+    return outcome_.conclude(interrupted_);
+  }
+
+ private:
+  void look() {
+    std::vector<pollfd> watched;
+    process_.watch(watched);
+    ::poll(watched.data(), watched.size(), kLookAtRunMs);
+    const bool ended = process_.look();
+    for (const std::string& line : process_.take_output()) outcome_.add_output(line);
+    for (const std::string& line : process_.take_errors()) {
+      say_error("[{}] {}\n", name_, printable(line));
+      outcome_.add_error(0, line);
+    }
+    if (ended) outcome_.end(0, process_.how_ended());
+  }
+
+  // Open MPI hands SIGUSR1 on to the ranks, which end with a report. At SIGTERM it ends them itself
+  // within a second, and what they write may be lost. srun hands SIGTERM on.
+  void help_to_end(double now_s) {
+    const bool is_mpirun = name_ == kMpirun;
+    const std::array signals = {is_mpirun ? SIGUSR1 : SIGTERM, SIGTERM, SIGKILL};
+    process_.signal(signals.at(std::min(tries_, signals.size() - 1)));
+    ++tries_;
+    limit_.renew(now_s);
+  }
+
+  std::string name_;
+  launch::PipedProcess process_;
+  RunOutcome outcome_{1};
+  EndLimit limit_;
+  bool interrupted_ = false;
+  std::size_t tries_ = 0;
+};
+
+std::string host_words(const LauncherCommand& command) {
+  std::vector<std::string> words;
+  for (const launch::HostSlots& host : command.hosts) {
+    const std::string name = launch::host_address_of(host);
+    words.push_back(command.name == kMpirun ? fmt::format("{}:{}", name, host.slots) : name);
+  }
+  return fmt::format("{}", fmt::join(words, ","));
+}
+
+}  // namespace
+
+std::string launcher_words(const LauncherCommand& command, int processes, int cores,
+                           const std::vector<std::string>& variables) {
+  std::string words = fmt::format("{} -n {}", command.name, processes);
+  if (command.name == kMpirun) {
+    if (!command.hosts.empty()) words += " --host " + host_words(command);
+    const bool beyond =
+        command.hosts.empty() ? processes > cores : processes > launch::count_slots(command.hosts);
+    if (beyond) words += " --oversubscribe";
+    for (const std::string& name : variables) words += " -x " + name;
+  } else {
+    words += " --kill-on-bad-exit=1";  // as mpirun does; else a rank that is stopped would stay
+    if (!command.hosts.empty()) words += " --nodelist=" + host_words(command);
+  }
+  if (!command.arguments.empty()) words += " " + command.arguments;
+  return words;
+}
+
+std::optional<int> CommandLauncher::slots() const {
+  if (command_.hosts.empty()) return std::nullopt;
+  return launch::count_slots(command_.hosts);
+}
+
+// Hosts with different names count as different ones, since nobody has looked.
+std::string CommandLauncher::backend(const Options& options, const RunCell& cell) const {
+  if (command_.hosts.empty()) return options.backend;
+  const auto [workers, servers] = processes_of(cell);
+  std::vector<JoinedHosts::Member> members;
+  for (const launch::RankPlace& place : launch::place_ranks(command_.hosts, workers, servers)) {
+    const std::string& name = command_.hosts[place.host].name;
+    members.push_back({name, name});
+  }
+  const JoinedHosts hosts(members);
+  return hosts.are_several() ? backend_over_hosts(options.backend, options.device, hosts)
+                             : options.backend;
+}
+
+LaunchedRun CommandLauncher::run(const TrainingJob& job, const Options& options,
+                                 const std::function<void()>& tick) {
+  if (interrupt_requested()) return {.interrupted = true};
+  const auto [workers, servers] = processes_of(job.cell);
+  auto variables = launched_run_variables(options);
+  if (command_.hosts.size() > 1) {
+    variables["MASTER_ADDR"] = launch::host_address_of(command_.hosts.front());
+  }
+  std::set<std::string> handed_on = {"OMP_NUM_THREADS", "OMP_WAIT_POLICY", "OMP_PROC_BIND"};
+  for (const auto& [name, value] : variables) handed_on.insert(name);
+  for (const char* const name : {"MASTER_ADDR", "MASTER_PORT"}) {
+    if (::getenv(name) != nullptr) handed_on.insert(name);
+  }
+  const auto cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  launch::PipedProcess::Spec spec;
+  spec.executable = "/bin/sh";
+  spec.arguments = launch::shell_arguments(
+      launcher_words(command_, workers + servers, cores, {handed_on.begin(), handed_on.end()}),
+      {program_});
+  spec.environment =
+      launch::child_variables(options.threads_per_device, variables, variables_to_drop());
+  // Should this process be killed, the launcher still ends the ranks.
+  spec.death_signal = SIGTERM;
+  return LauncherRun(command_.name, spec).supervise(tick);
+}
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/launchers/host_world.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "bench/host/interrupt.h"
+#include "bench/host/terminal.h"
+
+namespace ddpbench::bench {
+namespace {
+
+// An agent says something every second. A host that is silent for less may be busy.
+constexpr double kLeastSilence_s = 10;
+
+}  // namespace
+
+HostWorld::HostWorld(std::vector<HostLink*> links, std::vector<launch::RankPlace> places,
+                     double timeout_s)
+    : links_(std::move(links)),
+      places_(std::move(places)),
+      timeout_s_(timeout_s),
+      outcome_(static_cast<int>(places_.size())),
+      clock_(steady_s()) {}
+
+void HostWorld::start(std::map<std::string, std::string> variables, int threads_per_device) {
+  variables["WORLD_SIZE"] = std::to_string(ranks());
+  for (std::size_t host = 0; host < links_.size(); ++host) {
+    AgentRun run{.threads_per_device = threads_per_device, .variables = variables, .ranks = {}};
+    for (std::size_t rank = 0; rank < ranks(); ++rank) {
+      if (places_[rank].host != host) continue;
+      run.ranks.push_back({static_cast<int>(rank),
+                           {{"RANK", std::to_string(rank)},
+                            {"LOCAL_RANK", std::to_string(places_[rank].local_rank)}}});
+    }
+    if (!run.ranks.empty()) links_[host]->send(run);
+  }
+}
+
+LaunchedRun HostWorld::supervise(const std::function<void()>& tick) {
+  for (HostLink* const link : links_) link->forgive(steady_s() - link->heard_s());
+  while (!outcome_.all_ended()) {
+    look();
+    if (tick) tick();
+    const double now_s = clock_.looked_s();
+    if (!interrupted_ && interrupt_requested()) {
+      interrupted_ = true;
+      signal_all(SIGTERM);
+      limit_.within(now_s, EndLimit::kInterrupted_s);
+    }
+    if (!failed_ && outcome_.any_failed()) {
+      failed_ = true;
+      limit_.after_failure(now_s, timeout_s_);
+    }
+    // A rank that is stopped would never end.
+    if (!gave_up_ && outcome_.any_gave_up()) {
+      gave_up_ = true;
+      limit_.within(now_s, EndLimit::kBeyondTimeout_s);
+    }
+    if (limit_.passed(now_s)) help_to_end(now_s);
+  }
+  return outcome_.conclude(interrupted_);
+}
+
+// Also of hosts that have no rank of this run, so that what they say does not pile up.
+void HostWorld::look() {
+  std::vector<pollfd> watched;
+  for (const HostLink* const link : links_) link->watch(watched);
+  ::poll(watched.data(), watched.size(), kLookAtRunMs);
+  const double now_s = steady_s();
+  const double pause_s = clock_.look(now_s);
+  limit_.move(pause_s);
+  for (HostLink* const link : links_) {
+    link->forgive(pause_s);
+    link->look(now_s);
+    while (const auto word = link->next()) hear(*link, *word);
+  }
+  miss_silent_hosts(now_s);
+  lose_ranks();
+}
+
+void HostWorld::hear(HostLink& link, const AgentWord& word) {
+  if (const auto* const line = std::get_if<RankLine>(&word)) {
+    if (!line->is_error) return outcome_.add_output(line->text);
+    say_error("[{}, rank {}] {}\n", link.host(), line->rank, printable(line->text));
+    outcome_.add_error(line->rank, line->text);
+  } else if (const auto* const end = std::get_if<RankEnd>(&word)) {
+    outcome_.end(end->rank, end->exit);
+  } else if (const auto* const refusal = std::get_if<RankRefusal>(&word)) {
+    outcome_.lose(refusal->rank, fmt::format("host {}: rank {} cannot be started: {}", link.host(),
+                                             refusal->rank, printable(refusal->why)));
+  }
+}
+
+void HostWorld::miss_silent_hosts(double now_s) {
+  if (timeout_s_ <= 0) return;
+  const double limit_s = std::max(timeout_s_, kLeastSilence_s);
+  for (HostLink* const link : links_) {
+    if (!link->lost().empty() || now_s - link->heard_s() < limit_s) continue;
+    link->give_up(fmt::format("host {}: nothing was heard of it for {:.3g} s (--timeout)",
+                              link->host(), limit_s));
+  }
+}
+
+void HostWorld::lose_ranks() {
+  for (std::size_t rank = 0; rank < ranks(); ++rank) {
+    const std::string& lost = link_of(rank).lost();
+    if (!lost.empty()) outcome_.lose(static_cast<int>(rank), lost);
+  }
+}
+
+void HostWorld::signal_all(int number) {
+  for (HostLink* const link : links_) link->send(AgentSignal{number});
+}
+
+// First the ranks, then the agents that do not answer.
+void HostWorld::help_to_end(double now_s) {
+  limit_.renew(now_s);
+  if (!std::exchange(killed_, true)) return signal_all(SIGKILL);
+  for (std::size_t rank = 0; rank < ranks(); ++rank) {
+    if (outcome_.has_ended(static_cast<int>(rank))) continue;
+    link_of(rank).give_up(fmt::format("host {}: it does not answer", link_of(rank).host()));
+  }
+}
+
+}  // namespace ddpbench::bench

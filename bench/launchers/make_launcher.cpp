@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/launchers/make_launcher.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "bench/launchers/command_launcher.h"
+#include "bench/launchers/ssh_launcher.h"
+#include "bench/plan/sweep_plan.h"
+
+namespace ddpbench::bench {
+namespace {
+
+constexpr const char* kLocal = "local";
+constexpr const char* kSsh = "ssh";
+// Nobody answers questions of several shells at once. A host that is gone is noticed within 15 s.
+constexpr const char* kSecureShell =
+    "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 "
+    "-o ServerAliveCountMax=3";
+constexpr const char* kUsualPort = "29500";
+
+bool is_loopback(const launch::HostSlots& host) {
+  const std::string name = launch::host_address_of(host);
+  return name == "localhost" || name.starts_with("127.");
+}
+
+// Others would look for rank 0 on themselves.
+void check_first_host(const std::vector<launch::HostSlots>& hosts) {
+  if (hosts.empty() || !is_loopback(hosts.front()) || std::ranges::all_of(hosts, is_loopback)) {
+    return;
+  }
+  throw ConfigError(
+      fmt::format("--hosts: the first host has rank 0, and the others would not reach it at {}; "
+                  "give the name or address that it has for them",
+                  hosts.front().name));
+}
+
+void refuse_unused(const std::string& value, std::string_view option, std::string_view launcher) {
+  if (value.empty()) return;
+  throw ConfigError(
+      fmt::format("{}={}: it does nothing with --launcher={}", option, value, launcher));
+}
+
+void refuse_shared_processes(const Options& options, std::string_view launcher) {
+  for (const RunCell& cell : plan_matrix(options)) {
+    if (cell.devices_per_process == 1) continue;
+    throw ConfigError(fmt::format(
+        "--devices-per-process={} --launcher={}: each process that a launcher starts has one "
+        "device; leave out one of the two",
+        cell.devices_per_process, launcher));
+  }
+}
+
+std::string own_path() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
+
+}  // namespace
+
+LauncherChoice choose_launcher(const Options& options) {
+  if (!options.hosts.empty() && !options.host_file.empty()) {
+    throw ConfigError("--hosts and --hostfile exclude each other; give one of them");
+  }
+  LauncherChoice choice{.launcher = options.launcher, .hosts = {}};
+  if (!options.hosts.empty()) choice.hosts = launch::parse_host_list(options.hosts);
+  if (!options.host_file.empty()) choice.hosts = launch::read_host_file(options.host_file);
+  if (choice.launcher.empty()) choice.launcher = choice.hosts.empty() ? kLocal : kSsh;
+  if (choice.launcher == kLocal && !choice.hosts.empty()) {
+    throw ConfigError(
+        "--launcher=local starts ranks on this host only; leave out the hosts, or "
+        "use --launcher=ssh");
+  }
+  if (choice.launcher == kSsh && choice.hosts.empty()) {
+    throw ConfigError("--launcher=ssh needs --hosts or --hostfile");
+  }
+  if (choice.launcher != kSsh) {
+    refuse_unused(options.remote_shell, "--remote-shell", choice.launcher);
+    refuse_unused(options.remote_program, "--remote-program", choice.launcher);
+  }
+  if (choice.launcher == kLocal || choice.launcher == kSsh) {
+    refuse_unused(options.launcher_arguments, "--launcher-args", choice.launcher);
+  }
+  if (choice.launcher != kLocal && !options.trace_path.empty()) {
+    throw ConfigError(fmt::format(
+        "--trace={} --launcher={}: traces are written where the ranks are; give --trace to ranks "
+        "that you start yourself (docs/launch.md)",
+        options.trace_path, choice.launcher));
+  }
+  if (choice.launcher != kLocal) refuse_shared_processes(options, choice.launcher);
+  check_first_host(choice.hosts);
+  return choice;
+}
+
+std::unique_ptr<RunLauncher> make_launcher(const Options& options, const std::string& master_port) {
+  LauncherChoice choice = choose_launcher(options);
+  if (choice.launcher == kLocal) return nullptr;
+  if (choice.launcher != kSsh) {
+    return std::make_unique<CommandLauncher>(
+        LauncherCommand{choice.launcher, std::move(choice.hosts), options.launcher_arguments},
+        own_path());
+  }
+  AgentStart start;
+  start.remote_shell = options.remote_shell.empty() ? kSecureShell : options.remote_shell;
+  start.program = options.remote_program.empty() ? own_path() : options.remote_program;
+  start.greeting = {options.device, std::filesystem::current_path().string()};
+  return std::make_unique<SshLauncher>(std::move(choice.hosts), std::move(start),
+                                       master_port.empty() ? kUsualPort : master_port);
+}
+
+void refuse_launchers(const Options& options, std::string_view why) {
+  for (const auto& [option, value] :
+       {std::pair("--launcher", &options.launcher), std::pair("--hosts", &options.hosts),
+        std::pair("--hostfile", &options.host_file)}) {
+    if (value->empty() || *value == kLocal) continue;
+    throw ConfigError(fmt::format("{}={}: {}", option, *value, why));
+  }
+}
+
+}  // namespace ddpbench::bench

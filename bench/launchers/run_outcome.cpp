@@ -1,0 +1,166 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/launchers/run_outcome.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "bench/run/launch_run.h"
+#include "parallel/launch/guilty_rank.h"
+#include "reports/json/report_json.h"
+
+namespace ddpbench::bench {
+namespace {
+
+constexpr std::string_view kOwnMessage = "ddpbench: ";
+constexpr int kInterruptedCode = 130;
+
+bool failed(const launch::ChildExit& exit) {
+  return exit.code != 0 || exit.signal != 0 || !exit.is_known;
+}
+
+// Whether the code says more than that a rank has died.
+bool tells_why(int code) {
+  launch::RankError error;
+  error.exit_code = code;
+  return failure_exit_code(error) == code && code != 4;
+}
+
+std::string kind_of_code(int code) {
+  switch (code) {
+    case 2:
+      return ConfigError("").kind();
+    case 3:
+      return UnavailableError("").kind();
+    case 5:
+      return VerificationError("").kind();
+    default:
+      return CommError("").kind();
+  }
+}
+
+}  // namespace
+
+// A report is JSON for people: its first line and its last are a brace alone.
+void RunOutcome::add_output(const std::string& line) {
+  if (line == "{") {
+    in_report_ = true;
+    growing_.clear();
+  }
+  if (!in_report_) return;
+  growing_ += line;
+  growing_ += '\n';
+  if (line != "}") return;
+  in_report_ = false;
+  report_text_ = std::exchange(growing_, "");
+}
+
+void RunOutcome::add_error(int process, const std::string& line) {
+  if (line.starts_with(kOwnMessage)) {
+    of(process).complaint = printable(line.substr(kOwnMessage.size()));
+  }
+}
+
+void RunOutcome::end(int process, const launch::ChildExit& exit) {
+  if (!of(process).exit) of(process).exit = exit;
+}
+
+void RunOutcome::lose(int process, const std::string& why) {
+  if (of(process).exit) return;
+  of(process).exit = launch::ChildExit{.is_known = false};
+  of(process).lost = why;
+}
+
+bool RunOutcome::all_ended() const {
+  return std::ranges::all_of(processes_, [](const Process& one) { return one.exit.has_value(); });
+}
+
+bool RunOutcome::any_failed() const {
+  return std::ranges::any_of(processes_,
+                             [](const Process& one) { return one.exit && failed(*one.exit); });
+}
+
+bool RunOutcome::any_gave_up() const {
+  return std::ranges::any_of(processes_,
+                             [](const Process& one) { return one.exit && one.exit->code != 0; });
+}
+
+std::optional<report::Report> RunOutcome::last_report() const {
+  if (report_text_.empty()) return std::nullopt;
+  try {
+    return report::parse_report(report_text_, "the report of the ranks");
+  } catch (const ConfigError&) {
+    return std::nullopt;  // lines of others were in between
+  }
+}
+
+// That of the rank that failed, where it says why; else of any that does.
+int RunOutcome::exit_code_for(const report::ErrorInfo& error) const {
+  constexpr int kDied = 4;
+  if (error.rank && *error.rank < std::ssize(processes_)) {
+    const auto& exit = of(*error.rank).exit;
+    return exit && tells_why(exit->code) ? exit->code : kDied;
+  }
+  for (const Process& one : processes_) {
+    if (one.exit && tells_why(one.exit->code)) return one.exit->code;
+  }
+  return kDied;
+}
+
+// Of a run without a report. A process that is out of reach comes first, then one that says why.
+report::ErrorInfo RunOutcome::error_of_processes() const {
+  auto guilty =
+      std::ranges::find_if(processes_, [](const Process& one) { return !one.lost.empty(); });
+  if (guilty == processes_.end()) {
+    guilty = std::ranges::find_if(
+        processes_, [](const Process& one) { return one.exit && tells_why(one.exit->code); });
+  }
+  if (guilty == processes_.end()) {
+    guilty = std::ranges::find_if(processes_,
+                                  [](const Process& one) { return one.exit && failed(*one.exit); });
+  }
+  report::ErrorInfo error;
+  if (guilty == processes_.end()) {
+    error.kind = InternalError("").kind();
+    error.message = "the ranks ended without a report";
+    return error;
+  }
+  const launch::ChildExit exit = guilty->exit.value_or(launch::ChildExit{});
+  error.kind = kind_of_code(exit.code);
+  if (exit.signal != 0) error.signal = exit.signal;
+  if (processes_.size() > 1) error.rank = static_cast<int>(guilty - processes_.begin());
+  error.message = !guilty->lost.empty()        ? guilty->lost
+                  : !guilty->complaint.empty() ? guilty->complaint
+                  : exit.signal != 0
+                      ? fmt::format("{} ended a rank", launch::signal_name(exit.signal))
+                      : fmt::format("a rank ended with exit code {} and said nothing", exit.code);
+  return error;
+}
+
+LaunchedRun RunOutcome::conclude(bool interrupted) const {
+  LaunchedRun made;
+  const std::optional<report::Report> report = last_report();
+  if (report && !report->runs.empty()) made.run = report->runs.front();
+  if (made.run && report::is_complete(*made.run)) {
+    made.error = made.run->error;  // of one that diverged
+    if (made.error) made.exit_code = kDivergedExitCode;
+    return made;
+  }
+  const bool by_ranks = report ? report->status == report::Status::interrupted
+                               : std::ranges::any_of(processes_, [](const Process& one) {
+                                   return one.exit && one.exit->code == kInterruptedCode;
+                                 });
+  made.interrupted = interrupted || by_ranks;
+  if (made.interrupted || (!report && !any_failed())) return made;
+  made.error = made.run && made.run->error ? made.run->error
+               : report && report->error   ? report->error
+                                           : error_of_processes();
+  made.exit_code = exit_code_for(*made.error);
+  return made;
+}
+
+}  // namespace ddpbench::bench

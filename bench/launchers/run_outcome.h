@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// RunOutcome: what the supervisor has from the processes of one launched run, and what that means.
+// Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/run/run_launcher.h"
+#include "parallel/launch/child_process.h"
+
+namespace ddpbench::bench {
+
+class RunOutcome {
+ public:
+  // `processes`: that the supervisor sees: the ranks, or one launcher.
+  explicit RunOutcome(int processes) : processes_(static_cast<std::size_t>(processes)) {}
+
+  // A line that a process wrote to standard output: of a report, or of nothing that matters. One
+  // rank writes the reports of a run, one after the other; the last whole one counts.
+  void add_output(const std::string& line);
+  void add_error(int process, const std::string& line);
+  void end(int process, const launch::ChildExit& exit);
+  // The process is out of reach, or was never started.
+  void lose(int process, const std::string& why);
+
+  bool has_ended(int process) const { return of(process).exit.has_value(); }
+  bool all_ended() const;
+  bool any_failed() const;
+  // Whether a process ended by itself because something is wrong, so that all others know it, too.
+  bool any_gave_up() const;
+
+  // REQUIRES: all_ended(). `interrupted`: the supervisor has ended the run.
+  LaunchedRun conclude(bool interrupted) const;
+
+ private:
+  struct Process {
+    std::optional<launch::ChildExit> exit;
+    std::string lost;       // why it is out of reach; empty: it is not
+    std::string complaint;  // its last error message
+  };
+
+  const Process& of(int process) const { return processes_.at(static_cast<std::size_t>(process)); }
+  Process& of(int process) { return processes_.at(static_cast<std::size_t>(process)); }
+  std::optional<report::Report> last_report() const;
+  int exit_code_for(const report::ErrorInfo& error) const;
+  report::ErrorInfo error_of_processes() const;
+
+  std::vector<Process> processes_;
+  std::string growing_;  // a report that is not whole yet
+  bool in_report_ = false;
+  std::string report_text_;  // the last whole one
+};
+
+}  // namespace ddpbench::bench

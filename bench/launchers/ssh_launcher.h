@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// SshLauncher: starts the ranks of runs on the hosts that the user lists. It has an agent on each,
+// which a remote shell starts once for the whole matrix.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/joined/joined_hosts.h"
+#include "bench/launchers/host_link.h"
+#include "bench/run/run_launcher.h"
+#include "parallel/launch/host_list.h"
+
+namespace ddpbench::bench {
+
+// How many processes a cell's run has, and how many of them are servers.
+struct CellProcesses {
+  int workers = 1, servers = 0;
+};
+CellProcesses processes_of(const RunCell& cell);
+
+class SshLauncher final : public RunLauncher {
+ public:
+  // Connects to all hosts. Throws CommError (exit 4) that names those which cannot be used: out of
+  // reach, without the program, with another version of it. `port`: MASTER_PORT of the runs.
+  SshLauncher(std::vector<launch::HostSlots> hosts, AgentStart start, std::string port);
+  // Lets the agents end, for a moment.
+  ~SshLauncher() override;
+  SshLauncher(const SshLauncher&) = delete;
+  SshLauncher& operator=(const SshLauncher&) = delete;
+
+  void find_devices(HostDevices& devices) const override;
+  std::optional<int> slots() const override { return launch::count_slots(hosts_); }
+  void describe(report::Environment& environment) const override;
+  std::string backend(const Options& options, const RunCell& cell) const override;
+  LaunchedRun run(const TrainingJob& job, const Options& options,
+                  const std::function<void()>& tick) override;
+
+ private:
+  void connect(const std::vector<launch::RankPlace>& places);
+  const HostSight& sight(std::size_t host) const { return sights_.at(host); }
+  JoinedHosts hosts_of(const std::vector<launch::RankPlace>& places) const;
+
+  std::vector<launch::HostSlots> hosts_;
+  AgentStart start_;
+  std::string port_;
+  std::vector<HostLink> links_;    // [host]
+  std::vector<HostSight> sights_;  // [host], of the first connection
+};
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/run/host_clocks.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace ddpbench::bench {
+namespace {
+
+// Two quartz clocks of 100 ppm each drift apart by so much a second at most.
+constexpr double kMostDrift = 2e-4;
+constexpr const char* kNotMeasured = "its ranks ended before they measured it";
+constexpr const char* kNoEnd = "the run ended before it was measured again";
+
+void extend(double begin_s, double end_s, double& first_s, double& last_s) {
+  first_s = first_s == 0 ? begin_s : std::min(first_s, begin_s);
+  last_s = std::max(last_s, end_s);
+}
+
+}  // namespace
+
+HostClocks::HostClocks(const RankRecords& records) {
+  for (std::size_t r = 0; r < records.results.size(); ++r) {
+    const RankResult& result = records.results[r];
+    if (result.host.empty()) {
+      clock_of_rank_.push_back(-1);
+      continue;
+    }
+    Clock& clock = clock_of(result.host);
+    clock_of_rank_.push_back(static_cast<int>(&clock - clocks_.data()));
+    if (clock.readings.empty()) clock.readings = result.clock;
+    for (const ClockReading& reading : result.clock) {
+      clock.last_s = std::max(clock.last_s, reading.at_s);
+    }
+    for (const EpochResult& epoch : result.epochs) {
+      extend(epoch.begin_s, epoch.end_s, clock.begin_s, clock.last_s);
+    }
+    if (r >= records.steps.size()) continue;
+    for (const launch::StepRecord& step : records.steps[r]) {
+      extend(step.begin_s, step.end_s, clock.begin_s, clock.last_s);
+    }
+  }
+}
+
+HostClocks::Clock& HostClocks::clock_of(const std::string& host) {
+  const auto found = std::ranges::find(clocks_, host, &Clock::host);
+  if (found != clocks_.end()) return *found;
+  clocks_.push_back({.host = host, .readings = {}});
+  return clocks_.back();
+}
+
+const std::string& HostClocks::first_host() const {
+  static const std::string kNone;
+  return clocks_.empty() ? kNone : clocks_.front().host;
+}
+
+// Between two measurements the clocks are taken to drift evenly.
+double HostClocks::offset_at(const Clock& clock, double time_s) const {
+  if (&clock == clocks_.data()) return 0;
+  if (clock.readings.empty()) {
+    const double first_s = clocks_.front().begin_s;
+    return clock.begin_s == 0 || first_s == 0 ? 0 : clock.begin_s - first_s;
+  }
+  const ClockReading &begin = clock.readings.front(), &end = clock.readings.back();
+  if (end.at_s <= begin.at_s) return begin.offset_s;
+  const double share = (time_s - begin.at_s) / (end.at_s - begin.at_s);
+  return begin.offset_s + share * (end.offset_s - begin.offset_s);
+}
+
+double HostClocks::bound_of(const Clock& clock) const {
+  if (&clock == clocks_.data()) return 0;
+  if (clock.readings.empty()) return std::numeric_limits<double>::infinity();
+  const ClockReading &begin = clock.readings.front(), &end = clock.readings.back();
+  if (clock.readings.size() > 1) return std::max(begin.bound_s, end.bound_s);
+  return begin.bound_s + kMostDrift * std::max(0.0, clock.last_s - begin.at_s);
+}
+
+double HostClocks::bound_s() const {
+  const bool unknown = std::ranges::any_of(clock_of_rank_, [](int clock) { return clock < 0; });
+  if (unknown) return std::numeric_limits<double>::infinity();
+  double most = 0, next = 0;
+  for (const Clock& clock : clocks_) {
+    const double bound = bound_of(clock);
+    next = std::max(next, std::min(most, bound));
+    most = std::max(most, bound);
+  }
+  return most + next;
+}
+
+void HostClocks::correct(RankRecords& records) const {
+  if (!are_several()) return;
+  for (std::size_t r = 0; r < clock_of_rank_.size(); ++r) {
+    if (clock_of_rank_[r] < 0) continue;
+    const Clock& clock = clocks_[static_cast<std::size_t>(clock_of_rank_[r])];
+    const auto shift = [&](auto&... times) { ((times -= offset_at(clock, times)), ...); };
+    for (EpochResult& epoch : records.results[r].epochs) shift(epoch.begin_s, epoch.end_s);
+    if (r < records.steps.size()) {
+      for (launch::StepRecord& step : records.steps[r]) {
+        shift(step.begin_s, step.end_s);
+        if (step.backward_end_s != 0) shift(step.backward_end_s);
+      }
+    }
+    if (r < records.buckets.size()) {
+      for (launch::BucketRecord& bucket : records.buckets[r]) {
+        BucketTimes& times = bucket.times;
+        shift(times.ready_s, times.start_s, times.arrived_s, times.end_s);
+      }
+    }
+    if (r < records.trace.size()) {
+      for (launch::TraceRecord& record : records.trace[r]) shift(record.begin_s, record.end_s);
+    }
+  }
+}
+
+std::vector<report::HostClock> HostClocks::rows() const {
+  using report::Figure;
+  std::vector<report::HostClock> rows;
+  if (!are_several()) return rows;
+  for (const Clock& clock : clocks_) {
+    report::HostClock& row = rows.emplace_back();
+    row.host = clock.host;
+    const bool first = &clock == clocks_.data();
+    if (clock.readings.empty() && !first) {
+      row.offset_s = row.bound_s = row.drift_s = Figure::missing(kNotMeasured);
+      continue;
+    }
+    row.offset_s = Figure::of(first ? 0 : clock.readings.front().offset_s);
+    row.bound_s = Figure::of(bound_of(clock));
+    if (!first && clock.readings.size() < 2) {
+      row.drift_s = Figure::missing(kNoEnd);
+    } else {
+      row.drift_s =
+          Figure::of(first ? 0 : clock.readings.back().offset_s - clock.readings.front().offset_s);
+    }
+  }
+  return rows;
+}
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// HostClocks: the clocks of a run's hosts, as their ranks measured them against that of rank 0's
+// host, and what follows for the times that ranks recorded (docs/metrics.md).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/rank/rank_result.h"
+#include "parallel/launch/rank_channel.h"
+#include "reports/data/report.h"
+
+namespace ddpbench::bench {
+
+// What the ranks of a run left: [rank]. Servers take no steps.
+struct RankRecords {
+  std::vector<RankResult> results;
+  std::vector<std::vector<launch::StepRecord>> steps;
+  std::vector<std::vector<launch::BucketRecord>> buckets;
+  std::vector<std::vector<launch::TraceRecord>> trace;
+};
+
+class HostClocks {
+ public:
+  HostClocks() = default;  // one host
+  explicit HostClocks(const RankRecords& records);
+
+  // Puts all times on the clock of rank 0's host. A host that has measured nothing is aligned at
+  // its begin.
+  void correct(RankRecords& records) const;
+
+  // How far the difference of two corrected times of different hosts may be off. 0: all ranks are
+  // on one host. Infinite: a host has measured nothing, or a rank's host is unknown.
+  double bound_s() const;
+  // Of rank 0; where nothing is known of that, of the lowest rank of which something is.
+  const std::string& first_host() const;
+  std::vector<report::HostClock> rows() const;  // none on one host
+
+ private:
+  struct Clock {
+    std::string host;
+    std::vector<ClockReading> readings;  // in order; of the first host none are needed
+    double begin_s = 0, last_s = 0;      // of the records, on this clock; 0: there are none
+  };
+  bool are_several() const { return clocks_.size() > 1; }
+  Clock& clock_of(const std::string& host);
+  double bound_of(const Clock& clock) const;
+  double offset_at(const Clock& clock, double time_s) const;
+
+  std::vector<Clock> clocks_;
+  std::vector<int> clock_of_rank_;  // index in clocks_; -1: unknown
+};
+
+}  // namespace ddpbench::bench

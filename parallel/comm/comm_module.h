@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// CommModule: an engine between CPU devices that is another project's library (Gloo, MPI), behind a
+// library of ours that is opened at run time. Programs that do not ask for the engine neither load
+// nor need it.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parallel/comm/all_reduce_algorithm.h"
+#include "parallel/comm/call_watch.h"
+#include "parallel/comm/communicator.h"
+#include "parallel/comm/module_build.h"
+#include "parallel/comm/store/deadline.h"
+#include "parallel/comm/store/store.h"
+
+namespace ddpbench::comm {
+
+// Equal on all ranks, except for thread_cores, address and the functions.
+struct EngineOptions {
+  double timeout_s = 60;          // default deadline of every wait
+  std::vector<int> thread_cores;  // OS processors the communication thread may run on; empty: any
+  std::string name = "world";     // key prefix in the store; one name per communicator
+  // The address of this host on which Gloo listens for its peers. MPI chooses for itself.
+  std::string address = "127.0.0.1";
+  AllReduceAlgorithm all_reduce = AllReduceAlgorithm::automatic;  // direct
+  // Called after each operation of this rank, on the thread that completed it. Must be cheap.
+  std::function<void()> progress;
+  CallWatch* watch = nullptr;  // of this rank's calls; null: none. It outlives the communicator
+  // Called now and then while make() waits for the other ranks; may be empty. What it throws ends
+  // the wait.
+  std::function<void()> check;
+};
+
+class CommModule {
+ public:
+  virtual ~CommModule() = default;
+
+  // The library's name and version, "Open MPI 4.1.4".
+  virtual std::string version() const = 0;
+  // Collective over `size` processes that share `store`. Throws CommError when a peer does not come
+  // before the timeout, UnavailableError when this process cannot use the library.
+  virtual std::unique_ptr<Communicator> make(Store& store, int rank, int size,
+                                             const EngineOptions& options) const = 0;
+  // Communicators for `size` threads of this process, [rank]; each is used by one thread. Throws
+  // UnavailableError where the library connects processes only.
+  virtual std::vector<std::unique_ptr<Communicator>> make_for_threads(
+      int size, const EngineOptions& options) const = 0;
+  // The module's waits use the program's deadlines (DeadlineClock::share).
+  virtual void share_pauses(DeadlineClock::Pauses& pauses) const = 0;
+};
+
+// The one function that a module of this kind exports. `build` is that of the calling program.
+// Returns null when the module's own build is another one, because their classes may differ.
+using CommModuleEntry = const CommModule* (*)(const char* build);
+inline constexpr const char* kCommModuleEntryName = "ddpbench_comm_module";
+
+// What CommModuleEntry returns where the module is a `Module`.
+template <typename Module>
+const CommModule* comm_module_of_build(const char* build) {
+  static const Module module;
+  return std::strcmp(build, kModuleBuild) == 0 ? &module : nullptr;
+}
+
+}  // namespace ddpbench::comm

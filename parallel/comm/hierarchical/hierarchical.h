@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A communicator over hosts whose all-reduces are hierarchical: the ranks of each host reduce in
+// shared memory to their first rank, the first ranks of all hosts all-reduce over an engine, and
+// each sends the result to its host. So an element crosses the wire once a host, not once a rank.
+// Everything else goes over the engine alone.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "parallel/comm/comm_module.h"
+
+namespace ddpbench::comm {
+
+// Makes the communicator of the engine, over all ranks that share the store.
+using MakeEngine = std::function<std::unique_ptr<Communicator>(Store& store, int rank, int size,
+                                                               const EngineOptions& options)>;
+
+// Collective over `size` processes that share `store`. `host`: equal on the ranks that can map each
+// other's memory (host_mark()), and on no others. EngineOptions::all_reduce is the algorithm
+// between hosts. Throws CommError.
+std::unique_ptr<Communicator> make_hierarchical(const std::string& backend, Store& store, int rank,
+                                                int size, const std::string& host,
+                                                const MakeEngine& make_engine,
+                                                const EngineOptions& options);
+
+}  // namespace ddpbench::comm

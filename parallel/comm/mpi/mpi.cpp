@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel/comm/mpi/mpi.h"
+
+#include <functional>
+#include <vector>
+
+#include "base/error.h"
+#include "parallel/comm/mpi/mpi_link.h"
+#include "parallel/comm/mpi/mpi_session.h"
+#include "parallel/comm/wire/wire_communicator.h"
+
+namespace ddpbench::comm {
+
+namespace {
+
+// Making a communicator of MPI has no deadline, so all ranks must have come before. `tag` tells
+// communicators apart that are made at the same time.
+std::unique_ptr<WireLink> join_ranks(Store& store, int rank, const std::vector<int>& members,
+                                     const EngineOptions& options) {
+  store_barrier(store, options.name + "/mpi", static_cast<int>(members.size()), options.timeout_s);
+  const int tag = static_cast<int>(std::hash<std::string>()(options.name) % 10'000);
+  return std::make_unique<MpiLink>(rank, members, tag);
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_mpi(Store& store, int rank, int size,
+                                       const EngineOptions& options) {
+  const MpiSession& mpi = MpiSession::get();
+  if (mpi.rank() != rank || mpi.size() < size) {
+    throw UnavailableError(
+        fmt::format("MPI knows this process as rank {} of {}, which is to be rank {} of {}: start "
+                    "the ranks with the mpirun of {}",
+                    mpi.rank(), mpi.size(), rank, size, mpi_version()));
+  }
+  return make_wire_communicator("mpi", store, rank, size, join_ranks, options);
+}
+
+std::string mpi_version() {
+#ifdef OMPI_MAJOR_VERSION
+  return fmt::format("Open MPI {}.{}.{}", OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
+                     OMPI_RELEASE_VERSION);
+#else
+  return fmt::format("MPI {}.{}", MPI_VERSION, MPI_SUBVERSION);
+#endif
+}
+
+}  // namespace ddpbench::comm

@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// MpiLink: one rank's place in two communicators of MPI, one for collectives and transfers, one for
+// notices. MPI progresses only while it is called, so a rank that waits asks again and again.
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "parallel/comm/wire/wire_link.h"
+
+namespace ddpbench::comm {
+
+class MpiLink final : public WireLink {
+ public:
+  // Collective over `members` ([rank] their ranks in MPI_COMM_WORLD), of which this process is
+  // `rank`. Throws CommError.
+  MpiLink(int rank, const std::vector<int>& members, int tag);
+  ~MpiLink() override;
+
+  std::unique_ptr<Transfer> send(int peer, const Slot& slot, const void* data,
+                                 std::size_t bytes) override;
+  std::unique_ptr<Transfer> recv(int peer, const Slot& slot, void* data,
+                                 std::size_t bytes) override;
+  void prepare(Waiter waiter) override;
+  bool wait(Transfer& transfer) override;
+  void listen(std::function<void(int peer, const Notice&)> hear,
+              std::function<void(int peer)> lose) override;
+  void tell(int peer, const Notice& notice) noexcept override;
+  void poll() override;
+  void doze(std::atomic<std::uint32_t>& bell, std::uint32_t seen, Deadline deadline) override;
+  bool run_collective(const Operation& operation, const std::function<void()>& look) override;
+  void give_up() noexcept override;
+  void stop() noexcept override;
+
+ private:
+  class Moving;  // a transfer
+  struct Sent {
+    Notice notice;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+
+  // Asks until the request is done, or for some milliseconds; whether it is done. Throws LostPeer.
+  bool ask(MPI_Request& request, int peer) const;
+  // Waits a moment between two questions, the first of which was at `since_s`; false when it is
+  // time to look around.
+  bool pause(double since_s) const;
+  void start(const Operation& operation, MPI_Request& request) const;
+  void forget_sent() noexcept;
+
+  const int rank_;
+  const int size_;
+  MPI_Comm data_ = MPI_COMM_NULL, mail_ = MPI_COMM_NULL;
+  std::function<void(int, const Notice&)> hear_;
+  std::mutex mail_mutex_;  // over sent_
+  std::list<Sent> sent_;
+  std::mutex poll_mutex_;
+  const bool core_each_;
+  std::atomic<double> spin_s_ = 0;
+};
+
+}  // namespace ddpbench::comm

@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel/comm/mpi/mpi_session.h"
+
+#include <mpi.h>
+
+#include <array>
+#include <atomic>
+#include <string>
+
+#include "base/error.h"
+
+namespace ddpbench::comm {
+
+namespace {
+
+std::atomic<bool> any_failed = false;
+
+}  // namespace
+
+void check_mpi(int code, const char* call) {
+  if (code == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  throw CommError(fmt::format("{}: {}", call, std::string(text.data())));
+}
+
+MpiSession& MpiSession::get() {
+  static MpiSession session;
+  return session;
+}
+
+MpiSession::MpiSession() {
+  int initialized = 0, provided = MPI_THREAD_SINGLE;
+  MPI_Initialized(&initialized);
+  if (initialized) {
+    MPI_Query_thread(&provided);
+  } else {
+    if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
+      throw UnavailableError("MPI_Init_thread failed; ranks of MPI are started by mpirun");
+    }
+    owns_ = true;
+  }
+  if (provided != MPI_THREAD_MULTIPLE) {
+    throw UnavailableError(
+        "this MPI does not let several threads call it (MPI_THREAD_MULTIPLE), which the "
+        "communication thread needs");
+  }
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+  MPI_Comm_size(MPI_COMM_WORLD, &size_);
+}
+
+MpiSession::~MpiSession() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (owns_ && !finalized && !any_failed.load()) MPI_Finalize();
+}
+
+void MpiSession::mark_failed() noexcept { any_failed.store(true); }
+
+}  // namespace ddpbench::comm

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel/launch/piped_process.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "base/error.h"
+#include "base/exhausted.h"
+
+namespace ddpbench::launch {
+namespace {
+
+// A longer line is cut, so that a stream without line ends does not fill the memory. The longest
+// honest one is a report on one line, or a message with the settings of a run.
+constexpr std::size_t kLongestLine = std::size_t{64} << 20;
+// Until a program is executed. Its file system may hang.
+constexpr int kExecuteMs = 10000;
+
+struct Ends {
+  FileDescriptor own, child;
+};
+
+Ends make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    throw_system_error<InternalError>("cannot make a pipe to a process", errno);
+  }
+  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+}
+
+Ends make_input() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    throw_system_error<InternalError>("cannot make a socket to a process", errno);
+  }
+  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+}
+
+}  // namespace
+
+void LineReader::read() {
+  std::array<char, 65536> piece{};
+  while (file_) {
+    const ssize_t count = ::read(file_.get(), piece.data(), piece.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return;
+    if (count <= 0) return finish();
+    std::string_view rest(piece.data(), static_cast<std::size_t>(count));
+    while (!rest.empty()) {
+      const std::size_t end = rest.find('\n');
+      unfinished_ += rest.substr(0, end);
+      rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+      if (end == std::string_view::npos && unfinished_.size() < kLongestLine) break;
+      lines_.push_back(std::exchange(unfinished_, ""));
+    }
+  }
+}
+
+void LineReader::finish() {
+  file_.reset();
+  if (!unfinished_.empty()) lines_.push_back(std::exchange(unfinished_, ""));
+}
+
+std::vector<std::string> LineReader::take() { return std::exchange(lines_, {}); }
+
+PipedProcess::PipedProcess(const Spec& spec) {
+  Ends output = make_pipe(), errors = make_pipe();
+  Ends input;
+  if (spec.has_input) input = make_input();
+  ChildSpec child;
+  child.executable = spec.executable;
+  child.arguments = spec.arguments;
+  child.environment = spec.environment;
+  child.input_fd = input.child.get();
+  child.output_fd = output.child.get();
+  child.error_fd = errors.child.get();
+  child.death_signal = spec.death_signal;
+  process_.emplace(child);
+  input_ = std::move(input.own);
+  output_ = LineReader(std::move(output.own));
+  errors_ = LineReader(std::move(errors.own));
+  process_->confirm(kExecuteMs);
+}
+
+bool PipedProcess::write(std::string_view text) {
+  while (input_ && !text.empty()) {
+    const ssize_t count = ::send(input_.get(), text.data(), text.size(), MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) input_.reset();
+    if (count > 0) text.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return static_cast<bool>(input_);
+}
+
+void PipedProcess::watch(std::vector<pollfd>& all) const {
+  for (const int fd : {output_.fd(), errors_.fd()}) {
+    if (fd >= 0) all.push_back({fd, POLLIN, 0});
+  }
+  if (process_->alive()) all.push_back({process_->watch_fd(), POLLIN, 0});
+}
+
+bool PipedProcess::look() {
+  process_->reap();
+  const bool ended = !process_->alive();
+  output_.read();
+  errors_.read();
+  if (!ended || told_) return false;
+  // Another process may have its end of the pipes and live on.
+  output_.finish();
+  errors_.finish();
+  return told_ = true;
+}
+
+}  // namespace ddpbench::launch

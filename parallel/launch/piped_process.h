@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// PipedProcess: a child whose standard streams are read as lines, without waiting for it.
+#pragma once
+
+#include <poll.h>
+#include <signal.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "parallel/launch/child_process.h"
+
+namespace ddpbench::launch {
+
+// A stream as lines. A line that has no end yet waits for it; one without an end for too long is
+// cut.
+class LineReader {
+ public:
+  LineReader() = default;
+  explicit LineReader(FileDescriptor file) : file_(std::move(file)) {}
+
+  // Reads what is there. The descriptor does not block.
+  void read();
+  // The lines that have come since the last call, without their ends.
+  std::vector<std::string> take();
+  int fd() const { return file_.get(); }  // -1 at the end of the stream
+  // Gives up what comes later; an unfinished line becomes one.
+  void finish();
+
+ private:
+  FileDescriptor file_;
+  std::string unfinished_;
+  std::vector<std::string> lines_;
+};
+
+// Its process ends with this object, as ChildProcess does; so it must be used on one thread.
+class PipedProcess {
+ public:
+  struct Spec {
+    std::string executable;
+    std::vector<std::string> arguments;    // argv, the name included
+    std::vector<std::string> environment;  // "NAME=value", complete
+    bool has_input = false;                // else its standard input is empty
+    int death_signal = SIGKILL;            // when this process ends
+  };
+  // Throws UnavailableError where the program cannot be executed.
+  explicit PipedProcess(const Spec& spec);
+
+  // Writes to its standard input. Returns false when it reads no more.
+  bool write(std::string_view text);
+  void close_input() { input_.reset(); }
+
+  // Adds what to wait for until look() can see something.
+  void watch(std::vector<pollfd>& all) const;
+  // Reads what the process has written, and whether it has ended. Returns true, once, when it has
+  // ended and all that it wrote was read.
+  bool look();
+  std::vector<std::string> take_output() { return output_.take(); }
+  std::vector<std::string> take_errors() { return errors_.take(); }
+
+  bool alive() const { return process_->alive(); }
+  void signal(int number) const { process_->signal(number); }
+  ChildExit how_ended() { return process_->reap().value_or(ChildExit{.is_known = false}); }
+
+ private:
+  FileDescriptor input_;  // a socket, so that writing to it raises no SIGPIPE
+  LineReader output_, errors_;
+  std::optional<ChildProcess> process_;
+  bool told_ = false;
+};
+
+}  // namespace ddpbench::launch

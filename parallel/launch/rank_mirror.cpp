@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A message is a sequence of parts: where in the area, how many bytes, the bytes.
+#include "parallel/launch/rank_mirror.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "base/error.h"
+#include "parallel/launch/rank_slot.h"
+
+namespace ddpbench::launch {
+namespace {
+
+constexpr std::size_t kMostPartBytes = std::size_t{4} << 20;
+
+struct PartHeader {
+  std::uint64_t offset = 0, bytes = 0;
+};
+
+void append_part(std::string& message, std::size_t offset, const void* data, std::size_t bytes) {
+  const PartHeader header{offset, bytes};
+  message.append(reinterpret_cast<const char*>(&header), sizeof header);
+  message.append(static_cast<const char*>(data), bytes);
+}
+
+// Cuts bytes of the area into messages.
+void append_range(std::vector<std::string>& messages, std::span<const std::byte> area,
+                  std::size_t offset, std::size_t bytes) {
+  while (bytes > 0) {
+    const std::size_t part = std::min(bytes, kMostPartBytes);
+    if (messages.back().size() + part > kMostPartBytes) messages.emplace_back();
+    append_part(messages.back(), offset, area.data() + offset, part);
+    offset += part;
+    bytes -= part;
+  }
+}
+
+struct Records {
+  std::atomic<std::uint64_t>& count;
+  std::uint64_t capacity;
+  std::size_t offset, bytes_each;
+};
+
+std::array<Records, 4> records_of(RankSlot& slot) {
+  return {
+      {{slot.step_count, slot.step_capacity, steps_offset(), sizeof(StepRecord)},
+       {slot.bucket_count, slot.bucket_capacity, buckets_offset(slot), sizeof(BucketRecord)},
+       {slot.replica_count, slot.replica_capacity, replicas_offset(slot), sizeof(ReplicaRecord)},
+       {slot.trace_count, slot.trace_capacity, trace_offset(slot), sizeof(TraceRecord)}}};
+}
+
+void put(std::string& bytes, std::size_t offset, std::uint64_t value) {
+  std::memcpy(bytes.data() + offset, &value, sizeof value);
+}
+
+}  // namespace
+
+std::vector<std::string> RankMirror::take() {
+  RankSlot& slot = slot_of(area_.data());
+  std::vector<std::string> messages(1);
+  // What counts later must have been read before.
+  const bool failed = slot.has_error.load(std::memory_order_acquire) != 0;
+  const std::uint64_t version = slot.result_version.load(std::memory_order_acquire);
+  const auto records = records_of(slot);
+  std::array<std::uint64_t, 4> counts{};
+  for (std::size_t k = 0; k < records.size(); ++k) {
+    counts[k] = records[k].count.load(std::memory_order_acquire);
+    const std::uint64_t last = std::min(counts[k], records[k].capacity);
+    append_range(messages, area_, records[k].offset + sent_[k] * records[k].bytes_each,
+                 (last - sent_[k]) * records[k].bytes_each);
+    sent_[k] = last;
+  }
+  const std::uint64_t bytes = slot.result_bytes[version % kResultCopies].load();
+  if (version != result_version_) {
+    append_range(messages, area_, result_offset(slot, version),
+                 std::min(bytes, slot.result_capacity));
+    result_version_ = version;
+  }
+  // Without an error its texts are empty, and most of the slot.
+  const std::size_t slot_bytes = failed ? sizeof(RankSlot) : offsetof(RankSlot, error_kind);
+  std::string status(reinterpret_cast<const char*>(area_.data()), slot_bytes);
+  put(status, offsetof(RankSlot, step_count), counts[0]);
+  put(status, offsetof(RankSlot, bucket_count), counts[1]);
+  put(status, offsetof(RankSlot, replica_count), counts[2]);
+  put(status, offsetof(RankSlot, trace_count), counts[3]);
+  put(status, offsetof(RankSlot, result_version), version);
+  put(status, offsetof(RankSlot, result_bytes) + version % kResultCopies * sizeof bytes, bytes);
+  if (!failed) std::memset(status.data() + offsetof(RankSlot, has_error), 0, sizeof(std::uint32_t));
+  append_part(messages.back(), 0, status.data(), status.size());
+  return messages;
+}
+
+void apply_mirrored(std::string_view message, std::span<std::byte> area) {
+  while (!message.empty()) {
+    PartHeader header;
+    if (message.size() >= sizeof header) {
+      std::memcpy(&header, message.data(), sizeof header);
+      message.remove_prefix(sizeof header);
+    } else {
+      header.bytes = message.size() + 1;
+    }
+    const bool fits = header.bytes <= message.size() && header.offset <= area.size() &&
+                      header.bytes <= area.size() - header.offset;
+    if (!fits) throw CommError("the records of a rank on another host do not fit their place");
+    std::memcpy(area.data() + header.offset, message.data(), header.bytes);
+    message.remove_prefix(header.bytes);
+  }
+}
+
+}  // namespace ddpbench::launch

@@ -1,0 +1,327 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Launchers without processes: what options amount to, command lines, messages, and what the end of
+// a run means.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "bench/launchers/agent_messages.h"
+#include "bench/launchers/command_launcher.h"
+#include "bench/launchers/end_limit.h"
+#include "bench/launchers/launched_run.h"
+#include "bench/launchers/make_launcher.h"
+#include "bench/launchers/run_outcome.h"
+#include "reports/json/report_json.h"
+#include "tests/bench/options_test_support.h"
+#include "tests/reports/sample_report.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Hosts = std::vector<launch::HostSlots>;
+
+LauncherChoice choice_of(const std::vector<std::string>& arguments) {
+  return choose_launcher(options_of(arguments));
+}
+std::string choice_error(const std::vector<std::string>& arguments) {
+  return message_of([&] { choice_of(arguments); });
+}
+
+TEST(LauncherChoice, IsLocalWithoutHostsAndSshWithThem) {
+  EXPECT_EQ(choice_of({}).launcher, "local");
+  EXPECT_EQ(choice_of({"--launcher=local"}).launcher, "local");
+  const LauncherChoice hosts = choice_of({"--hosts=a:2,b"});
+  EXPECT_EQ(hosts.launcher, "ssh");
+  EXPECT_EQ(hosts.hosts, (Hosts{{"a", 2}, {"b", 1}}));
+  EXPECT_EQ(choice_of({"--launcher=mpirun"}).launcher, "mpirun");
+  EXPECT_EQ(choice_of({"--launcher=srun", "--hosts=a"}).hosts, (Hosts{{"a", 1}}));
+}
+
+TEST(LauncherChoice, ReadsAHostFile) {
+  const TemporaryDirectory folder;
+  const std::string path = folder.write("hosts", "a slots=2\nb\n");
+  EXPECT_EQ(choice_of({"--hostfile=" + path}).hosts, (Hosts{{"a", 2}, {"b", 1}}));
+}
+
+TEST(LauncherChoice, RefusesWhatContradictsOrDoesNothing) {
+  EXPECT_THAT(choice_error({"--hosts=a", "--hostfile=f"}), HasSubstr("exclude each other"));
+  EXPECT_THAT(choice_error({"--hosts=a", "--launcher=local"}), HasSubstr("--launcher=ssh"));
+  EXPECT_THAT(choice_error({"--launcher=ssh"}), HasSubstr("needs --hosts or --hostfile"));
+  EXPECT_THAT(choice_error({"--remote-shell=rsh"}), HasSubstr("--remote-shell=rsh"));
+  EXPECT_THAT(choice_error({"--launcher=srun", "--remote-program=/d"}),
+              HasSubstr("does nothing with --launcher=srun"));
+  EXPECT_THAT(choice_error({"--hosts=a", "--launcher-args=-v"}), HasSubstr("--launcher-args=-v"));
+  EXPECT_THAT(choice_error({"--hosts=a", "--trace=t.json"}), HasSubstr("--trace=t.json"));
+  EXPECT_THAT(
+      choice_error({"--hosts=a", "--strategy=ddp", "--gpus=4", "--devices-per-process=2"}),
+      HasSubstr("--devices-per-process=2 --launcher=ssh: each process that a launcher starts"));
+  EXPECT_THAT(choice_error({"--hosts=localhost,b"}), HasSubstr("would not reach it at localhost"));
+  EXPECT_THAT(choice_error({"--hosts=me@127.0.0.1,b"}), HasSubstr("me@127.0.0.1"));
+  EXPECT_EQ(choice_of({"--hosts=127.0.0.1,127.0.0.2"}).hosts.size(), 2u);
+  EXPECT_THAT(refusal({"--launcher=pbs"}), HasSubstr("pbs"));
+}
+
+TEST(LauncherChoice, IsNoneOfARank) {
+  EXPECT_THAT(message_of([] { refuse_launchers(options_of({"--hosts=a"}), kIsRank); }),
+              HasSubstr("--hosts=a: a launcher has started this process"));
+  EXPECT_THAT(message_of([] { refuse_launchers(options_of({"--launcher=srun"}), kRunsHere); }),
+              HasSubstr("--launcher=srun: this command makes its runs on this host only"));
+  refuse_launchers(options_of({"--launcher=local"}), kIsRank);
+  refuse_launchers(options_of({}), kIsRank);
+}
+
+// ---- mpirun and srun ----
+
+TEST(LauncherWords, OfMpirunHandOnVariablesByName) {
+  EXPECT_EQ(launcher_words({"mpirun", {}, ""}, 2, 4, {"DDPBENCH_JOB_SECRET"}),
+            "mpirun -n 2 -x DDPBENCH_JOB_SECRET");
+  EXPECT_EQ(launcher_words({"mpirun", {{"a", 2}, {"me@b", 1}}, "--bind-to none"}, 3, 1, {"A", "B"}),
+            "mpirun -n 3 --host a:2,b:1 -x A -x B --bind-to none");
+}
+
+TEST(LauncherWords, OfMpirunGoBeyondTheCoresOrSlotsOnlyWhereTheyMust) {
+  EXPECT_EQ(launcher_words({"mpirun", {}, ""}, 3, 2, {}), "mpirun -n 3 --oversubscribe");
+  EXPECT_EQ(launcher_words({"mpirun", {{"a", 2}}, ""}, 3, 8, {}),
+            "mpirun -n 3 --host a:2 --oversubscribe");
+}
+
+TEST(LauncherWords, OfSrunLeaveTheEnvironmentToIt) {
+  EXPECT_EQ(launcher_words({"srun", {{"a", 2}, {"b", 2}}, "--overlap"}, 4, 1, {"A"}),
+            "srun -n 4 --kill-on-bad-exit=1 --nodelist=a,b --overlap");
+}
+
+// ---- a run's settings on their way to its ranks ----
+
+TEST(LaunchedRun, HasTheSettingsOfOneRunAndNothingOfItsLauncher) {
+  Options options = options_of({"--strategy=ddp", "--gpus=2", "--hosts=a:2", "--json=r.json",
+                                "--remote-shell=rsh", "--lr=0.5", "--timeout=7"});
+  const Options ranks = launched_run_options(launched_run_text(options));
+  EXPECT_EQ(ranks.json_path, "-");
+  EXPECT_TRUE(ranks.quiet);
+  EXPECT_EQ(ranks.hosts, "");
+  EXPECT_EQ(ranks.remote_shell, "");
+  EXPECT_EQ(ranks.lr, 0.5);
+  EXPECT_EQ(ranks.timeout_s, 7);
+  EXPECT_EQ(ranks.strategies, std::vector<std::string>{"ddp"});
+  EXPECT_EQ(plan_matrix(ranks), plan_matrix(options));
+}
+
+TEST(LaunchedRun, HasASecretOfItsOwnEachTime) {
+  const Options options = options_of({});
+  const auto first = launched_run_variables(options), second = launched_run_variables(options);
+  EXPECT_GE(first.at("DDPBENCH_JOB_SECRET").size(), 32u);
+  EXPECT_NE(first.at("DDPBENCH_JOB_SECRET"), second.at("DDPBENCH_JOB_SECRET"));
+  EXPECT_THAT(first.at(kLaunchedRunVariable),
+              testing::Not(HasSubstr(first.at("DDPBENCH_JOB_SECRET"))));
+}
+
+// ---- messages ----
+
+TEST(AgentMessages, AreReadAsTheyWereWritten) {
+  const AgentRun run{.threads_per_device = 3,
+                     .variables = {{"A", "1 'quoted'\nline"}},
+                     .ranks = {{2, {{"RANK", "2"}}}, {5, {}}}};
+  const std::string line = order_line(run);
+  EXPECT_EQ(line.find('\n'), line.size() - 1) << "one line";
+  const auto read = std::get<AgentRun>(*read_order(line));
+  EXPECT_EQ(read.threads_per_device, 3);
+  EXPECT_EQ(read.variables, run.variables);
+  ASSERT_EQ(read.ranks.size(), 2u);
+  EXPECT_EQ(read.ranks[0].variables, run.ranks[0].variables);
+  EXPECT_EQ(read.ranks[1].rank, 5);
+  EXPECT_EQ(std::get<AgentSignal>(*read_order(order_line(AgentSignal{15}))).number, 15);
+  const auto greeting =
+      std::get<AgentGreeting>(*read_order(order_line(AgentGreeting{"cpu", "/a b"})));
+  EXPECT_EQ(greeting.directory, "/a b");
+}
+
+TEST(AgentMessages, TellAHostWithItsEnvironment) {
+  HostSight host{.version = "ddpbench 1",
+                 .name = "h",
+                 .mark = "m",
+                 .gpus = {},
+                 .environment = {},
+                 .note = "n"};
+  host.gpus.probe.reason = "no driver";
+  host.environment = report::test::sample_report().environment;
+  const auto read = std::get<HostSight>(*read_word(word_line(host)));
+  EXPECT_EQ(read.version, host.version);
+  EXPECT_EQ(read.mark, "m");
+  EXPECT_EQ(read.gpus.probe.reason, "no driver");
+  EXPECT_EQ(read.environment.cpu.model, host.environment.cpu.model);
+  EXPECT_EQ(read.environment.libraries, host.environment.libraries);
+}
+
+TEST(AgentMessages, TellWhatRanksSayAndHowTheyEnd) {
+  const auto line = std::get<RankLine>(*read_word(word_line(RankLine{3, true,
+                                                                     "a\xff"
+                                                                     "b"})));
+  EXPECT_EQ(line.rank, 3);
+  EXPECT_TRUE(line.is_error);
+  EXPECT_EQ(line.text,
+            "a\xef\xbf\xbd"
+            "b")
+      << "what is not UTF-8 is replaced";
+  const auto end = std::get<RankEnd>(*read_word(word_line(RankEnd{1, {.code = 0, .signal = 9}})));
+  EXPECT_EQ(end.exit.signal, 9);
+  EXPECT_TRUE(end.exit.is_known);
+  EXPECT_EQ(std::get<RankRefusal>(*read_word(word_line(RankRefusal{1, "why"}))).why, "why");
+}
+
+TEST(AgentMessages, AreNotWhatOthersWriteToTheSameStream) {
+  for (const char* const line :
+       {"Welcome to b!", "", "{", "[]", "{}", "{\"host\":1}", "{\"end\":{}}"}) {
+    EXPECT_FALSE(read_word(line)) << line;
+  }
+}
+
+// ---- the end of a run ----
+
+using report::Status;
+
+void write_report(RunOutcome& outcome, const report::Report& report) {
+  std::istringstream lines(report::report_text(report));
+  for (std::string line; std::getline(lines, line);) outcome.add_output(line);
+}
+
+report::Report report_with(Status status, int guilty = -1) {
+  report::Report report = report::test::report_of({report::test::sample_run("ddp", 2, 100)});
+  report.status = report.runs[0].status = status;
+  if (status == Status::failed) {
+    report::ErrorInfo error;
+    error.kind = "comm";
+    error.message = "it broke";
+    error.rank = guilty;
+    report.error = report.runs[0].error = error;
+  }
+  return report;
+}
+
+TEST(RunOutcome, IsTheRunThatTheRanksReport) {
+  RunOutcome outcome(2);
+  outcome.add_output("model: lenet5");
+  write_report(outcome, report_with(Status::ok));
+  outcome.end(0, {});
+  EXPECT_FALSE(outcome.all_ended());
+  outcome.end(1, {});
+  EXPECT_TRUE(outcome.all_ended());
+  const LaunchedRun made = outcome.conclude(false);
+  ASSERT_TRUE(made.run);
+  EXPECT_EQ(made.run->strategy, "ddp");
+  EXPECT_EQ(made.exit_code, 0);
+  EXPECT_FALSE(made.error);
+}
+
+TEST(RunOutcome, IsThatOfTheLastWholeReport) {
+  RunOutcome outcome(1);
+  write_report(outcome, report_with(Status::failed, 0));
+  write_report(outcome, report_with(Status::ok));
+  outcome.add_output("{");
+  outcome.add_output("  \"schema_version\": 1,");  // killed while it wrote
+  outcome.end(0, {.code = 0, .signal = SIGKILL});
+  EXPECT_EQ(outcome.conclude(false).run->status, Status::ok);
+}
+
+TEST(RunOutcome, HasTheCodeOfTheRankThatFailed) {
+  RunOutcome outcome(2);
+  write_report(outcome, report_with(Status::failed, 1));
+  outcome.end(0, {.code = 4});
+  outcome.end(1, {.code = 5});
+  const LaunchedRun made = outcome.conclude(false);
+  EXPECT_EQ(made.exit_code, 5);
+  EXPECT_EQ(made.error->message, "it broke");
+  RunOutcome killed(2);
+  write_report(killed, report_with(Status::failed, 1));
+  killed.end(0, {.code = 2});
+  killed.end(1, {.code = 0, .signal = SIGKILL});
+  EXPECT_EQ(killed.conclude(false).exit_code, 4);
+}
+
+TEST(RunOutcome, WithoutAReportIsWhatARankSaidLast) {
+  RunOutcome outcome(3);
+  outcome.add_error(0, "ddpbench: rank 0: rank 1 is gone");
+  outcome.add_error(1, "some library: warning");
+  outcome.add_error(1, "ddpbench: --lr is 3");
+  outcome.end(0, {.code = 4});
+  outcome.end(1, {.code = 2});
+  outcome.end(2, {.code = 4});
+  const LaunchedRun made = outcome.conclude(false);
+  EXPECT_FALSE(made.run);
+  EXPECT_EQ(made.error->kind, "config");
+  EXPECT_EQ(made.error->message, "--lr is 3");
+  EXPECT_EQ(*made.error->rank, 1);
+  EXPECT_EQ(made.exit_code, 2);
+}
+
+TEST(RunOutcome, WithoutAReportNamesAHostThatIsLostFirst) {
+  RunOutcome outcome(2);
+  outcome.end(0, {.code = 2});
+  outcome.lose(1, "host b: the connection is gone");
+  outcome.lose(0, "too late");
+  EXPECT_TRUE(outcome.any_failed());
+  EXPECT_TRUE(outcome.any_gave_up()) << "rank 0";
+  const LaunchedRun made = outcome.conclude(false);
+  EXPECT_EQ(made.error->message, "host b: the connection is gone");
+  EXPECT_EQ(made.exit_code, 4);
+}
+
+TEST(RunOutcome, IsInterruptedByTheSupervisorOrByTheRanks) {
+  RunOutcome asked(1);
+  asked.end(0, {.code = 130});
+  EXPECT_TRUE(asked.conclude(true).interrupted);
+  EXPECT_TRUE(asked.conclude(false).interrupted);
+  RunOutcome reported(1);
+  write_report(reported, report_with(Status::interrupted));
+  reported.end(0, {.code = 130});
+  EXPECT_TRUE(reported.conclude(false).interrupted);
+  EXPECT_TRUE(reported.conclude(false).run);
+  RunOutcome done(1);
+  write_report(done, report_with(Status::ok));
+  done.end(0, {});
+  EXPECT_FALSE(done.conclude(true).interrupted) << "it had ended before";
+}
+
+TEST(RunOutcome, KnowsARankThatGaveUpFromOneThatWasKilled) {
+  RunOutcome outcome(3);
+  outcome.end(0, {.code = 0, .signal = SIGKILL});
+  outcome.lose(1, "gone");
+  EXPECT_TRUE(outcome.any_failed());
+  EXPECT_FALSE(outcome.any_gave_up());
+  outcome.end(2, {.code = 4});
+  EXPECT_TRUE(outcome.any_gave_up());
+}
+
+TEST(RunOutcome, OfARehearsalNeedsNoReport) {
+  RunOutcome outcome(1);
+  outcome.end(0, {});
+  const LaunchedRun made = outcome.conclude(false);
+  EXPECT_FALSE(made.error);
+  EXPECT_EQ(made.exit_code, 0);
+}
+
+TEST(EndLimit, IsTheEarliestAndMovesWithPauses) {
+  EndLimit limit;
+  EXPECT_FALSE(limit.passed(1e9));
+  limit.after_failure(100, 0);
+  EXPECT_FALSE(limit.passed(1e9)) << "--timeout=0: never";
+  limit.after_failure(100, 30);
+  limit.within(100, 50);
+  EXPECT_FALSE(limit.passed(135));
+  EXPECT_TRUE(limit.passed(136));
+  limit.move(10);
+  EXPECT_FALSE(limit.passed(145));
+  limit.renew(200);
+  EXPECT_FALSE(limit.passed(205));
+  EXPECT_TRUE(limit.passed(206));
+}
+
+}  // namespace
+}  // namespace ddpbench::bench

@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// One rank of a test of the mpi backend, which mpirun starts: mpi_ranks MODE PORT. Prints what it
+// finds as "rank R: WORDS" and fails when a check does.
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "parallel/comm/mpi/mpi.h"
+#include "tests/comm/conformance.h"
+#include "tests/comm/engine_checks.h"
+#include "tests/comm/rank_runner.h"
+
+namespace ddpbench::comm::testing {
+namespace {
+
+void run_checks(Communicator& c) {
+  check(c.backend() == "mpi", "another backend");
+  for (const EngineCheck& one : engine_checks()) {
+    try {
+      one.run(c);
+    } catch (const std::exception& error) {
+      throw std::runtime_error(fmt::format("{}: {}", one.name, error.what()));
+    }
+  }
+}
+
+void run_an_algorithm_of_ours(Communicator& c) {
+  check_all_reduce_for_every_count(c, false);
+  check_all_reduce_of_every_type(c, false);
+  check_all_reduce_is_bit_identical(c, false);
+  check(c.size() == 1 || c.all_reduces_run().size() == 1, "no algorithm is told");
+}
+
+void stay_away_as_the_last_rank(Communicator& c) {
+  std::vector<float> data(50'000);
+  if (c.rank() == c.size() - 1) return check_until_it_fails(c);
+  c.all_reduce({data.data(), data.size()}, ReduceOp::sum, kDeferred)
+      .synchronize(deadline_after(0.5));
+}
+
+void stop_as_rank_one(Communicator& c) {
+  std::vector<float> data(50'000);
+  c.barrier().synchronize();
+  if (c.rank() == 1) {
+    const pid_t self = ::getpid();
+    if (::fork() == 0) {  // lets it go on when the others have given up
+      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+      ::kill(self, SIGCONT);
+      ::_exit(0);
+    }
+    ::kill(self, SIGSTOP);
+    return check_until_it_fails(c);
+  }
+  c.all_reduce({data.data(), data.size()}, ReduceOp::sum).synchronize(deadline_after(0.5));
+}
+
+void call_different_operations(Communicator& c) {
+  std::vector<float> data(20'000);
+  if (c.rank() == 0) {
+    c.broadcast({data.data(), data.size()}, 1).synchronize(deadline_after(20));
+  } else {
+    c.broadcast({data.data(), data.size()}, 0).synchronize(deadline_after(20));
+  }
+  c.barrier().synchronize(deadline_after(20));
+}
+
+void send_a_message_of_another_size(Communicator& c) {
+  std::vector<float> data(10);
+  if (c.rank() == 0) c.send({data.data(), 10}, 1).synchronize();
+  if (c.rank() == 1) c.recv({data.data(), 9}, 0).synchronize();
+}
+
+void abort_from_another_thread(Communicator& c) {
+  float value = 0;
+  std::vector<float> data(50'000);
+  if (c.rank() == 0) {
+    std::thread aborter([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      c.abort("the user changed his mind");
+    });
+    aborter.join();
+    c.recv({&value, 1}, 1, kDeferred).synchronize();
+  }
+  c.all_reduce({data.data(), data.size()}, ReduceOp::sum, kNow).synchronize();
+}
+
+void leave_as_rank_one(Communicator& c) {
+  float value = 0;
+  if (c.rank() == 0) c.recv({&value, 1}, 1, kNow).synchronize();
+}
+
+void die_as_rank_one(Communicator& c) {
+  c.barrier().synchronize();
+  if (c.rank() == 1) ::kill(::getpid(), SIGKILL);
+  std::vector<float> data(50'000);
+  c.all_reduce({data.data(), data.size()}, ReduceOp::sum).synchronize();
+}
+
+const std::map<std::string_view, void (*)(Communicator&)> kModes = {
+    {"checks", run_checks},
+    {"ring", run_an_algorithm_of_ours},
+    {"direct", run_an_algorithm_of_ours},
+    {"late", stay_away_as_the_last_rank},
+    {"stopped", stop_as_rank_one},
+    {"disagree", call_different_operations},
+    {"message", send_a_message_of_another_size},
+    {"abort", abort_from_another_thread},
+    {"leave", leave_as_rank_one},
+    {"killed", die_as_rank_one},
+};
+
+int run_rank(std::string_view mode, int port, int rank, int size) {
+  TcpStoreOptions store_options;
+  store_options.secret = "test";
+  store_options.port = port;
+  std::unique_ptr<TcpStoreServer> server;
+  if (rank == 0) server = make_tcp_store_server(store_options);
+  const auto store = connect_tcp_store(store_options);
+  std::string error;
+  try {
+    EngineOptions options;
+    options.all_reduce = all_reduce_algorithm(mode);
+    const auto world = make_mpi(*store, rank, size, options);
+    kModes.at(mode)(*world);
+  } catch (const std::exception& failure) {
+    error = failure.what();
+  }
+  // In one piece: ranks print side by side.
+  const std::string line = fmt::format("rank {}: {}\n", rank, error.empty() ? "ok" : error);
+  std::fputs(line.c_str(), stdout);
+  std::fflush(stdout);
+  // mpirun ends the others when one ends, and rank 0 serves the store.
+  try {
+    const Deadline patience = deadline_after(30);
+    for (auto ready = store->add("ready", 1); ready < size && !has_passed(patience);
+         ready = store->add("ready", 0)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  } catch (const CommError&) {  // rank 0 has seen all
+  }
+  return error.empty() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace ddpbench::comm::testing
+
+int main(int argc, char** argv) {
+  const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  const char* const size = std::getenv("OMPI_COMM_WORLD_SIZE");
+  if (argc != 3 || rank == nullptr || size == nullptr) {
+    std::fputs("usage: mpirun -n N mpi_ranks MODE PORT\n", stderr);
+    return 2;
+  }
+  return ddpbench::comm::testing::run_rank(argv[1], std::atoi(argv[2]), std::atoi(rank),
+                                           std::atoi(size));
+}

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts on one machine that share nothing but a network: a laboratory for ranks on several hosts.
+
+    tests/netlab/lab.py HOSTS [--rate=1gbit] -- COMMAND...
+
+runs COMMAND once on each host at the same time, with RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and
+MASTER_PORT as a launcher of one rank a host sets them, and exits with the first failure's code.
+
+A host is a process that holds namespaces: network, PID, mount, IPC and host name. Each has one veth
+pair to a bridge, which lies in a network namespace of its own. Namespaces have no name and live as
+long as their processes, and these end with the process that made the laboratory, also when that is
+killed: nothing is left, and any number of laboratories can run at once. Needs root.
+"""
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+ADDRESS = "10.77.0.{}"
+SET_UP_S = 10
+LIBC = ctypes.CDLL(None, use_errno=True)
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent():
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def reason_to_skip():
+    """Why there can be no laboratory here; empty: there can."""
+    missing = [tool for tool in ("ip", "unshare", "nsenter", "tc") if shutil.which(tool) is None]
+    if missing:
+        return f"not installed: {', '.join(missing)}"
+    if os.geteuid() != 0:
+        return "needs root, for network namespaces"
+    try:
+        with Lab(1):
+            return ""
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+        return f"no network namespaces here: {error}"
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SET_UP_S)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
+
+
+class Holder:
+    """A process in new namespaces, which ends with this one. `pid` is that of its first child."""
+
+    def __init__(self, *namespaces, shell="exec sleep infinity"):
+        # The read end tells when the shell runs, so that all namespaces are there.
+        self.process = subprocess.Popen(
+            ["unshare", *namespaces, "--fork", "--kill-child", "sh", "-c", f"echo up; {shell}"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            preexec_fn=die_with_parent)
+        if self.process.stdout.readline() != "up\n":
+            raise RuntimeError(f"unshare: {self.process.stderr.read().strip()}")
+        path = f"/proc/{self.process.pid}/task/{self.process.pid}/children"
+        with open(path, encoding="ascii") as children:
+            self.pid = int(children.read().split()[0])
+
+    def end(self):
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+
+class Lab:
+    """`count` hosts, each with the address address(i) and the name h0, h1, ...; `rate` (as tc writes
+    it: 1gbit) bounds each link in both directions. `ahead_s`: by how many whole seconds the clock of
+    each host is ahead, [host]; in time namespaces, which older kernels lack."""
+
+    def __init__(self, count, rate=None, ahead_s=None):
+        self.switch = None
+        self.ahead_s = ahead_s
+        self.hosts = []
+        try:
+            self.switch = Holder("--net")
+            self._switch("ip", "link", "add", "br0", "type", "bridge")
+            self._switch("ip", "link", "set", "br0", "up")
+            for i in range(count):
+                self._add_host(i, rate)
+        except BaseException:
+            self.end()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+    def address(self, host):
+        return ADDRESS.format(host + 1)
+
+    def _switch(self, *command):
+        run("nsenter", "-t", str(self.switch.pid), "-n", *command)
+
+    def _add_host(self, i, rate):
+        clock = ["--time", "--monotonic", str(self.ahead_s[i])] if self.ahead_s else []
+        holder = Holder("--net", "--pid", "--mount-proc", "--mount", "--ipc", "--uts", *clock,
+                        shell=f"hostname h{i}; exec sleep infinity")
+        self.hosts.append(holder)
+        run("ip", "link", "add", "eth0", "netns", str(holder.pid), "type", "veth", "peer", "name",
+            f"p{i}", "netns", str(self.switch.pid))
+        self._switch("ip", "link", "set", f"p{i}", "master", "br0", "up")
+        inside = ("nsenter", "-t", str(holder.pid), "-n")
+        run(*inside, "ip", "link", "set", "lo", "up")
+        run(*inside, "ip", "link", "set", "eth0", "up")
+        run(*inside, "ip", "addr", "add", f"{self.address(i)}/24", "dev", "eth0")
+        if rate is None:
+            return
+        shaped = ("root", "tbf", "rate", rate, "burst", "128kb", "latency", "20ms")
+        run(*inside, "tc", "qdisc", "add", "dev", "eth0", *shaped)
+        self._switch("tc", "qdisc", "add", "dev", f"p{i}", *shaped)
+
+    def start(self, host, command, environment=None, **options):
+        """Starts `command` on a host, on one core of the machine in turn, and returns it."""
+        cores = sorted(os.sched_getaffinity(0))
+        holder = str(self.hosts[host].pid)
+        spaces = ["-n", "-p", "-m", "-i", "-u", *(["-T"] if self.ahead_s else [])]
+        return subprocess.Popen(
+            ["nsenter", "-t", holder, *spaces, "--wd=.", "taskset", "-c",
+             str(cores[host % len(cores)]), *command],
+            env={**os.environ, **(environment or {})}, text=True, preexec_fn=die_with_parent,
+            **options)
+
+    def processes(self, host, name="ddpbench"):
+        """The processes of that name on a host, as this PID namespace numbers them."""
+        found = []
+        try:
+            space = os.readlink(f"/proc/{self.hosts[host].pid}/ns/pid")
+        except FileNotFoundError:
+            return found  # the host has ended, and all of its processes with it
+        for entry in os.listdir("/proc"):
+            try:
+                if not entry.isdigit() or os.readlink(f"/proc/{entry}/ns/pid") != space:
+                    continue
+                with open(f"/proc/{entry}/stat", encoding="utf-8") as stat:
+                    comm, rest = stat.read().split("(", 1)[1].rsplit(")", 1)
+                # What a host's first process inherits it never awaits: such have ended, too.
+                if comm == name and not rest.startswith(" Z"):
+                    found.append(int(entry))
+            except OSError:
+                pass  # it has ended
+        return sorted(found)
+
+    def cut(self, host):
+        """Takes a host's link away, as a pulled cable does."""
+        self._switch("ip", "link", "set", f"p{host}", "down")
+
+    def heal(self, host):
+        """Puts the cable back."""
+        self._switch("ip", "link", "set", f"p{host}", "up")
+
+    def end_host(self, host):
+        """Ends all processes of a host at once."""
+        self.hosts[host].end()
+
+    def end(self):
+        for holder in [*self.hosts, *([self.switch] if self.switch else [])]:
+            holder.end()
+
+
+def rank_variables(lab, hosts, secret, port=29500):
+    """The variables of a world whose rank r is on host hosts[r]: [rank]."""
+    ranks = []
+    for rank, host in enumerate(hosts):
+        variables = {"RANK": str(rank), "LOCAL_RANK": str(hosts[:rank].count(host)),
+                     "WORLD_SIZE": str(len(hosts)), "MASTER_ADDR": lab.address(hosts[0]),
+                     "MASTER_PORT": str(port)}
+        if secret:
+            variables["DDPBENCH_JOB_SECRET"] = secret
+        ranks.append(variables)
+    return ranks
+
+
+def main(arguments):
+    if "--" not in arguments:
+        sys.exit(__doc__)
+    words, command = arguments[:arguments.index("--")], arguments[arguments.index("--") + 1:]
+    rate = next((word.split("=", 1)[1] for word in words if word.startswith("--rate=")), None)
+    count = int(next(word for word in words if not word.startswith("-")))
+    with Lab(count, rate) as lab:
+        variables = rank_variables(lab, list(range(count)), os.urandom(16).hex())
+        started = [lab.start(i, command, variables[i]) for i in range(count)]
+        codes = [process.wait() for process in started]
+    return next((code for code in codes if code), 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,480 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks on hosts that share nothing but a network (lab.py).
+
+    tests/netlab/netlab_test.py DDPBENCH [TEST...]
+
+Exits with 77 (skipped) where there can be no such hosts.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import lab
+
+SKIPPED = 77
+DDPBENCH = ""
+SECRET = "0123456789abcdef0123456789abcdef"
+TIMEOUT_S = 20
+CONFIG = {"model": "lenet5", "dataset": {"name": "mnist"}, "batch_size": 8, "epochs": 1,
+          "steps": 6, "warmup_steps": 1, "warmup_max_steps": 1, "verify_steps": 2,
+          "timeout": TIMEOUT_S}
+
+
+def has_backend(name):
+    """Whether the program has a backend that works here."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [DDPBENCH, "comm", "--op=barrier", f"--backend={name}", "--iterations=1",
+             f"--json={folder}/comm.json"], capture_output=True, text=True, timeout=120)
+    return done.returncode == 0
+
+
+class Ended:
+    """What a rank said, and how it ended."""
+
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+
+
+class NetLab(unittest.TestCase):
+    HOSTS = 2
+    AHEAD_S = None  # [host] by how much its clock is ahead
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="netlab-")
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.lab = lab.Lab(self.HOSTS, ahead_s=self.AHEAD_S)
+        self.addCleanup(self.lab.end)
+        with open(self.path("lenet.json"), "w", encoding="utf-8") as file:
+            json.dump(CONFIG, file)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def folder_of(self, host):
+        """Where the ranks of a host run."""
+        del host
+        return self.folder
+
+    def start(self, rank, host, variables, arguments):
+        # Files, because a pipe that nobody reads would hold a rank up.
+        out, err = (open(self.path(f"{kind}.{rank}"), "w+", encoding="utf-8")
+                    for kind in ("out", "err"))
+        self.addCleanup(out.close)
+        self.addCleanup(err.close)
+        process = self.lab.start(
+            host, [DDPBENCH, "--config=lenet.json", f"--data-dir={self.folder}",
+                   f"--json=report.json", *arguments],
+            variables, cwd=self.folder_of(host), stdout=out, stderr=err, stdin=subprocess.DEVNULL)
+
+        def finish(within_s=120):
+            try:
+                code = process.wait(within_s)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+            for file in (out, err):
+                file.flush()
+                file.seek(0)
+            return Ended(code, out.read(), err.read())
+        return finish
+
+    def world(self, hosts, arguments, secret=SECRET):
+        """Starts rank r on host hosts[r]. Returns the functions that wait for them."""
+        variables = lab.rank_variables(self.lab, hosts, secret)
+        return [self.start(rank, host, variables[rank], arguments)
+                for rank, host in enumerate(hosts)]
+
+    def report(self):
+        with open(self.path("report.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+    def expect_nothing_left(self):
+        deadline = time.monotonic() + 5
+        left = True
+        while left and time.monotonic() < deadline:
+            left = [pid for host in range(self.HOSTS) for pid in self.lab.processes(host)]
+            time.sleep(0.05)
+        self.assertFalse(left, "processes are left")
+
+
+class TwoHosts(NetLab):
+    def test_shared_memory_is_refused_with_both_hosts_and_another_backend(self):
+        for backend in ("shm", "ring"):
+            for rank in [wait() for wait in self.world([0, 1], ["--strategy=ddp",
+                                                                f"--backend={backend}"])]:
+                self.assertEqual(rank.code, 2, rank.err)
+                self.assertIn("h0 (rank 0), h1 (rank 1)", rank.err)
+                self.assertIn("--backend=gloo", rank.err)
+        self.assertFalse(os.path.exists(self.path("report.json")))
+        self.expect_nothing_left()
+
+    def test_ranks_of_one_of_the_hosts_use_shared_memory(self):
+        for rank in [wait() for wait in self.world([1, 1], ["--strategy=ddp"])]:
+            self.assertEqual(rank.code, 0, rank.err)
+        report = self.report()
+        self.assertEqual(report["environment"]["hosts"], ["h1"])
+        self.assertEqual(report["runs"][0]["backend"], "shm")
+        self.assertEqual(report["runs"][0]["verification"]["status"], "passed")
+
+    def test_a_rank_without_the_secret_is_told_the_line_to_add(self):
+        variables = lab.rank_variables(self.lab, [0, 1], "")
+        rank = self.start(1, 1, variables[1], ["--strategy=ddp"])()
+        self.assertEqual(rank.code, 2, rank.err)
+        self.assertIn("export DDPBENCH_JOB_SECRET=", rank.err)
+
+    def test_an_interface_needs_a_secret_and_must_be_there(self):
+        variables = lab.rank_variables(self.lab, [0, 1], "")
+        rank = self.start(0, 0, variables[0], ["--strategy=ddp", "--interface=eth0"])()
+        self.assertEqual(rank.code, 2, rank.err)
+        self.assertIn("export DDPBENCH_JOB_SECRET=", rank.err)
+        variables = lab.rank_variables(self.lab, [0, 1], SECRET)
+        rank = self.start(0, 0, variables[0], ["--strategy=ddp", "--interface=eth7"])()
+        self.assertEqual(rank.code, 2, rank.err)
+        self.assertIn("eth0 (10.77.0.1)", rank.err)
+
+    def listens(self, host, address, port):
+        """Whether a connection from `host` is taken."""
+        code = ("import socket, sys\n"
+                "s = socket.socket(); s.settimeout(2)\n"
+                f"sys.exit(0 if s.connect_ex(('{address}', {port})) == 0 else 1)")
+        return self.lab.start(host, [sys.executable, "-c", code]).wait() == 0
+
+    def test_a_stranger_neither_gets_in_nor_stops_the_job(self):
+        variables = lab.rank_variables(self.lab, [0, 0], SECRET)
+        first = self.start(0, 0, variables[0], ["--strategy=ddp", "--interface=eth0"])
+        deadline = time.monotonic() + 10
+        while not self.listens(1, self.lab.address(0), 29500) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self.assertTrue(self.listens(1, self.lab.address(0), 29500))
+        self.assertFalse(self.listens(0, "127.0.0.1", 29500), "asked to listen on eth0 alone")
+        wrong = {**variables[1], "DDPBENCH_JOB_SECRET": "x" * 32, "LOCAL_RANK": "0"}
+        stranger = self.start(2, 1, wrong, ["--strategy=ddp", "--timeout=2"])()
+        self.assertEqual(stranger.code, 4, stranger.err)
+        self.assertIn("refuses our secret", stranger.err)
+        second = self.start(1, 0, variables[1], ["--strategy=ddp"])
+        for rank in (first(), second()):
+            self.assertEqual(rank.code, 0, rank.err)
+        self.assertEqual(self.report()["runs"][0]["verification"]["status"], "passed")
+
+
+class OverGloo(NetLab):
+    """Runs over two and four hosts. Skipped where the program has no backend that spans them."""
+
+    HOSTS = 4
+
+    def setUp(self):
+        if not has_backend("gloo"):
+            self.skipTest("--backend=gloo is not here")
+        super().setUp()
+
+    def expect_verified(self, hosts, arguments, backend="gloo"):
+        for rank in [wait() for wait in self.world(hosts, arguments)]:
+            self.assertEqual(rank.code, 0, rank.err)
+        report = self.report()
+        os.remove(self.path("report.json"))
+        run = report["runs"][0]
+        self.assertEqual(run["backend"], backend)
+        self.assertEqual(run["verification"]["status"], "passed")
+        self.assertEqual(run["step"]["count"], CONFIG["steps"])
+        self.assertEqual(report["environment"]["hosts"],
+                         [f"h{host}" for host in sorted(set(hosts))])
+        self.assertEqual([device["host"] for device in run["devices"]],
+                         [f"h{host}" for host in hosts])
+        for device in run["devices"]:
+            if device["role"] == "worker":
+                self.assertIsInstance(device["step_time_median_s"], float)
+        self.expect_nothing_left()
+
+    def test_ddp_is_verified_on_two_and_four_hosts(self):
+        self.expect_verified([0, 1], ["--strategy=ddp"])
+        self.expect_verified([0, 1, 2, 3], ["--strategy=ddp", "--backend=gloo"])
+
+    def test_ps_is_verified_on_two_and_four_hosts(self):
+        self.expect_verified([0, 1, 1], ["--strategy=ps"])
+        self.expect_verified([0, 1, 2, 3], ["--strategy=ps", "--servers=2"])
+
+    def test_shared_memory_within_hosts_and_gloo_between_them(self):
+        for hosts in ([0, 0, 1, 1], [0, 1, 0]):
+            self.expect_verified(hosts, ["--strategy=ddp", "--backend=shm+gloo"], "shm+gloo")
+
+    def test_ranks_that_share_a_host_share_its_data(self):
+        self.expect_verified([0, 0, 1, 1], ["--strategy=ddp"])
+
+    def fault(self, hosts, arguments, act, guilty, host, within_s):
+        """Runs a long job, calls act() in the middle of it, and looks at how it ended."""
+        waits = self.world(hosts, ["--steps=100000", "--epochs=50", *arguments])
+        self.await_training(hosts)
+        act()
+        begin = time.monotonic()
+        ended = [wait(within_s + 20) for wait in waits]
+        self.assertLess(time.monotonic() - begin, within_s)
+        for rank, one in enumerate(ended):
+            if rank != guilty:
+                self.assertEqual(one.code, 4, one.err)
+        report = self.report()
+        self.assertEqual(report["status"], "failed")
+        self.assertEqual(report["error"]["rank"], guilty, report["error"])
+        self.assertEqual(report["error"]["host"], host)
+        self.assertIn(f"rank {guilty} on {host}", report["error"]["message"])
+        self.expect_nothing_left()
+        return report
+
+    def await_training(self, hosts):
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if all(self.lab.processes(host) for host in hosts):
+                time.sleep(8)  # verified and at work
+                return
+            time.sleep(0.1)
+        self.fail("the ranks did not come")
+
+    def kill(self, host):
+        for pid in self.lab.processes(host):
+            os.kill(pid, 9)
+
+    def test_a_killed_rank_is_named_with_its_host(self):
+        report = self.fault([0, 1], ["--strategy=ddp"], lambda: self.kill(1), 1, "h1", 10)
+        self.assertEqual(len(report["runs"][0]["devices"]), 2)
+        self.assertGreater(report["runs"][0]["step"]["count"], 0, "records came until the end")
+
+
+class Clocks(NetLab):
+    """Hosts whose clocks are far apart, by a difference that the test knows: they are time namespaces
+    of one kernel, whose clocks do not drift."""
+
+    HOSTS = 3
+    AHEAD_S = [500, 7000, 0]
+
+    def setUp(self):
+        if not has_backend("gloo"):
+            self.skipTest("--backend=gloo is not here")
+        try:
+            super().setUp()
+        except RuntimeError as error:
+            self.skipTest(f"no time namespaces here: {error}")
+
+    def run_slowed(self, more=()):
+        arguments = ["--strategy=ddp", "--inject=slow:rank=2,phase=backward,percent=3000", *more]
+        for rank in [wait() for wait in self.world([0, 1, 2], arguments)]:
+            self.assertEqual(rank.code, 0, rank.err)
+        return self.report()["runs"][0]
+
+    def test_offsets_are_known_within_their_bounds(self):
+        clocks = self.run_slowed()["clocks"]
+        self.assertEqual([clock["host"] for clock in clocks], ["h0", "h1", "h2"])
+        self.assertEqual([clocks[0][key] for key in ("offset_s", "bound_s", "drift_s")], [0, 0, 0])
+        for clock, offset in zip(clocks[1:], (6500, -500)):
+            self.assertLess(clock["bound_s"], 0.05)
+            self.assertLessEqual(abs(clock["offset_s"] - offset), clock["bound_s"])
+            self.assertLessEqual(abs(clock["drift_s"]), 2 * clock["bound_s"])
+
+    def test_times_of_all_hosts_are_on_one_clock(self):
+        run = self.run_slowed()
+        step = run["step"]["time_s"]["median"]
+        # Without correction an epoch would last as long as the clocks are apart.
+        self.assertLess(run["epochs"][0]["time_s"], 60)
+        waiting, straggler = run["devices"][0]["phases"], run["devices"][2]["phases"]
+        self.assertGreater(waiting["comm_wait_s"], 0.3 * step, run["clocks"])
+        self.assertLess(waiting["comm_s"], 0.6 * step)
+        if straggler["comm_wait_s"] is None:
+            self.assertIn("clocks of the hosts", straggler["comm_wait_s_reason"])
+        else:
+            self.assertLess(straggler["comm_wait_s"], 0.2 * step)
+
+    def test_a_trace_has_all_hosts_on_one_clock(self):
+        self.run_slowed(["--trace=trace.json", "--trace-steps=3"])
+        with open(self.path("trace.json"), encoding="utf-8") as file:
+            trace = json.load(file)
+        ends = {}
+        for event in trace["traceEvents"]:
+            if event.get("name") == "step 2":
+                ends[event["pid"]] = event["ts"] + event["dur"]
+        self.assertEqual(len(ends), 3)
+        # The update ends on all at about the same time: none can begin before the last all-reduce.
+        self.assertLess(max(ends.values()) - min(ends.values()), 1e6)
+        told = [text for key, text in trace["otherData"].items() if key.startswith("clocks of")]
+        self.assertEqual(len(told), 1)
+        self.assertIn("compare within", told[0])
+
+
+class FromOneCommand(NetLab):
+    """ddpbench --hosts, started outside of all hosts: only the remote shell reaches them."""
+
+    HOSTS = 4
+
+    def setUp(self):
+        if not has_backend("gloo"):
+            self.skipTest("--backend=gloo is not here")
+        super().setUp()
+        pids = "".join(f"{self.lab.address(i)}) pid={host.pid};;\n"
+                       for i, host in enumerate(self.lab.hosts))
+        with open(self.path("shell"), "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/sh\ncase $1 in\n{pids}*) echo "no way to $1" >&2; exit 255;;\n'
+                       'esac\nexec nsenter -t $pid -n -p -m -i -u --wd=. sh -c "$2"\n')
+        os.chmod(self.path("shell"), 0o700)
+
+    def command(self, slots, arguments, hosts=None):
+        names = hosts or [self.lab.address(i) for i in range(2)]
+        listed = ",".join(f"{name}:{slots}" for name in names)
+        with open(self.path("said"), "w", encoding="utf-8") as said:
+            return subprocess.Popen(
+                [DDPBENCH, "--config=lenet.json", f"--data-dir={self.folder}",
+                 "--json=report.json", f"--hosts={listed}",
+                 f"--remote-shell={self.path('shell')}", *arguments],
+                cwd=self.folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+                preexec_fn=lab.die_with_parent)
+
+    def said(self):
+        with open(self.path("said"), encoding="utf-8") as file:
+            return file.read()
+
+    def ranks(self, host):
+        return self.lab.processes(host, "exe")
+
+    def expect_no_host_has_anything_left(self):
+        self.expect_nothing_left()
+        for host in range(self.HOSTS):
+            self.assertFalse(self.ranks(host), "ranks are left")
+
+    def await_ranks(self):
+        deadline = time.monotonic() + 60
+        while not all(self.ranks(host) for host in range(2)):
+            self.assertLess(time.monotonic(), deadline, self.said())
+            time.sleep(0.1)
+        time.sleep(8)  # verified and at work
+
+    def test_one_report_has_the_whole_matrix_over_two_hosts(self):
+        done = self.command(2, ["--strategy=single,ddp,ps", "--gpus=1,2,4", "--steps=3"])
+        self.assertEqual(done.wait(400), 0, self.said())
+        report = self.report()
+        self.assertEqual(report["status"], "ok")
+        self.assertEqual(report["environment"]["hosts"], ["h0", "h1"])
+        runs = report["runs"]
+        self.assertEqual([(run["strategy"], run["world_size"]) for run in runs],
+                         [("single", 1), ("ddp", 1), ("ddp", 2), ("ddp", 4),
+                          ("ps", 1), ("ps", 2), ("ps", 4)])
+        for run in runs:
+            self.assertEqual(run["status"], "ok")
+            self.assertEqual(run["verification"]["status"],
+                             "reference" if run["strategy"] == "single" else "passed")
+        self.assertEqual(runs[2]["backend"], "shm")  # on one host
+        self.assertEqual(runs[3]["backend"], "gloo")
+        self.assertEqual([device["host"] for device in runs[3]["devices"]],
+                         ["h0", "h0", "h1", "h1"])
+        self.assertEqual([device["host"] for device in runs[6]["devices"]],
+                         ["h0", "h0", "h1", "h1", "h0"])
+        self.expect_no_host_has_anything_left()
+
+    def test_four_hosts_from_a_host_file(self):
+        with open(self.path("hosts"), "w", encoding="utf-8") as file:
+            file.writelines(f"{self.lab.address(i)} slots=1  # h{i}\n" for i in range(4))
+        with open(self.path("said"), "w", encoding="utf-8") as said:
+            code = subprocess.call(
+                [DDPBENCH, "--config=lenet.json", f"--data-dir={self.folder}",
+                 "--json=report.json", "--hostfile=hosts", "--remote-shell=./shell",
+                 "--strategy=ddp,ps", "--gpus=4", "--servers=2", "--steps=3"],
+                cwd=self.folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said, timeout=200)
+        self.assertEqual(code, 0, self.said())
+        ddp, ps = self.report()["runs"]
+        for run in (ddp, ps):
+            self.assertEqual(run["verification"]["status"], "passed")
+            self.assertEqual(run["backend"], "gloo")
+        self.assertEqual([device["host"] for device in ps["devices"]],
+                         ["h0", "h1", "h2", "h3", "h0", "h1"])
+        self.expect_no_host_has_anything_left()
+
+    def test_shared_memory_is_refused_before_anything_runs(self):
+        done = self.command(1, ["--strategy=ddp", "--gpus=2", "--backend=shm"])
+        self.assertEqual(done.wait(60), 2)
+        self.assertIn("h0 (rank 0), h1 (rank 1)", self.said())
+        self.assertFalse(os.path.exists(self.path("report.json")))
+
+    def test_a_host_that_cannot_be_reached_is_named(self):
+        done = self.command(1, ["--strategy=ddp", "--gpus=2"],
+                            [self.lab.address(0), "10.77.0.99"])
+        self.assertEqual(done.wait(60), 4)
+        self.assertIn("host 10.77.0.99: it cannot be used", self.said())
+        self.assertIn("no way to 10.77.0.99", self.said())
+        self.expect_no_host_has_anything_left()
+
+    def long_run(self, act):
+        """Interferes with a run that would take for ever. Returns the exit code."""
+        done = self.command(1, ["--strategy=ddp", "--gpus=2", "--steps=100000", "--epochs=50"])
+        self.await_ranks()
+        act(done)
+        begin = time.monotonic()
+        code = done.wait(60)
+        self.assertLess(time.monotonic() - begin, TIMEOUT_S + 5)
+        return code
+
+    def test_an_interrupt_leaves_a_report_and_nothing_on_any_host(self):
+        code = self.long_run(lambda done: done.send_signal(2))
+        self.assertEqual(code, 130, self.said())
+        self.assertEqual(self.report()["status"], "interrupted")
+        self.expect_no_host_has_anything_left()
+
+    def test_a_cut_link_ends_the_run_within_the_deadline(self):
+        code = self.long_run(lambda done: self.lab.cut(1))
+        self.assertEqual(code, 4, self.said())
+        self.assertEqual(self.report()["status"], "failed")
+        self.expect_no_host_has_anything_left()
+
+    def test_a_host_that_is_gone_is_named(self):
+        code = self.long_run(lambda done: self.lab.end_host(1))
+        self.assertEqual(code, 4, self.said())
+        report = self.report()
+        self.assertEqual(report["status"], "failed")
+        self.assertEqual(report["error"]["rank"], 1, report["error"])
+        self.assertEqual(report["error"]["host"], "h1", report["error"])
+        self.assertFalse(self.lab.processes(0) or self.ranks(0), "something is left on the other")
+
+
+class Laboratory(unittest.TestCase):
+    def test_leaves_nothing_when_it_is_killed(self):
+        folder = os.path.dirname(os.path.abspath(__file__))
+        code = (f"import sys, time; sys.path.insert(0, {folder!r}); import lab\n"
+                "made = lab.Lab(2)\n"
+                "print(*[h.pid for h in made.hosts], made.switch.pid, flush=True)\n"
+                "time.sleep(60)")
+        made = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        pids = [int(pid) for pid in made.stdout.readline().split()]
+        self.assertEqual(len(pids), 3)
+        self.assertTrue(all(os.path.exists(f"/proc/{pid}") for pid in pids))
+        made.kill()
+        made.wait()
+        made.stdout.close()
+        deadline = time.monotonic() + 10
+        while any(os.path.exists(f"/proc/{pid}") for pid in pids):
+            self.assertLess(time.monotonic(), deadline, "a host outlives its laboratory")
+            time.sleep(0.02)
+
+    def test_shares_only_the_network(self):
+        with lab.Lab(2) as made:
+            names = [made.start(i, ["hostname"], stdout=subprocess.PIPE).communicate()[0].strip()
+                     for i in range(2)]
+            self.assertEqual(names, ["h0", "h1"])
+            self.assertNotEqual(socket.gethostname(), "h0")
+            seen = made.start(0, ["sh", "-c", "ls -d /proc/[0-9]* | wc -l"],
+                              stdout=subprocess.PIPE).communicate()[0]
+            self.assertLess(int(seen), 10)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    DDPBENCH = os.path.abspath(sys.argv.pop(1))
+    WHY = lab.reason_to_skip()
+    if WHY:
+        print(f"skipped: {WHY}")
+        sys.exit(SKIPPED)
+    unittest.main(verbosity=2)
