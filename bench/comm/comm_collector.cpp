@@ -12,8 +12,8 @@
 
 #include "bench/comm/collective_case.h"
 #include "bench/host/environment_capture.h"
+#include "bench/host/pause_watch.h"
 #include "bench/run/run_collector.h"
-#include "bench/run/stops.h"
 #include "reports/metrics/collective_metrics.h"
 #include "reports/metrics/metrics.h"
 

@@ -3,14 +3,17 @@
 //
 // StepFaults: plants the faults of --inject that strike while a rank takes steps. It passes each
 // phase on to the observer that it decorates; a slowed phase ends later for that observer. A
-// process with several replicas (dp) has one for each replica that is slowed.
+// process with several replicas (dp) has one for each replica that is slowed. Time in which the
+// process was stopped (Ctrl-Z) is not stretched.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "bench/host/pause_watch.h"
 #include "bench/options/options.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/phase.h"
@@ -33,6 +36,8 @@ class StepFaults final : public PhaseObserver {
   void bucket(const BucketTimes& times) override { inner_.bucket(times); }
 
  private:
+  // For how many seconds since `begin_s` the process has not been stopped.
+  double worked_s(double begin_s);
   // By how many seconds the phase, which has lasted `length_s`, is stretched in this step.
   double stretch_s(Phase phase, double length_s) const;
   bool is_slowed(Phase phase) const { return stretch_s(phase, 1) > 0; }
@@ -40,6 +45,7 @@ class StepFaults final : public PhaseObserver {
   Device& device_;
   std::vector<Injection> injections_;
   PhaseObserver& inner_;
+  std::optional<PauseWatch> watch_;                        // where a phase is slowed
   std::array<std::unique_ptr<Event>, kPhaseCount> begun_;  // [phase], when it is slowed
   double wait_begin_s_ = 0;                                // of data_wait, which the host does
   std::int64_t step_ = -1;  // counted over verification, warm-up and training

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "bench/run/stops.h"
+#include "bench/host/pause_watch.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -44,12 +44,4 @@ Stops tell_stops_apart(const std::vector<launch::Pause>& pauses,
   return stops;
 }
 
-double stopped_time(const std::vector<launch::Pause>& pauses, double begin_s, double end_s) {
-  double sum = 0;
-  for (const launch::Pause& pause : pauses) {
-    sum += std::max(0.0, std::min(end_s, pause.end_s) - std::max(begin_s, pause.begin_s));
-  }
-  return sum;
-}
-
 }  // namespace ddpbench::bench

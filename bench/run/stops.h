@@ -24,7 +24,4 @@ struct Stops {
 Stops tell_stops_apart(const std::vector<launch::Pause>& pauses,
                        const std::vector<std::span<const launch::StepRecord>>& steps);
 
-// How many seconds of [begin_s, end_s] the job was stopped.
-double stopped_time(const std::vector<launch::Pause>& pauses, double begin_s, double end_s);
-
 }  // namespace ddpbench::bench

@@ -5,12 +5,17 @@
 #include "bench/measure/step_recorder.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <random>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "bench/measure/step_faults.h"
 #include "bench/measure/step_trace.h"
+#include "kernels/runtime/cpu_device.h"
 #include "tests/bench/fake_device.h"
 
 namespace ddpbench::bench {
@@ -276,6 +281,42 @@ TEST_F(Recorder, StretchesThePlantedPhaseByThePlantedShare) {
   const auto& step = channels.steps(0)[0];
   EXPECT_NEAR(step.phase_s[static_cast<std::size_t>(Phase::forward)], 1, 0.01);
   EXPECT_NEAR(step.phase_s[static_cast<std::size_t>(Phase::backward)], 2.5, 0.01);
+}
+
+struct Nobody final : PhaseObserver {
+  void begin(Phase, Stream&) override {}
+  void end(Phase, Stream&) override {}
+  void bucket(const BucketTimes&) override {}
+};
+
+// What Ctrl-Z and fg do to a job.
+void stop_this_process_for(int seconds) {
+  const pid_t waker = ::fork();
+  ASSERT_GE(waker, 0);
+  if (waker == 0) {
+    ::sleep(static_cast<unsigned>(seconds));
+    ::kill(::getppid(), SIGCONT);
+    ::_exit(0);
+  }
+  ::raise(SIGSTOP);
+  ::waitpid(waker, nullptr, 0);
+}
+
+TEST(StepFaultsOfAStoppedProcess, DoNotStretchTheTimeOfTheStop) {
+  const auto device = make_cpu_device({.id = {DeviceKind::cpu, 0}});
+  const auto stream = device->make_stream();
+  Injection injection;
+  injection.kind = "slow";
+  injection.phase = "backward";
+  injection.percent = 8000;
+  Nobody nobody;
+  StepFaults faults(*device, {injection}, nobody);
+  faults.begin_step();
+  faults.begin(Phase::backward, *stream);
+  stop_this_process_for(3);
+  const double begin_s = steady_s();
+  faults.end(Phase::backward, *stream);
+  EXPECT_LT(steady_s() - begin_s, 80) << "the 3 s of the stop would last 240 s more";
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// PauseWatch: notes when this rank of a joined world was stopped. It has no supervisor that would.
+// PauseWatch: notes when this process was stopped, where nobody else does or tells it in time.
 #pragma once
 
 #include <condition_variable>
@@ -33,5 +33,8 @@ class PauseWatch {
   launch::PauseLog log_;
   std::thread thread_;
 };
+
+// How many seconds of [begin_s, end_s] the pauses cover.
+double stopped_time(const std::vector<launch::Pause>& pauses, double begin_s, double end_s);
 
 }  // namespace ddpbench::bench
