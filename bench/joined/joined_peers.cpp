@@ -30,7 +30,7 @@ constexpr double kSettle_s = 2;
 // long for another's report.
 constexpr double kLeaveReport_s = 1, kAwaitReport_s = 3;
 // For what another host has told before it aborted a communicator.
-constexpr double kAwaitNews_s = 0.5;
+constexpr double kAwaitNews_s = 1;
 constexpr auto kPeersLook = std::chrono::milliseconds(10);
 
 // The name of the claim for which all ranks compete that lack the same rank 0.
@@ -68,10 +68,12 @@ void JoinedPeers::join(const PlanValues& values) {
 
 void JoinedPeers::meet(const PlanValues& values) {
   const launch::ProcessName process = launch::own_process();
+  const launch::ProcessName parent = launch::parent_process();
   const nlohmann::json own{{"host", host_name()},
                            {"mark", comm::host_mark()},
                            {"pid", process.pid},
-                           {"start", process.start}};
+                           {"start", process.start},
+                           {"parent", {parent.pid, parent.start}}};
   const nlohmann::json plan = plan_json(values);
   store_.connect(own);
   std::vector<nlohmann::json> members{own};
@@ -176,7 +178,10 @@ std::string JoinedPeers::reason_to_end() {
 bool JoinedPeers::is_told_to_end() {
   if (!interrupt_requested()) return false;
   if (board_) board_->mark_interrupted(environment_.rank, interrupt_signal());
-  if (relay_ && !told_interrupted_.exchange(true)) relay_->tell_interrupted(interrupt_signal());
+  // A second thread waits here: it must not end the rank before the others hear why.
+  if (relay_) {
+    std::call_once(told_interrupted_, [this] { relay_->tell_interrupted(interrupt_signal()); });
+  }
   return true;
 }
 

@@ -5,7 +5,6 @@
 // their processes live, and which rank writes the report of a run that fails.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -106,13 +105,13 @@ class JoinedPeers {
 
   launch::RankEnvironment environment_;
   JoinedStore store_;
-  std::optional<JoinedBoard> board_;  // from join() on
-  launch::WorldWatch watch_;          // sees the other ranks from join() on
-  bool lacks_first_ = false;          // rank 0 was not there, or gone before all had joined
-  launch::HostClaim claim_;           // on the report, where rank 0 is lacking
-  JoinedHosts hosts_;                 // from join() on
-  std::atomic<bool> told_interrupted_ = false;
+  std::optional<JoinedBoard> board_;   // from join() on
+  launch::WorldWatch watch_;           // sees the other ranks from join() on
+  bool lacks_first_ = false;           // rank 0 was not there, or gone before all had joined
+  launch::HostClaim claim_;            // on the report, where rank 0 is lacking
+  JoinedHosts hosts_;                  // from join() on
   std::unique_ptr<WorldRelay> relay_;  // from join() on, where there are several hosts
+  std::once_flag told_interrupted_;    // the relay was
 };
 
 // While this object lives, a reason to end ends this rank's waits in `communicators`.

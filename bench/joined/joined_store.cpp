@@ -33,6 +33,8 @@ constexpr double kAfterRankZero_s = 2;
 // How long rank 0 stays so that the others hear why there is no run: those that are here, and (so
 // that all end alike) those that still start.
 constexpr double kHeard_s = 1, kHeardLate_s = 5;
+// For the other ranks of rank 0's launch to start.
+constexpr double kGiveWay_s = 2;
 constexpr double kPlaceTime_s = 5;  // for who took our place to say who it is
 constexpr std::size_t kSecretBytes = 32;
 // Rank 0 says so often for whom it waits, and rank 1 that it waits for rank 0.
@@ -160,8 +162,23 @@ void JoinedStore::find() {
       launch::secret_file_path(environment_), limit_s_, launch::kSecretLine));
 }
 
+// Two launches of one user that interleave may have the same port and secret, and no name that
+// tells them apart. A rank that another process has started than rank 0 lets the rank of rank 0's
+// own launch come first.
+void JoinedStore::give_way(const nlohmann::json& own) {
+  if (is_first() || environment_.job_is_named) return;
+  const auto first = nlohmann::json::parse(store_->get(place_key(0), limit_s_));
+  if (first.at("mark") != own.at("mark") || first.at("parent") == own.at("parent")) return;
+  const double until_s = steady_s() + kGiveWay_s;
+  while (steady_s() < until_s && store_->add(rank_claim_key(environment_.rank), 0) == 0) {
+    options_.check();
+    std::this_thread::sleep_for(kLongestLook);
+  }
+}
+
 void JoinedStore::take_place(const nlohmann::json& own) {
   const int rank = environment_.rank;
+  give_way(own);
   if (store_->add(rank_claim_key(rank), 1) == 1) return store_->set(place_key(rank), own.dump());
   const auto other = nlohmann::json::parse(store_->get(place_key(rank), kPlaceTime_s));
   throw ConfigError(fmt::format(

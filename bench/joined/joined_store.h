@@ -44,8 +44,9 @@ class JoinedStore {
   JoinedStore& operator=(const JoinedStore&) = delete;
 
   // Serves the store on rank 0, connects to it, and takes this rank's place: each rank may come
-  // once. `own`: {"host", "pid"} of this process. Called once. Does nothing in a world of one
-  // process, which has no store.
+  // once. `own`: {"host", "mark", "pid", "parent"} of this process: its host's name and
+  // comm::host_mark(), its number, and what tells the process that started it from others. Called
+  // once. Does nothing in a world of one process, which has no store.
   // Throws ConfigError when another process has the place, when another job has the port with the
   // same secret, when ranks need to be given a secret, and for an interface that this host has not;
   // CommError.
@@ -87,6 +88,7 @@ class JoinedStore {
   bool is_first() const { return environment_.rank == 0; }
   void serve(const std::string& owner);
   void find();
+  void give_way(const nlohmann::json& own);
   void take_place(const nlohmann::json& own);
   nlohmann::json lead(const std::string& name, const Hear& hear, const Reply& reply);
   nlohmann::json hear_one(const std::string& name, int rank, double until_s);

@@ -354,7 +354,11 @@ int JoinedWorld::fail(const std::exception& error) {
   if (options_.dry_run && agreed_) peers_.settle(channels_);
   Verdict verdict = judge(error);
   try {
-    if (!options_.dry_run && peers_.takes_report()) report_failure(error, verdict);
+    if (!options_.dry_run && peers_.takes_report()) {
+      report_failure(error, verdict);
+    } else {
+      look_again(error, verdict);  // another has written the report, and the cause may have shown
+    }
   } catch (const ConfigError& unwritable) {
     if (is_first()) throw;
     say_error("ddpbench: rank {}: {}\n", environment_.rank, unwritable.what());

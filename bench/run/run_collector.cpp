@@ -10,6 +10,7 @@
 #include <set>
 
 #include "bench/host/environment_capture.h"
+#include "bench/host/pause_watch.h"
 #include "bench/plan/training_job.h"
 #include "bench/rank/rank_result.h"
 #include "bench/run/arrivals.h"

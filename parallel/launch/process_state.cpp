@@ -44,9 +44,17 @@ std::optional<ProcessState> read_process_state(pid_t pid) {
   return state;
 }
 
-ProcessName own_process() {
-  const auto state = read_process_state(::getpid());
-  return {::getpid(), state ? state->start : 0};
+namespace {
+
+ProcessName name_process(pid_t pid) {
+  const auto state = read_process_state(pid);
+  return {pid, state ? state->start : 0};
 }
+
+}  // namespace
+
+ProcessName own_process() { return name_process(::getpid()); }
+
+ProcessName parent_process() { return name_process(::getppid()); }
 
 }  // namespace ddpbench::launch

@@ -33,5 +33,8 @@ struct ProcessName {
 };
 
 ProcessName own_process();
+// The process that started this one, or that has it since that ended. {0, 0} where it is in another
+// PID namespace.
+ProcessName parent_process();
 
 }  // namespace ddpbench::launch

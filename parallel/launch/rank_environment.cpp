@@ -23,6 +23,8 @@ struct LauncherVariables {
   std::vector<const char*> local_size;  // how many of the ranks are on this host; may be absent
   std::vector<const char*> job_id;
   std::vector<const char*> nodes = {};  // number of hosts; may be absent
+  // Of several launches within one job_id; may be absent.
+  std::vector<const char*> step_id = {};
 };
 
 class Reader {
@@ -108,7 +110,8 @@ std::optional<LauncherVariables> find_launcher(const Reader& reader) {
                              {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
                              {},
                              {"SLURM_JOB_ID"},
-                             {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"}};
+                             {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"},
+                             {"SLURM_STEP_ID"}};
   }
   for (const char* const name : {"WORLD_SIZE", "LOCAL_RANK"}) {
     if (reader.has(name)) {
@@ -176,9 +179,11 @@ void read_master(const Reader& reader, const LauncherVariables& names, RankEnvir
 // What keeps this job apart from others. torchrun calls every job "none" unless told otherwise, and
 // who sets the variables by hand names none: the port then tells them apart.
 void read_job(const Reader& reader, const LauncherVariables& names, RankEnvironment& result) {
-  result.job =
-      fmt::format("{}:{}:{}:{}", names.launcher, reader.first(names.job_id).value_or("none"),
-                  result.master_port, reader.text("TORCHELASTIC_RESTART_COUNT").value_or("0"));
+  std::string name = reader.first(names.job_id).value_or("none");
+  result.job_is_named = name != "none" || result.launcher == "ddpbench";
+  if (const auto step = reader.first(names.step_id)) name += "." + *step;
+  result.job = fmt::format("{}:{}:{}:{}", names.launcher, name, result.master_port,
+                           reader.text("TORCHELASTIC_RESTART_COUNT").value_or("0"));
   const bool counted = reader.first(names.local_size).has_value();
   if (counted && reader.number(names.local_size, names.launcher) != result.world_size) {
     result.several_hosts =

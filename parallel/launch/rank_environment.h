@@ -30,6 +30,8 @@ struct RankEnvironment {
   // What tells this job from others of the user: launcher, the launcher's name for the job, port,
   // number of the restart. The same on all ranks. No secret.
   std::string job;
+  // Whether the launcher has named it. By-hand variables and, mostly, torchrun do not.
+  bool job_is_named = false;
   // "LOCAL_WORLD_SIZE=2 of WORLD_SIZE=4" where the variables say that ranks are on several hosts.
   std::string several_hosts;
   // XDG_RUNTIME_DIR (may be empty), and TMPDIR or /tmp.

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <functional>
@@ -87,6 +89,52 @@ TEST_F(JoinedSecret, KeepsWorldsWithOnePortApart) {
     return program.report(name)["runs"][0]["epochs"][0]["train_loss"];
   };
   EXPECT_EQ(loss("first.json"), loss("second.json"));
+}
+
+// Run in a new process before the program: it then has a parent of its own.
+void put_process_between() {
+  const pid_t child = ::fork();
+  if (child == 0) return;
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+// Rank 0 of one launch, rank 1 of another, and only then rank 1 of the first.
+TEST_F(JoinedSecret, KeepsLaunchesThatInterleaveApart) {
+  for (const bool given : {false, true}) {
+    const int port = free_port();
+    const auto variables = given ? test::world(2, port) : world(2, port);
+    Ranks first(program, variables);
+    first.start(0, arguments);
+    if (!given) await_file();
+    Program other;
+    other.write("lenet.json", test::small_config({.steps = 6, .timeout_s = 60}));
+    other.prepare = &put_process_between;
+    const int stray = other.start(arguments, variables[1], ".stray");
+    first.start(1, arguments);
+    const ProgramResult refused = other.finish(stray, ".stray");
+    EXPECT_EQ(refused.exit_code, 2) << refused.err;
+    EXPECT_THAT(refused.err, HasSubstr("there are two ranks 1 at MASTER_PORT="));
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      const ProgramResult result = first.finish(rank);
+      EXPECT_EQ(result.exit_code, 0) << result.err;
+    }
+    EXPECT_EQ(program.report()["status"], "ok");
+  }
+}
+
+// As ranks started in two terminals.
+TEST_F(JoinedSecret, ReachesRanksOfOtherParents) {
+  const auto variables = world(2, free_port());
+  Ranks ranks(program, variables);
+  ranks.start(0, arguments);
+  Program other;
+  other.write("lenet.json", test::small_config({.steps = 6, .timeout_s = 60}));
+  other.prepare = &put_process_between;
+  const int rank_1 = other.start(arguments, variables[1], ".1");
+  EXPECT_EQ(other.finish(rank_1, ".1").exit_code, 0);
+  EXPECT_EQ(ranks.finish(0).exit_code, 0);
 }
 
 TEST_F(JoinedSecret, OfAKilledJobDoesNotHinderTheNext) {

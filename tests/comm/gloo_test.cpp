@@ -234,7 +234,8 @@ TEST(GlooFailure, AStoppedRankIsNamedWhenTheDeadlinePasses) {
       ::kill(self, SIGSTOP);
       return check_until_it_fails(c);
     }
-    c.all_reduce({data.data(), data.size()}, ReduceOp::sum).synchronize(deadline_after(0.5));
+    c.all_reduce({data.data(), data.size()}, ReduceOp::sum, kDeferred)
+        .synchronize(deadline_after(0.5));
   });
   for (const std::size_t waiting : {0U, 2U}) {
     EXPECT_THAT(outcome.errors[waiting], HasSubstr("rank 1, which did not come"));

@@ -63,7 +63,8 @@ void stop_as_rank_one(Communicator& c) {
     ::kill(self, SIGSTOP);
     return check_until_it_fails(c);
   }
-  c.all_reduce({data.data(), data.size()}, ReduceOp::sum).synchronize(deadline_after(0.5));
+  c.all_reduce({data.data(), data.size()}, ReduceOp::sum, kDeferred)
+      .synchronize(deadline_after(0.5));
 }
 
 void call_different_operations(Communicator& c) {

@@ -203,6 +203,23 @@ TEST(RankEnvironment, ReadsWhatSrunSets) {
   EXPECT_EQ(place->several_hosts, "");
 }
 
+TEST(RankEnvironment, TellsTheStepsOfASlurmJobApart) {
+  EXPECT_NE(read(with(slurm(), {{"SLURM_STEP_ID", "3"}}))->job,
+            read(with(slurm(), {{"SLURM_STEP_ID", "4"}}))->job);
+}
+
+TEST(RankEnvironment, KnowsWhetherTheLauncherNamesTheJob) {
+  EXPECT_TRUE(read(slurm())->job_is_named);
+  const Variables by_hand{{"RANK", "0"},
+                          {"WORLD_SIZE", "2"},
+                          {"LOCAL_RANK", "0"},
+                          {"MASTER_ADDR", "127.0.0.1"},
+                          {"MASTER_PORT", "29500"}};
+  EXPECT_FALSE(read(by_hand)->job_is_named);
+  EXPECT_FALSE(read(with(by_hand, {{"TORCHELASTIC_RUN_ID", "none"}}))->job_is_named);
+  EXPECT_TRUE(read(with(by_hand, {{"TORCHELASTIC_RUN_ID", "night-7"}}))->job_is_named);
+}
+
 TEST(RankEnvironment, TakesTheStepsTasksBeforeThoseOfTheWholeSlurmJob) {
   EXPECT_EQ(read(with(slurm(), {{"SLURM_STEP_NUM_TASKS", "5"}}))->world_size, 5);
 }

@@ -19,6 +19,10 @@ namespace {
 constexpr double kFineHold_s = 0.1;
 constexpr auto kFineSleep = std::chrono::milliseconds(1);
 
+// After its deadline a wait leaves the thread that executes so long to fail at a deadline of its
+// own: it can tell for which rank it waits.
+constexpr double kLastWords_s = 0.5;
+
 void pin_to(const std::vector<int>& cores) {
   if (cores.empty()) return;
   cpu_set_t set;
@@ -113,7 +117,9 @@ void Executor::complete(QueuedWork& work, Deadline deadline) {
                  [&] { return work.finished() || !role_taken_.load(std::memory_order_seq_cst); });
     claimants_.fetch_sub(1, std::memory_order_seq_cst);
     if (background_wanted()) wake_thread();  // it may have given way to a claim that is gone
-    if (!work.finished() && has_passed(deadline)) {
+    if (work.finished() || !has_passed(deadline)) continue;
+    wait_locally(deadline_after(kLastWords_s), [&] { return work.finished(); });
+    if (!work.finished()) {
       throw CommTimeout(
           engine_->prefix(&work.operation()) +
               "deadline passed while another thread executes it or an earlier operation",
