@@ -179,10 +179,10 @@ void read_master(const Reader& reader, const LauncherVariables& names, RankEnvir
 // What keeps this job apart from others. torchrun calls every job "none" unless told otherwise, and
 // who sets the variables by hand names none: the port then tells them apart.
 void read_job(const Reader& reader, const LauncherVariables& names, RankEnvironment& result) {
-  std::string name = reader.first(names.job_id).value_or("none");
-  result.job_is_named = name != "none" || result.launcher == "ddpbench";
-  if (const auto step = reader.first(names.step_id)) name += "." + *step;
-  result.job = fmt::format("{}:{}:{}:{}", names.launcher, name, result.master_port,
+  std::string id = reader.first(names.job_id).value_or("none");
+  result.job_is_named = id != "none" || result.launcher == "ddpbench";
+  if (const auto step = reader.first(names.step_id)) id += "." + *step;
+  result.job = fmt::format("{}:{}:{}:{}", names.launcher, id, result.master_port,
                            reader.text("TORCHELASTIC_RESTART_COUNT").value_or("0"));
   const bool counted = reader.first(names.local_size).has_value();
   if (counted && reader.number(names.local_size, names.launcher) != result.world_size) {

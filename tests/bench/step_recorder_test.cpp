@@ -303,7 +303,7 @@ void stop_this_process_for(int seconds) {
 }
 
 TEST(StepFaultsOfAStoppedProcess, DoNotStretchTheTimeOfTheStop) {
-  const auto device = make_cpu_device({.id = {DeviceKind::cpu, 0}});
+  const auto device = make_cpu_device({});
   const auto stream = device->make_stream();
   Injection injection;
   injection.kind = "slow";
