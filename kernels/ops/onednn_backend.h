@@ -18,7 +18,7 @@ std::unique_ptr<OpBackend> make_onednn_backend(Device& device, DataType activati
 
 // Why CPU devices do not compute in bf16 here; empty: they do. The processor needs instructions for
 // it (avx512_bf16 or AMX), and oneDNN must be allowed to use them (ONEDNN_MAX_CPU_ISA). Asks the
-// system for the tiles of AMX where oneDNN would use them: this process then has them.
+// system for AMX's tiles where oneDNN would use them: this process then has them.
 std::string why_no_cpu_bf16();
 
 }  // namespace ddpbench::ops

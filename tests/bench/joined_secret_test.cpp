@@ -106,13 +106,16 @@ TEST_F(JoinedSecret, KeepsLaunchesThatInterleaveApart) {
     const int port = free_port();
     const auto variables = given ? test::world(2, port) : world(2, port);
     Ranks first(program, variables);
-    first.start(0, arguments);
+    const std::string name = given ? "given.json" : "made.json";
+    const std::vector<std::string> launch{"--strategy=ddp", "--config=lenet.json",
+                                          "--json=" + name};
+    first.start(0, launch);
     if (!given) await_file();
     Program other;
     other.write("lenet.json", test::small_config({.steps = 6, .timeout_s = 60}));
     other.prepare = &put_process_between;
-    const int stray = other.start(arguments, variables[1], ".stray");
-    first.start(1, arguments);
+    const int stray = other.start(launch, variables[1], ".stray");
+    first.start(1, launch);
     const ProgramResult refused = other.finish(stray, ".stray");
     EXPECT_EQ(refused.exit_code, 2) << refused.err;
     EXPECT_THAT(refused.err, HasSubstr("there are two ranks 1 at MASTER_PORT="));
@@ -120,7 +123,7 @@ TEST_F(JoinedSecret, KeepsLaunchesThatInterleaveApart) {
       const ProgramResult result = first.finish(rank);
       EXPECT_EQ(result.exit_code, 0) << result.err;
     }
-    EXPECT_EQ(program.report()["status"], "ok");
+    EXPECT_EQ(program.report(name)["status"], "ok");
   }
 }
 

@@ -186,7 +186,9 @@ class Faults(netlab_test.NetLab):
         if not has_mpi():
             self.skipTest("--backend=mpi or mpirun is not here")
         environment = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-                       "OMPI_MCA_rmaps_base_oversubscribe": "1", "TMPDIR": self.folder}
+                       "OMPI_MCA_rmaps_base_oversubscribe": "1", "TMPDIR": self.folder,
+                       # Ranks that share cores with other tests need longer than its 1 s.
+                       "OMPI_MCA_odls_base_sigkill_timeout": "5"}
         with open(self.path("said"), "w+", encoding="utf-8") as said:
             job = self.lab.start(
                 0, [mpirun(), "-n", "3", netlab_test.DDPBENCH, "--config=lenet.json",

@@ -4,11 +4,9 @@
 // OpBackend for CPU devices.
 #include "kernels/ops/onednn_backend.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include "base/error.h"
 #include "kernels/ops/cpu/cpu_ops.h"
+#include "kernels/ops/onednn/instructions.h"
 #include "kernels/ops/onednn/onednn_ops.h"
 #include "kernels/ops/reference/reference_ops.h"
 
@@ -21,26 +19,10 @@ namespace {
 // and 53.9 ms without.
 constexpr std::size_t kMapsPerL2 = 2;
 
-// Linux gives the tile registers of AMX to a process that has asked for them; to any other their
-// first use is an illegal instruction (Documentation/arch/x86/xstate.rst). oneDNN 2.6 does not ask.
-// Returns whether they may be used.
-bool ask_for_tiles() {
-#if defined(__x86_64__) && defined(SYS_arch_prctl)
-  constexpr int kRequestComponent = 0x1023;  // ARCH_REQ_XCOMP_PERM of asm/prctl.h
-  constexpr int kTileData = 18;              // XFEATURE_XTILEDATA
-  return ::syscall(SYS_arch_prctl, kRequestComponent, kTileData) == 0;
-#else
-  return false;
-#endif
-}
-
-bool includes(unsigned isa, dnnl_cpu_isa_t wanted) {
-  return (isa & static_cast<unsigned>(wanted)) == static_cast<unsigned>(wanted);
-}
-
 class OnednnBackend : public OpBackend {
  public:
   OnednnBackend(Device& device, DataType activations) {
+    onednn::limit_instructions();
     auto context = std::make_shared<onednn::Context>();
     context->activations = activations;
     context->threads = device.thread_count();
@@ -110,18 +92,7 @@ std::unique_ptr<OpBackend> make_onednn_backend(Device& device) {
   return make_onednn_backend(device, DataType::fp32);
 }
 
-// The bits of an instruction set include those of the sets that it extends (dnnl_types.h), so AMX
-// has those of avx512_bf16.
-std::string why_no_cpu_bf16() {
-  const auto isa = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
-  if (includes(isa, dnnl_cpu_isa_avx512_core_amx) && !ask_for_tiles())
-    return "the system does not let this process use the processor's AMX; "
-           "ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 does without it";
-  if (includes(isa, dnnl_cpu_isa_avx512_core_bf16)) return "";
-  if (__builtin_cpu_supports("avx512bf16"))
-    return "oneDNN does not use the processor's avx512_bf16 (ONEDNN_MAX_CPU_ISA)";
-  return "the processor has neither avx512_bf16 nor AMX";
-}
+std::string why_no_cpu_bf16() { return onednn::why_no_bf16(); }
 
 std::map<std::string, std::string> library_versions() {
   const dnnl_version_t* version = dnnl_version();

@@ -1,0 +1,18 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which of the processor's instructions oneDNN uses.
+#pragma once
+
+#include <string>
+
+namespace ddpbench::ops::onednn {
+
+// Keeps oneDNN from instructions with which it fails. To be called before any other use of oneDNN
+// in the process; later calls do nothing. What the user has set (ONEDNN_MAX_CPU_ISA) stands.
+void limit_instructions();
+
+// why_no_cpu_bf16 (kernels/ops/onednn_backend.h).
+std::string why_no_bf16();
+
+}  // namespace ddpbench::ops::onednn
