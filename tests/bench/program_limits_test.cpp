@@ -99,7 +99,8 @@ class StoppedJob : public testing::TestWithParam<const char*> {
 TEST_P(StoppedJob, GoesOnAfterLongerThanTheTimeout) {
   for (const int seconds : kStopAfter_s) {
     const auto [run, printed] = stop_after(seconds);
-    if (run["conditions"].value("stopped_steps", 0) != 0) return expect_stop_is_marked(run, printed);
+    if (run["conditions"].value("stopped_steps", 0) != 0)
+      return expect_stop_is_marked(run, printed);
   }
   GTEST_SKIP() << "each stop came before the run";
 }
@@ -141,7 +142,8 @@ class StoppedJoinedWorld : public testing::TestWithParam<const char*> {
 TEST_P(StoppedJoinedWorld, GoesOnAfterLongerThanTheTimeout) {
   for (const int seconds : kStopAfter_s) {
     const auto [run, printed] = stop_after(seconds);
-    if (run["conditions"].value("stopped_steps", 0) != 0) return expect_stop_is_marked(run, printed);
+    if (run["conditions"].value("stopped_steps", 0) != 0)
+      return expect_stop_is_marked(run, printed);
   }
   GTEST_SKIP() << "each stop came before the training";
 }
