@@ -319,7 +319,7 @@ TEST(MlLog, SaysWhichRunItIs) {
   Report report = test::sample_report();
   report.runs[1].strategy_options = {{"overlap", "off"}};
   const auto lines = log_lines(only(report, 1));
-  const Json& metadata = line_with(lines, "submission_platform").at("metadata");
+  const Json metadata = line_with(lines, "submission_platform").at("metadata");
   EXPECT_EQ(metadata.at("strategy_options"), Json({{"overlap", "off"}}));
   EXPECT_EQ(metadata.at("per_device_batch_size"), 64);
 }
