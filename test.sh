@@ -6,7 +6,9 @@
 # as CI does (release, warnings are errors; preset `ci`, or `ci-cuda` with the CUDA module where its
 # toolkit is) and runs every test with ctest, one more at a time than there are cores: many of them
 # wait for a deadline or a signal most of their time.
-# Tests that need a GPU skip without one.
+# Tests that need a GPU skip without one. Many tests have deadlines of seconds, and beside others a
+# busy machine may starve them: the few that failed run once more, alone. They count as failed when
+# they fail again; that they were run twice stands in the output.
 #
 #   ./test.sh [ctest arguments]            # ./test.sh -R Ring    ./test.sh -L unit    ./test.sh -j1
 set -euo pipefail
@@ -17,4 +19,12 @@ root="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 preset=$("$root/scripts/ci_preset.sh")
 "$root/scripts/build_preset.sh" "$preset" all
 cd "$root" # ctest looks for presets in the working directory only
-exec ctest --preset "$preset" --parallel "$(($(nproc) + 1))" "$@"
+failed="build/$preset/Testing/Temporary/LastTestsFailed.log"
+few=5
+rm -f "$failed"
+status=0
+ctest --preset "$preset" --parallel "$(($(nproc) + 1))" "$@" || status=$?
+if ((status == 0)) || [[ ! -f $failed ]] || (($(wc -l <"$failed") > few)); then exit "$status"; fi
+printf '\ntest.sh: these failed beside others and run once more, alone:\n'
+cat "$failed"
+exec ctest --preset "$preset" --parallel 1 --rerun-failed
