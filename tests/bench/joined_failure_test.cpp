@@ -384,11 +384,13 @@ class BelowMpirun : public JoinedFailure {
   void SetUp() override {
     program.executable = find_mpirun();
     if (program.executable.empty()) GTEST_SKIP() << "there is no mpirun in PATH";
-    program.environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-                           {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-                           {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-                           {"MASTER_PORT", std::to_string(free_port())},
-                           {"TMPDIR", program.directory()}};
+    program.environment = {
+        {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+        {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+        {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+        {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},  // Open MPI 5
+        {"MASTER_PORT", std::to_string(free_port())},
+        {"TMPDIR", program.directory()}};
   }
   ProgramResult run_three(const std::vector<std::string>& more = {}) {
     std::vector<std::string> all{"-n", "3", DDPBENCH_BINARY};

@@ -114,11 +114,15 @@ TEST_F(JoinedSecret, KeepsLaunchesThatInterleaveApart) {
     Program other;
     other.write("lenet.json", test::small_config({.steps = 6, .timeout_s = 60}));
     other.prepare = &put_process_between;
+    other.environment["DDPBENCH_TIMEOUT"] = "10";
     const int stray = other.start(launch, variables[1], ".stray");
     first.start(1, launch);
     const ProgramResult refused = other.finish(stray, ".stray");
-    EXPECT_EQ(refused.exit_code, 2) << refused.err;
-    EXPECT_THAT(refused.err, HasSubstr("there are two ranks 1 at MASTER_PORT="));
+    // Where it starts last, there is nobody left to tell it so.
+    EXPECT_THAT(refused.exit_code, testing::AnyOf(2, 4)) << refused.err;
+    if (refused.exit_code == 2) {
+      EXPECT_THAT(refused.err, HasSubstr("there are two ranks 1 at MASTER_PORT="));
+    }
     for (std::size_t rank = 0; rank < 2; ++rank) {
       const ProgramResult result = first.finish(rank);
       EXPECT_EQ(result.exit_code, 0) << result.err;

@@ -137,11 +137,13 @@ class OverMpi : public testing::Test {
       break;
     }
     if (mpirun_.empty()) GTEST_SKIP() << "there is no mpirun in PATH";
-    program.environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-                           {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-                           {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-                           {"MASTER_PORT", std::to_string(test::free_port())},
-                           {"TMPDIR", program.directory()}};
+    program.environment = {
+        {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+        {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+        {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+        {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},  // Open MPI 5
+        {"MASTER_PORT", std::to_string(test::free_port())},
+        {"TMPDIR", program.directory()}};
     program.write("lenet.json", test::small_config({.steps = 4, .timeout_s = 30}));
   }
   ProgramResult run(int ranks, const std::vector<std::string>& arguments) {

@@ -196,8 +196,8 @@ TEST_F(Launchers, NameAHostThatLacksTheProgram) {
 
 TEST_F(Launchers, NameAHostWithAnotherVersion) {
   // Says what the program says, but for the version.
-  write_script("other", std::string("#!/bin/sh\n") + DDPBENCH_BINARY +
-                            " host-agent | sed -u 's/\"version\":\"ddpbench [^\"]*\"/"
+  write_script("other", std::string("#!/bin/sh\n'") + DDPBENCH_BINARY +
+                            "' host-agent | sed -u 's/\"version\":\"ddpbench [^\"]*\"/"
                             "\"version\":\"ddpbench 0.0.1\"/'\n");
   const ProgramResult result =
       program.run(on_hosts("ddp", "2", {"--remote-program=" + program.path("other")}));

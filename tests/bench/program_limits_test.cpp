@@ -163,7 +163,9 @@ TEST_P(StoppedSupervisor, GoesOnAfterLongerThanTheTimeout) {
   Program program;
   program.write("lenet.json",
                 test::small_config({.steps = 2000, .verify_steps = 0, .timeout_s = 3}));
-  const ProgramResult result = program.run(small_run("ddp"), [&](int pid) {
+  // Fast devices would have trained before the stop.
+  const auto arguments = small_run("ddp", {"--inject=slow:rank=1,phase=forward,ms=2"});
+  const ProgramResult result = program.run(arguments, [&](int pid) {
     EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 3; }));
     if (!at_start) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
     ::kill(pid, SIGSTOP);
@@ -435,8 +437,8 @@ TEST_F(Limits, AResultWithoutAWorkingDirectoryGoesToTheTemporaryOne) {
   for (const char* name : {"gone", "temporary"}) fs::create_directory(program.path(name));
   program.environment["TMPDIR"] = program.path("temporary");
   program.executable = "/bin/sh";
-  const std::string command = std::string("cd gone && exec ") + DDPBENCH_BINARY +
-                              " --strategy=single --config=../lenet.json --json=there.json"
+  const std::string command = std::string("cd gone && exec '") + DDPBENCH_BINARY +
+                              "' --strategy=single --config=../lenet.json --json=there.json"
                               " --repetitions=30";
   const ProgramResult result = program.run({"-c", command}, [&](int) {
     EXPECT_TRUE(Program::wait_until([&] { return fs::exists(program.path("gone/there.json")); }));

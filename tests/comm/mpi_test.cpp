@@ -54,7 +54,7 @@ constexpr std::string_view kEndMpirun = "timeout --signal=KILL 45";
 
 MpiOutcome run_mpi(int size, const std::string& mode) {
   const std::string command = fmt::format(
-      "exec {} mpirun --allow-run-as-root --oversubscribe -n {} {} {} {} 2>&1 </dev/null",
+      "exec {} mpirun --allow-run-as-root --oversubscribe -n {} '{}' {} {} 2>&1 </dev/null",
       kEndMpirun, size, DDPBENCH_MPI_RANKS, mode, unused_port());
   MpiOutcome outcome;
   FILE* const pipe = ::popen(command.c_str(), "r");

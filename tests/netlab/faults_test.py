@@ -187,6 +187,7 @@ class Faults(netlab_test.NetLab):
             self.skipTest("--backend=mpi or mpirun is not here")
         environment = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                        "OMPI_MCA_rmaps_base_oversubscribe": "1", "TMPDIR": self.folder,
+                       "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",  # Open MPI 5
                        # Ranks that share cores with other tests need longer than its 1 s.
                        "OMPI_MCA_odls_base_sigkill_timeout": "5"}
         with open(self.path("said"), "w+", encoding="utf-8") as said:

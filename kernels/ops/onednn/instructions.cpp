@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/ops/onednn/instructions.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -11,10 +14,20 @@
 namespace ddpbench::ops::onednn {
 namespace {
 
-// oneDNN 2.6.3 runs its kernels for AMX without loading a tile configuration: their first
-// instruction is an illegal one (seen with convolutions and inner products in bf16 on a Xeon of
-// model 207, without this project's code too). It computes in bf16 with avx512_bf16 instead.
-constexpr bool kFailsWithAmx = DNNL_VERSION_MAJOR < 3;
+// AMX needs the processor's word on how its tiles are shaped: CPUID leaf 0x1D, "Tile Information"
+// (Intel SDM, volume 2A). Some virtual machines have AMX's bits of leaf 7, by which oneDNN chooses,
+// without that leaf. oneDNN (2.6.3 and 3.7, without this project's code, too) then loads an empty
+// tile configuration, with which the first use of a tile is an illegal instruction.
+bool lacks_tile_shapes() {
+#if defined(__x86_64__)
+  constexpr unsigned kFeatures = 7, kTiles = 0x1D, kAmxTile = 1U << 24;
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (!__get_cpuid_count(kFeatures, 0, &eax, &ebx, &ecx, &edx) || !(edx & kAmxTile)) return false;
+  return !__get_cpuid_count(kTiles, 0, &eax, &ebx, &ecx, &edx) || eax == 0;
+#else
+  return false;
+#endif
+}
 
 bool user_has_chosen() {
   return std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr || std::getenv("DNNL_MAX_CPU_ISA") != nullptr;
@@ -44,7 +57,8 @@ bool uses(dnnl_cpu_isa_t wanted) {
 
 void limit_instructions() {
   static const bool limited = [] {
-    if (kFailsWithAmx && !user_has_chosen()) dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
+    if (lacks_tile_shapes() && !user_has_chosen())
+      dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
     return true;
   }();
   static_cast<void>(limited);
@@ -53,8 +67,9 @@ void limit_instructions() {
 std::string why_no_bf16() {
   limit_instructions();
   if (uses(dnnl_cpu_isa_avx512_core_amx)) {
-    if (kFailsWithAmx)
-      return "oneDNN 2 fails with the processor's AMX; set ONEDNN_MAX_CPU_ISA to AVX512_CORE_BF16";
+    if (lacks_tile_shapes())
+      return "this virtual machine hides how the tiles of its AMX are shaped; set "
+             "ONEDNN_MAX_CPU_ISA to AVX512_CORE_BF16";
     if (!ask_for_tiles())
       return "the system does not let this process use the processor's AMX; "
              "ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 does without it";

@@ -8,8 +8,9 @@
 
 namespace ddpbench::ops::onednn {
 
-// Keeps oneDNN from instructions with which it fails. To be called before any other use of oneDNN
-// in the process; later calls do nothing. What the user has set (ONEDNN_MAX_CPU_ISA) stands.
+// Keeps oneDNN from instructions that do not work here (AMX in some virtual machines). To be called
+// before any other use of oneDNN in the process; later calls do nothing. What the user has set
+// (ONEDNN_MAX_CPU_ISA) stands.
 void limit_instructions();
 
 // why_no_cpu_bf16 (kernels/ops/onednn_backend.h).
