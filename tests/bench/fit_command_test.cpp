@@ -125,7 +125,7 @@ TEST_F(FitCommand, BeginsWithTheFewestSamplesThatCanBeTrainedOn) {
       {"name": "conv", "type": "conv2d", "out_channels": 8, "kernel": 28},
       {"name": "norm", "type": "batch_norm2d"},
       {"name": "fc", "type": "linear", "out_features": 10}]})");
-  for (const auto& [strategy, row] : fits({"--gpus=2", "--memory-per-device=4MiB"})) {
+  for (const auto& [strategy, row] : fits({"--gpus=2", "--memory-per-device=16MiB"})) {
     EXPECT_GT(row["batch_per_device"], 8) << strategy;
     EXPECT_GT(row["bytes_per_sample"], 28 * 28 * sizeof(float)) << strategy;
   }
