@@ -16,8 +16,8 @@ namespace {
 
 // AMX needs the processor's word on how its tiles are shaped: CPUID leaf 0x1D, "Tile Information"
 // (Intel SDM, volume 2A). Some virtual machines have AMX's bits of leaf 7, by which oneDNN chooses,
-// without that leaf. The first use of a tile by oneDNN (2.6.3 and 3.7 were seen to) is then an illegal
-// instruction: without the leaf it makes an empty tile configuration.
+// without that leaf. The first use of a tile by oneDNN (2.6.3 and 3.7 were seen to) is then an
+// illegal instruction: without the leaf it makes an empty tile configuration.
 bool lacks_tile_shapes() {
 #if defined(__x86_64__)
   constexpr unsigned kFeatures = 7, kTiles = 0x1D, kAmxTile = 1U << 24;
