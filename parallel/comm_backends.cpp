@@ -147,6 +147,42 @@ constexpr char kShmMpi[] = "shm+mpi";
 
 // ---- the table ----
 
+// What a module is built with, and who has to start its ranks.
+struct EngineLibrary {
+  const char *module, *library, *package, *launcher;
+};
+constexpr EngineLibrary kGloo{"gloo", "Gloo", "libgloo-dev", ""};
+constexpr EngineLibrary kMpi{"mpi", "MPI", "libopenmpi-dev", "mpirun"};
+
+CommBackend over_engine(const char* name, const char* medium, const EngineLibrary& engine) {
+  return {.name = name,
+          .devices = DeviceKind::cpu,
+          .medium = medium,
+          .module = engine.module,
+          .library = engine.library,
+          .package = engine.package,
+          .launcher = engine.launcher,
+          .shares_devices = true,
+          .maps_peers = false,
+          .spans_hosts = true,
+          .breaks_links = true,
+          .all_reduces = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct},
+          .automatic_all_reduce = &always_direct,
+          .why_not_here = &always_here,
+          .variables = nullptr,
+          .make = &make_by_module,
+          .make_for_threads = &make_threads_by_module};
+}
+
+template <const char* kName>
+CommBackend within_and_across(const char* medium, const EngineLibrary& engine) {
+  CommBackend row = over_engine(kName, medium, engine);
+  row.breaks_links = false;
+  row.make = &make_within_and_across<kName>;
+  row.make_for_threads = &refuse_threads;
+  return row;
+}
+
 const std::vector<CommBackend>& rows() {
   static const std::vector<CommBackend> kRows = {
       {.name = "shm",
@@ -186,70 +222,10 @@ const std::vector<CommBackend>& rows() {
        .variables = nullptr,
        .make = &make_ipc,
        .make_for_threads = &make_thread_ipc},
-      {.name = "gloo",
-       .devices = DeviceKind::cpu,
-       .medium = "TCP",
-       .module = "gloo",
-       .library = "Gloo",
-       .package = "libgloo-dev",
-       .shares_devices = true,
-       .maps_peers = false,
-       .spans_hosts = true,
-       .breaks_links = true,
-       .all_reduces = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct},
-       .automatic_all_reduce = &always_direct,
-       .why_not_here = &always_here,
-       .variables = nullptr,
-       .make = &make_by_module,
-       .make_for_threads = &make_threads_by_module},
-      {.name = "mpi",
-       .devices = DeviceKind::cpu,
-       .medium = "the library of the mpirun that started the ranks",
-       .module = "mpi",
-       .library = "MPI",
-       .package = "libopenmpi-dev",
-       .launcher = "mpirun",
-       .shares_devices = true,
-       .maps_peers = false,
-       .spans_hosts = true,
-       .breaks_links = true,
-       .all_reduces = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct},
-       .automatic_all_reduce = &always_direct,
-       .why_not_here = &always_here,
-       .variables = nullptr,
-       .make = &make_by_module,
-       .make_for_threads = &make_threads_by_module},
-      {.name = kShmGloo,
-       .devices = DeviceKind::cpu,
-       .medium = "shared memory within hosts, TCP between them",
-       .module = "gloo",
-       .library = "Gloo",
-       .package = "libgloo-dev",
-       .shares_devices = true,
-       .maps_peers = false,
-       .spans_hosts = true,
-       .all_reduces = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct},
-       .automatic_all_reduce = &always_direct,
-       .why_not_here = &always_here,
-       .variables = nullptr,
-       .make = &make_within_and_across<kShmGloo>,
-       .make_for_threads = &refuse_threads},
-      {.name = kShmMpi,
-       .devices = DeviceKind::cpu,
-       .medium = "shared memory within hosts, MPI between them",
-       .module = "mpi",
-       .library = "MPI",
-       .package = "libopenmpi-dev",
-       .launcher = "mpirun",
-       .shares_devices = true,
-       .maps_peers = false,
-       .spans_hosts = true,
-       .all_reduces = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct},
-       .automatic_all_reduce = &always_direct,
-       .why_not_here = &always_here,
-       .variables = nullptr,
-       .make = &make_within_and_across<kShmMpi>,
-       .make_for_threads = &refuse_threads},
+      over_engine("gloo", "TCP", kGloo),
+      over_engine("mpi", "the library of the mpirun that started the ranks", kMpi),
+      within_and_across<kShmGloo>("shared memory within hosts, TCP between them", kGloo),
+      within_and_across<kShmMpi>("shared memory within hosts, MPI between them", kMpi),
   };
   return kRows;
 }
