@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// PauseWatch: notes when this process was stopped, where nobody else does or tells it in time.
+// PauseWatch: notes when this process was stopped. It serves processes without a supervisor, which
+// would note that, and those that must know it at once.
 #pragma once
 
 #include <condition_variable>

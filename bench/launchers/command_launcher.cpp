@@ -117,7 +117,7 @@ std::optional<int> CommandLauncher::slots() const {
   return launch::count_slots(command_.hosts);
 }
 
-// Hosts with different names count as different ones, since nobody has looked.
+// Two names count as two hosts: whether they mean the same one is not known here.
 std::string CommandLauncher::backend(const Options& options, const RunCell& cell) const {
   if (command_.hosts.empty()) return options.backend;
   const auto [workers, servers] = processes_of(cell);

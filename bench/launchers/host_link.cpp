@@ -88,7 +88,7 @@ void HostLink::hear(const std::string& line) {
   sight_ = std::move(*sight);
 }
 
-// The remote shell has ended, and nobody asked it to.
+// The remote shell has ended without having been asked to.
 void HostLink::end() {
   const std::string said =
       last_errors_.empty() ? "" : fmt::format(": {}", fmt::join(last_errors_, "; "));

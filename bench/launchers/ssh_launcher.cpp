@@ -24,7 +24,7 @@
 namespace ddpbench::bench {
 namespace {
 
-// Until a host must have answered. ssh itself gives up sooner where nobody is there.
+// A host must answer within this time. ssh itself gives up sooner where no host is at the address.
 constexpr double kConnect_s = 60;
 // How long agents may take to end. One that takes longer ends later, with its connection.
 constexpr double kClose_s = 2;

@@ -37,7 +37,7 @@ class CallMarks final : public comm::CallWatch {
 
   launch::RankWriter& writer_;
   const std::vector<Injection> injections_;
-  // Of the executing thread.
+  // Only the executing thread uses these.
   std::vector<launch::CallMark> under_way_;  // in the order in which they began
   launch::CallMark completed_;
   std::uint64_t collectives_ = 0;

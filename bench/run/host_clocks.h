@@ -34,7 +34,7 @@ class HostClocks {
   // How far the difference of two corrected times of different hosts may be off. 0: all ranks are
   // on one host. Infinite: a host has measured nothing, or a rank's host is unknown.
   double bound_s() const;
-  // Of rank 0; where nothing is known of that, of the lowest rank of which something is.
+  // This is rank 0's host, or that of the lowest rank whose host is known.
   const std::string& first_host() const;
   std::vector<report::HostClock> rows() const;  // none on one host
 

@@ -52,7 +52,7 @@ class ReportOutput {
   bool is_stream() const { return is_stream_; }
   // For a program that reads the reports of a run which may end at any moment: save() writes each
   // of them to standard output, too, so the last whole one counts. From now on what is said to
-  // people is said to nobody. REQUIRES: it is a stream, or a rehearsal, of which nothing is kept.
+  // people is dropped. REQUIRES: it is a stream, or a rehearsal, which keeps nothing.
   void stream_every_save();
 
  private:
