@@ -91,8 +91,12 @@ TEST_F(ProgramBf16, ActivationsTakeAboutHalfTheMemory) {
     bytes.push_back(memory["gradients"]);
   }
   EXPECT_LT(bytes[3], 0.75 * bytes[0]);
-  // Both are fp32, whatever maps are: LeNet-5 has 61706 parameters, and each network pads its own.
-  for (const double flat : {bytes[4], bytes[5]}) EXPECT_NEAR(flat, 4 * 61706, 2000);
+  // Both are fp32, whatever maps are: LeNet-5 has 61706 parameters, and blocked layouts pad them
+  // (oneDNN 3.7's for bf16 by a sixth).
+  for (const double flat : {bytes[4], bytes[5]}) {
+    EXPECT_GE(flat, 4 * 61706);
+    EXPECT_LE(flat, 1.25 * 4 * 61706);
+  }
 }
 
 TEST_F(ProgramBf16, FitPlansLargerBatches) {
