@@ -82,7 +82,7 @@ int show_info(const Options& options, const InstallPaths& paths) {
   contents.built_in = {{"strategies", joined(known_strategies())},
                        {"data sets", joined(data::known_datasets())}};
   contents.backends = backend_lines(host);
-  say("{}", info_text(contents));
+  say("{}", info_text(contents, terminal_width()));
   return 0;
 }
 

@@ -53,9 +53,25 @@ std::string checked_time(const std::string& text) {
       "import: --measured-at={}: expected a time in UTC of the form 2026-01-31T12:00:00Z", text));
 }
 
-// "runs/mine.csv" gives "mine.json", in the working directory.
+// "runs/mine.csv" gives "mine.json", in the working directory. Throws ConfigError for a stream.
 std::string default_output(const std::string& path) {
+  if (is_stream(path)) {
+    throw ConfigError(fmt::format(
+        "import: {}: name with --output where the report goes (- for standard output)",
+        input_name(path)));
+  }
   return std::filesystem::path(path).filename().replace_extension(".json").string();
+}
+
+// Throws ConfigError for a file that cannot be read, or has no step times.
+report::StepTimes read_times(const std::string& path) {
+  const bool named = !is_stream(path);
+  if (named) report::step_format(path);  // a name that says nothing is told before a long reading
+  const std::string text =
+      read_file(path, {.what = "", .most_bytes = kLargestFile, .streams = true});
+  return report::parse_step_times(
+      text, named ? report::step_format(path) : report::step_format_of_text(text),
+      input_name(path));
 }
 
 class Import final : public Subcommand {
@@ -63,7 +79,8 @@ class Import final : public Subcommand {
   void define(CommandOptions& options) override {
     options.add_words("FILE", "", paths_,
                       "Step times as csv or JSON lines: step, seconds, and where there are several "
-                      "repetition, rank, phase; memory and loss where known (docs/ci.md)",
+                      "repetition, rank, phase; memory and loss where known (docs/ci.md). -: "
+                      "standard input, either of the two",
                       true);
     options.add("--as", "NAME", &as_,
                 "What ran, as the strategy of the report: single, ddp, or a name of your own");
@@ -82,8 +99,8 @@ class Import final : public Subcommand {
                 "When it was measured, as 2026-01-31T12:00:00Z, for `history`; not told: not "
                 "recorded");
     options.add("-o,--output", "FILE", &output_,
-                "Report to write; the file's name with .json in the working directory when not "
-                "given");
+                "Report to write, - for standard output; the file's name with .json in the working "
+                "directory when not given");
     options.add("--force", "", &force_, "Overwrite a report that exists");
   }
 
@@ -91,22 +108,27 @@ class Import final : public Subcommand {
     if (paths_.size() != 1) {
       throw ConfigError("import: give one file; several repetitions belong into one");
     }
-    const std::string& path = paths_.front();
+    const std::string name = input_name(paths_.front());
     const report::ImportedProgram program = described();
-    const std::string output = output_.empty() ? default_output(path) : output_;
-    check_output("import", output, paths_, force_);
-    const report::StepTimes times = report::parse_step_times(
-        read_file(path, {.what = "", .most_bytes = kLargestFile}), report::step_format(path), path);
-    report::Report result = begin(path);
-    result.runs = report::imported_runs(times, program, path);
+    const std::string output = output_.empty() ? default_output(paths_.front()) : output_;
+    check_text_output("import", output, paths_, force_);
+    const report::StepTimes times = read_times(paths_.front());
+    FileDescriptor stream;
+    if (output == kStandardStream) stream = take_standard_output();
+    report::Report result = begin(name);
+    result.runs = report::imported_runs(times, program, name);
     report::fill_scaling(result);
     report::fill_cells(result, std::nullopt);
     say("{}\n", report::render_table(result, terminal_width()));
     if (!times.not_read.empty()) {
       say("not read: {}, which has no meaning here\n", fmt::join(times.not_read, ", "));
     }
-    report::write_report(result, output, force_);
-    say("report: {}\n", output);
+    if (stream) {
+      write_standard_output(stream, report::report_text(result));
+    } else {
+      report::write_report(result, output, force_);
+    }
+    say("report: {}\n", stream ? "standard output" : output);
     return 0;
   }
 

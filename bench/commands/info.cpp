@@ -5,24 +5,33 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "base/file.h"
+#include "base/text.h"
 #include "bench/host/build_info.h"
 #include "bench/options/config_file.h"
 
 namespace ddpbench::bench {
 namespace {
 
-// Sections of "  name   value" lines.
+// Sections of "  name   value" lines. A value that does not fit continues below where it began.
 class Text {
  public:
+  explicit Text(int width) : width_(static_cast<std::size_t>(std::max(width, 0))) {}
+
   void section(const std::string& title) { text_ += fmt::format("\n{}\n", title); }
   void line(const std::string& name, const std::string& value) {
-    text_ += fmt::format("  {:<16} {}\n", name, value);
+    const std::string left = fmt::format("  {:<16} ", name);
+    text_ += left + wrap(value, width_, kValueColumn, left.size());
   }
   void raw(const std::string& text) { text_ += text; }
   const std::string& str() const { return text_; }
 
  private:
+  static constexpr std::size_t kValueColumn = 19;
+
+  std::size_t width_;
   std::string text_;
 };
 
@@ -137,9 +146,9 @@ void add_places(Text& text, const InfoContents& contents) {
 
 }  // namespace
 
-std::string info_text(const InfoContents& contents) {
+std::string info_text(const InfoContents& contents, int width) {
   const report::Environment& environment = contents.environment;
-  Text text;
+  Text text(width);
   text.raw(version_text());
   text.section("System");
   text.line("host", fmt::format("{}", fmt::join(environment.hosts, ", ")));

@@ -27,6 +27,7 @@ struct InfoContents {
   std::string no_cpu_bf16;    // why CPU devices do not compute in bf16; empty: they do
 };
 
-std::string info_text(const InfoContents& contents);
+// At most `width` columns wide (0: not wrapped), but for words that are longer.
+std::string info_text(const InfoContents& contents, int width);
 
 }  // namespace ddpbench::bench

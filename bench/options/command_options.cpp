@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "bench/options/option_help.h"
 #include "bench/options/option_table.h"
 
@@ -177,7 +178,7 @@ std::string CommandOptions::help(const std::string& summary, const std::string& 
   std::string text = fmt::format("{}.\nUsage: {}\n", summary, usage);
   if (!names.empty()) text += "\nFiles:\n" + names;
   text += "\nOptions:\n" + options + "\n";
-  return footer_.empty() ? text : text + footer_ + "\n";
+  return footer_.empty() ? text : text + wrap(footer_, kHelpColumns, 0);
 }
 
 }  // namespace ddpbench::bench

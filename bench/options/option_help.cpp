@@ -16,8 +16,7 @@
 namespace ddpbench::bench {
 namespace {
 
-constexpr std::size_t kColumns = 80;
-constexpr std::size_t kHelpColumn =
+constexpr std::size_t kExplanationColumn =
     31;  // where explanations begin; longer flags get their own line
 
 constexpr std::string_view kPurpose =
@@ -220,11 +219,11 @@ HelpTexts help_texts(const std::vector<CommandSummary>& commands) {
 
 std::string two_columns(std::string_view name, std::string_view help) {
   std::string line = fmt::format("  {}", name);
-  if (line.size() >= kHelpColumn)
-    line.append("\n").append(kHelpColumn, ' ');
+  if (line.size() >= kExplanationColumn)
+    line.append("\n").append(kExplanationColumn, ' ');
   else
-    line.resize(kHelpColumn, ' ');
-  return line + wrap(help, kColumns, kHelpColumn, kHelpColumn);
+    line.resize(kExplanationColumn, ' ');
+  return line + wrap(help, kHelpColumns, kExplanationColumn, kExplanationColumn);
 }
 
 std::string help_text(const std::vector<CommandSummary>& commands) {
@@ -232,10 +231,10 @@ std::string help_text(const std::vector<CommandSummary>& commands) {
   for (const Usage& usage : kUsages) text += two_columns(usage.line, usage.help);
   for (const CommandSummary& command : commands)
     text += two_columns(command.usage, command.summary);
-  text += fmt::format("\n{}", wrap(kPurpose, kColumns, 0));
+  text += fmt::format("\n{}", wrap(kPurpose, kHelpColumns, 0));
   text += option_groups([](const OptionDefinition&) { return true; });
   text += two_columns("runs: LIST", kRunsHelp);  // the last group is that of such keys
-  text += fmt::format("\n{}\nExit codes:\n", wrap(kPrecedence, kColumns, 0));
+  text += fmt::format("\n{}\nExit codes:\n", wrap(kPrecedence, kHelpColumns, 0));
   for (const ExitCode& exit : kExitCodes)
     text += fmt::format("  {:>3}  {}\n", exit.code, exit.meaning);
   return text;
@@ -253,7 +252,7 @@ std::string command_help_text(std::span<const Command> commands) {
                                [&](Command command) { return definition.applies_to(command); });
   });
   return text + "\n" +
-         wrap("`ddpbench --help` shows all commands and the exit codes.", kColumns, 0);
+         wrap("`ddpbench --help` shows all commands and the exit codes.", kHelpColumns, 0);
 }
 
 std::string cli_document(const std::vector<CommandSummary>& commands) {

@@ -4,6 +4,7 @@
 // Texts made from the option table: --help, docs/cli.md and the schema of configuration files.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
@@ -24,7 +25,10 @@ struct CommandSummary {
   std::function<std::string()> help;  // what `ddpbench NAME --help` prints
 };
 
-// Returns what --help prints, in lines of at most 80 columns.
+// The longest line of what --help prints, which is the same in documents as on any terminal.
+inline constexpr std::size_t kHelpColumns = 80;
+
+// Returns what --help prints.
 std::string help_text(const std::vector<CommandSummary>& commands);
 
 // Returns what `ddpbench COMMAND --help` prints for commands that share the option table: their

@@ -207,6 +207,12 @@ StepFormat step_format(const std::string& path) {
   throw ConfigError(fmt::format("{}: expected a file that ends in .csv, .jsonl or .ndjson", path));
 }
 
+StepFormat step_format_of_text(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  const bool object = first != std::string_view::npos && text[first] == '{';
+  return object ? StepFormat::jsonl : StepFormat::csv;
+}
+
 StepTimes parse_step_times(const std::string& text, StepFormat format, const std::string& path) {
   StepTimes times =
       format == StepFormat::csv ? parse_csv(text, path) : parse_json_lines(text, path);

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ddpbench::report {
@@ -39,6 +40,8 @@ struct StepTimes {
 enum class StepFormat : std::uint8_t { csv, jsonl };
 // By the end of the name: .csv, or .jsonl or .ndjson. Throws ConfigError for any other.
 StepFormat step_format(const std::string& path);
+// By the first character, where there is no name: lines of JSON begin with a brace, no header does.
+StepFormat step_format_of_text(std::string_view text);
 
 // Throws ConfigError that names `path`, line and column for what is not as above.
 StepTimes parse_step_times(const std::string& text, StepFormat format, const std::string& path);

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "bench/commands/info.h"
 #include "bench/host/build_info.h"
 #include "bench/host/host_limits.h"
@@ -215,7 +217,7 @@ InfoContents contents() {
 }
 
 TEST(Info, TellsVersionBuildDevicesLibrariesLimitsAndPlaces) {
-  const std::string text = info_text(contents());
+  const std::string text = info_text(contents(), 0);
   for (const char* part :
        {"ddpbench " DDPBENCH_TEST_VERSION, "there", "compiler", "strategies       single, dp",
         "A Processor", "4 cores, 8 hardware threads", "L2 1 MiB a core, L3 unknown, memory 16 GiB",
@@ -224,18 +226,32 @@ TEST(Info, TellsVersionBuildDevicesLibrariesLimitsAndPlaces) {
     EXPECT_THAT(text, HasSubstr(part));
 }
 
+TEST(Info, FoldsToTheTerminal) {
+  InfoContents made = contents();
+  made.no_gpu_reason = "built without CUDA, which the option DDPBENCH_ENABLE_CUDA would have added";
+  for (const int width : {60, 80, 120}) {
+    std::istringstream lines(info_text(made, width));
+    for (std::string line; std::getline(lines, line);) {
+      const bool one_word = line.find(' ', line.find_first_not_of(' ')) == std::string::npos;
+      EXPECT_TRUE(one_word || line.size() <= static_cast<std::size_t>(width)) << line;
+    }
+  }
+  EXPECT_THAT(info_text(made, 60), HasSubstr("cuda             built without CUDA, which the option\n"
+                                             "                   DDPBENCH_ENABLE_CUDA would have"));
+}
+
 TEST(Info, ListsTheGpusThatItIsGiven) {
   InfoContents made = contents();
   made.environment.gpus = {
       {.name = "A GPU", .driver = "1.2", .memory_bytes = std::uint64_t{8} << 30}};
-  EXPECT_THAT(info_text(made), HasSubstr("A GPU, 8 GiB, driver 1.2"));
+  EXPECT_THAT(info_text(made, 0), HasSubstr("A GPU, 8 GiB, driver 1.2"));
 }
 
 TEST(Info, TellsThePrecisionsOfCpuDevices) {
   InfoContents made = contents();
-  EXPECT_THAT(info_text(made), HasSubstr("--precision: fp32, bf16\n"));
+  EXPECT_THAT(info_text(made, 0), HasSubstr("--precision: fp32, bf16\n"));
   made.no_cpu_bf16 = "the processor is old";
-  EXPECT_THAT(info_text(made), HasSubstr("--precision: fp32; not bf16: the processor is old\n"));
+  EXPECT_THAT(info_text(made, 0), HasSubstr("--precision: fp32; not bf16: the processor is old\n"));
 }
 
 TEST(Info, TellsHowGpusAreConnected) {
@@ -255,7 +271,7 @@ TEST(Info, TellsHowGpusAreConnected) {
   slow.pcie_path = Known<std::string>::of("system");
   gpu.links = {fast, slow};
   made.environment.gpus = {gpu};
-  const std::string text = info_text(made);
+  const std::string text = info_text(made, 0);
   for (const char* part : {"GPU-1, PCI 0000:17:00.0, NUMA node unknown", "compute capability 9.0",
                            "to cuda:1: 18 NVLinks of version 4, direct copies",
                            "to cuda:2: PCIe, meeting at system, copies through the host"}) {

@@ -53,6 +53,36 @@ class Streams : public testing::Test {
   Program program;
 };
 
+constexpr const char* kStepTimes[] = {
+    "step,seconds\n0,0.01\n1,0.02\n",
+    "\n{\"step\": 0, \"seconds\": 0.01}\n{\"step\": 1, \"seconds\": 0.02}\n",
+};
+
+class ImportStream : public Streams, public testing::WithParamInterface<const char*> {};
+
+// Without a name, what it begins with tells csv from JSON lines.
+TEST_P(ImportStream, ReadsStepTimesAndWritesTheReport) {
+  program.write("times", GetParam());
+  const ProgramResult result = run_reading("times", {"import", "-", "--as=mine", "-o", "-"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, AllOf(HasSubstr("mine"), HasSubstr("report: standard output")));
+  program.write("piped.json", result.out);
+  EXPECT_EQ(program.report("piped.json")["runs"][0]["step"]["count"], 2);
+  EXPECT_FALSE(exists("-.json"));
+}
+
+TEST_P(ImportStream, ReadsThemFromAPipe) {
+  const ProgramResult result =
+      run_with_pipe(GetParam(), {"import", "pipe", "--as=mine", "--output=piped.json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(program.report("piped.json")["runs"][0]["step"]["count"], 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, ImportStream, testing::ValuesIn(kStepTimes),
+                         [](const auto& info) {
+                           return std::string(info.index == 0 ? "Csv" : "JsonLines");
+                         });
+
 class ReportStream : public Streams, public testing::WithParamInterface<const char*> {};
 
 TEST_P(ReportStream, HasTheReportAloneAndStderrTheRest) {

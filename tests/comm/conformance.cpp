@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/error.h"
 #include "tests/comm/rank_runner.h"
 
 namespace ddpbench::comm::testing {
@@ -256,6 +257,28 @@ void check_all_reduce_is_bit_identical(Communicator& c, bool registered) {
   std::vector<float> of_root = first;
   c.broadcast({of_root.data(), count}, 0).synchronize();
   check(std::memcmp(first.data(), of_root.data(), count * sizeof(float)) == 0, "ranks differ");
+}
+
+void check_a_passed_deadline_leaves_a_message_under_way(Communicator& c) {
+  float value = 5;
+  if (c.rank() == 1) {
+    c.barrier(kDeferred).synchronize();
+    value = 7;
+    return c.send({&value, 1}, 0, kDeferred).synchronize();
+  }
+  const Work recv = c.recv({&value, 1}, 1, kDeferred);
+  for (const double wait_s : {0.0, 0.02}) {
+    std::string error = "no timeout";
+    try {
+      recv.synchronize(deadline_after(wait_s));
+    } catch (const CommTimeout& timeout) {
+      error = timeout.what();
+    }
+    check(error.find("recv of 4 bytes from rank 1") != std::string::npos, error);
+  }
+  c.barrier(kDeferred).synchronize();
+  recv.synchronize();
+  check(value == 7, "wrong value");
 }
 
 }  // namespace ddpbench::comm::testing

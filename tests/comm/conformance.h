@@ -24,5 +24,7 @@ void check_scatter_and_gather(Communicator& c, bool registered);
 void check_mixed_memory(Communicator& c, bool registered);
 // Sums of fractions depend on the order of addition; it must be one order everywhere.
 void check_all_reduce_is_bit_identical(Communicator& c, bool registered);
+// A message whose deadline passed in a wait can be waited for again. REQUIRES: 2 ranks.
+void check_a_passed_deadline_leaves_a_message_under_way(Communicator& c);
 
 }  // namespace ddpbench::comm::testing

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "parallel/comm/store/store.h"
+#include "tests/comm/conformance.h"
 #include "tests/comm/killed_rank.h"
 #include "tests/comm/rank_runner.h"
 
@@ -106,22 +107,7 @@ TEST_P(FailureTest, TheCommunicationThreadHasTheDefaultDeadline) {
 }
 
 TEST_P(FailureTest, APassedDeadlineOfAMessageLeavesItUnderWay) {
-  on_all_ranks(2, [](Communicator& c) {
-    float value = 5;
-    if (c.rank() == 0) {
-      const Work recv = c.recv({&value, 1}, 1, kDeferred);
-      check_has(comm_error_of([&] { recv.synchronize(deadline_after(0)); }), "timeout: ");
-      check_has(comm_error_of([&] { recv.synchronize(deadline_after(0.02)); }),
-                "recv of 4 bytes from rank 1");
-      c.barrier(kDeferred).synchronize();
-      recv.synchronize();
-      check(value == 7, "wrong value");
-    } else {
-      c.barrier(kDeferred).synchronize();
-      value = 7;
-      c.send({&value, 1}, 0, kDeferred).synchronize();
-    }
-  }).expect_success();
+  on_all_ranks(2, check_a_passed_deadline_leaves_a_message_under_way).expect_success();
 }
 
 TEST_P(FailureTest, RanksThatCallDifferentOperationsAreToldSo) {
