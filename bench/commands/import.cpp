@@ -56,9 +56,9 @@ std::string checked_time(const std::string& text) {
 // "runs/mine.csv" gives "mine.json", in the working directory. Throws ConfigError for a stream.
 std::string default_output(const std::string& path) {
   if (is_stream(path)) {
-    throw ConfigError(fmt::format(
-        "import: {}: name with --output where the report goes (- for standard output)",
-        input_name(path)));
+    throw ConfigError(
+        fmt::format("import: {}: name with --output where the report goes (- for standard output)",
+                    input_name(path)));
   }
   return std::filesystem::path(path).filename().replace_extension(".json").string();
 }

@@ -236,8 +236,9 @@ TEST(Info, FoldsToTheTerminal) {
       EXPECT_TRUE(one_word || line.size() <= static_cast<std::size_t>(width)) << line;
     }
   }
-  EXPECT_THAT(info_text(made, 60), HasSubstr("cuda             built without CUDA, which the option\n"
-                                             "                   DDPBENCH_ENABLE_CUDA would have"));
+  EXPECT_THAT(info_text(made, 60),
+              HasSubstr("cuda             built without CUDA, which the option\n"
+                        "                   DDPBENCH_ENABLE_CUDA would have"));
 }
 
 TEST(Info, ListsTheGpusThatItIsGiven) {

@@ -79,8 +79,8 @@ TEST_P(ImportStream, ReadsThemFromAPipe) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, ImportStream, testing::ValuesIn(kStepTimes),
-                         [](const auto& info) {
-                           return std::string(info.index == 0 ? "Csv" : "JsonLines");
+                         [](const auto& format) {
+                           return std::string(format.index == 0 ? "Csv" : "JsonLines");
                          });
 
 class ReportStream : public Streams, public testing::WithParamInterface<const char*> {};
