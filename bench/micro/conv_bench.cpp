@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times 3x3 convolutions as direct convolution and as Winograd, the library's (where it has one)
-// and the own, and both in bf16, at the shapes of SimpleCNN's second layer, ResNets and VGG, on one
-// thread.
+// Times 3x3 convolutions as direct convolution and as Winograd, and both in bf16, at the shapes of
+// SimpleCNN's second layer, ResNets and VGG, on one thread.
 //
 //   conv_bench --benchmark_enable_random_interleaving=true --benchmark_repetitions=15
 //       --benchmark_report_aggregates_only=true --benchmark_filter='56x56'
@@ -51,12 +50,10 @@ struct Algorithm {
   ConvAlgorithm algorithm;
   DataType type = DataType::fp32;  // of the maps
 };
-constexpr Algorithm kAlgorithms[] = {
-    {"direct", ConvAlgorithm::direct},
-    {"library_winograd", ConvAlgorithm::library_winograd},
-    {"own_winograd", ConvAlgorithm::own_winograd},
-    {"direct_bf16", ConvAlgorithm::direct, DataType::bf16},
-    {"own_winograd_bf16", ConvAlgorithm::own_winograd, DataType::bf16}};
+constexpr Algorithm kAlgorithms[] = {{"direct", ConvAlgorithm::direct},
+                                     {"winograd", ConvAlgorithm::winograd},
+                                     {"direct_bf16", ConvAlgorithm::direct, DataType::bf16},
+                                     {"winograd_bf16", ConvAlgorithm::winograd, DataType::bf16}};
 
 void convolve(benchmark::State& state, const Layer& layer, std::int64_t batch, const Algorithm& a,
               bool backward) {
@@ -73,9 +70,6 @@ void convolve(benchmark::State& state, const Layer& layer, std::int64_t batch, c
   context->activations = a.type;
   auto op = onednn::make_conv2d(std::move(context), desc, a.algorithm);
   state.SetLabel(op->description());
-  if (a.algorithm == ConvAlgorithm::library_winograd &&
-      op->description().find("wino") == std::string::npos)
-    return state.SkipWithError("this library has no Winograd for it");
   OpRun run({*device, *stream}, std::move(op));
   for (auto _ : state) backward ? run.backward() : run.forward();
   state.counters["FLOP_per_s"] =

@@ -167,7 +167,7 @@ TEST_P(Bf16Winograd, ComputesWhatTheReferenceDoes) {
                             context->threads = threads;
                             context->activations = DataType::bf16;
                             return onednn::make_conv2d(std::move(context), desc,
-                                                       onednn::ConvAlgorithm::own_winograd);
+                                                       onednn::ConvAlgorithm::winograd);
                           });
   EXPECT_EQ(op->input_layout(0).type, DataType::bf16);
   EXPECT_EQ(op->output_layout().type, DataType::bf16);

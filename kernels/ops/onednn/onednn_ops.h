@@ -27,8 +27,8 @@ std::unique_ptr<Op> make_op(ContextPtr context, const AdaptiveAvgPool2dDesc& des
 std::unique_ptr<Op> make_op(ContextPtr context, const ConcatDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const DropoutDesc& desc);
 // How a convolution is computed: by a rule (conv2d.cpp), or, for tests and measurements, in one
-// way. `library_winograd` is direct where the library has no Winograd.
-enum class ConvAlgorithm : std::uint8_t { automatic, direct, library_winograd, own_winograd };
+// way.
+enum class ConvAlgorithm : std::uint8_t { automatic, direct, winograd };
 std::unique_ptr<Op> make_conv2d(ContextPtr context, const Conv2dDesc& desc,
                                 ConvAlgorithm algorithm);
 // A pool that keeps the layout of its input, or writes a plain output (OpBackend::fuse).

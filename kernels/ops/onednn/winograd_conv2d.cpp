@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// conv2d on the own Winograd kernels (kernels/ops/cpu/winograd.h), for libraries without Winograd:
-// oneDNN 3.7 has none for x86. FLOPs are counted as those of direct convolution, as in conv2d.cpp.
+// conv2d on the own Winograd kernels (kernels/ops/cpu/winograd.h). FLOPs are counted as those of
+// direct convolution, as in conv2d.cpp.
 //
 // Maps and weights have the layouts that oneDNN's direct convolution prefers, so that its
 // neighbours need no reorder. Biases are copied, because the kernels read whole blocks.
