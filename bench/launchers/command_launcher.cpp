@@ -66,12 +66,11 @@ class LauncherRun {
     if (ended) outcome_.end(0, process_.how_ended());
   }
 
-  // Open MPI hands SIGUSR1 on to the ranks, which end with a report. At SIGTERM it ends them itself
-  // within a second, and what they write may be lost. srun hands SIGTERM on.
+  // Both hand SIGUSR1 on to the ranks, which end with a report. At SIGTERM Open MPI ends them
+  // itself within a second, and srun at once by SIGKILL: what they write may be lost.
   void help_to_end(double now_s) {
-    const bool is_mpirun = name_ == kMpirun;
-    const std::array signals = {is_mpirun ? SIGUSR1 : SIGTERM, SIGTERM, SIGKILL};
-    process_.signal(signals.at(std::min(tries_, signals.size() - 1)));
+    constexpr std::array kSignals = {SIGUSR1, SIGTERM, SIGKILL};
+    process_.signal(kSignals.at(std::min(tries_, kSignals.size() - 1)));
     ++tries_;
     limit_.renew(now_s);
   }

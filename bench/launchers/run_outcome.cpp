@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -45,6 +47,24 @@ std::string kind_of_code(int code) {
 
 }  // namespace
 
+bool names_error(std::string_view line) {
+  return line.find("rror") != std::string_view::npos;  // srun: error: ...; Error: ...
+}
+
+bool has_words(const std::string& line) {
+  return std::ranges::any_of(line, [](unsigned char c) { return std::isalpha(c) != 0; });
+}
+
+// What a process without a message of ours has ended with.
+std::string words_of_end(const launch::ChildExit& exit, const std::string& foreign) {
+  if (exit.signal != 0) return fmt::format("{} ended a rank", launch::signal_name(exit.signal));
+  if (foreign.empty()) {
+    return fmt::format("a rank ended with exit code {} and said nothing", exit.code);
+  }
+  return fmt::format("a rank, or what starts it, ended with exit code {} and said: {}", exit.code,
+                     foreign);
+}
+
 // A report is JSON for people: its first line and its last are a brace alone.
 void RunOutcome::add_output(const std::string& line) {
   if (line == "{") {
@@ -62,7 +82,11 @@ void RunOutcome::add_output(const std::string& line) {
 void RunOutcome::add_error(int process, const std::string& line) {
   if (line.starts_with(kOwnMessage)) {
     of(process).complaint = printable(line.substr(kOwnMessage.size()));
+    return;
   }
+  std::string& foreign = of(process).foreign;
+  const bool better = foreign.empty() || (names_error(line) && !names_error(foreign));
+  if (better && has_words(line)) foreign = printable(line);
 }
 
 void RunOutcome::end(int process, const launch::ChildExit& exit) {
@@ -135,9 +159,7 @@ report::ErrorInfo RunOutcome::error_of_processes() const {
   if (processes_.size() > 1) error.rank = static_cast<int>(guilty - processes_.begin());
   error.message = !guilty->lost.empty()        ? guilty->lost
                   : !guilty->complaint.empty() ? guilty->complaint
-                  : exit.signal != 0
-                      ? fmt::format("{} ended a rank", launch::signal_name(exit.signal))
-                      : fmt::format("a rank ended with exit code {} and said nothing", exit.code);
+                                               : words_of_end(exit, guilty->foreign);
   return error;
 }
 

@@ -24,8 +24,10 @@
 namespace ddpbench::bench {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using Hosts = std::vector<launch::HostSlots>;
 
 LauncherChoice choice_of(const std::vector<std::string>& arguments) {
@@ -119,8 +121,7 @@ TEST(LaunchedRun, HasASecretOfItsOwnEachTime) {
   const auto first = launched_run_variables(options), second = launched_run_variables(options);
   EXPECT_GE(first.at("DDPBENCH_JOB_SECRET").size(), 32u);
   EXPECT_NE(first.at("DDPBENCH_JOB_SECRET"), second.at("DDPBENCH_JOB_SECRET"));
-  EXPECT_THAT(first.at(kLaunchedRunVariable),
-              testing::Not(HasSubstr(first.at("DDPBENCH_JOB_SECRET"))));
+  EXPECT_THAT(first.at(kLaunchedRunVariable), Not(HasSubstr(first.at("DDPBENCH_JOB_SECRET"))));
 }
 
 // ---- messages ----
@@ -271,6 +272,24 @@ TEST(RunOutcome, WithoutAReportNamesAHostThatIsLostFirst) {
   const LaunchedRun made = outcome.conclude(false);
   EXPECT_EQ(made.error->message, "host b: the connection is gone");
   EXPECT_EQ(made.exit_code, 4);
+}
+
+// srun, or the shell, ends before there is any rank.
+TEST(RunOutcome, WithoutARankIsWhatItsLauncherSaid) {
+  RunOutcome outcome(1);
+  outcome.add_error(0, "---------");
+  outcome.add_error(0, "srun: Job 5 step creation temporarily disabled, retrying");
+  outcome.add_error(0, "srun: error: Unable to create step for job 5: More processors requested");
+  outcome.add_error(0, "srun: error: another");
+  outcome.end(0, {.code = 1});
+  const LaunchedRun made = outcome.conclude(false);
+  EXPECT_THAT(made.error->message,
+              AllOf(HasSubstr("exit code 1"), HasSubstr("said: srun: error: Unable to create step"),
+                    Not(HasSubstr("another"))));
+  EXPECT_EQ(made.exit_code, 4);
+  RunOutcome quiet(1);
+  quiet.end(0, {.code = 1});
+  EXPECT_THAT(quiet.conclude(false).error->message, HasSubstr("said nothing"));
 }
 
 TEST(RunOutcome, IsInterruptedByTheSupervisorOrByTheRanks) {
