@@ -45,14 +45,13 @@ std::string kind_of_code(int code) {
   }
 }
 
-}  // namespace
-
-bool names_error(std::string_view line) {
-  return line.find("rror") != std::string_view::npos;  // srun: error: ...; Error: ...
-}
-
-bool has_words(const std::string& line) {
-  return std::ranges::any_of(line, [](unsigned char c) { return std::isalpha(c) != 0; });
+// How much a line of a launcher, a shell or a library says about why there is no run. srun tells
+// the end of each task in an error, too, in no order with what the tasks say.
+int weight_of(std::string_view line) {
+  constexpr auto npos = std::string_view::npos;
+  if (std::ranges::none_of(line, [](unsigned char c) { return std::isalpha(c) != 0; })) return 0;
+  if (line.find("rror") == npos) return 1;  // srun: error: ...; Error: ...
+  return line.find("Exited with exit code") != npos ? 2 : 3;
 }
 
 // What a process without a message of ours has ended with.
@@ -64,6 +63,8 @@ std::string words_of_end(const launch::ChildExit& exit, const std::string& forei
   return fmt::format("a rank, or what starts it, ended with exit code {} and said: {}", exit.code,
                      foreign);
 }
+
+}  // namespace
 
 // A report is JSON for people: its first line and its last are a brace alone.
 void RunOutcome::add_output(const std::string& line) {
@@ -85,8 +86,7 @@ void RunOutcome::add_error(int process, const std::string& line) {
     return;
   }
   std::string& foreign = of(process).foreign;
-  const bool better = foreign.empty() || (names_error(line) && !names_error(foreign));
-  if (better && has_words(line)) foreign = printable(line);
+  if (weight_of(line) > weight_of(foreign)) foreign = printable(line);
 }
 
 void RunOutcome::end(int process, const launch::ChildExit& exit) {

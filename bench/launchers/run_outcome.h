@@ -41,7 +41,7 @@ class RunOutcome {
     std::optional<launch::ChildExit> exit;
     std::string lost;       // why it is out of reach; empty: it is not
     std::string complaint;  // its last error message
-    std::string foreign;  // the first line of a launcher, shell or library; an error before others
+    std::string foreign;    // of the lines of a launcher, shell or library the first that says most
   };
 
   const Process& of(int process) const { return processes_.at(static_cast<std::size_t>(process)); }

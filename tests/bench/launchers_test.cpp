@@ -279,6 +279,7 @@ TEST(RunOutcome, WithoutARankIsWhatItsLauncherSaid) {
   RunOutcome outcome(1);
   outcome.add_error(0, "---------");
   outcome.add_error(0, "srun: Job 5 step creation temporarily disabled, retrying");
+  outcome.add_error(0, "srun: error: n0: task 0: Exited with exit code 2");
   outcome.add_error(0, "srun: error: Unable to create step for job 5: More processors requested");
   outcome.add_error(0, "srun: error: another");
   outcome.end(0, {.code = 1});

@@ -3,7 +3,7 @@
 //
 // Matrices whose runs a launcher starts. The remote shell is a script that runs the command here,
 // so "hosts" are names for this machine; tests/netlab has hosts that share nothing. srun is a
-// script, too, which starts the ranks as srun does; mpirun is the real one.
+// script, too, which starts the ranks as srun does (tests/slurm has a real one); mpirun is real.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -426,16 +426,6 @@ TEST_F(Launchers, StartRunsBySlurmsVariables) {
   write_script("srun", kSrun);
   const char* const path = ::getenv("PATH");
   program.environment["PATH"] = std::string(program.directory()) + ":" + (path ? path : "");
-  const ProgramResult result =
-      program.run(small_run("single,ddp", {"--gpus=2", "--launcher=srun"}));
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  expect_matrix(program.report(), {"single", "ddp"});
-}
-
-TEST_F(Launchers, StartRunsByARealSrun) {
-  if (::system("command -v srun >/dev/null && srun -n 1 true") != 0) {
-    GTEST_SKIP() << "there is no Slurm here";
-  }
   const ProgramResult result =
       program.run(small_run("single,ddp", {"--gpus=2", "--launcher=srun"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
