@@ -11,7 +11,8 @@
 #   --nodes    n0, n1, ...
 #   --cpus     of each node, as Slurm counts them; default: this machine's cores. All nodes have the
 #              same cores in fact.
-#   --binding  Slurm's TaskPlugin. affinity binds tasks to cores, so no node can have more than there are
+#   --binding  Slurm's TaskPlugin. affinity binds tasks to cores, so that no node can have more cores
+#              than there are
 #   --check    says why it cannot be done here (exit 77), or nothing
 #
 #   scripts/slurm_machine.sh -- srun --nodes=2 hostname
@@ -22,7 +23,8 @@
 # "login", in the same folder, and its exit code is the script's. SLURM_CONF, SLURM_LOGS are set.
 #
 # A node is a slurmd with a host name, an address and process numbers of its own, so that programs
-# take nodes for several hosts. Files are shared, also /tmp. There is no network but this, so any
+# take nodes for several hosts. Files are shared, also /tmp. All addresses are those of one network
+# device, so Open MPI finds no way from one node to another. There is no other network, so any
 # number of such machines can run at once. All processes are in one PID namespace and all files of
 # Slurm in the memory of one mount namespace. So nothing is left, even when the script is killed.
 # Ctrl-C is COMMAND's own business; at SIGTERM all ends at once.
