@@ -40,6 +40,7 @@
 
 #include "kernels/ops/cpu/elementwise.h"
 #include "kernels/ops/onednn/api.h"
+#include "kernels/ops/onednn/instructions.h"
 #include "kernels/ops/onednn/launch.h"
 #include "kernels/ops/onednn/layout.h"
 #include "kernels/ops/onednn/onednn_ops.h"
@@ -99,8 +100,11 @@ bool winograd_pays_in_fp32(const Context& context, const Conv2dDesc& desc) {
 }
 
 // The same beside direct convolution in bf16, which takes half the time of that in fp32. Winograd
-// over bf16 maps computes in fp32 (kernels/ops/cpu/winograd.h).
+// over bf16 maps computes in fp32 (kernels/ops/cpu/winograd.h). On AMX direct convolution takes
+// 0.26 to 0.34 of Winograd's time forward and 0.47 to 0.57 backward (16 samples; 32 to 64 channels
+// of 14x14, 64 of 56x56, 256 of 14x14).
 bool winograd_pays_in_bf16(const Context& context, const Conv2dDesc& desc) {
+  if (uses_amx()) return false;
   if (context.simd != cpu::SimdLevel::avx512 || !winograd_pays_in_fp32(context, desc)) return false;
   const cpu::WinogradShape shape = winograd_shape(desc, 16);
   const auto outputs = static_cast<double>(shape.batch * shape.out_h * shape.out_w);

@@ -64,9 +64,13 @@ void limit_instructions() {
   static_cast<void>(limited);
 }
 
-std::string why_no_bf16() {
+bool uses_amx() {
   limit_instructions();
-  if (uses(dnnl_cpu_isa_avx512_core_amx)) {
+  return uses(dnnl_cpu_isa_avx512_core_amx);
+}
+
+std::string why_no_bf16() {
+  if (uses_amx()) {
     if (lacks_tile_shapes())
       return "this virtual machine hides how the tiles of its AMX are shaped; set "
              "ONEDNN_MAX_CPU_ISA to AVX512_CORE_BF16";

@@ -13,6 +13,9 @@ namespace ddpbench::ops::onednn {
 // (ONEDNN_MAX_CPU_ISA) stands.
 void limit_instructions();
 
+// Whether oneDNN may compute bf16 products in AMX's tiles here.
+bool uses_amx();
+
 // why_no_cpu_bf16 (kernels/ops/onednn_backend.h).
 std::string why_no_bf16();
 
