@@ -94,6 +94,31 @@ TEST_P(GlooWorlds, ReduceAroundTheRingWhenAsked) {
 
 INSTANTIATE_TEST_SUITE_P(Gloo, GlooWorlds, ::testing::ValuesIn(gloo_worlds()), gloo_world_name);
 
+// The network's part of `ps` over hosts is in these times.
+TEST(GlooTimes, AReceiverWaitsUntilTheSenderBeginsNotUntilItEnds) {
+  run_gloo(RankKind::processes, 2, [](Communicator& c) {
+    std::vector<float> data(16 << 20);
+    c.barrier().synchronize();
+    double sent_s = 0;
+    Work work;
+    if (c.rank() == 0) {
+      sleep_s(0.02);
+      sent_s = steady_s();
+      work = c.send({data.data(), data.size()}, 1, kDeferred);
+    } else {
+      work = c.recv({data.data(), data.size()}, 0, kDeferred);
+    }
+    work.synchronize();
+    c.broadcast({&sent_s, 1, DataType::fp64}, 0).synchronize();
+    if (c.rank() == 0) return;
+    const WorkTimes times = work.times();
+    check(times.arrived_s - times.start_s > 0.01, "it did not wait for the sender");
+    check(times.arrived_s - sent_s < 0.5 * (times.end_s - sent_s),
+          fmt::format("arrived {} s and done {} s after the send", times.arrived_s - sent_s,
+                      times.end_s - sent_s));
+  }).expect_success();
+}
+
 TEST(GlooFailure, ARankThatDoesNotComeIsNamedWhenTheDeadlinePasses) {
   const Outcome outcome = run_gloo(RankKind::processes, 3, [](Communicator& c) {
     std::vector<float> data(50'000);

@@ -113,6 +113,7 @@ class WireEngine final : public Engine {
 
   // Messages (wire_messages.cpp).
   bool advance(Message& message);
+  void announce(const Operation& send, std::uint64_t number);
   void copy_own(const Message& recv);
   void finish_transfer(Message& message);
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sends and receives. Both ranks post their transfer at once. The sender says beside it what it
+// Sends and receives. Both ranks post their transfer at once. The sender says before it what it
 // sends, and the receiver says when it has taken it: what these notices announce is there, or on
 // its way.
 #include <algorithm>
@@ -31,6 +31,7 @@ void WireEngine::start_message(std::shared_ptr<QueuedWork> work, Deadline deadli
   work->begin();
   Message message{std::move(work), number, deadline};
   const bool moves = o.root != board_.rank() && part.bytes() > 0;
+  if (is_send) announce(o, number);
   try {
     if (moves) {
       const Slot slot = message_slot(number, part);
@@ -41,15 +42,18 @@ void WireEngine::start_message(std::shared_ptr<QueuedWork> work, Deadline deadli
     messages_.push_back(std::move(message));  // fails with the others
     fail_for(lost.peer, &o);
   }
-  if (is_send) {
-    Notice notice;
-    notice.kind = NoticeKind::message;
-    notice.number = number;
-    notice.count = part.count;
-    notice.type = part.type;
-    o.root == board_.rank() ? hear(o.root, notice) : link_->tell(o.root, notice);
-  }
   messages_.push_back(std::move(message));
+}
+
+// Before the data, because they share a connection: behind it the notice would come when all of the
+// data has, and the receiver would take the whole transfer for waiting.
+void WireEngine::announce(const Operation& send, std::uint64_t number) {
+  Notice notice;
+  notice.kind = NoticeKind::message;
+  notice.number = number;
+  notice.count = send.part().count;
+  notice.type = send.part().type;
+  send.root == board_.rank() ? hear(send.root, notice) : link_->tell(send.root, notice);
 }
 
 void WireEngine::advance_messages() {
