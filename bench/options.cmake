@@ -6,6 +6,7 @@ set(DDPBENCH_BENCH_OPTION_SOURCES
   commands/info.cpp
   commands/subcommand.cpp
   host/build_info.cpp
+  host/congestion_control.cpp
   host/environment_capture.cpp
   host/host_limits.cpp
   host/memory_groups.cpp

@@ -153,6 +153,9 @@ std::string info_text(const InfoContents& contents, int width) {
   text.section("System");
   text.line("host", fmt::format("{}", fmt::join(environment.hosts, ", ")));
   text.line("system", fmt::format("{}, {}", environment.operating_system, environment.kernel));
+  const std::string& congestion_control = environment.tcp_congestion_control;
+  text.line("TCP", fmt::format("congestion control {}",
+                               congestion_control.empty() ? "unknown" : congestion_control));
   add_built_in(text, contents);
   add_devices(text, contents);
   text.section("Communication (--backend)");

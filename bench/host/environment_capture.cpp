@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "bench/host/build_info.h"
+#include "bench/host/congestion_control.h"
 #include "kernels/runtime/cpu_topology.h"
 
 namespace ddpbench::bench {
@@ -107,6 +108,7 @@ report::Environment capture_environment(const Variables& recorded, const Variabl
     environment.kernel = fmt::format("{} {} {}", system.sysname, system.release, system.machine);
   }
   environment.operating_system = operating_system();
+  environment.tcp_congestion_control = tcp_congestion_control();
   environment.cpu = cpu_info();
   environment.libraries = build_libraries();
   environment.libraries["glibc"] = gnu_get_libc_version();

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "bench/host/congestion_control.h"
 #include "bench/host/host_devices.h"
 #include "parallel/comm_backends.h"
 
@@ -29,7 +30,8 @@ JoinedHosts::JoinedHosts(const std::vector<Member>& members) {
       hosts_.push_back(
           {.own_name = member.host,
            .name = same == 0 ? member.host : fmt::format("{}#{}", member.host, same + 1),
-           .mark = member.mark});
+           .mark = member.mark,
+           .congestion_control = member.congestion_control});
       host = hosts_.end() - 1;
     }
     host->ranks.push_back(static_cast<int>(rank));
@@ -54,6 +56,12 @@ std::vector<std::string> JoinedHosts::names() const {
   std::vector<std::string> all;
   for (const Host& host : hosts_) all.push_back(host.name);
   return all;
+}
+
+std::string JoinedHosts::congestion_control() const {
+  std::vector<std::string> each;
+  for (const Host& host : hosts_) each.push_back(host.congestion_control);
+  return congestion_control_of_hosts(names(), each);
 }
 
 std::string JoinedHosts::words(int rank) const {
@@ -108,6 +116,7 @@ std::string backend_over_hosts(const std::string& wanted, const std::string& dev
 void name_hosts(const JoinedHosts& hosts, report::Report& report) {
   if (!hosts.are_several()) return;
   report.environment.hosts = hosts.names();
+  report.environment.tcp_congestion_control = hosts.congestion_control();
   const auto name_error = [&](std::optional<report::ErrorInfo>& error) {
     if (error && error->rank) error->host = hosts.name(*error->rank);
   };

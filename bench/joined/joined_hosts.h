@@ -18,6 +18,7 @@ class JoinedHosts {
   struct Member {
     std::string host;  // its name
     std::string mark;  // comm::host_mark() there
+    std::string congestion_control = "";  // tcp_congestion_control() there
   };
 
   JoinedHosts() = default;
@@ -36,6 +37,7 @@ class JoinedHosts {
   // The name of a rank's host: its own, with a number where several have the same.
   const std::string& name(int rank) const;
   std::vector<std::string> names() const;  // of all hosts
+  std::string congestion_control() const;  // as an environment has it
 
   // "rank 1", or "rank 1 on b" with several hosts.
   std::string words(int rank) const;
@@ -45,7 +47,7 @@ class JoinedHosts {
  private:
   struct Host {
     std::string own_name;  // as the system says it; `name` is unique
-    std::string name, mark;
+    std::string name, mark, congestion_control;
     std::vector<int> ranks = {};
   };
   std::vector<Host> hosts_;

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "bench/host/congestion_control.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/interrupt.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
@@ -71,6 +72,7 @@ void JoinedPeers::meet(const PlanValues& values) {
   const launch::ProcessName parent = launch::parent_process();
   const nlohmann::json own{{"host", host_name()},
                            {"mark", comm::host_mark()},
+                           {"congestion_control", tcp_congestion_control()},
                            {"pid", process.pid},
                            {"start", process.start},
                            {"parent", {parent.pid, parent.start}}};
@@ -102,7 +104,7 @@ void JoinedPeers::meet(const PlanValues& values) {
   }
   std::vector<JoinedHosts::Member> places;
   for (const nlohmann::json& member : others) {
-    places.push_back({member.at("host"), member.at("mark")});
+    places.push_back({member.at("host"), member.at("mark"), member.at("congestion_control")});
   }
   hosts_ = JoinedHosts(places);
   for (int rank = 0; rank < environment_.world_size && environment_.rank != 0; ++rank) {

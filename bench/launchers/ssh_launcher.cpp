@@ -104,7 +104,8 @@ void SshLauncher::find_devices(HostDevices& devices) const {
 JoinedHosts SshLauncher::hosts_of(const std::vector<launch::RankPlace>& places) const {
   std::vector<JoinedHosts::Member> members;
   for (const launch::RankPlace& place : places) {
-    members.push_back({sight(place.host).name, sight(place.host).mark});
+    const HostSight& host = sight(place.host);
+    members.push_back({host.name, host.mark, host.environment.tcp_congestion_control});
   }
   return JoinedHosts(members);
 }
@@ -112,7 +113,9 @@ JoinedHosts SshLauncher::hosts_of(const std::vector<launch::RankPlace>& places) 
 // The first host has rank 0, whose environment is that of a joined world's report.
 void SshLauncher::describe(report::Environment& environment) const {
   environment = sight(0).environment;
-  environment.hosts = hosts_of(all_places(hosts_)).names();
+  const JoinedHosts hosts = hosts_of(all_places(hosts_));
+  environment.hosts = hosts.names();
+  environment.tcp_congestion_control = hosts.congestion_control();
 }
 
 std::string SshLauncher::backend(const Options& options, const RunCell& cell) const {

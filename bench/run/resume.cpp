@@ -37,6 +37,7 @@ Texts environment_texts(const report::Report& report) {
       {"hosts", fmt::format("{}", fmt::join(environment.hosts, " "))},
       {"operating system", environment.operating_system},
       {"kernel", environment.kernel},
+      {"TCP congestion control", environment.tcp_congestion_control},
       {"CPU", environment.cpu.model},
       {"CPU cores", std::to_string(environment.cpu.cores)},
       {"processors", std::to_string(environment.cpu.processors)},

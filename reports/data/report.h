@@ -348,6 +348,7 @@ struct CpuInfo {
 struct Environment {
   std::vector<std::string> hosts;
   std::string operating_system, kernel;
+  std::string tcp_congestion_control;  // "bbr", "bbr, routes: cubic", "h0: bbr; h1: reno"
   CpuInfo cpu;
   std::vector<GpuInfo> gpus;
   std::map<std::string, std::string> libraries;  // name -> version

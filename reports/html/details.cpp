@@ -54,6 +54,7 @@ void write_environment(Markup& page, const Report& report) {
   facts.add("hosts", fmt::format("{}", fmt::join(environment.hosts, ", ")));
   facts.add("system", environment.operating_system);
   facts.add("kernel", environment.kernel);
+  facts.add("TCP congestion control", environment.tcp_congestion_control);
   facts.add("processor", cpu.model);
   facts.add("cores", fmt::format("{} ({} logical processors)", cpu.cores, cpu.processors));
   facts.add("caches", fmt::format("L2 {}, L3 {}", bytes(cpu.l2_bytes), bytes(cpu.l3_bytes)));

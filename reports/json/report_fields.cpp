@@ -32,6 +32,7 @@ constexpr auto kEnvironmentFields = [](auto& f, auto& environment) {
   f.value("hosts", environment.hosts);
   f.known_text("operating_system", environment.operating_system, kUnknown);
   f.known_text("kernel", environment.kernel, kUnknown);
+  f.later().known_text("tcp_congestion_control", environment.tcp_congestion_control, kUnknown);
   f.object("cpu", environment.cpu, kCpuFields);
   f.rows("gpus", environment.gpus, [](auto& g, auto& gpu) { gpu_fields(g, gpu); });
   f.value("libraries", environment.libraries);

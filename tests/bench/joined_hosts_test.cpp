@@ -40,6 +40,17 @@ TEST(JoinedHosts, NumbersHostsByTheirLowestRanks) {
   EXPECT_EQ(kThree.list(), "a (ranks 0, 2), b (ranks 1, 3), c (rank 4)");
 }
 
+TEST(JoinedHosts, TellsCongestionControlOnceWhereAllHostsHaveTheSame) {
+  const auto told = [](const std::string& second, const std::string& third) {
+    return JoinedHosts(
+               {{"a", "1", "bbr"}, {"b", "2", second}, {"a", "1", "bbr"}, {"c", "3", third}})
+        .congestion_control();
+  };
+  EXPECT_EQ(told("bbr", "bbr"), "bbr");
+  EXPECT_EQ(told("reno", "bbr"), "a: bbr; b: reno; c: bbr");
+  EXPECT_EQ(told("bbr", ""), "");
+}
+
 TEST(JoinedHosts, SpeaksOfNoHostWhereThereIsOne) {
   const JoinedHosts one({{"a", "boot pid:1"}, {"a", "boot pid:1"}});
   EXPECT_FALSE(one.are_several());

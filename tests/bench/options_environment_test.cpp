@@ -49,6 +49,7 @@ TEST(EnvironmentCapture, DescribesThisHostWithTheLibrariesHandedIn) {
   EXPECT_THAT(environment.hosts[0], Not(IsEmpty()));
   EXPECT_THAT(environment.kernel, HasSubstr("Linux"));
   EXPECT_THAT(environment.operating_system, Not(IsEmpty()));
+  EXPECT_THAT(environment.tcp_congestion_control, Not(IsEmpty()));
   EXPECT_GE(environment.cpu.cores, 1);
   EXPECT_GT(environment.cpu.memory_bytes, 0U);
   EXPECT_THAT(environment.libraries, Contains(Pair("oneDNN", "2.6.3")));

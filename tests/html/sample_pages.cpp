@@ -99,8 +99,8 @@ HtmlInput hostile_input() {
   Environment& environment = report.environment;
   for (std::string* text :
        {&report.generator.version, &report.started_at, &report.config_json,
-        &environment.operating_system, &environment.kernel, &environment.cpu.model,
-        &environment.hosts[0], &environment.gpus[0].name}) {
+        &environment.operating_system, &environment.kernel, &environment.tcp_congestion_control,
+        &environment.cpu.model, &environment.hosts[0], &environment.gpus[0].name}) {
     poison(*text);
   }
   for (std::string& word : report.argv) poison(word);

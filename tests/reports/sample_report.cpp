@@ -70,6 +70,7 @@ Environment sample_environment() {
   environment.hosts = {"node"};
   environment.operating_system = "Debian 12";
   environment.kernel = "6.1";
+  environment.tcp_congestion_control = "bbr";
   environment.cpu = {"Imaginary 9000", 2, 2, 1 * kMiB, 0, 8ULL << 30, {"avx2", "avx512f"}};
   environment.gpus = {sample_gpu()};
   environment.libraries = {{"oneDNN", "2.6.3"}};
