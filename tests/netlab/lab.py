@@ -80,19 +80,23 @@ class Holder:
 
 class Lab:
     """`count` hosts, each with the address address(i) and the name h0, h1, ...; `rate` (as tc writes
-    it: 1gbit) bounds each link in both directions. `ahead_s`: by how many whole seconds the clock of
-    each host is ahead, [host]; in time namespaces, which older kernels lack."""
+    it: 1gbit) bounds each link in both directions, or that of each host, [host] (None: no bound).
+    `burst`: what may pass at once after a pause; a large one flatters short transfers. `ahead_s`: by
+    how many whole seconds the clock of each host is ahead, [host]; in time namespaces, which older
+    kernels lack. `congestion_control`: the TCP algorithm of all hosts, as bbr; None: the machine's."""
 
-    def __init__(self, count, rate=None, ahead_s=None):
+    def __init__(self, count, rate=None, ahead_s=None, burst="128kb", congestion_control=None):
         self.switch = None
         self.ahead_s = ahead_s
+        self.burst = burst
+        self.congestion_control = congestion_control
         self.hosts = []
         try:
             self.switch = Holder("--net")
             self._switch("ip", "link", "add", "br0", "type", "bridge")
             self._switch("ip", "link", "set", "br0", "up")
             for i in range(count):
-                self._add_host(i, rate)
+                self._add_host(i, rate[i] if isinstance(rate, (list, tuple)) else rate)
         except BaseException:
             self.end()
             raise
@@ -121,11 +125,24 @@ class Lab:
         run(*inside, "ip", "link", "set", "lo", "up")
         run(*inside, "ip", "link", "set", "eth0", "up")
         run(*inside, "ip", "addr", "add", f"{self.address(i)}/24", "dev", "eth0")
+        if self.congestion_control:
+            self._choose_congestion_control(i, inside)
         if rate is None:
             return
-        shaped = ("root", "tbf", "rate", rate, "burst", "128kb", "latency", "20ms")
+        shaped = ("root", "tbf", "rate", rate, "burst", self.burst, "latency", "20ms")
         run(*inside, "tc", "qdisc", "add", "dev", "eth0", *shaped)
         self._switch("tc", "qdisc", "add", "dev", f"p{i}", *shaped)
+
+    def _choose_congestion_control(self, i, inside):
+        """As the host's default where the kernel permits that in a namespace, which depends on the
+        machine's tcp_allowed_congestion_control, and else for the route to the other hosts."""
+        name = self.congestion_control
+        try:
+            run(*inside, "sh", "-c",
+                f"echo {name} > /proc/sys/net/ipv4/tcp_congestion_control")
+        except RuntimeError:
+            run(*inside, "ip", "route", "change", ADDRESS.format("0/24"), "dev", "eth0", "proto",
+                "kernel", "scope", "link", "src", self.address(i), "congctl", name)
 
     def start(self, host, command, environment=None, **options):
         """Starts `command` on a host, on one core of the machine in turn, and returns it."""

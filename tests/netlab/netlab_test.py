@@ -10,6 +10,7 @@ Exits with 77 (skipped) where there can be no such hosts.
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -359,6 +360,8 @@ class FromOneCommand(NetLab):
         report = self.report()
         self.assertEqual(report["status"], "ok")
         self.assertEqual(report["environment"]["hosts"], ["h0", "h1"])
+        with open("/proc/sys/net/ipv4/tcp_congestion_control", encoding="ascii") as file:
+            self.assertEqual(report["environment"]["tcp_congestion_control"], file.read().strip())
         runs = report["runs"]
         self.assertEqual([(run["strategy"], run["world_size"]) for run in runs],
                          [("single", 1), ("ddp", 1), ("ddp", 2), ("ddp", 4),
@@ -467,6 +470,39 @@ class Laboratory(unittest.TestCase):
             seen = made.start(0, ["sh", "-c", "ls -d /proc/[0-9]* | wc -l"],
                               stdout=subprocess.PIPE).communicate()[0]
             self.assertLess(int(seen), 10)
+
+    def output(self, made, host, command):
+        return made.start(host, command, stdout=subprocess.PIPE).communicate()[0]
+
+    def test_links_have_the_rates_that_were_asked_for(self):
+        with lab.Lab(3, rate=["1gbit", "100mbit", None]) as made:
+            shaped = [self.output(made, i, ["tc", "qdisc", "show", "dev", "eth0"])
+                      for i in range(3)]
+        self.assertIn("rate 1Gbit", shaped[0])
+        self.assertIn("rate 100Mbit", shaped[1])
+        self.assertNotIn("rate", shaped[2])
+
+    def test_connections_have_the_congestion_control_that_was_asked_for(self):
+        with open("/proc/sys/net/ipv4/tcp_available_congestion_control", encoding="ascii") as file:
+            names = file.read().split()
+        serve = ("import socket; s = socket.socket(); s.bind(('', 5000)); s.listen(1)\n"
+                 "print('up', flush=True); c, _ = s.accept(); c.send(b'x')\n"
+                 "print(c.getsockopt(6, 13, 16).rstrip(b'\\0').decode())")
+        for name in names:
+            with self.subTest(name), lab.Lab(2, congestion_control=name) as made:
+                call = (f"import socket; c = socket.create_connection(('{made.address(0)}', 5000))\n"
+                        "c.recv(1); print(c.getsockopt(6, 13, 16).rstrip(b'\\0').decode())")
+                server = made.start(0, [sys.executable, "-c", serve], stdout=subprocess.PIPE)
+                self.assertEqual(server.stdout.readline(), "up\n")
+                self.assertEqual(self.output(made, 1, [sys.executable, "-c", call]).strip(), name)
+                self.assertEqual(server.communicate()[0].strip(), name)
+                # The program tells both: the default of the namespace, and what routes choose.
+                told = re.search("congestion control (.*)", self.output(made, 0, [DDPBENCH, "info"]))
+                self.assertIn(name, re.split("[ ,:]+", told.group(1)))
+
+    def test_an_unknown_congestion_control_is_an_error(self):
+        with self.assertRaisesRegex(RuntimeError, "nosuch"):
+            lab.Lab(1, congestion_control="nosuch")
 
 
 if __name__ == "__main__":
