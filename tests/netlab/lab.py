@@ -83,12 +83,15 @@ class Lab:
     it: 1gbit) bounds each link in both directions, or that of each host, [host] (None: no bound).
     `burst`: what may pass at once after a pause; a large one flatters short transfers. `ahead_s`: by
     how many whole seconds the clock of each host is ahead, [host]; in time namespaces, which older
-    kernels lack. `congestion_control`: the TCP algorithm of all hosts, as bbr; None: the machine's."""
+    kernels lack. `congestion_control`: the TCP algorithm of all hosts, as bbr; None: the machine's.
+    `mtu`: bytes of an Ethernet frame's contents."""
 
-    def __init__(self, count, rate=None, ahead_s=None, burst="128kb", congestion_control=None):
+    def __init__(self, count, rate=None, ahead_s=None, burst="128kb", congestion_control=None,
+                 mtu=1500):
         self.switch = None
         self.ahead_s = ahead_s
         self.burst = burst
+        self.mtu = str(mtu)
         self.congestion_control = congestion_control
         self.hosts = []
         try:
@@ -120,10 +123,10 @@ class Lab:
         self.hosts.append(holder)
         run("ip", "link", "add", "eth0", "netns", str(holder.pid), "type", "veth", "peer", "name",
             f"p{i}", "netns", str(self.switch.pid))
-        self._switch("ip", "link", "set", f"p{i}", "master", "br0", "up")
+        self._switch("ip", "link", "set", f"p{i}", "mtu", self.mtu, "master", "br0", "up")
         inside = ("nsenter", "-t", str(holder.pid), "-n")
         run(*inside, "ip", "link", "set", "lo", "up")
-        run(*inside, "ip", "link", "set", "eth0", "up")
+        run(*inside, "ip", "link", "set", "eth0", "mtu", self.mtu, "up")
         run(*inside, "ip", "addr", "add", f"{self.address(i)}/24", "dev", "eth0")
         if self.congestion_control:
             self._choose_congestion_control(i, inside)

@@ -474,10 +474,11 @@ class Laboratory(unittest.TestCase):
     def output(self, made, host, command):
         return made.start(host, command, stdout=subprocess.PIPE).communicate()[0]
 
-    def test_links_have_the_rates_that_were_asked_for(self):
-        with lab.Lab(3, rate=["1gbit", "100mbit", None]) as made:
+    def test_links_have_the_rates_and_the_frames_that_were_asked_for(self):
+        with lab.Lab(3, rate=["1gbit", "100mbit", None], mtu=9000) as made:
             shaped = [self.output(made, i, ["tc", "qdisc", "show", "dev", "eth0"])
                       for i in range(3)]
+            self.assertIn("mtu 9000 ", self.output(made, 2, ["ip", "link", "show", "eth0"]))
         self.assertIn("rate 1Gbit", shaped[0])
         self.assertIn("rate 100Mbit", shaped[1])
         self.assertNotIn("rate", shaped[2])
