@@ -16,8 +16,8 @@ namespace ddpbench::bench {
 class JoinedHosts {
  public:
   struct Member {
-    std::string host;  // its name
-    std::string mark;  // comm::host_mark() there
+    std::string host;                     // its name
+    std::string mark;                     // comm::host_mark() there
     std::string congestion_control = "";  // tcp_congestion_control() there
   };
 

@@ -71,7 +71,8 @@ bool is_newer(const Pointer& pointer) {
       contains(pointer, "/dataset/") && (pointer.back() == "note" || pointer.back() == "augment");
   const bool traffic = pointer.back() == "traffic";
   const bool peak = pointer.back() == "peak_flops_per_s_per_device";
-  const bool hosts = pointer.back() == "clocks" || pointer.back() == "calls";
+  const bool hosts = pointer.back() == "clocks" || pointer.back() == "calls" ||
+                     pointer.back() == "tcp_congestion_control";
   return why || gpu || network || data || traffic || peak || hosts ||
          (contains(pointer, "/devices/") && contains(pointer, "/phases"));
 }
