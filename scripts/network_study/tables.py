@@ -1,0 +1,240 @@
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of the document, in Markdown."""
+
+import figures
+
+MISSING = "-"
+# What all-reduces alone ran over, by the names of their reports.
+BACKENDS = {"gloo": "gloo", "mpi": "mpi", "mpi-eager": "mpi, eager limit 2 MiB"}
+# A row of the matrix: its place, and what it is called.
+OWN_SERVERS = (2, 0, ""), "`ps`, n servers of their own"
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def ms(seconds):
+    if seconds is None:
+        return MISSING
+    value = seconds * 1e3
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def percent(share):
+    return MISSING if share is None else f"{100 * share:.1f} %"
+
+
+def off_by(measured, expected):
+    """How far a measured time is from the expected one: "+3.2 %"."""
+    if measured is None or not expected:
+        return MISSING
+    return f"{100 * (measured / expected - 1):+.1f} %"
+
+
+def select(runs, **wanted):
+    return [run for run in runs
+            if all(getattr(run, key) == value for key, value in wanted.items())]
+
+
+def rates(network):
+    """(of a link, of the slow one or None), as TCP can use them."""
+    return (figures.tcp_rate(network.rate, network.mtu),
+            figures.tcp_rate(network.slow_rate, network.mtu) if network.slow_rate else None)
+
+
+def alone(runs, network):
+    """The runs of all-reduces alone, in the order in which tables have them: by what they ran over,
+    the algorithm, the hosts."""
+    names = [f"all-reduce-{name}" for name in BACKENDS]
+    return sorted((run for run in select(runs, network=network.key) if run.command in names),
+                  key=lambda run: (names.index(run.command), run.algorithm, run.workers))
+
+
+def carrier(run):
+    """What an all-reduce ran over: "gloo, ring"."""
+    return f"{BACKENDS[run.command.removeprefix('all-reduce-')]}, {run.algorithm}"
+
+
+def all_reduces(runs, network):
+    """The all-reduce alone, beside its bound."""
+    raw_rate = figures.raw_rate(network.slow_rate or network.rate)
+    rate, slow = rates(network)
+    rows = []
+    for run in alone(runs, network):
+        raw, tcp = (figures.all_reduce_bound(run.gradient_bytes, run.workers, each)
+                    for each in (raw_rate, slow or rate))
+        rows.append([carrier(run), str(run.workers), ms(raw), ms(run.comm_s),
+                     percent(raw / run.comm_s), percent(tcp / run.comm_s)])
+    return table(["over", "hosts", "2 (n-1)/n S/B, ms", "measured, ms",
+                  "share of the link's rate", "share of what TCP carries"], rows)
+
+
+def kind_of(run):
+    """Where the rows of the matrix for such runs stand, and how they are called."""
+    if run.strategy == "ddp":
+        backend = run.command.removeprefix("all-reduce-")
+        return (-1, list(BACKENDS).index(backend), run.algorithm), f"`ddp`, {carrier(run)}"
+    if run.beside:
+        return (3, 0, ""), "`ps`, a server beside each worker"
+    if run.servers == run.workers and run.command != "servers":
+        return OWN_SERVERS
+    return (1, run.servers, ""), f"`ps`, {run.servers} server{'s' if run.servers > 1 else ''}"
+
+
+def matrix_runs(runs, network):
+    """{(row, name): {workers: run}} of the runs without overlap. Two servers of their own for two
+    workers are n servers, too."""
+    rows = {}
+    for run in select(runs, network=network.key, overlap=False):
+        if run.command == "buckets":
+            continue
+        rows.setdefault(kind_of(run), {})[run.workers] = run
+        if run.command == "servers" and run.servers == run.workers:
+            rows.setdefault(OWN_SERVERS, {})[run.workers] = run
+    return dict(sorted(rows.items()))
+
+
+def matrix(runs, network):
+    """Step and communication of every strategy, without overlap, beside the bound."""
+    rate, slow = rates(network)
+    counts = sorted({run.workers for run in select(runs, network=network.key)})
+    rows = []
+    for (_, name), row in matrix_runs(runs, network).items():
+        cells = [name]
+        for count in counts:
+            if count not in row:
+                cells += [MISSING] * 3
+                continue
+            run = row[count]
+            moved = figures.communication(run)
+            limit = figures.bound(run, rate, slow)
+            cells += [ms(run.step_s), ms(moved), percent(limit / moved if moved else None)]
+        rows.append(cells)
+    head = ["no overlap"] + [text for count in counts for text in
+                             (f"{count} workers: step, ms", "moving, ms", "of the bound")]
+    return table(head, rows)
+
+
+def overlaps(runs, network):
+    """What overlap leaves exposed, beside what compute and link predict."""
+    rate, slow = rates(network)
+    rows = []
+    for apart, together in figures.pairs(runs, network.key):
+        predicted = figures.predict_exposed(apart, slow or rate)
+        rows.append([str(apart.workers), f"{apart.cap_mb:g}", str(len(apart.buckets[0])),
+                     ms(apart.compute_s), ms(apart.step_s), ms(together.step_s),
+                     ms(apart.exposed_s), ms(predicted), ms(together.exposed_s),
+                     off_by(together.exposed_s, predicted)])
+    return table(["hosts", "bucket cap, MiB", "buckets", "compute, ms", "step, off", "step, on",
+                  "exposed, off", "exposed, predicted", "exposed, on", "off by"], rows)
+
+
+def in_casts(runs, networks):
+    """The push of all workers to one server, beside n S/B."""
+    rows = []
+    for network in networks:
+        rate, slow = rates(network)
+        for run in sorted(select(runs, network=network.key, command="servers", servers=1),
+                          key=lambda run: run.workers):
+            push_s, pull_s = figures.spans(run)
+            raw = run.workers * run.gradient_bytes / figures.raw_rate(network.rate)
+            limit = figures.push_bound(run, rate, slow)
+            rows.append([network.title, str(run.workers), ms(raw), ms(limit), ms(push_s),
+                         off_by(push_s, raw), off_by(push_s, limit), ms(pull_s),
+                         off_by(pull_s, limit)])
+    return table(["network", "workers", "n S/B, ms", "as TCP carries it", "push, ms",
+                  "off by n S/B", "off by TCP's", "pull, ms", "off by TCP's"], rows)
+
+
+def slow_links(runs, fast, all_slow, one_slow):
+    """What one slow link costs, beside all links slow. The bound with all links fast is computed."""
+    rate = rates(fast)[0]
+    slow_rows, rows = matrix_runs(runs, one_slow), []
+    for key, row in matrix_runs(runs, all_slow).items():
+        for count, run in sorted(row.items()):
+            other = slow_rows.get(key, {}).get(count)
+            if other is None:
+                continue
+            moved, all_moved = figures.communication(other), figures.communication(run)
+            limit = figures.bound(other, rate)
+            rows.append([key[1], str(count), ms(limit), ms(moved), ms(all_moved),
+                         f"{moved / limit:.1f}" if moved else MISSING,
+                         percent(moved / all_moved if moved and all_moved else None)])
+    return table(["", "workers", "bound, no slow link, ms", "one slow, ms", "all slow, ms",
+                  "one slow / bound", "one slow / all slow"], rows)
+
+
+def verdict(shares, holds):
+    """["in 2 of 3 rows", "96.1 % to 118.2 %"] of the shares that hold."""
+    shares = [share for share in shares if share is not None]
+    if not shares:
+        return [MISSING, MISSING]
+    met = sum(1 for share in shares if holds(share))
+    return [f"in {met} of {len(shares)} rows", f"{percent(min(shares))} to {percent(max(shares))}"]
+
+
+def targets(runs, network):
+    """What was to be reached over `network`, and in how many rows it is."""
+    raw, tcp = figures.raw_rate(network.rate), rates(network)[0]
+    rows = []
+    for run in alone(runs, network):
+        if run.workers != 4:
+            continue
+        for name, rate in (("the link's rate", raw), ("what TCP carries", tcp)):
+            share = figures.all_reduce_bound(run.gradient_bytes, 4, rate) / run.comm_s
+            rows.append([f"all-reduce over 4 hosts, {carrier(run)}: at least 95 % of {name}",
+                         "yes" if share >= 0.95 else "no", percent(share)])
+    exposed = [together.exposed_s / figures.predict_exposed(apart, tcp)
+               for apart, together in figures.pairs(runs, network.key)]
+    rows.append(["exposed with overlap / predicted: within 10 % of 100 %",
+                 *verdict(exposed, within_tenth)])
+    pushes = [(run, figures.spans(run)[0]) for run in
+              select(runs, network=network.key, command="servers", servers=1)]
+    rows.append(["in-cast to one server / n S/B: within 10 % of 100 %",
+                 *verdict([push_s / (run.workers * run.gradient_bytes / raw)
+                           for run, push_s in pushes], within_tenth)])
+    return table(["target", "reached", "measured"], rows)
+
+
+def within_tenth(share):
+    return abs(share - 1) <= 0.1
+
+
+def congestion_column(runs, network):
+    """{row: cell} of one algorithm of TCP, each with its share of what TCP carries."""
+    rate, cells = rates(network)[0], {}
+
+    def add(row, measured, limit):
+        if measured:
+            cells[row] = f"{ms(measured)} ({percent(limit / measured)})"
+
+    pieces = sorted(select(runs, network=network.key, command="pieces"),
+                    key=lambda run: (run.algorithm, run.workers))
+    for run in (*alone(runs, network), *pieces):
+        count = len(run.buckets[0])
+        add(f"all-reduce of {count} bucket{'s' * (count > 1)}, {run.algorithm}, {run.workers} hosts",
+            run.comm_s, figures.bound(run, rate))
+    for run in select(runs, network=network.key, command="servers"):
+        for row, measured in zip(("push", "pull"), figures.spans(run)):
+            add(f"{row}, {run.workers} workers and a server", measured,
+                figures.push_bound(run, rate))
+        cells["in the report"] = run.congestion_control or MISSING
+    return cells
+
+
+def congestion(runs, networks):
+    """TCP's algorithms: 25 MiB at once, in buckets, and to one server."""
+    columns = [congestion_column(runs, network) for network in networks]
+    rows = [[row, *(column.get(row, MISSING) for column in columns)] for row in columns[0]]
+    return table(["ms (of what TCP carries)",
+                  *(network.congestion_control or "" for network in networks)], rows)
+
+
+def conditions(notes):
+    """How busy the machine was beside the runs."""
+    rows = [[name, f"{note['wall_s']:.0f}", percent(note["before"]), percent(note["after"]),
+             str(note["attempt"])] for name, note in sorted(notes.items())]
+    return table(["report", "s", "in use before", "after", "attempt"], rows)
