@@ -27,7 +27,7 @@ TABLES = {
     "in-casts": lambda runs, networks, _: tables.in_casts(runs, networks),
     "slow-links": lambda runs, networks, _: tables.slow_links(runs, *networks),
     "congestion": lambda runs, networks, _: tables.congestion(runs, networks),
-    "targets": lambda runs, networks, _: tables.targets(runs, *networks),
+    "targets": lambda runs, networks, _: tables.targets(runs, networks),
     "conditions": conditions,
 }
 

@@ -117,12 +117,9 @@ def spans(run):
     return push_s, pull_s
 
 
-def communication(run):
-    """Seconds a step in which gradients or parameters moved."""
-    if run.strategy == "ddp":
-        return run.comm_s
-    push_s, pull_s = spans(run)
-    return None if pull_s is None else push_s + pull_s
+def beside_compute(run):
+    """What a step takes beside compute: what moves, and waiting for it, and what servers work."""
+    return run.step_s - run.compute_s
 
 
 # ---- overlap ----

@@ -88,6 +88,14 @@ class Tables(unittest.TestCase):
         self.assertEqual(row[3], f"{run.comm_s * 1e3:.0f}")
         self.assertEqual(row[4], f"{100 * 0.314549 / run.comm_s:.1f} %")
 
+    def test_the_matrix_has_what_is_no_compute(self):
+        row = cells(tables.matrix(recorded(), NETWORK), 1)
+        run = tables.select(recorded(), strategy="ps")[0]
+        rest = run.step_s - run.compute_s
+        self.assertEqual(row[0], "`ps`, 1 server")
+        self.assertEqual(row[-3:], [f"{run.step_s * 1e3:.0f}", f"{rest * 1e3:.0f}",
+                                    f"{100 * 2 * 4 * run.gradient_bytes / TCP / rest:.1f} %"])
+
     def test_overlap_stands_beside_what_was_predicted(self):
         row = cells(tables.overlaps(recorded(), NETWORK), 0)
         self.assertEqual(row[:2], ["2", "5"])
@@ -102,10 +110,10 @@ class Tables(unittest.TestCase):
         self.assertEqual(row[4], f"{(end - begin) * 1e3:.0f}")
 
     def test_targets_count_the_rows_that_reach_them(self):
-        text = tables.targets(recorded(), NETWORK)
-        self.assertIn("gloo, direct: at least 95 % of the link's rate", cells(text, 0)[0])
-        self.assertEqual(cells(text, 0)[1], "no")
-        self.assertRegex(cells(text, 2)[1], r"^in [01] of 1 rows")
+        text = tables.targets(recorded(), [NETWORK])
+        self.assertIn("1 Gbit/s, gloo, direct: 95 %", cells(text, 0)[0])
+        self.assertEqual(cells(text, 0)[1], "no (yes)")
+        self.assertRegex(cells(text, 1)[1], r"^in [01] of 1 rows")
 
     def test_what_was_not_measured_is_said(self):
         self.assertEqual(document.fill("{{matrix nowhere}}", [], [NETWORK], RECORDED),
