@@ -214,7 +214,10 @@ PairVerdict open_pair(const ComparablePair& work) {
   pair.key = cells.candidate.key.backend.empty() ? cells.base.key : cells.candidate.key;
   pair.base_repetitions = work.base.size();
   pair.fresh_repetitions = work.candidate.size();
-  for (const Run* run : cells.candidate.runs) pair.fresh_s += run->time.total_s.value.value_or(0);
+  // Of imported runs the steps alone are known.
+  for (const Run* run : cells.candidate.runs) {
+    pair.fresh_s += run->time.total_s.value.value_or(run->time.train_s.value.value_or(0));
+  }
   pair.base_injected = first_injected(cells.base.runs);
   pair.fresh_injected = first_injected(cells.candidate.runs);
   for (const std::string& key : cells.differing) {

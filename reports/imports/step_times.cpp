@@ -68,7 +68,7 @@ std::optional<double> real(const CellTexts& cells, const char* column, double le
   const auto found = cells.find(column);
   if (found == cells.end()) return std::nullopt;
   const auto value = number_from<double>(found->second);
-  if (!value || std::isnan(*value) || *value < least) {
+  if (!value || *value < least) {
     place.fail(fmt::format("{}: expected a number{}, got \"{}\"", column,
                            least == 0 ? " that is not negative" : "", message_text(found->second)));
   }
@@ -90,7 +90,7 @@ StepTime row_of(const CellTexts& cells, const Place& place) {
   if (row.phase.empty() && row.seconds == 0) place.fail("seconds: a step cannot take no time");
   row.memory_bytes = real(cells, "memory", 0, place);
   if (row.memory_bytes && !(*row.memory_bytes < 1e18)) place.fail("memory: too many bytes");
-  row.loss = real(cells, "loss", std::numeric_limits<double>::lowest(), place);
+  row.loss = real(cells, "loss", -std::numeric_limits<double>::infinity(), place);
   return row;
 }
 

@@ -10,7 +10,7 @@
 //   rank         from 0 (default 0)
 //   phase        "forward", "comm", ...; empty: the row is of the whole step
 //   memory       bytes that the rank's device holds at most (only of whole steps, as is loss)
-//   loss         training loss of the rank's samples
+//   loss         training loss of the rank's samples; nan and inf of training that diverged
 #pragma once
 
 #include <cstddef>

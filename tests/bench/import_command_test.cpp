@@ -95,6 +95,27 @@ TEST_F(ImportCommand, ClaimsNoTimeThatNobodyTold) {
   EXPECT_THAT(otava.err, HasSubstr("import it with --measured-at"));
 }
 
+TEST_F(ImportCommand, TellsJUnitWhatTheStepsTook) {
+  ASSERT_EQ(import("base.csv").exit_code, 0);
+  ASSERT_EQ(import("slow.csv").exit_code, 0);
+  const ProgramResult judged =
+      program.run({"check", "slow.json", "--baseline", "base.json", "--format=junit"});
+  EXPECT_THAT(judged.out, testing::ContainsRegex("<testsuite [^>]*time=\"1\\.2"));  // 100 of 12 ms
+}
+
+TEST_F(ImportCommand, MakesADivergedRunThatAllCommandsRead) {
+  std::string times = times_of(0.010);
+  times.replace(times.rfind(',') + 1, std::string::npos, "nan\n");
+  program.write("nan.csv", times);
+  EXPECT_EQ(program.run({"import", "nan.csv", "--as=mine"}).exit_code, 0);
+  EXPECT_EQ(program.report("nan.json")["runs"][4]["status"], "diverged");
+  EXPECT_THAT(program.run({"show", "nan.json"}).out, HasSubstr("diverged"));
+  EXPECT_EQ(program.run({"html", "nan.json", "-o", "page.html"}).exit_code, 0);
+  ASSERT_EQ(program.run({"import", "base.csv", "--as=mine"}).exit_code, 0);
+  const ProgramResult judged = program.run({"check", "nan.json", "--baseline", "base.json"});
+  EXPECT_EQ(judged.exit_code, 6) << judged.out << judged.err;
+}
+
 TEST_F(ImportCommand, ShowsNoFigureThatNobodyTold) {
   const ProgramResult made = program.run({"import", "base.csv", "--as=mine"});
   EXPECT_EQ(made.exit_code, 0) << made.err;

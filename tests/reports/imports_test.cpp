@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Step times of other programs: what is read, what is refused, and the runs that they become.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -76,7 +77,9 @@ TEST(StepTimes, AreRefusedWithLineAndColumn) {
       {"step,seconds\n1,-1\n", "not negative, got \"-1\""},
       {"step,seconds\n1,0\n", "cannot take no time"},
       {"step,seconds\n1,inf\n", "finite"},
-      {"step,seconds\n1,nan\n", "expected a number"},
+      {"step,seconds\n1,nan\n", "expected a finite number"},
+      {"step,seconds,memory\n1,1,nan\n", "memory: too many bytes"},
+      {"step,seconds,loss\n1,1,none\n", "loss: expected a number"},
       {"step,seconds\n1.5,1\n", "step: expected a whole number"},
       {"step,seconds\n-1,1\n", "step: expected a whole number"},
       {"step,seconds,rank\n1,1,100000\n", "rank: expected a whole number from 0 to 99999"},
@@ -111,6 +114,16 @@ TEST(ImportedRuns, TakeTheSlowestRankOfEveryCommonStep) {
   EXPECT_THAT(runs[1].step.samples_s, ElementsAre(0.040));
   EXPECT_THAT(runs[1].epochs, IsEmpty());
   EXPECT_FALSE(runs[1].devices[0].peak_reason.empty());
+}
+
+TEST(ImportedRuns, DivergeWhereTheLossDoes) {
+  for (const char* loss : {"nan", "NaN", "inf", "-inf"}) {
+    const auto runs = imported_runs(csv(fmt::format("step,seconds,loss\n0,1,2.5\n1,1,{}\n", loss)),
+                                    {.strategy = "mine"}, "t.csv");
+    EXPECT_EQ(runs.at(0).status, report::Status::diverged) << loss;
+    ASSERT_TRUE(runs[0].error.has_value()) << loss;
+    EXPECT_EQ(runs[0].error->kind, "diverged");
+  }
 }
 
 TEST(ImportedRuns, LeaveTheWarmUpOut) {
