@@ -8,6 +8,7 @@
 #include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -65,13 +66,12 @@ std::string default_output(const std::string& path) {
 
 // Throws ConfigError for a file that cannot be read, or has no step times.
 report::StepTimes read_times(const std::string& path) {
-  const bool named = !is_stream(path);
-  if (named) report::step_format(path);  // a name that says nothing is told before a long reading
+  std::optional<report::StepFormat> format;
+  if (!is_stream(path)) format = report::step_format(path);
   const std::string text =
       read_file(path, {.what = "", .most_bytes = kLargestFile, .streams = true});
-  return report::parse_step_times(
-      text, named ? report::step_format(path) : report::step_format_of_text(text),
-      input_name(path));
+  if (!format) format = report::step_format_of_text(text);
+  return report::parse_step_times(text, *format, input_name(path));
 }
 
 class Import final : public Subcommand {

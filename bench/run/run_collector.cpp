@@ -223,11 +223,8 @@ std::string divergence(const RunRecords& all, const report::Run& run) {
 void note_divergence(const RunRecords& all, report::Run& run) {
   const std::string why = run.status == report::Status::ok ? divergence(all, run) : "";
   if (why.empty()) return;
-  run.status = report::Status::diverged;
-  run.error.emplace();
-  run.error->kind = "diverged";
-  run.error->message =
-      fmt::format("{}; use a smaller learning rate (--lr is {})", why, all.job.options.lr);
+  report::mark_diverged(
+      run, fmt::format("{}; use a smaller learning rate (--lr is {})", why, all.job.options.lr));
 }
 
 // The longest time of all ranks.

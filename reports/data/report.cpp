@@ -26,6 +26,11 @@ bool is_complete(const Run& run) {
   return run.status == Status::ok || run.status == Status::diverged;
 }
 
+void mark_diverged(Run& run, const std::string& why) {
+  run.status = Status::diverged;
+  run.error = {.kind = "diverged", .message = why};
+}
+
 std::string missing_reason(const Run& run) {
   switch (run.status) {
     case Status::failed:

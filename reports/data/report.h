@@ -375,6 +375,8 @@ std::string_view to_string(Status status);
 
 // Whether the run did all that it was to do; how well it trained is another matter.
 bool is_complete(const Run& run);
+// Gives a run that was made and timed the status `diverged`, with an error that says why.
+void mark_diverged(Run& run, const std::string& why);
 
 // Why a figure is missing where the report records no reason for it.
 inline constexpr const char* kDivergedReason = "training diverged: the loss is not finite";

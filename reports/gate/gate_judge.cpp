@@ -214,7 +214,7 @@ PairVerdict open_pair(const ComparablePair& work) {
   pair.key = cells.candidate.key.backend.empty() ? cells.base.key : cells.candidate.key;
   pair.base_repetitions = work.base.size();
   pair.fresh_repetitions = work.candidate.size();
-  // Of imported runs the steps alone are known.
+  // Imported runs tell the time of their steps alone.
   for (const Run* run : cells.candidate.runs) {
     pair.fresh_s += run->time.total_s.value.value_or(run->time.train_s.value.value_or(0));
   }

@@ -164,12 +164,7 @@ void fill_epoch(const Repetition& ranks, Run& run) {
       std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
   epoch.train_accuracy = std::numeric_limits<double>::quiet_NaN();
   epoch.test_accuracy = Figure::missing(kNotTold);
-  if (!std::isfinite(epoch.train_loss)) {
-    run.status = Status::diverged;
-    run.error.emplace();
-    run.error->kind = "diverged";
-    run.error->message = kDivergedReason;
-  }
+  if (!std::isfinite(epoch.train_loss)) mark_diverged(run, kDivergedReason);
   run.epochs.push_back(std::move(epoch));
 }
 

@@ -63,16 +63,20 @@ std::int64_t whole(const CellTexts& cells, const char* column, std::int64_t most
   return *value;
 }
 
-std::optional<double> real(const CellTexts& cells, const char* column, double least,
-                           const Place& place) {
+// nan and inf are numbers, too.
+std::optional<double> real(const CellTexts& cells, const char* column, const Place& place) {
   const auto found = cells.find(column);
   if (found == cells.end()) return std::nullopt;
   const auto value = number_from<double>(found->second);
-  if (!value || *value < least) {
-    place.fail(fmt::format("{}: expected a number{}, got \"{}\"", column,
-                           least == 0 ? " that is not negative" : "", message_text(found->second)));
-  }
-  return value;
+  if (value) return value;
+  place.fail(fmt::format("{}: expected a number, got \"{}\"", column, message_text(found->second)));
+}
+
+std::optional<double> not_negative(const CellTexts& cells, const char* column, const Place& place) {
+  const std::optional<double> value = real(cells, column, place);
+  if (!value || *value >= 0) return value;
+  place.fail(fmt::format("{}: expected a number that is not negative, got \"{}\"", column,
+                         message_text(cells.find(column)->second)));
 }
 
 StepTime row_of(const CellTexts& cells, const Place& place) {
@@ -84,13 +88,13 @@ StepTime row_of(const CellTexts& cells, const Place& place) {
   row.repetition = static_cast<int>(whole(cells, "repetition", kMostRepetitions, place));
   row.rank = static_cast<int>(whole(cells, "rank", kMostRanks - 1, place));
   row.step = whole(cells, "step", std::numeric_limits<std::int64_t>::max(), place);
-  row.seconds = *real(cells, "seconds", 0, place);
+  row.seconds = *not_negative(cells, "seconds", place);
   if (const auto phase = cells.find("phase"); phase != cells.end()) row.phase = phase->second;
   if (!std::isfinite(row.seconds)) place.fail("seconds: expected a finite number");
   if (row.phase.empty() && row.seconds == 0) place.fail("seconds: a step cannot take no time");
-  row.memory_bytes = real(cells, "memory", 0, place);
+  row.memory_bytes = not_negative(cells, "memory", place);
   if (row.memory_bytes && !(*row.memory_bytes < 1e18)) place.fail("memory: too many bytes");
-  row.loss = real(cells, "loss", -std::numeric_limits<double>::infinity(), place);
+  row.loss = real(cells, "loss", place);
   return row;
 }
 

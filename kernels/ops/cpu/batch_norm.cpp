@@ -79,10 +79,15 @@ NormStrip strip_at(const NormMaps& maps, std::int64_t index) {
   return strip;
 }
 
+// Small maps are not worth waking the team.
+int threads_for(Team team, const NormMaps& maps) {
+  const std::int64_t elements = maps.batch * maps.channels * maps.pixels;
+  return elements < kMinParallelElements ? 1 : team.threads;
+}
+
 template <typename Body>
 void for_each_strip(Team team, const NormMaps& maps, const Body& body) {
-  const std::int64_t elements = maps.batch * maps.channels * maps.pixels;
-  const int threads = elements < kMinParallelElements ? 1 : team.threads;
+  const int threads = threads_for(team, maps);
   parallel_shares(threads, strip_count(maps), 1, [&](int, std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) body(strip_at(maps, i));
   });
@@ -113,8 +118,7 @@ void for_each_part(Team team, const NormMaps& maps, const Body& body) {
       }
     }
   };
-  const std::int64_t elements = maps.batch * maps.channels * maps.pixels;
-  const int threads = elements < kMinParallelElements ? 1 : team.threads;
+  const int threads = threads_for(team, maps);
   parallel_shares(threads, maps.batch * bands, 1, [&](int, std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) visit(i / bands, i % bands);
   });
