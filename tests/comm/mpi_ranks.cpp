@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -18,6 +19,7 @@
 
 #include "base/error.h"
 #include "parallel/comm/mpi/mpi.h"
+#include "parallel/comm/mpi/mpi_communicator.h"
 #include "tests/comm/conformance.h"
 #include "tests/comm/engine_checks.h"
 #include "tests/comm/rank_runner.h"
@@ -109,6 +111,13 @@ void die_as_rank_one(Communicator& c) {
   c.all_reduce({data.data(), data.size()}, ReduceOp::sum).synchronize();
 }
 
+// As if the last rank had given up between the world and a communicator of a part of it.
+void do_not_come_to_a_part(Communicator& c) {
+  std::vector<int> members(static_cast<std::size_t>(c.size()));
+  std::iota(members.begin(), members.end(), 0);
+  if (c.rank() != c.size() - 1) make_communicator(members, 1, deadline_after(0.5), {});
+}
+
 const std::map<std::string_view, void (*)(Communicator&)> kModes = {
     {"checks", run_checks},
     {"ring", run_an_algorithm_of_ours},
@@ -120,6 +129,7 @@ const std::map<std::string_view, void (*)(Communicator&)> kModes = {
     {"abort", abort_from_another_thread},
     {"leave", leave_as_rank_one},
     {"killed", die_as_rank_one},
+    {"absent", do_not_come_to_a_part},
 };
 
 int run_rank(std::string_view mode, int port, int rank, int size) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "parallel/comm/mpi/mpi_communicator.h"
 #include "parallel/comm/mpi/mpi_link.h"
 #include "parallel/comm/mpi/mpi_session.h"
 #include "parallel/comm/wire/wire_communicator.h"
@@ -14,13 +15,16 @@ namespace ddpbench::comm {
 
 namespace {
 
-// Making a communicator of MPI has no deadline, so all ranks must have come before. `tag` tells
-// communicators apart that are made at the same time.
+// Who does not come is told best by the barrier, so it is first. `tag` tells communicators apart
+// that are made at the same time.
 std::unique_ptr<WireLink> join_ranks(Store& store, int rank, const std::vector<int>& members,
                                      const EngineOptions& options) {
   store_barrier(store, options.name + "/mpi", static_cast<int>(members.size()), options.timeout_s);
   const int tag = static_cast<int>(std::hash<std::string>()(options.name) % 10'000);
-  return std::make_unique<MpiLink>(rank, members, tag);
+  const Deadline deadline = deadline_after(options.timeout_s);
+  const MPI_Comm data = make_communicator(members, 2 * tag, deadline, options.check);
+  const MPI_Comm mail = make_communicator(members, 2 * tag + 1, deadline, options.check);
+  return std::make_unique<MpiLink>(rank, static_cast<int>(members.size()), data, mail);
 }
 
 }  // namespace

@@ -55,18 +55,6 @@ int count_of(std::size_t count) {
   return static_cast<int>(count);
 }
 
-MPI_Comm make_communicator(const std::vector<int>& members, int tag) {
-  MPI_Group world = MPI_GROUP_NULL, group = MPI_GROUP_NULL;
-  MPI_Comm made = MPI_COMM_NULL;
-  MPI_Comm_group(MPI_COMM_WORLD, &world);
-  MPI_Group_incl(world, static_cast<int>(members.size()), members.data(), &group);
-  check_mpi(MPI_Comm_create_group(MPI_COMM_WORLD, group, tag, &made), "MPI_Comm_create_group");
-  MPI_Group_free(&group);
-  MPI_Group_free(&world);
-  MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
-  return made;
-}
-
 }  // namespace
 
 class MpiLink::Moving final : public Transfer {
@@ -83,11 +71,11 @@ class MpiLink::Moving final : public Transfer {
   const bool is_send_;
 };
 
-MpiLink::MpiLink(int rank, const std::vector<int>& members, int tag)
+MpiLink::MpiLink(int rank, int size, MPI_Comm data, MPI_Comm mail)
     : rank_(rank),
-      size_(static_cast<int>(members.size())),
-      data_(make_communicator(members, 2 * tag)),
-      mail_(make_communicator(members, 2 * tag + 1)),
+      size_(size),
+      data_(data),
+      mail_(mail),
       core_each_(size_ <= ::sysconf(_SC_NPROCESSORS_ONLN)) {}
 
 // Freeing communicators waits for all ranks in some MPIs: they end with MPI.

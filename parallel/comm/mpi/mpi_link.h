@@ -21,9 +21,8 @@ namespace ddpbench::comm {
 
 class MpiLink final : public WireLink {
  public:
-  // Collective over `members` ([rank] their ranks in MPI_COMM_WORLD), of which this process is
-  // `rank`. Throws CommError.
-  MpiLink(int rank, const std::vector<int>& members, int tag);
+  // `data` and `mail` are communicators of the same `size` processes, of which this is `rank`.
+  MpiLink(int rank, int size, MPI_Comm data, MPI_Comm mail);
   ~MpiLink() override;
 
   std::unique_ptr<Transfer> send(int peer, const Slot& slot, const void* data,
@@ -58,7 +57,7 @@ class MpiLink final : public WireLink {
 
   const int rank_;
   const int size_;
-  MPI_Comm data_ = MPI_COMM_NULL, mail_ = MPI_COMM_NULL;
+  const MPI_Comm data_, mail_;
   std::function<void(int, const Notice&)> hear_;
   std::mutex mail_mutex_;  // over sent_
   std::list<Sent> sent_;
