@@ -8,6 +8,7 @@
 #include "parallel/comm/hierarchical/hierarchical.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
 #include "parallel/comm/shm/shm.h"
+#include "parallel/comm/wire/wire_communicator.h"
 #include "parallel/cuda_module.h"
 
 namespace ddpbench {
@@ -164,10 +165,11 @@ CommBackend over_engine(const char* name, const char* medium, const EngineLibrar
           .launcher = engine.launcher,
           .shares_devices = true,
           .maps_peers = false,
+          .stages_gpus = true,
           .spans_hosts = true,
           .breaks_links = true,
           .all_reduces = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct},
-          .automatic_all_reduce = &always_direct,
+          .automatic_all_reduce = &comm::automatic_wire_all_reduce,
           .why_not_here = &always_here,
           .variables = nullptr,
           .make = &make_by_module,
@@ -178,6 +180,8 @@ template <const char* kName>
 CommBackend within_and_across(const char* medium, const EngineLibrary& engine) {
   CommBackend row = over_engine(kName, medium, engine);
   row.breaks_links = false;
+  // Between hosts, whose number is not known here: the ranks tell what ran.
+  row.automatic_all_reduce = &always_direct;
   row.make = &make_within_and_across<kName>;
   row.make_for_threads = &refuse_threads;
   return row;
@@ -249,6 +253,10 @@ const CommBackend& comm_backend(std::string_view name) {
   return *row;
 }
 
+bool connects(const CommBackend& backend, DeviceKind kind) {
+  return backend.devices == kind || (kind == DeviceKind::cuda && backend.stages_gpus);
+}
+
 const CommBackend& automatic_backend(DeviceKind devices, bool shared) {
   const auto found = std::ranges::find_if(rows(), [&](const CommBackend& row) {
     return row.devices == devices && (row.shares_devices || !shared);
@@ -291,7 +299,8 @@ std::vector<std::string> backend_words() {
 }
 
 std::string backend_connects(const CommBackend& backend) {
-  return fmt::format("{}: {}", devices_word(backend.devices), backend.medium);
+  return fmt::format("{}{}: {}", devices_word(backend.devices),
+                     backend.stages_gpus ? " and staged GPUs" : "", backend.medium);
 }
 
 std::string backend_help() {
@@ -304,7 +313,8 @@ std::string backend_help() {
     return automatic_backend(kind, shared).name;
   };
   return fmt::format(
-      "{}. auto: {} on CPU devices, {} between GPUs, {} where ranks share one. {}, the old name: "
+      "{}. Staged: through host memory. auto: {} on CPU devices, {} between GPUs, {} where ranks "
+      "share one. {}, the old name: "
       "{} on CPU devices, {} on GPUs.",
       help, automatic(DeviceKind::cpu, false), automatic(DeviceKind::cuda, false),
       automatic(DeviceKind::cuda, true), kBackendAlias,

@@ -50,7 +50,7 @@ struct WorldOptions {
 
 struct CommBackend {
   std::string_view name;
-  DeviceKind devices;       // the kind that it connects
+  DeviceKind devices;       // the kind that it connects, beside what stages_gpus says
   std::string_view medium;  // "shared memory of one host", for help
   // Its module (libddpbench_NAME.so), which is opened when it is asked for, and what that needs:
   // the library's name and Debian's package. Empty: it has none, or is in the CUDA module.
@@ -64,6 +64,9 @@ struct CommBackend {
   bool shares_devices;
   // Whether a rank maps the device memory of its peers. It must then see their GPUs.
   bool maps_peers;
+  // Whether GPUs use it, too, through host memory (comm::make_staged): then with one device a
+  // process, and in steps that are not recorded.
+  bool stages_gpus = false;
   // Whether it connects ranks of several hosts.
   bool spans_hosts = false;
   // Whether --inject=drop-link can break the links of its ranks.
@@ -98,6 +101,8 @@ std::span<const CommBackend> comm_backends();
 const CommBackend* find_comm_backend(std::string_view name);
 // REQUIRES: a row has that name.
 const CommBackend& comm_backend(std::string_view name);
+// Whether devices of that kind can use the backend.
+bool connects(const CommBackend& backend, DeviceKind kind);
 // The row that --backend=auto takes.
 const CommBackend& automatic_backend(DeviceKind devices, bool shared);
 
@@ -113,7 +118,7 @@ inline constexpr std::string_view kBackendAlias = "ring";
 std::string backend_name(std::string_view word, DeviceKind devices);
 // All words that --backend takes: "auto", the names, the alias.
 std::vector<std::string> backend_words();
-// "CPU devices: shared memory of one host".
+// "CPU devices: shared memory of one host"; "CPU devices and staged GPUs: TCP".
 std::string backend_connects(const CommBackend& backend);
 // "What moves data between ranks: shm (CPU devices: shared memory of one host), ...", for help.
 std::string backend_help();

@@ -130,7 +130,8 @@ int CommJob::sharers(int rank) const {
 std::string CommJob::no_bound_reason() const {
   if (!on_gpus()) return devices.oversubscribed ? "oversubscribed: more ranks than cores" : "";
   if (!on_one_gpu()) return "ranks on several GPUs, bound by links that are not measured";
-  if (!comm_backend(devices.backend).shares_devices) {
+  const CommBackend& backend = comm_backend(devices.backend);
+  if (!backend.shares_devices || backend.stages_gpus) {
     return fmt::format("{} connects ranks that share a GPU through the host", devices.backend);
   }
   return "";
@@ -174,6 +175,7 @@ CommJob make_comm_job(const CommOptions& options, int ranks, const HostDevices& 
   job.devices.backend = choose_backend(options.backend, options.device, job.devices.oversubscribed);
   job.all_reduce = all_reduce_name(comm_backend(job.devices.backend), all_reduce, ranks);
   if (job.threads) {
+    refuse_staging_threads("--mode=thread", job.devices.backend, options.device);
     refuse_sharing_threads("--mode=thread", job.devices.backend,
                            job.on_gpus() && job.devices.oversubscribed);
   }

@@ -96,13 +96,23 @@ std::string common_backend(const std::vector<std::string>& backends) {
 std::string choose_backend(const std::string& wanted, const std::string& device, bool shared_gpus) {
   if (wanted != "auto") {
     std::string name = backend_name(wanted, kind_of(device));
-    if (comm_backend(name).devices == kind_of(device)) return name;
+    if (connects(comm_backend(name), kind_of(device))) return name;
     throw ConfigError(
         fmt::format("--backend={} --device={}: it connects other devices; use "
                     "--backend={}",
                     wanted, device, automatic_backend(kind_of(device), shared_gpus).name));
   }
   return std::string(automatic_backend(kind_of(device), shared_gpus).name);
+}
+
+void refuse_staging_threads(std::string_view command, const std::string& backend,
+                            const std::string& device) {
+  const CommBackend* const row = find_comm_backend(backend);
+  if (row == nullptr || row->devices == kind_of(device)) return;
+  throw UnavailableError(
+      fmt::format("{} --backend={}: it moves the data of GPUs through host memory, with one GPU a "
+                  "process; use --backend={}",
+                  command, backend, automatic_backend(kind_of(device), true).name));
 }
 
 void refuse_sharing_threads(std::string_view command, const std::string& backend,

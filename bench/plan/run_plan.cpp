@@ -44,7 +44,8 @@ std::string resolve_backend(const TrainingJob& job) {
   if (job.has_cpu_servers()) {
     const std::string host = choose_backend("auto", "cpu", true);
     const std::string& wanted = job.options.backend;
-    if (wanted == "auto" || wanted == host || wanted == kBackendAlias) return host;
+    if (wanted == "auto" || wanted == kBackendAlias) return host;
+    if (comm_backend(wanted).devices == DeviceKind::cpu) return wanted;
     throw ConfigError(
         fmt::format("--backend={} --server-device=cpu: {} connects GPUs only; use --backend={}, or "
                     "--server-device=cuda",
@@ -91,20 +92,32 @@ void check_step_count(const TrainingJob& job) {
 
 // A report that says "off" of what the user asked for would be worse than none.
 void check_batch_norm(const TrainingJob& job) {
-  if (!job.options.sync_batch_norm) return;
-  // Gradients for such servers and statistics would be two communicators that host functions of
-  // one process wait for, and those may run one behind the other (staged_communicator.h).
-  if (job.has_cpu_servers() && job.cell.world_size > 1) {
-    throw UnavailableError(
-        "--sync-batch-norm=on: not with --server-device=cpu beside workers on GPUs; leave out one "
-        "of "
-        "the two");
-  }
-  if (job.synchronises_batch_norm()) return;
+  if (!job.options.sync_batch_norm || job.synchronises_batch_norm()) return;
   throw ConfigError(fmt::format(
       "--sync-batch-norm=on: the network {} has no batch norm; leave the option out, or train a "
       "network with layers of type batch_norm2d (--model=resnet20 has some)",
       job.network.name));
+}
+
+// Gradients and statistics, and the devices of one process, would each have a communicator whose
+// host functions wait for peers, and those of one process may run one behind the other
+// (staged_communicator.h).
+void check_staging(const TrainingJob& job) {
+  if (!is_staged(job) || job.cell.world_size < 2) return;
+  const std::string why =
+      job.has_cpu_servers()
+          ? "--server-device=cpu beside workers on GPUs"
+          : fmt::format("--backend={} between GPUs, whose data it moves through host memory",
+                        job.backend);
+  if (job.synchronises_batch_norm()) {
+    throw UnavailableError(
+        fmt::format("--sync-batch-norm=on: not with {}; leave out one of the two", why));
+  }
+  if (job.cell.devices_per_process > 1) {
+    throw UnavailableError(
+        fmt::format("--devices-per-process={}: not with {}; leave out one of the two",
+                    job.cell.devices_per_process, why));
+  }
 }
 
 // ipc connects processes, or the threads of one, and NCCL takes ranks of one process on one GPU for
@@ -147,10 +160,12 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
   place_on_cores(job, host.cpu);
   if (options.device == "cuda") place_on_gpus(job, host.cuda, gpu_advice);
   job.backend = resolve_backend(job);
+  check_staging(job);
   if (cell.cuda_graph == "on" && !can_record_steps(job)) {
     throw UnavailableError(fmt::format(
-        "--cuda-graph=on: steps of {}{}{}{}{} cannot be recorded; use --cuda-graph=auto",
+        "--cuda-graph=on: steps of {}{}{}{}{}{} cannot be recorded; use --cuda-graph=auto",
         report::name_of(cell.strategy, cell.world_size, cell.servers),
+        is_staged(job) ? " over " + job.backend : "",
         options.injections.empty() ? "" : " with planted faults",
         job.synchronises_batch_norm() ? " with --sync-batch-norm" : "",
         options.trace_path.empty() ? "" : " with --trace",

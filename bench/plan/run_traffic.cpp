@@ -19,7 +19,7 @@ Known<report::StepTraffic> run_traffic(const TrainingJob& job, const nn::Graph& 
     return Result::missing(fmt::format("the {} backend does not tell what it sends", backend.name));
   }
   const comm::LinkTraffic traffic =
-      step_traffic(config, graph, backend, comm::all_reduce_algorithm(job.all_reduce));
+      step_traffic(config, graph, backend, comm::all_reduce_algorithm(job.cell.all_reduce));
   const comm::Traffic total = traffic.total();
   report::StepTraffic step{.messages = total.messages, .bytes = total.bytes};
   for (int rank = 0; rank < traffic.ranks(); ++rank) {

@@ -203,6 +203,11 @@ StrategyConfig strategy_config(const TrainingJob& job) {
   return config;
 }
 
+bool is_staged(const TrainingJob& job) {
+  const CommBackend* const backend = find_comm_backend(job.backend);
+  return job.options.device == "cuda" && backend != nullptr && backend->devices == DeviceKind::cpu;
+}
+
 bool can_record_steps(const TrainingJob& job) {
   // A graph may run branches that depend on nothing of each other one behind the other, in an order
   // that differs from rank to rank. Statistics and buckets, which both wait for peers, would then
@@ -212,8 +217,8 @@ bool can_record_steps(const TrainingJob& job) {
   const CommBackend* const backend = find_comm_backend(job.backend);
   const bool waits_on_host =
       backend != nullptr && backend->maps_peers && job.cell.devices_per_process > 1;
-  return strategy_traits(job.cell.strategy).records_steps && !waits_in_passes && !waits_on_host &&
-         job.options.injections.empty() && job.options.trace_path.empty() &&
+  return strategy_traits(job.cell.strategy).records_steps && !is_staged(job) && !waits_in_passes &&
+         !waits_on_host && job.options.injections.empty() && job.options.trace_path.empty() &&
          job.options.emulate_gil_us == 0;
 }
 

@@ -66,6 +66,9 @@ struct TrainingJob {
   std::int64_t global_batch() const { return per_device_batch * cell.world_size; }
 };
 
+// Whether data of GPUs moves through a backend of CPU devices (comm::make_staged).
+bool is_staged(const TrainingJob& job);
+
 // Whether several devices of the run are on one GPU.
 bool shares_gpus(const TrainingJob& job);
 

@@ -160,7 +160,7 @@ RankDevices make_rank_devices(const TrainingJob& job, const RankPlace& place) {
                      .watch = place.watch,
                      .joining = place.joining,
                      .check = place.check,
-                     .all_reduce = comm::all_reduce_algorithm(job.all_reduce),
+                     .all_reduce = comm::all_reduce_algorithm(job.cell.all_reduce),
                      .address = place.address};
   connect_devices(rank, [&] {
     if (place.ranks > 1) {

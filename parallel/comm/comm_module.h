@@ -28,7 +28,7 @@ struct EngineOptions {
   std::string name = "world";     // key prefix in the store; one name per communicator
   // The address of this host on which Gloo listens for its peers. MPI chooses for itself.
   std::string address = "127.0.0.1";
-  AllReduceAlgorithm all_reduce = AllReduceAlgorithm::automatic;  // direct
+  AllReduceAlgorithm all_reduce = AllReduceAlgorithm::automatic;  // automatic_wire_all_reduce()
   // Called after each operation of this rank, on the thread that completed it. Must be cheap.
   std::function<void()> progress;
   CallWatch* watch = nullptr;  // of this rank's calls; null: none. It outlives the communicator

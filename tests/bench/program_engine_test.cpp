@@ -5,14 +5,11 @@
 // program starts and with those of a launcher, and MPI below a real mpirun.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "tests/bench/engine_program.h"
 #include "tests/bench/joined_ranks.h"
 #include "tests/bench/program.h"
 
@@ -20,14 +17,11 @@ namespace ddpbench {
 namespace {
 
 using nlohmann::json;
+using test::OverGloo;
+using test::OverMpi;
 using test::Program;
 using test::ProgramResult;
 using testing::HasSubstr;
-
-bool has_module(const char* name) {
-  const auto folder = std::filesystem::path(DDPBENCH_BINARY).parent_path().parent_path();
-  return std::filesystem::exists(folder / "lib/ddpbench" / name);
-}
 
 std::vector<std::string> engine_run(const std::string& strategy, const std::string& backend,
                                     const std::vector<std::string>& more = {}) {
@@ -36,15 +30,6 @@ std::vector<std::string> engine_run(const std::string& strategy, const std::stri
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }
-
-class OverGloo : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!has_module("libddpbench_gloo.so")) GTEST_SKIP() << "built without the Gloo module";
-    program.write("lenet.json", test::small_config({.steps = 4, .timeout_s = 30}));
-  }
-  Program program;
-};
 
 TEST_F(OverGloo, StrategiesAreVerifiedAndDpSaysThatItIsOneProcess) {
   const ProgramResult result =
@@ -123,42 +108,6 @@ TEST_F(OverGloo, CommMeasuresAndVerifiesEveryCollective) {
     }
   }
 }
-
-class OverMpi : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!has_module("libddpbench_mpi.so")) GTEST_SKIP() << "built without the MPI module";
-    std::istringstream path(::getenv("PATH") ? ::getenv("PATH") : "");
-    for (std::string folder; std::getline(path, folder, ':');) {
-      if (::access((folder + "/mpirun").c_str(), X_OK) != 0) continue;
-      // Open MPI takes what is above its folder for its prefix, and refuses "/", which is that of a
-      // /bin that leads to /usr/bin.
-      mpirun_ = std::filesystem::canonical(folder) / "mpirun";
-      break;
-    }
-    if (mpirun_.empty()) GTEST_SKIP() << "there is no mpirun in PATH";
-    program.environment = {
-        {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-        {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-        {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-        {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},  // Open MPI 5
-        {"MASTER_PORT", std::to_string(test::free_port())},
-        {"TMPDIR", program.directory()}};
-    program.write("lenet.json", test::small_config({.steps = 4, .timeout_s = 30}));
-  }
-  ProgramResult run(int ranks, const std::vector<std::string>& arguments) {
-    // mpirun of Open MPI 4.1 now and then locks up in its own end when several ranks fail.
-    program.executable = "/usr/bin/timeout";
-    std::vector<std::string> all{"--signal=KILL",       "60",           mpirun_, "-n",
-                                 std::to_string(ranks), DDPBENCH_BINARY};
-    all.insert(all.end(), arguments.begin(), arguments.end());
-    return program.run(all);
-  }
-  Program program;
-
- private:
-  std::string mpirun_;
-};
 
 TEST_F(OverMpi, RanksOfMpirunAreVerified) {
   for (const char* strategy : {"ddp", "ps"}) {

@@ -92,6 +92,19 @@ TEST_P(GlooWorlds, ReduceAroundTheRingWhenAsked) {
   run_gloo(GetParam().kind, GetParam().size, ring, options).expect_success();
 }
 
+TEST_P(GlooWorlds, ChooseTheAlgorithmByBytesAndRanks) {
+  run_gloo(GetParam().kind, GetParam().size, [](Communicator& c) {
+    if (c.size() == 1) return;
+    std::vector<AllReduceAlgorithm> wanted = {AllReduceAlgorithm::direct};
+    std::vector<float> data(100'000);
+    c.all_reduce({data.data(), 100}, ReduceOp::sum).synchronize();
+    check(c.all_reduces_run() == wanted, "few bytes took the ring");
+    c.all_reduce({data.data(), data.size()}, ReduceOp::sum).synchronize();
+    if (c.size() >= 4) wanted = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct};
+    check(c.all_reduces_run() == wanted, "many bytes took another algorithm");
+  }).expect_success();
+}
+
 INSTANTIATE_TEST_SUITE_P(Gloo, GlooWorlds, ::testing::ValuesIn(gloo_worlds()), gloo_world_name);
 
 // The network's part of `ps` over hosts is in these times.

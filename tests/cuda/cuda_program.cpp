@@ -42,6 +42,10 @@ bool CudaProgram::has_precision(const std::string& precision) { return why_not(p
 
 CudaProgram::CudaProgram() {
   show_gpus(program);
+  write_small_configuration(program);
+}
+
+void write_small_configuration(Program& program) {
   // So small that plain loops can evaluate it on 10,000 digits. In fp32 its channels are a whole
   // vector, so that the pool adds the bias and its gradient is ready before the weight's.
   program.write("tiny.json", R"({"name": "tiny", "input": [1, 28, 28], "layers": [
@@ -52,8 +56,8 @@ CudaProgram::CudaProgram() {
     {"name": "relu2", "type": "relu"},
     {"name": "fc2", "type": "linear", "out_features": 10}]})");
   nlohmann::json config = nlohmann::json::parse(small_config({.steps = 12}));
-  config["model"] = on_stand_in() ? "tiny.json" : "simple_cnn";
-  config["lr"] = on_stand_in() ? 0.05 : 0.01;
+  config["model"] = CudaProgram::on_stand_in() ? "tiny.json" : "simple_cnn";
+  config["lr"] = CudaProgram::on_stand_in() ? 0.05 : 0.01;
   program.write("lenet.json", config.dump());
 }
 

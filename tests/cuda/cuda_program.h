@@ -12,13 +12,14 @@
 namespace ddpbench::test {
 
 class CudaProgram : public testing::Test {
+ public:
+  // Whether plain loops stand in for the GPU.
+  static bool on_stand_in();
+
  protected:
   CudaProgram();
   // Skips with the reason where the program finds no GPU.
   void SetUp() override;
-
-  // Whether plain loops stand in for the GPU.
-  static bool on_stand_in();
 
   // Whether the GPU computes in this precision.
   bool has_precision(const std::string& precision);
@@ -32,6 +33,9 @@ class CudaProgram : public testing::Test {
   // Why the program would not train the test's network with this precision; empty when it would.
   std::string why_not(const std::string& precision);
 };
+
+// Writes lenet.json, a configuration so small that plain loops train it.
+void write_small_configuration(Program& program);
 
 // Expects a whole run, timed on CUDA devices, that computed what one device alone computes.
 void expect_trained_on_cuda(const nlohmann::json& run);

@@ -47,6 +47,13 @@ void for_segments(std::size_t bytes, std::size_t width, Each&& each) {
 
 }  // namespace
 
+AllReduceAlgorithm automatic_wire_all_reduce(int ranks) {
+  // With direct, n - 1 flows meet at each link. Measured over links of 1 Gbit/s and 100 Mbit/s
+  // (docs/network-study.md): equal between 2 hosts, and ring nearer to the bound between 4 and 8.
+  constexpr int kFewestRingRanks = 4;
+  return ranks >= kFewestRingRanks ? AllReduceAlgorithm::ring : AllReduceAlgorithm::direct;
+}
+
 WorkTimes WireEngine::run_collective(const Operation& operation, Deadline deadline, Waiter waiter) {
   Call call{operation, deadline, board_.begin(operation)};
   const double start_s = steady_s();
@@ -209,12 +216,19 @@ std::vector<WireEngine::Transfer> WireEngine::receive_results(Call& call, const 
 }
 
 void WireEngine::run_all_reduce(Call& call) {
-  const bool ring = all_reduce_ == AllReduceAlgorithm::ring;
-  const auto algorithm = ring ? AllReduceAlgorithm::ring : AllReduceAlgorithm::direct;
-  algorithms_run_.fetch_or(1U << static_cast<unsigned>(algorithm));
-  if (ring) return all_reduce_ring(call);
   const Elements& data = call.operation.in;
-  if (data.bytes() <= kSmallBytes) return all_reduce_small(call);
+  const bool small = data.bytes() <= kSmallBytes;
+  AllReduceAlgorithm algorithm = all_reduce_;
+  if (algorithm == AllReduceAlgorithm::automatic) {
+    algorithm = small ? AllReduceAlgorithm::direct : automatic_wire_all_reduce(board_.size());
+  }
+  algorithms_run_.fetch_or(1U << static_cast<unsigned>(algorithm));
+  if (algorithm == AllReduceAlgorithm::ring) return all_reduce_ring(call);
+  small ? all_reduce_small(call) : all_reduce_direct(call);
+}
+
+void WireEngine::all_reduce_direct(Call& call) {
+  const Elements& data = call.operation.in;
   std::vector<Transfer> results = receive_results(call, data);
   const Part mine = chunk(data, board_.rank());
   reduce_chunk(call, data, mine.data, [&](int segment, std::size_t offset, std::size_t bytes) {

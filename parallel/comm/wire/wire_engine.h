@@ -84,6 +84,7 @@ class WireEngine final : public Engine {
   void run(Call& call);
   void run_own(Call& call);
   void run_all_reduce(Call& call);
+  void all_reduce_direct(Call& call);
   void all_reduce_small(Call& call);
   void all_reduce_ring(Call& call);
   void run_reduce(Call& call);

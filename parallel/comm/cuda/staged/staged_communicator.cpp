@@ -132,6 +132,10 @@ std::string StagedCommunicator::backend() const { return host_->communicator().b
 
 double StagedCommunicator::timeout_s() const noexcept { return host_->communicator().timeout_s(); }
 
+std::vector<AllReduceAlgorithm> StagedCommunicator::all_reduces_run() const {
+  return host_->communicator().all_reduces_run();
+}
+
 Work StagedCommunicator::issue(const Operation& operation, const CallOptions& options) {
   ensure(options.after == nullptr || !is_recording(cuda::native_stream(*options.after)),
          "{}communication through host memory cannot be recorded into a CUDA graph",

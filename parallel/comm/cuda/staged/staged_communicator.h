@@ -32,6 +32,7 @@ class StagedCommunicator final : public CudaCommunicator {
 
   std::string backend() const override;
   double timeout_s() const noexcept override;
+  std::vector<AllReduceAlgorithm> all_reduces_run() const override;
   std::unique_ptr<Communicator> split(int color, int key) override;
   void register_buffer(const Buffer& buffer) override;
   void deregister_buffer(const Buffer& buffer) override;
