@@ -90,6 +90,7 @@ int code_of_waiting_process(double timeout_s, bool by_tcp, Duration stopped_for)
     try {
       store->get("key", timeout_s);
     } catch (const CommTimeout&) {
+      late.detach();
       ::_exit(4);
     }
     late.join();
