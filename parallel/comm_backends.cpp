@@ -8,7 +8,7 @@
 #include "parallel/comm/hierarchical/hierarchical.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
 #include "parallel/comm/shm/shm.h"
-#include "parallel/comm/wire/wire_communicator.h"
+#include "parallel/comm/wire/wire_traffic.h"
 #include "parallel/cuda_module.h"
 
 namespace ddpbench {
@@ -44,6 +44,12 @@ std::unique_ptr<Communicator> make_shm(comm::Store& store, int rank, int size, D
 
 Communicators make_thread_shm(const std::vector<Device*>& devices, const WorldOptions& options) {
   return comm::make_thread_shm(static_cast<int>(devices.size()), shm_options(options));
+}
+
+bool add_shm_traffic(const comm::LinkCall& call, AllReduceAlgorithm wanted,
+                     comm::LinkTraffic& traffic) {
+  comm::add_shm_traffic(call, wanted, traffic);
+  return true;
 }
 
 // ---- ipc, nccl: both in the CUDA module ----
@@ -125,6 +131,22 @@ Communicators make_threads_by_module(const std::vector<Device*>& devices,
                                                 engine_options(options));
 }
 
+bool add_gloo_traffic(const comm::LinkCall& call, AllReduceAlgorithm wanted,
+                      comm::LinkTraffic& traffic) {
+  comm::add_wire_traffic(call, wanted, traffic);
+  return true;
+}
+
+// Other collectives are MPI's own (MpiLink::run_collective).
+bool add_mpi_traffic(const comm::LinkCall& call, AllReduceAlgorithm wanted,
+                     comm::LinkTraffic& traffic) {
+  const bool is_own =
+      call.kind == comm::OperationKind::all_reduce || call.kind == comm::OperationKind::reduce ||
+      call.kind == comm::OperationKind::reduce_scatter || call.kind == comm::OperationKind::send;
+  if (is_own) comm::add_wire_traffic(call, wanted, traffic);
+  return is_own;
+}
+
 // ---- shm+gloo, shm+mpi: shared memory within hosts, an engine between them ----
 
 template <const char* kName>
@@ -151,9 +173,10 @@ constexpr char kShmMpi[] = "shm+mpi";
 // What a module is built with, and who has to start its ranks.
 struct EngineLibrary {
   const char *module, *library, *package, *launcher;
+  decltype(CommBackend::add_traffic) add_traffic;
 };
-constexpr EngineLibrary kGloo{"gloo", "Gloo", "libgloo-dev", ""};
-constexpr EngineLibrary kMpi{"mpi", "MPI", "libopenmpi-dev", "mpirun"};
+constexpr EngineLibrary kGloo{"gloo", "Gloo", "libgloo-dev", "", &add_gloo_traffic};
+constexpr EngineLibrary kMpi{"mpi", "MPI", "libopenmpi-dev", "mpirun", &add_mpi_traffic};
 
 CommBackend over_engine(const char* name, const char* medium, const EngineLibrary& engine) {
   return {.name = name,
@@ -170,6 +193,7 @@ CommBackend over_engine(const char* name, const char* medium, const EngineLibrar
           .breaks_links = true,
           .all_reduces = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct},
           .automatic_all_reduce = &comm::automatic_wire_all_reduce,
+          .add_traffic = engine.add_traffic,
           .why_not_here = &always_here,
           .variables = nullptr,
           .make = &make_by_module,
@@ -182,6 +206,7 @@ CommBackend within_and_across(const char* medium, const EngineLibrary& engine) {
   row.breaks_links = false;
   // Between hosts, whose number is not known here: the ranks tell what ran.
   row.automatic_all_reduce = &always_direct;
+  row.add_traffic = nullptr;
   row.make = &make_within_and_across<kName>;
   row.make_for_threads = &refuse_threads;
   return row;
@@ -196,7 +221,7 @@ const std::vector<CommBackend>& rows() {
        .maps_peers = false,
        .all_reduces = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct},
        .automatic_all_reduce = &comm::automatic_shm_all_reduce,
-       .add_traffic = &comm::add_shm_traffic,
+       .add_traffic = &add_shm_traffic,
        .why_not_here = &always_here,
        .variables = nullptr,
        .make = &make_shm,

@@ -76,8 +76,8 @@ struct CommBackend {
   // The algorithm that auto runs between so many ranks; null: the backend does not tell.
   comm::AllReduceAlgorithm (*automatic_all_reduce)(int ranks);
   // Adds what ranks send each other in a call on memory that all can read, with the all-reduce that
-  // was asked for; null: the backend does not tell.
-  void (*add_traffic)(const comm::LinkCall& call, comm::AllReduceAlgorithm wanted,
+  // was asked for; false when the backend does not tell of such a call. Null: of none.
+  bool (*add_traffic)(const comm::LinkCall& call, comm::AllReduceAlgorithm wanted,
                       comm::LinkTraffic& traffic) = nullptr;
 
   // Why the backend is not available; empty where it is. `cuda`: the GPUs that were found.

@@ -18,12 +18,13 @@ std::vector<comm::LinkCall> step_calls(const StrategyConfig& config, const nn::G
   return calls;
 }
 
-comm::LinkTraffic step_traffic(const StrategyConfig& config, const nn::Graph& graph,
-                               const CommBackend& backend, comm::AllReduceAlgorithm all_reduce) {
-  ensure(backend.add_traffic != nullptr, "{} does not tell what it sends", backend.name);
+std::optional<comm::LinkTraffic> step_traffic(const StrategyConfig& config, const nn::Graph& graph,
+                                              const CommBackend& backend,
+                                              comm::AllReduceAlgorithm all_reduce) {
+  if (backend.add_traffic == nullptr) return std::nullopt;
   comm::LinkTraffic traffic(config.replicas + config.servers);
   for (const comm::LinkCall& call : step_calls(config, graph)) {
-    backend.add_traffic(call, all_reduce, traffic);
+    if (!backend.add_traffic(call, all_reduce, traffic)) return std::nullopt;
   }
   return traffic;
 }

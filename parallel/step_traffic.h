@@ -5,6 +5,7 @@
 // plan. Parameters are those of one replica's graph.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "kernels/nn/graph.h"
@@ -17,8 +18,10 @@ namespace ddpbench {
 // The calls of one step, in any order; none on one device.
 std::vector<comm::LinkCall> step_calls(const StrategyConfig& config, const nn::Graph& graph);
 
-// REQUIRES: backend.add_traffic. `all_reduce` is the algorithm that its communicators are told.
-comm::LinkTraffic step_traffic(const StrategyConfig& config, const nn::Graph& graph,
-                               const CommBackend& backend, comm::AllReduceAlgorithm all_reduce);
+// What the participants send each other in one step; nullopt where the backend does not tell.
+// `all_reduce` is the algorithm that its communicators are told.
+std::optional<comm::LinkTraffic> step_traffic(const StrategyConfig& config, const nn::Graph& graph,
+                                              const CommBackend& backend,
+                                              comm::AllReduceAlgorithm all_reduce);
 
 }  // namespace ddpbench

@@ -41,6 +41,7 @@ TEST_F(OverGloo, StrategiesAreVerifiedAndDpSaysThatItIsOneProcess) {
   for (const json& run : report["runs"]) {
     EXPECT_EQ(run["verification"]["status"], "passed") << run["strategy"];
     EXPECT_EQ(run["backend"], run["strategy"] == "dp" ? "shm" : "gloo") << run["strategy"];
+    EXPECT_GT(run["traffic"]["bytes"], 0) << run["strategy"];
     if (run["strategy"] != "ddp") continue;
     EXPECT_EQ(run["strategy_options"]["all_reduce"], "direct");
   }

@@ -19,10 +19,12 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "parallel/comm/store/store.h"
+#include "parallel/comm/wire/wire_traffic.h"
 #include "tests/comm/conformance.h"
 #include "tests/comm/engine_checks.h"
 #include "tests/comm/killed_rank.h"
 #include "tests/comm/rank_runner.h"
+#include "tests/comm/traffic_checks.h"
 
 namespace ddpbench::comm::testing {
 namespace {
@@ -103,6 +105,20 @@ TEST_P(GlooWorlds, ChooseTheAlgorithmByBytesAndRanks) {
     if (c.size() >= 4) wanted = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct};
     check(c.all_reduces_run() == wanted, "many bytes took another algorithm");
   }).expect_success();
+}
+
+TEST_P(GlooWorlds, TakeFromEachOtherWhatIsPlanned) {
+  for (const AllReduceAlgorithm wanted :
+       {AllReduceAlgorithm::automatic, AllReduceAlgorithm::ring, AllReduceAlgorithm::direct}) {
+    EngineOptions options = gloo_options();
+    options.all_reduce = wanted;
+    const auto compare = [wanted](Communicator& c) {
+      std::vector<float> data(traffic_bytes(c.size()) / sizeof(float));
+      check_collective_traffic(c, wanted, data.data(), true, add_wire_traffic);
+      if (c.size() > 1) check_message_traffic(c, add_wire_traffic);
+    };
+    run_gloo(GetParam().kind, GetParam().size, compare, options).expect_success();
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Gloo, GlooWorlds, ::testing::ValuesIn(gloo_worlds()), gloo_world_name);

@@ -53,9 +53,9 @@ TEST_F(StagedOverGloo, WhatCannotGoThroughHostMemoryIsRefused) {
 }
 
 TEST_F(StagedOverGloo, CommMeasuresAndVerifiesEveryCollective) {
-  const std::vector<std::string> comm = {"comm",          "--device=cuda",  "--backend=gloo",
-                                         "--op=all",      "--sizes=4K,64K", "--iterations=2",
-                                         "--warmup=1",    "--ranks=2",      "--json=report.json"};
+  const std::vector<std::string> comm = {"comm",       "--device=cuda",  "--backend=gloo",
+                                         "--op=all",   "--sizes=4K,64K", "--iterations=2",
+                                         "--warmup=1", "--ranks=2",      "--json=report.json"};
   const auto result = program.run(comm);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   const json report = program.report();
@@ -92,8 +92,9 @@ class StagedOverMpi : public test::OverMpi {
 
 TEST_F(StagedOverMpi, RanksOfMpirunAreVerified) {
   for (const std::string strategy : {"ddp", "ps"}) {
-    const auto result = run(strategy == "ps" ? 3 : 2, test::small_run(strategy, {"--device=cuda", "--precision=fp32",
-                                                          "--backend=mpi", "--force"}));
+    const auto result = run(strategy == "ps" ? 3 : 2,
+                            test::small_run(strategy, {"--device=cuda", "--precision=fp32",
+                                                       "--backend=mpi", "--force"}));
     EXPECT_EQ(result.exit_code, 0) << result.err;
     const json trained = program.report()["runs"][0];
     test::expect_trained_on_cuda(trained);

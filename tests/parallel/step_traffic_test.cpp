@@ -67,7 +67,7 @@ LinkTraffic planned_traffic(const TrafficCase& c) {
   const nn::ModelSpec model = traffic_model(c);
   const nn::Graph graph(model, *device, *backend,
                         {.batch = config.per_device_batch, .parts = c.synced ? &parts : nullptr});
-  return step_traffic(config, graph, comm_backend("shm"), c.all_reduce);
+  return step_traffic(config, graph, comm_backend("shm"), c.all_reduce).value();
 }
 
 LinkTraffic counted_traffic(const TrafficCase& c, int steps) {

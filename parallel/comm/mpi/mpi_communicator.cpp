@@ -32,8 +32,8 @@ MPI_Comm create_group(const std::vector<int>& members, int tag) {
 
 }  // namespace
 
-// No call of MPI 3.1 makes a communicator of some ranks without blocking, so a thread does it, which
-// may be left behind.
+// No call of MPI 3.1 makes a communicator of some ranks without blocking, so a thread does it,
+// which may be left behind.
 MPI_Comm make_communicator(const std::vector<int>& members, int tag, Deadline deadline,
                            const std::function<void()>& check) {
   MpiSession& mpi = MpiSession::get();
@@ -45,9 +45,10 @@ MPI_Comm make_communicator(const std::vector<int>& members, int tag, Deadline de
       if (check) check();
       if (!has_passed(deadline)) continue;
       throw CommTimeout(
-          fmt::format("rank {} of {}: deadline passed while MPI made a communicator of the ranks {}: "
-                      "one of them did not come",
-                      mpi.rank(), mpi.size(), fmt::join(members, ", ")),
+          fmt::format(
+              "rank {} of {}: deadline passed while MPI made a communicator of the ranks {}: "
+              "one of them did not come",
+              mpi.rank(), mpi.size(), fmt::join(members, ", ")),
           "MPI_Comm_create_group");
     }
   } catch (...) {

@@ -13,19 +13,19 @@
 #include "base/error.h"
 #include "parallel/comm/shm/collectives/reduce_kernels.h"
 #include "parallel/comm/wire/wire_engine.h"
+#include "parallel/comm/wire/wire_traffic.h"
 
 namespace ddpbench::comm {
 
 namespace {
 
-// Up to here every rank sends all it has to every other, which takes one step in place of two.
-constexpr std::size_t kSmallBytes = std::size_t{64} << 10;
 // Bytes of a segment; more where that would be too many segments. A segment costs some system
 // calls beside those for its data.
 constexpr std::size_t kSegmentBytes = std::size_t{1} << 20;
 constexpr std::size_t kMostSegments = 16;
 
-// Steps of a call, in the slots of its transfers. Segments count from each.
+// Steps of a call, in the slots of its transfers. Segments count from each, which is a multiple of
+// kMostSegments.
 constexpr int kWhole = 0, kReduce = 1 << 12, kResult = 1 << 13;
 
 std::byte* bytes_of(const Elements& elements) { return static_cast<std::byte*>(elements.data); }
@@ -46,13 +46,6 @@ void for_segments(std::size_t bytes, std::size_t width, Each&& each) {
 }
 
 }  // namespace
-
-AllReduceAlgorithm automatic_wire_all_reduce(int ranks) {
-  // With direct, n - 1 flows meet at each link. Measured over links of 1 Gbit/s and 100 Mbit/s
-  // (docs/network-study.md): equal between 2 hosts, and ring nearer to the bound between 4 and 8.
-  constexpr int kFewestRingRanks = 4;
-  return ranks >= kFewestRingRanks ? AllReduceAlgorithm::ring : AllReduceAlgorithm::direct;
-}
 
 WorkTimes WireEngine::run_collective(const Operation& operation, Deadline deadline, Waiter waiter) {
   Call call{operation, deadline, board_.begin(operation)};
@@ -124,6 +117,8 @@ void WireEngine::post_send(Call& call, int peer, int step, const void* data, std
 WireEngine::Transfer WireEngine::post_recv(const Call& call, int peer, int step, void* data,
                                            std::size_t bytes) {
   if (bytes == 0) return {};
+  taken_[static_cast<std::size_t>(peer)] +=
+      {step % static_cast<int>(kMostSegments) == 0 ? 1U : 0U, bytes};
   try {
     return link_->recv(peer, slot_of(call, step), data, bytes);
   } catch (const LostPeer& lost) {
@@ -151,12 +146,9 @@ std::byte* WireEngine::scratch(std::size_t bytes) {
 }
 
 WireEngine::Part WireEngine::chunk(const Elements& whole, int index) const {
-  const auto ranks = static_cast<std::size_t>(board_.size());
-  const auto place = static_cast<std::size_t>(index);
-  const std::size_t begin = whole.count * place / ranks;
-  const std::size_t end = whole.count * (place + 1) / ranks;
+  const WireChunk chunk = wire_chunk(whole.count, board_.size(), index);
   const std::size_t width = size_of(whole.type);
-  return {bytes_of(whole) + begin * width, (end - begin) * width};
+  return {bytes_of(whole) + chunk.begin * width, (chunk.end - chunk.begin) * width};
 }
 
 void WireEngine::for_peers(const std::function<void(int)>& each) const {
@@ -217,14 +209,10 @@ std::vector<WireEngine::Transfer> WireEngine::receive_results(Call& call, const 
 
 void WireEngine::run_all_reduce(Call& call) {
   const Elements& data = call.operation.in;
-  const bool small = data.bytes() <= kSmallBytes;
-  AllReduceAlgorithm algorithm = all_reduce_;
-  if (algorithm == AllReduceAlgorithm::automatic) {
-    algorithm = small ? AllReduceAlgorithm::direct : automatic_wire_all_reduce(board_.size());
-  }
+  const AllReduceAlgorithm algorithm = wire_all_reduce(all_reduce_, board_.size(), data.bytes());
   algorithms_run_.fetch_or(1U << static_cast<unsigned>(algorithm));
   if (algorithm == AllReduceAlgorithm::ring) return all_reduce_ring(call);
-  small ? all_reduce_small(call) : all_reduce_direct(call);
+  data.bytes() <= kSmallWireBytes ? all_reduce_small(call) : all_reduce_direct(call);
 }
 
 void WireEngine::all_reduce_direct(Call& call) {
@@ -336,7 +324,7 @@ void WireEngine::run_reduce_scatter(Call& call) {
 void WireEngine::run_broadcast(Call& call) {
   const Elements& data = call.operation.in;
   const int root = call.operation.root, rank = board_.rank();
-  if (board_.size() == 2 || data.bytes() <= kSmallBytes) {
+  if (board_.size() == 2 || data.bytes() <= kSmallWireBytes) {
     if (rank == root) {
       for_peers([&](int peer) { post_send(call, peer, kWhole, data.data, data.bytes()); });
     } else {

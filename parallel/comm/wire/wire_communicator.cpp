@@ -46,6 +46,11 @@ class WireCommunicator : public OperationCommunicator {
   std::vector<AllReduceAlgorithm> all_reduces_run() const override {
     return engine_->all_reduces_run();
   }
+  std::vector<Traffic> taken() override {
+    std::vector<Traffic> taken;
+    executor_->while_idle([&] { taken = engine_->taken(); });
+    return taken;
+  }
   void group_start() override { executor_->group_start(); }
   void group_end() override { executor_->group_end(); }
   std::unique_ptr<Communicator> split(int color, int key) override;

@@ -22,10 +22,6 @@ namespace ddpbench::comm {
 using Connect = std::function<std::unique_ptr<WireLink>(
     Store& store, int rank, const std::vector<int>& members, const EngineOptions& options)>;
 
-// The algorithm that AllReduceAlgorithm::automatic runs between so many ranks, for what is not
-// small.
-AllReduceAlgorithm automatic_wire_all_reduce(int ranks);
-
 // Collective over `size` ranks that share `store`. Communicators that are split off are connected
 // in the same way.
 std::unique_ptr<Communicator> make_wire_communicator(const std::string& backend, Store& store,

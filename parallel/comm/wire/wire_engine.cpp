@@ -27,6 +27,7 @@ WireEngine::WireEngine(int rank, int size, std::unique_ptr<WireLink> link,
                        AllReduceAlgorithm all_reduce)
     : board_(rank, size),
       all_reduce_(all_reduce),
+      taken_(static_cast<std::size_t>(size)),
       sent_(static_cast<std::size_t>(size)),
       received_(sent_),
       told_(static_cast<std::size_t>(size)),

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "parallel/comm/comm_module.h"
+#include "parallel/comm/link_traffic.h"
 #include "parallel/comm/queue/engine.h"
 #include "parallel/comm/wire/rank_board.h"
 #include "parallel/comm/wire/wire_link.h"
@@ -31,6 +32,8 @@ class WireEngine final : public Engine {
   RankBoard& board() noexcept { return board_; }
   // The algorithms of this room that all-reduces have run so far.
   std::vector<AllReduceAlgorithm> all_reduces_run() const;
+  // What this rank has taken from each, [size], without what a library's own collectives moved.
+  const std::vector<Traffic>& taken() const noexcept { return taken_; }
   // Throws CommError when the communicator was aborted or a peer has died.
   void check_peers();
 
@@ -127,6 +130,7 @@ class WireEngine final : public Engine {
   std::vector<std::byte> scratch_;
   std::atomic<unsigned> algorithms_run_ = 0;  // bits, by the enumerators' numbers
 
+  std::vector<Traffic> taken_;  // [peer]
   std::vector<Message> messages_;
   std::vector<std::uint64_t> sent_, received_;  // [peer] messages begun
   std::mutex told_mutex_;

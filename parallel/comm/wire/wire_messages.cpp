@@ -32,6 +32,7 @@ void WireEngine::start_message(std::shared_ptr<QueuedWork> work, Deadline deadli
   Message message{std::move(work), number, deadline};
   const bool moves = o.root != board_.rank() && part.bytes() > 0;
   if (is_send) announce(o, number);
+  if (moves && !is_send) taken_[peer].add_message(part.bytes());
   try {
     if (moves) {
       const Slot slot = message_slot(number, part);
