@@ -168,7 +168,7 @@ class JsonListener {
 // Long values are cut in messages: the pointer says where to look.
 std::string excerpt(const json& value) {
   constexpr std::size_t kLongest = 60;
-  const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
   if (text.size() <= kLongest) return text;
   return std::string(cut_at_character(text, kLongest)) + "...";
 }
@@ -312,8 +312,9 @@ std::int64_t JsonReader::integer(std::string_view what, std::int64_t least,
 }
 
 double JsonReader::number(std::string_view what, double least, double most) const {
-  const bool is_number = value_->is_number();
-  if (!is_number || !(value_->get<double>() >= least && value_->get<double>() <= most)) {
+  const bool is_within = value_->is_number() && value_->get<double>() >= least &&
+                         value_->get<double>() <= most;
+  if (!is_within) {
     fail(fmt::format("{} must be a number from {} to {}, found {}", what, least, most,
                      excerpt(*value_)));
   }

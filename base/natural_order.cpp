@@ -21,8 +21,8 @@ struct Number {
   std::string_view whole, fraction;
 
   std::strong_ordering operator<=>(const Number& other) const {
-    if (const auto order = whole.size() <=> other.whole.size(); order != 0) return order;
-    if (const auto order = whole <=> other.whole; order != 0) return order;
+    if (const auto order = whole.size() <=> other.whole.size(); std::is_neq(order)) return order;
+    if (const auto order = whole <=> other.whole; std::is_neq(order)) return order;
     return fraction <=> other.fraction;
   }
 };
@@ -44,15 +44,15 @@ std::strong_ordering natural_order(std::string_view a, std::string_view b) {
   while (!left.empty() && !right.empty()) {
     if (is_digit(left[0]) && is_digit(right[0])) {
       const Number first = take_number(left), second = take_number(right);
-      if (const auto order = first <=> second; order != 0) return order;
+      if (const auto order = first <=> second; std::is_neq(order)) return order;
     } else {
-      if (const auto order = left[0] <=> right[0]; order != 0) return order;
+      if (const auto order = left[0] <=> right[0]; std::is_neq(order)) return order;
       left.remove_prefix(1);
       right.remove_prefix(1);
     }
   }
   const auto rest = left.size() <=> right.size();
-  return rest != 0 ? rest : a <=> b;
+  return std::is_neq(rest) ? rest : a <=> b;
 }
 
 }  // namespace ddpbench

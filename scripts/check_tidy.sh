@@ -3,37 +3,50 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs clang-tidy over the sources that changed since BASE (default: the last commit), or over all.
-# It takes seconds for each file, so CI leaves it out. Run it before you submit a change.
+# It takes up to half a minute for each file, so CI leaves it out. Run it before you submit a change. All
+# are checked as unity builds, sixteen files at a time, which reads their headers once: the sources
+# then count as headers of such a file (HeaderFilterRegex).
 #
 #   scripts/check_tidy.sh [BASE | --all]
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/install_packages.sh run test tidy
-if [[ ${1-} == --all ]]; then
-  list=(git ls-files -z -- '*.cpp')
-else
-  list=(git diff -z --name-only --diff-filter=d "${1-HEAD~1}" -- '*.cpp')
-fi
-mapfile -d '' -t sources < <("${list[@]}")
-if ((${#sources[@]} == 0)); then
-  printf 'check_tidy.sh: no source changed\n'
-  exit 0
-fi
-
-# The compile commands of each source alone (no unity builds), and the headers that are generated.
-# What this machine does not build (CUDA without its toolkit, fuzzers) has no command.
 build=build/tidy
 mkdir -p "$build"
 exec 9>"$build/lock"
 flock 9 # two builds in one folder would damage each other
-cmake --preset "$(scripts/ci_preset.sh)" -B "$build" -DDDPBENCH_UNITY=OFF -DDDPBENCH_BUILD_TESTS=ON \
-  -DDDPBENCH_BUILD_MICRO=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >/dev/null
-cmake --build "$build" --target ddpbench_write_version >/dev/null
+
+# configure UNITY: the compile commands, and the headers that are generated. What this machine does
+# not build (CUDA without its toolkit, fuzzers) has no command.
+configure() {
+  cmake --preset "$(scripts/ci_preset.sh)" -B "$build" "-DDDPBENCH_UNITY=$1" -DDDPBENCH_BUILD_TESTS=ON \
+    -DDDPBENCH_BUILD_MICRO=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >/dev/null
+  cmake --build "$build" --target ddpbench_write_version >/dev/null
+}
+
+# Reads names of files that end with NUL.
+check() {
+  xargs -0 -r -n 1 -P "$(nproc)" clang-tidy-16 -p "$build" --quiet --warnings-as-errors='*'
+}
+
+if [[ ${1-} == --all ]]; then
+  configure ON
+  sed -nE 's/^ *"file": "(.*\.(cpp|cxx))",?$/\1/p' "$build/compile_commands.json" | sort -u |
+    tr '\n' '\0' | check
+  exit
+fi
+
+mapfile -d '' -t sources < <(git diff -z --name-only --diff-filter=d "${1-HEAD~1}" -- '*.cpp')
+if ((${#sources[@]} == 0)); then
+  printf 'check_tidy.sh: no source changed\n'
+  exit 0
+fi
+configure OFF
 for source in "${sources[@]}"; do
   if grep -qF "$PWD/$source\"" "$build/compile_commands.json"; then
     printf '%s\0' "$source"
   else
     printf 'check_tidy.sh: not built here: %s\n' "$source" >&2
   fi
-done | xargs -0 -r -n 1 -P "$(nproc)" clang-tidy-16 -p "$build" --quiet --warnings-as-errors='*'
+done | check
