@@ -115,7 +115,7 @@ void die_as_rank_one(Communicator& c) {
 void do_not_come_to_a_part(Communicator& c) {
   std::vector<int> members(static_cast<std::size_t>(c.size()));
   std::iota(members.begin(), members.end(), 0);
-  if (c.rank() != c.size() - 1) make_communicator(members, 1, deadline_after(0.5), {});
+  if (c.rank() != c.size() - 1) make_communicator(members, 1, {deadline_after(0.5), {}});
 }
 
 const std::map<std::string_view, void (*)(Communicator&)> kModes = {

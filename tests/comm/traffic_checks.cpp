@@ -77,8 +77,8 @@ std::size_t traffic_bytes(int size) {
   return (static_cast<std::size_t>(size) + 1) * kCounts.back() * sizeof(float);
 }
 
-void check_collective_traffic(Communicator& c, AllReduceAlgorithm wanted, float* data, bool readable,
-                              const AddTraffic& add_traffic) {
+void check_collective_traffic(Communicator& c, AllReduceAlgorithm wanted, float* data,
+                              bool readable, const AddTraffic& add_traffic) {
   for (const OperationKind kind : kCollectives) {
     const bool reduces = kind == OperationKind::all_reduce || kind == OperationKind::reduce;
     if (reduces && !readable) continue;  // cut anew in each round
@@ -103,10 +103,10 @@ void check_message_traffic(Communicator& c, const AddTraffic& add_traffic) {
     const std::vector<Traffic> after = c.taken();
     LinkTraffic planned(c.size());
     add_traffic({.kind = OperationKind::send,
-                     .root = left,
-                     .receiver = c.rank(),
-                     .bytes = count * sizeof(float)},
-                    AllReduceAlgorithm::automatic, planned);
+                 .root = left,
+                 .receiver = c.rank(),
+                 .bytes = count * sizeof(float)},
+                AllReduceAlgorithm::automatic, planned);
     for (int peer = 0; peer < c.size(); ++peer) {
       const auto p = static_cast<std::size_t>(peer);
       check_link({after[p].messages - before[p].messages, after[p].bytes - before[p].bytes},

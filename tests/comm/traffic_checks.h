@@ -18,8 +18,8 @@ using AddTraffic = std::function<void(const LinkCall&, AllReduceAlgorithm, LinkT
 // The memory that check_collective_traffic() needs.
 std::size_t traffic_bytes(int ranks);
 // All collectives with several counts, on `data`. `readable`: all ranks can read it in place.
-void check_collective_traffic(Communicator& c, AllReduceAlgorithm wanted, float* data, bool readable,
-                              const AddTraffic& add_traffic);
+void check_collective_traffic(Communicator& c, AllReduceAlgorithm wanted, float* data,
+                              bool readable, const AddTraffic& add_traffic);
 // Messages around the ring.
 void check_message_traffic(Communicator& c, const AddTraffic& add_traffic);
 

@@ -15,15 +15,19 @@ namespace ddpbench::comm {
 
 namespace {
 
+Patience patience_of(const EngineOptions& options) {
+  return {deadline_after(options.timeout_s), options.check};
+}
+
 // Who does not come is told best by the barrier, so it is first. `tag` tells communicators apart
 // that are made at the same time.
 std::unique_ptr<WireLink> join_ranks(Store& store, int rank, const std::vector<int>& members,
                                      const EngineOptions& options) {
   store_barrier(store, options.name + "/mpi", static_cast<int>(members.size()), options.timeout_s);
   const int tag = static_cast<int>(std::hash<std::string>()(options.name) % 10'000);
-  const Deadline deadline = deadline_after(options.timeout_s);
-  const MPI_Comm data = make_communicator(members, 2 * tag, deadline, options.check);
-  const MPI_Comm mail = make_communicator(members, 2 * tag + 1, deadline, options.check);
+  const Patience patience = patience_of(options);
+  const MPI_Comm data = make_communicator(members, 2 * tag, patience);
+  const MPI_Comm mail = make_communicator(members, 2 * tag + 1, patience);
   return std::make_unique<MpiLink>(rank, static_cast<int>(members.size()), data, mail);
 }
 
@@ -31,7 +35,7 @@ std::unique_ptr<WireLink> join_ranks(Store& store, int rank, const std::vector<i
 
 std::unique_ptr<Communicator> make_mpi(Store& store, int rank, int size,
                                        const EngineOptions& options) {
-  const MpiSession& mpi = MpiSession::get();
+  const MpiSession& mpi = MpiSession::get(patience_of(options));
   if (mpi.rank() != rank || mpi.size() < size) {
     throw UnavailableError(
         fmt::format("MPI knows this process as rank {} of {}, which is to be rank {} of {}: start "

@@ -6,19 +6,14 @@
 
 #include <mpi.h>
 
-#include <functional>
 #include <vector>
 
-#include "parallel/comm/store/deadline.h"
+#include "parallel/comm/mpi/mpi_aside.h"
 
 namespace ddpbench::comm {
 
 // Collective over `members`, ranks in MPI_COMM_WORLD, with one `tag` for communicators that are
-// made at a time. Errors of its calls are returned. `check` is called now and then and may be
-// empty; what it throws ends the wait. Throws CommTimeout when the others have not come at the
-// deadline. After either, MPI still waits on a thread of its own, and this process must end without
-// MPI_Finalize (MpiSession::mark_failed).
-MPI_Comm make_communicator(const std::vector<int>& members, int tag, Deadline deadline,
-                           const std::function<void()>& check);
+// made at a time. Errors of its calls are returned. Throws CommError and what run_aside() throws.
+MPI_Comm make_communicator(const std::vector<int>& members, int tag, const Patience& patience);
 
 }  // namespace ddpbench::comm

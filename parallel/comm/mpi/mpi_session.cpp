@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <memory>
 #include <string>
 
 #include "base/error.h"
@@ -15,6 +16,21 @@ namespace ddpbench::comm {
 namespace {
 
 std::atomic<bool> any_failed = false;
+
+// Returns the level of threads.
+int initialize(const Patience& patience) {
+  const auto provided =
+      std::make_shared<int>(MPI_THREAD_SINGLE);  // the thread may outlive this call
+  run_aside(
+      [provided] {
+        if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, provided.get()) == MPI_SUCCESS) {
+          return;
+        }
+        throw UnavailableError("MPI_Init_thread failed; ranks of MPI are started by mpirun");
+      },
+      patience, "MPI_Init_thread", "MPI waited for the ranks that mpirun has started");
+  return *provided;
+}
 
 }  // namespace
 
@@ -26,20 +42,18 @@ void check_mpi(int code, const char* call) {
   throw CommError(fmt::format("{}: {}", call, std::string(text.data())));
 }
 
-MpiSession& MpiSession::get() {
-  static MpiSession session;
+const MpiSession& MpiSession::get(const Patience& patience) {
+  static const MpiSession session(patience);
   return session;
 }
 
-MpiSession::MpiSession() {
+MpiSession::MpiSession(const Patience& patience) {
   int initialized = 0, provided = MPI_THREAD_SINGLE;
   MPI_Initialized(&initialized);
   if (initialized) {
     MPI_Query_thread(&provided);
   } else {
-    if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
-      throw UnavailableError("MPI_Init_thread failed; ranks of MPI are started by mpirun");
-    }
+    provided = initialize(patience);
     owns_ = true;
   }
   if (provided != MPI_THREAD_MULTIPLE) {

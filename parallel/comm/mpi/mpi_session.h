@@ -4,22 +4,26 @@
 // MPI in this process.
 #pragma once
 
+#include "parallel/comm/mpi/mpi_aside.h"
+
 namespace ddpbench::comm {
 
-// Initialises MPI with the first call; MPI ends with the process, unless a communicator has failed:
-// its other ranks might not come to the end. Throws UnavailableError.
+// MPI ends with the process, unless a communicator has failed: its other ranks might not come to
+// the end.
 class MpiSession {
  public:
-  static MpiSession& get();
+  // Initialises MPI with the first call, which waits for all ranks of mpirun. Throws
+  // UnavailableError and what run_aside() throws.
+  static const MpiSession& get(const Patience& patience);
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
 
   int rank() const noexcept { return rank_; }  // in MPI_COMM_WORLD
   int size() const noexcept { return size_; }
-  void mark_failed() noexcept;
+  static void mark_failed() noexcept;
 
  private:
-  MpiSession();
+  explicit MpiSession(const Patience& patience);
   ~MpiSession();
 
   int rank_ = 0, size_ = 1;
