@@ -312,8 +312,8 @@ std::int64_t JsonReader::integer(std::string_view what, std::int64_t least,
 }
 
 double JsonReader::number(std::string_view what, double least, double most) const {
-  const bool is_within = value_->is_number() && value_->get<double>() >= least &&
-                         value_->get<double>() <= most;
+  const bool is_within =
+      value_->is_number() && value_->get<double>() >= least && value_->get<double>() <= most;
   if (!is_within) {
     fail(fmt::format("{} must be a number from {} to {}, found {}", what, least, most,
                      excerpt(*value_)));

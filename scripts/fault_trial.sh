@@ -9,7 +9,7 @@
 # (docs/reliability.md).
 #
 #   scripts/fault_trial.sh [SEED] [MINUTES] [--program=FILE] [--sanitized=FILE] [--only=KIND,...]
-#       [--repeat=KIND:NUMBER] [--keep]
+#       [--repeat=KIND:NUMBER] [--jobs=N] [--keep]
 #
 # SEED: default 1. MINUTES: default 20, shared by the kinds. --program: default the program of the
 # preset that test.sh builds. --sanitized: a program built with ASan and UBSan, which reads every

@@ -5,6 +5,7 @@
 import argparse
 import collections
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -40,7 +41,12 @@ KINDS = {
     "joined-environment": (process_faults.joined_environment, 1.5),
     "joined-torchrun": (process_faults.joined_torchrun, 1.5),
     "mpirun": (process_faults.mpirun, 1),
+    "engine-rank-hit": (process_faults.engine_rank_hit, 1.5),
+    "link-cut": (process_faults.link_cut, 1),
+    "mpirun-engine": (process_faults.mpirun_engine, 1),
 }
+# Need the modules of Gloo and MPI, and mpirun.
+ENGINE_KINDS = {"engine-rank-hit": "gloo", "link-cut": "gloo", "mpirun-engine": "mpi"}
 
 
 def parse():
@@ -52,6 +58,8 @@ def parse():
     parser.add_argument("--sanitized")
     parser.add_argument("--only", help="kinds, separated by commas: " + ", ".join(KINDS))
     parser.add_argument("--repeat", metavar="KIND:NUMBER")
+    parser.add_argument("--jobs", type=int, metavar="N",
+                        help="N trials, each of the next kind, in place of MINUTES")
     parser.add_argument("--keep", action="store_true", help="keep the folders of misses")
     options = parser.parse_args()
     options.program = os.path.abspath(options.program or options.default_program)
@@ -64,10 +72,22 @@ def parse():
     unknown = [kind for kind in options.kinds if kind not in KINDS]
     if unknown:
         parser.error(f"unknown kinds: {', '.join(unknown)}")
-    if not shutil.which("mpirun") and "mpirun" in options.kinds and not options.only:
-        options.kinds.remove("mpirun")
-        print("mpirun: not installed, left out")
+    if not options.only:
+        options.kinds = [kind for kind in options.kinds if is_here(kind, options.program)]
     return options
+
+
+def is_here(kind, program):
+    """Whether what the kind needs is installed; says so where it is not."""
+    module = ENGINE_KINDS.get(kind)
+    folder = pathlib.Path(program).resolve().parent.parent / "lib/ddpbench"
+    if module and not (folder / f"libddpbench_{module}.so").exists():
+        print(f"{kind}: no {module} module beside the program, left out")
+        return False
+    if kind.startswith("mpirun") and not shutil.which("mpirun"):
+        print(f"{kind}: mpirun is not installed, left out")
+        return False
+    return True
 
 
 def attempt(options, kind, number, counts):
@@ -139,15 +159,30 @@ def main():
         return 1 if what == "missed" else 0
     version = subprocess.run([options.program, "--version"], capture_output=True, text=True,
                              check=True).stdout.strip()
-    print(f"{version}; seed {options.seed}, {options.minutes:g} minutes; {machine()}", flush=True)
+    span = f"{options.jobs} jobs" if options.jobs else f"{options.minutes:g} minutes"
+    print(f"{version}; seed {options.seed}, {span}; {machine()}", flush=True)
     counts = {}
     try:
-        try_all(options, counts)
+        (try_jobs if options.jobs else try_all)(options, counts)
     except KeyboardInterrupt:
         print("\ninterrupted; until then:", flush=True)
         print_table(counts)
         return 130
     return 1 if print_table(counts) > 0 else 0
+
+
+def try_one(options, kind, number, counts):
+    what, why = attempt(options, kind, number, counts[kind])
+    if what == "missed":
+        print(f"missed {kind}:{number} (seed {options.seed}): {why}", flush=True)
+
+
+def try_jobs(options, counts):
+    """--jobs: the kinds in turn, so that no kind's trials come one behind the other."""
+    for kind in options.kinds:
+        counts[kind] = collections.Counter()
+    for job in range(options.jobs):
+        try_one(options, options.kinds[job % len(options.kinds)], job // len(options.kinds), counts)
 
 
 def try_all(options, counts):
@@ -158,9 +193,7 @@ def try_all(options, counts):
         end = time.monotonic() + share_s * KINDS[kind][1]
         number = 0
         while number == 0 or time.monotonic() < end:
-            what, why = attempt(options, kind, number, counts[kind])
-            if what == "missed":
-                print(f"missed {kind}:{number} (seed {options.seed}): {why}", flush=True)
+            try_one(options, kind, number, counts)
             number += 1
 
 

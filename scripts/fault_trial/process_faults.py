@@ -65,7 +65,17 @@ def expect_blame(report, rank, is_reference, fault):
 
 def rank_hit(trial):
     """A rank, a server or the reference is killed, crashes, is asked to end, or is stopped."""
-    strategy, process = any_run(trial)
+    hit_rank(trial, *any_run(trial))
+
+
+def engine_rank_hit(trial):
+    """The same over Gloo, alone or between hosts."""
+    backend = trial.random.choice(["gloo", "shm+gloo"])
+    strategy, process = any_run(trial, f"--backend={backend}", strategies=("ddp", "ps"))
+    hit_rank(trial, f"{strategy} over {backend}", process)
+
+
+def hit_rank(trial, strategy, process):
     pid, variables = pick_rank(trial, process)
     number = trial.random.choice(ALL)
     fault = f"{strategy}, {signal.Signals(number).name} to rank {variables['RANK']}"
@@ -331,10 +341,40 @@ def joined(trial, launcher):
         raise Miss(f"{fault}: status {status}, exit codes {codes}")
 
 
+def link_cut(trial):
+    """Nothing leaves or reaches a rank over Gloo, or it stands still, for a time or for ever."""
+    hit = trial.random.randint(0, 1)
+    heals = trial.random.random() < 0.5
+    how = trial.random.choice(["drop-link", "stall"])
+    fault = f"{how}:rank={hit},step={trial.random.randint(1, 20)}"
+    if heals:
+        fault += f",ms={trial.random.randint(1, 1000 * (TIMEOUT_S - 2))}"
+    strategy = trial.random.choice(["ddp", "ps"])
+    process = trial.start(run_arguments(strategy, 2, 64, "--backend=gloo", f"--inject={fault}"))
+    since = time.monotonic()
+    wait_for(lambda: trial.ranks(process.pid) or not process.alive(), process)
+    ended = process.wait()
+    ended.expect(0 if heals else 4)
+    status = trial.report()["status"]
+    if status != ("ok" if heals else "failed"):
+        raise Miss(f"{fault}: status {status}")
+    if not heals and time.monotonic() - since > 2 * TIMEOUT_S + AFTER_TIMEOUT_S:
+        raise Miss(f"{fault}: ended after {time.monotonic() - since:.1f} s")
+
+
 def mpirun(trial):
     """A rank that mpirun started is hit; mpirun ends the others."""
+    hit_below_mpirun(trial)
+
+
+def mpirun_engine(trial):
+    """The same where MPI moves the data."""
+    hit_below_mpirun(trial, "--backend=mpi")
+
+
+def hit_below_mpirun(trial, *more):
     command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", trial.program]
-    arguments = [each for each in run_arguments("ddp", 2, 100000, "--epochs=1000")
+    arguments = [each for each in run_arguments("ddp", 2, 100000, "--epochs=1000", *more)
                  if not each.startswith("--gpus=")]
     process = trial.start([*command[1:], *arguments], any_secret(trial), program=command[0])
 
