@@ -139,7 +139,7 @@ class Study {
         kHeader);
     for (const auto& [key, pool] : pools) {
       for (const int repetitions : kRepetitions) {
-        if (static_cast<std::size_t>(2 * repetitions) > pool.size()) continue;
+        if (2 * static_cast<std::size_t>(repetitions) > pool.size()) continue;
         print_row(fmt::format("{} | {} | {}", report::to_string(key), pool.size(), repetitions), 1,
                   [&pool = pool, repetitions, this](double slowdown) {
                     return draw_recorded(pool, repetitions, slowdown, random_);

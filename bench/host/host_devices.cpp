@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/host/host_devices.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
+#include <set>
 #include <string_view>
 
 #include "base/error.h"
@@ -17,6 +20,13 @@ namespace {
 
 // Character devices that NVIDIA's driver makes: on Linux itself, and in WSL 2.
 constexpr const char* kDriverFiles[] = {"/dev/nvidiactl", "/dev/dxg"};
+
+// The modules of backends that this process has opened.
+struct OpenedModules {
+  std::mutex mutex;
+  std::set<const comm::CommModule*> modules;
+};
+OpenedModules opened;
 
 // The place of a module, beside the folder of this program, built or installed.
 std::filesystem::path module_path(std::string_view file) {
@@ -73,8 +83,16 @@ const comm::CommModule& backend_module(const CommBackend& backend) {
                     "installed, or is in the package ddpbench-{}",
                     title, path.string(), backend.package, backend.module));
   }
-  return open_module<comm::CommModuleEntry>(path.string(), comm::kCommModuleEntryName, title,
-                                            kModuleBuild);
+  const comm::CommModule& module = open_module<comm::CommModuleEntry>(
+      path.string(), comm::kCommModuleEntryName, title, kModuleBuild);
+  const std::lock_guard lock(opened.mutex);
+  opened.modules.insert(&module);
+  return module;
+}
+
+bool module_left_thread() {
+  const std::lock_guard lock(opened.mutex);
+  return std::ranges::any_of(opened.modules, &comm::CommModule::has_left_thread);
 }
 
 bool is_launched() {

@@ -139,7 +139,7 @@ void CommWorld::start_processes(const CpuPlacement& placement) {
 void CommWorld::start_threads(const CpuPlacement& placement) {
   auto ranks = comm::make_thread_shm(static_cast<int>(placement.device_cores.size()), {});
   for (int rank = 1; rank < static_cast<int>(ranks.size()); ++rank) {
-    threads_.emplace_back([this, rank, device = device_of(rank, placement),
+    threads_.emplace_back([this, device = device_of(rank, placement),
                            own = std::move(ranks[static_cast<std::size_t>(rank)])]() mutable {
       Rank(collective_, std::move(own), std::move(device), count_).serve();
     });

@@ -60,10 +60,10 @@ std::string resolve_backend(const TrainingJob& job) {
 
 // Places all devices on cores, or those that are not on GPUs.
 void place_on_cores(TrainingJob& job, const CpuTopology& cpu) {
-  const std::size_t without = job.has_cpu_servers() ? job.cell.world_size : 0;
-  const int devices = job.cell.world_size + job.cell.servers - static_cast<int>(without);
+  const int without = job.has_cpu_servers() ? job.cell.world_size : 0;
+  const int devices = job.cell.world_size + job.cell.servers - without;
   CpuPlacement placement = place_cpu_devices(cpu, devices, job.options.threads_per_device);
-  job.cores.resize(without);
+  job.cores.resize(static_cast<std::size_t>(without));
   std::ranges::move(placement.device_cores, std::back_inserter(job.cores));
   job.oversubscribed = placement.oversubscribed;
 }
@@ -189,10 +189,10 @@ std::string plan_line(const TrainingJob& job, std::size_t cores) {
   if (!job.oversubscribed) return line;
   line += ", oversubscribed";
   if (!job.gpus.empty()) return line;
-  const auto devices = static_cast<std::size_t>(job.cell.world_size + job.cell.servers);
+  const int devices = job.cell.world_size + job.cell.servers;
   return line +
          fmt::format(" ({} of {} on {}: its times say nothing about scaling)",
-                     counted(devices, "device"),
+                     counted(static_cast<std::size_t>(devices), "device"),
                      counted(static_cast<std::size_t>(job.options.threads_per_device), "thread"),
                      counted(cores, "core"));
 }

@@ -72,7 +72,7 @@ void prepare_rank(const DevicePlan& plan, int rank) {
 }
 
 bool leaves_thread_behind(const std::exception& error) {
-  return dynamic_cast<const comm::UnfinishedJoin*>(&error) != nullptr;
+  return dynamic_cast<const comm::UnfinishedJoin*>(&error) != nullptr || module_left_thread();
 }
 
 std::unique_ptr<Device> make_device(const DevicePlan& plan, int index) {

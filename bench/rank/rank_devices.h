@@ -63,7 +63,7 @@ bool runs_inline(const Device& device);
 // Sets the environment variables that must be set before a process makes its first device, while it
 // has one thread. `rank`: its first.
 void prepare_rank(const DevicePlan& plan, int rank);
-// Whether making a communicator failed with an error that left a thread behind. The process must
+// Whether making a communicator failed, with `error`, and left a thread behind. The process must
 // then end by end_process().
 bool leaves_thread_behind(const std::exception& error);
 // Calls `connect`, which makes communicators between the devices that `owner` owns, and returns its

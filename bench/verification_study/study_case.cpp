@@ -53,7 +53,7 @@ class Network {
   std::string text() const { return json_.dump(1); }
 
  private:
-  void add(const char* type, Json more = Json::object()) {
+  void add(const char* type, const Json& more = Json::object()) {
     Json layer = {{"name", fmt::format("{}{}", type, ++count_)}, {"type", type}};
     layer.update(more);
     json_["layers"].push_back(layer);

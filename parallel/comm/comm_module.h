@@ -51,6 +51,10 @@ class CommModule {
   // UnavailableError where the library connects processes only.
   virtual std::vector<std::unique_ptr<Communicator>> make_for_threads(
       int size, const EngineOptions& options) const = 0;
+  // Whether a call of the library was given up and still waits on a thread of its own. The process
+  // must then end at once (_exit): what runs at its exit would take the library away under that
+  // thread.
+  virtual bool has_left_thread() const { return false; }
   // The module's waits use the program's deadlines (DeadlineClock::share).
   virtual void share_pauses(DeadlineClock::Pauses& pauses) const = 0;
 };

@@ -4,6 +4,7 @@
 // The one function that the MPI module exports.
 #include "base/error.h"
 #include "parallel/comm/mpi/mpi.h"
+#include "parallel/comm/mpi/mpi_aside.h"
 
 namespace ddpbench::comm {
 namespace {
@@ -19,6 +20,7 @@ class MpiModule final : public CommModule {
                                                               const EngineOptions&) const override {
     throw UnavailableError("MPI connects processes, not threads of one; use --backend=shm");
   }
+  bool has_left_thread() const override { return comm::has_left_thread(); }
   void share_pauses(DeadlineClock::Pauses& pauses) const override { DeadlineClock::share(pauses); }
 };
 

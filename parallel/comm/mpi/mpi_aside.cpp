@@ -2,17 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/comm/mpi/mpi_aside.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
+#include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <future>
 #include <thread>
 #include <utility>
 
 #include "base/error.h"
-#include "parallel/comm/mpi/mpi_session.h"
 
 namespace ddpbench::comm {
 
@@ -21,16 +17,7 @@ namespace {
 // How long a wait lasts before it asks `check` again.
 constexpr auto kLook = std::chrono::milliseconds(20);
 
-void leave_behind(std::thread& thread) {
-  thread.detach();
-  MpiSession::mark_failed();
-  ::on_exit(
-      [](int status, void*) {
-        std::fflush(nullptr);
-        ::_exit(status);
-      },
-      nullptr);
-}
+std::atomic<bool> left_thread = false, failed = false;
 
 }  // namespace
 
@@ -47,11 +34,17 @@ void run_aside(std::function<void()> call, const Patience& patience, const char*
       }
     }
   } catch (...) {
-    leave_behind(thread);
+    thread.detach();
+    left_thread.store(true);
+    mark_mpi_failed();
     throw;
   }
   thread.join();
   done.get();
 }
+
+bool has_left_thread() noexcept { return left_thread.load(); }
+void mark_mpi_failed() noexcept { failed.store(true); }
+bool has_mpi_failed() noexcept { return failed.load(); }
 
 }  // namespace ddpbench::comm

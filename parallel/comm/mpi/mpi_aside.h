@@ -19,9 +19,16 @@ struct Patience {
 
 // Makes the call on a thread of its own and waits for it; what it throws is thrown here. Throws
 // CommTimeout at the deadline: `words` say what it waited for. A call that is given up stays on its
-// thread: this process then ends without MPI_Finalize and without running what was registered
-// for its exit, which could take the library away under that thread.
+// thread: see CommModule::has_left_thread().
 void run_aside(std::function<void()> call, const Patience& patience, const char* name,
                const std::string& words);
+
+// Whether a call was given up.
+bool has_left_thread() noexcept;
+
+// From now on MPI does not end with this process: other ranks might not come to the end. Also after
+// a call was given up.
+void mark_mpi_failed() noexcept;
+bool has_mpi_failed() noexcept;
 
 }  // namespace ddpbench::comm

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "parallel/comm/mpi/mpi_aside.h"
 #include "parallel/comm/mpi/mpi_session.h"
 
 namespace ddpbench::comm {
@@ -175,7 +176,7 @@ void MpiLink::doze(std::atomic<std::uint32_t>& bell, std::uint32_t seen, Deadlin
 
 void MpiLink::give_up() noexcept {
   has_failed_.store(true, std::memory_order_relaxed);
-  MpiSession::mark_failed();
+  mark_mpi_failed();
 }
 
 void MpiLink::stop() noexcept {

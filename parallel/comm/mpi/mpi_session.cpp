@@ -5,7 +5,6 @@
 #include <mpi.h>
 
 #include <array>
-#include <atomic>
 #include <memory>
 #include <string>
 
@@ -14,8 +13,6 @@
 namespace ddpbench::comm {
 
 namespace {
-
-std::atomic<bool> any_failed = false;
 
 // Returns the level of threads.
 int initialize(const Patience& patience) {
@@ -69,9 +66,7 @@ MpiSession::MpiSession(const Patience& patience) {
 MpiSession::~MpiSession() {
   int finalized = 0;
   MPI_Finalized(&finalized);
-  if (owns_ && !finalized && !any_failed.load()) MPI_Finalize();
+  if (owns_ && !finalized && !has_mpi_failed()) MPI_Finalize();
 }
-
-void MpiSession::mark_failed() noexcept { any_failed.store(true); }
 
 }  // namespace ddpbench::comm

@@ -8,8 +8,7 @@
 
 namespace ddpbench::comm {
 
-// MPI ends with the process, unless a communicator has failed: its other ranks might not come to
-// the end.
+// MPI ends with the process, unless mark_mpi_failed() was called.
 class MpiSession {
  public:
   // Initialises MPI with the first call, which waits for all ranks of mpirun. Throws
@@ -20,7 +19,6 @@ class MpiSession {
 
   int rank() const noexcept { return rank_; }  // in MPI_COMM_WORLD
   int size() const noexcept { return size_; }
-  static void mark_failed() noexcept;
 
  private:
   explicit MpiSession(const Patience& patience);
