@@ -62,7 +62,8 @@ TEST_F(ProgramBf16, NormalisedNetworksAreVerifiedToo) {
     const auto result = program.run(
         small_run("dp,ddp,ps", {kBf16, sync, "--verify-steps=6", "--lr=0.05", "--force"}));
     ASSERT_EQ(result.exit_code, 0) << result.err;
-    for (const json& run : program.report()["runs"])
+    const json report = program.report();
+    for (const json& run : report["runs"])
       EXPECT_EQ(run["verification"]["status"], "passed") << run["strategy"];
   }
 }
