@@ -26,7 +26,10 @@ struct OpenedModules {
   std::mutex mutex;
   std::set<const comm::CommModule*> modules;
 };
-OpenedModules opened;
+OpenedModules& opened_modules() {
+  static OpenedModules opened;
+  return opened;
+}
 
 // The place of a module, beside the folder of this program, built or installed.
 std::filesystem::path module_path(std::string_view file) {
@@ -85,12 +88,14 @@ const comm::CommModule& backend_module(const CommBackend& backend) {
   }
   const comm::CommModule& module = open_module<comm::CommModuleEntry>(
       path.string(), comm::kCommModuleEntryName, title, kModuleBuild);
+  OpenedModules& opened = opened_modules();
   const std::lock_guard lock(opened.mutex);
   opened.modules.insert(&module);
   return module;
 }
 
 bool module_left_thread() {
+  OpenedModules& opened = opened_modules();
   const std::lock_guard lock(opened.mutex);
   return std::ranges::any_of(opened.modules, &comm::CommModule::has_left_thread);
 }

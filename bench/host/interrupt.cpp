@@ -7,13 +7,16 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 
 namespace ddpbench::bench {
 namespace {
 
-// A signal handler can reach nothing but a global; this is the program's only one.
-volatile sig_atomic_t requested = 0;  // the signal
+// A signal handler can reach nothing but a global; this is the program's only one. Any thread may
+// be interrupted, and any may ask.
+std::atomic<int> requested = 0;  // the signal
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may set no other");
 
 void on_signal(int number) { requested = number; }
 
