@@ -25,6 +25,8 @@ struct LauncherVariables {
   std::vector<const char*> nodes = {};  // number of hosts; may be absent
   // Of several launches within one job_id; may be absent.
   std::vector<const char*> step_id = {};
+  // The hosts in Slurm's short form; rank 0 is on the first. May be absent.
+  std::vector<const char*> hosts = {};
 };
 
 class Reader {
@@ -111,7 +113,8 @@ std::optional<LauncherVariables> find_launcher(const Reader& reader) {
                              {},
                              {"SLURM_JOB_ID"},
                              {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"},
-                             {"SLURM_STEP_ID"}};
+                             {"SLURM_STEP_ID"},
+                             {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"}};
   }
   for (const char* const name : {"WORLD_SIZE", "LOCAL_RANK"}) {
     if (reader.has(name)) {
@@ -198,6 +201,33 @@ void read_job(const Reader& reader, const LauncherVariables& names, RankEnvironm
   }
 }
 
+// "node07" of "node[07-09,12],other": of each bracket the first number.
+std::string first_host(std::string_view hosts) {
+  std::string first;
+  while (!hosts.empty() && hosts.front() != ',') {
+    if (hosts.front() != '[') {
+      first += hosts.front();
+      hosts.remove_prefix(1);
+      continue;
+    }
+    const std::size_t end = std::min(hosts.find(']'), hosts.size());
+    const std::string_view range = hosts.substr(1, end - 1);
+    first += range.substr(0, range.find_first_of("-,"));
+    hosts.remove_prefix(std::min(end + 1, hosts.size()));
+  }
+  return first;
+}
+
+// Where a launcher tells the hosts, ranks on several need no MASTER_ADDR.
+void read_first_host(const Reader& reader, const LauncherVariables& names,
+                     RankEnvironment& result) {
+  if (result.has_master_address || result.several_hosts.empty()) return;
+  const std::string host = first_host(reader.first(names.hosts).value_or(""));
+  if (host.empty()) return;
+  result.master_address = host;
+  result.has_master_address = true;
+}
+
 }  // namespace
 
 std::optional<RankEnvironment> read_rank_environment(const GetVariable& get,
@@ -215,6 +245,7 @@ std::optional<RankEnvironment> read_rank_environment(const GetVariable& get,
   read_place(reader, *names, local_rank, result);
   read_master(reader, *names, result);
   read_job(reader, *names, result);
+  read_first_host(reader, *names, result);
   result.secret = reader.text("DDPBENCH_JOB_SECRET").value_or("");
   result.runtime_directory = reader.text("XDG_RUNTIME_DIR").value_or("");
   result.temporary_directory = reader.text("TMPDIR").value_or("/tmp");

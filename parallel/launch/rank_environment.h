@@ -18,7 +18,8 @@ struct RankEnvironment {
   int local_rank = 0;
   int world_size = 1;
   std::string master_address = "127.0.0.1";
-  bool has_master_address = false;  // MASTER_ADDR is set
+  // MASTER_ADDR is set, or Slurm's list of hosts names rank 0's.
+  bool has_master_address = false;
   int master_port = 29500;
   // torchrun's agent itself listens on master_port (TORCHELASTIC_USE_AGENT_STORE=True). Our store
   // then takes the next free port after it.

@@ -264,6 +264,22 @@ TEST(RankEnvironment, RefusesContradictions) {
   EXPECT_THAT(error_of(with(own(), {{"MASTER_PORT", "0"}})), HasSubstr("MASTER_PORT=0"));
 }
 
+TEST(RankEnvironment, FindsRankZeroOnTheFirstOfSlurmsHosts) {
+  const auto master = [](const char* nodes, const char* count = "2") {
+    return read(with(slurm(), {{"SLURM_STEP_NUM_NODES", count}, {"SLURM_STEP_NODELIST", nodes}}))
+        ->master_address;
+  };
+  EXPECT_EQ(master("n0,n1"), "n0");
+  EXPECT_EQ(master("node[07-09,12],other"), "node07");
+  EXPECT_EQ(master("rack[2,4]-node[1-3].cluster"), "rack2-node1.cluster");
+  EXPECT_EQ(master("[broken"), "broken");
+  EXPECT_EQ(master("node7", "1"), RankEnvironment().master_address);  // all on one
+  const auto given = read(with(
+      slurm(),
+      {{"SLURM_STEP_NUM_NODES", "2"}, {"SLURM_STEP_NODELIST", "n[0-1]"}, {"MASTER_ADDR", "n1"}}));
+  EXPECT_EQ(given->master_address, "n1");
+}
+
 TEST(RankEnvironment, SeesWhenRanksAreOnSeveralHosts) {
   EXPECT_EQ(read(torchrun())->several_hosts, "");
   EXPECT_EQ(read(with(torchrun(), {{"LOCAL_WORLD_SIZE", "2"}}))->several_hosts,
