@@ -54,7 +54,7 @@ bool add_shm_traffic(const comm::LinkCall& call, AllReduceAlgorithm wanted,
 
 // ---- ipc, nccl: both in the CUDA module ----
 
-AllReduceAlgorithm always_direct(int) { return AllReduceAlgorithm::direct; }
+AllReduceAlgorithm always_direct(int, std::size_t) { return AllReduceAlgorithm::direct; }
 
 const CudaModule& module_of(const WorldOptions& world) {
   ensure(world.cuda != nullptr, "a communicator of GPUs without the CUDA module");
@@ -131,6 +131,10 @@ Communicators make_threads_by_module(const std::vector<Device*>& devices,
                                                 engine_options(options));
 }
 
+AllReduceAlgorithm automatic_over_messages(int ranks, std::size_t bytes) {
+  return comm::wire_all_reduce(AllReduceAlgorithm::automatic, ranks, bytes);
+}
+
 bool add_gloo_traffic(const comm::LinkCall& call, AllReduceAlgorithm wanted,
                       comm::LinkTraffic& traffic) {
   comm::add_wire_traffic(call, wanted, traffic);
@@ -192,7 +196,7 @@ CommBackend over_engine(const char* name, const char* medium, const EngineLibrar
           .spans_hosts = true,
           .breaks_links = true,
           .all_reduces = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct},
-          .automatic_all_reduce = &comm::automatic_wire_all_reduce,
+          .automatic_all_reduce = &automatic_over_messages,
           .add_traffic = engine.add_traffic,
           .why_not_here = &always_here,
           .variables = nullptr,
@@ -282,6 +286,10 @@ bool connects(const CommBackend& backend, DeviceKind kind) {
   return backend.devices == kind || (kind == DeviceKind::cuda && backend.stages_gpus);
 }
 
+bool is_staged(const CommBackend& backend, DeviceKind kind) {
+  return kind == DeviceKind::cuda && backend.devices == DeviceKind::cpu;
+}
+
 const CommBackend& automatic_backend(DeviceKind devices, bool shared) {
   const auto found = std::ranges::find_if(rows(), [&](const CommBackend& row) {
     return row.devices == devices && (row.shares_devices || !shared);
@@ -290,11 +298,12 @@ const CommBackend& automatic_backend(DeviceKind devices, bool shared) {
   return *found;
 }
 
-std::string all_reduce_name(const CommBackend& backend, std::string_view wanted, int ranks) {
+std::string all_reduce_name(const CommBackend& backend, std::string_view wanted, int ranks,
+                            std::size_t bytes) {
   const AllReduceAlgorithm asked = comm::all_reduce_algorithm(wanted);
   if (asked == AllReduceAlgorithm::automatic) {
     if (backend.automatic_all_reduce == nullptr) return "";
-    return std::string(to_string(backend.automatic_all_reduce(ranks)));
+    return std::string(to_string(backend.automatic_all_reduce(ranks, bytes)));
   }
   if (backend.all_reduces.empty()) {
     throw ConfigError(
@@ -325,7 +334,7 @@ std::vector<std::string> backend_words() {
 
 std::string backend_connects(const CommBackend& backend) {
   return fmt::format("{}{}: {}", devices_word(backend.devices),
-                     backend.stages_gpus ? " and staged GPUs" : "", backend.medium);
+                     backend.stages_gpus ? ", and GPUs through host memory" : "", backend.medium);
 }
 
 std::string backend_help() {
@@ -338,7 +347,7 @@ std::string backend_help() {
     return automatic_backend(kind, shared).name;
   };
   return fmt::format(
-      "{}. Staged: through host memory. auto: {} on CPU devices, {} between GPUs, {} where ranks "
+      "{}. auto: {} on CPU devices, {} between GPUs, {} where ranks "
       "share one. {}, the old name: "
       "{} on CPU devices, {} on GPUs.",
       help, automatic(DeviceKind::cpu, false), automatic(DeviceKind::cuda, false),

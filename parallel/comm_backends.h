@@ -5,6 +5,7 @@
 // connects, why it is not here, and how to make it. docs/adding-a-backend.md says how to add one.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -32,10 +33,11 @@ struct WorldOptions {
   double timeout_s = 60;           // deadline of every wait for peers
   std::vector<int> thread_cores;   // OS processors of its own thread, on CPU devices; empty: any
   std::function<void()> progress;  // called after each completed operation; may be empty
-  // Of this rank's calls, between CPU devices; null: nobody watches. It outlives the communicator.
+  // Of this rank's calls, not over nccl and ipc; null: nobody watches. It outlives the
+  // communicator.
   comm::CallWatch* watch = nullptr;
   std::function<void()> joining;  // called while it is made, between GPUs; may be empty
-  // Called while a rank waits for the others to come, between CPU devices; may be empty. What it
+  // Called while a rank waits for the others to come, not over nccl and ipc; may be empty. What it
   // throws ends the wait.
   std::function<void()> check;
   comm::AllReduceAlgorithm all_reduce = comm::AllReduceAlgorithm::automatic;
@@ -73,10 +75,12 @@ struct CommBackend {
   bool breaks_links = false;
   // The algorithms of --all-reduce beside auto; empty: the backend chooses for itself.
   std::vector<comm::AllReduceAlgorithm> all_reduces;
-  // The algorithm that auto runs between so many ranks; null: the backend does not tell.
-  comm::AllReduceAlgorithm (*automatic_all_reduce)(int ranks);
-  // Adds what ranks send each other in a call on memory that all can read, with the all-reduce that
-  // was asked for; false when the backend does not tell of such a call. Null: of none.
+  // The algorithm that auto runs for so many bytes between so many ranks; null: the backend does
+  // not tell.
+  comm::AllReduceAlgorithm (*automatic_all_reduce)(int ranks, std::size_t bytes);
+  // Adds what ranks send each other in a call (over shared memory: where all can read the buffer),
+  // with the all-reduce that was asked for; false when the backend does not tell of such a call.
+  // Null: of none.
   bool (*add_traffic)(const comm::LinkCall& call, comm::AllReduceAlgorithm wanted,
                       comm::LinkTraffic& traffic) = nullptr;
 
@@ -103,13 +107,18 @@ const CommBackend* find_comm_backend(std::string_view name);
 const CommBackend& comm_backend(std::string_view name);
 // Whether devices of that kind can use the backend.
 bool connects(const CommBackend& backend, DeviceKind kind);
+// Whether the backend moves data of such devices through host memory (comm::make_staged).
+bool is_staged(const CommBackend& backend, DeviceKind kind);
 // The row that --backend=auto takes.
 const CommBackend& automatic_backend(DeviceKind devices, bool shared);
 
+// More than what an algorithm for few bytes is for.
+inline constexpr std::size_t kManyBytes = std::size_t{1} << 30;
 // The word of --all-reduce for the algorithm that runs between so many ranks when `wanted` is
 // given; empty where the backend does not tell. Throws ConfigError when the backend chooses for
 // itself and an algorithm is wanted, UnavailableError when it does not have that algorithm.
-std::string all_reduce_name(const CommBackend& backend, std::string_view wanted, int ranks);
+std::string all_reduce_name(const CommBackend& backend, std::string_view wanted, int ranks,
+                            std::size_t bytes = kManyBytes);
 
 // An old name of the backends that use no library: shm on CPU devices, ipc on GPUs.
 inline constexpr std::string_view kBackendAlias = "ring";
@@ -118,7 +127,7 @@ inline constexpr std::string_view kBackendAlias = "ring";
 std::string backend_name(std::string_view word, DeviceKind devices);
 // All words that --backend takes: "auto", the names, the alias.
 std::vector<std::string> backend_words();
-// "CPU devices: shared memory of one host"; "CPU devices and staged GPUs: TCP".
+// "CPU devices: shared memory of one host"; "CPU devices, and GPUs through host memory: TCP".
 std::string backend_connects(const CommBackend& backend);
 // "What moves data between ranks: shm (CPU devices: shared memory of one host), ...", for help.
 std::string backend_help();

@@ -4,8 +4,8 @@
 #
 # Runs clang-tidy over the sources that changed since BASE (default: the last commit), or over all.
 # It takes up to half a minute for each file, so CI leaves it out. Run it before you submit a change. All
-# are checked as unity builds, sixteen files at a time, which reads their headers once (two hours on
-# two cores else, and one so): the sources then count as headers of such a file (HeaderFilterRegex).
+# are checked as unity builds, sixteen files at a time, which reads their headers once (an hour on
+# two cores in place of two or three): the sources then count as headers of such a file (HeaderFilterRegex).
 #
 #   scripts/check_tidy.sh [BASE | --all]
 set -euo pipefail

@@ -13,7 +13,8 @@
 #
 # SEED: default 1. MINUTES: default 20, shared by the kinds. --program: default the program of the
 # preset that test.sh builds. --sanitized: a program built with ASan and UBSan, which reads every
-# sixth mutated file. --repeat: that one trial of SEED, with what the program said. Needs two cores
+# sixth mutated file. --repeat: that one trial of SEED, with what the program said.
+# --jobs: so many trials, each of the next kind, in place of MINUTES. Needs two cores
 # that do little else, since moments are random and limits are times.
 set -euo pipefail
 

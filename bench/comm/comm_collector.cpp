@@ -233,8 +233,14 @@ report::CollectiveRow make_row(const Collected& all, std::size_t index) {
   row.operation = asked.operation;
   row.backend = all.job.devices.backend;
   if (asked.operation == "all_reduce") {
+    // What ran is told of all rows together. auto chooses for each.
     const std::string& ran = all.results.front().all_reduce;
-    row.all_reduce = ran.empty() ? all.job.all_reduce : ran;
+    const CommJob& job = all.job;
+    row.all_reduce =
+        job.asked_all_reduce == "auto"
+            ? all_reduce_name(comm_backend(row.backend), "auto", job.ranks, job.bytes(asked))
+        : ran.empty() ? job.all_reduce
+                      : ran;
   }
   row.device = all.job.devices.device;
   row.device_model = all.results.front().model;

@@ -19,7 +19,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommRow, operation, count)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DevicePlan, device, backend, threads_per_device, cores, gpus,
                                    oversubscribed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommJob, ranks, threads, type, reduction, iterations, warmup,
-                                   timeout_s, rows, working_sets, devices, all_reduce)
+                                   timeout_s, rows, working_sets, devices, asked_all_reduce,
+                                   all_reduce)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BandwidthSample, working_set_bytes, all_cores, copy_gb_per_s,
                                    reduce_gb_per_s, missing)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommRankResult, host, model, all_reduce, bandwidth, wrong, late)
@@ -131,7 +132,7 @@ std::string CommJob::no_bound_reason() const {
   if (!on_gpus()) return devices.oversubscribed ? "oversubscribed: more ranks than cores" : "";
   if (!on_one_gpu()) return "ranks on several GPUs, bound by links that are not measured";
   const CommBackend& backend = comm_backend(devices.backend);
-  if (!backend.shares_devices || backend.stages_gpus) {
+  if (!backend.shares_devices || is_staged(backend, DeviceKind::cuda)) {
     return fmt::format("{} connects ranks that share a GPU through the host", devices.backend);
   }
   return "";
@@ -173,6 +174,7 @@ CommJob make_comm_job(const CommOptions& options, int ranks, const HostDevices& 
                  host.available_bytes > 0 ? host.available_bytes : host.cpu.memory_bytes, "");
   }
   job.devices.backend = choose_backend(options.backend, options.device, job.devices.oversubscribed);
+  job.asked_all_reduce = all_reduce;
   job.all_reduce = all_reduce_name(comm_backend(job.devices.backend), all_reduce, ranks);
   if (job.threads) {
     refuse_staging_threads("--mode=thread", job.devices.backend, options.device);

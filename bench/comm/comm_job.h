@@ -35,8 +35,9 @@ struct CommJob {
   // The working sets for which the memory's bandwidth is measured, in bytes: of one core, or of a
   // GPU with all its ranks (exactly those of the rows). Empty: it is not measured.
   std::vector<std::size_t> working_sets;
-  DevicePlan devices;      // one per rank
-  std::string all_reduce;  // ring | direct; empty: the backend does not tell
+  DevicePlan devices;                     // one per rank
+  std::string asked_all_reduce = "auto";  // what ranks are told: auto | ring | direct
+  std::string all_reduce;  // ring | direct, of many bytes; empty: the backend does not tell
 
   std::size_t bytes(const CommRow& row) const { return row.count * size_of(type); }
   std::size_t largest_bytes() const;

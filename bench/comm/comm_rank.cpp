@@ -116,7 +116,7 @@ void run_process(const CommJob& job, const launch::RankEnvironment& environment,
                              .thread_cores = job.devices.cores.at(place),
                              .progress = [&writer] { writer.collective(); },
                              .joining = [&writer] { writer.state(launch::RankState::setup); },
-                             .all_reduce = comm::all_reduce_algorithm(job.all_reduce)};
+                             .all_reduce = comm::all_reduce_algorithm(job.asked_all_reduce)};
   auto world = connect_devices(device, [&] {
     return make_world(job.devices, *store, environment.rank, job.ranks, *device, options);
   });
@@ -147,7 +147,7 @@ void run_threads(const CommJob& job, launch::RankChannels& channels) {
                              .thread_cores = {},
                              .progress = {},
                              .joining = [&process] { process.state(launch::RankState::setup); },
-                             .all_reduce = comm::all_reduce_algorithm(job.all_reduce)};
+                             .all_reduce = comm::all_reduce_algorithm(job.asked_all_reduce)};
   auto worlds =
       connect_devices(devices, [&] { return make_thread_world(job.devices, pointers, options); });
   std::vector<std::exception_ptr> errors(worlds.size());

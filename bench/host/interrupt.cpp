@@ -13,8 +13,7 @@
 namespace ddpbench::bench {
 namespace {
 
-// A signal handler can reach nothing but a global; this is the program's only one. Any thread may
-// be interrupted, and any may ask.
+// A signal handler can reach nothing but a global. Any thread may be interrupted, and any may ask.
 std::atomic<int> requested = 0;  // the signal
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may set no other");
 

@@ -178,7 +178,8 @@ void JoinedWorld::plan(const HostDevices& host) {
   const RunCell cell =
       joined_cell(options_, environment_.world_size, device_count(host, choice.device));
   if (peers_.hosts().are_several()) {
-    options_.backend = backend_over_hosts(options_.backend, options_.device, peers_.hosts());
+    const std::string device = backend_device(options_, cell.servers);
+    options_.backend = backend_over_hosts(options_.backend, device, peers_.hosts());
   }
   if (options_.device == "cpu") options_.backend = choose_backend(options_.backend, "cpu", false);
   const std::string model_path = find_model(options_.model);

@@ -126,8 +126,9 @@ std::string CommandLauncher::backend(const Options& options, const RunCell& cell
     members.push_back({name, name});
   }
   const JoinedHosts hosts(members);
-  return hosts.are_several() ? backend_over_hosts(options.backend, options.device, hosts)
-                             : options.backend;
+  return hosts.are_several()
+             ? backend_over_hosts(options.backend, backend_device(options, cell.servers), hosts)
+             : options.backend;
 }
 
 LaunchedRun CommandLauncher::run(const TrainingJob& job, const Options& options,

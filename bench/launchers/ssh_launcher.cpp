@@ -121,8 +121,9 @@ void SshLauncher::describe(report::Environment& environment) const {
 std::string SshLauncher::backend(const Options& options, const RunCell& cell) const {
   const auto [workers, servers] = processes_of(cell);
   const JoinedHosts hosts = hosts_of(launch::place_ranks(hosts_, workers, servers));
-  return hosts.are_several() ? backend_over_hosts(options.backend, options.device, hosts)
-                             : options.backend;
+  return hosts.are_several()
+             ? backend_over_hosts(options.backend, backend_device(options, cell.servers), hosts)
+             : options.backend;
 }
 
 LaunchedRun SshLauncher::run(const TrainingJob& job, const Options& options,

@@ -185,7 +185,7 @@ message names the first option that does. Rank 0 writes the report. Should it di
 in the same place. `error.rank` names the rank that failed, not those that noticed.
 
 Ranks are on one host when they can map each other's memory: one machine, one PID and user namespace, one user. Others,
-and so containers of one machine, are on several hosts. They need the secret, `MASTER_ADDR` (an address of rank 0's
+and so containers of one machine, are on several hosts. They need the secret, but below srun `MASTER_ADDR` (an address of rank 0's
 host) and a backend that spans hosts; `--backend=shm` is refused (exit 2) with the names of the hosts. The store then
 listens at `MASTER_ADDR` alone, or on what rank 0's `--interface` names. The data set is decoded once a host and must be
 the same on all, and the weights to verify against travel from rank 0. The report's `environment.hosts` lists the hosts,

@@ -108,7 +108,7 @@ std::string choose_backend(const std::string& wanted, const std::string& device,
 void refuse_staging_threads(std::string_view command, const std::string& backend,
                             const std::string& device) {
   const CommBackend* const row = find_comm_backend(backend);
-  if (row == nullptr || row->devices == kind_of(device)) return;
+  if (row == nullptr || !is_staged(*row, kind_of(device))) return;
   throw UnavailableError(
       fmt::format("{} --backend={}: it moves the data of GPUs through host memory, with one GPU a "
                   "process; use --backend={}",

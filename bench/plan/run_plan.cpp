@@ -303,9 +303,10 @@ void add_one_process_note(const Options& options, DeviceChoice& choice) {
   if (backend == nullptr || backend->module.empty()) return;
   for (const std::string& strategy : options.strategies) {
     if (!strategy_traits(strategy).one_process) continue;
-    choice.note += fmt::format("{}backend: {} is one process by nature, so its runs use {}, not {}",
-                               choice.note.empty() ? "" : "\n", strategy,
-                               automatic_backend(backend->devices, true).name, backend->name);
+    choice.note +=
+        fmt::format("{}backend: {} is one process by nature, so its runs use {}, not {}",
+                    choice.note.empty() ? "" : "\n", strategy,
+                    choose_backend("auto", choice.device, options.oversubscribe), backend->name);
   }
 }
 

@@ -329,4 +329,8 @@ int cpu_servers(const Options& options) {
   return options.server_device == "cpu" ? plan_matrix(options).at(0).servers : 0;
 }
 
+std::string backend_device(const Options& options, int servers) {
+  return servers > 0 && options.server_device == "cpu" ? "cpu" : options.device;
+}
+
 }  // namespace ddpbench::bench

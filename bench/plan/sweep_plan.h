@@ -100,5 +100,8 @@ RunCell joined_cell(const Options& options, int processes, int devices);
 
 // The number of processes that are servers on CPU devices, for workers of either kind.
 int cpu_servers(const Options& options);
+// The kind of device that the backend of a run with so many servers connects: servers on CPU
+// devices need one of those, also beside workers on GPUs.
+std::string backend_device(const Options& options, int servers);
 
 }  // namespace ddpbench::bench

@@ -205,7 +205,8 @@ StrategyConfig strategy_config(const TrainingJob& job) {
 
 bool is_staged(const TrainingJob& job) {
   const CommBackend* const backend = find_comm_backend(job.backend);
-  return job.options.device == "cuda" && backend != nullptr && backend->devices == DeviceKind::cpu;
+  const DeviceKind kind = job.options.device == "cuda" ? DeviceKind::cuda : DeviceKind::cpu;
+  return backend != nullptr && is_staged(*backend, kind);
 }
 
 bool can_record_steps(const TrainingJob& job) {

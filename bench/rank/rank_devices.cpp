@@ -102,7 +102,7 @@ std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Sto
                                                const WorldOptions& options) {
   const CommBackend& backend = comm_backend(plan.backend);
   auto world = backend.make(store, rank, size, device, completed(options, backend));
-  if (backend.devices == DeviceKind::cuda || !plan.is_on_gpu(device.index())) return world;
+  if (!is_staged(backend, device.kind())) return world;
   return cuda_module().make_staged(std::move(world), device);
 }
 

@@ -19,7 +19,7 @@ struct LinkCall {
   int root = 0;                                 // of rooted collectives; the sender of a message
   int receiver = 0;                             // of a message
   std::size_t bytes = 0;                        // of one rank's part (Operation::part)
-  std::size_t width = 4;                        // bytes of an element
+  std::size_t width = 4;  // bytes of an element, at which messages are cut; gradients are fp32
 };
 
 // Each adds what the ranks of a call send each other.

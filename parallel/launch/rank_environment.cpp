@@ -218,10 +218,12 @@ std::string first_host(std::string_view hosts) {
   return first;
 }
 
-// Where a launcher tells the hosts, ranks on several need no MASTER_ADDR.
+// Where a launcher tells the hosts, ranks on several need no MASTER_ADDR. A user's own distribution
+// may have rank 0 on any of them.
 void read_first_host(const Reader& reader, const LauncherVariables& names,
                      RankEnvironment& result) {
   if (result.has_master_address || result.several_hosts.empty()) return;
+  if (reader.text("SLURM_DISTRIBUTION").value_or("").starts_with("arbitrary")) return;
   const std::string host = first_host(reader.first(names.hosts).value_or(""));
   if (host.empty()) return;
   result.master_address = host;

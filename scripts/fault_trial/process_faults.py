@@ -347,8 +347,9 @@ def link_cut(trial):
     heals = trial.random.random() < 0.5
     how = trial.random.choice(["drop-link", "stall"])
     fault = f"{how}:rank={hit},step={trial.random.randint(1, 20)}"
+    lasts_ms = trial.random.randint(1, 1000 * (TIMEOUT_S - 2)) if heals else 0
     if heals:
-        fault += f",ms={trial.random.randint(1, 1000 * (TIMEOUT_S - 2))}"
+        fault += f",ms={lasts_ms}"
     strategy = trial.random.choice(["ddp", "ps"])
     process = trial.start(run_arguments(strategy, 2, 64, "--backend=gloo", f"--inject={fault}"))
     since = time.monotonic()
@@ -358,8 +359,13 @@ def link_cut(trial):
     status = trial.report()["status"]
     if status != ("ok" if heals else "failed"):
         raise Miss(f"{fault}: status {status}")
-    if not heals and time.monotonic() - since > 2 * TIMEOUT_S + AFTER_TIMEOUT_S:
-        raise Miss(f"{fault}: ended after {time.monotonic() - since:.1f} s")
+    took_s = time.monotonic() - since
+    if heals and took_s < lasts_ms / 1000:
+        raise Miss(f"{fault}: it did not strike: ended after {took_s:.1f} s")
+    if not heals and took_s > 2 * TIMEOUT_S + AFTER_TIMEOUT_S:
+        raise Miss(f"{fault}: ended after {took_s:.1f} s")
+    if not heals and how == "stall":
+        expect_blame(trial.report(), hit, False, fault)
 
 
 def mpirun(trial):
@@ -369,7 +375,7 @@ def mpirun(trial):
 
 def mpirun_engine(trial):
     """The same where MPI moves the data."""
-    hit_below_mpirun(trial, "--backend=mpi")
+    hit_below_mpirun(trial, f"--backend={trial.random.choice(['mpi', 'shm+mpi'])}")
 
 
 def hit_below_mpirun(trial, *more):

@@ -95,6 +95,17 @@ TEST_F(OverGloo, AKilledRankIsNamed) {
   EXPECT_TRUE(Program::wait_until([&] { return program.processes().empty(); }));
 }
 
+TEST_F(OverGloo, CommNamesTheAlgorithmOfEachSize) {
+  const ProgramResult result =
+      program.run({"comm", "--device=cpu", "--backend=gloo", "--ranks=4", "--sizes=4K,512K",
+                   "--iterations=2", "--warmup=1", "--json=report.json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const json rows = program.report()["collectives"];
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["all_reduce"], "direct");
+  EXPECT_EQ(rows[1]["all_reduce"], "ring");
+}
+
 TEST_F(OverGloo, CommMeasuresAndVerifiesEveryCollective) {
   for (const char* mode : {"process", "thread"}) {
     const ProgramResult result = program.run(

@@ -161,6 +161,7 @@ int run_rank(std::string_view mode, int port, int rank, int size) {
     }
   } catch (const CommError&) {  // rank 0 has seen all
   }
+  if (has_left_thread()) ::_exit(1);
   return error.empty() ? 0 : 1;
 }
 

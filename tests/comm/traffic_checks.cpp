@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -18,6 +19,8 @@ constexpr std::array kCollectives = {OperationKind::all_reduce,     OperationKin
                                      OperationKind::gather,         OperationKind::barrier};
 // Nothing, one element, chunks that are empty, a mailbox, more, more than staging memory.
 constexpr std::array<std::size_t, 6> kCounts = {0, 1, 33, 4096, 4099, 300'007};
+// Of whole buffers, too: chunks of several segments also between eight ranks.
+constexpr std::size_t kManyElements = 2'200'003;
 
 // One part a rank for collectives with parts, else one buffer.
 Operation operation_of(OperationKind kind, std::size_t count, int size, int root, float* data) {
@@ -74,7 +77,8 @@ void check_traffic(Communicator& c, const Operation& operation, AllReduceAlgorit
 }  // namespace
 
 std::size_t traffic_bytes(int size) {
-  return (static_cast<std::size_t>(size) + 1) * kCounts.back() * sizeof(float);
+  const std::size_t parts = (static_cast<std::size_t>(size) + 1) * kCounts.back();
+  return std::max(parts, kManyElements) * sizeof(float);
 }
 
 void check_collective_traffic(Communicator& c, AllReduceAlgorithm wanted, float* data,
@@ -86,6 +90,9 @@ void check_collective_traffic(Communicator& c, AllReduceAlgorithm wanted, float*
       check_traffic(c, operation_of(kind, count, c.size(), c.size() - 1, data), wanted,
                     add_traffic);
     }
+    if (!reduces && kind != OperationKind::broadcast) continue;
+    const Operation whole{kind, ReduceOp::sum, c.size() - 1, {data, kManyElements}, {}};
+    check_traffic(c, whole, wanted, add_traffic);
   }
 }
 

@@ -29,6 +29,7 @@ TEST_F(StagedOverGloo, StrategiesAreVerified) {
         "dp,ddp,ps", {"--device=cuda", "--precision=fp32", "--gpus=2", "--servers=1,2", "--force",
                       std::string("--backend=") + backend}));
     EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+    EXPECT_THAT(result.out, HasSubstr(std::string("so its runs use nccl, not ") + backend));
     const json report = program.report();
     ASSERT_EQ(report["runs"].size(), 4u);
     for (const json& run : report["runs"]) {
@@ -39,6 +40,16 @@ TEST_F(StagedOverGloo, StrategiesAreVerified) {
       EXPECT_EQ(run["strategy_options"]["cuda_graph"], false);
     }
   }
+}
+
+// Gloo does not tell when peers arrive: it is taken from when each began.
+TEST_F(StagedOverGloo, WaitingForASlowRankCountsAsWaiting) {
+  const auto result = program.run(
+      test::small_run("ddp", {"--device=cuda", "--precision=fp32", "--gpus=2", "--backend=gloo",
+                              "--force", "--inject=slow:rank=1,phase=forward,ms=40"}));
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  const json run = program.report()["runs"][0];
+  EXPECT_GT(run["phases"]["comm_wait_s"], 0.01) << run["phases"];
 }
 
 TEST_F(StagedOverGloo, WhatCannotGoThroughHostMemoryIsRefused) {

@@ -278,6 +278,10 @@ TEST(RankEnvironment, FindsRankZeroOnTheFirstOfSlurmsHosts) {
       slurm(),
       {{"SLURM_STEP_NUM_NODES", "2"}, {"SLURM_STEP_NODELIST", "n[0-1]"}, {"MASTER_ADDR", "n1"}}));
   EXPECT_EQ(given->master_address, "n1");
+  const auto arbitrary = read(with(slurm(), {{"SLURM_STEP_NUM_NODES", "2"},
+                                             {"SLURM_STEP_NODELIST", "n[0-1]"},
+                                             {"SLURM_DISTRIBUTION", "arbitrary"}}));
+  EXPECT_FALSE(arbitrary->has_master_address);
 }
 
 TEST(RankEnvironment, SeesWhenRanksAreOnSeveralHosts) {

@@ -21,14 +21,26 @@ Patience patience_of(const EngineOptions& options) {
 
 // Who does not come is told best by the barrier, so it is first. `tag` tells communicators apart
 // that are made at the same time.
-std::unique_ptr<WireLink> join_ranks(Store& store, int rank, const std::vector<int>& members,
+std::unique_ptr<WireLink> meet_ranks(Store& store, int rank, const std::vector<int>& members,
                                      const EngineOptions& options) {
-  store_barrier(store, options.name + "/mpi", static_cast<int>(members.size()), options.timeout_s);
+  const int size = static_cast<int>(members.size());
+  store_barrier(store, options.name + "/mpi", size, options.timeout_s);
   const int tag = static_cast<int>(std::hash<std::string>()(options.name) % 10'000);
   const Patience patience = patience_of(options);
   const MPI_Comm data = make_communicator(members, 2 * tag, patience);
   const MPI_Comm mail = make_communicator(members, 2 * tag + 1, patience);
-  return std::make_unique<MpiLink>(rank, static_cast<int>(members.size()), data, mail);
+  return std::make_unique<MpiLink>(rank, size, data, mail);
+}
+
+// After a failure MPI_Finalize would wait for who did not come.
+std::unique_ptr<WireLink> join_ranks(Store& store, int rank, const std::vector<int>& members,
+                                     const EngineOptions& options) {
+  try {
+    return meet_ranks(store, rank, members, options);
+  } catch (...) {
+    mark_mpi_failed();
+    throw;
+  }
 }
 
 }  // namespace

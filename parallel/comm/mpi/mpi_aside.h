@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls of MPI that wait for other ranks without end, made with one.
+// Calls of MPI that have no deadline, given one.
 #pragma once
 
 #include <functional>
@@ -18,16 +18,16 @@ struct Patience {
 };
 
 // Makes the call on a thread of its own and waits for it; what it throws is thrown here. Throws
-// CommTimeout at the deadline: `words` say what it waited for. A call that is given up stays on its
-// thread: see CommModule::has_left_thread().
+// CommTimeout at the deadline: `name` is the call's, and `words` say what it waited for. A call
+// that is given up stays on its thread: see CommModule::has_left_thread().
 void run_aside(std::function<void()> call, const Patience& patience, const char* name,
                const std::string& words);
 
 // Whether a call was given up.
 bool has_left_thread() noexcept;
 
-// From now on MPI does not end with this process: other ranks might not come to the end. Also after
-// a call was given up.
+// MPI_Finalize is not called when this process ends: it waits for all ranks, and some might not
+// come. A call that was given up does the same.
 void mark_mpi_failed() noexcept;
 bool has_mpi_failed() noexcept;
 

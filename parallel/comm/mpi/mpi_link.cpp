@@ -174,14 +174,10 @@ void MpiLink::doze(std::atomic<std::uint32_t>& bell, std::uint32_t seen, Deadlin
   } while (bell.load(std::memory_order_seq_cst) == seen && pause(since_s));
 }
 
-void MpiLink::give_up() noexcept {
-  has_failed_.store(true, std::memory_order_relaxed);
-  mark_mpi_failed();
-}
+void MpiLink::give_up() noexcept { mark_mpi_failed(); }
 
 void MpiLink::stop() noexcept {
-  const bool failed = has_failed_.load(std::memory_order_relaxed);
-  const double until_s = steady_s() + (failed ? kFailedFarewell_s : kFarewell_s);
+  const double until_s = steady_s() + (has_mpi_failed() ? kFailedFarewell_s : kFarewell_s);
   while (true) {
     {
       const std::lock_guard lock(mail_mutex_);

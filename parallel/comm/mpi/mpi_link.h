@@ -64,7 +64,6 @@ class MpiLink final : public WireLink {
   std::mutex poll_mutex_;
   const bool core_each_;
   std::atomic<double> spin_s_ = 0;
-  std::atomic<bool> has_failed_ = false;
 };
 
 }  // namespace ddpbench::comm

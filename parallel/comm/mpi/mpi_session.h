@@ -8,7 +8,8 @@
 
 namespace ddpbench::comm {
 
-// MPI ends with the process, unless mark_mpi_failed() was called.
+// MPI ends with the process, unless mark_mpi_failed() was called: by another thread than the one
+// that initialised it, which MPI 3.1 advises against and Open MPI 4.1 and 5.0 allow.
 class MpiSession {
  public:
   // Initialises MPI with the first call, which waits for all ranks of mpirun. Throws

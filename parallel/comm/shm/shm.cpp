@@ -135,7 +135,10 @@ std::unique_ptr<Communicator> ShmCommunicator::split(int color, int key) {
 
 }  // namespace
 
-AllReduceAlgorithm automatic_shm_all_reduce(int ranks) { return automatic_all_reduce(ranks); }
+AllReduceAlgorithm automatic_shm_all_reduce(int ranks, std::size_t bytes) {
+  return is_small(OperationKind::all_reduce, bytes, ranks) ? AllReduceAlgorithm::direct
+                                                           : automatic_all_reduce(ranks);
+}
 
 // How processes of one host meet: rank 0 makes the control block and publishes its handle in the
 // store, beside a mark of its host and PID namespace; the others open it.

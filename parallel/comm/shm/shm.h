@@ -18,8 +18,8 @@
 
 namespace ddpbench::comm {
 
-// The algorithm that AllReduceAlgorithm::automatic runs between so many ranks.
-AllReduceAlgorithm automatic_shm_all_reduce(int ranks);
+// The algorithm that AllReduceAlgorithm::automatic runs for so many bytes between so many ranks.
+AllReduceAlgorithm automatic_shm_all_reduce(int ranks, std::size_t bytes);
 
 // Adds what the ranks send each other in a call, with the all-reduce that was asked for, on memory
 // that all ranks can read. Memory that passes through staging areas moves as many bytes.

@@ -117,6 +117,7 @@ void WireEngine::post_send(Call& call, int peer, int step, const void* data, std
 WireEngine::Transfer WireEngine::post_recv(const Call& call, int peer, int step, void* data,
                                            std::size_t bytes) {
   if (bytes == 0) return {};
+  // A message counts with its first segment.
   taken_[static_cast<std::size_t>(peer)] +=
       {step % static_cast<int>(kMostSegments) == 0 ? 1U : 0U, bytes};
   try {

@@ -94,7 +94,8 @@ class HostCalls : public std::enable_shared_from_this<HostCalls> {
     communicator_->group_end();
     for (std::size_t i = 0; i < batch.calls.size(); ++i) {
       batch.works[i].synchronize(deadline);
-      batch.calls[i].second->arrived_at(batch.works[i].times().arrived_s);
+      const WorkTimes times = batch.works[i].times();
+      if (times.arrived_told) batch.calls[i].second->arrived_at(times.arrived_s);
     }
   }
 
