@@ -182,8 +182,8 @@ TEST(AllReduceChoice, SaysWhatAutoTakes) {
   EXPECT_EQ(all_reduce_of("shm", "auto", 17), "ring");
   EXPECT_EQ(all_reduce_of("shm", "ring", 2), "ring");
   EXPECT_EQ(all_reduce_of("ipc", "auto", 17), "direct");
-  EXPECT_EQ(all_reduce_of("gloo", "auto", 3), "direct");
-  EXPECT_EQ(all_reduce_of("mpi", "auto", 4), "ring");
+  EXPECT_EQ(all_reduce_of("gloo", "auto", 2), "direct");
+  EXPECT_EQ(all_reduce_of("mpi", "auto", 3), "ring");
   EXPECT_EQ(all_reduce_of("nccl", "auto", 2), "");  // nccl does not tell
 }
 

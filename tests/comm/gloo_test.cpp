@@ -102,7 +102,7 @@ TEST_P(GlooWorlds, ChooseTheAlgorithmByBytesAndRanks) {
     c.all_reduce({data.data(), 100}, ReduceOp::sum).synchronize();
     check(c.all_reduces_run() == wanted, "few bytes took the ring");
     c.all_reduce({data.data(), data.size()}, ReduceOp::sum).synchronize();
-    if (c.size() >= 4) wanted = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct};
+    if (c.size() >= 3) wanted = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct};
     check(c.all_reduces_run() == wanted, "many bytes took another algorithm");
   }).expect_success();
 }

@@ -40,8 +40,9 @@ void add_broadcast(const LinkCall& call, LinkTraffic& traffic) {
 
 AllReduceAlgorithm automatic_wire_all_reduce(int ranks) {
   // With direct, n - 1 flows meet at each link. Measured over links of 1 Gbit/s and 100 Mbit/s
-  // (docs/network-study.md): equal between 2 hosts, and ring nearer to the bound between 4 and 8.
-  constexpr int kFewestRingRanks = 4;
+  // (docs/network-study.md): equal between 2 hosts, and ring nearer to the bound between 3, 4
+  // and 8.
+  constexpr int kFewestRingRanks = 3;
   return ranks >= kFewestRingRanks ? AllReduceAlgorithm::ring : AllReduceAlgorithm::direct;
 }
 
