@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/comm/link_call.h"
 
+#include "base/error.h"
+
 namespace ddpbench::comm {
 namespace {
 
@@ -31,8 +33,21 @@ void add_all_to_all(const LinkCall& call, std::size_t bytes, LinkTraffic& traffi
   }
 }
 
-void add_between(const LinkCall& call, LinkTraffic& traffic) {
-  if (call.root != call.receiver) traffic.between(call.root, call.receiver).add_message(call.bytes);
+void add_parts(const LinkCall& call, LinkTraffic& traffic) {
+  switch (call.kind) {
+    case OperationKind::all_gather:
+    case OperationKind::reduce_scatter:
+      return add_all_to_all(call, call.bytes, traffic);
+    case OperationKind::scatter:
+      return add_from_root(call, traffic);
+    case OperationKind::gather:
+      return add_to_root(call, traffic);
+    case OperationKind::send:
+      if (call.root == call.receiver) return;
+      return traffic.between(call.root, call.receiver).add_message(call.bytes);
+    default:
+      throw InternalError("a message is planned by its send");
+  }
 }
 
 // Rank r passes each of its chunks but r + 1 on in the reduce-scatter, and each but r + 2 in the

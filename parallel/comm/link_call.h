@@ -26,7 +26,9 @@ struct LinkCall {
 void add_from_root(const LinkCall& call, LinkTraffic& traffic);  // each rank gets `bytes`
 void add_to_root(const LinkCall& call, LinkTraffic& traffic);
 void add_all_to_all(const LinkCall& call, std::size_t bytes, LinkTraffic& traffic);
-void add_between(const LinkCall& call, LinkTraffic& traffic);  // a message; nothing to itself
+// Calls that every backend carries out alike: parts of collectives go to their ranks at once, and
+// messages to their receiver; nothing goes to itself. Throws InternalError for other kinds.
+void add_parts(const LinkCall& call, LinkTraffic& traffic);
 
 // The bytes of the chunk that a rank reduces.
 using ChunkBytes = std::function<std::size_t(int rank)>;

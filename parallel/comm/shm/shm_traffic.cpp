@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The traffic of the collectives, from their algorithms.
-#include "base/error.h"
 #include "parallel/comm/shm/collectives/chunks.h"
 #include "parallel/comm/shm/collectives/collectives.h"
 #include "parallel/comm/shm/shm.h"
@@ -38,22 +37,13 @@ void add_shm_traffic(const LinkCall& call, AllReduceAlgorithm wanted, LinkTraffi
       }
       return add_direct(call, chunk_bytes(call), traffic);
     }
-    case OperationKind::all_gather:
-    case OperationKind::reduce_scatter:
-      return add_all_to_all(call, call.bytes, traffic);
     case OperationKind::broadcast:
-    case OperationKind::scatter:
       return add_from_root(call, traffic);
-    case OperationKind::gather:
-      return add_to_root(call, traffic);
-    case OperationKind::send:
-      return add_between(call, traffic);
     case OperationKind::barrier:
       return;
-    case OperationKind::recv:
-      break;
+    default:
+      return add_parts(call, traffic);
   }
-  throw InternalError("a message is planned by its send");
 }
 
 }  // namespace ddpbench::comm

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/comm/wire/wire_traffic.h"
 
-#include "base/error.h"
-
 namespace ddpbench::comm {
 namespace {
 
@@ -57,23 +55,13 @@ void add_wire_traffic(const LinkCall& call, AllReduceAlgorithm wanted, LinkTraff
       return add_all_reduce(call, wanted, traffic);
     case OperationKind::reduce:
       return add_direct(call, chunk_bytes(call), traffic);
-    case OperationKind::all_gather:
-    case OperationKind::reduce_scatter:
-      return add_all_to_all(call, call.bytes, traffic);
     case OperationKind::broadcast:
       return add_broadcast(call, traffic);
-    case OperationKind::scatter:
-      return add_from_root(call, traffic);
-    case OperationKind::gather:
-      return add_to_root(call, traffic);
-    case OperationKind::send:
-      return add_between(call, traffic);
     case OperationKind::barrier:
       return add_all_to_all(call, 1, traffic);
-    case OperationKind::recv:
-      break;
+    default:
+      return add_parts(call, traffic);
   }
-  throw InternalError("a message is planned by its send");
 }
 
 }  // namespace ddpbench::comm
