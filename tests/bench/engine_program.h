@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -33,6 +34,16 @@ class OverGloo : public testing::Test {
   Program program;
 };
 
+// For more ranks than cores, also as root.
+inline std::map<std::string, std::string> mpirun_environment(const Program& program) {
+  return {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+          {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+          {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+          {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},  // Open MPI 5
+          {"MASTER_PORT", std::to_string(free_port())},
+          {"TMPDIR", program.directory()}};
+}
+
 class OverMpi : public testing::Test {
  protected:
   void SetUp() override {
@@ -46,13 +57,7 @@ class OverMpi : public testing::Test {
       break;
     }
     if (mpirun_.empty()) GTEST_SKIP() << "there is no mpirun in PATH";
-    program.environment = {
-        {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-        {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-        {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-        {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},  // Open MPI 5
-        {"MASTER_PORT", std::to_string(free_port())},
-        {"TMPDIR", program.directory()}};
+    program.environment = mpirun_environment(program);
     program.write("lenet.json", small_config({.steps = 4, .timeout_s = 30}));
   }
   ProgramResult run(int ranks, const std::vector<std::string>& arguments) {

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "parallel/comm/store/store.h"
+#include "tests/bench/engine_program.h"
 #include "tests/bench/joined_ranks.h"
 #include "tests/bench/program.h"
 
@@ -384,13 +385,7 @@ class BelowMpirun : public JoinedFailure {
   void SetUp() override {
     program.executable = find_mpirun();
     if (program.executable.empty()) GTEST_SKIP() << "there is no mpirun in PATH";
-    program.environment = {
-        {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-        {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-        {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-        {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},  // Open MPI 5
-        {"MASTER_PORT", std::to_string(free_port())},
-        {"TMPDIR", program.directory()}};
+    program.environment = test::mpirun_environment(program);
   }
   ProgramResult run_three(const std::vector<std::string>& more = {}) {
     std::vector<std::string> all{"-n", "3", DDPBENCH_BINARY};
