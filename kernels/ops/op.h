@@ -59,7 +59,7 @@ struct ForwardArgs {
 };
 
 struct BackwardArgs {
-  std::span<const void* const> inputs;  // null entries unless backward_needs_inputs()
+  std::span<const void* const> inputs;  // null entries unless backward_needs_input(i)
   const void* output = nullptr;         // null unless backward_needs_output()
   const void* grad_output = nullptr;    // in output_layout(); the op may not write to it
   std::span<void* const> grad_inputs;   // in input_layout(i); null entry: not wanted
@@ -86,7 +86,7 @@ class Op {
   virtual std::size_t saved_bytes() const { return 0; }  // for its whole (micro-)batch
   // The larger of what forward and backward need.
   virtual std::size_t workspace_bytes() const { return 0; }
-  virtual bool backward_needs_inputs() const = 0;
+  virtual bool backward_needs_input(std::size_t i) const = 0;
   virtual bool backward_needs_output() const = 0;
 
   // Whether one sample's result depends on other samples of the batch (batch norm). Such an op may

@@ -239,7 +239,7 @@ OpPlan plain_plan(const Conv2dDesc& desc) {
   plan.inputs = {TensorLayout::plain(desc.input.shape)};
   plan.description = describe(desc);
   plan.parameters = weight_and_bias(weight_shape(desc), desc.bias);
-  plan.needs_inputs = true;
+  plan.needed_inputs = 1;
   plan.needs_output = desc.fuse_relu;
   plan.forward_flops = 2.0 * static_cast<double>(element_count(plan.output.shape)) *
                        static_cast<double>(plan.parameters[0].fan_in);
@@ -263,7 +263,7 @@ OpPlan plain_plan(const BatchNorm2dDesc& desc) {
                 {.name = "running_var", .shape = channels, .start = 1},
                 {.name = "num_batches_tracked", .shape = {}, .type = DataType::int64}};
   plan.couples_samples = true;
-  plan.needs_inputs = true;
+  plan.needed_inputs = 1;  // not the addend
   plan.needs_output = desc.fuse_add && desc.fuse_relu;
   const auto elements = static_cast<double>(element_count(plan.output.shape));
   plan.forward_flops = 5 * elements;
@@ -291,7 +291,7 @@ OpPlan plain_plan(const LinearDesc& desc) {
   plan.description = describe(desc);
   const std::int64_t in = element_count(desc.input.shape) / desc.input.shape[0];
   plan.parameters = weight_and_bias({desc.out_features, in}, desc.bias);
-  plan.needs_inputs = true;
+  plan.needed_inputs = 1;
   plan.needs_output = desc.fuse_relu;
   plan.forward_flops =
       2.0 * static_cast<double>(element_count(plan.output.shape)) * static_cast<double>(in);

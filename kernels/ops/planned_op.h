@@ -23,7 +23,7 @@ struct OpPlan {
   std::vector<StateSpec> state;
   std::size_t saved_bytes = 0;
   std::size_t workspace_bytes = 0;
-  bool needs_inputs = false;
+  std::size_t needed_inputs = 0;  // backward reads the first so many
   bool needs_output = false;
   bool couples_samples = false;
   bool draws_random_numbers = false;
@@ -45,7 +45,7 @@ class PlannedOp : public Op {
   std::vector<StateSpec> state() const override { return plan_.state; }
   std::size_t saved_bytes() const override { return plan_.saved_bytes; }
   std::size_t workspace_bytes() const override { return plan_.workspace_bytes; }
-  bool backward_needs_inputs() const override { return plan_.needs_inputs; }
+  bool backward_needs_input(std::size_t i) const override { return i < plan_.needed_inputs; }
   bool backward_needs_output() const override { return plan_.needs_output; }
   bool couples_samples() const override { return plan_.couples_samples; }
   bool draws_random_numbers() const override { return plan_.draws_random_numbers; }

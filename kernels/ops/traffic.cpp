@@ -37,7 +37,9 @@ double forward_bytes(const Op& op) {
 
 double backward_bytes(const Op& op, bool input_gradients) {
   double bytes = output_bytes(op) + kept_bytes(op) + parameter_bytes(op);
-  if (op.backward_needs_inputs()) bytes += input_bytes(op);
+  for (std::size_t i = 0; i < op.input_count(); ++i) {
+    if (op.backward_needs_input(i)) bytes += static_cast<double>(op.input_layout(i).bytes);
+  }
   if (op.backward_needs_output()) bytes += output_bytes(op);
   if (input_gradients) bytes += input_bytes(op) + read_parameter_bytes(op);
   return bytes;

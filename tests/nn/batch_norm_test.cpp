@@ -5,9 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/error.h"
+#include "kernels/nn/plan/lowering.h"
 #include "kernels/nn/weights.h"
 #include "tests/nn/networks.h"
 
@@ -15,8 +17,10 @@ namespace ddpbench::nn {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::vector<float> evaluate(TestGraph& test) {
   test.graph().forward(test.stream(), test.input(), ops::Mode::evaluation);
@@ -40,6 +44,18 @@ std::string error_of(Graph& graph, const std::vector<NamedTensor>& tensors) {
   return "";
 }
 
+// The forward calls whose outputs some call of backward reads.
+std::vector<std::string> outputs_for_backward(const Plan& plan) {
+  std::vector<std::string> names;
+  for (const PlannedCall& producer : plan.forward) {
+    const auto reads = [&](const PlannedCall& call) {
+      return call.output == producer.output || std::ranges::count(call.inputs, producer.output) > 0;
+    };
+    if (std::ranges::any_of(plan.backward, reads)) names.push_back(producer.name);
+  }
+  return names;
+}
+
 TEST(BatchNormGraph, BeginsWithPyTorchsValues) {
   TestGraph test(normalized_network(), onednn, {.batch = 4});
   const auto tensors = export_checkpoint(test.graph());
@@ -49,6 +65,16 @@ TEST(BatchNormGraph, BeginsWithPyTorchsValues) {
   EXPECT_EQ(tensor_of(tensors, "stem_norm.running_var").values, std::vector<float>(18, 1));
   EXPECT_THAT(tensor_of(tensors, "stem_norm.num_batches_tracked").integers, ElementsAre(0));
   EXPECT_EQ(tensor_of(tensors, "stem_norm.num_batches_tracked").shape, ops::Shape{});
+}
+
+TEST(BatchNormGraph, BackwardReadsNoAddend) {
+  for (const BackendMaker& make : {reference, onednn}) {
+    TestGraph test(normalized_network(), make, {.batch = 4});
+    Plan plan = lower_network(normalized_network(), test.backend(), {.batch = 4}).plan;
+    plan_backward(plan, test.backend());
+    EXPECT_THAT(outputs_for_backward(plan), Not(Contains("left_norm")));
+    EXPECT_THAT(outputs_for_backward(plan), Contains("right_norm+sum+sum_relu"));
+  }
 }
 
 TEST(BatchNormGraph, TakesNoVarianceBelowZero) {

@@ -38,7 +38,7 @@ class Wrapped : public Op {
   std::vector<ParameterSpec> parameters() const override { return op_->parameters(); }
   std::size_t saved_bytes() const override { return op_->saved_bytes(); }
   std::size_t workspace_bytes() const override { return op_->workspace_bytes(); }
-  bool backward_needs_inputs() const override { return op_->backward_needs_inputs(); }
+  bool backward_needs_input(std::size_t i) const override { return op_->backward_needs_input(i); }
   bool backward_needs_output() const override { return op_->backward_needs_output(); }
   bool reads_bf16_weights() const override { return op_->reads_bf16_weights(); }
   double forward_flops() const override { return op_->forward_flops(); }
@@ -151,7 +151,7 @@ class ReversingReorder : public Op {
   std::string description() const override { return "reverse"; }
   const TensorLayout& input_layout(std::size_t) const override { return desc_.from; }
   const TensorLayout& output_layout() const override { return desc_.to; }
-  bool backward_needs_inputs() const override { return false; }
+  bool backward_needs_input(std::size_t) const override { return false; }
   bool backward_needs_output() const override { return false; }
   void forward(Stream&, const ForwardArgs& args) override {
     reverse_samples(desc_.from, args.inputs[0], args.output);

@@ -39,7 +39,7 @@ void expect_the_references_results(const Case& c, std::int64_t windows) {
       SCOPED_TRACE(layout.tag);
       const auto op = fixture.backend().make(c.desc(layout));
       EXPECT_EQ(op->input_layout(0), layout);
-      EXPECT_FALSE(op->backward_needs_inputs());
+      EXPECT_FALSE(op->backward_needs_input(0));
       EXPECT_FALSE(op->backward_needs_output());
       const OpOutputs got = run(fixture, *op, in);
       EXPECT_TRUE(all_near(got.output, want.output, kMeanTolerance));

@@ -46,7 +46,7 @@ TEST_P(Concat, EqualsTheReferenceInEveryLayout) {
     for (const std::int64_t block : blocks()) {
       const auto op = fixture.backend().make(desc(block));
       SCOPED_TRACE(op->output_layout().tag);
-      EXPECT_FALSE(op->backward_needs_inputs());
+      EXPECT_FALSE(op->backward_needs_input(0));
       EXPECT_FALSE(op->backward_needs_output());
       expect_same_bits(run(fixture, *op, in), want);
     }

@@ -60,7 +60,7 @@ TEST_P(MaxPool2d, EqualsTheReferenceInEveryLayout) {
           const auto op = make(fixture.backend(), desc(layout, relu), plain_output);
           EXPECT_EQ(op->input_layout(0), layout);
           EXPECT_EQ(op->output_layout().tag, plain_output ? "plain" : layout.tag);
-          EXPECT_FALSE(op->backward_needs_inputs());
+          EXPECT_FALSE(op->backward_needs_input(0));
           EXPECT_FALSE(op->backward_needs_output());
           const OpOutputs got = run(fixture, *op, in);
           EXPECT_TRUE(all_near(got.output, want.output, 0));

@@ -84,14 +84,17 @@ class OpCall {
                                     .mode = in_.mode,
                                     .draw = draw_});
     if (in_.mode == Mode::evaluation) return;
-    const std::vector<const void*> no_inputs(inputs.size(), nullptr);
+    std::vector<const void*> needed_inputs(inputs.begin(), inputs.end());
+    for (std::size_t i = 0; i < needed_inputs.size(); ++i) {
+      if (!op_.backward_needs_input(i)) needed_inputs[i] = nullptr;
+    }
     auto grad_inputs = writable(grad_inputs_);
     for (std::size_t i = 0; i < grad_inputs.size(); ++i) {
       if (!is_wanted(i)) grad_inputs[i] = nullptr;
     }
     const auto grad_parameters = writable(grad_parameters_);
     op_.backward(fixture_.stream(),
-                 {.inputs = op_.backward_needs_inputs() ? inputs : no_inputs,
+                 {.inputs = needed_inputs,
                   .output = op_.backward_needs_output() ? output_.data() : nullptr,
                   .grad_output = grad_output_.data(),
                   .grad_inputs = grad_inputs,

@@ -52,7 +52,9 @@ class BackwardPlanner {
     call.direction = Direction::backward;
     call.grad_output = gradient;
     call.state.clear();
-    if (!forward.op->backward_needs_inputs()) call.inputs.assign(forward.inputs.size(), kNoValue);
+    for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+      if (!forward.op->backward_needs_input(i)) call.inputs[i] = kNoValue;
+    }
     if (!forward.op->backward_needs_output()) call.output = kNoValue;
     for (const int input : forward.inputs) {
       call.grad_inputs.push_back(trained_[index(input)] ? add_gradient(input, forward.micro)

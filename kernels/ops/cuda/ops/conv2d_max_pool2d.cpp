@@ -159,7 +159,7 @@ class BiasInPool final : public PlannedOp {
     plan_.output = pool_->output_layout();
     plan_.parameters[0].layout = conv_->parameters()[0].layout;
     plan_.parameters[1].layout = pool_->parameters()[0].layout;
-    plan_.needs_inputs = conv_->backward_needs_inputs();
+    plan_.needed_inputs = conv_->backward_needs_input(0) ? 1 : 0;
     plan_.needs_output = pool_->backward_needs_output();
     plan_.reads_bf16_weights = conv_->reads_bf16_weights();
     plan_.saved_bytes = pool_->saved_bytes();
