@@ -250,6 +250,7 @@ std::vector<std::size_t> Graph::exchanges() const {
   const Plan& plan = impl_->plan;
   for (const std::vector<PlannedCall>* calls : {&plan.forward, &plan.backward}) {
     for (const PlannedCall& call : *calls) {
+      if (call.direction == Direction::recompute) continue;
       const std::size_t bytes = call.direction == Direction::forward
                                     ? call.op->forward_exchange_bytes()
                                     : call.op->backward_exchange_bytes();
@@ -264,6 +265,7 @@ double Graph::step_flops() const {
   double flops = 0;
   for (const std::vector<PlannedCall>* calls : {&plan.forward, &plan.backward}) {
     for (const PlannedCall& call : *calls) {
+      if (call.direction == Direction::recompute) continue;  // the step's work, not its price
       const double once = call.direction == Direction::forward ? call.op->forward_flops()
                                                                : call.op->backward_flops();
       flops += once * static_cast<double>(plan.repeats(call.micro));

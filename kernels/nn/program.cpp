@@ -81,6 +81,8 @@ class Program::Binder {
     std::string name = planned.name;
     if (planned.direction == Direction::backward) {
       name += " backward";
+    } else if (planned.direction == Direction::recompute) {
+      name += " recompute";
     } else if (forward_pass) {
       name += " forward";
     }
@@ -109,7 +111,7 @@ class Program::Binder {
     const auto samples = static_cast<std::size_t>(planned.micro ? plan_.micro_batch : 0);
     const ops::RandomDraw draw{.step = memory_.steps,
                                .first_sample = static_cast<std::int64_t>(k * samples)};
-    if (planned.direction == Direction::forward) {
+    if (planned.direction != Direction::backward) {
       call.forward = {
           inputs, output, weights, saved, memory_.workspace.data, bf16, state_pointers(planned)};
       call.forward.draw = draw;
@@ -217,10 +219,16 @@ void Program::forward(Stream& stream, const float* input, ops::Mode mode,
 
 void Program::run(BoundCall& call, Stream& stream) {
   if (observer_ != nullptr) observer_->begin_call(call.number, stream);
-  if (call.direction == Direction::forward) {
-    call.op->forward(stream, call.forward);
-  } else {
-    call.op->backward(stream, call.backward);
+  switch (call.direction) {
+    case Direction::forward:
+      call.op->forward(stream, call.forward);
+      break;
+    case Direction::recompute:
+      call.op->recompute(stream, call.forward);
+      break;
+    case Direction::backward:
+      call.op->backward(stream, call.backward);
+      break;
   }
   if (observer_ != nullptr) observer_->end_call(call.number, stream);
 }

@@ -88,6 +88,10 @@ class Op {
   virtual std::size_t workspace_bytes() const { return 0; }
   virtual bool backward_needs_input(std::size_t i) const = 0;
   virtual bool backward_needs_output() const = 0;
+  // Whether recompute() gives the output again at the cost of one pass over memory. The graph then
+  // frees an output between forward and backward that its readers' backward wants, where this
+  // operation's own backward keeps the inputs in any case.
+  virtual bool recomputes_output() const { return false; }
 
   // Whether one sample's result depends on other samples of the batch (batch norm). Such an op may
   // not be split into micro-batches.
@@ -109,6 +113,10 @@ class Op {
   // Queue the work on `stream`. All pointers must stay valid until the stream has done it.
   virtual void forward(Stream& stream, const ForwardArgs& args) = 0;
   virtual void backward(Stream& stream, const BackwardArgs& args) = 0;
+  // Writes the output of the last forward in training again, bit for bit, from the same inputs and
+  // parameters and what that forward saved. Changes no state, and `args` has none; exchanges
+  // nothing. Only if recomputes_output().
+  virtual void recompute(Stream& stream, const ForwardArgs& args);
 };
 
 // ---- descriptions of the operations ----

@@ -107,6 +107,10 @@ void check_shape(const Shape& shape, const char* operation) {
         fmt::format("{}: input {} has no elements or no dimensions", operation, to_string(shape)));
 }
 
+void Op::recompute(Stream&, const ForwardArgs&) {
+  throw InternalError(description() + " cannot give its output again");
+}
+
 ElementwiseOp::ElementwiseOp(const TensorLayout& layout, const char* name, std::size_t inputs) {
   check_shape(layout.shape, name);
   plan_.description = name;

@@ -25,6 +25,7 @@ struct OpPlan {
   std::size_t workspace_bytes = 0;
   std::size_t needed_inputs = 0;  // backward reads the first so many
   bool needs_output = false;
+  bool recomputes_output = false;
   bool couples_samples = false;
   bool draws_random_numbers = false;
   bool reads_bf16_weights = false;
@@ -47,6 +48,7 @@ class PlannedOp : public Op {
   std::size_t workspace_bytes() const override { return plan_.workspace_bytes; }
   bool backward_needs_input(std::size_t i) const override { return i < plan_.needed_inputs; }
   bool backward_needs_output() const override { return plan_.needs_output; }
+  bool recomputes_output() const override { return plan_.recomputes_output; }
   bool couples_samples() const override { return plan_.couples_samples; }
   bool draws_random_numbers() const override { return plan_.draws_random_numbers; }
   bool reads_bf16_weights() const override { return plan_.reads_bf16_weights; }

@@ -68,13 +68,28 @@ TEST(BatchNormGraph, BeginsWithPyTorchsValues) {
 }
 
 TEST(BatchNormGraph, BackwardReadsNoAddend) {
-  for (const BackendMaker& make : {reference, onednn}) {
+  for (const auto make : {reference, onednn}) {
     TestGraph test(normalized_network(), make, {.batch = 4});
     Plan plan = lower_network(normalized_network(), test.backend(), {.batch = 4}).plan;
     plan_backward(plan, test.backend());
     EXPECT_THAT(outputs_for_backward(plan), Not(Contains("left_norm")));
     EXPECT_THAT(outputs_for_backward(plan), Contains("right_norm+sum+sum_relu"));
   }
+}
+
+// Two convolutions read the stem's output: it is made once, where the first needs it.
+TEST(BatchNormGraph, BackwardMakesOutputsAnewThatForwardDidNotKeep) {
+  TestGraph test(normalized_network(), onednn, {.batch = 4});
+  Plan plan = lower_network(normalized_network(), test.backend(), {.batch = 4}).plan;
+  plan_backward(plan, test.backend());
+  EXPECT_THAT(outputs_for_backward(plan), Not(Contains("stem_norm+stem_relu")));
+  std::vector<std::string> calls;
+  for (const PlannedCall& call : plan.backward) {
+    calls.push_back((call.direction == Direction::recompute ? "again " : "") + call.name);
+  }
+  EXPECT_EQ(std::ranges::count(calls, "again stem_norm+stem_relu"), 1);
+  const auto at = [&](const char* name) { return std::ranges::find(calls, name) - calls.begin(); };
+  EXPECT_EQ(at("again stem_norm+stem_relu") + 1, std::min(at("left"), at("right")));
 }
 
 TEST(BatchNormGraph, TakesNoVarianceBelowZero) {

@@ -39,8 +39,10 @@ class OpCall {
         in_(in),
         specs_(op.parameters()),
         output_(fixture.allocate(op.output_layout().bytes)),
+        recomputed_(fixture.allocate(op.recomputes_output() ? op.output_layout().bytes : 0)),
         saved_(fixture.allocate(op.saved_bytes())),
         forward_workspace_(fixture.allocate(op.workspace_bytes())),
+        recompute_workspace_(fixture.allocate(op.workspace_bytes())),
         backward_workspace_(fixture.allocate(op.workspace_bytes())),
         grad_output_(fixture.to_layout(in.grad_output, op.output_layout())),
         step_(fixture.upload(&in.step, sizeof(in.step))),
@@ -84,6 +86,7 @@ class OpCall {
                                     .mode = in_.mode,
                                     .draw = draw_});
     if (in_.mode == Mode::evaluation) return;
+    recompute(inputs, parameters, bf16_weights);
     std::vector<const void*> needed_inputs(inputs.begin(), inputs.end());
     for (std::size_t i = 0; i < needed_inputs.size(); ++i) {
       if (!op_.backward_needs_input(i)) needed_inputs[i] = nullptr;
@@ -111,6 +114,10 @@ class OpCall {
     fixture_.stream().synchronize();
     OpOutputs out;
     out.output = fixture_.to_plain(output_, op_.output_layout());
+    if (is_recomputed()) {
+      EXPECT_TRUE(same_bits(fixture_.to_plain(recomputed_, op_.output_layout()), out.output))
+          << op_.description() << ", recomputed";
+    }
     for (std::size_t i = 0; in_.want_grad_inputs && i < grad_inputs_.size(); ++i)
       out.grad_inputs.push_back(
           is_wanted(i) ? fixture_.to_plain(grad_inputs_[i], op_.input_layout(i)) : Values());
@@ -121,6 +128,18 @@ class OpCall {
   }
 
  private:
+  bool is_recomputed() const { return in_.mode == Mode::training && op_.recomputes_output(); }
+  void recompute(std::span<const void* const> inputs, std::span<const void* const> parameters,
+                 std::span<const void* const> bf16_weights) {
+    if (!is_recomputed()) return;
+    op_.recompute(fixture_.stream(), {.inputs = inputs,
+                                      .output = recomputed_.data(),
+                                      .parameters = parameters,
+                                      .saved = saved_.data(),
+                                      .workspace = recompute_workspace_.data(),
+                                      .bf16_weights = bf16_weights,
+                                      .draw = draw_});
+  }
   bool is_wanted(std::size_t input) const {
     return in_.want_grad_inputs && std::ranges::count(in_.unwanted, input) == 0;
   }
@@ -141,7 +160,8 @@ class OpCall {
   Op& op_;
   const OpInputs& in_;
   std::vector<ParameterSpec> specs_;
-  OpMemory output_, saved_, forward_workspace_, backward_workspace_, grad_output_;
+  OpMemory output_, recomputed_, saved_;
+  OpMemory forward_workspace_, recompute_workspace_, backward_workspace_, grad_output_;
   std::vector<OpMemory> inputs_, parameters_, bf16_weights_, grad_inputs_, grad_parameters_;
   std::vector<OpMemory> state_;
   std::vector<DataType> state_types_;

@@ -18,8 +18,11 @@ class BackwardPlanner {
       : plan_(plan),
         backend_(backend),
         trained_(plan.values.size(), false),
-        contributions_(plan.values.size()) {
+        contributions_(plan.values.size()),
+        producers_(plan.values.size(), nullptr),
+        recomputed_(plan.values.size(), kNoValue) {
     for (const PlannedCall& call : plan.forward) {
+      producers_[index(call.output)] = &call;
       const bool any_input = std::any_of(call.inputs.begin(), call.inputs.end(),
                                          [&](int v) { return trained_[index(v)]; });
       trained_[index(call.output)] = any_input || !call.parameters.empty();
@@ -53,7 +56,8 @@ class BackwardPlanner {
     call.grad_output = gradient;
     call.state.clear();
     for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-      if (!forward.op->backward_needs_input(i)) call.inputs[i] = kNoValue;
+      call.inputs[i] =
+          forward.op->backward_needs_input(i) ? input_again(forward.inputs[i]) : kNoValue;
     }
     if (!forward.op->backward_needs_output()) call.output = kNoValue;
     for (const int input : forward.inputs) {
@@ -61,6 +65,29 @@ class BackwardPlanner {
                                                         : kNoValue);
     }
     plan_.backward.push_back(std::move(call));
+  }
+
+  // The value that backward reads in place of an input: the same, or its copy made anew. The
+  // network's input has no producer.
+  int input_again(int value) {
+    const PlannedCall* const producer = producers_[index(value)];
+    // An operation of the micro-batched part would be called once for each of them, so late that
+    // calls of the whole batch are done.
+    const bool again = producer != nullptr && producer->op->recomputes_output() &&
+                       !producer->micro && trained_[index(value)];
+    if (!again) return value;
+    int& copy = recomputed_[index(value)];
+    if (copy == kNoValue) copy = add_recompute(*producer);
+    return copy;
+  }
+
+  int add_recompute(const PlannedCall& producer) {
+    PlannedCall call = producer;
+    call.direction = Direction::recompute;
+    call.state.clear();
+    call.output = add_value(plan_, layout_at(plan_, producer.output, false), false);
+    plan_.backward.push_back(call);
+    return call.output;
   }
 
   int add_gradient(int value, bool micro) {
@@ -97,6 +124,8 @@ class BackwardPlanner {
   ops::OpBackend& backend_;
   std::vector<bool> trained_;                    // of the forward values
   std::vector<std::vector<int>> contributions_;  // gradients of each forward value
+  std::vector<const PlannedCall*> producers_;    // of the forward values; null: the input
+  std::vector<int> recomputed_;                  // each forward value's copy, if backward makes one
 };
 
 }  // namespace

@@ -32,7 +32,8 @@ struct Value {
   std::size_t stride_bytes = 0;
 };
 
-enum class Direction : std::uint8_t { forward, backward };
+// `recompute` (Op::recompute) is a call of the backward pass with the fields of one of forward.
+enum class Direction : std::uint8_t { forward, recompute, backward };
 
 // One call of an operation, not yet bound to memory.
 struct PlannedCall {
@@ -79,7 +80,9 @@ ops::TensorLayout layout_at(const Plan& plan, int value, bool micro);
 int add_value(Plan& plan, ops::TensorLayout layout, bool micro);
 
 // Derives plan.backward and plan.output_gradients from plan.forward. The gradients of a tensor that
-// several calls read are summed in the order in which they are computed.
+// several calls read are summed in the order in which they are computed. Outputs that their
+// operation can give again (Op::recomputes_output) are not kept: backward makes them anew where it
+// first needs them.
 void plan_backward(Plan& plan, ops::OpBackend& backend);
 
 }  // namespace ddpbench::nn

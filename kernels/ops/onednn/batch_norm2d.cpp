@@ -44,6 +44,8 @@ class BatchNorm2d : public PlannedOp {
              .inner = block,
              .type = plan_.output.type};
     plan_.saved_bytes = 2 * channels_ * sizeof(float);
+    // A sum would hold its addend in place of the output.
+    plan_.recomputes_output = !desc.fuse_add;
     const auto partial = static_cast<std::size_t>(maps_.partial_count());
     if (desc.parts != nullptr) {
       parts_ = desc.parts->count();
@@ -70,14 +72,10 @@ class BatchNorm2d : public PlannedOp {
       std::copy_n(static_cast<const float*>(args.state[kRunningMean]), channels_, mean);
       for (std::size_t c = 0; c < channels_; ++c) inv_std[c] = inverse(running_var[c]);
     }
-    find_line(args.parameters, mean, inv_std, memory);
-    cpu::norm_forward(team(), maps_, x,
-                      {.scale = memory.scale,
-                       .shift = memory.shift,
-                       .addend = desc_.fuse_add ? args.inputs[1] : nullptr,
-                       .relu = desc_.fuse_relu},
-                      args.output);
+    put_result(args);
   }
+
+  void recompute(Stream&, const ForwardArgs& args) override { put_result(args); }
 
   void backward(Stream& stream, const BackwardArgs& args) override {
     const Memory memory = divide(args.workspace);
@@ -198,6 +196,19 @@ class BatchNorm2d : public PlannedOp {
       memory.scale[c] = weight(parameters, c) * inv_std[c];
       memory.shift[c] = static_cast<float>(bias - static_cast<double>(mean[c]) * memory.scale[c]);
     }
+  }
+
+  // The output, by the values that are saved.
+  void put_result(const ForwardArgs& args) const {
+    const Memory memory = divide(args.workspace);
+    const auto* const mean = static_cast<const float*>(args.saved);
+    find_line(args.parameters, mean, mean + channels_, memory);
+    cpu::norm_forward(team(), maps_, args.inputs[0],
+                      {.scale = memory.scale,
+                       .shift = memory.shift,
+                       .addend = desc_.fuse_add ? args.inputs[1] : nullptr,
+                       .relu = desc_.fuse_relu},
+                      args.output);
   }
 
   void put_gradients(const BackwardArgs& args, const Memory& memory, const float* inv_std) const {

@@ -224,7 +224,7 @@ bool bias_is_better_in_pool(const Context& context, const Conv2dDesc& conv,
 
 }  // namespace
 
-std::unique_ptr<Op> make_conv2d_max_pool2d(ContextPtr context, const Conv2dDesc& conv,
+std::unique_ptr<Op> make_conv2d_max_pool2d(const ContextPtr& context, const Conv2dDesc& conv,
                                            const MaxPool2dDesc& pool) {
   output_shape(conv);
   if (auto own = make_on_own_kernels(context, conv, pool)) return own;

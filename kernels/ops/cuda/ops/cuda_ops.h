@@ -26,11 +26,11 @@ std::unique_ptr<Op> make_op(ContextPtr context, const ReorderDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const AvgPool2dDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const AdaptiveAvgPool2dDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const ConcatDesc& desc);
-std::unique_ptr<Op> make_op(ContextPtr context, const DropoutDesc& desc);
+std::unique_ptr<Op> make_op(const ContextPtr& context, const DropoutDesc& desc);
 
 // A convolution and a pool as one operation (OpBackend::fuse). Only the pool reads the convolution.
 // Null where the two are better apart.
-std::unique_ptr<Op> make_conv2d_max_pool2d(ContextPtr context, const Conv2dDesc& conv,
+std::unique_ptr<Op> make_conv2d_max_pool2d(const ContextPtr& context, const Conv2dDesc& conv,
                                            const MaxPool2dDesc& pool);
 // A pool that adds the bias of the convolution before it, one value a channel, and then rectifies:
 // max(x) + b is max(x + b), since rounding keeps the order of sums. Only among values that the sum

@@ -100,7 +100,7 @@ class DropoutOfCuda final : public DropoutOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_op(ContextPtr, const DropoutDesc& desc) {
+std::unique_ptr<Op> make_op(const ContextPtr&, const DropoutDesc& desc) {
   return std::make_unique<DropoutOfCuda>(desc);
 }
 std::unique_ptr<Op> make_op(ContextPtr context, const ReluDesc& desc) {
