@@ -42,8 +42,8 @@ BufferView map_memory(std::size_t bytes, int fd, bool writable) {
     return {};
   }
   const bool huge = bytes >= kHugePageBytes;
-  std::byte* place = nullptr;
-  if (huge && !(place = reserve_aligned(length))) return {};
+  std::byte* const place = huge ? reserve_aligned(length) : nullptr;
+  if (huge && place == nullptr) return {};
   const int flags = (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED) | (huge ? MAP_FIXED : 0);
   const int access = writable ? PROT_READ | PROT_WRITE : PROT_READ;
   std::byte* const data = as_bytes(::mmap(place, length, access, flags, fd, 0));

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "base/text.h"
@@ -90,7 +91,7 @@ std::string each_once(std::span<const ChartRun> runs, const Setting& setting) {
     values.push_back(std::move(value));
   }
   const std::size_t named = std::min(values.size(), kNamedValues);
-  std::string text = fmt::format("{}", fmt::join(values.begin(), values.begin() + named, " / "));
+  std::string text = fmt::format("{}", fmt::join(std::span(values).first(named), " / "));
   if (values.size() > named) text += fmt::format(" / {} more", values.size() - named);
   return text;
 }

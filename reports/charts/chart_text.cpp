@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
 
 #include "base/math.h"
 #include "base/text.h"
@@ -138,7 +139,7 @@ std::string course(const StepGroup& group, std::size_t cells, double end_s, bool
       most = std::max(most, group.bins[b].max_s);
     }
     const double share = end_s > 0 ? std::min(most / end_s, 1.0) : 0;
-    const auto height = static_cast<std::size_t>(share * (kHeights.size() - 1) + 0.5);
+    const auto height = static_cast<std::size_t>(std::lround(share * (kHeights.size() - 1)));
     const bool beyond = end_s > 0 && most > end_s;
     text += beyond ? (unicode ? "▲" : "^") : heights[std::min(height, kHeights.size() - 1)];
   }

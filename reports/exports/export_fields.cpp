@@ -37,7 +37,7 @@ std::vector<NamedRuns> clean_runs_by_name(std::span<const RunRow> rows) {
     if (row.run->status != Status::ok || !row.run->injected.empty()) continue;
     std::string name = name_of_setting(row);
     const auto [place, added] = places.try_emplace(name, named.size());
-    if (added) named.push_back({std::move(name), {}});
+    if (added) named.emplace_back(std::move(name), NamedRuns::second_type());
     named[place->second].second.push_back(&row);
   }
   return named;

@@ -73,10 +73,10 @@ std::vector<std::string> notes_on_measuring(std::span<const Report> candidate,
                                             std::span<const Report> base) {
   std::vector<std::string> notes;
   if (hosts_of(candidate) != hosts_of(base)) {
-    notes.push_back("the new reports and the baseline are from different hosts");
+    notes.emplace_back("the new reports and the baseline are from different hosts");
   }
   if (all_before(base, candidate) || all_before(candidate, base)) {
-    notes.push_back(
+    notes.emplace_back(
         "one side was measured before the other: whatever changed on the machine in between "
         "counts as a change of the program; run both in turn (docs/ci.md)");
   }
@@ -160,7 +160,7 @@ GateResult check_reports(std::span<const Report> candidate, std::span<const Repo
   result.notes = notes_on_measuring(candidate, base);
   if (!pairing.base_alone.empty() && any_interrupted(candidate)) {
     result.verdict = std::max(result.verdict, GateVerdict::inconclusive);
-    result.notes.push_back(
+    result.notes.emplace_back(
         "a new report was interrupted before it had every run that the baseline has");
   }
   return result;

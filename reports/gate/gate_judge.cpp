@@ -191,7 +191,7 @@ void note_repetitions(PairVerdict& pair) {
   if (pair.fresh_repetitions == 0) return;
   if (pair.base_repetitions == 1 && pair.fresh_repetitions == 1) {
     if (pair.key.collective) return;  // the verdict says it
-    pair.notes.push_back(
+    pair.notes.emplace_back(
         "one repetition a side: times are judged by the noise within each run, which does not "
         "show how runs differ from each other; repeat the runs for a sound verdict");
   } else if (pair.base_repetitions == 1 || pair.fresh_repetitions == 1) {

@@ -305,7 +305,7 @@ std::vector<Contest> contests(std::span<const RunRow> rows, Scope scope) {
     if (!competes(*row.run)) continue;
     Key key{scope == Scope::each_number_of_devices ? row.run->world_size : 0, works.of(row)};
     const auto [place, added] = places.try_emplace(key, groups.size());
-    if (added) groups.push_back({std::move(key), {}});
+    if (added) groups.emplace_back(std::move(key), std::vector<RunRow>());
     groups[place->second].second.push_back(row);
   }
   std::ranges::stable_sort(groups, {}, [](const auto& group) { return group.first.first; });

@@ -21,7 +21,7 @@ std::string interval_text(const Tune& tune) {
 
 }  // namespace
 
-void judge_gain(Tune& tune, std::vector<double> ratios) {
+void judge_gain(Tune& tune, const std::vector<double>& ratios) {
   tune.confirmation_pairs = static_cast<int>(ratios.size());
   tune.recommended = false;
   const auto interval = median_interval(ratios);

@@ -17,7 +17,7 @@ namespace ddpbench::report {
 // Sets gain_ratio (1 - their median), its 95 % interval, and recommended, which needs a gain of at
 // least tune.least_gain_ratio and an interval above 0. The figures are missing, with the reason,
 // for fewer than kFewestForInterval rounds.
-void judge_gain(Tune& tune, std::vector<double> ratios);
+void judge_gain(Tune& tune, const std::vector<double>& ratios);
 
 // "first bucket 0.2 MiB, bucket cap 0.4 MiB, overlap on".
 std::string describe(const TuneSetting& setting);

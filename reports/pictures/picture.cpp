@@ -123,7 +123,7 @@ LaidOut lay_out(const Picture& picture, double width) {
 }
 
 // `sheet_width` and `sheet_height`: with the edges.
-std::string document_of(const Picture& picture, std::string body, double sheet_width,
+std::string document_of(const Picture& picture, const std::string& body, double sheet_width,
                         double sheet_height) {
   const std::string width = decimal(sheet_width), height = decimal(sheet_height);
   Markup markup;

@@ -32,8 +32,8 @@ TEST(NaturalOrder, ComparesNumbersByTheirValues) {
           << a << " / " << b;
     }
   }
-  EXPECT_EQ(natural_order("1.50", "1.5") > 0, true) << "equal values, other characters";
-  EXPECT_EQ(natural_order("1.2.10", "1.2.9") > 0, true);
+  EXPECT_TRUE(std::is_gt(natural_order("1.50", "1.5"))) << "equal values, other characters";
+  EXPECT_TRUE(std::is_gt(natural_order("1.2.10", "1.2.9")));
   EXPECT_TRUE((NaturalName{"x8"} < NaturalName{"x16"}));
   EXPECT_FALSE((NaturalName{"x8"} == NaturalName{"x08"}));
 }

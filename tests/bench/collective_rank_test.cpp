@@ -358,7 +358,7 @@ TEST(CollectiveRankMemory, IsCheckedForAllSharersBeforeAnyIsTaken) {
   EXPECT_EQ(NewRank(needed, 2).allocated.size(), 4u);
   const int aborts = LonelyCommunicator::aborts();
   try {
-    NewRank(needed - 1, 2);
+    static_cast<void>(NewRank(needed - 1, 2));
     FAIL() << "not refused";
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("2 ranks of 41943040 bytes"));

@@ -219,10 +219,11 @@ InfoContents contents() {
 
 TEST(Info, TellsVersionBuildDevicesLibrariesLimitsAndPlaces) {
   const std::string text = info_text(contents(), 0);
+  EXPECT_THAT(text, HasSubstr("ddpbench " DDPBENCH_TEST_VERSION));
   for (const char* part :
-       {"ddpbench " DDPBENCH_TEST_VERSION, "there", "compiler", "strategies       single, dp",
-        "A Processor", "4 cores, 8 hardware threads", "L2 1 MiB a core, L3 unknown, memory 16 GiB",
-        "2.6.3", "open files       1024", "locked memory    unlimited", "mnist", "simple_cnn",
+       {"there", "compiler", "strategies       single, dp", "A Processor",
+        "4 cores, 8 hardware threads", "L2 1 MiB a core, L3 unknown, memory 16 GiB", "2.6.3",
+        "open files       1024", "locked memory    unlimited", "mnist", "simple_cnn",
         "/nowhere/data (not there)"})
     EXPECT_THAT(text, HasSubstr(part));
 }

@@ -179,7 +179,7 @@ std::vector<std::string> small_run(const std::string& strategy,
   const bool own_devices = std::any_of(more.begin(), more.end(), [](const auto& argument) {
     return argument.starts_with("--gpus=");
   });
-  if (strategy != "single" && !own_devices) arguments.push_back("--gpus=2");
+  if (strategy != "single" && !own_devices) arguments.emplace_back("--gpus=2");
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
 }

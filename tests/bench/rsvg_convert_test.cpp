@@ -98,7 +98,7 @@ TEST(RsvgConvert, NamesTheSignalThatEndedIt) {
 
 TEST(RsvgConvert, SurvivesOneThatDoesNotReadItsInput) {
   const FakeProgram fake("rsvg-convert", "echo sorry >&2\nexit 3\n");
-  EXPECT_THAT(failure<InternalError>(std::string(10'000'000, '#')),
+  EXPECT_THAT(failure<InternalError>(std::string(8'000'000, '#')),
               AllOf(HasSubstr("exit code 3"), HasSubstr("sorry")));
 }
 

@@ -22,13 +22,13 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-Tune judged(std::vector<double> ratios) {
+Tune judged(const std::vector<double>& ratios) {
   Tune tune;
   tune.settings = {{1, 25, true, 1, Figure::of(1)}, {0.25, 4, false, 3, Figure::of(0.8)}};
   tune.screening_rounds = 3;
   tune.candidate = 1;
   tune.least_gain_ratio = 0.01;
-  judge_gain(tune, std::move(ratios));
+  judge_gain(tune, ratios);
   tune.conclusion = conclude(tune);
   return tune;
 }

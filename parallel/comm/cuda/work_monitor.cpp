@@ -142,7 +142,7 @@ void WorkMonitor::announce() noexcept {
 }
 
 void WorkMonitor::fail_locked(std::exception_ptr error) noexcept {
-  if (!failure_) failure_ = error;
+  if (!failure_) failure_ = std::move(error);
   for (std::size_t i = head_; i < works_.size(); ++i) {
     CudaWork& work = *works_[i];
     if (work.state_.load(std::memory_order_acquire) != CudaWork::State::issued) continue;
@@ -202,7 +202,7 @@ std::string WorkMonitor::timeout_text(const CudaWork& work) const {
 void WorkMonitor::deadline_passed(CudaWork& work) {
   const CommTimeout timeout(timeout_text(work), operation_name(&work.operation()));
   if (!work.operation().is_message()) fail(std::make_exception_ptr(timeout));
-  throw timeout;
+  throw CommTimeout(timeout);
 }
 
 void WorkMonitor::await_change(std::uint32_t seen, Deadline deadline) {
@@ -342,12 +342,11 @@ void WorkMonitor::look_at_recorded() {
     }
   }
   for (const auto& work : works) {
-    if (work->reached(work->marks_.end)) {
-      work->runs_ = false;
-    } else if (work->reached(work->marks_.begin)) {
+    // Neither mark is there where the next replay has been queued, and has not come to it.
+    if (!work->reached(work->marks_.end) && work->reached(work->marks_.begin)) {
       look_at(*work);
     } else {
-      work->runs_ = false;  // the next replay has been queued, and has not come to it
+      work->runs_ = false;
     }
   }
 }

@@ -298,7 +298,7 @@ void Executor::run_messages() {
   }
 }
 
-void Executor::fail_all(QueuedWork* culprit, std::exception_ptr error) noexcept {
+void Executor::fail_all(QueuedWork* culprit, const std::exception_ptr& error) noexcept {
   if (!stopping_.load(std::memory_order_seq_cst)) engine_->abort(what_of(error));
   if (culprit) culprit->fail(error);
   for (const auto& work : engine_->take_messages()) work->fail(error);

@@ -69,7 +69,7 @@ class Executor final : public WorkDriver, public std::enable_shared_from_this<Ex
   void drive_messages(Deadline deadline, PredicateRef done, const Operation* operation = nullptr);
   void run_messages();
   void drive_background();
-  void fail_all(QueuedWork* culprit, std::exception_ptr error) noexcept;
+  void fail_all(QueuedWork* culprit, const std::exception_ptr& error) noexcept;
 
   bool try_role() noexcept;
   void release_role() noexcept;

@@ -35,7 +35,8 @@ void run_alone(const Operation& operation) {
 
 }  // namespace
 
-ShmEngine::ShmEngine(std::shared_ptr<ControlBlock> block, int rank, AllReduceAlgorithm all_reduce)
+ShmEngine::ShmEngine(const std::shared_ptr<ControlBlock>& block, int rank,
+                     AllReduceAlgorithm all_reduce)
     : all_reduce_(all_reduce),
       peers_(block, rank),
       memory_(rank, block->scope()),

@@ -18,7 +18,7 @@ namespace ddpbench::comm {
 class ShmEngine final : public Engine {
  public:
   // This rank's end of `block`.
-  ShmEngine(std::shared_ptr<ControlBlock> block, int rank, AllReduceAlgorithm all_reduce);
+  ShmEngine(const std::shared_ptr<ControlBlock>& block, int rank, AllReduceAlgorithm all_reduce);
 
   PeerGroup& peers() noexcept { return peers_; }
   // May be changed only while no thread executes.

@@ -62,7 +62,7 @@ class WireCommunicator : public OperationCommunicator {
  private:
   Work issue(const Operation& operation, const CallOptions& options) override;
   // A blocking all-gather of `count` bytes a rank.
-  void gather(const void* own, std::size_t count, void* all);
+  void gather_bytes(const void* own, std::size_t count, void* all);
   // The same of texts of any length, [rank].
   std::vector<std::string> exchange(const std::string& own);
 
@@ -82,7 +82,7 @@ Work WireCommunicator::issue(const Operation& operation, const CallOptions& opti
   return Work(executor_->issue(operation, options.start));
 }
 
-void WireCommunicator::gather(const void* own, std::size_t count, void* all) {
+void WireCommunicator::gather_bytes(const void* own, std::size_t count, void* all) {
   all_gather({const_cast<void*>(own), count, DataType::uint8},
              {all, count * static_cast<std::size_t>(size()), DataType::uint8},
              {.after = nullptr, .start = Start::deferred})
@@ -92,12 +92,12 @@ void WireCommunicator::gather(const void* own, std::size_t count, void* all) {
 std::vector<std::string> WireCommunicator::exchange(const std::string& own) {
   std::vector<std::uint64_t> lengths(static_cast<std::size_t>(size()));
   const std::uint64_t length = own.size();
-  gather(&length, sizeof length, lengths.data());
+  gather_bytes(&length, sizeof length, lengths.data());
   const std::size_t longest = std::ranges::max(lengths);
   std::string padded = own;
   padded.resize(longest);
   std::string all(longest * lengths.size(), '\0');
-  gather(padded.data(), longest, all.data());
+  gather_bytes(padded.data(), longest, all.data());
   std::vector<std::string> texts;
   for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
     texts.push_back(all.substr(rank * longest, lengths[rank]));

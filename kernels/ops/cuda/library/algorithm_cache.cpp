@@ -90,7 +90,7 @@ std::optional<std::map<std::string, AlgorithmChoice>> from_text(std::string_view
   return choices;
 }
 
-AlgorithmCache::AlgorithmCache(std::string directory) {
+AlgorithmCache::AlgorithmCache(const std::string& directory) {
   if (directory.empty()) return;
   path_ = (std::filesystem::path(directory) / kFileName).string();
   choices_ = from_text(read_cache(path_)).value_or(std::map<std::string, AlgorithmChoice>());

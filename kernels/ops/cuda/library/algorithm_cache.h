@@ -28,7 +28,7 @@ struct AlgorithmChoice {
 class AlgorithmCache {
  public:
   // `directory` is made when it is missing; empty: nothing is read or written.
-  explicit AlgorithmCache(std::string directory);
+  explicit AlgorithmCache(const std::string& directory);
 
   std::optional<AlgorithmChoice> find(const std::string& key) const;
   // Remembers the choice and writes the file anew, with what other processes wrote meanwhile.

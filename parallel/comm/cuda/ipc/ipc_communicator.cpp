@@ -38,7 +38,7 @@ std::size_t stage_bytes(int size) {
 
 }  // namespace
 
-IpcCommunicator::IpcCommunicator(Device& device, int rank, std::shared_ptr<PeerBoard> board,
+IpcCommunicator::IpcCommunicator(Device& device, int rank, const std::shared_ptr<PeerBoard>& board,
                                  const CudaCommOptions& options, IpcMeeting meeting)
     : CudaCommunicator(device, rank, board->size(), board, options),
       meeting_(std::move(meeting)),
@@ -281,7 +281,7 @@ void IpcCommunicator::execute_step(const IpcStep& step, const Operation& operati
       return add_pull(step);
     case IpcAction::reduce:
     case IpcAction::accumulate:
-      return reduce(step, operation);
+      return reduce_step(step, operation);
   }
 }
 
@@ -294,7 +294,7 @@ void IpcCommunicator::add_pull(const IpcStep& step) {
                                   .bytes = step.bytes};
 }
 
-void IpcCommunicator::reduce(const IpcStep& step, const Operation& operation) {
+void IpcCommunicator::reduce_step(const IpcStep& step, const Operation& operation) {
   const DataType type = operation.part().type;
   const bool divides = step.completes && operation.op == ReduceOp::average;
   IpcReduction reduction{.table = table(),

@@ -35,7 +35,7 @@ IpcMeeting meet_threads(PeerBoard& board, const std::string& name, int rank,
 class IpcCommunicator final : public CudaCommunicator {
  public:
   // Collective between processes.
-  IpcCommunicator(Device& device, int rank, std::shared_ptr<PeerBoard> board,
+  IpcCommunicator(Device& device, int rank, const std::shared_ptr<PeerBoard>& board,
                   const CudaCommOptions& options, IpcMeeting meeting);
   ~IpcCommunicator() override;
 
@@ -62,7 +62,7 @@ class IpcCommunicator final : public CudaCommunicator {
   void queue_pulls();
   void execute_step(const IpcStep& step, const Operation& operation);
   void add_pull(const IpcStep& step);
-  void reduce(const IpcStep& step, const Operation& operation);
+  void reduce_step(const IpcStep& step, const Operation& operation);
   void fork_lanes();
   void join_lanes();
   cudaStream_t lane_stream() const noexcept { return lane_ != 0 && uses_side_ ? side_ : stream(); }

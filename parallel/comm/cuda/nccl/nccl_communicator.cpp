@@ -43,7 +43,7 @@ NcclCommunicator::~NcclCommunicator() {
   static_cast<void>(idle ? ncclCommDestroy(nccl_) : ncclCommAbort(nccl_));
 }
 
-void NcclCommunicator::check(ncclResult_t result, const Operation* operation) const {
+void NcclCommunicator::check_result(ncclResult_t result, const Operation* operation) const {
   if (result == ncclSuccess) return;
   nccl::check(result, nccl_,
               monitor().prefix(nullptr) + (operation ? describe(*operation) : "NCCL's group"));
@@ -52,14 +52,14 @@ void NcclCommunicator::check(ncclResult_t result, const Operation* operation) co
 void NcclCommunicator::launch(std::span<const Call> calls) {
   const std::lock_guard lock(mutex_);
   if (nccl_ == nullptr) monitor().throw_if_failed();
-  check(ncclGroupStart(), nullptr);
+  check_result(ncclGroupStart(), nullptr);
   try {
     for (const Call& call : calls) queue(call.operation);
   } catch (...) {
     static_cast<void>(ncclGroupEnd());  // or the thread's next call would belong to this group
     throw;
   }
-  check(ncclGroupEnd(), &calls.front().operation);
+  check_result(ncclGroupEnd(), &calls.front().operation);
 }
 
 // Operations without elements are skipped; all ranks agree on that.
@@ -73,25 +73,26 @@ void NcclCommunicator::queue(const Operation& operation) {
   const int root = operation.root;
   switch (operation.kind) {
     case OperationKind::all_reduce:
-      return check(ncclAllReduce(in.data, in.data, in.count, type, op, nccl_, stream()),
-                   &operation);
+      return check_result(ncclAllReduce(in.data, in.data, in.count, type, op, nccl_, stream()),
+                          &operation);
     case OperationKind::reduce:
-      return check(ncclReduce(in.data, in.data, in.count, type, op, root, nccl_, stream()),
-                   &operation);
+      return check_result(ncclReduce(in.data, in.data, in.count, type, op, root, nccl_, stream()),
+                          &operation);
     case OperationKind::broadcast:
-      return check(ncclBroadcast(in.data, in.data, in.count, type, root, nccl_, stream()),
-                   &operation);
+      return check_result(ncclBroadcast(in.data, in.data, in.count, type, root, nccl_, stream()),
+                          &operation);
     case OperationKind::all_gather:
-      return check(ncclAllGather(in.data, out.data, in.count, type, nccl_, stream()), &operation);
+      return check_result(ncclAllGather(in.data, out.data, in.count, type, nccl_, stream()),
+                          &operation);
     case OperationKind::reduce_scatter:
-      return check(ncclReduceScatter(in.data, out.data, out.count, type, op, nccl_, stream()),
-                   &operation);
+      return check_result(
+          ncclReduceScatter(in.data, out.data, out.count, type, op, nccl_, stream()), &operation);
     case OperationKind::send:
-      return check(ncclSend(in.data, in.count, type, root, nccl_, stream()), &operation);
+      return check_result(ncclSend(in.data, in.count, type, root, nccl_, stream()), &operation);
     case OperationKind::recv:
-      return check(ncclRecv(out.data, out.count, type, root, nccl_, stream()), &operation);
+      return check_result(ncclRecv(out.data, out.count, type, root, nccl_, stream()), &operation);
     case OperationKind::barrier:
-      return check(
+      return check_result(
           ncclAllReduce(barrier_.data(), barrier_.data(), 1, ncclInt32, ncclSum, nccl_, stream()),
           &operation);
     case OperationKind::scatter:
@@ -106,9 +107,10 @@ void NcclCommunicator::queue_parts(const Operation& operation) {
   const Elements part = operation.part();
   const ncclDataType_t type = nccl::type_of(part.type);
   if (rank() != operation.root) {
-    return check(scatters ? ncclRecv(part.data, part.count, type, operation.root, nccl_, stream())
-                          : ncclSend(part.data, part.count, type, operation.root, nccl_, stream()),
-                 &operation);
+    return check_result(
+        scatters ? ncclRecv(part.data, part.count, type, operation.root, nccl_, stream())
+                 : ncclSend(part.data, part.count, type, operation.root, nccl_, stream()),
+        &operation);
   }
   auto* const whole = static_cast<std::byte*>(scatters ? operation.in.data : operation.out.data);
   for (int peer = 0; peer < size(); ++peer) {
@@ -116,9 +118,9 @@ void NcclCommunicator::queue_parts(const Operation& operation) {
     if (peer == rank()) {
       copy_own_part(scatters ? part.data : place, scatters ? place : part.data, part.bytes());
     } else {
-      check(scatters ? ncclSend(place, part.count, type, peer, nccl_, stream())
-                     : ncclRecv(place, part.count, type, peer, nccl_, stream()),
-            &operation);
+      check_result(scatters ? ncclSend(place, part.count, type, peer, nccl_, stream())
+                            : ncclRecv(place, part.count, type, peer, nccl_, stream()),
+                   &operation);
     }
   }
 }

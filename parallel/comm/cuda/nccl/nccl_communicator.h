@@ -44,7 +44,7 @@ class NcclCommunicator final : public CudaCommunicator {
   void copy_own_part(void* to, const void* from, std::size_t bytes);
   std::string asynchronous_error() override;
   bool abandon() noexcept override;
-  void check(ncclResult_t result, const Operation* operation) const;
+  void check_result(ncclResult_t result, const Operation* operation) const;
 
   // A thread holds it while it is inside NCCL, so that the watchdog does not free what is in use.
   std::mutex mutex_;

@@ -3,6 +3,7 @@
 #include "parallel/comm/cuda/staged/staged_communicator.h"
 
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -123,7 +124,7 @@ StagedCommunicator::~StagedCommunicator() {
       // There the host communicator's threads cannot be awaited and events cannot be destroyed. So
       // both stay.
       static_cast<void>(memory_.release());
-      static_cast<void>(new std::shared_ptr<HostCalls>(host_));
+      static_cast<void>(new (std::nothrow) std::shared_ptr<HostCalls>(host_));
     }
   }
   stop_watching();
