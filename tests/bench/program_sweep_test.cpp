@@ -266,7 +266,7 @@ TEST_F(Sweep, TuneTriesBucketsAndConcludes) {
                    "--overlap=on", "--json=report.json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const json report = program.report();
-  const json tune = report["tune"];
+  const json& tune = report["tune"];
   // The default's first bucket holds all of LeNet-5, for every cap.
   ASSERT_EQ(tune["settings"].size(), 3u) << tune.dump();
   EXPECT_EQ(tune["settings"][0]["first_bucket_mb"], 1);

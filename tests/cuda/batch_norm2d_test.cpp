@@ -149,8 +149,7 @@ TEST_F(CudaOps, BatchNormOfPartsIsThatOfTheWholeBatch) {
     const auto reference = plain.backend().make(desc(TensorLayout::plain(whole)));
     OpInputs in = norm_inputs(*reference, 1);
     for (const ParameterSpec& spec : reference->parameters()) {
-      in.initial_gradients.push_back(
-          Values(static_cast<std::size_t>(element_count(spec.shape)), 0.0F));
+      in.initial_gradients.emplace_back(static_cast<std::size_t>(element_count(spec.shape)), 0.0F);
     }
     const OpOutputs want = run(plain, *reference, in);
     for (const DataType type : {DataType::fp32, DataType::bf16})

@@ -149,7 +149,8 @@ TEST_P(CudaProcesses, ARecordedAllReduceIsReplayed) {
       recording->replay(*stream);
       device.copy(*stream, view, data.view().slice(0, view.bytes));
       stream->synchronize();
-      const auto expected = static_cast<float>(c.size() * (c.size() - 1) / 2 + c.size() * i);
+      const int sum = c.size() * (c.size() - 1) / 2 + c.size() * i;
+      const auto expected = static_cast<float>(sum);
       check(host.front() == expected && host.back() == expected,
             fmt::format("replay {} gives {} and {}", i, host.front(), host.back()));
       const WorkTimes times = work.times();

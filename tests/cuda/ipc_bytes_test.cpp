@@ -73,7 +73,8 @@ TEST(IpcBytes, AreThoseOfThePlans) {
         }
         const double told = report::ipc_bytes(collective.name, size, static_cast<double>(whole));
         // Each round of a rooted operation may have chunks that are one unit larger or smaller.
-        const double rounds = static_cast<double>(whole / kLaneBytes + 1);
+        const std::size_t lanes = whole / kLaneBytes;
+        const double rounds = static_cast<double>(lanes) + 1;
         const double slack = collective.kind == OperationKind::reduce ? 2 * 16 * rounds : 0;
         EXPECT_NEAR(static_cast<double>(bytes), told, slack)
             << collective.name << " of " << whole << " bytes, " << size << " ranks";

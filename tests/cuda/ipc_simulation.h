@@ -46,7 +46,7 @@ class IpcSimulation {
   IpcSimulation(int size, std::size_t stage_bytes, std::size_t message_stage_bytes,
                 std::size_t memory_cells, unsigned seed);
 
-  void add(int rank, Task task) { tasks_[static_cast<std::size_t>(rank)].push_back(task); }
+  void add(int rank, const Task& task) { tasks_[static_cast<std::size_t>(rank)].push_back(task); }
   // Runs all tasks. Returns the error; empty: none.
   std::string run();
 
