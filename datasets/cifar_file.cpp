@@ -122,7 +122,7 @@ class CifarFolder final : public DatasetSource {
       }
       records.measure(file.size_on_disk(), published_in(entry, number));
       (number == kTestFile ? info_.test_samples : info_.train_samples) += records.count;
-      files_.push_back({number, std::move(records)});
+      files_.emplace_back(number, std::move(records));
     }
   }
 

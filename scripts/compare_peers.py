@@ -18,6 +18,7 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -39,6 +40,8 @@ NETWORKS = {
 }
 NETWORK_STEPS = 4
 NETWORK_WARMUP_STEPS = 1
+# The engines' all-reduces, and a start, beside the libraries alone.
+ENGINE_ROWS = "gloo,mpi,mpi25,mpistart"
 DEFAULT_ROWS = "step,ddp,overhead,allreduce2,allreduce4,startup,memory"
 
 
@@ -64,6 +67,14 @@ class Ours:
 
     def step(self, *arguments):
         return self.run(*arguments)["step"]["time_s"]["median"]
+
+    def all_reduce(self, *arguments):
+        """The median of the slowest rank's times."""
+        report = os.path.join(self.folder, "comm.json")
+        run([self.program, "comm", "--device=cpu", "--iterations=200", "--quiet", "--force",
+             f"--json={report}", *arguments], cwd=self.folder)
+        with open(report, encoding="utf-8") as file:
+            return json.load(file)["collectives"][0]["time_s"]["median"]
 
     def network(self, model, batch, precision):
         """The run of a few training steps on one device."""
@@ -131,13 +142,13 @@ class Torch:
             raise PeerError("\n".join(reasons))
         return None
 
+    def figure(self, name, *arguments):
+        started = f"--started-at={'now' if self.tree else time.time()}"
+        return json.loads(run([*self.candidates[0], started, *arguments]))[name]
+
     def best(self, figure, *arguments):
         """The least of `figure` over both memory formats."""
-        figures = []
-        for layout in ([], ["--contiguous"]):
-            started = f"--started-at={'now' if self.tree else time.time()}"
-            figures.append(json.loads(run([*self.candidates[0], started, *layout, *arguments]))[figure])
-        return min(figures)
+        return min(self.figure(figure, *layout, *arguments) for layout in ([], ["--contiguous"]))
 
 
 def two_singles(ours):
@@ -169,10 +180,54 @@ def all_reduce_ours(build, ranks):
     return report["real_time"] * {"ns": 1e-9, "us": 1e-6, "ms": 1e-3}[report["time_unit"]]
 
 
-def all_reduce_mpi(program, ranks, times):
-    output = run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks), program,
-                  str(PARAMETERS), str(times)])
-    return float(output.split()[1]) * 1e-6
+def mpirun(ranks, *command, **options):
+    return run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks), *command], **options)
+
+
+def all_reduce_mpi(program, ranks, times, *, elements=PARAMETERS, more=()):
+    return float(mpirun(ranks, program, str(elements), str(times), *more).split()[1]) * 1e-6
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def seconds_of(action):
+    begin = time.perf_counter()
+    action()
+    return time.perf_counter() - begin
+
+
+def compare_engines(ours, torch, build, programs, wanted, rounds):
+    """The rows of ENGINE_ROWS that are `wanted`. `programs`: a folder with the peers' programs; null
+    without MPI. `torch`: null without PyTorch."""
+    if "gloo" in wanted and torch:
+        size = 4 * PARAMETERS
+        compare("all-reduce of 1.69 MB over gloo, 2 ranks (PyTorch's Gloo)",
+                lambda: ours.all_reduce("--backend=gloo", f"--sizes={size}", "--ranks=2"),
+                lambda: torch.figure("median_s", "--ranks=2", f"--all-reduce-bytes={size}", "--steps=200"),
+                max(rounds, 5), 1e6, "us")
+    if not programs:
+        return
+    own = str(pathlib.Path(build).resolve() / "bin" / "mpi_bench")
+    for row, elements, what in (("mpi", PARAMETERS, "1.69 MB"), ("mpi25", 25 << 18, "25 MiB")):
+        if row in wanted:
+            times = 300 if row == "mpi" else 60
+            compare(f"all-reduce of {what} over mpi, 2 ranks (MPI_Allreduce)",
+                    lambda n=elements, t=times: all_reduce_mpi(own, 2, t, elements=n, more=[str(free_port())]),
+                    lambda n=elements, t=times: all_reduce_mpi(f"{programs}/mpi_all_reduce", 2, t, elements=n),
+                    max(rounds, 5), 1e6, "us")
+    if "mpistart" in wanted:
+        def train_a_step():
+            os.environ["MASTER_PORT"] = str(free_port())
+            command, _ = ours.command("start", "--strategy=ddp", "--backend=mpi", "--oversubscribe",
+                                      steps=1, warmup_steps=0)
+            mpirun(4, *command, cwd=ours.folder)
+        compare("mpirun of 4 ranks from start to end, with one step (with MPI_Init alone)",
+                lambda: seconds_of(train_a_step),
+                lambda: seconds_of(lambda: mpirun(4, f"{programs}/mpi_start")), max(rounds, 5))
 
 
 def compare(title, ours, peer, rounds, unit=1e3, suffix="ms"):
@@ -209,7 +264,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default=DEFAULT_ROWS,
                         help=f"rows, by default {DEFAULT_ROWS}; further "
-                             f"{','.join(NETWORKS)} and any of these with -memory, which take minutes")
+                             f"{ENGINE_ROWS}; {','.join(NETWORKS)} and any of these with -memory, which take minutes")
     parser.add_argument("--peer-tree", type=pathlib.Path, metavar="DIR",
                         help="a Debian tree to take PyTorch from")
     arguments = parser.parse_args()
@@ -255,13 +310,16 @@ def main():
         if mpi is None:
             print("mpicc is not installed: all-reduce is left out", file=sys.stderr)
         else:
-            program = os.path.join(folder, "mpi_all_reduce")
-            run([mpi, "-O2", str(ROOT / "bench" / "peers" / "mpi_all_reduce.c"), "-o", program])
+            for name in ("mpi_all_reduce", "mpi_start"):
+                run([mpi, "-O2", str(ROOT / "bench" / "peers" / f"{name}.c"), "-o", f"{folder}/{name}"])
+            program = f"{folder}/mpi_all_reduce"
             for ranks in (2, 4):
                 if f"allreduce{ranks}" in wanted:
                     compare(f"all-reduce of 1.69 MB, {ranks} ranks (Open MPI)",
                             lambda n=ranks: all_reduce_ours(arguments.build, n),
                             lambda n=ranks: all_reduce_mpi(program, n, 300), max(rounds, 5), 1e6, "us")
+        compare_engines(ours, torch if has_torch else None, arguments.build, folder if mpi else None,
+                        wanted, rounds)
 
 
 if __name__ == "__main__":

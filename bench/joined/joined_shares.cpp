@@ -46,7 +46,7 @@ void compare_data(JoinedPeers& peers, const SharedMemory& dataset) {
   throw InternalError(message);
 }
 
-void run_reference(JoinedPeers& peers, TrainingJob job, const ReferenceInputs& inputs) {
+void run_reference(JoinedPeers& peers, const TrainingJob& job, const ReferenceInputs& inputs) {
   auto channels = launch::RankChannels::create(channel_layout(job, inputs.model));
   const auto result = launch_run(job, channels, inputs.progress,
                                  [&peers] { return !peers.reason_to_end().empty(); });

@@ -4,7 +4,7 @@
 """Times training steps of a network with PyTorch on CPU, as ddpbench times its own.
 
 A step lasts from asking for the batch to the end of the update; with several ranks it lasts as long as
-its slowest rank. Prints one JSON line: the steps' times in seconds and the process's peak memory.
+its slowest rank. --all-reduce-bytes times all-reduces of so many bytes in place of steps. Prints one JSON line: the steps' times in seconds and the process's peak memory.
 Networks other than simple_cnn are torchvision's. Exits with 3 when PyTorch, or torchvision where it is
 asked for, is not installed.
 """
@@ -38,6 +38,7 @@ def parse_arguments():
     parser.add_argument("--threads", type=int, default=1, help="per rank")
     parser.add_argument("--started-at", type=float, help="when this program was started, time.time()")
     parser.add_argument("--contiguous", action="store_true", help="NCHW in place of channels_last")
+    parser.add_argument("--all-reduce-bytes", type=int, default=0, help="with --ranks: no steps but all-reduces")
     return parser.parse_args()
 
 
@@ -92,12 +93,38 @@ def train(arguments, rank):
     return first_step_at, times[arguments.warmup_steps:]
 
 
+def all_reduce(arguments):
+    """When the first call began, and the times of the timed calls of this rank."""
+    torch.set_num_threads(arguments.threads)
+    data = torch.zeros(arguments.all_reduce_bytes // 4)
+    times = []
+    first_call_at = time.time()
+    for _ in range(arguments.warmup_steps + arguments.steps):
+        torch.distributed.barrier()
+        begin = time.perf_counter()
+        torch.distributed.all_reduce(data)
+        times.append(time.perf_counter() - begin)
+    return first_call_at, times[arguments.warmup_steps:]
+
+
 def rank_main(rank, arguments, port, queue):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank),
                       WORLD_SIZE=str(arguments.ranks))
     torch.distributed.init_process_group("gloo")
-    queue.put(train(arguments, rank))
+    queue.put(all_reduce(arguments) if arguments.all_reduce_bytes > 0 else train(arguments, rank))
+    torch.distributed.barrier()  # a rank that leaves early closes connections that others read
     torch.distributed.destroy_process_group()
+
+
+def result_of(queue, ranks):
+    """What the next rank gives. Ends the program when one has failed, which leaves the others waiting."""
+    while queue.empty():
+        if any(process.exitcode for process in ranks):
+            for process in ranks:
+                process.kill()
+            sys.exit("a rank failed")
+        time.sleep(0.01)
+    return queue.get()
 
 
 def train_ranks(arguments):
@@ -110,7 +137,7 @@ def train_ranks(arguments):
              for rank in range(arguments.ranks)]
     for process in ranks:
         process.start()
-    first_steps, times = zip(*(queue.get() for _ in ranks))
+    first_steps, times = zip(*(result_of(queue, ranks) for _ in ranks))
     for process in ranks:
         process.join()
     return max(first_steps), [max(step) for step in zip(*times)]

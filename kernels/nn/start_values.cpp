@@ -89,8 +89,8 @@ Pair standard_normal(std::uint32_t a, std::uint32_t b) {
 double deviation(const Init& init, const ops::Shape& weight) {
   if (init.kind == InitKind::normal) return init.deviation;
   // The weight is [out, in, kh, kw], as torch.nn.init._calculate_fan_in_and_fan_out takes it.
-  const auto fan_out = static_cast<double>(ops::element_count(weight) / weight[1]);
-  return std::sqrt(2 / fan_out);
+  const std::int64_t fan_out = ops::element_count(weight) / weight[1];
+  return std::sqrt(2 / static_cast<double>(fan_out));
 }
 
 }  // namespace

@@ -27,7 +27,8 @@ DDPBENCH_ON_ANY_DEVICE inline double learning_rate(const OptimizerOptions& optio
   }
   const std::int64_t at = updates - schedule.warmup_steps;
   if (schedule.kind == ScheduleKind::step) {
-    return options.lr * std::pow(schedule.gamma, static_cast<double>(at / schedule.step_size));
+    const std::int64_t decays = at / schedule.step_size;
+    return options.lr * std::pow(schedule.gamma, static_cast<double>(decays));
   }
   if (schedule.kind == ScheduleKind::cosine) {
     const double turn = static_cast<double>(at) / static_cast<double>(schedule.cosine_steps);

@@ -71,8 +71,8 @@ void CudaProgram::SetUp() {
 }
 
 nlohmann::json CudaProgram::run(const std::string& strategy, std::vector<std::string> more) {
-  more.push_back("--device=cuda");
-  more.push_back("--force");
+  more.emplace_back("--device=cuda");
+  more.emplace_back("--force");
   const auto result = program.run(small_run(strategy, more));
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   const nlohmann::json report = program.report();

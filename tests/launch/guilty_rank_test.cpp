@@ -301,7 +301,7 @@ TEST(Calls, OfRanksThatGaveUpAreThoseInWhichTheyWaited) {
 
 // All have given up, and stand alike but for their calls.
 TEST(Calls, TellWhoDidNotCome) {
-  const auto gave_up = [](RankSight sight, double error_s) {
+  const auto gave_up = [](const RankSight& sight, double error_s) {
     return with_error(sight, "timeout", error_s);
   };
   const RankSight late = with_error(waiting_in({}, reduction(16)), "comm", 6);

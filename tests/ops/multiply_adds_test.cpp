@@ -11,7 +11,8 @@ namespace {
 TEST(MultiplyAdds, AreAllMadeAtEveryLevelOfThisProcessor) {
   for (const SimdLevel level : {SimdLevel::portable, SimdLevel::avx2, SimdLevel::avx512}) {
     if (level > simd_level()) continue;
-    const auto numbers = static_cast<float>(multiply_add_flops(level) / 2);
+    const std::int64_t count = multiply_add_flops(level) / 2;
+    const auto numbers = static_cast<float>(count);
     float value = 1;
     for (std::int64_t rounds = 0; rounds < 6; ++rounds) {
       EXPECT_EQ(run_multiply_adds(level, rounds, 0.5F, 1), numbers * value)

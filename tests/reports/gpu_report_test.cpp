@@ -79,7 +79,8 @@ TEST(GpuReport, SchemaAndReaderRefuseWhatCannotBe) {
     json document = sample_document();
     document[pointer] = value;
     EXPECT_FALSE(schema.errors(document).empty()) << pointer;
-    if (value == "") continue;  // the reader takes any reason
+    if (value.is_string() && value.get<std::string>().empty())
+      continue;  // the reader takes any reason
     EXPECT_THROW(parse_report(document.dump(), "bad.json"), ConfigError) << pointer;
   }
 }

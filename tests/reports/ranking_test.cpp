@@ -35,7 +35,7 @@ Run with_batch(const char* strategy, int world_size, std::int64_t batch, double 
   return run;
 }
 
-std::vector<Run> repeated(const char* strategy, int world_size, std::vector<double> rates) {
+std::vector<Run> repeated(const char* strategy, int world_size, const std::vector<double>& rates) {
   std::vector<Run> runs;
   for (const double rate : rates) {
     runs.push_back(sample_run(strategy, world_size, rate));

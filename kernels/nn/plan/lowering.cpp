@@ -187,7 +187,7 @@ class Lowering {
       }
     }
     if (only_linear_reads(chain.back())) {
-      descs.push_back(ops::ReorderDesc{.from = input, .to = input});
+      descs.emplace_back(ops::ReorderDesc{.from = input, .to = input});
     }
     return descs;
   }

@@ -161,7 +161,7 @@ DDPBENCH_NORM_INLINE void store_full_row(float* to, const NormRow& row) {
 DDPBENCH_NORM_INLINE void store_full_row(BFloat16* to, const NormRow& row) {
   const NormBits wide = reinterpret_cast<NormBits>(row);
   const NormBits rounded = wide + 0x7fffU + (wide >> 16 & 1U);
-  const NormBits bits = row == row ? rounded : wide | 0x40U << 16;
+  const NormBits bits = row == row ? rounded : wide | 0x40U << 16;  // NOLINT: NaN is not itself
   *reinterpret_cast<StoredHalves*>(to) = __builtin_convertvector(bits >> 16, HalfBits);
 }
 

@@ -26,7 +26,7 @@ std::atomic<long> reached_events = 0;
 void hang_if_asked() {
   const char* const at = std::getenv("STAND_IN_HANGS_AT");
   if (at == nullptr || ++reached_events <= std::atol(at)) return;
-  std::ofstream("hangs");
+  const std::ofstream mark("hangs");
   while (true) ::pause();
 }
 

@@ -57,7 +57,8 @@ struct Maximum {
     if constexpr (std::is_integral_v<T>) {
       return a >= b ? a : b;
     } else {
-      return static_cast<float>(a) >= static_cast<float>(b) || a != a ? a : b;
+      const bool is_nan = a != a;  // NOLINT: only NaN is not itself
+      return static_cast<float>(a) >= static_cast<float>(b) || is_nan ? a : b;
     }
   }
   static inline double combine(double a, double b) { return a >= b || a != a ? a : b; }
