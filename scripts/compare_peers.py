@@ -41,7 +41,7 @@ NETWORKS = {
 NETWORK_STEPS = 4
 NETWORK_WARMUP_STEPS = 1
 # The engines' all-reduces, and a start, beside the libraries alone.
-ENGINE_ROWS = "gloo,mpi,mpi25,mpistart"
+ENGINE_ROWS = "gloo,mpi,mpi25,mpistart,hosts"
 DEFAULT_ROWS = "step,ddp,overhead,allreduce2,allreduce4,startup,memory"
 
 
@@ -240,6 +240,33 @@ def compare(title, ours, peer, rounds, unit=1e3, suffix="ms"):
           flush=True)
 
 
+def compare_host_starts(ours, rounds):
+    """The start over four hosts (namespaces of this machine), beside what the remote shell takes to
+    enter all at once."""
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, str(ROOT / "scripts" / "network_study"))
+    import laboratory
+    import plan
+    if reason := laboratory.lab.reason_to_skip():
+        print(f"{reason}: hosts is left out", file=sys.stderr)
+        return
+    network = plan.Network("start", "", "1gbit", [plan.Command("start", (4,), ())])
+    with laboratory.Laboratory(ours.folder, network) as hosts:
+        def start():
+            words, report = ours.command("start", "--strategy=ddp", "--gpus=4", steps=1, warmup_steps=0)
+            hosts.run(hosts.command(words[0], range(4), "gloo", words[1:]), 60)
+            with open(report, encoding="utf-8") as file:
+                return json.load(file)["runs"][0]["time"]["startup_s"]
+
+        def enter():
+            shells = [subprocess.Popen([str(hosts.shell), hosts.lab.address(host), "true"])
+                      for host in range(4)]
+            if any(shell.wait() for shell in shells):
+                raise RuntimeError("the remote shell failed")
+        compare("start over 4 hosts until the first step (the remote shell alone)", start,
+                lambda: seconds_of(enter), max(rounds, 5))
+
+
 def compare_networks(ours, torch, wanted, rounds):
     """The rows of NETWORKS that are `wanted`: the step, and for ResNet-50 in fp32 the peak memory."""
     for row, (model, batch, precision) in NETWORKS.items():
@@ -320,6 +347,8 @@ def main():
                             lambda n=ranks: all_reduce_mpi(program, n, 300), max(rounds, 5), 1e6, "us")
         compare_engines(ours, torch if has_torch else None, arguments.build, folder if mpi else None,
                         wanted, rounds)
+        if "hosts" in wanted:
+            compare_host_starts(ours, rounds)
 
 
 if __name__ == "__main__":
