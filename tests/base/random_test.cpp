@@ -1,13 +1,19 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random numbers: the sequences of seeds, on which recorded results depend.
+// Random numbers: the sequences of seeds, on which recorded results depend; and hashes.
 #include "base/random.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <set>
+#include <utility>
+#include <vector>
+
+#include "base/hash.h"
 
 namespace ddpbench {
 namespace {
@@ -40,6 +46,32 @@ TEST(SplitMix, StaysBelowItsBoundAndReachesAllOfIt) {
     EXPECT_LT(value, 3);
   }
   EXPECT_EQ(random.below(1), 0U);
+}
+
+// Short data goes through one chain, long data through several, with words and bytes left over.
+TEST(HashBytes, DependsOnEveryByteAndOnTheirNumber) {
+  for (const std::size_t bytes : {0U, 7U, 8U, 1023U, 1024U, 1063U, 5000U}) {
+    std::vector<unsigned char> data(bytes + 1, 0);
+    std::set<std::uint64_t> seen = {hash_bytes(data.data(), bytes),
+                                    hash_bytes(data.data(), bytes, 1),
+                                    hash_bytes(data.data(), bytes + 1)};
+    for (std::size_t i = 0; i < bytes; ++i) {
+      data[i] = 1;
+      seen.insert(hash_bytes(data.data(), bytes));
+      data[i] = 0;
+    }
+    EXPECT_EQ(seen.size(), bytes + 3) << bytes;
+    EXPECT_EQ(hash_bytes(data.data(), bytes), hash_bytes(std::vector(data).data(), bytes));
+  }
+}
+
+TEST(HashBytes, DependsOnTheOrderOfWordsThatDifferentChainsTake) {
+  std::vector<std::uint64_t> words(256, 0);
+  words[4] = 5;
+  words[5] = 9;
+  const std::uint64_t before = hash_bytes(words.data(), words.size() * sizeof(words[0]));
+  std::swap(words[4], words[5]);
+  EXPECT_NE(hash_bytes(words.data(), words.size() * sizeof(words[0])), before);
 }
 
 }  // namespace
