@@ -10,10 +10,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <string>
 
 #include "base/error.h"
+#include "parallel/comm/gloo/loop_calls.h"
 
 namespace ddpbench::comm {
 
@@ -84,14 +86,20 @@ class Rendezvous : public gloo::rendezvous::Store {
   const EngineOptions& options_;
 };
 
-std::shared_ptr<gloo::Context> connect(comm::Store& store, int rank, int size,
+using TcpDevice = gloo::transport::tcp::Device;
+
+std::shared_ptr<TcpDevice> make_device(const std::string& address) {
+  return std::dynamic_pointer_cast<TcpDevice>(
+      gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address.c_str())));
+}
+
+std::shared_ptr<gloo::Context> connect(std::shared_ptr<gloo::transport::Device> device,
+                                       comm::Store& store, int rank, int size,
                                        const EngineOptions& options) {
   auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);
   // Gloo waits five times as long for a connection.
   const auto limit = std::chrono::duration<double>(std::clamp(options.timeout_s / 5, 0.2, 1e6));
   context->setTimeout(std::chrono::duration_cast<milliseconds>(limit));
-  std::shared_ptr<gloo::transport::Device> device =
-      gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(options.address.c_str()));
   Rendezvous rendezvous(store, options);
   context->connectFullMesh(rendezvous, device);
   return context;
@@ -102,18 +110,53 @@ std::shared_ptr<gloo::Context> connect(comm::Store& store, int rank, int size,
 // Destroying the buffer gives the transfer up: Gloo then does not touch the memory any more.
 class GlooLink::Moving final : public Transfer {
  public:
-  Moving(int peer, bool is_send, std::unique_ptr<gloo::transport::UnboundBuffer> buffer)
-      : Transfer(peer), is_send_(is_send), buffer_(std::move(buffer)) {}
-  gloo::transport::UnboundBuffer& buffer() const noexcept { return *buffer_; }
-  // False when interrupted. Throws what Gloo throws.
-  bool wait(milliseconds at_most) const {
-    return is_send_ ? buffer_->waitSend(at_most) : buffer_->waitRecv(at_most);
+  using Buffer = gloo::transport::UnboundBuffer;
+
+  Moving(int peer, bool is_send, std::unique_ptr<Buffer> buffer)
+      : Transfer(peer), is_send_(is_send), buffer_(*buffer), post_(std::make_shared<Post>()) {
+    post_->buffer = std::move(buffer);
   }
-  void interrupt() const { is_send_ ? buffer_->abortWaitSend() : buffer_->abortWaitRecv(); }
+  ~Moving() override {
+    std::unique_ptr<Buffer> given_up;
+    const std::lock_guard lock(post_->mutex);
+    given_up = std::move(post_->buffer);
+  }
+  // What posts it. It may outlive the transfer.
+  std::function<void()> poster(std::uint64_t slot, std::size_t bytes) const {
+    return [post = post_, peer = peer(), is_send = is_send_, slot, bytes] {
+      const std::lock_guard lock(post->mutex);
+      if (!post->buffer) return;
+      try {
+        is_send ? post->buffer->send(peer, slot, 0, bytes)
+                : post->buffer->recv(peer, slot, 0, bytes);
+      } catch (const std::exception&) {
+        post->failed.store(true, std::memory_order_seq_cst);
+        interrupt(*post->buffer, is_send);
+      }
+    };
+  }
+  // False when interrupted. Throws LostPeer, or what Gloo throws.
+  bool wait(milliseconds at_most) const {
+    const bool done = is_send_ ? buffer_.waitSend(at_most) : buffer_.waitRecv(at_most);
+    if (!done && post_->failed.load(std::memory_order_seq_cst)) throw LostPeer{peer()};
+    return done;
+  }
+  void interrupt() const { interrupt(buffer_, is_send_); }
 
  private:
+  struct Post {
+    std::mutex mutex;
+    std::unique_ptr<Buffer> buffer;  // null when given up
+    std::atomic<bool> failed = false;
+  };
+
+  static void interrupt(Buffer& buffer, bool is_send) {
+    is_send ? buffer.abortWaitSend() : buffer.abortWaitRecv();
+  }
+
   const bool is_send_;
-  const std::unique_ptr<gloo::transport::UnboundBuffer> buffer_;
+  Buffer& buffer_;
+  const std::shared_ptr<Post> post_;
 };
 
 // A notice on its way. Gloo reads it until it is sent.
@@ -140,7 +183,9 @@ GlooLink::GlooLink(Store& store, int rank, int size, const EngineOptions& option
   // end.
   ::signal(SIGPIPE, SIG_IGN);
   try {
-    context_ = connect(store, rank, size, options);
+    const std::shared_ptr<TcpDevice> device = make_device(options.address);
+    context_ = connect(device, store, rank, size, options);
+    loop_calls_ = std::make_unique<LoopCalls>(device);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
@@ -153,20 +198,15 @@ GlooLink::GlooLink(Store& store, int rank, int size, const EngineOptions& option
 GlooLink::~GlooLink() {
   stop();
   mail_.clear();
+  loop_calls_.reset();
   context_.reset();
 }
 
 std::unique_ptr<GlooLink::Moving> GlooLink::start(int peer, std::uint64_t slot, void* data,
                                                   std::size_t bytes, bool is_send) {
-  try {
-    auto moving =
-        std::make_unique<Moving>(peer, is_send, context_->createUnboundBuffer(data, bytes));
-    is_send ? moving->buffer().send(peer, slot, 0, bytes)
-            : moving->buffer().recv(peer, slot, 0, bytes);
-    return moving;
-  } catch (const std::exception&) {
-    throw LostPeer{peer};
-  }
+  auto moving = std::make_unique<Moving>(peer, is_send, context_->createUnboundBuffer(data, bytes));
+  loop_calls_->add(moving->poster(slot, bytes));
+  return moving;
 }
 
 std::unique_ptr<WireLink::Transfer> GlooLink::send(int peer, const Slot& slot, const void* data,
@@ -189,6 +229,8 @@ bool GlooLink::wait(Transfer& transfer) {
   bool done = false, lost = false;
   try {
     done = moving.wait(kForever);
+  } catch (const LostPeer&) {
+    lost = true;
   } catch (const std::exception&) {
     lost = true;
   }
@@ -234,16 +276,10 @@ void GlooLink::hear_peer(int peer, const std::function<void(int, const Notice&)>
   for (Mail::Place& place : mail.places) post(place);
   for (std::size_t i = 0; !stopping_.load(std::memory_order_seq_cst);) {
     Mail::Place& place = mail.places[i];
-    if (!place.moving) throw LostPeer{peer};
     if (!place.moving->wait(kForever)) continue;
     const Notice notice = place.heard;
     i = (i + 1) % mail.places.size();
-    try {
-      post(place);
-    } catch (const LostPeer&) {  // notices that have come before are heard all the same
-      const std::lock_guard lock(mail.mutex);
-      place.moving.reset();
-    }
+    post(place);  // fails in its turn: notices that have come before are heard all the same
     hear(peer, notice);
   }
 }
@@ -273,6 +309,8 @@ void GlooLink::stop() noexcept {
     if (mail->sent.empty()) continue;
     try {
       mail->sent.back()->moving->wait(kFarewell);
+    } catch (const LostPeer&) {
+      continue;
     } catch (const std::exception&) {
       continue;  // the peer is gone
     }

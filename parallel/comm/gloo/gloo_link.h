@@ -3,10 +3,10 @@
 //
 // GlooLink: one rank's connections to all others. Only its source and gloo.cpp know Gloo.
 //
-// A thread of Gloo's moves the bytes. What a rank of ours waits for is one transfer at a time; Gloo
-// can neither ask whether a transfer is done nor wait for one of several. So each peer has a thread
-// here that hears its notices, and a clock thread interrupts long waits, so that the waiting
-// thread looks around.
+// A thread of Gloo's posts the transfers and moves the bytes (loop_calls.h). What a rank of ours
+// waits for is one transfer at a time; Gloo can neither ask whether a transfer is done nor wait for
+// one of several. So each peer has a thread here that hears its notices, and a clock thread
+// interrupts long waits, so that the waiting thread looks around.
 #pragma once
 
 #include <atomic>
@@ -28,6 +28,8 @@ class Context;
 }
 
 namespace ddpbench::comm {
+
+class LoopCalls;
 
 class GlooLink final : public WireLink {
  public:
@@ -57,7 +59,8 @@ class GlooLink final : public WireLink {
 
   const int rank_;
   const int size_;
-  std::shared_ptr<gloo::Context> context_;   // null for one rank
+  std::shared_ptr<gloo::Context> context_;
+  std::unique_ptr<LoopCalls> loop_calls_;
   std::vector<std::unique_ptr<Mail>> mail_;  // [peer]
   std::vector<std::thread> listeners_;
   std::atomic<bool> stopping_ = false;

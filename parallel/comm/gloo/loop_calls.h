@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// LoopCalls: calls that Gloo's own thread makes.
+//
+// It asks for events again and again while another thread holds a connection that has one: it must
+// not wait for that thread (transport/tcp/pair.cc, handleEvents). Who posts a transfer holds the
+// connection, and writes as much as the socket takes. Where ranks have no core to spare, the asking
+// takes the core of who writes: an all-reduce of 1.69 MB between two ranks on two cores took 4.2 ms
+// and 4000 looks, and 0.42 ms and 19 when Gloo's thread alone posts.
+#pragma once
+
+#include <gloo/transport/tcp/device.h>
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/file.h"
+
+namespace ddpbench::comm {
+
+class LoopCalls final : private gloo::transport::tcp::Handler {
+ public:
+  // Throws CommError.
+  explicit LoopCalls(std::shared_ptr<gloo::transport::tcp::Device> device);
+  // Drops the calls that have not been made.
+  ~LoopCalls() override;
+  LoopCalls(const LoopCalls&) = delete;
+  LoopCalls& operator=(const LoopCalls&) = delete;
+
+  // Any thread may add one. They are made in their order; none may throw.
+  void add(std::function<void()> call);
+
+ private:
+  void handleEvents(int events) override;
+
+  const std::shared_ptr<gloo::transport::tcp::Device> device_;
+  const FileDescriptor bell_;
+  std::mutex mutex_;
+  std::vector<std::function<void()>> calls_;
+};
+
+}  // namespace ddpbench::comm
