@@ -15,6 +15,7 @@ import resource
 import socket
 import statistics
 import sys
+import threading
 import time
 
 try:
@@ -112,16 +113,22 @@ def rank_main(rank, arguments, port, queue):
                       WORLD_SIZE=str(arguments.ranks))
     torch.distributed.init_process_group("gloo")
     queue.put(all_reduce(arguments) if arguments.all_reduce_bytes > 0 else train(arguments, rank))
-    torch.distributed.barrier()  # a rank that leaves early closes connections that others read
-    torch.distributed.destroy_process_group()
+    # A rank that leaves closes connections that others read, and PyTorch's own farewell now and then
+    # does not end. So all stay until they are killed.
+    threading.Event().wait()
+
+
+def end(ranks):
+    for process in ranks:
+        process.kill()
+        process.join()
 
 
 def result_of(queue, ranks):
     """What the next rank gives. Ends the program when one has failed, which leaves the others waiting."""
     while queue.empty():
         if any(process.exitcode for process in ranks):
-            for process in ranks:
-                process.kill()
+            end(ranks)
             sys.exit("a rank failed")
         time.sleep(0.01)
     return queue.get()
@@ -138,8 +145,7 @@ def train_ranks(arguments):
     for process in ranks:
         process.start()
     first_steps, times = zip(*(result_of(queue, ranks) for _ in ranks))
-    for process in ranks:
-        process.join()
+    end(ranks)
     return max(first_steps), [max(step) for step in zip(*times)]
 
 
