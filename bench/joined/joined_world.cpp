@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "bench/host/host_devices.h"
 #include "bench/host/interrupt.h"
 #include "bench/host/memory_groups.h"
 #include "bench/host/terminal.h"
@@ -74,6 +75,7 @@ class JoinedWorld {
   void place(const CpuTopology& topology);
   void agree();
   void open_channels(const nlohmann::json& agreed, const launch::ChannelLayout& layout);
+  void prepare_backend() const;
   void share_inputs();
   int train();
 
@@ -127,6 +129,7 @@ int JoinedWorld::run() {
   try {
     meet_and_plan();
     agree();
+    prepare_backend();
     share_inputs();
     return train();
   } catch (const std::exception& error) {
@@ -286,6 +289,12 @@ void JoinedWorld::open_channels(const nlohmann::json& agreed, const launch::Chan
     channels_ = launch::RankChannels::open(store_.await(key), layout);
   }
   peers_.mirror_records(channels_);
+}
+
+// MPI takes a quarter of a second to begin, most of which it sleeps.
+void JoinedWorld::prepare_backend() const {
+  const CommBackend* const backend = is_alone() ? nullptr : find_comm_backend(job_.backend);
+  if (backend && !backend->module.empty()) backend_module(*backend).prepare();
 }
 
 void JoinedWorld::share_inputs() {

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "parallel/comm/mpi/mpi.h"
 #include "parallel/comm/mpi/mpi_aside.h"
+#include "parallel/comm/mpi/mpi_session.h"
 
 namespace ddpbench::comm {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 class MpiModule final : public CommModule {
  public:
   std::string version() const override { return mpi_version(); }
+  void prepare() const override { MpiSession::prepare(); }
   std::unique_ptr<Communicator> make(Store& store, int rank, int size,
                                      const EngineOptions& options) const override {
     return make_mpi(store, rank, size, options);

@@ -4,8 +4,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <future>
-#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -17,33 +15,45 @@ namespace {
 // How long a wait lasts before it asks `check` again.
 constexpr auto kLook = std::chrono::milliseconds(20);
 
-std::atomic<bool> left_thread = false, failed = false;
+std::atomic<int> under_way = 0;
+std::atomic<bool> failed = false;
 
 }  // namespace
 
-void run_aside(std::function<void()> call, const Patience& patience, const char* name,
-               const std::string& words) {
+Aside::Aside(std::function<void()> call) {
   std::packaged_task<void()> task(std::move(call));
-  std::future<void> done = task.get_future();
-  std::thread thread(std::move(task));
+  done_ = task.get_future();
+  thread_ = std::thread(std::move(task));
+  ++under_way;
+}
+
+Aside::~Aside() {
+  if (thread_.joinable()) thread_.detach();
+}
+
+void Aside::wait(const Patience& patience, const char* name, const std::string& words) {
   try {
-    while (done.wait_for(kLook) != std::future_status::ready) {
+    while (done_.wait_for(kLook) != std::future_status::ready) {
       if (patience.check) patience.check();
       if (has_passed(patience.deadline)) {
         throw CommTimeout(fmt::format("{}: deadline passed while {}", name, words), name);
       }
     }
   } catch (...) {
-    thread.detach();
-    left_thread.store(true);
     mark_mpi_failed();
     throw;
   }
-  thread.join();
-  done.get();
+  thread_.join();
+  --under_way;
+  done_.get();
 }
 
-bool has_left_thread() noexcept { return left_thread.load(); }
+void run_aside(std::function<void()> call, const Patience& patience, const char* name,
+               const std::string& words) {
+  Aside(std::move(call)).wait(patience, name, words);
+}
+
+bool has_left_thread() noexcept { return under_way.load() > 0; }
 void mark_mpi_failed() noexcept { failed.store(true); }
 bool has_mpi_failed() noexcept { return failed.load(); }
 

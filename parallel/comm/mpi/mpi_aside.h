@@ -5,7 +5,9 @@
 #pragma once
 
 #include <functional>
+#include <future>
 #include <string>
+#include <thread>
 
 #include "parallel/comm/store/deadline.h"
 
@@ -17,13 +19,30 @@ struct Patience {
   std::function<void()> check;  // called now and then; what it throws ends the wait; may be empty
 };
 
-// Makes the call on a thread of its own and waits for it; what it throws is thrown here. Throws
-// CommTimeout at the deadline: `name` is the call's, and `words` say what it waited for. A call
-// that is given up stays on its thread: see CommModule::has_left_thread().
+// A call on a thread of its own.
+class Aside {
+ public:
+  explicit Aside(std::function<void()> call);
+  // A call that nobody has waited for to its end stays on its thread.
+  ~Aside();
+  Aside(const Aside&) = delete;
+  Aside& operator=(const Aside&) = delete;
+
+  // Waits for it, once; what it throws is thrown here. Throws CommTimeout at the deadline: `name`
+  // is the call's, and `words` say what it waited for. A call that is given up stays on its thread:
+  // see CommModule::has_left_thread().
+  void wait(const Patience& patience, const char* name, const std::string& words);
+
+ private:
+  std::future<void> done_;
+  std::thread thread_;
+};
+
+// Makes the call aside and waits for it.
 void run_aside(std::function<void()> call, const Patience& patience, const char* name,
                const std::string& words);
 
-// Whether a call was given up.
+// Whether there is a call that has not been waited for to its end.
 bool has_left_thread() noexcept;
 
 // MPI_Finalize is not called when this process ends: it waits for all ranks, and some might not

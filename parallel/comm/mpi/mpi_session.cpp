@@ -14,19 +14,32 @@ namespace ddpbench::comm {
 
 namespace {
 
-// Returns the level of threads.
-int initialize(const Patience& patience) {
-  const auto provided =
-      std::make_shared<int>(MPI_THREAD_SINGLE);  // the thread may outlive this call
-  run_aside(
-      [provided] {
-        if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, provided.get()) == MPI_SUCCESS) {
-          return;
-        }
-        throw UnavailableError("MPI_Init_thread failed; ranks of MPI are started by mpirun");
-      },
-      patience, "MPI_Init_thread", "MPI waited for the ranks that mpirun has started");
-  return *provided;
+// MPI_Init_thread in this process. The thread that makes it may outlive what waits for it.
+class Initialization {
+ public:
+  void await(const Patience& patience) {
+    call_.wait(patience, "MPI_Init_thread", "MPI waited for the ranks that mpirun has started");
+  }
+  int provided() const { return *provided_; }
+
+ private:
+  const std::shared_ptr<int> provided_ = std::make_shared<int>(MPI_THREAD_SINGLE);
+  Aside call_{[provided = provided_] {
+    if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, provided.get()) == MPI_SUCCESS) {
+      return;
+    }
+    throw UnavailableError("MPI_Init_thread failed; ranks of MPI are started by mpirun");
+  }};
+};
+
+// Begins with the first call. Null where the process has initialised MPI before.
+Initialization* initialization() {
+  static const std::unique_ptr<Initialization> one = [] {
+    int initialized = 0;
+    MPI_Initialized(&initialized);
+    return initialized ? nullptr : std::make_unique<Initialization>();
+  }();
+  return one.get();
 }
 
 }  // namespace
@@ -44,14 +57,16 @@ const MpiSession& MpiSession::get(const Patience& patience) {
   return session;
 }
 
+void MpiSession::prepare() { initialization(); }
+
 MpiSession::MpiSession(const Patience& patience) {
-  int initialized = 0, provided = MPI_THREAD_SINGLE;
-  MPI_Initialized(&initialized);
-  if (initialized) {
-    MPI_Query_thread(&provided);
-  } else {
-    provided = initialize(patience);
+  int provided = MPI_THREAD_SINGLE;
+  if (Initialization* const own = initialization()) {
+    own->await(patience);
+    provided = own->provided();
     owns_ = true;
+  } else {
+    MPI_Query_thread(&provided);
   }
   if (provided != MPI_THREAD_MULTIPLE) {
     throw UnavailableError(

@@ -12,8 +12,10 @@ namespace ddpbench::comm {
 // that initialised it, which MPI 3.1 advises against and Open MPI 4.1 and 5.0 allow.
 class MpiSession {
  public:
-  // Initialises MPI with the first call, which waits for all ranks of mpirun. Throws
-  // UnavailableError and what run_aside() throws.
+  // Begins to initialise MPI, on a thread of its own.
+  static void prepare();
+  // The first call waits until MPI is initialised, which waits for all ranks of mpirun. Throws
+  // UnavailableError and what Aside::wait() throws.
   static const MpiSession& get(const Patience& patience);
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
