@@ -3,7 +3,7 @@
 //
 // The error types of the whole program and the check that throws them. Thread-safe.
 //
-// All code below bench/ throws one of these. Only main and each worker's entry catch them and turn
+// All code below bench/ throws one of these. Only main and each rank's entry catch them and turn
 // them into a message, an exit code and `error.kind` of the report.
 #pragma once
 

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What to say where a limit of the system was reached: open files, processes, memory. Thread-safe.
+// Names the limit of the system that an error came from: open files, processes, memory.
+// Thread-safe.
 #pragma once
 
 #include <cstring>
@@ -16,8 +17,8 @@ namespace ddpbench {
 // 15 files may be open (ulimit -n)". Empty for other values.
 std::string exhausted_limit(int error);
 
-// Throws UnavailableError where `error`, an errno value, tells of a limit, and else `Other`.
-// `what`: "cannot make a pipe".
+// Throws UnavailableError if the errno value `error` stands for a limit, otherwise `Other`. `what`
+// begins the message: "cannot make a pipe".
 template <typename Other>
 [[noreturn]] void throw_system_error(const std::string& what, int error) {
   const std::string limit = exhausted_limit(error);

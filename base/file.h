@@ -110,8 +110,8 @@ struct InputFile {
   bool streams = false;
 };
 
-// Returns the whole of a regular file. Throws ConfigError, naming the path, when it cannot be read,
-// is too large, or is not regular and no stream that `input` allows.
+// Returns the whole of a regular file, or of a stream if `input` allows streams. Throws
+// ConfigError, naming the path, when it cannot be read, is too large, or is anything else.
 std::string read_file(const std::string& path, const InputFile& input);
 
 // Whether `path` is a regular file, and whether it is a folder. What the system cannot look up (a

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Random numbers that are the same on every machine and standard library (std::shuffle and the
-// std distributions are not). Cost: five operations a number.
+// std distributions are not). A number of SplitMix64 costs nine operations.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
-// Before functions that kernels of GPUs call, too.
+// Marks functions that GPU kernels call as well.
 #ifdef __CUDACC__
 #define DDPBENCH_HOST_DEVICE __host__ __device__
 #else
@@ -69,8 +69,8 @@ using PhiloxKey = std::array<std::uint32_t, 2>;
 
 inline constexpr int kPhiloxRounds = 10;
 
-// One of the rounds on the words c0 to c3 of a counter, apart so that a loop may run it on many
-// counters at a time.
+// One round on the words c0 to c3 of a counter. It is a function of its own, so that a loop can run
+// it on many counters at a time.
 DDPBENCH_HOST_DEVICE constexpr void philox_round(std::uint32_t& c0, std::uint32_t& c1,
                                                  std::uint32_t& c2, std::uint32_t& c3,
                                                  std::uint32_t key0, std::uint32_t key1) {

@@ -29,8 +29,9 @@ endfunction()
 # ddpbench_add_room(<name> SOURCES <files...> [PUBLIC <libs...>] [PRIVATE <libs...>] [COLD])
 #
 # Adds a room: a static library with the alias ddpbench::<name>. Includes are written from the
-# repository's root ("kernels/runtime/device.h"). COLD: no code of the room runs in a training step,
-# so a release optimizes it less (-O1), which takes a fifth off its build.
+# repository's root ("kernels/runtime/device.h"). COLD: a training step spends next to no time in the
+# room's own code (that of bench marks phases and hands over batches), so a release optimizes it less
+# (-O1), which takes a fifth off its build.
 function(ddpbench_add_room name)
   cmake_parse_arguments(ROOM "COLD" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   add_library(ddpbench_${name} STATIC ${ROOM_SOURCES})

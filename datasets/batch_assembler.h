@@ -36,7 +36,8 @@ struct BatchAugmentation {
 struct BatchBuffer {
   float* images = nullptr;         // [batch, channels, height, width]
   std::int32_t* labels = nullptr;  // [batch, labels_per_sample]
-  // Where labels are ignored: labels of the global batch by those of them that count (LabelCounts).
+  // Set if the loss ignores a label: the number of labels in the global batch divided by the number
+  // of those that count (LabelCounts).
   float* valid_weight = nullptr;
 };
 

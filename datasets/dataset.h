@@ -45,7 +45,7 @@ struct Split {
   std::size_t labels_per_sample = 1;
 };
 
-// Where no label is ignored: none is negative.
+// Stands for "no label is ignored", because no label is negative.
 inline constexpr std::int32_t kNoLabel = -1;
 
 // Views of `decoded`, which has info.decoded_bytes() filled by a DatasetSource. Does not own it.

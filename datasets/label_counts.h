@@ -21,8 +21,9 @@ class LabelCounts {
   // Reads all labels once.
   LabelCounts(const Split& split, std::int32_t ignored);
 
-  // Labels of the global batch of `step` by those of them that count; 0 when none does: that batch
-  // has no loss and no gradient. Reads a number a sample. REQUIRES: sampler.begin_epoch.
+  // Returns the number of labels in the global batch of `step` divided by the number of those that
+  // count. 0 when none counts: that batch has no loss and no gradient. Cost: reads one number for
+  // each sample. REQUIRES: sampler.begin_epoch.
   float weight(const ShardedSampler& sampler, std::int64_t step) const;
   // Throws ConfigError when no label of the first `steps` steps counts: there is nothing to learn.
   void check(const ShardedSampler& sampler, std::int64_t steps) const;

@@ -27,8 +27,8 @@ struct LoaderOptions {
   bool augment = false;
   // The label that the network's loss ignores; each buffer then has a valid_weight.
   std::int32_t ignored_label = kNoLabel;
-  // Processor time that is spent on each sample beside assembling it: what transforms cost
-  // elsewhere.
+  // Processor time that a worker spends on each sample beside assembling it. It simulates what
+  // transforms cost in a Python loader (--loader-cost).
   double sample_cost_s = 0;
   // Test hook: seconds that a worker waits before each batch (slow storage).
   double delay_s = 0;

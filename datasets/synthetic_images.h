@@ -25,9 +25,10 @@ namespace ddpbench::data {
 // About the mean and the deviation of all pixels / 255.
 inline constexpr double kSyntheticMean = 0.5, kSyntheticDeviation = 0.16;
 
-// CatalogEntry::synthesize. Where the request names no counts, as many training images as fit into
-// 256 MiB (so do their labels), but 256 to 60000, and a sixth as many test images. info().source is
-// "synthetic". Throws ConfigError for shapes and numbers of classes beyond all sense.
+// CatalogEntry::synthesize. If the request gives no counts, there are as many training images as
+// fit into 256 MiB and whose labels fit into another 256 MiB, but at least 256 and at most 60000.
+// There are a sixth as many test images. info().source is "synthetic". Throws ConfigError for
+// shapes and numbers of classes that are out of range.
 std::unique_ptr<DatasetSource> make_synthetic_images(const SyntheticRequest& request);
 
 // Draws sample `index` of the infinite sequence that the request stands for, and returns its label.

@@ -33,8 +33,8 @@ struct WorldOptions {
   double timeout_s = 60;           // deadline of every wait for peers
   std::vector<int> thread_cores;   // OS processors of its own thread, on CPU devices; empty: any
   std::function<void()> progress;  // called after each completed operation; may be empty
-  // It hears of this rank's calls, but of none over nccl and ipc. Null: nobody watches. It outlives
-  // the communicator.
+  // It is told of this rank's calls, except over nccl and ipc. Null: none. It outlives the
+  // communicator.
   comm::CallWatch* watch = nullptr;
   std::function<void()> joining;  // called while it is made, between GPUs; may be empty
   // Called while a rank waits for the others to come, not over nccl and ipc; may be empty. What it

@@ -120,8 +120,8 @@ struct StrategyContext {
 struct StepInput {
   const float* images = nullptr;         // [batch, channels, h, w]
   const std::int32_t* labels = nullptr;  // [batch, predictions of a sample]
-  // In device memory: labels of the global batch by those of them that the network's loss does not
-  // ignore; 0 when it ignores all. Null where it ignores none.
+  // In device memory: the number of labels in the global batch divided by the number of those that
+  // the network's loss does not ignore; 0 if it ignores all. Null if it ignores none.
   const float* valid_weight = nullptr;
 };
 

@@ -65,8 +65,9 @@ launch::ChannelLayout channel_layout(const CommJob& job);
 nlohmann::json to_json(const CommJob& job);
 CommJob comm_job_from_json(const nlohmann::json& json);
 
-// Bandwidth in bytes read and written: of one core's own memory, by the loops of the communicator,
-// or of a GPU's, by its own copies. A GPU reduces nothing there.
+// Bandwidth, which counts bytes read and bytes written. For a core it is measured in memory of its
+// own with the communicator's loops, for a GPU with device copies. A GPU has no figure for
+// reducing.
 struct BandwidthSample {
   std::size_t working_set_bytes = 0;
   bool all_cores = false;  // all ranks at once; else rank 0 alone

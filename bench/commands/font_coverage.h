@@ -11,9 +11,8 @@
 namespace ddpbench::bench {
 
 // The characters of `text` (UTF-8) that no installed font has, each once, in their order.
-// rsvg-convert takes a font that has a character where there is one, and draws a box where there is
-// none. Asks fc-list, of the same library (fontconfig); where that is not here, none is known to
-// lack.
+// rsvg-convert draws a box for such a character. This asks fc-list, which finds fonts with the same
+// library as rsvg-convert (fontconfig). Without fc-list the result is empty.
 std::vector<std::string> characters_without_font(std::string_view text);
 
 }  // namespace ddpbench::bench

@@ -88,7 +88,7 @@ class Import final : public Subcommand {
     options.add("--dataset", "NAME", &dataset_, "The data set's name");
     options.add("--device", "KIND=cpu", &device_, "cpu or cuda");
     options.add("--device-model", "NAME", &device_model_,
-                "Of the device; not told: this machine's processor for cpu");
+                "The device's model; if not given, for cpu this machine's processor");
     options.add("--precision", "WORD=fp32", &precision_, "fp32, tf32 or bf16");
     options.add("--batch-size", "N", &batch_size_,
                 "Samples of a rank in a step; without it there are no samples a second");
@@ -96,8 +96,8 @@ class Import final : public Subcommand {
                 "First steps of each repetition that do not count");
     options.add("--commit", "ID", &commit_, "Commit of the program that ran, for `history`");
     options.add("--measured-at", "TIME", &measured_at_,
-                "When it was measured, as 2026-01-31T12:00:00Z, for `history`; not told: not "
-                "recorded");
+                "When it was measured, as 2026-01-31T12:00:00Z, for `history`; not recorded if not "
+                "given");
     options.add("-o,--output", "FILE", &output_,
                 "Report to write, - for standard output; the file's name with .json in the working "
                 "directory when not given");
@@ -170,7 +170,7 @@ class Import final : public Subcommand {
     result.generator.name = "ddpbench-import";
     result.generator.git_commit = commit_.empty() ? std::nullopt : std::optional(commit_);
     result.generator.git_dirty.reset();
-    result.generator.git_reason = "import was not told it";
+    result.generator.git_reason = "--commit was not given to import";
     // When the file was written says nothing: it may hold runs that took turns with others.
     result.started_at = checked_time(measured_at_);
     result.argv = command_line;

@@ -17,8 +17,9 @@ class Interrupted : public Error {
 };
 
 // From now on SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU and SIGPIPE set
-// the flag instead of ending the process. Those but the first two stay ignored where they were
-// (nohup). After SIGPIPE, stdout or stderr, whichever has lost its reader, is /dev/null.
+// the flag instead of ending the process. A signal other than the first two stays ignored if it was
+// ignored before (nohup). After SIGPIPE the stream that lost its reader (stdout, stderr) is
+// replaced by /dev/null.
 void catch_interrupts();
 bool interrupt_requested();
 // The last such signal; 0: none yet.

@@ -37,9 +37,9 @@ struct MemoryKills {
 };
 MemoryKills read_memory_kills(const std::string& root = "");
 
-// Returns a sentence for a rank that SIGKILL ended between the two readings, though this program
-// did not send it: it says what the kernel did, and what to change. It is empty where no process
-// was ended for lack of memory, or the system does not tell.
+// Returns a sentence about a rank that ended by a SIGKILL which this program did not send. It says
+// what the kernel did between the two readings, and what to change. It is empty if the kernel ended
+// no process for lack of memory, or if the system does not say.
 std::string memory_kill_words(const MemoryKills& before, const MemoryKills& after,
                               const std::string& root = "");
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// PauseWatch: notes when this process was stopped. It serves processes without a supervisor, which
-// would note that, and those that must know it at once.
+// PauseWatch: records the times in which this process was stopped. It is for processes that have no
+// supervisor to record them, and for those that must know at once.
 #pragma once
 
 #include <condition_variable>

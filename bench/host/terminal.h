@@ -56,8 +56,8 @@ class StatusLine {
 // The longest beginning of `text` that fits `columns` (0: no limit), with an ellipsis when cut.
 std::string cut_to_columns(const std::string& text, std::size_t columns);
 
-// Lets a program read what this one writes to standard output, without what it says to people: from
-// now on that goes to stderr. Returns a descriptor of what standard output was.
+// From now on messages for people go to stderr, so that another program can read what this one
+// writes to standard output. Returns a descriptor of the original standard output.
 FileDescriptor take_standard_output();
 // From now on what is printed to standard output is lost.
 void discard_standard_output();

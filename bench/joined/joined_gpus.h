@@ -41,8 +41,8 @@ VisibleGpus visible_gpus_from_json(const nlohmann::json& json);
 // Pure. `visible`: [process].
 JoinedGpus assign_gpus(const std::vector<VisibleGpus>& visible);
 
-// Collective over the first `processes` ranks, which share `store`: each tells what it sees.
-// Further ranks only learn it. Throws CommError when a rank does not tell within `timeout_s`.
+// Collective over the first `processes` ranks, which share `store`: each publishes what it sees.
+// Other ranks only read it. Throws CommError when a rank has not published it within `timeout_s`.
 std::vector<VisibleGpus> exchange_gpus(comm::Store& store, int rank, int processes,
                                        const VisibleGpus& own, double timeout_s);
 

@@ -54,14 +54,14 @@ class JoinedPeers {
   // host's own.
   bool makes_for_host() const { return maker() == environment_.rank; }
   std::string host_key(const std::string& key) const;
-  // Returns the value that another rank shares when it has made it: the host's lowest rank, or rank
-  // 0 where that is this one. The limit holds only for one that is stopped: how long it works is
-  // known to itself. REQUIRES: join() was called.
+  // Returns the value that another rank shares once it has made it. That is the lowest rank of this
+  // host, or rank 0 if this rank is the lowest. The wait times out only while that rank is stopped,
+  // because only it knows how long its work takes. REQUIRES: join() was called.
   std::string await_made(const std::string& key);
 
-  // From now on and until leave(), rank 0 has the records of ranks on other hosts in its
-  // `channels`, about a second late; exchange_records() brings them up to date, called by those
-  // ranks and then by rank 0.
+  // From now on until leave(), the records of ranks on other hosts arrive in rank 0's `channels`,
+  // about a second late. exchange_records() brings them up to date: those ranks call it first, then
+  // rank 0.
   void mirror_records(launch::RankChannels& channels);
   void exchange_records() const;
   // From now on ranks of other hosts neither hear of this one nor are heard. The last call.
@@ -73,21 +73,21 @@ class JoinedPeers {
   // The same as a reason; empty: go on.
   std::string reason_to_end();
 
-  // Whether a signal has asked this process to end. If so the others can see it from now on, so
-  // that they know why this rank fails: whatever ends the rank for a signal must ask here first.
-  // Any thread may.
+  // Whether a signal has asked this process to end. If so, the other ranks can see that from now on
+  // and know why this rank fails. Code that ends the rank because of a signal must therefore ask
+  // here first. Thread-safe.
   bool is_told_to_end();
 
-  // To be called by a rank that has lost a peer: on several hosts news of why may still be on their
-  // way. Waits for them a moment.
+  // Call it when this rank has lost a peer. With several hosts the cause may not be known here yet;
+  // this waits for it a moment.
   void await_news() const;
   // This rank has failed, and said why in its channel.
   void mark_failed();
   // To be called when this rank has failed. `channels` have the areas of all ranks.
   WorldSight look(const launch::RankChannels& channels) const;
-  // Whether this rank writes the report: rank 0, or the lowest rank that can; where rank 0 was gone
-  // before all had joined, the first to ask. Waits until it is written by another: a rank that ends
-  // before makes the launcher end the world.
+  // Whether this rank writes the report. Rank 0 does, or else the lowest rank that can. If rank 0
+  // was gone before all had joined, the first rank that asks does. The others wait here until the
+  // report is written, because a rank that ends earlier makes the launcher end the whole world.
   bool takes_report();
   // To be called when this rank has written the report.
   void tell_written();

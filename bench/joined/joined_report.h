@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// JoinedReport: the report of a joined world, as the rank has it that writes it: rank 0, or the one
-// that takes its place.
+// JoinedReport: the report of a joined world, on the rank that writes it. That is rank 0, or the
+// rank that takes its place.
 #pragma once
 
 #include <cstdint>
@@ -33,27 +33,28 @@ enum class ReportReader : std::uint8_t { user, supervisor };
 
 class JoinedReport {
  public:
-  // Times, and pauses in which this rank was stopped, are told from now on. `reader`: who the
-  // report is for.
+  // Times are measured from now on, and so are pauses in which this rank is stopped. `reader`: who
+  // the report is for.
   JoinedReport(std::vector<std::string> arguments, ReportReader reader)
       : arguments_(std::move(arguments)), reader_(reader) {}
 
-  // Whether the report at `path`, which is that of this world, already tells of a failure: where
-  // hosts share files, a rank that is cut off from rank 0 must not replace what that has written.
+  // Whether the report of this world at `path` already states a failure. If hosts share files, a
+  // rank that is cut off from rank 0 must not replace the report that rank 0 has written.
   static bool tells_failure(const std::string& path);
 
   // On rank 0: decides where the report goes. Throws ConfigError when it could not be written
   // there. With --dry-run it only looks.
   void choose_place(const Options& options);
 
-  // Makes what a report needs beside the run. Without a place, it goes where the board of `peers`
-  // (if there is one) knows that rank 0 left its own, and replaces that. The report names the hosts
-  // that `peers` know by now. `gpus`: the world's; null: it uses none.
+  // Makes all of the report but the run. If choose_place() was not called, the report replaces the
+  // one that rank 0 left, if the board of `peers` has its path. The report names the hosts that
+  // `peers` knows by now. `gpus`: the world's; null: it uses none.
   void begin(const Options& options, const HostDevices* gpus, JoinedPeers& peers);
   bool has_begun() const { return !report_.argv.empty(); }
 
-  // On rank 0, when all ranks have planned the same. Throws ConfigError where another command was
-  // faster. The others learn of the place by `board`, if not null. REQUIRES: has_begun().
+  // Call it on rank 0 when all ranks have planned the same. Reserves the report's file and puts its
+  // path on `board`, unless that is null. Throws ConfigError if another command has taken the file.
+  // REQUIRES: has_begun().
   void reserve(JoinedBoard* board);
 
   // Training begins: the machine's load counts from here on.

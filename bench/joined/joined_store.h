@@ -43,12 +43,12 @@ class JoinedStore {
   JoinedStore(const JoinedStore&) = delete;
   JoinedStore& operator=(const JoinedStore&) = delete;
 
-  // Serves the store on rank 0, connects to it, and takes this rank's place: each rank may come
-  // once. `own`: {"host", "mark", "pid", "parent"} of this process: its host's name and
-  // comm::host_mark(), its number, and what tells the process that started it from others. Called
+  // Serves the store on rank 0, connects to it, and takes this rank's place, which only one process
+  // can take. `own` describes this process: "host" and "mark" (its host's name and
+  // comm::host_mark()), "pid", and "parent", which identifies the process that started it. Call it
   // once. Does nothing in a world of one process, which has no store.
   // Throws ConfigError when another process has the place, when another job has the port with the
-  // same secret, when ranks need to be given a secret, and for an interface that this host has not;
+  // same secret, when the user must set a secret, and when this host lacks the interface. Throws
   // CommError.
   void connect(const nlohmann::json& own);
   comm::Store* get() { return store_.get(); }  // null before connect() and in a world of one
@@ -60,11 +60,10 @@ class JoinedStore {
   // Rank 0 calls this when all ranks are here: no further rank needs to find the store.
   void all_are_here() { secret_file_.remove(); }
 
-  // A meeting of all ranks: each says something, rank 0 hears them in the order of ranks and
-  // answers all. Each name may be used once. `hear` may throw Error: then every rank throws a
-  // WorldFailure, with its exit code; so it is when a rank does not come within the limit, and when
-  // check() throws on rank 0. Says on stderr every few seconds who is missing. REQUIRES: there is a
-  // store.
+  // A meeting of all ranks. Each rank says something; rank 0 hears them in the order of ranks and
+  // answers all. A name may be used once. Every rank throws the same WorldFailure when `hear`
+  // throws Error, when check() throws on rank 0, and when a rank does not come within the limit.
+  // Every few seconds a line on stderr names the missing ranks. REQUIRES: there is a store.
   using Hear = std::function<void(int rank, const nlohmann::json& said)>;
   using Reply = std::function<nlohmann::json()>;
   nlohmann::json meet(const std::string& name, const nlohmann::json& own, const Hear& hear,

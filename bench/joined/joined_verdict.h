@@ -27,9 +27,10 @@ struct Verdict {
   bool saw_stopped = false;  // a rank was seen stopped
 };
 
-// REQUIRES: a rank has failed. The order: a rank that threw an error of its own; one whose process
-// has ended; a signal that asked a rank to end; whom guilty_rank.h blames where ranks only noticed.
-// A failure after all have run to the end is none of the run.
+// REQUIRES: a rank has failed. Looks for the cause in this order: a rank that threw an error of its
+// own; a rank whose process has ended; a signal that asked a rank to end; if ranks only noticed a
+// failure, the rank that guilty_rank.h blames. A failure after all ranks have run to the end is not
+// a failure of the run.
 Verdict judge_world(WorldSight world);
 
 // The verdict where a signal asked a rank to end: the run is interrupted, and the failure names

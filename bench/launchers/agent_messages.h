@@ -76,7 +76,7 @@ struct RankRefusal {
   std::string why;
 };
 
-// Said every second.
+// A heartbeat, sent every second.
 struct AgentSign {};
 
 using AgentWord = std::variant<HostSight, RankLine, RankEnd, RankRefusal, AgentSign>;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// EndLimit: until when the processes of a launched run may end by themselves, once they are to end.
-// Pure.
+// EndLimit: the deadline by which the processes of a launched run must have ended by themselves,
+// once the run is ending. Pure.
 #pragma once
 
 #include <algorithm>
@@ -17,15 +17,15 @@ class EndLimit {
  public:
   // Ranks that were asked to end leave a report first.
   static constexpr double kInterrupted_s = 5;
-  // After SIGKILL there is only the way to the host and back.
+  // After SIGKILL only the round trip to the host takes time.
   static constexpr double kKilled_s = 5;
-  // Ranks that miss another end by their own deadline (--timeout) and write the report. Once one
-  // has ended so, the others have no longer than that.
+  // Ranks that miss a peer end at their own deadline (--timeout) and write the report. They get
+  // this much time beyond it, and the others get as much once one rank has given up.
   static constexpr double kBeyondTimeout_s = 5;
 
-  // They are to end within `seconds` from now. An earlier limit holds.
+  // The processes must end within `seconds` from now. An earlier deadline stays.
   void within(double now_s, double seconds) { limit_s_ = std::min(limit_s_, now_s + seconds); }
-  // A rank has failed; the others notice. `timeout_s`: 0: never.
+  // A rank has failed, and the others will notice within `timeout_s` (--timeout; 0: no deadline).
   void after_failure(double now_s, double timeout_s) {
     if (timeout_s > 0) within(now_s, timeout_s + kBeyondTimeout_s);
   }

@@ -42,10 +42,11 @@ class HostLink {
   void look(double now_s);
   // The next of what ranks have said and done.
   std::optional<AgentWord> next();
-  // When the host was last heard. To be moved on where this process was stopped.
+  // When the host was last heard. forgive() adds the time in which this process was stopped.
   double heard_s() const { return heard_s_; }
   void forgive(double seconds) { heard_s_ += seconds; }
-  // Lets the agent end by itself. Goes on until has_closed(), or this object's end.
+  // Lets the agent end by itself. This goes on until has_closed(), or until this object is
+  // destroyed.
   void close();
   bool has_closed() const { return shell_ == nullptr; }
   // Gives the host up: its agent and all ranks there end.

@@ -16,11 +16,11 @@ namespace ddpbench::bench {
 
 class RunOutcome {
  public:
-  // `processes`: that the supervisor sees: the ranks, or one launcher.
+  // `processes`: how many the supervisor sees: one for each rank, or one for the launcher.
   explicit RunOutcome(int processes) : processes_(static_cast<std::size_t>(processes)) {}
 
-  // A line that a process wrote to standard output: of a report, or of nothing that matters. One
-  // rank writes the reports of a run, one after the other; the last whole one counts.
+  // A line that a process wrote to standard output. It belongs to a report or is ignored. One rank
+  // writes the reports of a run, one after the other; the last complete one counts.
   void add_output(const std::string& line);
   void add_error(int process, const std::string& line);
   void end(int process, const launch::ChildExit& exit);
@@ -41,7 +41,7 @@ class RunOutcome {
     std::optional<launch::ChildExit> exit;
     std::string lost;       // why it is out of reach; empty: it is not
     std::string complaint;  // its last error message
-    std::string foreign;    // of the lines of a launcher, shell or library the first that says most
+    std::string foreign;    // the most telling error line of a launcher, shell or library
   };
 
   const Process& of(int process) const { return processes_.at(static_cast<std::size_t>(process)); }

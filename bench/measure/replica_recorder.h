@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReplicaRecorder: the phases of one further replica of a process that has several (dp), and what
-// the replicas of a step waited for each other.
+// ReplicaRecorder: records the phases of one further replica in a process that has several (dp).
+// The functions below derive from all replicas' phases how long they waited for each other.
 //
 // The process's StepRecorder has the first replica's phases. It reads the others' when the step is
 // done, and then tells waiting from transfers: each replica marks when it enters a transfer, so the
@@ -29,26 +29,26 @@ struct PhaseInterval {
   double length_s() const { return end_s - begin_s; }
 };
 
-// dp's transfers are phases of their own. Buckets describe those of ddp and ps.
+// Whether the phase is a transfer of dp. Transfers of ddp and ps are no phases but buckets.
 bool is_transfer(Phase phase);
 
-// Removes from the other intervals of `phases`, which are in the order of their begins, what
-// sync_batch_norm takes of them: the rest of an interval follows as one of its own.
+// Takes the sync_batch_norm intervals out of the intervals in which they lie. What is left of such
+// an interval after the cut becomes an interval of its own. REQUIRES: `phases` is ordered by begin.
 void cut_out_syncs(std::vector<PhaseInterval>& phases);
 
-// How long `own`, which lasts from entering a transfer to its end, waited until the replicas in
-// `others` had entered it, too: at most its length. `others` may have other phases, and each at
-// most one of this.
+// `own` lasts from entering a transfer to its end. Returns how long it waited until the replicas in
+// `others` had entered the same transfer: at most its length. Each of `others` has at most one
+// interval of that phase, and may have intervals of other phases.
 double waited_s(const PhaseInterval& own, std::span<const std::vector<PhaseInterval>> others);
 
-// Fills `records` with one for each replica but the first, from the phases of all (`all[0]`: the
-// primary's). For transfers from the primary and to it they need the primary, to reduce they need
-// all; their loss phase is waiting for the primary, which computes it. `step_s`: the length of the
-// step.
+// Fills `records` with one record for each replica but the first, from the phases of all (`all[0]`:
+// the primary's). A transfer from or to the primary waits for the primary; a reduce waits for all.
+// Their loss phase counts as waiting, because the primary computes the loss. `step_s`: the length
+// of the step.
 void fill_replica_records(std::span<const std::vector<PhaseInterval>> all, std::uint32_t step,
                           double step_s, std::vector<launch::ReplicaRecord>& records);
 
-// One thread queues the replica's work; the others look at the times when it has.
+// One thread queues the replica's work. Other threads read the times after it has queued the step.
 class ReplicaRecorder final : public PhaseObserver {
  public:
   // `device` outlives this.

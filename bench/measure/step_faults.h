@@ -27,8 +27,8 @@ class StepFaults final : public PhaseObserver {
   StepFaults(Device& device, std::vector<Injection> injections, PhaseObserver& inner);
 
   // Call it before each step, also of verification and warm-up, and before the replica's thread
-  // begins its part of it. A kill, stop or throw planted for
-  // this step strikes here; throw throws InternalError.
+  // begins its part of it. A kill, stop or throw planted for this step strikes here; throw throws
+  // InternalError.
   void begin_step();
 
   void begin(Phase phase, Stream& stream) override;

@@ -37,7 +37,7 @@ class StepRunner {
   void run(const StepInput& input);
 
  private:
-  // The memory of a batch differs from step to step, and steps that are observed mark their phases.
+  // What a recording is for: the address of the batch, and whether the step's phases are marked.
   using Key = std::pair<const float*, bool>;
 
   void record_both(const StepInput& input);

@@ -71,7 +71,7 @@ std::string man_page(const std::vector<CommandSummary>& commands, const std::str
     page += fmt::format(".SH DDPBENCH {}\n{}", roff(command.name), verbatim(command.help()));
   page += ".SH EXIT STATUS\n";
   for (const auto& [code, meaning] : texts.exit_codes) page += term(std::to_string(code), meaning);
-  page += ".SH ENVIRONMENT\nEvery option has a variable, as OPTIONS says.\n";
+  page += ".SH ENVIRONMENT\nMost options have a variable; OPTIONS names it.\n";
   return page;
 }
 

@@ -14,15 +14,15 @@
 
 namespace ddpbench::bench {
 
-// Throws ConfigError for an option that does nothing beside a value which was given in the same of
-// `layers` (in their order: file, variables, flags), in an earlier one, or is the default. One of
-// an earlier layer than that value belonged to another value: it goes back to its default.
-// REQUIRES: the layers were applied to `options`.
+// Resets each option that does nothing beside the value of another option. If it was given in an
+// earlier layer than that value, it was meant for another value, and nothing else happens. If it
+// was given in the same or a later layer, or if that value is the default, throws ConfigError.
+// `layers` are in the order file, variables, flags. REQUIRES: they were applied to `options`.
 void settle_conditions(Options& options, std::span<const OptionSource* const> layers);
 
-// Sets what no layer gives to the optimizer's defaults, which are PyTorch's; also a learning rate
-// and a weight decay that an earlier layer gives beside another optimizer. Returns a line on each
-// of these, for people.
+// Sets the options that no layer gives to the defaults of the optimizer, which are PyTorch's. Also
+// replaces a learning rate or a weight decay that an earlier layer gave for another optimizer, and
+// returns a line for people about each of these.
 std::vector<std::string> set_optimizer_defaults(Options& options,
                                                 std::span<const OptionSource* const> layers);
 

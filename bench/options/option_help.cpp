@@ -27,7 +27,7 @@ constexpr std::string_view kPrecedence =
     "LIST, and \",...\" in what a value looks like: several with commas, of which every "
     "combination "
     "that a strategy heeds is run. Later wins: defaults, the configuration file, DDPBENCH_ "
-    "variables, flags. Every option has a "
+    "variables, flags. Most options have a "
     "variable (--batch-size: DDPBENCH_BATCH_SIZE; on or off for switches; an empty one counts as "
     "not "
     "set) and, except --config, --help and --version, a key in configuration files (batch_size). "

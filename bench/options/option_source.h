@@ -64,10 +64,10 @@ OptionSource variable_source(const std::map<std::string, std::string>& variables
 void refuse_unknown_variables(const std::map<std::string, std::string>& variables,
                               const std::vector<std::string>& others);
 
-// The resolved configuration as reports show it and workers read it: the keys of a configuration
-// file plus "config" (its path). Values that are not set are left out, and those that do nothing
-// beside the others. "runs" has of each entry what it differs in. options_from_json(to_json(o)) ==
-// o for parsed options.
+// The resolved configuration as reports show it and ranks read it: the keys of a configuration file
+// plus "config" (its path). Values that are not set are left out, as are those that have no effect
+// beside the others. "runs" holds for each entry only the values that differ.
+// options_from_json(to_json(o)) == o for parsed options.
 nlohmann::ordered_json to_json(const Options& options);
 Options options_from_json(const nlohmann::json& json);
 

@@ -69,7 +69,7 @@ struct AbsentChoice {
 // The values that an option takes, beyond its type.
 struct ValueRule {
   std::vector<std::string> choices = {};  // for text; empty: any text that is not empty
-  std::vector<AbsentChoice> absent = {};  // refused as what is not here, not as a slip
+  std::vector<AbsentChoice> absent = {};  // refused as unavailable (exit 3), not as misspelt
   bool takes_all = false;                 // "all" in a list stands for all choices
   double minimum = 0;
   double maximum = std::numeric_limits<double>::infinity();  // included

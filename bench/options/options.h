@@ -3,7 +3,8 @@
 //
 // Options: the fully resolved configuration of one command (docs/cli.md). It is plain data.
 // option_parser fills it from defaults, configuration file, DDPBENCH_ variables and flags, in that
-// order. Worker processes receive it as JSON.
+// order. Rank processes receive the part that all runs share (RunOptions) as JSON, in a
+// TrainingJob.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +58,7 @@ struct RunOptions {
   std::string backend = "auto";  // auto, a name of comm_backends() or its alias
   int epochs = 1;
   std::optional<std::int64_t> steps;      // per epoch, at most
-  std::optional<Percent> until_accuracy;  // of the test set; training ends with it
+  std::optional<Percent> until_accuracy;  // on the test set; training ends when it is reached
   int warmup_steps = 10;                  // at least; warm-up goes on until step times are steady
   std::optional<std::int64_t> warmup_max_steps;  // not set: kWarmupLimitFactor x warmup_steps
   int repetitions = 1;

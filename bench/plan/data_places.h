@@ -51,7 +51,7 @@ void check_dataset_fits(const nn::ModelSpec& model, const data::DatasetInfo& dat
                         const std::string& model_path);
 // Throws ConfigError unless the options' mean and deviation have one value, or one a channel.
 void check_normalization(const Options& options, const data::DatasetInfo& dataset);
-// Throws ConfigError where --until-accuracy has no test samples to be told by.
+// Throws ConfigError when --until-accuracy is given and the data set has no test samples.
 void check_test_samples(const Options& options, const data::DatasetInfo& dataset);
 
 }  // namespace ddpbench::bench

@@ -55,8 +55,8 @@ std::string common_backend(const std::vector<std::string>& backends);
 // Returns a name of comm_backends() for `wanted`, which may be "auto" or the alias. Throws
 // ConfigError for a backend of the other kind of device.
 std::string choose_backend(const std::string& wanted, const std::string& device, bool shared_gpus);
-// Throws UnavailableError when threads of one process would be GPUs whose data moves through host
-// memory (comm::make_staged). `command`: the options that led there.
+// Throws UnavailableError when the ranks would be threads of one process and the backend would move
+// their GPUs' data through host memory (comm::make_staged). `command`: the options that led there.
 void refuse_staging_threads(std::string_view command, const std::string& backend,
                             const std::string& device);
 // Throws UnavailableError when threads of one process would share a GPU and the backend does not

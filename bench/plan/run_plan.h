@@ -30,7 +30,7 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
 // host.
 std::string plan_line(const TrainingJob& job, std::size_t cores);
 
-// What --dry-run says when so many runs could be set up; a line.
+// The last line of --dry-run: so many runs could be set up.
 std::string rehearsed_words(std::size_t runs);
 
 // Resolves --backend=auto: returns the one backend of all runs that move data. Returns "auto" where

@@ -22,7 +22,7 @@ struct RunCell {
   int world_size = 1;    // training replicas
   int servers = 0;
   int repetition = 0;
-  std::size_t entry = 0;  // of Options::runs that the cell is of; stays with the supervisor
+  std::size_t entry = 0;  // index in Options::runs of its entry; stays with the supervisor
   std::int64_t batch_size = kDefaultBatchSize;  // per device, unless there is a global one
   std::int64_t global_batch_size = 0;           // of all devices (strong scaling); 0: none
   int devices_per_process = 1;                  // of a strategy that groups ranks
@@ -64,7 +64,7 @@ std::span<const SweepAxis> sweep_axes();
 // earlier entry has.
 std::vector<RunCell> plan_matrix(const Options& options);
 
-// The options of the cell's run: `options`, or the entry of their runs that the cell is of.
+// The options of the cell's run: those of its entry in Options::runs, or `options` without entries.
 const Options& entry_options(const Options& options, const RunCell& cell);
 
 // The same without the other runs: options whose matrix is this run alone, once.

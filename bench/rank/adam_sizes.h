@@ -26,8 +26,9 @@ class AdamSizes {
 
   // Begins the next update, with the rate `lr`. Each tensor's update() follows once.
   void begin_step(double lr);
-  // The size of the update of tensor `tensor` in which an error relative to the gradients' terms is
-  // at most that relative to this size. `gradients`: the sum over all slices, before weight decay.
+  // Returns the size of the update of tensor `tensor`: if the gradients' relative error is at most
+  // `error`, the update is wrong by at most `error` times this size (in the 2-norm). `gradients`:
+  // the sum over all slices, before weight decay.
   // `slice_squares`: of each element, the sum over slices of its squared gradients. `terms`: the
   // 2-norm of what the gradients of the tensor were added up from. `weights`: before the update.
   double update(std::size_t tensor, std::span<const float> gradients,

@@ -19,8 +19,8 @@ namespace ddpbench::bench {
 inline constexpr const char* kJobFdVariable = "DDPBENCH_RUN_FD";
 
 // Runs this process's part of the job that `description` describes and leaves times and results in
-// the channels. `environment` counts processes. Throws Error, which is told as that of the
-// process's first rank; or returns the exit code when its ranks have told their errors themselves,
+// the channels. `environment` counts processes. An Error that it throws is reported as that of the
+// process's first rank. If its ranks have reported their errors themselves, returns the exit code,
 // else 0. Sets `left_behind` when objects that wait for a hanging device were left behind: the
 // process must then end by end_process().
 using RankJob = std::function<int(const nlohmann::json& description, const launch::RankEnvironment&,

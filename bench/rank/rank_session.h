@@ -23,7 +23,7 @@ class RankSession {
   // in the channel.
   void run();
 
-  // Those between this rank and others.
+  // The communicators between this rank and others.
   std::vector<comm::Communicator*> peers() { return trainer_.devices().peers(); }
   // After run() threw: whether the device hangs (RankTrainer::device_hangs). This object must not
   // be destroyed then.

@@ -28,8 +28,8 @@ struct PlanningDevice {
   std::unique_ptr<Device> device;
   std::unique_ptr<ops::OpBackend> backend;
 };
-// One device of each kind that the job's ranks have: servers may be on CPU devices, workers
-// not.
+// One device of each kind that the job's ranks have. Servers may be on CPU devices while workers
+// are on GPUs.
 struct PlanningDevices {
   PlanningDevice workers, servers;  // servers: null where they are planned like the workers
 };

@@ -36,7 +36,7 @@ class ReportOutput {
   // replaces what was there before, not what is being made.
   //
   // `announce`, if not empty, is called before the file is made, with its absolute path and the
-  // hash of its content (file_hash), so that who knows both recognises the file as this command's.
+  // hash of its content (file_hash). A process that knows both can recognise the file.
   using Announce = std::function<void(const std::string& path, std::uint64_t hash)>;
   void reserve(report::Report report, const Options& options, const Announce& announce = {});
   // Writes the whole report, atomically. The first call obeys --force; later ones replace what it

@@ -35,8 +35,8 @@ class RunLauncher {
   virtual std::optional<int> slots() const = 0;
   // Puts what is known of the hosts in place of this machine's.
   virtual void describe(report::Environment& environment) const = 0;
-  // Returns what --backend stands for where the ranks of `cell` will be; `options` are those of its
-  // run. Throws ConfigError or UnavailableError, naming the hosts, where they cannot be there.
+  // Resolves --backend for the hosts on which the ranks of `cell` will run; `options` are those of
+  // its run. Throws ConfigError or UnavailableError, naming the hosts, if it cannot connect them.
   virtual std::string backend(const Options& options, const RunCell& cell) const = 0;
   // Makes the run of `job`, whose settings are `options`, and returns when all its processes are
   // gone. Calls `tick` about ten times a second. What fails is in the result. With

@@ -12,7 +12,7 @@
 
 namespace ddpbench::bench {
 
-// Tells apart what was stopped in the pauses of a run.
+// The pauses of a run, divided by what was stopped in them.
 struct Stops {
   std::vector<launch::Pause> of_job;         // ranks stood still, or nothing is known of them
   std::vector<launch::Pause> of_supervisor;  // ranks went on: its process alone was stopped

@@ -3,8 +3,8 @@
 //
 // Graph: a network planned on one device for one batch size.
 //
-// Planning fuses (conv+relu, relu+max-pool, linear+relu; chains of these where the backend does)
-// and inserts reorders where layouts differ. It puts parameters in one flat buffer and lets
+// Planning fuses layers (plan/fusion.h, and chains of operations if the backend does) and inserts
+// reorders where layouts differ. It puts parameters in one flat buffer and lets
 // activations share memory. It runs the leading part in micro-batches where that keeps its maps
 // in cache and no op couples samples. After construction no call allocates. Only the device's
 // leading thread uses a graph. The loss is no part of it (ops/loss.h), so that DataParallel can
@@ -37,7 +37,7 @@ struct GraphOptions {
   ops::BatchParts* parts = nullptr;
   bool training = true;                     // false: forward only, no gradient memory
   std::optional<std::int64_t> micro_batch;  // nullopt: chosen; 0: off; else a divisor of batch
-  Sharing gradient_sharing = Sharing::process_private;  // mappable: the ring reads peers' gradients
+  Sharing gradient_sharing = Sharing::process_private;  // mappable: peers read the gradients
   Sharing weight_sharing = Sharing::process_private;    // mappable: ps and broadcast
   // Called when all is planned and nothing is allocated, with the graph's needs on its device. The
   // caller adds its own needs and throws when the sum is too much. May be empty.
@@ -87,8 +87,8 @@ class Graph {
   float* output_gradient(std::size_t k = 0) const;
   // Computes the gradients of all parameters from those of all outputs. With `accumulate` they are
   // added to the gradient buffer (gradient accumulation; the verification's reference). `ready` may
-  // be empty. REQUIRES: training, a last forward in training and since the last backward (its
-  // gradients overwrite activations that they no longer need), and the weights of that forward.
+  // be empty. REQUIRES: a graph for training; a forward pass in training since the last backward,
+  // whose gradients overwrote activations; and unchanged weights since that forward pass.
   void backward(Stream& stream, const GradientReady& ready = {}, bool accumulate = false);
 
   // Queues the end of a training step: layers then draw by the next step's number, which is in

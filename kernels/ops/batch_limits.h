@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The errors of operations that can be planned, but not for this number of samples. Who chooses the
-// number (`ddpbench fit`) can go on with another one.
+// Errors of operations that can be planned, but not for this batch size. Code that chooses the
+// batch size (`ddpbench fit`) can catch them and try another one.
 #pragma once
 
 #include "base/error.h"

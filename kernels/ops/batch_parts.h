@@ -24,9 +24,10 @@ class BatchParts {
   virtual void gather(Stream& stream, const void* own, void* all, std::size_t bytes) = 0;
 };
 
-// Mean and sum of squared deviations of one channel over all parts, of `values` values each, from
-// those of the parts (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for
-// computing sample variances", 1979). In the order of the parts, so that all find the same bits.
+// Combines the mean and the sum of squared deviations of one channel from those of all parts, each
+// over `values` values (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for
+// computing sample variances", 1979). It adds in the order of the parts, so that all parts get the
+// same bits.
 struct Moments {
   double mean = 0, squares = 0;
 };

@@ -46,11 +46,11 @@ struct LossArgs {
   const std::int32_t* labels = nullptr;
   std::int64_t samples = 0;  // the first `samples` of the batch count; at most the batch
   float grad_scale = 1;      // gradient of (grad_scale * valid_weight * sum of losses)
-  // In device memory, read when the work runs, so that a recorded step can change it: predictions
-  // of the global batch by those of them that count. So it turns a scale of 1 / predictions into
-  // the mean over those that count. Null: 1.
+  // In device memory, and read when the work runs, so that it may differ between replays of a step.
+  // It is the number of predictions in the global batch divided by the number of those that count.
+  // A scale of 1 / predictions then gives the mean over those that count. Null: 1.
   const float* valid_weight = nullptr;
-  float* grad_logits = nullptr;  // as logits; null: evaluation; of samples past `samples` 0
+  float* grad_logits = nullptr;  // as logits, 0 for samples past `samples`; null: evaluation
   LossTotals* totals = nullptr;  // in device memory; added to
 };
 

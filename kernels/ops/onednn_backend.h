@@ -17,8 +17,8 @@ namespace ddpbench::ops {
 std::unique_ptr<OpBackend> make_onednn_backend(Device& device, DataType activations);
 
 // Why CPU devices do not compute in bf16 here; empty: they do. The processor needs instructions for
-// it (avx512_bf16 or AMX), and oneDNN must be allowed to use them (ONEDNN_MAX_CPU_ISA). Asks the
-// system for AMX's tiles where oneDNN would use them: this process then has them.
+// it (avx512_bf16 or AMX), and oneDNN must be allowed to use them (ONEDNN_MAX_CPU_ISA). If oneDNN
+// would use AMX, this requests the permission for AMX tiles, for the rest of the process.
 std::string why_no_cpu_bf16();
 
 }  // namespace ddpbench::ops

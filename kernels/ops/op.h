@@ -88,9 +88,9 @@ class Op {
   virtual std::size_t workspace_bytes() const { return 0; }
   virtual bool backward_needs_input(std::size_t i) const = 0;
   virtual bool backward_needs_output() const = 0;
-  // Whether recompute() gives the output again at the cost of one pass over memory. The graph then
-  // frees an output between forward and backward that its readers' backward wants, where this
-  // operation's own backward keeps the inputs in any case.
+  // Whether recompute() can make the output again, at the cost of one pass over memory. If other
+  // operations' backward needs the output, the graph may then free it after forward and recompute
+  // it in backward. It does so only if this operation's backward keeps the inputs anyway.
   virtual bool recomputes_output() const { return false; }
 
   // Whether one sample's result depends on other samples of the batch (batch norm). Such an op may

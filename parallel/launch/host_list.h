@@ -20,9 +20,9 @@ struct HostSlots {
 // listed again add up. Throws ConfigError that names the entry.
 std::vector<HostSlots> parse_host_list(const std::string& text);
 
-// Reads a file with a host a line: "b", "b:2" or "b slots=2" (as mpirun's), from "#" on a comment.
-// Slots add up as above, so a scheduler's list with a line a slot does. Throws ConfigError that
-// names file and line.
+// Reads a file with one host a line: "b", "b:2" or "b slots=2" (as mpirun's). "#" begins a comment.
+// Slots add up as above, so a scheduler's list with one line for each slot works, too. Throws
+// ConfigError that names file and line.
 std::vector<HostSlots> read_host_file(const std::string& path);
 
 // The name of a host without the user's: at which other hosts reach it.

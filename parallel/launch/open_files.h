@@ -9,9 +9,9 @@
 
 namespace ddpbench::launch {
 
-// Raises the soft limit of open files (RLIMIT_NOFILE) where processes of `ranks` ranks with
-// `inherited` descriptors, `per_process` ranks in each, or their supervisor, need more. Throws
-// UnavailableError with both numbers where the hard limit is lower.
+// Raises the soft limit of open files (RLIMIT_NOFILE) if a rank process or the supervisor needs
+// more. `ranks`: of the run; `per_process`: ranks in one process; `inherited`: descriptors that a
+// process inherits. Throws UnavailableError with both numbers if the hard limit is lower.
 void allow_open_files(std::size_t ranks, std::size_t per_process, std::size_t inherited);
 
 // How many files the supervisor has open at once for so many ranks, beside `open` before; and a

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PauseLog: finds the times in which this process was stopped (Ctrl-Z, SIGSTOP, a debugger). No
-// system call tells them. Whoever looks at the clock often could not look while it was stopped.
+// system call reports them. A process that reads the clock often sees a gap where it was stopped.
 #pragma once
 
 #include <vector>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a process does at one moment, and which it is, as proc(5) has it.
+// The state of a process at one moment, and its identity, both from proc(5).
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +16,7 @@ struct ProcessState {
   char letter = '?';                  // R: runs or waits for a core, S and D: sleeps, T and t: held
   std::optional<double> processor_s;  // used since it was started
   std::uint64_t start = 0;            // clock ticks from boot to its start
-  std::optional<int> wait_status;     // as waitpid(2) has it; set when nobody has awaited it yet
+  std::optional<int> wait_status;     // as of waitpid(2); set while its parent has not reaped it
 
   bool is_stopped() const { return letter == 'T' || letter == 't'; }  // by SIGSTOP or a debugger
   // "asleep after 0.12 s of processor time"; empty when nothing is known.

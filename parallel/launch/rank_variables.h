@@ -29,7 +29,7 @@ struct LaunchSpec {
 
 // Where the ranks of a run meet.
 struct Rendezvous {
-  int port = 0;  // on the loopback interface; 0: one process, which meets nobody
+  int port = 0;  // on the loopback interface; 0: there is only one process
   std::string secret;
 };
 

@@ -159,8 +159,8 @@ void ensure_long_secret(const RankEnvironment& environment) {
   constexpr std::size_t kLeast = 16;
   if (environment.secret.size() >= kLeast) return;
   throw ConfigError(fmt::format(
-      "DDPBENCH_JOB_SECRET has {} characters, and whoever guesses it can enter the job; "
-      "use {} at least: {}",
+      "DDPBENCH_JOB_SECRET has only {} characters. Somebody who guesses it could enter the job; "
+      "use at least {}: {}",
       environment.secret.size(), kLeast, kSecretLine));
 }
 

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// WorldWatch: what a rank of a joined world sees of the other ranks on its host. They are not its
-// children, so it learns that they have ended or are stopped. Ranks of other hosts it cannot see:
-// their end is told. How they ended it learns since Linux
-// 6.15 (PIDFD_GET_INFO), and before that only while nobody has awaited them.
+// WorldWatch: what a rank of a joined world sees of the other ranks. It sees when a rank on its own
+// host has ended or is stopped. They are not its children, so it cannot wait for them. It learns
+// how they ended from Linux 6.15 on (PIDFD_GET_INFO), before that only until their parent reaps
+// them. It cannot see ranks on other hosts; other code reports their end (tell_ended).
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ class WorldWatch {
   // From now on watches `rank`, a process of this host and PID namespace. Not while another thread
   // uses this object; the other functions may be called by any thread.
   void add(int rank, const ProcessName& process);
-  // Another told that `rank`, which is on another host, has ended. Any thread may.
+  // Says that `rank`, which is on another host, has ended. Thread-safe.
   void tell_ended(int rank) { at(rank).told_ended = true; }
   bool is_watched(int rank) const { return at(rank).process.pid != 0; }
   bool has_ended(int rank) const;

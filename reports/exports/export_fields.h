@@ -28,9 +28,9 @@ std::string csv_quoted(const std::string& text);
 std::string markdown_escaped(const std::string& text);
 std::string markdown_table(const TextTable& table);
 
-// The runs that ended well without planted faults, by a name that holds all settings which must be
-// equal for a comparison, with the device model, and nothing that differs between commits. In the
-// order of their first runs.
+// The runs that ended well without planted faults, grouped by name. A name contains the device
+// model and all settings that must be equal for a comparison, and nothing that differs between
+// commits. Groups are in the order of their first runs.
 using NamedRuns = std::pair<std::string, std::vector<const RunRow*>>;
 std::vector<NamedRuns> clean_runs_by_name(std::span<const RunRow> rows);
 

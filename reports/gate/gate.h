@@ -26,8 +26,8 @@ GateResult check_reports(std::span<const Report> candidate, std::span<const Repo
 std::vector<std::string> gate_setting_keys(std::span<const Report> candidate,
                                            std::span<const Report> base);
 
-// The result that stands for a check which could not be made: what the outputs show, so that
-// nobody takes an earlier file for its result.
+// The result of a check that could not be made. The outputs show it, so that an earlier file is not
+// mistaken for the result of this check.
 GateResult refused_check(const GateOptions& options, GateOrigin origin, std::string refusal);
 
 // One line: the verdict, and how many pairs got each verdict; or why nothing was compared.

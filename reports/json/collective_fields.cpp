@@ -35,7 +35,7 @@ constexpr auto kCollectiveFields = [](auto& f, auto& row) {
   f.later().value("gpus", row.gpus);
   f.later().value("late_iterations", row.late_iterations);
   f.optional_text("all_reduce", row.all_reduce);
-  f.later().known_text("device_model", row.device_model, "no rank told it");
+  f.later().known_text("device_model", row.device_model, "no rank reported it");
   f.object_or_missing(
       "time_s", row.time_s, [](auto& g, auto& time) { statistics_fields(g, time); },
       "no timed iteration was finished");

@@ -100,7 +100,7 @@ void list_report(Fields& f, Whole& report) {
   f.object_or_null(
       "error", report.error, [](auto& g, auto& error) { error_fields(g, error); },
       report.status == Status::failed);
-  constexpr const char* kUntimed = "when it was measured was not told";
+  constexpr const char* kUntimed = "the time of the measurement is unknown";
   f.known_text("started_at", report.started_at, kUntimed);
   f.known_text("finished_at", report.finished_at, kUntimed);
   f.value("argv", report.argv);

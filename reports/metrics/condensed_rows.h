@@ -31,13 +31,13 @@ struct MedianSpread {
 struct RepeatedRuns {
   std::vector<const Run*> runs;  // all of them; not empty
   std::size_t timed = 0;         // that ended well with timed steps
-  // Stands for all: the timed repetition of the median step time, with the medians over the timed
-  // ones in place of its own figures (peaks of memory and the longest step: the largest). It has no
-  // step samples. Where none was timed, the first of them as it is.
+  // A run that stands for all. It is the timed repetition with the median step time, but its
+  // figures are the medians over the timed repetitions; of peaks of memory and the longest step,
+  // the largest. It has no step samples. If none was timed, it is the first repetition as it is.
   Run median;
   MedianSpread step_s, speedup, efficiency, to_accuracy_s;
   std::string note;  // on repetitions that did not end well; empty: all did
-  // On repetitions that did not reach the accuracy (--until-accuracy) where the median did.
+  // About repetitions that did not reach the accuracy (--until-accuracy) although the median did.
   std::string accuracy_note;
 };
 

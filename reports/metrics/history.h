@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The median step time of each setting over the commits of many reports. Whether a change is one is
-// the gate's to say (reports/gate), and finding the commit of a change that of other tools
-// (docs/ci.md).
+// The median step time of each setting over the commits of many reports. It does not judge: the
+// gate (reports/gate) decides whether a difference is a change, and other tools find the commit of
+// a change (docs/ci.md).
 #pragma once
 
 #include <cstddef>

@@ -63,9 +63,9 @@ std::string remark(const Contest& contest);
 // "ddp on 2 devices, 12 % ahead of ...", without a full stop.
 std::string recommendation(const Contest& contest);
 
-// Says in what runs differ that hence do not compare: "global batch 256 / 2048 on 2 devices;
-// precision fp32 / bf16". Batches count where they differ on one number of devices. Empty where all
-// runs compare.
+// Names the differences that make runs incomparable: "global batch 256 / 2048 on 2 devices;
+// precision fp32 / bf16". Batches count only if they differ on the same number of devices. Empty if
+// all runs can be compared.
 std::string unlike_words(std::span<const RunRow> rows);
 
 // Fills report.recommendations: one for each contest with at least two settings.

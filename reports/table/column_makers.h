@@ -59,8 +59,8 @@ std::string figure_cell(const Figure& figure, Format format, const Run& run, Foo
 std::string status_note(const Run& run);
 // Whether the run ended badly before a step was timed: it has only a reason to show.
 bool is_bare(const Run& run);
-// Whether a column has its cell in the row of such a run all the same: it says which run it is, or
-// that the run computed something else than the reference, which is known before a step is timed.
+// Whether the row of such a run still has a cell for this column. It does for columns that identify
+// the run, and for the verdict of verification, which is known before a step is timed.
 bool is_told_of_bare(const Column& column, const Run& run);
 
 std::vector<Column> default_columns();  // those of the table, in its order

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why a run is not faster, in a word: from the parts of its step to their cause, then to sentences.
-// All but Cause is private to reports/.
+// Finds the cause, in one word, why a run is not faster, from the parts of its step, and makes the
+// sentences about it. All but Cause is private to reports/.
 #pragma once
 
 #include <cstdint>

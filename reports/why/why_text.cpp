@@ -220,7 +220,7 @@ std::string oversubscription(const Report& report, const Run& run) {
 }
 
 std::string busy_machine(const Run& run, const Decomposition& split) {
-  return fmt::format("{} during the run: {}, and nothing tells what of it they took",
+  return fmt::format("{} during the run: {}, and it is not known how much of it they caused",
                      other_work(*run.conditions),
                      share_of_step("what is lost", ranked_losses(split).step_s, split));
 }

@@ -278,7 +278,7 @@ TEST(Why, BlamesOtherWorkOnTheMachineBeforeAnythingElse) {
   EXPECT_EQ(verdict.cause, Cause::busy_machine);
   EXPECT_SAYS(verdict.sentence,
               "other processes used 70 % of the machine during the run: what is lost is 34 % of "
-              "the step (10.0 ms of 29.2 ms), and nothing tells what of it they took");
+              "the step (10.0 ms of 29.2 ms), and it is not known how much of it they caused");
   EXPECT_EQ(verdict.advice, "measure on an idle machine");
   run.conditions->other_load_ratio = Figure::of(0.05);  // below the limit of the warning
   EXPECT_EQ(verdict_of(run).cause, Cause::exposed_communication);

@@ -115,7 +115,7 @@ class Winograd {
                         bool accumulate, void* workspace) const;
 
  private:
-  // The distances of two of the 36 matrices, in floats.
+  // The distances between two of the 36 matrices, in floats.
   struct Strides {
     std::int64_t inputs, outputs, weights;
   };

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What oneDNN 2 (from 2.6) and oneDNN 3 spell differently; the only place that asks which of them
-// is here. Version 3 made memory descriptors opaque and took away the descriptors of operations:
+// What differs between the interfaces of oneDNN 2 (from 2.6) and oneDNN 3. No other file tests the
+// version. Version 3 made memory descriptors opaque and took away the descriptors of operations:
 // a primitive's descriptor is made from the parameters themselves (oneDNN's developer guide,
 // "Transition from v2.x to v3.x").
 #pragma once

@@ -3,10 +3,10 @@
 //
 // GlooLink: one rank's connections to all others. Only its source and gloo.cpp know Gloo.
 //
-// A thread of Gloo's posts the transfers and moves the bytes (loop_calls.h). What a rank of ours
-// waits for is one transfer at a time; Gloo can neither ask whether a transfer is done nor wait for
-// one of several. So each peer has a thread here that hears its notices, and a clock thread
-// interrupts long waits, so that the waiting thread looks around.
+// A thread of Gloo's posts the transfers and moves the bytes (loop_calls.h). Gloo can neither test
+// a transfer nor wait for any one of several, so a rank waits for one transfer at a time. Therefore
+// each peer has a thread here that receives its notices, and a clock thread interrupts long waits
+// so that the waiting thread can check for failures.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls of MPI that have no deadline, given one.
+// Gives a deadline to calls of MPI that have none, by running them on a thread of their own.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ struct Patience {
 class Aside {
  public:
   explicit Aside(std::function<void()> call);
-  // A call that nobody has waited for to its end stays on its thread.
+  // If the call has not returned yet, its thread stays behind.
   ~Aside();
   Aside(const Aside&) = delete;
   Aside& operator=(const Aside&) = delete;
@@ -38,11 +38,11 @@ class Aside {
   std::thread thread_;
 };
 
-// Makes the call aside and waits for it.
+// Runs the call on a thread of its own and waits for it.
 void run_aside(std::function<void()> call, const Patience& patience, const char* name,
                const std::string& words);
 
-// Whether there is a call that has not been waited for to its end.
+// Whether a call has not returned, or its result was never waited for.
 bool has_left_thread() noexcept;
 
 // MPI_Finalize is not called when this process ends: it waits for all ranks, and some might not

@@ -8,8 +8,9 @@
 
 namespace ddpbench::comm {
 
-// MPI ends with the process, unless mark_mpi_failed() was called: by another thread than the one
-// that initialised it, which MPI 3.1 advises against and Open MPI 4.1 and 5.0 allow.
+// MPI is finalized when the process ends, unless mark_mpi_failed() was called. Another thread than
+// the one that initialised MPI finalizes it. MPI 3.1 advises against that; Open MPI 4.1 and 5.0
+// allow it.
 class MpiSession {
  public:
   // Begins to initialise MPI, on a thread of its own.

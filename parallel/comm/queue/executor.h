@@ -29,7 +29,7 @@ struct ExecutorOptions {
   std::vector<int> thread_cores;  // OS processors the communication thread may run on; empty: any
   // Called after each operation of this rank, on the thread that completed it. Must be cheap.
   std::function<void()> progress;
-  CallWatch* watch = nullptr;  // of this rank's calls; null: nobody watches. It outlives this
+  CallWatch* watch = nullptr;  // of this rank's calls; null: none. It outlives this
 };
 
 class Executor final : public WorkDriver, public std::enable_shared_from_this<Executor> {

@@ -35,7 +35,8 @@ class DeadlineClock {
   // Thread-safe.
   static time_point now() noexcept;
 
-  // What the clock of a process knows, for tests.
+  // The state of a process's clock. It is a class, so that modules share the program's (share())
+  // and tests make their own.
   class Pauses {
    public:
     // The clock's time when CLOCK_MONOTONIC shows `steady`.

@@ -21,8 +21,9 @@ struct NormParts {
   double eps = 0;
 };
 
-// From mean and 1 / sqrt(var + eps) of every part, [parts][2][channels], those of all together, and
-// their variance. Moves the running statistics towards the mean and the unbiased variance.
+// Computes mean, 1 / sqrt(var + eps) and variance over all parts from the mean and 1 / sqrt(var +
+// eps) of each, [parts][2][channels]. Moves the running statistics towards the mean and the
+// unbiased variance.
 struct JoinedStatistics {
   const float* gathered = nullptr;
   float *mean = nullptr, *inv_std = nullptr, *variance = nullptr;
@@ -32,9 +33,9 @@ struct JoinedStatistics {
 cudaError_t join_statistics(const NormParts& norm, const JoinedStatistics& args,
                             cudaStream_t stream);
 
-// cuDNN's input gradient subtracts what the sums of its own part make: dx += scale + slope (x -
-// mean) puts those of all parts in their place. `own` has the part's sums of g x^ and of g,
-// [2][channels]; `gathered` those of every part.
+// cuDNN's input gradient contains a correction from the sums over its own part. dx += scale + slope
+// (x - mean) replaces it by the correction from the sums over all parts. `own` has the part's sums
+// of g x^ and of g, [2][channels]; `gathered` those of every part.
 struct CorrectedGradient {
   DataType type = DataType::fp32;
   const void* x = nullptr;

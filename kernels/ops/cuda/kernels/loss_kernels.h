@@ -4,7 +4,7 @@
 // Softmax cross-entropy. A row has one thread up to 32 classes, else a warp. Two launches; one up
 // to 32 classes and 256 rows. It reads the logits and writes their gradient: 8 bytes and one
 // exponential a logit. Classes beyond 1024 cost two exponentials and up to 12 more bytes, which
-// caches may hold. A batch of hundreds is bound by the launches. Of maps each pixel has a thread,
+// caches may hold. A batch of hundreds is bound by the launches. For maps, each pixel has a thread,
 // which reads its logits three times, from caches where they fit: up to 16 bytes and two
 // exponentials a logit.
 //

@@ -12,8 +12,9 @@
 namespace ddpbench::ops::cuda {
 
 // Compares the times of forward and backward, without the gradient of the first one's input. Both
-// ways are recorded and replayed on memory of their own, no more than a step of the two apart
-// touches. REQUIRES: all have one input; `second` has no parameters, and its backward reads neither
+// ways are recorded and replayed on memory that is allocated for it, no more than one step of the
+// two separate operations uses. REQUIRES: all have one input; `second` has no parameters, and its
+// backward reads neither
 // input nor output. `where` begins error messages. Throws NoPlanningMemory, or DeviceError where an
 // operation cannot be recorded.
 bool is_faster_in_one(const Context& context, Op& both, Op& first, Op& second,

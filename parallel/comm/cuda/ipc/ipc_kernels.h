@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels of the ipc backend. They find a peer's memory themselves when they run: its offer
-// lies as one word in memory that all ranks share. For the host that queues a kernel may be ahead
-// of the peer, and a recorded kernel outlives the first offer.
+// The kernels of the ipc backend. A kernel finds a peer's memory itself when it runs: the peer's
+// offer is one word in memory that all ranks share. The host cannot pass the address when it queues
+// the kernel, because it may be ahead of the peer, and because a recorded kernel is replayed.
 #pragma once
 
 #include <cuda_runtime_api.h>

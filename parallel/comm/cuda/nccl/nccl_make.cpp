@@ -66,7 +66,7 @@ std::vector<ncclComm_t> join_before(const Joining& joining, const PeerWait& wait
     thread.detach();
     throw UnfinishedJoin(
         fmt::format("rank {} of {}: NCCL did not connect all ranks within {} s; NCCL_DEBUG=INFO "
-                    "tells how far it came",
+                    "shows how far it got",
                     joining.first_rank, joining.size, wait.timeout_s));
   }
   thread.join();

@@ -6,8 +6,8 @@
 // The host's part of a call is a host function of the communication stream (cudaLaunchHostFunc),
 // between the copy to the host and the copy back. So a stream that waits for the work waits for an
 // event. Only the host's own communicator can be late: no flag has to be raised, and an abort of
-// that communicator is enough to free the streams. CUDA runs host functions on a thread of its own,
-// which waits for peers then block. CUDA allows that as long as they wait for no device work of
+// that communicator is enough to free the streams. CUDA runs host functions on a thread of its own.
+// Waits for peers block that thread. CUDA allows that as long as they wait for no device work of
 // this process that was queued later.
 //
 // Host functions of one process may run one behind the other, even those of different streams. So

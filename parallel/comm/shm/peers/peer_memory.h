@@ -48,8 +48,8 @@ class PeerMemory {
 };
 
 // A mark that is equal for processes that can reach each other's memory through /proc/<pid>/fd: one
-// boot of one host, one PID and user namespace, one user. What identifies the host ends at the
-// first space.
+// boot of one host, one PID and user namespace, one user. The text before the first space
+// identifies the host.
 std::string host_mark();
 
 }  // namespace ddpbench::comm
