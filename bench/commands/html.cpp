@@ -15,6 +15,7 @@
 #include "reports/gate/gate.h"
 #include "reports/html/page.h"
 #include "reports/json/report_json.h"
+#include "reports/metrics/scaling.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -16,6 +16,7 @@
 #include "reports/exports/run_formats.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/condensed_rows.h"
+#include "reports/metrics/scaling.h"
 #include "reports/table/collective_table.h"
 #include "reports/table/interruption.h"
 #include "reports/table/ranking_lines.h"

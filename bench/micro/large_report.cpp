@@ -20,6 +20,7 @@
 #include "reports/data/report.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/metrics.h"
+#include "reports/metrics/scaling.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -29,6 +29,7 @@
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/ranking.h"
 #include "reports/metrics/repetitions.h"
+#include "reports/metrics/scaling.h"
 #include "reports/table/interruption.h"
 #include "reports/table/ranking_lines.h"
 #include "reports/table/table.h"

@@ -45,12 +45,4 @@ bool from_several_files(std::span<const RunRow> rows);
 // precision. For several files it also says whether their machines or versions differ.
 std::string caption(std::span<const RunRow> rows);
 
-// "single of FILE": Scaling::baseline of runs that are measured against those of `file`.
-std::string borrowed_baseline(const ReportFile& file);
-
-// Fills in the speed-up of runs whose own report has no `single` run, from the `single` runs of
-// other files by the same build on the same machine that do the same work (fill_scaling of
-// metrics.h). `baseline` then names the file. Scaling that a report states is kept.
-void complete_scaling(std::span<ReportFile> files);
-
 }  // namespace ddpbench::report

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/repetitions.h"
+#include "reports/metrics/scaling.h"
 
 namespace ddpbench::report {
 namespace {

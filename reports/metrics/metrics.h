@@ -50,20 +50,6 @@ Figure overlap_ratio(double comm_s, double overlapped_s);
 // finished are left out. A rank without steps makes the result empty.
 std::vector<double> slowest_rank_per_step(std::span<const std::vector<double>> ranks);
 
-// speedup = throughput / that of single; efficiency = speedup / world_size.
-Scaling scaling(double samples_per_s, double single_samples_per_s, int world_size);
-// Fills run.scaling or run.scaling_reason of every run. Its baseline is the `single` run of the
-// same report with the same device kind and model, threads, network and precision, and the same
-// per-device batch in weak scaling or global batch in strong scaling; the median over its
-// repetitions.
-void fill_scaling(Report& report);
-
-// The usable repetitions of the baseline of `run`, as fill_scaling chooses it. Points into
-// `report`.
-std::vector<const Run*> baseline_runs(const Report& report, const Run& run);
-// Why `run` has none.
-std::string no_baseline_reason(const Report& report, const Run& run);
-
 // Whether a test accuracy is at least `target`. The rounding of both does not count: 0.07 as a
 // share and 7 / 100 differ in the last bit.
 bool reaches_accuracy(double accuracy, double target);

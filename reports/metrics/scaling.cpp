@@ -1,14 +1,13 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// Speed-up and efficiency against the `single` run of the same report or of another one.
+#include "reports/metrics/scaling.h"
+
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "base/error.h"
-#include "reports/data/report_view.h"
 #include "reports/data/settings.h"
 #include "reports/metrics/metrics.h"
 

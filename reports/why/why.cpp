@@ -13,6 +13,7 @@
 #include "reports/data/report.h"
 #include "reports/data/run_names.h"
 #include "reports/metrics/repetitions.h"
+#include "reports/metrics/scaling.h"
 #include "reports/why/why_cause.h"
 #include "reports/why/why_parts.h"
 

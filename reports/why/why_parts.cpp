@@ -9,6 +9,7 @@
 
 #include "reports/data/strategies.h"
 #include "reports/metrics/metrics.h"
+#include "reports/metrics/scaling.h"
 
 namespace ddpbench::report {
 namespace {

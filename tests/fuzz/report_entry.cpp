@@ -7,6 +7,7 @@
 #include "reports/data/report.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/metrics.h"
+#include "reports/metrics/scaling.h"
 #include "reports/table/table.h"
 #include "tests/fuzz/entries.h"
 

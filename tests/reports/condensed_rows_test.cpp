@@ -14,6 +14,7 @@
 #include "reports/charts/chart_data.h"
 #include "reports/exports/run_formats.h"
 #include "reports/metrics/metrics.h"
+#include "reports/metrics/scaling.h"
 #include "reports/table/table.h"
 #include "tests/reports/sample_report.h"
 

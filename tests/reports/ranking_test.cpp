@@ -14,6 +14,7 @@
 #include "reports/html/page_input.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/metrics.h"
+#include "reports/metrics/scaling.h"
 #include "reports/table/ranking_lines.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"

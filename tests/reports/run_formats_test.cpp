@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "reports/metrics/scaling.h"
 #include "reports/table/table.h"
 #include "tests/reports/sample_report.h"
 

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "reports/metrics/metrics.h"
+#include "reports/metrics/scaling.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::report {

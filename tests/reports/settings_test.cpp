@@ -16,6 +16,7 @@
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/ranking.h"
 #include "reports/metrics/repetitions.h"
+#include "reports/metrics/scaling.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::report {

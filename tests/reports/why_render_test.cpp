@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/json/report_json.h"
+#include "reports/metrics/scaling.h"
 #include "reports/table/table_notes.h"
 #include "reports/why/why_cause.h"
 #include "tests/reports/schema_validator.h"

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "reports/metrics/metrics.h"
+#include "reports/metrics/scaling.h"
 #include "reports/why/why.h"
 #include "tests/reports/sample_report.h"
 
