@@ -8,12 +8,13 @@
 #include <span>
 #include <string>
 
+#include "base/math.h"
 #include "parallel/comm/store/store.h"
 
 namespace ddpbench::bench {
 
 struct PieceOptions {
-  std::size_t piece_bytes = std::size_t{4} << 20;
+  std::size_t piece_bytes = 4 * kMiB;
   std::size_t ahead = 4;   // pieces that the store keeps at most
   double timeout_s = 300;  // of each wait for another process
 };

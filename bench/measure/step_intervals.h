@@ -17,11 +17,23 @@ struct StepIntervals {
   std::vector<report::Interval> communication;  // from when the peers had come
   std::vector<report::Interval> waiting;        // for the peers
 
-  void clear();
+  void clear() {
+    compute.clear();
+    communication.clear();
+    waiting.clear();
+  }
 };
 
 // Sets comm_s, comm_overlapped_s, comm_wait_s and comm_wait_exposed_s of `record`. Waiting costs
 // nothing while other work goes on. Appends to `intervals.compute`.
-void fill_communication(StepIntervals& intervals, launch::StepRecord& record);
+inline void fill_communication(StepIntervals& intervals, launch::StepRecord& record) {
+  auto& [compute, communication, waiting] = intervals;
+  const auto times = report::communication_times(communication, compute);
+  record.comm_s = times.comm_s;
+  record.comm_overlapped_s = times.overlapped_s;
+  record.comm_wait_s = report::total_length(report::merge_intervals(waiting));
+  compute.insert(compute.end(), communication.begin(), communication.end());
+  record.comm_wait_exposed_s = report::communication_times(waiting, compute).exposed_s;
+}
 
 }  // namespace ddpbench::bench

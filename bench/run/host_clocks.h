@@ -1,18 +1,25 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// HostClocks: the clocks of a run's hosts, as their ranks measured them against that of rank 0's
-// host, and what follows for the times that ranks recorded (docs/metrics.md).
+// The clocks of a run's hosts: read_clock measures one against that of the host that serves the
+// store, which is rank 0's. HostClocks has what all ranks measured, and what follows for the times
+// that they recorded (docs/metrics.md).
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "bench/rank/rank_result.h"
+#include "parallel/comm/store/store.h"
 #include "parallel/launch/rank_channel.h"
 #include "reports/data/report.h"
 
 namespace ddpbench::bench {
+
+// Asks for the other clock some dozen times, for half a second at most. The other clock was read
+// within the round trip, so its middle is right within half of it; the shortest counts (Cristian,
+// "Probabilistic clock synchronization", Distributed Computing 3, 1989). Throws CommError.
+ClockReading read_clock(comm::Store& store);
 
 // What the ranks of a run left: [rank]. Servers take no steps.
 struct RankRecords {

@@ -29,14 +29,27 @@ struct Traffic {
 
 class LinkTraffic {
  public:
-  explicit LinkTraffic(int ranks);
+  explicit LinkTraffic(int ranks)
+      : ranks_(ranks), links_(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks)) {}
 
   int ranks() const noexcept { return ranks_; }
   Traffic& between(int from, int to) { return links_.at(index(from, to)); }
   const Traffic& between(int from, int to) const { return links_.at(index(from, to)); }
-  Traffic total() const;
-  Traffic sent(int rank) const;
-  Traffic received(int rank) const;
+  Traffic total() const {
+    Traffic sum;
+    for (const Traffic& link : links_) sum += link;
+    return sum;
+  }
+  Traffic sent(int rank) const {
+    Traffic sum;
+    for (int to = 0; to < ranks_; ++to) sum += between(rank, to);
+    return sum;
+  }
+  Traffic received(int rank) const {
+    Traffic sum;
+    for (int from = 0; from < ranks_; ++from) sum += between(from, rank);
+    return sum;
+  }
 
  private:
   std::size_t index(int from, int to) const {

@@ -8,10 +8,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/math.h"
 #include "kernels/runtime/phase.h"
 #include "parallel/comm/operation.h"
 
@@ -27,7 +29,16 @@ enum class RankState : std::uint32_t {
   finished,
   failed
 };
-std::string_view to_string(RankState state);  // in words: "warming up"
+inline constexpr std::string_view kRankStateWords[] = {"starting",   "setting up", "verifying",
+                                                       "warming up", "training",   "evaluating",
+                                                       "finished",   "failed"};
+static_assert(std::size(kRankStateWords) == static_cast<std::size_t>(RankState::failed) + 1);
+
+// "unknown" for a number that is no state: it may come from memory that others write.
+constexpr std::string_view to_string(RankState state) {
+  const auto index = static_cast<std::size_t>(state);
+  return index < std::size(kRankStateWords) ? kRankStateWords[index] : "unknown";
+}
 
 // Times of one timed step on one rank. Plain data; device-clock seconds.
 struct StepRecord {
@@ -114,9 +125,9 @@ struct ChannelLayout {
   int ranks = 1;
   std::size_t step_capacity = 0;  // records a rank; further ones are counted but dropped
   std::size_t bucket_capacity = 0;
-  std::size_t replica_capacity = 0;       // likewise; 0: a process has one replica
-  std::size_t trace_capacity = 0;         // likewise; 0: nothing is traced
-  std::size_t result_capacity = 1 << 20;  // bytes of a rank's result text
+  std::size_t replica_capacity = 0;    // likewise; 0: a process has one replica
+  std::size_t trace_capacity = 0;      // likewise; 0: nothing is traced
+  std::size_t result_capacity = kMiB;  // bytes of a rank's result text
 };
 
 // The first failure of a run. `rank` is the guilty one: the rank that died or threw first, or, when

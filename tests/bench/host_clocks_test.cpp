@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstdint>
 
-#include "bench/joined/clock_reading.h"
 #include "bench/run/run_collector.h"
 
 namespace ddpbench::bench {
