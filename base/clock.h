@@ -30,4 +30,19 @@ inline std::string utc_time(const char* format, std::time_t time = std::time(nul
   return {text, std::strftime(text, sizeof text, format, &utc)};
 }
 
+// CLOCK_THREAD_CPUTIME_ID in seconds: it stands still while the calling thread does not run.
+inline double thread_cpu_s() {
+  std::timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+// Keeps the processor busy for so long, however often the calling thread is interrupted meanwhile.
+inline void spend_cpu_s(double seconds) {
+  if (seconds <= 0) return;
+  const double end_s = thread_cpu_s() + seconds;
+  while (thread_cpu_s() < end_s) {
+  }
+}
+
 }  // namespace ddpbench

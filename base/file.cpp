@@ -165,6 +165,16 @@ void FileDescriptor::reset() noexcept {
   number_ = -1;
 }
 
+int write_all(const FileDescriptor& file, std::span<const std::byte> bytes) noexcept {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file.get(), bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
 void fill_standard_descriptors() noexcept {
   int descriptor = 0;
   while (descriptor >= 0 && descriptor <= STDERR_FILENO) descriptor = ::open("/dev/null", O_RDWR);
@@ -227,12 +237,7 @@ NewFile::~NewFile() {
 }
 
 void NewFile::write(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail_write(target_, "writing", errno);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
+  if (const int code = write_all(file_, bytes); code != 0) fail_write(target_, "writing", code);
 }
 
 void NewFile::sync() {

@@ -38,6 +38,9 @@ class FileDescriptor {
   int number_ = -1;
 };
 
+// Writes all of `bytes`, however often a signal interrupts it. Returns 0, or errno of the failure.
+int write_all(const FileDescriptor& file, std::span<const std::byte> bytes) noexcept;
+
 // Opens /dev/null as each of the descriptors 0, 1 and 2 that is closed. Otherwise the next file or
 // shared memory that the program opens gets that number, and what it prints lands there. Call it
 // before anything is opened.

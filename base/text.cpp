@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 namespace ddpbench {
 namespace {
@@ -105,6 +104,39 @@ std::string size_text(std::size_t bytes) {
     ++unit;
   }
   return fmt::format("{} {}", bytes, kUnits[unit]);
+}
+
+std::string_view trimmed(std::string_view text, std::string_view blanks) {
+  const std::size_t begin = text.find_first_not_of(blanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  while (true) {
+    const std::size_t end = text.find(separator);
+    parts.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::string shell_quoted(std::string_view text) {
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./,:=@%+";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string_view::npos) {
+    return std::string(text);
+  }
+  std::string word = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      word += R"('\'')";  // leaves the quotes for one quoted by a backslash
+    } else {
+      word += c;
+    }
+  }
+  return word + "'";
 }
 
 }  // namespace ddpbench

@@ -1,15 +1,20 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text for people: its width on a terminal, lines that fit, counted nouns. All text is UTF-8.
+// Text for people: its width on a terminal, lines that fit, counted nouns. Text from people:
+// numbers, lists, words for a shell. All text is UTF-8.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <vector>
 
 namespace ddpbench {
 
@@ -42,5 +47,26 @@ template <typename Count>
 std::string counted(Count count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
+
+// The number that is the whole of `text`, as std::from_chars reads it: in decimal digits, without a
+// plus or blanks; for a real T also "inf" and "nan". Nothing for any other text, and where the
+// number does not fit T.
+template <typename T>
+std::optional<T> number_in(std::string_view text) {
+  T value{};
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || stopped != end) return std::nullopt;
+  return value;
+}
+
+// `text` without the blanks at its two ends. `blanks`: the characters that count as such.
+std::string_view trimmed(std::string_view text, std::string_view blanks = " \t");
+
+// The parts of `text` around each `separator`; one part more than there are separators.
+std::vector<std::string> split(std::string_view text, char separator);
+
+// `text` as one word of a POSIX shell: in quotes where it would otherwise mean anything else.
+std::string shell_quoted(std::string_view text);
 
 }  // namespace ddpbench

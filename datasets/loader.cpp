@@ -18,7 +18,7 @@
 #include <optional>
 #include <thread>
 
-#include "base/cpu_time.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "datasets/label_counts.h"
 

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "base/math.h"
 #include "kernels/nn/graph.h"
 #include "kernels/nn/model/model.h"
 #include "kernels/ops/backend.h"
@@ -57,8 +58,8 @@ struct StrategyConfig {
   // Batch norm takes the statistics of the global batch, not those of each replica's part. False
   // also where the network has none.
   bool sync_batch_norm = false;
-  std::size_t first_bucket_bytes = 1u << 20;
-  std::size_t bucket_cap_bytes = 25u << 20;
+  std::size_t first_bucket_bytes = kMiB;
+  std::size_t bucket_cap_bytes = 25 * kMiB;
   PsUpdate ps_update = PsUpdate::server;
   PlantedFaults faults;
 };

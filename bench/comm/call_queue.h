@@ -19,6 +19,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/math.h"
 #include "bench/comm/collective_case.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/memory_needs.h"
@@ -32,7 +33,7 @@ namespace ddpbench::bench {
 class BlockingCopies {
  public:
   // The least size of each of the two buffers.
-  static constexpr std::size_t kLeastBytes = std::size_t{32} << 20;
+  static constexpr std::size_t kLeastBytes = 32 * kMiB;
 
   // What a BlockingCopies holds in buffers of `bytes`.
   static std::array<PlannedBuffer, 2> planned_buffers(Buffer& from, Buffer& to, std::size_t bytes);

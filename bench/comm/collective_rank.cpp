@@ -9,6 +9,7 @@
 #include <exception>
 #include <utility>
 
+#include "base/math.h"
 #include "base/text.h"
 #include "bench/rank/rank_devices.h"
 
@@ -16,10 +17,10 @@ namespace ddpbench::bench {
 namespace {
 
 constexpr std::size_t kLeastBytes = 64;
-constexpr std::size_t kStagingBytes = std::size_t{16} << 20;
+constexpr std::size_t kStagingBytes = 16 * kMiB;
 
 // Copies of this size last long enough on every known GPU.
-constexpr std::size_t kMostBusyBytes = std::size_t{512} << 20;
+constexpr std::size_t kMostBusyBytes = 512 * kMiB;
 // The part of the memory left by all other buffers that copies may take.
 constexpr std::size_t kBusyPart = 4;
 

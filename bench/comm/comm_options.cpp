@@ -8,13 +8,13 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.h"
 #include "base/nearest_name.h"
+#include "base/text.h"
 #include "bench/comm/collective_case.h"
 #include "bench/options/option_value.h"
 #include "bench/plan/device_plan.h"
@@ -32,14 +32,6 @@ constexpr std::array kTypes = {DataType::fp32,  DataType::fp64,  DataType::bf16,
                                DataType::int32, DataType::int64, DataType::uint8};
 constexpr std::array kReductions = {comm::ReduceOp::sum, comm::ReduceOp::average,
                                     comm::ReduceOp::maximum};
-
-// Reads the whole text as a number; returns nothing when it is none.
-std::optional<std::uint64_t> number(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 [[noreturn]] void refuse_sizes(const std::string& text, const std::string& why) {
   throw ConfigError(
@@ -60,7 +52,7 @@ std::uint64_t parse_size(std::string_view size, const std::string& whole_text) {
       digits.remove_suffix(1);
     }
   }
-  const auto value = number(digits);
+  const auto value = number_in<std::uint64_t>(digits);
   if (!value) refuse_sizes(whole_text, fmt::format("'{}' is no size", size));
   if (*value == 0) refuse_sizes(whole_text, "a size of 0 bytes moves nothing");
   if (*value > kLargestSize >> shift) {
@@ -74,7 +66,7 @@ void add_range(std::string_view part, std::size_t dots, const std::string& text,
   std::string_view last = part.substr(dots + 2);
   std::uint64_t factor = 2;
   if (const std::size_t star = last.find('*'); star != std::string_view::npos) {
-    const auto value = number(last.substr(star + 1));
+    const auto value = number_in<std::uint64_t>(last.substr(star + 1));
     if (!value || *value < 2 || *value > kLargestSize) {
       refuse_sizes(text,
                    fmt::format("'{}' is no step factor; the smallest is 2", last.substr(star + 1)));
@@ -122,7 +114,8 @@ std::vector<std::string> parse_operations(const std::vector<std::string>& words)
 std::vector<int> parse_ranks(const std::vector<std::string>& words, int all, const char* device) {
   std::vector<int> ranks;
   for (const std::string& word : words) {
-    const auto value = word == "all" ? std::optional<std::uint64_t>(all) : number(word);
+    const auto value =
+        word == "all" ? std::optional<std::uint64_t>(all) : number_in<std::uint64_t>(word);
     if (!value || *value < 2 || *value > kMostRanks) {
       throw ConfigError(fmt::format(
           "--ranks={}: {} ranks; a collective has 2 to {} ('all': one a {}, {} here)", word,

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/math.h"
 #include "parallel/comm/shm/collectives/reduce_kernels.h"
 
 namespace ddpbench::bench {
@@ -26,7 +27,7 @@ constexpr const char* kTooLittleMemory =
     "the GPU has too little memory left to copy as much as ranks touch";
 constexpr std::size_t kBytesPerLook = 256 << 10;  // between two looks at the clock
 // Below this all data is in some cache, where non-temporal stores only lose.
-constexpr std::size_t kLeastStreaming = 1 << 20;
+constexpr std::size_t kLeastStreaming = kMiB;
 
 // GB/s of `pass`, which reads and writes `bytes`; 0 where this rank only waits for the others.
 template <typename Pass>

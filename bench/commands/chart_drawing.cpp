@@ -4,11 +4,11 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <memory>
 #include <string_view>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -33,11 +33,7 @@ ChartDrawing drawing(Data chart, pictures::Picture (*picture)(const Data&, const
 }
 
 // The whole text as a number of pixels; 0 when it is none.
-int side(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size() ? value : 0;
-}
+int side(std::string_view text) { return number_in<int>(text).value_or(0); }
 
 }  // namespace
 

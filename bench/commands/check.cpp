@@ -4,12 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/nearest_name.h"
+#include "base/text.h"
 #include "bench/commands/gate_sides.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/environment_capture.h"
@@ -74,15 +74,13 @@ int exit_code(GateVerdict verdict) {
 // that are not above 0, and for a number above 1 without "%" (5 would mean 500 %).
 double fraction_from_text(const std::string& option, const std::string& text) {
   const bool percent = text.ends_with('%');
-  const char* end = text.data() + text.size() - (percent ? 1 : 0);
-  double value = 0;
-  const auto result = std::from_chars(text.data(), end, value);
-  const bool number = result.ec == std::errc{} && result.ptr == end && std::isfinite(value);
-  if (!number || value <= 0 || (!percent && value > 1)) {
+  const std::string_view digits = std::string_view(text).substr(0, text.size() - (percent ? 1 : 0));
+  const auto value = number_in<double>(digits);
+  if (!value || !std::isfinite(*value) || *value <= 0 || (!percent && *value > 1)) {
     throw ConfigError(
         fmt::format("check: {}={}: expected a share above 0, as 5% or 0.05", option, text));
   }
-  return percent ? value / 100 : value;
+  return percent ? *value / 100 : *value;
 }
 
 class Check final : public Subcommand {

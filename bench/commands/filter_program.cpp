@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <thread>
 
 #include "base/error.h"
@@ -32,11 +33,8 @@ FileDescriptor unnamed_file() {
 
 FileDescriptor file_of(std::string_view text) {
   FileDescriptor file = unnamed_file();
-  while (!text.empty()) {
-    const ssize_t count = ::write(file.get(), text.data(), text.size());
-    ensure(count > 0 || errno == EINTR, "no file for another program: {}", std::strerror(errno));
-    if (count > 0) text.remove_prefix(static_cast<std::size_t>(count));
-  }
+  const int code = write_all(file, std::as_bytes(std::span(text)));
+  ensure(code == 0, "no file for another program: {}", std::strerror(code));
   ::lseek(file.get(), 0, SEEK_SET);
   return file;
 }

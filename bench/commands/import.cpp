@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -12,7 +11,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/math.h"
 #include "base/nearest_name.h"
+#include "base/text.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/build_info.h"
 #include "bench/host/environment_capture.h"
@@ -21,6 +22,7 @@
 #include "reports/json/report_json.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/repetitions.h"
+#include "reports/metrics/scaling.h"
 #include "reports/table/table.h"
 
 namespace ddpbench::bench {
@@ -31,14 +33,12 @@ constexpr std::int64_t kLargestBatch = 1'000'000'000;
 
 // A whole number from `least` on. Throws ConfigError naming `option`.
 std::int64_t count_from_text(const char* option, const std::string& text, std::int64_t least) {
-  std::int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
-  if (result.ec != std::errc{} || result.ptr != end || value < least || value > kLargestBatch) {
+  const auto value = number_in<std::int64_t>(text);
+  if (!value || *value < least || *value > kLargestBatch) {
     throw ConfigError(fmt::format("import: {}={}: expected a whole number from {} to {}", option,
                                   text, least, kLargestBatch));
   }
-  return value;
+  return *value;
 }
 
 // A time in the report's format; empty stays empty. Throws ConfigError for other texts.

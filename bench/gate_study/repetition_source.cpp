@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/math.h"
 #include "reports/metrics/metrics.h"
 
 namespace ddpbench::bench {
@@ -47,7 +48,7 @@ report::Run plain_run() {
   run.global_batch_size = 128;
   run.epochs = {{0, 1, 1, 1, 0.5, 0.9, report::Figure::of(0.95)}};
   run.devices.resize(1);
-  run.devices[0].peak_bytes = 40 << 20;
+  run.devices[0].peak_bytes = 40 * kMiB;
   run.verification.status = "passed";
   run.step.count = kSteps;
   return run;

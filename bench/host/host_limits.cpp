@@ -14,6 +14,7 @@
 #include "bench/host/environment_capture.h"
 #include "bench/host/memory_groups.h"
 #include "bench/host/system_files.h"
+#include "kernels/runtime/cpu_topology.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -39,11 +40,11 @@ void tighten(std::optional<T>& limit, const std::optional<T>& other) {
   if (other && (!limit || *other < *limit)) limit = other;
 }
 
-// The path of this process's group below the root, from the line "0::/path" of /proc/self/cgroup.
+// The path of this process's group of version 2 below the root.
 fs::path own_group(const std::string& root) {
-  std::ifstream file(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("0::/")) return line.substr(4);
+  for (const OwnGroup& group : own_groups(root)) {
+    if (group.controllers.empty()) return group.path;
+  }
   return {};
 }
 
@@ -76,9 +77,8 @@ void read_memory_limits(const std::string& root, HostLimits& limits) {
 }  // namespace
 
 MemoryLimit memory_limit(const HostLimits& limits) {
-  const auto pages = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES));
   const std::string host = host_name();
-  const std::uint64_t total = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint64_t total = physical_memory_bytes();
   MemoryLimit least{.bytes = std::min(total, limits.host_available_bytes.value_or(total)),
                     .pool = host};
   // The pool follows from the limits alone. What is left changes while ranks start, and ranks that

@@ -19,25 +19,19 @@ using Number = std::optional<std::uint64_t>;
 // Version 1 writes the highest multiple of a page for "no limit".
 constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 62;
 
-// Where this process's own group is, by a line "<id>:<controllers>:<path>" of /proc/self/cgroup. A
-// memory controller of version 1 counts before version 2, which has none then.
+// Where this process's own group is. A memory controller of version 1 counts before version 2,
+// which has none then.
 struct OwnMemoryGroup {
   fs::path hierarchy, path;
   bool is_version_2 = true;
 };
 OwnMemoryGroup own_memory_group(const std::string& root) {
   OwnMemoryGroup own{.hierarchy = root + "/sys/fs/cgroup", .path = {}};
-  std::ifstream file(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    const fs::path path = fs::path(line.substr(second + 1)).relative_path();
-    if (controllers.find(",memory,") != std::string::npos) {
-      return {root + "/sys/fs/cgroup/memory", path, false};
+  for (const OwnGroup& group : own_groups(root)) {
+    if (("," + group.controllers + ",").find(",memory,") != std::string::npos) {
+      return {root + "/sys/fs/cgroup/memory", group.path, false};
     }
-    if (controllers == ",,") own.path = path;
+    if (group.controllers.empty()) own.path = group.path;
   }
   return own;
 }
@@ -47,6 +41,19 @@ bool has_grown(const Number& before, const Number& after) {
 }
 
 }  // namespace
+
+std::vector<OwnGroup> own_groups(const std::string& root) {
+  std::vector<OwnGroup> groups;
+  std::ifstream file(root + "/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    groups.push_back({line.substr(first + 1, second - first - 1),
+                      fs::path(line.substr(second + 1)).relative_path()});
+  }
+  return groups;
+}
 
 Number MemoryGroup::limit_bytes() const {
   const Number limit =

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The control groups that limit this process's memory, of version 1 or 2, and whether the kernel
-// has ended processes for lack of memory.
+// The control groups of this process and those that limit its memory, of version 1 or 2, and
+// whether the kernel has ended processes for lack of memory.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,13 @@
 namespace ddpbench::bench {
 
 // `root` stands before /proc and /sys in all of these: "" is the system itself, tests have others.
+
+// A line "<id>:<controllers>:<path>" of /proc/self/cgroup.
+struct OwnGroup {
+  std::string controllers;     // "cpu,memory"; empty: the group of version 2, which has them all
+  std::filesystem::path path;  // below the root of its hierarchy; empty: this is the root
+};
+std::vector<OwnGroup> own_groups(const std::string& root);
 
 struct MemoryGroup {
   std::string name;                 // below its hierarchy, "/jobs/7"; the root's is "/"

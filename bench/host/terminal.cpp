@@ -8,11 +8,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/text.h"
 
 namespace ddpbench::bench {
@@ -63,10 +64,7 @@ int terminal_width() {
   }
   const char* const wanted = std::getenv("COLUMNS");
   if (wanted == nullptr) return 0;
-  int columns = 0;
-  const char* const end = wanted + std::strlen(wanted);
-  const auto [rest, error] = std::from_chars(wanted, end, columns);
-  return error == std::errc{} && rest == end ? std::max(columns, 0) : 0;
+  return std::max(number_in<int>(wanted).value_or(0), 0);
 }
 
 void put(std::FILE* file, const std::string& text) noexcept {
@@ -144,11 +142,8 @@ void discard_standard_output() {
 }
 
 void write_standard_output(const FileDescriptor& output, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(output.get(), text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail_standard_output(errno);
-    text.remove_prefix(static_cast<std::size_t>(written));
+  if (const int code = write_all(output, std::as_bytes(std::span(text))); code != 0) {
+    fail_standard_output(code);
   }
 }
 

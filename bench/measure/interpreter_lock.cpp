@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/measure/interpreter_lock.h"
 
-#include "base/cpu_time.h"
+#include "base/clock.h"
 
 namespace ddpbench::bench {
 

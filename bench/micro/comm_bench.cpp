@@ -14,6 +14,7 @@
 
 #include <string>
 
+#include "base/math.h"
 #include "bench/micro/comm_world.h"
 #include "reports/metrics/metrics.h"
 
@@ -61,8 +62,8 @@ void add_benchmarks() {
     for (const RankKind kind : {RankKind::processes, RankKind::threads}) {
       for (const int ranks : {2, 4}) {
         const CpuPlacement placement = place_cpu_devices(topology, ranks, 1);
-        for (const std::size_t bytes : {std::size_t{4} << 10, std::size_t{64} << 10,
-                                        kSimpleCnnBytes, std::size_t{25} << 20}) {
+        for (const std::size_t bytes :
+             {std::size_t{4} << 10, std::size_t{64} << 10, kSimpleCnnBytes, 25 * kMiB}) {
           const bool is_barrier = !collective.moves_data();
           if (is_barrier && bytes != 4 << 10) continue;
           const Setting setting{collective, kind, is_barrier ? 0 : bytes};

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <string_view>
 
 #include "base/error.h"
@@ -14,16 +13,6 @@
 
 namespace ddpbench::bench {
 namespace {
-
-std::vector<std::string> split_at_commas(std::string_view text) {
-  std::vector<std::string> parts;
-  while (true) {
-    const std::size_t comma = text.find(',');
-    parts.emplace_back(text.substr(0, comma));
-    if (comma == std::string_view::npos) return parts;
-    text.remove_prefix(comma + 1);
-  }
-}
 
 // Reads the texts given for one option into its target.
 struct Assignment {
@@ -39,11 +28,9 @@ struct Assignment {
   template <typename T>
   T number(const char* expected) const {
     const std::string& text = only_text();
-    T value{};
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size())
-      throw ConfigError(fmt::format("{}={}: expected {}.", where, text, expected));
-    return value;
+    const auto value = number_in<T>(text);
+    if (!value) throw ConfigError(fmt::format("{}={}: expected {}.", where, text, expected));
+    return *value;
   }
 
   void operator()(bool* target) const {
@@ -61,7 +48,7 @@ struct Assignment {
     for (const std::string& text : texts) {
       if (!has_commas) target->push_back(text);
       if (!has_commas) continue;
-      for (std::string& part : split_at_commas(text)) target->push_back(std::move(part));
+      for (std::string& part : split(text, ',')) target->push_back(std::move(part));
     }
   }
 };
@@ -73,14 +60,13 @@ OptionSyntax help_syntax() { return {.names = {"-h", "--help"}, .takes = Takes::
 void CommandOptions::add(const std::string& names, const std::string& hint, OptionTarget target,
                          const std::string& help, const std::vector<std::string>& choices) {
   const Takes takes = hint.empty() ? Takes::nothing : Takes::one;
-  rows_.push_back({{split_at_commas(names), takes, hint}, target, names, help, false, choices});
+  rows_.push_back({{split(names, ','), takes, hint}, target, names, help, false, choices});
 }
 
 void CommandOptions::add_words(const std::string& names, const std::string& hint,
                                std::vector<std::string>& target, const std::string& help,
                                bool is_required) {
-  rows_.push_back(
-      {{split_at_commas(names), Takes::several, hint}, &target, names, help, is_required});
+  rows_.push_back({{split(names, ','), Takes::several, hint}, &target, names, help, is_required});
 }
 
 std::vector<std::string> CommandOptions::Row::variables() const {

@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -14,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/nearest_name.h"
+#include "base/text.h"
 #include "kernels/runtime/phase.h"
 
 namespace ddpbench::bench {
@@ -90,12 +90,10 @@ struct Reader {
 
   template <typename T>
   T whole(const std::string& key, const std::string& value) const {
-    T number = 0;
-    const char* end = value.data() + value.size();
-    const auto result = std::from_chars(value.data(), end, number);
-    if (result.ec != std::errc{} || result.ptr != end || number < 0)
+    const auto number = number_in<T>(value);
+    if (!number || *number < 0)
       refuse(fmt::format("{} must be a whole number from 0, got \"{}\".", key, value));
-    return number;
+    return *number;
   }
 
   // A phase is stretched by a share of itself or by a time, a call by a time.
@@ -107,12 +105,10 @@ struct Reader {
   }
 
   double above_zero(const std::string& key, const std::string& value) const {
-    double number = 0;
-    const char* end = value.data() + value.size();
-    const auto result = std::from_chars(value.data(), end, number);
-    if (result.ec != std::errc{} || result.ptr != end || !std::isfinite(number) || number <= 0)
+    const auto number = number_in<double>(value);
+    if (!number || !std::isfinite(*number) || *number <= 0)
       refuse(fmt::format("{} must be a number above 0, got \"{}\".", key, value));
-    return number;
+    return *number;
   }
 
   std::string phase(const std::string& value) const {

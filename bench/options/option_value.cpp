@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -14,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/nearest_name.h"
+#include "base/text.h"
 #include "bench/options/option_injection.h"
 
 namespace ddpbench::bench {
@@ -43,30 +43,10 @@ bool is_utf8(const json& value) {
   }
 }
 
-std::string trimmed(const std::string& text) {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string::npos) return "";
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::size_t begin = 0;
-  for (;;) {
-    const std::size_t end = text.find(separator, begin);
-    parts.push_back(trimmed(text.substr(begin, end - begin)));
-    if (end == std::string::npos) return parts;
-    begin = end + 1;
-  }
-}
-
 // Reads the whole text as a T, else returns it as a string, which set_value refuses.
 template <typename T>
 json number_from_text(const std::string& text) {
-  T value{};
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
-  if (result.ec == std::errc{} && result.ptr == end) return value;
+  if (const auto value = number_in<T>(text)) return *value;
   return text;
 }
 
@@ -93,7 +73,7 @@ json list_from_text(const std::string& text) {
   json list = json::array();
   // The text of one fault has commas itself.
   for (const std::string& part : split(text, std::is_same_v<T, Injection> ? ';' : ','))
-    list.push_back(entry_from_text<T>(part));
+    list.push_back(entry_from_text<T>(std::string(trimmed(part))));
   return list;
 }
 

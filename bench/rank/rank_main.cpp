@@ -5,13 +5,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/exhausted.h"
+#include "base/text.h"
 #include "bench/host/terminal.h"
 #include "bench/rank/rank_devices.h"
 #include "bench/rank/rank_error.h"
@@ -24,12 +24,11 @@ namespace ddpbench::bench {
 namespace {
 
 int descriptor(const char* text) {
-  int fd = -1;
-  const auto [end, error] = std::from_chars(text, text + std::strlen(text), fd);
-  if (error != std::errc{} || *end != '\0' || fd < 0) {
+  const auto fd = number_in<int>(text);
+  if (!fd || *fd < 0) {
     throw ConfigError(fmt::format("{}='{}' is not a descriptor", kJobFdVariable, text));
   }
-  return fd;
+  return *fd;
 }
 
 nlohmann::json read_job(int fd) {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "bench/host/host_limits.h"
 #include "bench/host/interrupt.h"
 #include "bench/rank/rank_main.h"
@@ -49,7 +50,7 @@ std::size_t most_replicas(const TrainingJob& job) {
 }
 
 // A process takes this much for itself before its device has anything: libraries, stacks, heap.
-constexpr std::uint64_t kProcessBytes = std::uint64_t{16} << 20;
+constexpr std::uint64_t kProcessBytes = 16 * kMiB;
 
 void check_process_memory(int processes) {
   const std::uint64_t needed = kProcessBytes * static_cast<std::uint64_t>(processes);

@@ -6,19 +6,14 @@
 
 #include <cmath>
 
+#include "base/random.h"
 #include "kernels/ops/optimizer.h"
-
-#ifdef __CUDACC__
-#define DDPBENCH_ON_ANY_DEVICE __host__ __device__
-#else
-#define DDPBENCH_ON_ANY_DEVICE
-#endif
 
 namespace ddpbench::ops {
 
 // The rate of the update that follows `updates` others.
-DDPBENCH_ON_ANY_DEVICE inline double learning_rate(const OptimizerOptions& options,
-                                                   std::int64_t updates) {
+DDPBENCH_HOST_DEVICE inline double learning_rate(const OptimizerOptions& options,
+                                                 std::int64_t updates) {
   constexpr double kPi = 3.14159265358979323846;
   const LrSchedule& schedule = options.schedule;
   if (updates < schedule.warmup_steps) {
@@ -38,7 +33,7 @@ DDPBENCH_ON_ANY_DEVICE inline double learning_rate(const OptimizerOptions& optio
 }
 
 // Counts one more update, and sets the numbers of it.
-DDPBENCH_ON_ANY_DEVICE inline void advance(const OptimizerOptions& options, OptimizerStep& step) {
+DDPBENCH_HOST_DEVICE inline void advance(const OptimizerOptions& options, OptimizerStep& step) {
   const double lr = learning_rate(options, step.updates);
   const auto updates = static_cast<double>(++step.updates);
   step.lr = static_cast<float>(lr);

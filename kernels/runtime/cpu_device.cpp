@@ -117,10 +117,7 @@ std::unique_ptr<Allocation> allocate_pages(const CpuMemoryRequest& request, std:
 
 // A request for more pages than the host has would wake the out-of-memory killer instead of
 // failing.
-bool exceeds_this_host(std::size_t bytes) {
-  const auto pages = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES));
-  return bytes / static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) >= pages;
-}
+bool exceeds_this_host(std::size_t bytes) { return bytes >= physical_memory_bytes(); }
 
 // Binds the calling thread to one OS processor number. Returns 0 or an errno value.
 int pin_calling_thread(int processor) noexcept {

@@ -77,12 +77,12 @@ std::size_t cache_bytes(hwloc_topology_t topology, int processor, hwloc_obj_type
   return cache ? static_cast<std::size_t>(cache->attr->cache.size) : 0;
 }
 
+}  // namespace
+
 std::size_t physical_memory_bytes() {
   return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
          static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
-
-}  // namespace
 
 CpuTopology read_cpu_topology() {
   const Topology topology = load_topology();

@@ -24,6 +24,9 @@ struct CpuTopology {
 // Reads the topology of this host. Thread-safe; every call reads anew.
 CpuTopology read_cpu_topology();
 
+// What the kernel of this host manages, whatever this process may use of it.
+std::size_t physical_memory_bytes();
+
 struct CpuPlacement {
   std::vector<std::vector<int>> device_cores;  // [device][thread], OS processor numbers
   bool oversubscribed = false;                 // more compute threads than cores

@@ -6,12 +6,13 @@
 
 #include <cstddef>
 
+#include "base/math.h"
 #include "kernels/runtime/buffer.h"
 
 namespace ddpbench {
 
 // The size of a huge page on x86-64 and, with 4 KiB pages, on AArch64.
-inline constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+inline constexpr std::size_t kHugePageBytes = 2 * kMiB;
 
 // Maps `bytes` of `fd` from its start (shared), or zeroed private memory when fd is -1. From
 // kHugePageBytes up the address is a multiple of it and huge pages are advised. When the system

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "base/text.h"
 
 namespace ddpbench {
@@ -34,7 +35,7 @@ void allocate(Device& device, std::span<const PlannedBuffer> buffers) {
 void fill_with_zeros(Device& device, Stream& stream, const Buffer& buffer) {
   // In pieces: as many zeros as the state of an optimizer has would raise the process's peak
   // memory.
-  constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+  constexpr std::size_t kPieceBytes = kMiB;
   std::vector<std::byte> zeros(std::min(kPieceBytes, buffer.bytes()));
   for (std::size_t done = 0; done < buffer.bytes(); done += kPieceBytes) {
     const std::size_t bytes = std::min(kPieceBytes, buffer.bytes() - done);

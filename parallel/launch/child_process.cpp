@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +23,7 @@
 
 #include "base/error.h"
 #include "base/exhausted.h"
+#include "base/process_handle.h"
 #include "parallel/launch/process_state.h"
 
 namespace ddpbench::launch {
@@ -152,8 +152,7 @@ ChildProcess::ChildProcess(const ChildSpec& spec) : executable_(spec.executable)
   if (pid_ < 0) {
     throw_system_error<InternalError>(fmt::format("cannot fork to start {}", executable_), reason);
   }
-  // Not through glibc: the header of 2.36 lacks the C linkage. The descriptor is close-on-exec.
-  watch_ = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+  watch_ = open_process(pid_);
 }
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept

@@ -3,7 +3,6 @@
 #include "parallel/launch/host_list.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <sstream>
 #include <string_view>
@@ -11,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/math.h"
+#include "base/text.h"
 
 namespace ddpbench::launch {
 namespace {
@@ -24,13 +24,11 @@ constexpr std::string_view kSpaces = " \t\r";
 }
 
 int parse_slots(const std::string& where, std::string_view text) {
-  int slots = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, slots);
-  if (error != std::errc{} || stopped != end || slots < 1 || slots > kMostSlots) {
+  const auto slots = number_in<int>(text);
+  if (!slots || *slots < 1 || *slots > kMostSlots) {
     refuse(where, fmt::format("'{}' is not a number of slots from 1 to {}", text, kMostSlots));
   }
-  return slots;
+  return *slots;
 }
 
 // A name goes to the remote shell as a word of its own. One that begins with a dash would be an
@@ -66,12 +64,6 @@ void add_host(const std::string& where, std::string_view entry, std::optional<in
   }
 }
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(kSpaces);
-  if (begin == std::string_view::npos) return "";
-  return text.substr(begin, text.find_last_not_of(kSpaces) + 1 - begin);
-}
-
 // A line of a host file without its comment.
 void add_line(const std::string& where, const std::string& line, std::vector<HostSlots>& hosts) {
   constexpr std::string_view kSlots = "slots=";
@@ -95,7 +87,7 @@ std::vector<HostSlots> parse_host_list(const std::string& text) {
   std::string_view rest = text;
   while (true) {
     const std::size_t comma = rest.find(',');
-    add_host("--hosts", trimmed(rest.substr(0, comma)), std::nullopt, hosts);
+    add_host("--hosts", trimmed(rest.substr(0, comma), kSpaces), std::nullopt, hosts);
     if (comma == std::string_view::npos) return hosts;
     rest.remove_prefix(comma + 1);
   }
@@ -109,7 +101,7 @@ std::vector<HostSlots> read_host_file(const std::string& path) {
   for (std::string line; std::getline(lines, line);) {
     ++number;
     line.resize(std::min(line.size(), line.find('#')));
-    if (trimmed(line).empty()) continue;
+    if (trimmed(line, kSpaces).empty()) continue;
     add_line(fmt::format("{}: line {}", input_name(path), number), line, hosts);
   }
   if (hosts.empty()) throw ConfigError(fmt::format("{}: it lists no host", input_name(path)));

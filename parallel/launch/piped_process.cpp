@@ -12,13 +12,14 @@
 
 #include "base/error.h"
 #include "base/exhausted.h"
+#include "base/math.h"
 
 namespace ddpbench::launch {
 namespace {
 
 // A longer line is cut, so that a stream without line ends does not fill the memory. The longest
 // honest one is a report on one line, or a message with the settings of a run.
-constexpr std::size_t kLongestLine = std::size_t{64} << 20;
+constexpr std::size_t kLongestLine = 64 * kMiB;
 // Until a program is executed. Its file system may hang.
 constexpr int kExecuteMs = 10000;
 

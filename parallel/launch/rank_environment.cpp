@@ -5,11 +5,11 @@
 #include "parallel/launch/rank_environment.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace ddpbench::launch {
 namespace {
@@ -60,13 +60,11 @@ class Reader {
 
  private:
   static int parse(const char* name, const std::string& text) {
-    int value = 0;
-    const char* const end = text.data() + text.size();
-    const auto [stopped, error] = std::from_chars(text.data(), end, value);
-    if (error != std::errc{} || stopped != end || value < 0) {
+    const auto value = number_in<int>(text);
+    if (!value || *value < 0) {
       throw ConfigError(fmt::format("{}={} is not a number from 0 to 2147483647", name, text));
     }
-    return value;
+    return *value;
   }
 
   const GetVariable& get_;

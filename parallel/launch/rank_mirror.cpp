@@ -9,12 +9,13 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "parallel/launch/rank_slot.h"
 
 namespace ddpbench::launch {
 namespace {
 
-constexpr std::size_t kMostPartBytes = std::size_t{4} << 20;
+constexpr std::size_t kMostPartBytes = 4 * kMiB;
 
 struct PartHeader {
   std::uint64_t offset = 0, bytes = 0;

@@ -4,24 +4,9 @@
 
 #include <fmt/format.h>
 
-namespace ddpbench::launch {
+#include "base/text.h"
 
-std::string shell_quoted(std::string_view text) {
-  constexpr std::string_view kPlain =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./,:=@%+";
-  if (!text.empty() && text.find_first_not_of(kPlain) == std::string_view::npos) {
-    return std::string(text);
-  }
-  std::string word = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      word += R"('\'')";  // leaves the quotes for one quoted by a backslash
-    } else {
-      word += c;
-    }
-  }
-  return word + "'";
-}
+namespace ddpbench::launch {
 
 std::vector<std::string> shell_arguments(const std::string& command,
                                          const std::vector<std::string>& arguments) {

@@ -10,9 +10,6 @@
 
 namespace ddpbench::launch {
 
-// `text` as one word of a POSIX shell: in single quotes, unless all of it is plain.
-std::string shell_quoted(std::string_view text);
-
 // argv for /bin/sh that replaces itself by `command`, which the user wrote (a program with
 // arguments, quoted as in a shell), with `arguments` behind it. What these hold is never read as
 // shell code.

@@ -13,7 +13,6 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
@@ -23,6 +22,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/text.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
 
 namespace ddpbench::launch {
@@ -146,10 +146,9 @@ std::optional<StoreKey> parse(std::string_view text) {
   StoreKey key;
   const std::size_t space = text.find(' '), end = text.find('\n');
   if (space == std::string_view::npos || end == std::string_view::npos || end < space) return {};
-  const auto parsed = std::from_chars(text.data(), text.data() + space, key.port);
+  key.port = number_in<int>(text.substr(0, space)).value_or(0);
   key.secret = text.substr(space + 1, end - space - 1);
-  const bool valid = parsed.ec == std::errc{} && parsed.ptr == text.data() + space &&
-                     key.port > 0 && key.port < 65536 && !key.secret.empty();
+  const bool valid = key.port > 0 && key.port < 65536 && !key.secret.empty();
   return valid ? std::optional(key) : std::nullopt;
 }
 

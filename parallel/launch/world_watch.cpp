@@ -4,15 +4,15 @@
 // Watches processes of this host through pidfds and /proc.
 #include "parallel/launch/world_watch.h"
 
-#include <poll.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+
+#include "base/process_handle.h"
 
 namespace ddpbench::launch {
 namespace {
@@ -54,7 +54,7 @@ std::optional<int> wait_status(const ProcessName& process, int handle) {
 void WorldWatch::add(int rank, const ProcessName& process) {
   Watched& watched = ranks_.at(static_cast<std::size_t>(rank));
   watched.process = process;
-  watched.handle = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
+  watched.handle = open_process(process.pid);
   if (!watched.handle && errno != ESRCH) {
     watched.process = {};  // the kernel has no pidfds: nothing is known of the rank
     return;
@@ -68,8 +68,7 @@ bool WorldWatch::has_ended(int rank) const {
   const Watched& watched = at(rank);
   if (watched.process.pid == 0) return watched.told_ended;
   if (!watched.handle) return true;
-  pollfd polled{watched.handle.get(), POLLIN, 0};
-  if (::poll(&polled, 1, 0) <= 0) return false;
+  if (!ddpbench::has_ended(watched.handle)) return false;
   exit_of(rank);  // the sooner, the more is known
   return true;
 }

@@ -5,16 +5,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <system_error>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 
 namespace ddpbench::report {
 namespace {
@@ -42,20 +41,11 @@ bool is_column(std::string_view name) {
   return std::ranges::find(kColumns, name) != std::end(kColumns);
 }
 
-template <typename Number>
-std::optional<Number> number_from(const std::string& text) {
-  Number value{};
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
-  if (result.ec != std::errc{} || result.ptr != end) return std::nullopt;
-  return value;
-}
-
 std::int64_t whole(const CellTexts& cells, const char* column, std::int64_t most,
                    const Place& place) {
   const auto found = cells.find(column);
   if (found == cells.end()) return 0;
-  const auto value = number_from<std::int64_t>(found->second);
+  const auto value = number_in<std::int64_t>(found->second);
   if (!value || *value < 0 || *value > most) {
     place.fail(fmt::format("{}: expected a whole number from 0 to {}, got \"{}\"", column, most,
                            message_text(found->second)));
@@ -67,7 +57,7 @@ std::int64_t whole(const CellTexts& cells, const char* column, std::int64_t most
 std::optional<double> real(const CellTexts& cells, const char* column, const Place& place) {
   const auto found = cells.find(column);
   if (found == cells.end()) return std::nullopt;
-  const auto value = number_from<double>(found->second);
+  const auto value = number_in<double>(found->second);
   if (value) return value;
   place.fail(fmt::format("{}: expected a number, got \"{}\"", column, message_text(found->second)));
 }
@@ -143,12 +133,6 @@ class CsvLines {
   std::size_t at_ = 0, line_ = 0;
 };
 
-std::string trimmed(const std::string& text) {
-  const std::size_t begin = text.find_first_not_of(" \t");
-  if (begin == std::string::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
-}
-
 StepTimes parse_csv(const std::string& text, const std::string& path) {
   CsvLines lines(text, path);
   const auto header = lines.next();
@@ -156,7 +140,7 @@ StepTimes parse_csv(const std::string& text, const std::string& path) {
   std::vector<std::string> columns;
   StepTimes times;
   for (const std::string& name : *header) {
-    columns.push_back(trimmed(name));
+    columns.emplace_back(trimmed(name));
     if (std::ranges::count(columns, columns.back()) > 1) {
       lines.place().fail(
           fmt::format("two columns are called \"{}\"", message_text(columns.back())));
@@ -169,7 +153,7 @@ StepTimes parse_csv(const std::string& text, const std::string& path) {
     }
     CellTexts texts;
     for (std::size_t c = 0; c < columns.size(); ++c) {
-      std::string cell = trimmed((*cells)[c]);
+      std::string cell(trimmed((*cells)[c]));
       if (is_column(columns[c]) && !cell.empty()) texts.emplace(columns[c], std::move(cell));
     }
     times.rows.push_back(row_of(texts, lines.place()));
@@ -182,7 +166,7 @@ StepTimes parse_json_lines(const std::string& text, const std::string& path) {
   std::size_t at = 0;
   for (std::size_t line = 1; at < text.size(); ++line) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string record = trimmed(text.substr(at, end - at));
+    const std::string record(trimmed(std::string_view(text).substr(at, end - at)));
     at = end + 1;
     if (record.empty() || record == "\r") continue;
     const auto object = parse_json(record, fmt::format("{}: line {}", path, line),

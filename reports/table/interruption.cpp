@@ -13,16 +13,6 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr std::string_view kShellPlain =
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+.,:/@%";
-
-std::string for_shell(const std::string& word) {
-  if (!word.empty() && word.find_first_not_of(kShellPlain) == std::string::npos) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + '\'';
-}
-
 // The command line without the options that say which file to write.
 std::vector<std::string> without_output(const std::vector<std::string>& argv) {
   std::vector<std::string> kept;
@@ -44,8 +34,8 @@ std::string resume_command(const Report& report, const std::string& path) {
   const bool other = report.argv.size() > 1 && !report.argv[1].starts_with("-");
   if (other || report.argv.empty() || report.tune || !report.collectives.empty()) return {};
   std::string text;
-  for (const std::string& word : without_output(report.argv)) text += for_shell(word) + ' ';
-  return text + for_shell("--resume=" + path);
+  for (const std::string& word : without_output(report.argv)) text += shell_quoted(word) + ' ';
+  return text + shell_quoted("--resume=" + path);
 }
 
 std::string interruption_lines(const Report& report, const std::string& path, int width) {

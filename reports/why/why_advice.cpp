@@ -5,11 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <system_error>
 
 #include "base/math.h"
+#include "base/text.h"
 #include "reports/why/why_cause.h"
 
 namespace ddpbench::report {
@@ -39,10 +38,8 @@ double smaller_mb(double bytes) { return std::max(0.25, std::round(bytes / kMiB)
 bool is_larger(const Run& run, const char* option, double mb) {
   const auto found = run.strategy_options.find(option);
   if (found == run.strategy_options.end()) return true;
-  const std::string& text = found->second;
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error != std::errc() || end != text.data() + text.size() || value > mb;
+  const auto value = number_in<double>(found->second);
+  return !value || *value > mb;
 }
 
 std::string bucket_advice(const Run& run, const Decomposition& split) {

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace ddpbench {
 namespace {
@@ -25,6 +27,36 @@ TEST(Text, CutsBetweenCharacters) {
   EXPECT_EQ(cut_at_character("a\u00b5c", 2), "a");
   EXPECT_EQ(cut_at_character("a\u00b5c", 3), "a\u00b5");
   EXPECT_EQ(cut_at_character("\x80\x80\x80", 2), "");
+}
+
+TEST(NumberIn, IsTheWholeTextOrNothing) {
+  EXPECT_EQ(number_in<int>("12"), 12);
+  EXPECT_EQ(number_in<int>("-3"), -3);
+  EXPECT_EQ(number_in<double>("2.5e-1"), 0.25);
+  for (const char* const text : {"", " 12", "12 ", "12x", "+12", "0x1f", "1.5", "1,000", "--1"}) {
+    EXPECT_FALSE(number_in<int>(text)) << '"' << text << '"';
+  }
+  EXPECT_FALSE(number_in<double>("1.5%"));
+}
+
+TEST(NumberIn, IsNothingWhereTheTypeIsTooSmall) {
+  EXPECT_EQ(number_in<int>("2147483647"), 2147483647);
+  EXPECT_FALSE(number_in<int>("2147483648"));
+  EXPECT_FALSE(number_in<std::uint64_t>("-1"));
+  EXPECT_FALSE(number_in<double>("1e999"));
+}
+
+TEST(Trimmed, TakesBlanksFromTheEndsOnly) {
+  EXPECT_EQ(trimmed(" \ta b\t "), "a b");
+  EXPECT_EQ(trimmed(" \t"), "");
+  EXPECT_EQ(trimmed("a\r"), "a\r");
+  EXPECT_EQ(trimmed("a\r", " \r"), "a");
+}
+
+TEST(Split, GivesOnePartMoreThanThereAreSeparators) {
+  const std::vector<std::string> parts = {"a", "", "b ", ""};
+  EXPECT_EQ(split("a,,b ,", ','), parts);
+  EXPECT_EQ(split("", ','), std::vector<std::string>{""});
 }
 
 TEST(Wrap, FillsLinesAndIndentsThoseAfterTheFirst) {

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/cpu_time.h"
 #include "tests/bench/fake_device.h"
 
 namespace ddpbench::bench {

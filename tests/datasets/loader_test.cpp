@@ -3,6 +3,7 @@
 //
 // Batches: contents, order, and what happens when workers are slow or fail, or an epoch is left.
 #include "datasets/loader.h"
+#include "base/clock.h"
 
 #include <gmock/gmock.h>
 
@@ -11,7 +12,6 @@
 #include <ctime>
 #include <thread>
 
-#include "base/cpu_time.h"
 #include "base/error.h"
 #include "tests/base/allocation_count.h"
 

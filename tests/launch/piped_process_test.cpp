@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text.h"
 #include "parallel/launch/rank_variables.h"
 #include "parallel/launch/remote_command.h"
 

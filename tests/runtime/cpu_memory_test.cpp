@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "kernels/runtime/cpu_device.h"
 #include "kernels/runtime/memory_needs.h"
 
@@ -24,8 +25,6 @@ namespace ddpbench {
 namespace {
 
 using testing::HasSubstr;
-
-constexpr std::size_t kMiB = 1 << 20;
 
 struct Request {
   std::size_t bytes;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/math.h"
+#include "base/text.h"
 #include "kernels/runtime/cuda/cuda_error.h"
 #include "kernels/runtime/cuda/current_device.h"
 #include "kernels/runtime/cuda/driver_function.h"
@@ -21,7 +22,7 @@ namespace {
 
 constexpr std::size_t kAlignmentBytes = 256;  // what cudaMalloc promises (CUDA C++ Guide, 5.3.2)
 
-constexpr std::size_t kBlockBytes = std::size_t{2} << 20;  // of which cudaMalloc hands out parts
+constexpr std::size_t kBlockBytes = 2 * kMiB;  // of which cudaMalloc hands out parts
 
 std::size_t rounded(std::size_t bytes, std::size_t unit = kAlignmentBytes) {
   return round_up(std::max(bytes, std::size_t{1}), unit);
@@ -114,18 +115,6 @@ void fill_with_zeros(void* data, std::size_t bytes) {
   check(cudaMemset(data, 0, bytes), "cudaMemset");
   // Streams here do not wait for the default stream.
   check(cudaStreamSynchronize(cudaStreamLegacy), "cudaMemset");
-}
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == separator) {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
 }
 
 }  // namespace

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/comm/cuda/peer_board.h"
 
-#include <poll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/process_handle.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
 
 namespace ddpbench::comm {
@@ -167,13 +166,11 @@ bool PeerBoard::has_died(int peer) {
   const std::lock_guard lock(processes_mutex_);
   FileDescriptor& process = processes_[static_cast<std::size_t>(peer)];
   if (!process) {
-    process = FileDescriptor(static_cast<int>(
-        ::syscall(SYS_pidfd_open, slot(peer).pid.load(std::memory_order_relaxed), 0)));
+    process = open_process(slot(peer).pid.load(std::memory_order_relaxed));
     // The process ended before it was looked at. A kernel without pidfd_open gives another error.
     if (!process) return errno == ESRCH;
   }
-  pollfd polled{process.get(), POLLIN, 0};
-  return ::poll(&polled, 1, 0) > 0;
+  return has_ended(process);
 }
 
 std::string PeerBoard::lost_rank(int rank, std::uint64_t number) {

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/math.h"
 #include "parallel/comm/shm/collectives/reduce_kernels.h"
 
 namespace ddpbench::comm {
@@ -18,7 +19,7 @@ namespace {
 
 // While one part crosses the wire, the next is reduced. At 1 Gbit/s a part takes 8 ms there, and a
 // tenth of one in shared memory.
-constexpr std::size_t kPartBytes = std::size_t{1} << 20;
+constexpr std::size_t kPartBytes = kMiB;
 
 constexpr CallOptions kHere{.after = nullptr, .start = Start::deferred};
 

@@ -11,10 +11,12 @@
 #include <memory>
 #include <string>
 
+#include "base/math.h"
+
 namespace ddpbench::comm {
 
 // The longest value that set() takes.
-inline constexpr std::size_t kMaxStoreValueBytes = std::size_t{64} << 20;
+inline constexpr std::size_t kMaxStoreValueBytes = 64 * kMiB;
 
 class Store {
  public:

@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/comm/store/store_map.h"
 
-#include <charconv>
-
 #include "base/error.h"
+#include "base/text.h"
 
 namespace ddpbench::comm {
 
@@ -16,11 +15,9 @@ const std::string* StoreMap::find(const std::string& key) const {
 std::int64_t StoreMap::add(const std::string& key, std::int64_t amount) {
   std::int64_t value = 0;
   if (const std::string* text = find(key)) {
-    const char* end = text->data() + text->size();
-    const auto parsed = std::from_chars(text->data(), end, value);
-    if (parsed.ec != std::errc() || parsed.ptr != end) {
-      throw CommError(fmt::format("store key '{}' is not a counter", key));
-    }
+    const auto counter = number_in<std::int64_t>(*text);
+    if (!counter) throw CommError(fmt::format("store key '{}' is not a counter", key));
+    value = *counter;
   }
   if (__builtin_add_overflow(value, amount, &value)) {
     throw CommError(fmt::format("store counter '{}' overflows when {} is added", key, amount));

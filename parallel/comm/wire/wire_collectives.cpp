@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/math.h"
 #include "parallel/comm/shm/collectives/reduce_kernels.h"
 #include "parallel/comm/wire/wire_engine.h"
 #include "parallel/comm/wire/wire_traffic.h"
@@ -21,7 +22,7 @@ namespace {
 
 // Bytes of a segment; more where that would be too many segments. A segment costs some system
 // calls beside those for its data.
-constexpr std::size_t kSegmentBytes = std::size_t{1} << 20;
+constexpr std::size_t kSegmentBytes = kMiB;
 constexpr std::size_t kMostSegments = 16;
 
 // Steps of a call, in the slots of its transfers. Segments count from each, which is a multiple of

@@ -7,13 +7,14 @@
 
 #include <optional>
 
+#include "base/math.h"
 #include "kernels/ops/cuda/library/convolution.h"
 
 namespace ddpbench::ops::cuda {
 
 // Enough for every algorithm of SimpleCNN and ResNet at the batches of one GPU. It counts in the
 // workspace that all operations share.
-inline constexpr std::size_t kWorkspaceLimit = std::size_t{256} << 20;
+inline constexpr std::size_t kWorkspaceLimit = 256 * kMiB;
 
 // The fastest algorithm that keeps to the options, measured on memory and data of its own; nullopt:
 // none. If deterministic, the first in a fixed order of those that ran. Throws NoPlanningMemory.

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/math.h"
 #include "kernels/ops/cuda/library/autotuner.h"
 
 namespace ddpbench::ops::cuda {
@@ -16,7 +17,7 @@ namespace {
 // copies of parameters at multiples of 32, a caller's batch at multiples of 16 at least. The
 // library assumes 256 when it is not told.
 constexpr std::uint32_t kAlignment = 16;
-constexpr std::size_t kGemmWorkspaceLimit = std::size_t{32} << 20;  // NVIDIA's advice for Hopper
+constexpr std::size_t kGemmWorkspaceLimit = 32 * kMiB;  // NVIDIA's advice for Hopper
 // The number of trials. The library sorts algorithms by the time that it estimates.
 constexpr int kCandidates = 8;
 // A candidate whose single call takes kHopeless times the fastest so far is not tried further. A

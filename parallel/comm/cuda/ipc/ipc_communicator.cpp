@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "kernels/runtime/cuda/cuda_error.h"
 #include "kernels/runtime/cuda/current_device.h"
 
@@ -16,9 +17,9 @@ namespace {
 
 // Bytes of a round on a lane: enough to hide its three exchanges. Threads read each other's memory
 // where it is: there a round needs no staging memory, and its exchanges take host time.
-constexpr std::size_t kLaneStageBytes = std::size_t{16} << 20;
-constexpr std::size_t kThreadRoundBytes = std::size_t{64} << 20;
-constexpr std::size_t kMessageStageBytes = std::size_t{4} << 20;
+constexpr std::size_t kLaneStageBytes = 16 * kMiB;
+constexpr std::size_t kThreadRoundBytes = 64 * kMiB;
+constexpr std::size_t kMessageStageBytes = 4 * kMiB;
 // How long the end of a communicator waits for work in flight, and for peers that still map its
 // memory.
 constexpr double kPatience_s = 2;

@@ -20,6 +20,7 @@
 #include <memory>
 #include <string>
 
+#include "base/math.h"
 #include "kernels/runtime/shared_memory.h"
 #include "parallel/comm/operation.h"
 #include "parallel/comm/queue/futex.h"
@@ -38,7 +39,7 @@ inline constexpr std::size_t kHistory = 4;
 inline constexpr std::size_t kMailboxBytes = 16 << 10;
 // Unregistered memory travels through here: in rounds of half a staging area (collectives), or in
 // packets of a channel (messages).
-inline constexpr std::size_t kStagingBytes = 1 << 20;
+inline constexpr std::size_t kStagingBytes = kMiB;
 inline constexpr std::size_t kChannelPackets = 4;
 inline constexpr std::size_t kChannelPacketBytes = 64 << 10;
 

@@ -2,9 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/comm/shm/peers/peer_group.h"
 
-#include <poll.h>
 #include <sched.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/process_handle.h"
 
 namespace ddpbench::comm {
 
@@ -29,18 +28,9 @@ std::int32_t waiting_code(int peer) {
   return peer == PeerGroup::kAnybody ? RankSlot::kAnybody : peer + 1;
 }
 
-FileDescriptor open_process(int pid) {
-  return FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-}
-
 std::string describe(const Descriptor& d) {
   return fmt::format("{} ({}, root {}) of {} {}", to_string(d.kind), to_string(d.op), d.root,
                      d.count, to_string(d.type));
-}
-
-bool has_ended(const FileDescriptor& process) {
-  pollfd polled{process.get(), POLLIN, 0};
-  return process && ::poll(&polled, 1, 0) > 0;
 }
 
 }  // namespace
