@@ -42,10 +42,19 @@ std::string elided(const std::string& text, double width,
 // In the largest binary unit that is exact: "64 MiB", "4 KiB", "1000 B".
 std::string size_text(std::size_t bytes);
 
-// "1 core", "2 cores": for nouns whose plural adds an s.
+// "core" for 1, "cores" for any other count: for nouns whose plural adds an s.
+template <typename Count>
+std::string plural(Count count, std::string_view noun) {
+  return fmt::format("{}{}", noun, count == 1 ? "" : "s");
+}
+// "1 core", "2 cores".
 template <typename Count>
 std::string counted(Count count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+  return fmt::format("{} {}", count, plural(count, noun));
+}
+// The same of a count that is a text: "1", "2".
+inline std::string counted(const std::string& count, std::string_view noun) {
+  return fmt::format("{} {}", count, plural(count == "1" ? 1 : 2, noun));
 }
 
 // The number that is the whole of `text`, as std::from_chars reads it: in decimal digits, without a

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "bench/host/congestion_control.h"
 #include "bench/host/host_devices.h"
 #include "parallel/comm_backends.h"
@@ -72,7 +73,7 @@ std::string JoinedHosts::words(int rank) const {
 std::string JoinedHosts::list() const {
   std::vector<std::string> each;
   for (const Host& host : hosts_) {
-    each.push_back(fmt::format("{} (rank{} {})", host.name, host.ranks.size() > 1 ? "s" : "",
+    each.push_back(fmt::format("{} ({} {})", host.name, plural(host.ranks.size(), "rank"),
                                fmt::join(host.ranks, ", ")));
   }
   std::string text = fmt::format("{}", fmt::join(each, ", "));

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/entropy.h"
+#include "base/text.h"
 #include "bench/host/terminal.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
 #include "parallel/launch/host_address.h"
@@ -254,7 +255,7 @@ std::string JoinedStore::missing(const std::string& name, int& first) {
   const std::vector<int>& late = absent.empty() ? silent : absent;
   if (late.empty()) return fmt::format("rank {}", first);
   first = late.front();
-  return fmt::format("rank{} {}", late.size() > 1 ? "s" : "", fmt::join(late, ", "));
+  return fmt::format("{} {}", plural(late.size(), "rank"), fmt::join(late, ", "));
 }
 
 // Tells the others why there is no run, and stays until they have heard it.

@@ -306,8 +306,7 @@ std::string value_words(std::string_view key, const std::string& value) {
   std::string name(key.substr(key.find_last_of('/') + 1));
   if (name == "first_bucket_mb") return fmt::format("first bucket {} MiB", value);
   if (name == "bucket_cap_mb") return fmt::format("bucket cap {} MiB", value);
-  if (name == "devices_per_process")
-    return fmt::format("{} device{} a process", value, value == "1" ? "" : "s");
+  if (name == "devices_per_process") return counted(value, "device") + " a process";
   if (name == "ps_update") return "update on the " + value;
   if (name == "server_device") return "servers on " + value;
   if (name == "cuda_graph") return "CUDA graphs " + value;

@@ -213,10 +213,6 @@ Contest contest_of(const Settings& work, std::vector<RunRow> rows) {
   return contest;
 }
 
-std::string counted_words(const std::string& value, const char* noun) {
-  return fmt::format("{} {}{}", value, noun, value == "1" ? "" : "s");
-}
-
 // A setting of the work in words.
 std::string words_for(const std::string& key, const std::string& value) {
   if (key == "model") return "network " + value;
@@ -224,10 +220,10 @@ std::string words_for(const std::string& key, const std::string& value) {
   if (key == "dataset/source") return "data from " + value;
   if (key == "global_batch_size") return "global batch " + value;
   if (key == "model_hash") return "network " + value;
-  if (key == "dataset/train_samples") return counted_words(value, "training sample");
-  if (key == "dataset/test_samples") return counted_words(value, "test sample");
-  if (key == "accumulation_steps") return counted_words(value, "accumulation step");
-  if (key == "threads_per_device") return counted_words(value, "thread") + " a device";
+  if (key == "dataset/train_samples") return counted(value, "training sample");
+  if (key == "dataset/test_samples") return counted(value, "test sample");
+  if (key == "accumulation_steps") return counted(value, "accumulation step");
+  if (key == "threads_per_device") return counted(value, "thread") + " a device";
   const bool plain =
       key == kMachine || key == "device" || key == "device_model" || key == "precision";
   return plain ? value : value_words(key, value);

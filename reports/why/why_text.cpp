@@ -49,7 +49,7 @@ std::string rank_names(const Stragglers& stragglers) {
   for (const DeviceRow* device : stragglers.ranks) {
     names.push_back(fmt::format("{} ({} on {})", device->rank, device->device, device->host));
   }
-  return fmt::format("{} {}", names.size() == 1 ? "rank" : "ranks", fmt::join(names, ", "));
+  return fmt::format("{} {}", plural(names.size(), "rank"), fmt::join(names, ", "));
 }
 
 std::string slow_rank(const Decomposition& split) {

@@ -29,6 +29,14 @@ TEST(Text, CutsBetweenCharacters) {
   EXPECT_EQ(cut_at_character("\x80\x80\x80", 2), "");
 }
 
+TEST(Counted, AddsAnSUnlessThereIsOne) {
+  EXPECT_EQ(plural(1, "rank"), "rank");
+  EXPECT_EQ(plural(0U, "rank"), "ranks");
+  EXPECT_EQ(counted(1, "core"), "1 core");
+  EXPECT_EQ(counted(std::string("1"), "core"), "1 core");
+  EXPECT_EQ(counted(std::string("12"), "core"), "12 cores");
+}
+
 TEST(NumberIn, IsTheWholeTextOrNothing) {
   EXPECT_EQ(number_in<int>("12"), 12);
   EXPECT_EQ(number_in<int>("-3"), -3);
