@@ -64,7 +64,7 @@ constexpr Limit kLimits[] = {
 
 constexpr double kMaxAlpha = 0.5;
 
-// Exit codes of DESIGN.md section 5.
+// Exit codes of docs/cli.md.
 int exit_code(GateVerdict verdict) {
   if (verdict == GateVerdict::regressed) return 6;
   return verdict == GateVerdict::inconclusive ? 7 : 0;

@@ -117,7 +117,7 @@ struct OptionDefinition {
   // tune takes the options of run, except those that it decides itself (strategy, resume, ...); fit
   // takes those that decide what is in memory.
   bool applies_to(Command command) const;
-  // Whether entries of a configuration's "runs" may set it (run_entries.h). Runs of a report that
+  // Whether entries of a configuration's "runs" may set it (option_source.h). Runs of a report that
   // differ in it have different settings (reports/data/settings.h).
   bool is_per_run() const;
 };

@@ -148,8 +148,9 @@ struct Options : RunOptions {
   std::vector<std::string> all_reduces = {"auto"};   // auto, or ring | direct
   std::vector<int> devices_per_process = {1};        // of ddp
 
-  // What the entries of a configuration's "runs" stand for (run_entries.h): each is a matrix of its
-  // own, of options that are whole and have no `runs`. Empty: the lists above span the only matrix.
+  // What the entries of a configuration's "runs" stand for (option_source.h): each is a matrix of
+  // its own, of options that are whole and have no `runs`. Empty: the lists above span the only
+  // matrix.
   std::vector<Options> runs;
 
   bool operator==(const Options&) const = default;

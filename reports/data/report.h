@@ -247,7 +247,7 @@ struct Run {
 // What `ddpbench comm` measured of one collective at one size.
 struct CollectiveRow {
   std::string operation;   // "all_reduce", ...; "send_recv": to the next rank and from the previous
-  std::string backend;     // shm, gloo, mpi, shm+gloo, shm+mpi, ipc, nccl
+  std::string backend;     // its name: "shm", "nccl", ...
   std::string all_reduce;  // ring | direct: algorithm of all_reduce; empty: not told
   std::string device = "cpu";  // cpu | cuda: of all ranks
   std::string device_model;    // empty: not told, or the report is older than this key
