@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "base/math.h"
+#include "kernels/runtime/memory_needs.h"
 #include "parallel/comm/shm/collectives/reduce_kernels.h"
 
 namespace ddpbench::bench {
@@ -126,13 +127,16 @@ void measure_copies(CollectiveRank& rank, std::size_t half, BandwidthSample& sam
     return copy_halves(rank, {memory.out, half}, {memory.in, half}, sample);
   }
   Device& device = rank.device();
-  const std::size_t needed = 2 * device.allocation_bytes(half, Sharing::process_private);
-  if (needed > device.free_bytes().value_or(needed)) {
+  Buffer to, from;
+  const std::array<PlannedBuffer, 2> planned = {
+      {{&to, MemoryCategory::workspace, half}, {&from, MemoryCategory::workspace, half}}};
+  MemoryNeeds needs(device);
+  needs.add(planned);
+  if (needs.added_bytes() > device.free_bytes().value_or(needs.added_bytes())) {
     sample.missing = kTooLittleMemory;
     return;
   }
-  const Buffer to = device.allocate(half, MemoryCategory::workspace);
-  const Buffer from = device.allocate(half, MemoryCategory::workspace);
+  allocate(device, planned);
   copy_halves(rank, to.view(), from.view(), sample);
 }
 

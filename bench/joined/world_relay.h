@@ -47,9 +47,6 @@ class WorldRelay {
   // The same now: on other hosts sends what is new, on rank 0 receives it. Does not throw.
   void exchange();
 
-  // Rank 0 serves the store: without it nothing is told any more.
-  bool has_lost_first() const { return lost_first_; }
-
  private:
   struct Stopped {};
   void listen();

@@ -24,10 +24,6 @@ constexpr std::size_t kAlignmentBytes = 256;  // what cudaMalloc promises (CUDA 
 
 constexpr std::size_t kBlockBytes = 2 * kMiB;  // of which cudaMalloc hands out parts
 
-std::size_t rounded(std::size_t bytes, std::size_t unit = kAlignmentBytes) {
-  return round_up(std::max(bytes, std::size_t{1}), unit);
-}
-
 // cudaMalloc may hand out parts of a larger block, and IPC exports whole blocks.
 std::size_t offset_in_block(const void* data) {
   using GetRange = CUresult (*)(CUdeviceptr*, std::size_t*, CUdeviceptr);
@@ -120,7 +116,8 @@ void fill_with_zeros(void* data, std::size_t bytes) {
 }  // namespace
 
 std::size_t allocated_bytes(std::size_t bytes, Sharing sharing) noexcept {
-  return sharing == Sharing::mappable ? rounded(bytes, kBlockBytes) : rounded(bytes);
+  return round_up(std::max(bytes, std::size_t{1}),
+                  sharing == Sharing::mappable ? kBlockBytes : kAlignmentBytes);
 }
 
 std::unique_ptr<Allocation> allocate_device_memory(const CudaMemoryRequest& request,
@@ -141,9 +138,10 @@ std::unique_ptr<Allocation> allocate_device_memory(const CudaMemoryRequest& requ
 
 std::unique_ptr<Allocation> allocate_pinned_memory(const std::string& device, std::size_t bytes) {
   void* data = nullptr;
-  check_with(cudaHostAlloc(&data, rounded(bytes), cudaHostAllocPortable),
+  const std::size_t pinned_bytes = allocated_bytes(bytes, Sharing::process_private);
+  check_with(cudaHostAlloc(&data, pinned_bytes, cudaHostAllocPortable),
              [&] { return fmt::format("{}: cannot lock {} bytes of host memory", device, bytes); });
-  std::memset(data, 0, rounded(bytes));
+  std::memset(data, 0, pinned_bytes);
   return std::make_unique<PinnedAllocation>(data, bytes);
 }
 
