@@ -14,9 +14,9 @@ constexpr int kFirstCopies = 4;
 // MiB in 15 microseconds.
 constexpr double kLeastCopy_s = 50e-6;
 // Queueing takes the host some milliseconds at most.
-constexpr double kMostBusy_s = 5e-3;
+constexpr double kMostBlocking_s = 5e-3;
 // With the calls behind them, these are still less than the thousand or so that a CUDA stream
-// holds. Fewer copies of kLeastCopy_s already last kMostBusy_s.
+// holds. Fewer copies of kLeastCopy_s already last kMostBlocking_s.
 constexpr int kMostCopies = 128;
 constexpr double kMargin = 1.25;
 
@@ -59,7 +59,7 @@ bool BlockingCopies::cover(double delay_s) {
   const double copy_s = (end_->time_s() - begin_->time_s()) / copies_;
   if (!(copy_s > 0)) return true;
   const int most =
-      std::max(1, static_cast<int>(std::min<double>(kMostBusy_s / copy_s, kMostCopies)));
+      std::max(1, static_cast<int>(std::min<double>(kMostBlocking_s / copy_s, kMostCopies)));
   const bool could_grow = copies_ < most;
   const double wanted = copies_ + std::ceil(kMargin * delay_s / copy_s);
   copies_ = static_cast<int>(std::min<double>(wanted, most));
@@ -67,12 +67,12 @@ bool BlockingCopies::cover(double delay_s) {
 }
 
 CallQueue::CallQueue(Device& device, comm::Communicator& world,
-                     std::unique_ptr<BlockingCopies> busy)
+                     std::unique_ptr<BlockingCopies> blocking)
     : device_(device),
       world_(world),
-      busy_(std::move(busy)),
+      blocking_(std::move(blocking)),
       stream_(device.make_stream()),
-      calls_(busy_ ? kDepth : 1) {
+      calls_(blocking_ ? kDepth : 1) {
   for (Call& call : calls_) {
     call.begin = device_.make_event();
     call.end = device_.make_event();
@@ -86,7 +86,7 @@ void CallQueue::begin_row() {
 }
 
 void CallQueue::add(const CollectiveCase& collective, const CollectiveMemory& memory) {
-  if (added_ == 0 && busy_) busy_->queue(*stream_);
+  if (added_ == 0 && blocking_) blocking_->queue(*stream_);
   Call& call = calls_.at(added_);
   const comm::CallOptions options{.after = stream_.get(), .start = comm::Start::deferred};
   world_.barrier(options).wait(*stream_);
@@ -107,10 +107,10 @@ std::vector<CallSpan> CallQueue::finish() {
     Call& call = calls_[i];
     call.issued = {};
     const double begin_s = call.begin->time_s();
-    const bool late = busy_ && call.queued_s > begin_s;
+    const bool late = blocking_ && call.queued_s > begin_s;
     spans.push_back({begin_s, call.end->time_s(), late});
   }
-  if (busy_ && added_ > 0) adjust(spans);
+  if (blocking_ && added_ > 0) adjust(spans);
   added_ = 0;
   constexpr double kInterval_s = 5;
   if (device_.now_s() - calibrated_s_ > kInterval_s) calibrate();
@@ -125,7 +125,7 @@ void CallQueue::adjust(const std::vector<CallSpan>& spans) {
   for (std::size_t i = 0; i < spans.size(); ++i) {
     if (spans[i].late) delay_s = std::max(delay_s, calls_[i].queued_s - spans[i].begin_s);
   }
-  const bool covered = busy_->cover(delay_s);
+  const bool covered = blocking_->cover(delay_s);
   if (!covered && added_ > 1) depth_ = std::max<std::size_t>(1, std::min(depth_, added_) / 2);
 }
 

@@ -68,8 +68,8 @@ struct CallSpan {
 
 class CallQueue {
  public:
-  // Both outlive this. `busy`: null where queued work is done when the queueing call returns.
-  CallQueue(Device& device, comm::Communicator& world, std::unique_ptr<BlockingCopies> busy);
+  // Both outlive this. `blocking`: null where queued work is done when the queueing call returns.
+  CallQueue(Device& device, comm::Communicator& world, std::unique_ptr<BlockingCopies> blocking);
 
   // Call it before calls of another kind or size. Calibrates the device's clock to the host's, and
   // resets how many calls are queued at a time. REQUIRES: no calls are in flight.
@@ -83,7 +83,7 @@ class CallQueue {
   std::vector<CallSpan> finish();
 
   // The copies that keep the device busy. REQUIRES: there are such copies.
-  BlockingCopies& busy() { return *busy_; }
+  BlockingCopies& blocking() { return *blocking_; }
 
  private:
   // Enough that the device rarely waits, and few enough for what a stream holds.
@@ -99,7 +99,7 @@ class CallQueue {
 
   Device& device_;
   comm::Communicator& world_;
-  std::unique_ptr<BlockingCopies> busy_;
+  std::unique_ptr<BlockingCopies> blocking_;
   std::unique_ptr<Stream> stream_;
   std::vector<Call> calls_;  // the first added_ count
   std::size_t added_ = 0;

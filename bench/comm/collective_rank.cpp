@@ -20,9 +20,9 @@ constexpr std::size_t kLeastBytes = 64;
 constexpr std::size_t kStagingBytes = 16 * kMiB;
 
 // Copies of this size last long enough on every known GPU.
-constexpr std::size_t kMostBusyBytes = 512 * kMiB;
+constexpr std::size_t kMostBlockingBytes = 512 * kMiB;
 // The part of the memory left by all other buffers that copies may take.
-constexpr std::size_t kBusyPart = 4;
+constexpr std::size_t kBlockingPart = 4;
 
 }  // namespace
 
@@ -33,9 +33,9 @@ CollectiveRank::CollectiveRank(std::unique_ptr<comm::Communicator> world,
   try {
     // No rank allocates between the barriers: the others' devices and communicators are made.
     barrier();
-    const std::size_t most_busy_bytes = check_memory(room, sharers);
+    const std::size_t most_blocking_bytes = check_memory(room, sharers);
     barrier();
-    make_buffers(room, most_busy_bytes);
+    make_buffers(room, most_blocking_bytes);
   } catch (const std::exception& error) {
     world_->abort(error.what());  // spares the others the wait for a deadline
     throw;
@@ -59,7 +59,8 @@ std::size_t CollectiveRank::check_memory(std::size_t room, int sharers) {
   if (!free_bytes) return BlockingCopies::kLeastBytes;
   const std::size_t buffers = 2 * static_cast<std::size_t>(sharers);
   const std::size_t spare = *free_bytes - std::min(*free_bytes, needs.added_bytes());
-  return std::clamp(spare / kBusyPart / buffers, BlockingCopies::kLeastBytes, kMostBusyBytes);
+  return std::clamp(spare / kBlockingPart / buffers, BlockingCopies::kLeastBytes,
+                    kMostBlockingBytes);
 }
 
 std::array<PlannedBuffer, 2> CollectiveRank::planned_buffers(std::size_t room) {
@@ -67,7 +68,7 @@ std::array<PlannedBuffer, 2> CollectiveRank::planned_buffers(std::size_t room) {
            {&out_, MemoryCategory::communication, room, Sharing::mappable}}};
 }
 
-void CollectiveRank::make_buffers(std::size_t room, std::size_t most_busy_bytes) {
+void CollectiveRank::make_buffers(std::size_t room, std::size_t most_blocking_bytes) {
   allocate(*device_, planned_buffers(room));
   copies_ = device_->make_stream();
   if (!device_->is_host_accessible()) {
@@ -75,9 +76,10 @@ void CollectiveRank::make_buffers(std::size_t room, std::size_t most_busy_bytes)
   }
   world_->register_buffer(in_);
   world_->register_buffer(out_);
-  auto busy =
-      most_busy_bytes > 0 ? std::make_unique<BlockingCopies>(*device_, most_busy_bytes) : nullptr;
-  calls_ = std::make_unique<CallQueue>(*device_, *world_, std::move(busy));
+  auto blocking = most_blocking_bytes > 0
+                      ? std::make_unique<BlockingCopies>(*device_, most_blocking_bytes)
+                      : nullptr;
+  calls_ = std::make_unique<CallQueue>(*device_, *world_, std::move(blocking));
 }
 
 CollectiveMemory CollectiveRank::memory(std::size_t count, DataType type, comm::ReduceOp op) const {

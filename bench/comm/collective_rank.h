@@ -48,7 +48,7 @@ class CollectiveRank {
   std::size_t check_memory(std::size_t room, int sharers);
   // What make_buffers() allocates, besides the buffers that keep the device busy.
   std::array<PlannedBuffer, 2> planned_buffers(std::size_t room);
-  void make_buffers(std::size_t room, std::size_t most_busy_bytes);
+  void make_buffers(std::size_t room, std::size_t most_blocking_bytes);
   // Calls `use` with each piece of a host copy of the device's `count` elements and the number of
   // its first element. `read` reads the piece from the device before, `write` writes it back after.
   enum class Access : std::uint8_t { read, write };

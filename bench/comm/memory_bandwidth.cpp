@@ -57,7 +57,7 @@ class DeviceCopies {
  public:
   DeviceCopies(CollectiveRank& rank, BufferView to, BufferView from)
       : device_(rank.device()),
-        busy_(rank.calls().busy()),
+        blocking_(rank.calls().blocking()),
         stream_(device_.make_stream()),
         begin_(device_.make_event()),
         end_(device_.make_event()),
@@ -76,13 +76,13 @@ class DeviceCopies {
     }
     Seconds best;
     for (int window = 0; window < kWindows; ++window) {
-      busy_.queue(*stream_);
+      blocking_.queue(*stream_);
       const double queued_s = queue(bytes, passes);
       const double seconds = end_->time_s() - begin_->time_s();
       const auto count = static_cast<double>(passes);
       if (seconds > 0) best.copy_s = std::min(best.copy_s, seconds / count);
       best.queue_s = std::min(best.queue_s, queued_s / count);
-      busy_.cover(std::max(0.0, queue_end_s_ - begin_->time_s()));
+      blocking_.cover(std::max(0.0, queue_end_s_ - begin_->time_s()));
     }
     return best;
   }
@@ -102,7 +102,7 @@ class DeviceCopies {
   }
 
   Device& device_;
-  BlockingCopies& busy_;
+  BlockingCopies& blocking_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Event> begin_, end_;
   BufferView to_, from_;

@@ -209,22 +209,22 @@ std::optional<int> JoinedPeers::first_lost() const {
   return std::nullopt;
 }
 
-WorldSight JoinedPeers::look(const launch::RankChannels& channels) const {
+WorldView JoinedPeers::look(const launch::RankChannels& channels) const {
   exchange_records();
-  WorldSight sight{.ranks = watch_.look(channels, is_complete()),
-                   .interruption = board_ ? board_->interruption() : std::nullopt,
-                   .complete = is_complete()};
+  WorldView view{.ranks = watch_.look(channels, is_complete()),
+                 .interruption = board_ ? board_->interruption() : std::nullopt,
+                 .complete = is_complete()};
   if (!board_ && interrupt_requested()) {
-    sight.interruption = Interruption{environment_.rank, interrupt_signal()};
+    view.interruption = Interruption{environment_.rank, interrupt_signal()};
   }
-  for (std::size_t rank = 0; rank < sight.ranks.size() && hosts_.are_several(); ++rank) {
-    sight.ranks[rank].host = hosts_.name(static_cast<int>(rank));
+  for (std::size_t rank = 0; rank < view.ranks.size() && hosts_.are_several(); ++rank) {
+    view.ranks[rank].host = hosts_.name(static_cast<int>(rank));
   }
-  return sight;
+  return view;
 }
 
 bool JoinedPeers::takes_report() {
-  if (!board_) return environment_.rank == 0 || (lacks_first_ && takes_report_of_nobody());
+  if (!board_) return environment_.rank == 0 || (lacks_first_ && claims_report_without_board());
   const auto gone = [this](int rank) { return watch_.has_ended(rank) || watch_.is_stopped(rank); };
   const double begin_s = steady_s();
   while (!board_->is_written() && steady_s() - begin_s < kAwaitReport_s) {
@@ -246,13 +246,13 @@ bool JoinedPeers::may_take_report() const {
 }
 
 // Without rank 0 there is no board. The ranks notice it at about the same time.
-bool JoinedPeers::takes_report_of_nobody() {
+bool JoinedPeers::claims_report_without_board() {
   const double begin_s = steady_s();
   for (bool waited = false; steady_s() - begin_s < kAwaitReport_s; waited = true) {
     if (claim_.take()) return !waited;
     std::this_thread::sleep_for(kPeersLook);
   }
-  return true;  // whoever has the claim does nothing with it
+  return true;  // the rank that has the claim does nothing with it
 }
 
 void JoinedPeers::tell_written() {

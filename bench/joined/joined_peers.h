@@ -84,7 +84,7 @@ class JoinedPeers {
   // This rank has failed, and said why in its channel.
   void mark_failed();
   // To be called when this rank has failed. `channels` have the areas of all ranks.
-  WorldSight look(const launch::RankChannels& channels) const;
+  WorldView look(const launch::RankChannels& channels) const;
   // Whether this rank writes the report. Rank 0 does, or else the lowest rank that can. If rank 0
   // was gone before all had joined, the first rank that asks does. The others wait here until the
   // report is written, because a rank that ends earlier makes the launcher end the whole world.
@@ -100,7 +100,7 @@ class JoinedPeers {
   int maker() const;
   bool may_take_report() const;
   std::string lost_words(int rank) const;
-  bool takes_report_of_nobody();
+  bool claims_report_without_board();
   std::optional<int> first_lost() const;
 
   launch::RankEnvironment environment_;

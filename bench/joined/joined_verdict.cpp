@@ -16,20 +16,20 @@
 namespace ddpbench::bench {
 namespace {
 
-bool has_deserted(const launch::RankSight& sight) {
-  return sight.exit && sight.deserted && !launch::has_failed(sight);
+bool has_deserted(const launch::RankView& view) {
+  return view.exit && view.deserted && !launch::has_failed(view);
 }
 
 // A rank that a signal asked to end has no error of its own. Which rank was the first says the
 // board; before there is one, a rank that has ended tells it by its exit code.
-void see_interruptions(WorldSight& world) {
+void see_interruptions(WorldView& world) {
   for (std::size_t i = 0; i < world.ranks.size(); ++i) {
-    launch::RankSight& sight = world.ranks[i];
-    auto& error = sight.status.error;
+    launch::RankView& view = world.ranks[i];
+    auto& error = view.status.error;
     if (error && error->kind == Interrupted("").kind()) {
       error->kind = CommError("").kind();
-    } else if (!error && sight.exit && sight.exit->code == Interrupted("").exit_code()) {
-      sight.exit.reset();
+    } else if (!error && view.exit && view.exit->code == Interrupted("").exit_code()) {
+      view.exit.reset();
       if (!world.interruption) world.interruption = Interruption{static_cast<int>(i), 0};
     }
   }
@@ -37,7 +37,7 @@ void see_interruptions(WorldSight& world) {
 
 }  // namespace
 
-Verdict judge_world(WorldSight world) {
+Verdict judge_world(WorldView world) {
   see_interruptions(world);
   Verdict verdict;
   verdict.certain = true;
@@ -73,12 +73,12 @@ Verdict interrupted_verdict(const Interruption& interruption) {
   return verdict;
 }
 
-bool has_settled(const std::vector<launch::RankSight>& ranks, int own) {
+bool has_settled(const std::vector<launch::RankView>& ranks, int own) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (static_cast<int>(i) == own) continue;
-    const launch::RankSight& sight = ranks[i];
+    const launch::RankView& view = ranks[i];
     const bool over =
-        sight.exit || sight.status.error || sight.status.state == launch::RankState::finished;
+        view.exit || view.status.error || view.status.state == launch::RankState::finished;
     if (!over) return false;
   }
   return true;

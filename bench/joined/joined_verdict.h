@@ -13,8 +13,8 @@
 
 namespace ddpbench::bench {
 
-struct WorldSight {
-  std::vector<launch::RankSight> ranks;      // WorldWatch::look()
+struct WorldView {
+  std::vector<launch::RankView> ranks;       // WorldWatch::look()
   std::optional<Interruption> interruption;  // JoinedBoard::interruption(), or this rank's own
   bool complete = false;                     // all ranks had run to the end
 };
@@ -31,7 +31,7 @@ struct Verdict {
 // own; a rank whose process has ended; a signal that asked a rank to end; if ranks only noticed a
 // failure, the rank that guilty_rank.h blames. A failure after all ranks have run to the end is not
 // a failure of the run.
-Verdict judge_world(WorldSight world);
+Verdict judge_world(WorldView world);
 
 // The verdict where a signal asked a rank to end: the run is interrupted, and the failure names
 // that rank and the signal. A launcher's or user's signal may reach one rank or all: each ends the
@@ -39,6 +39,6 @@ Verdict judge_world(WorldSight world);
 Verdict interrupted_verdict(const Interruption& interruption);
 
 // Whether each rank but `own` has failed, finished or ended, so that its records are final.
-bool has_settled(const std::vector<launch::RankSight>& ranks, int own);
+bool has_settled(const std::vector<launch::RankView>& ranks, int own);
 
 }  // namespace ddpbench::bench

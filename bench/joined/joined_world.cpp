@@ -415,7 +415,7 @@ void JoinedWorld::look_again(const std::exception& error, Verdict& verdict) cons
 
 Verdict JoinedWorld::judge(const std::exception& error) const {
   const auto* const known = dynamic_cast<const WorldFailure*>(&error);
-  const WorldSight world = peers_.look(channels_);
+  const WorldView world = peers_.look(channels_);
   Verdict verdict = judge_world(world);
   if (agreed_ || known == nullptr) return verdict;
   // Before the ranks share channels, they know only what rank 0 says, or that a process has ended.

@@ -51,7 +51,7 @@ json body(const AgentRun& run) {
 
 json body(const AgentSignal& signal) { return {{"signal", signal.number}}; }
 
-json body(const HostSight& host) {
+json body(const HostView& host) {
   return {{"host",
            {{"version", host.version},
             {"name", host.name},
@@ -77,7 +77,7 @@ json body(const RankRefusal& refusal) {
   return {{"refusal", {{"rank", refusal.rank}, {"why", refusal.why}}}};
 }
 
-json body(const AgentSign&) { return {{"sign", true}}; }
+json body(const AgentHeartbeat&) { return {{"sign", true}}; }
 
 AgentRun run_from(const json& message) {
   AgentRun run;
@@ -99,8 +99,8 @@ std::optional<AgentOrder> order_from(const json& message) {
   return std::nullopt;
 }
 
-HostSight host_from(const json& message) {
-  HostSight host;
+HostView host_from(const json& message) {
+  HostView host;
   message.at("version").get_to(host.version);
   message.at("name").get_to(host.name);
   message.at("mark").get_to(host.mark);
@@ -111,7 +111,7 @@ HostSight host_from(const json& message) {
 }
 
 std::optional<AgentWord> word_from(const json& message) {
-  if (message.contains("sign")) return AgentSign{};
+  if (message.contains("sign")) return AgentHeartbeat{};
   if (message.contains("host")) return host_from(message.at("host"));
   for (const bool is_error : {false, true}) {
     const char* const key = is_error ? "error" : "output";

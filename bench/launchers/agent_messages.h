@@ -51,7 +51,7 @@ using AgentOrder = std::variant<AgentGreeting, AgentRun, AgentSignal>;
 // ---- from the agent ----
 
 // What the host is, once.
-struct HostSight {
+struct HostView {
   std::string version;  // version_text() there
   std::string name, mark;
   VisibleGpus gpus;
@@ -76,10 +76,10 @@ struct RankRefusal {
   std::string why;
 };
 
-// A heartbeat, sent every second.
-struct AgentSign {};
+// Sent every second.
+struct AgentHeartbeat {};
 
-using AgentWord = std::variant<HostSight, RankLine, RankEnd, RankRefusal, AgentSign>;
+using AgentWord = std::variant<HostView, RankLine, RankEnd, RankRefusal, AgentHeartbeat>;
 
 // A message as a line, with its end. Bytes that are not UTF-8 are replaced.
 std::string order_line(const AgentOrder& order);

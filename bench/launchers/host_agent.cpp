@@ -36,7 +36,7 @@
 namespace ddpbench::bench {
 namespace {
 
-constexpr double kSignEvery_s = 1;
+constexpr double kHeartbeatEvery_s = 1;
 constexpr const char* kOwnProgram = "/proc/self/exe";
 
 // Standard input as lines. The copy of the descriptor is not handed on to ranks.
@@ -83,7 +83,7 @@ int HostAgent::run() {
     }
     for (Rank& rank : ranks_) hand_on(rank);
     std::erase_if(ranks_, [](const Rank& rank) { return rank.process == nullptr; });
-    if (steady_s() - said_s_ >= kSignEvery_s) say_word(AgentSign{});
+    if (steady_s() - said_s_ >= kHeartbeatEvery_s) say_word(AgentHeartbeat{});
   }
   return 0;  // ranks that are left end with their objects
 }
@@ -97,11 +97,11 @@ void HostAgent::say_word(const AgentWord& word) {
 void HostAgent::wait() {
   std::vector<pollfd> watched{{input_.fd(), POLLIN, 0}};
   for (const Rank& rank : ranks_) rank.process->watch(watched);
-  ::poll(watched.data(), watched.size(), static_cast<int>(1e3 * kSignEvery_s));
+  ::poll(watched.data(), watched.size(), static_cast<int>(1e3 * kHeartbeatEvery_s));
 }
 
 void HostAgent::obey(const AgentGreeting& greeting) {
-  HostSight host;
+  HostView host;
   if (::chdir(greeting.directory.c_str()) != 0) {
     host.note = fmt::format("{}: {}; its ranks work in their home directory", greeting.directory,
                             std::strerror(errno));

@@ -62,7 +62,7 @@ void HostLink::look(double now_s) {
     if (!shell_) return;  // given up for what it said
   }
   for (const std::string& line : shell_->take_errors()) {
-    if (sight_) say_error("[{}] {}\n", host_, printable(line));
+    if (view_) say_error("[{}] {}\n", host_, printable(line));
     last_errors_.push_back(printable(line));
     if (last_errors_.size() > kKeptErrors) last_errors_.pop_front();
   }
@@ -73,19 +73,19 @@ void HostLink::look(double now_s) {
 void HostLink::hear(const std::string& line) {
   std::optional<AgentWord> word = read_word(line);
   if (!word) return;
-  auto* const sight = std::get_if<HostSight>(&*word);
-  if (sight == nullptr) {
+  auto* const view = std::get_if<HostView>(&*word);
+  if (view == nullptr) {
     words_.push_back(std::move(*word));
     return;
   }
-  if (sight->version != version_text()) {
+  if (view->version != version_text()) {
     return give_up(fmt::format(
         "host {}: the program there is another version: {} there, {} here; install the same on all "
         "hosts, or name it with --remote-program",
-        host_, sight->version, version_text()));
+        host_, view->version, version_text()));
   }
-  if (!sight->note.empty()) say_error("[{}] {}\n", host_, printable(sight->note));
-  sight_ = std::move(*sight);
+  if (!view->note.empty()) say_error("[{}] {}\n", host_, printable(view->note));
+  view_ = std::move(*view);
 }
 
 // The remote shell has ended without having been asked to.
@@ -93,7 +93,7 @@ void HostLink::end() {
   const std::string said =
       last_errors_.empty() ? "" : fmt::format(": {}", fmt::join(last_errors_, "; "));
   lost_ = fmt::format("host {}: {}; `{} {}` {}{}", host_,
-                      sight_ ? "the connection is gone" : "it cannot be used", remote_shell_, host_,
+                      view_ ? "the connection is gone" : "it cannot be used", remote_shell_, host_,
                       end_words(shell_->how_ended()), said);
   shell_.reset();
 }

@@ -30,7 +30,7 @@ class HostLink {
 
   const std::string& host() const { return host_; }
   // What the host has said of itself; null: it has not yet.
-  const HostSight* sight() const { return sight_ ? &*sight_ : nullptr; }
+  const HostView* view() const { return view_ ? &*view_ : nullptr; }
   // Why it cannot be used (any more); empty: it can, or is not known yet.
   const std::string& lost() const { return lost_; }
 
@@ -59,7 +59,7 @@ class HostLink {
   std::string host_;
   std::string remote_shell_;
   std::unique_ptr<launch::PipedProcess> shell_;
-  std::optional<HostSight> sight_;
+  std::optional<HostView> view_;
   std::string lost_;
   std::deque<std::string> last_errors_;  // of the shell, before the host is there
   std::deque<AgentWord> words_;

@@ -19,7 +19,8 @@ namespace {
 
 constexpr const char* kLocal = "local";
 constexpr const char* kSsh = "ssh";
-// Nobody answers questions of several shells at once. A host that is gone is noticed within 15 s.
+// Shells of several hosts at once must not ask for passwords: no user answers. A host that is gone
+// is noticed within 15 s.
 constexpr const char* kSecureShell =
     "ssh -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 "
     "-o ServerAliveCountMax=3";

@@ -29,7 +29,7 @@ constexpr double kConnect_s = 60;
 // How long agents may take to end. One that takes longer ends later, with its connection.
 constexpr double kClose_s = 2;
 
-bool is_waiting(const HostLink& link) { return link.lost().empty() && link.sight() == nullptr; }
+bool is_waiting(const HostLink& link) { return link.lost().empty() && link.view() == nullptr; }
 
 std::vector<launch::RankPlace> all_places(const std::vector<launch::HostSlots>& hosts) {
   return launch::place_ranks(hosts, launch::count_slots(hosts), 0);
@@ -46,7 +46,7 @@ SshLauncher::SshLauncher(std::vector<launch::HostSlots> hosts, AgentStart start,
     : hosts_(std::move(hosts)), start_(std::move(start)), port_(std::move(port)) {
   for (const launch::HostSlots& host : hosts_) links_.emplace_back(host.name, start_);
   connect(all_places(hosts_));
-  for (const HostLink& link : links_) sights_.push_back(*link.sight());
+  for (const HostLink& link : links_) views_.push_back(*link.view());
 }
 
 SshLauncher::~SshLauncher() {
@@ -90,9 +90,9 @@ void SshLauncher::find_devices(HostDevices& devices) const {
   std::map<std::string, int> cores;  // by mark: two names may stand for one host
   for (std::size_t host = 0; host < hosts_.size(); ++host) {
     for (int slot = 0; slot < hosts_[host].slots; ++slot) {
-      visible.push_back({slot, sight(host).gpus.probe});
+      visible.push_back({slot, view(host).gpus.probe});
     }
-    cores[sight(host).mark] = sight(host).environment.cpu.cores;
+    cores[view(host).mark] = view(host).environment.cpu.cores;
   }
   int all_cores = 0;
   for (const auto& [mark, count] : cores) all_cores += count;
@@ -104,7 +104,7 @@ void SshLauncher::find_devices(HostDevices& devices) const {
 JoinedHosts SshLauncher::hosts_of(const std::vector<launch::RankPlace>& places) const {
   std::vector<JoinedHosts::Member> members;
   for (const launch::RankPlace& place : places) {
-    const HostSight& host = sight(place.host);
+    const HostView& host = view(place.host);
     members.push_back({host.name, host.mark, host.environment.tcp_congestion_control});
   }
   return JoinedHosts(members);
@@ -112,7 +112,7 @@ JoinedHosts SshLauncher::hosts_of(const std::vector<launch::RankPlace>& places) 
 
 // The first host has rank 0, whose environment is that of a joined world's report.
 void SshLauncher::describe(report::Environment& environment) const {
-  environment = sight(0).environment;
+  environment = view(0).environment;
   const JoinedHosts hosts = hosts_of(all_places(hosts_));
   environment.hosts = hosts.names();
   environment.tcp_congestion_control = hosts.congestion_control();

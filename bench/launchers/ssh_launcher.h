@@ -40,14 +40,14 @@ class SshLauncher final : public RunLauncher {
 
  private:
   void connect(const std::vector<launch::RankPlace>& places);
-  const HostSight& sight(std::size_t host) const { return sights_.at(host); }
+  const HostView& view(std::size_t host) const { return views_.at(host); }
   JoinedHosts hosts_of(const std::vector<launch::RankPlace>& places) const;
 
   std::vector<launch::HostSlots> hosts_;
   AgentStart start_;
   std::string port_;
-  std::vector<HostLink> links_;    // [host]
-  std::vector<HostSight> sights_;  // [host], of the first connection
+  std::vector<HostLink> links_;  // [host]
+  std::vector<HostView> views_;  // [host], of the first connection
 };
 
 }  // namespace ddpbench::bench

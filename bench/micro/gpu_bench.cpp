@@ -78,7 +78,7 @@ double GpuBench::gemm_flops_per_s(ops::CudaPrecision precision) {
   constexpr Repetitions kOfGemm = {.launches = 4, .rounds = 5};
   double& peak = peaks_.gemm_flops_per_s[precision];
   if (peak == 0) {
-    const std::int64_t extent = options_.product;
+    const std::int64_t extent = options_.gemm;
     ops::OpRun run(machine(),
                    module_.make_bare_gemm(
                        *device_, backend_options(precision, ops::ConvolutionKernels::measured),

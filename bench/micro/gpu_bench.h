@@ -27,7 +27,7 @@ struct GpuBenchOptions {
   std::vector<std::int64_t> batches = {256, 4096};  // for the library's operations
   std::int64_t launches = 50;                       // held by one recording
   std::int64_t rounds = 20;                         // replays that are timed
-  std::int64_t product = 8192;                      // extent of the GEMM that shows the peak
+  std::int64_t gemm = 8192;                         // extent of the GEMM that shows the peak
   std::string cache_directory;                      // for the choice of algorithms; empty: not kept
 };
 

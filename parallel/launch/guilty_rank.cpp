@@ -19,15 +19,15 @@ namespace {
 
 constexpr int kRankLostExitCode = 4;  // a rank died or a deadline passed (docs/cli.md)
 
-using Ranks = std::span<const RankSight>;
+using Ranks = std::span<const RankView>;
 
 bool in_exchange_with_servers(const RankStatus& status) {
   return status.phase == static_cast<std::uint32_t>(Phase::push) ||
          status.phase == static_cast<std::uint32_t>(Phase::pull);
 }
 
-bool ended_well(const RankSight& sight) {
-  return sight.status.state == RankState::finished || (sight.exit && !has_failed(sight));
+bool ended_well(const RankView& view) {
+  return view.status.state == RankState::finished || (view.exit && !has_failed(view));
 }
 
 // 0 before the rank sets up, 1 until it begins to compute. A rank that failed before its first step
@@ -44,15 +44,15 @@ auto progress(const RankStatus& s) {
 }
 
 // Whether nothing has been heard of a rank on another host.
-bool is_unheard(const RankSight& sight) {
-  return !sight.host.empty() && sight.status.state == RankState::starting &&
-         sight.status.heartbeat == 0;
+bool is_unheard(const RankView& view) {
+  return !view.host.empty() && view.status.state == RankState::starting &&
+         view.status.heartbeat == 0;
 }
 
 // "in step 12 (backward)", "during setup", "while verifying"
-std::string place(const RankSight& sight) {
-  const RankStatus& status = sight.status;
-  if (is_unheard(sight)) return "at a step that is not known here";
+std::string place(const RankView& view) {
+  const RankStatus& status = view.status;
+  if (is_unheard(view)) return "at a step that is not known here";
   if (status.state == RankState::finished) return "after its last step";
   if (status.step == 0) {
     const bool set_up = status.state == RankState::failed || status.state == RankState::setup;
@@ -63,8 +63,8 @@ std::string place(const RankSight& sight) {
 }
 
 // " (its process is asleep after 0.12 s of processor time)", or nothing.
-std::string activity(const RankSight& sight) {
-  return sight.activity.empty() ? "" : fmt::format(" (its process is {})", sight.activity);
+std::string activity(const RankView& view) {
+  return view.activity.empty() ? "" : fmt::format(" (its process is {})", view.activity);
 }
 
 // "rank 1", or "rank 1 on b" where there are several hosts.
@@ -105,30 +105,30 @@ RunFailure noticed_failure_at(Ranks ranks, std::size_t rank, const char* kind,
 
 // The rank's failure in its own words, or in ours when it gave none.
 RunFailure own_failure(Ranks ranks, std::size_t rank) {
-  const RankSight& sight = ranks[rank];
-  const std::string where = place(sight);
+  const RankView& view = ranks[rank];
+  const std::string where = place(view);
   // A rank may report an error and then crash while it unwinds; the error is its failure.
-  if (sight.status.error) {
+  if (view.status.error) {
     RunFailure failure = failure_at(ranks, rank, "", "");
-    failure.error = *sight.status.error;
-    failure.signal = sight.exit ? sight.exit->signal : 0;
+    failure.error = *view.status.error;
+    failure.signal = view.exit ? view.exit->signal : 0;
     return failure;
   }
-  if (sight.exit->signal != 0) {
+  if (view.exit->signal != 0) {
     RunFailure failure =
         noticed_failure_at(ranks, rank, "signal",
                            fmt::format("{} was killed by {} {}", process_words(ranks, rank),
-                                       signal_name(sight.exit->signal), where));
-    failure.signal = sight.exit->signal;
+                                       signal_name(view.exit->signal), where));
+    failure.signal = view.exit->signal;
     return failure;
   }
   return failure_at(ranks, rank, "exit",
                     fmt::format("{} ended with exit code {} {} without giving a reason",
-                                process_words(ranks, rank), sight.exit->code, where));
+                                process_words(ranks, rank), view.exit->code, where));
 }
 
 std::optional<std::size_t> find_stopped(Ranks ranks) {
-  const auto found = std::ranges::find_if(ranks, &RankSight::stopped);
+  const auto found = std::ranges::find_if(ranks, &RankView::stopped);
   if (found == ranks.end()) return std::nullopt;
   return static_cast<std::size_t>(found - ranks.begin());
 }
@@ -137,7 +137,7 @@ std::optional<std::size_t> find_stopped(Ranks ranks) {
 // parameter server, whose steps are not counted.
 bool is_stepping(Ranks ranks, std::size_t rank) {
   std::uint64_t most = 0;
-  for (const RankSight& sight : ranks) most = std::max(most, sight.status.step);
+  for (const RankView& view : ranks) most = std::max(most, view.status.step);
   return ranks[rank].status.step + 1 >= most;
 }
 
@@ -193,7 +193,7 @@ std::optional<std::size_t> find_missing(Ranks ranks, std::size_t witness) {
 
 // Whether `rank` is really behind another rank, not just named first among equals.
 bool is_behind(Ranks ranks, std::size_t rank) {
-  return !is_stepping(ranks, rank) || std::ranges::any_of(ranks, [&](const RankSight& other) {
+  return !is_stepping(ranks, rank) || std::ranges::any_of(ranks, [&](const RankView& other) {
     return progress(ranks[rank].status) < progress(other.status);
   });
 }
@@ -210,9 +210,9 @@ std::size_t first_noticing(Ranks ranks) {
 
 // A rank that left although others still needed it.
 std::optional<std::size_t> find_deserter(Ranks ranks) {
-  const auto found = std::ranges::find_if(ranks, [](const RankSight& sight) {
-    return sight.exit && !has_failed(sight) &&
-           (sight.deserted || sight.status.state != RankState::finished);
+  const auto found = std::ranges::find_if(ranks, [](const RankView& view) {
+    return view.exit && !has_failed(view) &&
+           (view.deserted || view.status.state != RankState::finished);
   });
   if (found == ranks.end()) return std::nullopt;
   return static_cast<std::size_t>(found - ranks.begin());
@@ -243,11 +243,11 @@ struct Standing {
   std::vector<std::size_t> ranks;
 };
 
-Standing standing_of(const RankSight& sight) {
-  const CallMark &pending = sight.status.pending, &completed = sight.status.completed;
-  const bool ended = sight.exit && !only_noticed(sight);  // else it waited until it gave up
+Standing standing_of(const RankView& view) {
+  const CallMark &pending = view.status.pending, &completed = view.status.completed;
+  const bool ended = view.exit && !only_noticed(view);  // else it waited until it gave up
   // What was heard of another host may be a second old.
-  const bool heard = ended && !sight.exit->is_known && !sight.host.empty();
+  const bool heard = ended && !view.exit->is_known && !view.host.empty();
   const char* const end = heard ? "was last heard of" : "ended";
   const auto words = [&](const char* now, const char* place) {
     return ended ? fmt::format("{} {}", end, place) : fmt::format("{} {}", now, place);
@@ -283,9 +283,9 @@ std::string words_for_call(const CallMark& call) {
 }
 
 // Few ranks are named first: they are the exception.
-std::string calls_in_words(std::span<const RankSight> ranks) {
-  const auto tells = [](const RankSight& sight) {
-    return sight.status.pending.number > 0 || sight.status.completed.number > 0;
+std::string calls_in_words(std::span<const RankView> ranks) {
+  const auto tells = [](const RankView& view) {
+    return view.status.pending.number > 0 || view.status.completed.number > 0;
   };
   if (!std::ranges::any_of(ranks, tells)) return "";
   std::vector<Standing> standings;
@@ -321,16 +321,16 @@ std::string signal_name(int number) {
   return name ? fmt::format("SIG{}", name) : fmt::format("signal {}", number);
 }
 
-bool has_failed(const RankSight& sight) {
-  return sight.status.error || (sight.exit && (sight.exit->signal != 0 || sight.exit->code != 0));
+bool has_failed(const RankView& view) {
+  return view.status.error || (view.exit && (view.exit->signal != 0 || view.exit->code != 0));
 }
 
-bool only_noticed(const RankSight& sight) {
-  const std::optional<RankError>& error = sight.status.error;
+bool only_noticed(const RankView& view) {
+  const std::optional<RankError>& error = view.status.error;
   return error && (error->kind == "comm" || error->kind == "timeout");
 }
 
-std::optional<RunFailure> find_cause(std::span<const RankSight> ranks) {
+std::optional<RunFailure> find_cause(std::span<const RankView> ranks) {
   // Ranks that reported an error are ordered by its time. Ranks that could not report one come
   // first: they have no time to order by, and others' errors may follow from their death.
   std::optional<std::size_t> cause;
@@ -375,11 +375,11 @@ RunFailure blamed_for_stall(Ranks ranks, double idle_s) {
 
 }  // namespace
 
-RunFailure blame_for_noticed(std::span<const RankSight> ranks) {
+RunFailure blame_for_noticed(std::span<const RankView> ranks) {
   return with_calls(ranks, blamed_for_noticed(ranks));
 }
 
-RunFailure blame_for_stall(std::span<const RankSight> ranks, double idle_s) {
+RunFailure blame_for_stall(std::span<const RankView> ranks, double idle_s) {
   return with_calls(ranks, blamed_for_stall(ranks, idle_s));
 }
 

@@ -15,7 +15,7 @@
 namespace ddpbench::launch {
 
 // What is known of one rank at one moment.
-struct RankSight {
+struct RankView {
   RankStatus status;
   std::optional<ChildExit> exit;  // once it has ended
   bool stopped = false;           // by SIGSTOP or a debugger
@@ -31,29 +31,29 @@ std::string words_for_call(const CallMark& call);
 
 // Where the communication of the ranks stands: "rank 2 waits in broadcast 17, the others in
 // all_reduce 17 (bucket 0)". Empty where the ranks have made no call, or do not tell it.
-std::string calls_in_words(std::span<const RankSight> ranks);
+std::string calls_in_words(std::span<const RankView> ranks);
 
 // "SIGKILL", or "signal 40" where the system has no name for it.
 std::string signal_name(int number);
 
 // True when a rank has reported an error or ended with a failure.
-bool has_failed(const RankSight& sight);
+bool has_failed(const RankView& view);
 
 // True when a rank failed because of another: it lost a peer, or a deadline passed while it waited.
-bool only_noticed(const RankSight& sight);
+bool only_noticed(const RankView& view);
 
 // These three end their message with calls_in_words(), unless a rank threw an error of its own.
 
 // The failure that can be named at once: that of a rank that died or threw an error of its own.
 // nullopt while there is none. REQUIRES: not empty.
-std::optional<RunFailure> find_cause(std::span<const RankSight> ranks);
+std::optional<RunFailure> find_cause(std::span<const RankView> ranks);
 
 // The failure of a run in which ranks only noticed that something is wrong. It blames a rank that
 // is stopped, left too early, or (after a deadline) has made the least progress; else the first
 // that noticed. REQUIRES: some rank only noticed.
-RunFailure blame_for_noticed(std::span<const RankSight> ranks);
+RunFailure blame_for_noticed(std::span<const RankView> ranks);
 
 // The failure of a run that stands still while no rank reports an error. REQUIRES: not empty.
-RunFailure blame_for_stall(std::span<const RankSight> ranks, double idle_s);
+RunFailure blame_for_stall(std::span<const RankView> ranks, double idle_s);
 
 }  // namespace ddpbench::launch

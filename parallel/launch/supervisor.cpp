@@ -60,7 +60,7 @@ class Supervision {
         ranks_per_process_(static_cast<std::size_t>(spec.ranks_per_process)),
         secret_(make_secret()),
         store_(spec.processes() > 1 ? serve_rendezvous(secret_) : nullptr),
-        sights_(static_cast<std::size_t>(spec.ranks)) {
+        views_(static_cast<std::size_t>(spec.ranks)) {
     start(spec);
   }
 
@@ -83,8 +83,8 @@ class Supervision {
     report_progress(true);
     result.startup_s = startup_s();
     result.pauses = clock_.pauses();
-    for (const RankSight& sight : sights_) {
-      result.peak_rss_bytes.push_back(sight.exit ? sight.exit->peak_rss_bytes : 0);
+    for (const RankView& view : views_) {
+      result.peak_rss_bytes.push_back(view.exit ? view.exit->peak_rss_bytes : 0);
     }
     return result;
   }
@@ -102,11 +102,11 @@ class Supervision {
       children_.emplace_back(child);
     }
     for (std::size_t i = 0; i < children_.size() && !interrupted_ && !late_; ++i) confirm(i);
-    for (std::size_t rank = 0; rank < sights_.size(); ++rank) {
-      sights_[rank].last_progress_s = steady_s();
+    for (std::size_t rank = 0; rank < views_.size(); ++rank) {
+      views_[rank].last_progress_s = steady_s();
       if (ranks_per_process_ == 1) continue;
       const std::size_t first = first_in_process_of(rank);
-      sights_[rank].process_ranks =
+      views_[rank].process_ranks =
           fmt::format("ranks {} to {}", first, first + ranks_per_process_ - 1);
     }
   }
@@ -145,7 +145,7 @@ class Supervision {
 
   bool interruption_wanted() const { return options_.interrupted && options_.interrupted(); }
   bool any_alive() const { return std::ranges::any_of(children_, &ChildProcess::alive); }
-  bool any_failed() const { return std::ranges::any_of(sights_, has_failed); }
+  bool any_failed() const { return std::ranges::any_of(views_, has_failed); }
   bool any_alive_or_failed() const { return any_alive() || any_failed(); }
   bool finished() const { return !any_alive() && !any_failed(); }
 
@@ -162,28 +162,28 @@ class Supervision {
     const double pause_s = clock_.look(now_s);
     // What a rank of a process that has ended has written is complete.
     for (ChildProcess& child : children_) child.reap();
-    for (std::size_t i = 0; i < sights_.size(); ++i) {
-      RankSight& sight = sights_[i];
-      sight.last_progress_s += pause_s;
-      const std::uint64_t heartbeat = sight.status.heartbeat;
-      sight.status = channels_.status(static_cast<int>(i));
-      if (sight.status.heartbeat != heartbeat) sight.last_progress_s = now_s;
+    for (std::size_t i = 0; i < views_.size(); ++i) {
+      RankView& view = views_[i];
+      view.last_progress_s += pause_s;
+      const std::uint64_t heartbeat = view.status.heartbeat;
+      view.status = channels_.status(static_cast<int>(i));
+      if (view.status.heartbeat != heartbeat) view.last_progress_s = now_s;
     }
-    for (std::size_t i = 0; i < sights_.size(); ++i) {
-      const bool was_alive = !sights_[i].exit;
+    for (std::size_t i = 0; i < views_.size(); ++i) {
+      const bool was_alive = !views_[i].exit;
       see_exit(i, process_of(i).reap());
-      if (was_alive && sights_[i].exit) sights_[i].last_progress_s = now_s;
+      if (was_alive && views_[i].exit) views_[i].last_progress_s = now_s;
     }
   }
 
   // The end of a process is that of its ranks. Where some of them have said why, its exit code is
   // theirs, and the others just ended.
   void see_exit(std::size_t rank, const std::optional<ChildExit>& exit) {
-    sights_[rank].exit = exit;
-    if (!exit || exit->signal != 0 || sights_[rank].status.error) return;
+    views_[rank].exit = exit;
+    if (!exit || exit->signal != 0 || views_[rank].status.error) return;
     const std::size_t first = first_in_process_of(rank);
     for (std::size_t i = first; i < first + ranks_per_process_; ++i) {
-      if (sights_[i].status.error) sights_[rank].exit->code = 0;
+      if (views_[i].status.error) views_[rank].exit->code = 0;
     }
   }
 
@@ -193,30 +193,30 @@ class Supervision {
     if (looks_since_failure_++ == 0) failed_s_ = clock_.looked_s();
     const bool settled =
         clock_.looked_s() - failed_s_ >= kSettle_s && looks_since_failure_ > kSettleLooks;
-    if (auto cause = find_cause(sights_)) {
+    if (auto cause = find_cause(views_)) {
       if (may_be_interruption(*cause) && !settled) return std::nullopt;
       return cause;
     }
     if (!settled && any_alive()) return std::nullopt;
     see_stopped();
-    return blame_for_noticed(sights_);
+    return blame_for_noticed(views_);
   }
 
   std::optional<RunFailure> judge_idleness() {
     if (options_.timeout_s <= 0 || !any_alive()) return std::nullopt;
     double latest_s = 0;
-    for (const RankSight& sight : sights_) latest_s = std::max(latest_s, sight.last_progress_s);
+    for (const RankView& view : views_) latest_s = std::max(latest_s, view.last_progress_s);
     if (clock_.looked_s() - latest_s < options_.timeout_s + kLetRanksSpeak_s) return std::nullopt;
     see_stopped();
-    return blame_for_stall(sights_, clock_.looked_s() - latest_s);
+    return blame_for_stall(views_, clock_.looked_s() - latest_s);
   }
 
   // Reads /proc, so it is called only when it matters.
   void see_stopped() {
-    for (std::size_t i = 0; i < sights_.size(); ++i) {
+    for (std::size_t i = 0; i < views_.size(); ++i) {
       const ProcessState state = process_of(i).state();
-      sights_[i].stopped = state.is_stopped();
-      sights_[i].activity = state.words();
+      views_[i].stopped = state.is_stopped();
+      views_[i].activity = state.words();
     }
   }
 
@@ -241,12 +241,12 @@ class Supervision {
     }
     for (const ChildProcess& child : children_) child.signal(SIGKILL);
     for (ChildProcess& child : children_) child.reap(true);
-    for (std::size_t i = 0; i < sights_.size(); ++i) see_exit(i, process_of(i).reap());
+    for (std::size_t i = 0; i < views_.size(); ++i) see_exit(i, process_of(i).reap());
   }
 
   double startup_s() const {
     double ready_s = 0;
-    for (std::size_t i = 0; i < sights_.size(); ++i) {
+    for (std::size_t i = 0; i < views_.size(); ++i) {
       const double rank_s = channels_.status(static_cast<int>(i)).ready_s;
       if (rank_s == 0) return 0;
       ready_s = std::max(ready_s, rank_s);
@@ -261,7 +261,7 @@ class Supervision {
   std::string secret_;
   std::unique_ptr<comm::TcpStoreServer> store_;  // null where one process is alone
   std::vector<ChildProcess> children_;
-  std::vector<RankSight> sights_;  // one a rank
+  std::vector<RankView> views_;  // one a rank
   PauseLog clock_{begin_s_};
   double reported_s_ = 0;
   double failed_s_ = 0;  // when the first failure was seen

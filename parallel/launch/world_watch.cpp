@@ -89,21 +89,21 @@ ProcessState WorldWatch::state(int rank) const {
   return read_process_state(at(rank).process.pid).value_or(ProcessState{});
 }
 
-std::vector<RankSight> WorldWatch::look(const RankChannels& channels, bool complete) const {
-  std::vector<RankSight> sights(ranks_.size());
-  for (std::size_t i = 0; i < sights.size(); ++i) {
+std::vector<RankView> WorldWatch::look(const RankChannels& channels, bool complete) const {
+  std::vector<RankView> views(ranks_.size());
+  for (std::size_t i = 0; i < views.size(); ++i) {
     const int rank = static_cast<int>(i);
     // The end comes first: what a rank wrote before it is then seen.
     const bool ended = has_ended(rank);
-    sights[i].status = channels.status(rank);
+    views[i].status = channels.status(rank);
     const ProcessState now = state(rank);
-    sights[i].stopped = now.is_stopped();
-    sights[i].activity = now.words();
+    views[i].stopped = now.is_stopped();
+    views[i].activity = now.words();
     if (!ended) continue;
-    sights[i].exit = complete ? ChildExit{.is_known = false} : exit_of(rank);
-    sights[i].deserted = !complete;
+    views[i].exit = complete ? ChildExit{.is_known = false} : exit_of(rank);
+    views[i].deserted = !complete;
   }
-  return sights;
+  return views;
 }
 
 }  // namespace ddpbench::launch

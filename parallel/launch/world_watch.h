@@ -34,7 +34,7 @@ class WorldWatch {
 
   // What there is to see of all ranks now, for guilty_rank.h. A rank that has ended although
   // `complete` is false counts as deserted, and how it ended counts.
-  std::vector<RankSight> look(const RankChannels& channels, bool complete) const;
+  std::vector<RankView> look(const RankChannels& channels, bool complete) const;
 
  private:
   struct Watched {

@@ -20,12 +20,12 @@ UncomparedRuns alone(const Cell& cell, bool candidate) {
 }
 
 // The baseline has no usable run, so nothing is compared, also when the new runs ended well.
-UncomparedRuns without_baseline(const PairedCells& cells, std::size_t fresh_usable) {
+UncomparedRuns without_baseline(const PairedCells& cells, std::size_t candidate_usable) {
   std::string reason = fmt::format("no run of the baseline has figures ({})",
                                    unusable_reason(*cells.base.runs.front()));
-  reason += fresh_usable > 0 ? "; the new runs have"
-                             : fmt::format("; nor has a new one ({})",
-                                           unusable_reason(*cells.candidate.runs.front()));
+  reason += candidate_usable > 0 ? "; the new runs have"
+                                 : fmt::format("; nor has a new one ({})",
+                                               unusable_reason(*cells.candidate.runs.front()));
   return {false, cells.base.key, cells.base.setting, cells.base.runs.size(), std::move(reason)};
 }
 
@@ -149,7 +149,7 @@ GateResult check_reports(std::span<const Report> candidate, std::span<const Repo
       pairs.push_back(std::move(pair));
     }
   }
-  for (const Cell& cell : pairing.fresh_alone) result.uncompared.push_back(alone(cell, true));
+  for (const Cell& cell : pairing.candidate_alone) result.uncompared.push_back(alone(cell, true));
   for (const Cell& cell : pairing.base_alone) result.uncompared.push_back(alone(cell, false));
   if (pairs.empty()) fail_nothing_compared(result.uncompared);
   result.pairs = judge_pairs(pairs, options, result.tests);

@@ -70,9 +70,9 @@ Json pair_json(const PairVerdict& pair) {
   Json json = key_json(pair.key, pair.setting);
   json["verdict"] = to_string(pair.verdict);
   json["baseline_repetitions"] = pair.base_repetitions;
-  json["new_repetitions"] = pair.fresh_repetitions;
+  json["new_repetitions"] = pair.candidate_repetitions;
   json["baseline_injected"] = text_or_null(pair.base_injected);
-  json["new_injected"] = text_or_null(pair.fresh_injected);
+  json["new_injected"] = text_or_null(pair.candidate_injected);
   json["figures"] = Json::array();
   for (const FigureVerdict& figure : pair.figures) json["figures"].push_back(figure_json(figure));
   json["notes"] = pair.notes;

@@ -188,13 +188,13 @@ FigureVerdict judge(const FigureSamples& samples, const FigureTest& test, std::s
 }
 
 void note_repetitions(PairVerdict& pair) {
-  if (pair.fresh_repetitions == 0) return;
-  if (pair.base_repetitions == 1 && pair.fresh_repetitions == 1) {
+  if (pair.candidate_repetitions == 0) return;
+  if (pair.base_repetitions == 1 && pair.candidate_repetitions == 1) {
     if (pair.key.collective) return;  // the verdict says it
     pair.notes.emplace_back(
         "one repetition a side: times are judged by the noise within each run, which does not "
         "show how runs differ from each other; repeat the runs for a sound verdict");
-  } else if (pair.base_repetitions == 1 || pair.fresh_repetitions == 1) {
+  } else if (pair.base_repetitions == 1 || pair.candidate_repetitions == 1) {
     pair.notes.push_back(fmt::format("only one repetition of the {}",
                                      pair.base_repetitions == 1 ? "baseline" : "new runs"));
   }
@@ -213,13 +213,13 @@ PairVerdict open_pair(const ComparablePair& work) {
   pair.setting = cells.candidate.setting;
   pair.key = cells.candidate.key.backend.empty() ? cells.base.key : cells.candidate.key;
   pair.base_repetitions = work.base.size();
-  pair.fresh_repetitions = work.candidate.size();
+  pair.candidate_repetitions = work.candidate.size();
   // Imported runs tell the time of their steps alone.
   for (const Run* run : cells.candidate.runs) {
-    pair.fresh_s += run->time.total_s.value.value_or(run->time.train_s.value.value_or(0));
+    pair.candidate_s += run->time.total_s.value.value_or(run->time.train_s.value.value_or(0));
   }
   pair.base_injected = first_injected(cells.base.runs);
-  pair.fresh_injected = first_injected(cells.candidate.runs);
+  pair.candidate_injected = first_injected(cells.candidate.runs);
   for (const std::string& key : cells.differing) {
     pair.notes.push_back(fmt::format("{} differs, as allowed: new {}, baseline {}", key,
                                      cells.candidate.settings.at(key),

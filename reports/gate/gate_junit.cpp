@@ -97,7 +97,7 @@ GateVerdict shown(const FigureVerdict& figure, const PairVerdict& pair) {
 std::string pair_suite(const PairVerdict& pair, const GateResult& result, Counts& all) {
   const std::string title = pair_title(pair);
   Counts counts;
-  counts.seconds = pair.fresh_s;
+  counts.seconds = pair.candidate_s;
   std::string message = repetitions_text(pair);
   for (const std::string& note : pair.notes) message += "; " + note;
   GateVerdict rest = pair.verdict;  // what no figure shows
@@ -110,7 +110,7 @@ std::string pair_suite(const PairVerdict& pair, const GateResult& result, Counts
                       outcome(verdict, figure_sentence(figure, result.options)));
   }
   counts.add(rest);
-  cases = testcase(title, "runs", outcome(rest, message), pair.fresh_s) + cases;
+  cases = testcase(title, "runs", outcome(rest, message), pair.candidate_s) + cases;
   all.add(counts);
   return testsuite(title, counts, result.origin, cases);
 }

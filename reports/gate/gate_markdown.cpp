@@ -61,7 +61,7 @@ std::string pair_row(const PairVerdict& pair) {
                      step ? figure_text(step->name, step->candidate) : "-",
                      step ? change_text(step->name, step->change) : "-",
                      step ? interval_text(*step) : "",
-                     fmt::format("{} / {}", pair.fresh_repetitions, pair.base_repetitions),
+                     fmt::format("{} / {}", pair.candidate_repetitions, pair.base_repetitions),
                      verdict_cell(pair.verdict));
 }
 

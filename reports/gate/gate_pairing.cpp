@@ -125,7 +125,7 @@ class Pairer {
     Pairing pairing;
     for (std::size_t i = 0; i < candidate_.size(); ++i) {
       if (!partner_[i]) {
-        pairing.fresh_alone.push_back(std::move(candidate_[i]));
+        pairing.candidate_alone.push_back(std::move(candidate_[i]));
         continue;
       }
       Cell& base = base_[*partner_[i]];
@@ -232,9 +232,9 @@ bool is_allowed(const std::string& key, std::span<const std::string> allowed) {
 Pairing pair_runs(std::span<const Report> candidate, std::span<const Report> base,
                   std::span<const std::string> allowed) {
   CollectiveRuns collectives;
-  std::vector<Cell> fresh_cells = cells_of(candidate, collectives);
+  std::vector<Cell> candidate_cells = cells_of(candidate, collectives);
   std::vector<Cell> base_cells = cells_of(base, collectives);
-  Pairing pairing = Pairer(std::move(fresh_cells), std::move(base_cells), allowed).pair();
+  Pairing pairing = Pairer(std::move(candidate_cells), std::move(base_cells), allowed).pair();
   pairing.collectives = std::move(collectives);  // its elements keep their places
   return pairing;
 }

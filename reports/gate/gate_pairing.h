@@ -41,7 +41,7 @@ struct PairedCells {
 
 struct Pairing {
   std::vector<PairedCells> pairs;  // in the order of the new reports
-  std::vector<Cell> fresh_alone, base_alone;
+  std::vector<Cell> candidate_alone, base_alone;
   CollectiveRuns collectives;  // the runs that stand for rows of collectives
 };
 

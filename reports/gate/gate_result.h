@@ -67,9 +67,9 @@ struct PairVerdict {
   PairKey key;
   std::string setting;  // how it differs from other pairs of the key: "global_batch_size=128"
   GateVerdict verdict = GateVerdict::pass;
-  std::size_t base_repetitions = 0, fresh_repetitions = 0;  // that are usable
-  double fresh_s = 0;  // time that all new runs of the pair took, as far as they recorded it
-  std::string base_injected, fresh_injected;  // planted faults; empty: none
+  std::size_t base_repetitions = 0, candidate_repetitions = 0;  // that are usable
+  double candidate_s = 0;  // time that all new runs of the pair took, as far as they recorded it
+  std::string base_injected, candidate_injected;  // planted faults; empty: none
   std::vector<FigureVerdict> figures;
   std::vector<std::string> notes;
 };

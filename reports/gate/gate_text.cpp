@@ -89,8 +89,8 @@ std::string figure_heading(const FigureVerdict& figure) { return gate_figure(fig
 
 std::string pair_title(const PairVerdict& pair) {
   std::string title = to_string(pair.key, pair.setting);
-  if (!pair.fresh_injected.empty()) {
-    title += fmt::format(" [new runs injected: {}]", pair.fresh_injected);
+  if (!pair.candidate_injected.empty()) {
+    title += fmt::format(" [new runs injected: {}]", pair.candidate_injected);
   }
   if (!pair.base_injected.empty()) {
     title += fmt::format(" [baseline injected: {}]", pair.base_injected);
@@ -100,7 +100,7 @@ std::string pair_title(const PairVerdict& pair) {
 
 std::string repetitions_text(const PairVerdict& pair) {
   return fmt::format("{} against {} of the baseline",
-                     counted(pair.fresh_repetitions, "new repetition"), pair.base_repetitions);
+                     counted(pair.candidate_repetitions, "new repetition"), pair.base_repetitions);
 }
 
 std::string figure_sentence(const FigureVerdict& figure, const GateOptions& options) {

@@ -51,7 +51,7 @@ std::vector<Cell> row_of(const Columns& columns, const RunRow& row, Footnotes& n
   std::vector<Cell> cells;
   bool told = false;
   for (const Column* column : columns) {
-    if (!is_bare(*row.run) || is_told_of_bare(*column, *row.run)) {
+    if (!is_bare(*row.run) || has_cell_when_bare(*column, *row.run)) {
       cells.push_back(ordered_cell(*column, row, notes));
       continue;
     }

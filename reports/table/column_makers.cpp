@@ -129,7 +129,7 @@ std::string status_note(const Run& run) {
 
 bool is_bare(const Run& run) { return run.status != Status::ok && !run.step.time_s; }
 
-bool is_told_of_bare(const Column& column, const Run& run) {
+bool has_cell_when_bare(const Column& column, const Run& run) {
   return column.key || (column.name == "verified" && run.verification.status == "failed");
 }
 

@@ -61,7 +61,7 @@ std::string status_note(const Run& run);
 bool is_bare(const Run& run);
 // Whether the row of such a run still has a cell for this column. It does for columns that identify
 // the run, and for the verdict of verification, which is known before a step is timed.
-bool is_told_of_bare(const Column& column, const Run& run);
+bool has_cell_when_bare(const Column& column, const Run& run);
 
 std::vector<Column> default_columns();  // those of the table, in its order
 std::vector<Column> further_columns();

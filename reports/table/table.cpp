@@ -92,7 +92,9 @@ TextTable run_table(std::span<const RunRow> rows, const Columns& columns, Footno
     table.columns.push_back({column->top, column->bottom, column->left, column->joined, {}});
   }
   for (const RunRow& row : marked_rows(rows)) {
-    const auto told = [&row](const Column* column) { return is_told_of_bare(*column, *row.run); };
+    const auto told = [&row](const Column* column) {
+      return has_cell_when_bare(*column, *row.run);
+    };
     const bool bare = is_bare(*row.run) && table.keys > 0 && !std::ranges::all_of(columns, told);
     table.instead.emplace_back();
     for (std::size_t c = 0; c < columns.size(); ++c) {

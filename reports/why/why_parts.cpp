@@ -107,7 +107,7 @@ RankTimes baseline_times(const std::vector<const Run*>& runs, double divisor) {
   return ideal;
 }
 
-double scatter_of(const Run& run) {
+double spread_of(const Run& run) {
   const StepStatistics& step = *run.step.time_s;
   return step.median > 0 ? step.iqr.value.value_or(0) / step.median : 0;
 }
@@ -125,7 +125,7 @@ void find_baseline(const Report& report, const Run& run, Decomposition& result) 
     result.no_baseline = "the phases of the single run were not observed";
     return;
   }
-  for (const Run* single : runs) result.scatter = std::max(result.scatter, scatter_of(*single));
+  for (const Run* single : runs) result.spread = std::max(result.spread, spread_of(*single));
   const bool strong = run.scaling_mode == "strong";
   result.ideal = baseline_times(runs, strong ? run.world_size : 1);
 }
@@ -310,7 +310,7 @@ Decomposition decompose(const Report& report, const Run& run) {
     result.missing = "no step was timed";
     return result;
   }
-  result.scatter = scatter_of(run);
+  result.spread = spread_of(run);
   find_baseline(report, run, result);
   const std::vector<Rank> ranks = observed_ranks(run);
   double least_wait_s = 0;

@@ -59,7 +59,7 @@ struct Decomposition {
   // dp: the transfers through the primary ("scatter", seconds); they add up to comm_exposed_s.
   std::vector<std::pair<std::string, double>> transfers;
   double others_idle_s = 0;  // dp: others_idle() of metrics.h; 0: not recorded
-  double scatter = 0;        // IQR / median of the step times; the larger of the run's and single's
+  double spread = 0;         // IQR / median of the step times; the larger of the run's and single's
 };
 
 // Whether ps servers are on CPU devices and workers on GPUs: each side is oversubscribed on its

@@ -243,7 +243,7 @@ std::string starved_input(const Decomposition& split) {
 
 std::string host_overhead(const Decomposition& split) {
   return share_of_step("host and launch overhead", split.parts.host_s, split) +
-         (split.scatter > kMuchScatter
+         (split.spread > kMuchScatter
               ? ": time between the phases, or phases that are long in some steps only"
               : ": it passes between the phases, on no device and on no link");
 }
@@ -298,9 +298,9 @@ std::string cause_sentence(Cause cause, const Report& report, const Run& run,
   if (!split.no_baseline.empty() && compares) {
     text += fmt::format(" (no baseline: {})", split.no_baseline);
   }
-  if (split.scatter > kMuchScatter && split.missing.empty()) {
+  if (split.spread > kMuchScatter && split.missing.empty()) {
     text += fmt::format(" (step times scatter by {:.0f} %: other load may blur this)",
-                        100 * split.scatter);
+                        100 * split.spread);
   }
   return text;
 }

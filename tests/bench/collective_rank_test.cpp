@@ -341,10 +341,10 @@ class NewRank {
     device_->queued().bytes_per_s = bytes_per_s;
     FarDevice* const device = device_.get();
     CollectiveRank rank(std::make_unique<LonelyCommunicator>(), std::move(device_), kRoom, sharers);
-    busy_bytes = rank.calls().busy().bytes();
+    blocking_bytes = rank.calls().blocking().bytes();
     allocated = device->allocated;
   }
-  std::size_t busy_bytes = 0;
+  std::size_t blocking_bytes = 0;
   std::vector<std::size_t> allocated;
 
  private:
@@ -371,11 +371,11 @@ TEST(CollectiveRankMemory, IsCheckedForAllSharersBeforeAnyIsTaken) {
 
 TEST(BlockingCopies, LastFiftyMicrosecondsAsFarAsThereIsMemory) {
   const std::size_t much = std::size_t{100} << 30;
-  EXPECT_EQ(NewRank(much, 1, 1e11).busy_bytes, kBusy);        // 340 us
-  EXPECT_EQ(NewRank(much, 1, 2.2e12).busy_bytes, 4 * kBusy);  // an H200: 61 us
+  EXPECT_EQ(NewRank(much, 1, 1e11).blocking_bytes, kBusy);        // 340 us
+  EXPECT_EQ(NewRank(much, 1, 2.2e12).blocking_bytes, 4 * kBusy);  // an H200: 61 us
   const std::size_t needed = 2 * kRoom + 2 * kBusy;
-  EXPECT_EQ(NewRank(needed + 16 * kBusy, 1, 2.2e12).busy_bytes, 2 * kBusy);
-  EXPECT_EQ(NewRank(needed, 1, 2.2e12).busy_bytes, kBusy);
+  EXPECT_EQ(NewRank(needed + 16 * kBusy, 1, 2.2e12).blocking_bytes, 2 * kBusy);
+  EXPECT_EQ(NewRank(needed, 1, 2.2e12).blocking_bytes, kBusy);
 }
 
 }  // namespace

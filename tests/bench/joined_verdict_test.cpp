@@ -17,30 +17,30 @@
 namespace ddpbench::bench {
 namespace {
 
-using launch::RankSight;
 using launch::RankState;
+using launch::RankView;
 using testing::HasSubstr;
 
-RankSight at_work(std::uint64_t step = 5) {
-  RankSight sight;
-  sight.status.state = RankState::training;
-  sight.status.step = step;
-  return sight;
+RankView at_work(std::uint64_t step = 5) {
+  RankView view;
+  view.status.state = RankState::training;
+  view.status.step = step;
+  return view;
 }
 
-RankSight failed(const char* kind, double error_s = 1) {
-  RankSight sight = at_work();
-  sight.status.state = RankState::failed;
-  sight.status.error_s = error_s;
-  sight.status.error = launch::RankError{kind, std::string(kind) + " error", "all_reduce", 4};
-  return sight;
+RankView failed(const char* kind, double error_s = 1) {
+  RankView view = at_work();
+  view.status.state = RankState::failed;
+  view.status.error_s = error_s;
+  view.status.error = launch::RankError{kind, std::string(kind) + " error", "all_reduce", 4};
+  return view;
 }
 
-RankSight ended() {
-  RankSight sight = at_work();
-  sight.exit = launch::ChildExit{.is_known = false};
-  sight.deserted = true;
-  return sight;
+RankView ended() {
+  RankView view = at_work();
+  view.exit = launch::ChildExit{.is_known = false};
+  view.deserted = true;
+  return view;
 }
 
 TEST(JoinedVerdict, BlamesTheRankThatThrewAndNotThoseThatNoticed) {
@@ -65,12 +65,12 @@ TEST(JoinedVerdict, BlamesTheRankWhoseProcessHasEndedAlsoWhenTheLauncherThenEnds
 }
 
 TEST(JoinedVerdict, BlamesAStoppedRankAndTheOneThatIsBehind) {
-  RankSight stopped = at_work();
+  RankView stopped = at_work();
   stopped.stopped = true;
   Verdict verdict = judge_world({.ranks = {failed("timeout"), stopped}});
   EXPECT_EQ(verdict.result.failure->rank, 1);
   EXPECT_THAT(verdict.result.failure->error.message, HasSubstr("is stopped"));
-  RankSight witness = failed("timeout");
+  RankView witness = failed("timeout");
   witness.status.step = 6;
   verdict = judge_world({.ranks = {witness, at_work(5)}});
   EXPECT_EQ(verdict.result.failure->rank, 1);
@@ -90,7 +90,7 @@ TEST(JoinedVerdict, IsAnInterruptionThatNamesTheRankAndTheSignal) {
 }
 
 TEST(JoinedVerdict, SeesAnInterruptionInTheExitCodeOfARankWhoseErrorCannotBeRead) {
-  RankSight told = ended();
+  RankView told = ended();
   told.exit->code = 130;
   const Verdict verdict = judge_world({.ranks = {failed("comm"), told}});
   EXPECT_TRUE(verdict.result.interrupted);
@@ -99,7 +99,7 @@ TEST(JoinedVerdict, SeesAnInterruptionInTheExitCodeOfARankWhoseErrorCannotBeRead
 }
 
 TEST(JoinedVerdict, IsAFailureWhereALauncherEndsTheOthersAfterAStall) {
-  RankSight stopped = at_work();
+  RankView stopped = at_work();
   stopped.stopped = true;
   const Verdict verdict =
       judge_world({.ranks = {failed("timeout", 1), stopped, failed("interrupted", 2)}});
@@ -108,7 +108,7 @@ TEST(JoinedVerdict, IsAFailureWhereALauncherEndsTheOthersAfterAStall) {
 }
 
 TEST(JoinedVerdict, SaysByWhichSignalARankWasKilledWhereThatIsKnown) {
-  RankSight killed = ended();
+  RankView killed = ended();
   killed.exit->signal = SIGKILL;
   const Verdict verdict = judge_world({.ranks = {failed("comm"), killed}});
   EXPECT_EQ(verdict.result.failure->signal, SIGKILL);
@@ -121,7 +121,7 @@ TEST(JoinedVerdict, SaysByWhichSignalARankWasKilledWhereThatIsKnown) {
 }
 
 TEST(JoinedVerdict, IsNoFailureOfARunThatWasComplete) {
-  RankSight done = ended();
+  RankView done = ended();
   done.deserted = false;
   done.status.state = RankState::finished;
   const Verdict verdict = judge_world({.ranks = {done, failed("comm")}, .complete = true});

@@ -145,15 +145,15 @@ TEST(AgentMessages, AreReadAsTheyWereWritten) {
 }
 
 TEST(AgentMessages, TellAHostWithItsEnvironment) {
-  HostSight host{.version = "ddpbench 1",
-                 .name = "h",
-                 .mark = "m",
-                 .gpus = {},
-                 .environment = {},
-                 .note = "n"};
+  HostView host{.version = "ddpbench 1",
+                .name = "h",
+                .mark = "m",
+                .gpus = {},
+                .environment = {},
+                .note = "n"};
   host.gpus.probe.reason = "no driver";
   host.environment = report::test::sample_report().environment;
-  const auto read = std::get<HostSight>(*read_word(word_line(host)));
+  const auto read = std::get<HostView>(*read_word(word_line(host)));
   EXPECT_EQ(read.version, host.version);
   EXPECT_EQ(read.mark, "m");
   EXPECT_EQ(read.gpus.probe.reason, "no driver");

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CUDA ring, NCCL and the host's ring between processes that share a GPU. This process itself
+// ipc, NCCL and shm between processes that share a GPU. This process itself
 // never calls CUDA.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -160,7 +160,7 @@ TEST_P(CudaProcesses, ARecordedAllReduceIsReplayed) {
       last_s = times.end_s;
     }
     recording.reset();
-    // After the replays the ring still works.
+    // After the replays the communicator still works.
     c.barrier().synchronize();
     if (GetParam().registered) c.deregister_buffer(data);
   }).expect_success();

@@ -15,46 +15,46 @@ namespace {
 
 using testing::HasSubstr;
 using testing::StrEq;
-using Ranks = std::vector<RankSight>;
+using Ranks = std::vector<RankView>;
 
-RankSight training(std::uint64_t step, Phase phase, std::uint64_t phase_marks) {
-  RankSight sight;
-  sight.status.state = RankState::training;
-  sight.status.step = step;
-  sight.status.phase = static_cast<std::uint32_t>(phase);
-  sight.status.phase_marks = phase_marks;
-  return sight;
+RankView training(std::uint64_t step, Phase phase, std::uint64_t phase_marks) {
+  RankView view;
+  view.status.state = RankState::training;
+  view.status.step = step;
+  view.status.phase = static_cast<std::uint32_t>(phase);
+  view.status.phase_marks = phase_marks;
+  return view;
 }
 
-RankSight in_backward(std::uint64_t step = 12) { return training(step, Phase::backward, 5); }
+RankView in_backward(std::uint64_t step = 12) { return training(step, Phase::backward, 5); }
 
-RankSight with_error(RankSight sight, const std::string& kind, double error_s) {
-  sight.status.state = RankState::failed;
-  sight.status.error_s = error_s;
-  sight.status.error = RankError{kind, kind + " message", "all_reduce", 4};
-  return sight;
+RankView with_error(RankView view, const std::string& kind, double error_s) {
+  view.status.state = RankState::failed;
+  view.status.error_s = error_s;
+  view.status.error = RankError{kind, kind + " message", "all_reduce", 4};
+  return view;
 }
 
-RankSight killed(RankSight sight, int signal) {
-  sight.exit = ChildExit{0, signal, 0};
-  return sight;
+RankView killed(RankView view, int signal) {
+  view.exit = ChildExit{0, signal, 0};
+  return view;
 }
 
-RankSight exited(RankSight sight, int code) {
-  sight.exit = ChildExit{code, 0, 0};
-  return sight;
+RankView exited(RankView view, int code) {
+  view.exit = ChildExit{code, 0, 0};
+  return view;
 }
 
-RankSight server() {
-  RankSight sight;
-  sight.status.state = RankState::training;
-  return sight;
+RankView server() {
+  RankView view;
+  view.status.state = RankState::training;
+  return view;
 }
 
 TEST(FailureCause, NamesARankThatDesertedAfterItsLastStep) {
-  RankSight gone = exited(in_backward(), 0);
+  RankView gone = exited(in_backward(), 0);
   gone.status.state = RankState::finished;
-  const RankSight witness = with_error(in_backward(), "comm", 1);
+  const RankView witness = with_error(in_backward(), "comm", 1);
   EXPECT_EQ(blame_for_noticed(Ranks{witness, gone}).rank, 0);
   gone.deserted = true;
   const RunFailure failure = blame_for_noticed(Ranks{witness, gone});
@@ -79,9 +79,9 @@ TEST(FailureCause, NamesTheSignalAndThePlaceOfARankThatWasKilled) {
 }
 
 TEST(FailureCause, SaysDuringSetupBeforeTheFirstStep) {
-  RankSight sight;
-  sight.status.state = RankState::setup;
-  const auto failure = find_cause(Ranks{exited(sight, 3)});
+  RankView view;
+  view.status.state = RankState::setup;
+  const auto failure = find_cause(Ranks{exited(view, 3)});
   ASSERT_TRUE(failure);
   EXPECT_EQ(failure->error.kind, "exit");
   EXPECT_THAT(failure->error.message, HasSubstr("rank 0 ended with exit code 3 during setup"));
@@ -132,7 +132,7 @@ TEST(NoticedFailure, IsBlamedOnARankThatLeftEarly) {
 }
 
 TEST(NoticedFailure, IsNotBlamedOnARankThatHasFinished) {
-  RankSight finished = exited(in_backward(), 0);
+  RankView finished = exited(in_backward(), 0);
   finished.status.state = RankState::finished;
   EXPECT_EQ(blame_for_noticed(Ranks{finished, with_error(in_backward(), "comm", 5)}).rank, 1);
 }
@@ -146,10 +146,10 @@ TEST(NoticedFailure, OfADeadlineIsBlamedOnTheRankThatIsBehind) {
   EXPECT_EQ(failure.error.exit_code, 4);
 }
 
-RankSight at_start(RankState state) {
-  RankSight sight;
-  sight.status.state = state;
-  return sight;
+RankView at_start(RankState state) {
+  RankView view;
+  view.status.state = state;
+  return view;
 }
 
 TEST(NoticedFailure, OfRanksThatMeetIsBlamedOnTheOneThatHasNotEvenBegun) {
@@ -202,7 +202,7 @@ TEST(NoticedFailure, IsBlamedOnTheServerWhenAllWorkersWaitForIt) {
 }
 
 TEST(Stall, IsBlamedOnTheRankWithTheLeastProgress) {
-  RankSight fewer_buckets = in_backward(), fewer_collectives = in_backward(), first = in_backward();
+  RankView fewer_buckets = in_backward(), fewer_collectives = in_backward(), first = in_backward();
   first.status.bucket = fewer_collectives.status.bucket = 4;
   first.status.collective = 9;
   fewer_collectives.status.collective = 8;
@@ -233,7 +233,7 @@ TEST(Stall, IsBlamedOnAStoppedRankBeforeAllOthers) {
 }
 
 TEST(Stall, IsNotBlamedOnARankThatHasEnded) {
-  RankSight finished = exited(in_backward(3), 0);
+  RankView finished = exited(in_backward(3), 0);
   finished.status.state = RankState::finished;
   EXPECT_EQ(blame_for_stall(Ranks{finished, in_backward(12)}, 5).rank, 1);
 }
@@ -242,22 +242,22 @@ CallMark reduction(std::uint64_t number, int bucket = -1) {
   return {.number = number, .kind = comm::OperationKind::all_reduce, .bucket = bucket};
 }
 
-RankSight waiting_in(CallMark call, CallMark completed = {}) {
-  RankSight sight = in_backward();
-  sight.status.pending = call;
-  sight.status.completed = completed;
-  return sight;
+RankView waiting_in(CallMark call, CallMark completed = {}) {
+  RankView view = in_backward();
+  view.status.pending = call;
+  view.status.completed = completed;
+  return view;
 }
 
 TEST(Calls, AreSaidForTheExceptionAndTheOthers) {
   const CallMark broadcast{.number = 17, .kind = comm::OperationKind::broadcast};
-  const RankSight other = waiting_in(reduction(17, 0));
+  const RankView other = waiting_in(reduction(17, 0));
   EXPECT_EQ(calls_in_words(Ranks{other, other, waiting_in(broadcast), other}),
             "rank 2 waits in broadcast 17, the others wait in all_reduce 17 (bucket 0)");
 }
 
 TEST(Calls, AreSaidOfRanksThatAreInNone) {
-  const RankSight behind = waiting_in({}, reduction(16, 1));
+  const RankView behind = waiting_in({}, reduction(16, 1));
   EXPECT_EQ(calls_in_words(Ranks{behind, waiting_in(reduction(17, 0)), behind, in_backward()}),
             "rank 1 waits in all_reduce 17 (bucket 0), rank 3 is before its first call, the others "
             "are behind all_reduce 16 (bucket 1)");
@@ -276,12 +276,12 @@ TEST(Calls, AreNotSaidWhereNoRankTellsThem) {
 }
 
 TEST(Calls, OfAnotherHostAreThoseThatWereHeard) {
-  RankSight lost = waiting_in(reduction(15));
+  RankView lost = waiting_in(reduction(15));
   lost.exit = ChildExit{.is_known = false};
   EXPECT_EQ(calls_in_words(Ranks{lost, waiting_in(reduction(17))}),
             "rank 0 ended in all_reduce 15, rank 1 waits in all_reduce 17");
   lost.host = "a";
-  RankSight unheard;
+  RankView unheard;
   unheard.host = "c";
   EXPECT_EQ(calls_in_words(Ranks{lost, waiting_in(reduction(17)), unheard}),
             "rank 0 on a was last heard of in all_reduce 15, rank 1 waits in all_reduce 17");
@@ -293,18 +293,18 @@ TEST(Calls, OfAnotherHostAreThoseThatWereHeard) {
 }
 
 TEST(Calls, OfRanksThatGaveUpAreThoseInWhichTheyWaited) {
-  const RankSight gave_up = exited(with_error(waiting_in(reduction(17)), "timeout", 5), 4);
-  const RankSight late = exited(with_error(waiting_in({}, reduction(16)), "comm", 6), 4);
+  const RankView gave_up = exited(with_error(waiting_in(reduction(17)), "timeout", 5), 4);
+  const RankView late = exited(with_error(waiting_in({}, reduction(16)), "comm", 6), 4);
   EXPECT_EQ(calls_in_words(Ranks{gave_up, late}),
             "rank 0 waits in all_reduce 17, rank 1 is behind all_reduce 16");
 }
 
 // All have given up, and stand alike but for their calls.
 TEST(Calls, TellWhoDidNotCome) {
-  const auto gave_up = [](const RankSight& sight, double error_s) {
-    return with_error(sight, "timeout", error_s);
+  const auto gave_up = [](const RankView& view, double error_s) {
+    return with_error(view, "timeout", error_s);
   };
-  const RankSight late = with_error(waiting_in({}, reduction(16)), "comm", 6);
+  const RankView late = with_error(waiting_in({}, reduction(16)), "comm", 6);
   EXPECT_EQ(blame_for_noticed(Ranks{gave_up(waiting_in(reduction(17)), 5), late,
                                     gave_up(waiting_in(reduction(17)), 5)})
                 .rank,

@@ -55,10 +55,10 @@ TEST(WorldWatch, IsToldOfRanksOnOtherHosts) {
   EXPECT_FALSE(watch.look(channels, false)[1].exit);
   watch.tell_ended(1);
   EXPECT_TRUE(watch.has_ended(1));
-  const auto sights = watch.look(channels, false);
-  EXPECT_TRUE(sights[1].deserted);
-  ASSERT_TRUE(sights[1].exit);
-  EXPECT_FALSE(sights[1].exit->is_known);
+  const auto views = watch.look(channels, false);
+  EXPECT_TRUE(views[1].deserted);
+  ASSERT_TRUE(views[1].exit);
+  EXPECT_FALSE(views[1].exit->is_known);
 }
 
 TEST(WorldWatch, SeesThatAProcessIsStoppedAndThatItHasEnded) {
@@ -101,12 +101,12 @@ TEST(WorldWatch, ShowsWhatARankWroteBeforeItEndedAndThatItDeserted) {
   WorldWatch watch(2);
   watch.add(1, sleeper.name());
   sleeper.end();
-  const auto sights = watch.look(mapped, false);
-  ASSERT_EQ(sights.size(), 2U);
-  EXPECT_FALSE(sights[0].exit);
-  EXPECT_TRUE(sights[1].exit);
-  EXPECT_TRUE(sights[1].deserted);
-  EXPECT_EQ(sights[1].status.step, 7U);
+  const auto views = watch.look(mapped, false);
+  ASSERT_EQ(views.size(), 2U);
+  EXPECT_FALSE(views[0].exit);
+  EXPECT_TRUE(views[1].exit);
+  EXPECT_TRUE(views[1].deserted);
+  EXPECT_EQ(views[1].status.step, 7U);
   EXPECT_FALSE(watch.look(mapped, true)[1].deserted) << "all had run to the end";
 }
 
@@ -117,10 +117,10 @@ TEST(WorldWatch, SeesByWhichSignalAProcessEndedThatNobodyHasAwaited) {
     WorldWatch watch(1);
     watch.add(0, sleeper.name());
     sleeper.kill(signal);
-    const auto sight = watch.look(channels, false)[0];
-    ASSERT_TRUE(sight.exit);
-    EXPECT_TRUE(sight.exit->is_known);
-    EXPECT_EQ(sight.exit->signal, signal);
+    const auto view = watch.look(channels, false)[0];
+    ASSERT_TRUE(view.exit);
+    EXPECT_TRUE(view.exit->is_known);
+    EXPECT_EQ(view.exit->signal, signal);
     sleeper.end();
     EXPECT_EQ(watch.look(channels, false)[0].exit->signal, signal) << "it is remembered";
     EXPECT_FALSE(watch.look(channels, true)[0].exit->is_known) << "which does not matter then";

@@ -144,7 +144,7 @@ TEST(GatePairing, TakesSeveralFilesForRepetitions) {
     base.push_back(gate_report({median_s}));
   }
   const GateResult result = check_reports(candidate, base, {});
-  EXPECT_EQ(result.pairs.at(0).fresh_repetitions, 5u);
+  EXPECT_EQ(result.pairs.at(0).candidate_repetitions, 5u);
   EXPECT_EQ(result.verdict, GateVerdict::regressed);
 }
 
@@ -160,7 +160,7 @@ TEST(GatePairing, KeepsTheCellsOfASweepApart) {
   EXPECT_EQ(result.verdict, GateVerdict::pass);
   ASSERT_EQ(result.pairs.size(), 2u);
   EXPECT_EQ(result.pairs[0].setting, "global_batch_size=256, per_device_batch_size=128");
-  EXPECT_EQ(result.pairs[0].fresh_repetitions, 5u);
+  EXPECT_EQ(result.pairs[0].candidate_repetitions, 5u);
   const Report only_small[] = {small};
   EXPECT_EQ(check_reports(only_small, base, {}).uncompared.size(), 1u);
 }
@@ -238,7 +238,7 @@ TEST(GateHealth, FlagsARunThatFailsNow) {
   fail(candidate.runs[2]);
   const GateResult result = check_one(candidate, gate_report(steady()));
   EXPECT_EQ(result.verdict, GateVerdict::regressed);
-  EXPECT_EQ(result.pairs[0].fresh_repetitions, 4u);
+  EXPECT_EQ(result.pairs[0].candidate_repetitions, 4u);
   EXPECT_THAT(result.pairs[0].notes,
               Contains(AllOf(HasSubstr("1 of 5"), HasSubstr("killed by SIGKILL"))));
   // If all of them fail there are no figures, and the verdict is the same.
@@ -341,7 +341,7 @@ TEST(GateHealth, MarksPlantedFaults) {
   Report candidate = gate_report(steady(1.2));
   for (report::Run& run : candidate.runs) run.injected = "slow:rank=1,phase=backward,percent=25";
   const GateResult result = check_one(candidate, gate_report(steady()));
-  EXPECT_EQ(result.pairs[0].fresh_injected, "slow:rank=1,phase=backward,percent=25");
+  EXPECT_EQ(result.pairs[0].candidate_injected, "slow:rank=1,phase=backward,percent=25");
   EXPECT_THAT(result.pairs[0].base_injected, IsEmpty());
 }
 
@@ -357,7 +357,7 @@ TEST(GateHealth, KeepsRunsWithPlantedFaultsApartFromCleanOnes) {
   const GateResult one = check_reports(candidate, std::span(&clean, 1), {});
   ASSERT_EQ(one.pairs.size(), 1u);
   EXPECT_EQ(one.verdict, GateVerdict::pass);
-  EXPECT_EQ(one.pairs[0].fresh_repetitions, 5u);
+  EXPECT_EQ(one.pairs[0].candidate_repetitions, 5u);
   ASSERT_EQ(one.uncompared.size(), 1u);
   EXPECT_THAT(uncompared_text(one.uncompared[0]), HasSubstr("shm, injected=slow:rank=1"));
   const Report base[] = {clean, slow};

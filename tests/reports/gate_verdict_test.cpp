@@ -206,19 +206,19 @@ TEST(Gate, CorrectsForTheNumberOfPairs) {
   const std::vector<double> slow = {0.0215, 0.0225, 0.0220};
   const std::vector<double> base = {0.0195, 0.0205, 0.0200};
   const GateResult one = check_one(gate_report(slow), gate_report(base));
-  Report many_fresh, many_base;
+  Report many_candidates, many_base;
   for (int pair = 0; pair < 20; ++pair) {
     for (std::size_t i = 0; i < base.size(); ++i) {
       // The noise differs from pair to pair, so that variances lend each other nothing.
       const double scale = std::pow(10, -pair);
-      many_fresh.runs.push_back(
+      many_candidates.runs.push_back(
           test::gate_run(pair == 0 ? slow[i] : 0.02 + scale * (base[i] - 0.02)));
       many_base.runs.push_back(
           test::gate_run(pair == 0 ? base[i] : 0.02 + scale * (base[i] - 0.02)));
-      many_fresh.runs.back().world_size = many_base.runs.back().world_size = pair + 2;
+      many_candidates.runs.back().world_size = many_base.runs.back().world_size = pair + 2;
     }
   }
-  const GateResult many = check_one(many_fresh, many_base);
+  const GateResult many = check_one(many_candidates, many_base);
   EXPECT_GT(many.tests, one.tests);
   EXPECT_GT(*figure_of(many, "median_step_s").p_worse,
             2 * *figure_of(one, "median_step_s").p_worse);

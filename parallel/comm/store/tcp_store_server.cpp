@@ -249,7 +249,7 @@ class Server : public TcpStoreServer {
       map_.set(item, value);
       answer_waiting(item);
     } catch (const CommError&) {
-      // A client has put something else in the counter's place. Nobody is there to hear it.
+      // A client has put something else in the counter's place. No client awaits an answer.
     }
   }
 

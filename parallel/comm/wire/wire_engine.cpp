@@ -30,13 +30,13 @@ WireEngine::WireEngine(int rank, int size, std::unique_ptr<WireLink> link,
       taken_(static_cast<std::size_t>(size)),
       sent_(static_cast<std::size_t>(size)),
       received_(sent_),
-      told_(static_cast<std::size_t>(size)),
+      peer_messages_(static_cast<std::size_t>(size)),
       link_(std::move(link)) {
   if (!link_) return;
   link_->listen([this](int peer, const Notice& notice) { hear(peer, notice); },
                 [this](int peer) {
                   board_.lose(peer);
-                  ring();
+                  wake();
                 });
 }
 
@@ -78,7 +78,7 @@ void WireEngine::fail_for(int peer, const Operation* operation) {
   board_.throw_gone(peer, operation);
 }
 
-void WireEngine::ring() noexcept {
+void WireEngine::wake() noexcept {
   bell_.fetch_add(1, std::memory_order_seq_cst);
   futex_wake_all(bell_, FutexScope::process);
 }
@@ -91,13 +91,13 @@ void WireEngine::hear(int peer, const Notice& notice) {
   if (notice.kind == NoticeKind::status && board_.begun() >= notice.number) {
     link_->tell(peer, board_.status(NoticeKind::reply));
   } else if (notice.kind == NoticeKind::message) {
-    const std::lock_guard lock(told_mutex_);
-    told_[place].sends.push_back(notice);
+    const std::lock_guard lock(peer_messages_mutex_);
+    peer_messages_[place].sends.push_back(notice);
   } else if (notice.kind == NoticeKind::taken) {
-    const std::lock_guard lock(told_mutex_);
-    told_[place].taken = notice.number;
+    const std::lock_guard lock(peer_messages_mutex_);
+    peer_messages_[place].taken = notice.number;
   }
-  ring();
+  wake();
 }
 
 void WireEngine::tell_all(const Notice& notice) noexcept {
@@ -116,12 +116,12 @@ void WireEngine::abort(const std::string& reason) noexcept {
     tell_all(notice);
   }
   if (link_) link_->give_up();
-  ring();
+  wake();
 }
 
 void WireEngine::stop() noexcept {
   board_.stop();
-  ring();
+  wake();
 }
 
 void WireEngine::leave() noexcept {

@@ -45,7 +45,7 @@ class WireEngine final : public Engine {
   std::optional<Deadline> earliest_message_deadline() const override;
   std::vector<std::shared_ptr<QueuedWork>> take_messages() override;
 
-  void wake_waiter() noexcept override { ring(); }
+  void wake_waiter() noexcept override { wake(); }
   void abort(const std::string& reason) noexcept override;
   void throw_if_aborted(const Operation* operation) const override {
     board_.throw_if_aborted(operation);
@@ -75,7 +75,7 @@ class WireEngine final : public Engine {
     Transfer transfer = {};
   };
   // What a peer has told of messages.
-  struct Told {
+  struct PeerMessages {
     std::deque<Notice> sends;  // that this rank has not received
     std::uint64_t taken = 0;   // of this rank's sends
   };
@@ -123,7 +123,7 @@ class WireEngine final : public Engine {
 
   void hear(int peer, const Notice& notice);
   void tell_all(const Notice& notice) noexcept;
-  void ring() noexcept;
+  void wake() noexcept;
 
   RankBoard board_;
   const AllReduceAlgorithm all_reduce_;
@@ -133,8 +133,8 @@ class WireEngine final : public Engine {
   std::vector<Traffic> taken_;  // [peer]
   std::vector<Message> messages_;
   std::vector<std::uint64_t> sent_, received_;  // [peer] messages begun
-  std::mutex told_mutex_;
-  std::vector<Told> told_;  // [peer]
+  std::mutex peer_messages_mutex_;
+  std::vector<PeerMessages> peer_messages_;  // [peer]
   std::atomic<std::uint32_t> bell_ = 0;
   std::atomic<bool> left_ = false;
   const std::unique_ptr<WireLink> link_;  // last: its threads use the rest

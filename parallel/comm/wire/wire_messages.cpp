@@ -75,8 +75,8 @@ bool WireEngine::advance(Message& message) {
   const auto peer = static_cast<std::size_t>(o.root);
   if (o.kind == OperationKind::send) {
     {
-      const std::lock_guard lock(told_mutex_);
-      if (told_[peer].taken < message.number) return false;
+      const std::lock_guard lock(peer_messages_mutex_);
+      if (peer_messages_[peer].taken < message.number) return false;
     }
     finish_transfer(message);
     message.work->complete(false);
@@ -84,8 +84,8 @@ bool WireEngine::advance(Message& message) {
   }
   Notice sent;
   {
-    const std::lock_guard lock(told_mutex_);
-    std::deque<Notice>& sends = told_[peer].sends;
+    const std::lock_guard lock(peer_messages_mutex_);
+    std::deque<Notice>& sends = peer_messages_[peer].sends;
     if (sends.empty() || sends.front().number != message.number) return false;
     sent = sends.front();
     sends.pop_front();

@@ -122,7 +122,7 @@ class BatchNorm2d final : public PlannedOp {
       check(fill(i == 0 ? 1.0F : 0.0F, values, channels_, stream), where_, "fill");
     }
   }
-  // Where nobody wants it, the gradient goes to the workspace, too.
+  // Where no caller wants it, the gradient goes to the workspace, too.
   void* gradient(const BackwardArgs& args, std::size_t i) const {
     return desc_.affine ? args.grad_parameters[i] : at(args.workspace, without_affine_[2 + i]);
   }
@@ -263,7 +263,7 @@ class BatchNorm2d final : public PlannedOp {
   std::uint32_t count_ = 0, channels_ = 0;
   Descriptor<cudnnTensorStruct> maps_, per_channel_;
   // Offsets in the workspace: weight, bias and their gradients; the rectified gradient; the input's
-  // gradient that nobody wants.
+  // gradient that no caller wants.
   std::size_t without_affine_[4] = {}, rectified_ = 0, unwanted_ = 0;
   // With parts: two values a channel of the own part and of all, and what is made of them.
   NormParts norm_;
