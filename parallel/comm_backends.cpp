@@ -248,6 +248,7 @@ const std::vector<CommBackend>& rows() {
        .medium = "CUDA IPC on one host",
        .shares_devices = true,
        .maps_peers = true,
+       .counts_memory_bytes = true,
        .all_reduces = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct},
        .automatic_all_reduce = &always_direct,
        .add_traffic = nullptr,
@@ -335,6 +336,14 @@ std::vector<std::string> backend_words() {
 std::string backend_connects(const CommBackend& backend) {
   return fmt::format("{}{}: {}", devices_word(backend.devices),
                      backend.stages_gpus ? ", and GPUs through host memory" : "", backend.medium);
+}
+
+std::string backend_names(bool (*has)(const CommBackend&)) {
+  std::string names;
+  for (const CommBackend& row : rows()) {
+    if (has(row)) names += fmt::format("{}{}", names.empty() ? "" : " and ", row.name);
+  }
+  return names;
 }
 
 std::string backend_help() {

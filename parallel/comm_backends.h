@@ -71,6 +71,9 @@ struct CommBackend {
   bool stages_gpus = false;
   // Whether it connects ranks of several hosts.
   bool spans_hosts = false;
+  // Whether docs/metrics.md has formulas (counted_bytes) for what its collectives read and write
+  // in the memory of a device that all ranks share.
+  bool counts_memory_bytes = false;
   // Whether --inject=drop-link can break the links of its ranks.
   bool breaks_links = false;
   // The algorithms of --all-reduce beside auto; empty: the backend chooses for itself.
@@ -129,6 +132,8 @@ std::string backend_name(std::string_view word, DeviceKind devices);
 std::vector<std::string> backend_words();
 // "CPU devices: shared memory of one host"; "CPU devices, and GPUs through host memory: TCP".
 std::string backend_connects(const CommBackend& backend);
+// The names of the rows of which `has` holds: "gloo and mpi".
+std::string backend_names(bool (*has)(const CommBackend&));
 // "What moves data between ranks: shm (CPU devices: shared memory of one host), ...", for help.
 std::string backend_help();
 

@@ -14,6 +14,7 @@
 #include "bench/host/environment_capture.h"
 #include "bench/host/pause_watch.h"
 #include "bench/run/run_collector.h"
+#include "parallel/comm_backends.h"
 #include "reports/metrics/collective_metrics.h"
 #include "reports/metrics/metrics.h"
 
@@ -170,9 +171,10 @@ void fill_bound(const Collected& all, report::CollectiveRow& row) {
                      row.operation, row.ranks, static_cast<double>(row.bytes), fastest)));
 }
 
-// The reads and writes of ipc are known between ranks that share one GPU.
+// Some backends' reads and writes are known between ranks that share one GPU.
 void fill_counted(const Collected& all, report::CollectiveRow& row) {
-  if (!all.job.on_one_gpu() || row.backend != "ipc") return;
+  const CommBackend* const backend = find_comm_backend(row.backend);
+  if (!all.job.on_one_gpu() || backend == nullptr || !backend->counts_memory_bytes) return;
   if (row.bytes == 0) {
     row.counted_bytes = row.counted_gb_per_s = row.share_of_copy = Figure::missing(kNoData);
     return;

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "bench/host/congestion_control.h"
 #include "bench/host/host_devices.h"
+#include "bench/plan/device_plan.h"
 #include "parallel/comm_backends.h"
 
 namespace ddpbench::bench {
@@ -90,9 +91,12 @@ std::string JoinedHosts::list() const {
 
 std::string backend_over_hosts(const std::string& wanted, const std::string& device,
                                const JoinedHosts& hosts) {
-  const DeviceKind kind = device == "cuda" ? DeviceKind::cuda : DeviceKind::cpu;
+  const DeviceKind kind = device_kind(device);
   const std::string name = backend_name(wanted, kind);
-  const std::string engine = kind == DeviceKind::cuda ? "nccl" : "gloo";
+  const auto spans = [kind](const CommBackend& row) {
+    return row.devices == kind && row.spans_hosts;
+  };
+  const std::string engine(std::ranges::find_if(comm_backends(), spans)->name);
   if (name != "auto") {
     const CommBackend* const row = find_comm_backend(name);
     if (row == nullptr || row->spans_hosts) return name;
@@ -103,7 +107,7 @@ std::string backend_over_hosts(const std::string& wanted, const std::string& dev
   }
   std::string why = "this version has none";
   for (const CommBackend& row : comm_backends()) {
-    if (row.devices != kind || !row.spans_hosts) continue;
+    if (!spans(row)) continue;
     why = why_no_backend(row, CudaProbe{});
     if (why.empty() || kind == DeviceKind::cuda) return std::string(row.name);
     why = fmt::format("{} is not here: {}", row.name, why);

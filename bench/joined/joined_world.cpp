@@ -212,11 +212,13 @@ void JoinedWorld::place_on_own_gpus() {
   if (!own_gpus_ || job_.gpus.empty()) return;
   const CommBackend* const backend = find_comm_backend(job_.backend);
   if (backend != nullptr && backend->maps_peers && !own_gpus_->unseen.empty()) {
+    const auto other = std::ranges::find_if(comm_backends(), [](const CommBackend& row) {
+      return row.devices == DeviceKind::cuda && !row.maps_peers;
+    });
     throw UnavailableError(
         fmt::format("the backend {} maps the memory of peers, but {}: have the launcher show every "
-                    "rank all GPUs of "
-                    "its host, or use --backend=nccl with a GPU for each rank",
-                    job_.backend, own_gpus_->unseen));
+                    "rank all GPUs of its host, or use --backend={} with a GPU for each rank",
+                    job_.backend, own_gpus_->unseen, other->name));
   }
   std::ranges::copy_n(own_gpus_->numbers.begin(), std::ssize(job_.gpus), job_.gpus.begin());
 }

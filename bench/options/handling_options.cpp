@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "parallel/comm_backends.h"
 #include "parallel/strategies.h"
 #include "reports/exports/records.h"
 #include "reports/metrics/repetitions.h"
@@ -143,8 +144,10 @@ Definitions measuring_options() {
            "ms without phase: each call between ranks begins so much later); "
            "kill:rank=R,step=S; stop:...; throw:...; stall:rank=R,step=S,ms=T (it does not come to "
            "a call; without ms for ever); drop-link:rank=R,step=S,ms=T (nothing leaves or reaches "
-           "it; gloo and mpi); missing_bucket:bucket=B; sum; "
-           "stale:rank=R,step=S; seed:rank=R (it starts from other weights). R is a process; of "
+           "it; " +
+           backend_names([](const CommBackend& row) { return row.breaks_links; }) +
+           "); missing_bucket:bucket=B; sum; stale:rank=R,step=S; seed:rank=R (it starts from "
+           "other weights). R is a process; of "
            "slow with a phase and stale a device, also one of dp. May be repeated, or separated "
            "by ';'.",
        .member = &Options::injections,

@@ -11,14 +11,10 @@
 namespace ddpbench::bench {
 namespace {
 
-DeviceKind kind_of(std::string_view device) {
-  return device == "cuda" ? DeviceKind::cuda : DeviceKind::cpu;
-}
-
 // GPU workers may have servers on CPU devices: then GPUs use a backend of CPU devices, too.
 void refuse_absent_backend(const std::string& word, const std::string& device,
                            const HostDevices& host) {
-  const CommBackend* const row = find_comm_backend(backend_name(word, kind_of(device)));
+  const CommBackend* const row = find_comm_backend(backend_name(word, device_kind(device)));
   if (row == nullptr) return;  // "auto"
   if (device == "cpu" && row->devices != DeviceKind::cpu) {
     throw UnavailableError(
@@ -38,6 +34,10 @@ void refuse_absent_backend(const std::string& word, const std::string& device,
 }
 
 }  // namespace
+
+DeviceKind device_kind(std::string_view word) {
+  return word == to_string(DeviceKind::cuda) ? DeviceKind::cuda : DeviceKind::cpu;
+}
 
 KindChoice choose_kind(const std::string& device, const std::string& backend,
                        const HostDevices& host) {
@@ -95,24 +95,24 @@ std::string common_backend(const std::vector<std::string>& backends) {
 
 std::string choose_backend(const std::string& wanted, const std::string& device, bool shared_gpus) {
   if (wanted != "auto") {
-    std::string name = backend_name(wanted, kind_of(device));
-    if (connects(comm_backend(name), kind_of(device))) return name;
+    std::string name = backend_name(wanted, device_kind(device));
+    if (connects(comm_backend(name), device_kind(device))) return name;
     throw ConfigError(
         fmt::format("--backend={} --device={}: it connects other devices; use "
                     "--backend={}",
-                    wanted, device, automatic_backend(kind_of(device), shared_gpus).name));
+                    wanted, device, automatic_backend(device_kind(device), shared_gpus).name));
   }
-  return std::string(automatic_backend(kind_of(device), shared_gpus).name);
+  return std::string(automatic_backend(device_kind(device), shared_gpus).name);
 }
 
 void refuse_staging_threads(std::string_view command, const std::string& backend,
                             const std::string& device) {
   const CommBackend* const row = find_comm_backend(backend);
-  if (row == nullptr || !is_staged(*row, kind_of(device))) return;
+  if (row == nullptr || !is_staged(*row, device_kind(device))) return;
   throw UnavailableError(
       fmt::format("{} --backend={}: it moves the data of GPUs through host memory, with one GPU a "
                   "process; use --backend={}",
-                  command, backend, automatic_backend(kind_of(device), true).name));
+                  command, backend, automatic_backend(device_kind(device), true).name));
 }
 
 void refuse_sharing_threads(std::string_view command, const std::string& backend,

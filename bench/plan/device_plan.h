@@ -14,6 +14,9 @@
 
 namespace ddpbench::bench {
 
+// The kind for "cpu" or "cuda".
+DeviceKind device_kind(std::string_view word);
+
 struct DevicePlan {
   std::string device = "cpu";   // cpu | cuda
   std::string backend = "shm";  // a name of comm_backends(); "none" for one device

@@ -205,8 +205,7 @@ StrategyConfig strategy_config(const TrainingJob& job) {
 
 bool is_staged(const TrainingJob& job) {
   const CommBackend* const backend = find_comm_backend(job.backend);
-  const DeviceKind kind = job.options.device == "cuda" ? DeviceKind::cuda : DeviceKind::cpu;
-  return backend != nullptr && is_staged(*backend, kind);
+  return backend != nullptr && is_staged(*backend, device_kind(job.options.device));
 }
 
 bool can_record_steps(const TrainingJob& job) {
