@@ -8,6 +8,7 @@ Definitions launch_options() {
   const std::string group = "Hosts and launchers";
   return {
       {.name = "hosts",
+       .scope = kNotOfTune,
        .group = group,
        .hint = "HOSTS",
        .help = "Hosts for the ranks, as a:2,b:2, each with the number of devices that it is to "
@@ -16,6 +17,7 @@ Definitions launch_options() {
        .member = &Options::hosts,
        .default_text = "this one"},
       {.name = "hostfile",
+       .scope = kNotOfTune,
        .group = group,
        .hint = "FILE",
        .help = "The same from a file with a host a line: HOST, HOST:N or HOST slots=N; # begins a "
@@ -23,6 +25,7 @@ Definitions launch_options() {
        .member = &Options::host_file,
        .default_text = "none"},
       {.name = "launcher",
+       .scope = kNotOfTune,
        .group = group,
        .hint = "local|ssh|mpirun|srun",
        .help =
@@ -34,6 +37,7 @@ Definitions launch_options() {
        .default_text = "ssh with --hosts, else local",
        .sources = kFlag | kFile},
       {.name = "remote-shell",
+       .scope = kNotOfTune,
        .group = group,
        .hint = "COMMAND",
        .help = "With --launcher=ssh: the command that runs a command line on a host, called as "
@@ -41,12 +45,14 @@ Definitions launch_options() {
        .member = &Options::remote_shell,
        .default_text = "ssh"},
       {.name = "remote-program",
+       .scope = kNotOfTune,
        .group = group,
        .hint = "PATH",
        .help = "ddpbench on the hosts. It must be the same version as here.",
        .member = &Options::remote_program,
        .default_text = "the path that it has here"},
       {.name = "launcher-args",
+       .scope = kNotOfTune,
        .group = group,
        .hint = "ARGUMENTS",
        .help = "Further arguments for mpirun or srun, quoted as in a shell.",

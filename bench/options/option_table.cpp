@@ -36,62 +36,10 @@ std::string OptionDefinition::canonical_key() const {
 }
 
 bool OptionDefinition::applies_to(Command command) const {
-  // tune decides them itself, and starts its runs itself.
-  static constexpr std::string_view kNotOfTune[] = {
-      "strategy", "resume",     "until-ci",       "max-repetitions", "max-minutes",
-      "order",    "save-model", "until-accuracy", "local-rank",      "hosts",
-      "hostfile", "launcher",   "remote-shell",   "remote-program",  "launcher-args"};
-  // What decides what is in memory.
-  static constexpr std::string_view kPlannedByFit[] = {
-      "strategy",       "gpus",         "config",        "device",
-      "backend",        "precision",    "residency",     "last-batch",
-      "optimizer",      "momentum",     "servers",       "devices-per-process",
-      "server-device",  "ps-update",    "deterministic", "threads-per-device",
-      "loader-workers", "verify-steps", "data-dir",      "seed",
-      "help",           "version"};
   if (std::ranges::count(commands, command) != 0) return true;
-  if (command == Command::fit) return std::ranges::count(kPlannedByFit, name) != 0;
+  if (command == Command::fit) return (scope & kPlannedByFit) != 0;
   return command == Command::tune && std::ranges::count(commands, Command::run) != 0 &&
-         std::ranges::count(kNotOfTune, name) == 0;
-}
-
-bool OptionDefinition::is_per_run() const {
-  static constexpr std::string_view kPerRun[] = {"strategy",
-                                                 "gpus",
-                                                 "batch-size",
-                                                 "global-batch-size",
-                                                 "precision",
-                                                 "servers",
-                                                 "server-device",
-                                                 "first-bucket-mb",
-                                                 "bucket-cap-mb",
-                                                 "overlap",
-                                                 "all-reduce",
-                                                 "broadcast-buffers",
-                                                 "devices-per-process",
-                                                 "ps-update",
-                                                 "cuda-graph",
-                                                 "loader-workers",
-                                                 "optimizer",
-                                                 "loader-cost",
-                                                 "emulate-gil",
-                                                 "sync-batch-norm",
-                                                 "lr",
-                                                 "momentum",
-                                                 "nesterov",
-                                                 "beta1",
-                                                 "beta2",
-                                                 "epsilon",
-                                                 "weight-decay",
-                                                 "lr-scaling",
-                                                 "lr-schedule",
-                                                 "lr-step-size",
-                                                 "lr-gamma",
-                                                 "lr-cosine-steps",
-                                                 "lr-min",
-                                                 "lr-warmup-steps",
-                                                 "lr-warmup-factor"};
-  return std::ranges::count(kPerRun, name) != 0;
+         (scope & kNotOfTune) == 0;
 }
 
 std::vector<std::string> OptionDefinition::file_keys() const {

@@ -87,8 +87,16 @@ struct OnlyWith {
 // Where an option may be given (bits).
 enum GivenAs : unsigned { kFlag = 1, kVariable = 2, kFile = 4, kAnywhere = 7 };
 
+// Who else sets an option of run (bits).
+enum OptionScope : unsigned {
+  kPerRun = 1,        // entries of a configuration's "runs" may set it (option_source.h)
+  kPlannedByFit = 2,  // fit takes it, because it decides what is in memory
+  kNotOfTune = 4      // tune does not take it: it decides it itself, and starts its runs itself
+};
+
 struct OptionDefinition {
-  std::string name;   // "batch-size"; "dataset.name" for a key that only a file has
+  std::string name;  // "batch-size"; "dataset.name" for a key that only a file has
+  unsigned scope = 0;
   std::string group;  // heading in --help
   // What its value looks like: "N", "N,..." for a list. Empty: a switch, on when named.
   std::string hint;
@@ -114,12 +122,10 @@ struct OptionDefinition {
   // The JSON pointers of the configuration keys that set it, the canonical one last.
   std::vector<std::string> file_keys() const;
   std::string canonical_key() const;
-  // tune takes the options of run, except those that it decides itself (strategy, resume, ...); fit
-  // takes those that decide what is in memory.
+  // Of the options of run, tune takes all but those of kNotOfTune, fit those of kPlannedByFit.
   bool applies_to(Command command) const;
-  // Whether entries of a configuration's "runs" may set it (option_source.h). Runs of a report that
-  // differ in it have different settings (reports/data/settings.h).
-  bool is_per_run() const;
+  // Runs of a report that differ in it have different settings (reports/data/settings.h).
+  bool is_per_run() const { return (scope & kPerRun) != 0; }
 };
 
 const std::vector<OptionDefinition>& option_table();

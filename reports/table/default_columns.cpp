@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "reports/data/report.h"
+#include "reports/data/strategies.h"
 #include "reports/metrics/condensed_rows.h"
 #include "reports/metrics/metrics.h"
 #include "reports/table/column_makers.h"
@@ -21,8 +22,11 @@ constexpr const char* kNoMemory = "no memory was recorded";
 constexpr const char* kNoEpoch = "no epoch ended";
 
 Column strategy_column() {
-  Column column = identity_column({"strategy", "", "strategy", "single, dp, ddp, ps"}, "strategy",
+  Column column = identity_column({"strategy", "", "strategy", ""}, "strategy",
                                   [](const RunRow& row) { return row.run->strategy; });
+  for (const StrategyRow& row : strategy_rows()) {
+    column.about += fmt::format("{}{}", column.about.empty() ? "" : ", ", row.name);
+  }
   column.key = true;
   return column;
 }

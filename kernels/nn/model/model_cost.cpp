@@ -10,10 +10,24 @@ namespace {
 
 // Multiplications of a layer for one sample: each output is a sum over one row of the weights.
 double multiplications(const ModelSpec& model, const LayerSpec& layer) {
-  if (layer.type != LayerType::conv2d && layer.type != LayerType::linear) return 0;
-  const ops::Shape weights = weight_shape(layer, model.input_of(layer));
-  return static_cast<double>(ops::element_count(weights)) / static_cast<double>(weights[0]) *
-         static_cast<double>(ops::element_count(layer.output_shape));
+  switch (layer.type) {
+    case LayerType::conv2d:
+    case LayerType::linear: {
+      const ops::Shape weights = weight_shape(layer, model.input_of(layer));
+      return static_cast<double>(ops::element_count(weights)) / static_cast<double>(weights[0]) *
+             static_cast<double>(ops::element_count(layer.output_shape));
+    }
+    case LayerType::relu:
+    case LayerType::max_pool2d:
+    case LayerType::add:
+    case LayerType::avg_pool2d:
+    case LayerType::adaptive_avg_pool2d:
+    case LayerType::concat:
+    case LayerType::batch_norm2d:
+    case LayerType::dropout:
+      return 0;
+  }
+  return 0;
 }
 
 std::size_t readers_of(const ModelSpec& model, int layer) {
