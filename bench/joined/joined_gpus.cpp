@@ -26,7 +26,7 @@ const CudaDeviceInfo* find_gpu(const CudaProbe& probe, const std::string& uuid) 
 }
 
 // Returns the number of `gpu` in `world`, and adds it there if it is missing.
-int number_in(CudaProbe& world, const CudaDeviceInfo& gpu) {
+int number_in_world(CudaProbe& world, const CudaDeviceInfo& gpu) {
   if (const CudaDeviceInfo* const known = find_gpu(world, gpu.uuid)) return known->ordinal;
   world.devices.push_back(gpu);
   return world.devices.back().ordinal = static_cast<int>(world.devices.size()) - 1;
@@ -74,7 +74,7 @@ JoinedGpus assign_gpus(const std::vector<VisibleGpus>& visible) {
     const std::size_t index = static_cast<std::size_t>(local_rank) % probe.devices.size();
     const CudaDeviceInfo& gpu = probe.devices[index];
     gpus.ordinals.push_back(gpu.ordinal);
-    gpus.numbers.push_back(number_in(gpus.world, gpu));
+    gpus.numbers.push_back(number_in_world(gpus.world, gpu));
     taken.push_back(gpu.uuid);
   }
   gpus.unseen = first_unseen(visible, taken);

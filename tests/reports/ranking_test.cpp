@@ -4,6 +4,7 @@
 // Only runs that do the same work compete, and a lead is one only beyond the noise.
 #include "reports/metrics/ranking.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
