@@ -2,7 +2,8 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Checks spelling in sources and documents (codespell), and shell scripts (shellcheck).
+# Checks spelling in sources and documents (codespell), shell scripts (shellcheck) and Python sources
+# (pyflakes: names that nothing defines, imports that nothing uses).
 #
 #   scripts/check_text.sh
 set -euo pipefail
@@ -11,6 +12,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/install_packages.sh check
 mapfile -d '' -t scripts < <(git ls-files -z -- '*.sh' .ci/run)
 shellcheck "${scripts[@]}"
+mapfile -d '' -t programs < <(git ls-files -z -- '*.py')
+pyflakes=$(command -v pyflakes3 || echo pyflakes) # Debian's and Fedora's name
+"$pyflakes" "${programs[@]}"
 mapfile -d '' -t texts < <(git ls-files -z -- ':!LICENSE' ':!tests')
 codespell "${texts[@]}"
 # Tests misspell names on purpose, so lines with string literals are left out.

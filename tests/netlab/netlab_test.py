@@ -74,7 +74,7 @@ class NetLab(unittest.TestCase):
         self.addCleanup(err.close)
         process = self.lab.start(
             host, [DDPBENCH, "--config=lenet.json", f"--data-dir={self.folder}",
-                   f"--json=report.json", *arguments],
+                   "--json=report.json", *arguments],
             variables, cwd=self.folder_of(host), stdout=out, stderr=err, stdin=subprocess.DEVNULL)
 
         def finish(within_s=120):

@@ -9,6 +9,7 @@ import torch
 from torch import distributed
 
 from . import feed, figures, network, steps, weights
+from .errors import UsageError
 
 EVALUATION_BATCH = 1000
 FOREVER_S = 365 * 24 * 3600
