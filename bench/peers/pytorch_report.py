@@ -15,7 +15,7 @@ import time
 
 sys.dont_write_bytecode = True
 
-from pytorch_peer import environment, launch, options as option_table, plan, report, runs  # noqa: E402
+from pytorch_peer import content, environment, launch, options as option_table, plan, report, runs  # noqa: E402
 from pytorch_peer.errors import (INTERRUPTED, PeerError, UnavailableError,  # noqa: E402
                                  UsageError)
 
@@ -82,13 +82,13 @@ def execute(arguments):
     if options["json"] is None:
         options["json"] = time.strftime("ddpbench-%Y%m%dT%H%M%SZ-pytorch.json", time.gmtime())
     check_outputs(options)
-    option_table.model_path(options["model"])
-    data = plan.dataset(options)
+    network = content.describe(option_table.model_path(options["model"]))
+    data = plan.dataset(options, network)
     found = find_torch()
     asked, options["device"] = options["device"], plan.check_device(options, found)
     head = {"generator": environment.generator(), "started_at": report.now(),
             "argv": [sys.argv[0], *arguments], "environment": environment.environment(found)}
-    planned = plan.cells(options, options["device"], found, data)
+    planned = plan.cells(options, options["device"], found, network, data)
     if options["device"] == "cpu" and asked == "auto":
         print("device: cpu (--device=auto: PyTorch finds no CUDA device)")
     interrupt = launch.Interrupt()

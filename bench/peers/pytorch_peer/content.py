@@ -6,7 +6,7 @@ PyTorch."""
 import json
 import struct
 
-from . import blocks, hashes
+from . import blocks, hashes, shapes
 from .errors import UsageError
 
 INITS = ("uniform_fan_in", "normal_fan_out")  # and a normal distribution of a deviation
@@ -14,11 +14,15 @@ LATER = [1, 1, 1, 1, 0, 0]  # a layer with these has the hash of older reports
 
 
 def describe(path):
-    """Returns {"name", "hash"}. ddpbench explains errors in a model file; here it is right or refused."""
+    """Returns "name", "hash", "has_state" (running statistics) and the shapes of shapes.of_model.
+    ddpbench explains errors in a model file; here it is right or refused."""
     try:
         with open(path, encoding="utf-8") as file:
             model = json.load(file)
-        return {"name": model["name"], "hash": f"{hash_of(model):016x}"}
+        layers, _ = blocks.placed(model)
+        return {"name": model["name"], "hash": f"{hash_of(model):016x}",
+                "has_state": any(layer["type"] == "batch_norm2d" for layer in layers),
+                **shapes.of_model(model)}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{path} is no model file: {type(error).__name__} {error}; "
                          "`ddpbench --dry-run` says more") from error

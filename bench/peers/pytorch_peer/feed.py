@@ -9,33 +9,58 @@ import queue
 import threading
 
 import torch
+from torch.nn import functional
 
-from . import idx, sampler
+from . import augmentation, catalog, sampler
 
 
 class Samples:
     """One part of a data set, decoded: bytes of images, labels, and the scale of the bytes."""
 
-    def __init__(self, images_path, labels_path, mean, std):
-        (count, *self.size), images, labels = idx.read_split(images_path, labels_path)
-        self.images = torch.frombuffer(bytearray(images), dtype=torch.uint8).reshape(count, -1)
-        self.labels = torch.frombuffer(bytearray(labels), dtype=torch.uint8).to(torch.int64)
+    def __init__(self, spec, part):
+        images, labels = catalog.read(spec["data"], part)
+        self.shape = spec["data"]["shape"]
+        self.images = torch.frombuffer(bytearray(images), dtype=torch.uint8).reshape(len(labels), -1)
+        self.labels = torch.tensor(labels, dtype=torch.int64)
         # Pixels are byte * scale + offset in two roundings, as in ddpbench's BatchAssembler.
-        self.scale = float(torch.tensor(1 / (255 * std), dtype=torch.float64).to(torch.float32))
-        self.offset = float(torch.tensor(-mean / std, dtype=torch.float64).to(torch.float32))
+        mean, std = (torch.tensor(spec[key], dtype=torch.float64).expand(self.shape[0])
+                     for key in ("mean", "std"))
+        self.scale, self.offset = (each.to(torch.float32).reshape(-1, 1, 1)
+                                   for each in (1 / (255 * std), -mean / std))
 
     def __len__(self):
         return len(self.labels)
 
     def to(self, device):
         self.images, self.labels = self.images.to(device), self.labels.to(device)
+        self.scale, self.offset = self.scale.to(device), self.offset.to(device)
         return self
 
-    def gather(self, indices):
-        images = self.images.index_select(0, indices).to(torch.float32)
-        images.mul_(self.scale).add_(self.offset)
-        images = images.reshape(-1, 1, *self.size).contiguous(memory_format=torch.channels_last)
-        return images, self.labels.index_select(0, indices)
+    def gather(self, rows):
+        """`rows`: [batch, 1], indices; or [batch, 4] with the changes of augmentation.draw."""
+        indices = rows[:, 0]
+        images = self.images.index_select(0, indices).reshape(-1, *self.shape)
+        if rows.shape[1] > 1:
+            images = changed(images, *rows[:, 1:].unbind(1))
+        images = images.to(torch.float32).mul_(self.scale).add_(self.offset)
+        return (images.contiguous(memory_format=torch.channels_last),
+                self.labels.index_select(0, indices))
+
+
+def changed(images, down, right, flip):
+    """Bytes of images, cropped and flipped; what lies outside of an image is black."""
+    count, channels, height, width = images.shape
+    padded = functional.pad(images, [augmentation.PADDING] * 4)
+
+    def places(extent):
+        return torch.arange(extent, device=images.device)
+
+    rows = places(height) + (down + augmentation.PADDING)[:, None]
+    across = places(width)
+    across = torch.where(flip[:, None] == 1, across.flip(0), across)
+    columns = across + (right + augmentation.PADDING)[:, None]
+    return padded[places(count)[:, None, None, None], places(channels)[None, :, None, None],
+                  rows[:, None, :, None], columns[:, None, None, :]]
 
 
 class Feed:
@@ -48,10 +73,13 @@ class Feed:
         self.device = device
 
     def batches(self, epoch, steps):
-        """Returns the indices of this process's samples, [steps, batch]."""
-        order = sampler.permutation(len(self.samples), self.spec["seed"], epoch)
-        return torch.tensor(sampler.shard_batches(order, self.spec["global_batch"],
-                                                  self.spec["processes"], self.rank, steps))
+        """Returns a row for each of this process's samples, [steps, batch, row]; see gather."""
+        spec, seed = self.spec, self.spec["seed"]
+        order = sampler.permutation(len(self.samples), seed, epoch)
+        places = sampler.shard_places(spec["global_batch"], spec["processes"], self.rank, steps)
+        return torch.tensor([[(order[place % len(order)],
+                               *(augmentation.draw(seed, epoch, place) if spec["augment"] else ()))
+                              for place in step] for step in places])
 
     def close(self):
         pass
@@ -74,8 +102,8 @@ class DeviceFeed(Feed):
     def to_device(self, raw):
         return raw
 
-    def prepare(self, indices):
-        return self.samples.gather(indices)
+    def prepare(self, rows):
+        return self.samples.gather(rows)
 
 
 class HostFeed(Feed):
@@ -99,13 +127,13 @@ class HostFeed(Feed):
             self.thread = threading.Thread(target=self.work, args=(self.order,), daemon=True)
             self.thread.start()
 
-    def make(self, indices):
-        images, labels = self.samples.gather(indices)
+    def make(self, rows):
+        images, labels = self.samples.gather(rows)
         return (images.pin_memory(), labels.pin_memory()) if self.pinned else (images, labels)
 
     def work(self, order):
-        for indices in order:
-            batch = self.make(indices)
+        for rows in order:
+            batch = self.make(rows)
             while not self.stopped.is_set():
                 try:
                     self.queue.put(batch, timeout=0.1)

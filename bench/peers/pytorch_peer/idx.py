@@ -10,8 +10,6 @@ from .errors import UsageError
 
 FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte",
          "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
-# The data sets that there are, with mean and deviation as in ddpbench's catalog.
-NORMALIZATION = {"mnist": (0.1307, 0.3081), "fashion-mnist": (0.2860, 0.3530)}
 
 
 def find(data_dir, name):
@@ -59,14 +57,22 @@ def read_split(images_path, labels_path):
     return shape, images, labels
 
 
-def sample_count(path):
-    """Returns the number of samples of an image file, from its header."""
+def header_of(path):
+    """Returns the number of images in an image file, and their rows and columns."""
     opener = gzip.open if path.endswith(".gz") else open
     try:
         with opener(path, "rb") as file:
-            head = file.read(8)
+            head = file.read(16)
     except (OSError, EOFError) as error:
         raise UsageError(f"cannot read {path}: {error}") from error
-    if len(head) < 8 or head[:4] != b"\0\0\x08\x03" or head[4:] == b"\0\0\0\0":
+    if len(head) < 16 or head[:4] != b"\0\0\x08\x03" or head[4:8] == b"\0\0\0\0":
         raise UsageError(f"{path}: offset 0: expected an IDX header of images")
-    return struct.unpack(">I", head[4:])[0]
+    return struct.unpack(">3I", head[4:])
+
+
+def sample_count(path):
+    return header_of(path)[0]
+
+
+def image_size(path):
+    return header_of(path)[1:]

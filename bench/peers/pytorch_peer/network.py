@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from . import blocks, initializer
+from . import blocks, initializer, shapes
 from .blocks import INPUT, pair
 from .errors import UsageError
 
@@ -95,16 +95,16 @@ class Network(nn.Module):
         self.input_shape = tuple(model["input"])
         layers, self.outputs = blocks.placed(model)
         self.order = []  # (name, names of the inputs)
-        shapes = {INPUT: self.input_shape}
+        found = {INPUT: self.input_shape}
         for layer, inputs in blocks.ordered(layers):
-            module = MAKERS[layer["type"]](layer, shapes[inputs[0]])
+            read = [found[name] for name in inputs]
+            module = MAKERS[layer["type"]](layer, read[0])
             default = model.get("init", {}).get(layer["type"], "uniform_fan_in")
             module.start = layer.get("init", default)
             place(self, layer["name"], module)
             self.order.append((layer["name"], inputs))
-            shapes[layer["name"]] = output_shape(module, [shapes[name] for name in inputs])
-        self.classes = shapes[self.outputs[0]][0]
-        self.predictions = math.prod(shapes[self.outputs[0]][1:])  # of a sample
+            found[layer["name"]] = shapes.of_layer(layer, read)
+        self.predictions = math.prod(found[self.outputs[0]][1:])  # of a sample
         loss = model.get("loss", {})
         self.label_smoothing = loss.get("label_smoothing", 0.0)
         self.ignore_index = loss.get("ignore_index", NO_LABEL)
@@ -146,13 +146,6 @@ class Network(nn.Module):
 def main_output(outputs):
     """The logits that are evaluated: in training auxiliary ones may stand behind them."""
     return outputs[0] if isinstance(outputs, tuple) else outputs
-
-
-def output_shape(module, shapes):
-    if isinstance(module, nn.BatchNorm2d):
-        return shapes[0]  # a trial would move its running statistics
-    with torch.no_grad():
-        return tuple(module(*[torch.zeros((1, *shape)) for shape in shapes]).shape[1:])
 
 
 def load(path):

@@ -10,7 +10,6 @@ import json
 import os
 from typing import Any, Callable, NamedTuple
 
-from . import idx
 from .environment import ROOT
 from .errors import UsageError
 
@@ -21,6 +20,11 @@ NOT_HEEDED = ("$schema", "comment", "backend", "servers", "ps_update", "server_d
               "verify_steps", "warmup_max_steps", "all_reduce", "cuda_graph", "deterministic",
               "observe", "oversubscribe", "trace", "trace_steps", "dry_run", "loader_cost",
               "emulate_gil", "interface")
+ONE_HOST = "this peer trains on this host alone"
+REFUSED = {"runs": "this peer makes no list of runs; give it the options of each entry in turn",
+           "inject": "this peer plants no faults",
+           **dict.fromkeys(("hosts", "hostfile", "launcher", "remote_shell", "remote_program",
+                            "launcher_args"), ONE_HOST)}
 
 
 def whole(least):
@@ -144,6 +148,11 @@ OPTIONS = (
     Option("overlap", "on", True, switch, "ddp: DistributedDataParallel knows no other"),
     Option("bucket_cap_mb", "MIB", 25.0, number(0, True), "ddp: largest gradient bucket"),
     Option("first_bucket_mb", "MIB", 1.0, number(0, True), "ddp: fixed in PyTorch"),
+    Option("devices_per_process", "1", 1, whole(1), "ddp: DistributedDataParallel knows no other"),
+    Option("broadcast_buffers", "on|off", True, switch,
+           "ddp: rank 0's running statistics for all, or each rank its own"),
+    Option("sync_batch_norm", "off", False, switch,
+           "refused: PyTorch's SyncBatchNorm has no CPU form, and this peer does not convert to it"),
     Option("threads_per_device", "N", 1, whole(1), "compute threads of a CPU device"),
     Option("loader_workers", "N", 1, whole(0),
            "0: the training thread makes host batches; else one thread does, ahead"),
@@ -257,11 +266,10 @@ def config_file(path):
                     **{f"optimizer/{own}": own for own in OPTIMIZER_OPTIONS}}.get(name, name)
             if name in NOT_HEEDED:
                 continue
-            if name == "runs":
-                raise UsageError(f"{path}: /runs: this peer makes no list of runs; give it the "
-                                 "options of each entry in turn")
+            if name in REFUSED:
+                raise UsageError(f"{path}: /{name}: {REFUSED[name]}")
             if name not in BY_NAME or name == "config":
-                raise unknown(f"{path}: unknown key", name, [*BY_NAME, *NOT_HEEDED])
+                raise unknown(f"{path}: unknown key", name, [*BY_NAME, *NOT_HEEDED, *REFUSED])
             layer[name] = parse_value(name, as_text(inner), f"{path}: /{name}")
     return layer
 
@@ -331,14 +339,13 @@ def resolve(arguments, environ):
                          "were recorded with")
     if options["nesterov"] and options["momentum"] == 0:
         raise UsageError("--nesterov: it changes the momentum, and --momentum is 0")
-    if options["dataset/name"] == "auto":
-        options["dataset/name"] = "mnist"
-    known = idx.NORMALIZATION.get(options["dataset/name"], (None, None))
-    for key, own in zip(("mean", "std"), known):
-        if options[f"dataset/{key}"] is None:
-            options[f"dataset/{key}"] = own
     if not options["overlap"]:
         raise UsageError("--overlap=off: DistributedDataParallel always overlaps")
+    if options["devices_per_process"] != 1:
+        raise UsageError("--devices-per-process: DistributedDataParallel has one device a process")
+    if options["sync_batch_norm"]:
+        raise UsageError("--sync-batch-norm=on: PyTorch's SyncBatchNorm has no CPU form, and this peer "
+                         "does not convert networks to it; leave the option out")
     if options["first_bucket_mb"] != 1:
         raise UsageError("--first-bucket-mb: PyTorch's first bucket is 1 MiB")
     return options

@@ -4,7 +4,7 @@
 import os
 import random
 
-from . import content, environment, idx, options as option_table, sampler
+from . import catalog, environment, options as option_table, sampler
 from .errors import UnavailableError, UsageError
 
 NO_DP_ON_CPU = ("torch.nn.DataParallel needs GPUs: without them it runs the plain module on one "
@@ -47,25 +47,15 @@ def device_counts(options, device, found):
     return options["gpus"]
 
 
-def check_dataset(options):
-    """ddpbench reads more data sets than this peer, and augments images."""
-    name = options["dataset/name"]
-    if name not in idx.NORMALIZATION:
-        raise UsageError(f"data set {name}: this peer reads {' and '.join(idx.NORMALIZATION)} only")
-    if isinstance(options["dataset/mean"], list) or isinstance(options["dataset/std"], list):
-        raise UsageError("dataset/mean, dataset/std: expected one number: this peer reads grey images "
-                         "only")
-    if options["dataset/augment"]:
-        raise UsageError("dataset/augment: this peer does not augment images")
-
-
-def dataset(options):
-    check_dataset(options)
+def dataset(options, network):
+    """Returns what is known of the data set (catalog.locate), which fits the network."""
+    model_path = option_table.model_path(options["model"])
+    catalog.settle(options, network)
     directory = option_table.data_directory(options["data_dir"], os.environ)
-    files = idx.find(directory, options["dataset/name"])
-    return {"files": [os.path.abspath(file) for file in files],
-            "train_samples": idx.sample_count(files[0]),
-            "test_samples": idx.sample_count(files[2])}
+    data = catalog.locate(options, network, os.path.abspath(directory))
+    catalog.check_fits(data, network, model_path)
+    catalog.check_normalization(options, data)
+    return data
 
 
 def batches(options, world_size):
@@ -122,13 +112,14 @@ def cell(strategy, world_size, device, options, data, network):
             "processes": world_size if strategy == "ddp" else 1, "cores": cores,
             "backend": backend_of(strategy, device), "threads": options["threads_per_device"],
             "model": os.path.abspath(option_table.model_path(options["model"])),
-            "files": data["files"], "mean": options["dataset/mean"], "std": options["dataset/std"],
+            "data": data, "mean": options["dataset/mean"], "std": options["dataset/std"],
+            "augment": options["dataset/augment"],
             "global_batch": whole, "lr": options["lr"] * scale,
             "steps_per_epoch": min(steps, options["steps"] or steps), **path_of}
     for name in ("precision", "compile", "residency", "pace", "seed", "epochs", "until_accuracy",
                  "warmup_steps", "optimizer", "momentum", "nesterov", "beta1", "beta2", "epsilon",
                  "weight_decay", *option_table.SCHEDULE_OPTIONS,
-                 "bucket_cap_mb", "loader_workers", "timeout"):
+                 "bucket_cap_mb", "broadcast_buffers", "loader_workers", "timeout"):
         spec[name] = options[name]
     if spec["lr_cosine_steps"] is None:
         training = spec["epochs"] * spec["steps_per_epoch"]
@@ -137,10 +128,9 @@ def cell(strategy, world_size, device, options, data, network):
             "network": network, "skipped": skip_reason(strategy, device, options)}
 
 
-def cells(options, device, found, data):
+def cells(options, device, found, network, data):
     """Returns the cells. single runs once for any --gpus."""
     counts = device_counts(options, device, found)
-    network = content.describe(option_table.model_path(options["model"]))
     planned = [cell(strategy, world_size, device, options, data, network)
                for strategy in options["strategy"]
                for world_size in ([1] if strategy == "single" else counts)]

@@ -137,7 +137,7 @@ def times(spec, outcome, results, otherwise):
     return section
 
 
-def strategy_options(spec):
+def strategy_options(spec, network):
     """Returns the options that tell the runs of this peer apart, as given."""
     options = {"compile": spec["compile"], "residency": spec["residency"]}
     if spec["device"] == "cuda":
@@ -146,6 +146,8 @@ def strategy_options(spec):
         cap = spec["bucket_cap_mb"]
         options.update(overlap=True, bucket_cap_mb=int(cap) if cap == int(cap) else cap,
                        first_bucket_mb=1)
+        if network["has_state"]:
+            options["broadcast_buffers"] = spec["broadcast_buffers"]
     return options
 
 
@@ -181,10 +183,11 @@ def setting(run, cell, options, data, found):
     run.update(per_device_batch_size=cell["per_device_batch"],
                global_batch_size=spec["global_batch"], accumulation_steps=1,
                scaling_mode="weak" if options["global_batch_size"] is None else "strong",
-               oversubscribed=cell["oversubscribed"], strategy_options=strategy_options(spec),
-               injected=None)
-    run["dataset"] = {"name": options["dataset/name"], "source": "files",
-                      "train_samples": data["train_samples"], "test_samples": data["test_samples"]}
+               oversubscribed=cell["oversubscribed"], injected=None,
+               strategy_options=strategy_options(spec, cell["network"]))
+    run["dataset"] = {name: data[name] for name in
+                      ("name", "source", "train_samples", "test_samples", "note") if name in data}
+    run["dataset"]["augment"] = spec["augment"]
 
 
 def status_of(cell, outcome):

@@ -49,9 +49,8 @@ def steps_per_epoch(samples, global_batch, last_batch):
     return whole + 1 if last_batch == "pad" and samples % global_batch else whole
 
 
-def shard_batches(order, global_batch, shards, shard, steps):
-    """Returns a list of sample indices per step: every `shards`-th of the order, wrapped."""
-    samples = len(order)
-    return [[order[(step * global_batch + shard + j * shards) % samples]
-             for j in range(global_batch // shards)]
+def shard_places(global_batch, shards, shard, steps):
+    """Returns a list of places in the epoch's global order per step: every `shards`-th. They go on
+    beyond the end of the data set, where samples wrap around."""
+    return [range(step * global_batch + shard, (step + 1) * global_batch, shards)
             for step in range(steps)]

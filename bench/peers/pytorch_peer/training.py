@@ -3,15 +3,15 @@
 """The training of one process: set up, warm up, start anew, train, evaluate."""
 import contextlib
 import datetime
+import math
 import time
 
 import torch
 from torch import distributed
 
 from . import feed, figures, network, steps, weights
-from .errors import UsageError
 
-EVALUATION_BATCH = 1000
+EVALUATED_PIXELS = 1000 * 28 * 28  # in the images of a batch
 FOREVER_S = 365 * 24 * 3600
 
 
@@ -120,20 +120,17 @@ class Trainer:
         if spec["strategy"] == "ddp":
             model = torch.nn.parallel.DistributedDataParallel(
                 model, device_ids=[self.rank] if self.device.type == "cuda" else None,
-                bucket_cap_mb=spec["bucket_cap_mb"], gradient_as_bucket_view=True)
+                bucket_cap_mb=spec["bucket_cap_mb"], gradient_as_bucket_view=True,
+                broadcast_buffers=spec["broadcast_buffers"])
         elif spec["strategy"] == "dp":
             model = torch.nn.DataParallel(model, device_ids=list(range(spec["world_size"])))
         self.model = torch.compile(model) if spec["compile"] == "inductor" else model
         self.optimizer = make_optimizer(self.net.parameters(), spec)
 
     def load_data(self):
-        if self.net.predictions > 1:
-            raise UsageError("the network has a prediction for each pixel; the data sets that this "
-                             "peer reads have one label an image")
-        files, mean, std = self.spec["files"], self.spec["mean"], self.spec["std"]
-        train = feed.Samples(files[0], files[1], mean, std)
+        train = feed.Samples(self.spec, "train")
         self.feed = feed.make_feed(train, self.spec, self.rank, self.device)
-        self.test = feed.Samples(files[2], files[3], mean, std)
+        self.test = feed.Samples(self.spec, "test")
         if self.spec["residency"] == "device":
             self.test.to(self.device)
 
@@ -220,10 +217,12 @@ class Trainer:
         begin, correct, counted = time.monotonic(), 0, 0
         mine = torch.arange(self.rank, len(self.test), self.spec["processes"],
                             device=self.test.labels.device)
+        batch = max(1, EVALUATED_PIXELS // math.prod(self.test.shape))
         self.net.eval()
         with torch.no_grad():
-            for indices in mine.split(EVALUATION_BATCH):
-                images, labels = (part.to(self.device) for part in self.test.gather(indices))
+            for indices in mine.split(batch):
+                images, labels = (part.to(self.device)
+                                  for part in self.test.gather(indices[:, None]))
                 valid, hits = self.net.hits(self.net(images), labels)
                 counted += valid.item()
                 correct += hits.item()

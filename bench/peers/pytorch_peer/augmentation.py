@@ -1,0 +1,13 @@
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+"""Random crops and flips, as ddpbench draws them (datasets/augmentation.h)."""
+from . import hashes, sampler
+
+PADDING = 4
+
+
+def draw(seed, epoch, place):
+    """Returns (down, right, flip) of the sample at a place of the epoch's global order."""
+    random = sampler.SplitMix64(hashes.combine_hash(seed, epoch), place)
+    down, right = (random.below(2 * PADDING + 1) - PADDING for _ in range(2))
+    return down, right, random.below(2)

@@ -1,0 +1,43 @@
+# SPDX-FileCopyrightText: The ddpbench authors
+# SPDX-License-Identifier: Apache-2.0
+"""Shapes within a network, of one sample each. Needs no PyTorch."""
+import math
+
+from . import blocks
+from .blocks import pair
+
+
+def windows(layer, extents, kernel):
+    """How many places a window has along each axis."""
+    stride, padding = pair(layer.get("stride", kernel)), pair(layer.get("padding", 0))
+    dilation = pair(layer.get("dilation", 1))
+    return tuple((extent + 2 * padding[axis] - dilation[axis] * (kernel[axis] - 1) - 1) //
+                 stride[axis] + 1 for axis, extent in enumerate(extents))
+
+
+def of_layer(layer, inputs):
+    """The shape that a layer gives; `inputs` are the shapes that it reads."""
+    kind, first = layer["type"], inputs[0]
+    if kind == "conv2d":
+        strided = {"stride": 1, **layer}
+        return (layer["out_channels"], *windows(strided, first[1:], pair(layer["kernel"])))
+    if kind in ("max_pool2d", "avg_pool2d"):
+        return (first[0], *windows(layer, first[1:], pair(layer["kernel"])))
+    if kind == "adaptive_avg_pool2d":
+        return (first[0], *pair(layer["output_size"]))
+    if kind == "linear":
+        return (layer["out_features"],)
+    if kind == "concat":
+        return (sum(shape[0] for shape in inputs), *first[1:])
+    return first
+
+
+def of_model(model):
+    """Returns what the data set must fit: "input", "classes", and "predictions" of a sample."""
+    layers, outputs = blocks.placed(model)
+    shapes = {blocks.INPUT: tuple(model["input"])}
+    for layer, inputs in blocks.ordered(layers):
+        shapes[layer["name"]] = of_layer(layer, [shapes[name] for name in inputs])
+    logits = shapes[outputs[0]]
+    return {"input": list(model["input"]), "classes": logits[0],
+            "predictions": math.prod(logits[1:])}
