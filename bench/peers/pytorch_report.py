@@ -15,7 +15,8 @@ import time
 
 sys.dont_write_bytecode = True
 
-from pytorch_peer import content, environment, launch, options as option_table, plan, report, runs  # noqa: E402
+from pytorch_peer import (catalog, content, environment, launch, options as option_table,  # noqa: E402
+                          plan, report, runs)
 from pytorch_peer.errors import (INTERRUPTED, PeerError, UnavailableError,  # noqa: E402
                                  UsageError)
 
@@ -85,6 +86,7 @@ def execute(arguments):
     network = content.describe(option_table.model_path(options["model"]))
     data = plan.dataset(options, network)
     found = find_torch()
+    catalog.check_can_draw(data)
     asked, options["device"] = options["device"], plan.check_device(options, found)
     head = {"generator": environment.generator(), "started_at": report.now(),
             "argv": [sys.argv[0], *arguments], "environment": environment.environment(found)}

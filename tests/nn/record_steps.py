@@ -200,8 +200,9 @@ def find_seed(single, double, values, side):
 
 
 def floor_of(norms):
-    """Gradients that vanish but for rounding count as a tenth of the median norm."""
-    return 0.1 * sorted(norms)[len(norms) // 2]
+    """Gradients that nearly vanish are sums of large terms with their rounding: no tensor counts for
+    less than half the median norm."""
+    return 0.5 * sorted(norms)[len(norms) // 2]
 
 
 def record(name, path):

@@ -15,10 +15,10 @@ SCRIPT = PEERS / "pytorch_report.py"
 SIDE = 28
 
 
-def python_with_torch():
-    """The distribution's interpreter if it has PyTorch, otherwise this one."""
+def python_with(module):
+    """The distribution's interpreter if it has the module, otherwise this one if it has."""
     for python in ("/usr/bin/python3", sys.executable):
-        if subprocess.run([python, "-c", "import torch"], capture_output=True,
+        if subprocess.run([python, "-c", f"import {module}"], capture_output=True,
                           check=False).returncode == 0:
             return python
     return None
@@ -51,6 +51,20 @@ def write_mnist(folder, train=500, test=103):
         (place / f"{part}-images-idx3-ubyte").write_bytes(
             struct.pack(">IIII", 0x803, count, SIDE, SIDE) + images)
         (place / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, count) + labels)
+
+
+def write_cifar(folder, train, test):
+    """Writes a subset of CIFAR-10 into `folder`/cifar10, whose images are noise around a level that
+    tells the class."""
+    noise = random.Random(20)
+    place = pathlib.Path(folder) / "cifar10"
+    place.mkdir(parents=True)
+    for file, count in (("data_batch_1.bin", train), ("test_batch.bin", test)):
+        records = bytearray()
+        for _ in range(count):
+            label = noise.randrange(10)
+            records += bytes([label, *(20 * label + noise.randrange(60) for _ in range(3072))])
+        (place / file).write_bytes(records)
 
 
 def read_json(path):

@@ -319,7 +319,7 @@ class WritesReports(Comparison):
 
 
 if __name__ == "__main__":
-    found = support.python_with_torch()
+    found = support.python_with("torch")
     if found is None:
         print("skipped: no interpreter here has PyTorch (Debian: python3-torch)")
         sys.exit(77)

@@ -4,6 +4,7 @@
 import json
 import pathlib
 import sys
+import tarfile
 import tempfile
 import unittest
 
@@ -11,7 +12,8 @@ sys.dont_write_bytecode = True
 import peer_support as support  # noqa: E402
 
 sys.path.insert(0, str(support.PEERS))
-from pytorch_peer import blocks, figures, options, sampler  # noqa: E402
+from pytorch_peer import (blocks, catalog, cifar, content, figures, options, sampler,  # noqa: E402
+                          shapes)
 
 
 class Refusals(unittest.TestCase):
@@ -57,18 +59,103 @@ class Refusals(unittest.TestCase):
 
     def test_configuration_files(self):
         for document, words in (({"batchsize": 3}, "batch_size"), ([], "JSON object"),
-                                ({"inject": "sum"}, "unknown key"),
+                                ({"inject": "sum"}, "plants no faults"),
+                                ({"hosts": "a,b"}, "this host alone"),
+                                ({"sync_batch_norm": True}, "SyncBatchNorm"),
+                                ({"devices_per_process": [2]}, "one device a process"),
                                 ({"runs": [{"strategy": "dp"}]}, "makes no list of runs"),
                                 ({"optimizer": {"name": "lamb"}}, "adamw"),
                                 ({"optimizer": {"name": "adam", "momentum": 0}}, "does nothing"),
                                 ({"optimizer": "adam"}, "an object"),
-                                ({"dataset": {"name": "cifar10"}}, "fashion-mnist"),
-                                ({"dataset": {"mean": [0.1, 0.2, 0.3]}}, "grey images only"),
-                                ({"dataset": {"augment": True}}, "does not augment"),
+                                ({"dataset": {"name": "cifar"}}, "cifar10"),
                                 ({"model": "simple_cn"}, "simple_cnn")):
             with self.subTest(document):
                 (self.folder / "c.json").write_text(json.dumps(document))
                 self.assertIn(words, self.refuse(2, "--config=c.json", "--data-dir=nowhere"))
+
+    def refuse_model(self, words, dataset, more=None, **change):
+        """Of resnet20, changed, on a subset of CIFAR-10."""
+        model = json.loads((support.ROOT / "configs/models/resnet20.json").read_text())
+        (self.folder / "model.json").write_text(json.dumps({**model, **change}))
+        (self.folder / "c.json").write_text(json.dumps(
+            {"model": "model.json", "last_batch": "pad", "dataset": {**dataset, **(more or {})}}))
+        self.assertIn(words, self.refuse(2, "--config=c.json", "--data-dir=data", "--json=r.json"))
+
+    def test_data_sets_that_do_not_fit_the_network(self):
+        support.write_cifar(self.folder / "data", 8, 4)
+        support.write_mnist(self.folder / "data", 8, 4)
+        cifar = {"name": "cifar10", "on_missing": "error"}
+        self.refuse_model("takes images of [3, 32, 32], but mnist has [1, 28, 28]", {"name": "mnist"})
+        self.refuse_model("takes images of [3, 64, 64], but cifar10 has [3, 32, 32]", cifar,
+                          input=[3, 64, 64])
+        self.refuse_model("has 7 outputs, but cifar10 has 10 classes", cifar,
+                          layers=[{"name": "fc", "type": "linear", "out_features": 7}],
+                          blocks={})
+        self.refuse_model("dataset.mean has 2 values, but the images of cifar10 have 3 channels", cifar,
+                          {"mean": [0.1, 0.2]})
+
+    def test_a_prediction_for_each_pixel(self):
+        for dataset in ({"name": "synthetic"}, {}):
+            self.refuse_model("a prediction for each of 1024 pixels", dataset, blocks={}, layers=[
+                {"name": "conv", "type": "conv2d", "out_channels": 10, "kernel": 3, "padding": 1}])
+
+    def test_damaged_and_missing_files_of_cifar(self):
+        cifar = {"name": "cifar10", "on_missing": "error"}
+        self.refuse_model("data fetch cifar10", cifar)
+        support.write_cifar(self.folder / "data", 8, 4)
+        place = self.folder / "data" / "cifar10"
+        (place / "test_batch.bin").write_bytes(b"\0" * 3072)
+        self.refuse_model("records of 3073 bytes, found 3072", cifar)
+        (place / "test_batch.bin").unlink()
+        self.refuse_model("test_batch.bin is missing", cifar)
+
+
+class DataSets(unittest.TestCase):
+    def settled(self, model, **given):
+        found = options.resolve([], {})
+        found.update(model=model, **given)
+        catalog.settle(found, content.describe(options.model_path(model)))
+        return found["dataset/name"], found["dataset/mean"]
+
+    def test_auto_is_the_first_that_fits(self):
+        self.assertEqual(self.settled("lenet5"), ("mnist", 0.1307))
+        self.assertEqual(self.settled("resnet20"), ("cifar10", [0.4914, 0.4822, 0.4465]))
+        self.assertEqual(self.settled("resnet18"), ("synthetic", 0.5))
+        self.assertEqual(self.settled("resnet20", **{"dataset/mean": 0.25}), ("cifar10", 0.25))
+
+    def test_shapes_are_those_of_the_networks(self):
+        for model, image in (("resnet152", [3, 224, 224]), ("vgg16", [3, 224, 224])):
+            described = content.describe(options.model_path(model))
+            self.assertEqual((described["input"], described["classes"], described["predictions"]),
+                             (image, 1000, 1))
+        self.assertEqual(shapes.of_layer({"type": "max_pool2d", "kernel": 3, "stride": 2, "padding": 1},
+                                         [(64, 112, 112)]), (64, 56, 56))
+        self.assertEqual(shapes.of_layer({"type": "conv2d", "out_channels": 4, "kernel": [3, 1],
+                                          "dilation": 2}, [(1, 9, 8)]), (4, 5, 8))
+
+    def test_cifar_is_read_as_it_lies(self):
+        with tempfile.TemporaryDirectory() as folder:
+            support.write_cifar(folder, 5, 3)
+            archive = pathlib.Path(folder) / "archived" / "cifar10"
+            archive.mkdir(parents=True)
+            with tarfile.open(archive / cifar.ARCHIVE, "w:gz") as made:
+                made.add(pathlib.Path(folder) / "cifar10", cifar.FOLDER)
+            plain = cifar.find(folder, "cifar10")
+            self.assertEqual((cifar.count(plain["train"]), cifar.count(plain["test"])), (5, 3))
+            images, labels = cifar.read(plain["train"])
+            record = (pathlib.Path(folder) / "cifar10" / "data_batch_1.bin").read_bytes()[3073:6146]
+            self.assertEqual((labels[1], images[3072:6144]), (record[0], record[1:]))
+            packed = cifar.find(str(pathlib.Path(folder) / "archived"), "cifar10")
+            self.assertEqual(cifar.read(packed["test"]), cifar.read(plain["test"]))
+
+    def test_every_key_of_configuration_files_is_known(self):
+        schema = support.read_json(support.ROOT / "configs/schema/config.schema.json")
+        keys = {f"{key}/{member}" if "properties" in (value or {}) else key
+                for key, value in schema["properties"].items() if isinstance(value, dict)
+                for member in value.get("properties", [""])}
+        known = {*options.BY_NAME, *options.NOT_HEEDED, *options.REFUSED, "optimizer/name",
+                 *(f"optimizer/{name}" for name in options.OPTIMIZER_OPTIONS)}
+        self.assertEqual(keys - known, set())
 
 
 class Layers(unittest.TestCase):
@@ -100,7 +187,9 @@ class Numbers(unittest.TestCase):
     def test_the_sampler_has_ddpbenchs_order(self):
         # The same values as in tests/datasets/sharded_sampler_test.cpp.
         self.assertEqual(sampler.permutation(10, 1, 0), [6, 9, 5, 7, 4, 0, 1, 2, 3, 8])
-        self.assertEqual(sampler.shard_batches([6, 9, 5, 7, 4], 4, 2, 1, 2), [[9, 7], [6, 5]])
+        order = [6, 9, 5, 7, 4]
+        places = sampler.shard_places(4, 2, 1, 2)
+        self.assertEqual([[order[at % 5] for at in step] for step in places], [[9, 7], [6, 5]])
         self.assertEqual(sampler.steps_per_epoch(10, 4, "pad"), 3)
         self.assertEqual(sampler.steps_per_epoch(10, 4, "drop"), 2)
 

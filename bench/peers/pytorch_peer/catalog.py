@@ -51,7 +51,6 @@ def settle(options, network):
 
 
 def drawn(name, shape, classes, samples, seed):
-    synthetic.check_numpy()
     return {"name": name, "source": "synthetic", "reader": SYNTHETIC, "shape": list(shape),
             "classes": classes, "seed": seed, "train_samples": samples[0], "test_samples": samples[1],
             "note": f"synthetic images of {text_of(shape)} in {classes} classes, {samples[0]} to "
@@ -91,6 +90,11 @@ def locate(options, network, data_dir):
         raise UsageError(f"data set {name} was not found in {data_dir}/{name}; `ddpbench data fetch "
                          f"{name}` downloads it")
     return drawn(name, entry.shape, entry.classes, entry.samples, options["seed"])
+
+
+def check_can_draw(data):
+    if data["reader"] == SYNTHETIC:
+        synthetic.check_numpy()
 
 
 def check_fits(data, network, model_path):

@@ -5,6 +5,7 @@
 The format: a 64-bit little-endian length, that much JSON (dtype, shape and data_offsets of each
 tensor), the data. This file reads it because few PyTorch installations have safetensors.
 """
+import ctypes
 import json
 import os
 import struct
@@ -51,8 +52,8 @@ def write(path, tensors):
     header, parts, offset = {"__metadata__": {"format": "pt"}}, [], 0
     for name, values in tensors.items():
         dtype = "I64" if values.dtype == torch.int64 else "F32"
-        data = bytes(values.detach().cpu().to(DTYPES[dtype]).contiguous().view(-1)
-                     .view(torch.uint8).tolist())
+        values = values.detach().cpu().to(DTYPES[dtype]).contiguous()
+        data = ctypes.string_at(values.data_ptr(), values.numel() * values.element_size())
         header[name] = {"dtype": dtype, "shape": list(values.shape),
                         "data_offsets": [offset, offset + len(data)]}
         offset += len(data)
