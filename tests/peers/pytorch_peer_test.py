@@ -51,8 +51,9 @@ class Comparison(unittest.TestCase):
     def weights(self, name):
         return weights.read(str(self.folder / name))
 
-    def model(self, name):
-        (self.folder / "c.json").write_text(json.dumps({"model": name, "last_batch": "pad"}))
+    def model(self, name, **dataset):
+        section = {"dataset": dataset} if dataset else {}
+        (self.folder / "c.json").write_text(json.dumps({"model": name, "last_batch": "pad", **section}))
         return "--config=c.json"
 
 
@@ -126,11 +127,11 @@ class TrainsLikeDdpbench(Comparison):
         return max(((theirs[name] - ours[name]).norm() / (ours[name] - initial[name]).norm()).item()
                    for name in ours if name not in counts)
 
-    def compare(self, *more, model="simple_cnn"):
-        more = [self.model(model), *more]
+    def compare(self, *more, model="simple_cnn", seed=1, **dataset):
+        more = [self.model(model, **dataset), *more]
         ours = self.ours("ours", *more, "--save-model=w_ours")
         theirs = self.peer("peer", *more, "--save-model=w_peer")
-        initial = networks.initial_weights(networks.load(options.model_path(model)), 1)
+        initial = networks.initial_weights(networks.load(options.model_path(model)), seed)
         difference = self.relative_difference(initial, self.weights("w_ours"),
                                               self.weights("w_peer"))
         print(f"{model} {more[1:]}: weights differ by {difference:.2g} of their change")
@@ -201,6 +202,40 @@ class TrainsLikeDdpbench(Comparison):
     def test_batch_norm(self):
         self.compare("--epochs=3", "--steps=4", "--lr=0.05", model=self.normalized())
 
+    def linear(self, side, classes):
+        """A network of colour images in which rounding decides nothing."""
+        layers = [{"name": "conv", "type": "conv2d", "out_channels": 4, "kernel": 5, "stride": 4},
+                  {"name": "head", "type": "linear", "out_features": classes}]
+        path = self.folder / "linear.json"
+        path.write_text(json.dumps({"name": "linear", "input": [3, side, side], "layers": layers}))
+        return str(path)
+
+    # ddpbench takes cifar10 for images of this shape, and so does the peer.
+    def test_colour_images_plain_and_augmented(self):
+        support.write_cifar(self.folder / "data", 96, 24)
+        for augment in (False, True):
+            with self.subTest(augment=augment):
+                self.compare("--epochs=3", "--steps=2", "--force", model=self.linear(32, 10),
+                             augment=augment)
+                reports = [support.read_json(self.folder / f"{name}.json") for name in ("ours", "peer")]
+                mine, other = (report["runs"][0]["dataset"] for report in reports)
+                self.assertEqual(mine, other)
+                self.assertEqual((mine["source"], mine["augment"]), ("files", augment))
+
+    def test_synthetic_images(self):
+        self.compare("--epochs=2", "--steps=2", "--seed=7", "--batch-size=4", seed=7,
+                     model=self.linear(400, 12))
+        report = support.read_json(self.folder / "peer.json")
+        self.assertEqual(report["runs"][0]["dataset"]["source"], "synthetic")
+
+    # Each rank evaluates with its own statistics, and rank 0's are saved.
+    def test_ddp_that_keeps_its_buffers(self):
+        self.compare("--strategy=ddp", "--gpus=2", "--epochs=2", "--steps=3", "--lr=0.05",
+                     "--broadcast-buffers=off", model=self.normalized())
+        for name in ("ours", "peer"):
+            run = support.read_json(self.folder / f"{name}.json")["runs"][0]
+            self.assertIs(run["strategy_options"]["broadcast_buffers"], False)
+
     # Rank 0's running statistics survive, as those of DistributedDataParallel's default.
     def test_ddp_with_batch_norm(self):
         self.compare("--strategy=ddp", "--gpus=2", "--epochs=2", "--steps=3", "--lr=0.05",
@@ -250,6 +285,24 @@ class WritesReports(Comparison):
         text = support.run([PROGRAM, "check", "ours.json", "--baseline", "peer.json"], self.folder,
                            expected=(0, 6, 7))
         self.assertIn("single, 1 device (1 new repetition against 2 of the baseline)", text)
+
+    def test_a_published_networks_report_is_shown_and_checked(self):
+        support.write_cifar(self.folder / "data", 64, 16)
+        more = [self.model("resnet20"), "--strategy=single,ddp", "--gpus=2", "--steps=1"]
+        peer, ours = self.peer("peer", *more), self.ours("ours", *more)
+        self.validate("peer.json")
+        for mine, other in zip(ours["runs"], peer["runs"], strict=True):
+            for key in ("strategy", "model", "model_hash", "dataset", "parameters", "status"):
+                self.assertEqual(mine[key], other[key], key)
+            # Of the start weights. A step further, rectifiers near 0 may have chosen other paths
+            # (tests/nn/record_steps.py).
+            losses = [run["epochs"][0]["train_loss"] for run in (mine, other)]
+            self.assertAlmostEqual(*losses, delta=1e-5)
+        self.assertIs(peer["runs"][1]["strategy_options"]["broadcast_buffers"], True)
+        self.assertIn("resnet20", support.run([PROGRAM, "show", "peer.json"], self.folder))
+        text = support.run([PROGRAM, "check", "ours.json", "--baseline", "peer.json"], self.folder,
+                           expected=(0, 6, 7))
+        self.assertIn("single, 1 device", text)
 
     def test_what_needs_a_gpu_is_not_here(self):
         for option in ("--device=cuda", "--compile=cuda-graphs", "--precision=tf32",
