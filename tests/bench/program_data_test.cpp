@@ -193,5 +193,30 @@ TEST_F(ProgramData, IsListedWithWhatCouldBeTrainedOn) {
   EXPECT_THAT(fetch.err, HasSubstr("no files to fetch"));
 }
 
+// ResNet-20 as published: each strategy with the batch norm of its devices, and with that of all.
+TEST_F(ProgramData, TrainsAPublishedNetworkUnderEveryStrategy) {
+  write_cifar(1);
+  configure("resnet20", {{"name", "cifar10"}, {"on_missing", "error"}});
+  for (const char* sync : {"off", "on"}) {
+    const auto result = program.run(
+        small_run("single,dp,ddp,ps",
+                  {"--data-dir=data", "--gpus=2", "--batch-size=4", "--steps=1", "--verify-steps=2",
+                   std::string("--sync-batch-norm=") + sync, "--force"}));
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const json report = program.report();
+    ASSERT_EQ(report["runs"].size(), 4U);
+    for (const json& run : report["runs"]) {
+      EXPECT_EQ(run["status"], "ok");
+      EXPECT_EQ(run["model"], "resnet20");
+      EXPECT_EQ(run["parameters"], 272'474);
+      EXPECT_EQ(run["dataset"]["source"], "files");
+      const bool single = run["strategy"] == "single";
+      EXPECT_EQ(run["verification"]["status"], single ? "reference" : "passed") << run["strategy"];
+      EXPECT_EQ(run["strategy_options"].contains("sync_batch_norm"),
+                !single && std::string(sync) == "on");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ddpbench

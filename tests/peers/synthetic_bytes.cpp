@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// synthetic_bytes CHANNELS HEIGHT WIDTH CLASSES SEED FIRST COUNT: writes these synthetic images, for
-// each its label in two bytes, the lower first, and its pixels.
+// synthetic_bytes CHANNELS HEIGHT WIDTH CLASSES SEED FIRST COUNT: writes these synthetic images,
+// for each its label in two bytes, the lower first, and its pixels.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
