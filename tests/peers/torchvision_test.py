@@ -28,9 +28,9 @@ class Torchvision(unittest.TestCase):
         support.write_cifar(self.folder / "data", 8, 4)
 
     def configure(self, name):
-        """The network for images of CIFAR-10: no weight's shape depends on that. AlexNet's need 63
-        rows, so they are synthetic."""
-        side = 64 if name == "alexnet" else 32
+        """The network for images of CIFAR-10: no weight's shape depends on that. AlexNet needs 63 rows,
+        so it gets synthetic images, of which there are fewer the larger they are."""
+        side = 224 if name == "alexnet" else 32
         text = (support.ROOT / "configs" / "models" / f"{name}.json").read_text()
         (self.folder / "model.json").write_text(text.replace("[3, 224, 224]", f"[3, {side}, {side}]"))
         (self.folder / "c.json").write_text(json.dumps({"model": "model.json", "last_batch": "pad"}))
