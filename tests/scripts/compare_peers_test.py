@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests how scripts/compare_peers.py finds and runs PyTorch, with stand-ins for it."""
+"""Tests how scripts/compare_peers.py finds and runs PyTorch, with stand-ins for it, and what it reads
+from reports and traces."""
 
 import importlib.util
 import os
@@ -133,6 +134,48 @@ class TorchTest(unittest.TestCase):
         self.assertIn(f"PyTorch does not run in the tree {self.folder}", done.stderr)
         self.assertRegex(done.stderr, "mount|unshare")
         self.assertEqual(done.stdout, "")
+
+
+def traced(category, name, begin_us, end_us):
+    return {"cat": category, "name": name, "ph": "X", "ts": begin_us, "dur": end_us - begin_us}
+
+
+class StepPartsTest(unittest.TestCase):
+    def setUp(self):
+        load()
+        self.parts = importlib.import_module("step_parts")
+
+    def test_only_calls_of_convolutions_count_as_such(self):
+        for call in ("conv1 forward", "layer1.0.conv2 backward", "layer2.0.downsample.0 forward",
+                     "conv1+relu1 forward", "layer4.2.conv3 backward, micro-batch 3 of 4"):
+            self.assertTrue(self.parts.is_convolution(call), call)
+        for call in ("bn1 forward", "layer1.0.bn2+layer1.0.sum+layer1.0.relu2 backward", "conv1 reordered",
+                     "layer2.0.downsample.1+layer2.0.sum forward", "conv1 reordered forward", "fc forward",
+                     "layer1.0.conv1 gradients summed", "weights to bf16"):
+            self.assertFalse(self.parts.is_convolution(call), call)
+
+    def test_the_rest_is_all_of_the_step_that_no_convolution_takes(self):
+        events = [{"name": "process_name", "ph": "M"}]
+        for begin, scale in ((0, 1), (1000, 3), (10000, 2)):
+            events += [traced("step", "step", begin, begin + 100 * scale),
+                       traced("layer", "conv1 forward", begin + 10, begin + 10 + 50 * scale),
+                       traced("layer", "fc forward", begin + 20 + 50 * scale, begin + 25 + 50 * scale),
+                       traced("layer", "conv1 backward", begin + 30 + 50 * scale, begin + 30 + 60 * scale)]
+        rest_s, convolutions_s = self.parts.rest_and_convolutions({"traceEvents": events})
+        self.assertAlmostEqual(rest_s, 80e-6)
+        self.assertAlmostEqual(convolutions_s, 120e-6)
+
+    def test_a_trace_without_convolutions_is_refused(self):
+        with self.assertRaisesRegex(RuntimeError, "no convolution"):
+            self.parts.rest_and_convolutions({"traceEvents": [traced("step", "step", 0, 9)]})
+
+
+class HostStartTest(unittest.TestCase):
+    def test_what_follows_the_start_is_the_parts_that_the_run_has(self):
+        load()
+        time_s = {"startup_s": 1.5, "verify_s": None, "warmup_s": None, "train_s": 0.25,
+                  "evaluate_s": 0.5, "total_s": 9.0}
+        self.assertEqual(importlib.import_module("rows").train_and_evaluate_s(time_s), 0.75)
 
 
 if __name__ == "__main__":
