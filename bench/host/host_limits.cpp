@@ -92,7 +92,7 @@ MemoryLimit memory_limit(const HostLimits& limits) {
   }
   const auto own = address_space_left();
   if (own && *own < least.bytes) {
-    least = {*own, fmt::format("{} process {}", host, ::getpid())};
+    least = {*own, fmt::format("{} process {}", host, ::getpid()), true};
   }
   return least;
 }

@@ -31,6 +31,7 @@ struct MemoryLimit {
   std::uint64_t bytes = 0;
   // Processes that share these bytes have equal pools.
   std::string pool;
+  bool is_of_process = false;  // the address space is the least, which this process has alone
 };
 MemoryLimit memory_limit(const HostLimits& limits);
 

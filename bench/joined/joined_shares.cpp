@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "bench/host/interrupt.h"
 #include "bench/joined/store_pieces.h"
+#include "bench/plan/fit_command.h"
 #include "bench/plan/run_plan.h"
 #include "bench/rank/rank_error.h"
 #include "bench/run/launch_run.h"
@@ -38,8 +39,10 @@ void compare_data(JoinedPeers& peers, const SharedMemory& dataset) {
       peers.hosts().words(peers.rank()), peers.hosts().words(0), own, first));
 }
 
-[[noreturn]] void throw_reference_failure(const launch::RankError& error) {
-  const std::string message = "the reference to verify against failed: " + error.message;
+// `job`: the run that the reference is of.
+[[noreturn]] void throw_reference_failure(const launch::RankError& error, const TrainingJob& job) {
+  std::string message = "the reference to verify against failed: " + error.message;
+  if (error.free_bytes) message = with_advice(message, fit_advice(job, error.free_bytes));
   const int code = failure_exit_code(error);
   if (code == ConfigError("").exit_code()) throw ConfigError(message);
   if (code == UnavailableError("").exit_code()) throw UnavailableError(message);
@@ -54,7 +57,7 @@ void run_reference(JoinedPeers& peers, const TrainingJob& job, const ReferenceIn
     peers.check();
     throw Interrupted("interrupted");
   }
-  if (result.failure) throw_reference_failure(result.failure->error);
+  if (result.failure) throw_reference_failure(result.failure->error, inputs.job);
 }
 
 }  // namespace

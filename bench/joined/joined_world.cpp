@@ -25,6 +25,7 @@
 #include "bench/joined/joined_shares.h"
 #include "bench/joined/joined_verdict.h"
 #include "bench/plan/data_places.h"
+#include "bench/plan/fit_command.h"
 #include "bench/plan/injection_reach.h"
 #include "bench/plan/run_plan.h"
 #include "bench/plan/sweep_plan.h"
@@ -316,6 +317,9 @@ int JoinedWorld::train() {
   inputs.reference = reference_ ? &*reference_ : nullptr;
   inputs.interrupted = [this] { return peers_.is_told_to_end(); };
   inputs.check = [this] { peers_.check(); };
+  inputs.advise = [this](const DoesNotFit& refused) {
+    return fit_advice(job_, refused.free_bytes() / refused.claims());
+  };
   if (peers_.hosts().are_several()) {
     inputs.address = store_.own_address();
     inputs.host = peers_.hosts().name(environment_.rank);

@@ -17,7 +17,6 @@ std::string launched_run_text(Options options) {
   options.json_path = kStandardStream;
   options.quiet = true;
   options.force = false;
-  options.config_path.clear();
   options.launcher.clear();
   options.hosts.clear();
   options.host_file.clear();

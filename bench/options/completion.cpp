@@ -37,13 +37,6 @@ CompletionOption completion_of(const OptionDefinition& definition) {
   return option;
 }
 
-// In single quotes, as bash and zsh read them.
-std::string shell_quoted(std::string_view text) {
-  std::string result = "'";
-  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result + "'";
-}
-
 // The first words of all commands: "tune", "info", "data", ...
 std::vector<std::string> first_words(const std::vector<CompletionCommand>& commands) {
   std::vector<std::string> words;
@@ -217,6 +210,12 @@ std::string fish_lines(const CompletionCommand& command) {
 }
 
 }  // namespace
+
+std::string shell_quoted(std::string_view text) {
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
 
 std::vector<std::string> words_of_hint(const std::string& hint) {
   std::vector<std::string> words;

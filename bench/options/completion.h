@@ -42,6 +42,9 @@ bool is_file_hint(const std::string& hint);
 // The first sentence of a help text, without its full stop.
 std::string first_sentence(const std::string& help);
 
+// The text in single quotes, as bash and zsh read them.
+std::string shell_quoted(std::string_view text);
+
 // The text of a completion file. The functions in it begin with _ddpbench.
 std::string bash_completion(const std::vector<CompletionCommand>& commands);
 std::string zsh_completion(const std::vector<CompletionCommand>& commands);

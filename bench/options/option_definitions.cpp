@@ -396,7 +396,7 @@ Definitions strategy_options() {
            "or each keeps its own; only for networks that have some.",
        .member = &Options::broadcast_buffers},
       {.name = "sync-batch-norm",
-       .scope = kPerRun,
+       .scope = kPerRun | kPlannedByFit,
        .group = group,
        .hint = "on|off",
        .help = "Batch norm takes mean and variance of the global batch, which the devices exchange "

@@ -179,15 +179,24 @@ std::string data_note(const data::DatasetInfo& dataset, const Options& options) 
 
 std::string checkpoint_note(const Options& options, const nn::ModelSpec& model) {
   if (options.load_model.empty()) return "";
+  std::vector<std::string> names;
   try {
-    if (!nn::has_module_prefix(model, nn::read_tensor_names(options.load_model))) return "";
+    names = nn::read_tensor_names(options.load_model);
   } catch (const ConfigError&) {
     return "";
   }
-  return fmt::format(
-      "weights: the names in {} begin with \"{}\", as those of a network within DataParallel or "
-      "DistributedDataParallel; that is left out",
-      options.load_model, nn::kModulePrefix);
+  std::vector<std::string> notes;
+  if (nn::has_module_prefix(model, names)) {
+    notes.push_back(
+        fmt::format("the names in {} begin with \"{}\", as those of a network within DataParallel "
+                    "or DistributedDataParallel; that is left out",
+                    options.load_model, nn::kModulePrefix));
+  }
+  if (const std::size_t counts = nn::missing_batch_counts(names); counts > 0) {
+    notes.push_back(fmt::format("{} has no num_batches_tracked of {}; taken as 0",
+                                options.load_model, counted(counts, "batch norm")));
+  }
+  return notes.empty() ? "" : fmt::format("weights: {}", fmt::join(notes, "; "));
 }
 
 void check_dataset_fits(const nn::ModelSpec& model, const data::DatasetInfo& dataset,

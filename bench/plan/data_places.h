@@ -40,9 +40,10 @@ data::DatasetInfo describe_data(const data::DatasetSource& source, const Options
 // Says in a sentence for people where the data set comes from.
 std::string data_note(const data::DatasetInfo& dataset, const Options& options);
 
-// Says in a sentence for people that the names in the file of --load-model have the prefix of a
-// wrapped network (nn::has_module_prefix), which is left out. Empty where they have none, or where
-// there is no such file: the ranks, which read it, say so.
+// Says for people how the names in the file of --load-model are read where they are not those of a
+// network here: the prefix of a wrapped network is left out (nn::has_module_prefix), and counts of
+// batches that are missing are 0 (nn::missing_batch_counts). Empty where there is nothing to say,
+// or where there is no such file: the ranks, which read it, say so.
 std::string checkpoint_note(const Options& options, const nn::ModelSpec& model);
 
 // Throws ConfigError when the network does not take images of this shape (naming both shapes), or

@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "base/error.h"
@@ -17,7 +19,7 @@
 namespace ddpbench {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemoryClaim, pool, what, device, advice, shared_advice, bytes,
-                                   free_bytes, by_category)
+                                   free_bytes, kind, least_free_bytes, by_category)
 
 }  // namespace ddpbench
 
@@ -65,15 +67,19 @@ std::vector<MemoryClaim> ClaimExchange::exchange(int index, const MemoryClaim& o
   options_.store->set(claim_key(index), nlohmann::json(own).dump());
   await_all(index, "did not report its memory needs");
   std::vector<MemoryClaim> same;
+  std::optional<std::size_t> least;
   for (int device = 0; device < options_.devices; ++device) {
-    if (device == index) {
-      same.push_back(own);
-      continue;
+    MemoryClaim claim = own;
+    if (device != index) {
+      claim = nlohmann::json::parse(options_.store->get(claim_key(device), options_.timeout_s));
     }
-    MemoryClaim claim =
-        nlohmann::json::parse(options_.store->get(claim_key(device), options_.timeout_s));
-    if (!own.pool.empty() && claim.pool == own.pool) same.push_back(std::move(claim));
+    if (claim.kind == own.kind && claim.free_bytes) {
+      least = std::min(*claim.free_bytes, least.value_or(*claim.free_bytes));
+    }
+    const bool shares = !own.pool.empty() && claim.pool == own.pool;
+    if (device == index || shares) same.push_back(std::move(claim));
   }
+  for (MemoryClaim& claim : same) claim.least_free_bytes = least;
   return same;
 }
 

@@ -39,7 +39,7 @@ class ClaimExchange {
   // Returns when all devices have planned, so that the memory that planning took is free again.
   void await_plans(int index) const;
   // `own`: what the device will take. Returns, once all devices have told theirs, all claims to the
-  // same memory in the order of the devices.
+  // same memory in the order of the devices, with the least that a device of its kind saw free.
   std::vector<MemoryClaim> exchange(int index, const MemoryClaim& own) const;
 
  private:

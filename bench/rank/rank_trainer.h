@@ -32,6 +32,7 @@
 #include "bench/rank/reference_weights.h"
 #include "kernels/nn/model/model.h"
 #include "kernels/nn/safetensors.h"
+#include "kernels/runtime/memory_needs.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/comm/store/store.h"
 #include "parallel/launch/rank_channel.h"
@@ -53,6 +54,8 @@ struct RankInputs {
   std::function<void()> check;        // see WorldOptions; may be empty
   std::string address;                // see WorldOptions; may be empty
   std::string host;                   // this host's name in the report; empty: its own
+  // Advice for a plan that does not fit in memory (with_advice); empty: the supervisor adds it.
+  std::function<std::string(const DoesNotFit&)> advise;
   // Measures this host's clock, where this rank does so for its host; else empty.
   std::function<ClockReading()> read_clock;
 };
@@ -115,6 +118,7 @@ class RankTrainer {
   void observe_further_replicas(std::uint32_t trace_steps);
   void make_strategy();
   void admit(std::size_t i, MemoryNeeds& needs);
+  void refuse_or_admit(const std::vector<MemoryClaim>& claims) const;
   void observe_calls();
   void launch_calls(std::vector<nn::LayerObserver*> observers);
   void make_source();

@@ -17,6 +17,7 @@ namespace ddpbench::bench {
 // Devices of a run that take the same memory.
 struct PlannedDevice {
   std::string role;  // "the device", "the primary device", "another device", "a server"
+  int first = 0;     // the number of the first of them among the run's devices
   int count = 1;
   bool on_host = false;  // a CPU device beside GPUs: a server
   std::size_t bytes = 0;
@@ -36,6 +37,9 @@ struct PlanningDevices {
 // Makes those that `job` needs and that are not in `devices` yet. The calling thread leads them
 // from now on. Throws as make_device and the CUDA module do.
 void add_planning_devices(const TrainingJob& job, PlanningDevices& devices);
+
+// [device] The number of the process that has it: the workers' devices, then the servers'.
+std::vector<int> processes_of_devices(const TrainingJob& job);
 
 // What the job's ranks will allocate: graphs, optimizer, batches, evaluation, shards. What
 // communicators and libraries hold beside it is not in it. REQUIRES: add_planning_devices().

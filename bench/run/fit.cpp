@@ -25,11 +25,6 @@ namespace {
 
 constexpr int kInterruptedCode = 130;
 
-std::string_view largest_category(const CategoryBytes& bytes) {
-  const auto most = std::ranges::max_element(bytes) - bytes.begin();
-  return to_string(static_cast<MemoryCategory>(most));
-}
-
 std::string mebibytes(std::size_t bytes) {
   return fmt::format("{:.1f}", static_cast<double>(bytes) / static_cast<double>(kMiB));
 }
@@ -82,8 +77,9 @@ class Fit {
     launch::SuperviseOptions supervise;
     supervise.timeout_s = options_.timeout_s;  // each plan is progress
     supervise.interrupted = interrupt_requested;
-    const launch::SuperviseResult result = launch_job(
-        kFitKind, fit_description(jobs_), {}, options_.threads_per_device, {}, channels, supervise);
+    const launch::SuperviseResult result =
+        launch_job(kFitKind, fit_description(jobs_, {}), {}, options_.threads_per_device, {},
+                   channels, supervise);
     if (result.interrupted) return kInterruptedCode;
     if (result.failure) {
       const launch::RankError& error = result.failure->error;

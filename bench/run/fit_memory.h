@@ -5,17 +5,22 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/rank/run_memory.h"
 
 namespace ddpbench::bench {
 
+// Which devices of a run take theirs of one memory.
+enum class SharedBy : std::uint8_t { none, gpu, process, all };
+
 struct FitMemory {
   std::size_t bytes = 0;
-  bool is_shared = false;  // by all devices of a run; else each has so much
-  std::string words;       // where the number is from
+  SharedBy shared_by = SharedBy::none;
+  std::string words;  // where the number is from
 };
 
 struct FitMemories {
@@ -31,12 +36,19 @@ struct Fullness {
   CategoryBytes by_category{};
 };
 
-// The memory of a run, or of its reference, in the order of `planned`. Each role comes once.
+// [device] The number of the memory that it takes its own of, among those of the job's devices.
+std::vector<int> memory_pools(const TrainingJob& job, SharedBy shared_by);
+
+// The memory of a run, or of its reference, in the order of `pools`, which are those of its
+// memory_pools(). Each role comes once, and is the fullest that has it.
 std::vector<Fullness> fullness_of(const std::vector<PlannedDevice>& planned,
-                                  const FitMemories& memories);
+                                  const FitMemories& memories, const std::vector<int>& pools);
 
 // The fullest. REQUIRES: `all` is not empty.
 const Fullness& fullest(const std::vector<Fullness>& all);
+
+// The category that has most of `bytes`.
+std::string_view largest_category(const CategoryBytes& bytes);
 
 // Reads "16GiB", "80GB", "512MiB" or a number of bytes; K, M, G and T alone are powers of 1024.
 // Throws ConfigError for other text, and for no byte at all.
@@ -47,5 +59,13 @@ std::uint64_t memory_size(const std::string& text);
 // a device does not tell.
 FitMemories find_memories(const RunOptions& options, const PlanningDevices& planning,
                           std::size_t data_set);
+
+// What a rank saw free of a memory that its plan does not fit into.
+struct FoundFree {
+  std::size_t bytes = 0;
+  bool is_of_host = false;  // of servers on CPU devices beside GPUs
+};
+// Puts it in place of what `memories` have, for runs of `job` here and now.
+void take_found(const FoundFree& found, const TrainingJob& job, FitMemories& memories);
 
 }  // namespace ddpbench::bench

@@ -20,9 +20,10 @@
 
 namespace ddpbench::bench {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FitRow, batch, ended_by, bytes, limit_bytes, by_category,
-                                   bytes_per_sample, note)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FitRow, batch, smallest, ended_by, bytes, limit_bytes,
+                                   by_category, bytes_per_sample, note)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FitResult, rows, memory_bytes, memory_words)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FoundFree, bytes, is_of_host)
 
 namespace {
 
@@ -63,6 +64,7 @@ class RunFit {
         largest_batch([&](std::int64_t batch) { return fullest(at(batch)).share; });
     const Fullness& most = fullest(at(std::max(range.largest, range.smallest)));
     FitRow row{.batch = range.largest,
+               .smallest = range.smallest,
                .ended_by = ended_by(range),
                .bytes = most.bytes,
                .limit_bytes = most.limit_bytes,
@@ -84,14 +86,16 @@ class RunFit {
     place_.writer.begin_step(0, ++plans_);
     TrainingJob job = job_;
     job.cell.batch_size = job.per_device_batch = batch;
-    std::vector<Fullness> all = fullness_of(
-        plan_run_memory(job, place_.model, place_.dataset, place_.devices), place_.memories);
+    std::vector<Fullness> all = fullness_with(job);
     if (!needs_reference(job)) return all;
-    const std::vector<PlannedDevice> reference =
-        plan_run_memory(reference_job(job), place_.model, place_.dataset, place_.devices);
-    all.push_back(fullest(fullness_of(reference, place_.memories)));
+    all.push_back(fullest(fullness_with(reference_job(job))));
     all.back().role = kReference;
     return all;
+  }
+
+  std::vector<Fullness> fullness_with(const TrainingJob& job) {
+    return fullness_of(plan_run_memory(job, place_.model, place_.dataset, place_.devices),
+                       place_.memories, memory_pools(job, place_.memories.devices.shared_by));
   }
 
   std::string ended_by(const BatchRange& range) {
@@ -132,7 +136,10 @@ int run_fit_planner(const nlohmann::json& description, const launch::RankEnviron
   launch::RankWriter writer = channels.writer(environment.rank);
   writer.state(launch::RankState::setup);
   std::vector<TrainingJob> jobs;
-  for (const nlohmann::json& job : description) jobs.push_back(training_job_from_json(job));
+  for (const nlohmann::json& job : description.at("jobs")) {
+    jobs.push_back(training_job_from_json(job));
+  }
+  const auto found = description.at("found").get<std::optional<FoundFree>>();
   PlanningDevices devices;
   for (const TrainingJob& job : jobs) add_planning_devices(job, devices);
   const TrainingJob& any = jobs.at(0);
@@ -142,7 +149,9 @@ int run_fit_planner(const nlohmann::json& description, const launch::RankEnviron
       SharedMemory::create("ddpbench-dataset", any.dataset.decoded_bytes());
   const data::Dataset dataset =
       data::Dataset::view(any.dataset, samples.view().as<const std::byte>());
-  const FitMemories memories = find_memories(any.options, devices, any.dataset.decoded_bytes());
+  FitMemories memories =
+      find_memories(any.options, devices, found ? 0 : any.dataset.decoded_bytes());
+  if (found) take_found(*found, any, memories);
   const FitPlace place{model, dataset, devices, memories, writer};
   FitResult result{
       .rows = {}, .memory_bytes = memories.devices.bytes, .memory_words = memories.devices.words};
@@ -153,9 +162,10 @@ int run_fit_planner(const nlohmann::json& description, const launch::RankEnviron
   return 0;
 }
 
-nlohmann::json fit_description(const std::vector<TrainingJob>& jobs) {
-  nlohmann::json description = nlohmann::json::array();
-  for (const TrainingJob& job : jobs) description.push_back(to_json(job));
+nlohmann::json fit_description(const std::vector<TrainingJob>& jobs,
+                               const std::optional<FoundFree>& found) {
+  nlohmann::json description = {{"jobs", nlohmann::json::array()}, {"found", found}};
+  for (const TrainingJob& job : jobs) description["jobs"].push_back(to_json(job));
   return description;
 }
 

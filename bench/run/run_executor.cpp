@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/clock.h"
@@ -14,7 +15,9 @@
 #include "bench/host/machine_snapshot.h"
 #include "bench/host/terminal.h"
 #include "bench/plan/data_places.h"
+#include "bench/plan/fit_command.h"
 #include "bench/plan/training_job.h"
+#include "bench/run/largest_fit.h"
 #include "bench/run/launch_run.h"
 #include "bench/run/report_output.h"
 #include "bench/run/run_collector.h"
@@ -96,8 +99,8 @@ bool RunExecutor::rehearse(const RunCell& cell) {
     if (launcher_ != nullptr) return rehearse_launched(job);
     const bool first =
         needs_reference(job) && rehearsed_references_.insert(reference_key(job)).second;
-    if (first && !rehearse_job(reference_job(job))) return false;
-    return rehearse_job(job);
+    if (first && !rehearse_job(reference_job(job), job)) return false;
+    return rehearse_job(job, job);
   } catch (const std::exception& error) {
     const Failure failure = failure_of(error);
     note_failure(job.title, failure.exit_code, failure.message);
@@ -106,14 +109,27 @@ bool RunExecutor::rehearse(const RunCell& cell) {
 }
 
 // Ranks end before their first step when their job's options have dry_run (RankSession).
-bool RunExecutor::rehearse_job(const TrainingJob& job) {
+bool RunExecutor::rehearse_job(const TrainingJob& job, const TrainingJob& of) {
   launch::RankChannels channels = launch::RankChannels::create(channel_layout(job, model_));
-  const launch::SuperviseResult result = launch_run(job, channels, progress_);
+  launch::SuperviseResult result = launch_run(job, channels, progress_);
   if (result.failure) {
+    add_largest_fit(of, *result.failure);
     note_failure(job.title, failure_exit_code(result.failure->error),
                  result.failure->error.message);
   }
   return !result.interrupted;
+}
+
+// The search is made once for all repetitions of a cell, and for its reference.
+void RunExecutor::add_largest_fit(const TrainingJob& job, launch::RunFailure& failure) {
+  if (!failure.error.free_bytes) return;
+  RunCell cell = job.cell;
+  cell.repetition = 0;
+  auto known = std::ranges::find(largest_fits_, cell, &CellFit::first);
+  if (known == largest_fits_.end()) {
+    known = largest_fits_.insert(known, {cell, find_largest_fit(job, failure)});
+  }
+  failure.error.message = with_advice(failure.error.message, known->second);
 }
 
 LaunchedRun RunExecutor::launch(const TrainingJob& job) {
@@ -155,6 +171,7 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
   job.dataset_fd = dataset_.fd();
   std::optional<launch::RunFailure> failure;
   job.reference_fd = reference_for(job, failure);
+  if (failure) add_largest_fit(job, *failure);
   if (failure || interrupt_requested()) {
     report::Run run = planned_run(job);
     run.status = failure ? report::Status::failed : report::Status::interrupted;
@@ -169,8 +186,9 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
   const report::Figure peak = peaks_.of(job);
   launch::RankChannels channels = launch::RankChannels::create(channel_layout(job, model_));
   const report::MachineSnapshot before = take_machine_snapshot();
-  const launch::SuperviseResult result = launch_run(job, channels, progress_);
+  launch::SuperviseResult result = launch_run(job, channels, progress_);
   const report::MachineSnapshot after = take_machine_snapshot();
+  if (result.failure) add_largest_fit(job, *result.failure);
   report::Run run = collect_run(job, channels, result);
   run.peak_flops_per_s_per_device = peak;
   if (!options_.trace_path.empty()) {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/host/host_devices.h"
@@ -60,7 +61,11 @@ class RunExecutor {
  private:
   report::Run run_job(TrainingJob& job);
   report::Run run_launched(const TrainingJob& job);
-  bool rehearse_job(const TrainingJob& job);
+  // `of`: the run that is rehearsed; `job` is its own job or its reference's.
+  bool rehearse_job(const TrainingJob& job, const TrainingJob& of);
+  // Where memory is why the run of `job` or its reference failed, completes the message by the
+  // largest batch that fits.
+  void add_largest_fit(const TrainingJob& job, launch::RunFailure& failure);
   bool rehearse_launched(const TrainingJob& job);
   LaunchedRun launch(const TrainingJob& job);
   void note_failure(const std::string& title, int exit_code, const std::string& message);
@@ -80,6 +85,8 @@ class RunExecutor {
   Progress progress_;
   std::map<ReferenceKey, ReferenceWeights> references_;
   std::set<ReferenceKey> rehearsed_references_;
+  using CellFit = std::pair<RunCell, std::string>;  // find_largest_fit() of the cell
+  std::vector<CellFit> largest_fits_;
   PeakRates peaks_;
   std::vector<int> exit_codes_;
   report::Trace trace_;

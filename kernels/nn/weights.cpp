@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/nn/weights.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <iterator>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -15,11 +18,34 @@
 namespace ddpbench::nn {
 namespace {
 
-std::string quoted(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "\"" : ", \"") + name + "\"";
-  return text;
+std::string quoted(const std::string& name) { return fmt::format("\"{}\"", name); }
+
+// Adds "<how many> <what> (<the first of them>, and <n> more)" to `parts`, unless there is none.
+void add_part(std::vector<std::string>& parts, const std::vector<std::string>& items,
+              std::string_view what, std::string_view separator) {
+  constexpr std::size_t kShown = 8;
+  if (items.empty()) return;
+  const std::size_t shown = std::min(items.size(), kShown);
+  std::string text = fmt::format(
+      "{}",
+      fmt::join(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(shown), separator));
+  if (shown < items.size()) text += fmt::format("{}and {} more", separator, items.size() - shown);
+  parts.push_back(fmt::format("{} {} ({})", items.size(), what, text));
 }
+
+// What differs between the tensors of a checkpoint and those of a network, in words.
+struct Differences {
+  std::vector<std::string> missing, surplus, unlike;
+
+  bool empty() const { return missing.empty() && surplus.empty() && unlike.empty(); }
+  std::string words() const {
+    std::vector<std::string> parts;
+    add_part(parts, missing, "missing", ", ");
+    add_part(parts, surplus, "surplus", ", ");
+    add_part(parts, unlike, "of another shape or type", "; ");
+    return fmt::format("{}", fmt::join(parts, ", "));
+  }
+};
 
 // A tensor that a checkpoint has to have.
 struct Wanted {
@@ -27,6 +53,7 @@ struct Wanted {
   ops::Shape shape;
   DataType type;
   bool is_variance = false;  // no value is below 0
+  bool may_miss = false;     // then it is 0
 };
 
 bool is_variance(const StateInfo& state) { return state.name.ends_with("running_var"); }
@@ -38,24 +65,24 @@ std::vector<Wanted> wanted_tensors(const ParameterPlan& plan) {
     wanted.push_back({parameter.name, parameter.shape, DataType::fp32});
   }
   for (const StateInfo& state : plan.state) {
-    wanted.push_back({state.name, state.shape, state.type, is_variance(state)});
+    wanted.push_back({state.name, state.shape, state.type, is_variance(state),
+                      state.name.ends_with(kBatchCountName)});
   }
   return wanted;
 }
 
-void expect_like(const Wanted& wanted, const NamedTensor& tensor, const std::string& model,
-                 const std::string& origin) {
+// How `tensor` differs from what is wanted; empty: it does not.
+std::string difference(const Wanted& wanted, const NamedTensor& tensor) {
   if (tensor.shape != wanted.shape) {
-    throw ConfigError(fmt::format("{}: the tensor \"{}\" has the shape {}, the model {} needs {}",
-                                  origin, tensor.name, ops::to_string(tensor.shape), model,
-                                  ops::to_string(wanted.shape)));
+    return fmt::format("\"{}\" has the shape {}, needs {}", tensor.name,
+                       ops::to_string(tensor.shape), ops::to_string(wanted.shape));
   }
-  if (tensor.type != wanted.type) {
-    throw ConfigError(fmt::format("{}: the tensor \"{}\" has the type {}, the model {} needs {}",
-                                  origin, tensor.name, to_string(tensor.type), model,
-                                  to_string(wanted.type)));
-  }
-  if (!wanted.is_variance) return;
+  if (tensor.type == wanted.type) return "";
+  return fmt::format("\"{}\" has the type {}, needs {}", tensor.name, to_string(tensor.type),
+                     to_string(wanted.type));
+}
+
+void check_variance(const NamedTensor& tensor, const std::string& origin) {
   const auto bad = std::ranges::find_if(tensor.values, [](float value) { return value < 0; });
   if (bad == tensor.values.end()) return;
   throw ConfigError(
@@ -65,37 +92,45 @@ void expect_like(const Wanted& wanted, const NamedTensor& tensor, const std::str
                   origin, bad - tensor.values.begin(), tensor.name, *bad));
 }
 
-// The index of each wanted tensor. Throws ConfigError when the sets, shapes or types differ, or a
-// value cannot be.
-std::vector<std::size_t> match(const Graph& graph, const std::vector<NamedTensor>& tensors,
-                               const std::string& origin) {
+// For each tensor of wanted_tensors(): null where there is none and 0 is taken. Throws ConfigError
+// when the sets, shapes or types differ, or a value cannot be.
+std::vector<const NamedTensor*> match(const Graph& graph, const std::vector<NamedTensor>& tensors,
+                                      const std::string& origin) {
   std::vector<std::string> names;
   for (const NamedTensor& tensor : tensors) names.push_back(tensor.name);
   const bool wrapped = has_module_prefix(graph.model(), names);
-  std::map<std::string, std::size_t> index;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    index[wrapped ? names[i].substr(kModulePrefix.size()) : names[i]] = i;
+  std::map<std::string, const NamedTensor*> by_name;
+  for (const NamedTensor& tensor : tensors) {
+    by_name[wrapped ? tensor.name.substr(kModulePrefix.size()) : tensor.name] = &tensor;
   }
-  std::vector<std::size_t> matches;
-  std::vector<std::string> missing;
-  for (const Wanted& wanted : wanted_tensors(graph.plan())) {
-    const auto found = index.find(wanted.name);
-    if (found == index.end()) {
-      missing.push_back(wanted.name);
+  const std::vector<Wanted> wanted = wanted_tensors(graph.plan());
+  const std::size_t parameters = graph.plan().parameters.size();
+  std::vector<const NamedTensor*> matches(wanted.size());
+  Differences differences;
+  for (std::size_t k = 0; k < wanted.size(); ++k) {
+    // The plan's order of parameters is the reverse of PyTorch's, in which they are told.
+    const std::size_t i = k < parameters ? parameters - 1 - k : k;
+    const auto found = by_name.find(wanted[i].name);
+    if (found == by_name.end()) {
+      if (!wanted[i].may_miss) differences.missing.push_back(quoted(wanted[i].name));
       continue;
     }
-    expect_like(wanted, tensors[found->second], graph.model().name, origin);
-    matches.push_back(found->second);
-    index.erase(found);
+    matches[i] = found->second;
+    std::string unlike = difference(wanted[i], *found->second);
+    if (!unlike.empty()) differences.unlike.push_back(std::move(unlike));
+    by_name.erase(found);
   }
-  if (missing.empty() && index.empty()) return matches;
-  std::vector<std::string> surplus;
-  surplus.reserve(index.size());
-  for (const auto& [name, i] : index) surplus.push_back(name);
-  throw ConfigError(fmt::format("{}: the tensors are not those of the model {}:{}{}", origin,
-                                graph.model().name,
-                                missing.empty() ? "" : " missing " + quoted(missing),
-                                surplus.empty() ? "" : " surplus " + quoted(surplus)));
+  for (const auto& [name, tensor] : by_name) {
+    differences.surplus.push_back(quoted(name));
+  }
+  if (!differences.empty()) {
+    throw ConfigError(fmt::format("{}: the tensors are not those of the model {}: {}", origin,
+                                  graph.model().name, differences.words()));
+  }
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i].is_variance) check_variance(*matches[i], origin);
+  }
+  return matches;
 }
 
 std::span<const std::byte> bytes_of_tensor(const NamedTensor& tensor) {
@@ -219,16 +254,29 @@ bool has_module_prefix(const ModelSpec& model, const std::vector<std::string>& n
 
 void import_checkpoint(Graph& graph, const std::vector<NamedTensor>& tensors,
                        const std::string& origin) {
-  const std::vector<std::size_t> matches = match(graph, tensors, origin);
+  const std::vector<const NamedTensor*> matches = match(graph, tensors, origin);
   const std::size_t parameters = graph.plan().parameters.size();
   for (std::size_t i = 0; i < matches.size(); ++i) {
-    const NamedTensor& tensor = tensors[matches[i]];
     if (i < parameters) {
-      graph.import_parameter(i, tensor.values, graph.weights().view());
+      graph.import_parameter(i, matches[i]->values, graph.weights().view());
+    } else if (matches[i] != nullptr) {
+      graph.import_state(i - parameters, bytes_of_tensor(*matches[i]));
     } else {
-      graph.import_state(i - parameters, bytes_of_tensor(tensor));
+      const NamedTensor zero =
+          make_state(graph.plan().state[i - parameters], [](std::size_t) { return 0; });
+      graph.import_state(i - parameters, bytes_of_tensor(zero));
     }
   }
+}
+
+std::size_t missing_batch_counts(const std::vector<std::string>& names) {
+  constexpr std::string_view kMeanName = ".running_mean";
+  const std::set<std::string_view> all(names.begin(), names.end());
+  return static_cast<std::size_t>(std::ranges::count_if(names, [&](const std::string& name) {
+    if (!name.ends_with(kMeanName)) return false;
+    const std::string layer = name.substr(0, name.size() - kMeanName.size());
+    return !all.contains(layer + std::string(kBatchCountName));
+  }));
 }
 
 void check_finite(const std::vector<NamedTensor>& tensors, const std::string& origin) {

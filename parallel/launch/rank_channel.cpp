@@ -148,6 +148,7 @@ RankStatus RankChannels::status(int rank) const {
     status.error_s = slot.error_s;
     status.error = RankError{text_of(slot.error_kind), text_of(slot.error_message),
                              text_of(slot.error_operation), slot.exit_code};
+    if (slot.has_free_bytes != 0) status.error->free_bytes = slot.free_bytes;
   }
   return status;
 }

@@ -69,6 +69,8 @@ struct alignas(kAlignBytes) RankSlot {
   std::array<std::atomic<std::uint64_t>, kResultCopies> result_bytes{};
   std::atomic<std::uint32_t> has_error{0};  // published after the fields below
   std::int32_t exit_code = 0;
+  std::uint32_t has_free_bytes = 0;
+  std::uint64_t free_bytes = 0;
   double error_s = 0;
   std::array<char, 32> error_kind{};
   std::array<char, 64> error_operation{};

@@ -154,6 +154,8 @@ void RankWriter::error(const RankError& error) {
   store_text(slot.error_operation, error.operation);
   store_text(slot.error_message, error.message);
   slot.exit_code = error.exit_code;
+  slot.has_free_bytes = error.free_bytes ? 1 : 0;
+  slot.free_bytes = error.free_bytes.value_or(0);
   slot.error_s = steady_s();
   slot.has_error.store(1, std::memory_order_release);
   state(RankState::failed);

@@ -105,11 +105,13 @@ TEST(LauncherWords, OfSrunLeaveTheEnvironmentToIt) {
 TEST(LaunchedRun, HasTheSettingsOfOneRunAndNothingOfItsLauncher) {
   Options options = options_of({"--strategy=ddp", "--gpus=2", "--hosts=a:2", "--json=r.json",
                                 "--remote-shell=rsh", "--lr=0.5", "--timeout=7"});
+  options.config_path = "c.json";
   const Options ranks = launched_run_options(launched_run_text(options));
   EXPECT_EQ(ranks.json_path, "-");
   EXPECT_TRUE(ranks.quiet);
   EXPECT_EQ(ranks.hosts, "");
   EXPECT_EQ(ranks.remote_shell, "");
+  EXPECT_EQ(ranks.config_path, "c.json") << "advice names it";
   EXPECT_EQ(ranks.lr, 0.5);
   EXPECT_EQ(ranks.timeout_s, 7);
   EXPECT_EQ(ranks.strategies, std::vector<std::string>{"ddp"});

@@ -101,7 +101,22 @@ TEST_F(NormalizedProgram, RefusesAFileWithoutTheState) {
   nn::write_safetensors(program.path("m.safetensors"), tensors, true);
   const auto result = program.run(small_run("single", {"--load-model=m.safetensors", "--force"}));
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("missing \"norm2.running_var\""));
+  EXPECT_THAT(result.err, HasSubstr(": 1 missing (\"norm2.running_var\")"));
+}
+
+TEST_F(NormalizedProgram, LoadsAnOlderFileWithoutCountsOfBatchesAndSaysSo) {
+  run("single", {"--save-model=m.safetensors"});
+  auto tensors = nn::read_safetensors(program.path("m.safetensors"));
+  std::erase_if(tensors, [](const auto& tensor) { return tensor.type == DataType::int64; });
+  nn::write_safetensors(program.path("old.safetensors"), tensors, true);
+  const auto result = program.run(
+      small_run("ddp", {"--load-model=old.safetensors", "--save-model=n.safetensors", "--force"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out,
+              HasSubstr("old.safetensors has no num_batches_tracked of 2 batch norms; taken as 0"));
+  for (const nn::NamedTensor& tensor : nn::read_safetensors(program.path("n.safetensors"))) {
+    if (tensor.type == DataType::int64) EXPECT_THAT(tensor.integers, ElementsAre(kSteps));
+  }
 }
 
 TEST_F(NormalizedProgram, SaysThatNoStateIsSentWhereAFaultWaitsForIt) {

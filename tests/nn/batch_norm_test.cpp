@@ -184,7 +184,7 @@ TEST(BatchNormGraph, KeepsItsWholeStateInAFile) {
 TEST(BatchNormGraph, RefusesACheckpointWithoutItsStateOrOfAnotherType) {
   TestGraph test(normalized_network(), onednn, {.batch = 4});
   EXPECT_THAT(error_of(test.graph(), export_weights(test.graph())),
-              HasSubstr("missing \"stem_norm.running_mean\""));
+              HasSubstr(" missing (\"stem_norm.running_mean\", "));
   auto tensors = export_checkpoint(test.graph());
   for (NamedTensor& tensor : tensors) {
     if (tensor.type != DataType::int64) continue;
@@ -193,6 +193,32 @@ TEST(BatchNormGraph, RefusesACheckpointWithoutItsStateOrOfAnotherType) {
     tensor.values = {1};
   }
   EXPECT_THAT(error_of(test.graph(), tensors), HasSubstr("has the type fp32"));
+}
+
+// PyTorch has counted batches since version 2 of the layer. It loads older files, strictly too.
+TEST(BatchNormGraph, TakesCountsThatAnOlderFileLacksAsZero) {
+  TestGraph from(normalized_network(), onednn, {.batch = 4}),
+      to(normalized_network(), onednn, {.batch = 4});
+  from.train();
+  to.train();
+  std::vector<NamedTensor> tensors = export_checkpoint(from.graph());
+  const auto is_count = [](const NamedTensor& tensor) { return tensor.type == DataType::int64; };
+  const auto counts = static_cast<std::size_t>(std::ranges::count_if(tensors, is_count));
+  std::erase_if(tensors, is_count);
+  EXPECT_EQ(error_of(to.graph(), tensors), "");
+  for (const NamedTensor& tensor : export_checkpoint(to.graph())) {
+    if (is_count(tensor)) {
+      EXPECT_THAT(tensor.integers, ElementsAre(0)) << tensor.name;
+    } else {
+      EXPECT_EQ(tensor.values, tensor_of(tensors, tensor.name).values) << tensor.name;
+    }
+  }
+  std::vector<std::string> names;
+  for (const NamedTensor& tensor : tensors) names.push_back(tensor.name);
+  EXPECT_EQ(missing_batch_counts(names), counts);
+  names.push_back("stem_norm.num_batches_tracked");
+  EXPECT_EQ(missing_batch_counts(names), counts - 1);
+  EXPECT_EQ(missing_batch_counts({"fc.weight"}), 0U);
 }
 
 TEST(BatchNormGraph, TakesStateAsNumbers) {

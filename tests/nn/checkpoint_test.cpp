@@ -105,18 +105,18 @@ class WrongTensors : public ::testing::Test {
 
 TEST_F(WrongTensors, MissingOnesAreNamed) {
   tensors_.erase(tensors_.begin() + 2);
-  EXPECT_THAT(error(), AllOf(HasSubstr("w.safetensors"), HasSubstr("missing \"conv2.weight\"")));
+  EXPECT_THAT(error(),
+              AllOf(HasSubstr("w.safetensors"), HasSubstr(": 1 missing (\"conv2.weight\")")));
 }
 
 TEST_F(WrongTensors, SurplusOnesAreNamed) {
   tensors_.push_back({"fc3.bias", {1}, {0}});
-  EXPECT_THAT(error(), HasSubstr("surplus \"fc3.bias\""));
+  EXPECT_THAT(error(), HasSubstr(": 1 surplus (\"fc3.bias\")"));
 }
 
 TEST_F(WrongTensors, RenamedOnesAreMissingAndSurplus) {
   tensors_[0].name = "conv0.weight";
-  EXPECT_THAT(error(),
-              AllOf(HasSubstr("missing \"conv1.weight\""), HasSubstr("surplus \"conv0.weight\"")));
+  EXPECT_THAT(error(), HasSubstr(": 1 missing (\"conv1.weight\"), 1 surplus (\"conv0.weight\")"));
 }
 
 TEST(Checkpoint, OfAWrappedNetworkIsReadWithoutThePrefix) {
@@ -139,13 +139,34 @@ TEST(Checkpoint, OfAWrappedNetworkIsReadWithoutThePrefix) {
 
 TEST_F(WrongTensors, ThePrefixOfSomeIsNone) {
   tensors_[0].name = "module.conv1.weight";
-  EXPECT_THAT(error(), HasSubstr("surplus \"module.conv1.weight\""));
+  EXPECT_THAT(error(), HasSubstr("1 surplus (\"module.conv1.weight\")"));
 }
 
 TEST_F(WrongTensors, OtherShapesAreNamedWithBoth) {
   tensors_[6].shape = {128, 10};
-  EXPECT_THAT(error(), AllOf(HasSubstr("\"fc2.weight\" has the shape [128, 10]"),
-                             HasSubstr("needs [10, 128]")));
+  EXPECT_THAT(error(), HasSubstr(": 1 of another shape or type (\"fc2.weight\" has the shape "
+                                 "[128, 10], needs [10, 128])"));
+}
+
+TEST_F(WrongTensors, AllDifferencesAreToldAtOnce) {
+  tensors_[0].shape = {32, 3, 3, 1};
+  tensors_[6].shape = {128, 10};
+  tensors_[7].name = "fc3.bias";
+  tensors_.erase(tensors_.begin() + 2);
+  EXPECT_THAT(
+      error(),
+      HasSubstr("w.safetensors: the tensors are not those of the model simple_cnn: 2 missing "
+                "(\"conv2.weight\", \"fc2.bias\"), 1 surplus (\"fc3.bias\"), 2 of another "
+                "shape or type (\"conv1.weight\" has the shape [32, 3, 3, 1], needs [32, 1, "
+                "3, 3]; \"fc2.weight\" has the shape [128, 10], needs [10, 128])"));
+}
+
+TEST_F(WrongTensors, AtMostEightOfAKindAreNamedAndAllAreCounted) {
+  for (char letter = 'a'; letter < 'l'; ++letter) {
+    tensors_.push_back({std::string("x.") + letter, {1}, {0}});
+  }
+  EXPECT_THAT(error(), HasSubstr(": 11 surplus (\"x.a\", \"x.b\", \"x.c\", \"x.d\", \"x.e\", "
+                                 "\"x.f\", \"x.g\", \"x.h\", and 3 more)"));
 }
 
 TEST(Checkpoint, ImportsValuesInTheOrderOfItsTensors) {
