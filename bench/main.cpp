@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "bench/comm/comm_rank.h"
 #include "bench/commands/command_line.h"
+#include "bench/host/host_limits.h"
 #include "bench/rank/rank_main.h"
 #include "bench/rank/training_process.h"
 #include "bench/run/fit_planner.h"
@@ -16,6 +17,7 @@
 int main(int argc, char** argv) {
   using namespace ddpbench::bench;
   ddpbench::fill_standard_descriptors();
+  spare_address_space();
   ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write(), which has words
   const auto get_variable = [](const char* name) -> const char* { return std::getenv(name); };
   if (get_variable(kJobFdVariable) != nullptr) {

@@ -3,6 +3,7 @@
 #include "bench/host/host_limits.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -48,13 +49,17 @@ fs::path own_group(const std::string& root) {
   return {};
 }
 
+// Threads that a process starts after its memory was checked map stacks of 8 MiB. They fill little
+// of them, so stacks count against an address space alone.
+constexpr std::uint64_t kThreadSpaceBytes = std::uint64_t{96} << 20;
+
 // Reads /proc/self/statm: its first number is the size of the address space in pages.
 std::optional<std::uint64_t> address_space_left() {
   const auto limit = resource_limit(RLIMIT_AS);
   const auto used_pages = first_number("/proc/self/statm");
   if (!limit || !used_pages) return std::nullopt;
   const std::uint64_t used = *used_pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  return *limit - std::min(*limit, used);
+  return *limit - std::min(*limit, used + kThreadSpaceBytes);
 }
 
 void read_memory_limits(const std::string& root, HostLimits& limits) {
@@ -95,6 +100,10 @@ MemoryLimit memory_limit(const HostLimits& limits) {
     least = {*own, fmt::format("{} process {}", host, ::getpid()), true};
   }
   return least;
+}
+
+void spare_address_space() {
+  if (resource_limit(RLIMIT_AS)) ::mallopt(M_ARENA_MAX, 1);
 }
 
 HostLimits read_host_limits(const std::string& root) {

@@ -35,6 +35,10 @@ struct MemoryLimit {
 };
 MemoryLimit memory_limit(const HostLimits& limits);
 
+// Where the address space is limited, keeps threads from mapping arenas of the allocator (64 MiB
+// each) of their own, which nothing plans. To be called before the process starts a thread.
+void spare_address_space();
+
 // Reads control groups from this process's group upwards: the tightest limit counts. Memory's are
 // of version 1 or 2, the CPU's of version 2. Tests have their own /proc and /sys below `root`.
 HostLimits read_host_limits(const std::string& root = "");

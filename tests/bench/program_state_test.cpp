@@ -115,7 +115,9 @@ TEST_F(NormalizedProgram, LoadsAnOlderFileWithoutCountsOfBatchesAndSaysSo) {
   EXPECT_THAT(result.out,
               HasSubstr("old.safetensors has no num_batches_tracked of 2 batch norms; taken as 0"));
   for (const nn::NamedTensor& tensor : nn::read_safetensors(program.path("n.safetensors"))) {
-    if (tensor.type == DataType::int64) EXPECT_THAT(tensor.integers, ElementsAre(kSteps));
+    if (tensor.type == DataType::int64) {
+      EXPECT_THAT(tensor.integers, ElementsAre(kSteps)) << tensor.name;
+    }
   }
 }
 
