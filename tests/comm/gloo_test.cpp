@@ -8,8 +8,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <string>
@@ -261,13 +259,7 @@ TEST(GlooFailure, AStoppedRankIsNamedWhenTheDeadlinePasses) {
     std::vector<float> data(50'000);
     c.barrier().synchronize();
     if (c.rank() == 1) {
-      const pid_t self = ::getpid();
-      if (::fork() == 0) {  // lets it go on when the others have given up
-        sleep_s(1.5);
-        ::kill(self, SIGCONT);
-        ::_exit(0);
-      }
-      ::kill(self, SIGSTOP);
+      stop_this_process(1.5);  // the others give up meanwhile
       return check_until_it_fails(c);
     }
     c.all_reduce({data.data(), data.size()}, ReduceOp::sum, kDeferred)

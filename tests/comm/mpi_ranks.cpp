@@ -56,13 +56,7 @@ void stop_as_rank_one(Communicator& c) {
   std::vector<float> data(50'000);
   c.barrier().synchronize();
   if (c.rank() == 1) {
-    const pid_t self = ::getpid();
-    if (::fork() == 0) {  // lets it go on when the others have given up
-      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-      ::kill(self, SIGCONT);
-      ::_exit(0);
-    }
-    ::kill(self, SIGSTOP);
+    stop_this_process(1.5);  // the others give up meanwhile
     return check_until_it_fails(c);
   }
   c.all_reduce({data.data(), data.size()}, ReduceOp::sum, kDeferred)

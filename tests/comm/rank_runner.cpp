@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -159,6 +160,16 @@ void check(bool condition, const std::string& message) {
 
 void sleep_s(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+void stop_this_process(double seconds) {
+  const pid_t self = ::getpid();
+  if (::fork() == 0) {
+    sleep_s(seconds);
+    ::kill(self, SIGCONT);
+    ::_exit(0);
+  }
+  ::kill(self, SIGSTOP);
 }
 
 void check_until_it_fails(Communicator& communicator) {

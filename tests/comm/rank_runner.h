@@ -52,6 +52,9 @@ void check(bool condition, const std::string& message);
 
 void sleep_s(double seconds);
 
+// Stops this process for so long.
+void stop_this_process(double seconds);
+
 // Issues nothing and calls check() until it throws; that error passes to the caller. Throws
 // std::runtime_error when check() has not thrown after half a minute.
 void check_until_it_fails(Communicator& communicator);

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <string>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "parallel/comm/gloo/loop_calls.h"
 
@@ -23,12 +24,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Waits are interrupted so often.
+// How often the clock thread looks for waits to interrupt, and how long a wait for a transfer of
+// the engine lasts at least.
 constexpr milliseconds kTick{5};
+constexpr double kLook_s = 5e-3;
 constexpr milliseconds kForever = std::chrono::hours(24 * 365);
-// How long notices may take to leave when the communicator ends.
-constexpr milliseconds kFarewell{1000};
-// Notices that may be under way to a peer that does not read.
+// How long notices may take to leave when the communicator ends, or when too many are under way.
+constexpr double kFarewell_s = 1;
+// Notices that may be under way to a peer before a rank waits for the oldest.
 constexpr std::size_t kNoticesUnderWay = 256;
 constexpr std::uint64_t kNoticeSlot = 1;
 // The longest sleep in a wait for the store, between two calls of EngineOptions::check.
@@ -135,9 +138,16 @@ class GlooLink::Moving final : public Transfer {
       }
     };
   }
-  // False when interrupted. Throws LostPeer, or what Gloo throws.
-  bool wait(milliseconds at_most) const {
-    const bool done = is_send_ ? buffer_.waitSend(at_most) : buffer_.waitRecv(at_most);
+  // False when interrupted. Throws LostPeer. It has no time limit: when a wait of Gloo's times out,
+  // it closes the connections to all peers. It holds a connection's lock meanwhile and waits for
+  // Gloo's thread, which may wait for that lock to post a transfer.
+  bool wait() const {
+    bool done = false;
+    try {
+      done = is_send_ ? buffer_.waitSend(kForever) : buffer_.waitRecv(kForever);
+    } catch (const std::exception&) {
+      throw LostPeer{peer()};
+    }
     if (!done && post_->failed.load(std::memory_order_seq_cst)) throw LostPeer{peer()};
     return done;
   }
@@ -159,6 +169,31 @@ class GlooLink::Moving final : public Transfer {
   const std::shared_ptr<Post> post_;
 };
 
+// A wait that the clock thread interrupts when its time has come.
+class GlooLink::Awaited {
+ public:
+  Awaited(GlooLink& link, const Moving& moving, double until_s)
+      : link_(link), moving_(moving), until_s_(until_s) {
+    const std::lock_guard lock(link_.clock_mutex_);
+    link_.awaited_.push_back(this);
+    if (link_.clock_ends_) moving_.interrupt();
+  }
+  ~Awaited() {
+    const std::lock_guard lock(link_.clock_mutex_);
+    std::erase(link_.awaited_, this);
+  }
+  Awaited(const Awaited&) = delete;
+  Awaited& operator=(const Awaited&) = delete;
+  void interrupt_if_due(double now_s) const {
+    if (now_s >= until_s_) moving_.interrupt();
+  }
+
+ private:
+  GlooLink& link_;
+  const Moving& moving_;
+  const double until_s_;
+};
+
 // A notice on its way. Gloo reads it until it is sent.
 struct GlooLink::Sent {
   Notice notice;
@@ -172,9 +207,11 @@ struct GlooLink::Mail {
     Notice heard;
     std::unique_ptr<Moving> moving;
   };
-  std::array<Place, 8> places;  // in turn
+  std::array<Place, 8> places;     // in turn
+  std::atomic<bool> lost = false;  // the connection has ended
   std::mutex mutex;
   std::deque<std::unique_ptr<Sent>> sent;
+  std::size_t under_way_at_most = kNoticesUnderWay;
 };
 
 GlooLink::GlooLink(Store& store, int rank, int size, const EngineOptions& options)
@@ -220,33 +257,20 @@ std::unique_ptr<WireLink::Transfer> GlooLink::recv(int peer, const Slot& slot, v
 }
 
 bool GlooLink::wait(Transfer& transfer) {
-  auto& moving = static_cast<Moving&>(transfer);
-  {
-    const std::lock_guard lock(clock_mutex_);
-    awaited_ = &moving;
-    was_awaited_ = false;
-  }
-  bool done = false, lost = false;
-  try {
-    done = moving.wait(kForever);
-  } catch (const LostPeer&) {
-    lost = true;
-  } catch (const std::exception&) {
-    lost = true;
-  }
-  const std::lock_guard lock(clock_mutex_);
-  awaited_ = nullptr;
-  if (lost) throw LostPeer{transfer.peer()};
-  return done;
+  return wait_until(static_cast<Moving&>(transfer), steady_s() + kLook_s);
 }
 
-// A transfer that is awaited at two ticks is interrupted at the second.
+bool GlooLink::wait_until(const Moving& moving, double until_s) {
+  const Awaited awaited(*this, moving, until_s);
+  return moving.wait();
+}
+
 void GlooLink::tick() {
   std::unique_lock lock(clock_mutex_);
-  while (!stopping_.load(std::memory_order_seq_cst)) {
+  while (!clock_ends_) {
     clock_.wait_for(lock, kTick);
-    if (awaited_ != nullptr && was_awaited_) awaited_->interrupt();
-    was_awaited_ = awaited_ != nullptr;
+    const double now_s = steady_s();
+    for (const Awaited* const awaited : awaited_) awaited->interrupt_if_due(now_s);
   }
 }
 
@@ -257,11 +281,12 @@ void GlooLink::listen(std::function<void(int, const Notice&)> hear, std::functio
     listeners_.emplace_back([this, peer, hear, lose] {
       try {
         hear_peer(peer, hear);
+        return;
       } catch (const std::exception&) {
-        lose(peer);
       } catch (const LostPeer&) {
-        lose(peer);
       }
+      mail_[static_cast<std::size_t>(peer)]->lost.store(true, std::memory_order_seq_cst);
+      lose(peer);
     });
   }
 }
@@ -276,7 +301,7 @@ void GlooLink::hear_peer(int peer, const std::function<void(int, const Notice&)>
   for (Mail::Place& place : mail.places) post(place);
   for (std::size_t i = 0; !stopping_.load(std::memory_order_seq_cst);) {
     Mail::Place& place = mail.places[i];
-    if (!place.moving->wait(kForever)) continue;
+    if (!place.moving->wait()) continue;
     const Notice notice = place.heard;
     i = (i + 1) % mail.places.size();
     post(place);  // fails in its turn: notices that have come before are heard all the same
@@ -287,34 +312,44 @@ void GlooLink::hear_peer(int peer, const std::function<void(int, const Notice&)>
 void GlooLink::tell(int peer, const Notice& notice) noexcept {
   if (peer == rank_ || mail_.empty()) return;
   Mail& mail = *mail_[static_cast<std::size_t>(peer)];
+  if (mail.lost.load(std::memory_order_seq_cst)) return;
   try {
     const std::lock_guard lock(mail.mutex);
     auto sent = std::make_unique<Sent>();
     sent->notice = notice;
     sent->moving = start(peer, kNoticeSlot, &sent->notice, sizeof(Notice), true);
     mail.sent.push_back(std::move(sent));
-    // The oldest were read long ago, or the peer reads no more and this connection is at its end.
-    if (mail.sent.size() <= kNoticesUnderWay) return;
-    mail.sent.front()->moving->wait(kFarewell);
-    mail.sent.pop_front();
+    if (mail.sent.size() <= mail.under_way_at_most) return;
+    // The oldest was read long ago, or the peer is stopped, or the network is slow.
+    if (wait_until(*mail.sent.front()->moving, steady_s() + kFarewell_s)) {
+      mail.sent.pop_front();
+    } else {
+      mail.under_way_at_most *= 2;  // the next notices do not wait for a second each
+    }
   } catch (const LostPeer&) {
+    mail.lost.store(true, std::memory_order_seq_cst);
   } catch (const std::exception&) {
+  }
+}
+
+void GlooLink::await_notices() noexcept {
+  const double until_s = steady_s() + kFarewell_s;
+  for (const auto& mail : mail_) {
+    const std::lock_guard lock(mail->mutex);
+    if (mail->sent.empty() || mail->lost.load(std::memory_order_seq_cst)) continue;
+    try {
+      wait_until(*mail->sent.back()->moving, until_s);
+    } catch (const LostPeer&) {
+      continue;
+    } catch (const std::exception&) {
+      continue;
+    }
   }
 }
 
 void GlooLink::stop() noexcept {
   if (stopping_.exchange(true)) return;
-  for (const auto& mail : mail_) {
-    const std::lock_guard lock(mail->mutex);
-    if (mail->sent.empty()) continue;
-    try {
-      mail->sent.back()->moving->wait(kFarewell);
-    } catch (const LostPeer&) {
-      continue;
-    } catch (const std::exception&) {
-      continue;  // the peer is gone
-    }
-  }
+  await_notices();
   for (const auto& mail : mail_) {
     const std::lock_guard lock(mail->mutex);
     for (const Mail::Place& place : mail->places) {
@@ -322,10 +357,12 @@ void GlooLink::stop() noexcept {
     }
   }
   for (std::thread& listener : listeners_) listener.join();
-  if (clock_thread_.joinable()) {
-    clock_.notify_all();
-    clock_thread_.join();
+  {
+    const std::lock_guard lock(clock_mutex_);
+    clock_ends_ = true;
   }
+  clock_.notify_all();
+  clock_thread_.join();
 }
 
 }  // namespace ddpbench::comm

@@ -49,11 +49,17 @@ class GlooLink final : public WireLink {
 
  private:
   class Moving;  // a transfer
+  class Awaited;
   struct Sent;
   struct Mail;
 
   std::unique_ptr<Moving> start(int peer, std::uint64_t slot, void* data, std::size_t bytes,
                                 bool is_send);
+  // Waits until the transfer is done or that time (steady_s()) has come; whether it is done. Throws
+  // LostPeer. Any thread may call it.
+  bool wait_until(const Moving& moving, double until_s);
+  // Until the last notices to all peers are sent, or kFarewell_s have passed.
+  void await_notices() noexcept;
   void hear_peer(int peer, const std::function<void(int, const Notice&)>& hear);
   void tick();
 
@@ -67,8 +73,8 @@ class GlooLink final : public WireLink {
 
   std::mutex clock_mutex_;
   std::condition_variable clock_;
-  Moving* awaited_ = nullptr;
-  bool was_awaited_ = false;  // already at the last tick
+  std::vector<const Awaited*> awaited_;
+  bool clock_ends_ = false;
   std::thread clock_thread_;
 };
 

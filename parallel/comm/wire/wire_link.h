@@ -47,7 +47,8 @@ class WireLink {
 
   virtual ~WireLink() = default;
 
-  // `bytes` is not 0, and `peer` another rank. Both throw LostPeer.
+  // `bytes` is not 0, and `peer` another rank. If the connection has ended, these or wait() throw
+  // LostPeer.
   virtual std::unique_ptr<Transfer> send(int peer, const Slot& slot, const void* data,
                                          std::size_t bytes) = 0;
   virtual std::unique_ptr<Transfer> recv(int peer, const Slot& slot, void* data,
