@@ -41,15 +41,24 @@ class LinkedRank {
     float sent = 1, received = 0;
     const auto send = link_.send(peer, {}, &sent, sizeof sent);
     const auto recv = link_.recv(peer, {}, &received, sizeof received);
-    try {
-      for (const auto& transfer : {send.get(), recv.get()}) {
-        const double begin_s = steady_s();
-        while (!link_.wait(*transfer)) check(steady_s() - begin_s < kWait_s, "nothing came");
-      }
-    } catch (const LostPeer& lost) {
-      check(false, fmt::format("the connection to rank {} has ended", lost.peer));
-    }
+    check(finishes(*send) && finishes(*recv),
+          fmt::format("the connection to rank {} has ended", peer));
     check(received == 1, "another value came");
+  }
+  // False if the connection has ended.
+  bool finishes(WireLink::Transfer& transfer) {
+    const double begin_s = steady_s();
+    try {
+      while (!link_.wait(transfer)) check(steady_s() - begin_s < kWait_s, "nothing came");
+      return true;
+    } catch (const LostPeer&) {
+      return false;
+    }
+  }
+  void await_loss() const {
+    const double begin_s = steady_s();
+    while (lost_ == 0 && steady_s() - begin_s < kWait_s) sleep_s(0.001);
+    check(lost_ > 0, "no connection has ended");
   }
   int lost() const { return lost_; }
 
@@ -131,13 +140,43 @@ TEST(GlooLinkWithALostPeer, TellsItNothingMoreAndLeavesAtOnce) {
     meet(store, "met");
     if (rank == 1) own.reset();
     if (rank == 0) {
-      const double begin_s = steady_s();
-      while (own->lost() == 0 && steady_s() - begin_s < kWait_s) sleep_s(0.001);
+      own->await_loss();
       const double lost_s = steady_s();
       own->tell(1, 10'000);
       own->link().stop();
       check(steady_s() - lost_s < 0.9, "it waited for the lost peer");
     }
+    meet(store, "left");
+  }).expect_success();
+}
+
+TEST(GlooLinkWithALostPeer, FailsTransfersThatAreBegunLater) {
+  run_processes(3, [](Store& store, int rank) {
+    auto own = std::make_unique<LinkedRank>(store, rank);
+    meet(store, "met");
+    if (rank == 1) own.reset();
+    if (rank == 0) {
+      own->await_loss();
+      float value = 0;
+      check(!own->finishes(*own->link().recv(1, {}, &value, sizeof value)), "it has received");
+      check(!own->finishes(*own->link().send(1, {}, &value, sizeof value)), "it has sent");
+    }
+    meet(store, "left");
+  }).expect_success();
+}
+
+// Some are given up before Gloo's thread has posted them.
+TEST(GlooLink, TransfersThatAreGivenUpAtOnceDisturbNoOther) {
+  run_processes(3, [](Store& store, int rank) {
+    LinkedRank own(store, rank);
+    float value = 0;
+    for (std::uint64_t number = 1; number <= 1000; ++number) {
+      own.link().recv((rank + 1) % 3, {.number = number}, &value, sizeof value);
+    }
+    for (const int peer : {0, 1, 2}) {
+      if (peer != rank) own.exchange_with(peer);
+    }
+    check(value == 0, "something came");
     meet(store, "left");
   }).expect_success();
 }
