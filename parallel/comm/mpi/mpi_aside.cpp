@@ -43,8 +43,10 @@ void Aside::wait(const Patience& patience, const char* name, const std::string& 
     mark_mpi_failed();
     throw;
   }
-  thread_.join();
-  --under_way;
+  if (thread_.joinable()) {
+    thread_.join();
+    --under_way;
+  }
   done_.get();
 }
 

@@ -28,13 +28,13 @@ class Aside {
   Aside(const Aside&) = delete;
   Aside& operator=(const Aside&) = delete;
 
-  // Waits for it, once; what it throws is thrown here. Throws CommTimeout at the deadline: `name`
-  // is the call's, and `words` say what it waited for. A call that is given up stays on its thread:
-  // see CommModule::has_left_thread().
+  // Waits for it; what it throws is thrown here, each time. Throws CommTimeout at the deadline:
+  // `name` is the call's, and `words` say what it waited for. A call that is given up stays on its
+  // thread: see CommModule::has_left_thread(). One thread at a time.
   void wait(const Patience& patience, const char* name, const std::string& words);
 
  private:
-  std::future<void> done_;
+  std::shared_future<void> done_;
   std::thread thread_;
 };
 
