@@ -36,6 +36,7 @@
 #include "bench/run/launch_run.h"
 #include "kernels/nn/model/model_reader.h"
 #include "parallel/comm_backends.h"
+#include "parallel/launch/rank_variables.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -76,8 +77,10 @@ class JoinedWorld {
   void place(const CpuTopology& topology);
   void agree();
   void open_channels(const nlohmann::json& agreed, const launch::ChannelLayout& layout);
+  const comm::CommModule* engine_module() const;
   void prepare_backend() const;
   void share_inputs();
+  void finish_backend();
   int train();
 
   int fail(const std::exception& error);
@@ -132,6 +135,7 @@ int JoinedWorld::run() {
     agree();
     prepare_backend();
     share_inputs();
+    finish_backend();
     return train();
   } catch (const std::exception& error) {
     if (!agreed_ && is_refusal(error)) throw;  // no run was begun
@@ -294,10 +298,29 @@ void JoinedWorld::open_channels(const nlohmann::json& agreed, const launch::Chan
   peers_.mirror_records(channels_);
 }
 
-// MPI takes a quarter of a second to begin, most of which it sleeps.
-void JoinedWorld::prepare_backend() const {
+// Null where the ranks need none.
+const comm::CommModule* JoinedWorld::engine_module() const {
   const CommBackend* const backend = is_alone() ? nullptr : find_comm_backend(job_.backend);
-  if (backend && !backend->module.empty()) backend_module(*backend).prepare();
+  return backend && !backend->module.empty() ? &backend_module(*backend) : nullptr;
+}
+
+// MPI takes a quarter of a second to begin, most of which it sleeps. It may change the environment
+// meanwhile, which the reference inherits.
+void JoinedWorld::prepare_backend() const {
+  const comm::CommModule* const module = engine_module();
+  if (module == nullptr) return;
+  launch::keep_own_environment();
+  module->prepare();
+}
+
+// Before training, because oneDNN reads the environment.
+void JoinedWorld::finish_backend() {
+  const comm::CommModule* const module = engine_module();
+  if (module == nullptr) return;
+  comm::EngineOptions options;
+  options.timeout_s = wait_limit_s(options_.timeout_s);
+  options.check = [this] { peers_.check(); };
+  module->finish_preparing(options);
 }
 
 void JoinedWorld::share_inputs() {

@@ -43,9 +43,12 @@ class CommModule {
 
   // The library's name and version, "Open MPI 4.1.4".
   virtual std::string version() const = 0;
-  // Begins, beside what the caller does, what make() would wait for. A process that does not come
-  // to make() then has_left_thread().
+  // Begins, beside what the caller does, what make() would wait for. Until finish_preparing() has
+  // returned, the library may change the environment, so no thread of this process may read it. A
+  // process that does not come to finish_preparing() or make() then has_left_thread().
   virtual void prepare() const {}
+  // Waits for what prepare() has begun. Throws what make() throws.
+  virtual void finish_preparing(const EngineOptions&) const {}
   // Collective over `size` processes that share `store`. Throws CommError when a peer does not come
   // before the timeout, UnavailableError when this process cannot use the library.
   virtual std::unique_ptr<Communicator> make(Store& store, int rank, int size,

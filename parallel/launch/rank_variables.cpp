@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string_view>
 
 #include "base/entropy.h"
@@ -17,7 +18,7 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-Variables inherited_variables() {
+Variables read_environment() {
   Variables variables;
   for (char** entry = environ; entry && *entry; ++entry) {
     const std::string_view text = *entry;
@@ -27,6 +28,15 @@ Variables inherited_variables() {
                                std::string(text.substr(equals + 1)));
   }
   return variables;
+}
+
+std::optional<Variables>& kept_environment() {
+  static std::optional<Variables> kept;
+  return kept;
+}
+
+Variables inherited_variables() {
+  return kept_environment() ? *kept_environment() : read_environment();
 }
 
 // libgomp reads these when it is loaded, so only a parent can set them. Passive: a thread that
@@ -47,6 +57,8 @@ std::vector<std::string> block_of(const Variables& variables) {
 }
 
 }  // namespace
+
+void keep_own_environment() { kept_environment() = read_environment(); }
 
 std::string make_secret() {
   constexpr std::size_t kSecretBytes = 32;

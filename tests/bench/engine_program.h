@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <map>
 #include <sstream>
 #include <string>
@@ -60,13 +62,31 @@ class OverMpi : public testing::Test {
     program.environment = mpirun_environment(program);
     program.write("lenet.json", small_config({.steps = 4, .timeout_s = 30}));
   }
-  ProgramResult run(int ranks, const std::vector<std::string>& arguments) {
+  // `act` is called when mpirun has been started.
+  ProgramResult run(
+      int ranks, const std::vector<std::string>& arguments,
+      const std::function<void()>& act = [] {}) {
     // mpirun of Open MPI 4.1 now and then locks up in its own end when several ranks fail.
     program.executable = "/usr/bin/timeout";
     std::vector<std::string> all{"--signal=KILL",       "60",           mpirun_, "-n",
                                  std::to_string(ranks), DDPBENCH_BINARY};
     all.insert(all.end(), arguments.begin(), arguments.end());
-    return program.run(all);
+    return program.run(all, [&](int) { act(); });
+  }
+  // Waits for a process of this program that was started with `variable` ("NAME=" or "NAME=value").
+  // Returns its number, or 0.
+  int await_process(const std::string& variable) const {
+    int found = 0;
+    Program::wait_until([&] {
+      for (const int pid : program.processes()) {
+        std::ifstream environment("/proc/" + std::to_string(pid) + "/environ");
+        for (std::string entry; std::getline(environment, entry, '\0');) {
+          if (entry.starts_with(variable)) found = pid;
+        }
+      }
+      return found != 0;
+    });
+    return found;
   }
   Program program;
 

@@ -5,7 +5,9 @@
 // program starts and with those of a launcher, and MPI below a real mpirun.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -136,6 +138,39 @@ TEST_F(OverMpi, AKilledRankEndsTheJobWithAReport) {
   const ProgramResult result = run(3, engine_run("ddp", "mpi", {"--inject=kill:rank=1,step=2"}));
   EXPECT_NE(result.exit_code, 0);
   EXPECT_NE(program.report()["status"], "ok");
+  EXPECT_TRUE(Program::wait_until([&] { return program.processes().empty(); }));
+}
+
+// MPI begins while the data set is decoded and the reference computed, so these ranks end with a
+// thread in MPI_Init, or after it without a communicator.
+TEST_F(OverMpi, AReferenceThatFailsEndsTheJobWithAReport) {
+  const ProgramResult result = run(3, engine_run("ddp", "mpi"), [&] {
+    const int reference = await_process("DDPBENCH_RUN_FD=");
+    ASSERT_NE(reference, 0);
+    ::kill(reference, SIGKILL);
+  });
+  EXPECT_NE(result.exit_code, 0);
+  const json report = program.report();
+  EXPECT_EQ(report["status"], "failed");
+  EXPECT_EQ(report["error"]["rank"], 0);
+  EXPECT_THAT(report["error"]["message"].get<std::string>(),
+              HasSubstr("the reference to verify against failed"));
+  EXPECT_TRUE(Program::wait_until([&] { return program.processes().empty(); }));
+}
+
+TEST_F(OverMpi, ASignalWhileTheDataSetIsDecodedInterruptsTheJob) {
+  const ProgramResult result = run(3, engine_run("ddp", "mpi", {"--verify-steps=0"}), [&] {
+    const int asked = await_process("OMPI_COMM_WORLD_RANK=1");
+    ASSERT_NE(asked, 0);
+    // It is made when all ranks have planned the same run. Then they decode.
+    ASSERT_TRUE(
+        Program::wait_until([&] { return std::filesystem::exists(program.path("report.json")); }));
+    ::kill(asked, SIGTERM);
+  });
+  EXPECT_EQ(result.exit_code, 130) << result.err;
+  const json report = program.report();
+  EXPECT_EQ(report["status"], "interrupted");
+  EXPECT_EQ(report["error"]["signal"], SIGTERM);
   EXPECT_TRUE(Program::wait_until([&] { return program.processes().empty(); }));
 }
 

@@ -14,6 +14,7 @@ class MpiModule final : public CommModule {
  public:
   std::string version() const override { return mpi_version(); }
   void prepare() const override { MpiSession::prepare(); }
+  void finish_preparing(const EngineOptions& options) const override { await_mpi(options); }
   std::unique_ptr<Communicator> make(Store& store, int rank, int size,
                                      const EngineOptions& options) const override {
     return make_mpi(store, rank, size, options);

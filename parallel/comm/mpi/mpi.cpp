@@ -45,6 +45,8 @@ std::unique_ptr<WireLink> join_ranks(Store& store, int rank, const std::vector<i
 
 }  // namespace
 
+void await_mpi(const EngineOptions& options) { MpiSession::get(patience_of(options)); }
+
 std::unique_ptr<Communicator> make_mpi(Store& store, int rank, int size,
                                        const EngineOptions& options) {
   const MpiSession& mpi = MpiSession::get(patience_of(options));

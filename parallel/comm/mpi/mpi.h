@@ -12,6 +12,9 @@
 
 namespace ddpbench::comm {
 
+// CommModule::finish_preparing().
+void await_mpi(const EngineOptions& options);
+
 // The contract is that of CommModule. Rank r is rank r of MPI_COMM_WORLD. Throws UnavailableError
 // when MPI does not know this process as that.
 std::unique_ptr<Communicator> make_mpi(Store& store, int rank, int size,
