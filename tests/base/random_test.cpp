@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <set>
 #include <utility>
 #include <vector>
@@ -63,6 +64,14 @@ TEST(HashBytes, DependsOnEveryByteAndOnTheirNumber) {
     EXPECT_EQ(seen.size(), bytes + 3) << bytes;
     EXPECT_EQ(hash_bytes(data.data(), bytes), hash_bytes(std::vector(data).data(), bytes));
   }
+}
+
+// Files hold hashes: one that changes makes them look damaged.
+TEST(HashBytes, OfShortAndLongDataStaysTheSame) {
+  std::vector<unsigned char> data(1100);
+  std::iota(data.begin(), data.end(), std::uint8_t{0});
+  EXPECT_EQ(hash_bytes(data.data(), 11), 0xb75d3f15a2b3c224U);
+  EXPECT_EQ(hash_bytes(data.data(), data.size()), 0xe2b1bc486477c97fU);
 }
 
 TEST(HashBytes, DependsOnTheOrderOfWordsThatDifferentChainsTake) {
