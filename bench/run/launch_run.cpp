@@ -31,10 +31,11 @@ SharedMemory job_memory(const nlohmann::json& job) {
 }
 
 // Counts the phases and calls of a replica's traced steps. Per micro-batch, a layer runs at most
-// twice forward (with a reorder) and three times backward (with a sum). Micro-batches have at least
-// 4 samples. A layer may exchange statistics in each direction.
+// twice forward (with a reorder) and four times backward (with a sum, and an output that is
+// computed again). Micro-batches have at least 4 samples. A layer may exchange statistics in each
+// direction.
 std::size_t trace_capacity(const TrainingJob& job, const nn::ModelSpec& model) {
-  const std::size_t most_calls = 5 * model.layers.size();
+  const std::size_t most_calls = 6 * model.layers.size();
   const std::size_t micro_batches = 1 + static_cast<std::size_t>(job.per_device_batch) / 4;
   return static_cast<std::size_t>(job.options.trace_steps) *
          (2 * kPhaseCount + 2 * model.layers.size() + most_calls * micro_batches);

@@ -40,11 +40,13 @@ class Wrapped : public Op {
   std::size_t workspace_bytes() const override { return op_->workspace_bytes(); }
   bool backward_needs_input(std::size_t i) const override { return op_->backward_needs_input(i); }
   bool backward_needs_output() const override { return op_->backward_needs_output(); }
+  bool recomputes_output() const override { return op_->recomputes_output(); }
   bool reads_bf16_weights() const override { return op_->reads_bf16_weights(); }
   double forward_flops() const override { return op_->forward_flops(); }
   double backward_flops() const override { return op_->backward_flops(); }
   void forward(Stream& s, const ForwardArgs& args) override { op_->forward(s, args); }
   void backward(Stream& s, const BackwardArgs& args) override { op_->backward(s, args); }
+  void recompute(Stream& s, const ForwardArgs& args) override { op_->recompute(s, args); }
 
  protected:
   std::unique_ptr<Op> op_;

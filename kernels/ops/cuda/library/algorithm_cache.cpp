@@ -19,7 +19,7 @@
 namespace ddpbench::ops::cuda {
 namespace {
 
-constexpr std::string_view kFormat = "ddpbench algorithms 5\n";
+constexpr std::string_view kFormat = "ddpbench algorithms 6\n";
 constexpr std::string_view kHash = "hash ";
 
 std::string hash_line(std::string_view text) {
