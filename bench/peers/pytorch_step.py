@@ -9,9 +9,11 @@ Networks other than simple_cnn are torchvision's. Exits with 3 when PyTorch, or 
 asked for, is not installed.
 """
 import argparse
+import ctypes
 import json
 import os
 import resource
+import signal
 import socket
 import statistics
 import sys
@@ -26,6 +28,9 @@ try:
 except ImportError as error:
     print(f"PyTorch is not here: {error}", file=sys.stderr)
     sys.exit(3)
+
+
+PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
 
 def parse_arguments():
@@ -108,7 +113,15 @@ def all_reduce(arguments):
     return first_call_at, times[arguments.warmup_steps:]
 
 
-def rank_main(rank, arguments, port, queue):
+def end_with_parent(parent):
+    """A rank waits for its parent to kill it, so it must not outlive a parent that was killed itself."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit("the program that started this rank has ended")
+
+
+def rank_main(rank, arguments, port, queue, parent):
+    end_with_parent(parent)
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank),
                       WORLD_SIZE=str(arguments.ranks))
     torch.distributed.init_process_group("gloo")
@@ -128,7 +141,6 @@ def result_of(queue, ranks):
     """What the next rank gives. Ends the program when one has failed, which leaves the others waiting."""
     while queue.empty():
         if any(process.exitcode for process in ranks):
-            end(ranks)
             sys.exit("a rank failed")
         time.sleep(0.01)
     return queue.get()
@@ -140,12 +152,16 @@ def train_ranks(arguments):
         port = probe.getsockname()[1]
     context = torch.multiprocessing.get_context("spawn")
     queue = context.SimpleQueue()
-    ranks = [context.Process(target=rank_main, args=(rank, arguments, port, queue))
+    ranks = [context.Process(target=rank_main, args=(rank, arguments, port, queue, os.getpid()), daemon=True)
              for rank in range(arguments.ranks)]
-    for process in ranks:
-        process.start()
-    first_steps, times = zip(*(result_of(queue, ranks) for _ in ranks))
-    end(ranks)
+    started = []
+    try:
+        for process in ranks:
+            process.start()
+            started.append(process)
+        first_steps, times = zip(*(result_of(queue, ranks) for _ in ranks))
+    finally:
+        end(started)
     return max(first_steps), [max(step) for step in zip(*times)]
 
 
