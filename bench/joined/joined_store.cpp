@@ -18,6 +18,7 @@
 #include "bench/host/terminal.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
 #include "parallel/launch/host_address.h"
+#include "parallel/launch/open_files.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -112,6 +113,7 @@ void JoinedStore::connect(const nlohmann::json& own) {
           environment_.several_hosts));
     }
   }
+  launch::allow_open_files_of_joined_rank(static_cast<std::size_t>(environment_.world_size));
   // Rank 0 listens there and nowhere else; the others find it at MASTER_ADDR.
   if (is_first() && !interface_.empty()) options_.host = launch::interface_address(interface_);
   if (is_first()) serve(place_words(own));

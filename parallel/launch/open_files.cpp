@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "parallel/comm/store/store.h"
 
 namespace ddpbench::launch {
 namespace {
@@ -18,6 +19,20 @@ std::size_t open_now() {
   std::error_code none;
   const std::filesystem::directory_iterator files("/proc/self/fd", none);
   return none ? 0 : static_cast<std::size_t>(std::distance(begin(files), end(files)));
+}
+
+struct Allowed {
+  bool enough = true;
+  std::size_t most = 0;  // where it is not enough
+};
+
+// Raises the soft limit so that `needed` files may be open, or as far as the hard limit allows.
+Allowed raise_soft_limit(std::size_t needed) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return {};
+  limit.rlim_cur = std::min<rlim_t>(needed, limit.rlim_max);
+  const bool raised = ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
+  return {raised && limit.rlim_cur >= needed, limit.rlim_max};
 }
 
 }  // namespace
@@ -36,19 +51,27 @@ std::size_t files_of_process(std::size_t ranks, std::size_t per_process, std::si
   return inherited + per_process * (kItsOwn + ranks);
 }
 
+// Of each rank: the connections of its threads to the store, and those of the engines. Of
+// strangers: as many connections as the store keeps.
+std::size_t files_of_joined_rank(std::size_t ranks, std::size_t open) {
+  constexpr std::size_t kPerRank = 16;
+  constexpr std::size_t kItsOwn = 64;  // data, libraries, the report
+  return open + kItsOwn + kPerRank * ranks + comm::kMaxStrangers;
+}
+
 void allow_open_files(std::size_t ranks, std::size_t per_process, std::size_t inherited) {
   const std::size_t needed = std::max(files_of_supervisor(ranks, open_now()),
                                       files_of_process(ranks, per_process, inherited));
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
-  if (limit.rlim_max >= needed) {
-    limit.rlim_cur = needed;
-    if (::setrlimit(RLIMIT_NOFILE, &limit) == 0) return;
-  }
+  const Allowed allowed = raise_soft_limit(needed);
+  if (allowed.enough) return;
   throw UnavailableError(
       fmt::format("{} processes need up to {} open files each, but {} are allowed; raise the limit "
                   "(ulimit -n {})",
-                  ranks / per_process, needed, limit.rlim_max, needed));
+                  ranks / per_process, needed, allowed.most, needed));
+}
+
+void allow_open_files_of_joined_rank(std::size_t ranks) {
+  raise_soft_limit(files_of_joined_rank(ranks, open_now()));
 }
 
 }  // namespace ddpbench::launch

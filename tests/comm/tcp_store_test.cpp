@@ -3,15 +3,23 @@
 //
 // The TCP store among strangers: wrong secrets, garbage, occupied ports, dead servers.
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -173,6 +181,101 @@ TEST(TcpStore, ServesOthersWhileAStrangerHoldsAConnectionOpen) {
   const auto store = connect_tcp_store(options_for(server->port()));
   store->set("key", "value");
   EXPECT_EQ(store->get("key", 30), "value");
+}
+
+// A process that opens so many connections, sends garbage on some, and keeps them all until its
+// end.
+class Strangers {
+ public:
+  Strangers(int port, int connections) {
+    int told[2];
+    EXPECT_EQ(::pipe(told), 0);
+    told_ = FileDescriptor(told[0]);
+    pid_ = ::fork();
+    if (pid_ == 0) connect_all(port, connections, told[1]);
+    ::close(told[1]);
+  }
+  ~Strangers() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  // Waits until they are connected.
+  void await_all() {
+    char one = 0;
+    EXPECT_EQ(::read(told_.get(), &one, 1), 1);
+  }
+
+ private:
+  [[noreturn]] static void connect_all(int port, int connections, int told) {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, static_cast<rlim_t>(connections) + 64);
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    const sockaddr_in address = loopback(port);
+    for (int i = 0; i < connections; ++i) {
+      const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      if (socket < 0) ::_exit(1);
+      const auto* const where = reinterpret_cast<const sockaddr*>(&address);
+      if (::connect(socket, where, sizeof address) != 0) ::_exit(1);
+      if (i % 3 == 1) ::send(socket, "\xff\xff", 2, MSG_NOSIGNAL);
+    }
+    if (::write(told, "x", 1) != 1) ::_exit(1);
+    while (true) ::pause();
+  }
+
+  FileDescriptor told_;
+  int pid_ = -1;
+};
+
+// This process may open one more file and no second one.
+class AlmostExhausted {
+ public:
+  AlmostExhausted() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit limit{400, before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+    do {
+      files_.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    } while (files_.back());
+    files_.resize(files_.size() - 2);
+  }
+  ~AlmostExhausted() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+  std::vector<FileDescriptor> files_;
+};
+
+std::ptrdiff_t files_that_are_open() {
+  const std::filesystem::directory_iterator files("/proc/self/fd");
+  return std::distance(begin(files), end(files));
+}
+
+TEST(TcpStore, LetsAClientInAmongStrangersWithoutEndAndKeepsFewOfThem) {
+  const auto server = make_tcp_store_server(options_for(0));
+  const std::ptrdiff_t before = files_that_are_open();
+  Strangers strangers(server->port(), 2000);
+  const auto early = connect_tcp_store(options_for(server->port()));
+  early->set("key", "value");
+  strangers.await_all();
+  const auto late = connect_tcp_store(options_for(server->port()));
+  EXPECT_EQ(late->get("key", 30), "value");
+  EXPECT_EQ(early->add("count", 1), 1) << "who has the secret stays";
+  EXPECT_LE(files_that_are_open() - before, static_cast<std::ptrdiff_t>(kMaxStrangers) + 6);
+}
+
+TEST(TcpStore, DropsStrangersWhereNoMoreFilesMayBeOpen) {
+  const auto server = make_tcp_store_server(options_for(0));
+  const auto store = connect_tcp_store(options_for(server->port()));
+  Strangers strangers(server->port(), 40);
+  strangers.await_all();
+  store->set("here", "1");  // after the strangers were let in
+  std::thread waiting([&] { EXPECT_EQ(store->get("key", 30), "value"); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const AlmostExhausted exhausted;
+  // The client's second connection takes the last descriptor, and its other end needs one, too.
+  store->set("key", "value");
+  waiting.join();
 }
 
 TEST(TcpStore, RefusesKeysAndValuesOverTheLimit) {

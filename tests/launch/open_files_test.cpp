@@ -7,16 +7,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <functional>
 #include <string>
 
 #include "base/error.h"
+#include "parallel/comm/store/store.h"
 
 namespace ddpbench::launch {
 namespace {
 
-// What allow_open_files says in a process with these limits: the soft limit that it leaves, or the
-// error's text.
-std::string allowed(rlim_t soft, rlim_t hard, std::size_t ranks) {
+// What `allow` says in a process with these limits: the soft limit that it leaves, or the error's
+// text.
+std::string after(rlim_t soft, rlim_t hard, const std::function<void()>& allow) {
   int told[2];
   if (::pipe(told) != 0) return "no pipe";
   const int pid = ::fork();
@@ -25,7 +27,7 @@ std::string allowed(rlim_t soft, rlim_t hard, std::size_t ranks) {
     const rlimit limit{soft, hard};
     if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) ::_exit(1);
     try {
-      allow_open_files(ranks, 1, 6);
+      allow();
       rlimit after{};
       ::getrlimit(RLIMIT_NOFILE, &after);
       text = std::to_string(after.rlim_cur);
@@ -43,6 +45,10 @@ std::string allowed(rlim_t soft, rlim_t hard, std::size_t ranks) {
   return {text, length > 0 ? static_cast<std::size_t>(length) : 0};
 }
 
+std::string allowed(rlim_t soft, rlim_t hard, std::size_t ranks) {
+  return after(soft, hard, [ranks] { allow_open_files(ranks, 1, 6); });
+}
+
 TEST(OpenFiles, AreLeftAloneWhereTheySuffice) { EXPECT_EQ(allowed(500, 500, 8), "500"); }
 
 TEST(OpenFiles, OfTheSoftLimitAreRaised) {
@@ -56,6 +62,16 @@ TEST(OpenFiles, BeyondTheHardLimitAreRefusedWithBothNumbers) {
   const std::string text = allowed(20, 20, 8);
   EXPECT_NE(text.find("8 processes need up to "), std::string::npos) << text;
   EXPECT_NE(text.find("but 20 are allowed"), std::string::npos) << text;
+}
+
+TEST(OpenFiles, OfAJoinedRankHaveRoomForStrangersAsFarAsTheHardLimitAllows) {
+  const auto joined = [] { allow_open_files_of_joined_rank(2); };
+  const std::string raised = after(40, 4000, joined);
+  EXPECT_GE(std::stoul(raised), files_of_joined_rank(2, 0)) << raised;
+  EXPECT_LT(std::stoul(raised), 1024U) << "what many systems have, is enough for two ranks";
+  EXPECT_EQ(after(40, 60, joined), "60");
+  EXPECT_EQ(after(2000, 4000, joined), "2000");
+  EXPECT_GE(files_of_joined_rank(100, 10), comm::kMaxStrangers + 100 + 10);
 }
 
 TEST(OpenFiles, GrowWithTheRanks) {

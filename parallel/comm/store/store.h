@@ -48,6 +48,9 @@ void store_barrier(Store& store, const std::string& name, int count, double time
 // In-process store, for threads and tests.
 std::shared_ptr<Store> make_local_store();
 
+// So many connections may be without the secret at once. The server drops the oldest for a new one.
+inline constexpr std::size_t kMaxStrangers = 128;
+
 // Server side of the TCP store: listens on the loopback interface (or `host`), serves on a thread
 // of its own, and refuses clients that do not present `secret` in the handshake.
 class TcpStoreServer {

@@ -252,9 +252,15 @@ class Client : public Store {
         return connection;
       }
     }
-    Reception reception = ask(host_, port_, options_.secret, deadline);
-    const bool same = reception.answer == Answer::ours && reception.identity == identity_;
-    if (same) return std::move(reception.connection);
+    while (true) {
+      Reception reception = ask(host_, port_, options_.secret, deadline);
+      const bool same = reception.answer == Answer::ours && reception.identity == identity_;
+      if (same) return std::move(reception.connection);
+      // Among many strangers the server may have dropped this connection as one of theirs.
+      if (reception.answer != Answer::foreign || has_passed(deadline)) break;
+      if (options_.check) options_.check();
+      std::this_thread::sleep_for(kRetryPause);
+    }
     throw CommError(fmt::format("store server at {}:{} is gone", options_.host, port_));
   }
 

@@ -3,8 +3,8 @@
 //
 // Server of the TCP store: one thread polls all connections. A get of an absent key stays pending
 // on its connection until a client sets the key. What a stranger sends can cost only its own
-// connection: sizes are limited, a connection without the secret has a deadline, and the number of
-// connections is limited.
+// connection: sizes are limited, a connection without the secret has a deadline, and only so many
+// of these are kept (kMaxStrangers). So strangers do not use up the descriptors of the process.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -35,6 +36,9 @@ namespace {
 
 using Clock = DeadlineClock;
 constexpr std::size_t kMaxConnections = 4096;
+// A client that was greeted needs a moment to present its secret. Many connections at once must not
+// end its own meanwhile, so the server looks for secrets after a few.
+constexpr int kAcceptsPerRound = 16;
 constexpr auto kHandshakeTime = std::chrono::seconds(10);
 // For the listener on a port that we wanted to say whether it is a store of ours. Others are
 // silent.
@@ -101,6 +105,8 @@ int port_of(int socket) {
 }
 
 class Server : public TcpStoreServer {
+  using Connections = std::list<ServedConnection>;
+
  public:
   explicit Server(const TcpStoreOptions& options)
       : secret_(options.secret),
@@ -137,12 +143,32 @@ class Server : public TcpStoreServer {
           ++it;
           continue;
         }
-        const std::string feed = std::move(it->feed), will = std::move(it->will);
-        it = connections_.erase(it);
-        if (!feed.empty()) append(feed, will);
+        it = drop(it);
       }
-      if (polled[1].revents != 0) accept_all();
+      if (polled[1].revents != 0) accept_some();
     }
+  }
+
+  Connections::iterator drop(Connections::iterator it) {
+    const std::string feed = std::move(it->feed), will = std::move(it->will);
+    it = connections_.erase(it);
+    if (!feed.empty()) append(feed, will);
+    return it;
+  }
+
+  // Drops the connection that has been without the secret for longest. Returns false if all have
+  // presented it.
+  bool drop_a_stranger() {
+    for (auto it = connections_.begin(); it != connections_.end();) {
+      // The secret may have come just now.
+      if (it->proven || (advance(*it, POLLIN) && it->proven)) {
+        ++it;
+        continue;
+      }
+      drop(it);
+      return true;
+    }
+    return false;
   }
 
   // Connections without the secret are dropped at their deadline, so the poll must end then.
@@ -153,18 +179,23 @@ class Server : public TcpStoreServer {
     return -1;
   }
 
-  void accept_all() {
-    while (true) {
+  void accept_some() {
+    for (int i = 0; i < kAcceptsPerRound; ++i) {
       FileDescriptor socket(
           ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!socket) {
         // Out of descriptors: the connection stays in the backlog, and the pause avoids a hot loop.
-        if (errno == EMFILE || errno == ENFILE) {
+        if ((errno == EMFILE || errno == ENFILE) && !drop_a_stranger()) {
           std::this_thread::sleep_for(std::chrono::milliseconds(10));
         }
         return;
       }
       if (connections_.size() >= kMaxConnections) continue;
+      const auto is_stranger = [](const ServedConnection& c) { return !c.proven; };
+      if (std::ranges::count_if(connections_, is_stranger) >=
+          static_cast<std::ptrdiff_t>(kMaxStrangers)) {
+        drop_a_stranger();
+      }
       set_connection_options(socket.get());
       ServedConnection& c = connections_.emplace_back();
       c.socket = std::move(socket);
@@ -282,7 +313,7 @@ class Server : public TcpStoreServer {
   FileDescriptor stop_;
   const int port_;
   StoreMap map_;
-  std::list<ServedConnection> connections_;
+  Connections connections_;  // in the order in which they came
   std::thread thread_;
 };
 
