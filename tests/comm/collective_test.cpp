@@ -72,6 +72,10 @@ TEST_P(CollectiveTest, AllReduceTellsWhichAlgorithmRanInMemoryThatPeersCanRead) 
 
 TEST_P(CollectiveTest, AllReduceKnowsEveryType) { on_all_ranks(check_all_reduce_of_every_type); }
 
+TEST_P(CollectiveTest, AllReduceKnowsNarrowTypes) {
+  on_all_ranks(check_all_reduce_of_narrow_types);
+}
+
 TEST_P(CollectiveTest, AllReduceWorksWhereABufferDoesNotBegin) {
   on_all_ranks(check_all_reduce_where_a_buffer_does_not_begin);
 }

@@ -15,6 +15,8 @@ namespace ddpbench::comm::testing {
 
 void check_all_reduce_for_every_count(Communicator& c, bool registered);
 void check_all_reduce_of_every_type(Communicator& c, bool registered);
+// bf16 and fp16. Sums stay below 256, which bf16 holds exactly. REQUIRES: at most 8 ranks.
+void check_all_reduce_of_narrow_types(Communicator& c, bool registered);
 void check_all_reduce_where_a_buffer_does_not_begin(Communicator& c, bool registered);
 void check_reduce(Communicator& c, bool registered);
 void check_broadcast(Communicator& c, bool registered);

@@ -167,35 +167,9 @@ TEST(GlooFailure, APassedDeadlineOfAMessageLeavesItUnderWay) {
 }
 
 TEST(GlooFailure, RanksThatCallDifferentOperationsAreToldSo) {
-  using Call = void (*)(Communicator&, float*);
-  const Call sum = [](Communicator& c, float* d) {
-    c.all_reduce({d, 9000}, ReduceOp::sum).synchronize();
-  };
-  const std::vector<Call> others = {
-      [](Communicator& c, float* d) {
-        c.all_reduce({d, 9001}, ReduceOp::sum).synchronize();
-      },
-      [](Communicator& c, float* d) {
-        c.all_reduce({d, 100}, ReduceOp::sum).synchronize();
-      },
-      [](Communicator& c, float* d) {
-        c.all_reduce({d, 9000}, ReduceOp::average).synchronize();
-      },
-      [](Communicator& c, float* d) {
-        c.all_reduce({d, 9000, DataType::int32}, ReduceOp::sum).synchronize();
-      },
-      [](Communicator& c, float*) { c.barrier().synchronize(); },
-      [](Communicator& c, float* d) {
-        c.broadcast({d, 9000}, 1).synchronize();
-      },
-  };
-  for (const Call other : others) {
-    const Outcome outcome = run_gloo(RankKind::processes, 2, [&](Communicator& c) {
-      std::vector<float> data(20'000);
-      (c.rank() == 0 ? sum : other)(c, data.data());
-      c.barrier().synchronize();  // a call may have passed
-    });
-    EXPECT_THAT(outcome.errors, Each(HasSubstr("ranks disagree")));
+  for (const EngineCheck& calls : disagreements()) {
+    const Outcome outcome = run_gloo(RankKind::processes, 2, calls.run);
+    EXPECT_THAT(outcome.errors, Each(HasSubstr("ranks disagree"))) << calls.name;
   }
 }
 
@@ -324,6 +298,48 @@ TEST(GlooLinkCut, ThatDoesNotHealEndsAllRanksAtTheirDeadline) {
                 AllOf(HasSubstr("all_reduce of 200000 bytes"), HasSubstr("rank")));
   }
   EXPECT_THAT(outcome.errors[1], HasSubstr("deadline passed"));
+}
+
+// What a stranger knows who connects to a rank's port in the place of rank 1: where the ranks are,
+// and no token. Rank 1 itself has laid these tokens.
+class StoreOfAStranger : public Store {
+ public:
+  explicit StoreOfAStranger(Store& store) : store_(store) {}
+  void set(const std::string& key, const std::string& value) override {
+    const bool is_tokens = key.ends_with("_tokens");
+    store_.set(key, is_tokens ? std::string(value.size(), '7') : value);
+  }
+  std::string get(const std::string& key, double timeout_s) override {
+    return store_.get(key, timeout_s);
+  }
+  std::int64_t add(const std::string& key, std::int64_t amount) override {
+    return store_.add(key, amount);
+  }
+
+ private:
+  Store& store_;
+};
+
+TEST(GlooRendezvous, RefusesAStrangerInThePlaceOfARank) {
+  const auto store = make_local_store();
+  EngineOptions options = gloo_options();
+  options.timeout_s = 20;
+  std::thread stranger([&] {
+    StoreOfAStranger known(*store);
+    try {
+      make_gloo(known, 1, 2, options);
+    } catch (const CommError&) {
+      // Rank 0 has closed the connection.
+    }
+  });
+  std::string refused;
+  try {
+    make_gloo(*store, 0, 2, options);
+  } catch (const CommError& error) {
+    refused = error.what();
+  }
+  stranger.join();
+  EXPECT_THAT(refused, HasSubstr("the connection that came for rank 1 does not lead there"));
 }
 
 TEST(GlooRendezvous, TimesOutNamingTheRankThatDoesNotJoin) {

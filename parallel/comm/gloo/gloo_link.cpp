@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "parallel/comm/gloo/loop_calls.h"
+#include "parallel/comm/gloo/peer_proof.h"
 
 namespace ddpbench::comm {
 
@@ -105,6 +106,7 @@ std::shared_ptr<gloo::Context> connect(std::shared_ptr<gloo::transport::Device> 
   context->setTimeout(std::chrono::duration_cast<milliseconds>(limit));
   Rendezvous rendezvous(store, options);
   context->connectFullMesh(rendezvous, device);
+  prove_peers(*context, rendezvous, std::chrono::duration_cast<milliseconds>(5 * limit));
   return context;
 }
 
