@@ -115,6 +115,20 @@ class Tables(unittest.TestCase):
         self.assertEqual(cells(text, 0)[1], "no (yes)")
         self.assertRegex(cells(text, 1)[1], r"^in [01] of 1 rows")
 
+    def test_targets_have_rows_of_every_network(self):
+        other = plan.Network("other", "100 Mbit/s", "100mbit", NETWORK.commands)
+        empty = plan.Network("empty", "no reports", "1gbit", [])
+        runs = recorded() + [dataclasses.replace(run, network="other", gradient_bytes=2_700_000)
+                             for run in recorded()]
+        text = tables.targets(runs, [NETWORK, other, empty])
+        self.assertEqual([cells(text, row)[0].split(":")[0] for row in range(5)], [
+            "all-reduce, 1 Gbit/s, gloo, direct",  # of few bytes there is no target
+            "exposed with overlap / predicted, 1 Gbit/s",
+            "exposed with overlap / predicted, 100 Mbit/s",
+            "in-cast to one server / n S/B, 1 Gbit/s",
+            "in-cast to one server / n S/B, 100 Mbit/s"])
+        self.assertEqual(len(text.splitlines()), 2 + 5)
+
     def test_what_was_not_measured_is_said(self):
         self.assertEqual(document.fill("{{matrix nowhere}}", [], [NETWORK], RECORDED),
                          "(not measured)")
