@@ -36,7 +36,7 @@ def command_lines(text):
     """The lines that start ddpbench, with continued ones joined: its own arguments of each."""
     joined = re.sub(r"\\\n\s*#?\s*", "", text)
     for line in joined.splitlines():
-        line = line.split(" > ")[0].strip().lstrip("#").strip()
+        line = re.split(r"\s2?> ", line)[0].strip().lstrip("#").strip()
         if "kubectl" in line:
             continue
         words = re.split(r"(?:^|\s)(?:\S*/)?ddpbench(?:-cuda)?\s+(?=--)", line, maxsplit=1)
@@ -97,6 +97,16 @@ class Scripts(unittest.TestCase):
                      if line and not line.startswith("#")}
             self.assertLessEqual(set(groups), known)
 
+    def test_the_image_lets_the_mpi_operator_log_in_with_its_keys(self):
+        text = text_of("deploy", "Dockerfile")
+        for settings, folder in (
+                (["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"], "ssh_config.d"),
+                (["StrictModes no"], "sshd_config.d")):
+            written = re.search(r"printf '%s\\n'((?: '[^']+')+) (?:\\\n\s+)?> /etc/ssh/"
+                                + re.escape(folder) + r"/[\w-]+\.conf", text)
+            self.assertIsNotNone(written, folder)
+            self.assertEqual(shlex.split(written.group(1)), settings)
+
     def test_the_page_names_files_that_exist(self):
         named = re.findall(r"\]\(\.\./([^)#]+)\)", text_of("docs", "launch.md"))
         self.assertGreaterEqual(len(set(named)), 5)
@@ -125,6 +135,19 @@ class Manifests(unittest.TestCase):
         self.assertEqual(variables["LOCAL_RANK"], "0")
         self.assertIn('RANK="$JOB_COMPLETION_INDEX"', container["command"][2])
         subprocess.run(["sh", "-n", "-c", container["command"][2]], check=True)
+
+    # kubectl logs has both streams of a pod, and takes any pod of a job that is named alone.
+    def test_the_log_of_the_first_pod_is_the_report_alone(self):
+        text = text_of("deploy", "kubernetes", "indexed-job.yaml")
+        script = documents("indexed-job.yaml")[1]["spec"]["template"]["spec"]["containers"][0][
+            "command"][2]
+        (start,) = [line for line in script.replace("\\\n", " ").splitlines() if "ddpbench " in line]
+        self.assertRegex(start, r" --quiet --json=- +2> /dev/termination-log$")
+        line = re.search(r"(?s)# +(kubectl logs .*?) > report\.json", text).group(1)
+        words = shlex.split(re.sub(r"\\\n#", " ", line))
+        self.assertIn("--tail=-1", words)  # with a selector it prints ten lines
+        self.assertIn("--selector=job-name=ddpbench,batch.kubernetes.io/job-completion-index=0",
+                      words)
 
     def test_the_mpi_job_starts_as_many_ranks_as_it_has_slots(self):
         (job,) = documents("mpijob.yaml")
