@@ -85,9 +85,12 @@ Communicators make_thread_ipc(const std::vector<Device*>& devices, const WorldOp
 //
 // NCCL takes ranks of one host on one GPU for a mistake. Ranks that shall share one say that they
 // are on hosts of their own. They then use sockets, so this serves tests, not measurements.
-Variables nccl_variables(const std::string& host, int rank, bool shared) {
+//
+// NCCL takes the name of an interface for the beginning of one, unless '=' is in front.
+Variables nccl_variables(const RankSurroundings& rank) {
   Variables variables = {{"NCCL_RUNTIME_CONNECT", "0"}};
-  if (shared) variables["NCCL_HOSTID"] = fmt::format("{}-{}", host, rank);
+  if (rank.shares_device) variables["NCCL_HOSTID"] = fmt::format("{}-{}", rank.host, rank.rank);
+  if (!rank.interface.empty()) variables["NCCL_SOCKET_IFNAME"] = "=" + rank.interface;
   return variables;
 }
 
@@ -151,6 +154,12 @@ bool add_mpi_traffic(const comm::LinkCall& call, AllReduceAlgorithm wanted,
   return is_own;
 }
 
+// Those of Open MPI. Another MPI has names of its own and ignores these.
+Variables mpi_variables(const RankSurroundings& rank) {
+  if (rank.interface.empty()) return {};
+  return {{"OMPI_MCA_btl_tcp_if_include", rank.interface}};
+}
+
 // ---- shm+gloo, shm+mpi: shared memory within hosts, an engine between them ----
 
 template <const char* kName>
@@ -178,9 +187,11 @@ constexpr char kShmMpi[] = "shm+mpi";
 struct EngineLibrary {
   const char *module, *library, *package, *launcher;
   decltype(CommBackend::add_traffic) add_traffic;
+  decltype(CommBackend::variables) variables;
 };
-constexpr EngineLibrary kGloo{"gloo", "Gloo", "libgloo-dev", "", &add_gloo_traffic};
-constexpr EngineLibrary kMpi{"mpi", "MPI", "libopenmpi-dev", "mpirun", &add_mpi_traffic};
+constexpr EngineLibrary kGloo{"gloo", "Gloo", "libgloo-dev", "", &add_gloo_traffic, nullptr};
+constexpr EngineLibrary kMpi{"mpi",         "MPI", "libopenmpi-dev", "mpirun", &add_mpi_traffic,
+                             &mpi_variables};
 
 CommBackend over_engine(const char* name, const char* medium, const EngineLibrary& engine) {
   return {.name = name,
@@ -199,7 +210,7 @@ CommBackend over_engine(const char* name, const char* medium, const EngineLibrar
           .automatic_all_reduce = &automatic_over_messages,
           .add_traffic = engine.add_traffic,
           .why_not_here = &always_here,
-          .variables = nullptr,
+          .variables = engine.variables,
           .make = &make_by_module,
           .make_for_threads = &make_threads_by_module};
 }

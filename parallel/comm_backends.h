@@ -50,6 +50,16 @@ struct WorldOptions {
   const comm::CommModule* module = nullptr;
 };
 
+// What the variables of a backend's library depend on.
+struct RankSurroundings {
+  std::string host;  // its name
+  int rank = 0;
+  bool shares_device = false;
+  // The name of this host's network interface that ranks of several hosts are to use. Empty: the
+  // library chooses.
+  std::string interface;
+};
+
 struct CommBackend {
   std::string_view name;
   DeviceKind devices;       // the kind that it connects, beside what stages_gpus says
@@ -89,9 +99,9 @@ struct CommBackend {
 
   // Why the backend is not available; empty where it is. `cuda`: the GPUs that were found.
   std::string (*why_not_here)(const CudaProbe& cuda);
-  // Environment variables that a rank needs before its first device is made, unless they are set
-  // already. `host`: the host's name. Null: none.
-  std::map<std::string, std::string> (*variables)(const std::string& host, int rank, bool shared);
+  // Environment variables that a rank needs before its first device is made and its module is
+  // opened, unless they are set already. Null: none.
+  std::map<std::string, std::string> (*variables)(const RankSurroundings& rank);
   // Collective over `size` processes that share `store`, each with one device. The device outlives
   // the communicator. Throws CommError.
   std::unique_ptr<comm::Communicator> (*make)(comm::Store& store, int rank, int size,

@@ -18,8 +18,11 @@
 namespace ddpbench::bench {
 namespace {
 
-constexpr std::string_view kPrefixes[] = {"OMP_",    "GOMP_",     "KMP_",  "MKL_", "DNNL_",
-                                          "ONEDNN_", "OPENBLAS_", "NCCL_", "CUDA_"};
+// Of Open MPI those that choose and tune how messages travel. mpirun sets others that differ from
+// job to job.
+constexpr std::string_view kPrefixes[] = {
+    "OMP_",      "GOMP_", "KMP_",  "MKL_",         "DNNL_",        "ONEDNN_",
+    "OPENBLAS_", "NCCL_", "CUDA_", "OMPI_MCA_btl", "OMPI_MCA_pml", "OMPI_MCA_coll_"};
 constexpr std::string_view kNames[] = {"GLIBC_TUNABLES",   "LD_LIBRARY_PATH",   "LD_PRELOAD",
                                        "MALLOC_ARENA_MAX", "DDPBENCH_LAUNCHER", "DDPBENCH_PRESET"};
 

@@ -96,8 +96,8 @@ void JoinedStore::say_waiting(const std::string& missing) {
   const double waited_s = steady_s() - begin_s_;
   if (waited_s < said_s_ + kSayEvery_s) return;
   said_s_ = waited_s;
-  say_error("ddpbench: rank {}: waiting for {} of {} to come, {:.0f} s of {:.0f} s (--timeout)\n",
-            environment_.rank, missing, environment_.world_size, waited_s, limit_s_);
+  say_error("ddpbench: rank {}{}{} of {} to come, {:.0f} s of {:.0f} s (--timeout)\n",
+            environment_.rank, kWaitingWords, missing, environment_.world_size, waited_s, limit_s_);
 }
 
 void JoinedStore::connect(const nlohmann::json& own) {

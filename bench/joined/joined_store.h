@@ -9,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -32,6 +33,9 @@ class WorldFailure : public Error {
   std::string kind_;
   int exit_code_;
 };
+
+// In what a rank says that waits for others. Whatever else a rank says, it says at its end.
+inline constexpr std::string_view kWaitingWords = ": waiting for ";
 
 class JoinedStore {
  public:

@@ -36,6 +36,7 @@
 #include "bench/run/launch_run.h"
 #include "kernels/nn/model/model_reader.h"
 #include "parallel/comm_backends.h"
+#include "parallel/launch/host_address.h"
 #include "parallel/launch/rank_variables.h"
 
 namespace ddpbench::bench {
@@ -78,7 +79,7 @@ class JoinedWorld {
   void agree();
   void open_channels(const nlohmann::json& agreed, const launch::ChannelLayout& layout);
   const comm::CommModule* engine_module() const;
-  void prepare_backend() const;
+  void prepare_backend();
   void share_inputs();
   void finish_backend();
   int train();
@@ -306,7 +307,10 @@ const comm::CommModule* JoinedWorld::engine_module() const {
 
 // MPI takes a quarter of a second to begin, most of which it sleeps. It may change the environment
 // meanwhile, which the reference inherits.
-void JoinedWorld::prepare_backend() const {
+void JoinedWorld::prepare_backend() {
+  const bool names_interface = peers_.hosts().are_several() && !options_.interface.empty();
+  prepare_rank(device_plan(job_), environment_.rank,
+               names_interface ? launch::interface_name(options_.interface) : "");
   const comm::CommModule* const module = engine_module();
   if (module == nullptr) return;
   launch::keep_own_environment();
@@ -332,7 +336,6 @@ void JoinedWorld::share_inputs() {
 }
 
 int JoinedWorld::train() {
-  prepare_rank(device_plan(job_), environment_.rank);
   RankInputs inputs;
   inputs.rank = environment_.rank;
   inputs.store = store_.get();

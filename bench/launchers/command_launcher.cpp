@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <set>
@@ -22,6 +23,7 @@
 #include "bench/launchers/launched_run.h"
 #include "bench/launchers/run_outcome.h"
 #include "bench/launchers/ssh_launcher.h"
+#include "parallel/launch/pause_log.h"
 #include "parallel/launch/piped_process.h"
 #include "parallel/launch/rank_variables.h"
 #include "parallel/launch/remote_command.h"
@@ -31,23 +33,30 @@ namespace {
 
 constexpr const char* kMpirun = "mpirun";
 
-// One run, which one process starts and represents.
+// One run, which one process starts and represents. It may stay though its ranks are gone: mpirun
+// of Open MPI 4.1 is known to lock up in its own end.
 class LauncherRun {
  public:
-  LauncherRun(const std::string& name, const launch::PipedProcess::Spec& spec)
-      : name_(name), process_(spec) {}
+  LauncherRun(const std::string& name, const launch::PipedProcess::Spec& spec, double timeout_s)
+      : name_(name), timeout_s_(timeout_s), process_(spec) {}
 
   LaunchedRun supervise(const std::function<void()>& tick) {
     while (!outcome_.all_ended()) {
       look();
       if (tick) tick();
       const double now_s = steady_s();
-      if (!interrupted_ && interrupt_requested()) {
-        interrupted_ = true;
-        help_to_end(now_s);
-      } else if (interrupted_ && limit_.passed(now_s)) {
-        help_to_end(now_s);
+      limit_.move(clock_.look(now_s));
+      if (!given_up_ && outcome_.is_given_up()) {
+        given_up_ = true;
+        limit_.after_failure(now_s, timeout_s_);
       }
+      if (!reported_ && outcome_.has_report()) {
+        reported_ = true;
+        limit_.within(now_s, EndLimit::kReported_s);
+      }
+      const bool interrupts = !interrupted_ && interrupt_requested();
+      if (interrupts) interrupted_ = true;
+      if (interrupts || limit_.passed(now_s)) help_to_end(now_s);
     }
     return outcome_.conclude(interrupted_);
   }
@@ -58,7 +67,7 @@ class LauncherRun {
     process_.watch(watched);
     ::poll(watched.data(), watched.size(), kLookAtRunMs);
     const bool ended = process_.look();
-    for (const std::string& line : process_.take_output()) outcome_.add_output(line);
+    for (const std::string& line : process_.take_output()) outcome_.add_output(0, line);
     for (const std::string& line : process_.take_errors()) {
       say_error("[{}] {}\n", name_, printable(line));
       outcome_.add_error(0, line);
@@ -66,20 +75,24 @@ class LauncherRun {
     if (ended) outcome_.end(0, process_.how_ended());
   }
 
-  // Both hand SIGUSR1 on to the ranks, which end with a report. At SIGTERM Open MPI ends them
-  // itself within a second, and srun at once by SIGKILL: what they write may be lost.
+  // Both launchers hand SIGUSR1 on to the ranks, which end with a report. At SIGTERM Open MPI ends
+  // them itself within a second, and srun at once by SIGKILL: what they write may be lost. Ranks
+  // that have reported, or have had their time for it, need no SIGUSR1.
   void help_to_end(double now_s) {
     constexpr std::array kSignals = {SIGUSR1, SIGTERM, SIGKILL};
+    if (reported_ || given_up_) tries_ = std::max<std::size_t>(tries_, 1);
     process_.signal(kSignals.at(std::min(tries_, kSignals.size() - 1)));
     ++tries_;
     limit_.renew(now_s);
   }
 
   std::string name_;
+  double timeout_s_;
   launch::PipedProcess process_;
   RunOutcome outcome_{1};
   EndLimit limit_;
-  bool interrupted_ = false;
+  launch::PauseLog clock_{steady_s()};
+  bool interrupted_ = false, given_up_ = false, reported_ = false;
   std::size_t tries_ = 0;
 };
 
@@ -90,6 +103,17 @@ std::string host_words(const LauncherCommand& command) {
     words.push_back(command.name == kMpirun ? fmt::format("{}:{}", name, host.slots) : name);
   }
   return fmt::format("{}", fmt::join(words, ","));
+}
+
+// Open MPI refuses a parameter that is given twice.
+std::string interface_words(const LauncherCommand& command) {
+  std::string words;
+  if (command.interface.empty()) return words;
+  for (const std::string_view name : {"oob_tcp_if_include", "btl_tcp_if_include"}) {
+    if (command.arguments.find(name) != std::string::npos) continue;
+    words += fmt::format(" --mca {} {}", name, launch::shell_quoted(command.interface));
+  }
+  return words;
 }
 
 }  // namespace
@@ -103,6 +127,7 @@ std::string launcher_words(const LauncherCommand& command, int processes, int co
         command.hosts.empty() ? processes > cores : processes > launch::count_slots(command.hosts);
     if (beyond) words += " --oversubscribe";
     for (const std::string& name : variables) words += " -x " + name;
+    words += interface_words(command);
   } else {
     words += " --kill-on-bad-exit=1";  // as mpirun does; else a rank that is stopped would stay
     if (!command.hosts.empty()) words += " --nodelist=" + host_words(command);
@@ -154,7 +179,7 @@ LaunchedRun CommandLauncher::run(const TrainingJob& job, const Options& options,
       launch::child_variables(options.threads_per_device, variables, variables_to_drop());
   // Should this process be killed, the launcher still ends the ranks.
   spec.death_signal = SIGTERM;
-  return LauncherRun(command_.name, spec).supervise(tick);
+  return LauncherRun(command_.name, spec, options.timeout_s).supervise(tick);
 }
 
 }  // namespace ddpbench::bench

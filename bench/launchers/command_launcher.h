@@ -17,6 +17,9 @@ struct LauncherCommand {
   std::string name;                      // mpirun | srun
   std::vector<launch::HostSlots> hosts;  // empty: where the launcher puts the ranks
   std::string arguments;                 // of the user, quoted as in a shell
+  // The network interface that mpirun and MPI are to use, by a name that it has on all hosts.
+  // Empty: they choose.
+  std::string interface = {};
 };
 
 // The command without the program, for a shell, that starts so many processes with `variables` (by

@@ -17,6 +17,9 @@ class EndLimit {
  public:
   // Ranks that were asked to end leave a report first.
   static constexpr double kInterrupted_s = 5;
+  // The report of the ranks is the last that they do. Only their own end, and their launcher's, is
+  // still to come.
+  static constexpr double kReported_s = 10;
   // After SIGKILL only the round trip to the host takes time.
   static constexpr double kKilled_s = 5;
   // Ranks that miss a peer end at their own deadline (--timeout) and write the report. They get

@@ -88,7 +88,7 @@ void HostWorld::look() {
 
 void HostWorld::hear(HostLink& link, const AgentWord& word) {
   if (const auto* const line = std::get_if<RankLine>(&word)) {
-    if (!line->is_error) return outcome_.add_output(line->text);
+    if (!line->is_error) return outcome_.add_output(line->rank, line->text);
     say_error("[{}, rank {}] {}\n", link.host(), line->rank, printable(line->text));
     outcome_.add_error(line->rank, line->text);
   } else if (const auto* const end = std::get_if<RankEnd>(&word)) {

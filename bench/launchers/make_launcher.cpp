@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "bench/launchers/command_launcher.h"
 #include "bench/launchers/ssh_launcher.h"
 #include "bench/plan/sweep_plan.h"
+#include "parallel/launch/host_address.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -58,6 +60,15 @@ void refuse_shared_processes(const Options& options, std::string_view launcher) 
   }
 }
 
+// An address is that of one host, whose rank finds the interface. Who sets a variable of Open MPI
+// chooses the interfaces in its words.
+std::string interface_for_mpirun(const Options& options) {
+  for (const char* const name : {"OMPI_MCA_oob_tcp_if_include", "OMPI_MCA_btl_tcp_if_include"}) {
+    if (::getenv(name) != nullptr) return "";
+  }
+  return launch::is_address(options.interface) ? "" : options.interface;
+}
+
 std::string own_path() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
 }  // namespace
@@ -101,7 +112,8 @@ std::unique_ptr<RunLauncher> make_launcher(const Options& options, const std::st
   if (choice.launcher == kLocal) return nullptr;
   if (choice.launcher != kSsh) {
     return std::make_unique<CommandLauncher>(
-        LauncherCommand{choice.launcher, std::move(choice.hosts), options.launcher_arguments},
+        LauncherCommand{choice.launcher, std::move(choice.hosts), options.launcher_arguments,
+                        interface_for_mpirun(options)},
         own_path());
   }
   AgentStart start;

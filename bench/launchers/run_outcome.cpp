@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "bench/joined/joined_store.h"
 #include "bench/run/launch_run.h"
 #include "parallel/launch/guilty_rank.h"
 #include "reports/json/report_json.h"
@@ -64,25 +65,37 @@ std::string words_of_end(const launch::ChildExit& exit, const std::string& forei
                      foreign);
 }
 
+// Null for what is no report. Behind one launcher, lines of several ranks may be mixed.
+std::optional<report::Report> report_of(const std::string& text) {
+  try {
+    return report::parse_report(text, "the report of the ranks");
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 // A report is JSON for people: its first line and its last are a brace alone.
-void RunOutcome::add_output(const std::string& line) {
+void RunOutcome::add_output(int process, const std::string& line) {
+  Process& writer = of(process);
   if (line == "{") {
-    in_report_ = true;
-    growing_.clear();
+    writer.in_report = true;
+    writer.growing.clear();
   }
-  if (!in_report_) return;
-  growing_ += line;
-  growing_ += '\n';
+  if (!writer.in_report) return;
+  writer.growing += line;
+  writer.growing += '\n';
   if (line != "}") return;
-  in_report_ = false;
-  report_text_ = std::exchange(growing_, "");
+  writer.in_report = false;
+  auto report = report_of(std::exchange(writer.growing, ""));
+  if (report) report_ = std::move(report);
 }
 
 void RunOutcome::add_error(int process, const std::string& line) {
   if (line.starts_with(kOwnMessage)) {
     of(process).complaint = printable(line.substr(kOwnMessage.size()));
+    is_given_up_ = is_given_up_ || line.find(kWaitingWords) == std::string::npos;
     return;
   }
   std::string& foreign = of(process).foreign;
@@ -111,15 +124,6 @@ bool RunOutcome::any_failed() const {
 bool RunOutcome::any_gave_up() const {
   return std::ranges::any_of(processes_,
                              [](const Process& one) { return one.exit && one.exit->code != 0; });
-}
-
-std::optional<report::Report> RunOutcome::last_report() const {
-  if (report_text_.empty()) return std::nullopt;
-  try {
-    return report::parse_report(report_text_, "the report of the ranks");
-  } catch (const ConfigError&) {
-    return std::nullopt;  // lines of others were in between
-  }
 }
 
 // That of the rank that failed, where it says why; else of any that does.
@@ -165,21 +169,20 @@ report::ErrorInfo RunOutcome::error_of_processes() const {
 
 LaunchedRun RunOutcome::conclude(bool interrupted) const {
   LaunchedRun made;
-  const std::optional<report::Report> report = last_report();
-  if (report && !report->runs.empty()) made.run = report->runs.front();
+  if (report_ && !report_->runs.empty()) made.run = report_->runs.front();
   if (made.run && report::is_complete(*made.run)) {
     made.error = made.run->error;  // of one that diverged
     if (made.error) made.exit_code = kDivergedExitCode;
     return made;
   }
-  const bool by_ranks = report ? report->status == report::Status::interrupted
-                               : std::ranges::any_of(processes_, [](const Process& one) {
-                                   return one.exit && one.exit->code == kInterruptedCode;
-                                 });
+  const bool by_ranks = report_ ? report_->status == report::Status::interrupted
+                                : std::ranges::any_of(processes_, [](const Process& one) {
+                                    return one.exit && one.exit->code == kInterruptedCode;
+                                  });
   made.interrupted = interrupted || by_ranks;
-  if (made.interrupted || (!report && !any_failed())) return made;
+  if (made.interrupted || (!report_ && !any_failed())) return made;
   made.error = made.run && made.run->error ? made.run->error
-               : report && report->error   ? report->error
+               : report_ && report_->error ? report_->error
                                            : error_of_processes();
   made.exit_code = exit_code_for(*made.error);
   return made;

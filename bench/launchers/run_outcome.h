@@ -19,9 +19,9 @@ class RunOutcome {
   // `processes`: how many the supervisor sees: one for each rank, or one for the launcher.
   explicit RunOutcome(int processes) : processes_(static_cast<std::size_t>(processes)) {}
 
-  // A line that a process wrote to standard output. It belongs to a report or is ignored. One rank
-  // writes the reports of a run, one after the other; the last complete one counts.
-  void add_output(const std::string& line);
+  // A line that a process wrote to standard output. It belongs to a report or is ignored. Several
+  // ranks may report a failure, each as often as it knows more; the last whole report counts.
+  void add_output(int process, const std::string& line);
   void add_error(int process, const std::string& line);
   void end(int process, const launch::ChildExit& exit);
   // The process is out of reach, or was never started.
@@ -33,6 +33,11 @@ class RunOutcome {
   // Whether a process ended by itself because something is wrong, so that all others know it, too.
   bool any_gave_up() const;
 
+  // Whether a rank has said why it ends. The others notice at their deadline at the latest.
+  bool is_given_up() const { return is_given_up_; }
+  // Whether the ranks have written a whole report. They end then, or soon.
+  bool has_report() const { return report_.has_value(); }
+
   // REQUIRES: all_ended(). `interrupted`: the supervisor has ended the run.
   LaunchedRun conclude(bool interrupted) const;
 
@@ -42,18 +47,18 @@ class RunOutcome {
     std::string lost;       // why it is out of reach; empty: it is not
     std::string complaint;  // its last error message
     std::string foreign;    // the most telling error line of a launcher, shell or library
+    std::string growing;    // a report that is not whole yet
+    bool in_report = false;
   };
 
   const Process& of(int process) const { return processes_.at(static_cast<std::size_t>(process)); }
   Process& of(int process) { return processes_.at(static_cast<std::size_t>(process)); }
-  std::optional<report::Report> last_report() const;
   int exit_code_for(const report::ErrorInfo& error) const;
   report::ErrorInfo error_of_processes() const;
 
   std::vector<Process> processes_;
-  std::string growing_;  // a report that is not whole yet
-  bool in_report_ = false;
-  std::string report_text_;  // the last whole one
+  bool is_given_up_ = false;
+  std::optional<report::Report> report_;  // the last whole one
 };
 
 }  // namespace ddpbench::bench

@@ -60,9 +60,10 @@ DevicePlan device_plan(const TrainingJob& job);
 // Whether work queued on the device's streams is done when the queueing call returns.
 bool runs_inline(const Device& device);
 
-// Sets the environment variables that must be set before a process makes its first device, while it
-// has one thread. `rank`: its first.
-void prepare_rank(const DevicePlan& plan, int rank);
+// Sets the environment variables that must be set before a process makes its first device or opens
+// its backend's module, while it has one thread. `rank`: its first. `interface`: the name of the
+// network interface that ranks of several hosts are to use; empty: the library chooses.
+void prepare_rank(const DevicePlan& plan, int rank, const std::string& interface = "");
 // Whether making a communicator failed, with `error`, and left a thread behind. The process must
 // then end by end_process().
 bool leaves_thread_behind(const std::exception& error);

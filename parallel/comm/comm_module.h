@@ -26,7 +26,8 @@ struct EngineOptions {
   double timeout_s = 60;          // default deadline of every wait
   std::vector<int> thread_cores;  // OS processors the communication thread may run on; empty: any
   std::string name = "world";     // key prefix in the store; one name per communicator
-  // The address of this host on which Gloo listens for its peers. MPI chooses for itself.
+  // The address of this host on which Gloo listens for its peers. MPI reads a variable instead
+  // (CommBackend::variables).
   std::string address = "127.0.0.1";
   AllReduceAlgorithm all_reduce = AllReduceAlgorithm::automatic;  // automatic_wire_all_reduce()
   // Called after each operation of this rank, on the thread that completed it. Must be cheap.

@@ -27,9 +27,11 @@ std::string text_of(const sockaddr_in& address) {
   return text.data();
 }
 
-}  // namespace
+struct Interface {
+  std::string name, address;
+};
 
-std::string interface_address(const std::string& interface) {
+Interface find_interface(const std::string& interface) {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) {
     throw ConfigError(fmt::format("--interface={}: the interfaces of this host cannot be read: {}",
@@ -42,7 +44,7 @@ std::string interface_address(const std::string& interface) {
     sockaddr_in address{};
     std::memcpy(&address, each->ifa_addr, sizeof address);
     const std::string text = text_of(address);
-    if (interface == each->ifa_name || interface == text) return text;
+    if (interface == each->ifa_name || interface == text) return {each->ifa_name, text};
     known.push_back(fmt::format("{} ({})", each->ifa_name, text));
   }
   throw ConfigError(
@@ -50,6 +52,19 @@ std::string interface_address(const std::string& interface) {
                   "has {}",
                   interface, fmt::join(known, ", ")));
 }
+
+}  // namespace
+
+bool is_address(const std::string& text) {
+  in_addr address{};
+  return ::inet_pton(AF_INET, text.c_str(), &address) == 1;
+}
+
+std::string interface_address(const std::string& interface) {
+  return find_interface(interface).address;
+}
+
+std::string interface_name(const std::string& interface) { return find_interface(interface).name; }
 
 // Connecting a datagram socket only chooses the way.
 std::string address_towards(const std::string& host, double timeout_s) {

@@ -95,6 +95,14 @@ TEST(LauncherWords, OfMpirunGoBeyondTheCoresOrSlotsOnlyWhereTheyMust) {
             "mpirun -n 3 --host a:2 --oversubscribe");
 }
 
+TEST(LauncherWords, OfMpirunNameTheInterfaceUnlessTheUserDoes) {
+  EXPECT_EQ(launcher_words({"mpirun", {}, "", "eth0"}, 2, 4, {"A"}),
+            "mpirun -n 2 -x A --mca oob_tcp_if_include eth0 --mca btl_tcp_if_include eth0");
+  EXPECT_EQ(launcher_words({"mpirun", {}, "--mca btl_tcp_if_include ib0", "eth0"}, 2, 4, {}),
+            "mpirun -n 2 --mca oob_tcp_if_include eth0 --mca btl_tcp_if_include ib0");
+  EXPECT_EQ(launcher_words({"srun", {}, "", "eth0"}, 2, 4, {}), "srun -n 2 --kill-on-bad-exit=1");
+}
+
 TEST(LauncherWords, OfSrunLeaveTheEnvironmentToIt) {
   EXPECT_EQ(launcher_words({"srun", {{"a", 2}, {"b", 2}}, "--overlap"}, 4, 1, {"A"}),
             "srun -n 4 --kill-on-bad-exit=1 --nodelist=a,b --overlap");
@@ -190,9 +198,15 @@ TEST(AgentMessages, AreNotWhatOthersWriteToTheSameStream) {
 
 using report::Status;
 
+std::vector<std::string> lines_of(const report::Report& report) {
+  std::istringstream text(report::report_text(report));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
+}
+
 void write_report(RunOutcome& outcome, const report::Report& report) {
-  std::istringstream lines(report::report_text(report));
-  for (std::string line; std::getline(lines, line);) outcome.add_output(line);
+  for (const std::string& line : lines_of(report)) outcome.add_output(0, line);
 }
 
 report::Report report_with(Status status, int guilty = -1) {
@@ -210,7 +224,7 @@ report::Report report_with(Status status, int guilty = -1) {
 
 TEST(RunOutcome, IsTheRunThatTheRanksReport) {
   RunOutcome outcome(2);
-  outcome.add_output("model: lenet5");
+  outcome.add_output(0, "model: lenet5");
   write_report(outcome, report_with(Status::ok));
   outcome.end(0, {});
   EXPECT_FALSE(outcome.all_ended());
@@ -227,10 +241,40 @@ TEST(RunOutcome, IsThatOfTheLastWholeReport) {
   RunOutcome outcome(1);
   write_report(outcome, report_with(Status::failed, 0));
   write_report(outcome, report_with(Status::ok));
-  outcome.add_output("{");
-  outcome.add_output("  \"schema_version\": 1,");  // killed while it wrote
+  outcome.add_output(0, "{");
+  outcome.add_output(0, "  \"schema_version\": 1,");  // killed while it wrote
   outcome.end(0, {.code = 0, .signal = SIGKILL});
   EXPECT_EQ(outcome.conclude(false).run->status, Status::ok);
+}
+
+TEST(RunOutcome, TellsTheReportsOfTwoRanksApart) {
+  RunOutcome outcome(2);
+  const std::vector<std::string> first = lines_of(report_with(Status::failed, 0)),
+                                 second = lines_of(report_with(Status::failed, 1));
+  ASSERT_EQ(first.size(), second.size());
+  for (std::size_t line = 0; line < first.size(); ++line) {
+    outcome.add_output(0, first[line]);
+    outcome.add_output(1, second[line]);
+  }
+  ASSERT_TRUE(outcome.has_report());
+  for (const int rank : {0, 1}) outcome.end(rank, {.code = 4});
+  EXPECT_EQ(outcome.conclude(false).error->rank, 1) << "it was whole last";
+}
+
+TEST(RunOutcome, KeepsAReportThoughWhatFollowsIsMixedOrNone) {
+  RunOutcome outcome(1);
+  outcome.add_output(0, "{");
+  outcome.add_output(0, "}");
+  EXPECT_FALSE(outcome.has_report()) << "a shell may greet so";
+  write_report(outcome, report_with(Status::failed, 0));
+  EXPECT_TRUE(outcome.has_report());
+  const std::vector<std::string> lines = lines_of(report_with(Status::failed, 0));
+  for (const std::string& line : lines) {
+    outcome.add_output(0, line);
+    if (line != "}") outcome.add_output(0, line);  // that of another rank
+  }
+  outcome.end(0, {.code = 4});
+  EXPECT_EQ(outcome.conclude(false).error->message, "it broke");
 }
 
 TEST(RunOutcome, HasTheCodeOfTheRankThatFailed) {
@@ -319,6 +363,16 @@ TEST(RunOutcome, KnowsARankThatGaveUpFromOneThatWasKilled) {
   EXPECT_FALSE(outcome.any_gave_up());
   outcome.end(2, {.code = 4});
   EXPECT_TRUE(outcome.any_gave_up());
+}
+
+TEST(RunOutcome, KnowsARankThatSaysWhyItEndsFromOneThatWaits) {
+  RunOutcome outcome(1);
+  outcome.add_error(0, "mpirun: warning: no help file");
+  outcome.add_error(0,
+                    "ddpbench: rank 0: waiting for rank 1 of 2 to come, 3 s of 60 s (--timeout)");
+  EXPECT_FALSE(outcome.is_given_up());
+  outcome.add_error(0, "ddpbench: rank 0: --batch-size differs");
+  EXPECT_TRUE(outcome.is_given_up());
 }
 
 TEST(RunOutcome, OfARehearsalNeedsNoReport) {

@@ -34,12 +34,15 @@ TEST(EnvironmentCapture, RecordsVariablesThatChangeWhatIsMeasuredAndNoOthers) {
                                                  {"DDPBENCH_PRESET", "cpu-release"},
                                                  {"DDPBENCH_JOB_SECRET", "s"},
                                                  {"DDPBENCH_CHANNEL_FD", "3"},
+                                                 {"OMPI_MCA_btl_tcp_eager_limit", "2097152"},
+                                                 {"OMPI_MCA_orte_hnp_uri", "of this job"},
                                                  {"AWS_SECRET_ACCESS_KEY", "s"},
                                                  {"HOME", "/h"}},
                                                 option_variables());
-  EXPECT_THAT(recorded, ElementsAre(Key("CUDA_VISIBLE_DEVICES"), Key("DDPBENCH_BATCH_SIZE"),
-                                    Key("DDPBENCH_PRESET"), Key("GLIBC_TUNABLES"),
-                                    Key("NCCL_DEBUG"), Key("OMP_NUM_THREADS")));
+  EXPECT_THAT(recorded,
+              ElementsAre(Key("CUDA_VISIBLE_DEVICES"), Key("DDPBENCH_BATCH_SIZE"),
+                          Key("DDPBENCH_PRESET"), Key("GLIBC_TUNABLES"), Key("NCCL_DEBUG"),
+                          Key("OMPI_MCA_btl_tcp_eager_limit"), Key("OMP_NUM_THREADS")));
 }
 
 TEST(EnvironmentCapture, DescribesThisHostWithTheLibrariesHandedIn) {

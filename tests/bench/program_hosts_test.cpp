@@ -408,6 +408,30 @@ TEST_F(Launchers, SaysThatALauncherIsNotHere) {
   EXPECT_THAT(result.err, AllOf(HasSubstr("mpirun"), HasSubstr("not found")));
 }
 
+constexpr const char* kStuckMpirun = R"(#!/bin/sh
+# As mpirun of Open MPI 4.1 where it locks up in its own end: its ranks are gone, and it stays, also
+# at SIGTERM.
+n=$2
+for program; do :; done
+r=0
+while [ $r -lt $n ]; do
+  RANK=$r LOCAL_RANK=$r WORLD_SIZE=$n LOCAL_WORLD_SIZE=$n "$program" &
+  r=$((r + 1))
+done
+wait
+trap '' TERM
+exec sleep 600
+)";
+
+TEST_F(Launchers, EndALauncherThatStaysBehindItsRanks) {
+  write_script("mpirun", kStuckMpirun);
+  const char* const path = ::getenv("PATH");
+  program.environment["PATH"] = std::string(program.directory()) + ":" + (path ? path : "");
+  const ProgramResult result = program.run(small_run("ddp", {"--gpus=2", "--launcher=mpirun"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  expect_matrix(program.report(), {"ddp"});
+}
+
 constexpr const char* kSrun = R"(#!/bin/sh
 # As srun -n N COMMAND: ranks with Slurm's variables, and the worst of their codes.
 [ "$1$3" = -n--kill-on-bad-exit=1 ] || exit 9

@@ -17,9 +17,10 @@ using testing::EndsWith;
 using testing::Eq;
 using testing::Optional;
 
-constexpr std::array kVariables = {"NCCL_RUNTIME_CONNECT", "NCCL_HOSTID"};
+constexpr std::array kVariables = {"NCCL_RUNTIME_CONNECT", "NCCL_HOSTID", "NCCL_SOCKET_IFNAME",
+                                   "OMPI_MCA_btl_tcp_if_include"};
 
-// Tests what a rank sets for NCCL, besides what the user has set.
+// Tests what a rank sets for NCCL and MPI, besides what the user has set.
 class PrepareRank : public testing::Test {
  protected:
   PrepareRank() {
@@ -56,6 +57,23 @@ TEST_F(PrepareRank, LetsRanksOfOneGpuPassForHosts) {
   prepare_rank({.backend = "nccl", .oversubscribed = true}, 1);
   EXPECT_THAT(value("NCCL_RUNTIME_CONNECT"), Optional(Eq("0")));
   EXPECT_THAT(value("NCCL_HOSTID"), Optional(EndsWith("-1")));
+}
+
+TEST_F(PrepareRank, NamesTheInterfaceToTheLibrary) {
+  prepare_rank({.backend = "nccl"}, 1, "eth0");
+  EXPECT_THAT(value("NCCL_SOCKET_IFNAME"), Optional(Eq("=eth0")));
+  prepare_rank({.backend = "gloo"}, 1, "eth0");
+  EXPECT_EQ(value("OMPI_MCA_btl_tcp_if_include"), std::nullopt);
+  prepare_rank({.backend = "shm+mpi"}, 1, "eth0");
+  EXPECT_THAT(value("OMPI_MCA_btl_tcp_if_include"), Optional(Eq("eth0")));
+  prepare_rank({.backend = "mpi"}, 1, "eth1");
+  EXPECT_THAT(value("OMPI_MCA_btl_tcp_if_include"), Optional(Eq("eth0"))) << "it was set";
+}
+
+TEST_F(PrepareRank, NamesNoInterfaceOfItsOwnAccord) {
+  for (const char* const backend : {"nccl", "mpi"}) prepare_rank({.backend = backend}, 1);
+  EXPECT_EQ(value("NCCL_SOCKET_IFNAME"), std::nullopt);
+  EXPECT_EQ(value("OMPI_MCA_btl_tcp_if_include"), std::nullopt);
 }
 
 TEST_F(PrepareRank, LeavesWhatTheUserSaidAndOtherBackends) {

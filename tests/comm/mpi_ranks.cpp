@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "parallel/comm/hierarchical/hierarchical.h"
 #include "parallel/comm/mpi/mpi.h"
 #include "parallel/comm/mpi/mpi_communicator.h"
 #include "tests/comm/conformance.h"
@@ -28,7 +30,6 @@ namespace ddpbench::comm::testing {
 namespace {
 
 void run_checks(Communicator& c) {
-  check(c.backend() == "mpi", "another backend");
   for (const EngineCheck& one : engine_checks()) {
     try {
       one.run(c);
@@ -114,17 +115,39 @@ void do_not_come_to_a_part(Communicator& c) {
 
 const std::map<std::string_view, void (*)(Communicator&)> kModes = {
     {"checks", run_checks},
+    {"passed", check_a_passed_deadline_leaves_a_message_under_way},
     {"ring", run_an_algorithm_of_ours},
     {"direct", run_an_algorithm_of_ours},
     {"late", stay_away_as_the_last_rank},
     {"stopped", stop_as_rank_one},
-    {"disagree", call_different_operations},
+    {"roots", call_different_operations},
     {"message", send_a_message_of_another_size},
     {"abort", abort_from_another_thread},
     {"leave", leave_as_rank_one},
     {"killed", die_as_rank_one},
     {"absent", do_not_come_to_a_part},
 };
+
+// The modes beside these: calls in which ranks disagree, and "hosts-aab": the checks of engines
+// over shm+mpi between ranks that pretend to be on hosts, of which each has a letter.
+constexpr std::string_view kHosts = "hosts-";
+
+void run_mode(std::string_view mode, Communicator& c) {
+  for (const EngineCheck& calls : disagreements()) {
+    if (calls.name == mode) return calls.run(c);
+  }
+  const bool is_hierarchical = mode.starts_with(kHosts);
+  check(c.backend() == (is_hierarchical ? "shm+mpi" : "mpi"), "another backend");
+  is_hierarchical ? run_checks(c) : kModes.at(mode)(c);
+}
+
+std::unique_ptr<Communicator> make_world(std::string_view mode, Store& store, int rank, int size) {
+  EngineOptions options;
+  options.all_reduce = all_reduce_algorithm(mode);
+  if (!mode.starts_with(kHosts)) return make_mpi(store, rank, size, options);
+  const std::string host(1, mode.at(kHosts.size() + static_cast<std::size_t>(rank)));
+  return make_hierarchical("shm+mpi", store, rank, size, host, make_mpi, options);
+}
 
 int run_rank(std::string_view mode, int port, int rank, int size) {
   TcpStoreOptions store_options;
@@ -135,10 +158,8 @@ int run_rank(std::string_view mode, int port, int rank, int size) {
   const auto store = connect_tcp_store(store_options);
   std::string error;
   try {
-    EngineOptions options;
-    options.all_reduce = all_reduce_algorithm(mode);
-    const auto world = make_mpi(*store, rank, size, options);
-    kModes.at(mode)(*world);
+    const auto world = make_world(mode, *store, rank, size);
+    run_mode(mode, *world);
   } catch (const std::exception& failure) {
     error = failure.what();
   }

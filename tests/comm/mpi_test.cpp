@@ -21,6 +21,7 @@
 namespace ddpbench::comm::testing {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 struct MpiOutcome {
@@ -91,6 +92,21 @@ TEST_P(MpiWorlds, ReduceByAnAlgorithmOfOursWhenAsked) {
 INSTANTIATE_TEST_SUITE_P(Mpi, MpiWorlds, ::testing::Range(1, 9),
                          ::testing::PrintToStringParamName());
 
+// Each letter is a host.
+class MpiHosts : public BelowRealMpirun, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(MpiHosts, PassAllChecksOfEnginesWithSharedMemoryWithin) {
+  const std::string hosts = GetParam();
+  const MpiOutcome outcome = run_mpi(static_cast<int>(hosts.size()), "hosts-" + hosts);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    EXPECT_THAT(outcome.out, HasSubstr(fmt::format("rank {}: ok", rank)));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Mpi, MpiHosts, ::testing::Values("aa", "aab", "aaabbb", "abab"),
+                         [](const auto& tested) { return std::string(tested.param); });
+
 using MpiFailure = BelowRealMpirun;
 
 TEST_F(MpiFailure, ARankThatDoesNotComeIsNamedWhenTheDeadlinePasses) {
@@ -107,13 +123,29 @@ TEST_F(MpiFailure, AStoppedRankIsNamedWhenTheDeadlinePasses) {
   EXPECT_THAT(outcome.out, HasSubstr("rank 1: rank 1 of 3: aborted by rank"));
 }
 
-TEST_F(MpiFailure, RanksThatCallDifferentOperationsAreToldSo) {
-  const MpiOutcome outcome = run_mpi(2, "disagree");
+class MpiDisagreement : public BelowRealMpirun,
+                        public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(MpiDisagreement, IsToldBothRanks) {
+  const MpiOutcome outcome = run_mpi(2, GetParam());
   EXPECT_NE(outcome.exit_code, 0);
-  for (const char* rank : {"rank 0: rank", "rank 1: rank"}) {
-    EXPECT_THAT(outcome.out, HasSubstr(rank));
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_THAT(outcome.out, ContainsRegex(fmt::format("rank {}: [^\n]*ranks disagree", rank)));
   }
-  EXPECT_THAT(outcome.out, HasSubstr("ranks disagree"));
+}
+
+INSTANTIATE_TEST_SUITE_P(About, MpiDisagreement,
+                         ::testing::Values("roots", "one-more", "few", "average", "integers",
+                                           "barrier", "broadcast"),
+                         [](const auto& tested) {
+                           std::string name = tested.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+TEST_F(MpiFailure, APassedDeadlineOfAMessageLeavesItUnderWay) {
+  const MpiOutcome outcome = run_mpi(2, "passed");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
 }
 
 TEST_F(MpiFailure, AMessageOfAnotherSizeIsAnErrorOnBothSides) {

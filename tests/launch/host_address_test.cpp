@@ -15,6 +15,12 @@ namespace {
 TEST(HostAddress, IsThatOfAnInterfaceByNameOrAddress) {
   EXPECT_EQ(interface_address("lo"), "127.0.0.1");
   EXPECT_EQ(interface_address("127.0.0.1"), "127.0.0.1");
+  EXPECT_EQ(interface_name("lo"), "lo");
+  EXPECT_EQ(interface_name("127.0.0.1"), "lo");
+  EXPECT_TRUE(is_address("127.0.0.1"));
+  for (const char* const name : {"lo", "", "127.0.0.1.eu", "10.0.0.0/8"}) {
+    EXPECT_FALSE(is_address(name)) << name;
+  }
 }
 
 TEST(HostAddress, NamesTheInterfacesThatThereAre) {
