@@ -7,9 +7,6 @@
 namespace ddpbench {
 namespace {
 
-// Indices into the memory of the totals.
-constexpr std::size_t kTraining = 0, kEvaluation = 1;
-
 BufferView host_view(ops::LossTotals& totals) {
   return {reinterpret_cast<std::byte*>(&totals), sizeof(totals)};
 }

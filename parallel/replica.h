@@ -68,6 +68,8 @@ class Replica {
 
   // Totals of the training loss since the last take. Blocks until the device has done its work.
   ops::LossTotals take_totals();
+  // The device memory of these: one ops::LossTotals.
+  BufferView totals() const { return totals_of(kTraining); }
   // Queues forward and accuracy of `samples` <= batch images (memory of a whole batch). It touches
   // neither the training totals nor the state of the graph.
   void evaluate(const float* images, const std::int32_t* labels, std::int64_t samples);
@@ -80,6 +82,8 @@ class Replica {
   bool has_gathered_loss() const;
   ops::LossArgs loss_args(const std::int32_t* labels, float grad_scale,
                           const float* valid_weight) const;
+  // Indices into the memory of the totals.
+  static constexpr std::size_t kTraining = 0, kEvaluation = 1;
   BufferView totals_of(std::size_t which) const;
   ops::LossTotals take(std::size_t which);
 

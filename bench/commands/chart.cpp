@@ -44,6 +44,19 @@ ChartKind kind_of(const std::string& word) {
   return *report::chart_kind(word);
 }
 
+std::vector<std::string> axis_words() {
+  std::vector<std::string> known;
+  for (const report::CourseAxis axis : report::kCourseAxes) known.emplace_back(to_string(axis));
+  return known;
+}
+
+report::CourseAxis axis_of(const std::optional<std::string>& word) {
+  if (!word) return report::CourseAxis::seconds;
+  check_word("chart: --axis", *word, axis_words());
+  return *word == to_string(report::CourseAxis::steps) ? report::CourseAxis::steps
+                                                       : report::CourseAxis::seconds;
+}
+
 // The extension of a picture's file name: ".svg", ".png" or ".pdf".
 std::string format_of(const std::string& path) {
   std::string extension = std::filesystem::path(path).extension();
@@ -158,6 +171,10 @@ class Chart final : public Subcommand {
                             "comm)",
                             fmt::join(kind_words(), ", ")),
                 kind_words());
+    options.add("--axis", "AXIS", &axis_,
+                fmt::format("accuracy: what to draw it over: {} (default: seconds)",
+                            fmt::join(axis_words(), ", ")),
+                axis_words());
     filter_.define(options);
     collectives_.define(options);
     options.add("-o,--output", "FILE", &output_,
@@ -175,17 +192,22 @@ class Chart final : public Subcommand {
   int run() override {
     std::optional<ChartKind> kind;
     if (kind_) kind = kind_of(*kind_);
+    const report::CourseAxis axis = axis_of(axis_);
     check_picture();
     words_.notes = !no_notes_;
     std::vector<report::ReportFile> files;
     for (const std::string& path : paths_) files.push_back({path, report::read_report(path)});
     if (!kind) kind = usual_kind(files);
     check_contents(*kind, files);
+    if (axis_ && *kind != ChartKind::accuracy) {
+      throw ConfigError(
+          fmt::format("chart: --axis is of --kind=accuracy, not of {}", to_string(*kind)));
+    }
     choose(*kind, files);
     std::vector<report::Report> reports;
     for (report::ReportFile& file : files) reports.push_back(std::move(file.report));
     const ChartDrawing drawing = draw_chart(
-        *kind, reports, output_ ? report::ChartRoom::picture : report::ChartRoom::terminal);
+        *kind, reports, output_ ? report::ChartRoom::picture : report::ChartRoom::terminal, axis);
     if (!drawing.empty_reason.empty()) {
       throw ConfigError(without_last_newline(
           fmt::format("chart: nothing to draw of kind {} in {}: {}\n{}", to_string(*kind),
@@ -293,16 +315,17 @@ class Chart final : public Subcommand {
   RunFilter filter_;
   CollectiveFilter collectives_;
   ChartWords words_;
-  std::optional<std::string> kind_, output_, size_;
+  std::optional<std::string> kind_, axis_, output_, size_;
   bool force_ = false, no_notes_ = false;
 };
 
 }  // namespace
 
 SubcommandEntry chart_entry() {
-  return {"chart", "ddpbench chart REPORT... [OPTION]...",
-          "draw scaling, step time, memory, buckets, accuracy or collectives of reports",
-          [] { return std::make_unique<Chart>(); }};
+  return {
+      "chart", "ddpbench chart REPORT... [OPTION]...",
+      "draw scaling, step time, memory, buckets, accuracy, busy shares or collectives of reports",
+      [] { return std::make_unique<Chart>(); }};
 }
 
 }  // namespace ddpbench::bench

@@ -38,7 +38,7 @@ int side(std::string_view text) { return number_in<int>(text).value_or(0); }
 }  // namespace
 
 ChartDrawing draw_chart(ChartKind kind, const std::vector<report::Report>& reports,
-                        report::ChartRoom room) {
+                        report::ChartRoom room, report::CourseAxis axis) {
   switch (kind) {
     case ChartKind::scaling:
       return drawing<report::ScalingChart>(scaling_chart(reports, room), pictures::scaling_picture,
@@ -56,8 +56,11 @@ ChartDrawing draw_chart(ChartKind kind, const std::vector<report::Report>& repor
       return drawing<report::BucketsChart>(buckets_chart(reports, room), pictures::buckets_picture,
                                            report::draw_text);
     case ChartKind::accuracy:
-      return drawing<report::AccuracyChart>(accuracy_chart(reports, room),
+      return drawing<report::AccuracyChart>(accuracy_chart(reports, room, axis),
                                             pictures::accuracy_picture, report::draw_text);
+    case ChartKind::busy:
+      return drawing<report::StackedChart>(busy_chart(reports, room), pictures::busy_picture,
+                                           report::draw_busy);
     case ChartKind::bandwidth:
       break;
   }

@@ -28,9 +28,9 @@ struct ChartDrawing {
   std::function<std::string(const report::TextOptions&, const ChartWords&)> text;
 };
 
-// The chart of these reports with what fits into `room`.
+// The chart of these reports with what fits into `room`. `axis`: of kind accuracy.
 ChartDrawing draw_chart(report::ChartKind kind, const std::vector<report::Report>& reports,
-                        report::ChartRoom room);
+                        report::ChartRoom room, report::CourseAxis axis);
 
 void change_words(report::ChartCaption& caption, const ChartWords& words);
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/measure/loss_progress.h"
 #include "bench/rank/reference_weights.h"
 #include "kernels/runtime/buffer.h"
 #include "reports/data/gpu_info.h"
@@ -61,6 +62,11 @@ struct RankResult {
   std::optional<std::int64_t> warmup_steps;  // steps taken; empty until warm-up is done
   std::optional<bool> warmup_steady;         // empty: too few steps to say
   std::vector<EpochResult> epochs;
+  std::vector<LossPoint> progress;  // with --observe=on
+  // The first timed step, from 1 over all epochs, whose loss on this rank is not finite; 0: none.
+  std::int64_t diverged_step = 0;
+  // A weight tensor of this rank that is not finite when training ends; empty: all are finite.
+  std::string diverged_tensor;
   std::vector<std::string> calls;  // with --trace: [number in a layer record]
   // On several hosts, of one rank of each host but rank 0's: when the run began and when it ended.
   std::vector<ClockReading> clock;

@@ -82,6 +82,7 @@ void RankSession::run() {
     trainer_.publish_server_trace();
     // Peers and this rank's communication thread stop before objects that they use are destroyed.
     trainer_.abort(error.what());
+    publish_result();
     throw;
   }
 }
@@ -174,11 +175,23 @@ bool RankSession::warm_up_goes_on(std::int64_t done) {
   return inputs_.store->get(key, wait_limit_s(job_.options.timeout_s)) == "go";
 }
 
+void RankSession::follow_progress() {
+  if (!job_.options.observe) return;
+  Replica& replica = *trainer_.strategy().replicas()[0];
+  progress_.emplace(replica.device(), replica.stream(), replica.totals(), writer_,
+                    job_.options.epochs * job_.steps_per_epoch);
+  const double step_s = trainer_.recorder().last_step_s();
+  if (step_s > 0) progress_->choose_interval(step_s);
+}
+
 void RankSession::train() {
+  follow_progress();
   for (int epoch = 0; epoch < job_.options.epochs; ++epoch) {
     train_epoch(epoch);
     if (job_.options.until_accuracy && has_reached_accuracy(result_.epochs.back())) break;
   }
+  Replica& replica = *trainer_.strategy().replicas()[0];
+  result_.diverged_tensor = nn::find_not_finite(replica.graph(), replica.device());
   if (!job_.options.save_model.empty() && inputs_.rank == 0) {
     save_weights();
   }
@@ -236,16 +249,24 @@ void RankSession::train_epoch(int epoch) {
   EpochResult row{.epoch = epoch};
   row.begin_s = trainer_.now_s();
   if (trainer_.sampler() != nullptr) trainer_.sampler()->begin();
-  trainer_.take_steps(job_.steps_per_epoch, true, epoch);
+  trainer_.take_steps(job_.steps_per_epoch, true, epoch, [this] {
+    if (progress_) progress_->end_step();
+    return true;
+  });
   trainer_.recorder().finish_steps();
   row.end_s = trainer_.now_s();
   if (trainer_.sampler() != nullptr) trainer_.sampler()->end();
   trainer_.check_communicators();
   const ops::LossTotals totals = trainer_.take_totals();
+  if (progress_) progress_->end_epoch(totals);
   row.samples = job_.steps_per_epoch * trainer_.plan().batch;
   row.loss_sum = totals.loss_sum;
   row.correct = totals.correct;
   row.counted = totals.counted;
+  if (totals.diverged_step != 0 && result_.diverged_step == 0) {
+    result_.diverged_step =
+        epoch * job_.steps_per_epoch + static_cast<std::int64_t>(totals.diverged_step);
+  }
   if (totals.counted > 0) writer_.loss(totals.loss_sum / static_cast<double>(totals.counted));
   result_.train_s = result_.train_s.value_or(0) + row.end_s - row.begin_s;
 
@@ -278,6 +299,12 @@ void RankSession::publish() {
                                ? trainer_.sampler()->telemetry(i)
                                : Telemetry::missing(server ? "a server" : "observing is off");
   }
+  publish_result();
+}
+
+// Without asking the devices, one of which may have failed.
+void RankSession::publish_result() {
+  if (progress_) result_.progress = progress_->points();
   writer_.result(encoded(result_));
 }
 

@@ -7,8 +7,10 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "bench/measure/loss_progress.h"
 #include "bench/rank/rank_result.h"
 #include "bench/rank/rank_trainer.h"
 
@@ -36,12 +38,14 @@ class RankSession {
   std::int64_t warm_up_steps();
   bool warm_up_goes_on(std::int64_t done);
   void train();
+  void follow_progress();
   void train_epoch(int epoch);
   bool has_reached_accuracy(const EpochResult& epoch);
   void save_weights();
   void wait_for_workers(int epoch);
   void read_clock();
   void publish();
+  void publish_result();
 
   const TrainingJob& job_;
   RankInputs inputs_;
@@ -49,6 +53,7 @@ class RankSession {
   RankResult result_;
   std::vector<double> warmup_step_s_;  // this rank's
   RankTrainer trainer_;
+  std::optional<LossProgress> progress_;  // in training, with --observe=on
 };
 
 // Calls `body`, which runs the session. When that throws and the session's device hangs, the

@@ -9,14 +9,6 @@
 namespace ddpbench::bench {
 namespace {
 
-// The time from `begin_s` to `end_s` without that in which the job was stopped. An epoch of few
-// short steps may lie in a pause as a whole: it was made just before or after the shorter stop.
-double running_time(const std::vector<launch::Pause>& pauses, double begin_s, double end_s) {
-  const double whole_s = end_s - begin_s;
-  const double stopped_s = stopped_time(pauses, begin_s, end_s);
-  return stopped_s < whole_s ? whole_s - stopped_s : whole_s;
-}
-
 EpochResult sum_over(const std::vector<const RankResult*>& ranks, std::size_t epoch) {
   EpochResult sum = ranks[0]->epochs[epoch];
   for (std::size_t i = 1; i < ranks.size(); ++i) {
@@ -44,6 +36,12 @@ report::Figure test_accuracy(const EpochResult& sum) {
 }
 
 }  // namespace
+
+double running_time(const std::vector<launch::Pause>& pauses, double begin_s, double end_s) {
+  const double whole_s = end_s - begin_s;
+  const double stopped_s = stopped_time(pauses, begin_s, end_s);
+  return stopped_s < whole_s ? whole_s - stopped_s : whole_s;
+}
 
 std::vector<report::EpochRow> epoch_rows(const std::vector<const RankResult*>& ranks,
                                          const std::vector<launch::Pause>& pauses) {

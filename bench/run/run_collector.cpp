@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <set>
 
@@ -14,7 +13,9 @@
 #include "bench/plan/training_job.h"
 #include "bench/rank/rank_result.h"
 #include "bench/run/arrivals.h"
+#include "bench/run/divergence.h"
 #include "bench/run/epoch_rows.h"
+#include "bench/run/loss_curve.h"
 #include "bench/run/step_figures.h"
 #include "bench/run/stops.h"
 #include "bench/run/verification_summary.h"
@@ -158,6 +159,19 @@ void fill_epochs(const RunRecords& all, const std::vector<launch::Pause>& pauses
   run.epochs = epoch_rows(heard, pauses);
 }
 
+void fill_progress(const RunRecords& all, const std::vector<launch::Pause>& pauses,
+                   report::Run& run) {
+  std::vector<RankCourse> ranks;
+  for (const std::size_t r : all.heard) {
+    ranks.push_back({all.results()[r].progress, all.ranks.steps[r]});
+  }
+  run.progress = progress_points(ranks, run.epochs, pauses, run.global_batch_size);
+  if (!run.progress.empty()) return;
+  run.progress_reason = !all.job.options.observe           ? "observing is off"
+                        : run.status == report::Status::ok ? "fewer steps than lie between points"
+                                                           : "the run ended before the first point";
+}
+
 // The row of one device of rank `r`, `index` among the rank's.
 report::DeviceRow device_row(const RunRecords& all, const launch::SuperviseResult& result,
                              std::size_t r, std::size_t index) {
@@ -203,28 +217,6 @@ void fill_devices(const RunRecords& all, const launch::SuperviseResult& result, 
       run.devices.push_back(device_row(all, result, r, i));
     }
   }
-}
-
-// Why training counts as diverged; empty: it does not. Guessing has a loss of ln(classes). Far
-// beyond it, the weights grow without bound.
-std::string divergence(const RunRecords& all, const report::Run& run) {
-  constexpr double kExploded = 100;
-  if (run.verification.status == "diverged") return run.verification.reason;
-  const double chance = std::log(std::max(all.job.dataset.classes, 2));
-  for (const report::EpochRow& epoch : run.epochs) {
-    if (epoch.train_loss <= kExploded * chance) continue;
-    return fmt::format("training diverged: the loss of epoch {} is {:.3g}, that of guessing {:.3g}",
-                       epoch.epoch + 1, epoch.train_loss, chance);
-  }
-  return "";
-}
-
-// A run that did all it was to do, but whose settings do not train.
-void note_divergence(const RunRecords& all, report::Run& run) {
-  const std::string why = run.status == report::Status::ok ? divergence(all, run) : "";
-  if (why.empty()) return;
-  report::mark_diverged(
-      run, fmt::format("{}; use a smaller learning rate (--lr is {})", why, all.job.options.lr));
 }
 
 // The longest time of all ranks.
@@ -345,6 +337,7 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
   fill_steps(all, run);
   fill_phases(all, run);
   fill_epochs(all, stops.of_job, run);
+  fill_progress(all, stops.of_job, run);
   if (run.until_accuracy) report::fill_time_to_accuracy(run);
   fill_stops(stops, all, run);
   fill_devices(all, result, run);
@@ -353,7 +346,7 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
     run.calls = calls_of_ranks(channels, all);
   }
   run.verification = summarize_verification(all.job, all.results());
-  note_divergence(all, run);
+  note_divergence(job, all.results(), run);
   return run;
 }
 

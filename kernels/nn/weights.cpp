@@ -56,6 +56,8 @@ struct Wanted {
   bool may_miss = false;     // then it is 0
 };
 
+bool is_not_finite(float value) { return !std::isfinite(value); }
+
 bool is_variance(const StateInfo& state) { return state.name.ends_with("running_var"); }
 
 // Parameters, then state, both in the plan's order.
@@ -279,10 +281,27 @@ std::size_t missing_batch_counts(const std::vector<std::string>& names) {
   }));
 }
 
+// A layout's padding is zero and stays so, so a tensor can be searched as it is stored.
+std::string find_not_finite(const Graph& graph, const Device& device) {
+  const std::vector<ParameterInfo>& parameters = graph.plan().parameters;
+  const BufferView weights = graph.weights().view();
+  for (std::size_t i = parameters.size(); i-- > 0;) {
+    const ParameterInfo& parameter = parameters[i];
+    std::vector<float> copy;
+    std::span<const float> values;
+    if (device.is_host_accessible()) {
+      values = weights.slice(parameter.offset_bytes, parameter.bytes).as<float>();
+    } else {
+      values = copy = graph.export_parameter(i, weights);
+    }
+    if (std::ranges::any_of(values, is_not_finite)) return parameter.name;
+  }
+  return "";
+}
+
 void check_finite(const std::vector<NamedTensor>& tensors, const std::string& origin) {
   for (const NamedTensor& tensor : tensors) {
-    const auto bad =
-        std::ranges::find_if(tensor.values, [](float value) { return !std::isfinite(value); });
+    const auto bad = std::ranges::find_if(tensor.values, is_not_finite);
     if (bad == tensor.values.end()) continue;
     throw ConfigError(fmt::format(
         "{}: value {} of the tensor \"{}\" is {}, and training from it could only diverge", origin,

@@ -50,6 +50,9 @@ std::size_t missing_batch_counts(const std::vector<std::string>& names);
 // names the first running variance below 0; then nothing changed.
 void import_checkpoint(Graph& graph, const std::vector<NamedTensor>& tensors,
                        const std::string& origin);
+// The name of the first weight tensor that has a value that is not a finite number; empty: none
+// has. `device` is the graph's. Weights that the host can read are read where they are.
+std::string find_not_finite(const Graph& graph, const Device& device);
 // Throws ConfigError that names the first value that is not a finite number.
 void check_finite(const std::vector<NamedTensor>& tensors, const std::string& origin);
 

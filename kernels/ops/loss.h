@@ -4,6 +4,8 @@
 // Softmax cross-entropy with its gradient, and the running totals that it keeps on the device.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 
@@ -17,12 +19,23 @@ struct LossTotals {
   double loss_sum = 0;        // sum over predictions, natural logarithm
   std::uint64_t correct = 0;  // those whose largest logit is the label's (first wins a tie)
   std::uint64_t counted = 0;  // predictions whose label is not ignored
+  // A step adds the loss of the output first, then those of the auxiliary outputs.
+  std::uint64_t steps = 0;
+  std::uint64_t diverged_step = 0;  // the first, from 1, whose losses are not finite; 0: none
 
+  // Adds the totals of other predictions in the same steps.
   LossTotals& operator+=(const LossTotals& part) {
     loss_sum += part.loss_sum;
     correct += part.correct;
     counted += part.counted;
+    steps = std::max(steps, part.steps);
+    diverged_step = earlier_step(diverged_step, part.diverged_step);
     return *this;
+  }
+
+  // The earlier one of two steps that are 0 where there is none.
+  static std::uint64_t earlier_step(std::uint64_t a, std::uint64_t b) {
+    return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b);
   }
 };
 
@@ -74,11 +87,13 @@ inline float gradient_scale(const CrossEntropyDesc& desc, const LossArgs& args) 
   return args.grad_scale * weight * static_cast<float>(desc.weight);
 }
 
-// Adds the sums over some predictions, `part`, to the totals.
-inline void add_part(LossTotals& totals, LossTotals part, const CrossEntropyDesc& desc) {
-  part.loss_sum *= desc.weight;
-  if (!desc.counts_hits) part.correct = part.counted = 0;
-  totals += part;
+// Adds the sums over all predictions of one output in one step, `sums`, to the totals.
+inline void add_output(LossTotals& totals, LossTotals sums, const CrossEntropyDesc& desc) {
+  sums.loss_sum *= desc.weight;
+  if (!desc.counts_hits) sums.correct = sums.counted = 0;
+  sums.steps = totals.steps + (desc.counts_hits ? 1 : 0);
+  if (!std::isfinite(sums.loss_sum)) sums.diverged_step = sums.steps;
+  totals += sums;
 }
 
 }  // namespace ddpbench::ops

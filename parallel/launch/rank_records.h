@@ -116,7 +116,7 @@ struct RankStatus {
   // between GPUs do not tell them.
   CallMark completed, pending;
   std::uint64_t heartbeat = 0;     // grows with every sign of progress
-  std::optional<double> loss;      // mean training loss of the last whole epoch
+  std::optional<double> loss;      // mean training loss of the latest steps; of an epoch at its end
   std::optional<double> accuracy;  // over the test set after it; where training ends with one
   double ready_s = 0;              // CLOCK_MONOTONIC when the rank left setup; 0: not yet
   double error_s = 0;              // CLOCK_MONOTONIC when it reported its error

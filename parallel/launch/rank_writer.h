@@ -19,7 +19,7 @@ class RankWriter {
   void state(RankState state);
   void begin_step(std::uint32_t epoch, std::uint64_t step);
   void phase(std::uint32_t phase);
-  void loss(double mean);       // of a whole epoch
+  void loss(double mean);       // of the latest training steps
   void accuracy(double share);  // over the whole test set, after an epoch
   void bucket_done();
   void collective();

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The chart of accuracy and loss after each epoch over the time of training.
+// The chart of accuracy and loss over the time or the steps of training.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,17 +30,25 @@ std::string unfit_accuracy(const Run& run) {
 
 // What the repetitions of a group have after one epoch.
 struct EpochValues {
-  std::vector<double> train_s, test_accuracy, train_loss;
+  std::vector<double> trained, test_accuracy, train_loss;
 };
 
-std::vector<EpochValues> epochs_of(const RunGroup& group) {
+// The steps of an epoch: all of them process the global batch.
+double steps_of(const Run& run, const EpochRow& epoch) {
+  return run.global_batch_size > 0 ? std::round(static_cast<double>(epoch.samples) /
+                                                static_cast<double>(run.global_batch_size))
+                                   : 0;
+}
+
+std::vector<EpochValues> epochs_of(const RunGroup& group, CourseAxis axis) {
   std::vector<EpochValues> epochs;
   for (const Run* run : group.runs) {
-    double seconds = 0;
+    double trained = 0;
     if (run->epochs.size() > epochs.size()) epochs.resize(run->epochs.size());
     for (std::size_t e = 0; e < run->epochs.size(); ++e) {
       const EpochRow& epoch = run->epochs[e];
-      epochs[e].train_s.push_back(seconds += epoch.time_s);
+      trained += axis == CourseAxis::seconds ? epoch.time_s : steps_of(*run, epoch);
+      epochs[e].trained.push_back(trained);
       epochs[e].test_accuracy.push_back(*epoch.test_accuracy.value);
       if (plausible(epoch.train_loss)) epochs[e].train_loss.push_back(epoch.train_loss);
     }
@@ -48,23 +56,44 @@ std::vector<EpochValues> epochs_of(const RunGroup& group) {
   return epochs;
 }
 
+// Repetitions tell the loss after the same steps, but for those that measured other intervals.
+void add_losses(const RunGroup& group, std::size_t series, AccuracyChart& chart) {
+  struct Values {
+    std::vector<double> trained, train_loss;
+  };
+  std::map<std::int64_t, Values> steps;
+  for (const Run* run : group.runs) {
+    for (const ProgressPoint& point : run->progress) {
+      if (!plausible(point.train_loss) || !plausible(point.train_s)) continue;
+      Values& values = steps[point.step];
+      values.trained.push_back(chart.axis == CourseAxis::seconds ? point.train_s
+                                                                 : static_cast<double>(point.step));
+      values.train_loss.push_back(point.train_loss);
+    }
+  }
+  for (const auto& [step, values] : steps) {
+    chart.losses.push_back({series, step, median(values.trained), median(values.train_loss)});
+  }
+}
+
 // Lines are told apart by their devices, too.
 void add_line(const RunGroup& group, const ChartSeries& of_setting, AccuracyChart& chart) {
   const std::size_t series = chart.series.size();
   const auto variant = std::ranges::count(chart.series, of_setting.style, &ChartSeries::style);
   chart.series.push_back({group.name, of_setting.style, static_cast<std::size_t>(variant)});
-  for (const EpochValues& epoch : epochs_of(group)) {
+  for (const EpochValues& epoch : epochs_of(group, chart.axis)) {
     AccuracyPoint point;
     point.series = series;
     point.epochs = chart.points.empty() || chart.points.back().series != series
                        ? 1
                        : chart.points.back().epochs + 1;
-    point.train_s = spread(epoch.train_s);
+    point.trained = spread(epoch.trained);
     point.test_accuracy = spread(epoch.test_accuracy);
     if (!epoch.train_loss.empty()) point.train_loss = spread(epoch.train_loss);
     point.oversubscribed = group.oversubscribed;
     chart.points.push_back(point);
   }
+  add_losses(group, series, chart);
 }
 
 void add_targets(const ChartRuns& runs, AccuracyChart& chart) {
@@ -92,19 +121,25 @@ double beginning_of(const AccuracyChart& chart) {
 
 void note_points(AccuracyChart& chart) {
   const AccuracyPoint& first = chart.points.front();
-  int least = first.train_s.count, most = 0;
+  int least = first.trained.count, most = 0;
   bool fewer = false;  // the last points of a line are of fewer repetitions than its first
   for (std::size_t i = 0; i < chart.points.size(); ++i) {
     const AccuracyPoint& point = chart.points[i];
-    least = std::min(least, point.train_s.count);
-    most = std::max(most, point.train_s.count);
+    least = std::min(least, point.trained.count);
+    most = std::max(most, point.trained.count);
     const bool same_line = i > 0 && chart.points[i - 1].series == point.series;
-    fewer |= same_line && point.train_s.count < chart.points[i - 1].train_s.count;
+    fewer |= same_line && point.trained.count < chart.points[i - 1].trained.count;
   }
   std::vector<std::string>& notes = chart.caption.notes;
-  notes.emplace_back(
-      "a point is the end of an epoch; the time is that of training, without "
-      "evaluation");
+  notes.emplace_back(chart.axis == CourseAxis::seconds
+                         ? "a point is the end of an epoch; the time is that of training, without "
+                           "evaluation"
+                         : "a point is the end of an epoch; steps are those of training");
+  if (!chart.losses.empty()) {
+    notes.emplace_back(
+        "the line of the loss is its mean since the reading before; a point is that "
+        "of the epoch");
+  }
   notes.push_back(repetitions_note(least, most));
   if (fewer) {
     notes.emplace_back(
@@ -118,10 +153,11 @@ void note_points(AccuracyChart& chart) {
 
 }  // namespace
 
-AccuracyChart accuracy_chart(std::span<const Report> reports, ChartRoom room) {
+AccuracyChart accuracy_chart(std::span<const Report> reports, ChartRoom room, CourseAxis axis) {
   ChartRuns runs = chart_runs(reports, "Accuracy", unfit_accuracy);
   limit_groups(runs, kMostSeries, room);
   AccuracyChart chart;
+  chart.axis = axis;
   begin_chart(chart, runs);
   if (!chart.empty_reason.empty()) return chart;
   chart.series.clear();

@@ -18,10 +18,16 @@ std::string_view to_string(ChartKind kind) {
       return "buckets";
     case ChartKind::accuracy:
       return "accuracy";
+    case ChartKind::busy:
+      return "busy";
     case ChartKind::bandwidth:
       break;
   }
   return "bandwidth";
+}
+
+std::string_view to_string(CourseAxis axis) {
+  return axis == CourseAxis::seconds ? "seconds" : "steps";
 }
 
 std::optional<ChartKind> chart_kind(std::string_view word) {

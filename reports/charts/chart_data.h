@@ -31,11 +31,12 @@ enum class ChartKind : std::uint8_t {
   steps,
   buckets,
   accuracy,
+  busy,
   bandwidth
 };
 inline constexpr std::array kChartKinds = {
-    ChartKind::scaling, ChartKind::breakdown, ChartKind::memory,   ChartKind::steps,
-    ChartKind::buckets, ChartKind::accuracy,  ChartKind::bandwidth};
+    ChartKind::scaling, ChartKind::breakdown, ChartKind::memory, ChartKind::steps,
+    ChartKind::buckets, ChartKind::accuracy,  ChartKind::busy,   ChartKind::bandwidth};
 std::string_view to_string(ChartKind kind);
 std::optional<ChartKind> chart_kind(std::string_view word);
 
@@ -97,7 +98,7 @@ struct ScalingChart : Chart {
 };
 ScalingChart scaling_chart(std::span<const Report> reports, ChartRoom room = ChartRoom::picture);
 
-// ---- breakdown and memory: stacked bars ----
+// ---- breakdown, memory and busy: stacked bars ----
 
 struct StackedBar {
   std::size_t series = 0;
@@ -116,6 +117,7 @@ struct StackedChart : Chart {
   std::vector<std::size_t> part_styles;
   std::vector<StackedBar> bars;
   std::string whole;  // what StackedBar::whole is: "median step", "peak of the sum"
+  double end = 0;     // where the axis ends at least
 };
 // In seconds, medians over the repetitions. Parts: input wait, forward, backward, exposed
 // communication, update, and other (what is left of the median step).
@@ -123,6 +125,9 @@ StackedChart breakdown_chart(std::span<const Report> reports, ChartRoom room = C
 // In bytes, maxima over the repetitions. Parts: the memory categories. The bars of a group are
 // those of the primary device (rank 0) and, by largest peak, of one other worker and one server.
 StackedChart memory_chart(std::span<const Report> reports, ChartRoom room = ChartRoom::picture);
+// In shares of the step, medians over the repetitions: how long each device computes. Parts:
+// forward, backward, update. There is a bar for each worker ("rank 2").
+StackedChart busy_chart(std::span<const Report> reports, ChartRoom room = ChartRoom::picture);
 
 // ---- steps ----
 
@@ -177,25 +182,39 @@ BucketsChart buckets_chart(std::span<const Report> reports, ChartRoom room = Cha
 
 // ---- accuracy ----
 
+// What training is measured in along the chart: its time without evaluation, or its steps.
+enum class CourseAxis : std::uint8_t { seconds, steps };
+inline constexpr std::array kCourseAxes = {CourseAxis::seconds, CourseAxis::steps};
+std::string_view to_string(CourseAxis axis);
+
 // The end of one epoch.
 struct AccuracyPoint {
   std::size_t series = 0;
   int epochs = 1;  // trained so far
-  // Training until then, without evaluation. Repetitions may have different numbers of epochs
-  // (--until-accuracy); `count` says of how many the point is.
-  Spread train_s;
+  // Training until then, as AccuracyChart::axis measures it. Repetitions may have different numbers
+  // of epochs (--until-accuracy); `count` says of how many the point is.
+  Spread trained;
   Spread test_accuracy;              // 1 is all
   std::optional<Spread> train_loss;  // of the epoch
   bool oversubscribed = false;
 };
+// The loss within epochs, since the point before: medians over the repetitions that tell it.
+struct CoursePoint {
+  std::size_t series = 0;
+  std::int64_t step = 0;
+  double trained = 0, train_loss = 0;
+};
 // A series is a setting on one number of devices ("ddp on 4*").
 struct AccuracyChart : Chart {
+  CourseAxis axis = CourseAxis::seconds;
   std::vector<AccuracyPoint> points;  // by series, then epochs
+  std::vector<CoursePoint> losses;    // by series, then steps; none where reports tell none
   std::vector<double> targets;        // of --until-accuracy, each once, ascending
   // Where the axis of the accuracy begins, below all points and targets. It ends at 1.
   double shown_from = 0;
 };
-AccuracyChart accuracy_chart(std::span<const Report> reports, ChartRoom room = ChartRoom::picture);
+AccuracyChart accuracy_chart(std::span<const Report> reports, ChartRoom room = ChartRoom::picture,
+                             CourseAxis axis = CourseAxis::seconds);
 
 // ---- bandwidth of collectives ----
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <iterator>
 
 #include "base/math.h"
 #include "base/text.h"
@@ -87,7 +88,7 @@ std::string draw_stacked(const StackedChart& chart, const TextOptions& options, 
   const char* mark = options.unicode ? "│" : "|";
   const std::string letters = letters_of(chart.parts);
   std::vector<TextRow> rows;
-  double most = 0;
+  double most = chart.end;
   for (const StackedBar& bar : chart.bars) {
     std::string label = devices_text(bar.devices, bar.oversubscribed);
     if (!bar.label.empty()) label += ' ' + bar.label;
@@ -160,16 +161,20 @@ std::string timeline(const BucketGroup& group, const BucketBar& bucket, std::siz
 
 // ---- accuracy ----
 
-std::string training_text(const Spread& time) {
-  const std::string seconds = fmt::format("{:.4g} s", time.median);
-  return time.count == 1 ? seconds
-                         : fmt::format("{} ({:.4g}..{:.4g})", seconds, time.min, time.max);
+std::string training_text(const Spread& trained, CourseAxis axis) {
+  if (axis == CourseAxis::steps && trained.min == trained.max) {
+    return fmt::format("{:.0f} steps", trained.median);
+  }
+  const std::string text = axis == CourseAxis::steps ? fmt::format("{:.0f} steps", trained.median)
+                                                     : fmt::format("{:.4g} s", trained.median);
+  return trained.count == 1 ? text
+                            : fmt::format("{} ({:.4g}..{:.4g})", text, trained.min, trained.max);
 }
 
 std::vector<TextRow> accuracy_rows(const AccuracyChart& chart) {
   std::size_t time = 0;
   for (const AccuracyPoint& point : chart.points) {
-    time = std::max(time, training_text(point.train_s).size());
+    time = std::max(time, training_text(point.trained, chart.axis).size());
   }
   std::vector<TextRow> rows;
   for (const AccuracyPoint& point : chart.points) {
@@ -177,16 +182,53 @@ std::vector<TextRow> accuracy_rows(const AccuracyChart& chart) {
         point.train_loss ? fmt::format("{:.4f}", point.train_loss->median) : "-";
     rows.push_back({heading_of(chart, point.series), fmt::format("{:3}", point.epochs),
                     fmt::format("{:6.2f} %  {:>7}  {:<{}}", 100 * point.test_accuracy.median, loss,
-                                training_text(point.train_s), time)});
+                                training_text(point.trained, chart.axis), time)});
   }
   return rows;
+}
+
+double longest_training(const AccuracyChart& chart) {
+  double longest = 0;
+  for (const AccuracyPoint& point : chart.points) longest = std::max(longest, point.trained.max);
+  return longest;
+}
+
+// The loss of a series along the training as heights from 0 to that of the series' largest: in each
+// cell the last reading. A cell without any is blank.
+std::string loss_course(const std::vector<CoursePoint>& losses, double longest, std::size_t cells,
+                        bool unicode) {
+  const auto& heights = unicode ? kHeights : kAsciiHeights;
+  const double largest = std::ranges::max(losses, {}, &CoursePoint::train_loss).train_loss;
+  std::vector<std::string> marks(cells, " ");
+  for (const CoursePoint& point : losses) {
+    const double place = longest > 0 ? point.trained / longest : 0;
+    const double share = largest > 0 ? point.train_loss / largest : 0;
+    const auto cell = static_cast<std::size_t>(place * static_cast<double>(cells));
+    const auto height = static_cast<std::size_t>(std::lround(share * (kHeights.size() - 1)));
+    marks[std::min(cell, cells - 1)] = heights[std::min(height, kHeights.size() - 1)];
+  }
+  std::string text;
+  for (const std::string& mark : marks) text += mark;
+  return text;
+}
+
+// Draws the course of the loss below the last epoch of `series`, where it is known.
+void draw_course(const AccuracyChart& chart, std::size_t series, bool unicode, TextCanvas& canvas) {
+  std::vector<CoursePoint> losses;
+  std::ranges::copy_if(chart.losses, std::back_inserter(losses),
+                       [series](const CoursePoint& point) { return point.series == series; });
+  if (losses.empty()) return;
+  canvas.below(
+      loss_course(losses, longest_training(chart), canvas.cells(), unicode),
+      fmt::format("loss {:.4f} to {:.4f}", losses.front().train_loss, losses.back().train_loss));
 }
 
 std::string accuracy_legend(const AccuracyChart& chart, const char* mark) {
   std::string text = "epochs, test accuracy";
   if (chart.shown_from > 0)
     text += fmt::format(" (bars from {})", accuracy_words(chart.shown_from));
-  text += ", train loss, training time";
+  text += chart.axis == CourseAxis::seconds ? ", train loss, training time" : ", train loss, steps";
+  if (!chart.losses.empty()) text += "; below them: the loss along the training";
   for (const double target : chart.targets) {
     text +=
         fmt::format("{}{}", target == chart.targets.front() ? fmt::format("; {}: ", mark) : ", ",
@@ -208,6 +250,9 @@ std::string draw_text(const AccuracyChart& chart, const TextOptions& options) {
              options.unicode ? "█" : "#");
     for (const double target : chart.targets) bar.set(target - chart.shown_from, mark);
     canvas.row(rows[i], bar.text());
+    const std::size_t series = chart.points[i].series;
+    const bool last = i + 1 == rows.size() || chart.points[i + 1].series != series;
+    if (last) draw_course(chart, series, options.unicode, canvas);
   }
   return canvas.finish(chart);
 }
@@ -244,6 +289,10 @@ std::string draw_breakdown(const StackedChart& chart, const TextOptions& options
 
 std::string draw_memory(const StackedChart& chart, const TextOptions& options) {
   return draw_stacked(chart, options, {"MiB", kMiB, 1});
+}
+
+std::string draw_busy(const StackedChart& chart, const TextOptions& options) {
+  return draw_stacked(chart, options, {"%", 0.01, 1});
 }
 
 std::string draw_text(const StepsChart& chart, const TextOptions& options) {

@@ -24,5 +24,6 @@ std::string draw_text(const AccuracyChart& chart, const TextOptions& options);
 std::string draw_text(const BandwidthChart& chart, const TextOptions& options);
 std::string draw_breakdown(const StackedChart& chart, const TextOptions& options);
 std::string draw_memory(const StackedChart& chart, const TextOptions& options);
+std::string draw_busy(const StackedChart& chart, const TextOptions& options);
 
 }  // namespace ddpbench::report

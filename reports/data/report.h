@@ -63,6 +63,17 @@ struct EpochRow {
   Figure test_accuracy;
 };
 
+// A point of training's course. Loss and accuracy are means over the labels of all ranks since the
+// point before.
+struct ProgressPoint {
+  int epoch = 0;              // that of its last step, as EpochRow::epoch
+  std::int64_t step = 0;      // timed steps until then, over all epochs
+  double train_s = 0;         // training time until then, without evaluation
+  std::int64_t samples = 0;   // processed by all ranks until then, padding included
+  double train_loss = 0;      // as EpochRow::train_loss
+  double train_accuracy = 0;  // as EpochRow::train_accuracy
+};
+
 // What --until-accuracy asked for, and the training time that it took: of the epochs up to the end
 // of the first one that reached it, without evaluation.
 struct AccuracyTarget {
@@ -225,6 +236,11 @@ struct Run {
   std::string injected;         // --inject of this run; empty: none
   Times time;
   std::vector<EpochRow> epochs;
+  std::vector<ProgressPoint> progress;
+  std::string progress_reason;  // why there is none; empty: there is, or it was not recorded
+  // The first timed step, from 1 over all epochs, whose loss is not finite. Neither a value nor a
+  // reason: training did not diverge, or this was not recorded.
+  Known<std::int64_t> diverged_step;
   std::optional<AccuracyTarget> until_accuracy;  // not set: the run had no such target
   StepSection step;
   std::map<std::string, Figure>

@@ -185,7 +185,7 @@ Table accuracy_table(const AccuracyChart& chart) {
               {},
               {}};
   for (const AccuracyPoint& point : chart.points) {
-    const Spread& time = point.train_s;
+    const Spread& time = point.trained;
     std::vector<Cell> row = {cell(chart.series[point.series].name),
                              cell(point.epochs, std::to_string(point.epochs))};
     for (const double value : {time.median, time.min, time.max}) {
@@ -207,7 +207,7 @@ void write_scaling(Markup& page, const ScalingChart& chart) {
   write_figure(page, pictures::scaling_picture(chart, Medium::page), scaling_table(chart));
 }
 
-// `make`: breakdown_picture or memory_picture.
+// `make`: breakdown_picture, memory_picture or busy_picture.
 void write_stacked(Markup& page, const StackedChart& chart, const std::string& heading,
                    Picture (*make)(const StackedChart&, const Medium&), Unit (*unit)(double)) {
   if (!chart.empty_reason.empty()) return write_no_figure(page, heading, chart.empty_reason);
@@ -244,6 +244,8 @@ void write_pictures(Markup& page, const HtmlInput& input, const ScalingChart& sc
   write_steps(page, steps_chart(input.reports));
   write_buckets(page, buckets_chart(input.reports));
   write_accuracy(page, accuracy_chart(input.reports));
+  write_stacked(page, busy_chart(input.reports), "How busy the devices are", pictures::busy_picture,
+                pictures::share_unit);
   page.close();
 }
 

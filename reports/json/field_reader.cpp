@@ -108,6 +108,8 @@ template void FieldReader::or_missing(const char*, std::optional<bool>&, std::st
                                       const std::string&);
 template void FieldReader::or_missing(const char*, std::optional<int>&, std::string&,
                                       const std::string&);
+template void FieldReader::or_missing(const char*, std::optional<std::int64_t>&, std::string&,
+                                      const std::string&);
 template void FieldReader::or_missing(const char*, std::optional<std::uint64_t>&, std::string&,
                                       const std::string&);
 template void FieldReader::or_missing(const char*, std::optional<std::string>&, std::string&,

@@ -98,6 +98,10 @@ class FieldReader {
   void optional_text(const char* key, std::string& text);
   void optional_name(const char* key, std::string& text, bool required);
   void optional_flag(const char* key, std::optional<bool>& flag, std::string& reason);
+  template <typename T>
+  void optional_known(const char* key, Known<T>& known) {
+    later().known(key, known, "");
+  }
   void optional_figure(const char* key, Figure& amount) { later().amount_figure(key, amount, ""); }
 
   // ---- objects ----
@@ -112,6 +116,11 @@ class FieldReader {
   template <typename Row, typename List>
   void optional_rows(const char* key, std::vector<Row>& rows, const List& list) {
     later().rows(key, rows, list);
+  }
+  template <typename Row, typename List>
+  void optional_rows(const char* key, std::vector<Row>& rows, std::string& reason,
+                     const List& list) {
+    if (!later().is_missing(key, reason)) this->rows(key, rows, list);
   }
   template <typename Row, typename List>
   void optional_object(const char* key, std::optional<Row>& row, const List& list,

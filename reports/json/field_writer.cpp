@@ -69,6 +69,8 @@ template void FieldWriter::or_missing(const char*, const std::optional<bool>&, c
                                       const std::string&);
 template void FieldWriter::or_missing(const char*, const std::optional<int>&, const std::string&,
                                       const std::string&);
+template void FieldWriter::or_missing(const char*, const std::optional<std::int64_t>&,
+                                      const std::string&, const std::string&);
 template void FieldWriter::or_missing(const char*, const std::optional<std::uint64_t>&,
                                       const std::string&, const std::string&);
 template void FieldWriter::or_missing(const char*, const std::optional<std::string>&,

@@ -118,7 +118,10 @@ class FieldWriter {
   void optional_flag(const char* key, const std::optional<bool>& flag, const std::string& reason) {
     if (flag || !reason.empty()) or_missing(key, flag, reason, reason);
   }
-
+  template <typename T>
+  void optional_known(const char* key, const Known<T>& known) {
+    if (known.value || !known.reason.empty()) this->known(key, known, known.reason);
+  }
   void optional_figure(const char* key, const Figure& figure) {
     if (figure.value || !figure.reason.empty()) this->figure(key, figure, figure.reason);
   }
@@ -140,6 +143,12 @@ class FieldWriter {
   template <typename Row, typename List>  // left out where there are no rows
   void optional_rows(const char* key, const std::vector<Row>& rows, const List& list) {
     if (!rows.empty()) this->rows(key, rows, list);
+  }
+  template <typename Row, typename List>  // null where there is a reason instead
+  void optional_rows(const char* key, const std::vector<Row>& rows, const std::string& reason,
+                     const List& list) {
+    if (rows.empty() && !reason.empty()) missing(key, reason);
+    optional_rows(key, rows, list);
   }
   template <typename Row, typename List>
   void optional_object(const char* key, const std::optional<Row>& row, const List& list,

@@ -67,6 +67,15 @@ constexpr auto kEpochFields = [](auto& f, auto& epoch) {
   f.amount_figure("test_accuracy", epoch.test_accuracy, "not evaluated");
 };
 
+constexpr auto kProgressFields = [](auto& f, auto& point) {
+  f.value("epoch", point.epoch);
+  f.value("step", point.step);
+  f.amount("train_s", point.train_s);
+  f.value("samples", point.samples);
+  f.finite("train_loss", point.train_loss, kDivergedReason);
+  f.finite_amount("train_accuracy", point.train_accuracy, kNotRecorded);
+};
+
 template <typename Fields, typename Target>
 void list_accuracy_target(Fields& f, Target& wanted, const std::string& reason) {
   f.amount("target", wanted.target);
@@ -205,6 +214,8 @@ constexpr auto kRunFields = [](auto& f, auto& run) {
   const std::string reason = missing_reason(run);
   f.object("time", run, kTimeFields);
   f.rows("epochs", run.epochs, kEpochFields);
+  f.optional_rows("progress", run.progress, run.progress_reason, kProgressFields);
+  f.optional_known("diverged_step", run.diverged_step);
   f.optional_object("until_accuracy", run.until_accuracy,
                     [&reason](auto& g, auto& wanted) { list_accuracy_target(g, wanted, reason); });
   f.object("step", run, kStepFields);

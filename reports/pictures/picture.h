@@ -69,6 +69,7 @@ struct Picture {
 Picture scaling_picture(const ScalingChart& chart, const Medium& medium);
 Picture breakdown_picture(const StackedChart& chart, const Medium& medium);
 Picture memory_picture(const StackedChart& chart, const Medium& medium);
+Picture busy_picture(const StackedChart& chart, const Medium& medium);
 Picture steps_picture(const StepsChart& chart, const Medium& medium);
 Picture buckets_picture(const BucketsChart& chart, const Medium& medium);
 Picture accuracy_picture(const AccuracyChart& chart, const Medium& medium);
@@ -76,6 +77,7 @@ Picture bandwidth_picture(const BandwidthChart& chart, const Medium& medium);
 
 // Shared by stacked bars and the tables beside them.
 double longest_bar(const StackedChart& chart);
+Unit share_unit(double largest);              // "%"
 std::string bar_name(const StackedBar& bar);  // "ddp on 4: primary"
 
 // A complete SVG document: title, legend, panels and notes on white, readable without colour. It

@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Test accuracy and, beside it, training loss after each epoch over the time of training.
+// Test accuracy and, beside it, training loss over the time or the steps of training.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/text.h"
 #include "reports/metrics/metrics.h"
@@ -28,10 +29,14 @@ struct Curve {
 std::optional<Spread> accuracy_of(const AccuracyPoint& point) { return point.test_accuracy; }
 std::optional<Spread> loss_of(const AccuracyPoint& point) { return point.train_loss; }
 
-double longest_training(const AccuracyChart& chart) {
-  double longest = 0;
-  for (const AccuracyPoint& point : chart.points) longest = std::max(longest, point.train_s.max);
-  return longest;
+double most_training(const AccuracyChart& chart) {
+  double most = 0;
+  for (const AccuracyPoint& point : chart.points) most = std::max(most, point.trained.max);
+  return most;
+}
+
+Unit training_unit(const AccuracyChart& chart) {
+  return chart.axis == CourseAxis::seconds ? time_unit(most_training(chart)) : Unit{"steps", 1};
 }
 
 class CurvesPanel {
@@ -40,13 +45,13 @@ class CurvesPanel {
       : chart_(chart),
         curve_(std::move(curve)),
         axis_(std::move(axis)),
-        time_unit_(time_unit(longest_training(chart))),
-        time_(axis_to(longest_training(chart), time_unit_, kCurveTicks)),
+        unit_(training_unit(chart)),
+        training_(axis_to(most_training(chart), unit_, kCurveTicks)),
         width_(medium.plot_width),
         area_{label_room(axis_), kAboveCurves, width_ - 12,
               kAboveCurves + medium.stretch * kCurveHeight} {
     draw_y_axis(markup_, area_, axis_, curve_.name);
-    draw_x_axis(markup_, area_, time_, "training, " + time_unit_.name);
+    draw_x_axis(markup_, area_, training_, "training, " + unit_.name);
   }
 
   void draw_target(std::size_t entry, double value, const std::string& tip) {
@@ -58,14 +63,21 @@ class CurvesPanel {
     markup_.close();
   }
 
-  void draw_series(std::size_t series) {
-    std::string line;
+  // The line goes through `line`, or through the ends of the epochs where that is empty.
+  void draw_series(std::size_t series, const std::vector<CoursePoint>& line = {}) {
+    std::string path;
+    const auto extend = [&](double trained, double value) {
+      path += fmt::format("{}{} {}", path.empty() ? "M" : "L", decimal(x_of(trained)),
+                          decimal(y_of(value)));
+    };
     open_entry(markup_, series, line_class(chart_.series[series]));
-    for_points(series, [&](const AccuracyPoint& point, const Spread& value) {
-      line += fmt::format("{}{} {}", line.empty() ? "M" : "L", decimal(x_of(point.train_s.median)),
-                          decimal(y_of(value.median)));
-    });
-    if (!line.empty()) svg_path(markup_, line, "series");
+    for (const CoursePoint& point : line) extend(point.trained, point.train_loss);
+    if (line.empty()) {
+      for_points(series, [&](const AccuracyPoint& point, const Spread& value) {
+        extend(point.trained.median, value.median);
+      });
+    }
+    if (!path.empty()) svg_path(markup_, path, "series");
     for_points(series,
                [&](const AccuracyPoint& point, const Spread& value) { draw_point(point, value); });
     markup_.close();
@@ -76,8 +88,8 @@ class CurvesPanel {
   }
 
  private:
-  double x_of(double seconds) const {
-    return area_.left + area_.width() * std::clamp(time_.position(seconds), 0.0, 1.0);
+  double x_of(double trained) const {
+    return area_.left + area_.width() * std::clamp(training_.position(trained), 0.0, 1.0);
   }
   double y_of(double value) const {
     return area_.bottom - area_.height() * std::clamp(axis_.position(value), 0.0, 1.0);
@@ -92,15 +104,15 @@ class CurvesPanel {
   }
 
   void draw_point(const AccuracyPoint& point, const Spread& value) {
-    const Spread& time = point.train_s;
-    const double x = x_of(time.median), y = y_of(value.median);
+    const Spread& trained = point.trained;
+    const double x = x_of(trained.median), y = y_of(value.median);
     std::string tip = fmt::format("{}\n{}, {}\n{}", chart_.series[point.series].name,
-                                  counted(point.epochs, "epoch"),
-                                  with_unit(time.median, time_unit_), words_of(value.median));
-    if (time.count > 1) {
-      svg_path(markup_, error_bar_across(y, x_of(time.min), x_of(time.max)), "error");
-      tip += fmt::format("\n{} repetitions: {} to {}", time.count, with_unit(time.min, time_unit_),
-                         with_unit(time.max, time_unit_));
+                                  counted(point.epochs, "epoch"), with_unit(trained.median, unit_),
+                                  words_of(value.median));
+    if (trained.count > 1) {
+      svg_path(markup_, error_bar_across(y, x_of(trained.min), x_of(trained.max)), "error");
+      tip += fmt::format("\n{} repetitions: {} to {}", trained.count, with_unit(trained.min, unit_),
+                         with_unit(trained.max, unit_));
     }
     if (value.count > 1) {
       svg_path(markup_, error_bar(x, y_of(value.min), y_of(value.max)), "error");
@@ -118,8 +130,8 @@ class CurvesPanel {
   const AccuracyChart& chart_;
   Curve curve_;
   Axis axis_;
-  Unit time_unit_;
-  Axis time_;
+  Unit unit_;
+  Axis training_;
   double width_;
   Area area_;
 };
@@ -133,7 +145,7 @@ Panel accuracy_panel(const AccuracyChart& chart, const Medium& medium) {
                       "--until-accuracy: " + accuracy_words(chart.targets[i]));
   }
   for (std::size_t i = 0; i < chart.series.size(); ++i) panel.draw_series(i);
-  return panel.finish({"svg-accuracy", "Test accuracy over training time",
+  return panel.finish({"svg-accuracy", "Test accuracy over training",
                        "A line for each setting with a point for each epoch; dotted lines are "
                        "accuracies that end training. " +
                            chart.caption.title});
@@ -145,13 +157,18 @@ std::optional<Panel> loss_panel(const AccuracyChart& chart, const Medium& medium
   for (const AccuracyPoint& point : chart.points) {
     if (point.train_loss) largest = std::max(largest, point.train_loss->max);
   }
+  std::vector<std::vector<CoursePoint>> lines(chart.series.size());
+  for (const CoursePoint& point : chart.losses) {
+    largest = std::max(largest, point.train_loss);
+    lines[point.series].push_back(point);
+  }
   if (largest < 0) return std::nullopt;
   const Unit plain{"", 1};
   CurvesPanel panel(chart, {"train loss", plain, loss_of}, axis_to(largest, plain, kCurveTicks),
                     medium);
-  for (std::size_t i = 0; i < chart.series.size(); ++i) panel.draw_series(i);
+  for (std::size_t i = 0; i < chart.series.size(); ++i) panel.draw_series(i, lines[i]);
   return panel.finish(
-      {"svg-loss", "Training loss over training time",
+      {"svg-loss", "Training loss over training",
        "A line for each setting with a point for each epoch. " + chart.caption.title});
 }
 

@@ -69,7 +69,7 @@ Panel stacked_panel(const StackedChart& chart, const StackedWords& words, double
   RowPanel rows({fmt::format("svg-{}-{}", words.id, begin), words.heading,
                  words.description + " " + chart.caption.title},
                 width, end - begin, stretch * kStackHeight);
-  rows.axis(axis_to(longest_bar(chart), words.unit, 5), words.unit.name);
+  rows.axis(axis_to(std::max(longest_bar(chart), chart.end), words.unit, 5), words.unit.name);
   for (std::size_t i = begin; i < end; ++i) draw_stack(chart, chart.bars[i], words.unit, rows);
   return rows.finish();
 }
@@ -119,6 +119,16 @@ Picture memory_picture(const StackedChart& chart, const Medium& medium) {
                           "Bars for the primary device and others, made of memory categories.",
                           memory_unit(longest_bar(chart))},
                          medium);
+}
+
+Unit share_unit(double) { return {"%", 0.01}; }
+
+Picture busy_picture(const StackedChart& chart, const Medium& medium) {
+  return stacked_picture(
+      chart,
+      {"busy", "How busy the devices are",
+       "A bar for each device, made of the work of a training step.", share_unit(1)},
+      medium);
 }
 
 }  // namespace ddpbench::report::pictures

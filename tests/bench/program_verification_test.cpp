@@ -148,6 +148,41 @@ TEST_F(VerifiedProgram, DivergenceIsNotAWrongStrategy) {
   }
 }
 
+// The first update makes weights of 1e8 and more; two layers later, activations overflow.
+TEST_F(VerifiedProgram, NamesTheStepWhoseLossIsNotFinite) {
+  for (const char* strategy : {"single", "dp", "ddp", "ps"}) {
+    SCOPED_TRACE(strategy);
+    const auto result = program.run(small_run(
+        strategy, {"--lr=1e30", "--verify-steps=0", "--epochs=2", "--steps=3", "--force"}));
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    const std::string said = "training diverged: the loss of step 2 (in epoch 1) is not finite";
+    EXPECT_THAT(result.err, HasSubstr(said));
+    EXPECT_THAT(result.out, HasSubstr(said));
+    const json run = program.report()["runs"][0];
+    EXPECT_EQ(run["status"], "diverged");
+    EXPECT_EQ(run["diverged_step"], 2);
+    EXPECT_EQ(run["step"]["count"], 6);
+  }
+}
+
+// No loss is computed from the weights of the last step. The decay alone makes them infinite.
+TEST_F(VerifiedProgram, FindsWeightsThatTheLastUpdateMadeInfinite) {
+  for (const char* strategy : {"single", "dp", "ddp", "ps"}) {
+    SCOPED_TRACE(strategy);
+    const auto result =
+        program.run(small_run(strategy, {"--lr=1e38", "--weight-decay=1e6", "--verify-steps=0",
+                                         "--warmup-steps=0", "--steps=1", "--force"}));
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("training diverged: after the last step "),
+                                  HasSubstr(" of rank 0 is not finite")));
+    const json run = program.report()["runs"][0];
+    EXPECT_EQ(run["status"], "diverged");
+    EXPECT_TRUE(run["diverged_step"].is_null());
+    EXPECT_EQ(run["diverged_step_reason"], "the loss of every step is finite");
+    EXPECT_FALSE(run["epochs"][0]["train_loss"].is_null());
+  }
+}
+
 TEST_F(VerifiedProgram, DivergenceOfAnUnverifiedRunEndsAlike) {
   const auto result = program.run(small_run("single", {"--lr=1e10", "--steps=10"}));
   EXPECT_EQ(result.exit_code, 2) << result.err;

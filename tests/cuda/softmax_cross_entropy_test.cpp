@@ -116,6 +116,18 @@ TEST_F(CudaSoftmaxCrossEntropy, SurvivesLogitsWhoseExponentialOverflows) {
   EXPECT_EQ(of_map.gradient, (Values{0, -1, 0, 1}));
 }
 
+TEST_F(CudaSoftmaxCrossEntropy, KeepsTheFirstStepWhoseLossIsNotFinite) {
+  BackendFixture fixture = cuda_backend();
+  for (const LossSizes& sizes : kLossSizes) {
+    if (sizes.samples != sizes.batch || sizes.classes == 1) continue;
+    const LossBatch b = make_loss_batch(
+        {.batch = sizes.batch, .classes = sizes.classes, .positions = sizes.positions},
+        sizes.samples);
+    SCOPED_TRACE(batch_name(b));
+    expect_first_diverged_step_is_kept(fixture, b);
+  }
+}
+
 TEST_F(CudaSoftmaxCrossEntropy, RefusesNoClasses) {
   BackendFixture fixture = cuda_backend();
   EXPECT_THROW(fixture.backend().softmax_cross_entropy({.batch = 2, .classes = 0}), ConfigError);

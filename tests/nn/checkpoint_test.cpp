@@ -185,6 +185,18 @@ TEST(Checkpoint, ImportsValuesInTheOrderOfItsTensors) {
   EXPECT_THROW(import_values(to.graph(), values), InternalError);
 }
 
+TEST(Checkpoint, NamesTheFirstWeightsThatAreNotFinite) {
+  TestGraph network(simple_cnn(), onednn, {.batch = 4, .micro_batch = 0});
+  EXPECT_EQ(find_not_finite(network.graph(), network.device()), "");
+  const std::vector<ParameterInfo>& parameters = network.graph().plan().parameters;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {  // the last layer's first
+    std::vector<float> values = network.weight(i);
+    values.back() = i % 2 == 0 ? HUGE_VALF : std::nanf("");
+    network.set_weight(i, values);
+    EXPECT_EQ(find_not_finite(network.graph(), network.device()), parameters[i].name);
+  }
+}
+
 TEST(Checkpoint, NamesTheFirstValueThatIsNoFiniteNumber) {
   std::vector<NamedTensor> tensors = {{"a", {2}, {1, 2}}, {"b", {3}, {0, -3, 1}}};
   EXPECT_NO_THROW(check_finite(tensors, "w.safetensors"));

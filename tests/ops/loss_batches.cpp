@@ -112,4 +112,27 @@ void expect_scale_is_rounded_last(BackendFixture& fixture, LossBatch b) {
   EXPECT_LT(largest, 5e-3) << "nothing cancelled";
 }
 
+void expect_first_diverged_step_is_kept(BackendFixture& fixture, LossBatch b) {
+  const LossTotals four_steps = {.steps = 4};
+  const auto totals_after = [&](const LossTotals& before) {
+    return run_loss(fixture, b, {.before = before}).totals;
+  };
+  const LossTotals finite = totals_after(four_steps);
+  EXPECT_EQ(finite.steps, 5U);
+  EXPECT_EQ(finite.diverged_step, 0U);
+  for (const float bad : {std::nanf(""), HUGE_VALF}) {
+    b.logits.back() = bad;
+    const LossTotals first = totals_after(four_steps);
+    EXPECT_EQ(first.steps, 5U);
+    EXPECT_EQ(first.diverged_step, 5U);
+    EXPECT_EQ(totals_after(first).steps, 6U);
+    EXPECT_EQ(totals_after(first).diverged_step, 5U);
+  }
+  // An auxiliary output begins no step.
+  b.desc.counts_hits = false;
+  const LossTotals auxiliary = totals_after({.steps = 5});
+  EXPECT_EQ(auxiliary.steps, 5U);
+  EXPECT_EQ(auxiliary.diverged_step, 5U);
+}
+
 }  // namespace ddpbench::ops::testing

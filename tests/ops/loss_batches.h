@@ -56,4 +56,8 @@ LossResult run_loss(BackendFixture& fixture, const LossBatch& b, const LossRun& 
 // `b` moved to where the losses are nearly least: there the share of a class and its target cancel.
 void expect_scale_is_rounded_last(BackendFixture& fixture, LossBatch b);
 
+// Checks that the totals count the steps, and keep the first whose loss is not finite: here the
+// fifth, where the last logit of `b` is not, which must count.
+void expect_first_diverged_step_is_kept(BackendFixture& fixture, LossBatch b);
+
 }  // namespace ddpbench::ops::testing

@@ -264,6 +264,18 @@ TEST(SoftmaxCrossEntropy, HandsOnLogitsThatAreNoNumbers) {
       }
 }
 
+// Those of long rows and maps are split over a team.
+TEST(SoftmaxCrossEntropy, KeepsTheFirstStepWhoseLossIsNotFinite) {
+  for (BackendFixture& fixture : all_backends())
+    for (const CrossEntropyDesc& desc :
+         {CrossEntropyDesc{.batch = 5, .classes = 3}, CrossEntropyDesc{.batch = 61, .classes = 311},
+          CrossEntropyDesc{.batch = 2, .classes = 3, .positions = 5},
+          CrossEntropyDesc{.batch = 3, .classes = 300, .positions = 70}}) {
+      SCOPED_TRACE(describe(desc));
+      expect_first_diverged_step_is_kept(fixture, make_loss_batch(desc, desc.batch));
+    }
+}
+
 TEST(SoftmaxCrossEntropy, RefusesEmptyShapesAndSmoothingsThatAreNoShares) {
   for (BackendFixture& fixture : all_backends()) {
     const auto make = [&](const CrossEntropyDesc& desc) {

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -45,10 +46,10 @@ TEST(AccuracyChart, AddsUpTheTimesOfEpochs) {
   ASSERT_EQ(chart.series.size(), 1U);
   EXPECT_EQ(chart.series[0].name, "ddp on 2");
   ASSERT_EQ(chart.points.size(), 3U);
-  EXPECT_EQ(chart.points[0].train_s.median, 11);
-  EXPECT_EQ(chart.points[1].train_s.min, 18);
-  EXPECT_EQ(chart.points[1].train_s.max, 20);
-  EXPECT_EQ(chart.points[2].train_s.count, 1);
+  EXPECT_EQ(chart.points[0].trained.median, 11);
+  EXPECT_EQ(chart.points[1].trained.min, 18);
+  EXPECT_EQ(chart.points[1].trained.max, 20);
+  EXPECT_EQ(chart.points[2].trained.count, 1);
   EXPECT_EQ(chart.points[2].epochs, 3);
   EXPECT_DOUBLE_EQ(chart.points[2].test_accuracy.median, 0.98);
   EXPECT_DOUBLE_EQ(chart.points[1].train_loss->median, 0.5);
@@ -56,6 +57,40 @@ TEST(AccuracyChart, AddsUpTheTimesOfEpochs) {
   EXPECT_EQ(chart.shown_from, 0.95);
   EXPECT_THAT(chart.caption.notes, Contains(HasSubstr("different numbers of epochs")));
   EXPECT_THAT(chart.caption.notes, Contains(HasSubstr("median of 1 to 2 repetitions")));
+}
+
+TEST(AccuracyChart, MeasuresTrainingInStepsWhereThatIsAskedFor) {
+  const report::Run run = trained({10, 8}, 0.96);  // of 100 samples an epoch
+  const Report report = report_of({run});
+  const AccuracyChart chart = accuracy_chart({&report, 1}, ChartRoom::picture, CourseAxis::steps);
+  const double steps = std::round(100.0 / static_cast<double>(run.global_batch_size));
+  ASSERT_GT(steps, 0);
+  ASSERT_EQ(chart.points.size(), 2U);
+  EXPECT_EQ(chart.points[0].trained.median, steps);
+  EXPECT_EQ(chart.points[1].trained.median, 2 * steps);
+  EXPECT_THAT(chart.caption.notes, Contains(HasSubstr("steps are those of training")));
+}
+
+TEST(AccuracyChart, HasTheMediansOfTheLossOverRepetitionsAfterEachStep) {
+  std::vector<report::Run> runs(3, trained({10}, 0.96));
+  for (int i = 0; i < 3; ++i) {
+    runs[i].repetition = i;
+    runs[i].progress = {{0, 8, 4.0 + i, 8 * 128, 2.0 + i, 0.3}, {0, 16, 9, 16 * 128, 1, 0.5}};
+  }
+  runs[2].progress.pop_back();
+  runs[1].progress[1].train_loss = std::numeric_limits<double>::quiet_NaN();
+  const AccuracyChart chart = accuracy_of(runs);
+  ASSERT_EQ(chart.losses.size(), 2U);
+  EXPECT_EQ(chart.losses[0].step, 8);
+  EXPECT_EQ(chart.losses[0].trained, 5);
+  EXPECT_EQ(chart.losses[0].train_loss, 3);
+  EXPECT_EQ(chart.losses[1].trained, 9);
+  EXPECT_EQ(chart.losses[1].train_loss, 1);
+  EXPECT_THAT(chart.caption.notes, Contains(HasSubstr("line of the loss is its mean")));
+  const Report report = report_of({runs[0]});
+  const AccuracyChart over_steps =
+      accuracy_chart({&report, 1}, ChartRoom::picture, CourseAxis::steps);
+  EXPECT_EQ(over_steps.losses.at(1).trained, 16);
 }
 
 TEST(AccuracyChart, BeginsAtZeroWhereANetworkHasLearnedLittle) {

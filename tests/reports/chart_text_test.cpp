@@ -30,6 +30,8 @@ std::string draw(const Report& report, ChartKind kind, const TextOptions& option
       return draw_text(steps_chart(reports), options);
     case ChartKind::accuracy:
       return draw_text(accuracy_chart(reports), options);
+    case ChartKind::busy:
+      return draw_busy(busy_chart(reports), options);
     case ChartKind::buckets:
     case ChartKind::bandwidth:
       break;
@@ -140,6 +142,39 @@ a point is the end of an epoch; the time is that of training, without evaluation
 median of 2 repetitions; error bars, or in brackets: their minimum and maximum
 the axis of the accuracy begins at 98 %
 )");
+}
+
+TEST(TextChart, AccuracyShowsTheCourseOfTheLossBelowTheEpochs) {
+  Report report = test::sample_report();
+  report.runs = {report.runs[2]};
+  report.runs[0].progress = {
+      {0, 117, 2.5, 0, 2, 0.5}, {0, 235, 5, 0, 1, 0.5}, {0, 469, 10, 0, 0.25, 0.5}};
+  const std::string drawn = draw(report, ChartKind::accuracy, {80, true});
+  EXPECT_THAT(drawn,
+              ::testing::HasSubstr("training time; below them: the loss along the training\n"));
+  EXPECT_THAT(drawn, ::testing::ContainsRegex(
+                         "1  [█▌ ]+ +98.12 %   0.2345  10 s\n +█ +▅ +▂ +loss 2.0000 to 0.2500\n"));
+}
+
+// The least busy device of dp waits for the primary.
+TEST(TextChart, BusyShowsTheShareOfEveryDevice) {
+  Report report = test::sample_report();
+  report.runs = {report.runs[1]};
+  std::vector<DeviceRow>& devices = report.runs[0].devices;
+  devices[0].phases = {{"forward_s", Figure::of(0.006)},
+                       {"backward_s", Figure::of(0.012)},
+                       {"optimizer_s", Figure::of(0.001)}};
+  devices[1].phases = {{"forward_s", Figure::of(0.004)},
+                       {"backward_s", Figure::of(0.006)},
+                       {"optimizer_s", Figure::missing("only the primary device does this")}};
+  for (DeviceRow& device : devices) device.step_time_median_s = Figure::of(0.02);
+  EXPECT_EQ(draw(report, ChartKind::busy, {60, false}), "");
+}
+
+TEST(TextChart, BusyLeavesOutRunsWhosePhasesAreNotKnown) {
+  const Report report = test::sample_report();
+  EXPECT_THAT(busy_chart({&report, 1}).empty_reason,
+              ::testing::HasSubstr("its phases were not recorded"));
 }
 
 TEST(TextChart, MemoryShowsCategoriesAsLetters) {

@@ -45,6 +45,8 @@ Picture picture_of(const Report& report, ChartKind kind, Medium medium = Medium:
       return steps_picture(steps_chart(reports), medium);
     case ChartKind::accuracy:
       return accuracy_picture(accuracy_chart(reports), medium);
+    case ChartKind::busy:
+      return busy_picture(busy_chart(reports), medium);
     case ChartKind::buckets:
     case ChartKind::bandwidth:
       break;
@@ -381,6 +383,39 @@ TEST(AccuracyPicture, HasErrorBarsOfRepetitions) {
   EXPECT_EQ(occurrences(shapes_of(picture), "class=\"error\""), 4U) << "both ways, in both panels";
   EXPECT_THAT(picture.panels[0].shapes,
               HasSubstr("2 repetitions: 10.0\u00A0s to 12.0\u00A0s, 98.1\u00A0% to 98.1\u00A0%"));
+}
+
+TEST(AccuracyPicture, DrawsTheLossThroughItsReadings) {
+  Report report = sample_report();
+  report.runs = {report.runs[2]};
+  const Picture plain = picture_of(report, ChartKind::accuracy);
+  report.runs[0].progress = {
+      {0, 100, 2.5, 0, 3, 0.5}, {0, 200, 5, 0, 1, 0.5}, {0, 400, 10, 0, 0.25, 0.5}};
+  const Picture picture = picture_of(report, ChartKind::accuracy);
+  EXPECT_EQ(picture.panels[0].shapes, plain.panels[0].shapes);
+  const std::string& loss = picture.panels[1].shapes;
+  const std::size_t path = loss.find("class=\"series\"");
+  ASSERT_NE(path, std::string::npos);
+  EXPECT_EQ(occurrences(loss, "class=\"series\""), 1U);
+  EXPECT_EQ(occurrences(loss, "class=\"marker\""), 1U) << "the epoch's mean";
+  const std::string element = loss.substr(loss.rfind('<', path), loss.find('>', path));
+  EXPECT_EQ(occurrences(element.substr(0, element.find("/>")), "L"), 2U) << element;
+}
+
+TEST(BusyPicture, HasABarForEachDeviceOnAnAxisToTheWholeStep) {
+  Report report = sample_report();
+  report.runs = {report.runs[1]};
+  for (DeviceRow& device : report.runs[0].devices) {
+    device.step_time_median_s = Figure::of(0.02);
+    device.phases = {{"forward_s", Figure::of(0.002)}, {"backward_s", Figure::of(0.003)}};
+  }
+  const Picture picture = picture_of(report, ChartKind::busy);
+  EXPECT_THAT(legend_of(picture), ElementsAre("forward", "backward", "update"));
+  const std::string shapes = shapes_of(picture);
+  EXPECT_EQ(occurrences(shapes, "class=\"part\""), 4U) << "none of them updates";
+  EXPECT_THAT(shapes, AllOf(HasSubstr(">dp on 2: rank 1<"), HasSubstr(">25.0\u00A0%<"),
+                            HasSubstr(">100<"), HasSubstr("backward: 15.0\u00A0%")));
+  EXPECT_EQ(xml_error(picture_file(picture)), "");
 }
 
 TEST(AxisBetween, HasRoundTicksFromItsBeginning) {

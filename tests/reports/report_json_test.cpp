@@ -55,8 +55,8 @@ TEST(ReportJson, HasTheKeysOfTheDesignInOrder) {
                           "model_hash", "parameters", "flops_per_sample", "optimizer",
                           "per_device_batch_size", "global_batch_size", "accumulation_steps",
                           "scaling_mode", "oversubscribed", "strategy_options", "injected",
-                          "dataset", "time", "epochs", "step", "phases", "devices", "traffic",
-                          "verification", "scaling", "throughput", "why"));
+                          "dataset", "time", "epochs", "progress", "step", "phases", "devices",
+                          "traffic", "verification", "scaling", "throughput", "why"));
 }
 
 // Older reports have neither the key nor its reason.

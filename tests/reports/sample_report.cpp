@@ -196,6 +196,7 @@ Report sample_report() {
   ddp.devices[1].buckets = {{0, 1605632, 0.010, 0.0101, 0.0102, 0.0110}};
   ddp.devices[1].gpu_telemetry = Known<GpuTelemetry>::of(sample_telemetry());
   ddp.devices[1].driver_bytes = Known<DriverBytes>::of({{"with_context", 500}, {"at_end", 900}});
+  ddp.progress = {{0, 100, 2.5, 12800, 1.25, 0.6}, {0, 200, 5, 25600, 0.5, 0.875}};
   ddp.injected = "slow:rank=1,phase=backward,percent=25";
   ddp.why = Why{"exposed_communication",
                 "exposed all-reduce is 41 % of the step",

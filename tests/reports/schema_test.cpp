@@ -66,6 +66,7 @@ bool is_newer(const Pointer& pointer) {
                    pointer.back() == "gpu_telemetry" || pointer.back() == "driver_bytes" ||
                    contains(pointer, "/driver_bytes/");
   const bool network = pointer.back() == "model_hash" || pointer.back() == "until_accuracy" ||
+                       pointer.back() == "progress" || pointer.back() == "diverged_step" ||
                        pointer.back() == "flops_per_sample";
   const bool data =
       contains(pointer, "/dataset/") && (pointer.back() == "note" || pointer.back() == "augment");
@@ -121,6 +122,8 @@ TEST(ReportSchema, AcceptsInterruptedRunsAndDivergedTraining) {
   report.runs[2].verification.status = "diverged";
   report.runs[2].verification.reason = "training diverged in step 2";
   report.runs[2].verification.worst_step = 1;
+  report.runs[2].diverged_step = Known<std::int64_t>::of(2);
+  report.runs[2].progress[1].train_loss = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(joined(schema_errors(document_of(report), DDPBENCH_REPORT_SCHEMA)), "");
   report.runs[2].verification.worst_step = 0;
   EXPECT_NE(joined(schema_errors(document_of(report), DDPBENCH_REPORT_SCHEMA)), "");

@@ -118,7 +118,7 @@ class Loss : public SoftmaxCrossEntropy {
     });
     LossTotals sums;
     for (int t = 0; t < threads; ++t) sums += partial_[static_cast<std::size_t>(t)];
-    add_part(*args.totals, sums, desc_);
+    add_output(*args.totals, sums, desc_);
   }
 
   CrossEntropyDesc desc_;

@@ -27,7 +27,7 @@ class Loss : public SoftmaxCrossEntropy {
     for (std::int64_t i = 0; i < args.samples * desc_.positions; ++i) {
       if (args.labels[i] != desc_.ignore_index) predict(args, i, sums);
     }
-    add_part(*args.totals, sums, desc_);
+    add_output(*args.totals, sums, desc_);
   }
 
  private:

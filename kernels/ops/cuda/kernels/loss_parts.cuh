@@ -49,12 +49,18 @@ __host__ __device__ PartialTotals sum(const PartialTotals* parts, std::uint32_t 
   return total;
 }
 
+// As add_output() in loss.h.
 __host__ __device__ inline void add_to(LossTotals& totals, const PartialTotals& part,
                                        const LossShape& shape) {
-  totals.loss_sum += static_cast<double>(shape.weight) * part.loss_sum;
-  if (!shape.counts_hits) return;
-  totals.correct += part.correct;
-  totals.counted += part.counted;
+  const double loss_sum = static_cast<double>(shape.weight) * part.loss_sum;
+  totals.loss_sum += loss_sum;
+  if (shape.counts_hits) {
+    totals.correct += part.correct;
+    totals.counted += part.counted;
+    ++totals.steps;
+  }
+  const bool is_finite = loss_sum - loss_sum == 0;
+  if (!is_finite && totals.diverged_step == 0) totals.diverged_step = totals.steps;
 }
 
 // One block adds up the other blocks' totals. Each thread sums every kThreads-th, 32 threads then

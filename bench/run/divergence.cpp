@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/run/divergence.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace ddpbench::bench {
+namespace {
+
+// The first step whose loss is not finite on any rank; 0: none.
+std::int64_t first_diverged_step(std::span<const RankResult> ranks) {
+  std::int64_t first = 0;
+  for (const RankResult& rank : ranks) {
+    if (rank.diverged_step == 0) continue;
+    first = first == 0 ? rank.diverged_step : std::min(first, rank.diverged_step);
+  }
+  return first;
+}
+
+// Why the weights count as diverged after the last step; empty: they do not.
+std::string weight_divergence(std::span<const RankResult> ranks) {
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    if (ranks[r].diverged_tensor.empty()) continue;
+    return fmt::format("training diverged: after the last step {} of rank {} is not finite",
+                       ranks[r].diverged_tensor, r);
+  }
+  return "";
+}
+
+// Guessing has a loss of ln(classes). Far beyond it, the weights grow without bound.
+std::string loss_explosion(const TrainingJob& job, const report::Run& run) {
+  constexpr double kExploded = 100;
+  const double chance = std::log(std::max(job.dataset.classes, 2));
+  for (const report::EpochRow& epoch : run.epochs) {
+    if (epoch.train_loss <= kExploded * chance) continue;
+    return fmt::format("training diverged: the loss of epoch {} is {:.3g}, that of guessing {:.3g}",
+                       epoch.epoch + 1, epoch.train_loss, chance);
+  }
+  return "";
+}
+
+// Why training counts as diverged, with the first sign of it; empty: it does not. `step`: the first
+// one whose loss is not finite.
+std::string divergence(const TrainingJob& job, std::span<const RankResult> ranks,
+                       const report::Run& run, std::int64_t step) {
+  if (run.verification.status == "diverged") return run.verification.reason;
+  if (step != 0) {
+    return fmt::format("training diverged: the loss of step {} (in epoch {}) is not finite", step,
+                       (step - 1) / job.steps_per_epoch + 1);
+  }
+  const std::string weights = weight_divergence(ranks);
+  return weights.empty() ? loss_explosion(job, run) : weights;
+}
+
+}  // namespace
+
+void note_divergence(const TrainingJob& job, std::span<const RankResult> ranks, report::Run& run) {
+  const std::int64_t step = first_diverged_step(ranks);
+  const bool is_complete = run.status == report::Status::ok;
+  const std::string why = is_complete ? divergence(job, ranks, run, step) : "";
+  if (!why.empty()) {
+    report::mark_diverged(
+        run, fmt::format("{}; use a smaller learning rate (--lr is {})", why, job.options.lr));
+  }
+  if (step != 0) {
+    run.diverged_step = Known<std::int64_t>::of(step);
+  } else if (!why.empty()) {
+    run.diverged_step = Known<std::int64_t>::missing("the loss of every step is finite");
+  }
+}
+
+}  // namespace ddpbench::bench

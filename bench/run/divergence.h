@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whether a run's training has diverged, from what its ranks found.
+#pragma once
+
+#include <span>
+
+#include "bench/plan/training_job.h"
+#include "bench/rank/rank_result.h"
+#include "reports/data/report.h"
+
+namespace ddpbench::bench {
+
+// Sets `run.diverged_step`, and the status of a run that did all it was to do while its settings do
+// not train. `run` has its epochs and its verification.
+void note_divergence(const TrainingJob& job, std::span<const RankResult> ranks, report::Run& run);
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/run/divergence.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <vector>
+
+namespace ddpbench::bench {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+class Divergence : public testing::Test {
+ protected:
+  Divergence() {
+    job.steps_per_epoch = 10;
+    job.options.lr = 0.5;
+    job.dataset.classes = 10;
+    run.epochs = {{.epoch = 0, .train_loss = 2}, {.epoch = 1, .train_loss = 1}};
+  }
+  void note() { note_divergence(job, ranks, run); }
+
+  TrainingJob job;
+  std::vector<RankResult> ranks = std::vector<RankResult>(3);
+  report::Run run;
+};
+
+TEST_F(Divergence, IsNotFoundWhereAllIsFinite) {
+  note();
+  EXPECT_EQ(run.status, report::Status::ok);
+  EXPECT_FALSE(run.diverged_step.value);
+  EXPECT_EQ(run.diverged_step.reason, "");
+}
+
+TEST_F(Divergence, NamesTheFirstStepOfAnyRankWithItsEpoch) {
+  ranks[1].diverged_step = 13;
+  ranks[2].diverged_step = 11;
+  ranks[0].diverged_tensor = "fc.bias";
+  run.epochs[1].train_loss = kNan;
+  note();
+  EXPECT_EQ(run.status, report::Status::diverged);
+  EXPECT_EQ(run.error->kind, "diverged");
+  EXPECT_EQ(run.error->message,
+            "training diverged: the loss of step 11 (in epoch 2) is not finite; use a smaller "
+            "learning rate (--lr is 0.5)");
+  EXPECT_EQ(run.diverged_step.value, 11);
+}
+
+TEST_F(Divergence, CountsTheLastStepOfAnEpochForThatEpoch) {
+  ranks[0].diverged_step = 10;
+  note();
+  EXPECT_THAT(run.error->message, HasSubstr("step 10 (in epoch 1)"));
+}
+
+TEST_F(Divergence, NamesTheWeightsThatAreNotFiniteAfterTheLastStep) {
+  ranks[2].diverged_tensor = "fc.bias";
+  note();
+  EXPECT_EQ(run.status, report::Status::diverged);
+  EXPECT_THAT(run.error->message,
+              StartsWith("training diverged: after the last step fc.bias of rank 2 is not finite"));
+  EXPECT_FALSE(run.diverged_step.value);
+  EXPECT_EQ(run.diverged_step.reason, "the loss of every step is finite");
+}
+
+TEST_F(Divergence, IsALossFarBeyondThatOfGuessing) {
+  run.epochs[1].train_loss = 1000;
+  note();
+  EXPECT_THAT(run.error->message, HasSubstr("the loss of epoch 2 is 1e+03, that of guessing 2.3"));
+  EXPECT_EQ(run.diverged_step.reason, "the loss of every step is finite");
+}
+
+TEST_F(Divergence, KeepsTheErrorOfARunThatFailedAndTellsItsStep) {
+  ranks[0].diverged_step = 4;
+  run.status = report::Status::failed;
+  note();
+  EXPECT_EQ(run.status, report::Status::failed);
+  EXPECT_FALSE(run.error);
+  EXPECT_EQ(run.diverged_step.value, 4);
+}
+
+}  // namespace
+}  // namespace ddpbench::bench
