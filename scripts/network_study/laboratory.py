@@ -19,15 +19,6 @@ import lab  # noqa: E402
 
 # What passes a link at once after a pause: about a millisecond's worth, so that it flatters nothing.
 BURSTS = {"1gbit": "128kb", "100mbit": "16kb"}
-# Enters a host by its address. A host is one core of the machine: hosts take them in turn.
-SHELL = """#!/bin/sh
-host=$1
-shift
-case $host in
-{cases}*) echo "no way to $host" >&2; exit 255;;
-esac
-exec nsenter -t $pid -n -p -m -i -u --wd=. taskset -c $core sh -c "$*"
-"""
 
 
 class Failed(RuntimeError):
@@ -47,20 +38,13 @@ class Laboratory:
                            burst=BURSTS[network.slow_rate or network.rate],
                            congestion_control=network.congestion_control, mtu=network.mtu)
         self.shell = self.folder / "shell"
-        self._write_shell()
+        self.lab.write_shell(self.shell)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         self.lab.end()
-
-    def _write_shell(self):
-        cores = sorted(os.sched_getaffinity(0))
-        cases = "".join(f"{self.lab.address(i)}) pid={host.pid} core={cores[i % len(cores)]};;\n"
-                        for i, host in enumerate(self.lab.hosts))
-        self.shell.write_text(SHELL.replace("{cases}", cases), encoding="utf-8")
-        self.shell.chmod(0o700)
 
     def hosts(self, numbers):
         return "--hosts=" + ",".join(f"{self.lab.address(i)}:1" for i in numbers)
@@ -71,10 +55,7 @@ class Laboratory:
         words = [program, self.hosts(hosts), f"--backend={backend}", *arguments]
         if backend != "mpi":
             return [*words, f"--remote-shell={self.shell}"]
-        # Ranks talk by TCP alone, on the interface of the laboratory.
-        more = (f"--allow-run-as-root --bind-to none --mca plm_rsh_agent {self.shell} "
-                "--mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include eth0 "
-                f"--mca oob_tcp_if_include eth0 {mpirun}").rstrip()
+        more = " ".join([*lab.mpirun_words(self.shell), mpirun]).rstrip()
         desk = ["nsenter", "-t", str(self.lab.hosts[self.desk].pid), "-n"]
         return [*desk, *words, "--launcher=mpirun", f"--launcher-args={more}"]
 

@@ -8,8 +8,8 @@
 runs COMMAND once on each host at the same time, with RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and
 MASTER_PORT as a launcher of one rank a host sets them, and exits with the first failure's code.
 
-A host is a process that holds namespaces: network, PID, mount, IPC and host name. Each has one veth
-pair to a bridge, which lies in a network namespace of its own. Namespaces have no name and live as
+A host is a process that holds namespaces: network, PID, mount, IPC and host name, and a /dev/shm of
+its own. Each has one veth pair to a bridge, which lies in a network namespace of its own. Namespaces have no name and live as
 long as their processes, and these end with the process that made the laboratory, also when that is
 killed: nothing is left, and any number of laboratories can run at once. Needs root.
 """
@@ -25,6 +25,15 @@ ADDRESS = "10.77.0.{}"
 SET_UP_S = 10
 LIBC = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG = 1
+TCP_LISTEN = "0A"  # in /proc/net/tcp
+SHELL = """#!/bin/sh
+host=$1
+shift
+case $host in
+{cases}*) echo "no way to $host" >&2; exit 255;;
+esac
+exec nsenter -t $pid -n -p -m -i -u --wd=. taskset -c $core sh -c "$*"
+"""
 
 
 def die_with_parent():
@@ -51,13 +60,31 @@ def run(*command):
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
 
 
-class Holder:
-    """A process in new namespaces, which ends with this one. `pid` is that of its first child."""
+def mpirun_words(shell):
+    """Arguments of mpirun (Open MPI) with which its ranks talk by TCP alone, over the links of the
+    hosts. `shell`: what write_shell() made."""
+    return ["--allow-run-as-root", "--bind-to", "none", "--mca", "plm_rsh_agent", str(shell),
+            "--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "eth0",
+            "--mca", "oob_tcp_if_include", "eth0"]
 
-    def __init__(self, *namespaces, shell="exec sleep infinity"):
-        # The read end tells when the shell runs, so that all namespaces are there.
+
+def command_of(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().replace(b"\0", b" ").decode("utf-8", "replace")[:120].strip()
+    except OSError:
+        return "ended"
+
+
+class Holder:
+    """A process in new namespaces, which ends with this one. `pid` is that of its first child.
+    `prepare`: what a shell does there first."""
+
+    def __init__(self, *namespaces, prepare="true"):
+        # The read end tells when the shell has done that, so that all namespaces are there.
         self.process = subprocess.Popen(
-            ["unshare", *namespaces, "--fork", "--kill-child", "sh", "-c", f"echo up; {shell}"],
+            ["unshare", *namespaces, "--fork", "--kill-child", "sh", "-c",
+             f"{prepare} && echo up && exec sleep infinity"],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             preexec_fn=die_with_parent)
         if self.process.stdout.readline() != "up\n":
@@ -118,7 +145,7 @@ class Lab:
     def _add_host(self, i, rate):
         clock = ["--time", "--monotonic", str(self.ahead_s[i])] if self.ahead_s else []
         holder = Holder("--net", "--pid", "--mount-proc", "--mount", "--ipc", "--uts", *clock,
-                        shell=f"hostname h{i}; exec sleep infinity")
+                        prepare=f"hostname h{i} && mount -t tmpfs -o mode=1777 lab /dev/shm")
         self.hosts.append(holder)
         run("ip", "link", "add", "eth0", "netns", str(holder.pid), "type", "veth", "peer", "name",
             f"p{i}", "netns", str(self.switch.pid))
@@ -157,8 +184,19 @@ class Lab:
             env={**os.environ, **(environment or {})}, text=True, preexec_fn=die_with_parent,
             **options)
 
+    def write_shell(self, path):
+        """Makes the program `path`, a remote shell: PATH ADDRESS WORDS... gives the words to a shell
+        on that host. A host is one core of the machine: hosts take them in turn."""
+        cores = sorted(os.sched_getaffinity(0))
+        cases = "".join(f"{self.address(i)}) pid={host.pid} core={cores[i % len(cores)]};;\n"
+                        for i, host in enumerate(self.hosts))
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(SHELL.replace("{cases}", cases))
+        os.chmod(path, 0o700)
+
     def processes(self, host, name="ddpbench"):
-        """The processes of that name on a host, as this PID namespace numbers them."""
+        """The processes of that name on a host, as this PID namespace numbers them. None: all but
+        the one that holds the host."""
         found = []
         try:
             space = os.readlink(f"/proc/{self.hosts[host].pid}/ns/pid")
@@ -171,11 +209,50 @@ class Lab:
                 with open(f"/proc/{entry}/stat", encoding="utf-8") as stat:
                     comm, rest = stat.read().split("(", 1)[1].rsplit(")", 1)
                 # What a host's first process inherits it never awaits: such have ended, too.
-                if comm == name and not rest.startswith(" Z"):
+                if name in (comm, None) and not rest.startswith(" Z"):
                     found.append(int(entry))
             except OSError:
                 pass  # it has ended
+        return sorted(set(found) - {self.hosts[host].pid})
+
+    def listening_ports(self, host):
+        """The TCP ports at which something on the host listens."""
+        found = set()
+        for kind in ("tcp", "tcp6"):
+            for line in self._lines(host, f"net/{kind}")[1:]:
+                _, address, _, state = line.split()[:4]
+                if state == TCP_LISTEN:
+                    found.add(int(address.rsplit(":", 1)[1], 16))
         return sorted(found)
+
+    def bytes_sent(self, host):
+        """What has left the host on its link."""
+        for line in self._lines(host, "net/dev"):
+            name, _, counters = line.partition(":")
+            if name.strip() == "eth0":
+                return int(counters.split()[8])
+        return 0
+
+    def _lines(self, host, name):
+        """Of a file in the /proc of the process that holds the host; none where it has ended."""
+        try:
+            with open(f"/proc/{self.hosts[host].pid}/{name}", encoding="ascii") as file:
+                return file.read().splitlines()
+        except OSError:
+            return []
+
+    def shared_memory(self, host):
+        """The names in the host's /dev/shm."""
+        try:
+            return sorted(os.listdir(f"/proc/{self.hosts[host].pid}/root/dev/shm"))
+        except FileNotFoundError:
+            return []
+
+    def left(self, host):
+        """What jobs have left on the host, in words; empty: nothing."""
+        words = [f"process {pid} ({command_of(pid)})" for pid in self.processes(host, None)]
+        words += [f"a socket that listens at port {port}" for port in self.listening_ports(host)]
+        return words + [f"/dev/shm/{name}" for name in self.shared_memory(host)]
 
     def cut(self, host):
         """Takes a host's link away, as a pulled cable does."""
