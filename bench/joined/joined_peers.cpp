@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -25,13 +26,11 @@ namespace {
 constexpr const char* kRollKey = "joined/roll";
 constexpr const char* kBoardKey = "joined/board";
 
-// After a failure: for the cause to show, where ranks have only noticed it, and for others to end.
-constexpr double kSettle_s = 2;
 // A higher rank leaves the report to a lower one that lives for so long, and waits at most that
 // long for another's report.
 constexpr double kLeaveReport_s = 1, kAwaitReport_s = 3;
 // For what another host has told before it aborted a communicator.
-constexpr double kAwaitNews_s = 1;
+constexpr double kAwaitNews_s = 1, kAwaitLoss_s = 0.2;
 constexpr auto kPeersLook = std::chrono::milliseconds(10);
 
 // The name of the claim for which all ranks compete that lack the same rank 0.
@@ -188,10 +187,13 @@ bool JoinedPeers::is_told_to_end() {
 }
 
 void JoinedPeers::await_news() const {
-  const double until_s = steady_s() + kAwaitNews_s;
-  while (relay_ && !board_->interruption() && !first_lost() && steady_s() < until_s) {
-    std::this_thread::sleep_for(kPeersLook);
-  }
+  const double begin_s = steady_s();
+  const auto is_known = [&] {
+    // A launcher that has lost a host asks the ranks of the others to end before they know of it.
+    const double limit_s = board_->interruption() ? kAwaitLoss_s : kAwaitNews_s;
+    return first_lost() || steady_s() - begin_s > limit_s;
+  };
+  while (relay_ && !is_known()) std::this_thread::sleep_for(kPeersLook);
 }
 
 void JoinedPeers::mark_failed() {
@@ -230,19 +232,21 @@ bool JoinedPeers::takes_report() {
   while (!board_->is_written() && steady_s() - begin_s < kAwaitReport_s) {
     bool is_lowest = true;
     for (int rank = 0; rank < environment_.rank; ++rank) is_lowest = is_lowest && gone(rank);
-    const bool may_take = is_lowest || steady_s() - begin_s > kLeaveReport_s;
-    if (may_take && may_take_report() && board_->take_report(environment_.rank, gone)) return true;
+    const bool is_late = steady_s() - begin_s > kLeaveReport_s;
+    const bool may_take = (is_lowest || is_late) && may_take_report(is_late);
+    if (may_take && board_->take_report(environment_.rank, gone)) return true;
     std::this_thread::sleep_for(kPeersLook);
   }
   return false;
 }
 
-// Each host has a board of its own: the ranks of rank 0's host write the report. Where rank 0 was
-// alone there and is gone, those of the next host do.
-bool JoinedPeers::may_take_report() const {
+// Each host has a board of its own: the ranks of rank 0's host write the report. Where rank 0 is
+// gone, and the store with it, those of the next host cannot hear of others there: they do it, too,
+// unless these were faster (JoinedReport::tells_failure).
+bool JoinedPeers::may_take_report(bool is_late) const {
   const int host = hosts_.of(environment_.rank);
   if (host == 0) return true;
-  return host == 1 && hosts_.ranks(0).size() == 1 && watch_.has_ended(0);
+  return host == 1 && watch_.has_ended(0) && (is_late || hosts_.ranks(0).size() == 1);
 }
 
 // Without rank 0 there is no board. The ranks notice it at about the same time.
@@ -262,36 +266,10 @@ void JoinedPeers::tell_written() {
   if (lacks_first_) std::this_thread::sleep_for(std::chrono::duration<double>(kLeaveReport_s));
 }
 
-void JoinedPeers::settle(const launch::RankChannels& channels) const {
-  const double until_s = steady_s() + kSettle_s;
+void JoinedPeers::settle(const launch::RankChannels& channels, double at_most_s) const {
+  const double until_s = steady_s() + at_most_s;
   while (steady_s() < until_s && !has_settled(look(channels).ranks, environment_.rank)) {
     std::this_thread::sleep_for(kPeersLook);
-  }
-}
-
-EndWatch::EndWatch(std::vector<comm::Communicator*> communicators,
-                   std::function<std::string()> reason)
-    : communicators_(std::move(communicators)), reason_(std::move(reason)) {
-  if (!communicators_.empty()) thread_ = std::thread([this] { watch(); });
-}
-
-EndWatch::~EndWatch() {
-  {
-    const std::lock_guard lock(mutex_);
-    ending_ = true;
-  }
-  changed_.notify_one();
-  if (thread_.joinable()) thread_.join();
-}
-
-void EndWatch::watch() {
-  constexpr auto kEvery = std::chrono::milliseconds(50);
-  std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, kEvery, [this] { return ending_; })) {
-    const std::string reason = reason_();
-    if (reason.empty()) continue;
-    for (comm::Communicator* one : communicators_) one->abort(reason);
-    return;
   }
 }
 

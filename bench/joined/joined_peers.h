@@ -5,13 +5,11 @@
 // their processes live, and which rank writes the report of a run that fails.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "bench/joined/joined_board.h"
@@ -20,7 +18,6 @@
 #include "bench/joined/joined_store.h"
 #include "bench/joined/joined_verdict.h"
 #include "bench/joined/world_relay.h"
-#include "parallel/comm/communicator.h"
 #include "parallel/launch/host_claim.h"
 #include "parallel/launch/rank_channel.h"
 #include "parallel/launch/rank_environment.h"
@@ -91,14 +88,14 @@ class JoinedPeers {
   bool takes_report();
   // To be called when this rank has written the report.
   void tell_written();
-  // Waits a moment for the others to fail, finish or end, too.
-  void settle(const launch::RankChannels& channels) const;
+  // Waits for the others to fail, finish or end, too, at most so long.
+  void settle(const launch::RankChannels& channels, double at_most_s) const;
 
  private:
   void meet(const PlanValues& plan);
   void open_board(const std::string& handle);
   int maker() const;
-  bool may_take_report() const;
+  bool may_take_report(bool is_late) const;
   std::string lost_words(int rank) const;
   bool claims_report_without_board();
   std::optional<int> first_lost() const;
@@ -112,26 +109,6 @@ class JoinedPeers {
   JoinedHosts hosts_;                  // from join() on
   std::unique_ptr<WorldRelay> relay_;  // from join() on, where there are several hosts
   std::once_flag told_interrupted_;    // the relay was
-};
-
-// While this object lives, a reason to end ends this rank's waits in `communicators`.
-class EndWatch {
- public:
-  // `reason` says why to end, on a thread of this object; empty: go on.
-  EndWatch(std::vector<comm::Communicator*> communicators, std::function<std::string()> reason);
-  ~EndWatch();
-  EndWatch(const EndWatch&) = delete;
-  EndWatch& operator=(const EndWatch&) = delete;
-
- private:
-  void watch();
-
-  std::vector<comm::Communicator*> communicators_;
-  std::function<std::string()> reason_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool ending_ = false;
-  std::thread thread_;
 };
 
 }  // namespace ddpbench::bench

@@ -2,12 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/joined/joined_report.h"
 
+#include <cstdlib>
 #include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/terminal.h"
+#include "bench/joined/report_inbox.h"
 #include "bench/run/launch_run.h"
 #include "bench/run/run_collector.h"
 #include "bench/run/run_trace.h"
@@ -38,7 +40,16 @@ void fill_joined_conditions(report::Run& run, report::MachineSnapshot before, in
 
 void JoinedReport::choose_place(const Options& options) {
   file_ = ReportOutput(options);
-  if (reader_ == ReportReader::supervisor) file_.stream_every_save();
+  if (reader_ != ReportReader::supervisor) return;
+  const char* const inbox = std::getenv(kReportInboxVariable);
+  ReportOutput::Deliver deliver;
+  if (inbox != nullptr) {
+    deliver = [words = std::string(inbox), reached = true](const std::string& text) mutable {
+      reached = reached && send_to_inbox(words, text);  // a host that is cut off tries once
+      return reached;
+    };
+  }
+  file_.stream_every_save(std::move(deliver));
 }
 
 bool JoinedReport::tells_failure(const std::string& path) {

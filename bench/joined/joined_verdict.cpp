@@ -53,7 +53,8 @@ Verdict judge_world(WorldView world) {
   } else {
     verdict.certain = false;
     failure = launch::blame_for_noticed(world.ranks);
-    verdict.saw_stopped = world.ranks.at(static_cast<std::size_t>(failure->rank)).stopped;
+    verdict.saw_stopped = world.ranks.at(static_cast<std::size_t>(failure->rank)).stopped ||
+                          launch::silent_rank(world.ranks) == failure->rank;
   }
   return verdict;
 }

@@ -24,7 +24,7 @@ struct Verdict {
   // A later look would not change the result: a rank is known to have failed by itself. Otherwise
   // ranks only noticed something, and its cause may still show.
   bool certain = false;
-  bool saw_stopped = false;  // a rank was seen stopped
+  bool saw_stopped = false;  // the rank was seen stopped, or as launch::silent_rank()
 };
 
 // REQUIRES: a rank has failed. Looks for the cause in this order: a rank that threw an error of its

@@ -13,10 +13,12 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/exhausted.h"
 #include "bench/host/host_devices.h"
 #include "bench/host/interrupt.h"
 #include "bench/host/memory_groups.h"
 #include "bench/host/terminal.h"
+#include "bench/joined/end_watch.h"
 #include "bench/joined/joined_board.h"
 #include "bench/joined/joined_gpus.h"
 #include "bench/joined/joined_peers.h"
@@ -48,6 +50,10 @@ constexpr const char* kChannelsKey = "joined/channels";
 constexpr const char* kGpusKey = "joined/gpus_known";
 constexpr const char* kFinishedKey = "joined/finished";
 constexpr const char* kWrittenKey = "joined/written";
+
+constexpr double kAwaitSilence_s = 0.5;
+// After a failure: for the cause to show, where ranks have only noticed it, and for others to end.
+constexpr double kSettle_s = 2;
 
 // Whether the user's input, or something that is not here, is the reason.
 bool is_refusal(const std::exception& error) {
@@ -83,6 +89,8 @@ class JoinedWorld {
   void share_inputs();
   void finish_backend();
   int train();
+  void guard_hangs(std::optional<HangGuard>& guard);
+  [[noreturn]] void end_hanging(const std::exception& error);
 
   int fail(const std::exception& error);
   bool defers_to_rank_0() const;
@@ -363,11 +371,17 @@ int JoinedWorld::train() {
     if (!options_.dry_run && !options_.quiet) say("{}\n", job_.title);
   }
   int exit_code = 0;
+  std::optional<HangGuard> guard;  // outlives the session, whose end may hang, too
+  guard_hangs(guard);
   const auto body = [&](RankSession& session) {
     report_.note_set_up();
-    {
-      const EndWatch watch(session.peers(), [this] { return peers_.reason_to_end(); });
+    try {
+      const EndWatch watch(
+          session.peers(), [this] { return peers_.reason_to_end(); }, guard ? &*guard : nullptr);
       session.run();
+    } catch (...) {
+      if (guard) guard->expect_end(std::current_exception());
+      throw;
     }
     if (!is_first()) peers_.exchange_records();
     store_.wait_for_all(kFinishedKey);
@@ -384,17 +398,46 @@ int JoinedWorld::train() {
   return exit_code;
 }
 
+// Below mpirun, MPI may keep the thread that waits in it, or ends its communicators, for ever.
+void JoinedWorld::guard_hangs(std::optional<HangGuard>& guard) {
+  const CommBackend* const backend = is_alone() ? nullptr : find_comm_backend(job_.backend);
+  if (backend == nullptr || backend->launcher.empty()) return;
+  guard.emplace(
+      options_.timeout_s, [this] { return channels_.status(environment_.rank).pending; },
+      [this](const std::exception& error) { end_hanging(error); });
+}
+
+void JoinedWorld::end_hanging(const std::exception& error) {
+  int exit_code = 0;
+  try {
+    exit_code = fail(error);
+  } catch (const std::exception& unwritable) {
+    const Failure failure = failure_of(unwritable);
+    say_error("ddpbench: rank {}: {}\n", environment_.rank, failure.message);
+    exit_code = failure.exit_code;
+  }
+  end_process(exit_code);
+}
+
 int JoinedWorld::fail(const std::exception& error) {
   peers_.is_told_to_end();  // a signal may be why
-  if (dynamic_cast<const CommError*>(&error) != nullptr) peers_.await_news();
+  const bool may_have_cause = dynamic_cast<const CommError*>(&error) != nullptr ||
+                              dynamic_cast<const Interrupted*>(&error) != nullptr;
+  if (may_have_cause) peers_.await_news();
   report_error(writer_, error);
   const launch::RankError own = *channels_.status(environment_.rank).error;
   say_error("ddpbench: rank {}: {}\n", environment_.rank, error.what());
   peers_.mark_failed();
   // A dry run makes no report to wait for, so the ranks that find the same error get time to say
   // so.
-  if (options_.dry_run && agreed_) peers_.settle(channels_);
+  if (options_.dry_run && agreed_) peers_.settle(channels_, kSettle_s);
   Verdict verdict = judge(error);
+  // A rank that the others miss is known once these have said so: before the first of them ends, as
+  // a launcher then lets a stopped rank go on.
+  if (!verdict.certain && agreed_ && peers_.hosts().are_several()) {
+    peers_.settle(channels_, kAwaitSilence_s);
+    verdict = judge(error);
+  }
   try {
     if (!options_.dry_run && peers_.takes_report()) {
       report_failure(error, verdict);
@@ -431,18 +474,22 @@ void JoinedWorld::report_failure(const std::exception& error, Verdict& verdict) 
   if (is_told()) return;  // it was said in the meantime
   report_.save();
   peers_.tell_written();
-  if (agreed_) peers_.settle(channels_);
+  if (agreed_) peers_.settle(channels_, kSettle_s);
   look_again(error, verdict);
   note_memory_kill(memory_kills_, verdict.result);
   if (defers_to_rank_0() && report_.was_replaced()) return;
   report_.finish(job(), channels_, verdict.result);
 }
 
-// A launcher that cleans up lets stopped ranks go on, and they then fail like the others.
+// A launcher that cleans up lets stopped ranks go on, and they then fail like the others. What is
+// certain stays, but for what other hosts have told of their ranks' calls meanwhile.
 void JoinedWorld::look_again(const std::exception& error, Verdict& verdict) const {
-  if (verdict.certain) return;
   Verdict later = judge(error);
-  if (later.certain || !verdict.saw_stopped) verdict = std::move(later);
+  const auto rank_of = [](const Verdict& one) {
+    return one.result.failure && !one.result.interrupted ? one.result.failure->rank : -1;
+  };
+  const bool is_same = later.certain && rank_of(later) >= 0 && rank_of(later) == rank_of(verdict);
+  if (verdict.certain ? is_same : later.certain || !verdict.saw_stopped) verdict = std::move(later);
 }
 
 Verdict JoinedWorld::judge(const std::exception& error) const {

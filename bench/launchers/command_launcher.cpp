@@ -10,19 +10,26 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
+#include <cstdlib>
+#include <map>
+#include <memory>
 #include <set>
 #include <utility>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "bench/host/interrupt.h"
 #include "bench/host/terminal.h"
 #include "bench/joined/joined_hosts.h"
+#include "bench/joined/report_inbox.h"
 #include "bench/launchers/end_limit.h"
 #include "bench/launchers/launched_run.h"
 #include "bench/launchers/run_outcome.h"
 #include "bench/launchers/ssh_launcher.h"
+#include "parallel/launch/host_address.h"
 #include "parallel/launch/pause_log.h"
 #include "parallel/launch/piped_process.h"
 #include "parallel/launch/rank_variables.h"
@@ -32,32 +39,28 @@ namespace ddpbench::bench {
 namespace {
 
 constexpr const char* kMpirun = "mpirun";
+// Once the ranks have reported a failure, the launcher has this time to end all. mpirun waits
+// longer for hosts that it cannot reach, and now and then for itself. Then it is asked to end, and
+// killed.
+constexpr double kClearUp_s = 3.5, kForce_s = 1;
+constexpr std::size_t kAfterReport = 1;  // the signal for the ranks' report is not needed
 
 // One run, which one process starts and represents. It may stay though its ranks are gone: mpirun
 // of Open MPI 4.1 is known to lock up in its own end.
 class LauncherRun {
  public:
-  LauncherRun(const std::string& name, const launch::PipedProcess::Spec& spec, double timeout_s)
-      : name_(name), timeout_s_(timeout_s), process_(spec) {}
+  // `inbox`: where the reports come, beside the process's output; null: nowhere else.
+  LauncherRun(const std::string& name, const launch::PipedProcess::Spec& spec, ReportInbox* inbox,
+              double timeout_s)
+      : name_(name), timeout_s_(timeout_s), process_(spec), inbox_(inbox) {}
 
   LaunchedRun supervise(const std::function<void()>& tick) {
     while (!outcome_.all_ended()) {
       look();
       if (tick) tick();
-      const double now_s = steady_s();
-      limit_.move(clock_.look(now_s));
-      if (!given_up_ && outcome_.is_given_up()) {
-        given_up_ = true;
-        limit_.after_failure(now_s, timeout_s_);
-      }
-      if (!reported_ && outcome_.has_report()) {
-        reported_ = true;
-        limit_.within(now_s, EndLimit::kReported_s);
-      }
-      const bool interrupts = !interrupted_ && interrupt_requested();
-      if (interrupts) interrupted_ = true;
-      if (interrupts || limit_.passed(now_s)) help_to_end(now_s);
+      limit_end(steady_s());
     }
+    take_report();
     return outcome_.conclude(interrupted_);
   }
 
@@ -72,7 +75,32 @@ class LauncherRun {
       say_error("[{}] {}\n", name_, printable(line));
       outcome_.add_error(0, line);
     }
+    take_report();
     if (ended) outcome_.end(0, process_.how_ended());
+  }
+
+  void limit_end(double now_s) {
+    limit_.move(clock_.look(now_s));
+    if (!given_up_ && outcome_.is_given_up()) {
+      given_up_ = true;
+      limit_.after_failure(now_s, timeout_s_);
+    }
+    if (!reported_ && outcome_.has_report()) {
+      reported_ = true;
+      limit_.within(now_s, EndLimit::kReported_s);
+    }
+    const bool interrupts = !interrupted_ && interrupt_requested();
+    if (interrupts) interrupted_ = true;
+    if (!failed_ && !interrupted_ && outcome_.has_failed_report()) {
+      failed_ = true;
+      limit_.within(now_s, kClearUp_s);
+    }
+    if (interrupts || limit_.passed(now_s)) help_to_end(now_s);
+  }
+
+  void take_report() {
+    if (inbox_ == nullptr) return;
+    if (const auto report = inbox_->take()) outcome_.add_report(*report);
   }
 
   // Both launchers hand SIGUSR1 on to the ranks, which end with a report. At SIGTERM Open MPI ends
@@ -80,21 +108,50 @@ class LauncherRun {
   // that have reported, or have had their time for it, need no SIGUSR1.
   void help_to_end(double now_s) {
     constexpr std::array kSignals = {SIGUSR1, SIGTERM, SIGKILL};
-    if (reported_ || given_up_) tries_ = std::max<std::size_t>(tries_, 1);
+    if (reported_ || given_up_) tries_ = std::max(tries_, kAfterReport);
     process_.signal(kSignals.at(std::min(tries_, kSignals.size() - 1)));
     ++tries_;
     limit_.renew(now_s);
+    if (failed_) limit_.within(now_s, kForce_s);
   }
 
   std::string name_;
   double timeout_s_;
   launch::PipedProcess process_;
+  ReportInbox* inbox_;
   RunOutcome outcome_{1};
   EndLimit limit_;
   launch::PauseLog clock_{steady_s()};
-  bool interrupted_ = false, given_up_ = false, reported_ = false;
+  bool interrupted_ = false, given_up_ = false, reported_ = false, failed_ = false;
   std::size_t tries_ = 0;
 };
+
+// The ranks are not on this host alone, and reach it at its address towards them.
+std::unique_ptr<ReportInbox> make_inbox(const std::vector<launch::HostSlots>& hosts,
+                                        double timeout_s) {
+  try {
+    const std::string address =
+        hosts.empty() ? "127.0.0.1"
+                      : launch::address_towards(launch::host_address_of(hosts.front()), timeout_s);
+    return std::make_unique<ReportInbox>(address);
+  } catch (const Error& error) {
+    say_error("reports of ranks come by their standard output alone: {}\n", error.what());
+    return nullptr;
+  }
+}
+
+// mpirun of Open MPI waits for hosts that it cannot reach until TCP gives them up, and so do its
+// daemons there. What the user has set stays.
+std::map<std::string, std::string> keepalive_variables(double timeout_s) {
+  constexpr int kWithoutTimeout_s = 60;
+  const int idle_s = timeout_s > 0 ? static_cast<int>(std::ceil(timeout_s)) : kWithoutTimeout_s;
+  std::map<std::string, std::string> variables = {
+      {"OMPI_MCA_oob_tcp_keepalive_time", std::to_string(idle_s)},
+      {"OMPI_MCA_oob_tcp_keepalive_intvl", "1"},
+      {"OMPI_MCA_oob_tcp_keepalive_probes", "3"}};
+  std::erase_if(variables, [](const auto& one) { return ::getenv(one.first.c_str()) != nullptr; });
+  return variables;
+}
 
 std::string host_words(const LauncherCommand& command) {
   std::vector<std::string> words;
@@ -161,6 +218,8 @@ LaunchedRun CommandLauncher::run(const TrainingJob& job, const Options& options,
   if (interrupt_requested()) return {.interrupted = true};
   const auto [workers, servers] = processes_of(job.cell);
   auto variables = launched_run_variables(options);
+  const auto inbox = make_inbox(command_.hosts, options.timeout_s);
+  if (inbox) variables[kReportInboxVariable] = inbox->words();
   if (command_.hosts.size() > 1) {
     variables["MASTER_ADDR"] = launch::host_address_of(command_.hosts.front());
   }
@@ -170,6 +229,7 @@ LaunchedRun CommandLauncher::run(const TrainingJob& job, const Options& options,
     if (::getenv(name) != nullptr) handed_on.insert(name);
   }
   const auto cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  if (command_.name == kMpirun) variables.merge(keepalive_variables(options.timeout_s));
   launch::PipedProcess::Spec spec;
   spec.executable = "/bin/sh";
   spec.arguments = launch::shell_arguments(
@@ -179,7 +239,7 @@ LaunchedRun CommandLauncher::run(const TrainingJob& job, const Options& options,
       launch::child_variables(options.threads_per_device, variables, variables_to_drop());
   // Should this process be killed, the launcher still ends the ranks.
   spec.death_signal = SIGTERM;
-  return LauncherRun(command_.name, spec, options.timeout_s).supervise(tick);
+  return LauncherRun(command_.name, spec, inbox.get(), options.timeout_s).supervise(tick);
 }
 
 }  // namespace ddpbench::bench

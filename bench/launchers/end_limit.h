@@ -23,8 +23,11 @@ class EndLimit {
   // After SIGKILL only the round trip to the host takes time.
   static constexpr double kKilled_s = 5;
   // Ranks that miss a peer end at their own deadline (--timeout) and write the report. They get
-  // this much time beyond it, and the others get as much once one rank has given up.
+  // this much time beyond it.
   static constexpr double kBeyondTimeout_s = 5;
+  // A rank that gives up has waited a moment for all others to do so, too (JoinedPeers::settle).
+  // Those that have not, and do not within this time, are stopped.
+  static constexpr double kAfterGivingUp_s = 2;
 
   // The processes must end within `seconds` from now. An earlier deadline stays.
   void within(double now_s, double seconds) { limit_s_ = std::min(limit_s_, now_s + seconds); }

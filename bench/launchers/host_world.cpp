@@ -62,7 +62,7 @@ LaunchedRun HostWorld::supervise(const std::function<void()>& tick) {
     // A rank that is stopped would never end.
     if (!gave_up_ && outcome_.any_gave_up()) {
       gave_up_ = true;
-      limit_.within(now_s, EndLimit::kBeyondTimeout_s);
+      limit_.within(now_s, EndLimit::kAfterGivingUp_s);
     }
     if (limit_.passed(now_s)) help_to_end(now_s);
   }

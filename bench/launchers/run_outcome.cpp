@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::string_view kOwnMessage = "ddpbench: ";
 constexpr int kInterruptedCode = 130;
+constexpr std::string_view kLostDaemon = "Remote daemon:";  // mpirun says after it which one
 
 bool failed(const launch::ChildExit& exit) {
   return exit.code != 0 || exit.signal != 0 || !exit.is_known;
@@ -53,6 +54,12 @@ int weight_of(std::string_view line) {
   if (std::ranges::none_of(line, [](unsigned char c) { return std::isalpha(c) != 0; })) return 0;
   if (line.find("rror") == npos) return 1;  // srun: error: ...; Error: ...
   return line.find("Exited with exit code") != npos ? 2 : 3;
+}
+
+// Whether mpirun says that it has lost one of its daemons, which it has on each host.
+bool tells_lost_host(std::string_view line) {
+  return line.find("lost communication with a remote daemon") != line.npos ||
+         line.find("unable to reliably start one or more daemons") != line.npos;
 }
 
 // What a process without a message of ours has ended with.
@@ -88,7 +95,11 @@ void RunOutcome::add_output(int process, const std::string& line) {
   writer.growing += '\n';
   if (line != "}") return;
   writer.in_report = false;
-  auto report = report_of(std::exchange(writer.growing, ""));
+  add_report(std::exchange(writer.growing, ""));
+}
+
+void RunOutcome::add_report(const std::string& text) {
+  auto report = report_of(text);
   if (report) report_ = std::move(report);
 }
 
@@ -98,6 +109,10 @@ void RunOutcome::add_error(int process, const std::string& line) {
     is_given_up_ = is_given_up_ || line.find(kWaitingWords) == std::string::npos;
     return;
   }
+  std::string& lost_host = of(process).lost_host;
+  if (tells_lost_host(line)) lost_host = printable(line);
+  const std::size_t which = line.find(kLostDaemon);
+  if (which != line.npos && !lost_host.empty()) lost_host += " " + printable(line.substr(which));
   std::string& foreign = of(process).foreign;
   if (weight_of(line) > weight_of(foreign)) foreign = printable(line);
 }
@@ -179,8 +194,23 @@ LaunchedRun RunOutcome::conclude(bool interrupted) const {
                                 : std::ranges::any_of(processes_, [](const Process& one) {
                                     return one.exit && one.exit->code == kInterruptedCode;
                                   });
-  made.interrupted = interrupted || by_ranks;
+  // mpirun asks all ranks to end when it has lost a host, also before they have noticed it.
+  const auto lost =
+      std::ranges::find_if(processes_, [](const Process& one) { return !one.lost_host.empty(); });
+  const bool lost_host = by_ranks && !interrupted && lost != processes_.end();
+  made.interrupted = interrupted || (by_ranks && !lost_host);
   if (made.interrupted || (!report_ && !any_failed())) return made;
+  if (lost_host) {
+    report::ErrorInfo& error = made.error.emplace();
+    error.kind = CommError("").kind();
+    error.message = fmt::format("the launcher has ended the ranks: {}", lost->lost_host);
+    made.exit_code = exit_code_for(error);
+    if (made.run) {
+      made.run->status = report::Status::failed;
+      made.run->error = error;
+    }
+    return made;
+  }
   made.error = made.run && made.run->error ? made.run->error
                : report_ && report_->error ? report_->error
                                            : error_of_processes();

@@ -22,6 +22,8 @@ class RunOutcome {
   // A line that a process wrote to standard output. It belongs to a report or is ignored. Several
   // ranks may report a failure, each as often as it knows more; the last whole report counts.
   void add_output(int process, const std::string& line);
+  // The same of a whole report, as text. What is no report is ignored.
+  void add_report(const std::string& text);
   void add_error(int process, const std::string& line);
   void end(int process, const launch::ChildExit& exit);
   // The process is out of reach, or was never started.
@@ -37,6 +39,8 @@ class RunOutcome {
   bool is_given_up() const { return is_given_up_; }
   // Whether the ranks have written a whole report. They end then, or soon.
   bool has_report() const { return report_.has_value(); }
+  // Whether it says that the run has come to nothing.
+  bool has_failed_report() const { return report_ && report_->status != report::Status::ok; }
 
   // REQUIRES: all_ended(). `interrupted`: the supervisor has ended the run.
   LaunchedRun conclude(bool interrupted) const;
@@ -49,6 +53,7 @@ class RunOutcome {
     std::string foreign;    // the most telling error line of a launcher, shell or library
     std::string growing;    // a report that is not whole yet
     bool in_report = false;
+    std::string lost_host;  // what mpirun said when it lost one; empty: it did not
   };
 
   const Process& of(int process) const { return processes_.at(static_cast<std::size_t>(process)); }

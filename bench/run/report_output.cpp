@@ -155,15 +155,19 @@ void ReportOutput::claim_name() {
   }
 }
 
-void ReportOutput::stream_every_save() {
+void ReportOutput::stream_every_save(Deliver deliver) {
   streams_saves_ = is_stream_;
+  deliver_ = std::move(deliver);
   discard_standard_output();
 }
 
+void ReportOutput::write_to_stream(const report::Report& report) {
+  const std::string text = report::report_text(report);
+  if (!deliver_ || !deliver_(text)) write_standard_output(stream_, text);
+}
+
 void ReportOutput::save(const report::Report& report) {
-  if (is_stream_ && streams_saves_ && stream_) {
-    write_standard_output(stream_, report::report_text(report));
-  }
+  if (is_stream_ && streams_saves_ && stream_) write_to_stream(report);
   if (is_stream_) return;  // any other reader wants one report, the last
   while (true) {
     try {
@@ -183,7 +187,7 @@ std::optional<Rescue> ReportOutput::save_or_rescue(const report::Report& report)
   bool tried = false;
   return write_or_rescue(first, [&](const std::string& path) {
     if (is_stream_ && !std::exchange(tried, true)) {
-      write_standard_output(stream_, report::report_text(report));
+      write_to_stream(report);
     } else if (!is_stream_ && path == path_) {
       save(report);
     } else {

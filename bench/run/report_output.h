@@ -52,16 +52,21 @@ class ReportOutput {
   bool is_stream() const { return is_stream_; }
   // For a program that reads the reports of a run which may end at any moment: save() writes each
   // of them to standard output, too, so the last whole one counts. From now on what is said to
-  // people is dropped. REQUIRES: it is a stream, or a rehearsal, which keeps nothing.
-  void stream_every_save();
+  // people is dropped. `deliver`, if not empty, is a better way to that program: where it returns
+  // true for a report's text, that is not written. REQUIRES: it is a stream, or a rehearsal, which
+  // keeps nothing.
+  using Deliver = std::function<bool(const std::string& text)>;
+  void stream_every_save(Deliver deliver);
 
  private:
   void claim_name();
+  void write_to_stream(const report::Report& report);
 
   std::string path_;
   std::optional<launch::HostClaim> claim_;  // on path_, from reserve() on
   bool is_stream_ = false;
   bool streams_saves_ = false;
+  Deliver deliver_;
   FileDescriptor stream_;  // what standard output was; open with is_stream_, but for --dry-run
   bool named_by_time_ = false;
   bool replace_ = false;

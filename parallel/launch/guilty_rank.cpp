@@ -330,6 +330,17 @@ bool only_noticed(const RankView& view) {
   return error && (error->kind == "comm" || error->kind == "timeout");
 }
 
+std::optional<int> silent_rank(std::span<const RankView> ranks) {
+  std::optional<int> silent;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (ranks[rank].host.empty()) return std::nullopt;
+    if (has_failed(ranks[rank]) || ranks[rank].exit || ended_well(ranks[rank])) continue;
+    if (silent) return std::nullopt;
+    silent = static_cast<int>(rank);
+  }
+  return silent;
+}
+
 std::optional<RunFailure> find_cause(std::span<const RankView> ranks) {
   // Ranks that reported an error are ordered by its time. Ranks that could not report one come
   // first: they have no time to order by, and others' errors may follow from their death.
@@ -350,6 +361,8 @@ RunFailure blamed_for_noticed(Ranks ranks) {
   const std::size_t witness = first_noticing(ranks);
   if (ranks[witness].status.error->kind != "timeout") return own_failure(ranks, witness);
   auto straggler = find_missing(ranks, witness);
+  const std::optional<int> silent = silent_rank(ranks);
+  if (!straggler && silent) straggler = static_cast<std::size_t>(*silent);
   if (!straggler) {
     straggler = find_straggler(ranks);
     if (!straggler || only_noticed(ranks[*straggler]) || !is_behind(ranks, *straggler)) {
@@ -359,7 +372,9 @@ RunFailure blamed_for_noticed(Ranks ranks) {
   const std::string where = place(ranks[*straggler]);
   return noticed_failure_at(
       ranks, *straggler, "stalled",
-      fmt::format("{} stands still {}, behind the others{}", words_for(ranks, *straggler), where,
+      fmt::format("{} stands still {}, {}{}", words_for(ranks, *straggler), where,
+                  silent && straggler == static_cast<std::size_t>(*silent) ? "and says nothing"
+                                                                           : "behind the others",
                   activity(ranks[*straggler])));
 }
 

@@ -88,6 +88,13 @@ class OverMpi : public testing::Test {
     });
     return found;
   }
+  // The report of a failed run names this rank, and nothing is left.
+  void expect_blame(int rank) const {
+    const nlohmann::json report = program.report();
+    EXPECT_EQ(report["status"], "failed");
+    EXPECT_EQ(report["error"]["rank"], rank) << report["error"];
+    EXPECT_TRUE(Program::wait_until([&] { return program.processes().empty(); }));
+  }
   Program program;
 
  private:

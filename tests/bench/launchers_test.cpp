@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "bench/joined/report_inbox.h"
 #include "bench/launchers/agent_messages.h"
 #include "bench/launchers/command_launcher.h"
 #include "bench/launchers/end_limit.h"
@@ -353,6 +354,50 @@ TEST(RunOutcome, IsInterruptedByTheSupervisorOrByTheRanks) {
   write_report(done, report_with(Status::ok));
   done.end(0, {});
   EXPECT_FALSE(done.conclude(true).interrupted) << "it had ended before";
+}
+
+// It asks all ranks to end before they have noticed anything.
+TEST(RunOutcome, IsAFailureWhereMpirunHasLostAHost) {
+  const auto end_of = [](bool by_user) {
+    RunOutcome outcome(1);
+    outcome.add_report(report::report_text(report_with(Status::interrupted)));
+    outcome.add_error(0, "ORTE has lost communication with a remote daemon.");
+    outcome.add_error(0, "  Remote daemon: [[7483,0],3] on node 10.77.0.3");
+    outcome.end(0, {.code = 9});
+    return outcome.conclude(by_user);
+  };
+  const LaunchedRun made = end_of(false);
+  EXPECT_FALSE(made.interrupted);
+  EXPECT_EQ(made.exit_code, 4);
+  EXPECT_EQ(made.run->status, Status::failed);
+  EXPECT_THAT(made.error->message,
+              AllOf(HasSubstr("lost communication"), HasSubstr("on node 10.77.0.3")));
+  EXPECT_TRUE(end_of(true).interrupted);
+}
+
+TEST(RunOutcome, KnowsFromAReportThatTheRunHasFailed) {
+  RunOutcome outcome(1);
+  EXPECT_FALSE(outcome.has_failed_report());
+  outcome.add_report(report::report_text(report_with(Status::ok)));
+  EXPECT_FALSE(outcome.has_failed_report());
+  outcome.add_report(report::report_text(report_with(Status::failed, 1)));
+  EXPECT_TRUE(outcome.has_failed_report());
+}
+
+TEST(ReportInbox, HasTheLastReportOnce) {
+  ReportInbox inbox("127.0.0.1");
+  EXPECT_FALSE(inbox.take());
+  EXPECT_TRUE(send_to_inbox(inbox.words(), "first"));
+  EXPECT_TRUE(send_to_inbox(inbox.words(), "second"));
+  EXPECT_EQ(inbox.take(), "second");
+  EXPECT_FALSE(inbox.take());
+}
+
+TEST(ReportInbox, IsReachedByNobodyWithoutItsSecret) {
+  ReportInbox inbox("127.0.0.1");
+  const std::string words = inbox.words();
+  EXPECT_FALSE(send_to_inbox(words.substr(0, words.rfind(' ')) + " another", "report"));
+  EXPECT_FALSE(inbox.take());
 }
 
 TEST(RunOutcome, KnowsARankThatGaveUpFromOneThatWasKilled) {

@@ -133,12 +133,40 @@ TEST_F(OverMpi, RanksOfMpirunAreVerified) {
   }
 }
 
-// mpirun asks the others to end as soon as it sees it.
-TEST_F(OverMpi, AKilledRankEndsTheJobWithAReport) {
+// mpirun asks the others to end as soon as it sees it, and has the code of the first that ended.
+TEST_F(OverMpi, AKilledRankIsNamed) {
   const ProgramResult result = run(3, engine_run("ddp", "mpi", {"--inject=kill:rank=1,step=2"}));
-  EXPECT_NE(result.exit_code, 0);
-  EXPECT_NE(program.report()["status"], "ok");
-  EXPECT_TRUE(Program::wait_until([&] { return program.processes().empty(); }));
+  EXPECT_EQ(result.exit_code, 128 + SIGKILL) << result.err;
+  expect_blame(1);
+}
+
+TEST_F(OverMpi, AStoppedRankIsNamed) {
+  const ProgramResult result =
+      run(3, engine_run("ddp", "mpi", {"--inject=stop:rank=1,step=2", "--timeout=3"}));
+  EXPECT_EQ(result.exit_code, 4) << result.err;
+  expect_blame(1);
+}
+
+TEST_F(OverMpi, ARankThatThrowsIsNamed) {
+  const ProgramResult result = run(3, engine_run("ddp", "mpi", {"--inject=throw:rank=1,step=2"}));
+  EXPECT_EQ(result.exit_code, 4) << result.err;
+  expect_blame(1);
+  EXPECT_THAT(program.report()["error"]["message"].get<std::string>(), HasSubstr("planted by"));
+}
+
+TEST_F(OverMpi, ALinkThatHealsDelaysAndOneThatDoesNotEndsTheRun) {
+  const ProgramResult healed =
+      run(2, engine_run("ddp", "mpi", {"--inject=drop-link:rank=1,step=3,ms=500"}));
+  EXPECT_EQ(healed.exit_code, 0) << healed.err;
+  EXPECT_EQ(program.report()["runs"][0]["verification"]["status"], "passed");
+  const ProgramResult cut = run(
+      2, engine_run("ddp", "mpi", {"--inject=drop-link:rank=1,step=3", "--timeout=2", "--force"}));
+  EXPECT_EQ(cut.exit_code, 4) << cut.err;
+  const json report = program.report();
+  EXPECT_EQ(report["status"], "failed");
+  EXPECT_THAT(report["error"]["message"].get<std::string>(),
+              testing::ContainsRegex("deadline passed.*wait in all_reduce [0-9]+ .bucket 0."));
+  EXPECT_EQ(report["runs"][0]["calls"].size(), 2u);
 }
 
 // MPI begins while the data set is decoded and the reference computed, so these ranks end with a

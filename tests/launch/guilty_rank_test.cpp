@@ -51,6 +51,26 @@ RankView server() {
   return view;
 }
 
+// Nobody sees how a process of another host is.
+TEST(FailureCause, NamesTheOnlyRankOfSeveralHostsThatSaysNothing) {
+  RankView late = with_error(in_backward(), "timeout", 1),
+           aborted = with_error(in_backward(), "comm", 1.1);
+  RankView silent = in_backward();
+  EXPECT_EQ(blame_for_noticed(Ranks{late, aborted, silent}).rank, 0) << "the supervisor sees all";
+  late.host = "a";
+  aborted.host = "b";
+  silent.host = "c";
+  const RunFailure failure = blame_for_noticed(Ranks{late, aborted, silent});
+  EXPECT_EQ(failure.rank, 2);
+  EXPECT_THAT(
+      failure.error.message,
+      HasSubstr("rank 2 on c stands still in step 12 (backward), and says nothing; rank 0 on a "
+                "noticed: timeout message"));
+  EXPECT_EQ(silent_rank(Ranks{late, aborted, silent}), 2);
+  RankView another = silent;
+  EXPECT_EQ(blame_for_noticed(Ranks{late, another, silent}).rank, 0) << "either may be to blame";
+}
+
 TEST(FailureCause, NamesARankThatDesertedAfterItsLastStep) {
   RankView gone = exited(in_backward(), 0);
   gone.status.state = RankState::finished;

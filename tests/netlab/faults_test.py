@@ -1,239 +1,303 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
-"""Faults of ranks on several hosts: hosts that are gone, links that are cut, signals.
+"""Faults of ranks on several hosts: hosts that are gone, links that are cut, signals, a full disk.
 
     tests/netlab/faults_test.py DDPBENCH [TEST...]
 
-Each job must end within its deadline and 5 s, name the first cause, and leave nothing. Exits with 77
-(skipped) where there can be no hosts (lab.py).
+Each job must end within its deadline and 5 s, name the first cause, and leave nothing: no process,
+no port, no shared memory, no temporary file. Exits with 77 (skipped) where there can be no hosts
+(lab.py). mpi_test.py does the same over MPI.
 """
 
-import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
 import unittest
 
+import job
 import lab
 import netlab_test
 
 DEADLINE_S = 8
 GRACE_S = 5
-PORT = 29500
-AT_WORK_S = 2.0  # of processor time
-# At least 15 s, of which the ranks work for some.
-SHORT = ["--steps=1500", "--verify-steps=0", "--timeout=40", "--inject=slow:rank=0,ms=10"]
-ENDLESS = ["--steps=100000", "--epochs=50", "--verify-steps=0", f"--timeout={DEADLINE_S}"]
+# Steps that cost little processor time, as many jobs run at once.
+SLOW = "--inject=slow:rank=0,phase=forward,ms=10"
+ENDLESS = ["--steps=100000", "--epochs=50", "--verify-steps=0", f"--timeout={DEADLINE_S}", SLOW]
+# At least ten seconds.
+SHORT = ["--steps=400", "--verify-steps=0", "--timeout=40", SLOW.replace("10", "25")]
+# Each launcher, backend and strategy with each other in some; the last rank is hit. (launcher,
+# backend, strategy, host of each rank)
+WAYS = [("plain", "gloo", "ddp", (0, 1, 2)), ("plain", "shm+gloo", "ps", (0, 1, 1)),
+        ("hosts", "gloo", "ps", (0, 1, 2)), ("hosts", "shm+gloo", "ddp", (0, 0, 1, 1))]
 
 
-class Faults(netlab_test.NetLab):
-    """Three hosts, each with a folder of its own."""
+class Faults(unittest.TestCase):
+    """What holds after a fault, whoever started the ranks and over whatever they talk."""
 
-    HOSTS = 3
+    def job(self, launcher, backend, strategy, places, length, **more):
+        return job.Job(launcher, places, [f"--backend={backend}", f"--strategy={strategy}",
+                                          *length], **more)
 
+    def finish(self, made, gone=(), code=4, codes=None):
+        """Waits for all processes of the job but those of ranks that are gone. Returns for how long,
+        in seconds."""
+        ended, took_s = made.finish(gone if made.launcher == "plain" else ())
+        for one in ended:
+            self.assertIn(one.code, codes or [code], one.text)
+        self.assertLess(took_s, DEADLINE_S + GRACE_S, made.said())
+        return took_s
+
+    def expect_blame(self, made, rank, host, in_step=True, is_heard=True):
+        """`is_heard`: the rank's records have reached the one that writes the report."""
+        report = made.report()
+        self.assertEqual(report["status"], "failed", report["error"])
+        error = report["error"]
+        self.assertEqual((error["rank"], error["host"]), (rank, f"h{host}"), error)
+        run = report["runs"][0]
+        if in_step:
+            self.assertGreater(run["step"]["count"], 0, error)
+            self.assertIn(f"rank {rank} on h{host}", error["message"])
+            if "--strategy=ps" not in made.arguments or "+" not in run["backend"]:
+                self.assertEqual([row["rank"] for row in run["calls"]],
+                                 list(range(len(made.places))))
+        if in_step and is_heard and rank < run["world_size"]:  # steps of servers are not counted
+            self.assertGreater(error["step"], 0, error)
+            self.assertIsNotNone(error["phase"], error)
+        return report
+
+    def expect_nothing_left(self, made, without=()):
+        self.assertEqual(made.left(without), [])
+
+
+class OverGloo(Faults):
     def setUp(self):
         if not netlab_test.has_backend("gloo"):
             self.skipTest("--backend=gloo is not here")
-        super().setUp()
-        for host in range(self.HOSTS):
-            os.mkdir(self.path(f"h{host}"))
-            shutil.copy(self.path("lenet.json"), self.path(f"h{host}"))
 
-    def folder_of(self, host):
-        return self.path(f"h{host}")
+    def hit_last(self, way, act, gone_host=False, is_stopped=False):
+        """A fault of the last rank, or of its host, during a long run."""
+        places = way[3]
+        last = len(places) - 1
+        gone = [r for r in range(len(places)) if r == last or gone_host and places[r] == places[last]]
+        with self.job(*way, ENDLESS) as made:
+            made.start().await_work()
+            act(made, last)
+            self.finish(made, gone)
+            if is_stopped and made.launcher == "plain":  # nobody else ends it
+                made.processes[last].popen.send_signal(signal.SIGCONT)  # it stops as its child does
+                made.signal_rank(last, signal.SIGKILL)
+            # Of a host that is gone, any of its ranks may be the first that is missed.
+            report = made.report()
+            rank = (report["error"] or {}).get("rank") if gone_host else last
+            self.assertIn(rank, gone, report["error"])
+            self.expect_blame(made, rank, places[last])
+            self.expect_nothing_left(made, [places[last]] if gone_host else ())
 
-    def report_of(self, host):
-        with open(os.path.join(self.folder_of(host), "report.json"), encoding="utf-8") as file:
-            return json.load(file)
+    def test_a_rank_that_is_killed_is_named(self):
+        job.at_once(self, WAYS, lambda *way: self.hit_last(
+            way, lambda made, last: made.signal_rank(last, signal.SIGKILL)))
 
-    def train(self, length=None, hosts=(0, 1, 2), work_s=AT_WORK_S):
-        """Starts a long job and returns, once it trains, what waits for its ranks."""
-        waits = self.world(list(hosts), ["--strategy=ddp", *(length or ENDLESS)])
-        deadline = time.monotonic() + 120
-        while not all(self.used_s(host) > work_s for host in hosts):
-            self.assertLess(time.monotonic(), deadline, "the ranks did not come to work")
-            time.sleep(0.1)
-        time.sleep(1)  # so that rank 0 hears of it
-        return waits
+    def test_a_rank_that_is_stopped_is_named(self):
+        job.at_once(self, WAYS, lambda *way: self.hit_last(
+            way, lambda made, last: made.signal_rank(last, signal.SIGSTOP), is_stopped=True))
 
-    def used_s(self, host):
-        """The processor time of the ranks on a host: setting up takes far less than training."""
-        used = 0
-        for pid in self.lab.processes(host):
-            with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
-                fields = stat.read().rsplit(")", 1)[1].split()
-            used += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-        return used
+    def test_a_rank_that_throws_is_named(self):
+        def trial(*way):
+            last = len(way[3]) - 1
+            # Servers take no steps of their own.
+            guilty = last if way[2] == "ddp" else 1
+            with self.job(*way, [*ENDLESS, f"--inject=throw:rank={guilty},step=30"]) as made:
+                made.start()
+                ended, _ = made.finish(within_s=60)
+                for one in ended:
+                    self.assertEqual(one.code, 4, one.text)
+                report = self.expect_blame(made, guilty, way[3][guilty], in_step=False)
+                self.assertIn("planted by", report["error"]["message"])
+                self.assertEqual(report["error"]["step"], 30)
+                self.expect_nothing_left(made)
 
-    def finish(self, waits, gone=(), code=4):
-        """Waits for all ranks but those on hosts that are gone."""
-        begin = time.monotonic()
-        ended = {}
-        for rank, wait in enumerate(waits):
-            if rank in gone:
-                continue
-            ended[rank] = wait(DEADLINE_S + 30)
-            self.assertEqual(ended[rank].code, code, ended[rank].err)
-        took = time.monotonic() - begin
-        self.assertLess(took, DEADLINE_S + GRACE_S, {r: e.err for r, e in ended.items()})
-        self.expect_nothing_left()
-        return ended
-
-    def expect_blame(self, rank, host):
-        report = self.report_of(0)  # where rank 0 was to write it: the hosts share files
-        self.assertEqual(report["status"], "failed")
-        error = report["error"]
-        self.assertEqual((error["rank"], error["host"]), (rank, host), error)
-        self.assertIn(f"rank {rank} on {host}", error["message"])
-        return report
+        job.at_once(self, WAYS, trial)
 
     def test_a_host_that_is_gone_is_named(self):
-        waits = self.train()
-        self.lab.end_host(2)
-        self.finish(waits, gone=[2])
-        report = self.expect_blame(2, "h2")
-        self.assertGreater(report["runs"][0]["step"]["count"], 0)
+        job.at_once(self, WAYS, lambda *way: self.hit_last(
+            way, lambda made, last: made.lab.end_host(way[3][last]), gone_host=True))
 
     # Nobody says that it ends: its connections stay half open.
-    def test_a_host_that_loses_power_is_named(self):
-        waits = self.train()
-        self.lab.cut(2)
-        self.lab.end_host(2)
-        self.finish(waits, gone=[2])
-        run = self.expect_blame(2, "h2")["runs"][0]
-        self.assertEqual([row["rank"] for row in run["calls"]], [0, 1, 2])
-        for row in run["calls"][:2]:
-            self.assertEqual(row["pending"]["operation"], "all_reduce", row)
-            self.assertEqual(row["pending"]["bucket"], 0)
+    def test_a_host_that_loses_power_is_named_with_the_calls_of_all(self):
+        with self.job(*WAYS[0], ENDLESS) as made:
+            made.start().await_work()
+            made.lab.cut(2)
+            made.lab.end_host(2)
+            self.finish(made, gone=[2])
+            run = self.expect_blame(made, 2, 2)["runs"][0]
+            for row in run["calls"][:2]:
+                self.assertEqual(row["pending"]["operation"], "all_reduce", row)
+                self.assertEqual(row["pending"]["bucket"], 0)
+            self.expect_nothing_left(made, without=[2])
 
     def test_the_host_of_rank_0_may_be_gone(self):
-        waits = self.train()
-        self.lab.end_host(0)
-        self.finish(waits, gone=[0])
-        self.expect_blame(0, "h0")
+        def trial(power, *way):
+            with self.job(*way, ENDLESS) as made:
+                made.start().await_work()
+                if power:
+                    made.lab.cut(0)
+                made.lab.end_host(0)
+                self.finish(made, gone=[r for r, host in enumerate(way[3]) if host == 0])
+                self.expect_blame(made, 0, 0, in_step=False)
+                self.expect_nothing_left(made, without=[0])
 
-    def test_the_host_of_rank_0_may_lose_power(self):
-        waits = self.train()
-        self.lab.cut(0)
-        self.lab.end_host(0)
-        self.finish(waits, gone=[0])
-        self.expect_blame(0, "h0")
+        job.at_once(self, [(False, *way) for way in WAYS] + [(True, *WAYS[0])], trial)
 
     def test_a_link_that_heals_before_the_deadline_only_delays(self):
-        waits = self.train(SHORT, work_s=1)
-        self.lab.cut(1)
-        time.sleep(3)
-        self.lab.heal(1)
-        for rank in [wait(120) for wait in waits]:
-            self.assertEqual(rank.code, 0, rank.err)
-        report = self.report_of(0)
-        self.assertEqual(report["status"], "ok")
-        self.assertGreater(report["runs"][0]["step"]["time_s"]["max"], 2)
-        self.expect_nothing_left()
+        def trial(*way):
+            with self.job(*way, SHORT) as made:
+                made.start().await_work()
+                made.lab.cut(1)
+                time.sleep(3)
+                made.lab.heal(1)
+                ended, _ = made.finish(within_s=90)
+                for one in ended:
+                    self.assertEqual(one.code, 0, one.text)
+                report = made.report()
+                self.assertEqual(report["status"], "ok")
+                self.assertGreater(report["runs"][0]["step"]["time_s"]["max"], 2)
+                self.expect_nothing_left(made)
+
+        job.at_once(self, WAYS, trial)
 
     def test_a_link_that_does_not_heal_in_time_ends_all_ranks(self):
-        waits = self.train()
-        self.lab.cut(1)
-        self.finish(waits)
-        self.lab.heal(1)
-        self.expect_blame(1, "h1")
+        def trial(*way):
+            with self.job(*way, ENDLESS) as made:
+                made.start().await_work()
+                made.lab.cut(way[3][-1])
+                self.finish(made)
+                report = made.report()
+                guilty = report["error"]["rank"]
+                self.assertEqual(way[3][guilty], way[3][-1], report["error"])
+                self.expect_blame(made, guilty, way[3][-1])
+                self.expect_nothing_left(made)
 
-    def test_connections_that_stay_half_open_disturb_nobody(self):
-        waits = self.train(SHORT, hosts=(0, 1), work_s=1)
-        code = ("import resource, socket, time\n"
-                "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\n"
-                "resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))\n"
-                "sockets = []\n"
-                "for i in range(2000):\n"  # more than rank 0 may have open
-                f"    s = socket.create_connection(('{self.lab.address(0)}', {PORT}), 5)\n"
-                "    try:\n"
-                "        if i % 3 == 1: s.send(b'\\xff\\xff')\n"
-                "    except OSError: pass\n"  # it was dropped
-                "    sockets.append(s)\n"
-                "print('open', flush=True)\n"
-                "time.sleep(600)\n")
-        stranger = self.lab.start(2, [sys.executable, "-c", code], stdout=subprocess.PIPE)
-        self.addCleanup(stranger.stdout.close)
-        self.assertEqual(stranger.stdout.readline(), "open\n")
-        self.lab.cut(2)
-        for rank in [wait(120) for wait in waits]:
-            self.assertEqual(rank.code, 0, rank.err)
-        self.assertEqual(self.report_of(0)["status"], "ok")
-        stranger.kill()
-        stranger.wait()
+        job.at_once(self, WAYS, trial)
 
-    def test_a_rank_that_stalls_is_named_with_the_calls_of_all(self):
-        waits = self.world([0, 1, 2], ["--strategy=ddp", *ENDLESS, "--inject=stall:rank=2,step=30"])
-        for rank in [wait(120) for wait in waits]:
-            self.assertEqual(rank.code, 4, rank.err)
-        message = self.expect_blame(2, "h2")["error"]["message"]
-        self.assertRegex(message, r"rank 2 on h2 is behind all_reduce \d+ \(bucket 0\), "
-                                  r"the others wait in all_reduce \d+ \(bucket 0\)")
-        self.expect_nothing_left()
+    def test_a_signal_to_the_supervisor_ends_all_as_interrupted(self):
+        def trial(number, *way):
+            with self.job(*way, ENDLESS) as made:
+                made.start().await_work()
+                made.signal(number)
+                self.finish(made, code=130)
+                report = made.report()
+                self.assertEqual(report["status"], "interrupted")
+                self.assertGreater(report["runs"][0]["step"]["count"], 0)
+                self.expect_nothing_left(made)
+
+        numbers = [signal.SIGTERM, signal.SIGINT]
+        job.at_once(self, [(n, *way) for n, way in zip(numbers, WAYS[2:])], trial)
 
     def test_a_signal_to_one_rank_ends_all_as_interrupted(self):
-        waits = self.train()
-        for pid in self.lab.processes(1):
-            os.kill(pid, signal.SIGTERM)
-        self.finish(waits, code=130)
-        report = self.report_of(0)
-        self.assertEqual(report["status"], "interrupted")
-        self.assertEqual((report["error"]["rank"], report["error"]["host"]), (1, "h1"))
-        self.assertEqual(report["error"]["signal"], signal.SIGTERM)
+        with self.job(*WAYS[0], ENDLESS) as made:
+            made.start().await_work()
+            made.signal_rank(1, signal.SIGTERM)
+            self.finish(made, code=130)
+            report = made.report()
+            self.assertEqual(report["status"], "interrupted")
+            self.assertEqual((report["error"]["rank"], report["error"]["host"]), (1, "h1"))
+            self.assertEqual(report["error"]["signal"], signal.SIGTERM)
+            self.expect_nothing_left(made)
 
-    # mpirun hands the signal on to its ranks, and kills those that are still there seconds later.
-    def test_a_signal_to_mpirun_ends_all_as_interrupted(self):
-        if not has_mpi():
-            self.skipTest("--backend=mpi or mpirun is not here")
-        environment = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-                       "OMPI_MCA_rmaps_base_oversubscribe": "1", "TMPDIR": self.folder,
-                       "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",  # Open MPI 5
-                       # Ranks that share cores with other tests need longer than its 1 s.
-                       "OMPI_MCA_odls_base_sigkill_timeout": "5"}
-        with open(self.path("said"), "w+", encoding="utf-8") as said:
-            job = self.lab.start(
-                0, [mpirun(), "-n", "3", netlab_test.DDPBENCH, "--config=lenet.json",
-                    f"--data-dir={self.folder}", "--json=report.json", "--strategy=ddp",
-                    "--backend=mpi", *ENDLESS],
-                environment, cwd=self.folder_of(0), stdout=said, stderr=said)
-            deadline = time.monotonic() + 120
-            while self.used_s(0) < 3 * AT_WORK_S and time.monotonic() < deadline:
-                time.sleep(0.1)
-            for pid in self.lab.processes(0, "mpirun"):
-                os.kill(pid, signal.SIGTERM)
-            begin = time.monotonic()
-            code = job.wait(DEADLINE_S + 30)
-            said.seek(0)
-            self.assertNotEqual(code, 0)
-            self.assertLess(time.monotonic() - begin, DEADLINE_S + GRACE_S, said.read())
-        report = self.report_of(0)
-        self.assertEqual(report["status"], "interrupted", report["error"])
-        self.assertEqual(report["error"]["signal"], signal.SIGTERM)
-        self.assertGreater(report["runs"][0]["step"]["count"], 0)
-        self.expect_nothing_left()
-        self.assertEqual(self.lab.processes(0, "mpirun"), [])
+    def test_two_jobs_on_the_same_hosts_do_not_meet(self):
+        def trial(*way):
+            with self.job(*way, ENDLESS) as first:
+                first.start().await_work()
+                length = ["--steps=30", "--verify-steps=2", "--timeout=30"]
+                with self.job(*way, length, beside=first) as second:
+                    ended, _ = second.start().finish(within_s=60)
+                    for one in ended:
+                        self.assertEqual(one.code, 0, one.text)
+                    run = second.report()["runs"][0]
+                    self.assertEqual(run["verification"]["status"], "passed")
+                    self.assertEqual(run["step"]["count"], 30)
+                self.assertEqual(len(first.ranks()), len(way[3]), first.said())
+                first.signal_rank(1, signal.SIGKILL)
+                self.finish(first, gone=[1])
+                self.expect_blame(first, 1, way[3][1])
+                self.expect_nothing_left(first)
+
+        job.at_once(self, [WAYS[0], WAYS[2]], trial)
+
+    def test_a_full_disk_at_rank_0_loses_no_report(self):
+        length = ["--steps=600", "--verify-steps=0", "--timeout=30", SLOW]
+        with self.job(*WAYS[0], length, disk="1m") as made:
+            made.start().await_work()
+            inside = f"/proc/{made.ranks()[0]}/cwd"  # as the host sees it
+            self.assertTrue(os.path.exists(f"{inside}/report.json"), "its name is taken")
+            fill(f"{inside}/fill")
+            ended, _ = made.finish(within_s=60)
+            self.assertEqual([one.code for one in ended], [2, 0, 0], made.said())
+            self.assertIn("report.json", ended[0].text)
+            self.assertIn("No space left", ended[0].text)
+            rescued = [name for name in os.listdir(made.temporary) if name.endswith(".json")]
+            self.assertEqual(len(rescued), 1, ended[0].text)
+            self.assertIn(rescued[0], ended[0].text)
+            shown = subprocess.run([job.DDPBENCH, "show", os.path.join(made.temporary, rescued[0])],
+                                   capture_output=True, text=True, timeout=60)
+            self.assertEqual(shown.returncode, 0, shown.stderr)
+            os.remove(os.path.join(made.temporary, rescued[0]))
+            self.expect_nothing_left(made)
+
+    def test_connections_that_stay_half_open_disturb_nobody(self):
+        with self.job(*WAYS[0][:3], (0, 1), SHORT) as made:
+            made.start().await_work()
+            code = ("import socket, time\n"
+                    "sockets = []\n"
+                    "for i in range(300):\n"
+                    f"    s = socket.create_connection(('{made.lab.address(0)}', {job.PORT}), 5)\n"
+                    "    if i % 3 == 1: s.send(b'\\xff\\xff')\n"
+                    "    sockets.append(s)\n"
+                    "print('open', flush=True)\n"
+                    "time.sleep(600)\n")
+            stranger = made.lab.start(made.desk, [sys.executable, "-c", code],
+                                      only_network=True, stdout=subprocess.PIPE)
+            self.addCleanup(stranger.stdout.close)
+            self.assertEqual(stranger.stdout.readline(), "open\n")
+            made.lab.cut(made.desk)
+            ended, _ = made.finish(within_s=90)
+            for one in ended:
+                self.assertEqual(one.code, 0, one.text)
+            self.assertEqual(made.report()["status"], "ok")
+            stranger.kill()
+            stranger.wait()
+            self.expect_nothing_left(made)
+
+    def test_a_rank_that_stalls_is_named_with_the_calls_of_all(self):
+        with self.job(*WAYS[0], [*ENDLESS, "--inject=stall:rank=2,step=30"]) as made:
+            ended, _ = made.start().finish(within_s=90)
+            for one in ended:
+                self.assertEqual(one.code, 4, one.text)
+            message = self.expect_blame(made, 2, 2, is_heard=False)["error"]["message"]
+            self.assertRegex(message, r"rank 2 on h2 is behind all_reduce \d+ \(bucket 0\), "
+                                      r"the others wait in all_reduce \d+ \(bucket 0\)")
+            self.expect_nothing_left(made)
 
 
-def mpirun():
-    """Its path: it takes what is above its folder for its prefix, and refuses "/"."""
-    found = shutil.which("mpirun")
-    return found and os.path.join(os.path.realpath(os.path.dirname(found)), "mpirun")
-
-
-def has_mpi():
-    listed = subprocess.run([netlab_test.DDPBENCH, "info"], capture_output=True, text=True,
-                            timeout=60).stdout
-    return mpirun() is not None and "Open MPI" in listed
+def fill(path):
+    """Writes until the file system is full."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    for size in (4096, 1):
+        try:
+            while True:
+                os.write(file, b"x" * size)
+        except OSError:
+            pass
+    os.close(file)
 
 
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    netlab_test.DDPBENCH = os.path.abspath(sys.argv.pop(1))
+    netlab_test.DDPBENCH = job.DDPBENCH = os.path.abspath(sys.argv.pop(1))
     why = lab.reason_to_skip()
     if why:
         print(f"skipped: {why}")

@@ -6,18 +6,19 @@ A job has a laboratory and a folder of its own, so several run at once.
 """
 
 import json
+import multiprocessing
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
+import traceback
 
 import lab
 
 DDPBENCH = ""
 PORT = 29500
-SECRET = "0123456789abcdef0123456789abcdef"
+AT_ONCE = 4
 # Fits what a rank over the network sends in about eight steps: the data set does not travel.
 AT_WORK_BYTES = 2_000_000
 
@@ -26,6 +27,39 @@ def mpirun():
     """Its path: it takes what is above its folder for its prefix, and refuses "/"."""
     found = shutil.which("mpirun")
     return found and os.path.join(os.path.realpath(os.path.dirname(found)), "mpirun")
+
+
+def has_mpi():
+    listed = subprocess.run([DDPBENCH, "info"], capture_output=True, text=True, timeout=60).stdout
+    return mpirun() is not None and "Open MPI" in listed
+
+
+def at_once(test, cases, trial):
+    """Calls trial(*case) for all cases, some at a time, each in a process of its own."""
+    context = multiprocessing.get_context("fork")
+    free = context.Semaphore(AT_ONCE)
+
+    def run(case, answer):
+        lab.die_with_parent()
+        with free:
+            try:
+                trial(*case)
+                answer.send("")
+            except BaseException:  # pylint: disable=broad-except
+                answer.send(traceback.format_exc())
+
+    started = []
+    for case in cases:
+        mine, theirs = context.Pipe(duplex=False)
+        process = context.Process(target=run, args=(case, theirs))
+        process.start()
+        theirs.close()
+        started.append((case, process, mine))
+    for case, process, answer in started:
+        with test.subTest(" ".join(map(str, case))):
+            said = answer.recv()
+            process.join()
+            test.assertFalse(said, said)
 
 
 class Ended:
@@ -57,63 +91,73 @@ class Process:
 
 class Job:
     """Rank r on host places[r]. `launcher`: plain (variables; a process a rank, in a folder for each
-    host), hosts (--hosts), mpirun (plain mpirun), supervised-mpirun (--launcher=mpirun). All but
-    plain are one process, which runs on the desk: a host beside the others, or `at` if given."""
+    host), hosts (--hosts), mpirun (mpirun itself), supervised-mpirun (--launcher=mpirun). All but
+    plain are one process, at the desk: it has the network of a host beside the others.
+    `beside`: a job whose laboratory this one shares. `disk`: the size of rank 0's folder (plain).
+    `variables`: more of all processes."""
 
-    def __init__(self, launcher, places, arguments, at=None, config=None):
+    def __init__(self, launcher, places, arguments, beside=None, disk=None, variables=None):
         self.launcher, self.places, self.arguments = launcher, places, list(arguments)
         self.folder = tempfile.mkdtemp(prefix="netlab-")
-        self.count = max(places) + 1
-        self.at = self.count if at is None else at
-        self.lab = lab.Lab(self.count + 1)
+        self.desk = max(places) + 1
+        self.owns_lab = beside is None
+        self.lab = lab.Lab(self.desk + 1) if self.owns_lab else beside.lab
+        self.secret = os.urandom(16).hex()
+        self.variables = variables or {}
         self.processes = []
         self.shell = os.path.join(self.folder, "shell")
         self.lab.write_shell(self.shell)
-        os.mkdir(os.path.join(self.folder, "tmp"))
-        for host in range(self.count + 1):
+        self.temporary = os.path.join(self.folder, "tmp")
+        os.mkdir(self.temporary)
+        for host in range(self.desk + 1):
             os.mkdir(self.folder_of(host))
-        self.config = config or {"model": "lenet5", "dataset": {"name": "mnist"}, "batch_size": 8}
+        if disk:
+            mount = ["mount", "-t", "tmpfs", "-o", f"size={disk}", "lab", self.folder_of(0)]
+            if self.lab.start(0, mount).wait() != 0:
+                raise RuntimeError("a small file system cannot be mounted")
+        self.disk = disk
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self.lab.end()
+        if self.owns_lab:
+            self.lab.end()
         for process in self.processes:
+            process.popen.kill()
             process.popen.wait()
-        shutil.rmtree(self.folder)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def folder_of(self, host):
         return os.path.join(self.folder, f"h{host}")
 
     def start(self):
-        for host in range(self.count + 1):
-            with open(os.path.join(self.folder_of(host), "c.json"), "w", encoding="utf-8") as file:
-                json.dump(self.config, file)
-        arguments = ["--config=c.json", f"--data-dir={self.folder}", "--json=report.json",
-                     *self.arguments]
+        with open(os.path.join(self.folder, "c.json"), "w", encoding="utf-8") as file:
+            json.dump({"model": "lenet5", "dataset": {"name": "mnist"}, "batch_size": 8}, file)
+        arguments = [f"--config={self.folder}/c.json", f"--data-dir={self.folder}",
+                     "--json=report.json", *self.arguments]
         if self.launcher == "plain":
-            variables = lab.rank_variables(self.lab, self.places, SECRET)
+            variables = lab.rank_variables(self.lab, self.places, self.secret)
             for rank, host in enumerate(self.places):
                 self._start(host, [DDPBENCH, *arguments], variables[rank])
             return self
-        variables = {"DDPBENCH_JOB_SECRET": SECRET, "MASTER_ADDR": self.lab.address(self.places[0]),
-                     "MASTER_PORT": str(PORT)}
         more = lab.mpirun_words(self.shell)
         if self.launcher == "mpirun":
+            variables = {"DDPBENCH_JOB_SECRET": self.secret, "MASTER_PORT": str(PORT),
+                         "MASTER_ADDR": self.lab.address(self.places[0])}
             handed_on = [word for name in variables for word in ("-x", name)]
-            self._start(self.at, [mpirun(), "-n", str(len(self.places)), "--host", self._slots(),
-                                  *handed_on, *more, DDPBENCH, *arguments], variables)
+            # Now and then it locks up in its own end.
+            self._start(self.desk, ["timeout", "--kill-after=1", "60", mpirun(), "-n",
+                                    str(len(self.places)), "--host", self._slots(), *handed_on,
+                                    *more, DDPBENCH, *arguments], variables)
             return self
-        workers = len(self.places)
-        if "--strategy=ps" in arguments:
-            workers -= 1
+        workers = len(self.places) - ("--strategy=ps" in arguments)
         command = [DDPBENCH, *arguments, f"--hosts={self._slots()}", f"--gpus={workers}"]
         if self.launcher == "hosts":
-            self._start(self.at, [*command, f"--remote-shell={self.shell}"])
+            self._start(self.desk, [*command, f"--remote-shell={self.shell}"])
         else:
-            self._start(self.at, [*command, "--launcher=mpirun",
-                                  f"--launcher-args={' '.join(more)}"])
+            self._start(self.desk, [*command, "--launcher=mpirun",
+                                    f"--launcher-args={' '.join(more)}"])
         return self
 
     def _slots(self):
@@ -122,17 +166,22 @@ class Job:
 
     def _start(self, host, command, variables=None):
         path = os.path.join(self.folder, f"said.{len(self.processes)}")
-        environment = {"TMPDIR": os.path.join(self.folder, "tmp"), **(variables or {})}
+        environment = {"TMPDIR": self.temporary, **self.variables, **(variables or {})}
+        folder = self.folder_of(host)
+        if self.disk:  # what is mounted is seen from within only
+            command = ["sh", "-c", 'cd "$0" && exec "$@"', folder, *command]
         self.processes.append(Process(
             lambda **files: self.lab.start(host, command, environment,
-                                           cwd=self.folder_of(host), **files), path))
+                                           only_network=host == self.desk, cwd=folder, **files),
+            path))
 
     def said(self):
         return "\n".join(process.said()[-3000:] for process in self.processes)
 
     def ranks(self):
-        """{rank: pid} of those that run."""
+        """{rank: pid} of those of this job that run."""
         found = {}
+        name = "OMPI_COMM_WORLD_RANK" if "mpirun" in self.launcher else "RANK"
         for host in set(self.places):
             for pid in self.lab.processes(host) + self.lab.processes(host, "exe"):
                 try:
@@ -140,10 +189,9 @@ class Job:
                         block = file.read().decode("utf-8", "replace").split("\0")
                 except OSError:
                     continue
-                for item in block:
-                    name, _, value = item.partition("=")
-                    if name == ("OMPI_COMM_WORLD_RANK" if "mpirun" in self.launcher else "RANK"):
-                        found[int(value)] = pid
+                variables = dict(item.split("=", 1) for item in block if "=" in item)
+                if name in variables and variables.get("TMPDIR") == self.temporary:
+                    found[int(variables[name])] = pid
         return found
 
     def await_work(self, within_s=90):
@@ -161,10 +209,8 @@ class Job:
         os.kill(self.ranks()[rank], number)
 
     def signal(self, number):
-        """To the one process of the job; not to what brings it into its namespaces."""
-        name = "mpirun" if self.launcher == "mpirun" else "ddpbench"
-        for pid in self.lab.processes(self.at, name):
-            os.kill(pid, number)
+        """To the one process of the job: what brings it into the desk's network becomes it."""
+        self.processes[0].popen.send_signal(number)
 
     def finish(self, gone=(), within_s=40):
         """Waits for all processes but those of ranks that are gone; [process] and the seconds."""
@@ -173,20 +219,21 @@ class Job:
                  for number, process in enumerate(self.processes) if number not in gone]
         return ended, time.monotonic() - begin
 
-    def report(self, host=None):
-        """That of the one process, or of rank 0's host, or of another."""
-        default = self.places[0] if self.launcher == "plain" else self.at
-        folder = self.folder_of(default if host is None else host)
+    def report(self):
+        """That of the one process, or of rank 0's host: there another rank writes it, too, since
+        hosts of the laboratory share files."""
+        folder = self.folder_of(self.places[0] if self.launcher == "plain" else self.desk)
         with open(os.path.join(folder, "report.json"), encoding="utf-8") as file:
             return json.load(file)
 
-    def left(self, within_s=5):
-        """What is left after so long, in words."""
+    def left(self, without=(), within_s=5):
+        """What is left after so long, in words, but for hosts that are gone and can clear nothing."""
         end = time.monotonic() + within_s
         while True:
-            words = [f"h{host}: {each}" for host in range(self.count + 1)
+            words = [f"h{host}: {each}" for host in range(self.desk + 1)
                      for each in self.lab.left(host)]
-            words += [f"TMPDIR: {name}" for name in os.listdir(os.path.join(self.folder, "tmp"))]
+            words += [f"TMPDIR/{name}" for name in os.listdir(self.temporary)
+                      if not any(name.startswith(f"ompi.h{host}.") for host in without)]
             if not words or time.monotonic() > end:
                 return words
             time.sleep(0.05)

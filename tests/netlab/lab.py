@@ -20,6 +20,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 ADDRESS = "10.77.0.{}"
 SET_UP_S = 10
@@ -173,14 +174,16 @@ class Lab:
             run(*inside, "ip", "route", "change", ADDRESS.format("0/24"), "dev", "eth0", "proto",
                 "kernel", "scope", "link", "src", self.address(i), "congctl", name)
 
-    def start(self, host, command, environment=None, **options):
-        """Starts `command` on a host, on one core of the machine in turn, and returns it."""
+    def start(self, host, command, environment=None, only_network=False, **options):
+        """Starts `command` on a host, on one core of the machine in turn, and returns it.
+        `only_network`: it has the host's network and else is outside, where it can use the shell of
+        write_shell()."""
         cores = sorted(os.sched_getaffinity(0))
         holder = str(self.hosts[host].pid)
-        spaces = ["-n", "-p", "-m", "-i", "-u", *(["-T"] if self.ahead_s else [])]
+        spaces = ["-p", "-m", "-i", "-u", *(["-T"] if self.ahead_s else [])]
         return subprocess.Popen(
-            ["nsenter", "-t", holder, *spaces, "--wd=.", "taskset", "-c",
-             str(cores[host % len(cores)]), *command],
+            ["nsenter", "-t", holder, "-n", *([] if only_network else spaces), "--wd=.", "taskset",
+             "-c", str(cores[host % len(cores)]), *command],
             env={**os.environ, **(environment or {})}, text=True, preexec_fn=die_with_parent,
             **options)
 
@@ -194,17 +197,18 @@ class Lab:
             file.write(SHELL.replace("{cases}", cases))
         os.chmod(path, 0o700)
 
-    def processes(self, host, name="ddpbench"):
+    def processes(self, host, name="ddpbench", space="pid"):
         """The processes of that name on a host, as this PID namespace numbers them. None: all but
-        the one that holds the host."""
+        those that hold the host. `space`: net also finds those that have only its network."""
         found = []
+        holder = self.hosts[host]
         try:
-            space = os.readlink(f"/proc/{self.hosts[host].pid}/ns/pid")
+            own = os.readlink(f"/proc/{holder.pid}/ns/{space}")
         except FileNotFoundError:
             return found  # the host has ended, and all of its processes with it
         for entry in os.listdir("/proc"):
             try:
-                if not entry.isdigit() or os.readlink(f"/proc/{entry}/ns/pid") != space:
+                if not entry.isdigit() or os.readlink(f"/proc/{entry}/ns/{space}") != own:
                     continue
                 with open(f"/proc/{entry}/stat", encoding="utf-8") as stat:
                     comm, rest = stat.read().split("(", 1)[1].rsplit(")", 1)
@@ -213,7 +217,7 @@ class Lab:
                     found.append(int(entry))
             except OSError:
                 pass  # it has ended
-        return sorted(set(found) - {self.hosts[host].pid})
+        return sorted(set(found) - {holder.pid, holder.process.pid})
 
     def listening_ports(self, host):
         """The TCP ports at which something on the host listens."""
@@ -250,7 +254,8 @@ class Lab:
 
     def left(self, host):
         """What jobs have left on the host, in words; empty: nothing."""
-        words = [f"process {pid} ({command_of(pid)})" for pid in self.processes(host, None)]
+        words = [f"process {pid} ({command_of(pid)})"
+                 for pid in self.processes(host, None, "net")]
         words += [f"a socket that listens at port {port}" for port in self.listening_ports(host)]
         return words + [f"/dev/shm/{name}" for name in self.shared_memory(host)]
 

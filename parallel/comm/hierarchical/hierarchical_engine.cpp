@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "base/clock.h"
@@ -20,6 +22,8 @@ namespace {
 // While one part crosses the wire, the next is reduced. At 1 Gbit/s a part takes 8 ms there, and a
 // tenth of one in shared memory.
 constexpr std::size_t kPartBytes = kMiB;
+
+constexpr auto kAwaitLook = std::chrono::milliseconds(1);
 
 constexpr CallOptions kHere{.after = nullptr, .start = Start::deferred};
 
@@ -105,8 +109,13 @@ void HierarchicalEngine::start_message(std::shared_ptr<QueuedWork>, Deadline) {
   throw InternalError("a hierarchical engine got a message");
 }
 
-void HierarchicalEngine::await(const Operation*, Deadline, Waiter, PredicateRef) {
-  throw InternalError("a hierarchical engine was to wait for a message");
+// Without messages there is nothing to move meanwhile. A planted delay waits here.
+void HierarchicalEngine::await(const Operation* operation, Deadline deadline, Waiter,
+                               PredicateRef done) {
+  while (!done() && !has_passed(deadline)) {
+    throw_if_aborted(operation);
+    std::this_thread::sleep_for(kAwaitLook);
+  }
 }
 
 void HierarchicalEngine::abort(const std::string& reason) noexcept {

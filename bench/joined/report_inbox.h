@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// ReportInbox: how the report of a run that mpirun or srun started reaches the supervisor. Standard
+// output does not do: a launcher that ends a job reads it no more, and a rank waits there until it
+// is killed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "parallel/comm/store/store.h"
+
+namespace ddpbench::bench {
+
+// The variable that tells ranks where an inbox is.
+inline constexpr const char* kReportInboxVariable = "DDPBENCH_REPORT_INBOX";
+
+// The supervisor's side, for one run.
+class ReportInbox {
+ public:
+  // Listens at `address`, an IPv4 address of this host. Throws CommError.
+  explicit ReportInbox(const std::string& address);
+
+  // The value of kReportInboxVariable, which is a secret.
+  const std::string& words() const { return words_; }
+  // The last report that has come since the last call.
+  std::optional<std::string> take();
+
+ private:
+  std::unique_ptr<comm::TcpStoreServer> server_;
+  std::shared_ptr<comm::Store> store_;
+  std::string words_;
+  std::int64_t taken_ = 0;
+};
+
+// A rank's side. Returns whether the report has soon arrived in the inbox that `words` tell of.
+bool send_to_inbox(const std::string& words, const std::string& report);
+
+}  // namespace ddpbench::bench
