@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -57,6 +58,31 @@ Verdict judge_world(WorldView world) {
                           launch::silent_rank(world.ranks) == failure->rank;
   }
   return verdict;
+}
+
+Verdict judge_meeting(const WorldView& world, const WorldFailure& said,
+                      const launch::RankError& own) {
+  Verdict verdict = judge_world(world);
+  if (std::string_view(said.kind()) == Interrupted("").kind()) {
+    return interrupted_verdict(world.interruption.value_or(Interruption{said.rank(), 0}));
+  }
+  std::optional<launch::RunFailure>& failure = verdict.result.failure;
+  const bool is_seen = verdict.certain && failure && failure->rank == said.rank();
+  if (!is_seen) {
+    verdict = {.result = {}, .certain = true};
+    failure.emplace().rank = said.rank();
+    failure->error = own;
+  }
+  failure->last.phase = kPhaseCount;  // none
+  return verdict;
+}
+
+void take_later(Verdict& verdict, Verdict later) {
+  const auto rank_of = [](const Verdict& one) {
+    return one.result.failure && !one.result.interrupted ? one.result.failure->rank : -1;
+  };
+  const bool is_same = later.certain && rank_of(later) >= 0 && rank_of(later) == rank_of(verdict);
+  if (verdict.certain ? is_same : later.certain || !verdict.saw_stopped) verdict = std::move(later);
 }
 
 Verdict interrupted_verdict(const Interruption& interruption) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/joined/joined_board.h"
+#include "bench/joined/joined_store.h"
 #include "parallel/launch/guilty_rank.h"
 #include "parallel/launch/supervisor.h"
 
@@ -32,6 +33,16 @@ struct Verdict {
 // failure, the rank that guilty_rank.h blames. A failure after all ranks have run to the end is not
 // a failure of the run.
 Verdict judge_world(WorldView world);
+
+// The same before the ranks share channels: then they know only what rank 0 says (`said`), or that
+// a process has ended. `own`: the error of the rank that judges.
+Verdict judge_meeting(const WorldView& world, const WorldFailure& said,
+                      const launch::RankError& own);
+
+// Replaces `verdict` by that of a later look where it says more. A launcher that cleans up lets
+// stopped ranks go on, and they then fail like the others. What is certain stays, but for what
+// other hosts have reported of their ranks' calls meanwhile.
+void take_later(Verdict& verdict, Verdict later);
 
 // The verdict where a signal asked a rank to end: the run is interrupted, and the failure names
 // that rank and the signal. A launcher's or user's signal may reach one rank or all: each ends the

@@ -20,6 +20,7 @@
 #include "bench/host/terminal.h"
 #include "bench/joined/end_watch.h"
 #include "bench/joined/joined_board.h"
+#include "bench/joined/joined_engine.h"
 #include "bench/joined/joined_gpus.h"
 #include "bench/joined/joined_peers.h"
 #include "bench/joined/joined_plan.h"
@@ -38,8 +39,6 @@
 #include "bench/run/launch_run.h"
 #include "kernels/nn/model/model_reader.h"
 #include "parallel/comm_backends.h"
-#include "parallel/launch/host_address.h"
-#include "parallel/launch/rank_variables.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -84,10 +83,7 @@ class JoinedWorld {
   void place(const CpuTopology& topology);
   void agree();
   void open_channels(const nlohmann::json& agreed, const launch::ChannelLayout& layout);
-  const comm::CommModule* engine_module() const;
-  void prepare_backend();
   void share_inputs();
-  void finish_backend();
   int train();
   void guard_hangs(std::optional<HangGuard>& guard);
   [[noreturn]] void end_hanging(const std::exception& error);
@@ -142,9 +138,12 @@ int JoinedWorld::run() {
   try {
     meet_and_plan();
     agree();
-    prepare_backend();
+    prepare_engine(job_, options_, environment_, peers_.hosts());
     share_inputs();
-    finish_backend();
+    comm::EngineOptions limits;
+    limits.timeout_s = wait_limit_s(options_.timeout_s);
+    limits.check = [this] { peers_.check(); };
+    finish_engine(job_, environment_, limits);
     return train();
   } catch (const std::exception& error) {
     if (!agreed_ && is_refusal(error)) throw;  // no run was begun
@@ -307,34 +306,6 @@ void JoinedWorld::open_channels(const nlohmann::json& agreed, const launch::Chan
   peers_.mirror_records(channels_);
 }
 
-// Null where the ranks need none.
-const comm::CommModule* JoinedWorld::engine_module() const {
-  const CommBackend* const backend = is_alone() ? nullptr : find_comm_backend(job_.backend);
-  return backend && !backend->module.empty() ? &backend_module(*backend) : nullptr;
-}
-
-// MPI takes a quarter of a second to begin, most of which it sleeps. It may change the environment
-// meanwhile, which the reference inherits.
-void JoinedWorld::prepare_backend() {
-  const bool names_interface = peers_.hosts().are_several() && !options_.interface.empty();
-  prepare_rank(device_plan(job_), environment_.rank,
-               names_interface ? launch::interface_name(options_.interface) : "");
-  const comm::CommModule* const module = engine_module();
-  if (module == nullptr) return;
-  launch::keep_own_environment();
-  module->prepare();
-}
-
-// Before training, because oneDNN reads the environment.
-void JoinedWorld::finish_backend() {
-  const comm::CommModule* const module = engine_module();
-  if (module == nullptr) return;
-  comm::EngineOptions options;
-  options.timeout_s = wait_limit_s(options_.timeout_s);
-  options.check = [this] { peers_.check(); };
-  module->finish_preparing(options);
-}
-
 void JoinedWorld::share_inputs() {
   dataset_ = share_dataset(peers_, *source_);
   if (!needs_reference(job_)) return;
@@ -398,10 +369,8 @@ int JoinedWorld::train() {
   return exit_code;
 }
 
-// Below mpirun, MPI may keep the thread that waits in it, or ends its communicators, for ever.
 void JoinedWorld::guard_hangs(std::optional<HangGuard>& guard) {
-  const CommBackend* const backend = is_alone() ? nullptr : find_comm_backend(job_.backend);
-  if (backend == nullptr || backend->launcher.empty()) return;
+  if (!may_hang(job_, environment_)) return;
   guard.emplace(
       options_.timeout_s, [this] { return channels_.status(environment_.rank).pending; },
       [this](const std::exception& error) { end_hanging(error); });
@@ -481,35 +450,15 @@ void JoinedWorld::report_failure(const std::exception& error, Verdict& verdict) 
   report_.finish(job(), channels_, verdict.result);
 }
 
-// A launcher that cleans up lets stopped ranks go on, and they then fail like the others. What is
-// certain stays, but for what other hosts have told of their ranks' calls meanwhile.
 void JoinedWorld::look_again(const std::exception& error, Verdict& verdict) const {
-  Verdict later = judge(error);
-  const auto rank_of = [](const Verdict& one) {
-    return one.result.failure && !one.result.interrupted ? one.result.failure->rank : -1;
-  };
-  const bool is_same = later.certain && rank_of(later) >= 0 && rank_of(later) == rank_of(verdict);
-  if (verdict.certain ? is_same : later.certain || !verdict.saw_stopped) verdict = std::move(later);
+  take_later(verdict, judge(error));
 }
 
 Verdict JoinedWorld::judge(const std::exception& error) const {
   const auto* const known = dynamic_cast<const WorldFailure*>(&error);
   const WorldView world = peers_.look(channels_);
-  Verdict verdict = judge_world(world);
-  if (agreed_ || known == nullptr) return verdict;
-  // Before the ranks share channels, they know only what rank 0 says, or that a process has ended.
-  if (std::string_view(known->kind()) == Interrupted("").kind()) {
-    return interrupted_verdict(world.interruption.value_or(Interruption{known->rank(), 0}));
-  }
-  std::optional<launch::RunFailure>& failure = verdict.result.failure;
-  const bool is_seen = verdict.certain && failure && failure->rank == known->rank();
-  if (!is_seen) {
-    verdict = {.result = {}, .certain = true};
-    failure.emplace().rank = known->rank();
-    failure->error = *channels_.status(environment_.rank).error;
-  }
-  failure->last.phase = kPhaseCount;  // none
-  return verdict;
+  if (agreed_ || known == nullptr) return judge_world(world);
+  return judge_meeting(world, *known, *channels_.status(environment_.rank).error);
 }
 
 // On rank 0, when all ranks have planned the same. Where another command was faster, all refuse.

@@ -168,7 +168,7 @@ std::string interface_words(const LauncherCommand& command) {
   if (command.interface.empty()) return words;
   for (const std::string_view name : {"oob_tcp_if_include", "btl_tcp_if_include"}) {
     if (command.arguments.find(name) != std::string::npos) continue;
-    words += fmt::format(" --mca {} {}", name, launch::shell_quoted(command.interface));
+    words += fmt::format(" --mca {} {}", name, shell_quoted(command.interface));
   }
   return words;
 }
