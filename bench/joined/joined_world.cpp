@@ -85,6 +85,7 @@ class JoinedWorld {
   void open_channels(const nlohmann::json& agreed, const launch::ChannelLayout& layout);
   void share_inputs();
   int train();
+  int finish_report();
   void guard_hangs(std::optional<HangGuard>& guard);
   [[noreturn]] void end_hanging(const std::exception& error);
 
@@ -360,13 +361,23 @@ int JoinedWorld::train() {
     if (JoinedBoard* const board = peers_.board()) board->mark_complete();
     if (is_first()) {
       if (options_.dry_run) say("{}", rehearsed_words(1));
-      if (!options_.dry_run) exit_code = report_.finish(job(), channels_, {});
+      if (!options_.dry_run) exit_code = finish_report();
       peers_.tell_written();
     }
     store_.wait_for_all(kWrittenKey);
   };
   run_session(std::make_unique<RankSession>(job_, inputs, writer_), body, left_behind_);
   return exit_code;
+}
+
+// Where the report could not be written to its place, it is elsewhere, and the run has not failed.
+int JoinedWorld::finish_report() {
+  try {
+    return report_.finish(job(), channels_, {});
+  } catch (const ConfigError& unwritable) {
+    say_error("ddpbench: rank {}: {}\n", environment_.rank, unwritable.what());
+    return unwritable.exit_code();
+  }
 }
 
 void JoinedWorld::guard_hangs(std::optional<HangGuard>& guard) {

@@ -147,7 +147,7 @@ class Job:
                          "MASTER_ADDR": self.lab.address(self.places[0])}
             handed_on = [word for name in variables for word in ("-x", name)]
             # Now and then it locks up in its own end.
-            self._start(self.desk, ["timeout", "--kill-after=1", "60", mpirun(), "-n",
+            self._start(self.desk, ["timeout", "--signal=KILL", "60", mpirun(), "-n",
                                     str(len(self.places)), "--host", self._slots(), *handed_on,
                                     *more, DDPBENCH, *arguments], variables)
             return self
