@@ -14,8 +14,6 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 class Divergence : public testing::Test {
  protected:
   Divergence() {
@@ -42,7 +40,7 @@ TEST_F(Divergence, NamesTheFirstStepOfAnyRankWithItsEpoch) {
   ranks[1].diverged_step = 13;
   ranks[2].diverged_step = 11;
   ranks[0].diverged_tensor = "fc.bias";
-  run.epochs[1].train_loss = kNan;
+  run.epochs[1].train_loss = std::numeric_limits<double>::quiet_NaN();
   note();
   EXPECT_EQ(run.status, report::Status::diverged);
   EXPECT_EQ(run.error->kind, "diverged");

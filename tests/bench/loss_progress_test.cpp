@@ -16,7 +16,7 @@ namespace {
 
 using test::QueuedDevice;
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
 // A training of steps of 4 labels, whose step n has a loss of n a label and n % 5 hits.
 class CourseOfLoss : public testing::TestWithParam<unsigned> {
@@ -29,7 +29,7 @@ class CourseOfLoss : public testing::TestWithParam<unsigned> {
   void step(LossProgress& progress) {
     const std::uint64_t number = ++steps;
     test::queue_work(*stream, [this, number] {
-      totals().loss_sum += number == bad_step ? kNan : 4 * static_cast<double>(number);
+      totals().loss_sum += number == bad_step ? kNoNumber : 4 * static_cast<double>(number);
       totals().correct += number % 5;
       totals().counted += 4;
     });
