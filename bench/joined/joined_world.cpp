@@ -94,7 +94,6 @@ class JoinedWorld {
   bool is_told();
   void report_failure(const std::exception& error, Verdict& verdict);
   Verdict judge(const std::exception& error) const;
-  void look_again(const std::exception& error, Verdict& verdict) const;
   void prepare_report();
   void reserve_report();
   const TrainingJob* job() const { return planned_ ? &job_ : nullptr; }
@@ -422,7 +421,8 @@ int JoinedWorld::fail(const std::exception& error) {
     if (!options_.dry_run && peers_.takes_report()) {
       report_failure(error, verdict);
     } else {
-      look_again(error, verdict);  // another has written the report, and the cause may have shown
+      // Another has written the report, and the cause may have shown.
+      take_later(verdict, judge(error));
     }
   } catch (const ConfigError& unwritable) {
     if (is_first()) throw;
@@ -455,14 +455,10 @@ void JoinedWorld::report_failure(const std::exception& error, Verdict& verdict) 
   report_.save();
   peers_.tell_written();
   if (agreed_) peers_.settle(channels_, kSettle_s);
-  look_again(error, verdict);
+  take_later(verdict, judge(error));
   note_memory_kill(memory_kills_, verdict.result);
   if (defers_to_rank_0() && report_.was_replaced()) return;
   report_.finish(job(), channels_, verdict.result);
-}
-
-void JoinedWorld::look_again(const std::exception& error, Verdict& verdict) const {
-  take_later(verdict, judge(error));
 }
 
 Verdict JoinedWorld::judge(const std::exception& error) const {

@@ -6,7 +6,6 @@ Ranks are started by one command outside of all hosts: over gloo by --hosts with
 enters a host's namespaces, over mpi by mpirun with the same shell as its agent.
 """
 
-import os
 import pathlib
 import signal
 import subprocess

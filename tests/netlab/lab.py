@@ -20,7 +20,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 ADDRESS = "10.77.0.{}"
 SET_UP_S = 10
