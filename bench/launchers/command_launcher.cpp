@@ -71,6 +71,8 @@ class LauncherRun {
     ::poll(watched.data(), watched.size(), kLookAtRunMs);
     const bool ended = process_.look();
     for (const std::string& line : process_.take_output()) outcome_.add_output(0, line);
+    // `mpirun --tag-output` would name the rank of a line. In Open MPI 4.1 it loses lines where
+    // many short ones come at once, and puts tags inside of lines.
     for (const std::string& line : process_.take_errors()) {
       say_error("[{}] {}\n", name_, printable(line));
       outcome_.add_error(0, line);

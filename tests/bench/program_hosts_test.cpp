@@ -14,6 +14,7 @@
 #include <fstream>
 #include <set>
 
+#include "base/clock.h"
 #include "tests/bench/joined_ranks.h"
 #include "tests/bench/program.h"
 
@@ -56,6 +57,12 @@ class Launchers : public testing::Test {
   void write_script(const std::string& name, const std::string& text) const {
     program.write(name, text);
     ::chmod(program.path(name).c_str(), 0700);
+  }
+  // A program that is found before any other of that name.
+  void put_in_path(const std::string& name, const std::string& text) {
+    write_script(name, text);
+    const char* const path = ::getenv("PATH");
+    program.environment["PATH"] = std::string(program.directory()) + ":" + (path ? path : "");
   }
   std::vector<std::string> on_hosts(const std::string& strategies, const std::string& gpus,
                                     const std::vector<std::string>& more = {}) const {
@@ -415,7 +422,7 @@ n=$2
 for program; do :; done
 r=0
 while [ $r -lt $n ]; do
-  RANK=$r LOCAL_RANK=$r WORLD_SIZE=$n LOCAL_WORLD_SIZE=$n "$program" &
+  RANK=$r LOCAL_RANK=$r WORLD_SIZE=$n LOCAL_WORLD_SIZE=$n MASTER_ADDR=127.0.0.1 "$program" &
   r=$((r + 1))
 done
 wait
@@ -424,12 +431,23 @@ exec sleep 600
 )";
 
 TEST_F(Launchers, EndALauncherThatStaysBehindItsRanks) {
-  write_script("mpirun", kStuckMpirun);
-  const char* const path = ::getenv("PATH");
-  program.environment["PATH"] = std::string(program.directory()) + ":" + (path ? path : "");
-  const ProgramResult result = program.run(small_run("ddp", {"--gpus=2", "--launcher=mpirun"}));
+  put_in_path("mpirun", kStuckMpirun);
+  const double begin_s = steady_s();
+  const ProgramResult result = program.run(
+      small_run("ddp", {"--gpus=2", "--launcher=mpirun", "--timeout=600", "--verify-steps=0"}));
+  EXPECT_LT(steady_s() - begin_s, 120) << "it waited for more than the report";
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  expect_matrix(program.report(), {"ddp"});
+  EXPECT_EQ(program.report()["status"], "ok");
+  EXPECT_EQ(program.report()["runs"][0]["step"]["count"], 4);
+  expect_nothing_left();
+}
+
+TEST_F(Launchers, EndALauncherThatStaysBehindRanksWithoutAReport) {
+  put_in_path("mpirun", "#!/bin/sh\necho 'ddpbench: rank 1: it broke' >&2\nexec sleep 600 >&2\n");
+  const ProgramResult result =
+      program.run(small_run("ddp", {"--gpus=2", "--launcher=mpirun", "--timeout=1"}));
+  EXPECT_EQ(result.exit_code, 4) << result.err;
+  EXPECT_EQ(program.report()["runs"][0]["error"]["message"], "rank 1: it broke");
 }
 
 constexpr const char* kSrun = R"(#!/bin/sh
@@ -447,9 +465,7 @@ exit $code
 )";
 
 TEST_F(Launchers, StartRunsBySlurmsVariables) {
-  write_script("srun", kSrun);
-  const char* const path = ::getenv("PATH");
-  program.environment["PATH"] = std::string(program.directory()) + ":" + (path ? path : "");
+  put_in_path("srun", kSrun);
   const ProgramResult result =
       program.run(small_run("single,ddp", {"--gpus=2", "--launcher=srun"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;

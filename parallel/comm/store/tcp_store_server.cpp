@@ -63,7 +63,7 @@ FileDescriptor bind_listener(const TcpStoreOptions& options, int port) {
   sockaddr_in address = ipv4_address(options.host, options.timeout_s);
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      ::listen(socket.get(), 128) != 0) {
+      ::listen(socket.get(), SOMAXCONN) != 0) {
     const int error = errno;
     socket.reset();
     errno = error;
