@@ -42,7 +42,7 @@ void add_options(CLI::App& app, GpuBenchOptions& options) {
   app.add_option("--rounds", options.rounds, "replays that are timed")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--product", options.product, "extent of the product that shows the peak")
+  app.add_option("--gemm", options.gemm, "extent of the GEMM that shows the peak")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--cache", options.cache_directory, "folder of the measured choice of algorithms");

@@ -36,7 +36,7 @@ Outcome run(const std::string& before, const std::string& module, const std::str
   std::filesystem::create_directories(folder);
   const std::string out = (folder / "out.json").string(), err = (folder / "err").string();
   const std::string command = fmt::format(
-      "{} '{}' --module='{}' --l2-bytes={} --batches=2 --launches=2 --rounds=2 --product=16 "
+      "{} '{}' --module='{}' --l2-bytes={} --batches=2 --launches=2 --rounds=2 --gemm=16 "
       "--benchmark_out='{}' --benchmark_out_format=json {} >/dev/null 2>'{}'",
       before, GPU_OPS_BENCH, module, kL2Bytes, out, more, err);
   const int status = std::system(command.c_str());
