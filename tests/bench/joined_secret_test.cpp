@@ -199,7 +199,7 @@ TEST_F(JoinedSecret, IsRefusedWhereItCouldBeGuessed) {
   for (auto& rank : variables) rank["DDPBENCH_JOB_SECRET"] = "tooeasytoguess!";
   for (const auto& result : program.run_together(arguments, variables)) {
     EXPECT_EQ(result.exit_code, 2);
-    EXPECT_THAT(result.err, HasSubstr("has 15 characters"));
+    EXPECT_THAT(result.err, HasSubstr("has only 15 characters"));
     EXPECT_THAT(result.err, HasSubstr("export DDPBENCH_JOB_SECRET=$("));
   }
 }
