@@ -322,10 +322,9 @@ class Chart final : public Subcommand {
 }  // namespace
 
 SubcommandEntry chart_entry() {
-  return {
-      "chart", "ddpbench chart REPORT... [OPTION]...",
-      "draw scaling, step time, memory, buckets, accuracy, busy shares or collectives of reports",
-      [] { return std::make_unique<Chart>(); }};
+  return {"chart", "ddpbench chart REPORT... [OPTION]...",
+          "draw scaling, steps, memory, buckets, accuracy, busy shares or collectives",
+          [] { return std::make_unique<Chart>(); }};
 }
 
 }  // namespace ddpbench::bench
