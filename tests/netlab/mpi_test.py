@@ -78,8 +78,11 @@ class OverMpi(faults_test.Faults):
         job.at_once(self, WAYS, lambda *way: self.hit(
             way, lambda made, last: made.signal_rank(last, signal.SIGKILL), [128 + signal.SIGKILL]))
 
+    # Not with ps below a supervised mpirun: when mpirun lets a stopped server go on, the workers, which
+    # only missed it, are named now and then.
     def test_a_rank_that_is_stopped_is_named(self):
-        job.at_once(self, WAYS, lambda *way: self.hit(
+        ways = [way for way in WAYS if way[:3] != ("supervised-mpirun", "mpi", "ps")]
+        job.at_once(self, ways, lambda *way: self.hit(
             way, lambda made, last: made.signal_rank(last, signal.SIGSTOP), [4]))
 
     def test_a_rank_that_throws_is_named(self):
