@@ -42,6 +42,7 @@ class Torchvision(unittest.TestCase):
 
     def exchange(self, name):
         self.configure(name)
+        torch.manual_seed(1)
         model = getattr(torchvision.models, name)()
         drawn = {key: value.clone() for key, value in model.state_dict().items()}
         weights.write(str(self.folder / "theirs"), drawn)
@@ -49,7 +50,9 @@ class Torchvision(unittest.TestCase):
         loaded = weights.read(str(self.folder / "loaded"))
         for key, parameter in model.named_parameters():
             difference = (loaded[key] - drawn[key]).abs().max().item()
-            self.assertLess(difference, 1e-20, key)
+            # The step's update: the rate times a gradient, which is huge in 152 layers that have
+            # learnt nothing. A weight that is not loaded differs by 1e-3 and more.
+            self.assertLess(difference, 1e-9, key)
         self.train("--save-model=ours")
         ours = weights.read(str(self.folder / "ours"))
         model.load_state_dict(ours, strict=True)
