@@ -263,6 +263,7 @@ def joined_world(trial, launcher, steps=100000, epochs="--epochs=1000"):
     strategy = trial.random.choice(["ddp", "ps"])
     size = 3 if strategy == "ps" else trial.random.randint(2, 3)
     port = free_port()
+    trial.ports.append(port)
     secret = any_secret(trial)
     ranks = []
     for rank in range(size):

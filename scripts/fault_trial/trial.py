@@ -6,8 +6,10 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import tempfile
@@ -89,6 +91,8 @@ class Trial:
         self.tags = 0
         self.sanitized_inputs = 0  # read by the program with sanitizers, too
         self.results = {"report.json"}  # files that may be there at the end
+        self.ports = []  # at which its stores listened
+        self.shared = set(os.listdir("/dev/shm"))
         write_data(self.folder / "data" / "mnist", random.Random(7))
         (self.folder / "c.json").write_text('{"model": "lenet5"}', encoding="utf-8")
 
@@ -154,9 +158,28 @@ class Trial:
         files = {path.name for path in self.folder.iterdir()} - known
         if files:
             raise Miss(f"left files: {sorted(files)}")
-        shared = [name for name in os.listdir("/dev/shm") if "ddpbench" in name]
+        # In its TMPDIR. The folder of secrets is its user's, and stays.
+        left = [str(path) for path in (self.folder / "tmp").rglob("*")
+                if not path.is_dir() or path.name.startswith("ompi")]
+        if left:
+            raise Miss(f"left temporary files: {sorted(left)}")
+        # Others of this machine make shared memory, too, though not with these names.
+        shared = [name for name in set(os.listdir("/dev/shm")) - self.shared
+                  if re.search("ddpbench|^vader_segment|^ompi|^pmix", name)]
         if shared:
             raise Miss(f"left shared memory: {shared}")
+        for port in self.ports:
+            self.expect_free(port)
+
+    @staticmethod
+    def expect_free(port):
+        """A store could be made at this port of loopback again."""
+        with socket.socket() as again:
+            again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                again.bind(("127.0.0.1", port))
+            except OSError as error:
+                raise Miss(f"left port {port}: {error}") from None
 
     def remove(self):
         shutil.rmtree(self.folder, ignore_errors=True)
