@@ -122,7 +122,7 @@ struct OptionDefinition {
   // The JSON pointers of the configuration keys that set it, the canonical one last.
   std::vector<std::string> file_keys() const;
   std::string canonical_key() const;
-  // Of the options of run, tune takes all but those of kNotOfTune, fit those of kPlannedByFit.
+  // tune takes all options of run but those of kNotOfTune; fit takes those of kPlannedByFit.
   bool applies_to(Command command) const;
   // Runs of a report that differ in it have different settings (reports/data/settings.h).
   bool is_per_run() const { return (scope & kPerRun) != 0; }

@@ -45,7 +45,7 @@ class DoesNotFit : public ConfigError {
  public:
   DoesNotFit(const std::string& message, std::size_t free_bytes, std::size_t claims)
       : ConfigError(message), free_bytes_(free_bytes), claims_(claims) {}
-  // Of that memory, or of the memory of another device of the run that has less free.
+  // How much of that memory is free, or of the memory of another device of the run that has less.
   std::size_t free_bytes() const noexcept { return free_bytes_; }
   std::size_t claims() const noexcept { return claims_; }  // how many devices share that memory
 

@@ -42,9 +42,9 @@ bool has_failed(const RankView& view);
 // True when a rank failed because of another: it lost a peer, or a deadline passed while it waited.
 bool only_noticed(const RankView& view);
 
-// Of ranks on several hosts, the only one that has neither failed nor ended. Each that lives fails
-// soon after another has, so this one is stopped or cannot be reached, which nobody sees from
-// another host. nullopt: there are several such ranks, or none, or one host.
+// Returns the only rank, where ranks are on several hosts, that has neither failed nor ended. Each
+// rank that lives fails soon after another has, so this one is stopped or cannot be reached. Ranks
+// of other hosts cannot see that. nullopt: there are several such ranks, or none, or one host.
 std::optional<int> silent_rank(std::span<const RankView> ranks);
 
 // These three end their message with calls_in_words(), unless a rank threw an error of its own.
