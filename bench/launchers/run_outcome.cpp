@@ -95,12 +95,15 @@ void RunOutcome::add_output(int process, const std::string& line) {
   writer.growing += '\n';
   if (line != "}") return;
   writer.in_report = false;
-  add_report(std::exchange(writer.growing, ""));
+  add_report(process, std::exchange(writer.growing, ""));
 }
 
-void RunOutcome::add_report(const std::string& text) {
+void RunOutcome::add_report(int process, const std::string& text) {
+  if (report_ && process > reporter_) return;
   auto report = report_of(text);
-  if (report) report_ = std::move(report);
+  if (!report) return;
+  report_ = std::move(report);
+  reporter_ = process;
 }
 
 void RunOutcome::add_error(int process, const std::string& line) {

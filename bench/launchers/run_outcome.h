@@ -20,10 +20,11 @@ class RunOutcome {
   explicit RunOutcome(int processes) : processes_(static_cast<std::size_t>(processes)) {}
 
   // A line that a process wrote to standard output. It belongs to a report or is ignored. Several
-  // ranks may report a failure, each as often as it knows more; the last whole report counts.
+  // ranks may report a failure, each as often as it knows more. The last whole report of the lowest
+  // rank that made one counts: on hosts that are cut off from each other, that of rank 0's host.
   void add_output(int process, const std::string& line);
   // The same of a whole report, as text. What is no report is ignored.
-  void add_report(const std::string& text);
+  void add_report(int process, const std::string& text);
   void add_error(int process, const std::string& line);
   void end(int process, const launch::ChildExit& exit);
   // The process is out of reach, or was never started.
@@ -63,7 +64,8 @@ class RunOutcome {
 
   std::vector<Process> processes_;
   bool is_given_up_ = false;
-  std::optional<report::Report> report_;  // the last whole one
+  std::optional<report::Report> report_;  // the one that counts
+  int reporter_ = 0;                      // the process that made it
 };
 
 }  // namespace ddpbench::bench

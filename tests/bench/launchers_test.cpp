@@ -206,8 +206,8 @@ std::vector<std::string> lines_of(const report::Report& report) {
   return lines;
 }
 
-void write_report(RunOutcome& outcome, const report::Report& report) {
-  for (const std::string& line : lines_of(report)) outcome.add_output(0, line);
+void write_report(RunOutcome& outcome, const report::Report& report, int process = 0) {
+  for (const std::string& line : lines_of(report)) outcome.add_output(process, line);
 }
 
 report::Report report_with(Status status, int guilty = -1) {
@@ -259,7 +259,17 @@ TEST(RunOutcome, TellsTheReportsOfTwoRanksApart) {
   }
   ASSERT_TRUE(outcome.has_report());
   for (const int rank : {0, 1}) outcome.end(rank, {.code = 4});
-  EXPECT_EQ(outcome.conclude(false).error->rank, 1) << "it was whole last";
+  EXPECT_EQ(outcome.conclude(false).error->rank, 0) << "that of the lowest";
+}
+
+TEST(RunOutcome, IsThatOfTheLowestRankWhereHostsAreCutOff) {
+  RunOutcome outcome(3);
+  write_report(outcome, report_with(Status::failed, 0), 2);  // each blames the other
+  write_report(outcome, report_with(Status::failed, 2), 0);
+  write_report(outcome, report_with(Status::failed, 0), 2);
+  write_report(outcome, report_with(Status::failed, 1), 0);
+  for (const int rank : {0, 1, 2}) outcome.end(rank, {.code = 4});
+  EXPECT_EQ(outcome.conclude(false).error->rank, 1);
 }
 
 TEST(RunOutcome, KeepsAReportThoughWhatFollowsIsMixedOrNone) {
@@ -360,7 +370,7 @@ TEST(RunOutcome, IsInterruptedByTheSupervisorOrByTheRanks) {
 TEST(RunOutcome, IsAFailureWhereMpirunHasLostAHost) {
   const auto end_of = [](bool by_user) {
     RunOutcome outcome(1);
-    outcome.add_report(report::report_text(report_with(Status::interrupted)));
+    outcome.add_report(0, report::report_text(report_with(Status::interrupted)));
     outcome.add_error(0, "ORTE has lost communication with a remote daemon.");
     outcome.add_error(0, "  Remote daemon: [[7483,0],3] on node 10.77.0.3");
     outcome.end(0, {.code = 9});
@@ -378,9 +388,9 @@ TEST(RunOutcome, IsAFailureWhereMpirunHasLostAHost) {
 TEST(RunOutcome, KnowsFromAReportThatTheRunHasFailed) {
   RunOutcome outcome(1);
   EXPECT_FALSE(outcome.has_failed_report());
-  outcome.add_report(report::report_text(report_with(Status::ok)));
+  outcome.add_report(0, report::report_text(report_with(Status::ok)));
   EXPECT_FALSE(outcome.has_failed_report());
-  outcome.add_report(report::report_text(report_with(Status::failed, 1)));
+  outcome.add_report(0, report::report_text(report_with(Status::failed, 1)));
   EXPECT_TRUE(outcome.has_failed_report());
 }
 

@@ -146,10 +146,12 @@ class Job:
             variables = {"DDPBENCH_JOB_SECRET": self.secret, "MASTER_PORT": str(PORT),
                          "MASTER_ADDR": self.lab.address(self.places[0])}
             handed_on = [word for name in variables for word in ("-x", name)]
-            # Now and then it locks up in its own end.
-            self._start(self.desk, ["timeout", "--signal=KILL", "60", mpirun(), "-n",
-                                    str(len(self.places)), "--host", self._slots(), *handed_on,
-                                    *more, DDPBENCH, *arguments], variables)
+            # Now and then it locks up in its own end. Not in the foreground, timeout hands a signal to
+            # mpirun and then to its group, and an mpirun that gets two drops its ranks at once.
+            limit = ["timeout", "--foreground", "--signal=KILL", "60"]
+            self._start(self.desk, [*limit, mpirun(), "-n", str(len(self.places)), "--host",
+                                    self._slots(), *handed_on, *more, DDPBENCH, *arguments],
+                        variables)
             return self
         workers = len(self.places) - ("--strategy=ps" in arguments)
         command = [DDPBENCH, *arguments, f"--hosts={self._slots()}", f"--gpus={workers}"]
