@@ -7,10 +7,10 @@
 
 namespace ddpbench::data {
 
-CropAndFlip draw_crop_and_flip(std::uint64_t seed, std::int64_t epoch, std::int64_t place) {
+CropAndFlip draw_crop_and_flip(std::uint64_t seed, std::int64_t epoch, std::int64_t sample) {
   // The sampler's permutation is drawn from (seed, epoch); this is another stream.
   SplitMix64 random(combine_hash(seed, static_cast<std::uint64_t>(epoch)),
-                    static_cast<std::uint64_t>(place));
+                    static_cast<std::uint64_t>(sample));
   const auto offset = [&random] {
     return static_cast<int>(random.below(2 * kCropPadding + 1)) - kCropPadding;
   };

@@ -3,8 +3,8 @@
 //
 // Augmentation of training images as is common for CIFAR-10: a random crop of the image padded with
 // black, and a horizontal flip of half of the images (He et al., "Deep residual learning for image
-// recognition", 2015, section 4.2). It depends on the seed, the epoch and the sample's place in the
-// epoch's global order only, so all strategies and world sizes see the same pixels.
+// recognition", 2015, section 4.2). It depends on the seed, the epoch and the sample only, so all
+// strategies and world sizes see the same pixels.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct CropAndFlip {
   bool operator==(const CropAndFlip&) const = default;
 };
 
-// Draws the change of the sample at `place` (ShardedSampler::place) of `epoch`.
-CropAndFlip draw_crop_and_flip(std::uint64_t seed, std::int64_t epoch, std::int64_t place);
+// Draws the change of the sample with this index in the training set.
+CropAndFlip draw_crop_and_flip(std::uint64_t seed, std::int64_t epoch, std::int64_t sample);
 
 }  // namespace ddpbench::data

@@ -115,7 +115,6 @@ void BatchAssembler::copy_labels(std::int64_t index, std::int32_t* labels) const
 void BatchAssembler::gather(std::span<const std::int64_t> indices, float* images,
                             std::int32_t* labels, const BatchAugmentation* augmentation) const {
   ensure(augmentation == nullptr || split_.width > 0, "images of unknown width are to be cropped");
-  std::int64_t place = augmentation != nullptr ? augmentation->first_place : 0;
   for (std::size_t i = 0; i < indices.size(); ++i) {
     ensure(indices[i] >= 0 && indices[i] < split_.count, "sample {} of {}", indices[i],
            split_.count);
@@ -127,9 +126,8 @@ void BatchAssembler::gather(std::span<const std::int64_t> indices, float* images
     }
     float* const image = images + i * split_.sample_bytes;
     if (augmentation != nullptr) {
-      convert(indices[i], draw_crop_and_flip(augmentation->seed, augmentation->epoch, place),
+      convert(indices[i], draw_crop_and_flip(augmentation->seed, augmentation->epoch, indices[i]),
               image);
-      place += augmentation->place_step;
     } else {
       convert(indices[i], image);
     }

@@ -25,11 +25,10 @@ struct Normalization {
 // neither one nor `channels`.
 std::vector<double> for_each_channel(const std::vector<double>& values, std::int64_t channels);
 
-// The augmentation of consecutive samples of a shard's batch.
+// What the crops and flips of a batch are drawn from, beside its samples.
 struct BatchAugmentation {
   std::uint64_t seed = 0;
   std::int64_t epoch = 0;
-  std::int64_t first_place = 0, place_step = 1;  // of the samples in the epoch's global order
 };
 
 // Host memory for one batch. The caller owns it, and it outlives the Loader.

@@ -207,10 +207,7 @@ void Loader::Impl::assemble(std::int64_t step, std::vector<std::int64_t>& indice
   std::size_t samples = 0;
   for (const int shard : options.shards) {
     sampler.batch(step, shard, indices);
-    const BatchAugmentation augmentation{.seed = sampler.options().seed,
-                                         .epoch = epoch_number,
-                                         .first_place = sampler.place(step, shard),
-                                         .place_step = sampler.options().shards};
+    const BatchAugmentation augmentation{.seed = sampler.options().seed, .epoch = epoch_number};
     assembler.gather(indices, buffer.images + samples * split.sample_bytes,
                      buffer.labels + samples * split.labels_per_sample,
                      options.augment ? &augmentation : nullptr);

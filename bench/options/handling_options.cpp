@@ -318,9 +318,8 @@ Definitions file_only_keys() {
        .group = group,
        .hint = "on|off",
        .help = "Crop every training image at random, out of its padding by 4 black pixels, and "
-               "mirror half of them. Which way depends on the seed, the epoch and the sample's "
-               "place in the epoch's order, so all strategies and numbers of devices see the same "
-               "pixels.",
+               "mirror half of them. Which way depends on the seed, the epoch and the sample, so "
+               "all strategies and numbers of devices see the same pixels.",
        .member = &Options::augment,
        .json_key = "/dataset/augment",
        .sources = kFile},

@@ -20,8 +20,8 @@ TEST(CropAndFlipDraw, TakesEveryOffsetAndFlipsHalf) {
   constexpr int kDraws = 8100;
   std::map<int, int> down, right;
   int flips = 0;
-  for (std::int64_t place = 0; place < kDraws; ++place) {
-    const CropAndFlip drawn = draw_crop_and_flip(1, 0, place);
+  for (std::int64_t sample = 0; sample < kDraws; ++sample) {
+    const CropAndFlip drawn = draw_crop_and_flip(1, 0, sample);
     ++down[drawn.down];
     ++right[drawn.right];
     flips += drawn.flip ? 1 : 0;
@@ -35,7 +35,7 @@ TEST(CropAndFlipDraw, TakesEveryOffsetAndFlipsHalf) {
   EXPECT_NEAR(flips, kDraws * 0.5, 225);
 }
 
-TEST(CropAndFlipDraw, DependsOnSeedEpochAndPlace) {
+TEST(CropAndFlipDraw, DependsOnSeedEpochAndSample) {
   const auto sequence = [](std::uint64_t seed, std::int64_t epoch, std::int64_t first) {
     std::vector<CropAndFlip> drawn;
     for (int i = 0; i < 20; ++i) drawn.push_back(draw_crop_and_flip(seed, epoch, first + i));
@@ -85,7 +85,7 @@ const Normalization kOfChannels = {.mean = {0.5, 0.25}, .std = {0.5, 0.2}};
 TEST(Augmentation, PadsWithBlackCropsFlipsAndNormalisesEachChannel) {
   const Images images;
   const BatchAssembler assembler(images.split(), kOfChannels);
-  const BatchAugmentation augmentation{.seed = 5, .epoch = 1, .first_place = 11, .place_step = 3};
+  const BatchAugmentation augmentation{.seed = 5, .epoch = 1};
   std::vector<std::int64_t> indices(kCount);
   for (std::int64_t i = 0; i < kCount; ++i) indices[static_cast<std::size_t>(i)] = kCount - 1 - i;
   std::vector<float> out(kCount * kBytes);
@@ -93,7 +93,7 @@ TEST(Augmentation, PadsWithBlackCropsFlipsAndNormalisesEachChannel) {
   assembler.gather(indices, out.data(), labels.data(), &augmentation);
   std::size_t at = 0;
   for (std::int64_t i = 0; i < kCount; ++i) {
-    const CropAndFlip drawn = draw_crop_and_flip(5, 1, 11 + 3 * i);
+    const CropAndFlip drawn = draw_crop_and_flip(5, 1, kCount - 1 - i);
     EXPECT_EQ(labels[static_cast<std::size_t>(i)], kCount - 1 - i);
     for (std::int64_t c = 0; c < kChannels; ++c)
       for (std::int64_t y = 0; y < kHeight; ++y)

@@ -6,8 +6,8 @@ from . import hashes, sampler
 PADDING = 4
 
 
-def draw(seed, epoch, place):
-    """Returns (down, right, flip) of the sample at a place of the epoch's global order."""
-    random = sampler.SplitMix64(hashes.combine_hash(seed, epoch), place)
+def draw(seed, epoch, sample):
+    """Returns (down, right, flip) of the sample with this index in the training set."""
+    random = sampler.SplitMix64(hashes.combine_hash(seed, epoch), sample)
     down, right = (random.below(2 * PADDING + 1) - PADDING for _ in range(2))
     return down, right, random.below(2)

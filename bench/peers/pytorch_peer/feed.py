@@ -77,9 +77,10 @@ class Feed:
         spec, seed = self.spec, self.spec["seed"]
         order = sampler.permutation(len(self.samples), seed, epoch)
         places = sampler.shard_places(spec["global_batch"], spec["processes"], self.rank, steps)
-        return torch.tensor([[(order[place % len(order)],
-                               *(augmentation.draw(seed, epoch, place) if spec["augment"] else ()))
-                              for place in step] for step in places])
+        samples = [[order[place % len(order)] for place in step] for step in places]
+        return torch.tensor([[(sample,
+                               *(augmentation.draw(seed, epoch, sample) if spec["augment"] else ()))
+                              for sample in step] for step in samples])
 
     def close(self):
         pass
