@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/comm/operation.h"
 
+#include <fmt/format.h>
+
+#include <tuple>
+
 #include "base/error.h"
 
 namespace ddpbench::comm {
@@ -53,6 +57,26 @@ Elements Operation::part() const {
     default:
       return in;
   }
+}
+
+Operation Operation::told(OperationKind kind, ReduceOp op, int root, std::size_t count,
+                          DataType type) {
+  const Elements part{nullptr, count, type};
+  return {kind, op, root, part, part};
+}
+
+void check_same_call(int rank, int size, const Operation& mine, int peer, const Operation& theirs) {
+  const auto agreed = [](const Operation& o) {
+    return std::tuple(o.kind, o.op, o.root, o.part().count, o.part().type);
+  };
+  if (agreed(mine) == agreed(theirs)) return;
+  const auto words = [](const Operation& o) {
+    return fmt::format("{} ({}, root {}) of {} {}", to_string(o.kind), to_string(o.op), o.root,
+                       o.part().count, to_string(o.part().type));
+  };
+  throw CommError(fmt::format("rank {} of {}: ranks disagree: rank {} calls {}, rank {} calls {}",
+                              rank, size, rank, words(mine), peer, words(theirs)),
+                  to_string(mine.kind));
 }
 
 Work call(Communicator& communicator, const Operation& o, const CallOptions& options) {

@@ -38,7 +38,14 @@ struct Operation {
   bool is_message() const { return kind == OperationKind::send || kind == OperationKind::recv; }
   // The count and type of one rank's part, on which all ranks must agree.
   Elements part() const;
+  // What ranks tell each other of a collective, in the form of a call: it has no memory.
+  static Operation told(OperationKind kind, ReduceOp op, int root, std::size_t count,
+                        DataType type);
 };
+
+// Throws CommError where `rank`, of `size`, and `peer` do not call the same collective. The message
+// has all on which ranks must agree.
+void check_same_call(int rank, int size, const Operation& mine, int peer, const Operation& theirs);
 
 // Makes the call on `communicator`.
 Work call(Communicator& communicator, const Operation& operation, const CallOptions& options);

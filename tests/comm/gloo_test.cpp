@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <regex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -166,10 +167,18 @@ TEST(GlooFailure, APassedDeadlineOfAMessageLeavesItUnderWay) {
       .expect_success();
 }
 
+// Whether a disagreement's words for the one call and for the other differ.
+bool tells_two_calls(const std::string& error) {
+  static const std::regex calls(" calls (.*), rank [0-9]+ calls (.*)");
+  std::smatch found;
+  return std::regex_search(error, found, calls) && found[1] != found[2];
+}
+
 TEST(GlooFailure, RanksThatCallDifferentOperationsAreToldSo) {
   for (const EngineCheck& calls : disagreements()) {
     const Outcome outcome = run_gloo(RankKind::processes, 2, calls.run);
     EXPECT_THAT(outcome.errors, Each(HasSubstr("ranks disagree"))) << calls.name;
+    for (const std::string& error : outcome.errors) EXPECT_TRUE(tells_two_calls(error)) << error;
   }
 }
 

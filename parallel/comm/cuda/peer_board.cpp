@@ -28,11 +28,10 @@ std::uint64_t what_of(const Operation& operation) {
          static_cast<std::uint64_t>(operation.root) << 32;
 }
 
-std::string describe(std::uint64_t what, std::uint64_t count) {
-  return fmt::format("{} ({}, root {}) of {} {}",
-                     to_string(static_cast<OperationKind>(what & 0xff)),
-                     to_string(static_cast<ReduceOp>(what >> 16 & 0xff)), what >> 32, count,
-                     to_string(static_cast<DataType>(what >> 8 & 0xff)));
+Operation told_operation(std::uint64_t what, std::uint64_t count) {
+  return Operation::told(static_cast<OperationKind>(what & 0xff),
+                         static_cast<ReduceOp>(what >> 16 & 0xff), static_cast<int>(what >> 32),
+                         count, static_cast<DataType>(what >> 8 & 0xff));
 }
 
 }  // namespace
@@ -141,11 +140,7 @@ std::uint64_t PeerBoard::issue(int rank, const Operation& operation) {
     if (peer == rank || theirs.number.load() != number) continue;
     const std::uint64_t their_what = theirs.what.load(), their_count = theirs.count.load();
     if (theirs.number.load() != number) continue;
-    if (what == their_what && count == their_count) continue;
-    throw CommError(
-        fmt::format("rank {} of {}: ranks disagree: rank {} calls {}, rank {} calls {}", rank,
-                    size_, rank, describe(what, count), peer, describe(their_what, their_count)),
-        to_string(operation.kind));
+    check_same_call(rank, size_, operation, peer, told_operation(their_what, their_count));
   }
   return number;
 }

@@ -8,16 +8,8 @@ namespace ddpbench::comm {
 
 namespace {
 
-// What a notice says of a collective, in the form of a call.
 Operation told_operation(const Notice& notice) {
-  const Elements part{nullptr, notice.count, notice.type};
-  return {notice.operation, notice.op, notice.rank, part, part};
-}
-
-// Whether two ranks' calls are the same collective.
-bool same(const Operation& a, const Operation& b) {
-  return a.kind == b.kind && a.op == b.op && a.root == b.root && a.part().count == b.part().count &&
-         a.part().type == b.part().type;
+  return Operation::told(notice.operation, notice.op, notice.rank, notice.count, notice.type);
 }
 
 }  // namespace
@@ -129,12 +121,7 @@ void RankBoard::check(const Operation* operation) const {
 void RankBoard::check_same(int peer) const {
   const Notice& last = peers_[static_cast<std::size_t>(peer)].last;
   if (last.number == 0 || last.number > begun_ || last.number + kHistory <= begun_) return;
-  const Operation& mine = history_[last.number % kHistory];
-  const Operation theirs = told_operation(last);
-  if (same(mine, theirs)) return;
-  throw CommError(fmt::format("rank {} of {}: ranks disagree: rank {} calls {}, rank {} calls {}",
-                              rank_, size_, rank_, describe(mine), peer, describe(theirs)),
-                  to_string(mine.kind));
+  check_same_call(rank_, size_, history_[last.number % kHistory], peer, told_operation(last));
 }
 
 void RankBoard::throw_gone(int peer, const Operation* operation) const {

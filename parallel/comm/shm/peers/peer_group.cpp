@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <thread>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/process_handle.h"
@@ -28,9 +29,8 @@ std::int32_t waiting_code(int peer) {
   return peer == PeerGroup::kAnybody ? RankSlot::kAnybody : peer + 1;
 }
 
-std::string describe(const Descriptor& d) {
-  return fmt::format("{} ({}, root {}) of {} {}", to_string(d.kind), to_string(d.op), d.root,
-                     d.count, to_string(d.type));
+Operation told_operation(const Descriptor& d) {
+  return Operation::told(d.kind, d.op, d.root, d.count, d.type);
 }
 
 }  // namespace
@@ -194,13 +194,11 @@ void PeerGroup::check_same_operation(const WaitReason& reason) const {
 
 void PeerGroup::ensure_same_operation(const Descriptor& mine, const Descriptor& theirs,
                                       int peer) const {
-  if (mine.kind == theirs.kind && mine.type == theirs.type && mine.op == theirs.op &&
-      mine.root == theirs.root && mine.count == theirs.count) {
-    return;
-  }
-  throw CommError(fmt::format("rank {} of {}: ranks disagree: rank {} calls {}, rank {} calls {}",
-                              rank_, size(), rank_, describe(mine), peer, describe(theirs)),
-                  to_string(mine.kind));
+  const auto agreed = [](const Descriptor& d) {
+    return std::tuple(d.kind, d.op, d.root, d.count, d.type);
+  };
+  if (agreed(mine) == agreed(theirs)) return;  // every call comes by here
+  check_same_call(rank_, size(), told_operation(mine), peer, told_operation(theirs));
 }
 
 std::string PeerGroup::late_peers(int peer, const WaitReason& reason) const {
