@@ -26,14 +26,16 @@ function(ddpbench_compile_together name)
   set_target_properties(${name} PROPERTIES UNITY_BUILD ${DDPBENCH_UNITY} UNITY_BUILD_BATCH_SIZE 16)
 endfunction()
 
-# ddpbench_add_room(<name> SOURCES <files...> [PUBLIC <libs...>] [PRIVATE <libs...>] [COLD])
+# ddpbench_add_room(<name> SOURCES <files...> [PUBLIC <libs...>] [PRIVATE <libs...>]
+#                   [COLD|WARM])
 #
 # Adds a room: a static library with the alias ddpbench::<name>. Includes are written from the
 # repository's root ("kernels/runtime/device.h"). COLD: a training step spends next to no time in the
 # room's own code (that of bench marks phases and hands over batches), so a release optimizes it less
-# (-O1), which takes a fifth off its build.
+# (-Og), which takes a third off its build. WARM: nor there, but the start of a run does (hashes, start
+# values), so that it is a little more (-O1).
 function(ddpbench_add_room name)
-  cmake_parse_arguments(ROOM "COLD" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ROOM "COLD;WARM" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   add_library(ddpbench_${name} STATIC ${ROOM_SOURCES})
   add_library(ddpbench::${name} ALIAS ddpbench_${name})
   target_include_directories(ddpbench_${name} PUBLIC ${PROJECT_SOURCE_DIR})
@@ -41,13 +43,16 @@ function(ddpbench_add_room name)
                                          PRIVATE ddpbench_flags ${ROOM_PRIVATE})
   ddpbench_compile_together(ddpbench_${name})
   if(ROOM_COLD)
-    ddpbench_optimize_less(ddpbench_${name})
+    ddpbench_optimize_less(ddpbench_${name} -Og)
+  elseif(ROOM_WARM)
+    ddpbench_optimize_less(ddpbench_${name} -O1)
   endif()
 endfunction()
 
 # For targets whose speed does not affect any measurement.
-function(ddpbench_optimize_less name)
-  target_compile_options(${name} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
+function(ddpbench_optimize_less name level)
+  target_compile_options(${name} PRIVATE
+    $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:${level}>)
 endfunction()
 
 # ddpbench_add_cuda_room(<name> ...): the same for a room's part of the CUDA module.
