@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/replica.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace ddpbench {
@@ -17,8 +19,9 @@ Replica::Replica(const nn::ModelSpec& model, Device& device, ops::OpBackend& bac
                  const ReplicaOptions& options)
     : device_(device),
       options_(options),
+      loss_workspace_bytes_(find_loss_workspace(model, backend)),
       stream_(device.make_stream()),
-      graph_(model, device, backend, graph_options(model, backend)),
+      graph_(model, device, backend, graph_options()),
       optimizer_(backend.optimizer()) {
   for (std::size_t k = 0; k < model.output_count(); ++k) {
     OutputLoss& loss = losses_.emplace_back();
@@ -33,16 +36,28 @@ bool Replica::has_gathered_loss() const {
   return options_.loss_batch != 0 && options_.loss_batch != options_.batch;
 }
 
+std::size_t Replica::find_loss_workspace(const nn::ModelSpec& model,
+                                         const ops::OpBackend& backend) const {
+  std::size_t most = 0;
+  for (std::size_t k = 0; k < model.output_count(); ++k) {
+    for (const std::int64_t batch : {options_.batch, options_.loss_batch}) {
+      if (batch == 0) continue;
+      most = std::max(most, backend.loss_workspace_bytes(nn::loss_of(model, k, batch)));
+    }
+  }
+  return most;
+}
+
 std::vector<PlannedBuffer> Replica::planned_buffers(std::size_t flat_bytes) {
   const std::size_t state =
       options_.updates ? ops::optimizer_state_bytes(options_.optimizer, flat_bytes / sizeof(float))
                        : 0;
   return {{&totals_, MemoryCategory::workspace, 2 * sizeof(ops::LossTotals)},
+          {&loss_workspace_, MemoryCategory::workspace, loss_workspace_bytes_},
           {&optimizer_state_, MemoryCategory::optimizer, state}};
 }
 
-// REQUIRES: the arguments outlive the graph's construction.
-nn::GraphOptions Replica::graph_options(const nn::ModelSpec& model, const ops::OpBackend& backend) {
+nn::GraphOptions Replica::graph_options() {
   nn::GraphOptions graph;
   graph.batch = options_.batch;
   graph.seed = options_.seed;
@@ -50,16 +65,8 @@ nn::GraphOptions Replica::graph_options(const nn::ModelSpec& model, const ops::O
   if (options_.share_gradients) graph.gradient_sharing = Sharing::mappable;
   if (options_.share_weights) graph.weight_sharing = Sharing::mappable;
   if (!options_.admit) return graph;
-  graph.admit = [&, this](const nn::ParameterPlan& plan, MemoryNeeds& needs) {
+  graph.admit = [this](const nn::ParameterPlan& plan, MemoryNeeds& needs) {
     needs.add(planned_buffers(plan.flat_bytes));
-    const auto add_loss = [&](std::size_t k, std::int64_t batch) {
-      needs.add(MemoryCategory::workspace,
-                backend.loss_workspace_bytes(nn::loss_of(model, k, batch)));
-    };
-    for (std::size_t k = 0; k < model.output_count(); ++k) {
-      add_loss(k, options_.batch);
-      if (has_gathered_loss()) add_loss(k, options_.loss_batch);
-    }
     options_.admit(plan, needs);
   };
   return graph;
@@ -78,7 +85,8 @@ ops::LossArgs Replica::loss_args(const std::int32_t* labels, float grad_scale,
           .samples = options_.batch,
           .grad_scale = grad_scale / static_cast<float>(graph_.model().predictions()),
           .valid_weight = valid_weight,
-          .totals = totals_of(kTraining).as<ops::LossTotals>().data()};
+          .totals = totals_of(kTraining).as<ops::LossTotals>().data(),
+          .workspace = loss_workspace_.data()};
 }
 
 void Replica::loss(const std::int32_t* labels, float grad_scale, const float* valid_weight) {
@@ -133,7 +141,8 @@ void Replica::evaluate(const float* images, const std::int32_t* labels, std::int
   losses_[0].own->run(*stream_, {.logits = graph_.output(),
                                  .labels = labels,
                                  .samples = samples,
-                                 .totals = totals_of(kEvaluation).as<ops::LossTotals>().data()});
+                                 .totals = totals_of(kEvaluation).as<ops::LossTotals>().data(),
+                                 .workspace = loss_workspace_.data()});
 }
 
 }  // namespace ddpbench

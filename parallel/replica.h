@@ -77,7 +77,8 @@ class Replica {
   ops::LossTotals take_evaluation();
 
  private:
-  nn::GraphOptions graph_options(const nn::ModelSpec& model, const ops::OpBackend& backend);
+  nn::GraphOptions graph_options();
+  std::size_t find_loss_workspace(const nn::ModelSpec& model, const ops::OpBackend& backend) const;
   std::vector<PlannedBuffer> planned_buffers(std::size_t flat_bytes);
   bool has_gathered_loss() const;
   ops::LossArgs loss_args(const std::int32_t* labels, float grad_scale,
@@ -91,6 +92,8 @@ class Replica {
   ReplicaOptions options_;
   Buffer optimizer_state_;
   Buffer totals_;  // two LossTotals: training, evaluation
+  std::size_t loss_workspace_bytes_ = 0;
+  Buffer loss_workspace_;  // of all losses, which follow each other on the stream
   std::unique_ptr<Stream> stream_;
   nn::Graph graph_;
   struct OutputLoss {

@@ -80,15 +80,19 @@ void loss(GpuBench& bench, benchmark::State& state, std::int64_t classes) {
   }
   const Buffer labels = upload(bench, host_labels);
   const Buffer totals = upload(bench, std::vector<ops::LossTotals>(1));
-  const auto op = bench.backend(CudaPrecision::fp32)
-                      .softmax_cross_entropy({.batch = batch, .classes = classes});
+  const ops::CrossEntropyDesc desc{.batch = batch, .classes = classes};
+  ops::OpBackend& backend = bench.backend(CudaPrecision::fp32);
+  const auto op = backend.softmax_cross_entropy(desc);
+  const Buffer workspace = bench.machine().device.allocate(backend.loss_workspace_bytes(desc),
+                                                           MemoryCategory::workspace);
   bench.time(state, {.bytes = ops::loss_bytes(batch, classes)}, [&] {
     op->run(bench.machine().stream, {.logits = floats(logits),
                                      .labels = reinterpret_cast<const std::int32_t*>(labels.data()),
                                      .samples = batch,
                                      .grad_scale = 1e-3F,
                                      .grad_logits = floats(gradient),
-                                     .totals = reinterpret_cast<ops::LossTotals*>(totals.data())});
+                                     .totals = reinterpret_cast<ops::LossTotals*>(totals.data()),
+                                     .workspace = workspace.data()});
   });
   state.counters["samples"] = static_cast<double>(batch);
 }

@@ -48,7 +48,7 @@ class OpBackend {
   // Throws ConfigError as check_loss() does.
   virtual std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(
       const CrossEntropyDesc& desc) = 0;
-  // Bytes of device memory that softmax_cross_entropy() allocates (workspace).
+  // Bytes of device memory that a call of that loss needs as LossArgs::workspace.
   virtual std::size_t loss_workspace_bytes(const CrossEntropyDesc& /*desc*/) const { return 0; }
   virtual std::unique_ptr<Optimizer> optimizer() = 0;
   virtual std::unique_ptr<Mean> mean() = 0;

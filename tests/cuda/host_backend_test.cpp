@@ -219,8 +219,9 @@ std::size_t nodes_of_a_step(const CudaBackendOptions& options) {
   BackendFixture fixture = cuda_backend(options);
   const nn::ModelSpec model = nn::load_model_file(SIMPLE_CNN);
   nn::Graph graph(model, fixture.device(), fixture.backend(), {.batch = 4});
-  const auto loss =
-      fixture.backend().softmax_cross_entropy({.batch = 4, .classes = model.classes()});
+  const CrossEntropyDesc desc{.batch = 4, .classes = model.classes()};
+  const auto loss = fixture.backend().softmax_cross_entropy(desc);
+  const OpMemory workspace = fixture.allocate(fixture.backend().loss_workspace_bytes(desc));
   const auto optimizer = fixture.backend().optimizer();
   const OpMemory input = fixture.upload(random_values(4 * 784, 1));
   const OpMemory labels = fixture.upload(std::vector<std::int32_t>{1, 2, 3, 4});
@@ -232,7 +233,8 @@ std::size_t nodes_of_a_step(const CudaBackendOptions& options) {
                                  .labels = reinterpret_cast<const std::int32_t*>(labels.data()),
                                  .samples = 4,
                                  .grad_logits = graph.output_gradient(),
-                                 .totals = reinterpret_cast<LossTotals*>(totals.data())});
+                                 .totals = reinterpret_cast<LossTotals*>(totals.data()),
+                                 .workspace = workspace.data()});
     graph.backward(fixture.stream());
     optimizer->run(fixture.stream(), {.weights = floats(graph.weights()),
                                       .gradients = floats(graph.gradients()),

@@ -74,6 +74,7 @@ LossResult run_loss(BackendFixture& fixture, const LossBatch& b, const LossRun& 
   const OpMemory gradient = fixture.allocate(b.logits.size() * sizeof(float));
   const OpMemory totals = fixture.upload(&how.before, sizeof(how.before));
   const OpMemory weight = fixture.upload(&how.valid_weight, sizeof(how.valid_weight));
+  const OpMemory workspace = fixture.allocate(fixture.backend().loss_workspace_bytes(b.desc));
   const auto op = fixture.backend().softmax_cross_entropy(b.desc);
   const LossArgs args{.logits = reinterpret_cast<const float*>(logits.data()),
                       .labels = reinterpret_cast<const std::int32_t*>(labels.data()),
@@ -83,7 +84,8 @@ LossResult run_loss(BackendFixture& fixture, const LossBatch& b, const LossRun& 
                                           ? reinterpret_cast<const float*>(weight.data())
                                           : nullptr,
                       .grad_logits = reinterpret_cast<float*>(gradient.data()),
-                      .totals = reinterpret_cast<LossTotals*>(totals.data())};
+                      .totals = reinterpret_cast<LossTotals*>(totals.data()),
+                      .workspace = workspace.data()};
   if (how.recorded) {
     fixture.stream().begin_recording();
     op->run(fixture.stream(), args);

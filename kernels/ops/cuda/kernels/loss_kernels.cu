@@ -305,10 +305,10 @@ std::size_t loss_workspace_bytes(const LossShape& shape) {
   return block_count(shape) * sizeof(PartialTotals);
 }
 
-cudaError_t softmax_cross_entropy(const LossShape& shape, const LossArgs& args, void* workspace,
+cudaError_t softmax_cross_entropy(const LossShape& shape, const LossArgs& args,
                                   cudaStream_t stream) {
   const std::uint32_t blocks = block_count(shape);
-  auto* const partial = static_cast<PartialTotals*>(workspace);
+  auto* const partial = static_cast<PartialTotals*>(args.workspace);
   cudaError_t status = cudaSuccess;
   if (shape.positions > 1) {
     status = map_losses(shape, args, partial, stream);

@@ -22,8 +22,9 @@
 
 namespace ddpbench::ops::cuda {
 
+// Of LossArgs::workspace: totals of the kernel's blocks.
 std::size_t loss_workspace_bytes(const LossShape& shape);
-cudaError_t softmax_cross_entropy(const LossShape& shape, const LossArgs& args, void* workspace,
+cudaError_t softmax_cross_entropy(const LossShape& shape, const LossArgs& args,
                                   cudaStream_t stream);
 
 }  // namespace ddpbench::ops::cuda

@@ -42,7 +42,7 @@ std::unique_ptr<Op> make_bias_pass(ContextPtr context, const BiasPassDesc& desc)
 std::unique_ptr<Op> make_bare_gemm(ContextPtr context, const BareGemmDesc& desc);
 std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(ContextPtr context,
                                                                 const CrossEntropyDesc& desc);
-// The bytes of device memory that it allocates.
+// Of LossArgs::workspace.
 std::size_t loss_workspace_bytes(const CrossEntropyDesc& desc);
 std::unique_ptr<Optimizer> make_optimizer();
 std::unique_ptr<Mean> make_mean();

@@ -29,14 +29,13 @@ class Loss final : public SoftmaxCrossEntropy {
     where_ = describe(desc);
     element_index(desc.batch * desc.classes * desc.positions, where_);
     shape_ = loss_shape(desc);
-    partial_ = context_->device.allocate(loss_workspace_bytes(shape_), MemoryCategory::workspace);
   }
 
   void run(Stream& stream, const LossArgs& args) override {
     ensure(args.samples >= 0 && args.samples <= shape_.batch, "{}: {} samples", where_,
            args.samples);
-    check(cuda::softmax_cross_entropy(shape_, args, partial_.data(),
-                                      ddpbench::cuda::native_stream(stream)),
+    ensure(args.workspace != nullptr, "{}: no workspace", where_);
+    check(cuda::softmax_cross_entropy(shape_, args, ddpbench::cuda::native_stream(stream)),
           where_, "softmax_cross_entropy");
   }
 
@@ -44,7 +43,6 @@ class Loss final : public SoftmaxCrossEntropy {
   ContextPtr context_;
   std::string where_;
   LossShape shape_;
-  Buffer partial_;  // totals of the kernel's blocks
 };
 
 }  // namespace
