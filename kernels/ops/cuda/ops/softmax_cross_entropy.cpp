@@ -35,8 +35,8 @@ class Loss final : public SoftmaxCrossEntropy {
     ensure(args.samples >= 0 && args.samples <= shape_.batch, "{}: {} samples", where_,
            args.samples);
     ensure(args.workspace != nullptr, "{}: no workspace", where_);
-    check(cuda::softmax_cross_entropy(shape_, args, ddpbench::cuda::native_stream(stream)),
-          where_, "softmax_cross_entropy");
+    check(cuda::softmax_cross_entropy(shape_, args, ddpbench::cuda::native_stream(stream)), where_,
+          "softmax_cross_entropy");
   }
 
  private:
