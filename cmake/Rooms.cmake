@@ -32,8 +32,8 @@ endfunction()
 # Adds a room: a static library with the alias ddpbench::<name>. Includes are written from the
 # repository's root ("kernels/runtime/device.h"). COLD: a training step spends next to no time in the
 # room's own code (that of bench marks phases and hands over batches), so a release optimizes it less
-# (-Og), which takes a third off its build. WARM: nor there, but the start of a run does (hashes, start
-# values), so that it is a little more (-O1).
+# (-Og), which takes a third off its build. WARM: nor there, but the start of a run does (start values),
+# so that it is a little more (-O1).
 function(ddpbench_add_room name)
   cmake_parse_arguments(ROOM "COLD;WARM" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   add_library(ddpbench_${name} STATIC ${ROOM_SOURCES})

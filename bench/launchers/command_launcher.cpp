@@ -121,7 +121,7 @@ class LauncherRun {
   double timeout_s_;
   launch::PipedProcess process_;
   ReportInbox* inbox_;
-  RunOutcome outcome_{1};
+  RunOutcome outcome_{{0}};
   EndLimit limit_;
   launch::PauseLog clock_{steady_s()};
   bool interrupted_ = false, given_up_ = false, reported_ = false, failed_ = false;

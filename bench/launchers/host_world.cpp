@@ -20,6 +20,12 @@ namespace {
 // An agent says something every second. A host that is silent for less may be busy.
 constexpr double kLeastSilence_s = 10;
 
+std::vector<int> hosts_of(const std::vector<launch::RankPlace>& places) {
+  std::vector<int> hosts;
+  for (const launch::RankPlace& place : places) hosts.push_back(static_cast<int>(place.host));
+  return hosts;
+}
+
 }  // namespace
 
 HostWorld::HostWorld(std::vector<HostLink*> links, std::vector<launch::RankPlace> places,
@@ -27,7 +33,7 @@ HostWorld::HostWorld(std::vector<HostLink*> links, std::vector<launch::RankPlace
     : links_(std::move(links)),
       places_(std::move(places)),
       timeout_s_(timeout_s),
-      outcome_(static_cast<int>(places_.size())),
+      outcome_(hosts_of(places_)),
       clock_(steady_s()) {}
 
 void HostWorld::start(std::map<std::string, std::string> variables, int threads_per_device) {

@@ -99,11 +99,12 @@ void RunOutcome::add_output(int process, const std::string& line) {
 }
 
 void RunOutcome::add_report(int process, const std::string& text) {
-  if (report_ && process > reporter_) return;
+  const int host = hosts_.at(static_cast<std::size_t>(process));
+  if (report_ && host > reporter_) return;
   auto report = report_of(text);
   if (!report) return;
   report_ = std::move(report);
-  reporter_ = process;
+  reporter_ = host;
 }
 
 void RunOutcome::add_error(int process, const std::string& line) {

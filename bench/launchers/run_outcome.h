@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/run/run_launcher.h"
@@ -16,12 +17,15 @@ namespace ddpbench::bench {
 
 class RunOutcome {
  public:
-  // `processes`: how many the supervisor sees: one for each rank, or one for the launcher.
-  explicit RunOutcome(int processes) : processes_(static_cast<std::size_t>(processes)) {}
+  // `hosts`: of each process that the supervisor sees, a number of its host, 0 for rank 0's. There
+  // is a process for each rank, or one for the launcher.
+  explicit RunOutcome(std::vector<int> hosts)
+      : hosts_(std::move(hosts)), processes_(hosts_.size()) {}
 
   // A line that a process wrote to standard output. It belongs to a report or is ignored. Several
-  // ranks may report a failure, each as often as it knows more. The last whole report of the lowest
-  // rank that made one counts: on hosts that are cut off from each other, that of rank 0's host.
+  // ranks may report a failure, each as often as it knows more; the last whole report counts. Hosts
+  // that are cut off from each other all report; that of the lowest counts, as rank 0's knows most.
+  // Behind one launcher the reports of hosts cannot be told apart.
   void add_output(int process, const std::string& line);
   // The same of a whole report, as text. What is no report is ignored.
   void add_report(int process, const std::string& text);
@@ -62,10 +66,11 @@ class RunOutcome {
   int exit_code_for(const report::ErrorInfo& error) const;
   report::ErrorInfo error_of_processes() const;
 
+  std::vector<int> hosts_;
   std::vector<Process> processes_;
   bool is_given_up_ = false;
   std::optional<report::Report> report_;  // the one that counts
-  int reporter_ = 0;                      // the process that made it
+  int reporter_ = 0;                      // the host that made it
 };
 
 }  // namespace ddpbench::bench

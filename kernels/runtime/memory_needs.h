@@ -80,8 +80,6 @@ class MemoryNeeds {
 
   const Device& device() const { return device_; }
   void add(std::span<const PlannedBuffer> buffers);
-  // Memory that another owner will allocate: an operation for itself, or a step of preparation.
-  void add(MemoryCategory category, std::size_t bytes, Sharing sharing = Sharing::process_private);
   std::size_t added_bytes() const { return added_; }
   // Includes what the device holds already.
   const CategoryBytes& by_category() const { return bytes_; }
@@ -93,6 +91,8 @@ class MemoryNeeds {
   void check(const std::string& what, const std::string& advice) const;
 
  private:
+  void add(MemoryCategory category, std::size_t bytes, Sharing sharing);
+
   const Device& device_;
   CategoryBytes bytes_;
   std::size_t added_ = 0;

@@ -27,7 +27,8 @@ MemoryClaim claim_of(const Claimant& member, int index) {
   const auto device = make_cpu_device(
       {.index = index, .memory_limit_bytes = member.limit, .memory_pool = member.pool});
   MemoryNeeds needs(*device);
-  needs.add(MemoryCategory::weights, member.needs);
+  const PlannedBuffer weights{nullptr, MemoryCategory::weights, member.needs};
+  needs.add({&weights, 1});
   MemoryClaim claim = needs.claim(fmt::format("run {}", index), "do that");
   claim.shared_advice = ", or this";
   return claim;

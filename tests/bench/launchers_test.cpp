@@ -224,7 +224,7 @@ report::Report report_with(Status status, int guilty = -1) {
 }
 
 TEST(RunOutcome, IsTheRunThatTheRanksReport) {
-  RunOutcome outcome(2);
+  RunOutcome outcome({0, 0});
   outcome.add_output(0, "model: lenet5");
   write_report(outcome, report_with(Status::ok));
   outcome.end(0, {});
@@ -239,7 +239,7 @@ TEST(RunOutcome, IsTheRunThatTheRanksReport) {
 }
 
 TEST(RunOutcome, IsThatOfTheLastWholeReport) {
-  RunOutcome outcome(1);
+  RunOutcome outcome({0});
   write_report(outcome, report_with(Status::failed, 0));
   write_report(outcome, report_with(Status::ok));
   outcome.add_output(0, "{");
@@ -249,7 +249,7 @@ TEST(RunOutcome, IsThatOfTheLastWholeReport) {
 }
 
 TEST(RunOutcome, TellsTheReportsOfTwoRanksApart) {
-  RunOutcome outcome(2);
+  RunOutcome outcome({0, 0});
   const std::vector<std::string> first = lines_of(report_with(Status::failed, 0)),
                                  second = lines_of(report_with(Status::failed, 1));
   ASSERT_EQ(first.size(), second.size());
@@ -259,21 +259,26 @@ TEST(RunOutcome, TellsTheReportsOfTwoRanksApart) {
   }
   ASSERT_TRUE(outcome.has_report());
   for (const int rank : {0, 1}) outcome.end(rank, {.code = 4});
-  EXPECT_EQ(outcome.conclude(false).error->rank, 0) << "that of the lowest";
+  EXPECT_EQ(outcome.conclude(false).error->rank, 1) << "it was whole last";
 }
 
-TEST(RunOutcome, IsThatOfTheLowestRankWhereHostsAreCutOff) {
-  RunOutcome outcome(3);
-  write_report(outcome, report_with(Status::failed, 0), 2);  // each blames the other
-  write_report(outcome, report_with(Status::failed, 2), 0);
-  write_report(outcome, report_with(Status::failed, 0), 2);
-  write_report(outcome, report_with(Status::failed, 1), 0);
-  for (const int rank : {0, 1, 2}) outcome.end(rank, {.code = 4});
-  EXPECT_EQ(outcome.conclude(false).error->rank, 1);
+TEST(RunOutcome, IsThatOfRank0sHostWhereHostsAreCutOff) {
+  const auto blamed = [](std::vector<int> reporters) {
+    RunOutcome outcome({0, 1, 0});
+    for (const int rank : reporters) {
+      write_report(outcome, report_with(Status::failed, 2 - rank), rank);
+    }
+    for (const int rank : {0, 1, 2}) outcome.end(rank, {.code = 4});
+    return outcome.conclude(false).error->rank;
+  };
+  EXPECT_EQ(blamed({1}), 1);
+  EXPECT_EQ(blamed({1, 2}), 0);
+  EXPECT_EQ(blamed({2, 1}), 0) << "rank 2 is on rank 0's host";
+  EXPECT_EQ(blamed({0, 2, 1}), 0) << "it was last there";
 }
 
 TEST(RunOutcome, KeepsAReportThoughWhatFollowsIsMixedOrNone) {
-  RunOutcome outcome(1);
+  RunOutcome outcome({0});
   outcome.add_output(0, "{");
   outcome.add_output(0, "}");
   EXPECT_FALSE(outcome.has_report()) << "a shell may greet so";
@@ -289,14 +294,14 @@ TEST(RunOutcome, KeepsAReportThoughWhatFollowsIsMixedOrNone) {
 }
 
 TEST(RunOutcome, HasTheCodeOfTheRankThatFailed) {
-  RunOutcome outcome(2);
+  RunOutcome outcome({0, 0});
   write_report(outcome, report_with(Status::failed, 1));
   outcome.end(0, {.code = 4});
   outcome.end(1, {.code = 5});
   const LaunchedRun made = outcome.conclude(false);
   EXPECT_EQ(made.exit_code, 5);
   EXPECT_EQ(made.error->message, "it broke");
-  RunOutcome killed(2);
+  RunOutcome killed({0, 0});
   write_report(killed, report_with(Status::failed, 1));
   killed.end(0, {.code = 2});
   killed.end(1, {.code = 0, .signal = SIGKILL});
@@ -304,7 +309,7 @@ TEST(RunOutcome, HasTheCodeOfTheRankThatFailed) {
 }
 
 TEST(RunOutcome, WithoutAReportIsWhatARankSaidLast) {
-  RunOutcome outcome(3);
+  RunOutcome outcome({0, 0, 0});
   outcome.add_error(0, "ddpbench: rank 0: rank 1 is gone");
   outcome.add_error(1, "some library: warning");
   outcome.add_error(1, "ddpbench: --lr is 3");
@@ -320,7 +325,7 @@ TEST(RunOutcome, WithoutAReportIsWhatARankSaidLast) {
 }
 
 TEST(RunOutcome, WithoutAReportNamesAHostThatIsLostFirst) {
-  RunOutcome outcome(2);
+  RunOutcome outcome({0, 0});
   outcome.end(0, {.code = 2});
   outcome.lose(1, "host b: the connection is gone");
   outcome.lose(0, "too late");
@@ -333,7 +338,7 @@ TEST(RunOutcome, WithoutAReportNamesAHostThatIsLostFirst) {
 
 // srun, or the shell, ends before there is any rank.
 TEST(RunOutcome, WithoutARankIsWhatItsLauncherSaid) {
-  RunOutcome outcome(1);
+  RunOutcome outcome({0});
   outcome.add_error(0, "---------");
   outcome.add_error(0, "srun: Job 5 step creation temporarily disabled, retrying");
   outcome.add_error(0, "srun: error: n0: task 0: Exited with exit code 2");
@@ -345,22 +350,22 @@ TEST(RunOutcome, WithoutARankIsWhatItsLauncherSaid) {
               AllOf(HasSubstr("exit code 1"), HasSubstr("said: srun: error: Unable to create step"),
                     Not(HasSubstr("another"))));
   EXPECT_EQ(made.exit_code, 4);
-  RunOutcome quiet(1);
+  RunOutcome quiet({0});
   quiet.end(0, {.code = 1});
   EXPECT_THAT(quiet.conclude(false).error->message, HasSubstr("said nothing"));
 }
 
 TEST(RunOutcome, IsInterruptedByTheSupervisorOrByTheRanks) {
-  RunOutcome asked(1);
+  RunOutcome asked({0});
   asked.end(0, {.code = 130});
   EXPECT_TRUE(asked.conclude(true).interrupted);
   EXPECT_TRUE(asked.conclude(false).interrupted);
-  RunOutcome reported(1);
+  RunOutcome reported({0});
   write_report(reported, report_with(Status::interrupted));
   reported.end(0, {.code = 130});
   EXPECT_TRUE(reported.conclude(false).interrupted);
   EXPECT_TRUE(reported.conclude(false).run);
-  RunOutcome done(1);
+  RunOutcome done({0});
   write_report(done, report_with(Status::ok));
   done.end(0, {});
   EXPECT_FALSE(done.conclude(true).interrupted) << "it had ended before";
@@ -369,7 +374,7 @@ TEST(RunOutcome, IsInterruptedByTheSupervisorOrByTheRanks) {
 // It asks all ranks to end before they have noticed anything.
 TEST(RunOutcome, IsAFailureWhereMpirunHasLostAHost) {
   const auto end_of = [](bool by_user) {
-    RunOutcome outcome(1);
+    RunOutcome outcome({0});
     outcome.add_report(0, report::report_text(report_with(Status::interrupted)));
     outcome.add_error(0, "ORTE has lost communication with a remote daemon.");
     outcome.add_error(0, "  Remote daemon: [[7483,0],3] on node 10.77.0.3");
@@ -386,7 +391,7 @@ TEST(RunOutcome, IsAFailureWhereMpirunHasLostAHost) {
 }
 
 TEST(RunOutcome, KnowsFromAReportThatTheRunHasFailed) {
-  RunOutcome outcome(1);
+  RunOutcome outcome({0});
   EXPECT_FALSE(outcome.has_failed_report());
   outcome.add_report(0, report::report_text(report_with(Status::ok)));
   EXPECT_FALSE(outcome.has_failed_report());
@@ -411,7 +416,7 @@ TEST(ReportInbox, IsReachedByNobodyWithoutItsSecret) {
 }
 
 TEST(RunOutcome, KnowsARankThatGaveUpFromOneThatWasKilled) {
-  RunOutcome outcome(3);
+  RunOutcome outcome({0, 0, 0});
   outcome.end(0, {.code = 0, .signal = SIGKILL});
   outcome.lose(1, "gone");
   EXPECT_TRUE(outcome.any_failed());
@@ -421,7 +426,7 @@ TEST(RunOutcome, KnowsARankThatGaveUpFromOneThatWasKilled) {
 }
 
 TEST(RunOutcome, KnowsARankThatSaysWhyItEndsFromOneThatWaits) {
-  RunOutcome outcome(1);
+  RunOutcome outcome({0});
   outcome.add_error(0, "mpirun: warning: no help file");
   outcome.add_error(0,
                     "ddpbench: rank 0: waiting for rank 1 of 2 to come, 3 s of 60 s (--timeout)");
@@ -431,7 +436,7 @@ TEST(RunOutcome, KnowsARankThatSaysWhyItEndsFromOneThatWaits) {
 }
 
 TEST(RunOutcome, OfARehearsalNeedsNoReport) {
-  RunOutcome outcome(1);
+  RunOutcome outcome({0});
   outcome.end(0, {});
   const LaunchedRun made = outcome.conclude(false);
   EXPECT_FALSE(made.error);

@@ -95,8 +95,11 @@ INSTANTIATE_TEST_SUITE_P(
         MemoryCase{"adam", {"single", "--optimizer=adam"}},
         MemoryCase{"server_of_ps_with_adam", {"ps", "--optimizer=adamw"}, 2},
         MemoryCase{"without_loader_workers", {"single", "--loader-workers=0"}},
-        MemoryCase{"primary_of_dp", {"dp"}}, MemoryCase{"ddp", {"ddp"}},
-        MemoryCase{"ddp_over_ipc", {"ddp", "--backend=ipc"}}, MemoryCase{"worker_of_ps", {"ps"}},
+        MemoryCase{"primary_of_dp", {"dp"}},
+        // Its loss of the global batch takes several blocks, and so more workspace than its own.
+        MemoryCase{"primary_of_dp_with_many_rows", {"dp", "--batch-size=200"}},
+        MemoryCase{"ddp", {"ddp"}}, MemoryCase{"ddp_over_ipc", {"ddp", "--backend=ipc"}},
+        MemoryCase{"worker_of_ps", {"ps"}},
         MemoryCase{"worker_of_ps_that_updates", {"ps", "--ps-update=worker"}},
         MemoryCase{"server_of_ps", {"ps"}, 2},
         MemoryCase{"server_of_ps_that_only_averages", {"ps", "--ps-update=worker", "--gpus=4"}, 4}),

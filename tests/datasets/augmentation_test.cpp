@@ -86,20 +86,21 @@ TEST(Augmentation, PadsWithBlackCropsFlipsAndNormalisesEachChannel) {
   const Images images;
   const BatchAssembler assembler(images.split(), kOfChannels);
   const BatchAugmentation augmentation{.seed = 5, .epoch = 1};
-  std::vector<std::int64_t> indices(kCount);
-  for (std::int64_t i = 0; i < kCount; ++i) indices[static_cast<std::size_t>(i)] = kCount - 1 - i;
-  std::vector<float> out(kCount * kBytes);
-  std::vector<std::int32_t> labels(kCount);
+  std::vector<std::int64_t> indices;
+  for (std::int64_t i = 0; i < kCount; ++i) indices.push_back(kCount - 1 - i);
+  indices.push_back(indices[3]);  // it fills up the batch
+  std::vector<float> out(indices.size() * kBytes);
+  std::vector<std::int32_t> labels(indices.size());
   assembler.gather(indices, out.data(), labels.data(), &augmentation);
   std::size_t at = 0;
-  for (std::int64_t i = 0; i < kCount; ++i) {
-    const CropAndFlip drawn = draw_crop_and_flip(5, 1, kCount - 1 - i);
-    EXPECT_EQ(labels[static_cast<std::size_t>(i)], kCount - 1 - i);
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const CropAndFlip drawn = draw_crop_and_flip(5, 1, indices[i]);
+    EXPECT_EQ(labels[i], indices[i]);
     for (std::int64_t c = 0; c < kChannels; ++c)
       for (std::int64_t y = 0; y < kHeight; ++y)
         for (std::int64_t x = 0; x < kWidth; ++x) {
           const std::int64_t crop_x = drawn.flip ? kWidth - 1 - x : x;
-          const double byte = images.pixel(kCount - 1 - i, c, y + drawn.down, crop_x + drawn.right);
+          const double byte = images.pixel(indices[i], c, y + drawn.down, crop_x + drawn.right);
           const auto channel = static_cast<std::size_t>(c);
           const double expected =
               (byte / 255 - kOfChannels.mean[channel]) / kOfChannels.std[channel];

@@ -33,7 +33,7 @@ class CudaBackend final : public OpBackend {
   }
   std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(
       const CrossEntropyDesc& desc) override {
-    return cuda::make_softmax_cross_entropy(context_, desc);
+    return cuda::make_softmax_cross_entropy(desc);
   }
   std::size_t loss_workspace_bytes(const CrossEntropyDesc& desc) const override {
     return cuda::loss_workspace_bytes(desc);

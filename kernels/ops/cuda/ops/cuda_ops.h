@@ -40,8 +40,7 @@ bool pool_adds_bias(const Context& context, const MaxPool2dDesc& desc, std::int6
 
 std::unique_ptr<Op> make_bias_pass(ContextPtr context, const BiasPassDesc& desc);
 std::unique_ptr<Op> make_bare_gemm(ContextPtr context, const BareGemmDesc& desc);
-std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(ContextPtr context,
-                                                                const CrossEntropyDesc& desc);
+std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(const CrossEntropyDesc& desc);
 // Of LossArgs::workspace.
 std::size_t loss_workspace_bytes(const CrossEntropyDesc& desc);
 std::unique_ptr<Optimizer> make_optimizer();

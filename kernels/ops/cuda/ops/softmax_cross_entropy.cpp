@@ -24,7 +24,7 @@ LossShape loss_shape(const CrossEntropyDesc& desc) {
 
 class Loss final : public SoftmaxCrossEntropy {
  public:
-  Loss(ContextPtr context, const CrossEntropyDesc& desc) : context_(std::move(context)) {
+  explicit Loss(const CrossEntropyDesc& desc) {
     check_loss(desc);
     where_ = describe(desc);
     element_index(desc.batch * desc.classes * desc.positions, where_);
@@ -40,17 +40,16 @@ class Loss final : public SoftmaxCrossEntropy {
   }
 
  private:
-  ContextPtr context_;
   std::string where_;
   LossShape shape_;
 };
 
 }  // namespace
 
-std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(ContextPtr context,
-                                                                const CrossEntropyDesc& desc) {
-  return std::make_unique<Loss>(std::move(context), desc);
+std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(const CrossEntropyDesc& desc) {
+  return std::make_unique<Loss>(desc);
 }
+
 std::size_t loss_workspace_bytes(const CrossEntropyDesc& desc) {
   return loss_workspace_bytes(loss_shape(desc));
 }
