@@ -36,7 +36,11 @@ def parse():
                              "which take minutes")
     parser.add_argument("--peer-tree", type=pathlib.Path, metavar="DIR",
                         help="a Debian tree to take PyTorch from")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    for name in arguments.only.split(","):
+        if name not in rows.ALL_ROWS:
+            parser.error(f"--only: there is no row {name!r}; there are {', '.join(rows.ALL_ROWS)}")
+    return arguments
 
 
 def main():

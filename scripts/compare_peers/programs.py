@@ -20,7 +20,10 @@ NETWORK_STEPS = {"steps": 4, "warmup_steps": 1}
 
 
 def run(command, **options):
-    return subprocess.run(command, check=True, capture_output=True, text=True, **options).stdout
+    try:
+        return subprocess.run(command, check=True, capture_output=True, text=True, **options).stdout
+    except FileNotFoundError as missing:
+        sys.exit(f"compare_peers.py: there is no {missing.filename}; the build's target `all` makes all programs")
 
 
 def read_run(report):

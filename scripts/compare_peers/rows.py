@@ -25,6 +25,8 @@ ENGINE_ROWS = "gloo,mpi,mpi25,mpistart,hosts"
 # Parts of ddpbench beside each other.
 OWN_ROWS = "resnet18-overhead,resnet50-rest"
 DEFAULT_ROWS = "step,ddp,overhead,allreduce2,allreduce4,startup,memory"
+ALL_ROWS = [*DEFAULT_ROWS.split(","), *ENGINE_ROWS.split(","), *OWN_ROWS.split(","), *NETWORKS,
+            *(f"{name}-memory" for name in NETWORKS)]
 UNAVAILABLE = 3  # the exit status of ddpbench where the machine lacks something
 
 

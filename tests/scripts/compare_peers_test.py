@@ -114,6 +114,15 @@ class TorchTest(unittest.TestCase):
         with self.assertRaisesRegex(self.peers.PeerError, "/nowhere/trixie"):
             torch.command()
 
+    def test_names_a_row_or_a_program_that_is_not_there(self):
+        for arguments, code, words in ((["--only=step,stpe"], 2, "there is no row 'stpe'"),
+                                       (["--only=overhead", f"--build={self.folder}"], 1,
+                                        f"there is no {self.folder}/bin/ddpbench")):
+            done = subprocess.run([sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True,
+                                  timeout=60, check=False)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(words, done.stderr)
+
     @unittest.skipUnless(os.geteuid() == 0 and may_mount(), "needs root, unshare and ldd")
     def test_runs_the_python_of_a_tree_with_mounts_that_end_with_it(self):
         make_tree(self.folder)
@@ -128,7 +137,7 @@ class TorchTest(unittest.TestCase):
         self.assertEqual(list((self.folder / "proc").iterdir()), [])
 
     def test_fails_with_3_and_the_reason_when_the_tree_that_was_asked_for_does_not_run(self):
-        done = subprocess.run([sys.executable, str(SCRIPT), f"--peer-tree={self.folder}", "--only="],
+        done = subprocess.run([sys.executable, str(SCRIPT), f"--peer-tree={self.folder}", "--only=step"],
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn(f"PyTorch does not run in the tree {self.folder}", done.stderr)
