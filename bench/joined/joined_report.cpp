@@ -38,14 +38,14 @@ void fill_joined_conditions(report::Run& run, report::MachineSnapshot before, in
 
 }  // namespace
 
-void JoinedReport::choose_place(const Options& options) {
+void JoinedReport::choose_place(const Options& options, int host) {
   file_ = ReportOutput(options);
   if (reader_ != ReportReader::supervisor) return;
   const char* const inbox = std::getenv(kReportInboxVariable);
   ReportOutput::Deliver deliver;
   if (inbox != nullptr) {
-    deliver = [words = std::string(inbox), reached = true](const std::string& text) mutable {
-      reached = reached && send_to_inbox(words, text);  // a host that is cut off tries once
+    deliver = [words = std::string(inbox), host, reached = true](const std::string& text) mutable {
+      reached = reached && send_to_inbox(words, {host, text});  // a host that is cut off tries once
       return reached;
     };
   }
@@ -74,7 +74,7 @@ void JoinedReport::begin(const Options& options, const HostDevices* gpus, Joined
         placed.force = true;
       }
     }
-    choose_place(placed);
+    choose_place(placed, hosts_.count() == 0 ? 0 : hosts_.of(peers.rank()));
   }
   report_ = begin_report(options, arguments_);
   report_.started_at = started_at_;

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <sstream>
 
 #include "base/entropy.h"
@@ -14,9 +16,22 @@ namespace {
 
 constexpr std::size_t kInboxSecretBytes = 32;
 constexpr double kDeliver_s = 1;
-constexpr const char* kReportFeed = "report";
-// Counts the items of the feed that are there.
-constexpr const char* kReportCount = "reports";
+// An announced report follows at once, unless its rank has died between the two.
+constexpr double kFollow_s = 0.1;
+constexpr const char* kAnnounced = "announced";  // counts the reports
+constexpr const char* kReport = "report/";       // and its number: "HOST REPORT"
+
+std::string encoded(const HostReport& report) {
+  return fmt::format("{} {}", report.host, report.text);
+}
+
+HostReport decoded(const std::string& words) {
+  HostReport report;
+  const char* const end = words.data() + words.size();
+  const char* const space = std::from_chars(words.data(), end, report.host).ptr;
+  if (space != end) report.text.assign(space + 1, end);
+  return report;
+}
 
 }  // namespace
 
@@ -31,21 +46,29 @@ ReportInbox::ReportInbox(const std::string& address) {
   words_ = fmt::format("{} {} {}", options.host, options.port, options.secret);
 }
 
-std::optional<std::string> ReportInbox::take() {
-  const std::int64_t count = store_->add(kReportCount, 0);
-  if (count == taken_) return std::nullopt;
-  taken_ = count;
-  return store_->get(comm::store_item(kReportFeed, count - 1), kDeliver_s);
+std::vector<HostReport> ReportInbox::take() {
+  const std::int64_t announced = store_->add(kAnnounced, 0);
+  while (announced_ < announced) on_the_way_.push_back(announced_++);
+  std::vector<HostReport> reports;
+  std::erase_if(on_the_way_, [&](std::int64_t number) {
+    try {
+      reports.push_back(decoded(store_->get(kReport + std::to_string(number), kFollow_s)));
+      return true;
+    } catch (const CommTimeout&) {
+      return false;
+    }
+  });
+  return reports;
 }
 
-bool send_to_inbox(const std::string& words, const std::string& report) {
+bool send_to_inbox(const std::string& words, const HostReport& report) {
   comm::TcpStoreOptions options;
   std::istringstream(words) >> options.host >> options.port >> options.secret;
   options.timeout_s = kDeliver_s;
   try {
     const auto store = comm::connect_tcp_store(options);
-    comm::store_append(*store, kReportFeed, report);
-    store->add(kReportCount, 1);
+    const std::int64_t number = store->add(kAnnounced, 1) - 1;
+    store->set(kReport + std::to_string(number), encoded(report));
     return true;
   } catch (const Error&) {
     return false;  // the supervisor cannot be reached from here

@@ -7,10 +7,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "parallel/comm/store/store.h"
 
@@ -18,6 +17,13 @@ namespace ddpbench::bench {
 
 // The variable that tells ranks where an inbox is.
 inline constexpr const char* kReportInboxVariable = "DDPBENCH_REPORT_INBOX";
+
+// A report as text, and the number of the host that made it: 0 for rank 0's (see JoinedHosts).
+struct HostReport {
+  int host = 0;
+  std::string text;
+  bool operator==(const HostReport&) const = default;
+};
 
 // The supervisor's side, for one run.
 class ReportInbox {
@@ -27,17 +33,18 @@ class ReportInbox {
 
   // The value of kReportInboxVariable, which is a secret.
   const std::string& words() const { return words_; }
-  // The last report that has come since the last call.
-  std::optional<std::string> take();
+  // The reports that have come since the last call, in their order.
+  std::vector<HostReport> take();
 
  private:
   std::unique_ptr<comm::TcpStoreServer> server_;
   std::shared_ptr<comm::Store> store_;
   std::string words_;
-  std::int64_t taken_ = 0;
+  std::int64_t announced_ = 0;
+  std::vector<std::int64_t> on_the_way_;  // announced, and not here yet
 };
 
 // A rank's side. Returns whether the report has soon arrived in the inbox that `words` tell of.
-bool send_to_inbox(const std::string& words, const std::string& report);
+bool send_to_inbox(const std::string& words, const HostReport& report);
 
 }  // namespace ddpbench::bench

@@ -102,7 +102,7 @@ class LauncherRun {
 
   void take_report() {
     if (inbox_ == nullptr) return;
-    if (const auto report = inbox_->take()) outcome_.add_report(0, *report);
+    for (const HostReport& report : inbox_->take()) outcome_.add_report(report.host, report.text);
   }
 
   // Both launchers hand SIGUSR1 on to the ranks, which end with a report. At SIGTERM Open MPI ends

@@ -95,11 +95,10 @@ void RunOutcome::add_output(int process, const std::string& line) {
   writer.growing += '\n';
   if (line != "}") return;
   writer.in_report = false;
-  add_report(process, std::exchange(writer.growing, ""));
+  add_report(hosts_.at(static_cast<std::size_t>(process)), std::exchange(writer.growing, ""));
 }
 
-void RunOutcome::add_report(int process, const std::string& text) {
-  const int host = hosts_.at(static_cast<std::size_t>(process));
+void RunOutcome::add_report(int host, const std::string& text) {
   if (report_ && host > reporter_) return;
   auto report = report_of(text);
   if (!report) return;

@@ -28,6 +28,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 using Hosts = std::vector<launch::HostSlots>;
 
@@ -399,20 +400,28 @@ TEST(RunOutcome, KnowsFromAReportThatTheRunHasFailed) {
   EXPECT_TRUE(outcome.has_failed_report());
 }
 
-TEST(ReportInbox, HasTheLastReportOnce) {
+TEST(ReportInbox, HasEachReportOnceWithItsHost) {
   ReportInbox inbox("127.0.0.1");
-  EXPECT_FALSE(inbox.take());
-  EXPECT_TRUE(send_to_inbox(inbox.words(), "first"));
-  EXPECT_TRUE(send_to_inbox(inbox.words(), "second"));
-  EXPECT_EQ(inbox.take(), "second");
-  EXPECT_FALSE(inbox.take());
+  EXPECT_THAT(inbox.take(), IsEmpty());
+  EXPECT_TRUE(send_to_inbox(inbox.words(), {1, "first"}));
+  EXPECT_TRUE(send_to_inbox(inbox.words(), {0, "second report"}));
+  EXPECT_THAT(inbox.take(), ElementsAre(HostReport{1, "first"}, HostReport{0, "second report"}));
+  EXPECT_THAT(inbox.take(), IsEmpty());
+}
+
+TEST(RunOutcome, TellsTheReportsOfHostsApartBehindOneLauncher) {
+  RunOutcome outcome({0});
+  outcome.add_report(0, report::report_text(report_with(Status::failed, 2)));
+  outcome.add_report(1, report::report_text(report_with(Status::failed, 0)));
+  outcome.end(0, {.code = 4});
+  EXPECT_EQ(outcome.conclude(false).error->rank, 2);
 }
 
 TEST(ReportInbox, IsReachedByNobodyWithoutItsSecret) {
   ReportInbox inbox("127.0.0.1");
   const std::string words = inbox.words();
-  EXPECT_FALSE(send_to_inbox(words.substr(0, words.rfind(' ')) + " another", "report"));
-  EXPECT_FALSE(inbox.take());
+  EXPECT_FALSE(send_to_inbox(words.substr(0, words.rfind(' ')) + " another", {0, "report"}));
+  EXPECT_THAT(inbox.take(), IsEmpty());
 }
 
 TEST(RunOutcome, KnowsARankThatGaveUpFromOneThatWasKilled) {
