@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "datasets/draw_samples.h"
 
 namespace ddpbench::data {
 namespace {
@@ -172,9 +173,11 @@ Range pixels_around(double low, double high, double reach) {
 
 // Pixels are worked on in groups of neighbours, which any x86-64 takes in one instruction.
 constexpr int kLanes = 4;
-static_assert(kDigitSide % kLanes == 0);
+static_assert(kDigitPixels % kLanes == 0);
 using Lanes [[gnu::vector_size(sizeof(float) * kLanes)]] = float;
 using IntLanes [[gnu::vector_size(sizeof(int) * kLanes)]] = int;
+using PairLanes [[gnu::vector_size(16)]] = std::uint16_t;
+using WideLanes [[gnu::vector_size(16)]] = std::uint64_t;
 using ByteLanes [[gnu::vector_size(kLanes)]] = std::uint8_t;
 
 Lanes loaded(const float* from) {
@@ -194,12 +197,14 @@ Lanes clamped(Lanes value, float low, float high) {
 // those that share a group with them.
 void add_piece(DistanceField& field, Point a, Point b, double reach) {
   constexpr Lanes kSteps = {0, 1, 2, 3};
+  constexpr int kLastGroup = kDigitSide - kLanes;
   const Range rows = pixels_around(std::min(a.y, b.y), std::max(a.y, b.y), reach);
   const Range columns = pixels_around(std::min(a.x, b.x), std::max(a.x, b.x), reach);
   const auto from_x = static_cast<float>(a.x), from_y = static_cast<float>(a.y);
   const auto along_x = static_cast<float>(b.x - a.x), along_y = static_cast<float>(b.y - a.y);
   const float length2 = std::max(along_x * along_x + along_y * along_y, 1e-6F);
-  for (int group = columns.first / kLanes * kLanes; group < columns.last; group += kLanes) {
+  for (int column = columns.first; column < columns.last; column += kLanes) {
+    const int group = std::min(column, kLastGroup);
     const Lanes x = static_cast<float>(group) + kSteps - from_x;
     for (int row = rows.first; row < rows.last; ++row) {
       const float y = static_cast<float>(row) - from_y;
@@ -213,14 +218,13 @@ void add_piece(DistanceField& field, Point a, Point b, double reach) {
   }
 }
 
-// Triangular around zero, from -255 to 255: the difference of two bytes a pixel.
-IntLanes draw_noise(SplitMix64& random) {
-  const std::uint64_t bits = random.next();
-  const auto difference = [bits](int lane) {
-    return static_cast<int>(bits >> (16 * lane) & 0xff) -
-           static_cast<int>(bits >> (16 * lane + 8) & 0xff);
-  };
-  return IntLanes{difference(0), difference(1), difference(2), difference(3)};
+// Triangular around zero, from -255 to 255: the difference of two of the bytes in `bits` a pixel.
+IntLanes noise_of(std::uint64_t bits) {
+  constexpr PairLanes kEachWithZero = {0, 8, 1, 9, 2, 10, 3, 11};
+  const auto pairs = reinterpret_cast<PairLanes>(WideLanes{bits, 0});
+  const auto wide =
+      reinterpret_cast<IntLanes>(__builtin_shuffle(pairs, PairLanes{}, kEachWithZero));
+  return (wide & 0xff) - (wide >> 8);
 }
 
 // Ink falls from full to none over the pixel that the pen's edge crosses. The sum with the noise is
@@ -230,15 +234,15 @@ void develop(const DistanceField& field, float pen_radius, SplitMix64& random,
   const auto ink = static_cast<float>(random.uniform(225, 330));
   const auto noise = static_cast<float>(random.uniform(0.02, 0.12));
   const float edge = pen_radius + 0.5F;
+  // All noise is drawn first: that is a chain of its own, which the groups need not wait for.
+  std::array<std::uint64_t, kDigitPixels / kLanes> bits;
+  for (std::uint64_t& drawn : bits) drawn = random.next();
   for (std::size_t i = 0; i < kDigitPixels; i += kLanes) {
-    Lanes grey = noise * __builtin_convertvector(draw_noise(random), Lanes);
-    const float* const distance2 = &field[i];
-    // Most of an image is paper.
-    if (*std::min_element(distance2, distance2 + kLanes) < edge * edge) {
-      const Lanes distance = {std::sqrt(distance2[0]), std::sqrt(distance2[1]),
-                              std::sqrt(distance2[2]), std::sqrt(distance2[3])};
-      grey += clamped(edge - distance, 0, 1) * ink;
-    }
+    const Lanes distance2 = loaded(&field[i]);
+    const Lanes distance = {std::sqrt(distance2[0]), std::sqrt(distance2[1]),
+                            std::sqrt(distance2[2]), std::sqrt(distance2[3])};
+    const Lanes grey = noise * __builtin_convertvector(noise_of(bits[i / kLanes]), Lanes) +
+                       clamped(edge - distance, 0, 1) * ink;
     const auto whole = __builtin_convertvector(clamped(grey, 0, 255), IntLanes);
     const auto bytes = __builtin_convertvector(whole, ByteLanes);
     std::memcpy(&image[i], &bytes, sizeof(bytes));
@@ -269,10 +273,10 @@ class SyntheticDigits : public DatasetSource {
 
  private:
   void draw(std::uint64_t first, const SplitMemory& split) {
-    for (std::size_t i = 0; i < split.labels.size(); ++i) {
+    draw_samples(split.labels.size(), [&](std::size_t i) {
       split.labels[i] = draw_digit(seed_, first + i,
                                    split.images.subspan(i * kDigitPixels).first<kDigitPixels>());
-    }
+    });
   }
 
   std::uint64_t seed_;

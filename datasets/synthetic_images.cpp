@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/math.h"
 #include "base/random.h"
+#include "datasets/draw_samples.h"
 
 namespace ddpbench::data {
 namespace {
@@ -105,14 +106,14 @@ class SyntheticImages final : public DatasetSource {
   void draw(std::uint64_t first, const SplitMemory& split) const {
     const std::size_t bytes = info_.sample_bytes();
     const auto labels = static_cast<std::size_t>(info_.labels_per_sample());
-    for (std::size_t i = 0; i < split.labels.size() / labels; ++i) {
+    draw_samples(split.labels.size() / labels, [&](std::size_t i) {
       const auto image = split.images.subspan(i * bytes, bytes);
       if (labels == 1) {
         split.labels[i] = draw_image(request_, first + i, image);
       } else {
         draw_map(request_, first + i, image, split.labels.subspan(i * labels, labels));
       }
-    }
+    });
   }
 
   SyntheticRequest request_;
