@@ -130,8 +130,8 @@ void WireEngine::finish_transfer(Message& message) {
       link_->poll();
       board_.check(&o);
       if (!has_passed(message.deadline)) continue;
-      throw CommError(board_.prefix(&o) + "deadline passed while the data was on its way",
-                      operation_name(&o));
+      throw LateTransfer(board_.prefix(&o) + "deadline passed while the data was on its way",
+                         operation_name(&o));
     }
   } catch (const LostPeer& lost) {
     fail_for(lost.peer, &o);
