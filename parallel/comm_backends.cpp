@@ -2,7 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/comm_backends.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "parallel/comm/hierarchical/hierarchical.h"
@@ -350,11 +355,14 @@ std::string backend_connects(const CommBackend& backend) {
 }
 
 std::string backend_names(bool (*has)(const CommBackend&)) {
-  std::string names;
+  std::vector<std::string> names;
   for (const CommBackend& row : rows()) {
-    if (has(row)) names += fmt::format("{}{}", names.empty() ? "" : " and ", row.name);
+    if (has(row)) names.emplace_back(row.name);
   }
-  return names;
+  if (names.empty()) return "";
+  const std::string last = names.back();
+  names.pop_back();
+  return names.empty() ? last : fmt::format("{} and {}", fmt::join(names, ", "), last);
 }
 
 std::string backend_help() {

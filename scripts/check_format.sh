@@ -9,7 +9,7 @@ set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/install_packages.sh check
-mapfile -d '' -t sources < <(git ls-files -z -- '*.h' '*.cpp' '*.cu' '*.cuh')
+mapfile -d '' -t sources < <(git ls-files -z --cached --others --exclude-standard -- '*.h' '*.cpp' '*.cu' '*.cuh')
 if [[ ${1-} == --fix ]]; then
   clang-format -i "${sources[@]}"
 elif ! clang-format --dry-run --Werror "${sources[@]}"; then

@@ -10,13 +10,13 @@ set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/install_packages.sh check
-mapfile -d '' -t scripts < <(git ls-files -z -- '*.sh' .ci/run)
+mapfile -d '' -t scripts < <(git ls-files -z --cached --others --exclude-standard -- '*.sh' .ci/run)
 shellcheck "${scripts[@]}"
-mapfile -d '' -t programs < <(git ls-files -z -- '*.py')
+mapfile -d '' -t programs < <(git ls-files -z --cached --others --exclude-standard -- '*.py')
 pyflakes=$(command -v pyflakes3 || echo pyflakes) # Debian's and Fedora's name
 "$pyflakes" "${programs[@]}"
-mapfile -d '' -t texts < <(git ls-files -z -- ':!LICENSE' ':!tests')
+mapfile -d '' -t texts < <(git ls-files -z --cached --others --exclude-standard -- ':!LICENSE' ':!tests')
 codespell "${texts[@]}"
 # Tests misspell names on purpose, so lines with string literals are left out.
-mapfile -d '' -t tests < <(git ls-files -z -- tests ':!tests/fuzz/corpus')
+mapfile -d '' -t tests < <(git ls-files -z --cached --others --exclude-standard -- tests ':!tests/fuzz/corpus')
 codespell --ignore-regex '.*".*' "${tests[@]}"

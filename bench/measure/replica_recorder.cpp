@@ -14,11 +14,6 @@ bool needs_all(Phase phase) { return phase == Phase::reduce; }
 
 }  // namespace
 
-bool is_transfer(Phase phase) {
-  return phase == Phase::scatter || phase == Phase::replicate || phase == Phase::gather ||
-         phase == Phase::reduce;
-}
-
 void cut_out_syncs(std::vector<PhaseInterval>& phases) {
   if (std::ranges::count(phases, Phase::sync_batch_norm, &PhaseInterval::phase) == 0) return;
   std::vector<PhaseInterval> cut;

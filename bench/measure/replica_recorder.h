@@ -29,9 +29,6 @@ struct PhaseInterval {
   double length_s() const { return end_s - begin_s; }
 };
 
-// Whether the phase is a transfer of dp. Transfers of ddp and ps are no phases but buckets.
-bool is_transfer(Phase phase);
-
 // Takes the sync_batch_norm intervals out of the intervals in which they lie. What is left of such
 // an interval after the cut becomes an interval of its own. REQUIRES: `phases` is ordered by begin.
 void cut_out_syncs(std::vector<PhaseInterval>& phases);

@@ -11,8 +11,10 @@
 #include "base/math.h"
 #include "bench/host/interrupt.h"
 #include "bench/host/terminal.h"
+#include "bench/options/option_table.h"
 #include "bench/plan/data_places.h"
 #include "bench/plan/run_plan.h"
+#include "bench/plan/sweep_plan.h"
 #include "bench/run/batch_search.h"
 #include "bench/run/fit_memory.h"
 #include "bench/run/fit_planner.h"
@@ -94,6 +96,18 @@ class Fit {
   }
 
  private:
+  // Keeps the first value of each list that does not decide what is in memory.
+  void cut_lists() {
+    for (const OptionDefinition& option : option_table()) {
+      if (option.applies_to(Command::fit)) continue;
+      const auto axis = std::ranges::find(sweep_axes(), option.name, &SweepAxis::option);
+      if (axis == sweep_axes().end() || axis->listed(options_) == 0) continue;
+      RunCell cell;
+      axis->take(cell, options_, 0);
+      axis->give(cell, options_);
+    }
+  }
+
   // Takes the choices that are of no concern here out of the options. Throws ConfigError for a list
   // where memory depends on the choice.
   void settle() {
@@ -112,10 +126,9 @@ class Fit {
     options_.global_batch_sizes.clear();
     options_.cuda_graphs = {"auto"};
     options_.overlaps = {true};
-    options_.bucket_caps_mb.resize(1);
-    options_.first_buckets_mb.resize(1);
     options_.all_reduces = {"auto"};
     options_.devices_per_process.resize(1);
+    cut_lists();
     options_.last_batch = "pad";  // batches may be larger than the data set
     options_.injections.clear();
   }

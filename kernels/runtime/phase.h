@@ -54,6 +54,12 @@ struct BucketTimes {
   bool arrived_told = true;  // false: not known here; arrived_s is start_s
 };
 
+// Whether the phase is a transfer. Transfers of other strategies than dp are no phases but buckets.
+constexpr bool is_transfer(Phase phase) {
+  return phase == Phase::scatter || phase == Phase::replicate || phase == Phase::gather ||
+         phase == Phase::reduce;
+}
+
 class PhaseObserver {
  public:
   virtual ~PhaseObserver() = default;

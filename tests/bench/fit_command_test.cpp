@@ -135,6 +135,19 @@ TEST_F(FitCommand, BeginsWithTheFewestSamplesThatCanBeTrainedOn) {
   }
 }
 
+// A configuration file may have lists for runs.
+TEST_F(FitCommand, PlansEachStrategyOnceForListsThatDecideNoMemory) {
+  json config = json::parse(program.read("lenet.json"));
+  config["overlap"] = {true, false};
+  config["bucket_cap_mb"] = {1, 25};
+  config["first_bucket_mb"] = {1, 2};
+  config["all_reduce"] = {"ring", "direct"};
+  config["batch_size"] = {8, 16};
+  program.write("lenet.json", config.dump());
+  fits({"--gpus=2", "--memory-per-device=64MiB"});
+  EXPECT_EQ(document_["fits"].size(), 4U) << document_["fits"];
+}
+
 // With few samples the server of eight workers is the fullest, which no sample makes fuller.
 TEST_F(FitCommand, TakesASampleFromTheDeviceThatGrows) {
   const json row = fits({"--gpus=8", "--memory-per-device=8MiB", "--verify-steps=0"}).at("ps");

@@ -130,7 +130,7 @@ TEST(SoftmaxCrossEntropy, IsPyTorchs) {
   const Values rows = {0.5,  -1.25, 2.0, 0.0, 3.0, 1.0, -2.0, 0.75,
                        -0.5, 0.25,  0.5, 1.5, 1.0, 1.0, -1.0, 0.0};
   const Values maps = {0.5, -1.25, 2.0, 0.0, 3.0, 1.0, -2.0, 0.75, -0.5, 0.25, 0.5, 1.5};
-  struct Recorded {
+  struct RecordedLoss {
     LossBatch batch;
     double loss;
     Values gradient;
@@ -140,7 +140,7 @@ TEST(SoftmaxCrossEntropy, IsPyTorchs) {
         .batch = 4, .classes = 4, .label_smoothing = smoothing, .ignore_index = ignored};
     return LossBatch{desc, 4, rows, {2, 0, 1, 3}};
   };
-  const Recorded cases[] = {
+  const RecordedLoss cases[] = {
       {of_rows(0.1, kIgnoresNothing),
        1.1653757095336914,
        {0.033673383F, 0.000687644F, -0.052325796F, 0.017964756F, -0.030844802F, 0.020871896F,
@@ -165,7 +165,7 @@ TEST(SoftmaxCrossEntropy, IsPyTorchs) {
         0.078409664F, 0, -0.256814003F, 0, 0.178404346F}},
   };
   for (BackendFixture& fixture : all_backends())
-    for (const Recorded& c : cases) {
+    for (const RecordedLoss& c : cases) {
       const auto counted = static_cast<double>(run_loss(fixture, c.batch).totals.counted);
       const LossResult got =
           run_loss(fixture, c.batch, {.grad_scale = static_cast<float>(1 / counted)});

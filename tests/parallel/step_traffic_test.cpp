@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <ostream>
+#include <vector>
 
 #include "kernels/runtime/cpu_device.h"
 #include "parallel/strategies.h"
@@ -112,6 +113,18 @@ INSTANTIATE_TEST_SUITE_P(
         TrafficCase{"dp", 3, 0, {}, true, false, "normalized"},
         TrafficCase{"dp", 2, 0, {}, false, false, "auxiliary"}),
     [](const auto& chosen) { return name_of(chosen.param); });
+
+std::vector<TrafficCase> case_of_each_strategy() {
+  std::vector<TrafficCase> cases;
+  for (const StrategyTraits& row : all_strategies()) {
+    if (row.calls == nullptr) continue;
+    cases.push_back(
+        {.strategy = std::string(row.name), .replicas = 4, .servers = row.has_servers ? 3 : 0});
+  }
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(OfEach, StepTraffic, testing::ValuesIn(case_of_each_strategy()),
+                         [](const auto& chosen) { return name_of(chosen.param); });
 
 TEST(StepTrafficOf, EveryStrategyBetweenDevicesIsKnown) {
   for (const StrategyTraits& row : all_strategies()) {

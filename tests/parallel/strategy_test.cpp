@@ -247,6 +247,18 @@ CountingObserver observe(const StrategyConfig& config) {
   return observer;
 }
 
+// What a report says of communication comes from these alone.
+TEST(Phases, OrBucketsTellWhatEveryStrategyExchanges) {
+  for (const std::string& name : known_strategies()) {
+    const auto observer = observe(config_of(name, name == "single" ? 1 : 2));
+    int transfers = static_cast<int>(observer.buckets.size());
+    for (std::size_t p = 0; p < kPhaseCount; ++p) {
+      if (is_transfer(static_cast<Phase>(p))) transfers += observer.begun[p];
+    }
+    EXPECT_EQ(transfers > 0, strategy_traits(name).calls != nullptr) << name;
+  }
+}
+
 TEST(Phases, DataParallelMarksEveryPartOfItsStep) {
   const auto observer = observe(config_of("dp", 2));
   for (const Phase phase : {Phase::scatter, Phase::replicate, Phase::forward, Phase::gather,

@@ -12,8 +12,8 @@ sys.dont_write_bytecode = True
 import peer_support as support  # noqa: E402
 
 sys.path.insert(0, str(support.PEERS))
-from pytorch_peer import (blocks, catalog, cifar, content, figures, options, sampler,  # noqa: E402
-                          shapes)
+from pytorch_peer import (blocks, catalog, cifar, content, figures, options, plan,  # noqa: E402
+                          sampler, shapes)
 
 
 class Refusals(unittest.TestCase):
@@ -184,6 +184,11 @@ class Layers(unittest.TestCase):
 
 
 class Numbers(unittest.TestCase):
+    def test_a_strategy_that_it_does_not_know_is_skipped(self):
+        for strategy, device in (("fsdp", "cpu"), ("fsdp", "cuda"), ("ps", "cuda"), ("dp", "cpu")):
+            self.assertTrue(plan.skip_reason(strategy, device, {"compile": "none"}), strategy)
+        self.assertIsNone(plan.skip_reason("ddp", "cpu", {"compile": "none"}))
+
     def test_the_sampler_has_ddpbenchs_order(self):
         # The same values as in tests/datasets/sharded_sampler_test.cpp.
         self.assertEqual(sampler.permutation(10, 1, 0), [6, 9, 5, 7, 4, 0, 1, 2, 3, 8])

@@ -71,6 +71,8 @@ def batches(options, world_size):
 def skip_reason(strategy, device, options):
     if strategy == "ps":
         return NO_PS
+    if strategy not in ("single", "dp", "ddp"):
+        return f"PyTorch has nothing to compare {strategy} with"
     if strategy == "dp" and device == "cpu":
         return NO_DP_ON_CPU
     if strategy == "dp" and options["compile"] != "none":
