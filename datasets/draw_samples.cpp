@@ -15,6 +15,9 @@ namespace {
 
 // A thread takes some 50 us to start and to end, and a sample 2 us or more to draw.
 constexpr std::size_t kLeastOfAThread = 256;
+// More are of no use to 70,000 samples, and a container's share of time may be smaller than its
+// number of cores.
+constexpr std::size_t kMostThreads = 16;
 
 // The cores that this thread may run on, at least 1.
 std::size_t usable_cores() {
@@ -26,7 +29,8 @@ std::size_t usable_cores() {
 }  // namespace
 
 void draw_samples(std::size_t count, const std::function<void(std::size_t)>& draw) {
-  const std::size_t parts = std::clamp<std::size_t>(count / kLeastOfAThread, 1, usable_cores());
+  const std::size_t parts =
+      std::clamp<std::size_t>(count / kLeastOfAThread, 1, std::min(usable_cores(), kMostThreads));
   std::vector<std::exception_ptr> errors(parts);
   const auto draw_part = [&](std::size_t part) {
     try {

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Synthetic samples are drawn by as many threads as the cores that the calling thread may run on.
+// Synthetic samples are drawn by as many threads as the cores that the calling thread may run on,
+// at most 16.
 #pragma once
 
 #include <cstddef>

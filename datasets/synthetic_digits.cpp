@@ -220,10 +220,9 @@ void add_piece(DistanceField& field, Point a, Point b, double reach) {
 
 // Triangular around zero, from -255 to 255: the difference of two of the bytes in `bits` a pixel.
 IntLanes noise_of(std::uint64_t bits) {
-  constexpr PairLanes kEachWithZero = {0, 8, 1, 9, 2, 10, 3, 11};
   const auto pairs = reinterpret_cast<PairLanes>(WideLanes{bits, 0});
-  const auto wide =
-      reinterpret_cast<IntLanes>(__builtin_shuffle(pairs, PairLanes{}, kEachWithZero));
+  const auto wide = reinterpret_cast<IntLanes>(
+      __builtin_shufflevector(pairs, PairLanes{}, 0, 8, 1, 9, 2, 10, 3, 11));
   return (wide & 0xff) - (wide >> 8);
 }
 

@@ -74,7 +74,7 @@ void JoinedReport::begin(const Options& options, const HostDevices* gpus, Joined
         placed.force = true;
       }
     }
-    choose_place(placed, hosts_.count() == 0 ? 0 : hosts_.of(peers.rank()));
+    choose_place(placed, hosts_.count() == 0 ? peers.rank() : hosts_.of(peers.rank()));
   }
   report_ = begin_report(options, arguments_);
   report_.started_at = started_at_;

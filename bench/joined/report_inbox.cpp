@@ -46,18 +46,21 @@ ReportInbox::ReportInbox(const std::string& address) {
   words_ = fmt::format("{} {} {}", options.host, options.port, options.secret);
 }
 
+// A store that does not answer in time, as on a busy host, is asked again at the next look.
 std::vector<HostReport> ReportInbox::take() {
-  const std::int64_t announced = store_->add(kAnnounced, 0);
-  while (announced_ < announced) on_the_way_.push_back(announced_++);
   std::vector<HostReport> reports;
-  std::erase_if(on_the_way_, [&](std::int64_t number) {
-    try {
-      reports.push_back(decoded(store_->get(kReport + std::to_string(number), kFollow_s)));
-      return true;
-    } catch (const CommTimeout&) {
-      return false;
+  try {
+    const std::int64_t announced = store_->add(kAnnounced, 0);
+    while (announced_ < announced) on_the_way_.push_back(announced_++);
+    while (!on_the_way_.empty()) {
+      const std::string key = kReport + std::to_string(on_the_way_.front());
+      reports.push_back(decoded(store_->get(key, kFollow_s)));
+      on_the_way_.erase(on_the_way_.begin());
     }
-  });
+  } catch (const CommError&) {
+    // One whose rank has died must not hold up those behind it.
+    if (!on_the_way_.empty()) std::ranges::rotate(on_the_way_, on_the_way_.begin() + 1);
+  }
   return reports;
 }
 

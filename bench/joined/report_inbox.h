@@ -33,7 +33,7 @@ class ReportInbox {
 
   // The value of kReportInboxVariable, which is a secret.
   const std::string& words() const { return words_; }
-  // The reports that have come since the last call, in their order.
+  // The reports that have come since the last call, in their order. Does not throw.
   std::vector<HostReport> take();
 
  private:

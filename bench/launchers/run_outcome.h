@@ -25,6 +25,7 @@ class RunOutcome {
   // A line that a process wrote to standard output. It belongs to a report or is ignored. Several
   // ranks may report a failure, each as often as it knows more; the last whole report counts. Hosts
   // that are cut off from each other all report; that of the lowest counts, as rank 0's knows most.
+  // What comes from behind one launcher in this way counts as that of rank 0's host.
   void add_output(int process, const std::string& line);
   // The same of a whole report of a host, as text. What is no report is ignored.
   void add_report(int host, const std::string& text);

@@ -54,7 +54,7 @@ struct BucketTimes {
   bool arrived_told = true;  // false: not known here; arrived_s is start_s
 };
 
-// Whether the phase is a transfer. Transfers of other strategies than dp are no phases but buckets.
+// Whether the phase is a transfer. Gradients of other strategies than dp are in buckets.
 constexpr bool is_transfer(Phase phase) {
   return phase == Phase::scatter || phase == Phase::replicate || phase == Phase::gather ||
          phase == Phase::reduce;
