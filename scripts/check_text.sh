@@ -10,13 +10,15 @@ set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/install_packages.sh check
-mapfile -d '' -t scripts < <(git ls-files -z --cached --others --exclude-standard -- '*.sh' .ci/run)
+# Also those that are new and not yet added.
+list_files() { git ls-files -z --cached --others --exclude-standard -- "$@"; }
+mapfile -d '' -t scripts < <(list_files '*.sh' .ci/run)
 shellcheck "${scripts[@]}"
-mapfile -d '' -t programs < <(git ls-files -z --cached --others --exclude-standard -- '*.py')
+mapfile -d '' -t programs < <(list_files '*.py')
 pyflakes=$(command -v pyflakes3 || echo pyflakes) # Debian's and Fedora's name
 "$pyflakes" "${programs[@]}"
-mapfile -d '' -t texts < <(git ls-files -z --cached --others --exclude-standard -- ':!LICENSE' ':!tests')
+mapfile -d '' -t texts < <(list_files ':!LICENSE' ':!tests')
 codespell "${texts[@]}"
 # Tests misspell names on purpose, so lines with string literals are left out.
-mapfile -d '' -t tests < <(git ls-files -z --cached --others --exclude-standard -- tests ':!tests/fuzz/corpus')
+mapfile -d '' -t tests < <(list_files tests ':!tests/fuzz/corpus')
 codespell --ignore-regex '.*".*' "${tests[@]}"
