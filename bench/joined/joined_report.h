@@ -43,8 +43,8 @@ class JoinedReport {
   static bool tells_failure(const std::string& path);
 
   // On rank 0: decides where the report goes. Throws ConfigError when it could not be written
-  // there. With --dry-run it only looks.
-  void choose_place(const Options& options) { choose_place(options, 0); }
+  // there. With --dry-run it only looks. `host`: the number of this rank's host.
+  void choose_place(const Options& options, int host = 0);
 
   // Makes all of the report but the run. If choose_place() was not called, the report replaces the
   // one that rank 0 left, if the board of `peers` has its path. The report names the hosts that
@@ -76,8 +76,6 @@ class JoinedReport {
              const launch::SuperviseResult& result);
 
  private:
-  void choose_place(const Options& options, int host);  // the number of this rank's host
-
   std::vector<std::string> arguments_;
   ReportReader reader_;
   SteadyClock::time_point begin_ = SteadyClock::now();

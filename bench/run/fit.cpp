@@ -98,13 +98,11 @@ class Fit {
  private:
   // Keeps the first value of each list that does not decide what is in memory.
   void cut_lists() {
-    for (const OptionDefinition& option : option_table()) {
-      if (option.applies_to(Command::fit)) continue;
-      const auto axis = std::ranges::find(sweep_axes(), option.name, &SweepAxis::option);
-      if (axis == sweep_axes().end() || axis->listed(options_) == 0) continue;
+    for (const SweepAxis& axis : sweep_axes()) {
+      if (find_flag(axis.option)->applies_to(Command::fit) || axis.listed(options_) == 0) continue;
       RunCell cell;
-      axis->take(cell, options_, 0);
-      axis->give(cell, options_);
+      axis.take(cell, options_, 0);
+      axis.give(cell, options_);
     }
   }
 
