@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
 #include <sstream>
 
@@ -16,10 +15,9 @@ namespace {
 
 constexpr std::size_t kInboxSecretBytes = 32;
 constexpr double kDeliver_s = 1;
-// An announced report follows at once, unless its rank has died between the two.
+// A report that is counted and not there is on its way, or its rank has died.
 constexpr double kFollow_s = 0.1;
-constexpr const char* kAnnounced = "announced";  // counts the reports
-constexpr const char* kReport = "report/";       // and its number: "HOST REPORT"
+constexpr const char* kReportFeed = "report";  // of "HOST REPORT"
 
 std::string encoded(const HostReport& report) {
   return fmt::format("{} {}", report.host, report.text);
@@ -50,16 +48,18 @@ ReportInbox::ReportInbox(const std::string& address) {
 std::vector<HostReport> ReportInbox::take() {
   std::vector<HostReport> reports;
   try {
-    const std::int64_t announced = store_->add(kAnnounced, 0);
-    while (announced_ < announced) on_the_way_.push_back(announced_++);
+    const std::int64_t count = store_->add(comm::store_counter(kReportFeed), 0);
+    while (counted_ < count) on_the_way_.push_back(counted_++);
     while (!on_the_way_.empty()) {
-      const std::string key = kReport + std::to_string(on_the_way_.front());
-      reports.push_back(decoded(store_->get(key, kFollow_s)));
-      on_the_way_.erase(on_the_way_.begin());
+      const std::string item = comm::store_item(kReportFeed, on_the_way_.front());
+      reports.push_back(decoded(store_->get(item, kFollow_s)));
+      on_the_way_.pop_front();
     }
   } catch (const CommError&) {
+    if (on_the_way_.empty()) return reports;
     // One whose rank has died must not hold up those behind it.
-    if (!on_the_way_.empty()) std::ranges::rotate(on_the_way_, on_the_way_.begin() + 1);
+    on_the_way_.push_back(on_the_way_.front());
+    on_the_way_.pop_front();
   }
   return reports;
 }
@@ -70,8 +70,7 @@ bool send_to_inbox(const std::string& words, const HostReport& report) {
   options.timeout_s = kDeliver_s;
   try {
     const auto store = comm::connect_tcp_store(options);
-    const std::int64_t number = store->add(kAnnounced, 1) - 1;
-    store->set(kReport + std::to_string(number), encoded(report));
+    comm::store_append(*store, kReportFeed, encoded(report));
     return true;
   } catch (const Error&) {
     return false;  // the supervisor cannot be reached from here

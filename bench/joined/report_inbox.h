@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,8 +41,8 @@ class ReportInbox {
   std::unique_ptr<comm::TcpStoreServer> server_;
   std::shared_ptr<comm::Store> store_;
   std::string words_;
-  std::int64_t announced_ = 0;
-  std::vector<std::int64_t> on_the_way_;  // announced, and not here yet
+  std::int64_t counted_ = 0;
+  std::deque<std::int64_t> on_the_way_;  // counted, and not here yet
 };
 
 // A rank's side. Returns whether the report has soon arrived in the inbox that `words` tell of.

@@ -41,6 +41,9 @@ std::int64_t own_clock_ns();
 // from 0, is the value of the key store_item(feed, i), which get() may await.
 void store_append(Store& store, const std::string& feed, const std::string& value);
 std::string store_item(const std::string& feed, std::int64_t i);
+// The key that counts a feed's items. The value of a counted item follows at once, unless the
+// client that appends it ends in between.
+std::string store_counter(const std::string& feed);
 
 // All ranks pass or throw CommTimeout. A `name` may be used once per store, by `count` ranks.
 void store_barrier(Store& store, const std::string& name, int count, double timeout_s);

@@ -276,7 +276,7 @@ class Server : public TcpStoreServer {
   // As store_append() does.
   void append(const std::string& feed, const std::string& value) {
     try {
-      const std::string item = store_item(feed, map_.add(feed + "/count", 1) - 1);
+      const std::string item = store_item(feed, map_.add(store_counter(feed), 1) - 1);
       map_.set(item, value);
       answer_waiting(item);
     } catch (const CommError&) {
