@@ -13,6 +13,7 @@
 #include "bench/run/launch_run.h"
 #include "bench/run/run_collector.h"
 #include "bench/run/run_trace.h"
+#include "reports/exports/trace_text.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/conditions.h"
 
@@ -39,7 +40,7 @@ void fill_joined_conditions(report::Run& run, report::MachineSnapshot before, in
 }  // namespace
 
 void JoinedReport::choose_place(const Options& options, int host) {
-  file_ = ReportOutput(options);
+  file_ = ReportOutput(own_files(options));
   if (reader_ != ReportReader::supervisor) return;
   const char* const inbox = std::getenv(kReportInboxVariable);
   ReportOutput::Deliver deliver;
@@ -50,6 +51,12 @@ void JoinedReport::choose_place(const Options& options, int host) {
     };
   }
   file_.stream_every_save(std::move(deliver));
+}
+
+// A supervisor writes the traces of all its runs into one file.
+Options JoinedReport::own_files(Options options) const {
+  if (reader_ == ReportReader::supervisor) options.trace_path.clear();
+  return options;
 }
 
 bool JoinedReport::tells_failure(const std::string& path) {
@@ -98,14 +105,14 @@ void JoinedReport::fill(const TrainingJob* job, const launch::RankChannels& chan
                         launch::SuperviseResult result) {
   result.pauses = watch_.pauses();
   report_.runs.clear();
-  trace_ = {};
+  run_trace_ = {};
   if (job == nullptr) {
     report_.status = result.interrupted ? report::Status::interrupted : report::Status::failed;
     if (result.failure) report_.error = failure_info(*result.failure);
     return;
   }
   report::Run run = collect_run(*job, channels, result);
-  if (!options_.trace_path.empty()) add_run(trace_, *job, channels);
+  if (!options_.trace_path.empty()) run_trace_ = trace_of_run(*job, channels);
   if (startup_s_ > 0) run.time.startup_s = report::Figure::of(startup_s_);
   run.time.total_s = report::Figure::of(seconds_since(begin_));
   if (before_) fill_joined_conditions(run, *before_, channels.layout().ranks);
@@ -129,7 +136,13 @@ bool JoinedReport::was_replaced() const {
 int JoinedReport::finish(const TrainingJob* job, const launch::RankChannels& channels,
                          const launch::SuperviseResult& result) {
   fill(job, channels, result);
-  finish_report(report_, {&trace_, report_.runs.size()}, options_, file_);
+  report::Trace trace;
+  if (run_trace_ && reader_ == ReportReader::supervisor) {
+    file_.hand_over(report::trace_text(*run_trace_));
+  } else if (run_trace_) {
+    add_run(trace, *job, *run_trace_);
+  }
+  finish_report(report_, {&trace, report_.runs.size()}, own_files(options_), file_);
   if (report_.status != report::Status::failed || result.failure) return 0;
   say_error("ddpbench: {}\n", report_.error->message);
   const bool diverged = report_.runs.back().status == report::Status::diverged;

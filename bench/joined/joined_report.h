@@ -76,6 +76,9 @@ class JoinedReport {
              const launch::SuperviseResult& result);
 
  private:
+  // `options` without the files that another writes.
+  Options own_files(Options options) const;
+
   std::vector<std::string> arguments_;
   ReportReader reader_;
   SteadyClock::time_point begin_ = SteadyClock::now();
@@ -85,7 +88,7 @@ class JoinedReport {
   ReportOutput file_;
   std::optional<std::uint64_t> saved_hash_;  // of what save() wrote
   report::Report report_;
-  report::Trace trace_;
+  std::optional<report::Trace> run_trace_;  // set by fill() with --trace
   std::optional<report::MachineSnapshot> before_;
   double startup_s_ = 0;  // until this rank was set up
   PauseWatch watch_;

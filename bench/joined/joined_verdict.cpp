@@ -81,8 +81,12 @@ void take_later(Verdict& verdict, Verdict later) {
   const auto rank_of = [](const Verdict& one) {
     return one.result.failure && !one.result.interrupted ? one.result.failure->rank : -1;
   };
-  const bool is_same = later.certain && rank_of(later) >= 0 && rank_of(later) == rank_of(verdict);
-  if (verdict.certain ? is_same : later.certain || !verdict.saw_stopped) verdict = std::move(later);
+  const bool has_failed = later.certain && rank_of(later) >= 0;
+  const bool says_more =
+      has_failed && (verdict.result.interrupted || rank_of(later) == rank_of(verdict));
+  if (verdict.certain ? says_more : later.certain || !verdict.saw_stopped) {
+    verdict = std::move(later);
+  }
 }
 
 Verdict interrupted_verdict(const Interruption& interruption) {

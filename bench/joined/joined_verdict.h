@@ -41,7 +41,8 @@ Verdict judge_meeting(const WorldView& world, const WorldFailure& said,
 
 // Replaces `verdict` by that of a later look where it says more. A launcher that cleans up lets
 // stopped ranks go on, and they then fail like the others. What is certain stays, but for what
-// other hosts have reported of their ranks' calls meanwhile.
+// other hosts have reported of their ranks' calls meanwhile, and for an interruption by a launcher
+// because of a rank that is known by now to have failed.
 void take_later(Verdict& verdict, Verdict later);
 
 // The verdict where a signal asked a rank to end: the run is interrupted, and the failure names

@@ -3,7 +3,6 @@
 #include "bench/joined/joined_world.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -23,6 +22,7 @@
 #include "bench/joined/joined_engine.h"
 #include "bench/joined/joined_gpus.h"
 #include "bench/joined/joined_peers.h"
+#include "bench/joined/joined_placement.h"
 #include "bench/joined/joined_plan.h"
 #include "bench/joined/joined_report.h"
 #include "bench/joined/joined_shares.h"
@@ -53,6 +53,8 @@ constexpr const char* kWrittenKey = "joined/written";
 constexpr double kAwaitSilence_s = 0.5;
 // After a failure: for the cause to show, where ranks have only noticed it, and for others to end.
 constexpr double kSettle_s = 2;
+// mpirun kills ranks that have not ended a second after it asked them to.
+constexpr double kBeforeKills_s = 0.5;
 
 // Whether the user's input, or something that is not here, is the reason.
 bool is_refusal(const std::exception& error) {
@@ -80,7 +82,6 @@ class JoinedWorld {
   void plan(const HostDevices& host);
   void place_on_own_gpus();
   void take_own_gpu();
-  void place(const CpuTopology& topology);
   void agree();
   void open_channels(const nlohmann::json& agreed, const launch::ChannelLayout& layout);
   void share_inputs();
@@ -93,6 +94,7 @@ class JoinedWorld {
   bool defers_to_rank_0() const;
   bool is_told();
   void report_failure(const std::exception& error, Verdict& verdict);
+  void await_cause(const std::exception& error, Verdict& verdict);
   Verdict judge(const std::exception& error) const;
   void prepare_report();
   void reserve_report();
@@ -214,7 +216,7 @@ void JoinedWorld::plan(const HostDevices& host) {
   }
   job_.verification_tolerance = tolerance_for(job_, model_);
   if (needs_reference(job_)) ReferenceWeights::extent_of(job_, model_);  // or it throws
-  place(host.cpu);
+  place_rank(job_, environment_, peers_.hosts(), host.cpu);
   take_own_gpu();
   planned_ = true;
   if (options_.device == "cuda") gpus_of_world_ = host;
@@ -241,28 +243,6 @@ void JoinedWorld::take_own_gpu() {
   if (!own_gpus_ || !job_.is_on_gpu(environment_.rank)) return;
   const auto rank = static_cast<std::size_t>(environment_.rank);
   job_.gpus.at(rank) = own_gpus_->ordinals.at(rank);
-}
-
-// Each rank places itself. An external launcher that bound it to cores (mpirun) has decided;
-// otherwise the ranks divide the host as the supervisor would.
-void JoinedWorld::place(const CpuTopology& topology) {
-  const JoinedHosts& hosts = peers_.hosts();
-  const bool several = hosts.are_several();
-  const int all = job_.cell.servers + (job_.has_cpu_servers() ? 0 : job_.cell.world_size);
-  const int devices =
-      several ? static_cast<int>(hosts.ranks(hosts.of(environment_.rank)).size()) : all;
-  const bool bound = static_cast<int>(topology.cores.size()) <
-                     std::min(devices * options_.threads_per_device,
-                              static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
-  if ((!bound && !several) || environment_.world_size == 1) return;
-  const CpuPlacement own =
-      place_cpu_devices(topology, bound ? 1 : devices, options_.threads_per_device);
-  const int index = bound ? 0 : hosts.index_on_host(environment_.rank);
-  job_.cores.at(static_cast<std::size_t>(environment_.rank)) =
-      own.device_cores.at(static_cast<std::size_t>(index));
-  if (job_.gpus.empty()) job_.oversubscribed = own.oversubscribed;
-  // The launcher dealt out the cores, and each rank sees only its own.
-  if (job_.has_cpu_servers()) job_.oversubscribed = shares_gpus(job_);
 }
 
 // The ranks make sure that they have planned the same run, and map the channels that rank 0 makes.
@@ -454,11 +434,19 @@ void JoinedWorld::report_failure(const std::exception& error, Verdict& verdict) 
   if (is_told()) return;  // it was said in the meantime
   report_.save();
   peers_.tell_written();
+  if (agreed_ && verdict.result.interrupted) await_cause(error, verdict);
   if (agreed_) peers_.settle(channels_, kSettle_s);
-  take_later(verdict, judge(error));
+  if (!verdict.result.interrupted) take_later(verdict, judge(error));
   note_memory_kill(memory_kills_, verdict.result);
   if (defers_to_rank_0() && report_.was_replaced()) return;
   report_.finish(job(), channels_, verdict.result);
+}
+
+// A launcher that has lost a rank of another host asks the others to end, and these may hear of the
+// loss later. Whom it kills has not failed.
+void JoinedWorld::await_cause(const std::exception& error, Verdict& verdict) {
+  peers_.settle(channels_, kBeforeKills_s);
+  take_later(verdict, judge(error));
 }
 
 Verdict JoinedWorld::judge(const std::exception& error) const {

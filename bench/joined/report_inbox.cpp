@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kInboxSecretBytes = 32;
 constexpr double kDeliver_s = 1;
+constexpr double kSlowest = 8e6;  // bytes a second, for a trace, which may be large
 // A report that is counted and not there is on its way, or its rank has died.
 constexpr double kFollow_s = 0.1;
 constexpr const char* kReportFeed = "report";  // of "HOST REPORT"
@@ -67,7 +68,7 @@ std::vector<HostReport> ReportInbox::take() {
 bool send_to_inbox(const std::string& words, const HostReport& report) {
   comm::TcpStoreOptions options;
   std::istringstream(words) >> options.host >> options.port >> options.secret;
-  options.timeout_s = kDeliver_s;
+  options.timeout_s = kDeliver_s + static_cast<double>(report.text.size()) / kSlowest;
   try {
     const auto store = comm::connect_tcp_store(options);
     comm::store_append(*store, kReportFeed, encoded(report));

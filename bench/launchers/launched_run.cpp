@@ -15,6 +15,7 @@ namespace ddpbench::bench {
 
 std::string launched_run_text(Options options) {
   options.json_path = kStandardStream;
+  if (!options.trace_path.empty()) options.trace_path = kStandardStream;
   options.quiet = true;
   options.force = false;
   options.launcher.clear();

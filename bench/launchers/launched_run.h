@@ -17,8 +17,9 @@ namespace ddpbench::bench {
 // The variable that has the settings. Unlike a file or standard input, all launchers hand it on.
 inline constexpr const char* kLaunchedRunVariable = "DDPBENCH_LAUNCHED_RUN";
 
-// `options` of one run as the value of that variable: it reports to standard output, and says
-// nothing to people. Where things are written or started stays with the supervisor.
+// `options` of one run as the value of that variable: it reports to standard output, with its trace
+// where one is wanted, and says nothing to people. Where things are written or started stays with
+// the supervisor.
 std::string launched_run_text(Options options);
 // Throws ConfigError for anything else.
 Options launched_run_options(const std::string& text);

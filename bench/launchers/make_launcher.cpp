@@ -96,12 +96,6 @@ LauncherChoice choose_launcher(const Options& options) {
   if (choice.launcher == kLocal || choice.launcher == kSsh) {
     refuse_unused(options.launcher_arguments, "--launcher-args", choice.launcher);
   }
-  if (choice.launcher != kLocal && !options.trace_path.empty()) {
-    throw ConfigError(fmt::format(
-        "--trace={} --launcher={}: traces are written where the ranks are; give --trace to ranks "
-        "that you start yourself (docs/launch.md)",
-        options.trace_path, choice.launcher));
-  }
   if (choice.launcher != kLocal) refuse_shared_processes(options, choice.launcher);
   check_first_host(choice.hosts);
   return choice;

@@ -14,6 +14,7 @@
 #include "bench/joined/joined_store.h"
 #include "bench/run/launch_run.h"
 #include "parallel/launch/guilty_rank.h"
+#include "reports/exports/trace_text.h"
 #include "reports/json/report_json.h"
 
 namespace ddpbench::bench {
@@ -81,6 +82,14 @@ std::optional<report::Report> report_of(const std::string& text) {
   }
 }
 
+std::optional<report::Trace> trace_of(const std::string& text) {
+  try {
+    return report::parse_trace_text(text);
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 // A report is JSON for people: its first line and its last are a brace alone.
@@ -100,6 +109,10 @@ void RunOutcome::add_output(int process, const std::string& line) {
 
 void RunOutcome::add_report(int host, const std::string& text) {
   if (report_ && host > reporter_) return;
+  if (report::is_trace_text(text)) {
+    trace_ = trace_of(text);
+    return;
+  }
   auto report = report_of(text);
   if (!report) return;
   report_ = std::move(report);
@@ -188,6 +201,7 @@ report::ErrorInfo RunOutcome::error_of_processes() const {
 LaunchedRun RunOutcome::conclude(bool interrupted) const {
   LaunchedRun made;
   if (report_ && !report_->runs.empty()) made.run = report_->runs.front();
+  made.trace = trace_;
   if (made.run && report::is_complete(*made.run)) {
     made.error = made.run->error;  // of one that diverged
     if (made.error) made.exit_code = kDivergedExitCode;

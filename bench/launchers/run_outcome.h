@@ -27,7 +27,8 @@ class RunOutcome {
   // that are cut off from each other all report; that of the lowest counts, as rank 0's knows most.
   // What comes from behind one launcher in this way counts as that of rank 0's host.
   void add_output(int process, const std::string& line);
-  // The same of a whole report of a host, as text. What is no report is ignored.
+  // The same of a whole report of a host, or its trace (trace_text.h), as text. What is neither is
+  // ignored.
   void add_report(int host, const std::string& text);
   void add_error(int process, const std::string& line);
   void end(int process, const launch::ChildExit& exit);
@@ -71,6 +72,7 @@ class RunOutcome {
   bool is_given_up_ = false;
   std::optional<report::Report> report_;  // the one that counts
   int reporter_ = 0;                      // the host that made it
+  std::optional<report::Trace> trace_;    // of the same host, or one before it
 };
 
 }  // namespace ddpbench::bench

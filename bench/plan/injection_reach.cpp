@@ -84,8 +84,7 @@ std::string why_no_call(const Injection& injection, const TrainingJob& job) {
     return fmt::format("the calls of {} run on GPUs", job.backend);
   }
   if (injection.kind == "drop-link" && backend != nullptr && !backend->breaks_links) {
-    return fmt::format("{} has no link that can be broken here: ranks of it share memory",
-                       job.backend);
+    return fmt::format("{} has no link that could be broken", job.backend);
   }
   return why_no_process(injection, job);
 }

@@ -112,6 +112,9 @@ class Fit {
     if (options_.ps_updates.size() > 1) {
       throw ConfigError("--ps-update: `ddpbench fit` plans one way of updating at a time");
     }
+    if (options_.devices_per_process.size() > 1) {
+      throw ConfigError("--devices-per-process: `ddpbench fit` plans one number at a time");
+    }
     const DeviceChoice choice = choose_device(options_, host_);
     if (options_.all_gpus) options_.gpus = {device_count(host_, choice.device)};
     options_.device = choice.device;
@@ -125,7 +128,6 @@ class Fit {
     options_.cuda_graphs = {"auto"};
     options_.overlaps = {true};
     options_.all_reduces = {"auto"};
-    options_.devices_per_process.resize(1);
     cut_lists();
     options_.last_batch = "pad";  // batches may be larger than the data set
     options_.injections.clear();

@@ -54,9 +54,18 @@ void check_output_file(const std::string& path, const char* option, bool force) 
   }
 }
 
+// Why runs of the report are not in the trace. A launcher's ranks send theirs.
+const char* missing_words(const Options& options) {
+  if (!options.resume_path.empty()) return "made before --resume";
+  const bool local = options.hosts.empty() && options.host_file.empty() &&
+                     (options.launcher.empty() || options.launcher == "local");
+  return local ? "not started" : "not started, or their ranks sent none";
+}
+
 std::optional<Rescue> save_trace(const RunsTrace& trace, std::size_t runs, const Options& options) {
   if (trace.runs == 0) {
-    say("trace: none of the runs was made now; {} is left as it was\n", options.trace_path);
+    say("trace: none of the runs is traced ({}); {} is left as it was\n", missing_words(options),
+        options.trace_path);
     return std::nullopt;
   }
   const auto rescue = write_or_rescue(options.trace_path, [&](const std::string& path) {
@@ -65,7 +74,7 @@ std::optional<Rescue> save_trace(const RunsTrace& trace, std::size_t runs, const
   std::string part;
   if (trace.runs < runs) {
     part = fmt::format(" ({} of {} runs; the others were {})", trace.runs, runs,
-                       options.resume_path.empty() ? "not started" : "made before --resume");
+                       missing_words(options));
   }
   say("trace: {}{}\n", rescue ? rescue->path : options.trace_path, part);
   return rescue;
@@ -161,13 +170,12 @@ void ReportOutput::stream_every_save(Deliver deliver) {
   discard_standard_output();
 }
 
-void ReportOutput::write_to_stream(const report::Report& report) {
-  const std::string text = report::report_text(report);
+void ReportOutput::hand_over(const std::string& text) {
   if (!deliver_ || !deliver_(text)) write_standard_output(stream_, text);
 }
 
 void ReportOutput::save(const report::Report& report) {
-  if (is_stream_ && streams_saves_ && stream_) write_to_stream(report);
+  if (is_stream_ && streams_saves_ && stream_) hand_over(report::report_text(report));
   if (is_stream_) return;  // any other reader wants one report, the last
   while (true) {
     try {
@@ -187,7 +195,7 @@ std::optional<Rescue> ReportOutput::save_or_rescue(const report::Report& report)
   bool tried = false;
   return write_or_rescue(first, [&](const std::string& path) {
     if (is_stream_ && !std::exchange(tried, true)) {
-      write_to_stream(report);
+      hand_over(report::report_text(report));
     } else if (!is_stream_ && path == path_) {
       save(report);
     } else {

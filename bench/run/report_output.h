@@ -57,10 +57,11 @@ class ReportOutput {
   // keeps nothing.
   using Deliver = std::function<bool(const std::string& text)>;
   void stream_every_save(Deliver deliver);
+  // Hands another text to that program, in the same way. REQUIRES: stream_every_save() was called.
+  void hand_over(const std::string& text);
 
  private:
   void claim_name();
-  void write_to_stream(const report::Report& report);
 
   std::string path_;
   std::optional<launch::HostClaim> claim_;  // on path_, from reserve() on

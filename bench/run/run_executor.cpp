@@ -149,7 +149,8 @@ bool RunExecutor::rehearse_launched(const TrainingJob& job) {
 // What the ranks have reported, with what the supervisor alone knows.
 report::Run RunExecutor::run_launched(const TrainingJob& job) {
   const auto begin = std::chrono::steady_clock::now();
-  const LaunchedRun made = launch(job);
+  LaunchedRun made = launch(job);
+  if (made.trace) add_trace(job, std::move(*made.trace));
   report::Run run = made.run ? *made.run : planned_run(job);
   run.repetition = job.cell.repetition;
   run.time.total_s = report::Figure::of(seconds_since(begin));
@@ -163,6 +164,11 @@ report::Run RunExecutor::run_launched(const TrainingJob& job) {
     note_failure(job.title, made.exit_code, made.error->message);
   }
   return run;
+}
+
+void RunExecutor::add_trace(const TrainingJob& job, report::Trace run) {
+  add_run(trace_, job, std::move(run));
+  ++traced_runs_;
 }
 
 report::Run RunExecutor::run_job(TrainingJob& job) {
@@ -191,10 +197,7 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
   if (result.failure) add_largest_fit(job, *result.failure);
   report::Run run = collect_run(job, channels, result);
   run.peak_flops_per_s_per_device = peak;
-  if (!options_.trace_path.empty()) {
-    add_run(trace_, job, channels);
-    ++traced_runs_;
-  }
+  if (!options_.trace_path.empty()) add_trace(job, trace_of_run(job, channels));
   report::fill_conditions(run, before, after);
   run.time.total_s = report::Figure::of(seconds_since(begin));
   if (result.failure) {

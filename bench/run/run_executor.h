@@ -68,6 +68,7 @@ class RunExecutor {
   void add_largest_fit(const TrainingJob& job, launch::RunFailure& failure);
   bool rehearse_launched(const TrainingJob& job);
   LaunchedRun launch(const TrainingJob& job);
+  void add_trace(const TrainingJob& job, report::Trace run);
   void note_failure(const std::string& title, int exit_code, const std::string& message);
   // The descriptor of the reference of `job`, which is computed once for all runs that share it; -1
   // when the run needs none or it was interrupted. Sets `failure` when it cannot be computed.

@@ -14,6 +14,7 @@
 #include "bench/options/options.h"
 #include "bench/plan/training_job.h"
 #include "reports/data/report.h"
+#include "reports/exports/trace.h"
 
 namespace ddpbench::bench {
 
@@ -21,6 +22,7 @@ namespace ddpbench::bench {
 struct LaunchedRun {
   bool interrupted = false;
   std::optional<report::Run> run;          // as its ranks reported it
+  std::optional<report::Trace> trace;      // with --trace, where the ranks could send it
   std::optional<report::ErrorInfo> error;  // why it failed, also where no rank could report
   int exit_code = 0;                       // of the run; 0 unless it failed
 };

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <span>
@@ -76,11 +77,11 @@ class RankTrace {
     return epochs.empty() ? steps_[0].begin_s : std::min(steps_[0].begin_s, epochs[0].begin_s);
   }
 
-  void append(int process, const std::string& title, double origin_s, const std::string& label) {
+  void append(int process, double origin_s, const std::string& label) {
     origin_s_ = origin_s;
     process_.label = label;
     process_.id = process;
-    process_.name = fmt::format("{}, rank {}", title, rank_ + static_cast<int>(replica_));
+    process_.name = fmt::format("rank {}", rank_ + static_cast<int>(replica_));
     process_.threads = {{kSteps, "steps"}, {kCompute, "compute"}};
     if (replica_ == 0) process_.threads[kInput] = "input";
     append_steps();
@@ -251,11 +252,10 @@ class ServerTrack {
   }
   bool empty() const { return records_.empty(); }
 
-  void append(report::Trace& trace, int process, const std::string& title, double origin_s,
-              const std::string& label) const {
+  void append(report::Trace& trace, int process, double origin_s, const std::string& label) const {
     trace.processes.push_back(
         {process,
-         fmt::format("{}, rank {} (server)", title, rank_),
+         fmt::format("rank {} (server)", rank_),
          {{kSteps, "steps"}, {kCompute, "compute"}, {kCommunication, "communication"}},
          label});
     std::map<std::uint32_t, std::pair<double, double>> rounds;  // of each step
@@ -371,7 +371,8 @@ std::vector<ServerTrack> find_servers(const TrainingJob& job, const RankRecords&
 
 }  // namespace
 
-void add_run(report::Trace& trace, const TrainingJob& job, const launch::RankChannels& channels) {
+report::Trace trace_of_run(const TrainingJob& job, const launch::RankChannels& channels) {
+  report::Trace trace;
   RankRecords records = records_of(channels);
   const HostClocks clocks(records);
   clocks.correct(records);
@@ -391,31 +392,55 @@ void add_run(report::Trace& trace, const TrainingJob& job, const launch::RankCha
     for (std::uint32_t i = 0; i <= last; ++i) ranks.emplace_back(trace, job, records, r, i);
   }
   const std::optional<double> origin = find_origin(ranks);
-  const std::string title = title_in(trace, job);
   // Times are those of the first host's clock.
   const std::string begin = origin && clocks.first_host() == host_name() ? wall_time(*origin) : "";
   const std::string label = begin.empty() ? "" : "time 0: " + begin;
-  int process = trace.processes.empty() ? 0 : trace.processes.back().id + 1;
+  int process = 0;
   for (RankTrace& rank : ranks) {
-    if (!rank.empty()) rank.append(process++, title, *origin, label);
+    if (!rank.empty()) rank.append(process++, *origin, label);
   }
   for (const ServerTrack& server : find_servers(job, records, ranks, std::isfinite(bound_s))) {
-    server.append(trace, process++, title, *origin, label);
+    server.append(trace, process++, *origin, label);
   }
-  trace.metadata["traced_steps"] =
-      fmt::format("the first {} timed ones of every run", job.options.trace_steps);
-  trace.metadata["time_0"] =
-      "of every run: the begin of its first epoch, or of its first timed step";
-  if (!begin.empty()) trace.metadata["time_0 of " + title] = begin;
+  if (!begin.empty()) trace.metadata["time_0"] = begin;
   if (bound_s > 0) {
-    trace.metadata["clocks of " + title] =
+    trace.metadata["clocks"] =
         std::isfinite(bound_s)
             ? fmt::format("times of different hosts compare within {:.3g} us", bound_s * 1e6)
             : "not measured on all hosts: each begins at 0";
   }
-  if (dropped > 0) {
-    trace.metadata["dropped of " + title] = fmt::format("{} phases and layers", dropped);
+  if (dropped > 0) trace.metadata["dropped"] = fmt::format("{} phases and layers", dropped);
+  return trace;
+}
+
+void add_run(report::Trace& trace, const TrainingJob& job, report::Trace run) {
+  trace.metadata["traced_steps"] =
+      fmt::format("the first {} timed ones of every run", job.options.trace_steps);
+  trace.metadata["time_0"] =
+      "of every run: the begin of its first epoch, or of its first timed step";
+  const std::string title = title_in(trace, job);
+  for (const auto& [key, value] : run.metadata) trace.metadata[key + " of " + title] = value;
+  std::map<int, int> numbers;  // by those in the run
+  int next = trace.processes.empty() ? 0 : trace.processes.back().id + 1;
+  const auto renumber = [&](int& process) {
+    const auto [known, added] = numbers.try_emplace(process, next);
+    if (added) ++next;
+    process = known->second;
+  };
+  for (report::TraceProcess& process : run.processes) {
+    renumber(process.id);
+    process.name = title + ", " + process.name;
   }
+  const auto move_to = [&](auto& all, auto& own) {
+    for (auto& one : own) {
+      renumber(one.process);
+      all.push_back(std::move(one));
+    }
+  };
+  std::ranges::move(run.processes, std::back_inserter(trace.processes));
+  move_to(trace.events, run.events);
+  move_to(trace.flows, run.flows);
+  move_to(trace.counters, run.counters);
 }
 
 void write_trace(const report::Trace& trace, const std::string& path, bool force) {

@@ -18,6 +18,7 @@ struct TraceProcess {
   std::string name;
   std::map<int, std::string> threads;  // by their number, in the order in which they are shown
   std::string label;                   // shown beside the name; may be empty
+  bool operator==(const TraceProcess&) const = default;
 };
 
 // Two events of one thread are nested or do not overlap.
@@ -26,6 +27,7 @@ struct TraceEvent {
   int process = 0, thread = 0;
   double begin_s = 0, end_s = 0;
   std::map<std::string, std::int64_t> arguments;
+  bool operator==(const TraceEvent&) const = default;
 };
 
 // An arrow: a moment on one thread lets an event of another thread begin, in the same process.
@@ -34,6 +36,7 @@ struct TraceFlow {
   int process = 0;
   int from_thread = 0, to_thread = 0;
   double from_s = 0, to_s = 0;
+  bool operator==(const TraceFlow&) const = default;
 };
 
 // The values that a figure of a process has from a moment on; viewers stack them.
@@ -42,6 +45,7 @@ struct TraceCounter {
   int process = 0;
   double time_s = 0;
   std::map<std::string, std::int64_t> values;
+  bool operator==(const TraceCounter&) const = default;
 };
 
 struct Trace {
@@ -50,6 +54,7 @@ struct Trace {
   std::vector<TraceEvent> events;
   std::vector<TraceFlow> flows;
   std::vector<TraceCounter> counters;
+  bool operator==(const Trace&) const = default;
 };
 
 // JSON text. Its "traceEvents" are the names of processes and threads, then the events in the order

@@ -89,6 +89,23 @@ TEST(JoinedVerdict, IsAnInterruptionThatNamesTheRankAndTheSignal) {
   EXPECT_EQ(verdict.result.failure->error.message, "rank 1 was asked to end by SIGTERM");
 }
 
+// The launcher's signal was there before the news of the rank that it has lost.
+TEST(JoinedVerdict, OfAnInterruptionGivesWayToAFailureThatIsSeenLater) {
+  const Interruption told{0, SIGTERM};
+  const auto judge = [&](launch::RankView other) {
+    return judge_world({.ranks = {failed("interrupted"), std::move(other)}, .interruption = told});
+  };
+  Verdict verdict = judge({});
+  ASSERT_TRUE(verdict.result.interrupted);
+  take_later(verdict, judge(failed("interrupted")));
+  EXPECT_TRUE(verdict.result.interrupted);
+  take_later(verdict, judge(ended()));
+  EXPECT_FALSE(verdict.result.interrupted);
+  EXPECT_EQ(verdict.result.failure->rank, 1);
+  take_later(verdict, judge({}));
+  EXPECT_FALSE(verdict.result.interrupted) << "what is certain stays";
+}
+
 TEST(JoinedVerdict, SeesAnInterruptionInTheExitCodeOfARankWhoseErrorCannotBeRead) {
   RankView told = ended();
   told.exit->code = 130;

@@ -19,6 +19,7 @@
 #include "bench/launchers/make_launcher.h"
 #include "bench/launchers/run_outcome.h"
 #include "parallel/comm/store/store.h"
+#include "reports/exports/trace_text.h"
 #include "reports/json/report_json.h"
 #include "tests/bench/options_test_support.h"
 #include "tests/reports/sample_report.h"
@@ -64,7 +65,6 @@ TEST(LauncherChoice, RefusesWhatContradictsOrDoesNothing) {
   EXPECT_THAT(choice_error({"--launcher=srun", "--remote-program=/d"}),
               HasSubstr("does nothing with --launcher=srun"));
   EXPECT_THAT(choice_error({"--hosts=a", "--launcher-args=-v"}), HasSubstr("--launcher-args=-v"));
-  EXPECT_THAT(choice_error({"--hosts=a", "--trace=t.json"}), HasSubstr("--trace=t.json"));
   EXPECT_THAT(
       choice_error({"--hosts=a", "--strategy=ddp", "--gpus=4", "--devices-per-process=2"}),
       HasSubstr("--devices-per-process=2 --launcher=ssh: each process that a launcher starts"));
@@ -399,6 +399,19 @@ TEST(RunOutcome, KnowsFromAReportThatTheRunHasFailed) {
   EXPECT_FALSE(outcome.has_failed_report());
   outcome.add_report(0, report::report_text(report_with(Status::failed, 1)));
   EXPECT_TRUE(outcome.has_failed_report());
+}
+
+TEST(RunOutcome, HasTheTraceThatCameWithTheReport) {
+  report::Trace trace;
+  trace.processes = {{.id = 0, .name = "rank 0"}};
+  RunOutcome outcome({0});
+  outcome.add_report(1, "{\n\"trace\": {}\n}\n");
+  outcome.add_report(0, report::trace_text(trace));
+  write_report(outcome, report_with(Status::ok));
+  outcome.end(0, {});
+  const LaunchedRun made = outcome.conclude(false);
+  EXPECT_EQ(made.trace, trace);
+  EXPECT_TRUE(made.run);
 }
 
 TEST(ReportInbox, HasEachReportOnceWithItsHost) {

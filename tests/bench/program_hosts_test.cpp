@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "tests/bench/joined_ranks.h"
 #include "tests/bench/program.h"
+#include "tests/bench/trace_checker.h"
 
 namespace ddpbench {
 namespace {
@@ -100,12 +101,30 @@ class Launchers : public testing::Test {
     EXPECT_EQ(made, strategies);
     EXPECT_EQ(sequence.size(), strategies.size());
   }
+  // Its runs are those of expect_matrix().
+  void expect_trace() const {
+    const json trace = json::parse(program.read("trace.json"));
+    EXPECT_THAT(test::trace_problems(trace), testing::IsEmpty());
+    EXPECT_THAT(
+        test::process_names(trace),
+        ElementsAre("single on 1 device, rank 0", "ddp on 1 device, rank 0",
+                    "ddp on 2 devices, rank 0", "ddp on 2 devices, rank 1",
+                    "ps on 1 device and 1 server, rank 0",
+                    "ps on 1 device and 1 server, rank 1 (server)",
+                    "ps on 2 devices and 1 server, rank 0", "ps on 2 devices and 1 server, rank 1",
+                    "ps on 2 devices and 1 server, rank 2 (server)"));
+    for (int process = 0; process < 9; ++process) {
+      EXPECT_EQ(test::count_events(trace, process, "step"), 3) << process;
+    }
+  }
   Program program;
 };
 
-TEST_F(Launchers, MakeOneReportOfTheWholeMatrixOnHosts) {
-  const ProgramResult result = program.run(on_hosts("single,ddp,ps", "1,2"));
+TEST_F(Launchers, MakeOneReportAndOneTraceOfTheWholeMatrixOnHosts) {
+  const ProgramResult result =
+      program.run(on_hosts("single,ddp,ps", "1,2", {"--trace=trace.json", "--trace-steps=3"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
+  expect_trace();
   const json report = program.report();
   expect_matrix(report, {"single", "ddp", "ddp", "ps", "ps"});
   EXPECT_EQ(report["config"]["hosts"], "127.0.0.1:1,127.0.0.2:1");
@@ -370,8 +389,10 @@ class MpirunLauncher : public Launchers {
 };
 
 TEST_F(MpirunLauncher, MakesTheSameMatrix) {
-  const ProgramResult result = program.run(below_mpirun("single,ddp,ps", "1,2"));
+  const ProgramResult result =
+      program.run(below_mpirun("single,ddp,ps", "1,2", {"--trace=trace.json", "--trace-steps=3"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
+  expect_trace();
   expect_matrix(program.report(), {"single", "ddp", "ddp", "ps", "ps"});
   EXPECT_EQ(program.report()["config"]["launcher"], "mpirun");
   expect_nothing_left();

@@ -328,9 +328,11 @@ class FromOneCommand(NetLab):
             code = subprocess.call(
                 [DDPBENCH, "--config=lenet.json", f"--data-dir={self.folder}",
                  "--json=report.json", "--hostfile=hosts", "--remote-shell=./shell",
-                 "--strategy=ddp,ps", "--gpus=4", "--servers=2", "--steps=3"],
+                 "--strategy=ddp,ps", "--gpus=4", "--servers=2", "--steps=3",
+                 "--trace=trace.json"],
                 cwd=self.folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said, timeout=200)
         self.assertEqual(code, 0, self.said())
+        self.expect_one_trace({"ddp on 4 devices": 4, "ps on 4 devices and 2 servers": 6})
         ddp, ps = self.report()["runs"]
         for run in (ddp, ps):
             self.assertEqual(run["verification"]["status"], "passed")
@@ -338,6 +340,16 @@ class FromOneCommand(NetLab):
         self.assertEqual([device["host"] for device in ps["devices"]],
                          ["h0", "h1", "h2", "h3", "h0", "h1"])
         self.expect_nothing_left()
+
+    def expect_one_trace(self, ranks):
+        """It has so many ranks of each run, all on one clock."""
+        with open(self.path("trace.json"), encoding="utf-8") as file:
+            trace = json.load(file)
+        names = [event["args"]["name"] for event in trace["traceEvents"]
+                 if event["name"] == "process_name"]
+        for title, count in ranks.items():
+            self.assertEqual(sum(name.startswith(title + ", rank ") for name in names), count)
+            self.assertIn("compare within", trace["otherData"]["clocks of " + title])
 
     def test_shared_memory_is_refused_before_anything_runs(self):
         done = self.command(1, ["--strategy=ddp", "--gpus=2", "--backend=shm"])
