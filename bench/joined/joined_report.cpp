@@ -105,14 +105,12 @@ void JoinedReport::fill(const TrainingJob* job, const launch::RankChannels& chan
                         launch::SuperviseResult result) {
   result.pauses = watch_.pauses();
   report_.runs.clear();
-  run_trace_ = {};
   if (job == nullptr) {
     report_.status = result.interrupted ? report::Status::interrupted : report::Status::failed;
     if (result.failure) report_.error = failure_info(*result.failure);
     return;
   }
   report::Run run = collect_run(*job, channels, result);
-  if (!options_.trace_path.empty()) run_trace_ = trace_of_run(*job, channels);
   if (startup_s_ > 0) run.time.startup_s = report::Figure::of(startup_s_);
   run.time.total_s = report::Figure::of(seconds_since(begin_));
   if (before_) fill_joined_conditions(run, *before_, channels.layout().ranks);
@@ -136,17 +134,28 @@ bool JoinedReport::was_replaced() const {
 int JoinedReport::finish(const TrainingJob* job, const launch::RankChannels& channels,
                          const launch::SuperviseResult& result) {
   fill(job, channels, result);
+  const Options files = own_files(options_);
   report::Trace trace;
-  if (run_trace_ && reader_ == ReportReader::supervisor) {
-    file_.hand_over(report::trace_text(*run_trace_));
-  } else if (run_trace_) {
-    add_run(trace, *job, *run_trace_);
+  if (job != nullptr && !files.trace_path.empty()) {
+    add_run(trace, *job, trace_of_run(*job, channels));
   }
-  finish_report(report_, {&trace, report_.runs.size()}, own_files(options_), file_);
+  const std::size_t runs = report_.runs.size();
+  finish_report(report_, {&trace, runs, runs}, files, file_);
   if (report_.status != report::Status::failed || result.failure) return 0;
   say_error("ddpbench: {}\n", report_.error->message);
   const bool diverged = report_.runs.back().status == report::Status::diverged;
   return diverged ? kDivergedExitCode : 1;  // else the areas that the ranks left are broken
+}
+
+void JoinedReport::send_trace(const TrainingJob& job, const launch::RankChannels& channels) {
+  if (reader_ != ReportReader::supervisor || options_.trace_path.empty()) return;
+  try {
+    for (const std::string& part : report::trace_texts(trace_of_run(job, channels))) {
+      file_.hand_over(part);
+    }
+  } catch (const std::exception&) {
+    // The supervisor has the report, and says that this run is not in the trace.
+  }
 }
 
 }  // namespace ddpbench::bench

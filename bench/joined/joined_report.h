@@ -24,7 +24,6 @@
 #include "parallel/launch/rank_channel.h"
 #include "parallel/launch/supervisor.h"
 #include "reports/data/report.h"
-#include "reports/exports/trace.h"
 
 namespace ddpbench::bench {
 
@@ -70,10 +69,14 @@ class JoinedReport {
   void save();
   // Whether another process has written the file since save().
   bool was_replaced() const;
-  // Fills in the run, prints the table and writes the report. Returns the exit code of the run
-  // itself where no rank failed.
+  // Fills in the run, prints the table and writes the report, and for a user the trace. Returns the
+  // exit code of the run itself where no rank failed.
   int finish(const TrainingJob* job, const launch::RankChannels& channels,
              const launch::SuperviseResult& result);
+  // With --trace, sends the run's trace to the supervisor, if that is the reader. Call it last: the
+  // report does not wait for what may be large. Does not throw; a trace that cannot be sent soon is
+  // missing there.
+  void send_trace(const TrainingJob& job, const launch::RankChannels& channels);
 
  private:
   // `options` without the files that another writes.
@@ -88,7 +91,6 @@ class JoinedReport {
   ReportOutput file_;
   std::optional<std::uint64_t> saved_hash_;  // of what save() wrote
   report::Report report_;
-  std::optional<report::Trace> run_trace_;  // set by fill() with --trace
   std::optional<report::MachineSnapshot> before_;
   double startup_s_ = 0;  // until this rank was set up
   PauseWatch watch_;

@@ -25,13 +25,16 @@ bool has_deserted(const launch::RankView& view) {
 // board; before there is one, a rank that has ended tells it by its exit code.
 void see_interruptions(WorldView& world) {
   for (std::size_t i = 0; i < world.ranks.size(); ++i) {
+    const int rank = static_cast<int>(i);
     launch::RankView& view = world.ranks[i];
     auto& error = view.status.error;
     if (error && error->kind == Interrupted("").kind()) {
       error->kind = CommError("").kind();
     } else if (!error && view.exit && view.exit->code == Interrupted("").exit_code()) {
       view.exit.reset();
-      if (!world.interruption) world.interruption = Interruption{static_cast<int>(i), 0};
+      if (!world.interruption) world.interruption = Interruption{rank, 0};
+    } else if (!error && world.interruption && world.interruption->rank == rank) {
+      view.exit.reset();  // it ended before it could say why
     }
   }
 }

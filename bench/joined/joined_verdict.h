@@ -22,8 +22,8 @@ struct WorldView {
 
 struct Verdict {
   launch::SuperviseResult result;
-  // A later look would not change the result: a rank is known to have failed by itself. Otherwise
-  // ranks only noticed something, and its cause may still show.
+  // A rank is known to have failed by itself, or to have been asked to end. Otherwise ranks only
+  // noticed something, and its cause may still show.
   bool certain = false;
   bool saw_stopped = false;  // the rank was seen stopped, or as launch::silent_rank()
 };

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/exhausted.h"
 #include "bench/host/host_devices.h"
@@ -54,7 +55,7 @@ constexpr double kAwaitSilence_s = 0.5;
 // After a failure: for the cause to show, where ranks have only noticed it, and for others to end.
 constexpr double kSettle_s = 2;
 // mpirun kills ranks that have not ended a second after it asked them to.
-constexpr double kBeforeKills_s = 0.5;
+constexpr double kBeforeKills_s = 0.7;
 
 // Whether the user's input, or something that is not here, is the reason.
 bool is_refusal(const std::exception& error) {
@@ -120,6 +121,7 @@ class JoinedWorld {
   launch::RankChannels channels_;  // of all ranks
   launch::RankWriter writer_;
   bool left_behind_ = false;  // a session whose device hangs was left behind
+  double failed_s_ = 0;       // when fail() began
 };
 
 JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environment,
@@ -346,6 +348,7 @@ int JoinedWorld::train() {
     store_.wait_for_all(kWrittenKey);
   };
   run_session(std::make_unique<RankSession>(job_, inputs, writer_), body, left_behind_);
+  if (is_first() && !options_.dry_run) report_.send_trace(job_, channels_);
   return exit_code;
 }
 
@@ -379,6 +382,7 @@ void JoinedWorld::end_hanging(const std::exception& error) {
 }
 
 int JoinedWorld::fail(const std::exception& error) {
+  failed_s_ = steady_s();
   peers_.is_told_to_end();  // a signal may be why
   const bool may_have_cause = dynamic_cast<const CommError*>(&error) != nullptr ||
                               dynamic_cast<const Interrupted*>(&error) != nullptr;
@@ -402,7 +406,7 @@ int JoinedWorld::fail(const std::exception& error) {
       report_failure(error, verdict);
     } else {
       // Another has written the report, and the cause may have shown.
-      take_later(verdict, judge(error));
+      if (!verdict.result.interrupted) take_later(verdict, judge(error));
     }
   } catch (const ConfigError& unwritable) {
     if (is_first()) throw;
@@ -440,12 +444,13 @@ void JoinedWorld::report_failure(const std::exception& error, Verdict& verdict) 
   note_memory_kill(memory_kills_, verdict.result);
   if (defers_to_rank_0() && report_.was_replaced()) return;
   report_.finish(job(), channels_, verdict.result);
+  if (agreed_) report_.send_trace(job_, channels_);
 }
 
 // A launcher that has lost a rank of another host asks the others to end, and these may hear of the
 // loss later. Whom it kills has not failed.
 void JoinedWorld::await_cause(const std::exception& error, Verdict& verdict) {
-  peers_.settle(channels_, kBeforeKills_s);
+  peers_.settle(channels_, failed_s_ + kBeforeKills_s - steady_s());
   take_later(verdict, judge(error));
 }
 

@@ -6,6 +6,7 @@
 
 #include <charconv>
 #include <sstream>
+#include <utility>
 
 #include "base/entropy.h"
 #include "base/error.h"
@@ -15,7 +16,6 @@ namespace {
 
 constexpr std::size_t kInboxSecretBytes = 32;
 constexpr double kDeliver_s = 1;
-constexpr double kSlowest = 8e6;  // bytes a second, for a trace, which may be large
 // A report that is counted and not there is on its way, or its rank has died.
 constexpr double kFollow_s = 0.1;
 constexpr const char* kReportFeed = "report";  // of "HOST REPORT"
@@ -51,16 +51,16 @@ std::vector<HostReport> ReportInbox::take() {
   try {
     const std::int64_t count = store_->add(comm::store_counter(kReportFeed), 0);
     while (counted_ < count) on_the_way_.push_back(counted_++);
-    while (!on_the_way_.empty()) {
-      const std::string item = comm::store_item(kReportFeed, on_the_way_.front());
-      reports.push_back(decoded(store_->get(item, kFollow_s)));
-      on_the_way_.pop_front();
-    }
   } catch (const CommError&) {
-    if (on_the_way_.empty()) return reports;
-    // One whose rank has died must not hold up those behind it.
-    on_the_way_.push_back(on_the_way_.front());
-    on_the_way_.pop_front();
+    return reports;
+  }
+  // One whose rank has died must not hold up those behind it.
+  for (const std::int64_t number : std::exchange(on_the_way_, {})) {
+    try {
+      reports.push_back(decoded(store_->get(comm::store_item(kReportFeed, number), kFollow_s)));
+    } catch (const CommError&) {
+      on_the_way_.push_back(number);
+    }
   }
   return reports;
 }
@@ -68,7 +68,7 @@ std::vector<HostReport> ReportInbox::take() {
 bool send_to_inbox(const std::string& words, const HostReport& report) {
   comm::TcpStoreOptions options;
   std::istringstream(words) >> options.host >> options.port >> options.secret;
-  options.timeout_s = kDeliver_s + static_cast<double>(report.text.size()) / kSlowest;
+  options.timeout_s = kDeliver_s;
   try {
     const auto store = comm::connect_tcp_store(options);
     comm::store_append(*store, kReportFeed, encoded(report));

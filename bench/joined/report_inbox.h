@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,8 +18,8 @@ namespace ddpbench::bench {
 // The variable that tells ranks where an inbox is.
 inline constexpr const char* kReportInboxVariable = "DDPBENCH_REPORT_INBOX";
 
-// A report as text, or a trace (trace_text.h), and the number of the host that made it: 0 for rank
-// 0's (see JoinedHosts).
+// A report as text, or a part of a trace (trace_text.h), and the number of the host that made it: 0
+// for rank 0's (see JoinedHosts).
 struct HostReport {
   int host = 0;
   std::string text;
@@ -43,7 +42,7 @@ class ReportInbox {
   std::shared_ptr<comm::Store> store_;
   std::string words_;
   std::int64_t counted_ = 0;
-  std::deque<std::int64_t> on_the_way_;  // counted, and not here yet
+  std::vector<std::int64_t> on_the_way_;  // counted, and not here yet
 };
 
 // A rank's side. Returns whether the report has soon arrived in the inbox that `words` tell of.

@@ -14,7 +14,6 @@
 #include "bench/joined/joined_store.h"
 #include "bench/run/launch_run.h"
 #include "parallel/launch/guilty_rank.h"
-#include "reports/exports/trace_text.h"
 #include "reports/json/report_json.h"
 
 namespace ddpbench::bench {
@@ -82,11 +81,11 @@ std::optional<report::Report> report_of(const std::string& text) {
   }
 }
 
-std::optional<report::Trace> trace_of(const std::string& text) {
+void add_trace_part(report::TraceParts& trace, const std::string& text) {
   try {
-    return report::parse_trace_text(text);
+    trace.add(text);
   } catch (const ConfigError&) {
-    return std::nullopt;
+    // Without this part the trace does not become whole.
   }
 }
 
@@ -108,11 +107,8 @@ void RunOutcome::add_output(int process, const std::string& line) {
 }
 
 void RunOutcome::add_report(int host, const std::string& text) {
+  if (report::is_trace_text(text)) return add_trace_part(traces_[host], text);
   if (report_ && host > reporter_) return;
-  if (report::is_trace_text(text)) {
-    trace_ = trace_of(text);
-    return;
-  }
   auto report = report_of(text);
   if (!report) return;
   report_ = std::move(report);
@@ -201,7 +197,8 @@ report::ErrorInfo RunOutcome::error_of_processes() const {
 LaunchedRun RunOutcome::conclude(bool interrupted) const {
   LaunchedRun made;
   if (report_ && !report_->runs.empty()) made.run = report_->runs.front();
-  made.trace = trace_;
+  const auto trace = traces_.find(reporter_);
+  if (report_ && trace != traces_.end()) made.trace = trace->second.whole();
   if (made.run && report::is_complete(*made.run)) {
     made.error = made.run->error;  // of one that diverged
     if (made.error) made.exit_code = kDivergedExitCode;

@@ -5,6 +5,7 @@
 // Pure.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 
 #include "bench/run/run_launcher.h"
 #include "parallel/launch/child_process.h"
+#include "reports/exports/trace_text.h"
 
 namespace ddpbench::bench {
 
@@ -27,8 +29,8 @@ class RunOutcome {
   // that are cut off from each other all report; that of the lowest counts, as rank 0's knows most.
   // What comes from behind one launcher in this way counts as that of rank 0's host.
   void add_output(int process, const std::string& line);
-  // The same of a whole report of a host, or its trace (trace_text.h), as text. What is neither is
-  // ignored.
+  // The same of a whole report of a host, or a part of its trace (trace_text.h), as text. What is
+  // neither is ignored. The trace comes after the report, and is that of the same host.
   void add_report(int host, const std::string& text);
   void add_error(int process, const std::string& line);
   void end(int process, const launch::ChildExit& exit);
@@ -70,9 +72,9 @@ class RunOutcome {
   std::vector<int> hosts_;
   std::vector<Process> processes_;
   bool is_given_up_ = false;
-  std::optional<report::Report> report_;  // the one that counts
-  int reporter_ = 0;                      // the host that made it
-  std::optional<report::Trace> trace_;    // of the same host, or one before it
+  std::optional<report::Report> report_;      // the one that counts
+  int reporter_ = 0;                          // the host that made it
+  std::map<int, report::TraceParts> traces_;  // by the hosts that made them
 };
 
 }  // namespace ddpbench::bench

@@ -54,29 +54,28 @@ void check_output_file(const std::string& path, const char* option, bool force) 
   }
 }
 
-// Why runs of the report are not in the trace. A launcher's ranks send theirs.
-const char* missing_words(const Options& options) {
-  if (!options.resume_path.empty()) return "made before --resume";
-  const bool local = options.hosts.empty() && options.host_file.empty() &&
-                     (options.launcher.empty() || options.launcher == "local");
-  return local ? "not started" : "not started, or their ranks sent none";
+// How many runs are traced, if not all.
+std::string part_words(const RunsTrace& trace, std::size_t runs, const Options& options) {
+  if (trace.runs == runs) return "";
+  if (trace.runs < trace.made) {
+    return fmt::format(" ({} of {} runs; {} came without)", trace.runs, runs,
+                       trace.made - trace.runs);
+  }
+  return fmt::format(" ({} of {} runs; the others were {})", trace.runs, runs,
+                     options.resume_path.empty() ? "not started" : "made before --resume");
 }
 
 std::optional<Rescue> save_trace(const RunsTrace& trace, std::size_t runs, const Options& options) {
   if (trace.runs == 0) {
-    say("trace: none of the runs is traced ({}); {} is left as it was\n", missing_words(options),
-        options.trace_path);
+    say("trace: none of the runs {}; {} is left as it was\n",
+        trace.made == 0 ? "was made now" : "came with one", options.trace_path);
     return std::nullopt;
   }
   const auto rescue = write_or_rescue(options.trace_path, [&](const std::string& path) {
     write_trace(*trace.trace, path, options.force && path == options.trace_path);
   });
-  std::string part;
-  if (trace.runs < runs) {
-    part = fmt::format(" ({} of {} runs; the others were {})", trace.runs, runs,
-                       missing_words(options));
-  }
-  say("trace: {}{}\n", rescue ? rescue->path : options.trace_path, part);
+  say("trace: {}{}\n", rescue ? rescue->path : options.trace_path,
+      part_words(trace, runs, options));
   return rescue;
 }
 
@@ -170,12 +169,21 @@ void ReportOutput::stream_every_save(Deliver deliver) {
   discard_standard_output();
 }
 
-void ReportOutput::hand_over(const std::string& text) {
+void ReportOutput::write_to_stream(const report::Report& report) {
+  const std::string text = report::report_text(report);
   if (!deliver_ || !deliver_(text)) write_standard_output(stream_, text);
 }
 
+void ReportOutput::hand_over(const std::string& text) {
+  if (deliver_) {
+    deliver_(text);
+  } else {
+    write_standard_output(stream_, text);
+  }
+}
+
 void ReportOutput::save(const report::Report& report) {
-  if (is_stream_ && streams_saves_ && stream_) hand_over(report::report_text(report));
+  if (is_stream_ && streams_saves_ && stream_) write_to_stream(report);
   if (is_stream_) return;  // any other reader wants one report, the last
   while (true) {
     try {
@@ -195,7 +203,7 @@ std::optional<Rescue> ReportOutput::save_or_rescue(const report::Report& report)
   bool tried = false;
   return write_or_rescue(first, [&](const std::string& path) {
     if (is_stream_ && !std::exchange(tried, true)) {
-      hand_over(report::report_text(report));
+      write_to_stream(report);
     } else if (!is_stream_ && path == path_) {
       save(report);
     } else {

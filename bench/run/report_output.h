@@ -57,11 +57,14 @@ class ReportOutput {
   // keeps nothing.
   using Deliver = std::function<bool(const std::string& text)>;
   void stream_every_save(Deliver deliver);
-  // Hands another text to that program, in the same way. REQUIRES: stream_every_save() was called.
+  // Hands another text, which that program can do without, to it: by `deliver` alone where there is
+  // one, as nobody may read standard output any more. Throws ConfigError for a closed stream.
+  // REQUIRES: stream_every_save() was called.
   void hand_over(const std::string& text);
 
  private:
   void claim_name();
+  void write_to_stream(const report::Report& report);
 
   std::string path_;
   std::optional<launch::HostClaim> claim_;  // on path_, from reserve() on
@@ -105,6 +108,7 @@ void complete_report(report::Report& report, const Options& options);
 struct RunsTrace {
   const report::Trace* trace = nullptr;  // set with runs > 0
   std::size_t runs = 0;                  // runs of the report that are in the trace
+  std::size_t made = 0;                  // runs of the report that were made now
 };
 
 // Completes the report, prints the table, writes the report and, with --trace, also `trace`, and

@@ -70,6 +70,7 @@ void RunExecutor::decode() {
 report::Run RunExecutor::run(const RunCell& cell) {
   TrainingJob job = plan(cell);
   const std::string started_at = utc_timestamp();
+  ++made_runs_;
   report::Run run;
   try {
     run = launcher_ != nullptr ? run_launched(job) : run_job(job);

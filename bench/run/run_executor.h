@@ -19,6 +19,7 @@
 #include "bench/rank/reference_weights.h"
 #include "bench/run/peak_rates.h"
 #include "bench/run/progress.h"
+#include "bench/run/report_output.h"
 #include "bench/run/run_launcher.h"
 #include "kernels/nn/model/model.h"
 #include "kernels/runtime/shared_memory.h"
@@ -55,8 +56,7 @@ class RunExecutor {
   // The exit codes of the runs that have failed so far, in order.
   const std::vector<int>& exit_codes() const { return exit_codes_; }
   // With --trace: the first timed steps of the runs so far.
-  const report::Trace& trace() const { return trace_; }
-  std::size_t traced_runs() const { return traced_runs_; }  // runs that are in trace()
+  RunsTrace trace() const { return {&trace_, traced_runs_, made_runs_}; }
 
  private:
   report::Run run_job(TrainingJob& job);
@@ -91,7 +91,7 @@ class RunExecutor {
   PeakRates peaks_;
   std::vector<int> exit_codes_;
   report::Trace trace_;
-  std::size_t traced_runs_ = 0;
+  std::size_t traced_runs_ = 0, made_runs_ = 0;
 };
 
 }  // namespace ddpbench::bench

@@ -349,7 +349,7 @@ void Session::save_partial() {
 
 int Session::finish() {
   settle(true);
-  finish_report(report_, {&executor_->trace(), executor_->traced_runs()}, options_, file_);
+  finish_report(report_, executor_->trace(), options_, file_);
   if (interrupted_) return 130;
   if (!executor_->exit_codes().empty()) return executor_->exit_codes().front();
   // Runs that diverged are not made again when a report is resumed.

@@ -4,22 +4,23 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
-#include <vector>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/math.h"
 
 namespace ddpbench::report {
 namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kBegin = "{\n\"trace\": ";
+constexpr std::string_view kBegin = "{\n\"trace_part\": ";
 constexpr const char* kName = "the trace of the ranks";
-// The longest that travels in one piece, as for a store's value.
-constexpr JsonLimits kLimits = {.most_bytes = 64 * kMiB, .unique_keys = false};
+constexpr JsonLimits kLimits = {.most_bytes = 16 * kMiB, .unique_keys = false};
+constexpr std::size_t kMostParts = 10'000;
+constexpr std::array kLists = {"processes", "events", "flows", "counters"};
 
 json encoded(const TraceProcess& one) {
   json threads = json::array();
@@ -57,49 +58,110 @@ void decode(const json& from, TraceCounter& to) {
   to = {from.at(0), from.at(1), from.at(2), from.at(3)};
 }
 
-// The next member: a list with a line for each element. Names may hold what is no UTF-8: a host's.
-template <typename T>
-void append_list(std::string& text, const char* key, const std::vector<T>& all) {
-  text += fmt::format(",\n\"{}\": [", key);
-  const char* separator = "\n";
-  for (const T& one : all) {
-    text += separator;
-    text += encoded(one).dump(-1, ' ', false, json::error_handler_t::replace);
-    separator = ",\n";
+// One line. Names may hold what is no UTF-8, as a host's.
+std::string line_of(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+// Fills parts in turn.
+class PartWriter {
+ public:
+  explicit PartWriter(std::size_t part_bytes) : part_bytes_(part_bytes) {}
+
+  template <typename T>
+  void append(std::size_t list, const std::vector<T>& all) {
+    for (const T& one : all) {
+      if (bytes_ >= part_bytes_) finish();
+      std::string& lines = lists_.at(list);
+      const std::size_t before = lines.size();
+      lines += lines.empty() ? "\n" : ",\n";
+      lines += line_of(encoded(one));
+      bytes_ += lines.size() - before;
+    }
   }
-  text += "]";
+
+  std::vector<std::string> take(const std::map<std::string, std::string>& metadata) {
+    finish();
+    std::vector<std::string> texts;
+    for (std::size_t i = 0; i < bodies_.size(); ++i) {
+      const std::string own = i == 0 ? line_of(metadata) : "{}";
+      texts.push_back(fmt::format("{}{},\n\"parts\": {},\n\"metadata\": {}{}\n}}\n", kBegin, i,
+                                  bodies_.size(), own, bodies_[i]));
+    }
+    return texts;
+  }
+
+ private:
+  void finish() {
+    std::string body;
+    for (std::size_t list = 0; list < kLists.size(); ++list) {
+      body += fmt::format(",\n\"{}\": [{}]", kLists.at(list), std::exchange(lists_.at(list), ""));
+    }
+    bodies_.push_back(std::move(body));
+    bytes_ = 0;
+  }
+
+  std::size_t part_bytes_, bytes_ = 0;
+  std::array<std::string, kLists.size()> lists_;
+  std::vector<std::string> bodies_;
+};
+
+template <typename T>
+void read_list(const json& part, std::size_t list, std::vector<T>& all) {
+  for (const json& one : part.at(kLists.at(list))) decode(one, all.emplace_back());
+}
+
+Trace decoded(const json& part) {
+  Trace trace;
+  trace.metadata = part.at("metadata");
+  read_list(part, 0, trace.processes);
+  read_list(part, 1, trace.events);
+  read_list(part, 2, trace.flows);
+  read_list(part, 3, trace.counters);
+  return trace;
 }
 
 template <typename T>
-void read_list(const json& document, const char* key, std::vector<T>& all) {
-  for (const json& one : document.at(key)) decode(one, all.emplace_back());
+void append_all(std::vector<T>& all, const std::vector<T>& more) {
+  all.insert(all.end(), more.begin(), more.end());
 }
 
 }  // namespace
 
-std::string trace_text(const Trace& trace) {
-  std::string text(kBegin);
-  text += json(trace.metadata).dump(-1, ' ', false, json::error_handler_t::replace);
-  append_list(text, "processes", trace.processes);
-  append_list(text, "events", trace.events);
-  append_list(text, "flows", trace.flows);
-  append_list(text, "counters", trace.counters);
-  return text + "\n}\n";
+std::vector<std::string> trace_texts(const Trace& trace, std::size_t part_bytes) {
+  PartWriter writer(part_bytes);
+  writer.append(0, trace.processes);
+  writer.append(1, trace.events);
+  writer.append(2, trace.flows);
+  writer.append(3, trace.counters);
+  return writer.take(trace.metadata);
 }
 
 bool is_trace_text(std::string_view text) { return text.starts_with(kBegin); }
 
-Trace parse_trace_text(const std::string& text) {
-  const json document = parse_json(text, kName, kLimits);
-  Trace trace;
+void TraceParts::add(const std::string& text) {
+  const json part = parse_json(text, kName, kLimits);
   try {
-    trace.metadata = document.at("trace");
-    read_list(document, "processes", trace.processes);
-    read_list(document, "events", trace.events);
-    read_list(document, "flows", trace.flows);
-    read_list(document, "counters", trace.counters);
+    const std::size_t number = part.at("trace_part"), count = part.at("parts");
+    if (number >= count || count > kMostParts || (count_ != 0 && count != count_)) {
+      throw ConfigError(fmt::format("{}: part {} of {}", kName, number, count));
+    }
+    parts_.insert_or_assign(number, decoded(part));
+    count_ = count;
   } catch (const json::exception& error) {
     throw ConfigError(fmt::format("{}: {}", kName, error.what()));
+  }
+}
+
+std::optional<Trace> TraceParts::whole() const {
+  if (count_ == 0 || parts_.size() != count_) return std::nullopt;
+  Trace trace;
+  for (const auto& [number, part] : parts_) {
+    trace.metadata.insert(part.metadata.begin(), part.metadata.end());
+    append_all(trace.processes, part.processes);
+    append_all(trace.events, part.events);
+    append_all(trace.flows, part.flows);
+    append_all(trace.counters, part.counters);
   }
   return trace;
 }

@@ -106,6 +106,13 @@ TEST(JoinedVerdict, OfAnInterruptionGivesWayToAFailureThatIsSeenLater) {
   EXPECT_FALSE(verdict.result.interrupted) << "what is certain stays";
 }
 
+TEST(JoinedVerdict, IsAnInterruptionAlsoWhereTheRankEndedBeforeItSaidWhy) {
+  const Verdict verdict =
+      judge_world({.ranks = {failed("comm"), ended()}, .interruption = Interruption{1, SIGTERM}});
+  EXPECT_TRUE(verdict.result.interrupted);
+  EXPECT_EQ(verdict.result.failure->rank, 1);
+}
+
 TEST(JoinedVerdict, SeesAnInterruptionInTheExitCodeOfARankWhoseErrorCannotBeRead) {
   RankView told = ended();
   told.exit->code = 130;

@@ -401,13 +401,18 @@ TEST(RunOutcome, KnowsFromAReportThatTheRunHasFailed) {
   EXPECT_TRUE(outcome.has_failed_report());
 }
 
-TEST(RunOutcome, HasTheTraceThatCameWithTheReport) {
+TEST(RunOutcome, HasTheTraceOfTheHostWhoseReportCounts) {
+  const auto send = [](RunOutcome& outcome, int host, const report::Trace& trace) {
+    for (const std::string& part : report::trace_texts(trace, 1)) outcome.add_report(host, part);
+  };
   report::Trace trace;
-  trace.processes = {{.id = 0, .name = "rank 0"}};
+  trace.processes = {{.id = 0, .name = "rank 0"}, {.id = 1, .name = "rank 1"}};
   RunOutcome outcome({0});
-  outcome.add_report(1, "{\n\"trace\": {}\n}\n");
-  outcome.add_report(0, report::trace_text(trace));
+  outcome.add_report(1, report::report_text(report_with(Status::failed, 0)));
+  send(outcome, 1, {});
   write_report(outcome, report_with(Status::ok));
+  send(outcome, 0, trace);
+  outcome.add_report(0, "{\n\"trace_part\": 0\n}\n");
   outcome.end(0, {});
   const LaunchedRun made = outcome.conclude(false);
   EXPECT_EQ(made.trace, trace);

@@ -4,7 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 
@@ -23,16 +27,40 @@ Trace sample_trace() {
   return trace;
 }
 
-TEST(TraceText, LosesNothing) {
-  const std::string text = trace_text(sample_trace());
-  EXPECT_TRUE(is_trace_text(text));
-  EXPECT_EQ(parse_trace_text(text), sample_trace());
-  EXPECT_EQ(parse_trace_text(trace_text({})), Trace());
+std::optional<Trace> put_together(std::vector<std::string> parts) {
+  TraceParts trace;
+  for (const std::string& part : parts) trace.add(part);
+  return trace.whole();
+}
+
+TEST(TraceText, LosesNothingHoweverManyPartsItHasAndInWhicheverOrderTheyCome) {
+  EXPECT_EQ(put_together(trace_texts({})), Trace());
+  EXPECT_EQ(trace_texts(sample_trace()).size(), 1u);
+  for (const std::size_t part_bytes : {1, 100, 1 << 20}) {
+    std::vector<std::string> parts = trace_texts(sample_trace(), part_bytes);
+    for (const std::string& part : parts) EXPECT_TRUE(is_trace_text(part));
+    EXPECT_EQ(put_together(parts), sample_trace());
+    std::ranges::reverse(parts);
+    EXPECT_EQ(put_together(parts), sample_trace());
+  }
+  EXPECT_EQ(trace_texts(sample_trace(), 1).size(), 6u) << "a process, event, flow or counter each";
+}
+
+TEST(TraceText, IsNoTraceWhileAPartIsMissing) {
+  std::vector<std::string> parts = trace_texts(sample_trace(), 1);
+  EXPECT_FALSE(put_together({}));
+  const std::string lost = parts.back();
+  parts.pop_back();
+  EXPECT_FALSE(put_together(parts));
+  parts.push_back(parts.back());
+  EXPECT_FALSE(put_together(parts));
+  parts.push_back(lost);
+  EXPECT_EQ(put_together(parts), sample_trace());
 }
 
 // As a report: what reads lines finds its end, and nothing that looks like one before.
 TEST(TraceText, BeginsAndEndsWithALineThatIsABraceAlone) {
-  std::istringstream text(trace_text(sample_trace()));
+  std::istringstream text(trace_texts(sample_trace()).at(0));
   std::vector<std::string> lines;
   for (std::string line; std::getline(text, line);) lines.push_back(line);
   EXPECT_EQ(lines.front(), "{");
@@ -45,15 +73,25 @@ TEST(TraceText, BeginsAndEndsWithALineThatIsABraceAlone) {
 
 TEST(TraceText, IsNotTakenFromAnythingElse) {
   EXPECT_FALSE(is_trace_text("{\n  \"schema_version\": 1\n}\n"));
-  const std::string whole = trace_text(sample_trace());
+  const std::string whole = trace_texts(sample_trace()).at(0);
+  const auto part = [](const std::string& numbers, const std::string& processes,
+                       const std::string& events) {
+    return "{\n" + numbers + ",\"metadata\": {},\"processes\": [" + processes + "],\"events\": [" +
+           events + "],\"flows\": [],\"counters\": []}\n";
+  };
+  const std::string first = "\"trace_part\": 0,\"parts\": 1";
+  EXPECT_TRUE(put_together({part(first, "", "")}));
   for (const std::string& text :
-       {std::string("{\n\"trace\": {}\n}\n"), std::string("[]"), whole.substr(0, whole.size() / 2),
-        std::string("{\n\"trace\": {},\"processes\": [[0]],\"events\": [],\"flows\": [],"
-                    "\"counters\": []\n}\n"),
-        std::string("{\n\"trace\": {},\"processes\": [],\"events\": [[0, 1, 2, 3, 4, 5, 6]],"
-                    "\"flows\": [],\"counters\": []\n}\n")}) {
-    EXPECT_THROW(parse_trace_text(text), ConfigError) << text;
+       {std::string("{\n\"trace_part\": 0\n}\n"), std::string("[]"),
+        whole.substr(0, whole.size() / 2), part(first, "[0]", ""),
+        part(first, "", "[0, 1, 2, 3, 4, 5, 6]"), part("\"trace_part\": 1,\"parts\": 1", "", ""),
+        part("\"trace_part\": -1,\"parts\": 1", "", ""),
+        part("\"trace_part\": 0,\"parts\": 1000000000", "", "")}) {
+    EXPECT_THROW(put_together({text}), ConfigError) << text;
   }
+  TraceParts two;
+  two.add(trace_texts(sample_trace(), 1).at(0));
+  EXPECT_THROW(two.add(whole), ConfigError) << "of another number of parts";
 }
 
 }  // namespace

@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Matrices whose runs mpirun or srun starts. srun is a script that starts the ranks as srun does
+// (tests/slurm has a real one); mpirun is real.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "tests/bench/launcher_fixture.h"
+
+namespace ddpbench {
+namespace {
+
+using nlohmann::json;
+using test::Launchers;
+using test::Program;
+using test::ProgramResult;
+using test::small_run;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class MpirunLauncher : public Launchers {
+ protected:
+  void SetUp() override {
+    if (::system("command -v mpirun >/dev/null") != 0) {
+      GTEST_SKIP() << "there is no mpirun in PATH";
+    }
+    program.environment.insert({{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                                {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+                                {"TMPDIR", program.directory()}});
+  }
+  std::vector<std::string> below_mpirun(const std::string& strategies, const std::string& gpus,
+                                        const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> all = {"--gpus=" + gpus, "--launcher=mpirun",
+                                    "--launcher-args=--oversubscribe --bind-to none"};
+    all.insert(all.end(), more.begin(), more.end());
+    return small_run(strategies, all);
+  }
+};
+
+TEST_F(MpirunLauncher, MakesTheSameMatrix) {
+  const ProgramResult result =
+      program.run(below_mpirun("single,ddp,ps", "1,2", {"--trace=trace.json", "--trace-steps=3"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  expect_trace();
+  expect_matrix(program.report(), {"single", "ddp", "ddp", "ps", "ps"});
+  EXPECT_EQ(program.report()["config"]["launcher"], "mpirun");
+  expect_nothing_left();
+}
+
+TEST_F(MpirunLauncher, BringsTheBackendThatNeedsIt) {
+  const ProgramResult result = program.run(below_mpirun("single,ddp", "2", {"--backend=mpi"}));
+  if (result.exit_code == 3) GTEST_SKIP() << result.err;
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(program.report()["runs"][1]["backend"], "mpi");
+}
+
+TEST_F(MpirunLauncher, ReportsAFaultThoughMpirunEndsTheOthersAtOnce) {
+  const ProgramResult result =
+      program.run(below_mpirun("ddp", "2", {"--inject=kill:rank=1,step=2"}));
+  EXPECT_EQ(result.exit_code, 4) << result.err;
+  const json report = program.report();
+  EXPECT_EQ(report["status"], "failed");
+  EXPECT_EQ(report["error"]["rank"], 1);
+  expect_nothing_left();
+}
+
+TEST_F(MpirunLauncher, LeavesAReportAndNothingElseWhenInterrupted) {
+  const auto interrupt = [&](int pid) {
+    Program::wait_until([&] { return program.processes().size() >= 4; });
+    ::sleep(8);  // verified and at work, also on a busy machine
+    ::kill(pid, SIGINT);
+  };
+  const ProgramResult result =
+      program.run(below_mpirun("ddp", "2", {"--steps=1000000", "--epochs=9"}), interrupt);
+  EXPECT_EQ(result.exit_code, 130) << result.err;
+  EXPECT_EQ(program.report()["status"], "interrupted");
+  EXPECT_EQ(program.report()["runs"][0]["devices"].size(), 2u);
+  expect_nothing_left();
+}
+
+TEST_F(Launchers, SaysThatALauncherIsNotHere) {
+  program.environment["PATH"] = program.directory();
+  const ProgramResult result = program.run(small_run("ddp", {"--launcher=mpirun"}));
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("mpirun"), HasSubstr("not found")));
+}
+
+constexpr const char* kStuckMpirun = R"(#!/bin/sh
+# As mpirun of Open MPI 4.1 where it locks up in its own end: its ranks are gone, and it stays, also
+# at SIGTERM.
+n=$2
+for program; do :; done
+r=0
+while [ $r -lt $n ]; do
+  RANK=$r LOCAL_RANK=$r WORLD_SIZE=$n LOCAL_WORLD_SIZE=$n MASTER_ADDR=127.0.0.1 "$program" &
+  r=$((r + 1))
+done
+wait
+trap '' TERM
+exec sleep 600
+)";
+
+TEST_F(Launchers, EndALauncherThatStaysBehindItsRanks) {
+  put_in_path("mpirun", kStuckMpirun);
+  const double begin_s = steady_s();
+  const ProgramResult result = program.run(
+      small_run("ddp", {"--gpus=2", "--launcher=mpirun", "--timeout=600", "--verify-steps=0"}));
+  EXPECT_LT(steady_s() - begin_s, 120) << "it waited for more than the report";
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(program.report()["status"], "ok");
+  EXPECT_EQ(program.report()["runs"][0]["step"]["count"], 4);
+  expect_nothing_left();
+}
+
+TEST_F(Launchers, EndALauncherThatStaysBehindRanksWithoutAReport) {
+  put_in_path("mpirun", "#!/bin/sh\necho 'ddpbench: rank 1: it broke' >&2\nexec sleep 600 >&2\n");
+  const ProgramResult result =
+      program.run(small_run("ddp", {"--gpus=2", "--launcher=mpirun", "--timeout=1"}));
+  EXPECT_EQ(result.exit_code, 4) << result.err;
+  EXPECT_EQ(program.report()["runs"][0]["error"]["message"], "rank 1: it broke");
+}
+
+constexpr const char* kSrun = R"(#!/bin/sh
+# As srun -n N COMMAND: ranks with Slurm's variables, and the worst of their codes.
+[ "$1$3" = -n--kill-on-bad-exit=1 ] || exit 9
+n=$2; shift 3
+r=0; pids=
+while [ $r -lt $n ]; do
+  SLURM_PROCID=$r SLURM_LOCALID=$r SLURM_STEP_NUM_TASKS=$n SLURM_STEP_ID=0 SLURM_JOB_ID=7 "$@" &
+  pids="$pids $!"; r=$((r + 1))
+done
+code=0
+for p in $pids; do wait $p || code=$?; done
+exit $code
+)";
+
+TEST_F(Launchers, StartRunsBySlurmsVariables) {
+  put_in_path("srun", kSrun);
+  const ProgramResult result =
+      program.run(small_run("single,ddp", {"--gpus=2", "--launcher=srun"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  expect_matrix(program.report(), {"single", "ddp"});
+}
+
+}  // namespace
+}  // namespace ddpbench
