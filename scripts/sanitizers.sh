@@ -18,7 +18,7 @@ case ${1-} in
     ;;
 esac
 
-"$root/scripts/install_packages.sh" run test
+"$root/scripts/install_packages.sh" run test engines
 cd "$root"
 suffix=-cuda
 if [[ -n $(scripts/missing_for_cuda.sh) ]]; then suffix=; fi

@@ -265,6 +265,9 @@ TEST(TcpStore, LetsAClientInAmongStrangersWithoutEndAndKeepsFewOfThem) {
 }
 
 TEST(TcpStore, DropsStrangersWhereNoMoreFilesMayBeOpen) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "UndefinedBehaviorSanitizer looks at objects through a pipe, and gets none here";
+#endif
   const auto server = make_tcp_store_server(options_for(0));
   const auto store = connect_tcp_store(options_for(server->port()));
   Strangers strangers(server->port(), 40);
