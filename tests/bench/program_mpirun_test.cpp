@@ -31,6 +31,7 @@ class MpirunLauncher : public Launchers {
     }
     program.environment.insert({{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
                                 {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+                                {"ASAN_OPTIONS", "detect_leaks=0"},  // Open MPI's
                                 {"TMPDIR", program.directory()}});
   }
   std::vector<std::string> below_mpirun(const std::string& strategies, const std::string& gpus,
