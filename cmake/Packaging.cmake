@@ -55,4 +55,5 @@ foreach(engine gloo mpi)
   set(CPACK_DEBIAN_${upper}_PACKAGE_DEPENDS "ddpbench (= ${PROJECT_VERSION})")
   set(CPACK_DEBIAN_${upper}_DESCRIPTION "The module for --backend=${engine} of ddpbench.")
 endforeach()
+set(CPACK_DEBIAN_MPI_PACKAGE_RECOMMENDS "openmpi-bin")  # mpirun, which starts the ranks
 include(CPack)

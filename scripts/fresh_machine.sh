@@ -4,14 +4,15 @@
 #
 # Proves run.sh and test.sh on a bare Debian: makes a minimal tree with debootstrap, clones this
 # checkout's HEAD into it (at a path with a space), and runs both commands there with chroot. Then a
-# second user runs what is built, and the Debian package is made, installed in another bare tree,
+# second user runs what is built, and the Debian packages are made, installed in another bare tree,
 # and used there.
 #
-#   scripts/fresh_machine.sh [--release=12|13] [--keep] [--packages-only]
+#   scripts/fresh_machine.sh [--release=12|13] [--keep] [--packages-only | --without-tests]
 #
 #   --release        of Debian; default 12
 #   --keep           keep the trees and print their paths
 #   --packages-only  stop after the packages are installed
+#   --without-tests  stop before test.sh
 #
 # Needs root, debootstrap and a Debian mirror (the one that apt on this machine uses). Takes about a
 # minute to make the tree, then as long as packages, build and tests take. Fails when a step fails,
@@ -91,13 +92,15 @@ in_tree() {
 
 keep=no
 packages_only=no
+without_tests=no
 for argument in "$@"; do
   case $argument in
     --release=12 | --release=13) release=${argument#*=} ;;
     --keep) keep=yes ;;
     --packages-only) packages_only=yes ;;
+    --without-tests) without_tests=yes ;;
     *)
-      say "unknown argument '$argument' (known: --release=12|13, --keep, --packages-only)"
+      say "unknown argument '$argument' (known: --release=12|13, --keep, --packages-only, --without-tests)"
       exit 2
       ;;
   esac
@@ -152,8 +155,13 @@ use_package() {
       _ddpbench
       [[ \${COMPREPLY[*]} == --format= ]]"
     dpkg --verify ddpbench
-    apt-get -q purge -y ddpbench >/dev/null
-    test ! -e /usr/share/ddpbench'
+    apt-get -q install -y --no-install-recommends /srv/ddpbench-gloo.deb /srv/ddpbench-mpi.deb \
+      openmpi-bin >/dev/null
+    ddpbench --config=smoke --strategy=ddp --backend=gloo --json=gloo.json
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    ddpbench --config=smoke --strategy=ddp --backend=mpi --launcher=mpirun --json=mpi.json
+    apt-get -q purge -y ddpbench ddpbench-gloo ddpbench-mpi >/dev/null
+    test ! -e /usr/share/ddpbench -a ! -e /usr/lib/ddpbench'
 }
 
 # The clone's origin is this checkout, which is not in the tree. No step may need it.
@@ -174,8 +182,12 @@ timed $comparison_limit_ms "run.sh without arguments" inside "$checkout/run.sh"
 # A second user, who may only read.
 timed $start_limit_ms "run.sh of a second user" inside setpriv --reuid=65534 --regid=65534 \
   --clear-groups "$checkout/run.sh" --version
-timed 0 "the Debian package" inside "$checkout/scripts/package.sh"
-cp "$tree$checkout"/build/cpu-release/packages/ddpbench_*.deb "$bare/srv/ddpbench.deb"
-timed 0 "the package in a bare tree" use_package
+timed 0 "packages of Gloo and MPI" inside "$checkout/scripts/install_packages.sh" engines
+timed 0 "the Debian packages" inside "$checkout/scripts/package.sh"
+for package in ddpbench ddpbench-gloo ddpbench-mpi; do
+  cp "$tree$checkout/build/cpu-release/packages/$package"_*.deb "$bare/srv/$package.deb"
+done
+timed 0 "the packages in a bare tree" use_package
+if [[ $without_tests == yes ]]; then exit 0; fi
 timed 0 "test.sh: packages, build, tests" inside "$checkout/test.sh"
 say "both commands and the package work on a bare Debian $release ($suite)"

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Builds Debian packages of a release: ddpbench, with the CUDA module (where its toolkit is)
-# ddpbench-cuda, and where Gloo and MPI are ddpbench-gloo and ddpbench-mpi. Prints their paths, one on each line; all else goes to stderr.
+# ddpbench-cuda, and where Gloo and MPI are ddpbench-gloo and ddpbench-mpi. Prints their paths, one
+# on each line; all else goes to stderr.
 #
 #   scripts/package.sh              # sudo apt install ./build/cpu-release/packages/ddpbench_*.deb
 set -euo pipefail
