@@ -178,12 +178,19 @@ std::string JoinedPeers::reason_to_end() {
 
 bool JoinedPeers::is_told_to_end() {
   if (!interrupt_requested()) return false;
+  double never = 0;
+  told_to_end_s_.compare_exchange_strong(never, steady_s());
   if (board_) board_->mark_interrupted(environment_.rank, interrupt_signal());
   // A second thread waits here: it must not end the rank before the others hear why.
   if (relay_) {
     std::call_once(told_interrupted_, [this] { relay_->tell_interrupted(interrupt_signal()); });
   }
   return true;
+}
+
+std::optional<double> JoinedPeers::told_to_end_s() const {
+  const double at_s = told_to_end_s_;
+  return at_s > 0 ? std::optional(at_s) : std::nullopt;
 }
 
 void JoinedPeers::await_news() const {

@@ -5,6 +5,7 @@
 // their processes live, and which rank writes the report of a run that fails.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -74,6 +75,8 @@ class JoinedPeers {
   // and know why this rank fails. Code that ends the rank because of a signal must therefore ask
   // here first. Thread-safe.
   bool is_told_to_end();
+  // When it was first seen to have; nothing before.
+  std::optional<double> told_to_end_s() const;
 
   // Call it when this rank has lost a peer. With several hosts the cause may not be known here yet;
   // this waits for it a moment.
@@ -102,13 +105,14 @@ class JoinedPeers {
 
   launch::RankEnvironment environment_;
   JoinedStore store_;
-  std::optional<JoinedBoard> board_;   // from join() on
-  launch::WorldWatch watch_;           // sees the other ranks from join() on
-  bool lacks_first_ = false;           // rank 0 was not there, or gone before all had joined
-  launch::HostClaim claim_;            // on the report, where rank 0 is lacking
-  JoinedHosts hosts_;                  // from join() on
-  std::unique_ptr<WorldRelay> relay_;  // from join() on, where there are several hosts
-  std::once_flag told_interrupted_;    // the relay was
+  std::optional<JoinedBoard> board_;       // from join() on
+  launch::WorldWatch watch_;               // sees the other ranks from join() on
+  bool lacks_first_ = false;               // rank 0 was not there, or gone before all had joined
+  launch::HostClaim claim_;                // on the report, where rank 0 is lacking
+  JoinedHosts hosts_;                      // from join() on
+  std::unique_ptr<WorldRelay> relay_;      // from join() on, where there are several hosts
+  std::once_flag told_interrupted_;        // the relay was
+  std::atomic<double> told_to_end_s_ = 0;  // 0: it was not
 };
 
 }  // namespace ddpbench::bench

@@ -3,6 +3,7 @@
 #include "bench/joined/joined_verdict.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -21,6 +22,11 @@ bool has_deserted(const launch::RankView& view) {
   return view.exit && view.deserted && !launch::has_failed(view);
 }
 
+// Whether a rank that has ended like that may have been ended by what interrupts the run.
+bool may_be_ended_by(const Interruption& interruption, const launch::ChildExit& exit) {
+  return !exit.is_known || exit.signal == interruption.signal || exit.signal == SIGKILL;
+}
+
 // A rank that a signal asked to end has no error of its own. Which rank was the first says the
 // board; before there is one, a rank that has ended tells it by its exit code.
 void see_interruptions(WorldView& world) {
@@ -33,7 +39,8 @@ void see_interruptions(WorldView& world) {
     } else if (!error && view.exit && view.exit->code == Interrupted("").exit_code()) {
       view.exit.reset();
       if (!world.interruption) world.interruption = Interruption{rank, 0};
-    } else if (!error && world.interruption && world.interruption->rank == rank) {
+    } else if (!error && view.exit && world.interruption && world.interruption->rank == rank &&
+               may_be_ended_by(*world.interruption, *view.exit)) {
       view.exit.reset();  // it ended before it could say why
     }
   }

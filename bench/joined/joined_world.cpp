@@ -95,7 +95,7 @@ class JoinedWorld {
   bool defers_to_rank_0() const;
   bool is_told();
   void report_failure(const std::exception& error, Verdict& verdict);
-  void await_cause(const std::exception& error, Verdict& verdict);
+  bool await_cause(const std::exception& error, Verdict& verdict);
   Verdict judge(const std::exception& error) const;
   void prepare_report();
   void reserve_report();
@@ -438,7 +438,10 @@ void JoinedWorld::report_failure(const std::exception& error, Verdict& verdict) 
   if (is_told()) return;  // it was said in the meantime
   report_.save();
   peers_.tell_written();
-  if (agreed_ && verdict.result.interrupted) await_cause(error, verdict);
+  if (agreed_ && verdict.result.interrupted && await_cause(error, verdict)) {
+    report_.fill(job(), channels_, verdict.result);
+    report_.save();
+  }
   if (agreed_) peers_.settle(channels_, kSettle_s);
   if (!verdict.result.interrupted) take_later(verdict, judge(error));
   note_memory_kill(memory_kills_, verdict.result);
@@ -448,10 +451,13 @@ void JoinedWorld::report_failure(const std::exception& error, Verdict& verdict) 
 }
 
 // A launcher that has lost a rank of another host asks the others to end, and these may hear of the
-// loss later. Whom it kills has not failed.
-void JoinedWorld::await_cause(const std::exception& error, Verdict& verdict) {
-  peers_.settle(channels_, failed_s_ + kBeforeKills_s - steady_s());
+// loss later. Whom it kills has not failed. Returns whether the verdict is another one.
+bool JoinedWorld::await_cause(const std::exception& error, Verdict& verdict) {
+  const double until_s = peers_.told_to_end_s().value_or(failed_s_) + kBeforeKills_s;
+  if (steady_s() >= until_s) return false;
+  peers_.settle(channels_, until_s - steady_s());
   take_later(verdict, judge(error));
+  return !verdict.result.interrupted;
 }
 
 Verdict JoinedWorld::judge(const std::exception& error) const {

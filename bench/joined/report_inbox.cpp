@@ -4,20 +4,23 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <sstream>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/entropy.h"
 #include "base/error.h"
+#include "reports/exports/trace_text.h"
 
 namespace ddpbench::bench {
 namespace {
 
 constexpr std::size_t kInboxSecretBytes = 32;
 constexpr double kDeliver_s = 1;
-// A report that is counted and not there is on its way, or its rank has died.
-constexpr double kFollow_s = 0.1;
+// For one that is there.
+constexpr double kLeast_s = 0.02;
 constexpr const char* kReportFeed = "report";  // of "HOST REPORT"
 
 std::string encoded(const HostReport& report) {
@@ -46,7 +49,7 @@ ReportInbox::ReportInbox(const std::string& address) {
 }
 
 // A store that does not answer in time, as on a busy host, is asked again at the next look.
-std::vector<HostReport> ReportInbox::take() {
+std::vector<HostReport> ReportInbox::take(double wait_s) {
   std::vector<HostReport> reports;
   try {
     const std::int64_t count = store_->add(comm::store_counter(kReportFeed), 0);
@@ -55,14 +58,26 @@ std::vector<HostReport> ReportInbox::take() {
     return reports;
   }
   // One whose rank has died must not hold up those behind it.
+  const double until_s = steady_s() + wait_s;
   for (const std::int64_t number : std::exchange(on_the_way_, {})) {
+    const double limit_s = std::max(until_s - steady_s(), kLeast_s);
     try {
-      reports.push_back(decoded(store_->get(comm::store_item(kReportFeed, number), kFollow_s)));
+      HostReport report = decoded(store_->get(comm::store_item(kReportFeed, number), limit_s));
+      if (is_current(report, number)) reports.push_back(std::move(report));
     } catch (const CommError&) {
       on_the_way_.push_back(number);
     }
   }
   return reports;
+}
+
+// Parts of a trace may come in any order.
+bool ReportInbox::is_current(const HostReport& report, std::int64_t number) {
+  if (report::is_trace_text(report.text)) return true;
+  std::int64_t& newest = newest_.try_emplace(report.host, -1).first->second;
+  if (number < newest) return false;
+  newest = number;
+  return true;
 }
 
 bool send_to_inbox(const std::string& words, const HostReport& report) {

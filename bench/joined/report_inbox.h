@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,14 +35,19 @@ class ReportInbox {
 
   // The value of kReportInboxVariable, which is a secret.
   const std::string& words() const { return words_; }
-  // The reports that have come since the last call, in their order. Does not throw.
-  std::vector<HostReport> take();
+  // The reports that have come since the last call, in their order: one that comes when a later one
+  // of its host was taken is dropped. Waits about so long for those that are on their way. Does not
+  // throw.
+  std::vector<HostReport> take(double wait_s);
 
  private:
+  bool is_current(const HostReport& report, std::int64_t number);
+
   std::unique_ptr<comm::TcpStoreServer> server_;
   std::shared_ptr<comm::Store> store_;
   std::string words_;
   std::int64_t counted_ = 0;
+  std::map<int, std::int64_t> newest_;    // the report that was taken last, by host
   std::vector<std::int64_t> on_the_way_;  // counted, and not here yet
 };
 

@@ -43,6 +43,8 @@ constexpr const char* kMpirun = "mpirun";
 // longer for hosts that it cannot reach, and now and then for itself. Then it is asked to end, and
 // killed.
 constexpr double kClearUp_s = 3.5, kForce_s = 1;
+// For reports on their way: at each look, and when the launcher has ended.
+constexpr double kLook_s = 0.1, kLastLook_s = 1;
 constexpr std::size_t kAfterReport = 1;  // the signal for the ranks' report is not needed
 
 // One run, which one process starts and represents. It may stay though its ranks are gone: mpirun
@@ -60,7 +62,7 @@ class LauncherRun {
       if (tick) tick();
       limit_end(steady_s());
     }
-    take_report();
+    take_reports(kLastLook_s);
     return outcome_.conclude(interrupted_);
   }
 
@@ -77,7 +79,7 @@ class LauncherRun {
       say_error("[{}] {}\n", name_, printable(line));
       outcome_.add_error(0, line);
     }
-    take_report();
+    take_reports(kLook_s);
     if (ended) outcome_.end(0, process_.how_ended());
   }
 
@@ -100,9 +102,11 @@ class LauncherRun {
     if (interrupts || limit_.passed(now_s)) help_to_end(now_s);
   }
 
-  void take_report() {
+  void take_reports(double wait_s) {
     if (inbox_ == nullptr) return;
-    for (const HostReport& report : inbox_->take()) outcome_.add_report(report.host, report.text);
+    for (const HostReport& report : inbox_->take(wait_s)) {
+      outcome_.add_report(report.host, report.text);
+    }
   }
 
   // Both launchers hand SIGUSR1 on to the ranks, which end with a report. At SIGTERM Open MPI ends

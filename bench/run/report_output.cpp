@@ -54,21 +54,22 @@ void check_output_file(const std::string& path, const char* option, bool force) 
   }
 }
 
-// How many runs are traced, if not all.
+// How many runs are traced, if not all: others were not made now, or left no trace.
 std::string part_words(const RunsTrace& trace, std::size_t runs, const Options& options) {
   if (trace.runs == runs) return "";
-  if (trace.runs < trace.made) {
-    return fmt::format(" ({} of {} runs; {} came without)", trace.runs, runs,
-                       trace.made - trace.runs);
-  }
-  return fmt::format(" ({} of {} runs; the others were {})", trace.runs, runs,
-                     options.resume_path.empty() ? "not started" : "made before --resume");
+  const std::size_t lost = trace.made - trace.runs;
+  const char* const other = options.resume_path.empty() ? "not started" : "made before --resume";
+  std::string words = fmt::format(" ({} of {} runs; ", trace.runs, runs);
+  if (lost == 0) return words + fmt::format("the others were {})", other);
+  words += fmt::format("{} left none", lost);
+  if (trace.made < runs) words += fmt::format(", {} were {}", runs - trace.made, other);
+  return words + ")";
 }
 
 std::optional<Rescue> save_trace(const RunsTrace& trace, std::size_t runs, const Options& options) {
   if (trace.runs == 0) {
     say("trace: none of the runs {}; {} is left as it was\n",
-        trace.made == 0 ? "was made now" : "came with one", options.trace_path);
+        trace.made == 0 ? "was made now" : "left one", options.trace_path);
     return std::nullopt;
   }
   const auto rescue = write_or_rescue(options.trace_path, [&](const std::string& path) {

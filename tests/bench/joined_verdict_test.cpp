@@ -111,6 +111,11 @@ TEST(JoinedVerdict, IsAnInterruptionAlsoWhereTheRankEndedBeforeItSaidWhy) {
       judge_world({.ranks = {failed("comm"), ended()}, .interruption = Interruption{1, SIGTERM}});
   EXPECT_TRUE(verdict.result.interrupted);
   EXPECT_EQ(verdict.result.failure->rank, 1);
+  RankView crashed = ended();
+  crashed.exit = launch::ChildExit{.signal = SIGSEGV};
+  EXPECT_FALSE(
+      judge_world({.ranks = {failed("comm"), crashed}, .interruption = Interruption{1, SIGTERM}})
+          .result.interrupted);
 }
 
 TEST(JoinedVerdict, SeesAnInterruptionInTheExitCodeOfARankWhoseErrorCannotBeRead) {

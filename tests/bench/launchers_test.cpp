@@ -11,14 +11,12 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "bench/joined/report_inbox.h"
 #include "bench/launchers/agent_messages.h"
 #include "bench/launchers/command_launcher.h"
 #include "bench/launchers/end_limit.h"
 #include "bench/launchers/launched_run.h"
 #include "bench/launchers/make_launcher.h"
 #include "bench/launchers/run_outcome.h"
-#include "parallel/comm/store/store.h"
 #include "reports/exports/trace_text.h"
 #include "reports/json/report_json.h"
 #include "tests/bench/options_test_support.h"
@@ -28,9 +26,7 @@ namespace ddpbench::bench {
 namespace {
 
 using testing::AllOf;
-using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::Not;
 using Hosts = std::vector<launch::HostSlots>;
 
@@ -419,41 +415,12 @@ TEST(RunOutcome, HasTheTraceOfTheHostWhoseReportCounts) {
   EXPECT_TRUE(made.run);
 }
 
-TEST(ReportInbox, HasEachReportOnceWithItsHost) {
-  ReportInbox inbox("127.0.0.1");
-  EXPECT_THAT(inbox.take(), IsEmpty());
-  EXPECT_TRUE(send_to_inbox(inbox.words(), {1, "first"}));
-  EXPECT_TRUE(send_to_inbox(inbox.words(), {0, "second report"}));
-  EXPECT_THAT(inbox.take(), ElementsAre(HostReport{1, "first"}, HostReport{0, "second report"}));
-  EXPECT_THAT(inbox.take(), IsEmpty());
-}
-
-// Its rank died after it was counted.
-TEST(ReportInbox, IsNotHeldUpByAReportThatNeverComes) {
-  ReportInbox inbox("127.0.0.1");
-  comm::TcpStoreOptions options;
-  std::istringstream(inbox.words()) >> options.host >> options.port >> options.secret;
-  comm::connect_tcp_store(options)->add(comm::store_counter("report"), 1);
-  EXPECT_TRUE(send_to_inbox(inbox.words(), {0, "report"}));
-  std::vector<HostReport> came = inbox.take();
-  if (came.empty()) came = inbox.take();
-  EXPECT_THAT(came, ElementsAre(HostReport{0, "report"}));
-  EXPECT_THAT(inbox.take(), IsEmpty());
-}
-
 TEST(RunOutcome, TellsTheReportsOfHostsApartBehindOneLauncher) {
   RunOutcome outcome({0});
   outcome.add_report(0, report::report_text(report_with(Status::failed, 2)));
   outcome.add_report(1, report::report_text(report_with(Status::failed, 0)));
   outcome.end(0, {.code = 4});
   EXPECT_EQ(outcome.conclude(false).error->rank, 2);
-}
-
-TEST(ReportInbox, IsReachedByNobodyWithoutItsSecret) {
-  ReportInbox inbox("127.0.0.1");
-  const std::string words = inbox.words();
-  EXPECT_FALSE(send_to_inbox(words.substr(0, words.rfind(' ')) + " another", {0, "report"}));
-  EXPECT_THAT(inbox.take(), IsEmpty());
 }
 
 TEST(RunOutcome, KnowsARankThatGaveUpFromOneThatWasKilled) {

@@ -143,8 +143,11 @@ exit $code
 TEST_F(Launchers, StartRunsBySlurmsVariables) {
   put_in_path("srun", kSrun);
   const ProgramResult result =
-      program.run(small_run("single,ddp", {"--gpus=2", "--launcher=srun"}));
+      program.run(small_run("single,ddp", {"--gpus=2", "--launcher=srun", "--trace=trace.json"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(test::process_names(json::parse(program.read("trace.json"))),
+              testing::ElementsAre("single on 1 device, rank 0", "ddp on 2 devices, rank 0",
+                                   "ddp on 2 devices, rank 1"));
   expect_matrix(program.report(), {"single", "ddp"});
 }
 
