@@ -95,7 +95,7 @@ void check_existing(const fs::path& path, bool force) {
     if (errno == ENOENT) return;
     fail_write(path, "looking for it", errno);
   }
-  if (!force) fail_exists(path);
+  if (!force && !S_ISDIR(info.st_mode)) fail_exists(path);
   if (::stat(path.c_str(), &info) != 0) fail_write(path, "following the link", errno);
   if (!S_ISREG(info.st_mode)) {
     throw ConfigError(fmt::format("cannot write {}: it is not a regular file; choose another name",
@@ -133,7 +133,7 @@ std::size_t expected_size(int file, const std::string& path, const InputFile& in
   if (::fstat(file, &info) != 0) fail_read(path, input, errno);
   if (input.streams && (is_pipe(info) || ::isatty(file) != 0)) return 0;
   if (!S_ISREG(info.st_mode)) {
-    throw ConfigError(fmt::format("{}{}: not a regular file", input.what, path));
+    throw ConfigError(fmt::format("{}{}: not a regular file", input.what, input_name(path)));
   }
   return static_cast<std::size_t>(info.st_size);
 }

@@ -17,6 +17,7 @@ set(DDPBENCH_BENCH_OPTION_SOURCES
   options/config_file.cpp
   options/handling_options.cpp
   options/launch_options.cpp
+  options/file_conflicts.cpp
   options/man_page.cpp
   options/option_conditions.cpp
   options/option_definitions.cpp

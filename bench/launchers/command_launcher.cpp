@@ -207,6 +207,7 @@ std::optional<int> CommandLauncher::slots() const {
 // Two names count as two hosts: whether they mean the same one is not known here.
 std::string CommandLauncher::backend(const Options& options, const RunCell& cell) const {
   if (command_.hosts.empty()) return options.backend;
+  check_slots(command_.hosts, cell);
   const auto [workers, servers] = processes_of(cell);
   std::vector<JoinedHosts::Member> members;
   for (const launch::RankPlace& place : launch::place_ranks(command_.hosts, workers, servers)) {

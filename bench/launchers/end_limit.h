@@ -25,6 +25,9 @@ class EndLimit {
   // Ranks that miss a peer end at their own deadline (--timeout) and write the report. They get
   // this much time beyond it.
   static constexpr double kBeyondTimeout_s = 5;
+  // Ranks that have met see at once that one has died, and report it. Where they have not met, only
+  // the supervisor knows.
+  static constexpr double kUnnoticed_s = 10;
   // A rank that gives up has waited a moment for all others to do so, too (JoinedPeers::settle).
   // Those that have not, and do not within this time, are stopped.
   static constexpr double kAfterGivingUp_s = 2;

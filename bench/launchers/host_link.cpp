@@ -26,7 +26,9 @@ std::string end_words(const launch::ChildExit& exit) {
   if (exit.signal != 0) return "ended by " + launch::signal_name(exit.signal);
   std::string words = fmt::format("ended with exit code {}", exit.code);
   if (exit.code == kNotFound || exit.code == kNotExecutable) {
-    words += " (the program is not there: --remote-program=PATH names another place)";
+    words +=
+        " (the remote shell or the program is not there: --remote-shell and "
+        "--remote-program=PATH name others)";
   }
   return words;
 }

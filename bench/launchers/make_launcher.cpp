@@ -3,10 +3,12 @@
 #include "bench/launchers/make_launcher.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -69,6 +71,15 @@ std::string interface_for_mpirun(const Options& options) {
   return launch::is_address(options.interface) ? "" : options.interface;
 }
 
+bool is_in_path(const std::string& program) {
+  const char* const folders = ::getenv("PATH");
+  std::istringstream path(folders != nullptr ? folders : "");
+  for (std::string folder; std::getline(path, folder, ':');) {
+    if (::access((folder + "/" + program).c_str(), X_OK) == 0) return true;
+  }
+  return false;
+}
+
 std::string own_path() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
 }  // namespace
@@ -105,6 +116,10 @@ std::unique_ptr<RunLauncher> make_launcher(const Options& options, const std::st
   LauncherChoice choice = choose_launcher(options);
   if (choice.launcher == kLocal) return nullptr;
   if (choice.launcher != kSsh) {
+    if (!is_in_path(choice.launcher)) {
+      throw UnavailableError(
+          fmt::format("--launcher={}: there is no {} in PATH", choice.launcher, choice.launcher));
+    }
     return std::make_unique<CommandLauncher>(
         LauncherCommand{choice.launcher, std::move(choice.hosts), options.launcher_arguments,
                         interface_for_mpirun(options)},

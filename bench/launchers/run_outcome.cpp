@@ -130,7 +130,9 @@ void RunOutcome::add_error(int process, const std::string& line) {
 }
 
 void RunOutcome::end(int process, const launch::ChildExit& exit) {
-  if (!of(process).exit) of(process).exit = exit;
+  if (of(process).exit) return;
+  of(process).exit = exit;
+  if (failed(exit) && !first_failed_) first_failed_ = process;
 }
 
 void RunOutcome::lose(int process, const std::string& why) {
@@ -146,6 +148,11 @@ bool RunOutcome::all_ended() const {
 bool RunOutcome::any_failed() const {
   return std::ranges::any_of(processes_,
                              [](const Process& one) { return one.exit && failed(*one.exit); });
+}
+
+bool RunOutcome::any_killed() const {
+  return std::ranges::any_of(processes_,
+                             [](const Process& one) { return one.exit && one.exit->signal != 0; });
 }
 
 bool RunOutcome::any_gave_up() const {
@@ -166,7 +173,8 @@ int RunOutcome::exit_code_for(const report::ErrorInfo& error) const {
   return kDied;
 }
 
-// Of a run without a report. A process that is out of reach comes first, then one that says why.
+// Of a run without a report. A process that is out of reach comes first, then one that says why,
+// then the first that failed.
 report::ErrorInfo RunOutcome::error_of_processes() const {
   auto guilty =
       std::ranges::find_if(processes_, [](const Process& one) { return !one.lost.empty(); });
@@ -174,10 +182,7 @@ report::ErrorInfo RunOutcome::error_of_processes() const {
     guilty = std::ranges::find_if(
         processes_, [](const Process& one) { return one.exit && tells_why(one.exit->code); });
   }
-  if (guilty == processes_.end()) {
-    guilty = std::ranges::find_if(processes_,
-                                  [](const Process& one) { return one.exit && failed(*one.exit); });
-  }
+  if (guilty == processes_.end() && first_failed_) guilty = processes_.begin() + *first_failed_;
   report::ErrorInfo error;
   if (guilty == processes_.end()) {
     error.kind = InternalError("").kind();

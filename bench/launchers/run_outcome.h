@@ -40,6 +40,8 @@ class RunOutcome {
   bool has_ended(int process) const { return of(process).exit.has_value(); }
   bool all_ended() const;
   bool any_failed() const;
+  // Whether a signal is known to have ended a process.
+  bool any_killed() const;
   // Whether a process ended by itself because something is wrong, so that all others know it, too.
   bool any_gave_up() const;
 
@@ -71,6 +73,7 @@ class RunOutcome {
 
   std::vector<int> hosts_;
   std::vector<Process> processes_;
+  std::optional<int> first_failed_;  // the process that failed before all others
   bool is_given_up_ = false;
   std::optional<report::Report> report_;      // the one that counts
   int reporter_ = 0;                          // the host that made it

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "bench/host/interrupt.h"
 #include "bench/joined/joined_gpus.h"
 #include "bench/launchers/end_limit.h"
@@ -40,6 +41,15 @@ std::vector<launch::RankPlace> all_places(const std::vector<launch::HostSlots>& 
 CellProcesses processes_of(const RunCell& cell) {
   const bool alone = strategy_traits(cell.strategy).one_process;
   return {alone ? 1 : cell.world_size, alone ? 0 : cell.servers};
+}
+
+void check_slots(const std::vector<launch::HostSlots>& hosts, const RunCell& cell) {
+  const launch::HostSlots& first = hosts.front();
+  if (!strategy_traits(cell.strategy).one_process || cell.world_size <= first.slots) return;
+  throw ConfigError(fmt::format(
+      "{} is one process: its {} devices are on the first host, but {} has {}; give it more "
+      "(HOST:N), or leave out {}",
+      cell.strategy, cell.world_size, first.name, counted(first.slots, "slot"), cell.strategy));
 }
 
 SshLauncher::SshLauncher(std::vector<launch::HostSlots> hosts, AgentStart start, std::string port)
@@ -119,6 +129,7 @@ void SshLauncher::describe(report::Environment& environment) const {
 }
 
 std::string SshLauncher::backend(const Options& options, const RunCell& cell) const {
+  check_slots(hosts_, cell);
   const auto [workers, servers] = processes_of(cell);
   const JoinedHosts hosts = hosts_of(launch::place_ranks(hosts_, workers, servers));
   return hosts.are_several()

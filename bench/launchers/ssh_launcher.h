@@ -21,6 +21,10 @@ struct CellProcesses {
 };
 CellProcesses processes_of(const RunCell& cell);
 
+// Throws ConfigError where a run's devices, all in one process, are more than the slots of the host
+// that it runs on.
+void check_slots(const std::vector<launch::HostSlots>& hosts, const RunCell& cell);
+
 class SshLauncher final : public RunLauncher {
  public:
   // Connects to all hosts. Throws CommError (exit 4) that names those which cannot be used: out of

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "bench/options/file_conflicts.h"
 #include "parallel/strategies.h"
 #include "reports/metrics/repetitions.h"
 
@@ -19,10 +20,6 @@ void check_trace(const Options& options) {
   if (!options.observe)
     throw ConfigError(
         fmt::format("--trace={}: --observe=off leaves nothing to trace", options.trace_path));
-  if (options.trace_path == options.json_path)
-    throw ConfigError(fmt::format("--trace and --json both name {}", options.trace_path));
-  if (options.trace_path == options.resume_path)
-    throw ConfigError(fmt::format("--trace and --resume both name {}", options.trace_path));
 }
 
 void check_global_batches(const Options& options) {
@@ -105,6 +102,7 @@ void check_options(const Options& options) {
   check_cuda_graphs(options);
   check_all_reduces(options);
   check_trace(options);
+  check_file_conflicts(options);
   check_global_batches(options);
   check_limits(options);
   check_augmentation(options);

@@ -177,6 +177,15 @@ std::string data_note(const data::DatasetInfo& dataset, const Options& options) 
       dataset.name, directory, drawn, options.seed, dataset.name);
 }
 
+void check_checkpoint(const Options& options) {
+  if (options.load_model.empty()) return;
+  try {
+    nn::read_tensor_names(options.load_model);
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("--load-model: {}", error.what()));
+  }
+}
+
 std::string checkpoint_note(const Options& options, const nn::ModelSpec& model) {
   if (options.load_model.empty()) return "";
   std::vector<std::string> names;

@@ -40,6 +40,10 @@ data::DatasetInfo describe_data(const data::DatasetSource& source, const Options
 // Says in a sentence for people where the data set comes from.
 std::string data_note(const data::DatasetInfo& dataset, const Options& options);
 
+// Throws ConfigError where the file of --load-model cannot be read. Whether its tensors fit, the
+// ranks see.
+void check_checkpoint(const Options& options);
+
 // Says for people how the names in the file of --load-model are read where they are not those of a
 // network here: the prefix of a wrapped network is left out (nn::has_module_prefix), and counts of
 // batches that are missing are 0 (nn::missing_batch_counts). Empty where there is nothing to say,

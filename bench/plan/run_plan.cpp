@@ -95,7 +95,8 @@ void check_batch_norm(const TrainingJob& job) {
   if (!job.options.sync_batch_norm || job.synchronises_batch_norm()) return;
   throw ConfigError(fmt::format(
       "--sync-batch-norm=on: the network {} has no batch norm; leave the option out, or train a "
-      "network with layers of type batch_norm2d (--model=resnet20 has some)",
+      "network with layers of type batch_norm2d (\"model\": \"resnet20\" in the configuration has "
+      "some)",
       job.network.name));
 }
 

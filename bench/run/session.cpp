@@ -162,6 +162,7 @@ Session::Session(Options options, std::vector<std::string> arguments,
   std::optional<report::Report> earlier;
   if (!options_.resume_path.empty()) earlier = report::read_report(options_.resume_path);
   file_ = ReportOutput(options_);
+  if (!launcher_) check_checkpoint(options_);  // else it is on the hosts
   catch_interrupts();  // what is planned and decoded from here on ends in a report
   executor_.emplace(options_, host_, launcher_.get());
   cells_ = plan_matrix(options_);

@@ -165,8 +165,7 @@ void read_master(const Reader& reader, const LauncherVariables& names, RankEnvir
   } else if (required) {
     throw ConfigError("RANK is set but MASTER_ADDR is not; set it to the address of rank 0");
   }
-  // A rank that is alone meets no peer.
-  if ((required && result.world_size > 1) || reader.has("MASTER_PORT")) {
+  if (reader.has("MASTER_PORT")) {
     result.master_port = reader.number({"MASTER_PORT"}, names.launcher);
     if (result.master_port < 1 || result.master_port > 65535) {
       throw ConfigError(

@@ -66,7 +66,10 @@ constexpr Check kChecks[] = {
      }},
     {[](const Conditions& c) { return c.stopped_s.value_or(0); }, 1e-3,
      [](double x) {
-       return fmt::format("the job was stopped (Ctrl-Z) for {:.3g} s, which counts for no step", x);
+       return fmt::format(
+           "the job was stopped (Ctrl-Z), or got no processor, for {:.3g} s, which counts for no "
+           "step",
+           x);
      }},
     {[](const Conditions& c) { return c.supervisor_stopped_s.value_or(0); }, 1e-3,
      [](double x) {

@@ -176,7 +176,8 @@ TEST_F(Launchers, TakeNoNoticeOfALoginShellThatGreets) {
 
 TEST_F(Launchers, NameTheRankThatFailedAndGoOnWithTheOtherRuns) {
   const ProgramResult result = program.run(on_hosts(
-      "ddp,ps", "2", {"--inject=kill:rank=1,step=2", "--servers=1", "--trace=trace.json"}));
+      "ddp,ps", "2",
+      {"--inject=kill:rank=1,step=2", "--servers=1", "--warmup-steps=0", "--trace=trace.json"}));
   EXPECT_EQ(result.exit_code, 4) << result.err;
   const json report = program.report();
   EXPECT_EQ(report["status"], "failed");

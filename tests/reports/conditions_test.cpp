@@ -123,7 +123,7 @@ TEST(Conditions, AStoppedJobIsNotedAndReadBack) {
   run.conditions->supervisor_stopped_s = 7.1;
   fill_conditions(run, Quiet().before, Quiet().after);
   EXPECT_THAT(run.conditions->notes,
-              ElementsAre(HasSubstr("the job was stopped (Ctrl-Z) for 6.2 s"),
+              ElementsAre(HasSubstr("the job was stopped (Ctrl-Z), or got no processor, for 6.2 s"),
                           HasSubstr("the supervising process alone was stopped for 7.1 s")));
   const auto written = to_json(report);
   EXPECT_THAT(
