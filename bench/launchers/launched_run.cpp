@@ -50,8 +50,9 @@ int run_launched_rank(const std::string& text, const launch::GetVariable& get,
                       const std::vector<std::string>& arguments) {
   // srun gives a rank that is alone what an interactive shell gets, too.
   const launch::RankEnvironment alone;
-  return join_world(launched_run_options(text), launch::read_rank_environment(get).value_or(alone),
-                    arguments, ReportReader::supervisor);
+  auto environment = launch::read_rank_environment(get).value_or(alone);
+  environment.job_is_named = true;  // its secret is of this run alone
+  return join_world(launched_run_options(text), environment, arguments, ReportReader::supervisor);
 }
 
 }  // namespace ddpbench::bench
