@@ -84,7 +84,7 @@ bool HangGuard::is_overdue() {
 EndWatch::EndWatch(std::vector<comm::Communicator*> communicators,
                    std::function<std::string()> reason, HangGuard* guard)
     : communicators_(std::move(communicators)), reason_(std::move(reason)), guard_(guard) {
-  if (!communicators_.empty()) thread_ = std::thread([this] { watch(); });
+  if (!communicators_.empty() || guard_ != nullptr) thread_ = std::thread([this] { watch(); });
 }
 
 EndWatch::~EndWatch() {

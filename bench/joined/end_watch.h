@@ -55,7 +55,8 @@ class HangGuard {
   std::thread thread_;
 };
 
-// While this object lives, a reason to end ends this rank's waits in `communicators`.
+// While this object lives, a reason to end ends this rank's waits in `communicators`, and what
+// `guard` guards.
 class EndWatch {
  public:
   // `reason` says why to end, on a thread of this object; empty: go on. `guard` hears of the reason

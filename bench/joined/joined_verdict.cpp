@@ -114,6 +114,12 @@ Verdict interrupted_verdict(const Interruption& interruption) {
   return verdict;
 }
 
+bool is_refusal(const std::exception& error) {
+  const auto* const known = dynamic_cast<const Error*>(&error);
+  return known != nullptr && (known->exit_code() == ConfigError("").exit_code() ||
+                              known->exit_code() == UnavailableError("").exit_code());
+}
+
 bool has_settled(const std::vector<launch::RankView>& ranks, int own) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (static_cast<int>(i) == own) continue;

@@ -4,6 +4,7 @@
 // How a run of a joined world ended, by pure functions over what one of its ranks sees.
 #pragma once
 
+#include <exception>
 #include <optional>
 #include <vector>
 
@@ -52,5 +53,8 @@ Verdict interrupted_verdict(const Interruption& interruption);
 
 // Whether each rank but `own` has failed, finished or ended, so that its records are final.
 bool has_settled(const std::vector<launch::RankView>& ranks, int own);
+
+// Whether the user's input, or something that is not here, is the reason.
+bool is_refusal(const std::exception& error);
 
 }  // namespace ddpbench::bench

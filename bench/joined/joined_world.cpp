@@ -57,13 +57,6 @@ constexpr double kSettle_s = 2;
 // mpirun kills ranks that have not ended a second after it asked them to.
 constexpr double kBeforeKills_s = 0.7;
 
-// Whether the user's input, or something that is not here, is the reason.
-bool is_refusal(const std::exception& error) {
-  const auto* const known = dynamic_cast<const Error*>(&error);
-  return known != nullptr && (known->exit_code() == ConfigError("").exit_code() ||
-                              known->exit_code() == UnavailableError("").exit_code());
-}
-
 class JoinedWorld {
  public:
   JoinedWorld(Options options, const launch::RankEnvironment& environment,
@@ -87,6 +80,7 @@ class JoinedWorld {
   void open_channels(const nlohmann::json& agreed, const launch::ChannelLayout& layout);
   void share_inputs();
   int train();
+  std::unique_ptr<RankSession> make_session(const RankInputs& inputs, HangGuard* guard);
   int finish_report();
   void guard_hangs(std::optional<HangGuard>& guard);
   [[noreturn]] void end_hanging(const std::exception& error);
@@ -347,9 +341,16 @@ int JoinedWorld::train() {
     }
     store_.wait_for_all(kWrittenKey);
   };
-  run_session(std::make_unique<RankSession>(job_, inputs, writer_), body, left_behind_);
+  run_session(make_session(inputs, guard ? &*guard : nullptr), body, left_behind_);
   if (is_first() && !options_.dry_run) report_.send_trace(job_, channels_);
   return exit_code;
+}
+
+// What a library does until its ranks are connected may hang, too.
+std::unique_ptr<RankSession> JoinedWorld::make_session(const RankInputs& inputs, HangGuard* guard) {
+  const EndWatch watch(
+      {}, [this] { return peers_.reason_to_end(); }, guard);
+  return std::make_unique<RankSession>(job_, inputs, writer_);
 }
 
 // Where the report could not be written to its place, it is elsewhere, and the run has not failed.

@@ -147,14 +147,16 @@ std::unique_ptr<ReportInbox> make_inbox(const std::vector<launch::HostSlots>& ho
 }
 
 // mpirun of Open MPI waits for hosts that it cannot reach until TCP gives them up, and so do its
-// daemons there. What the user has set stays.
-std::map<std::string, std::string> keepalive_variables(double timeout_s) {
+// daemons there. When it ends a job, its ranks get a second from SIGTERM to SIGKILL, in which one
+// on a busy machine does not write its report. What the user has set stays.
+std::map<std::string, std::string> patience_variables(double timeout_s) {
   constexpr int kWithoutTimeout_s = 60;
   const int idle_s = timeout_s > 0 ? static_cast<int>(std::ceil(timeout_s)) : kWithoutTimeout_s;
   std::map<std::string, std::string> variables = {
       {"OMPI_MCA_oob_tcp_keepalive_time", std::to_string(idle_s)},
       {"OMPI_MCA_oob_tcp_keepalive_intvl", "1"},
-      {"OMPI_MCA_oob_tcp_keepalive_probes", "3"}};
+      {"OMPI_MCA_oob_tcp_keepalive_probes", "3"},
+      {"OMPI_MCA_odls_base_sigkill_timeout", "2"}};
   std::erase_if(variables, [](const auto& one) { return ::getenv(one.first.c_str()) != nullptr; });
   return variables;
 }
@@ -236,7 +238,7 @@ LaunchedRun CommandLauncher::run(const TrainingJob& job, const Options& options,
     if (::getenv(name) != nullptr) handed_on.insert(name);
   }
   const auto cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
-  if (command_.name == kMpirun) variables.merge(keepalive_variables(options.timeout_s));
+  if (command_.name == kMpirun) variables.merge(patience_variables(options.timeout_s));
   launch::PipedProcess::Spec spec;
   spec.executable = "/bin/sh";
   spec.arguments = launch::shell_arguments(
