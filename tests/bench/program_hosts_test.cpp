@@ -197,6 +197,24 @@ TEST_F(Launchers, NameTheRankThatFailedAndGoOnWithTheOtherRuns) {
   expect_nothing_left();
 }
 
+// It mostly dies before the ranks have met, so that only its agent knows.
+TEST_F(Launchers, EndARunWhoseRankIsKilledAtItsStart) {
+  const auto kill_rank = [&](int) {
+    Program::wait_until([&] { return !processes_of_rank(1).empty(); });
+    for (const int pid : processes_of_rank(1)) ::kill(pid, SIGKILL);
+  };
+  const ProgramResult result = program.run(on_hosts("ddp", "2", {"--timeout=600"}), kill_rank);
+  EXPECT_EQ(result.exit_code, 4) << result.err;
+  EXPECT_EQ(program.report()["error"]["rank"], 1);
+  expect_nothing_left();
+}
+
+TEST_F(Launchers, RefuseMoreDevicesOfOneProcessThanItsHostHas) {
+  const ProgramResult result = program.run(on_hosts("dp", "2"));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("dp is one process"), HasSubstr("127.0.0.1 has 1 slot")));
+}
+
 TEST_F(Launchers, KeepTheExitCodeOfAFailedVerification) {
   const ProgramResult result =
       program.run(on_hosts("ddp", "2", {"--inject=missing_bucket:bucket=0"}));
