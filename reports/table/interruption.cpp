@@ -5,6 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
+#include <map>
 #include <string_view>
 #include <vector>
 
@@ -13,14 +16,39 @@
 namespace ddpbench::report {
 namespace {
 
+// What says which file to write: --json, or DDPBENCH_JSON. A trace would have the further runs
+// alone, in place of those of the interrupted command.
+constexpr std::array kOutputs = {"json", "resume", "trace"};
+
+bool names_output(std::string_view word, std::string_view prefix) {
+  return std::ranges::any_of(kOutputs, [&](std::string_view name) {
+    return word.starts_with(prefix) &&
+           std::ranges::equal(word.substr(prefix.size()), name, {},
+                              [](unsigned char c) { return std::tolower(c); });
+  });
+}
+
+// The variables that stand for options, as a shell takes them before a command.
+std::string option_assignments(const std::map<std::string, std::string>& variables) {
+  constexpr std::string_view kPrefix = "DDPBENCH_";
+  std::string text;
+  for (const auto& [name, value] : variables) {
+    if (!name.starts_with(kPrefix) || name == "DDPBENCH_FORCE" || names_output(name, kPrefix))
+      continue;
+    text += name + '=' + shell_quoted(value) + ' ';
+  }
+  return text;
+}
+
 // The command line without the options that say which file to write.
 std::vector<std::string> without_output(const std::vector<std::string>& argv) {
   std::vector<std::string> kept;
   for (std::size_t i = 0; i < argv.size(); ++i) {
     const std::string& word = argv[i];
-    if (word == "--force" || word.starts_with("--json=") || word.starts_with("--resume=")) continue;
-    if (word == "--json" || word == "--resume") {
-      ++i;  // its value
+    const std::size_t equals = word.find('=');
+    if (word == "--force") continue;
+    if (names_output(std::string_view(word).substr(0, equals), "--")) {
+      if (equals == word.npos) ++i;  // its value
       continue;
     }
     kept.push_back(word);
@@ -33,7 +61,7 @@ std::vector<std::string> without_output(const std::vector<std::string>& argv) {
 std::string resume_command(const Report& report, const std::string& path) {
   const bool other = report.argv.size() > 1 && !report.argv[1].starts_with("-");
   if (other || report.argv.empty() || report.tune || !report.collectives.empty()) return {};
-  std::string text;
+  std::string text = option_assignments(report.environment.variables);
   for (const std::string& word : without_output(report.argv)) text += shell_quoted(word) + ' ';
   return text + shell_quoted("--resume=" + path);
 }

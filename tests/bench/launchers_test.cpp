@@ -261,7 +261,7 @@ TEST(RunOutcome, TellsTheReportsOfTwoRanksApart) {
 }
 
 TEST(RunOutcome, IsThatOfRank0sHostWhereHostsAreCutOff) {
-  const auto blamed = [](std::vector<int> reporters) {
+  const auto blamed = [](const std::vector<int>& reporters) {
     RunOutcome outcome({0, 1, 0});
     for (const int rank : reporters) {
       write_report(outcome, report_with(Status::failed, 2 - rank), rank);

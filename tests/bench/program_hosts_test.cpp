@@ -26,7 +26,6 @@ using test::Program;
 using test::ProgramResult;
 using test::small_run;
 using testing::AllOf;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 

@@ -242,7 +242,7 @@ TEST_F(Limits, OfOpenFilesNeverMakeItWait) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "UndefinedBehaviorSanitizer looks at objects through a pipe, and gets none here";
 #endif
-  for (const rlim_t files : {8, 10, 12, 15}) {
+  for (const rlim_t files : {8U, 10U, 12U, 15U}) {
     program.prepare = [files] { limit(RLIMIT_NOFILE, files); };
     for (const char* const strategy : {"single", "ddp", "ps"}) {
       const ProgramResult result =

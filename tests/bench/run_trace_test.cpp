@@ -146,7 +146,8 @@ TEST(RunTrace, HasATrackForEachServer) {
   for (int rank = 0; rank < 2; ++rank) {
     auto writer = channels.writer(rank);
     write_result(writer, "node");
-    for (std::uint32_t step = 0; step < 2; ++step) write_step(writer, step, 100 + 10 * step + rank);
+    for (std::uint32_t step = 0; step < 2; ++step)
+      write_step(writer, step, 100. + 10. * step + rank);
   }
   auto server = channels.writer(2);
   write_result(server, "node");

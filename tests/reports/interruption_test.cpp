@@ -32,6 +32,15 @@ TEST(Interruption, TellsTheCommandThatGoesOn) {
               HasSubstr("\n    ./ddpbench --strategy=dp,ddp --steps=5 --resume=a.json\n"));
 }
 
+TEST(Interruption, KeepsOptionsThatCameAsVariablesAndLeavesTheTrace) {
+  Report report = interrupted({"ddpbench", "--trace=t.json", "--trace", "t.json", "--gpus=2"});
+  report.environment.variables = {{"DDPBENCH_STEPS", "1000"},   {"DDPBENCH_DATA_DIR", "my data"},
+                                  {"DDPBENCH_JSON", "b.json"},  {"DDPBENCH_FORCE", "1"},
+                                  {"DDPBENCH_TRACE", "t.json"}, {"OMP_NUM_THREADS", "1"}};
+  EXPECT_EQ(resume_command(report, "a.json"),
+            "DDPBENCH_DATA_DIR='my data' DDPBENCH_STEPS=1000 ddpbench --gpus=2 --resume=a.json");
+}
+
 TEST(Interruption, QuotesWhatAShellWouldSplit) {
   EXPECT_EQ(resume_command(interrupted({"ddpbench", "--data-dir=my data", "--config=it's.json"}),
                            "a b.json"),

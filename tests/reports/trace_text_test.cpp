@@ -27,7 +27,7 @@ Trace sample_trace() {
   return trace;
 }
 
-std::optional<Trace> put_together(std::vector<std::string> parts) {
+std::optional<Trace> put_together(const std::vector<std::string>& parts) {
   TraceParts trace;
   for (const std::string& part : parts) trace.add(part);
   return trace.whole();
@@ -36,7 +36,7 @@ std::optional<Trace> put_together(std::vector<std::string> parts) {
 TEST(TraceText, LosesNothingHoweverManyPartsItHasAndInWhicheverOrderTheyCome) {
   EXPECT_EQ(put_together(trace_texts({})), Trace());
   EXPECT_EQ(trace_texts(sample_trace()).size(), 1u);
-  for (const std::size_t part_bytes : {1, 100, 1 << 20}) {
+  for (const std::size_t part_bytes : {1U, 100U, 1U << 20}) {
     std::vector<std::string> parts = trace_texts(sample_trace(), part_bytes);
     for (const std::string& part : parts) EXPECT_TRUE(is_trace_text(part));
     EXPECT_EQ(put_together(parts), sample_trace());
