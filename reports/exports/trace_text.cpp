@@ -14,53 +14,52 @@
 namespace ddpbench::report {
 namespace {
 
-using nlohmann::json;
-
 constexpr std::string_view kBegin = "{\n\"trace_part\": ";
 constexpr const char* kName = "the trace of the ranks";
 constexpr JsonLimits kLimits = {.most_bytes = 16 * kMiB, .unique_keys = false};
 constexpr std::size_t kMostParts = 10'000;
 constexpr std::array kLists = {"processes", "events", "flows", "counters"};
 
-json encoded(const TraceProcess& one) {
-  json threads = json::array();
+nlohmann::json encoded(const TraceProcess& one) {
+  nlohmann::json threads = nlohmann::json::array();
   for (const auto& [number, name] : one.threads) threads.push_back({number, name});
-  return json::array({one.id, one.name, std::move(threads), one.label});
+  return nlohmann::json::array({one.id, one.name, std::move(threads), one.label});
 }
 
-json encoded(const TraceEvent& one) {
-  return json::array({one.name, one.category, one.process, one.thread, one.begin_s, one.end_s,
-                      json(one.arguments)});
+nlohmann::json encoded(const TraceEvent& one) {
+  return nlohmann::json::array({one.name, one.category, one.process, one.thread, one.begin_s,
+                                one.end_s, nlohmann::json(one.arguments)});
 }
 
-json encoded(const TraceFlow& one) {
-  return json::array({one.name, one.process, one.from_thread, one.to_thread, one.from_s, one.to_s});
+nlohmann::json encoded(const TraceFlow& one) {
+  return nlohmann::json::array(
+      {one.name, one.process, one.from_thread, one.to_thread, one.from_s, one.to_s});
 }
 
-json encoded(const TraceCounter& one) {
-  return json::array({one.name, one.process, one.time_s, json(one.values)});
+nlohmann::json encoded(const TraceCounter& one) {
+  return nlohmann::json::array({one.name, one.process, one.time_s, nlohmann::json(one.values)});
 }
 
-void decode(const json& from, TraceProcess& to) {
+void decode(const nlohmann::json& from, TraceProcess& to) {
   to = {.id = from.at(0), .name = from.at(1), .threads = {}, .label = from.at(3)};
-  for (const json& thread : from.at(2)) to.threads[thread.at(0)] = thread.at(1);
+  for (const nlohmann::json& thread : from.at(2)) to.threads[thread.at(0)] = thread.at(1);
 }
 
-void decode(const json& from, TraceEvent& to) {
+void decode(const nlohmann::json& from, TraceEvent& to) {
   to = {from.at(0), from.at(1), from.at(2), from.at(3), from.at(4), from.at(5), from.at(6)};
 }
 
-void decode(const json& from, TraceFlow& to) {
+void decode(const nlohmann::json& from, TraceFlow& to) {
   to = {from.at(0), from.at(1), from.at(2), from.at(3), from.at(4), from.at(5)};
 }
 
-void decode(const json& from, TraceCounter& to) {
+void decode(const nlohmann::json& from, TraceCounter& to) {
   to = {from.at(0), from.at(1), from.at(2), from.at(3)};
 }
 
 // One line. Names may hold what is no UTF-8, as a host's.
-std::string line_of(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+std::string line_of(const nlohmann::json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 // Fills parts in turn.
@@ -107,11 +106,11 @@ class PartWriter {
 };
 
 template <typename T>
-void read_list(const json& part, std::size_t list, std::vector<T>& all) {
-  for (const json& one : part.at(kLists.at(list))) decode(one, all.emplace_back());
+void read_list(const nlohmann::json& part, std::size_t list, std::vector<T>& all) {
+  for (const nlohmann::json& one : part.at(kLists.at(list))) decode(one, all.emplace_back());
 }
 
-Trace decoded(const json& part) {
+Trace decoded(const nlohmann::json& part) {
   Trace trace;
   trace.metadata = part.at("metadata");
   read_list(part, 0, trace.processes);
@@ -140,7 +139,7 @@ std::vector<std::string> trace_texts(const Trace& trace, std::size_t part_bytes)
 bool is_trace_text(std::string_view text) { return text.starts_with(kBegin); }
 
 void TraceParts::add(const std::string& text) {
-  const json part = parse_json(text, kName, kLimits);
+  const nlohmann::json part = parse_json(text, kName, kLimits);
   try {
     const std::size_t number = part.at("trace_part"), count = part.at("parts");
     if (number >= count || count > kMostParts || (count_ != 0 && count != count_)) {
@@ -148,7 +147,7 @@ void TraceParts::add(const std::string& text) {
     }
     parts_.insert_or_assign(number, decoded(part));
     count_ = count;
-  } catch (const json::exception& error) {
+  } catch (const nlohmann::json::exception& error) {
     throw ConfigError(fmt::format("{}: {}", kName, error.what()));
   }
 }
