@@ -16,6 +16,7 @@
 #include "bench/host/build_info.h"
 #include "bench/options/command_words.h"
 #include "bench/options/config_file.h"
+#include "bench/options/file_conflicts.h"
 #include "bench/options/option_conditions.h"
 #include "bench/options/option_help.h"
 #include "bench/options/option_source.h"
@@ -273,6 +274,7 @@ ParsedCommand parse_command(const std::vector<std::string>& arguments,
   std::vector<std::string> notes;  // of what is around entries, where there are some
   parsed.options =
       resolve(layers, flags.command, nullptr, layers.entries.empty() ? parsed.notes : notes);
+  check_file_conflicts(parsed.options);
   if (layers.entries.empty()) check_options(parsed.options);
   for (const RunEntry& entry : layers.entries) {
     parsed.options.runs.push_back(resolve_entry(layers, entry, parsed.notes));

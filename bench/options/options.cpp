@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "bench/options/file_conflicts.h"
 #include "parallel/strategies.h"
 #include "reports/metrics/repetitions.h"
 
@@ -102,7 +101,6 @@ void check_options(const Options& options) {
   check_cuda_graphs(options);
   check_all_reduces(options);
   check_trace(options);
-  check_file_conflicts(options);
   check_global_batches(options);
   check_limits(options);
   check_augmentation(options);

@@ -289,7 +289,7 @@ TEST_F(Launchers, GiveAHostUpThatSaysNothingAnyMore) {
     ::kill(std::stoi(program.read("second")), SIGSTOP);
   };
   const ProgramResult result =
-      program.run(on_hosts("ddp", "2", {"--steps=1000000", "--epochs=9", "--timeout=3"}), stop);
+      program.run(on_hosts("ddp", "2", {"--steps=1000000", "--epochs=90", "--timeout=3"}), stop);
   EXPECT_EQ(result.exit_code, 4) << result.err;
   EXPECT_EQ(program.report()["status"], "failed");
   expect_nothing_left();
