@@ -65,10 +65,7 @@ LaunchedRun HostWorld::supervise(const std::function<void()>& tick) {
       failed_ = true;
       limit_.after_failure(now_s, timeout_s_);
     }
-    if (!killed_rank_ && outcome_.any_killed()) {
-      killed_rank_ = true;
-      limit_.within(now_s, EndLimit::kUnnoticed_s);
-    }
+    if (outcome_.any_killed()) limit_.within(now_s, EndLimit::kUnnoticed_s);
     // A rank that is stopped would never end.
     if (!gave_up_ && outcome_.any_gave_up()) {
       gave_up_ = true;

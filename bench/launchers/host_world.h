@@ -44,8 +44,7 @@ class HostWorld {
   RunOutcome outcome_;
   EndLimit limit_;
   launch::PauseLog clock_;
-  bool interrupted_ = false, failed_ = false, gave_up_ = false, killed_ = false,
-       killed_rank_ = false;
+  bool interrupted_ = false, failed_ = false, gave_up_ = false, killed_ = false;
 };
 
 }  // namespace ddpbench::bench

@@ -57,8 +57,9 @@ class ReportOutput {
   // keeps nothing.
   using Deliver = std::function<bool(const std::string& text)>;
   void stream_every_save(Deliver deliver);
-  // Hands another text, which that program can do without, to it: by `deliver` alone where there is
-  // one, as nobody may read standard output any more. Throws ConfigError for a closed stream.
+  // Hands that program another text, which it can do without. Where there is a `deliver`, nothing
+  // is written to standard output, which that program may no longer read. Throws ConfigError for a
+  // closed stream.
   // REQUIRES: stream_every_save() was called.
   void hand_over(const std::string& text);
 
