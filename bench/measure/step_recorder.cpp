@@ -214,11 +214,12 @@ void StepRecorder::take_phases() {
 
 // A transfer begins when the last replica has come to it: until then it is waiting.
 void StepRecorder::sum_up(launch::StepRecord& record) {
-  record.phases_observed = 1;
+  record.phases_observed = bit_of(Phase::data_wait);
   intervals_.clear();
   record.phase_s[static_cast<std::size_t>(Phase::data_wait)] = wait_end_s_ - wait_begin_s_;
   for (const PhaseInterval& mark : phases_[0]) {
     const bool transfer = is_transfer(mark.phase);
+    record.phases_observed |= bit_of(mark.phase);
     const double begin_s = mark.begin_s + (transfer ? waited_s(mark, phases_) : 0);
     record.phase_s[static_cast<std::size_t>(mark.phase)] += mark.end_s - begin_s;
     if (mark.phase == Phase::backward) record.backward_end_s = mark.end_s;

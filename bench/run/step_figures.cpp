@@ -20,6 +20,15 @@ bool is_common(Phase phase) {
          phase == Phase::backward || phase == Phase::optimizer;
 }
 
+// A strategy's own phases are told by the steps, however short they were: 0 s is a figure, too.
+std::uint32_t phases_of(Ranks ranks) {
+  std::uint32_t phases = 0;
+  for (const auto& steps : ranks) {
+    for (const auto& step : steps) phases |= step.phases_observed;
+  }
+  return phases;
+}
+
 bool is_observed(const launch::StepRecord& step) { return step.phases_observed != 0; }
 bool knows_waits(const launch::StepRecord& step) {
   return is_observed(step) && step.waits_untold == 0;
@@ -98,12 +107,12 @@ void add_communication(Ranks ranks, double clock_bound_s,
 
 std::map<std::string, report::Figure> phase_figures(Ranks ranks, double clock_bound_s) {
   std::map<std::string, report::Figure> figures;
+  const std::uint32_t observed = phases_of(ranks);
   for (std::size_t p = 0; p < kPhaseCount; ++p) {
     const auto phase = static_cast<Phase>(p);
-    const auto figure =
+    if (!is_common(phase) && (observed & bit_of(phase)) == 0) continue;
+    figures[std::string(to_string(phase)) + "_s"] =
         median_of_slowest(ranks, [p](const launch::StepRecord& step) { return step.phase_s[p]; });
-    if (!is_common(phase) && (!figure.value || *figure.value == 0)) continue;
-    figures[std::string(to_string(phase)) + "_s"] = figure;
   }
   add_communication(ranks, clock_bound_s, figures);
   return figures;

@@ -43,6 +43,9 @@ constexpr std::string_view to_string(Phase phase) {
   return index < kPhaseCount ? kNames[index] : "none";
 }
 
+// The phase's own bit in a set of phases.
+constexpr std::uint32_t bit_of(Phase phase) { return 1u << static_cast<unsigned>(phase); }
+
 // The times of one gradient bucket (or pushed shard) in one step, on the device clock.
 struct BucketTimes {
   std::uint32_t bucket = 0;

@@ -51,7 +51,7 @@ struct StepRecord {
   double comm_overlapped_s = 0;               // part of it during which compute ran
   double comm_wait_s = 0;                     // time in which a collective waited for peers
   double comm_wait_exposed_s = 0;             // part of it without compute or transfer beside it
-  std::uint32_t phases_observed = 0;          // 1 when phase_s was taken in this step
+  std::uint32_t phases_observed = 0;          // bit_of each phase that it had; 0 when not observed
   std::uint32_t waits_untold = 0;             // 1 when comm_s includes waiting that is not known
   double backward_end_s = 0;                  // 0 when not observed
 };

@@ -87,6 +87,19 @@ TEST_F(Collector, TakesTheSlowestRankOfEveryStep) {
   EXPECT_NEAR(*run.phases.at("comm_exposed_s").value, 0.1, 1e-12);
 }
 
+TEST_F(Collector, ListsAPhaseThatTheRunHadThoughItTookNoTime) {
+  for (int rank = 0; rank < 2; ++rank) {
+    auto writer = channels.writer(rank);
+    launch::StepRecord record = step(0, 10, 1);
+    record.phases_observed |= bit_of(Phase::replicate);
+    writer.append(record);
+    finish(rank, result_of(1e-6, 1));
+  }
+  const auto phases = collect_run(ddp_job(), channels, {}).phases;
+  EXPECT_EQ(phases.at("replicate_s").value, 0);
+  EXPECT_FALSE(phases.contains("push_s"));
+}
+
 // Neither rank alone has 80 % of its part.
 TEST_F(Collector, CountsTheTrainingTimeUntilAllRanksTogetherReachTheAccuracy) {
   RankResult results[2] = {result_of(1e-6, 1), result_of(1e-6, 1)};

@@ -122,7 +122,7 @@ TEST_F(Steps, ReplayedPhasesAreTimedAnew) {
   recorder.finish_steps();
   ASSERT_EQ(channels.steps(0).size(), 10u);
   for (const auto& step : channels.steps(0)) {
-    EXPECT_EQ(step.phases_observed, 1u);
+    EXPECT_EQ(step.phases_observed, bit_of(Phase::data_wait) | bit_of(Phase::forward));
     EXPECT_NEAR(step.phase_s[static_cast<std::size_t>(Phase::forward)], 0.25, kClockRounding);
   }
   EXPECT_EQ(strategy.reports, 16);
