@@ -1,14 +1,11 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A digit is drawn in two passes. First every piece of a stroke lowers the squared distance to the
-// pen's path in the pixels around it. Then the grey of a pixel follows from its distance.
+// The strokes of each digit and where they are placed. digit_pen.cpp draws them.
 #include "datasets/synthetic_digits.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstring>
 #include <numbers>
 #include <vector>
 
@@ -127,10 +124,6 @@ Strokes nine(SplitMix64& random) {
 }
 
 constexpr std::uint64_t kTestStream = std::uint64_t{1} << 32;  // test samples start here
-constexpr float kFar = 1e6F;
-
-// Squared distance in pixels from each pixel's centre to the pen's path; exact only near the path.
-using DistanceField = std::array<float, kDigitPixels>;
 
 // Maps the strokes' box to pixels: a slight bend, then slant, size, rotation and position.
 class Placement {
@@ -160,93 +153,6 @@ class Placement {
   double bend_x_, bend_y_, slant_, scale_x_, scale_y_, shift_x_, shift_y_;
   double cos_ = 1, sin_ = 0;
 };
-
-// The pixels from `low - reach` to `high + reach`, as a half-open range within the image.
-struct Range {
-  int first = 0, last = 0;
-};
-Range pixels_around(double low, double high, double reach) {
-  const auto side = static_cast<int>(kDigitSide);
-  return {std::max(0, static_cast<int>(std::ceil(low - reach))),
-          std::min(side, static_cast<int>(std::floor(high + reach)) + 1)};
-}
-
-// Pixels are worked on in groups of neighbours, which any x86-64 takes in one instruction.
-constexpr int kLanes = 4;
-static_assert(kDigitPixels % kLanes == 0);
-using Lanes [[gnu::vector_size(sizeof(float) * kLanes)]] = float;
-using IntLanes [[gnu::vector_size(sizeof(int) * kLanes)]] = int;
-using PairLanes [[gnu::vector_size(16)]] = std::uint16_t;
-using WideLanes [[gnu::vector_size(16)]] = std::uint64_t;
-using ByteLanes [[gnu::vector_size(kLanes)]] = std::uint8_t;
-
-Lanes loaded(const float* from) {
-  Lanes lanes;
-  std::memcpy(&lanes, from, sizeof(lanes));
-  return lanes;
-}
-
-Lanes lower(Lanes a, Lanes b) { return a < b ? a : b; }
-
-Lanes clamped(Lanes value, float low, float high) {
-  value = value < low ? Lanes{} + low : value;
-  return value > high ? Lanes{} + high : value;
-}
-
-// Lowers `field` to the distance from the piece a-b, in the pixels within `reach` of its box and in
-// those that share a group with them.
-void add_piece(DistanceField& field, Point a, Point b, double reach) {
-  constexpr Lanes kSteps = {0, 1, 2, 3};
-  constexpr int kLastGroup = kDigitSide - kLanes;
-  const Range rows = pixels_around(std::min(a.y, b.y), std::max(a.y, b.y), reach);
-  const Range columns = pixels_around(std::min(a.x, b.x), std::max(a.x, b.x), reach);
-  const auto from_x = static_cast<float>(a.x), from_y = static_cast<float>(a.y);
-  const auto along_x = static_cast<float>(b.x - a.x), along_y = static_cast<float>(b.y - a.y);
-  const float length2 = std::max(along_x * along_x + along_y * along_y, 1e-6F);
-  for (int column = columns.first; column < columns.last; column += kLanes) {
-    const int group = std::min(column, kLastGroup);
-    const Lanes x = static_cast<float>(group) + kSteps - from_x;
-    for (int row = rows.first; row < rows.last; ++row) {
-      const float y = static_cast<float>(row) - from_y;
-      // Nearest point of the piece, as a share of its length from a.
-      const Lanes share = clamped((x * along_x + y * along_y) / length2, 0, 1);
-      const Lanes dx = x - share * along_x, dy = y - share * along_y;
-      float* const at = &field[static_cast<std::size_t>(row * kDigitSide + group)];
-      const Lanes distance2 = lower(dx * dx + dy * dy, loaded(at));
-      std::memcpy(at, &distance2, sizeof(distance2));
-    }
-  }
-}
-
-// Triangular around zero, from -255 to 255: the difference of two of the bytes in `bits` a pixel.
-IntLanes noise_of(std::uint64_t bits) {
-  const auto pairs = reinterpret_cast<PairLanes>(WideLanes{bits, 0});
-  const auto wide = reinterpret_cast<IntLanes>(
-      __builtin_shufflevector(pairs, PairLanes{}, 0, 8, 1, 9, 2, 10, 3, 11));
-  return (wide & 0xff) - (wide >> 8);
-}
-
-// Ink falls from full to none over the pixel that the pen's edge crosses. The sum with the noise is
-// clamped to black and white.
-void develop(const DistanceField& field, float pen_radius, SplitMix64& random,
-             std::span<std::uint8_t, kDigitPixels> image) {
-  const auto ink = static_cast<float>(random.uniform(225, 330));
-  const auto noise = static_cast<float>(random.uniform(0.02, 0.12));
-  const float edge = pen_radius + 0.5F;
-  // All noise is drawn first: that is a chain of its own, which the groups need not wait for.
-  std::array<std::uint64_t, kDigitPixels / kLanes> bits;
-  for (std::uint64_t& drawn : bits) drawn = random.next();
-  for (std::size_t i = 0; i < kDigitPixels; i += kLanes) {
-    const Lanes distance2 = loaded(&field[i]);
-    const Lanes distance = {std::sqrt(distance2[0]), std::sqrt(distance2[1]),
-                            std::sqrt(distance2[2]), std::sqrt(distance2[3])};
-    const Lanes grey = noise * __builtin_convertvector(noise_of(bits[i / kLanes]), Lanes) +
-                       clamped(edge - distance, 0, 1) * ink;
-    const auto whole = __builtin_convertvector(clamped(grey, 0, 255), IntLanes);
-    const auto bytes = __builtin_convertvector(whole, ByteLanes);
-    std::memcpy(&image[i], &bytes, sizeof(bytes));
-  }
-}
 
 class SyntheticDigits : public DatasetSource {
  public:
@@ -317,19 +223,13 @@ std::uint8_t draw_digit(std::uint64_t seed, std::uint64_t index,
                         std::span<std::uint8_t, kDigitPixels> image) {
   SplitMix64 random(seed, index);
   const auto label = static_cast<std::uint8_t>(random.below(10));
-  const std::vector<Polyline> strokes = digit_strokes(label, random);
+  std::vector<Polyline> strokes = digit_strokes(label, random);
   const Placement placement(random);
-  const double pen_radius = random.uniform(0.8, 1.7);
-
-  DistanceField field;
-  field.fill(kFar);
-  for (const Polyline& stroke : strokes) {
-    for (std::size_t i = 1; i < stroke.size(); ++i) {
-      add_piece(field, placement.to_pixels(stroke[i - 1]), placement.to_pixels(stroke[i]),
-                pen_radius + 0.5);
-    }
+  for (Polyline& stroke : strokes) {
+    for (Point& point : stroke) point = placement.to_pixels(point);
   }
-  develop(field, static_cast<float>(pen_radius), random, image);
+  const double pen_radius = random.uniform(0.8, 1.7);
+  draw_strokes(strokes, pen_radius, random, image);
   return label;
 }
 

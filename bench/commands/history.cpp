@@ -36,7 +36,7 @@ class HistoryCommand final : public Subcommand {
     if (output_ == kStandardStream) output_.clear();
     if (!output_.empty()) check_output("history", output_, paths_, force_);
     std::vector<report::ReportFile> files;
-    for (const std::string& path : paths_) files.push_back({path, report::read_report(path)});
+    for (const std::string& path : paths_) files.push_back(read(path));
     const report::History history = report::history_of(report::all_runs(files));
     const int width = output_.empty() ? terminal_width() : 0;
     const std::string text =
@@ -51,6 +51,13 @@ class HistoryCommand final : public Subcommand {
   }
 
  private:
+  static report::ReportFile read(const std::string& path) {
+    report::ReportFile file{path, report::read_report(path)};
+    if (file.report.collectives.empty()) return file;
+    throw ConfigError(fmt::format(
+        "history: {} holds collectives (ddpbench comm), and a history is of runs", path));
+  }
+
   std::vector<std::string> paths_;
   std::string format_ = "table", output_;
   bool force_ = false;

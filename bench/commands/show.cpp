@@ -152,6 +152,7 @@ class Show final : public Subcommand {
     for (const std::string& path : paths_) files.push_back({path, report::read_report(path)});
     const int width = output_ ? 0 : terminal_width();
     std::string text = collectives_text(format, files, width);
+    if (files.empty()) refuse_options_of_runs();
     text += runs_text(format, columns, files, width);
     if (output_) {
       write_file(*output_, text, {.force = force_});
@@ -184,6 +185,18 @@ class Show final : public Subcommand {
           comm.front().name, files.front().name, format.name));
     }
     return found->write(comm, width);
+  }
+
+  // For reports that have no runs.
+  void refuse_options_of_runs() const {
+    const char* const given = !columns_.empty()    ? "--columns"
+                              : sort_              ? "--sort"
+                              : repetitions_       ? "--repetitions"
+                              : filter_.is_given() ? "choosing among runs"
+                                                   : nullptr;
+    if (given == nullptr) return;
+    throw ConfigError(fmt::format("show: {} does not apply: {} holds collectives (ddpbench comm)",
+                                  given, paths_.front()));
   }
 
   std::string runs_text(const report::RunFormat& format, report::Columns columns,

@@ -85,6 +85,7 @@ void JoinedReport::begin(const Options& options, const HostDevices* gpus, Joined
   }
   report_ = begin_report(options, arguments_);
   report_.started_at = started_at_;
+  report_.environment.launcher = launcher_;
   if (gpus != nullptr) add_gpus(report_.environment, *gpus);
 }
 

@@ -33,9 +33,9 @@ enum class ReportReader : std::uint8_t { user, supervisor };
 class JoinedReport {
  public:
   // Times are measured from now on, and so are pauses in which this rank is stopped. `reader`: who
-  // the report is for.
-  JoinedReport(std::vector<std::string> arguments, ReportReader reader)
-      : arguments_(std::move(arguments)), reader_(reader) {}
+  // the report is for. `launcher`: what started the ranks (RankEnvironment).
+  JoinedReport(std::vector<std::string> arguments, ReportReader reader, std::string launcher)
+      : arguments_(std::move(arguments)), reader_(reader), launcher_(std::move(launcher)) {}
 
   // Whether the report of this world at `path` already states a failure. If hosts share files, a
   // rank that is cut off from rank 0 must not replace the report that rank 0 has written.
@@ -84,6 +84,7 @@ class JoinedReport {
 
   std::vector<std::string> arguments_;
   ReportReader reader_;
+  std::string launcher_;
   SteadyClock::time_point begin_ = SteadyClock::now();
   std::string started_at_ = utc_timestamp();
   Options options_;    // from begin() on

@@ -122,7 +122,7 @@ JoinedWorld::JoinedWorld(Options options, const launch::RankEnvironment& environ
                          const std::vector<std::string>& arguments, ReportReader reader)
     : options_(std::move(options)),
       environment_(environment),
-      report_(arguments, reader),
+      report_(arguments, reader, environment.launcher),
       progress_(Progress::style_for_stdout(options_.quiet || !is_first())),
       peers_(environment, wait_limit_s(options_.timeout_s), options_.interface),
       // Until all have agreed, only this rank's area is used, for its error.

@@ -22,13 +22,18 @@ constexpr std::size_t kKeptErrors = 5;
 // What shells say by their exit codes (POSIX): the program is not there, or cannot be executed.
 constexpr int kNotFound = 127, kNotExecutable = 126;
 
-std::string end_words(const launch::ChildExit& exit) {
+// How a remote shell has ended that was not asked to. `answered`: the program behind it had spoken.
+std::string end_words(const launch::ChildExit& exit, bool answered) {
   if (exit.signal != 0) return "ended by " + launch::signal_name(exit.signal);
   std::string words = fmt::format("ended with exit code {}", exit.code);
   if (exit.code == kNotFound || exit.code == kNotExecutable) {
     words +=
         " (the remote shell or the program is not there: --remote-shell and "
         "--remote-program=PATH name others)";
+  } else if (exit.code == 0 && !answered) {
+    words +=
+        " and nothing there answered as ddpbench does (--remote-program=PATH names it on the "
+        "hosts)";
   }
   return words;
 }
@@ -96,7 +101,7 @@ void HostLink::end() {
       last_errors_.empty() ? "" : fmt::format(": {}", fmt::join(last_errors_, "; "));
   lost_ = fmt::format("host {}: {}; `{} {}` {}{}", host_,
                       view_ ? "the connection is gone" : "it cannot be used", remote_shell_, host_,
-                      end_words(shell_->how_ended()), said);
+                      end_words(shell_->how_ended(), view_.has_value()), said);
   shell_.reset();
 }
 

@@ -82,6 +82,18 @@ std::vector<std::string> resume_differences(const report::Report& earlier,
   return differences;
 }
 
+void check_has_runs_to_resume(const report::Report& earlier, const std::string& path) {
+  const char* const other =
+      !earlier.collectives.empty()                             ? "`ddpbench comm`"
+      : earlier.tune                                           ? "`ddpbench tune`"
+      : earlier.argv.size() > 1 && earlier.argv[1] == "import" ? "`ddpbench import`"
+      : !earlier.environment.launcher.empty()                  ? "ranks that a launcher started"
+                                                               : nullptr;
+  if (other == nullptr) return;
+  throw ConfigError(
+      fmt::format("--resume={}: it is a report of {}, which cannot be continued", path, other));
+}
+
 void check_resumable(const report::Report& earlier, const report::Report& now,
                      const std::string& path) {
   const auto differences = resume_differences(earlier, now);

@@ -18,6 +18,9 @@ namespace ddpbench::bench {
 std::vector<std::string> resume_differences(const report::Report& earlier,
                                             const report::Report& now);
 
+// Throws ConfigError for a report of another command than one that makes runs.
+void check_has_runs_to_resume(const report::Report& earlier, const std::string& path);
+
 // Throws ConfigError with all differences. `path` is the earlier report's.
 void check_resumable(const report::Report& earlier, const report::Report& now,
                      const std::string& path);

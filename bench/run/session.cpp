@@ -160,7 +160,10 @@ Session::Session(Options options, std::vector<std::string> arguments,
       host_(devices_for(options_.device, launcher_.get())) {
   resolve_options();
   std::optional<report::Report> earlier;
-  if (!options_.resume_path.empty()) earlier = report::read_report(options_.resume_path);
+  if (!options_.resume_path.empty()) {
+    earlier = report::read_report(options_.resume_path);
+    check_has_runs_to_resume(*earlier, options_.resume_path);
+  }
   file_ = ReportOutput(options_);
   if (!launcher_) check_checkpoint(options_);  // else it is on the hosts
   catch_interrupts();  // what is planned and decoded from here on ends in a report

@@ -363,6 +363,7 @@ struct CpuInfo {
 
 struct Environment {
   std::vector<std::string> hosts;
+  std::string launcher;  // that started this rank; empty: the command started its ranks itself
   std::string operating_system, kernel;
   std::string tcp_congestion_control;  // "bbr", "bbr, routes: cubic", "h0: bbr; h1: reno"
   CpuInfo cpu;

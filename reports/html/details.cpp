@@ -52,6 +52,7 @@ void write_environment(Markup& page, const Report& report) {
   page.open("details").leaf("summary", "Environment");
   Facts facts(page);
   facts.add("hosts", fmt::format("{}", fmt::join(environment.hosts, ", ")));
+  facts.add("launcher", environment.launcher);
   facts.add("system", environment.operating_system);
   facts.add("kernel", environment.kernel);
   facts.add("TCP congestion control", environment.tcp_congestion_control);

@@ -91,14 +91,14 @@ StepTime row_of(const CellTexts& cells, const Place& place) {
 // The records of RFC 4180. Lines may end with CR LF; a quoted cell ends on its line.
 class CsvLines {
  public:
-  CsvLines(const std::string& text, const std::string& path) : text_(text), path_(path) {}
+  CsvLines(std::string_view text, const std::string& path) : text_(text), path_(path) {}
 
   // The cells of the next line that is not empty; nothing at the end.
   std::optional<std::vector<std::string>> next() {
     while (at_ < text_.size()) {
       ++line_;
       const std::size_t end = std::min(text_.find('\n', at_), text_.size());
-      std::string_view record = std::string_view(text_).substr(at_, end - at_);
+      std::string_view record = text_.substr(at_, end - at_);
       at_ = end + 1;
       if (record.ends_with('\r')) record.remove_suffix(1);
       if (record.size() > kLongestLine) place().fail("the line is too long");
@@ -128,12 +128,23 @@ class CsvLines {
     return cells;
   }
 
-  const std::string& text_;
+  std::string_view text_;
   const std::string& path_;
   std::size_t at_ = 0, line_ = 0;
 };
 
-StepTimes parse_csv(const std::string& text, const std::string& path) {
+// Columns that every row needs are asked of the header: rows would all lack them.
+void check_header(const std::vector<std::string>& columns, const Place& place) {
+  for (const char* needed : {"step", "seconds"}) {
+    if (std::ranges::find(columns, needed) != columns.end()) continue;
+    const std::string names = message_text(fmt::format("{}", fmt::join(columns, ",")));
+    const bool other = columns.size() == 1 && names.find_first_of(";\t") != std::string::npos;
+    place.fail(fmt::format("the header \"{}\" has no column \"{}\"{}", names, needed,
+                           other ? "; columns are separated by commas" : ""));
+  }
+}
+
+StepTimes parse_csv(std::string_view text, const std::string& path) {
   CsvLines lines(text, path);
   const auto header = lines.next();
   if (!header) throw ConfigError(fmt::format("{}: it is empty", path));
@@ -147,6 +158,7 @@ StepTimes parse_csv(const std::string& text, const std::string& path) {
     }
     if (!is_column(columns.back())) times.not_read.push_back(columns.back());
   }
+  check_header(columns, lines.place());
   while (const auto cells = lines.next()) {
     if (cells->size() != columns.size()) {
       lines.place().fail(fmt::format("{} cells below {} columns", cells->size(), columns.size()));
@@ -161,12 +173,12 @@ StepTimes parse_csv(const std::string& text, const std::string& path) {
   return times;
 }
 
-StepTimes parse_json_lines(const std::string& text, const std::string& path) {
+StepTimes parse_json_lines(std::string_view text, const std::string& path) {
   StepTimes times;
   std::size_t at = 0;
   for (std::size_t line = 1; at < text.size(); ++line) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string record(trimmed(std::string_view(text).substr(at, end - at)));
+    const std::string record(trimmed(text.substr(at, end - at)));
     at = end + 1;
     if (record.empty() || record == "\r") continue;
     const auto object = parse_json(record, fmt::format("{}: line {}", path, line),
@@ -187,6 +199,12 @@ StepTimes parse_json_lines(const std::string& text, const std::string& path) {
   return times;
 }
 
+// Spreadsheets begin their files with a byte order mark of UTF-8.
+std::string_view without_mark(std::string_view text) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
+}
+
 }  // namespace
 
 StepFormat step_format(const std::string& path) {
@@ -196,12 +214,14 @@ StepFormat step_format(const std::string& path) {
 }
 
 StepFormat step_format_of_text(std::string_view text) {
+  text = without_mark(text);
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   const bool object = first != std::string_view::npos && text[first] == '{';
   return object ? StepFormat::jsonl : StepFormat::csv;
 }
 
-StepTimes parse_step_times(const std::string& text, StepFormat format, const std::string& path) {
+StepTimes parse_step_times(std::string_view text, StepFormat format, const std::string& path) {
+  text = without_mark(text);
   StepTimes times =
       format == StepFormat::csv ? parse_csv(text, path) : parse_json_lines(text, path);
   if (times.rows.empty()) throw ConfigError(fmt::format("{}: it has no steps", path));

@@ -43,7 +43,8 @@ StepFormat step_format(const std::string& path);
 // By the first character, where there is no name: lines of JSON begin with a brace, no header does.
 StepFormat step_format_of_text(std::string_view text);
 
-// Throws ConfigError that names `path`, line and column for what is not as above.
-StepTimes parse_step_times(const std::string& text, StepFormat format, const std::string& path);
+// A byte order mark of UTF-8 is skipped. Throws ConfigError that names `path`, line and column for
+// what is not as above.
+StepTimes parse_step_times(std::string_view text, StepFormat format, const std::string& path);
 
 }  // namespace ddpbench::report

@@ -56,11 +56,21 @@ std::vector<std::string> without_output(const std::vector<std::string>& argv) {
   return kept;
 }
 
+bool reads_standard_input(const Report& report) {
+  const auto variable = report.environment.variables.find("DDPBENCH_CONFIG");
+  if (variable != report.environment.variables.end() && variable->second == "-") return true;
+  const auto& argv = report.argv;
+  return std::ranges::find(argv, "--config=-") != argv.end() ||
+         std::ranges::search(argv, std::array<std::string, 2>{"--config", "-"}).begin() !=
+             argv.end();
+}
+
 }  // namespace
 
 std::string resume_command(const Report& report, const std::string& path) {
   const bool other = report.argv.size() > 1 && !report.argv[1].starts_with("-");
   if (other || report.argv.empty() || report.tune || !report.collectives.empty()) return {};
+  if (!report.environment.launcher.empty() || reads_standard_input(report)) return {};
   std::string text = option_assignments(report.environment.variables);
   for (const std::string& word : without_output(report.argv)) text += shell_quoted(word) + ' ';
   return text + shell_quoted("--resume=" + path);

@@ -39,6 +39,7 @@ TEST_F(JoinedWorld, WritesOneVerifiedReportFromRankZero) {
   for (const auto& result : results) EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(results[0].out, HasSubstr("report: report.json"));
   EXPECT_EQ(results[1].out, "");
+  EXPECT_EQ(program.report()["environment"]["launcher"], "environment");
   const json run = program.report()["runs"][0];
   EXPECT_EQ(run["world_size"], 2);
   EXPECT_EQ(run["verification"]["status"], "passed");

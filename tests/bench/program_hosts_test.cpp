@@ -142,6 +142,12 @@ TEST_F(Launchers, NameAHostThatLacksTheProgram) {
                     HasSubstr("/no/such place/ddpbench"), HasSubstr("--remote-program=PATH")));
 }
 
+TEST_F(Launchers, NameAHostWhoseProgramIsAnother) {
+  const ProgramResult result = program.run(on_hosts("ddp", "2", {"--remote-program=/bin/true"}));
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_THAT(result.err, HasSubstr("exit code 0 and nothing there answered as ddpbench does"));
+}
+
 TEST_F(Launchers, NameAHostWithAnotherVersion) {
   // Says what the program says, but for the version.
   write_script("other", std::string("#!/bin/sh\n'") + DDPBENCH_BINARY +

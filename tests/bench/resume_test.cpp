@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/error.h"
 #include "bench/options/option_table.h"
 #include "tests/bench/options_test_support.h"
 
@@ -32,6 +33,30 @@ report::Report report_of(const std::vector<std::string>& arguments) {
 
 TEST(Resume, AllowsTheSameExperiment) {
   EXPECT_THAT(resume_differences(report_of({"--gpus=2"}), report_of({"--gpus=2"})), IsEmpty());
+}
+
+TEST(Resume, IsOfReportsOfRunsThatTheCommandStarted) {
+  const auto refusal = [](auto change) {
+    report::Report report = report_of({"--gpus=2"});
+    report.argv = {"ddpbench", "--gpus=2"};
+    change(report);
+    try {
+      check_has_runs_to_resume(report, "a.json");
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal([](auto&) {}), "");
+  EXPECT_THAT(refusal([](auto& report) { report.collectives.emplace_back(); }),
+              HasSubstr("--resume=a.json: it is a report of `ddpbench comm`"));
+  EXPECT_THAT(refusal([](auto& report) { report.tune.emplace(); }), HasSubstr("`ddpbench tune`"));
+  EXPECT_THAT(refusal([](auto& report) {
+                report.argv = {"ddpbench", "import", "a.csv"};
+              }),
+              HasSubstr("`ddpbench import`"));
+  EXPECT_THAT(refusal([](auto& report) { report.environment.launcher = "srun"; }),
+              HasSubstr("a launcher"));
 }
 
 TEST(Resume, AllowsWhatChangesNoRun) {

@@ -12,6 +12,7 @@
 #include "reports/data/report.h"
 #include "reports/json/report_json.h"
 #include "tests/bench/program.h"
+#include "tests/reports/gate_support.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench {
@@ -112,6 +113,19 @@ TEST_F(Show, CondensesRepetitionsUnlessAskedForAll) {
   EXPECT_EQ(nlohmann::json::parse(out({"--format=json", "--repetitions=all"})).size(), 7u);
   expect_refusal({"--repetitions=al"}, "Did you mean 'all'?");
   expect_refusal({"--repetitions=all", "--format=prometheus"}, "--repetitions does not apply");
+}
+
+TEST_F(Show, RefusesForCollectivesWhatIsOfRuns) {
+  report::write_report(report::test::collective_report(1e-3), program.path("comm.json"), false);
+  for (const char* option : {"--columns=step", "--sort=step", "--repetitions=all", "--gpus=2"}) {
+    const ProgramResult result = program.run({"show", "comm.json", option});
+    EXPECT_EQ(result.exit_code, 2) << option;
+    EXPECT_THAT(result.err, HasSubstr("does not apply: comm.json holds collectives")) << option;
+  }
+  EXPECT_EQ(program.run({"show", "comm.json", "a.json", "--gpus=2"}).exit_code, 0);
+  const ProgramResult history = program.run({"history", "comm.json"});
+  EXPECT_EQ(history.exit_code, 2);
+  EXPECT_THAT(history.err, HasSubstr("comm.json holds collectives"));
 }
 
 TEST_F(Show, Sorts) {

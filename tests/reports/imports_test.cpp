@@ -56,6 +56,14 @@ TEST(StepTimes, AreReadFromCsvByTheNamesOfItsColumns) {
   EXPECT_THAT(times.not_read, ElementsAre("lr"));
 }
 
+TEST(StepTimes, AreReadBehindTheByteOrderMarkOfASpreadsheet) {
+  const std::string mark = "\xef\xbb\xbf";
+  EXPECT_EQ(csv(mark + "step,seconds\n3,0.5\n").rows.front().step, 3);
+  const std::string object = mark + R"({"step": 4, "seconds": 0.5})" + "\n";
+  EXPECT_EQ(step_format_of_text(object), StepFormat::jsonl);
+  EXPECT_EQ(lines(object).rows.front().step, 4);
+}
+
 TEST(StepTimes, AreReadFromJsonLines) {
   const StepTimes times = lines(
       "{\"step\": 0, \"seconds\": 0.5, \"loss\": 2.25, \"epoch\": 1}\n\n"
@@ -71,7 +79,9 @@ TEST(StepTimes, AreRefusedWithLineAndColumn) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "empty"},
       {"step,seconds\n", "no steps"},
-      {"step\n1\n", "line 2: seconds is missing"},
+      {"step\n1\n", "line 1: the header \"step\" has no column \"seconds\""},
+      {"iteration,seconds\n", "line 1: the header \"iteration,seconds\" has no column \"step\""},
+      {"step;seconds\n1;1\n", "no column \"step\"; columns are separated by commas"},
       {"step,seconds\n1,\n", "line 2: seconds is missing"},
       {"step,seconds\n1,abc\n", "line 2: seconds: expected a number"},
       {"step,seconds\n1,-1\n", "not negative, got \"-1\""},

@@ -47,6 +47,17 @@ TEST(Interruption, QuotesWhatAShellWouldSplit) {
             "ddpbench '--data-dir=my data' '--config=it'\\''s.json' '--resume=a b.json'");
 }
 
+TEST(Interruption, OffersNoCommandThatWouldNotGoOn) {
+  EXPECT_EQ(resume_command(interrupted({"ddpbench", "--config=-"}), "a.json"), "");
+  EXPECT_EQ(resume_command(interrupted({"ddpbench", "--config", "-", "--gpus=2"}), "a.json"), "");
+  Report by_variable = interrupted({"ddpbench"});
+  by_variable.environment.variables = {{"DDPBENCH_CONFIG", "-"}};
+  EXPECT_EQ(resume_command(by_variable, "a.json"), "");
+  Report of_ranks = interrupted({"ddpbench", "--gpus=2"});
+  of_ranks.environment.launcher = "mpirun";
+  EXPECT_EQ(resume_command(of_ranks, "a.json"), "");
+}
+
 TEST(Interruption, CannotResumeOtherCommands) {
   const Report report = interrupted({"ddpbench", "tune", "--gpus=2"});
   EXPECT_EQ(resume_command(report, "a.json"), "");

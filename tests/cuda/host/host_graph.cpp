@@ -75,8 +75,8 @@ LaunchedGraph& launched_graph() {
   return graph;
 }
 
-std::size_t& recorded_nodes() {
-  static std::size_t nodes = 0;
+std::atomic<std::size_t>& recorded_nodes() {
+  static std::atomic<std::size_t> nodes = 0;
   return nodes;
 }
 

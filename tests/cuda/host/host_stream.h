@@ -89,7 +89,7 @@ int& compute_capability();
 std::atomic<int>& algorithm_searches();
 
 // The launches, library calls and copies of the last recording. Test hook.
-std::size_t& recorded_nodes();
+std::atomic<std::size_t>& recorded_nodes();
 
 // Properties of the graph that the calling thread launched last. Test hook.
 struct LaunchedGraph {

@@ -34,8 +34,12 @@ std::optional<AlgorithmChoice> autotune(AlgorithmCache& cache, const std::string
 TuningStream::TuningStream(const Context& context)
     : context_(context), stream_(context.device.make_stream()), native_(context.use(*stream_)) {}
 
-// cuDNN must not keep a stream that no longer exists.
-TuningStream::~TuningStream() { static_cast<void>(cudnnSetStream(context_.cudnn, nullptr)); }
+// cuDNN must not keep a stream that no longer exists. Where no candidate ran, the memory that is
+// freed next may still be filled.
+TuningStream::~TuningStream() {
+  static_cast<void>(cudnnSetStream(context_.cudnn, nullptr));
+  static_cast<void>(cudaStreamSynchronize(native_));
+}
 
 void TuningStream::fill(DataType type, const PlanningMemory& memory, std::int64_t count,
                         const std::string& where) {

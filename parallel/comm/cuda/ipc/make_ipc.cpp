@@ -4,6 +4,7 @@
 // How the ranks of an ipc communicator meet.
 #include <unistd.h>
 
+#include <mutex>
 #include <set>
 
 #include "base/error.h"
@@ -85,17 +86,22 @@ IpcMeeting meet_threads(const std::string& name, const std::vector<int>& ordinal
           .events = make_thread_events(ordinals)};
 }
 
-// The first rank makes what all share, and tells the others where it is.
+// The first rank makes what all share, and tells the others where it is. Each has mapped the board
+// for itself, so that nothing but the lock shows a compiler or a checker that the exchange orders
+// them.
 IpcMeeting meet_threads(PeerBoard& board, const std::string& name, int rank,
                         const std::vector<int>& ordinals, const PeerWait& wait) {
+  static std::mutex making;
   IpcMeeting meeting;
   std::string token;
   if (rank == 0) {
+    const std::lock_guard lock(making);
     meeting = meet_threads(name, ordinals);
     token = std::to_string(reinterpret_cast<std::uintptr_t>(&meeting));
   }
   const std::string first = board.exchange(rank, token, wait).front();
   if (rank != 0) {
+    const std::lock_guard lock(making);
     meeting = *reinterpret_cast<const IpcMeeting*>(static_cast<std::uintptr_t>(std::stoull(first)));
   }
   board.exchange(rank, "", wait);  // all have read it
