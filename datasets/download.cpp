@@ -5,7 +5,6 @@
 // they are stored and rethrown afterwards.
 #include "datasets/download.h"
 
-#include <curl/curl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "datasets/curl_library.h"
 #include "datasets/sha256.h"
 
 namespace ddpbench::data {
@@ -26,18 +26,12 @@ constexpr long kMostRedirects = 5;
 constexpr auto kProgressInterval = std::chrono::seconds(2);
 constexpr double kBytesPerMegabyte = 1e6;
 
-// libcurl counts its users, so that pairs of init and cleanup may nest.
-class CurlLibrary {
- public:
-  CurlLibrary() {
-    ensure(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK, "libcurl does not start");
-  }
-  ~CurlLibrary() { curl_global_cleanup(); }
-  CurlLibrary(const CurlLibrary&) = delete;
-  CurlLibrary& operator=(const CurlLibrary&) = delete;
+// A transfer and the library that makes it.
+struct Curl {
+  CurlLibrary library;
+  std::unique_ptr<CURL, decltype(library.easy_cleanup)> handle{library.easy_init(),
+                                                               library.easy_cleanup};
 };
-
-using CurlHandle = std::unique_ptr<CURL, decltype(&curl_easy_cleanup)>;
 
 // Receives the bytes: writes, counts and hashes them.
 class Receiver {
@@ -107,13 +101,13 @@ class Receiver {
 };
 
 template <typename Value>
-void set(CURL* curl, CURLoption option, Value value) {
-  const CURLcode code = curl_easy_setopt(curl, option, value);
+void set(const Curl& curl, CURLoption option, Value value) {
+  const CURLcode code = curl.library.easy_setopt(curl.handle.get(), option, value);
   ensure(code == CURLE_OK, "libcurl refuses option {}: {}", static_cast<int>(option),
-         curl_easy_strerror(code));
+         curl.library.easy_strerror(code));
 }
 
-void configure(CURL* curl, const Download& download, Receiver& receiver, char* error_text) {
+void configure(const Curl& curl, const Download& download, Receiver& receiver, char* error_text) {
   const long timeout_s = std::max(1L, std::lround(std::ceil(download.timeout_s)));
   set(curl, CURLOPT_URL, download.url.c_str());
   set(curl, CURLOPT_PROTOCOLS_STR, "http,https");  // redirects must obey it, too
@@ -130,19 +124,19 @@ void configure(CURL* curl, const Download& download, Receiver& receiver, char* e
   set(curl, CURLOPT_WRITEDATA, static_cast<void*>(&receiver));
 }
 
-void transfer(CURL* curl, const Download& download, Receiver& receiver) {
+void transfer(const Curl& curl, const Download& download, Receiver& receiver) {
   std::array<char, CURL_ERROR_SIZE> error_text{};
   configure(curl, download, receiver, error_text.data());
-  const CURLcode code = curl_easy_perform(curl);
+  const CURLcode code = curl.library.easy_perform(curl.handle.get());
   receiver.rethrow_failure();
   long status = 0;
-  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+  curl.library.easy_getinfo(curl.handle.get(), CURLINFO_RESPONSE_CODE, &status);
   if (code == CURLE_HTTP_RETURNED_ERROR || (code == CURLE_OK && status != 200)) {
     throw UnavailableError(
         fmt::format("{}: the server answers with HTTP status {}", download.url, status));
   }
   if (code != CURLE_OK) {
-    const char* text = error_text[0] != '\0' ? error_text.data() : curl_easy_strerror(code);
+    const char* text = error_text[0] != '\0' ? error_text.data() : curl.library.easy_strerror(code);
     throw UnavailableError(fmt::format("{}: download failed: {} (HTTP status {})", download.url,
                                        text, status == 0 ? "none" : fmt::to_string(status)));
   }
@@ -151,11 +145,10 @@ void transfer(CURL* curl, const Download& download, Receiver& receiver) {
 }  // namespace
 
 void download_file(const Download& download) {
-  const CurlLibrary library;
-  const CurlHandle curl(curl_easy_init(), &curl_easy_cleanup);
-  ensure(curl != nullptr, "libcurl gives no handle");
+  const Curl curl;
+  ensure(curl.handle != nullptr, "libcurl gives no handle");
   Receiver receiver(download);
-  transfer(curl.get(), download, receiver);
+  transfer(curl, download, receiver);
   receiver.finish();
 }
 

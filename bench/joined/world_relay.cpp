@@ -3,6 +3,7 @@
 #include "bench/joined/world_relay.h"
 
 #include <fmt/format.h>
+#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -40,12 +41,14 @@ WorldRelay::WorldRelay(comm::TcpStoreOptions store, int rank, const JoinedHosts&
       watch_(watch),
       board_(board),
       limit_s_(store.timeout_s),
+      bell_(::eventfd(0, EFD_CLOEXEC)),
       answered_s_(steady_s()),
       exchanged_s_(steady_s()) {
   store.check = nullptr;
   store.timeout_s = std::min(store.timeout_s, kLongestCall_s);
   records_ = comm::connect_tcp_store(store);
   store.check = [this] { keep_up(); };
+  store.bell = bell_.get();  // without one the end is seen at the next check
   news_ = comm::connect_tcp_store(store);
   records_->leave_will(kNews, words_of("ended", rank_, 0));
   thread_ = std::thread([this] { listen(); });
@@ -53,6 +56,7 @@ WorldRelay::WorldRelay(comm::TcpStoreOptions store, int rank, const JoinedHosts&
 
 WorldRelay::~WorldRelay() {
   stopping_ = true;
+  ::eventfd_write(bell_.get(), 1);
   thread_.join();
 }
 

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/file.h"
 #include "bench/joined/joined_board.h"
 #include "bench/joined/joined_hosts.h"
 #include "parallel/comm/store/store.h"
@@ -65,6 +66,7 @@ class WorldRelay {
   JoinedBoard& board_;
   const double limit_s_;
   std::atomic<bool> stopping_ = false, lost_first_ = false;
+  const FileDescriptor bell_;             // rings when stopping_ is set
   std::shared_ptr<comm::Store> news_;     // the thread's alone
   std::shared_ptr<comm::Store> records_;  // for all else
   std::mutex mutex_;                      // guards what follows

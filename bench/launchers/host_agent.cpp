@@ -58,7 +58,8 @@ class HostAgent {
     std::unique_ptr<launch::PipedProcess> process;
   };
 
-  void say_word(const AgentWord& word);
+  void say_word(const AgentWord& word) { say_words(word_line(word)); }
+  void say_words(const std::string& lines);
   void obey(const AgentGreeting& greeting);
   void obey(const AgentRun& run);
   void obey(const AgentSignal& signal);
@@ -89,8 +90,9 @@ int HostAgent::run() {
 }
 
 // A reader that is gone raises SIGPIPE, which ends this process, and so the ranks.
-void HostAgent::say_word(const AgentWord& word) {
-  write_standard_output(output_, word_line(word));
+void HostAgent::say_words(const std::string& lines) {
+  if (lines.empty()) return;
+  write_standard_output(output_, lines);
   said_s_ = steady_s();
 }
 
@@ -145,12 +147,14 @@ void HostAgent::obey(const AgentSignal& signal) {
 
 void HostAgent::hand_on(Rank& rank) {
   const bool ended = rank.process->look();
+  std::string lines;  // a report has hundreds: they are said at once
   for (std::string& text : rank.process->take_output()) {
-    say_word(RankLine{rank.number, false, std::move(text)});
+    lines += word_line(RankLine{rank.number, false, std::move(text)});
   }
   for (std::string& text : rank.process->take_errors()) {
-    say_word(RankLine{rank.number, true, std::move(text)});
+    lines += word_line(RankLine{rank.number, true, std::move(text)});
   }
+  say_words(lines);
   if (!ended) return;
   say_word(RankEnd{rank.number, rank.process->how_ended()});
   rank.process.reset();

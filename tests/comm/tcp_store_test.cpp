@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -146,6 +147,18 @@ TEST(TcpStore, EndsAWaitWhenTheCallersCheckThrows) {
   ended = true;
   EXPECT_EQ(store->get("here", 30), "value");
   EXPECT_THROW(store->get("never set", 1e6), InternalError);
+}
+
+TEST(TcpStore, ChecksAtOnceWhenTheCallersBellRings) {
+  const auto server = make_tcp_store_server(options_for(0));
+  TcpStoreOptions options = options_for(server->port());
+  const FileDescriptor bell(::eventfd(0, EFD_CLOEXEC));
+  options.check = [] { throw InternalError("the bell has rung"); };
+  options.bell = bell.get();
+  const auto store = connect_tcp_store(options);
+  EXPECT_THROW(store->get("never set", 1e-3), CommTimeout);
+  ::eventfd_write(bell.get(), 1);
+  EXPECT_THROW(store->get("never set", 1e-3), InternalError);
 }
 
 TEST(TcpStore, AnswersNothingBeforeTheSecret) {

@@ -237,8 +237,9 @@ GlooLink::GlooLink(Store& store, int rank, int size, const EngineOptions& option
 GlooLink::~GlooLink() {
   stop();
   mail_.clear();
-  loop_calls_.reset();
+  if (loop_calls_) loop_calls_->keep_awake();
   context_.reset();
+  loop_calls_.reset();
 }
 
 std::unique_ptr<GlooLink::Moving> GlooLink::start(int peer, std::uint64_t slot, void* data,

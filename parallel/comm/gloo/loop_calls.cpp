@@ -19,8 +19,12 @@ LoopCalls::LoopCalls(std::shared_ptr<gloo::transport::tcp::Device> device)
   device_->registerDescriptor(bell_.get(), EPOLLIN, this);
 }
 
-// Gloo's thread has left the handler when this returns.
-LoopCalls::~LoopCalls() { device_->unregisterDescriptor(bell_.get(), this); }
+// Gloo's thread has left the handler, or has ended, when this returns.
+LoopCalls::~LoopCalls() {
+  keep_awake();
+  if (device_.use_count() > 1) device_->unregisterDescriptor(bell_.get(), this);
+  device_.reset();
+}
 
 void LoopCalls::add(std::function<void()> call) {
   bool is_first = false;
@@ -32,7 +36,14 @@ void LoopCalls::add(std::function<void()> call) {
   if (is_first) ::eventfd_write(bell_.get(), 1);
 }
 
+// A bell that nobody answers rings on.
+void LoopCalls::keep_awake() {
+  awake_ = true;
+  ::eventfd_write(bell_.get(), 1);
+}
+
 void LoopCalls::handleEvents(int /*events*/) {
+  if (awake_) return;
   eventfd_t rung = 0;
   ::eventfd_read(bell_.get(), &rung);
   std::vector<std::function<void()>> calls;

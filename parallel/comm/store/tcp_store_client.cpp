@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -40,25 +41,30 @@ constexpr double kLongestGreetingTime_s = 4;
 constexpr auto kRetryPause = std::chrono::milliseconds(5);
 constexpr long kCheckEvery_ms = 50;
 
-using Check = std::function<void()>;  // TcpStoreOptions::check
+// TcpStoreOptions::check and its bell.
+struct Check {
+  std::function<void()> call;
+  int bell = -1;
+};
 
 // Waits until the socket is ready for `events`; false at the deadline.
 bool ready(int socket, short events, Deadline deadline, const Check& check = {}) {
-  const long longest_ms = check ? kCheckEvery_ms : 60000;
+  const long longest_ms = check.call ? kCheckEvery_ms : 60000;
   while (true) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(sleep_until_look(deadline)).count();
-    pollfd polled{socket, events, 0};
+    std::array<pollfd, 2> polled{{{socket, events, 0}, {check.bell, POLLIN, 0}}};  // -1: not asked
     // One millisecond more than is left: this avoids a busy loop in the last fraction.
     const int wait_ms = static_cast<int>(std::min<long>(left + 1, longest_ms));
-    if (::poll(&polled, 1, wait_ms) > 0) return true;
-    if (has_passed(deadline)) return false;
-    if (!check) continue;
+    if (::poll(polled.data(), polled.size(), wait_ms) > 0 && polled[0].revents != 0) return true;
+    const bool rung = polled[1].revents != 0;
+    if (!rung && has_passed(deadline)) return false;
+    if (!check.call) continue;
     try {
-      check();
+      check.call();
     } catch (...) {
       // What was awaited may have come meanwhile, and be the reason that `check` has something.
-      if (::poll(&polled, 1, 0) > 0) return true;
+      if (::poll(polled.data(), 1, 0) > 0) return true;
       throw;
     }
   }
@@ -225,7 +231,7 @@ class Client : public Store {
     std::string reply;
     try {
       connection->send(encode(request), deadline);
-      reply = connection->receive(deadline, options_.check);
+      reply = connection->receive(deadline, {options_.check, options_.bell});
     } catch (const CommTimeout& error) {
       throw CommTimeout(fmt::format("store key '{}' at {}:{}: {} within {} s", request.key,
                                     options_.host, port_, error.what(), timeout_s));
