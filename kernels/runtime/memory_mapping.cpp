@@ -33,15 +33,21 @@ std::byte* reserve_aligned(std::size_t length) {
   return start + head;
 }
 
+// What is mapped for `bytes`: pages, and where half a huge page or more is left, a huge one.
+std::size_t mapped_bytes(std::size_t bytes) {
+  const std::size_t rest = bytes % kHugePageBytes;
+  return round_up(bytes, rest >= kHugePageBytes / 2 ? kHugePageBytes : page_bytes());
+}
+
 }  // namespace
 
 BufferView map_memory(std::size_t bytes, int fd, bool writable) {
-  const std::size_t length = round_up(bytes, page_bytes());
+  const std::size_t length = mapped_bytes(bytes);
   if (length < bytes) {  // wrapped around
     errno = ENOMEM;
     return {};
   }
-  const bool huge = bytes >= kHugePageBytes;
+  const bool huge = length >= kHugePageBytes;
   std::byte* const place = huge ? reserve_aligned(length) : nullptr;
   if (huge && place == nullptr) return {};
   const int flags = (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED) | (huge ? MAP_FIXED : 0);
@@ -58,7 +64,7 @@ BufferView map_memory(std::size_t bytes, int fd, bool writable) {
 }
 
 void unmap_memory(BufferView view) noexcept {
-  if (view.data) ::munmap(view.data, round_up(view.bytes, page_bytes()));
+  if (view.data) ::munmap(view.data, mapped_bytes(view.bytes));
 }
 
 bool populate_memory(BufferView view) {

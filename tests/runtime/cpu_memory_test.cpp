@@ -59,7 +59,7 @@ TEST_P(CpuMemory, IsAlignedToCacheLinesAndLargeBuffersToHugePages) {
   const Buffer buffer = allocate();
   ASSERT_NE(buffer.data(), nullptr);
   const auto address = reinterpret_cast<std::uintptr_t>(buffer.data());
-  EXPECT_EQ(address % (GetParam().bytes >= 2 * kMiB ? 2 * kMiB : 64), 0U);
+  EXPECT_EQ(address % (GetParam().bytes >= kMiB ? 2 * kMiB : 64), 0U);
 }
 
 TEST_P(CpuMemory, HasTheSizeThatWasAskedFor) { EXPECT_EQ(allocate().bytes(), GetParam().bytes); }
@@ -101,6 +101,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Request{0, Sharing::process_private}, Request{1, Sharing::process_private},
                     Request{4099, Sharing::process_private},
                     Request{100'003, Sharing::process_private},
+                    Request{kMiB, Sharing::process_private},
                     Request{2 * kMiB - 1, Sharing::process_private},
                     Request{2 * kMiB, Sharing::process_private},
                     Request{5 * kMiB + 4097, Sharing::process_private},
