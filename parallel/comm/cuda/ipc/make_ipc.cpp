@@ -105,6 +105,7 @@ IpcMeeting meet_threads(PeerBoard& board, const std::string& name, int rank,
     meeting = *reinterpret_cast<const IpcMeeting*>(static_cast<std::uintptr_t>(std::stoull(first)));
   }
   board.exchange(rank, "", wait);  // all have read it
+  const std::lock_guard lock(making);
   return meeting;
 }
 
