@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// libcurl, opened when something is downloaded: it brings 27 further libraries, and binding them took
-// two fifths of every start of the program.
+// libcurl, opened when something is downloaded: it brings 27 further libraries, and binding them
+// took two fifths of every start of the program.
 #pragma once
 
 #include <curl/curl.h>

@@ -77,7 +77,7 @@ LIBRARIES = [
     Library(r"gloo/.*", r"parallel/comm/gloo/.*"),
     Library(r"(zlib|zconf)\.h", r"(datasets|bench)/.*\.cpp"),
     Library(r"openssl/.*", r"datasets/.*\.cpp"),
-    Library(r"curl/.*", r"(datasets|bench)/.*\.cpp"),
+    Library(r"curl/.*", r"(datasets|bench)/.*\.cpp|datasets/curl_library\.h"),
     Library(r"CLI/.*", r"bench/(micro|gate_study|verification_study)/.*\.cpp"),
     Library(r"benchmark/.*", r"bench/micro/.*"),
     Library(r"[a-z_0-9]+", r".*"),  # the C++ standard library

@@ -12,13 +12,14 @@
 #include "bench/host/host_limits.h"
 #include "bench/options/option_table.h"
 #include "parallel/comm_backends.h"
+#include "parallel/launch/own_environment.h"
 #include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {
 namespace {
 
 void refuse_joined_world() {
-  const Variables variables = process_variables();
+  const Variables variables = launch::environment_variables();
   const auto get = [&variables](const char* name) -> const char* {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();

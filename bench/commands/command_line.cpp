@@ -32,6 +32,7 @@
 #include "datasets/fetch.h"
 #include "kernels/ops/backend.h"
 #include "parallel/comm_backends.h"
+#include "parallel/launch/own_environment.h"
 #include "parallel/launch/rank_environment.h"
 #include "parallel/strategies.h"
 
@@ -69,8 +70,9 @@ void add_cuda_libraries(report::Environment& environment) {
 
 int show_info(const Options& options, const InstallPaths& paths) {
   InfoContents contents;
-  contents.environment = capture_environment(
-      recorded_variables(process_variables(), option_variables()), ops::library_versions());
+  contents.environment =
+      capture_environment(recorded_variables(launch::environment_variables(), option_variables()),
+                          ops::library_versions());
   const HostDevices host = find_devices("auto");
   add_gpus(contents.environment, host);
   add_cuda_libraries(contents.environment);
@@ -186,7 +188,7 @@ int run_command_line(const std::vector<std::string>& arguments) {
     return run_subcommand(*subcommand, {arguments.begin() + 2, arguments.end()}, arguments[0]);
   }
   const InstallPaths paths = find_install_paths("/proc/self/exe", build_info().source_directory);
-  const ParseContext context = {process_variables(), paths.config_directories(),
+  const ParseContext context = {launch::environment_variables(), paths.config_directories(),
                                 command_summaries(), subcommand_variables()};
   if (const auto run = context.variables.find(kLaunchedRunVariable);
       run != context.variables.end()) {

@@ -14,6 +14,7 @@
 #include "bench/host/terminal.h"
 #include "bench/options/option_source.h"
 #include "datasets/catalog.h"
+#include "parallel/launch/own_environment.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -68,7 +69,7 @@ int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>&
   CommandOptions options;
   command->define(options);
   if (command->takes_variables()) {
-    const Variables all = process_variables();
+    const Variables all = launch::environment_variables();
     command->variables = options.read_variables(entry.name, all, arguments);
     refuse_unknown_variables(all, subcommand_variables());
   }

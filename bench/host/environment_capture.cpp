@@ -80,17 +80,6 @@ report::GpuInfo gpu_info(const CudaDeviceInfo& device) {
 
 }  // namespace
 
-Variables process_variables() {
-  Variables variables;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const std::size_t equals = text.find('=');
-    if (equals != std::string_view::npos)
-      variables.emplace(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return variables;
-}
-
 Variables recorded_variables(const Variables& all, const std::vector<std::string>& options) {
   Variables recorded;
   for (const auto& [name, value] : all)

@@ -17,9 +17,6 @@ namespace ddpbench::bench {
 
 using Variables = std::map<std::string, std::string>;
 
-// The environment of this process.
-Variables process_variables();
-
 // The variables of `all` that affect measurements: those of threads, devices and libraries, and
 // those named in `options`. Reports are passed on, so they have no others, above all no secrets.
 Variables recorded_variables(const Variables& all, const std::vector<std::string>& options);

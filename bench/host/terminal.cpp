@@ -8,13 +8,14 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <span>
+#include <string>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "parallel/launch/own_environment.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -62,8 +63,7 @@ int terminal_width() {
   if (::isatty(STDOUT_FILENO) != 0) {
     return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
   }
-  const char* const wanted = std::getenv("COLUMNS");
-  if (wanted == nullptr) return 0;
+  const std::string wanted = launch::environment_variable("COLUMNS").value_or("0");
   return std::max(number_in<int>(wanted).value_or(0), 0);
 }
 
@@ -72,10 +72,9 @@ void put(std::FILE* file, const std::string& text) noexcept {
 }
 
 bool has_colours() {
-  const char* const refused = std::getenv("NO_COLOR");
-  const char* const kind = std::getenv("TERM");
-  return ::isatty(STDOUT_FILENO) != 0 && (refused == nullptr || *refused == '\0') &&
-         (kind == nullptr || std::string_view(kind) != "dumb");
+  return ::isatty(STDOUT_FILENO) != 0 &&
+         launch::environment_variable("NO_COLOR").value_or("").empty() &&
+         launch::environment_variable("TERM") != "dumb";
 }
 
 std::string coloured(std::string_view table) {

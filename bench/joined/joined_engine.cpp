@@ -6,7 +6,7 @@
 #include "bench/rank/rank_devices.h"
 #include "parallel/comm_backends.h"
 #include "parallel/launch/host_address.h"
-#include "parallel/launch/rank_variables.h"
+#include "parallel/launch/own_environment.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -38,7 +38,7 @@ void prepare_engine(const TrainingJob& job, const Options& options,
                names_interface ? launch::interface_name(options.interface) : "");
   const comm::CommModule* const module = world_module(job, environment);
   if (module == nullptr) return;
-  launch::keep_own_environment();  // the reference inherits it
+  launch::keep_environment();  // a report and the reference take it meanwhile
   module->prepare();
 }
 

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/joined/joined_report.h"
 
-#include <cstdlib>
 #include <utility>
 
 #include "base/error.h"
@@ -13,6 +12,7 @@
 #include "bench/run/launch_run.h"
 #include "bench/run/run_collector.h"
 #include "bench/run/run_trace.h"
+#include "parallel/launch/own_environment.h"
 #include "reports/exports/trace_text.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/conditions.h"
@@ -42,10 +42,10 @@ void fill_joined_conditions(report::Run& run, report::MachineSnapshot before, in
 void JoinedReport::choose_place(const Options& options, int host) {
   file_ = ReportOutput(own_files(options));
   if (reader_ != ReportReader::supervisor) return;
-  const char* const inbox = std::getenv(kReportInboxVariable);
+  const auto inbox = launch::environment_variable(kReportInboxVariable);
   ReportOutput::Deliver deliver;
-  if (inbox != nullptr) {
-    deliver = [words = std::string(inbox), host, reached = true](const std::string& text) mutable {
+  if (inbox) {
+    deliver = [words = *inbox, host, reached = true](const std::string& text) mutable {
       reached = reached && send_to_inbox(words, {host, text});  // a host that is cut off tries once
       return reached;
     };

@@ -30,6 +30,7 @@
 #include "bench/options/option_table.h"
 #include "kernels/ops/backend.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
+#include "parallel/launch/own_environment.h"
 #include "parallel/launch/piped_process.h"
 #include "parallel/launch/rank_variables.h"
 
@@ -115,8 +116,9 @@ void HostAgent::obey(const AgentGreeting& greeting) {
   host.name = host_name();
   host.mark = comm::host_mark();
   host.gpus = {0, devices.cuda};
-  host.environment = capture_environment(
-      recorded_variables(process_variables(), option_variables()), ops::library_versions());
+  host.environment =
+      capture_environment(recorded_variables(launch::environment_variables(), option_variables()),
+                          ops::library_versions());
   add_gpus(host.environment, devices);
   say_word(host);
 }

@@ -4,40 +4,16 @@
 // The environment that the supervisor gives to a rank.
 #include "parallel/launch/rank_variables.h"
 
-#include <unistd.h>
-
 #include <cstddef>
 #include <map>
-#include <optional>
-#include <string_view>
 
 #include "base/entropy.h"
+#include "parallel/launch/own_environment.h"
 
 namespace ddpbench::launch {
 namespace {
 
 using Variables = std::map<std::string, std::string>;
-
-Variables read_environment() {
-  Variables variables;
-  for (char** entry = environ; entry && *entry; ++entry) {
-    const std::string_view text = *entry;
-    const std::size_t equals = text.find('=');
-    if (equals == std::string_view::npos) continue;
-    variables.insert_or_assign(std::string(text.substr(0, equals)),
-                               std::string(text.substr(equals + 1)));
-  }
-  return variables;
-}
-
-std::optional<Variables>& kept_environment() {
-  static std::optional<Variables> kept;
-  return kept;
-}
-
-Variables inherited_variables() {
-  return kept_environment() ? *kept_environment() : read_environment();
-}
 
 // libgomp reads these when it is loaded, so only a parent can set them. Passive: a thread that
 // spins after its share of work takes the core from the communication thread. Unbound: each device
@@ -58,8 +34,6 @@ std::vector<std::string> block_of(const Variables& variables) {
 
 }  // namespace
 
-void keep_own_environment() { kept_environment() = read_environment(); }
-
 std::string make_secret() {
   constexpr std::size_t kSecretBytes = 32;
   return random_hex(kSecretBytes);
@@ -67,7 +41,7 @@ std::string make_secret() {
 
 std::vector<std::string> child_variables(int threads_per_device, const Variables& added,
                                          const std::vector<std::string>& without) {
-  Variables variables = inherited_variables();
+  Variables variables = environment_variables();
   for (const std::string& name : without) variables.erase(name);
   set_openmp(variables, threads_per_device);
   for (const auto& [name, value] : added) variables[name] = value;
@@ -76,7 +50,7 @@ std::vector<std::string> child_variables(int threads_per_device, const Variables
 
 std::vector<std::string> rank_variables(const LaunchSpec& spec, int process,
                                         const Rendezvous& rendezvous) {
-  Variables variables = inherited_variables();
+  Variables variables = environment_variables();
   set_openmp(variables, spec.threads_per_device);
   for (const auto& [name, value] : spec.environment) variables[name] = value;
   variables["DDPBENCH_LAUNCHER"] = "ddpbench";

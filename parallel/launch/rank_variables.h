@@ -36,10 +36,6 @@ struct Rendezvous {
 // A secret that cannot be guessed: 256 random bits in hexadecimal.
 std::string make_secret();
 
-// Copies this process's environment. The functions below read the copy from now on, so they may be
-// called while a library changes the environment. Not thread-safe.
-void keep_own_environment();
-
 // "NAME=value" for all of our own environment except `without`, the OpenMP settings above, and
 // `added`. Later ones replace earlier ones.
 std::vector<std::string> child_variables(int threads_per_device,

@@ -35,9 +35,9 @@ class LoopCalls final : private gloo::transport::tcp::Handler {
   // Any thread may add one. They are made in their order; none may throw.
   void add(std::function<void()> call);
 
-  // From now on Gloo's thread looks for events without rest, for the short time in which connections
-  // are closed: each close waits for its next look, for which it takes up to 10 ms of its own accord
-  // (transport/tcp/loop.cc).
+  // From now on Gloo's thread looks for events without rest, for the short time in which
+  // connections are closed: each close waits for its next look, for which it takes up to 10 ms of
+  // its own accord (transport/tcp/loop.cc).
   void keep_awake();
 
  private:

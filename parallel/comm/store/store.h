@@ -74,8 +74,8 @@ struct TcpStoreOptions {
   // Client: called about twenty times a second while it waits, on the waiting thread; may be empty.
   // What it throws ends the call.
   std::function<void()> check;
-  // Client: a descriptor that becomes readable when there is something for `check` at once; -1: none.
-  // REQUIRES: `check` then throws. The caller keeps it open.
+  // Client: a descriptor that becomes readable when there is something for `check` at once; -1:
+  // none. REQUIRES: `check` then throws. The caller keeps it open.
   int bell = -1;
 };
 
