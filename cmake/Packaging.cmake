@@ -29,7 +29,7 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_MAIN_PACKAGE_NAME ddpbench)
 set(CPACK_DEBIAN_MAIN_PACKAGE_SHLIBDEPS ON)  # the versions of the system that it is built on
 # It is opened when it is needed; Debian 13 calls it libcurl4t64.
-set(CPACK_DEBIAN_MAIN_PACKAGE_DEPENDS "libcurl4 | libcurl4t64")
+set(CPACK_DEBIAN_MAIN_PACKAGE_DEPENDS "libcurl4 (>= 7.85) | libcurl4t64")
 set(CPACK_DEBIAN_MAIN_PACKAGE_RECOMMENDS "ca-certificates, librsvg2-bin")
 set(CPACK_DEBIAN_MAIN_DESCRIPTION "Trains one network with several data-parallel strategies, proves that they
 compute the same thing, times them, and writes one report.")

@@ -32,25 +32,18 @@ Range pixels_around(double low, double high, double reach) {
           std::min(side, static_cast<int>(std::floor(high + reach)) + 1)};
 }
 
-struct Four {
-  static constexpr int kCount = 4;
-  using Floats [[gnu::vector_size(sizeof(float) * kCount)]] = float;
-  using Ints [[gnu::vector_size(sizeof(std::int32_t) * kCount)]] = std::int32_t;
-  using Pairs [[gnu::vector_size(sizeof(std::uint16_t) * kCount)]] = std::uint16_t;
-};
-struct Eight {
-  static constexpr int kCount = 8;
-  using Floats [[gnu::vector_size(sizeof(float) * kCount)]] = float;
-  using Ints [[gnu::vector_size(sizeof(std::int32_t) * kCount)]] = std::int32_t;
-  using Pairs [[gnu::vector_size(sizeof(std::uint16_t) * kCount)]] = std::uint16_t;
+// GCC drops the attribute of an alias of such a size, and keeps that of a typedef.
+template <typename T, int kCount>
+struct Group {
+  typedef T Type [[gnu::vector_size(sizeof(T) * kCount)]];  // NOLINT(modernize-use-using)
 };
 
 // All of it is inlined into functions that are compiled for the group's instructions.
-template <typename Group>
+template <int kCount>
 struct Pen {
-  static constexpr int kCount = Group::kCount;
-  using Floats = typename Group::Floats;
-  using Ints = typename Group::Ints;
+  using Floats = typename Group<float, kCount>::Type;
+  using Ints = typename Group<std::int32_t, kCount>::Type;
+  using Pairs = typename Group<std::uint16_t, kCount>::Type;
   static_assert(kDigitPixels % kCount == 0 && kCount % kNoisesADraw == 0);
 
   [[gnu::always_inline]] static inline Floats loaded(const float* from) {
@@ -100,7 +93,7 @@ struct Pen {
 
   // Triangular around zero, from -255 to 255: the difference of the two bytes that a pixel has.
   [[gnu::always_inline]] static inline Floats noise_of(const std::uint64_t* bits) {
-    typename Group::Pairs pairs;
+    Pairs pairs;
     std::memcpy(&pairs, bits, sizeof(pairs));
     const Ints wide = __builtin_convertvector(pairs, Ints);
     return __builtin_convertvector((wide & 0xff) - (wide >> 8), Floats);
@@ -147,14 +140,14 @@ struct Pen {
 
 void draw_by_four(std::span<const Polyline> strokes, double radius, SplitMix64& random,
                   std::span<std::uint8_t, kDigitPixels> image) {
-  Pen<Four>::draw(strokes, radius, random, image);
+  Pen<4>::draw(strokes, radius, random, image);
 }
 
 #if defined(__x86_64__)
 [[gnu::target("avx2")]] void draw_by_eight(std::span<const Polyline> strokes, double radius,
                                            SplitMix64& random,
                                            std::span<std::uint8_t, kDigitPixels> image) {
-  Pen<Eight>::draw(strokes, radius, random, image);
+  Pen<8>::draw(strokes, radius, random, image);
 }
 #endif
 

@@ -4,7 +4,8 @@
 // A stand-in for MNIST: digits drawn from strokes with a round pen, each in its own size, slant,
 // position, stroke width and noise. Counts and shapes are MNIST's; mean and spread are similar.
 //
-// Cost: about 1 us of a core with AVX2, 2 without a sample. Sample i depends on (seed, i) only.
+// Cost: a sample takes about 1 us of a core with AVX2, 2 us without. Sample i depends on (seed, i)
+// only.
 #pragma once
 
 #include <cstdint>

@@ -67,12 +67,14 @@ void check_quotes(const std::string& words, const char* option) {
   char open = 0;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i] == '\\' && open != '\'') {
-      ++i;
+      if (++i == words.size()) open = '\\';
     } else if (open != 0 ? words[i] == open : words[i] == '"' || words[i] == '\'') {
       open = open != 0 ? '\0' : words[i];
     }
   }
-  if (open != 0) throw ConfigError(fmt::format("{}={}: a quote is not closed", option, words));
+  if (open != 0)
+    throw ConfigError(
+        fmt::format("{}={}: a quote is not closed, or nothing follows a backslash", option, words));
 }
 
 // An address is that of one host, whose rank finds the interface. Who sets a variable of Open MPI

@@ -177,7 +177,8 @@ Definitions file_options() {
        .hint = "REPORT",
        .help = "Complete an interrupted report: runs that are ok in it are kept, the others are "
                "made. Configuration and machine must be the same; repetitions may differ. Written "
-               "to --json, or back to REPORT.",
+               "to --json, or back to REPORT. Not of ranks that a launcher started, nor of other "
+               "commands' reports.",
        .member = &Options::resume_path,
        .default_text = "none",
        .sources = kFlag | kVariable,

@@ -45,6 +45,7 @@ constexpr std::string_view to_string(Phase phase) {
 
 // The phase's own bit in a set of phases.
 constexpr std::uint32_t bit_of(Phase phase) { return 1u << static_cast<unsigned>(phase); }
+static_assert(kPhaseCount <= 32);
 
 // The times of one gradient bucket (or pushed shard) in one step, on the device clock.
 struct BucketTimes {

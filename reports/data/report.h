@@ -363,7 +363,7 @@ struct CpuInfo {
 
 struct Environment {
   std::vector<std::string> hosts;
-  std::string launcher;  // that started this rank; empty: the command started its ranks itself
+  std::string launcher;  // of a joined world's ranks; empty: none started ddpbench
   std::string operating_system, kernel;
   std::string tcp_congestion_control;  // "bbr", "bbr, routes: cubic", "h0: bbr; h1: reno"
   CpuInfo cpu;

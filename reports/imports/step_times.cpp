@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::string_view kColumns[] = {"repetition", "rank",   "step", "seconds",
                                          "phase",      "memory", "loss"};
+constexpr const char* kNeeded[] = {"step", "seconds"};
 constexpr int kMostRanks = 100'000;
 constexpr int kMostRepetitions = 1'000'000;
 constexpr std::size_t kLongestLine = 64 * 1024;
@@ -70,7 +71,7 @@ std::optional<double> not_negative(const CellTexts& cells, const char* column, c
 }
 
 StepTime row_of(const CellTexts& cells, const Place& place) {
-  for (const char* needed : {"step", "seconds"}) {
+  for (const char* needed : kNeeded) {
     if (!cells.contains(needed)) place.fail(fmt::format("{} is missing", needed));
   }
   StepTime row;
@@ -135,11 +136,12 @@ class CsvLines {
 
 // Columns that every row needs are asked of the header: rows would all lack them.
 void check_header(const std::vector<std::string>& columns, const Place& place) {
-  for (const char* needed : {"step", "seconds"}) {
+  for (const char* needed : kNeeded) {
     if (std::ranges::find(columns, needed) != columns.end()) continue;
-    const std::string names = message_text(fmt::format("{}", fmt::join(columns, ",")));
-    const bool other = columns.size() == 1 && names.find_first_of(";\t") != std::string::npos;
-    place.fail(fmt::format("the header \"{}\" has no column \"{}\"{}", names, needed,
+    const bool other =
+        columns.size() == 1 && columns.front().find_first_of(";\t") != std::string::npos;
+    place.fail(fmt::format("the header \"{}\" has no column \"{}\"{}",
+                           message_text(fmt::format("{}", fmt::join(columns, ","))), needed,
                            other ? "; columns are separated by commas" : ""));
   }
 }

@@ -30,7 +30,7 @@ constexpr auto kCpuFields = [](auto& f, auto& cpu) {
 
 constexpr auto kEnvironmentFields = [](auto& f, auto& environment) {
   f.value("hosts", environment.hosts);
-  f.later().known_text("launcher", environment.launcher, "ddpbench started the ranks itself");
+  f.later().known_text("launcher", environment.launcher, "no launcher started ddpbench");
   f.known_text("operating_system", environment.operating_system, kUnknown);
   f.known_text("kernel", environment.kernel, kUnknown);
   f.later().known_text("tcp_congestion_control", environment.tcp_congestion_control, kUnknown);

@@ -56,13 +56,22 @@ std::vector<std::string> without_output(const std::vector<std::string>& argv) {
   return kept;
 }
 
-bool reads_standard_input(const Report& report) {
-  const auto variable = report.environment.variables.find("DDPBENCH_CONFIG");
-  if (variable != report.environment.variables.end() && variable->second == "-") return true;
+// What was read from a stream is gone.
+bool is_stream(std::string_view path) {
+  return path == "-" || path == "/dev/stdin" || path.starts_with("/dev/fd/") ||
+         path.starts_with("/proc/self/fd/");
+}
+
+// The file of --config, or of the variable that stands for it.
+std::string config_of(const Report& report) {
+  constexpr std::string_view kFlag = "--config";
   const auto& argv = report.argv;
-  return std::ranges::find(argv, "--config=-") != argv.end() ||
-         std::ranges::search(argv, std::array<std::string, 2>{"--config", "-"}).begin() !=
-             argv.end();
+  for (std::size_t i = argv.size(); i-- > 1;) {
+    if (argv[i].starts_with(std::string(kFlag) + "=")) return argv[i].substr(kFlag.size() + 1);
+    if (argv[i - 1] == kFlag) return argv[i];
+  }
+  const auto variable = report.environment.variables.find("DDPBENCH_CONFIG");
+  return variable == report.environment.variables.end() ? "" : variable->second;
 }
 
 }  // namespace
@@ -70,7 +79,7 @@ bool reads_standard_input(const Report& report) {
 std::string resume_command(const Report& report, const std::string& path) {
   const bool other = report.argv.size() > 1 && !report.argv[1].starts_with("-");
   if (other || report.argv.empty() || report.tune || !report.collectives.empty()) return {};
-  if (!report.environment.launcher.empty() || reads_standard_input(report)) return {};
+  if (!report.environment.launcher.empty() || is_stream(config_of(report))) return {};
   std::string text = option_assignments(report.environment.variables);
   for (const std::string& word : without_output(report.argv)) text += shell_quoted(word) + ' ';
   return text + shell_quoted("--resume=" + path);

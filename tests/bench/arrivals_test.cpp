@@ -20,7 +20,7 @@ constexpr double kUnknownClocks = std::numeric_limits<double>::infinity();
 // A step from `begin` on that lasts 1 s, with backward until 0.6 s. It knows no waiting.
 launch::StepRecord step_of(std::uint32_t number, double begin) {
   launch::StepRecord step{.step = number, .begin_s = begin, .end_s = begin + 1};
-  step.phases_observed = 1;
+  step.phases_observed = bit_of(Phase::data_wait);
   step.backward_end_s = begin + 0.6;
   step.comm_s = 0.5;
   step.comm_overlapped_s = 0.2;

@@ -29,7 +29,7 @@ launch::StepRecord step(std::uint32_t number, double begin, double seconds) {
   record.step = number;
   record.begin_s = begin;
   record.end_s = begin + seconds;
-  record.phases_observed = 1;
+  record.phases_observed = bit_of(Phase::data_wait);
   record.phase_s[static_cast<std::size_t>(Phase::forward)] = seconds / 2;
   record.comm_s = 0.4;
   record.comm_overlapped_s = 0.3;

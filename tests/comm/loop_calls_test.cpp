@@ -66,6 +66,30 @@ TEST(LoopCalls, ThatACallAddsAreMadeAfterThoseThatWaited) {
   EXPECT_THAT(order, ElementsAre(1, 2, 3));
 }
 
+TEST(LoopCalls, LeaveADeviceThatOthersUse) {
+  const auto device = loopback_device();
+  for (int i = 0; i < 20; ++i) {
+    auto calls = std::make_unique<LoopCalls>(device);
+    std::promise<void> begun;
+    calls->add([&] {
+      begun.set_value();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+    begun.get_future().wait();
+    if (i % 2 == 0) calls->keep_awake();
+    calls.reset();  // while the call is made
+  }
+  LoopCalls calls(device);
+  await_calls(calls);
+}
+
+TEST(LoopCalls, AreMadeWhileTheThreadIsKeptAwake) {
+  LoopCalls calls(loopback_device());
+  calls.keep_awake();
+  calls.keep_awake();
+  for (int i = 0; i < 3; ++i) await_calls(calls);
+}
+
 TEST(LoopCalls, ThatHaveNotBeenMadeAreDropped) {
   auto calls = std::make_unique<LoopCalls>(loopback_device());
   std::promise<void> begun, ends;

@@ -81,6 +81,7 @@ TEST(StepTimes, AreRefusedWithLineAndColumn) {
       {"step,seconds\n", "no steps"},
       {"step\n1\n", "line 1: the header \"step\" has no column \"seconds\""},
       {"iteration,seconds\n", "line 1: the header \"iteration,seconds\" has no column \"step\""},
+      {"step\tseconds\n1\t1\n", "no column \"step\"; columns are separated by commas"},
       {"step;seconds\n1;1\n", "no column \"step\"; columns are separated by commas"},
       {"step,seconds\n1,\n", "line 2: seconds is missing"},
       {"step,seconds\n1,abc\n", "line 2: seconds: expected a number"},

@@ -50,9 +50,12 @@ TEST(Interruption, QuotesWhatAShellWouldSplit) {
 TEST(Interruption, OffersNoCommandThatWouldNotGoOn) {
   EXPECT_EQ(resume_command(interrupted({"ddpbench", "--config=-"}), "a.json"), "");
   EXPECT_EQ(resume_command(interrupted({"ddpbench", "--config", "-", "--gpus=2"}), "a.json"), "");
+  EXPECT_EQ(resume_command(interrupted({"ddpbench", "--config=/dev/fd/63"}), "a.json"), "");
   Report by_variable = interrupted({"ddpbench"});
   by_variable.environment.variables = {{"DDPBENCH_CONFIG", "-"}};
   EXPECT_EQ(resume_command(by_variable, "a.json"), "");
+  by_variable.argv.emplace_back("--config=c.json");
+  EXPECT_NE(resume_command(by_variable, "a.json"), "");
   Report of_ranks = interrupted({"ddpbench", "--gpus=2"});
   of_ranks.environment.launcher = "mpirun";
   EXPECT_EQ(resume_command(of_ranks, "a.json"), "");

@@ -237,6 +237,7 @@ GlooLink::GlooLink(Store& store, int rank, int size, const EngineOptions& option
 GlooLink::~GlooLink() {
   stop();
   mail_.clear();
+  // Calls that Gloo's thread has not made find no buffer any more, and so need no connections.
   if (loop_calls_) loop_calls_->keep_awake();
   context_.reset();
   loop_calls_.reset();

@@ -6,12 +6,21 @@
 #include <sys/eventfd.h>
 
 #include <cerrno>
+#include <exception>
 #include <utility>
 
 #include "base/error.h"
 #include "base/exhausted.h"
 
 namespace ddpbench::comm {
+namespace {
+
+// An alarm that nobody answers rings on.
+class Deaf final : public gloo::transport::tcp::Handler {
+  void handleEvents(int /*events*/) override {}
+};
+
+}  // namespace
 
 LoopCalls::LoopCalls(std::shared_ptr<gloo::transport::tcp::Device> device)
     : device_(std::move(device)), bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -19,10 +28,12 @@ LoopCalls::LoopCalls(std::shared_ptr<gloo::transport::tcp::Device> device)
   device_->registerDescriptor(bell_.get(), EPOLLIN, this);
 }
 
-// Gloo's thread has left the handler, or has ended, when this returns.
+// Gloo's thread has left the handler of calls when this returns. That of the alarm has no end:
+// where others still own Gloo's loop, the thread may be in it until the alarm is closed, and
+// longer.
 LoopCalls::~LoopCalls() {
   keep_awake();
-  if (device_.use_count() > 1) device_->unregisterDescriptor(bell_.get(), this);
+  device_->unregisterDescriptor(bell_.get(), this);
   device_.reset();
 }
 
@@ -36,14 +47,20 @@ void LoopCalls::add(std::function<void()> call) {
   if (is_first) ::eventfd_write(bell_.get(), 1);
 }
 
-// A bell that nobody answers rings on.
-void LoopCalls::keep_awake() {
-  awake_ = true;
-  ::eventfd_write(bell_.get(), 1);
+// Without a descriptor or memory for it closing takes longer, and nothing else.
+void LoopCalls::keep_awake() noexcept {
+  static Deaf deaf;
+  if (alarm_) return;
+  alarm_ = FileDescriptor(::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!alarm_) return;
+  try {
+    device_->registerDescriptor(alarm_.get(), EPOLLIN, &deaf);
+  } catch (const std::exception&) {
+    alarm_ = FileDescriptor();
+  }
 }
 
 void LoopCalls::handleEvents(int /*events*/) {
-  if (awake_) return;
   eventfd_t rung = 0;
   ::eventfd_read(bell_.get(), &rung);
   std::vector<std::function<void()>> calls;

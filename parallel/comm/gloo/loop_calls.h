@@ -13,7 +13,6 @@
 
 #include <gloo/transport/tcp/device.h>
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -27,7 +26,7 @@ class LoopCalls final : private gloo::transport::tcp::Handler {
  public:
   // Throws CommError.
   explicit LoopCalls(std::shared_ptr<gloo::transport::tcp::Device> device);
-  // Drops the calls that have not been made. The last owner of the device ends Gloo's thread, too.
+  // Drops the calls that have not been made.
   ~LoopCalls() override;
   LoopCalls(const LoopCalls&) = delete;
   LoopCalls& operator=(const LoopCalls&) = delete;
@@ -35,17 +34,17 @@ class LoopCalls final : private gloo::transport::tcp::Handler {
   // Any thread may add one. They are made in their order; none may throw.
   void add(std::function<void()> call);
 
-  // From now on Gloo's thread looks for events without rest, for the short time in which
-  // connections are closed: each close waits for its next look, for which it takes up to 10 ms of
-  // its own accord (transport/tcp/loop.cc).
-  void keep_awake();
+  // From now on until this object's end Gloo's thread looks for events without rest. It is for the
+  // short time in which connections are closed: each close waits for the thread's next look, which
+  // it takes every 10 ms of its own accord (transport/tcp/loop.cc).
+  void keep_awake() noexcept;
 
  private:
   void handleEvents(int events) override;
 
   std::shared_ptr<gloo::transport::tcp::Device> device_;
   const FileDescriptor bell_;
-  std::atomic<bool> awake_ = false;
+  FileDescriptor alarm_;  // readable from its beginning: it keeps the thread awake
   std::mutex mutex_;
   std::vector<std::function<void()>> calls_;
 };

@@ -57,16 +57,15 @@ bool ready(int socket, short events, Deadline deadline, const Check& check = {})
     // One millisecond more than is left: this avoids a busy loop in the last fraction.
     const int wait_ms = static_cast<int>(std::min<long>(left + 1, longest_ms));
     if (::poll(polled.data(), polled.size(), wait_ms) > 0 && polled[0].revents != 0) return true;
-    const bool rung = polled[1].revents != 0;
-    if (!rung && has_passed(deadline)) return false;
-    if (!check.call) continue;
+    const bool late = has_passed(deadline), rung = (polled[1].revents & POLLIN) != 0;
     try {
-      check.call();
+      if (check.call && (rung || !late)) check.call();
     } catch (...) {
       // What was awaited may have come meanwhile, and be the reason that `check` has something.
       if (::poll(polled.data(), 1, 0) > 0) return true;
       throw;
     }
+    if (late) return false;
   }
 }
 

@@ -86,9 +86,9 @@ IpcMeeting meet_threads(const std::string& name, const std::vector<int>& ordinal
           .events = make_thread_events(ordinals)};
 }
 
-// The first rank makes what all share, and tells the others where it is. Each has mapped the board
-// for itself, so that nothing but the lock shows a compiler or a checker that the exchange orders
-// them.
+// The first rank makes what all share, and tells the others where it is. The board's exchange
+// orders the ranks, but each has mapped it at an address of its own, so that a checker of races
+// sees that by the lock alone. Rank 0 takes it once more before its object goes.
 IpcMeeting meet_threads(PeerBoard& board, const std::string& name, int rank,
                         const std::vector<int>& ordinals, const PeerWait& wait) {
   static std::mutex making;
