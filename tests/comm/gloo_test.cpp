@@ -300,13 +300,15 @@ TEST(GlooLinkCut, ThatHealsBeforeTheDeadlineOnlyDelays) {
   EXPECT_GE(steady_s() - begin_s, 0.4);
 }
 
+// Each has the same deadline. Whose passes first closes its connections, which the others see.
 TEST(GlooLinkCut, ThatDoesNotHealEndsAllRanksAtTheirDeadline) {
-  const Outcome outcome = run_with_cut(1e6, 0.7, reduce_and_talk);
-  for (const std::size_t waiting : {0U, 2U}) {
-    EXPECT_THAT(outcome.errors[waiting],
-                AllOf(HasSubstr("all_reduce of 200000 bytes"), HasSubstr("rank")));
+  const Outcome outcome = run_with_cut(1e6, 2, reduce_and_talk);
+  int passed = 0;
+  for (const std::string& error : outcome.errors) {
+    EXPECT_THAT(error, AllOf(HasSubstr("all_reduce of 200000 bytes"), HasSubstr("rank")));
+    passed += error.find("deadline passed") != std::string::npos;
   }
-  EXPECT_THAT(outcome.errors[1], HasSubstr("deadline passed"));
+  EXPECT_GE(passed, 1);
 }
 
 // What a stranger knows who connects to a rank's port in the place of rank 1: where the ranks are,
