@@ -19,7 +19,7 @@ namespace {
 constexpr double kLossTold_s = 1;
 // How long a rank that leaves hears on until all have left. A connection that is closed with
 // something unread is reset, and what its peer has not read yet may be lost.
-constexpr double kLinger_s = 1;
+constexpr double kLinger_s = 0.5;
 
 }  // namespace
 
