@@ -93,7 +93,10 @@ std::unique_ptr<ops::OpBackend> make_backend(const TrainingJob& job, Device& dev
   if (device.kind() == DeviceKind::cpu) {
     // Servers beside workers on GPUs only update, in fp32.
     const bool bf16 = job.options.device == "cpu" && job.options.precision == "bf16";
-    return ops::make_onednn_backend(device, bf16 ? DataType::bf16 : DataType::fp32);
+    // The reference then takes at once what the replicas take one slice of each.
+    const bool joins_slices = job.is_reference() && job.synchronises_batch_norm();
+    return ops::make_onednn_backend(device, bf16 ? DataType::bf16 : DataType::fp32,
+                                    joins_slices ? job.cell.world_size : 1);
   }
   return cuda_module().make_backend(device, backend_options(job));
 }

@@ -192,9 +192,9 @@ void RankSession::train() {
   }
   Replica& replica = *trainer_.strategy().replicas()[0];
   result_.diverged_tensor = nn::find_not_finite(replica.graph(), replica.device());
-  if (!job_.options.save_model.empty() && inputs_.rank == 0) {
-    save_weights();
-  }
+  // Weights that have become useless replace nothing.
+  const bool useful = result_.diverged_tensor.empty() && result_.diverged_step == 0;
+  if (!job_.options.save_model.empty() && inputs_.rank == 0 && useful) save_weights();
 }
 
 // Whether --until-accuracy ends training with this epoch. Each worker knows the hits of its part of

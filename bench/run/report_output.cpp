@@ -237,6 +237,17 @@ void complete_report(report::Report& report, const Options& options) {
   report::fill_recommendations(report);
 }
 
+// What has become of --save-model. Weights that are not finite are not written; those of a loss
+// that is only far too large are, and are not told of.
+static std::string weights_line(const report::Report& report, const std::string& path) {
+  const bool useless = std::ranges::any_of(report.runs, [](const report::Run& run) {
+    return run.status == report::Status::diverged && run.error &&
+           run.error->message.find("not finite") != std::string::npos;
+  });
+  if (useless) return fmt::format("weights: {} is as before: training diverged\n", path);
+  return report.status == report::Status::ok ? fmt::format("weights: {}\n", path) : "";
+}
+
 void finish_report(report::Report& report, const RunsTrace& trace, const Options& options,
                    ReportOutput& file) {
   complete_report(report, options);
@@ -254,9 +265,7 @@ void finish_report(report::Report& report, const RunsTrace& trace, const Options
   if (!options.trace_path.empty()) {
     trace_elsewhere = save_trace(trace, report.runs.size(), options);
   }
-  if (!options.save_model.empty() && report.status == report::Status::ok) {
-    say("weights: {}\n", options.save_model);
-  }
+  if (!options.save_model.empty()) say("{}", weights_line(report, options.save_model));
   const std::string path = elsewhere ? elsewhere->path : file.place();
   // A report on standard output has a name that only its reader knows.
   const bool unnamed = file.is_stream() && !elsewhere;

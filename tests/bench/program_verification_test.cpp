@@ -183,6 +183,15 @@ TEST_F(VerifiedProgram, FindsWeightsThatTheLastUpdateMadeInfinite) {
   }
 }
 
+TEST_F(VerifiedProgram, DivergedWeightsReplaceNone) {
+  program.write("w.safetensors", "of before");
+  const auto result = program.run(small_run(
+      "single", {"--lr=1e30", "--verify-steps=0", "--save-model=w.safetensors", "--force"}));
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("weights: w.safetensors is as before: training diverged"));
+  EXPECT_EQ(program.read("w.safetensors"), "of before");
+}
+
 TEST_F(VerifiedProgram, DivergenceOfAnUnverifiedRunEndsAlike) {
   const auto result = program.run(small_run("single", {"--lr=1e10", "--steps=10"}));
   EXPECT_EQ(result.exit_code, 2) << result.err;

@@ -21,10 +21,11 @@ constexpr std::size_t kMapsPerL2 = 2;
 
 class OnednnBackend : public OpBackend {
  public:
-  OnednnBackend(Device& device, DataType activations) {
+  OnednnBackend(Device& device, DataType activations, int slices) {
     onednn::limit_instructions();
     auto context = std::make_shared<onednn::Context>();
     context->activations = activations;
+    context->slices = slices;
     context->threads = device.thread_count();
     context_ = std::move(context);
   }
@@ -75,7 +76,7 @@ class OnednnBackend : public OpBackend {
 
 }  // namespace
 
-std::unique_ptr<OpBackend> make_onednn_backend(Device& device, DataType activations) {
+std::unique_ptr<OpBackend> make_onednn_backend(Device& device, DataType activations, int slices) {
   if (device.kind() != DeviceKind::cpu)
     throw UnavailableError(
         fmt::format("the oneDNN backend runs on CPU devices, not on {}", device.name()));
@@ -85,7 +86,7 @@ std::unique_ptr<OpBackend> make_onednn_backend(Device& device, DataType activati
     if (const std::string reason = why_no_cpu_bf16(); !reason.empty())
       throw UnavailableError("CPU devices cannot compute in bf16 here: " + reason);
   }
-  return std::make_unique<OnednnBackend>(device, activations);
+  return std::make_unique<OnednnBackend>(device, activations, slices);
 }
 
 std::unique_ptr<OpBackend> make_onednn_backend(Device& device) {
