@@ -69,6 +69,9 @@ std::optional<T> number_in(std::string_view text) {
   return value;
 }
 
+// `text` without the byte order mark of UTF-8 with which spreadsheets and some editors begin files.
+std::string_view without_byte_order_mark(std::string_view text);
+
 // `text` without the blanks at its two ends. `blanks`: the characters that count as such.
 std::string_view trimmed(std::string_view text, std::string_view blanks = " \t");
 

@@ -73,4 +73,10 @@ void note_divergence(const TrainingJob& job, std::span<const RankResult> ranks, 
   }
 }
 
+// By the words above and those of verification.
+bool has_useless_weights(const report::Run& run) {
+  return run.status == report::Status::diverged && run.error &&
+         run.error->message.find("not finite") != std::string::npos;
+}
+
 }  // namespace ddpbench::bench

@@ -16,4 +16,8 @@ namespace ddpbench::bench {
 // not train. `run` has its epochs and its verification.
 void note_divergence(const TrainingJob& job, std::span<const RankResult> ranks, report::Run& run);
 
+// Whether the run diverged to weights or losses that are not finite, so that its weights were not
+// saved. Those of a loss that is only far too large are.
+bool has_useless_weights(const report::Run& run);
+
 }  // namespace ddpbench::bench

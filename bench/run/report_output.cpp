@@ -23,6 +23,7 @@
 #include "bench/host/environment_capture.h"
 #include "bench/host/terminal.h"
 #include "bench/options/option_source.h"
+#include "bench/run/divergence.h"
 #include "bench/run/run_trace.h"
 #include "kernels/ops/backend.h"
 #include "parallel/launch/own_environment.h"
@@ -90,6 +91,14 @@ bool is_standard_output(const std::string& path) {
 bool is_same_file(const std::string& a, const std::string& b) {
   std::error_code error;
   return std::filesystem::equivalent(a, b, error);
+}
+
+// What has become of --save-model; empty: that is not told.
+std::string weights_line(const report::Report& report, const std::string& path) {
+  if (std::ranges::any_of(report.runs, has_useless_weights)) {
+    return fmt::format("weights: {} is as before: training diverged\n", path);
+  }
+  return report.status == report::Status::ok ? fmt::format("weights: {}\n", path) : "";
 }
 
 }  // namespace
@@ -235,17 +244,6 @@ void complete_report(report::Report& report, const Options& options) {
   const bool wanted = options.until_ci.has_value();
   report::fill_cells(report, wanted ? std::optional(options.until_ci->value / 100) : std::nullopt);
   report::fill_recommendations(report);
-}
-
-// What has become of --save-model. Weights that are not finite are not written; those of a loss
-// that is only far too large are, and are not told of.
-static std::string weights_line(const report::Report& report, const std::string& path) {
-  const bool useless = std::ranges::any_of(report.runs, [](const report::Run& run) {
-    return run.status == report::Status::diverged && run.error &&
-           run.error->message.find("not finite") != std::string::npos;
-  });
-  if (useless) return fmt::format("weights: {} is as before: training diverged\n", path);
-  return report.status == report::Status::ok ? fmt::format("weights: {}\n", path) : "";
 }
 
 void finish_report(report::Report& report, const RunsTrace& trace, const Options& options,

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "bench/options/config_file.h"
 #include "bench/options/option_table.h"
+#include "reports/table/interruption.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -83,13 +84,8 @@ std::vector<std::string> resume_differences(const report::Report& earlier,
 }
 
 void check_has_runs_to_resume(const report::Report& earlier, const std::string& path) {
-  const char* const other =
-      !earlier.collectives.empty()                             ? "`ddpbench comm`"
-      : earlier.tune                                           ? "`ddpbench tune`"
-      : earlier.argv.size() > 1 && earlier.argv[1] == "import" ? "`ddpbench import`"
-      : !earlier.environment.launcher.empty()                  ? "ranks that a launcher started"
-                                                               : nullptr;
-  if (other == nullptr) return;
+  const std::string other = report::beyond_resuming(earlier);
+  if (other.empty()) return;
   throw ConfigError(
       fmt::format("--resume={}: it is a report of {}, which cannot be continued", path, other));
 }

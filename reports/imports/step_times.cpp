@@ -201,12 +201,6 @@ StepTimes parse_json_lines(std::string_view text, const std::string& path) {
   return times;
 }
 
-// Spreadsheets begin their files with a byte order mark of UTF-8.
-std::string_view without_mark(std::string_view text) {
-  constexpr std::string_view kMark = "\xef\xbb\xbf";
-  return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
-}
-
 }  // namespace
 
 StepFormat step_format(const std::string& path) {
@@ -216,14 +210,14 @@ StepFormat step_format(const std::string& path) {
 }
 
 StepFormat step_format_of_text(std::string_view text) {
-  text = without_mark(text);
+  text = without_byte_order_mark(text);
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   const bool object = first != std::string_view::npos && text[first] == '{';
   return object ? StepFormat::jsonl : StepFormat::csv;
 }
 
 StepTimes parse_step_times(std::string_view text, StepFormat format, const std::string& path) {
-  text = without_mark(text);
+  text = without_byte_order_mark(text);
   StepTimes times =
       format == StepFormat::csv ? parse_csv(text, path) : parse_json_lines(text, path);
   if (times.rows.empty()) throw ConfigError(fmt::format("{}: it has no steps", path));

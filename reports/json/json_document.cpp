@@ -7,12 +7,11 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "reports/json/json_text.h"
 
 namespace ddpbench::report {
 namespace {
-
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 std::size_t count_marks(std::string_view text) {
   std::size_t count = 0;
@@ -56,7 +55,7 @@ JsonDocument::JsonDocument(const std::string& text, const std::string& name) : n
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
     throw ConfigError(fmt::format("report {}: it is empty", name));
   }
-  const std::size_t skipped = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  const std::size_t skipped = text.size() - without_byte_order_mark(text).size();
   simdjson::dom::parser parser;
   simdjson::error_code code = parser.allocate(text.size(), kDeepest);
   if (code == simdjson::SUCCESS) {

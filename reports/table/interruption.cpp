@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/file.h"
 #include "base/text.h"
 
 namespace ddpbench::report {
@@ -56,9 +57,9 @@ std::vector<std::string> without_output(const std::vector<std::string>& argv) {
   return kept;
 }
 
-// What was read from a stream is gone.
-bool is_stream(std::string_view path) {
-  return path == "-" || path == "/dev/stdin" || path.starts_with("/dev/fd/") ||
+// By the name alone: what the other command read there is gone.
+bool names_stream(std::string_view path) {
+  return path == kStandardStream || path == "/dev/stdin" || path.starts_with("/dev/fd/") ||
          path.starts_with("/proc/self/fd/");
 }
 
@@ -76,10 +77,18 @@ std::string config_of(const Report& report) {
 
 }  // namespace
 
+std::string beyond_resuming(const Report& report) {
+  if (!report.collectives.empty()) return "`ddpbench comm`";
+  if (report.tune) return "`ddpbench tune`";
+  if (report.argv.size() > 1 && !report.argv[1].starts_with("-")) {
+    return fmt::format("`ddpbench {}`", report.argv[1]);
+  }
+  return report.environment.launcher.empty() ? "" : "ranks that a launcher started";
+}
+
 std::string resume_command(const Report& report, const std::string& path) {
-  const bool other = report.argv.size() > 1 && !report.argv[1].starts_with("-");
-  if (other || report.argv.empty() || report.tune || !report.collectives.empty()) return {};
-  if (!report.environment.launcher.empty() || is_stream(config_of(report))) return {};
+  if (report.argv.empty() || !beyond_resuming(report).empty()) return {};
+  if (names_stream(config_of(report))) return {};
   std::string text = option_assignments(report.environment.variables);
   for (const std::string& word : without_output(report.argv)) text += shell_quoted(word) + ' ';
   return text + shell_quoted("--resume=" + path);

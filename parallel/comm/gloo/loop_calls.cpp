@@ -15,7 +15,7 @@
 namespace ddpbench::comm {
 namespace {
 
-// An alarm that nobody answers rings on.
+// It leaves the alarm readable, so that the thread is called again at once.
 class Deaf final : public gloo::transport::tcp::Handler {
   void handleEvents(int /*events*/) override {}
 };

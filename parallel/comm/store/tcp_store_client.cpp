@@ -230,7 +230,7 @@ class Client : public Store {
     std::string reply;
     try {
       connection->send(encode(request), deadline);
-      reply = connection->receive(deadline, {options_.check, options_.bell});
+      reply = connection->receive(deadline, check_);
     } catch (const CommTimeout& error) {
       throw CommTimeout(fmt::format("store key '{}' at {}:{}: {} within {} s", request.key,
                                     options_.host, port_, error.what(), timeout_s));
@@ -298,6 +298,7 @@ class Client : public Store {
   }
 
   const TcpStoreOptions options_;
+  const Check check_{options_.check, options_.bell};
   sockaddr_in host_{};
   int port_ = 0;
   std::string identity_;  // of the server that find_server() found
