@@ -12,6 +12,7 @@
 #include "bench/host/host_limits.h"
 #include "bench/plan/data_places.h"
 #include "kernels/ops/onednn_backend.h"
+#include "kernels/ops/sliced_backend.h"
 #include "kernels/runtime/cpu_device.h"
 #include "parallel/cuda_module.h"
 
@@ -40,6 +41,15 @@ ops::CudaBackendOptions backend_options(const TrainingJob& job) {
   if (job.options.precision == "fp32") options.precision = ops::CudaPrecision::fp32;
   if (job.options.precision == "bf16") options.precision = ops::CudaPrecision::bf16;
   return options;
+}
+
+std::unique_ptr<ops::OpBackend> make_device_backend(const TrainingJob& job, Device& device) {
+  if (device.kind() == DeviceKind::cpu) {
+    // Servers beside workers on GPUs only update, in fp32.
+    const bool bf16 = job.options.device == "cpu" && job.options.precision == "bf16";
+    return ops::make_onednn_backend(device, bf16 ? DataType::bf16 : DataType::fp32);
+  }
+  return cuda_module().make_backend(device, backend_options(job));
 }
 
 // Returns `options` in the form that the backend's row takes.
@@ -90,15 +100,11 @@ std::unique_ptr<Device> make_device(const DevicePlan& plan, int index) {
 }
 
 std::unique_ptr<ops::OpBackend> make_backend(const TrainingJob& job, Device& device) {
-  if (device.kind() == DeviceKind::cpu) {
-    // Servers beside workers on GPUs only update, in fp32.
-    const bool bf16 = job.options.device == "cpu" && job.options.precision == "bf16";
-    // The reference then takes at once what the replicas take one slice of each.
-    const bool joins_slices = job.is_reference() && job.synchronises_batch_norm();
-    return ops::make_onednn_backend(device, bf16 ? DataType::bf16 : DataType::fp32,
-                                    joins_slices ? job.cell.world_size : 1);
-  }
-  return cuda_module().make_backend(device, backend_options(job));
+  auto backend = make_device_backend(job, device);
+  // The reference then takes at once what the replicas take one slice of each.
+  const bool joins_slices = job.is_reference() && job.synchronises_batch_norm();
+  if (!joins_slices) return backend;
+  return ops::make_sliced_backend(std::move(backend), job.per_device_batch);
 }
 
 std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Store& store, int rank,

@@ -24,21 +24,25 @@ class BatchParts {
   virtual void gather(Stream& stream, const void* own, void* all, std::size_t bytes) = 0;
 };
 
-// Combines the mean and the sum of squared deviations of one channel from those of all parts, each
-// over `values` values (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for
-// computing sample variances", 1979). It adds in the order of the parts, so that all parts get the
-// same bits.
+// Combines the sum and the sum of squared deviations from the mean of one channel from those of all
+// parts, each over `values` values (Chan, Golub and LeVeque, "Updating formulae and a pairwise
+// algorithm for computing sample variances", 1979). It adds in the order of the parts, so that all
+// parts get the same bits.
+//
+// Sums, not means: sums of fp32 values are mostly exact in double, so the whole batch at once gives
+// the same one. A mean would be rounded on the way, and where it lies between two fp32 values, as
+// happens among thousands of channels, that would decide which of the two becomes of it.
 struct Moments {
-  double mean = 0, squares = 0;
+  double sum = 0, squares = 0;
 };
 template <typename MomentsOf>
 Moments joined_moments(std::size_t parts, double values, const MomentsOf& moments_of) {
   Moments joined;
-  for (std::size_t p = 0; p < parts; ++p) joined.mean += moments_of(p).mean;
-  joined.mean /= static_cast<double>(parts);
+  for (std::size_t p = 0; p < parts; ++p) joined.sum += moments_of(p).sum;
+  const double mean = joined.sum / (values * static_cast<double>(parts));
   for (std::size_t p = 0; p < parts; ++p) {
     const Moments part = moments_of(p);
-    const double deviation = part.mean - joined.mean;
+    const double deviation = part.sum / values - mean;
     joined.squares += part.squares + values * deviation * deviation;
   }
   return joined;

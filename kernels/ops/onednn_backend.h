@@ -13,11 +13,8 @@ namespace ddpbench::ops {
 
 // make_onednn_backend (backend.h) with the type of activations and their gradients: fp32 or bf16.
 // Weights, their gradients, optimizer and loss are fp32 in both. Throws UnavailableError where CPU
-// devices do not compute in it here. `slices`: a batch here is what so many devices take one part
-// of each, and algorithms are chosen as for a part, so that results differ by the order of sums
-// alone.
-std::unique_ptr<OpBackend> make_onednn_backend(Device& device, DataType activations,
-                                               int slices = 1);
+// devices do not compute in it here.
+std::unique_ptr<OpBackend> make_onednn_backend(Device& device, DataType activations);
 
 // Why CPU devices do not compute in bf16 here; empty: they do. The processor needs instructions for
 // it (avx512_bf16 or AMX), and oneDNN must be allowed to use them (ONEDNN_MAX_CPU_ISA). If oneDNN

@@ -35,4 +35,14 @@ TensorLayout in_bf16(TensorLayout layout) {
   return layout;
 }
 
+TensorLayout for_samples(TensorLayout layout, std::int64_t samples) {
+  ensure(!layout.native && !layout.shape.empty() && layout.shape[0] > 0,
+         "a layout {} of {} cannot be told of {} samples", layout.tag, to_string(layout.shape),
+         samples);
+  layout.bytes =
+      layout.bytes / static_cast<std::size_t>(layout.shape[0]) * static_cast<std::size_t>(samples);
+  layout.shape[0] = samples;
+  return layout;
+}
+
 }  // namespace ddpbench::ops

@@ -37,5 +37,8 @@ struct TensorLayout {
 
 // The same order of elements in bf16 as `layout` has in fp32. REQUIRES: no native descriptor.
 TensorLayout in_bf16(TensorLayout layout);
+// The same order of elements in each sample, for a batch [samples, ...]. REQUIRES: no native
+// descriptor.
+TensorLayout for_samples(TensorLayout layout, std::int64_t samples);
 
 }  // namespace ddpbench::ops

@@ -45,6 +45,8 @@ TEST_F(SyncedProgram, ComputesWhatOneDeviceComputesOfTheGlobalBatch) {
           run(strategy, {devices, "--verify-steps=12", "--lr=0.05"})["verification"];
       EXPECT_EQ(verification["status"], "passed") << strategy << devices;
       EXPECT_LT(verification["tolerance"], 0.05);
+      // The maps are equal bit for bit; only gradients are added up in another order.
+      EXPECT_LT(verification["max_relative_error"], 1e-5);
     }
   }
 }

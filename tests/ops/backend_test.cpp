@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 
 #include "kernels/ops/backend.h"
-#include "kernels/ops/onednn_backend.h"
 #include "kernels/runtime/cpu_device.h"
 
 namespace ddpbench::ops {
@@ -41,27 +40,6 @@ TEST(OpBackend, FusesOnlyWhereItSaysSo) {
   EXPECT_EQ(onednn->fuse(to_plain).count, 2U);
   EXPECT_FALSE(onednn->fuse(to_relu).op);
   EXPECT_FALSE(make_reference_backend()->fuse(to_plain).op);
-}
-
-// Algorithms round differently, and deep networks enlarge that.
-TEST(OpBackend, ChoosesForABatchOfSlicesAsForASlice) {
-  const auto device = make_cpu_device({});
-  const auto of_one = make_onednn_backend(*device, DataType::fp32),
-             of_two = make_onednn_backend(*device, DataType::fp32, 2);
-  const auto is_winograd = [](OpBackend& backend, std::int64_t batch) {
-    const Conv2dDesc conv{.input = TensorLayout::plain({batch, 512, 7, 7}),
-                          .out_channels = 512,
-                          .window = square_window(3, 1, 1)};
-    return backend.make(conv)->description().find("wino") != std::string::npos;
-  };
-  int differ = 0;
-  for (const std::int64_t batch : {1, 2, 4, 8, 16}) {
-    EXPECT_EQ(is_winograd(*of_two, 2 * batch), is_winograd(*of_one, batch)) << batch;
-    differ += is_winograd(*of_one, 2 * batch) != is_winograd(*of_one, batch);
-  }
-  if (is_winograd(*of_one, 64)) {
-    EXPECT_GE(differ, 1) << "no batch of these tells them apart";
-  }
 }
 
 TEST(OpBackend, HintsSmallerMicroBatchesForLargerMaps) {

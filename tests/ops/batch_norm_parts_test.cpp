@@ -147,6 +147,47 @@ TEST(BatchNormOfParts, KeepsSmallDeviationsFromMeansThatDiffer) {
   });
 }
 
+// Whose mean lies in the middle between two fp32 values: what it is rounded to must not depend on
+// how the batch is divided.
+Values with_means_between_values(const Shape& shape) {
+  const std::int64_t pixels = shape[2] * shape[3], values = shape[0] * pixels;
+  Values steps = random_values(shape[0] * shape[1] * pixels, 3);
+  for (float& step : steps) step = std::floor(4 * (step + 1));  // 0 to 7
+  for (std::int64_t c = 0; c < shape[1]; ++c) {
+    std::int64_t sum = 0;
+    const auto at = [&](std::int64_t n, std::int64_t p) -> float& {
+      return steps[static_cast<std::size_t>((n * shape[1] + c) * pixels + p)];
+    };
+    for (std::int64_t n = 0; n < shape[0]; ++n) {
+      for (std::int64_t p = 0; p < pixels; ++p) sum += static_cast<std::int64_t>(at(n, p));
+    }
+    at(shape[0] - 1, pixels - 1) += static_cast<float>(values + values / 2 - sum % values);
+  }
+  for (float& step : steps) step = 1 + step * static_cast<float>(kEpsilon);
+  return steps;
+}
+
+TEST(BatchNormOfParts, RoundsMeansAsTheWholeBatchDoes) {
+  constexpr std::size_t kParts = 4;
+  const Shape whole = {8, 256, 7, 7}, part = {2, 256, 7, 7};
+  BackendFixture one = BackendFixture::onednn();
+  const auto op = one.backend().make(BatchNorm2dDesc{TensorLayout::plain(whole)});
+  OpInputs in = random_inputs(*op, 1);
+  in.inputs[0] = with_means_between_values(whole);
+  const OpOutputs want = run(one, *op, in);
+  GatherThroughHost::Meeting meeting(kParts);
+  for_each_part(kParts, [&](std::size_t p) {
+    BackendFixture fixture = BackendFixture::onednn();
+    GatherThroughHost gather(meeting, p, fixture.device());
+    const auto of_part = fixture.backend().make(
+        BatchNorm2dDesc{.input = TensorLayout::plain(part), .parts = &gather});
+    OpInputs own = in;
+    own.inputs[0] = part_of(in.inputs[0], p, kParts);
+    own.grad_output = part_of(in.grad_output, p, kParts);
+    EXPECT_TRUE(same_bits(run(fixture, *of_part, own).output, part_of(want.output, p, kParts)));
+  });
+}
+
 TEST(BatchNormOfParts, IsRefusedByTheReference) {
   BackendFixture fixture = BackendFixture::reference();
   GatherThroughHost::Meeting meeting(2);

@@ -250,7 +250,7 @@ void for_each_channel(Team team, const NormMaps& maps, const Body& body) {
   });
 }
 
-// The mean of a sample's map, and its squared deviations from that.
+// The sum of a sample's map, and the squared deviations from its mean.
 template <typename T>
 void strip_statistics(SimdLevel simd, const NormMaps& maps, const NormStrip& strip, const T* x,
                       double* partial) {
@@ -272,7 +272,6 @@ void strip_statistics(SimdLevel simd, const NormMaps& maps, const NormStrip& str
     // Rounded, so that the deviations are from exactly this number.
     means[static_cast<std::size_t>(c)] =
         static_cast<float>(own[2 * c] / static_cast<double>(maps.pixels));
-    own[2 * c] = means[static_cast<std::size_t>(c)];
   }
   const LaneFactors mean(channels, strip.period, means.data());
   LaneSums deviations{}, squares{};
@@ -293,9 +292,9 @@ void strip_statistics(SimdLevel simd, const NormMaps& maps, const NormStrip& str
   for (int c = 0; c < channels; ++c) {
     double rest = 0;
     for (int l = c; l < kLanes; l += strip.period) rest += deviations[static_cast<std::size_t>(l)];
-    const double shift = rest / static_cast<double>(maps.pixels);
-    own[2 * c] += shift;
-    own[2 * c + 1] -= rest * shift;
+    const auto pixels = static_cast<double>(maps.pixels);
+    own[2 * c] = means[static_cast<std::size_t>(c)] * pixels + rest;
+    own[2 * c + 1] -= rest * (rest / pixels);
   }
 }
 
@@ -326,7 +325,7 @@ struct GradientRows {
 
 }  // namespace
 
-void norm_statistics(Team team, const NormMaps& maps, const void* x, double* partial, double* mean,
+void norm_statistics(Team team, const NormMaps& maps, const void* x, double* partial, double* sums,
                      double* squares) {
   with_element(maps.type, [&](auto element) {
     const auto* const values = static_cast<const decltype(element)*>(x);
@@ -343,9 +342,10 @@ void norm_statistics(Team team, const NormMaps& maps, const void* x, double* par
       sum += partial[2 * (n * maps.channels + c)];
       within += partial[2 * (n * maps.channels + c) + 1];
     }
-    mean[c] = sum / static_cast<double>(maps.batch);
+    sums[c] = sum;
+    const double mean = sum / maps.values();
     for (std::int64_t n = 0; n < maps.batch; ++n) {
-      const double deviation = partial[2 * (n * maps.channels + c)] - mean[c];
+      const double deviation = partial[2 * (n * maps.channels + c)] / pixels - mean;
       between += deviation * deviation;
     }
     squares[c] = within + pixels * between;

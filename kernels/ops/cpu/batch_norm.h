@@ -27,9 +27,9 @@ struct NormMaps {
   double values() const { return static_cast<double>(batch * pixels); }  // of a channel
 };
 
-// Mean and sum of squared deviations from it of each channel. It reads x twice, the second time
-// from the cache where one sample's group of maps fits there.
-void norm_statistics(Team team, const NormMaps& maps, const void* x, double* partial, double* mean,
+// Sum and sum of squared deviations from the mean of each channel. It reads x twice, the second
+// time from the cache where one sample's group of maps fits there.
+void norm_statistics(Team team, const NormMaps& maps, const void* x, double* partial, double* sums,
                      double* squares);
 
 // y = relu(scale * x + shift + addend), with one scale and shift a channel. `addend` may be null.

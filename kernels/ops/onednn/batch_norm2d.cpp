@@ -151,7 +151,7 @@ class BatchNorm2d : public PlannedOp {
         const double* const of_part = memory.all + p * 2 * channels_;
         return {of_part[c], of_part[channels_ + c]};
       });
-      memory.first[c] = joined.mean;
+      memory.first[c] = joined.sum;
       memory.second[c] = joined.squares;
     }
   }
@@ -180,9 +180,10 @@ class BatchNorm2d : public PlannedOp {
       r = static_cast<float>((1 - desc_.momentum) * r + desc_.momentum * value);
     };
     for (std::size_t c = 0; c < channels_; ++c) {
-      mean[c] = static_cast<float>(memory.first[c]);
+      const double mean_of_all = memory.first[c] / values();
+      mean[c] = static_cast<float>(mean_of_all);
       inv_std[c] = inverse(memory.second[c] / values());
-      move(args.state[kRunningMean], c, memory.first[c]);
+      move(args.state[kRunningMean], c, mean_of_all);
       move(args.state[kRunningVar], c, memory.second[c] / (values() - 1));
     }
     ++*static_cast<std::int64_t*>(args.state[kBatches]);

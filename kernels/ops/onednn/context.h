@@ -24,8 +24,6 @@ struct Context {
   // What convolutions and linear layers read and write: fp32 or bf16. Weights and their gradients
   // are fp32.
   DataType activations = DataType::fp32;
-  // So many devices take a part each of what is one batch here (onednn_backend.h).
-  int slices = 1;
   cpu::SimdLevel simd = cpu::simd_level();
   std::size_t l2_bytes = cpu::l2_bytes_per_core();
 

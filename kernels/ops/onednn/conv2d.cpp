@@ -80,16 +80,6 @@ struct Geometry {
   Desc bias;
 };
 
-// The outputs of a channel, of one of the devices that the batch stands for, and the share of its
-// tiles' outputs that these are.
-struct WinogradUse {
-  double outputs, share;
-};
-WinogradUse winograd_use(const Context& context, const cpu::WinogradShape& shape) {
-  const auto outputs = static_cast<double>(shape.batch * shape.out_h * shape.out_w);
-  return {outputs / context.slices, outputs / (16.0 * static_cast<double>(shape.tiles()))};
-}
-
 // Whether Winograd is faster than direct convolution. Two things speak against it: outputs
 // of the last tiles that are not in the map, and weights that are transformed for few tiles. The
 // limits are from measurements with one thread (shapes of 16 to 512 channels, maps of 4x4 to 56x56,
@@ -99,13 +89,14 @@ bool winograd_pays_in_fp32(const Context& context, const Conv2dDesc& desc) {
   const std::int64_t in = desc.input.shape[1], out = desc.out_channels;
   if (in % 16 != 0 || out % 16 != 0) return false;
   const cpu::WinogradShape shape = winograd_shape(desc, 16);
-  const WinogradUse use = winograd_use(context, shape);
+  const auto outputs = static_cast<double>(shape.batch * shape.out_h * shape.out_w);
+  const double used = outputs / (16.0 * static_cast<double>(shape.tiles()));
   const auto weight_bytes =
       cpu::kWinogradProducts * static_cast<std::size_t>(in * out) * sizeof(float);
   // Each thread reads all weights for its tiles, from memory or the shared cache where they are
   // many.
   const bool many = weight_bytes > 4 * context.l2_bytes;
-  return use.share >= 0.5 && use.outputs * use.share >= (many ? 200.0 * context.threads : 64.0);
+  return used >= 0.5 && outputs * used >= (many ? 200.0 * context.threads : 64.0);
 }
 
 // The same beside direct convolution in bf16, which takes half the time of that in fp32. Winograd
@@ -115,8 +106,10 @@ bool winograd_pays_in_fp32(const Context& context, const Conv2dDesc& desc) {
 bool winograd_pays_in_bf16(const Context& context, const Conv2dDesc& desc) {
   if (uses_amx()) return false;
   if (context.simd != cpu::SimdLevel::avx512 || !winograd_pays_in_fp32(context, desc)) return false;
-  const WinogradUse use = winograd_use(context, winograd_shape(desc, 16));
-  return use.outputs * use.share >= 1000.0 * context.threads;
+  const cpu::WinogradShape shape = winograd_shape(desc, 16);
+  const auto outputs = static_cast<double>(shape.batch * shape.out_h * shape.out_w);
+  const double used = outputs / (16.0 * static_cast<double>(shape.tiles()));
+  return outputs * used >= 1000.0 * context.threads;
 }
 
 bool winograd_pays(const Context& context, const Conv2dDesc& desc) {

@@ -137,4 +137,13 @@ TensorLayout with_type(const TensorLayout& layout, DataType type) {
   return to_layout(image_desc(layout.shape, block, type));
 }
 
+TensorLayout for_samples(const TensorLayout& layout, std::int64_t samples) {
+  if (!layout.native) return ops::for_samples(layout, samples);
+  Shape shape = layout.shape;
+  shape[0] = samples;
+  const std::int64_t block = channel_block(to_desc(layout));
+  ensure(block > 0, "no other batch has the layout {} of {}", layout.tag, to_string(layout.shape));
+  return to_layout(image_desc(shape, block, layout.type));
+}
+
 }  // namespace ddpbench::ops::onednn

@@ -27,6 +27,9 @@ dnnl::memory::desc image_desc(const Shape& shape, std::int64_t block,
                               DataType type = DataType::fp32);
 // The same order of elements in another type. Plain where `layout` is none of image_desc()'s.
 TensorLayout with_type(const TensorLayout& layout, DataType type);
+// The same order of elements in each sample, for another number of samples. Throws InternalError
+// where `layout` is neither plain nor one of image_desc()'s.
+TensorLayout for_samples(const TensorLayout& layout, std::int64_t samples);
 
 dnnl::memory::data_type to_dnnl(DataType type);
 

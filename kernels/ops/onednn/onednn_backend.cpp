@@ -21,11 +21,10 @@ constexpr std::size_t kMapsPerL2 = 2;
 
 class OnednnBackend : public OpBackend {
  public:
-  OnednnBackend(Device& device, DataType activations, int slices) {
+  OnednnBackend(Device& device, DataType activations) {
     onednn::limit_instructions();
     auto context = std::make_shared<onednn::Context>();
     context->activations = activations;
-    context->slices = slices;
     context->threads = device.thread_count();
     context_ = std::move(context);
   }
@@ -62,6 +61,10 @@ class OnednnBackend : public OpBackend {
     onednn::convert(*context_, from_layout, from, to_layout, to);
   }
 
+  TensorLayout for_samples(const TensorLayout& layout, std::int64_t samples) const override {
+    return onednn::for_samples(layout, samples);
+  }
+
   std::int64_t micro_batch_hint(std::size_t bytes_per_sample) const override {
     if (bytes_per_sample == 0) return 0;
     // The caller counts maps in fp32.
@@ -76,7 +79,7 @@ class OnednnBackend : public OpBackend {
 
 }  // namespace
 
-std::unique_ptr<OpBackend> make_onednn_backend(Device& device, DataType activations, int slices) {
+std::unique_ptr<OpBackend> make_onednn_backend(Device& device, DataType activations) {
   if (device.kind() != DeviceKind::cpu)
     throw UnavailableError(
         fmt::format("the oneDNN backend runs on CPU devices, not on {}", device.name()));
@@ -86,7 +89,7 @@ std::unique_ptr<OpBackend> make_onednn_backend(Device& device, DataType activati
     if (const std::string reason = why_no_cpu_bf16(); !reason.empty())
       throw UnavailableError("CPU devices cannot compute in bf16 here: " + reason);
   }
-  return std::make_unique<OnednnBackend>(device, activations, slices);
+  return std::make_unique<OnednnBackend>(device, activations);
 }
 
 std::unique_ptr<OpBackend> make_onednn_backend(Device& device) {

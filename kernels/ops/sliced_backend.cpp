@@ -1,0 +1,201 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/ops/sliced_backend.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/math.h"
+#include "kernels/ops/planned_op.h"
+
+namespace ddpbench::ops {
+namespace {
+
+constexpr std::size_t kAlignment = 64;  // of what is saved, as of all memory
+
+// The plan of `slice`, an operation for one of `slices` parts of a batch, for the whole of it.
+OpPlan whole_plan(const OpBackend& backend, const Op& slice, std::int64_t slices) {
+  const auto whole = [&](const TensorLayout& layout) {
+    return backend.for_samples(layout, slices * layout.shape[0]);
+  };
+  OpPlan plan{
+      .description = fmt::format("{} in {} slices", slice.description(), slices),
+      .output = whole(slice.output_layout()),
+      .parameters = slice.parameters(),
+      .saved_bytes = static_cast<std::size_t>(slices) * round_up(slice.saved_bytes(), kAlignment),
+      .workspace_bytes = slice.workspace_bytes(),
+      .needs_output = slice.backward_needs_output(),
+      .reads_bf16_weights = slice.reads_bf16_weights(),
+      .forward_flops = static_cast<double>(slices) * slice.forward_flops(),
+      .backward_flops = static_cast<double>(slices) * slice.backward_flops()};
+  for (std::size_t i = 0; i < slice.input_count(); ++i) {
+    plan.inputs.push_back(whole(slice.input_layout(i)));
+    if (slice.backward_needs_input(i)) plan.needed_inputs = i + 1;
+  }
+  return plan;
+}
+
+// Runs an operation of one input for each part of a batch.
+class SlicedOp : public PlannedOp {
+ public:
+  // REQUIRES: can_be_sliced(*slice)
+  SlicedOp(const OpBackend& backend, std::unique_ptr<Op> slice, std::int64_t slices)
+      : PlannedOp(whole_plan(backend, *slice, slices)),
+        slice_(std::move(slice)),
+        slices_(static_cast<std::size_t>(slices)) {}
+
+  void forward(Stream& stream, const ForwardArgs& args) override {
+    for (std::size_t i = 0; i < slices_; ++i) {
+      ForwardArgs own = args;
+      const void* const input = part(args.inputs[0], slice_->input_layout(0).bytes, i);
+      own.inputs = {&input, 1};
+      own.output = part(args.output, slice_->output_layout().bytes, i);
+      own.saved = part(args.saved, saved_stride(), i);
+      slice_->forward(stream, own);
+    }
+  }
+
+  void backward(Stream& stream, const BackwardArgs& args) override {
+    const std::size_t in = slice_->input_layout(0).bytes, out = slice_->output_layout().bytes;
+    for (std::size_t i = 0; i < slices_; ++i) {
+      BackwardArgs own = args;
+      const void* const input = part(args.inputs[0], in, i);
+      own.inputs = {&input, 1};
+      own.output = part(args.output, out, i);
+      own.grad_output = part(args.grad_output, out, i);
+      void* const grad_input =
+          args.grad_inputs.empty() ? nullptr : part(args.grad_inputs[0], in, i);
+      own.grad_inputs = {&grad_input, args.grad_inputs.size()};
+      own.saved = part(args.saved, saved_stride(), i);
+      own.accumulate = args.accumulate || i > 0;
+      slice_->backward(stream, own);
+    }
+  }
+
+ private:
+  // The part `i` of what begins at `whole`, each of so many bytes; null stays null.
+  template <typename T>
+  static T* part(T* whole, std::size_t bytes, std::size_t i) {
+    using Byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
+    return whole == nullptr ? nullptr : static_cast<Byte*>(whole) + i * bytes;
+  }
+  std::size_t saved_stride() const { return round_up(slice_->saved_bytes(), kAlignment); }
+
+  std::unique_ptr<Op> slice_;
+  std::size_t slices_;
+};
+
+bool can_be_sliced(const Op& op) {
+  return op.input_count() == 1 && op.state().empty() && op.accumulates_weight_gradients() &&
+         !op.couples_samples() && !op.draws_random_numbers();
+}
+
+class SlicedBackend : public OpBackend {
+ public:
+  SlicedBackend(std::unique_ptr<OpBackend> backend, std::int64_t samples)
+      : backend_(std::move(backend)), samples_(samples) {
+    ensure(samples > 0, "slices of {} samples", samples);
+  }
+
+  std::string name() const override { return backend_->name(); }
+
+  std::unique_ptr<Op> make(const OpDesc& desc) override {
+    const std::int64_t slices = slices_of(desc);
+    if (slices > 1) {
+      auto slice = backend_->make(of_slice(desc));
+      if (can_be_sliced(*slice)) return whole(std::move(slice), slices);
+    }
+    return backend_->make(desc);
+  }
+
+  FusedOp fuse(std::span<const OpDesc> chain) override {
+    const std::int64_t slices = slices_of(chain[0]);
+    if (slices == 1) return backend_->fuse(chain);
+    std::vector<OpDesc> of_slices;
+    for (const OpDesc& desc : chain) of_slices.push_back(of_slice(desc));
+    FusedOp fused = backend_->fuse(of_slices);
+    if (fused.op == nullptr || !can_be_sliced(*fused.op)) return {};
+    return {whole(std::move(fused.op), slices), fused.count};
+  }
+
+  std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(
+      const CrossEntropyDesc& desc) override {
+    return backend_->softmax_cross_entropy(desc);
+  }
+  std::size_t loss_workspace_bytes(const CrossEntropyDesc& desc) const override {
+    return backend_->loss_workspace_bytes(desc);
+  }
+  std::unique_ptr<Optimizer> optimizer() override { return backend_->optimizer(); }
+  std::unique_ptr<Mean> mean() override { return backend_->mean(); }
+  std::unique_ptr<BatchGather> batch_gather() override { return backend_->batch_gather(); }
+  void increment(Stream& stream, std::int64_t* counter) override {
+    backend_->increment(stream, counter);
+  }
+  void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,
+               void* to) override {
+    backend_->convert(from_layout, from, to_layout, to);
+  }
+  TensorLayout for_samples(const TensorLayout& layout, std::int64_t samples) const override {
+    return backend_->for_samples(layout, samples);
+  }
+
+  // The micro-batch that a device's own batch is divided into, which also divides this one; the
+  // device's batch where that is not divided.
+  std::int64_t micro_batch_hint(std::size_t bytes_per_sample) const override {
+    std::int64_t hint = backend_->micro_batch_hint(bytes_per_sample);
+    if (hint <= 0) return 0;
+    hint = std::min(hint, samples_);
+    while (samples_ % hint != 0) --hint;
+    return hint;
+  }
+
+ private:
+  // Of how many devices an operation takes the batches: 1 where it need not be divided.
+  std::int64_t slices_of(const OpDesc& desc) const {
+    const bool divides =
+        std::holds_alternative<Conv2dDesc>(desc) || std::holds_alternative<LinearDesc>(desc);
+    const std::int64_t batch = divides ? batch_of(desc) : 0;
+    return batch > samples_ && batch % samples_ == 0 ? batch / samples_ : 1;
+  }
+  static std::int64_t batch_of(const OpDesc& desc) {
+    if (const auto* const conv = std::get_if<Conv2dDesc>(&desc)) return conv->input.shape[0];
+    return std::get<LinearDesc>(desc).input.shape[0];
+  }
+
+  // The same operation for one slice.
+  OpDesc of_slice(OpDesc desc) const {
+    const auto cut = [this](TensorLayout& layout) {
+      layout = backend_->for_samples(layout, samples_);
+    };
+    std::visit(
+        [&](auto& d) {
+          if constexpr (requires { d.from; }) {
+            cut(d.from), cut(d.to);
+          } else if constexpr (requires { d.inputs; }) {
+            for (TensorLayout& input : d.inputs) cut(input);
+          } else {
+            cut(d.input);
+          }
+        },
+        desc);
+    return desc;
+  }
+
+  std::unique_ptr<Op> whole(std::unique_ptr<Op> slice, std::int64_t slices) const {
+    return std::make_unique<SlicedOp>(*backend_, std::move(slice), slices);
+  }
+
+  std::unique_ptr<OpBackend> backend_;
+  std::int64_t samples_;
+};
+
+}  // namespace
+
+std::unique_ptr<OpBackend> make_sliced_backend(std::unique_ptr<OpBackend> backend,
+                                               std::int64_t samples) {
+  return std::make_unique<SlicedBackend>(std::move(backend), samples);
+}
+
+}  // namespace ddpbench::ops
