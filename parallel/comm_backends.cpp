@@ -95,7 +95,8 @@ Communicators make_thread_ipc(const std::vector<Device*>& devices, const WorldOp
 Variables nccl_variables(const RankSurroundings& rank) {
   Variables variables = {{"NCCL_RUNTIME_CONNECT", "0"}};
   if (rank.shares_device) variables["NCCL_HOSTID"] = fmt::format("{}-{}", rank.host, rank.rank);
-  if (!rank.interface.empty()) variables["NCCL_SOCKET_IFNAME"] = "=" + rank.interface;
+  if (!rank.network.interface.empty())
+    variables["NCCL_SOCKET_IFNAME"] = "=" + rank.network.interface;
   return variables;
 }
 
@@ -161,8 +162,12 @@ bool add_mpi_traffic(const comm::LinkCall& call, AllReduceAlgorithm wanted,
 
 // Those of Open MPI. Another MPI has names of its own and ignores these.
 Variables mpi_variables(const RankSurroundings& rank) {
-  if (rank.interface.empty()) return {};
-  return {{"OMPI_MCA_btl_tcp_if_include", rank.interface}};
+  // On one host shared memory is enough, and others would listen at a port on every interface.
+  if (rank.network.on_one_host) {
+    return {{"OMPI_MCA_pml", "ob1"}, {"OMPI_MCA_btl", "^tcp,ofi,openib,usnic"}};
+  }
+  if (rank.network.interface.empty()) return {};
+  return {{"OMPI_MCA_btl_tcp_if_include", rank.network.interface}};
 }
 
 // ---- shm+gloo, shm+mpi: shared memory within hosts, an engine between them ----

@@ -50,14 +50,20 @@ struct WorldOptions {
   const comm::CommModule* module = nullptr;
 };
 
+// Where the ranks of a world are.
+struct RankNetwork {
+  bool on_one_host = false;  // all of them, known for sure
+  // The name of this host's network interface that ranks of several hosts are to use. Empty: the
+  // library chooses.
+  std::string interface = {};
+};
+
 // What the variables of a backend's library depend on.
 struct RankSurroundings {
   std::string host;  // its name
   int rank = 0;
   bool shares_device = false;
-  // The name of this host's network interface that ranks of several hosts are to use. Empty: the
-  // library chooses.
-  std::string interface;
+  RankNetwork network = {};
 };
 
 struct CommBackend {

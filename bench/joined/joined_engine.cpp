@@ -33,9 +33,11 @@ bool may_hang(const TrainingJob& job, const launch::RankEnvironment& environment
 
 void prepare_engine(const TrainingJob& job, const Options& options,
                     const launch::RankEnvironment& environment, const JoinedHosts& hosts) {
-  const bool names_interface = hosts.are_several() && !options.interface.empty();
-  prepare_rank(device_plan(job), environment.rank,
-               names_interface ? launch::interface_name(options.interface) : "");
+  RankNetwork network{.on_one_host = !hosts.are_several()};
+  if (hosts.are_several() && !options.interface.empty()) {
+    network.interface = launch::interface_name(options.interface);
+  }
+  prepare_rank(device_plan(job), environment.rank, network);
   const comm::CommModule* const module = world_module(job, environment);
   if (module == nullptr) return;
   launch::keep_environment();  // a report and the reference take it meanwhile

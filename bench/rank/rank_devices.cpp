@@ -73,10 +73,10 @@ DevicePlan device_plan(const TrainingJob& job) {
 
 bool runs_inline(const Device& device) { return device.kind() == DeviceKind::cpu; }
 
-void prepare_rank(const DevicePlan& plan, int rank, const std::string& interface) {
+void prepare_rank(const DevicePlan& plan, int rank, const RankNetwork& network) {
   const CommBackend* const backend = find_comm_backend(plan.backend);
   if (backend == nullptr || backend->variables == nullptr) return;
-  const RankSurroundings surroundings{host_name(), rank, plan.oversubscribed, interface};
+  const RankSurroundings surroundings{host_name(), rank, plan.oversubscribed, network};
   for (const auto& [name, value] : backend->variables(surroundings)) {
     ::setenv(name.c_str(), value.c_str(), 0);
   }

@@ -61,9 +61,8 @@ DevicePlan device_plan(const TrainingJob& job);
 bool runs_inline(const Device& device);
 
 // Sets the environment variables that must be set before a process makes its first device or opens
-// its backend's module, while it has one thread. `rank`: its first. `interface`: the name of the
-// network interface that ranks of several hosts are to use; empty: the library chooses.
-void prepare_rank(const DevicePlan& plan, int rank, const std::string& interface = "");
+// its backend's module, while it has one thread. `rank`: its first.
+void prepare_rank(const DevicePlan& plan, int rank, const RankNetwork& network = {});
 // Whether making a communicator failed, with `error`, and left a thread behind. The process must
 // then end by end_process().
 bool leaves_thread_behind(const std::exception& error);

@@ -9,6 +9,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
 #include "base/clock.h"
 #include "tests/bench/launcher_fixture.h"
 
@@ -21,6 +28,35 @@ using test::Program;
 using test::ProgramResult;
 using test::small_run;
 using testing::HasSubstr;
+
+// The inodes of the sockets that listen beyond loopback.
+std::set<std::string> sockets_open_to_others() {
+  constexpr const char* kLoopback[] = {"0100007F:", "00000000000000000000000001000000:"};
+  std::set<std::string> inodes;
+  for (const char* const table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::ifstream lines(table);
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream words(line);
+      std::string skipped, address, state, inode;
+      words >> skipped >> address >> skipped >> state;
+      for (int i = 0; i < 6; ++i) words >> inode;
+      const bool is_local = std::ranges::any_of(
+          kLoopback, [&](const char* begin) { return address.starts_with(begin); });
+      if (state == "0A" && !is_local) inodes.insert("socket:[" + inode + "]");
+    }
+  }
+  return inodes;
+}
+
+int count_sockets(int pid, const std::set<std::string>& sockets) {
+  std::error_code ignored;
+  int count = 0;
+  for (const auto& file :
+       std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", pid), ignored)) {
+    count += sockets.contains(std::filesystem::read_symlink(file, ignored).string()) ? 1 : 0;
+  }
+  return count;
+}
 
 class MpirunLauncher : public Launchers {
  protected:
@@ -58,6 +94,27 @@ TEST_F(MpirunLauncher, BringsTheBackendThatNeedsIt) {
   if (result.exit_code == 3) GTEST_SKIP() << result.err;
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(program.report()["runs"][1]["backend"], "mpi");
+}
+
+TEST_F(MpirunLauncher, OpensNoPortToOthersOnOneHost) {
+  std::map<std::string, int> open;  // by program, the sockets that others reach
+  const auto look = [&](int pid) {
+    Program::wait_until([&] { return program.processes().size() >= 4; });
+    ::sleep(8);  // at work, also on a busy machine
+    for (const int process : program.processes()) {
+      std::error_code ignored;
+      const auto name =
+          std::filesystem::read_symlink(fmt::format("/proc/{}/exe", process), ignored);
+      open[name.filename()] += count_sockets(process, sockets_open_to_others());
+    }
+    ::kill(pid, SIGINT);
+  };
+  const ProgramResult result = program.run(
+      below_mpirun("ddp", "2", {"--backend=mpi", "--steps=1000000", "--epochs=9"}), look);
+  if (result.exit_code == 3) GTEST_SKIP() << result.err;
+  ASSERT_EQ(result.exit_code, 130) << result.err;
+  ASSERT_TRUE(open.contains("ddpbench"));
+  EXPECT_EQ(open["ddpbench"], 0);
 }
 
 TEST_F(MpirunLauncher, ReportsAFaultThoughMpirunEndsTheOthersAtOnce) {

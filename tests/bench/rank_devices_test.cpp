@@ -17,8 +17,9 @@ using testing::EndsWith;
 using testing::Eq;
 using testing::Optional;
 
-constexpr std::array kVariables = {"NCCL_RUNTIME_CONNECT", "NCCL_HOSTID", "NCCL_SOCKET_IFNAME",
-                                   "OMPI_MCA_btl_tcp_if_include"};
+constexpr std::array kVariables = {"NCCL_RUNTIME_CONNECT", "NCCL_HOSTID",
+                                   "NCCL_SOCKET_IFNAME",   "OMPI_MCA_btl_tcp_if_include",
+                                   "OMPI_MCA_btl",         "OMPI_MCA_pml"};
 
 // Tests what a rank sets for NCCL and MPI, besides what the user has set.
 class PrepareRank : public testing::Test {
@@ -60,13 +61,13 @@ TEST_F(PrepareRank, LetsRanksOfOneGpuPassForHosts) {
 }
 
 TEST_F(PrepareRank, NamesTheInterfaceToTheLibrary) {
-  prepare_rank({.backend = "nccl"}, 1, "eth0");
+  prepare_rank({.backend = "nccl"}, 1, {.interface = "eth0"});
   EXPECT_THAT(value("NCCL_SOCKET_IFNAME"), Optional(Eq("=eth0")));
-  prepare_rank({.backend = "gloo"}, 1, "eth0");
+  prepare_rank({.backend = "gloo"}, 1, {.interface = "eth0"});
   EXPECT_EQ(value("OMPI_MCA_btl_tcp_if_include"), std::nullopt);
-  prepare_rank({.backend = "shm+mpi"}, 1, "eth0");
+  prepare_rank({.backend = "shm+mpi"}, 1, {.interface = "eth0"});
   EXPECT_THAT(value("OMPI_MCA_btl_tcp_if_include"), Optional(Eq("eth0")));
-  prepare_rank({.backend = "mpi"}, 1, "eth1");
+  prepare_rank({.backend = "mpi"}, 1, {.interface = "eth1"});
   EXPECT_THAT(value("OMPI_MCA_btl_tcp_if_include"), Optional(Eq("eth0"))) << "it was set";
 }
 
@@ -74,6 +75,14 @@ TEST_F(PrepareRank, NamesNoInterfaceOfItsOwnAccord) {
   for (const char* const backend : {"nccl", "mpi"}) prepare_rank({.backend = backend}, 1);
   EXPECT_EQ(value("NCCL_SOCKET_IFNAME"), std::nullopt);
   EXPECT_EQ(value("OMPI_MCA_btl_tcp_if_include"), std::nullopt);
+}
+
+TEST_F(PrepareRank, OpensNoPortsOfMpiOnOneHost) {
+  prepare_rank({.backend = "mpi"}, 1);
+  EXPECT_EQ(value("OMPI_MCA_btl"), std::nullopt) << "nothing says that there is one host only";
+  prepare_rank({.backend = "mpi"}, 1, {.on_one_host = true});
+  EXPECT_THAT(value("OMPI_MCA_btl"), Optional(Eq("^tcp,ofi,openib,usnic")));
+  EXPECT_THAT(value("OMPI_MCA_pml"), Optional(Eq("ob1")));
 }
 
 TEST_F(PrepareRank, LeavesWhatTheUserSaidAndOtherBackends) {
