@@ -125,7 +125,10 @@ comm::EngineOptions engine_options(const WorldOptions& world) {
   options.progress = world.progress;
   options.watch = world.watch;
   options.check = world.check;
-  if (!world.address.empty()) options.address = world.address;
+  if (!world.address.empty()) {
+    options.address = world.address;
+    options.host = comm::host_mark();
+  }
   return options;
 }
 

@@ -29,6 +29,8 @@ struct EngineOptions {
   // The address of this host on which Gloo listens for its peers. MPI reads a variable instead
   // (CommBackend::variables).
   std::string address = "127.0.0.1";
+  // The host_mark() of this rank; empty: all ranks are on one host.
+  std::string host = {};
   AllReduceAlgorithm all_reduce = AllReduceAlgorithm::automatic;  // automatic_wire_all_reduce()
   // Called after each operation of this rank, on the thread that completed it. Must be cheap.
   std::function<void()> progress;

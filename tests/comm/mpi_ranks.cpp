@@ -4,9 +4,11 @@
 // One rank of a test of the mpi backend, which mpirun starts: mpi_ranks MODE PORT. Prints what it
 // finds as "rank R: WORDS" and fails when a check does.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +24,7 @@
 #include "parallel/comm/hierarchical/hierarchical.h"
 #include "parallel/comm/mpi/mpi.h"
 #include "parallel/comm/mpi/mpi_communicator.h"
+#include "parallel/comm/mpi/mpi_pieces.h"
 #include "tests/comm/conformance.h"
 #include "tests/comm/engine_checks.h"
 #include "tests/comm/rank_runner.h"
@@ -128,9 +131,24 @@ const std::map<std::string_view, void (*)(Communicator&)> kModes = {
     {"absent", do_not_come_to_a_part},
 };
 
-// The modes beside these: calls in which ranks disagree, and "hosts-aab": the checks of engines
-// over shm+mpi between ranks that pretend to be on hosts, of which each has a letter.
-constexpr std::string_view kHosts = "hosts-";
+// The modes beside these: calls in which ranks disagree, and those of ranks that pretend to be on
+// hosts, of which each has a letter. "hosts-aab": the checks of engines over shm+mpi. "apart-aab":
+// the same over mpi. "pieces-aab": prints piece_sizes(); a capital letter is a host with a limit of
+// its own.
+constexpr std::string_view kHosts = "hosts-", kApart = "apart-", kPieces = "pieces-";
+
+std::string host_of(std::string_view mode, int rank) {
+  return std::string(1, mode.at(mode.find('-') + 1 + static_cast<std::size_t>(rank)));
+}
+
+void print_pieces(std::string_view mode, Communicator& c) {
+  std::vector<std::string> words;
+  for (const std::size_t bytes :
+       piece_sizes(MPI_COMM_WORLD, c.size(), host_of(mode, c.rank()), {deadline_after(20), {}})) {
+    words.push_back(bytes > std::size_t{1} << 40 ? "whole" : std::to_string(bytes));
+  }
+  fmt::print("{} sends {}\n", c.rank(), fmt::join(words, " "));
+}
 
 void run_mode(std::string_view mode, Communicator& c) {
   for (const EngineCheck& calls : disagreements()) {
@@ -138,15 +156,19 @@ void run_mode(std::string_view mode, Communicator& c) {
   }
   const bool is_hierarchical = mode.starts_with(kHosts);
   check(c.backend() == (is_hierarchical ? "shm+mpi" : "mpi"), "another backend");
-  is_hierarchical ? run_checks(c) : kModes.at(mode)(c);
+  if (mode.starts_with(kPieces)) return print_pieces(mode, c);
+  is_hierarchical || mode.starts_with(kApart) ? run_checks(c) : kModes.at(mode)(c);
 }
 
 std::unique_ptr<Communicator> make_world(std::string_view mode, Store& store, int rank, int size) {
   EngineOptions options;
   options.all_reduce = all_reduce_algorithm(mode);
+  if (mode.starts_with(kPieces) && std::isupper(host_of(mode, rank)[0])) {
+    ::setenv("OMPI_MCA_btl_tcp_eager_limit", "131072", 1);
+  }
+  if (mode.starts_with(kApart)) options.host = host_of(mode, rank);
   if (!mode.starts_with(kHosts)) return make_mpi(store, rank, size, options);
-  const std::string host(1, mode.at(kHosts.size() + static_cast<std::size_t>(rank)));
-  return make_hierarchical("shm+mpi", store, rank, size, host, make_mpi, options);
+  return make_hierarchical("shm+mpi", store, rank, size, host_of(mode, rank), make_mpi, options);
 }
 
 int run_rank(std::string_view mode, int port, int rank, int size) {

@@ -56,10 +56,11 @@ constexpr std::string_view kEndMpirun = "timeout --signal=KILL 45";
 // that no suppression can name it.
 constexpr std::string_view kForgiveLeaks = "env ASAN_OPTIONS=detect_leaks=0";
 
-MpiOutcome run_mpi(int size, const std::string& mode) {
+// `more`: arguments of mpirun.
+MpiOutcome run_mpi(int size, const std::string& mode, const std::string& more = "") {
   const std::string command = fmt::format(
-      "exec {} {} mpirun --allow-run-as-root --oversubscribe -n {} '{}' {} {} 2>&1 </dev/null",
-      kForgiveLeaks, kEndMpirun, size, DDPBENCH_MPI_RANKS, mode, unused_port());
+      "exec {} {} mpirun --allow-run-as-root --oversubscribe {} -n {} '{}' {} {} 2>&1 </dev/null",
+      kForgiveLeaks, kEndMpirun, more, size, DDPBENCH_MPI_RANKS, mode, unused_port());
   MpiOutcome outcome;
   FILE* const pipe = ::popen(command.c_str(), "r");
   std::array<char, 4096> text;
@@ -107,8 +108,43 @@ TEST_P(MpiHosts, PassAllChecksOfEnginesWithSharedMemoryWithin) {
   }
 }
 
+// As if each host had a network of its own, over which transfers go in pieces.
+TEST_P(MpiHosts, PassAllChecksOfEnginesWithoutSharedMemory) {
+  const std::string hosts = GetParam();
+  const MpiOutcome outcome = run_mpi(static_cast<int>(hosts.size()), "apart-" + hosts);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
+}
+
 INSTANTIATE_TEST_SUITE_P(Mpi, MpiHosts, ::testing::Values("aa", "aab", "aaabbb", "abab"),
                          [](const auto& tested) { return std::string(tested.param); });
+
+using MpiPieces = BelowRealMpirun;
+
+TEST_F(MpiPieces, AreEagerBetweenHostsAndWholeWithin) {
+  const MpiOutcome outcome = run_mpi(3, "pieces-aab", "--mca pml ob1 --mca btl tcp,vader,self");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
+  for (const char* line : {"0 sends whole whole 65280\n", "1 sends whole whole 65280\n",
+                           "2 sends 65280 65280 whole\n"}) {
+    EXPECT_THAT(outcome.out, HasSubstr(line));
+  }
+}
+
+TEST_F(MpiPieces, FollowTheLimitThatTheUserSets) {
+  const MpiOutcome outcome =
+      run_mpi(2, "pieces-ab", "--mca pml ob1 --mca btl tcp,self --mca btl_tcp_eager_limit 131072");
+  EXPECT_THAT(outcome.out, HasSubstr("0 sends whole 130816\n"));
+}
+
+TEST_F(MpiPieces, AreWholeWhereMpiUsesNoTcp) {
+  const MpiOutcome outcome = run_mpi(2, "pieces-ab", "--mca pml ob1 --mca btl vader,self");
+  EXPECT_THAT(outcome.out, HasSubstr("0 sends whole whole\n"));
+}
+
+TEST_F(MpiPieces, AreTheSmallestOfAllRanksWhereLimitsDiffer) {
+  const MpiOutcome outcome = run_mpi(2, "pieces-aB", "--mca pml ob1 --mca btl tcp,self");
+  EXPECT_THAT(outcome.out, HasSubstr("0 sends whole 65280\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("1 sends 65280 whole\n"));
+}
 
 using MpiFailure = BelowRealMpirun;
 

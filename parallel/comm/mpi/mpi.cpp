@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "parallel/comm/mpi/mpi_communicator.h"
 #include "parallel/comm/mpi/mpi_link.h"
+#include "parallel/comm/mpi/mpi_pieces.h"
 #include "parallel/comm/mpi/mpi_session.h"
 #include "parallel/comm/wire/wire_communicator.h"
 
@@ -29,7 +30,8 @@ std::unique_ptr<WireLink> meet_ranks(Store& store, int rank, const std::vector<i
   const Patience patience = patience_of(options);
   const MPI_Comm data = make_communicator(members, 2 * tag, patience);
   const MPI_Comm mail = make_communicator(members, 2 * tag + 1, patience);
-  return std::make_unique<MpiLink>(rank, size, data, mail);
+  return std::make_unique<MpiLink>(rank, size, data, mail,
+                                   piece_sizes(data, size, options.host, patience));
 }
 
 // After a failure MPI_Finalize would wait for who did not come.

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/math.h"
 #include "parallel/comm/mpi/mpi_aside.h"
 #include "parallel/comm/mpi/mpi_session.h"
 
@@ -61,46 +62,66 @@ int count_of(std::size_t count) {
 
 class MpiLink::Moving final : public Transfer {
  public:
-  Moving(int peer, bool is_send) : Transfer(peer), is_send_(is_send) {}
+  Moving(int peer, bool is_send, std::size_t pieces)
+      : Transfer(peer), requests(pieces, MPI_REQUEST_NULL), is_send_(is_send) {}
   ~Moving() override {
-    if (request == MPI_REQUEST_NULL) return;
-    if (!is_send_) MPI_Cancel(&request);
-    MPI_Request_free(&request);
+    for (MPI_Request& request : requests) {
+      if (request == MPI_REQUEST_NULL) continue;
+      if (!is_send_) MPI_Cancel(&request);
+      MPI_Request_free(&request);
+    }
   }
-  MPI_Request request = MPI_REQUEST_NULL;
+  std::vector<MPI_Request> requests;  // one a piece
+  std::size_t done = 0;               // so many of the first are
 
  private:
   const bool is_send_;
 };
 
-MpiLink::MpiLink(int rank, int size, MPI_Comm data, MPI_Comm mail)
+MpiLink::MpiLink(int rank, int size, MPI_Comm data, MPI_Comm mail, std::vector<std::size_t> pieces)
     : rank_(rank),
       size_(size),
       data_(data),
       mail_(mail),
+      pieces_(std::move(pieces)),
       core_each_(size_ <= ::sysconf(_SC_NPROCESSORS_ONLN)) {}
 
 // Freeing communicators waits for all ranks in some MPIs: they end with MPI.
 MpiLink::~MpiLink() { stop(); }
 
-std::unique_ptr<WireLink::Transfer> MpiLink::send(int peer, const Slot& slot, const void* data,
-                                                  std::size_t bytes) {
-  auto moving = std::make_unique<Moving>(peer, true);
-  if (MPI_Isend(data, count_of(bytes), MPI_BYTE, peer, tag_of(slot), data_, &moving->request) !=
-      MPI_SUCCESS) {
-    throw LostPeer{peer};
+// MPI matches messages of one tag between two ranks in the order in which they are sent, so all
+// pieces have the same.
+template <typename Post>
+std::unique_ptr<WireLink::Transfer> MpiLink::post(int peer, const Slot& slot, bool is_send,
+                                                  std::size_t bytes, const Post& post) const {
+  const std::size_t piece =
+      slot.collective ? std::min(bytes, pieces_[static_cast<std::size_t>(peer)]) : bytes;
+  auto moving = std::make_unique<Moving>(peer, is_send, ceil_div(bytes, piece));
+  std::size_t offset = 0;
+  for (MPI_Request& request : moving->requests) {
+    const int count = count_of(std::min(piece, bytes - offset));
+    if (post(offset, count, tag_of(slot), &request) != MPI_SUCCESS) throw LostPeer{peer};
+    offset += piece;
   }
   return moving;
 }
 
+std::unique_ptr<WireLink::Transfer> MpiLink::send(int peer, const Slot& slot, const void* data,
+                                                  std::size_t bytes) {
+  const auto* const from = static_cast<const std::byte*>(data);
+  return post(peer, slot, true, bytes,
+              [&](std::size_t offset, int count, int tag, MPI_Request* request) {
+                return MPI_Isend(from + offset, count, MPI_BYTE, peer, tag, data_, request);
+              });
+}
+
 std::unique_ptr<WireLink::Transfer> MpiLink::recv(int peer, const Slot& slot, void* data,
                                                   std::size_t bytes) {
-  auto moving = std::make_unique<Moving>(peer, false);
-  if (MPI_Irecv(data, count_of(bytes), MPI_BYTE, peer, tag_of(slot), data_, &moving->request) !=
-      MPI_SUCCESS) {
-    throw LostPeer{peer};
-  }
-  return moving;
+  auto* const to = static_cast<std::byte*>(data);
+  return post(peer, slot, false, bytes,
+              [&](std::size_t offset, int count, int tag, MPI_Request* request) {
+                return MPI_Irecv(to + offset, count, MPI_BYTE, peer, tag, data_, request);
+              });
 }
 
 void MpiLink::prepare(Waiter waiter) {
@@ -126,7 +147,12 @@ bool MpiLink::ask(MPI_Request& request, int peer) const {
 }
 
 bool MpiLink::wait(Transfer& transfer) {
-  return ask(static_cast<Moving&>(transfer).request, transfer.peer());
+  auto& moving = static_cast<Moving&>(transfer);
+  while (moving.done < moving.requests.size()) {
+    if (!ask(moving.requests[moving.done], transfer.peer())) return false;
+    ++moving.done;
+  }
+  return true;
 }
 
 // ---- notices ----
@@ -234,9 +260,9 @@ bool MpiLink::run_collective(const Operation& operation, const std::function<voi
       break;
   }
   if (operation.kind != OperationKind::barrier && operation.part().count == 0) return true;
-  Moving moving(0, true);
-  start(operation, moving.request);
-  while (!ask(moving.request, 0)) look();
+  Moving moving(0, true, 1);
+  start(operation, moving.requests[0]);
+  while (!ask(moving.requests[0], 0)) look();
   return true;
 }
 

@@ -22,7 +22,8 @@ namespace ddpbench::comm {
 class MpiLink final : public WireLink {
  public:
   // `data` and `mail` are communicators of the same `size` processes, of which this is `rank`.
-  MpiLink(int rank, int size, MPI_Comm data, MPI_Comm mail);
+  // `pieces`: piece_sizes().
+  MpiLink(int rank, int size, MPI_Comm data, MPI_Comm mail, std::vector<std::size_t> pieces);
   ~MpiLink() override;
 
   std::unique_ptr<Transfer> send(int peer, const Slot& slot, const void* data,
@@ -47,6 +48,10 @@ class MpiLink final : public WireLink {
     MPI_Request request = MPI_REQUEST_NULL;
   };
 
+  // Calls post(offset, bytes, request) for each piece of a transfer.
+  template <typename Post>
+  std::unique_ptr<Transfer> post(int peer, const Slot& slot, bool is_send, std::size_t bytes,
+                                 const Post& post) const;
   // Asks until the request is done, or for some milliseconds; whether it is done. Throws LostPeer.
   bool ask(MPI_Request& request, int peer) const;
   // Waits a moment between two questions, the first of which was at `since_s`; false when it is
@@ -58,6 +63,7 @@ class MpiLink final : public WireLink {
   const int rank_;
   const int size_;
   const MPI_Comm data_, mail_;
+  const std::vector<std::size_t> pieces_;
   std::function<void(int, const Notice&)> hear_;
   std::mutex mail_mutex_;  // over sent_
   std::list<Sent> sent_;

@@ -17,7 +17,7 @@ namespace {
 // Transfers of unequal messages do not meet.
 Slot message_slot(std::uint64_t number, const Elements& elements) {
   constexpr int kMessage = 3 << 12;
-  return {number, kMessage, elements.count << 3 ^ static_cast<std::uint64_t>(elements.type)};
+  return {number, kMessage, elements.count << 3 ^ static_cast<std::uint64_t>(elements.type), false};
 }
 
 }  // namespace
