@@ -38,11 +38,17 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-// Builds the list of layers, and keeps track of the shape behind them.
+// Builds the list of layers, and keeps track of the shape behind them. `further`: draws of layers
+// that were added to the study later, so that the others stay as they were.
 class Network {
  public:
-  Network(Random& random, const data::DatasetInfo& info)
-      : random_(random), channels_(info.channels), height_(info.height), width_(info.width) {
+  Network(Random& random, Random& further, const data::DatasetInfo& info)
+      : random_(random),
+        further_(further),
+        normalizes_(further.chance(0.35)),
+        channels_(info.channels),
+        height_(info.height),
+        width_(info.width) {
     json_ = {{"name", "drawn"}, {"input", {channels_, height_, width_}}, {"layers", Json::array()}};
     const std::int64_t convolutions = random.between(0, 2);
     for (std::int64_t i = 0; i < convolutions; ++i) add_convolution();
@@ -51,6 +57,7 @@ class Network {
     add_linear(info.classes, false);
   }
   std::string text() const { return json_.dump(1); }
+  bool has_batch_norm() const { return has_batch_norm_; }
 
  private:
   void add(const char* type, const Json& more = Json::object()) {
@@ -71,18 +78,28 @@ class Network {
                    {"kernel", kernel},
                    {"padding", padding},
                    {"bias", random_.chance(0.85)}});
+    add_batch_norm();
     if (random_.chance(0.2)) add_residual();
     if (random_.chance(0.8)) add("relu");
     if (std::min(height_, width_) >= 4 && random_.chance(0.5)) {
-      add("max_pool2d", {{"kernel", 2}});
+      add(further_.chance(0.3) ? "avg_pool2d" : "max_pool2d", {{"kernel", 2}});
       height_ /= 2;
       width_ /= 2;
     }
   }
 
+  // A channel must have two values, also in a batch of one.
+  void add_batch_norm() {
+    if (!normalizes_ || height_ * width_ < 2 || further_.chance(0.2)) return;
+    add("batch_norm2d", {{"affine", further_.chance(0.8)},
+                         {"momentum", further_.one_of(std::array{0.1, 0.1, 0.01, 0.9})}});
+    has_batch_norm_ = true;
+  }
+
   void add_residual() {
     const std::string from = last();
     add("conv2d", {{"out_channels", channels_}, {"kernel", 3}, {"padding", 1}});
+    add_batch_norm();
     add("add", {{"inputs", {from, last()}}});
   }
 
@@ -91,7 +108,9 @@ class Network {
     if (hidden && random_.chance(0.8)) add("relu");
   }
 
-  Random& random_;
+  Random &random_, &further_;
+  const bool normalizes_;
+  bool has_batch_norm_ = false;
   std::int64_t channels_, height_, width_;
   int count_ = 0;
   Json json_;
@@ -171,11 +190,12 @@ void draw_strategy(Random& random, std::int64_t fewest_devices, Options& options
 }
 
 StudyCase draw(std::uint64_t seed, std::int64_t fewest_devices) {
-  Random random(seed);
+  Random random(seed), further(seed * 3 + 2);
   StudyCase drawn;
   drawn.seed = seed;
   draw_dataset(random, drawn);
-  drawn.model = Network(random, drawn.dataset).text();
+  const Network network(random, further, drawn.dataset);
+  drawn.model = network.text();
   Options& options = drawn.options;
   options.device = "cpu";
   options.server_device = "cpu";
@@ -185,6 +205,8 @@ StudyCase draw(std::uint64_t seed, std::int64_t fewest_devices) {
   draw_training(random, options);
   draw_optimizer(seed, options);
   draw_strategy(random, fewest_devices, options);
+  options.sync_batch_norm = network.has_batch_norm() && options.gpus[0] > 1 && further.chance(0.5);
+  options.broadcast_buffers = further.chance(0.5);
   // A step must fit into the data set also with --last-batch=drop.
   while (options.batch_sizes[0] * options.gpus[0] > drawn.dataset.train_samples) {
     options.batch_sizes[0] /= 2;
@@ -201,12 +223,14 @@ std::string StudyCase::describe() const {
       "seed {}: --strategy={} --gpus={} --servers={} --ps-update={} --all-reduce={} "
       "--batch-size={} --optimizer={}{} --lr={:.3g} --momentum={} --beta1={} --beta2={} "
       "--epsilon={} --weight-decay={} --lr-schedule={} --lr-step-size={} --lr-gamma={} "
-      "--lr-cosine-steps={} --lr-warmup-steps={} --verify-steps={}{}",
+      "--lr-cosine-steps={} --lr-warmup-steps={} --sync-batch-norm={} --broadcast-buffers={} "
+      "--verify-steps={}{}",
       seed, options.strategies[0], options.gpus[0], options.server_counts[0], options.ps_updates[0],
       options.all_reduces[0], options.batch_sizes[0], options.optimizer,
       options.nesterov ? " --nesterov" : "", options.lr, options.momentum, options.beta1,
       options.beta2, options.epsilon, options.weight_decay, options.lr_schedule,
       *options.lr_step_size, options.lr_gamma, *options.lr_cosine_steps, options.lr_warmup_steps,
+      options.sync_batch_norm ? "on" : "off", options.broadcast_buffers ? "on" : "off",
       options.verify_steps, fault);
 }
 

@@ -82,7 +82,8 @@ TEST_P(RanksOnHosts, ReduceLargeRegisteredMemoryInParts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Hosts, RanksOnHosts,
-                         ::testing::Values("a", "aa", "ab", "aab", "aabb", "abab", "abca"),
+                         ::testing::Values("a", "aa", "ab", "aab", "aabb", "abab", "abca", "abcde",
+                                           "aaabbb", "abcabca", "aaaabbbb", "abcdefgh"),
                          [](const auto& tested) { return std::string(tested.param); });
 
 TEST(Hierarchical, TellsTheAlgorithmBetweenHosts) {

@@ -115,7 +115,9 @@ TEST_P(MpiHosts, PassAllChecksOfEnginesWithoutSharedMemory) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
 }
 
-INSTANTIATE_TEST_SUITE_P(Mpi, MpiHosts, ::testing::Values("aa", "aab", "aaabbb", "abab"),
+INSTANTIATE_TEST_SUITE_P(Mpi, MpiHosts,
+                         ::testing::Values("a", "ab", "aab", "abab", "abcde", "aaabbb", "abcabca",
+                                           "aaaabbbb"),
                          [](const auto& tested) { return std::string(tested.param); });
 
 using MpiPieces = BelowRealMpirun;
