@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 
+#include "bench/rank/gradient_shares.h"
 #include "kernels/nn/weights.h"
 #include "kernels/ops/optimizer_step.h"
 
@@ -15,6 +16,9 @@ namespace {
 
 // The largest fp32 number is just below 2^128.
 constexpr double kLargestComparable = 0x1p100;
+// What a gradient that is nothing but rounding may differ by, relative to the size that it would
+// have if it were not cancelled.
+constexpr double kCancelledError = 0.5;
 
 double squared_norm(const std::vector<float>& values) {
   double sum = 0;
@@ -60,7 +64,7 @@ std::string find_exploded(const std::vector<nn::NamedTensor>& tensors) {
 
 UpdateSizes::UpdateSizes(const nn::Graph& graph, const ops::OptimizerOptions& optimizer,
                          double error)
-    : graph_(graph), optimizer_(optimizer) {
+    : graph_(graph), optimizer_(optimizer), error_(error), shares_(gradient_shares(graph.model())) {
   if (optimizer.is_adaptive()) adam_.emplace(optimizer, error);
 }
 
@@ -102,7 +106,17 @@ std::vector<double> UpdateSizes::terms_of(const std::vector<nn::NamedTensor>& be
     terms[t] = std::sqrt(std::max(slices_[t], squared_norm(sum_[t].values))) +
                decay * std::sqrt(squared_norm(before[t].values));
   }
+  const auto share_of = [&](std::size_t t) {
+    const auto found = shares_.find(sum_[t].name);
+    return found == shares_.end() ? 1 : found->second;
+  };
+  for (std::size_t t = 0; t < sum_.size(); ++t) {
+    if (share_of(t) > 0) terms[t] /= std::sqrt(share_of(t));
+  }
   raise_to_layers(sum_, terms);
+  for (std::size_t t = 0; t < sum_.size(); ++t) {
+    if (share_of(t) == 0) terms[t] *= kCancelledError / error_;
+  }
   return terms;
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,6 +46,8 @@ class UpdateSizes {
 
   const nn::Graph& graph_;
   ops::OptimizerOptions optimizer_;
+  const double error_;
+  const std::map<std::string, double> shares_;  // gradient_shares()
   std::optional<AdamSizes> adam_;
   std::vector<nn::NamedTensor> sum_;  // the gradients of the slices so far
   std::vector<double> slices_;        // [tensor], the sum over slices of the squared norms

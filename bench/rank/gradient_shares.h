@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a batch norm behind a layer leaves of the gradients of its parameters. It subtracts a bias
+// with the mean, so the gradient of a bias is zero but for rounding. It divides by the size of a
+// channel's weights, so their gradient is orthogonal to them: of m weights m - 1 directions are
+// left, and none of one. The rounding errors are those of the terms that cancel.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "kernels/nn/model/model.h"
+
+namespace ddpbench::bench {
+
+// The shares of the directions that are left, from 0 up to, not including, 1, by the parameters'
+// names as in checkpoints ("conv1.bias"). Parameters that keep all are missing.
+std::map<std::string, double> gradient_shares(const nn::ModelSpec& model);
+
+}  // namespace ddpbench::bench

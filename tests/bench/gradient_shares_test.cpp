@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/rank/gradient_shares.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/nn/model/model_reader.h"
+
+namespace ddpbench::bench {
+namespace {
+
+using testing::DoubleEq;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Pair;
+
+// Of a network on two channels of 6 x 6 that ends in a linear layer.
+std::map<std::string, double> shares(const std::string& layers) {
+  return gradient_shares(
+      nn::parse_model(fmt::format(R"({{"name": "n", "input": [2, 6, 6], "layers": [{},
+                      {{"name": "fc", "type": "linear", "out_features": 3}}]}})",
+                                  layers),
+                      "test"));
+}
+
+constexpr const char* kConv =
+    R"({"name": "conv", "type": "conv2d", "out_channels": 2, "kernel": 3, "padding": 1},)";
+constexpr const char* kNorm = R"({"name": "norm", "type": "batch_norm2d"})";
+constexpr const char* kRelu = R"({"name": "relu", "type": "relu"},)";
+
+TEST(GradientShares, AreNoneOfABiasThatABatchNormSubtracts) {
+  EXPECT_THAT(shares(std::string(kConv) + kNorm),
+              ElementsAre(Pair("conv.bias", 0), Pair("conv.weight", DoubleEq(17.0 / 18))));
+  EXPECT_THAT(shares(std::string(kConv) + kRelu + kNorm), IsEmpty());
+  EXPECT_THAT(shares(R"({"name": "relu", "type": "relu"})"), IsEmpty());
+}
+
+TEST(GradientShares, LackADirectionOfTheWeightsThatABatchNormDividesBy) {
+  const auto share_below = [](const std::string& more) {
+    return shares(R"({"name": "conv", "type": "conv2d", "out_channels": 4, )" + more + "}, " +
+                  kNorm)
+        .at("conv.weight");
+  };
+  EXPECT_DOUBLE_EQ(share_below(R"("kernel": 1)"), 0.5);
+  EXPECT_EQ(share_below(R"("kernel": 1, "groups": 2)"), 0);
+  EXPECT_DOUBLE_EQ(share_below(R"("kernel": 3, "groups": 2)"), 8.0 / 9);
+}
+
+TEST(GradientShares, AreNoneInABatchNormInFrontOfAnother) {
+  EXPECT_THAT(shares(R"({"name": "first", "type": "batch_norm2d"},)" + std::string(kNorm)),
+              ElementsAre(Pair("first.bias", 0), Pair("first.weight", 0)));
+}
+
+// A sum has another scale than its terms.
+TEST(GradientShares, PassThroughSumsAndConcatenations) {
+  const std::string two = std::string(kConv) +
+                          R"({"name": "other", "type": "conv2d", "out_channels": 2, "kernel": 1,
+                              "groups": 2, "inputs": ["input"]},)";
+  const auto joined = [&](const std::string& by) {
+    return shares(two + R"({"name": "both", "type": ")" + by +
+                  R"(", "inputs": ["conv", "other"]},)" + kNorm);
+  };
+  EXPECT_THAT(joined("add"), ElementsAre(Pair("conv.bias", 0), Pair("other.bias", 0)));
+  EXPECT_THAT(joined("concat"),
+              ElementsAre(Pair("conv.bias", 0), Pair("conv.weight", DoubleEq(17.0 / 18)),
+                          Pair("other.bias", 0), Pair("other.weight", 0)));
+}
+
+// One reader that keeps the bias is enough for a gradient.
+TEST(GradientShares, AreNotThoseWithAnotherReader) {
+  EXPECT_THAT(shares(std::string(kConv) + kNorm +
+                     R"(, {"name": "both", "type": "add", "inputs": ["conv", "norm"]})"),
+              IsEmpty());
+}
+
+}  // namespace
+}  // namespace ddpbench::bench
