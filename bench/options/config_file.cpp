@@ -40,16 +40,26 @@ void append_leaves(const json& object, const json::json_pointer& parent, Leaves&
   }
 }
 
+// Adds the names of the JSON files in `directory`, with `prefix` before each, and of its folders.
+// A directory that is not there has none.
+void add_names(const fs::path& directory, const std::string& prefix, std::set<std::string>& names) {
+  std::error_code absent;
+  for (const auto& entry : fs::directory_iterator(directory, absent)) {
+    const std::string name = prefix + entry.path().stem().string();
+    const bool has_others = name == "models" || name == "schema";  // JSON of another kind
+    if (entry.is_directory(absent) && !has_others) {
+      add_names(entry.path(), name + "/", names);
+    } else if (entry.path().extension() == ".json" && is_file(entry.path())) {
+      names.insert(name);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> config_names(const std::vector<std::string>& directories) {
   std::set<std::string> names;
-  for (const std::string& directory : directories) {
-    std::error_code absent;
-    for (const auto& entry : fs::directory_iterator(directory, absent))
-      if (entry.path().extension() == ".json" && is_file(entry.path()))
-        names.insert(entry.path().stem().string());
-  }
+  for (const std::string& directory : directories) add_names(directory, "", names);
   return {names.begin(), names.end()};
 }
 

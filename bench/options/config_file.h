@@ -16,7 +16,8 @@ namespace ddpbench::bench {
 // searched and the nearest existing name.
 std::string find_config(const std::string& name, const std::vector<std::string>& directories);
 
-// The names (without .json) of the configurations in these directories, sorted.
+// The names (without .json) of the configurations in these directories and their folders
+// ("tutorial/mnist-notebook"), sorted. The folders "models" and "schema" have none.
 std::vector<std::string> config_names(const std::vector<std::string>& directories);
 
 // Throws ConfigError as parse_json does (base/json.h), and for JSON that is no object. A

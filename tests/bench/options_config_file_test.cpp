@@ -53,6 +53,16 @@ TEST_F(ConfigFile, ThatIsNotThereIsNamedWithWhereItWasLookedForAndNearNames) {
   EXPECT_THAT(refusal({"--config=x"}, {}), HasSubstr("Known names: none"));
 }
 
+TEST_F(ConfigFile, OfAFolderIsAmongTheKnownNames) {
+  folder_.write("mnist.json", "{}");
+  folder_.write("tutorial/notebook.json", "{}");
+  folder_.write("models/lenet.json", "{}");
+  folder_.write("schema/config.json", "{}");
+  EXPECT_THAT(refusal({"--config=tutorial/notebok"}, world_),
+              AllOf(HasSubstr("Did you mean 'tutorial/notebook'?"),
+                    HasSubstr("Known names: mnist, tutorial/notebook.")));
+}
+
 TEST_F(ConfigFile, SetsOptionsAndItsOwnKeys) {
   const Options read = options(R"({
     "$schema": "x", "comment": "y",

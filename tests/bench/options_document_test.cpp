@@ -89,12 +89,19 @@ TEST(OptionDocuments, NoTwoOptionsShareANameAVariableOrAKey) {
 
 TEST(ShippedConfigurations, AreValidAgainstTheSchemaAndAreRead) {
   const auto names = config_names({kConfigs});
-  EXPECT_THAT(names, IsSupersetOf({"mnist", "quick", "smoke"}));
+  EXPECT_THAT(names, IsSupersetOf({"mnist", "quick", "smoke", "tutorial/mnist-notebook"}));
   for (const std::string& name : names) {
     const auto content = read_config(kConfigs + "/" + name + ".json");
     EXPECT_THAT(test::schema_errors(content, kSchema), IsEmpty()) << name;
     EXPECT_EQ(options_of({"--config=" + name}, {{}, {kConfigs}}).config_path,
               kConfigs + "/" + name + ".json");
+  }
+}
+
+TEST(ShippedNetworks, AreAllInTheirTable) {
+  const std::string document = content_of(kSource + "/docs/networks.md");
+  for (const std::string& name : config_names({kConfigs + "/models"})) {
+    EXPECT_THAT(document, HasSubstr("\n| `" + name + "` | "));
   }
 }
 
