@@ -151,8 +151,10 @@ Shape output_shape(const BatchNorm2dDesc& desc) {
         desc.eps, desc.momentum));
   // PyTorch refuses it too, in training: one value has no variance.
   if (shape[0] * shape[2] * shape[3] < 2)
-    throw BatchTooSmall(fmt::format(
-        "batch_norm2d: input {} has one value a channel; at least 2 are needed", to_string(shape)));
+    throw BatchTooSmall(
+        fmt::format("batch_norm2d: input {} has one value a channel; at least 2 are needed, so use "
+                    "a larger batch",
+                    to_string(shape)));
   return shape;
 }
 

@@ -9,8 +9,10 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "kernels/nn/model/model_reader.h"
 #include "kernels/nn/plan/lowering.h"
 #include "kernels/nn/weights.h"
+#include "kernels/ops/batch_limits.h"
 #include "tests/nn/networks.h"
 
 namespace ddpbench::nn {
@@ -54,6 +56,23 @@ std::vector<std::string> outputs_for_backward(const Plan& plan) {
     if (std::ranges::any_of(plan.backward, reads)) names.push_back(producer.name);
   }
   return names;
+}
+
+TEST(BatchNormGraph, NamesTheLayerWhoseBatchIsTooSmall) {
+  const ModelSpec model = parse_model(R"({"name": "dot", "input": [1, 4, 4], "layers": [
+      {"name": "stem", "type": "conv2d", "out_channels": 8, "kernel": 3},
+      {"name": "norm1", "type": "batch_norm2d"},
+      {"name": "point", "type": "conv2d", "out_channels": 8, "kernel": 2},
+      {"name": "norm2", "type": "batch_norm2d"},
+      {"name": "fc", "type": "linear", "out_features": 10}]})",
+                                      "dot.json");
+  try {
+    const TestGraph test(model, onednn, {.batch = 1});
+    FAIL() << "was planned";
+  } catch (const ops::BatchTooSmall& error) {
+    EXPECT_THAT(error.what(), HasSubstr("network dot, layer \"norm2\": batch_norm2d: input "));
+    EXPECT_THAT(error.what(), HasSubstr("one value a channel; at least 2 are needed"));
+  }
 }
 
 TEST(BatchNormGraph, BeginsWithPyTorchsValues) {

@@ -7,6 +7,8 @@
 // within the chain have no version.
 #include "kernels/nn/plan/lowering.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -15,6 +17,8 @@
 #include "base/random.h"
 #include "kernels/nn/plan/fusion.h"
 #include "kernels/nn/plan/parameter_plan.h"
+#include "kernels/ops/batch_limits.h"
+#include "kernels/ops/planned_op.h"
 
 namespace ddpbench::nn {
 namespace {
@@ -197,14 +201,14 @@ class Lowering {
     const LayerSpec& layer = model_.layers[node.layer];
     switch (layer.type) {
       case LayerType::batch_norm2d:
-        return ops::BatchNorm2dDesc{.input = input,
-                                    .eps = layer.eps,
-                                    .momentum = layer.momentum,
-                                    .affine = layer.affine,
-                                    .needs_grad_input = needs_grad_input,
-                                    .fuse_add = node.fuse_add,
-                                    .fuse_relu = node.fuse_relu,
-                                    .parts = parts_};
+        return checked(layer, {.input = input,
+                               .eps = layer.eps,
+                               .momentum = layer.momentum,
+                               .affine = layer.affine,
+                               .needs_grad_input = needs_grad_input,
+                               .fuse_add = node.fuse_add,
+                               .fuse_relu = node.fuse_relu,
+                               .parts = parts_});
       case LayerType::conv2d:
         return ops::Conv2dDesc{.input = input,
                                .out_channels = layer.out,
@@ -239,6 +243,17 @@ class Lowering {
         break;
     }
     return ops::AddDesc{.input = input};
+  }
+
+  // Operations know no layers, so a batch that is too small for one is refused here, by its name.
+  ops::BatchNorm2dDesc checked(const LayerSpec& layer, const ops::BatchNorm2dDesc& desc) const {
+    try {
+      static_cast<void>(ops::output_shape(desc));
+      return desc;
+    } catch (const ops::BatchTooSmall& error) {
+      throw ops::BatchTooSmall(
+          fmt::format("network {}, layer \"{}\": {}", model_.name, layer.name, error.what()));
+    }
   }
 
   // The key of what the layer draws at random depends on the seed and on the layer's name alone. It
