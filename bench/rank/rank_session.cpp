@@ -186,9 +186,11 @@ void RankSession::follow_progress() {
 
 void RankSession::train() {
   follow_progress();
+  publish();
+  wait_for_workers(0);
   for (int epoch = 0; epoch < job_.options.epochs; ++epoch) {
     train_epoch(epoch);
-    if (job_.options.until_accuracy && has_reached_accuracy(result_.epochs.back())) break;
+    if (training_ends(result_.epochs.back())) break;
   }
   Replica& replica = *trainer_.strategy().replicas()[0];
   result_.diverged_tensor = nn::find_not_finite(replica.graph(), replica.device());
@@ -197,23 +199,36 @@ void RankSession::train() {
   if (!job_.options.save_model.empty() && inputs_.rank == 0 && useful) save_weights();
 }
 
-// Whether --until-accuracy ends training with this epoch. Each worker knows the hits of its part of
-// the test set. All add theirs in the store and look when all have, so all decide alike; a rank
-// that went on alone would wait for the others for ever.
-bool RankSession::has_reached_accuracy(const EpochResult& epoch) {
-  auto counted = static_cast<std::int64_t>(epoch.test_counted);
-  auto correct = static_cast<std::int64_t>(epoch.test_correct);
-  if (trainer_.world() != nullptr) {
-    const std::string key = fmt::format("accuracy/{}", epoch.epoch);
-    inputs_.store->add(key + "/counted", counted);
-    inputs_.store->add(key + "/correct", correct);
-    comm::store_barrier(*inputs_.store, key, job_.cell.world_size,
-                        wait_limit_s(job_.options.timeout_s));
-    counted = inputs_.store->add(key + "/counted", 0);
-    correct = inputs_.store->add(key + "/correct", 0);
-  }
-  if (counted == 0) return false;
-  const double accuracy = static_cast<double>(correct) / static_cast<double>(counted);
+// Whether training ends with this epoch: it is the last one, it reached --until-accuracy, or the
+// loss of a worker is no longer finite, so that further epochs would compute with numbers that are
+// none. A rank that went on alone would wait for the others for ever, so all decide by the same
+// sums.
+bool RankSession::training_ends(const EpochResult& epoch) {
+  const bool last = epoch.epoch + 1 == job_.options.epochs;
+  if (last && !job_.options.until_accuracy) return true;
+  const EpochSums sums = sum_over_workers(epoch);
+  return last || sums.diverged > 0 || has_reached_accuracy(sums);
+}
+
+// Each worker adds what it knows in the store, and looks when all have.
+RankSession::EpochSums RankSession::sum_over_workers(const EpochResult& epoch) {
+  const EpochSums own{.counted = static_cast<std::int64_t>(epoch.test_counted),
+                      .correct = static_cast<std::int64_t>(epoch.test_correct),
+                      .diverged = result_.diverged_step != 0 ? 1 : 0};
+  if (trainer_.world() == nullptr) return own;
+  const auto add = [&](const char* what, std::int64_t amount) {
+    return inputs_.store->add(fmt::format("epoch_end/{}/{}", epoch.epoch, what), amount);
+  };
+  add("counted", own.counted);
+  add("correct", own.correct);
+  add("diverged", own.diverged);
+  wait_for_workers(epoch.epoch + 1);
+  return {add("counted", 0), add("correct", 0), add("diverged", 0)};
+}
+
+bool RankSession::has_reached_accuracy(const EpochSums& sums) {
+  if (!job_.options.until_accuracy || sums.counted == 0) return false;
+  const double accuracy = static_cast<double>(sums.correct) / static_cast<double>(sums.counted);
   writer_.accuracy(accuracy);
   return report::reaches_accuracy(accuracy, job_.options.until_accuracy->value / 100);
 }
@@ -227,9 +242,9 @@ void RankSession::save_weights() {
   if (elsewhere) throw ConfigError(elsewhere->message);
 }
 
-// Ranks evaluate parts of their own. Without this wait, the first rank to finish would wait in the
-// next epoch's first step, whose time would then include the others' evaluation. The servers of ps
-// serve steps alone, so its workers meet at the store.
+// Called once before each epoch. Ranks evaluate parts of their own. Without this wait, the first
+// rank to finish would wait in the next epoch's first step, whose time would then include the
+// others' evaluation. The servers of ps serve steps alone, so its workers meet at the store.
 void RankSession::wait_for_workers(int epoch) {
   const int workers = job_.cell.world_size;
   if (trainer_.world() == nullptr || workers == 1) return;
@@ -242,8 +257,6 @@ void RankSession::wait_for_workers(int epoch) {
 }
 
 void RankSession::train_epoch(int epoch) {
-  publish();
-  wait_for_workers(epoch);
   writer_.state(launch::RankState::training);
   for (const auto& device : trainer_.devices().devices) device->calibrate_clock();
   EpochResult row{.epoch = epoch};

@@ -40,7 +40,14 @@ class RankSession {
   void train();
   void follow_progress();
   void train_epoch(int epoch);
-  bool has_reached_accuracy(const EpochResult& epoch);
+  // After an epoch, over all workers: labels of the test set that count and those that were hit,
+  // and the number of workers whose loss has ceased to be finite.
+  struct EpochSums {
+    std::int64_t counted = 0, correct = 0, diverged = 0;
+  };
+  bool training_ends(const EpochResult& epoch);
+  EpochSums sum_over_workers(const EpochResult& epoch);
+  bool has_reached_accuracy(const EpochSums& sums);
   void save_weights();
   void wait_for_workers(int epoch);
   void read_clock();

@@ -56,6 +56,16 @@ std::string divergence(const TrainingJob& job, std::span<const RankResult> ranks
   return weights.empty() ? loss_explosion(job, run) : weights;
 }
 
+// What training left out because the loss was not finite; empty: nothing. Ranks end with the epoch
+// in which they see it.
+std::string left_out(const TrainingJob& job, const report::Run& run) {
+  const auto done = static_cast<int>(run.epochs.size());
+  const int epochs = job.options.epochs;
+  if (done >= epochs) return "";
+  if (done + 1 == epochs) return fmt::format("; epoch {} was left out", epochs);
+  return fmt::format("; epochs {} to {} were left out", done + 1, epochs);
+}
+
 }  // namespace
 
 void note_divergence(const TrainingJob& job, std::span<const RankResult> ranks, report::Run& run) {
@@ -63,8 +73,9 @@ void note_divergence(const TrainingJob& job, std::span<const RankResult> ranks, 
   const bool is_complete = run.status == report::Status::ok;
   const std::string why = is_complete ? divergence(job, ranks, run, step) : "";
   if (!why.empty()) {
-    report::mark_diverged(
-        run, fmt::format("{}; use a smaller learning rate (--lr is {})", why, job.options.lr));
+    report::mark_diverged(run, fmt::format("{}{}; use a smaller learning rate (--lr is {})", why,
+                                           step != 0 ? left_out(job, run) : "", job.options.lr));
+    if (step != 0) run.error->step = step;
   }
   if (step != 0) {
     run.diverged_step = Known<std::int64_t>::of(step);

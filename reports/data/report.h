@@ -23,7 +23,8 @@ inline constexpr int kSchemaVersion = 1;
 // A figure that may be missing.
 using Figure = Known<double>;
 
-// diverged (of runs): all was run and timed, but the weights have become useless.
+// diverged (of runs): it was run and timed, but the weights have become useless. Training ends with
+// the epoch in which the loss ceases to be finite.
 enum class Status : std::uint8_t { ok, diverged, failed, skipped, interrupted };
 
 struct ErrorInfo {
@@ -31,6 +32,8 @@ struct ErrorInfo {
   std::optional<int> rank;
   std::string host;
   std::optional<int> signal;
+  // Of a run that diverged: Run::diverged_step. Else the steps that the rank had begun in
+  // verification, warm-up and training.
   std::optional<std::uint64_t> step;
   std::string phase;
   std::string operation;

@@ -12,6 +12,7 @@ namespace ddpbench::bench {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 class Divergence : public testing::Test {
@@ -19,6 +20,7 @@ class Divergence : public testing::Test {
   Divergence() {
     job.steps_per_epoch = 10;
     job.options.lr = 0.5;
+    job.options.epochs = 2;
     job.dataset.classes = 10;
     run.epochs = {{.epoch = 0, .train_loss = 2}, {.epoch = 1, .train_loss = 1}};
   }
@@ -48,6 +50,27 @@ TEST_F(Divergence, NamesTheFirstStepOfAnyRankWithItsEpoch) {
             "training diverged: the loss of step 11 (in epoch 2) is not finite; use a smaller "
             "learning rate (--lr is 0.5)");
   EXPECT_EQ(run.diverged_step.value, 11);
+  EXPECT_EQ(run.error->step, 11u);
+}
+
+TEST_F(Divergence, NamesTheEpochsThatWereLeftOut) {
+  ranks[0].diverged_step = 11;
+  job.options.epochs = 3;
+  note();
+  EXPECT_THAT(run.error->message, HasSubstr("is not finite; epoch 3 was left out; use a smaller"));
+  job.options.epochs = 9;
+  run.status = report::Status::ok;
+  note();
+  EXPECT_THAT(run.error->message, HasSubstr("; epochs 3 to 9 were left out; use a smaller"));
+}
+
+// It was --until-accuracy that ended this run.
+TEST_F(Divergence, LeavesNoEpochsOutForALossThatIsFinite) {
+  job.options.epochs = 9;
+  run.epochs[1].train_loss = 1000;
+  note();
+  EXPECT_THAT(run.error->message, Not(HasSubstr("left out")));
+  EXPECT_FALSE(run.error->step);
 }
 
 TEST_F(Divergence, CountsTheLastStepOfAnEpochForThatEpoch) {

@@ -153,16 +153,45 @@ TEST_F(VerifiedProgram, NamesTheStepWhoseLossIsNotFinite) {
   for (const char* strategy : {"single", "dp", "ddp", "ps"}) {
     SCOPED_TRACE(strategy);
     const auto result = program.run(small_run(
-        strategy, {"--lr=1e30", "--verify-steps=0", "--epochs=2", "--steps=3", "--force"}));
+        strategy, {"--lr=1e30", "--verify-steps=0", "--epochs=4", "--steps=3", "--force"}));
     EXPECT_EQ(result.exit_code, 2) << result.err;
-    const std::string said = "training diverged: the loss of step 2 (in epoch 1) is not finite";
+    const std::string said =
+        "training diverged: the loss of step 2 (in epoch 1) is not finite; epochs 2 to 4 were left "
+        "out; use a smaller";
     EXPECT_THAT(result.err, HasSubstr(said));
     EXPECT_THAT(result.out, HasSubstr(said));
     const json run = program.report()["runs"][0];
     EXPECT_EQ(run["status"], "diverged");
     EXPECT_EQ(run["diverged_step"], 2);
-    EXPECT_EQ(run["step"]["count"], 6);
+    EXPECT_EQ(run["error"]["step"], 2);
+    EXPECT_EQ(run["step"]["count"], 3);
+    EXPECT_EQ(run["epochs"].size(), 1u);
+    EXPECT_TRUE(run["epochs"][0]["train_loss"].is_null());
   }
+}
+
+// Rank 1 does not make the first update, so its loss is still finite when the epoch ends. If each
+// rank decided alone, it would wait in the second epoch for the others.
+TEST_F(VerifiedProgram, EndsWithTheEpochInWhichTheLossOfOneRankIsNotFinite) {
+  for (const char* strategy : {"ddp", "ps"}) {
+    SCOPED_TRACE(strategy);
+    const auto result = program.run(
+        small_run(strategy, {"--lr=1e30", "--verify-steps=0", "--warmup-steps=0", "--epochs=2",
+                             "--inject=stale:rank=1,step=0", "--timeout=20", "--force"}));
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("(in epoch 1) is not finite; epoch 2 was left out"));
+    EXPECT_EQ(program.report()["runs"][0]["epochs"].size(), 1u);
+  }
+}
+
+// Its steps may be all that is asked for.
+TEST_F(VerifiedProgram, TrainsAllEpochsWhileTheLossIsFinite) {
+  const auto result =
+      program.run(small_run("ddp", {"--lr=1e4", "--verify-steps=0", "--epochs=2", "--steps=2"}));
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  const json run = program.report()["runs"][0];
+  EXPECT_THAT(run["error"]["message"].get<std::string>(), Not(HasSubstr("left out")));
+  EXPECT_EQ(run["epochs"].size(), 2u);
 }
 
 // No loss is computed from the weights of the last step. The decay alone makes them infinite.
