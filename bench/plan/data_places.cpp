@@ -17,7 +17,7 @@
 #include "bench/host/build_info.h"
 #include "datasets/catalog.h"
 #include "datasets/fetch.h"
-#include "kernels/nn/weights.h"
+#include "kernels/nn/checkpoint.h"
 
 namespace ddpbench::bench {
 namespace fs = std::filesystem;
@@ -177,35 +177,36 @@ std::string data_note(const data::DatasetInfo& dataset, const Options& options) 
       dataset.name, directory, drawn, options.seed, dataset.name);
 }
 
-void check_checkpoint(const Options& options) {
-  if (options.load_model.empty()) return;
+std::string check_checkpoint(const Options& options, const nn::ModelSpec& model) {
+  const std::string& path = options.load_model;
+  if (path.empty()) return "";
+  std::vector<nn::TensorInfo> tensors;
   try {
-    nn::read_tensor_names(options.load_model);
+    tensors = nn::read_tensor_infos(path);
+    nn::match_checkpoint(model, tensors, path);
   } catch (const ConfigError& error) {
     throw ConfigError(fmt::format("--load-model: {}", error.what()));
   }
-}
-
-std::string checkpoint_note(const Options& options, const nn::ModelSpec& model) {
-  if (options.load_model.empty()) return "";
-  std::vector<std::string> names;
-  try {
-    names = nn::read_tensor_names(options.load_model);
-  } catch (const ConfigError&) {
-    return "";
-  }
   std::vector<std::string> notes;
-  if (nn::has_module_prefix(model, names)) {
+  if (nn::has_module_prefix(model, tensors)) {
     notes.push_back(
         fmt::format("the names in {} begin with \"{}\", as those of a network within DataParallel "
                     "or DistributedDataParallel; that is left out",
-                    options.load_model, nn::kModulePrefix));
+                    path, nn::kModulePrefix));
   }
-  if (const std::size_t counts = nn::missing_batch_counts(names); counts > 0) {
-    notes.push_back(fmt::format("{} has no num_batches_tracked of {}; taken as 0",
-                                options.load_model, counted(counts, "batch norm")));
+  if (const std::size_t counts = nn::missing_batch_counts(tensors); counts > 0) {
+    notes.push_back(fmt::format("{} has no num_batches_tracked of {}; taken as 0", path,
+                                counted(counts, "batch norm")));
   }
   return notes.empty() ? "" : fmt::format("weights: {}", fmt::join(notes, "; "));
+}
+
+std::string checkpoint_note(const Options& options, const nn::ModelSpec& model) {
+  try {
+    return check_checkpoint(options, model);
+  } catch (const ConfigError&) {
+    return "";
+  }
 }
 
 void check_dataset_fits(const nn::ModelSpec& model, const data::DatasetInfo& dataset,

@@ -40,14 +40,15 @@ data::DatasetInfo describe_data(const data::DatasetSource& source, const Options
 // Says in a sentence for people where the data set comes from.
 std::string data_note(const data::DatasetInfo& dataset, const Options& options);
 
-// Throws ConfigError where the file of --load-model cannot be read. Whether its tensors fit, the
-// ranks see.
-void check_checkpoint(const Options& options);
+// Reads the header of the file of --load-model. Throws ConfigError where it cannot be read, or
+// where its tensors are not those of the network (nn::match_checkpoint); whether the values can be,
+// the ranks see. Says for people how names are read that are not those of a network here: the
+// prefix of a wrapped network is left out, and counts of batches that are missing are 0. Empty
+// where there is nothing to say.
+std::string check_checkpoint(const Options& options, const nn::ModelSpec& model);
 
-// Says for people how the names in the file of --load-model are read where they are not those of a
-// network here: the prefix of a wrapped network is left out (nn::has_module_prefix), and counts of
-// batches that are missing are 0 (nn::missing_batch_counts). Empty where there is nothing to say,
-// or where there is no such file: the ranks, which read it, say so.
+// The same note where the ranks check the file themselves: empty where they will refuse it, or
+// where it is on their hosts alone.
 std::string checkpoint_note(const Options& options, const nn::ModelSpec& model);
 
 // Throws ConfigError when the network does not take images of this shape (naming both shapes), or

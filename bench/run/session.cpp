@@ -165,9 +165,10 @@ Session::Session(Options options, std::vector<std::string> arguments,
     check_has_runs_to_resume(*earlier, options_.resume_path);
   }
   file_ = ReportOutput(options_);
-  if (!launcher_) check_checkpoint(options_);  // else it is on the hosts
   catch_interrupts();  // what is planned and decoded from here on ends in a report
   executor_.emplace(options_, host_, launcher_.get());
+  const std::string weights_note = launcher_ ? checkpoint_note(options_, model())  // on the hosts
+                                             : check_checkpoint(options_, model());
   cells_ = plan_matrix(options_);
   if (!options_.runs.empty()) drop_equal_cells();
   std::vector<TrainingJob> planned;  // every cell, before the first run is started
@@ -187,7 +188,6 @@ Session::Session(Options options, std::vector<std::string> arguments,
   for (const std::string& note : injection_notes) say("{}\n", note);
   if (!dataset_note_.empty()) say("{}\n", dataset_note_);
   say("{}\n", data_note(executor_->dataset(), options_));
-  const std::string weights_note = checkpoint_note(options_, model());
   if (!weights_note.empty()) say("{}\n", weights_note);
   executor_->decode();
 }

@@ -58,10 +58,10 @@ class Reader {
     size_ = static_cast<std::uint64_t>(end);
   }
 
-  std::vector<std::string> read_names() {
-    std::vector<std::string> names;
-    for (const Entry& entry : read_entries()) names.push_back(entry.name);
-    return names;
+  std::vector<TensorInfo> read_infos() {
+    std::vector<TensorInfo> infos;
+    for (const Entry& entry : read_entries()) infos.push_back(entry);
+    return infos;
   }
 
   std::vector<NamedTensor> read() {
@@ -73,10 +73,7 @@ class Reader {
   }
 
  private:
-  struct Entry {
-    std::string name;
-    ops::Shape shape;
-    DataType type = DataType::fp32;
+  struct Entry : TensorInfo {
     std::uint64_t begin = 0, end = 0;  // within the data
   };
 
@@ -157,7 +154,7 @@ class Reader {
   }
 
   Entry read_entry(const std::string& name, const nlohmann::json& value) const {
-    Entry entry{name, {}, read_type(name, value), 0, 0};
+    Entry entry{{name, {}, read_type(name, value)}};
     // Fewer than 2^31 elements a tensor, the limit of a layer (layer_reader.cpp).
     constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max();
     std::uint64_t count = 1;
@@ -227,6 +224,14 @@ class Reader {
 
 }  // namespace
 
+std::vector<TensorInfo> infos_of(const std::vector<NamedTensor>& tensors) {
+  std::vector<TensorInfo> infos;
+  for (const NamedTensor& tensor : tensors) {
+    infos.push_back({tensor.name, tensor.shape, tensor.type});
+  }
+  return infos;
+}
+
 void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
                        bool force) {
   nlohmann::ordered_json header;
@@ -254,8 +259,8 @@ void write_safetensors(const std::string& path, const std::vector<NamedTensor>& 
 
 std::vector<NamedTensor> read_safetensors(const std::string& path) { return Reader(path).read(); }
 
-std::vector<std::string> read_tensor_names(const std::string& path) {
-  return Reader(path).read_names();
+std::vector<TensorInfo> read_tensor_infos(const std::string& path) {
+  return Reader(path).read_infos();
 }
 
 }  // namespace ddpbench::nn

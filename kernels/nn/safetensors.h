@@ -13,6 +13,14 @@
 
 namespace ddpbench::nn {
 
+// What a file's header tells of a tensor.
+struct TensorInfo {
+  std::string name;
+  ops::Shape shape;
+  DataType type = DataType::fp32;
+  bool operator==(const TensorInfo&) const = default;
+};
+
 struct NamedTensor {
   std::string name;
   ops::Shape shape;
@@ -21,6 +29,7 @@ struct NamedTensor {
   DataType type = DataType::fp32;  // or int64
   std::vector<std::int64_t> integers = {};
 };
+std::vector<TensorInfo> infos_of(const std::vector<NamedTensor>& tensors);
 
 // Writes the whole file or nothing. Throws ConfigError when it cannot, and, without `force`, when a
 // file of that name exists.
@@ -30,7 +39,7 @@ void write_safetensors(const std::string& path, const std::vector<NamedTensor>& 
 // header too long, overlapping or out-of-range offsets, sizes that disagree with shapes, a data
 // type other than F32 and I64.
 std::vector<NamedTensor> read_safetensors(const std::string& path);
-// The names alone, from the header. Throws as read_safetensors.
-std::vector<std::string> read_tensor_names(const std::string& path);
+// The header alone, in the order of the data. Throws as read_safetensors.
+std::vector<TensorInfo> read_tensor_infos(const std::string& path);
 
 }  // namespace ddpbench::nn

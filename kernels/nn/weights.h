@@ -34,20 +34,9 @@ void import_values(Graph& graph, std::span<const float> values);
 // The values of all `state`, one after the other, and back. Counts below 2^53 are exact.
 std::vector<double> flat_state(const std::vector<NamedTensor>& state);
 void import_state_values(Graph& graph, std::span<const double> values);
-// Whether tensors of these names were saved from a network within nn.DataParallel or
-// DistributedDataParallel: all names begin with "module.", and no layer's name does.
-inline constexpr std::string_view kModulePrefix = "module.";
-bool has_module_prefix(const ModelSpec& model, const std::vector<std::string>& names);
-// The end of the name of a batch norm's count of batches. Checkpoints that PyTorch wrote before it
-// had that count, as many of torchvision's first ones, have none. It is then 0, as PyTorch takes
-// it.
-inline constexpr std::string_view kBatchCountName = ".num_batches_tracked";
-// Of how many batch norms `names` have the running mean without that count.
-std::size_t missing_batch_counts(const std::vector<std::string>& names);
-// Sets weights and state from the tensors of export_checkpoint(), in any order, also where the
-// names have that prefix, and where counts of batches are missing. Throws ConfigError that counts
-// and names tensors that are missing, surplus, or of another shape or type (both are told), or that
-// names the first running variance below 0; then nothing changed.
+// Sets weights and state from the tensors of export_checkpoint(), which may differ from them as
+// match_checkpoint() allows; counts of batches that are missing are 0. Throws ConfigError as that
+// does, or that names a running variance below 0; then nothing changed.
 void import_checkpoint(Graph& graph, const std::vector<NamedTensor>& tensors,
                        const std::string& origin);
 // The name of the first weight tensor that has a value that is not a finite number; empty: none

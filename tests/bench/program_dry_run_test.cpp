@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <ostream>
 
@@ -19,6 +20,7 @@ using test::ProgramResult;
 using test::small_run;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 class DryRun : public testing::Test {
  protected:
@@ -117,6 +119,21 @@ INSTANTIATE_TEST_SUITE_P(
         Obstacle{"TooManyProcesses", {"--gpus=60000", "--batch-size=1"}, "60000 processes need"},
         Obstacle{"AbsentDevice", {"--device=rocm"}, "rocm is not here"}),
     [](const auto& p) { return p.param.name; });
+
+// All runs have one network, so the file is refused once, before any of them.
+TEST_F(DryRun, AndRunsRefuseWeightsOfAnotherNetworkOnceForAll) {
+  program.write("none.safetensors", std::string("\2\0\0\0\0\0\0\0{}", 10));
+  const std::vector<std::string> arguments = {"--config=lenet.json", "--strategy=single,dp,ddp",
+                                              "--gpus=2", "--load-model=none.safetensors"};
+  for (const ProgramResult& result : {program.run(arguments), dry(arguments)}) {
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err,
+                StartsWith("ddpbench: --load-model: none.safetensors: the tensors are "
+                           "not those of the model lenet5: 10 missing (\"conv1.weight\""));
+    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+    EXPECT_EQ(result.out, "");
+  }
+}
 
 // The system does not look up such a name at all.
 TEST_F(DryRun, FindsNoNetworkOfATooLongName) {

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "kernels/nn/checkpoint.h"
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/nn/plan/lowering.h"
 #include "kernels/nn/weights.h"
@@ -232,12 +233,11 @@ TEST(BatchNormGraph, TakesCountsThatAnOlderFileLacksAsZero) {
       EXPECT_EQ(tensor.values, tensor_of(tensors, tensor.name).values) << tensor.name;
     }
   }
-  std::vector<std::string> names;
-  for (const NamedTensor& tensor : tensors) names.push_back(tensor.name);
-  EXPECT_EQ(missing_batch_counts(names), counts);
-  names.push_back("stem_norm.num_batches_tracked");
-  EXPECT_EQ(missing_batch_counts(names), counts - 1);
-  EXPECT_EQ(missing_batch_counts({"fc.weight"}), 0U);
+  std::vector<TensorInfo> infos = infos_of(tensors);
+  EXPECT_EQ(missing_batch_counts(infos), counts);
+  infos.push_back({"stem_norm.num_batches_tracked", {}, DataType::int64});
+  EXPECT_EQ(missing_batch_counts(infos), counts - 1);
+  EXPECT_EQ(missing_batch_counts({{"fc.weight", {}}}), 0U);
 }
 
 TEST(BatchNormGraph, TakesStateAsNumbers) {

@@ -11,6 +11,8 @@
 #include <span>
 
 #include "base/error.h"
+#include "kernels/nn/checkpoint.h"
+#include "kernels/nn/model/model_reader.h"
 #include "tests/nn/networks.h"
 
 namespace ddpbench::nn {
@@ -52,6 +54,14 @@ TEST(Checkpoint, HasPyTorchsNamesShapesAndOrder) {
   EXPECT_EQ(tensors[2].shape, (ops::Shape{64, 32, 3, 3}));
   EXPECT_EQ(tensors[4].shape, (ops::Shape{128, 3136}));
   EXPECT_EQ(tensors[7].shape, (ops::Shape{10}));
+}
+
+// By the network's description alone, as headers of files are compared with it.
+TEST(Checkpoint, HasTheTensorsThatItsNetworkTells) {
+  for (const ModelSpec& model : {simple_cnn(), residual_network(), normalized_network()}) {
+    TestGraph test(model, onednn, {.batch = 2});
+    EXPECT_EQ(checkpoint_tensors(model), infos_of(export_checkpoint(test.graph()))) << model.name;
+  }
 }
 
 TEST(Checkpoint, ImportThenExportChangesNothing) {
@@ -124,8 +134,8 @@ TEST(Checkpoint, OfAWrappedNetworkIsReadWithoutThePrefix) {
   const std::vector<NamedTensor> tensors = numbered(from.graph());
   std::vector<NamedTensor> wrapped = tensors;
   for (NamedTensor& tensor : wrapped) tensor.name = "module." + tensor.name;
-  EXPECT_TRUE(has_module_prefix(simple_cnn(), names_of(wrapped)));
-  EXPECT_FALSE(has_module_prefix(simple_cnn(), names_of(tensors)));
+  EXPECT_TRUE(has_module_prefix(simple_cnn(), infos_of(wrapped)));
+  EXPECT_FALSE(has_module_prefix(simple_cnn(), infos_of(tensors)));
   import_checkpoint(to.graph(), wrapped, "test");
   expect_equal(export_weights(to.graph()), tensors);
   // A layer may have such a name itself.
@@ -133,7 +143,7 @@ TEST(Checkpoint, OfAWrappedNetworkIsReadWithoutThePrefix) {
       R"({"name": "own", "input": [1, 2, 2], "layers": [
            {"name": "module.fc", "type": "linear", "out_features": 2}]})",
       "own.json");
-  EXPECT_FALSE(has_module_prefix(own, {"module.fc.weight", "module.fc.bias"}));
+  EXPECT_FALSE(has_module_prefix(own, checkpoint_tensors(own)));
   EXPECT_FALSE(has_module_prefix(own, {}));
 }
 

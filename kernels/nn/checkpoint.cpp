@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/nn/checkpoint.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+
+namespace ddpbench::nn {
+namespace {
+
+constexpr std::string_view kMeanName = ".running_mean";
+constexpr std::string_view kBatchCountName = ".num_batches_tracked";
+
+std::string in_quotes(std::string_view name) { return fmt::format("\"{}\"", name); }
+
+// Adds "<how many> <what> (<the first of them>, and <n> more)" to `parts`, unless there is none.
+void add_part(std::vector<std::string>& parts, const std::vector<std::string>& items,
+              std::string_view what, std::string_view separator) {
+  constexpr std::size_t kShown = 8;
+  if (items.empty()) return;
+  const std::size_t shown = std::min(items.size(), kShown);
+  std::string text = fmt::format(
+      "{}",
+      fmt::join(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(shown), separator));
+  if (shown < items.size()) text += fmt::format("{}and {} more", separator, items.size() - shown);
+  parts.push_back(fmt::format("{} {} ({})", items.size(), what, text));
+}
+
+// What differs between the tensors of a checkpoint and those of a network, in words.
+struct Differences {
+  std::vector<std::string> missing, surplus, unlike;
+
+  bool empty() const { return missing.empty() && surplus.empty() && unlike.empty(); }
+  std::string words() const {
+    std::vector<std::string> parts;
+    add_part(parts, missing, "missing", ", ");
+    add_part(parts, surplus, "surplus", ", ");
+    add_part(parts, unlike, "of another shape or type", "; ");
+    return fmt::format("{}", fmt::join(parts, ", "));
+  }
+};
+
+// How `tensor` differs from what is wanted; empty: it does not.
+std::string difference(const TensorInfo& wanted, const TensorInfo& tensor) {
+  if (tensor.shape != wanted.shape) {
+    return fmt::format("\"{}\" has the shape {}, needs {}", tensor.name,
+                       ops::to_string(tensor.shape), ops::to_string(wanted.shape));
+  }
+  if (tensor.type == wanted.type) return "";
+  return fmt::format("\"{}\" has the type {}, needs {}", tensor.name, to_string(tensor.type),
+                     to_string(wanted.type));
+}
+
+}  // namespace
+
+std::vector<TensorInfo> checkpoint_tensors(const ModelSpec& model) {
+  std::vector<TensorInfo> tensors, state;
+  for (const LayerSpec& layer : model.layers) {
+    const ops::Shape& input = model.input_of(layer);
+    std::string_view name = ".weight";
+    for (ops::Shape& shape : parameter_shapes(layer, input)) {
+      tensors.push_back({layer.name + std::string(name), std::move(shape)});
+      name = ".bias";
+    }
+    constexpr std::string_view kStateNames[] = {kMeanName, ".running_var", kBatchCountName};
+    std::size_t k = 0;
+    for (ops::Shape& shape : state_shapes(layer, input)) {
+      const std::string_view own = kStateNames[k++];
+      state.push_back({layer.name + std::string(own), std::move(shape),
+                       own == kBatchCountName ? DataType::int64 : DataType::fp32});
+    }
+  }
+  std::ranges::move(state, std::back_inserter(tensors));
+  return tensors;
+}
+
+bool has_module_prefix(const ModelSpec& model, const std::vector<TensorInfo>& tensors) {
+  const auto has_prefix = [](const std::string& name) { return name.starts_with(kModulePrefix); };
+  return !tensors.empty() && std::ranges::all_of(tensors, has_prefix, &TensorInfo::name) &&
+         std::ranges::none_of(model.layers, has_prefix, &LayerSpec::name);
+}
+
+std::size_t missing_batch_counts(const std::vector<TensorInfo>& tensors) {
+  std::set<std::string_view> all;
+  for (const TensorInfo& tensor : tensors) all.insert(tensor.name);
+  return static_cast<std::size_t>(std::ranges::count_if(tensors, [&](const TensorInfo& tensor) {
+    const std::string& name = tensor.name;
+    if (!name.ends_with(kMeanName)) return false;
+    const std::string layer = name.substr(0, name.size() - kMeanName.size());
+    return !all.contains(layer + std::string(kBatchCountName));
+  }));
+}
+
+std::vector<std::optional<std::size_t>> match_checkpoint(const ModelSpec& model,
+                                                         const std::vector<TensorInfo>& tensors,
+                                                         const std::string& origin) {
+  const std::size_t skipped = has_module_prefix(model, tensors) ? kModulePrefix.size() : 0;
+  std::map<std::string_view, std::size_t> by_name;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    by_name[std::string_view(tensors[i].name).substr(skipped)] = i;
+  }
+  std::vector<std::optional<std::size_t>> matches;
+  Differences differences;
+  for (const TensorInfo& wanted : checkpoint_tensors(model)) {
+    std::optional<std::size_t>& match = matches.emplace_back();
+    const auto found = by_name.find(wanted.name);
+    if (found == by_name.end()) {
+      if (!wanted.name.ends_with(kBatchCountName)) {
+        differences.missing.push_back(in_quotes(wanted.name));
+      }
+      continue;
+    }
+    match = found->second;
+    std::string unlike = difference(wanted, tensors[*match]);
+    if (!unlike.empty()) differences.unlike.push_back(std::move(unlike));
+    by_name.erase(found);
+  }
+  for (const auto& [name, tensor] : by_name) differences.surplus.push_back(in_quotes(name));
+  if (!differences.empty()) {
+    throw ConfigError(fmt::format("{}: the tensors are not those of the model {}: {}", origin,
+                                  model.name, differences.words()));
+  }
+  return matches;
+}
+
+}  // namespace ddpbench::nn

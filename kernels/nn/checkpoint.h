@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which tensors a network's checkpoint has, and how those of a file differ from them. Headers are
+// enough to tell, so that weights of another network are refused before there is a device.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/nn/model/model.h"
+#include "kernels/nn/safetensors.h"
+
+namespace ddpbench::nn {
+
+// What PyTorch's state_dict() has: the weights (first layer first, weight before bias), then the
+// state (running statistics), the first layer's first.
+std::vector<TensorInfo> checkpoint_tensors(const ModelSpec& model);
+
+// Whether tensors of these names were saved from a network within nn.DataParallel or
+// DistributedDataParallel: all names begin with "module.", and no layer's name does.
+inline constexpr std::string_view kModulePrefix = "module.";
+bool has_module_prefix(const ModelSpec& model, const std::vector<TensorInfo>& tensors);
+// Of how many batch norms there is the running mean without the count of batches. Checkpoints that
+// PyTorch wrote before it had that count, as many of torchvision's first ones, have none. It is
+// then 0, as PyTorch takes it.
+std::size_t missing_batch_counts(const std::vector<TensorInfo>& tensors);
+
+// For each of checkpoint_tensors() the index in `tensors`, in any order and also where all names
+// have that prefix; not set: a count of batches that is missing. Throws ConfigError that begins
+// with `origin`, and counts and names tensors that are missing, surplus, or of another shape or
+// type (both are told).
+std::vector<std::optional<std::size_t>> match_checkpoint(const ModelSpec& model,
+                                                         const std::vector<TensorInfo>& tensors,
+                                                         const std::string& origin);
+
+}  // namespace ddpbench::nn
