@@ -2,35 +2,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/curl_library.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/shared_library.h"
 
 namespace ddpbench::data {
 namespace {
 
 constexpr const char* kName = "libcurl.so.4";
 
-// Stays open: libraries behind it keep handlers that run when the process ends.
-void* open_library() {
-  void* const library = ::dlopen(kName, RTLD_NOW | RTLD_LOCAL);
-  if (library != nullptr) return library;
-  const char* const words = ::dlerror();
-  throw UnavailableError(fmt::format("downloads need libcurl (Debian's package libcurl4): {}",
-                                     words == nullptr ? kName : words));
-}
-
 template <typename Function>
 void find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(::dlsym(library, name));
+  function = reinterpret_cast<Function>(find_in_library(library, name));
   if (function == nullptr) throw UnavailableError(fmt::format("{} has no {}", kName, name));
 }
 
 }  // namespace
 
 CurlLibrary::CurlLibrary() {
-  void* const library = open_library();
+  // Stays open: libraries behind it keep handlers that run when the process ends.
+  void* const library = open_library(kName, "downloads need libcurl (Debian's package libcurl4)");
   find(library, "curl_easy_init", easy_init);
   find(library, "curl_easy_setopt", easy_setopt);
   find(library, "curl_easy_perform", easy_perform);

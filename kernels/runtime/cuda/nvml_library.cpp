@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/runtime/cuda/nvml_library.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <initializer_list>
+
+#include "base/error.h"
+#include "base/shared_library.h"
 
 namespace ddpbench::cuda {
 namespace {
@@ -14,7 +16,7 @@ namespace {
 template <typename Function>
 void find(void* library, Function& function, std::initializer_list<const char*> names) {
   for (const char* name : names) {
-    function = reinterpret_cast<Function>(::dlsym(library, name));
+    function = reinterpret_cast<Function>(find_in_library(library, name));
     if (function != nullptr) return;
   }
 }
@@ -22,10 +24,10 @@ void find(void* library, Function& function, std::initializer_list<const char*> 
 }  // namespace
 
 NvmlLibrary::NvmlLibrary(const std::string& path) {
-  library_ = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library_ == nullptr) {
-    const char* const words = ::dlerror();
-    reason_ = fmt::format("NVML cannot be opened: {}", words == nullptr ? path : words);
+  try {
+    library_ = open_library(path, "NVML cannot be opened");
+  } catch (const UnavailableError& error) {
+    reason_ = error.what();
     return;
   }
   find_functions();
@@ -40,7 +42,7 @@ NvmlLibrary::NvmlLibrary(const std::string& path) {
 
 NvmlLibrary::~NvmlLibrary() {
   if (initialised_ && functions_.shutdown != nullptr) static_cast<void>(functions_.shutdown());
-  if (library_ != nullptr) ::dlclose(library_);
+  close_library(library_);
 }
 
 void NvmlLibrary::find_functions() {
