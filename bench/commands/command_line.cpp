@@ -30,7 +30,6 @@
 #include "bench/run/tune.h"
 #include "datasets/catalog.h"
 #include "datasets/fetch.h"
-#include "kernels/ops/backend.h"
 #include "parallel/comm_backends.h"
 #include "parallel/launch/own_environment.h"
 #include "parallel/launch/rank_environment.h"
@@ -70,9 +69,7 @@ void add_cuda_libraries(report::Environment& environment) {
 
 int show_info(const Options& options, const InstallPaths& paths) {
   InfoContents contents;
-  contents.environment =
-      capture_environment(recorded_variables(launch::environment_variables(), option_variables()),
-                          ops::library_versions());
+  contents.environment = environment_of_process(option_variables());
   const HostDevices host = find_devices("auto");
   add_gpus(contents.environment, host);
   add_cuda_libraries(contents.environment);

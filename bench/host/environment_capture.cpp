@@ -13,7 +13,9 @@
 
 #include "bench/host/build_info.h"
 #include "bench/host/congestion_control.h"
+#include "kernels/ops/backend.h"
 #include "kernels/runtime/cpu_topology.h"
+#include "parallel/launch/own_environment.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -108,6 +110,11 @@ report::Environment capture_environment(const Variables& recorded, const Variabl
   for (const auto& [name, version] : libraries) environment.libraries[name] = version;
   environment.variables = recorded;
   return environment;
+}
+
+report::Environment environment_of_process(const std::vector<std::string>& options) {
+  return capture_environment(recorded_variables(launch::environment_variables(), options),
+                             ops::library_versions());
 }
 
 GpuMonitorOptions monitor_options(const CudaProbe& probe) {

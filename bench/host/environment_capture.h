@@ -28,6 +28,10 @@ std::string host_name();
 // added to the versions that the build knows. add_gpus fills in the GPUs.
 report::Environment capture_environment(const Variables& recorded, const Variables& libraries);
 
+// This host with the variables of this process that a report has, `options` among them (as
+// recorded_variables), and the versions of the operations' libraries.
+report::Environment environment_of_process(const std::vector<std::string>& options);
+
 // What a report says about this host's GPUs and their connections. `monitor` watches the uuids of
 // `probe.devices`, in their order.
 std::vector<report::GpuInfo> gpu_infos(const CudaProbe& probe, GpuMonitor& monitor);

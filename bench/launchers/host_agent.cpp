@@ -28,9 +28,7 @@
 #include "bench/launchers/agent_messages.h"
 #include "bench/launchers/launched_run.h"
 #include "bench/options/option_table.h"
-#include "kernels/ops/backend.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
-#include "parallel/launch/own_environment.h"
 #include "parallel/launch/piped_process.h"
 #include "parallel/launch/rank_variables.h"
 
@@ -116,9 +114,7 @@ void HostAgent::obey(const AgentGreeting& greeting) {
   host.name = host_name();
   host.mark = comm::host_mark();
   host.gpus = {0, devices.cuda};
-  host.environment =
-      capture_environment(recorded_variables(launch::environment_variables(), option_variables()),
-                          ops::library_versions());
+  host.environment = environment_of_process(option_variables());
   add_gpus(host.environment, devices);
   say_word(host);
 }

@@ -25,8 +25,6 @@
 #include "bench/options/option_source.h"
 #include "bench/run/divergence.h"
 #include "bench/run/run_trace.h"
-#include "kernels/ops/backend.h"
-#include "parallel/launch/own_environment.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/ranking.h"
@@ -231,9 +229,7 @@ report::Report begin_report(const Options& options, std::vector<std::string> arg
   report.started_at = utc_timestamp();
   report.generator = generator();
   report.config_json = to_json(options).dump();
-  report.environment =
-      capture_environment(recorded_variables(launch::environment_variables(), option_variables()),
-                          ops::library_versions());
+  report.environment = environment_of_process(option_variables());
   return report;
 }
 
