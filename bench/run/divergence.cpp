@@ -21,14 +21,11 @@ std::int64_t first_diverged_step(std::span<const RankResult> ranks) {
   return first;
 }
 
-// Why the weights count as diverged after the last step; empty: they do not.
-std::string weight_divergence(std::span<const RankResult> ranks) {
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    if (ranks[r].diverged_tensor.empty()) continue;
-    return fmt::format("training diverged: after the last step {} of rank {} is not finite",
-                       ranks[r].diverged_tensor, r);
-  }
-  return "";
+// The first rank that has weights that are not finite; the end: none has.
+std::span<const RankResult>::iterator first_with_useless_weights(
+    std::span<const RankResult> ranks) {
+  return std::ranges::find_if(ranks,
+                              [](const RankResult& rank) { return !rank.diverged_tensor.empty(); });
 }
 
 // Guessing has a loss of ln(classes). Far beyond it, the weights grow without bound.
@@ -52,8 +49,10 @@ std::string divergence(const TrainingJob& job, std::span<const RankResult> ranks
     return fmt::format("training diverged: the loss of step {} (in epoch {}) is not finite", step,
                        (step - 1) / job.steps_per_epoch + 1);
   }
-  const std::string weights = weight_divergence(ranks);
-  return weights.empty() ? loss_explosion(job, run) : weights;
+  const auto useless = first_with_useless_weights(ranks);
+  if (useless == ranks.end()) return loss_explosion(job, run);
+  return fmt::format("training diverged: after the last step {} of rank {} is not finite",
+                     useless->diverged_tensor, useless - ranks.begin());
 }
 
 // What training left out because the loss was not finite; empty: nothing. Ranks end with the epoch
@@ -77,6 +76,8 @@ void note_divergence(const TrainingJob& job, std::span<const RankResult> ranks, 
                                            step != 0 ? left_out(job, run) : "", job.options.lr));
     if (step != 0) run.error->step = step;
   }
+  const auto useless = first_with_useless_weights(ranks);
+  if (useless != ranks.end()) run.diverged_tensor = useless->diverged_tensor;
   if (step != 0) {
     run.diverged_step = Known<std::int64_t>::of(step);
   } else if (!why.empty()) {
@@ -84,10 +85,8 @@ void note_divergence(const TrainingJob& job, std::span<const RankResult> ranks, 
   }
 }
 
-// By the words above and those of verification.
 bool has_useless_weights(const report::Run& run) {
-  return run.status == report::Status::diverged && run.error &&
-         run.error->message.find("not finite") != std::string::npos;
+  return run.diverged_step.value || !run.diverged_tensor.empty();
 }
 
 }  // namespace ddpbench::bench

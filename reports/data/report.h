@@ -244,6 +244,8 @@ struct Run {
   // The first timed step, from 1 over all epochs, whose loss is not finite. Neither a value nor a
   // reason: training did not diverge, or this was not recorded.
   Known<std::int64_t> diverged_step;
+  // A weight tensor that was not finite when training ended; empty: all were, or not recorded.
+  std::string diverged_tensor;
   std::optional<AccuracyTarget> until_accuracy;  // not set: the run had no such target
   StepSection step;
   std::map<std::string, Figure>

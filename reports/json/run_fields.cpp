@@ -216,6 +216,7 @@ constexpr auto kRunFields = [](auto& f, auto& run) {
   f.rows("epochs", run.epochs, kEpochFields);
   f.optional_rows("progress", run.progress, run.progress_reason, kProgressFields);
   f.optional_known("diverged_step", run.diverged_step);
+  f.optional_text("diverged_tensor", run.diverged_tensor);
   f.optional_object("until_accuracy", run.until_accuracy,
                     [&reason](auto& g, auto& wanted) { list_accuracy_target(g, wanted, reason); });
   f.object("step", run, kStepFields);

@@ -87,6 +87,22 @@ TEST_F(Divergence, NamesTheWeightsThatAreNotFiniteAfterTheLastStep) {
               StartsWith("training diverged: after the last step fc.bias of rank 2 is not finite"));
   EXPECT_FALSE(run.diverged_step.value);
   EXPECT_EQ(run.diverged_step.reason, "the loss of every step is finite");
+  EXPECT_EQ(run.diverged_tensor, "fc.bias");
+  EXPECT_TRUE(has_useless_weights(run));
+}
+
+// Whatever the message says: here it is that of verification.
+TEST_F(Divergence, LeavesUselessWeightsWhereALossOrAWeightIsNotFinite) {
+  run.verification.status = "diverged";
+  run.verification.reason = "training diverged in step 2: the loss is inf";
+  note();
+  EXPECT_EQ(run.status, report::Status::diverged);
+  EXPECT_FALSE(has_useless_weights(run));
+  run.status = report::Status::ok;
+  ranks[0].diverged_step = 2;
+  note();
+  EXPECT_THAT(run.error->message, HasSubstr("the loss is inf"));
+  EXPECT_TRUE(has_useless_weights(run));
 }
 
 TEST_F(Divergence, IsALossFarBeyondThatOfGuessing) {

@@ -54,15 +54,19 @@ TEST(ReportReader, KeepsTheCourseOfTrainingOrWhyItIsNotThere) {
   report.runs[1].progress_reason = "observing is off";
   report.runs[1].diverged_step = Known<std::int64_t>::of(7);
   report.runs[2].diverged_step = Known<std::int64_t>::missing("the loss of every step is finite");
+  report.runs[2].diverged_tensor = "fc.bias";
   report.runs[2].progress[0].train_accuracy = std::numeric_limits<double>::quiet_NaN();
   const ordered_json written = to_json(report);
   EXPECT_TRUE(written["runs"][1]["progress"].is_null());
   EXPECT_EQ(written["runs"][1]["diverged_step"], 7);
   EXPECT_FALSE(written["runs"][0].contains("progress"));
   EXPECT_FALSE(written["runs"][0].contains("diverged_step"));
+  EXPECT_EQ(written["runs"][2]["diverged_tensor"], "fc.bias");
+  EXPECT_FALSE(written["runs"][0].contains("diverged_tensor"));
   const Report read = parse_report(written.dump(), "some.json");
   EXPECT_EQ(read.runs[1].progress_reason, "observing is off");
   EXPECT_EQ(read.runs[2].progress.at(1).samples, 25600);
+  EXPECT_EQ(read.runs[2].diverged_tensor, "fc.bias");
   EXPECT_EQ(to_json(read).dump(2), written.dump(2));
 }
 

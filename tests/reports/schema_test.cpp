@@ -123,6 +123,7 @@ TEST(ReportSchema, AcceptsInterruptedRunsAndDivergedTraining) {
   report.runs[2].verification.reason = "training diverged in step 2";
   report.runs[2].verification.worst_step = 1;
   report.runs[2].diverged_step = Known<std::int64_t>::of(2);
+  report.runs[2].diverged_tensor = "fc.bias";
   report.runs[2].progress[1].train_loss = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(joined(schema_errors(document_of(report), DDPBENCH_REPORT_SCHEMA)), "");
   report.runs[2].verification.worst_step = 0;
