@@ -8,12 +8,14 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <functional>
 #include <string>
 #include <system_error>
 #include <thread>
 
 #include "base/clock.h"
 #include "kernels/ops/cpu/multiply_adds.h"
+#include "kernels/ops/onednn_backend.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -34,16 +36,30 @@ bool bind_to(int core) {
   return ::pthread_setaffinity_np(::pthread_self(), sizeof(set), &set) == 0;
 }
 
-Rates measure_here() {
+// The same work over and over: it returns a sum of numbers that are positive.
+struct Work {
+  std::function<float()> run;
+  double flops = 0;
+};
+
+Work work_of(const std::string& precision) {
+  if (precision == "bf16") {
+    return {[] { return ops::cpu::run_bf16_multiply_adds(kRoundsPerLook); },
+            static_cast<double>(kRoundsPerLook * ops::cpu::bf16_multiply_add_flops())};
+  }
   const ops::cpu::SimdLevel level = ops::cpu::simd_level();
-  const auto flops = static_cast<double>(kRoundsPerLook * ops::cpu::multiply_add_flops(level));
+  return {[level] { return ops::cpu::run_multiply_adds(level, kRoundsPerLook, 0.5F, 1); },
+          static_cast<double>(kRoundsPerLook * ops::cpu::multiply_add_flops(level))};
+}
+
+Rates measure_here(const Work& work) {
   Rates rates{};
   for (double& rate : rates) {
     const double begin_s = steady_s();
     double end_s = begin_s, done = 0;
     while (end_s - begin_s < kWindow_s) {
-      // The numbers are positive; looking at their sum keeps a compiler from dropping the work.
-      if (ops::cpu::run_multiply_adds(level, kRoundsPerLook, 0.5F, 1) > 0) done += flops;
+      // Looking at the sum keeps a compiler from dropping the work.
+      if (work.run() > 0) done += work.flops;
       end_s = steady_s();
     }
     rate = done / (end_s - begin_s);
@@ -52,7 +68,7 @@ Rates measure_here() {
 }
 
 // Of all cores together, at the same time; the best window counts, because it is to be a bound.
-Figure measure(const std::vector<int>& cores) {
+Figure measure(const std::vector<int>& cores, const Work& work) {
   std::vector<Rates> rates(cores.size());
   std::atomic<bool> begun = false, bound = true;
   std::vector<std::thread> threads;
@@ -62,7 +78,7 @@ Figure measure(const std::vector<int>& cores) {
       threads.emplace_back([&, i] {
         if (!bind_to(cores[i])) bound = false;
         begun.wait(false);
-        if (bound) rates[i] = measure_here();
+        if (bound) rates[i] = measure_here(work);
       });
     }
   } catch (const std::system_error& error) {
@@ -87,8 +103,9 @@ Figure measure(const std::vector<int>& cores) {
 
 Figure PeakRates::of(const TrainingJob& job) {
   if (job.options.device != "cpu") return Figure::missing("the peak of GPUs is not measured");
-  if (job.options.precision != "fp32") {
-    return Figure::missing("the peak of fp32 alone is measured");
+  const std::string& precision = job.options.precision;
+  if (precision == "bf16" && ops::cpu_bf16_uses_amx()) {
+    return Figure::missing("the peak of AMX, which computes in bf16 here, is not measured");
   }
   std::vector<int> cores;
   for (int i = 0; i < job.cell.world_size; ++i) {
@@ -100,8 +117,8 @@ Figure PeakRates::of(const TrainingJob& job) {
   if (std::ranges::adjacent_find(cores) != cores.end()) {
     return Figure::missing("the devices share cores");
   }
-  const auto [known, added] = known_.try_emplace(cores);
-  if (added) known->second = measure(cores);
+  const auto [known, added] = known_.try_emplace({cores, precision});
+  if (added) known->second = measure(cores, work_of(precision));
   if (!known->second.value) return known->second;
   return Figure::of(*known->second.value / job.cell.world_size);
 }

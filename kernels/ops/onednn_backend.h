@@ -20,5 +20,7 @@ std::unique_ptr<OpBackend> make_onednn_backend(Device& device, DataType activati
 // it (avx512_bf16 or AMX), and oneDNN must be allowed to use them (ONEDNN_MAX_CPU_ISA). If oneDNN
 // would use AMX, this requests the permission for AMX tiles, for the rest of the process.
 std::string why_no_cpu_bf16();
+// Whether CPU devices may compute in bf16 in AMX's tiles here.
+bool cpu_bf16_uses_amx();
 
 }  // namespace ddpbench::ops

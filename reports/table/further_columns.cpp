@@ -103,6 +103,23 @@ Column least_busy_column() {
   return column;
 }
 
+Column peak_share_column() {
+  Column column = figure_column(
+      {"peak-share", "share", "of peak %",
+       "the same as a share of the peak that was measured on the devices in the run's precision"},
+      "peak_flops_ratio", kPercentage, Better::neither, peak_share);
+  const auto plain = column.cell;
+  column.cell = [plain](const RunRow& row, Footnotes& notes) {
+    std::string cell = plain(row, notes);
+    if (peak_share(*row.run).value.value_or(0) <= 1) return cell;
+    return cell + notes.mark(
+                      "above 100 %: operations are counted as those of direct convolutions, "
+                      "of which Winograd makes fewer; or the clock was lower when the peak "
+                      "was measured");
+  };
+  return column;
+}
+
 Column to_accuracy_column() {
   Column column = figure_column(
       {"to-accuracy", "to acc.", "s", "training time until --until-accuracy was reached"},
@@ -308,9 +325,7 @@ std::vector<Column> measure_columns() {
       figure_column({"flops", "GFLOP/s", "a device",
                      "operations of forward and backward a second and device"},
                     "flops_per_s_per_device", {1e9, 1}, Better::neither, flops_per_s_per_device),
-      figure_column({"peak-share", "share", "of peak %",
-                     "the same as a share of the fp32 peak that was measured on the devices"},
-                    "peak_flops_ratio", kPercentage, Better::neither, peak_share),
+      peak_share_column(),
       phase_column({"overlap", "overlap", "%", "share of communication hidden by compute"},
                    "overlap_ratio"),
       time_column<&Times::startup_s>({"startup", "startup", "s", "until the first step"},

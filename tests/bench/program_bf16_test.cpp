@@ -53,6 +53,18 @@ TEST_F(ProgramBf16, IsVerifiedUnderEveryStrategyAndReported) {
   }
 }
 
+// With fp32's it would be a share of another peak.
+TEST_F(ProgramBf16, HasAPeakOfItsOwn) {
+  ASSERT_EQ(program.run(small_run("single", {kBf16})).exit_code, 0);
+  const json throughput = program.report()["runs"][0]["throughput"];
+  if (ops::cpu_bf16_uses_amx()) {
+    EXPECT_THAT(throughput["peak_flops_per_s_per_device_reason"].get<std::string>(),
+                HasSubstr("AMX"));
+  } else {
+    EXPECT_GT(throughput["peak_flops_per_s_per_device"].get<double>(), 1e8);
+  }
+}
+
 // Batch norm with a sum behind it, dropout and an average pool: bf16 and fp32 maps in one network.
 TEST_F(ProgramBf16, NormalisedNetworksAreVerifiedToo) {
   test::use_normalized_network(program, 3, R"({"name": "pool", "type": "avg_pool2d", "kernel": 2},

@@ -22,6 +22,15 @@ TEST(MultiplyAdds, AreAllMadeAtEveryLevelOfThisProcessor) {
   }
 }
 
+TEST(MultiplyAdds, OfBf16AreAllMade) {
+  if (!__builtin_cpu_supports("avx512bf16")) GTEST_SKIP() << "the processor has no avx512_bf16";
+  // Each of the numbers begins at 1, and gets two products of 1 a round.
+  const auto numbers = static_cast<float>(bf16_multiply_add_flops()) / 4;
+  for (std::int64_t rounds = 0; rounds < 6; ++rounds) {
+    EXPECT_EQ(run_bf16_multiply_adds(rounds), numbers * static_cast<float>(1 + 2 * rounds));
+  }
+}
+
 TEST(MultiplyAdds, AreTwoOperationsForEachLane) {
   EXPECT_EQ(multiply_add_flops(SimdLevel::avx512), 2 * multiply_add_flops(SimdLevel::avx2));
   EXPECT_EQ(multiply_add_flops(SimdLevel::avx2), 2 * multiply_add_flops(SimdLevel::portable));

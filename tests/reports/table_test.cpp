@@ -19,6 +19,7 @@
 namespace ddpbench::report {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -101,6 +102,19 @@ TEST(SummaryTable, ShowsHowBusyEachDeviceIsWhereThatIsChosen) {
     device.phases["backward_s"] = Figure::missing("observing is off");
   }
   EXPECT_THAT(table_text(all_runs(report), columns, 0), HasSubstr("(1) observing is off"));
+}
+
+TEST(SummaryTable, SaysWhyAShareOfThePeakIsMissingOrAboveAll) {
+  Report report = test::report_of({test::sample_run("dp", 2, 5200)});
+  const Columns columns = {find_column("peak-share")};
+  EXPECT_THAT(table_text(all_runs(report), columns, 0), Not(HasSubstr("(1)")));
+  report.runs[0].peak_flops_per_s_per_device = Figure::of(100e9);
+  EXPECT_THAT(
+      table_text(all_runs(report), columns, 0),
+      AllOf(HasSubstr("182.0(1)"), HasSubstr("(1) above 100 %: operations are counted as")));
+  report.runs[0].peak_flops_per_s_per_device = Figure::missing("the devices share cores");
+  EXPECT_THAT(table_text(all_runs(report), columns, 0),
+              AllOf(HasSubstr("-(1)"), HasSubstr("(1) the devices share cores")));
 }
 
 TEST(SummaryTable, ShowsWhatCrossesTheLinksWhereThatIsChosen) {

@@ -58,6 +58,20 @@ __attribute__((target("avx2,fma"))) void run_avx2(std::int64_t rounds, float fac
   for (std::size_t c = 0; c < kChains; ++c) _mm256_storeu_ps(results + 8 * c, x[c]);
 }
 
+// Each lane adds the products of two pairs.
+__attribute__((target("avx512f,avx512bf16"))) void run_bf16(std::int64_t rounds, float* results) {
+  constexpr int kTwoOnes = 0x3f803f80;
+  const __m512i ones = _mm512_set1_epi32(kTwoOnes);
+  const auto a = (__m512bh)ones, b = (__m512bh)ones;
+  __m512 x[kChains];
+  for (__m512& chain : x) chain = _mm512_set1_ps(1);
+  for (std::int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 12
+    for (std::size_t c = 0; c < kChains; ++c) x[c] = _mm512_dpbf16_ps(x[c], a, b);
+  }
+  for (std::size_t c = 0; c < kChains; ++c) _mm512_storeu_ps(results + 16 * c, x[c]);
+}
+
 void run_portable(std::int64_t rounds, float factor, float addend, float* results) {
   const __m128 a = _mm_set1_ps(factor), b = _mm_set1_ps(addend);
   __m128 x[kChains];
@@ -86,6 +100,14 @@ float run_multiply_adds(SimdLevel level, std::int64_t rounds, float factor, floa
   }
   return sum_of(results, kChains * lanes_of(level));
 }
+
+float run_bf16_multiply_adds(std::int64_t rounds) {
+  float results[kChains * 16];
+  run_bf16(rounds, results);
+  return sum_of(results, kChains * 16);
+}
+
+std::int64_t bf16_multiply_add_flops() { return 2 * multiply_add_flops(SimdLevel::avx512); }
 
 std::int64_t multiply_add_flops(SimdLevel level) {
   return static_cast<std::int64_t>(2 * kChains * lanes_of(level));

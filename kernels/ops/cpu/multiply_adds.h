@@ -17,4 +17,9 @@ float run_multiply_adds(SimdLevel level, std::int64_t rounds, float factor, floa
 // The floating-point operations of a round: two for each of the numbers.
 std::int64_t multiply_add_flops(SimdLevel level);
 
+// The same with avx512_bf16, whose numbers are fp32 and whose factors are bf16: x = x + 2 * 1 * 1.
+// REQUIRES: the processor has it (why_no_cpu_bf16 in kernels/ops/onednn_backend.h).
+float run_bf16_multiply_adds(std::int64_t rounds);
+std::int64_t bf16_multiply_add_flops();
+
 }  // namespace ddpbench::ops::cpu

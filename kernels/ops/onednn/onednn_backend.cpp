@@ -98,6 +98,8 @@ std::unique_ptr<OpBackend> make_onednn_backend(Device& device) {
 
 std::string why_no_cpu_bf16() { return onednn::why_no_bf16(); }
 
+bool cpu_bf16_uses_amx() { return onednn::uses_amx(); }
+
 std::map<std::string, std::string> library_versions() {
   const dnnl_version_t* version = dnnl_version();
   return {{"onednn", fmt::format("{}.{}.{}", version->major, version->minor, version->patch)}};
