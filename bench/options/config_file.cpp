@@ -45,12 +45,14 @@ void append_leaves(const json& object, const json::json_pointer& parent, Leaves&
 void add_names(const fs::path& directory, const std::string& prefix, std::set<std::string>& names) {
   std::error_code absent;
   for (const auto& entry : fs::directory_iterator(directory, absent)) {
-    const std::string name = prefix + entry.path().stem().string();
-    const bool has_others = name == "models" || name == "schema";  // JSON of another kind
-    if (entry.is_directory(absent) && !has_others) {
-      add_names(entry.path(), name + "/", names);
-    } else if (entry.path().extension() == ".json" && is_file(entry.path())) {
-      names.insert(name);
+    const fs::path& path = entry.path();
+    const std::string folder = prefix + path.filename().string();
+    const bool has_others = folder == "models" || folder == "schema";  // JSON of another kind
+    // Links between folders might go round.
+    if (entry.is_directory(absent) && !entry.is_symlink(absent) && !has_others) {
+      add_names(path, folder + "/", names);
+    } else if (path.extension() == ".json" && is_file(path)) {
+      names.insert(prefix + path.stem().string());
     }
   }
 }
@@ -77,9 +79,11 @@ std::string find_config(const std::string& name, const std::vector<std::string>&
     throw ConfigError(fmt::format("--config={0}: that is a directory; name a file in it, as {1}",
                                   name, (fs::path(name) / "NAME.json").string()));
   const auto names = config_names(directories);
+  std::string suggested = suggestion(fs::path(name).replace_extension().string(), names);
+  if (suggested.empty()) suggested = suggestion(stem(name), names);
   throw ConfigError(
       fmt::format("--config: there is no configuration '{}'.{} Looked at: {}. Known names: {}.",
-                  name, suggestion(stem(name), names), fmt::join(places, ", "),
+                  name, suggested, fmt::join(places, ", "),
                   names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
 }
 

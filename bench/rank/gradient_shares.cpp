@@ -8,64 +8,114 @@
 namespace ddpbench::bench {
 namespace {
 
-// What every reader of a layer's output takes out of each of its channels.
+using nn::LayerSpec;
+using nn::LayerType;
+using nn::ModelSpec;
+
+// What batch norms behind a layer take out of its output: that a number is added to all values of a
+// channel, that a channel is multiplied by a positive number, that all channels are by the same.
 struct TakenOut {
-  bool shift = false, scale = false;
+  bool shift = false, channel_scale = false, scale = false;
+
+  void keep_common(const TakenOut& other) {
+    shift = shift && other.shift;
+    channel_scale = channel_scale && other.channel_scale;
+    scale = scale && other.scale;
+  }
 };
 
-bool is_output(const nn::ModelSpec& model, int layer) {
+const ops::Shape& input_shape(const ModelSpec& model, const LayerSpec& layer) {
+  const int input = layer.inputs[0];
+  return input == nn::kNetworkInput ? model.input_shape
+                                    : model.layers[static_cast<std::size_t>(input)].output_shape;
+}
+
+bool is_padded(const LayerSpec& layer) { return layer.window.pad_h > 0 || layer.window.pad_w > 0; }
+
+// A shift becomes one of each output where no padding lies beside it. The output is not scaled as a
+// whole where a bias is added to it, unless that is taken out.
+TakenOut before_convolution(const ModelSpec& model, const LayerSpec& conv, const TakenOut& behind) {
+  const bool scales = !conv.bias || behind.shift;
+  const bool one_input = input_shape(model, conv)[0] == conv.groups;
+  return {behind.shift && !is_padded(conv), behind.channel_scale && one_input && scales,
+          behind.scale && scales};
+}
+
+// What is taken out of the input of `reader`, given what is of its output.
+TakenOut before(const ModelSpec& model, const LayerSpec& reader, const TakenOut& behind) {
+  switch (reader.type) {
+    case LayerType::batch_norm2d:
+      return {true, true, true};
+    case LayerType::conv2d:
+      return before_convolution(model, reader, behind);
+    case LayerType::max_pool2d:
+    case LayerType::adaptive_avg_pool2d:
+      return behind;
+    case LayerType::avg_pool2d:
+      return {behind.shift && !(is_padded(reader) && reader.count_include_pad),
+              behind.channel_scale, behind.scale};
+    case LayerType::relu:
+    case LayerType::dropout:
+      return {false, behind.channel_scale, behind.scale};
+    case LayerType::concat:  // other channels are not scaled with these
+      return {behind.shift, behind.channel_scale, behind.channel_scale};
+    case LayerType::add:  // nor is the other term
+      return {behind.shift, false, false};
+    case LayerType::linear:
+      break;
+  }
+  return {};
+}
+
+bool is_output(const ModelSpec& model, int layer) {
   for (std::size_t k = 0; k < model.output_count(); ++k) {
     if (model.output_layer(k) == layer) return true;
   }
   return false;
 }
 
-// Of each layer. A sum passes a shift on to its readers, but a scale only of one of its terms.
-std::vector<TakenOut> find_taken_out(const nn::ModelSpec& model) {
+// Of each layer, what all its readers take out.
+std::vector<TakenOut> find_taken_out(const ModelSpec& model) {
   const auto count = static_cast<int>(model.layers.size());
   std::vector<TakenOut> found(model.layers.size());
   for (int i = count - 1; i >= 0; --i) {
-    TakenOut all{true, true};
+    if (is_output(model, i)) continue;
+    TakenOut all{true, true, true};
     bool is_read = false;
     for (int r = i + 1; r < count; ++r) {
-      const nn::LayerSpec& reader = model.layers[static_cast<std::size_t>(r)];
+      const LayerSpec& reader = model.layers[static_cast<std::size_t>(r)];
       if (std::ranges::count(reader.inputs, i) == 0) continue;
       is_read = true;
-      const TakenOut behind = found[static_cast<std::size_t>(r)];
-      const bool normalizes = reader.type == nn::LayerType::batch_norm2d;
-      const bool joins = reader.type == nn::LayerType::concat;
-      all.scale = all.scale && (normalizes || (joins && behind.scale));
-      all.shift = all.shift &&
-                  (normalizes || ((joins || reader.type == nn::LayerType::add) && behind.shift));
+      all.keep_common(before(model, reader, found[static_cast<std::size_t>(r)]));
     }
-    if (is_read && !is_output(model, i)) found[static_cast<std::size_t>(i)] = all;
+    if (is_read) found[static_cast<std::size_t>(i)] = all;
   }
   return found;
 }
 
-// The weights of a channel of the output.
-std::int64_t weights_of_channel(const nn::ModelSpec& model, const nn::LayerSpec& layer) {
-  if (layer.type == nn::LayerType::batch_norm2d) return 1;
-  const int input = layer.inputs[0];
-  const ops::Shape weight =
-      nn::weight_shape(layer, input == nn::kNetworkInput
-                                  ? model.input_shape
-                                  : model.layers[static_cast<std::size_t>(input)].output_shape);
-  return ops::element_count(weight) / weight[0];
+void add_shares(const ModelSpec& model, const LayerSpec& layer, const TakenOut& taken,
+                std::map<std::string, double>& shares) {
+  const auto shapes = nn::parameter_shapes(layer, input_shape(model, layer));
+  if (shapes.empty()) return;
+  const bool has_bias = shapes.size() > 1;
+  if (has_bias && taken.shift) shares[layer.name + ".bias"] = 0;
+  if (!taken.scale && !taken.channel_scale) return;
+  // The numbers that scale a channel, or all.
+  const bool bias_scales = has_bias && !taken.shift;
+  std::int64_t numbers = ops::element_count(shapes[0]) + (bias_scales ? shapes[0][0] : 0);
+  if (taken.channel_scale) numbers /= shapes[0][0];
+  const auto m = static_cast<double>(numbers);
+  shares[layer.name + ".weight"] = (m - 1) / m;
+  if (bias_scales) shares[layer.name + ".bias"] = (m - 1) / m;
 }
 
 }  // namespace
 
-std::map<std::string, double> gradient_shares(const nn::ModelSpec& model) {
+std::map<std::string, double> gradient_shares(const ModelSpec& model) {
   std::map<std::string, double> shares;
   const std::vector<TakenOut> taken = find_taken_out(model);
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
-    const nn::LayerSpec& layer = model.layers[i];
-    if (layer.type != nn::LayerType::batch_norm2d && !nn::has_weights(layer.type)) continue;
-    if (taken[i].shift) shares[layer.name + ".bias"] = 0;
-    if (!taken[i].scale) continue;
-    const auto weights = static_cast<double>(weights_of_channel(model, layer));
-    shares[layer.name + ".weight"] = (weights - 1) / weights;
+    add_shares(model, model.layers[i], taken[i], shares);
   }
   return shares;
 }

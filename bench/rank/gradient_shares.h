@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a batch norm behind a layer leaves of the gradients of its parameters. It subtracts a bias
-// with the mean, so the gradient of a bias is zero but for rounding. It divides by the size of a
-// channel's weights, so their gradient is orthogonal to them: of m weights m - 1 directions are
-// left, and none of one. The rounding errors are those of the terms that cancel.
+// What a batch norm behind a layer leaves of the gradients of its parameters. A shift of a channel
+// it subtracts with the mean, so the gradient of a bias is zero but for rounding. By the size of a
+// channel, or of all, it divides; so the gradient of the m numbers that scale it is orthogonal to
+// them: m - 1 directions are left, and none of one. The rounding errors are those of the terms that
+// cancel.
 #pragma once
 
 #include <map>

@@ -101,9 +101,10 @@ std::unique_ptr<Device> make_device(const DevicePlan& plan, int index) {
 
 std::unique_ptr<ops::OpBackend> make_backend(const TrainingJob& job, Device& device) {
   auto backend = make_device_backend(job, device);
-  // The reference then takes at once what the replicas take one slice of each.
+  // The reference then takes at once what the replicas take one slice of each. On GPUs the library
+  // takes statistics that differ from the replicas' anyway, and wants aligned tensors.
   const bool joins_slices = job.is_reference() && job.synchronises_batch_norm();
-  if (!joins_slices) return backend;
+  if (!joins_slices || device.kind() != DeviceKind::cpu) return backend;
   return ops::make_sliced_backend(std::move(backend), job.per_device_batch);
 }
 

@@ -242,9 +242,10 @@ void RankSession::save_weights() {
   if (elsewhere) throw ConfigError(elsewhere->message);
 }
 
-// Called once before each epoch. Ranks evaluate parts of their own. Without this wait, the first
-// rank to finish would wait in the next epoch's first step, whose time would then include the
-// others' evaluation. The servers of ps serve steps alone, so its workers meet at the store.
+// Called once before each epoch, and behind the last one with --until-accuracy. Ranks evaluate
+// parts of their own. Without this wait, the first rank to finish would wait in the next epoch's
+// first step, whose time would then include the others' evaluation. The servers of ps serve steps
+// alone, so its workers meet at the store.
 void RankSession::wait_for_workers(int epoch) {
   const int workers = job_.cell.world_size;
   if (trainer_.world() == nullptr || workers == 1) return;

@@ -194,7 +194,7 @@ void RankTrainer::make_strategy() {
   context.further_observers = further_observers_;
   context.group = devices_.group.get();
   context.initialize = [this](nn::Graph& graph) {
-    if (loaded_weights_.empty()) {
+    if (job_.options.load_model.empty()) {
       nn::initialize_parameters(graph, start_seed(job_, inputs_.rank));
     } else {
       nn::import_checkpoint(graph, loaded_weights_, job_.options.load_model);

@@ -16,9 +16,14 @@ namespace {
 
 // The largest fp32 number is just below 2^128.
 constexpr double kLargestComparable = 0x1p100;
-// What a gradient that is nothing but rounding may differ by, relative to the size that it would
+// What a gradient that is nothing but rounding may differ by, relative to the size that it might
 // have if it were not cancelled.
 constexpr double kCancelledError = 0.5;
+
+// The root mean square of the elements of a tensor of this size.
+double element_size(const nn::NamedTensor& tensor, double size) {
+  return size / std::sqrt(static_cast<double>(tensor.values.size()));
+}
 
 double squared_norm(const std::vector<float>& values) {
   double sum = 0;
@@ -114,8 +119,15 @@ std::vector<double> UpdateSizes::terms_of(const std::vector<nn::NamedTensor>& be
     if (share_of(t) > 0) terms[t] /= std::sqrt(share_of(t));
   }
   raise_to_layers(sum_, terms);
+  // Of what all is cancelled tells no size, but the largest elsewhere is none too small.
+  double largest = 0;
   for (std::size_t t = 0; t < sum_.size(); ++t) {
-    if (share_of(t) == 0) terms[t] *= kCancelledError / error_;
+    largest = std::max(largest, element_size(sum_[t], terms[t]));
+  }
+  for (std::size_t t = 0; t < sum_.size(); ++t) {
+    if (share_of(t) > 0) continue;
+    const double whole = largest * std::sqrt(static_cast<double>(sum_[t].values.size()));
+    terms[t] = whole * kCancelledError / error_;
   }
   return terms;
 }

@@ -13,7 +13,8 @@
 namespace ddpbench::bench {
 
 // Sets `run.diverged_step`, `run.diverged_tensor`, and the status of a run that did all it was to
-// do while its settings do not train. `run` has its epochs and its verification.
+// do, or ended with a loss that is not finite, since its settings do not train. `run` has its
+// epochs and its verification.
 void note_divergence(const TrainingJob& job, std::span<const RankResult> ranks, report::Run& run);
 
 // Whether the run diverged to weights or losses that are not finite, so that its weights were not

@@ -19,7 +19,8 @@ namespace ddpbench::bench {
 class PeakRates {
  public:
   // Floating-point operations a second of one device of the run, while all devices do the same.
-  // The first run on a set of cores takes about 15 ms for it; later ones get the same figure.
+  // The first run on a set of cores in a precision takes about 15 ms for it; later ones get the
+  // same figure.
   // Missing where a device is no CPU, shares its cores, or computes in AMX's tiles.
   report::Figure of(const TrainingJob& job);
 

@@ -85,6 +85,7 @@ class Network {
       add(further_.chance(0.3) ? "avg_pool2d" : "max_pool2d", {{"kernel", 2}});
       height_ /= 2;
       width_ /= 2;
+      if (further_.chance(0.2)) add_batch_norm();
     }
   }
 

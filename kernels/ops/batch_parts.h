@@ -31,7 +31,7 @@ class BatchParts {
 //
 // Sums, not means: sums of fp32 values are mostly exact in double, so the whole batch at once gives
 // the same one. A mean would be rounded on the way, and where it lies between two fp32 values, as
-// happens among thousands of channels, that would decide which of the two becomes of it.
+// happens among thousands of channels, that would decide which of the two it becomes.
 struct Moments {
   double sum = 0, squares = 0;
 };

@@ -37,10 +37,9 @@ OpPlan whole_plan(const OpBackend& backend, const Op& slice, std::int64_t slices
   return plan;
 }
 
-// Runs an operation of one input for each part of a batch.
+// Runs a convolution or a linear layer for each part of a batch.
 class SlicedOp : public PlannedOp {
  public:
-  // REQUIRES: can_be_sliced(*slice)
   SlicedOp(const OpBackend& backend, std::unique_ptr<Op> slice, std::int64_t slices)
       : PlannedOp(whole_plan(backend, *slice, slices)),
         slice_(std::move(slice)),
@@ -87,9 +86,11 @@ class SlicedOp : public PlannedOp {
   std::size_t slices_;
 };
 
-bool can_be_sliced(const Op& op) {
-  return op.input_count() == 1 && op.state().empty() && op.accumulates_weight_gradients() &&
-         !op.couples_samples() && !op.draws_random_numbers();
+// The input of an operation that is to be divided; null: it is not.
+TensorLayout* divided_input(OpDesc& desc) {
+  if (auto* const conv = std::get_if<Conv2dDesc>(&desc)) return &conv->input;
+  if (auto* const linear = std::get_if<LinearDesc>(&desc)) return &linear->input;
+  return nullptr;
 }
 
 class SlicedBackend : public OpBackend {
@@ -103,21 +104,16 @@ class SlicedBackend : public OpBackend {
 
   std::unique_ptr<Op> make(const OpDesc& desc) override {
     const std::int64_t slices = slices_of(desc);
-    if (slices > 1) {
-      auto slice = backend_->make(of_slice(desc));
-      if (can_be_sliced(*slice)) return whole(std::move(slice), slices);
-    }
-    return backend_->make(desc);
+    if (slices == 1) return backend_->make(desc);
+    OpDesc of_slice = desc;
+    TensorLayout& input = *divided_input(of_slice);
+    input = backend_->for_samples(input, samples_);
+    return std::make_unique<SlicedOp>(*backend_, backend_->make(of_slice), slices);
   }
 
+  // Alone, a convolution or linear layer gives each sample the bits that its device gives it.
   FusedOp fuse(std::span<const OpDesc> chain) override {
-    const std::int64_t slices = slices_of(chain[0]);
-    if (slices == 1) return backend_->fuse(chain);
-    std::vector<OpDesc> of_slices;
-    for (const OpDesc& desc : chain) of_slices.push_back(of_slice(desc));
-    FusedOp fused = backend_->fuse(of_slices);
-    if (fused.op == nullptr || !can_be_sliced(*fused.op)) return {};
-    return {whole(std::move(fused.op), slices), fused.count};
+    return slices_of(chain[0]) == 1 ? backend_->fuse(chain) : FusedOp{};
   }
 
   std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(
@@ -152,39 +148,11 @@ class SlicedBackend : public OpBackend {
   }
 
  private:
-  // Of how many devices an operation takes the batches: 1 where it need not be divided.
-  std::int64_t slices_of(const OpDesc& desc) const {
-    const bool divides =
-        std::holds_alternative<Conv2dDesc>(desc) || std::holds_alternative<LinearDesc>(desc);
-    const std::int64_t batch = divides ? batch_of(desc) : 0;
-    return batch > samples_ && batch % samples_ == 0 ? batch / samples_ : 1;
-  }
-  static std::int64_t batch_of(const OpDesc& desc) {
-    if (const auto* const conv = std::get_if<Conv2dDesc>(&desc)) return conv->input.shape[0];
-    return std::get<LinearDesc>(desc).input.shape[0];
-  }
-
-  // The same operation for one slice.
-  OpDesc of_slice(OpDesc desc) const {
-    const auto cut = [this](TensorLayout& layout) {
-      layout = backend_->for_samples(layout, samples_);
-    };
-    std::visit(
-        [&](auto& d) {
-          if constexpr (requires { d.from; }) {
-            cut(d.from), cut(d.to);
-          } else if constexpr (requires { d.inputs; }) {
-            for (TensorLayout& input : d.inputs) cut(input);
-          } else {
-            cut(d.input);
-          }
-        },
-        desc);
-    return desc;
-  }
-
-  std::unique_ptr<Op> whole(std::unique_ptr<Op> slice, std::int64_t slices) const {
-    return std::make_unique<SlicedOp>(*backend_, std::move(slice), slices);
+  // Of how many devices an operation takes the batches; 1 also where it need not be divided.
+  std::int64_t slices_of(OpDesc desc) const {
+    const TensorLayout* const input = divided_input(desc);
+    if (input == nullptr || input->shape[0] % samples_ != 0) return 1;
+    return std::max<std::int64_t>(1, input->shape[0] / samples_);
   }
 
   std::unique_ptr<OpBackend> backend_;

@@ -49,9 +49,11 @@ std::string until_accuracy_value(const Run& run) {
   return run.until_accuracy ? fmt::format("{:g}", run.until_accuracy->target) : "off";
 }
 
-// How long a run that ends with its accuracy trains is no setting but a result.
+// How long a run trains that ends with its accuracy, or with a loss that is not finite, is no
+// setting but a result.
 std::string of_fixed_length(const Run& run, std::string value) {
-  return run.until_accuracy ? "" : of_whole_run(run, std::move(value));
+  const bool ends_by_itself = run.until_accuracy || run.diverged_step.value;
+  return ends_by_itself ? "" : of_whole_run(run, std::move(value));
 }
 
 std::string dataset_words(const Run& run) {

@@ -11,9 +11,11 @@
 namespace ddpbench::bench {
 namespace {
 
+using testing::Contains;
 using testing::DoubleEq;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Not;
 using testing::Pair;
 
 // Of a network on two channels of 6 x 6 that ends in a linear layer.
@@ -33,7 +35,9 @@ constexpr const char* kRelu = R"({"name": "relu", "type": "relu"},)";
 TEST(GradientShares, AreNoneOfABiasThatABatchNormSubtracts) {
   EXPECT_THAT(shares(std::string(kConv) + kNorm),
               ElementsAre(Pair("conv.bias", 0), Pair("conv.weight", DoubleEq(17.0 / 18))));
-  EXPECT_THAT(shares(std::string(kConv) + kRelu + kNorm), IsEmpty());
+  EXPECT_THAT(shares(std::string(kConv) + kRelu + kNorm),
+              ElementsAre(Pair("conv.bias", DoubleEq(18.0 / 19)),
+                          Pair("conv.weight", DoubleEq(18.0 / 19))));
   EXPECT_THAT(shares(R"({"name": "relu", "type": "relu"})"), IsEmpty());
 }
 
@@ -66,6 +70,43 @@ TEST(GradientShares, PassThroughSumsAndConcatenations) {
   EXPECT_THAT(joined("concat"),
               ElementsAre(Pair("conv.bias", 0), Pair("conv.weight", DoubleEq(17.0 / 18)),
                           Pair("other.bias", 0), Pair("other.weight", 0)));
+}
+
+// A channel's size passes through what grows with it, a shift only through what moves with it.
+TEST(GradientShares, PassThroughLayersInBetween) {
+  const auto below = [](const std::string& between, const std::string& bias = "false") {
+    return shares(R"({"name": "one", "type": "conv2d", "out_channels": 1, "kernel": 1, "bias": )" +
+                  bias + "}, " + between + R"(, {"name": "norm", "type": "batch_norm2d"})");
+  };
+  const auto of_half = ElementsAre(Pair("one.weight", 0.5));
+  EXPECT_THAT(below(R"({"name": "b", "type": "relu"})"), of_half);
+  EXPECT_THAT(below(R"({"name": "b", "type": "max_pool2d", "kernel": 2})"), of_half);
+  EXPECT_THAT(
+      below(R"({"name": "b", "type": "relu"})", "true"),
+      ElementsAre(Pair("one.bias", DoubleEq(2.0 / 3)), Pair("one.weight", DoubleEq(2.0 / 3))))
+      << "weights and bias scale together";
+  EXPECT_THAT(below(R"({"name": "b", "type": "avg_pool2d", "kernel": 2})", "true"),
+              ElementsAre(Pair("one.bias", 0), Pair("one.weight", 0.5)));
+  EXPECT_THAT(below(R"({"name": "b", "type": "avg_pool2d", "kernel": 3, "padding": 1})", "true"),
+              Not(Contains(Pair("one.bias", 0))))
+      << "zeros beside it are not shifted";
+}
+
+TEST(GradientShares, PassThroughConvolutions) {
+  const auto below = [](const std::string& more) {
+    return shares(R"({"name": "first", "type": "batch_norm2d"},
+                     {"name": "conv", "type": "conv2d", "out_channels": 2, "bias": false, )" +
+                  more + R"(}, {"name": "norm", "type": "batch_norm2d"})");
+  };
+  const auto first = [&](const std::string& more, const std::string& name) {
+    const auto all = below(more);
+    const auto found = all.find("first." + name);
+    return found == all.end() ? 1.0 : found->second;
+  };
+  EXPECT_EQ(first(R"("kernel": 3)", "bias"), 0);
+  EXPECT_DOUBLE_EQ(first(R"("kernel": 3)", "weight"), 0.5) << "of both channels together";
+  EXPECT_DOUBLE_EQ(first(R"("kernel": 3, "padding": 1)", "bias"), 0.75);
+  EXPECT_EQ(first(R"("kernel": 3, "groups": 2)", "weight"), 0);
 }
 
 // One reader that keeps the bias is enough for a gradient.

@@ -55,12 +55,13 @@ TEST_F(ConfigFile, ThatIsNotThereIsNamedWithWhereItWasLookedForAndNearNames) {
 
 TEST_F(ConfigFile, OfAFolderIsAmongTheKnownNames) {
   folder_.write("mnist.json", "{}");
-  folder_.write("tutorial/notebook.json", "{}");
+  folder_.write("tutorial/mnist-notebook.json", "{}");
   folder_.write("models/lenet.json", "{}");
   folder_.write("schema/config.json", "{}");
-  EXPECT_THAT(refusal({"--config=tutorial/notebok"}, world_),
-              AllOf(HasSubstr("Did you mean 'tutorial/notebook'?"),
-                    HasSubstr("Known names: mnist, tutorial/notebook.")));
+  EXPECT_THAT(refusal({"--config=tutorial/mnist-notebok.json"}, world_),
+              AllOf(HasSubstr("Did you mean 'tutorial/mnist-notebook'?"),
+                    HasSubstr("Known names: mnist, tutorial/mnist-notebook.")));
+  EXPECT_THAT(refusal({"--config=elsewhere/mnits"}, world_), HasSubstr("Did you mean 'mnist'?"));
 }
 
 TEST_F(ConfigFile, SetsOptionsAndItsOwnKeys) {

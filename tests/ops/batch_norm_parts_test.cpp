@@ -147,8 +147,8 @@ TEST(BatchNormOfParts, KeepsSmallDeviationsFromMeansThatDiffer) {
   });
 }
 
-// Whose mean lies in the middle between two fp32 values: what it is rounded to must not depend on
-// how the batch is divided.
+// The mean of each channel lies in the middle between two fp32 values. What it is rounded to must
+// not depend on how the batch is divided.
 Values with_means_between_values(const Shape& shape) {
   const std::int64_t pixels = shape[2] * shape[3], values = shape[0] * pixels;
   Values steps = random_values(shape[0] * shape[1] * pixels, 3);

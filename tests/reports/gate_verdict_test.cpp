@@ -189,6 +189,20 @@ TEST(Gate, JudgesARunWithTheStatusDivergedByItsFigures) {
   EXPECT_EQ(figure_of(result, "median_step_s").verdict, GateVerdict::pass);
 }
 
+// It ends with the epoch in which its loss ceased to be finite: no other setting, but a result.
+TEST(Gate, FlagsADivergedRunOfFewerEpochs) {
+  Report candidate = gate_report(steady()), base = gate_report(steady());
+  for (report::Run& run : base.runs) run.epochs.push_back(run.epochs.back());
+  for (report::Run& run : candidate.runs) {
+    run.status = Status::diverged;
+    run.error.emplace();
+    run.diverged_step = Known<std::int64_t>::of(2);
+    run.epochs.back().train_loss = std::numeric_limits<double>::quiet_NaN();
+  }
+  const GateResult result = check_one(candidate, base);
+  EXPECT_EQ(figure_of(result, "final_train_loss").verdict, GateVerdict::regressed);
+}
+
 TEST(Gate, DoesNotLetANoisyTailAloneMakeAPairInconclusive) {
   Report candidate = gate_report(steady()), base = gate_report(steady());
   const double tails[] = {1.1, 1.9, 1.2, 2.4, 1.3};
