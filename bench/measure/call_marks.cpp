@@ -37,6 +37,7 @@ void CallMarks::begin_step() {
 }
 
 void CallMarks::begun(const comm::Operation& operation) {
+  const std::lock_guard lock(mutex_);
   const std::uint64_t number =
       operation.is_message() ? ++messages_[{operation.kind, operation.root}] : ++collectives_;
   under_way_.push_back(mark_of(operation, number));
@@ -46,6 +47,7 @@ void CallMarks::begun(const comm::Operation& operation) {
 // Calls that are alike are completed in their order.
 void CallMarks::done(const comm::Operation& operation) {
   const launch::CallMark like = mark_of(operation, 0);
+  const std::lock_guard lock(mutex_);
   const auto found = std::ranges::find_if(under_way_, [&](const launch::CallMark& mark) {
     return mark.kind == like.kind && mark.peer == like.peer && mark.bytes == like.bytes &&
            mark.bucket == like.bucket;
@@ -62,6 +64,7 @@ void CallMarks::write() {
 
 double CallMarks::hold_up_s() {
   const std::int64_t step = step_;
+  const std::lock_guard lock(mutex_);
   double sum_s = 0;
   for (const Injection& injection : injections_) {
     if (step < 0 || (injection.step >= 0 && injection.step != step)) continue;

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -37,7 +38,7 @@ class CallMarks final : public comm::CallWatch {
 
   launch::RankWriter& writer_;
   const std::vector<Injection> injections_;
-  // Only the executing thread uses these.
+  std::mutex mutex_;                         // guards these, and the writer's calls
   std::vector<launch::CallMark> under_way_;  // in the order in which they began
   launch::CallMark completed_;
   std::uint64_t collectives_ = 0;

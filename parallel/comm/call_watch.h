@@ -9,7 +9,8 @@
 
 namespace ddpbench::comm {
 
-// The executing thread calls begun(), done() and hold_up_s(); there is one at a time.
+// The threads that execute calls call begun(), done() and hold_up_s(). There may be two at once,
+// where a communicator has two queues.
 class CallWatch {
  public:
   virtual ~CallWatch() = default;

@@ -89,6 +89,22 @@ TEST_F(OverGloo, ALinkThatHealsDelaysAndOneThatDoesNotEndsTheRun) {
   EXPECT_THAT(refused.err, HasSubstr("shm has no link that could be broken"));
 }
 
+TEST_F(OverGloo, WithinHostsAStallIsNamedWithTheCallsOfAll) {
+  for (const std::string strategy : {"ddp", "ps"}) {
+    const ProgramResult result = program.run(
+        engine_run(strategy, "shm+gloo",
+                   {"--gpus=2", "--inject=stall:rank=1,step=2", "--timeout=2", "--force"}));
+    EXPECT_EQ(result.exit_code, 4) << result.err;
+    const json report = program.report();
+    EXPECT_EQ(report["error"]["rank"], 1) << report["error"];
+    const json& calls = report["runs"][0]["calls"];
+    ASSERT_EQ(calls.size(), strategy == "ddp" ? 2u : 3u) << report["error"];
+    EXPECT_TRUE(calls[1]["pending"].is_null()) << calls;
+    const json& waiting = calls.back()["pending"].is_null() ? calls[0] : calls.back();
+    EXPECT_EQ(waiting["pending"]["operation"], strategy == "ddp" ? "all_reduce" : "recv") << calls;
+  }
+}
+
 TEST_F(OverGloo, AKilledRankIsNamed) {
   const ProgramResult result =
       program.run(engine_run("ddp", "gloo", {"--gpus=3", "--inject=kill:rank=1,step=2"}));

@@ -30,8 +30,10 @@ using ::testing::HasSubstr;
 
 // The host of each rank, a letter.
 Outcome run_on_hosts(std::string_view hosts, const RankFunction& function,
-                     AllReduceAlgorithm all_reduce = AllReduceAlgorithm::automatic) {
+                     AllReduceAlgorithm all_reduce = AllReduceAlgorithm::automatic,
+                     CallWatch* watch = nullptr) {
   EngineOptions options;
+  options.watch = watch;
   options.timeout_s = 60;
   options.all_reduce = all_reduce;
   return run_processes(static_cast<int>(hosts.size()), [&](Store& store, int rank) {
@@ -97,6 +99,39 @@ TEST(Hierarchical, TellsTheAlgorithmBetweenHosts) {
         check(c.all_reduces_run() == (is_first ? ring : decltype(ring){}), "another one");
       },
       AllReduceAlgorithm::ring)
+      .expect_success();
+}
+
+class KindsHeard : public CallWatch {
+ public:
+  void begun(const Operation& operation) override {
+    begun_ += std::string(to_string(operation.kind)) + " ";
+  }
+  void done(const Operation& operation) override {
+    done_ += std::string(to_string(operation.kind)) + " ";
+  }
+  std::string begun_, done_;
+};
+
+// Once each, not also the parts that its all-reduces consist of.
+TEST(Hierarchical, TellsTheWatchItsCallsOfBothQueues) {
+  KindsHeard watch;
+  run_on_hosts(
+      "aab",
+      [&](Communicator& c) {
+        watch.begun_ = watch.done_ = "";  // without what set it up
+        std::vector<float> data(500'000);
+        c.broadcast({data.data(), data.size()}, 0).synchronize();
+        c.all_reduce({data.data(), data.size()}, ReduceOp::sum).synchronize();
+        if (c.rank() == 0) c.send({data.data(), 5}, 2, kDeferred).synchronize();
+        if (c.rank() == 2) c.recv({data.data(), 5}, 0, kDeferred).synchronize();
+        const std::string wanted = std::string("broadcast all_reduce ") + (c.rank() == 0   ? "send "
+                                                                           : c.rank() == 2 ? "recv "
+                                                                                           : "");
+        check(watch.begun_ == wanted && watch.done_ == wanted,
+              fmt::format("{}began, {}done", watch.begun_, watch.done_));
+      },
+      AllReduceAlgorithm::automatic, &watch)
       .expect_success();
 }
 

@@ -18,7 +18,8 @@ namespace ddpbench::comm {
 namespace {
 
 // All-reduces are queued here, everything else by the engine's communicator. The two queues may
-// run side by side: they use communicators of their own.
+// run side by side: they use communicators of their own. Both tell the watch their calls; it counts
+// them alike on all ranks where these await the one kind before they begin the other.
 class HierarchicalCommunicator final : public OperationCommunicator {
  public:
   // Collective over `world`. `host`: the ranks of it that are on this host, in the same order.
@@ -125,10 +126,7 @@ std::unique_ptr<Communicator> make_hierarchical(const std::string& backend, Stor
                                                 int size, const std::string& host,
                                                 const MakeEngine& make_engine,
                                                 const EngineOptions& options) {
-  // The watch is of one thread at a time, so it is that of the all-reduces.
-  EngineOptions world_options = options;
-  world_options.watch = nullptr;
-  auto world = make_engine(store, rank, size, world_options);  // says which rank does not come
+  auto world = make_engine(store, rank, size, options);  // says which rank does not come
   auto own = connect_host(store, rank, size, host, options);
   return std::make_unique<HierarchicalCommunicator>(backend, std::move(world), std::move(own),
                                                     options);
