@@ -283,6 +283,31 @@ std::vector<report::RankCalls> calls_of_ranks(const launch::RankChannels& channe
   return rows;
 }
 
+// The pending call in which the failure came: the guilty rank's, else the oldest in which another
+// waits for it. Null where the calls do not tell, or the rank failed by itself and not in a call.
+const report::CallInfo* call_of(const launch::RunFailure& failure,
+                                const std::vector<report::RankCalls>& calls) {
+  const std::string& operation = failure.error.operation;
+  if (operation.empty() && failure.last.error) return nullptr;
+  const report::CallInfo* oldest = nullptr;
+  for (const report::RankCalls& row : calls) {
+    if (!row.pending || (!operation.empty() && row.pending->operation != operation)) continue;
+    if (row.rank == failure.rank) return &*row.pending;
+    if (row.pending->peer.value_or(failure.rank) != failure.rank) continue;
+    if (oldest == nullptr || row.pending->number < oldest->number) oldest = &*row.pending;
+  }
+  return oldest;
+}
+
+void fill_calls(const launch::RankChannels& channels, const RunRecords& all,
+                const launch::RunFailure& failure, report::Run& run) {
+  run.calls = calls_of_ranks(channels, all);
+  const report::CallInfo* const call = call_of(failure, run.calls);
+  if (call == nullptr) return;
+  run.error->operation = call->operation;
+  run.error->bucket = call->bucket;
+}
+
 report::ErrorInfo error_info(const launch::RunFailure& failure, const RunRecords& all) {
   report::ErrorInfo error = failure_info(failure);
   if (failure.rank >= 0) {
@@ -343,7 +368,7 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
   fill_devices(all, result, run);
   run.clocks = all.clocks.rows();
   if (run.status == report::Status::failed && result.failure) {
-    run.calls = calls_of_ranks(channels, all);
+    fill_calls(channels, all, *result.failure, run);
   }
   run.verification = summarize_verification(all.job, all.results());
   note_divergence(job, all.results(), run);

@@ -38,6 +38,7 @@ struct ErrorInfo {
   std::string phase;
   std::string operation;
   std::string message;
+  std::optional<int> bucket{};  // of the operation's call, as in CallInfo
 };
 
 // Statistics of one sample of times, seconds.

@@ -253,6 +253,7 @@ void list_error(Fields& f, Error& error) {
   f.or_null("step", error.step);
   f.text_or_null("phase", error.phase);
   f.text_or_null("operation", error.operation);
+  f.later().or_null("bucket", error.bucket);
   f.name("message", error.message);
 }
 

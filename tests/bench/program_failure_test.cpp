@@ -92,6 +92,8 @@ TEST_P(RankFailure, AStalledRankIsNamedWithTheCallsOfAll) {
   EXPECT_TRUE(calls[1]["pending"].is_null());
   EXPECT_EQ(calls[0]["pending"]["operation"], "all_reduce");
   EXPECT_EQ(calls[0]["pending"]["bucket"], 0);
+  EXPECT_EQ(report["error"]["operation"], "all_reduce");
+  EXPECT_EQ(report["error"]["bucket"], 0);
   EXPECT_EQ(calls[0]["pending"]["number"].get<int>(),
             calls[1]["completed"]["number"].get<int>() + 1);
 }

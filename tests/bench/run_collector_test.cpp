@@ -393,6 +393,56 @@ TEST_F(Collector, NamesTheGuiltyRankOfAFailedRun) {
   EXPECT_EQ(run.error->phase, "backward");
   EXPECT_FALSE(run.samples_per_s.value);
   EXPECT_FALSE(run.samples_per_s.reason.empty());
+  EXPECT_EQ(run.error->bucket, std::nullopt);
+}
+
+launch::CallMark reduction(std::uint64_t number, int bucket) {
+  return {.number = number, .kind = comm::OperationKind::all_reduce, .bucket = bucket};
+}
+
+// Rank 1 has failed.
+class FailedCall : public Collector {
+ protected:
+  FailedCall() {
+    result.failure = launch::RunFailure{.rank = 1};
+    result.failure->error.kind = "signal";
+  }
+  report::ErrorInfo error() const { return *collect_run(ddp_job(), channels, result).error; }
+  launch::SuperviseResult result;
+};
+
+TEST_F(FailedCall, IsThatInWhichTheOthersWaitForTheGuiltyRank) {
+  channels.writer(0).calls({}, reduction(18, 2));
+  channels.writer(1).calls(reduction(17, 1), {});
+  EXPECT_EQ(error().operation, "all_reduce");
+  EXPECT_EQ(error().bucket, 2);
+}
+
+TEST_F(FailedCall, IsThatOfTheGuiltyRankWhereItIsInOne) {
+  channels.writer(0).calls({}, reduction(17, 1));
+  channels.writer(1).calls({}, reduction(18, 2));
+  EXPECT_EQ(error().bucket, 2);
+}
+
+TEST_F(FailedCall, IsNoMessageBetweenOtherRanks) {
+  channels.writer(0).calls({}, {.number = 5, .kind = comm::OperationKind::recv, .peer = 3});
+  EXPECT_EQ(error().operation, "");
+}
+
+// Rank 1 called something else, and rank 0 noticed it.
+TEST_F(FailedCall, IsOfTheOperationThatFailed) {
+  result.failure->error.operation = "all_reduce";
+  channels.writer(0).calls({}, reduction(17, 1));
+  channels.writer(1).calls({}, {.number = 17, .kind = comm::OperationKind::broadcast});
+  EXPECT_EQ(error().operation, "all_reduce");
+  EXPECT_EQ(error().bucket, 1);
+}
+
+TEST_F(FailedCall, IsNotTheFailureOfARankThatThrowsOutsideOfIt) {
+  result.failure->last.error = result.failure->error = {"internal", "planted", "", 1};
+  channels.writer(0).calls({}, reduction(17, 1));
+  EXPECT_EQ(error().operation, "");
+  EXPECT_EQ(error().bucket, std::nullopt);
 }
 
 }  // namespace

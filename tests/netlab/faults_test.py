@@ -145,7 +145,9 @@ class OverGloo(Faults):
             made.lab.cut(2)
             made.lab.end_host(2)
             self.finish(made, gone=[2])
-            run = self.expect_blame(made, 2, 2)["runs"][0]
+            report = self.expect_blame(made, 2, 2)
+            error, run = report["error"], report["runs"][0]
+            self.assertEqual((error["operation"], error["bucket"]), ("all_reduce", 0), error)
             for row in run["calls"][:2]:
                 self.assertEqual(row["pending"]["operation"], "all_reduce", row)
                 self.assertEqual(row["pending"]["bucket"], 0)

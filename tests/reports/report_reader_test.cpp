@@ -113,6 +113,16 @@ TEST(ReportReader, RestoresFiguresReasonsAndOptions) {
   EXPECT_EQ(report.environment.cpu.l3_bytes, 0u);
 }
 
+TEST(ReportReader, ReadsErrorsWithAndWithoutABucket) {
+  Report report = test::sample_report();
+  report.runs[4].error->bucket = 3;
+  ordered_json document = to_json(report);
+  EXPECT_EQ(parse_report(document.dump(), "some.json").runs[4].error->bucket, 3);
+  EXPECT_EQ(document["error"]["bucket"], nullptr);
+  document["runs"][4]["error"].erase("bucket");  // as reports had it at first
+  EXPECT_EQ(parse_report(document.dump(), "some.json").runs[4].error->bucket, std::nullopt);
+}
+
 TEST(ReportReader, IgnoresKeysThatItDoesNotKnow) {
   ordered_json document = to_json(test::sample_report());
   document["added"] = {{"later", 1}};

@@ -74,7 +74,8 @@ bool is_newer(const Pointer& pointer) {
   const bool peak = pointer.back() == "peak_flops_per_s_per_device";
   const bool hosts = pointer.back() == "clocks" || pointer.back() == "calls" ||
                      pointer.back() == "tcp_congestion_control";
-  return why || gpu || network || data || traffic || peak || hosts ||
+  const bool failed_call = contains(pointer, "/error/bucket");
+  return why || gpu || network || data || traffic || peak || hosts || failed_call ||
          (contains(pointer, "/devices/") && contains(pointer, "/phases"));
 }
 
