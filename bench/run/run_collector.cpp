@@ -326,6 +326,7 @@ report::ErrorInfo failure_info(const launch::RunFailure& failure) {
   error.message = failure.error.message;
   error.operation = failure.error.operation;
   if (failure.last.state >= launch::RankState::verifying) error.step = failure.last.step;
+  if (failure.others_step > 0) error.step = failure.others_step;
   if (failure.last.phase < kPhaseCount) {
     error.phase = std::string(to_string(static_cast<Phase>(failure.last.phase)));
   }

@@ -49,10 +49,21 @@ bool is_unheard(const RankView& view) {
          view.status.heartbeat == 0;
 }
 
+std::uint64_t last_step(Ranks ranks) {
+  std::uint64_t last = 0;
+  for (const RankView& view : ranks) last = std::max(last, view.status.step);
+  return last;
+}
+
 // "in step 12 (backward)", "during setup", "while verifying"
-std::string place(const RankView& view) {
+std::string place(Ranks ranks, std::size_t rank) {
+  const RankView& view = ranks[rank];
   const RankStatus& status = view.status;
-  if (is_unheard(view)) return "at a step that is not known here";
+  if (is_unheard(view)) {
+    const std::uint64_t step = last_step(ranks);
+    return step == 0 ? "at a step that is not known here"
+                     : fmt::format("when the others were in step {}", step);
+  }
   if (status.state == RankState::finished) return "after its last step";
   if (status.step == 0) {
     const bool set_up = status.state == RankState::failed || status.state == RankState::setup;
@@ -85,6 +96,7 @@ RunFailure failure_at(Ranks ranks, std::size_t rank, const char* kind, const std
   failure.rank = static_cast<int>(rank);
   failure.error = {kind, message, "", kRankLostExitCode};
   failure.last = ranks[rank].status;
+  if (is_unheard(ranks[rank])) failure.others_step = last_step(ranks);
   return failure;
 }
 
@@ -106,7 +118,7 @@ RunFailure noticed_failure_at(Ranks ranks, std::size_t rank, const char* kind,
 // The rank's failure in its own words, or in ours when it gave none.
 RunFailure own_failure(Ranks ranks, std::size_t rank) {
   const RankView& view = ranks[rank];
-  const std::string where = place(view);
+  const std::string where = place(ranks, rank);
   // A rank may report an error and then crash while it unwinds; the error is its failure.
   if (view.status.error) {
     RunFailure failure = failure_at(ranks, rank, "", "");
@@ -136,9 +148,7 @@ std::optional<std::size_t> find_stopped(Ranks ranks) {
 // Ranks that step together are at most one step apart. Ranks further behind are servers of a
 // parameter server, whose steps are not counted.
 bool is_stepping(Ranks ranks, std::size_t rank) {
-  std::uint64_t most = 0;
-  for (const RankView& view : ranks) most = std::max(most, view.status.step);
-  return ranks[rank].status.step + 1 >= most;
+  return ranks[rank].status.step + 1 >= last_step(ranks);
 }
 
 // The rank among `candidates` with the least progress; of equals, the one that moved longest ago.
@@ -221,13 +231,13 @@ std::optional<std::size_t> find_deserter(Ranks ranks) {
 // A rank that cannot take part any more.
 std::optional<RunFailure> find_absent(Ranks ranks) {
   if (const auto rank = find_stopped(ranks)) {
-    const std::string where = place(ranks[*rank]);
+    const std::string where = place(ranks, *rank);
     return noticed_failure_at(
         ranks, *rank, "stalled",
         fmt::format("{} is stopped (SIGSTOP) {}", process_words(ranks, *rank), where));
   }
   if (const auto rank = find_deserter(ranks)) {
-    const std::string where = place(ranks[*rank]);
+    const std::string where = place(ranks, *rank);
     const char* const how =
         ranks[*rank].exit->is_known ? "" : "; how it ended is known to its launcher only";
     return noticed_failure_at(ranks, *rank, "exit",
@@ -369,7 +379,7 @@ RunFailure blamed_for_noticed(Ranks ranks) {
       return own_failure(ranks, witness);
     }
   }
-  const std::string where = place(ranks[*straggler]);
+  const std::string where = place(ranks, *straggler);
   return noticed_failure_at(
       ranks, *straggler, "stalled",
       fmt::format("{} stands still {}, {}{}", words_for(ranks, *straggler), where,
@@ -381,7 +391,7 @@ RunFailure blamed_for_noticed(Ranks ranks) {
 RunFailure blamed_for_stall(Ranks ranks, double idle_s) {
   if (const auto absent = find_absent(ranks)) return *absent;
   const std::size_t rank = find_straggler(ranks).value_or(0);
-  const std::string where = place(ranks[rank]);
+  const std::string where = place(ranks, rank);
   return failure_at(ranks, rank, "stalled",
                     fmt::format("{} stands still {}: no rank made progress for {:.3g} s{}; raise "
                                 "--timeout if a step may take that long",

@@ -161,7 +161,8 @@ class OverGloo(Faults):
                     made.lab.cut(0)
                 made.lab.end_host(0)
                 self.finish(made, gone=[r for r, host in enumerate(way[3]) if host == 0])
-                self.expect_blame(made, 0, 0, in_step=False)
+                error = self.expect_blame(made, 0, 0, in_step=False)["error"]
+                self.assertGreater(error["step"], 0, error)  # that of the others
                 self.expect_nothing_left(made, without=[0])
 
         job.at_once(self, [(False, *way) for way in WAYS] + [(True, *WAYS[0])], trial)
