@@ -93,15 +93,19 @@ class Job:
     """Rank r on host places[r]. `launcher`: plain (variables; a process a rank, in a folder for each
     host), hosts (--hosts), mpirun (mpirun itself), supervised-mpirun (--launcher=mpirun). All but
     plain are one process, at the desk: it has the network of a host beside the others.
-    `beside`: a job whose laboratory this one shares. `disk`: the size of rank 0's folder (plain).
-    `variables`: more of all processes."""
+    `beside`: a job whose laboratory this one shares. `disk`: the size of the folder in which rank 0
+    is, on its host (plain, mpirun). `variables`: more of all processes. `visitors`: how many hosts
+    more there are, with nothing on them, from number `visitor` on."""
 
-    def __init__(self, launcher, places, arguments, beside=None, disk=None, variables=None):
+    def __init__(self, launcher, places, arguments, beside=None, disk=None, variables=None,
+                 visitors=0):
         self.launcher, self.places, self.arguments = launcher, places, list(arguments)
         self.folder = tempfile.mkdtemp(prefix="netlab-")
         self.desk = max(places) + 1
+        self.visitor = self.desk + 1
+        self.home = self.folder_of(places[0] if launcher == "plain" else self.desk)
         self.owns_lab = beside is None
-        self.lab = lab.Lab(self.desk + 1) if self.owns_lab else beside.lab
+        self.lab = lab.Lab(self.visitor + visitors) if self.owns_lab else beside.lab
         self.secret = os.urandom(16).hex()
         self.variables = variables or {}
         self.processes = []
@@ -112,8 +116,8 @@ class Job:
         for host in range(self.desk + 1):
             os.mkdir(self.folder_of(host))
         if disk:
-            mount = ["mount", "-t", "tmpfs", "-o", f"size={disk}", "lab", self.folder_of(0)]
-            if self.lab.start(0, mount).wait() != 0:
+            mount = ["mount", "-t", "tmpfs", "-o", f"size={disk}", "lab", self.home]
+            if self.lab.start(places[0], mount).wait() != 0:
                 raise RuntimeError("a small file system cannot be mounted")
         self.disk = disk
 
@@ -224,8 +228,7 @@ class Job:
     def report(self):
         """That of the one process, or of rank 0's host: there another rank writes it, too, since
         hosts of the laboratory share files."""
-        folder = self.folder_of(self.places[0] if self.launcher == "plain" else self.desk)
-        with open(os.path.join(folder, "report.json"), encoding="utf-8") as file:
+        with open(os.path.join(self.home, "report.json"), encoding="utf-8") as file:
             return json.load(file)
 
     def left(self, without=(), within_s=5):

@@ -65,7 +65,8 @@ class OverMpi(faults_test.Faults):
                            ("supervised-mpirun", "shm+mpi", "ps", (0, 1, 2, 3, 3))], trial)
 
     def hit(self, way, act, own_codes, in_step=True, gone=(), variables=PATIENCE):
-        """`gone`: hosts that the fault takes away. `variables`: where mpirun has no supervisor."""
+        """`gone`: hosts that the fault takes away. `variables`: where mpirun has no supervisor.
+        Returns the report's error."""
         places = way[3]
         with self.job(*way, ENDLESS, variables=variables if way[0] == "mpirun" else None) as made:
             made.start().await_work()
@@ -79,6 +80,7 @@ class OverMpi(faults_test.Faults):
                               report["error"])
             self.expect_blame(made, guilty, places[guilty], in_step=in_step)
             self.expect_nothing_left(made, without=gone)
+            return report["error"]
 
     def test_a_rank_that_is_killed_is_named(self):
         job.at_once(self, WAYS, lambda *way: self.hit(
@@ -111,8 +113,25 @@ class OverMpi(faults_test.Faults):
             gone=[way[3][-1]]))
 
     def test_the_host_of_rank_0_may_be_gone(self):
-        job.at_once(self, WAYS, lambda *way: self.hit(
-            way, lambda made, last: made.lab.end_host(0), OWN_CODES, in_step=False, gone=[0]))
+        def trial(*way):
+            error = self.hit(way, lambda made, last: made.lab.end_host(0), OWN_CODES, in_step=False,
+                             gone=[0])
+            self.assertGreater(error["step"] or 0, 0, error)  # that of the others
+
+        job.at_once(self, WAYS, trial)
+
+    def test_two_jobs_on_the_same_hosts_do_not_meet(self):
+        def trial(*way):
+            self.run_two_jobs(*way, codes=codes_of(way, [128 + signal.SIGKILL]),
+                              variables=PATIENCE if way[0] == "mpirun" else None)
+
+        job.at_once(self, [WAYS[0], WAYS[2]], trial)
+
+    def test_a_full_disk_at_rank_0_loses_no_report(self):
+        self.fill_the_disk(*WAYS[0], codes=[2])
+
+    def test_connections_that_stay_half_open_disturb_nobody(self):
+        self.train_beside_half_open_connections(*WAYS[0][:3], (0, 1))
 
     def test_a_link_that_heals_before_the_deadline_only_delays(self):
         job.at_once(self, WAYS, self.train_through_a_cut)
