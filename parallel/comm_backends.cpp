@@ -231,7 +231,6 @@ CommBackend over_engine(const char* name, const char* medium, const EngineLibrar
 template <const char* kName>
 CommBackend within_and_across(const char* medium, const EngineLibrary& engine) {
   CommBackend row = over_engine(kName, medium, engine);
-  row.breaks_links = false;
   // Between hosts, whose number is not known here: the ranks tell what ran.
   row.automatic_all_reduce = &always_direct;
   row.add_traffic = nullptr;

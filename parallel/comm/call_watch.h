@@ -26,7 +26,8 @@ class CallWatch {
 
   // Whether the link of this rank may break at all, and whether it is broken now: then nothing
   // leaves this rank nor reaches it, and what was sent arrives when it is whole again. Any thread
-  // may ask. Only links between ranks that share no memory can break.
+  // may ask. Only links between ranks that share no memory can break. They are those of all
+  // communicators that are split off, too.
   virtual bool breaks_link() const { return false; }
   virtual bool link_is_broken() { return false; }
 };

@@ -35,6 +35,9 @@ struct EngineOptions {
   // Called after each operation of this rank, on the thread that completed it. Must be cheap.
   std::function<void()> progress;
   CallWatch* watch = nullptr;  // of this rank's calls; null: none. It outlives the communicator
+  // Says when the links of this rank are broken; null: `watch` does. It outlives the communicator,
+  // and those that are split off from it.
+  CallWatch* link_watch = nullptr;
   // Called now and then while make() waits for the other ranks; may be empty. What it throws ends
   // the wait.
   std::function<void()> check;

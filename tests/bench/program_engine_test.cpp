@@ -105,6 +105,19 @@ TEST_F(OverGloo, WithinHostsAStallIsNamedWithTheCallsOfAll) {
   }
 }
 
+// The ranks of this host reduce in shared memory, and talk to servers over links.
+TEST_F(OverGloo, WithinHostsALinkIsBrokenWhereThereIsOne) {
+  const std::vector<std::string> fault{"--gpus=2", "--inject=drop-link:rank=1,step=3,ms=500",
+                                       "--force"};
+  const ProgramResult refused = program.run(engine_run("ddp", "shm+gloo", fault));
+  EXPECT_EQ(refused.exit_code, 2) << refused.err;
+  EXPECT_THAT(program.report()["error"]["message"].get<std::string>(),
+              HasSubstr("rank 1 shall lose its link, but has none"));
+  const ProgramResult healed = program.run(engine_run("ps", "shm+gloo", fault));
+  EXPECT_EQ(healed.exit_code, 0) << healed.err;
+  EXPECT_GT(program.report()["runs"][0]["step"]["time_s"]["max"], 0.4);
+}
+
 TEST_F(OverGloo, AKilledRankIsNamed) {
   const ProgramResult result =
       program.run(engine_run("ddp", "gloo", {"--gpus=3", "--inject=kill:rank=1,step=2"}));

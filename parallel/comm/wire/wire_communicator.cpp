@@ -128,7 +128,8 @@ std::unique_ptr<Communicator> WireCommunicator::split(int color, int key) {
     const auto store = connect_tcp_store(meeting);
     EngineOptions options = options_;
     options.name = fmt::format("{}/split{}.{}", options.name, number, color);
-    options.watch = nullptr;
+    // The links of a part break with those of the whole.
+    if (options.watch != nullptr) options.link_watch = std::exchange(options.watch, nullptr);
     std::vector<int> numbers;
     for (const int member : part.members) {
       numbers.push_back(members_[static_cast<std::size_t>(member)]);
@@ -144,8 +145,9 @@ std::unique_ptr<Communicator> connected(const std::string& backend, Store& store
                                         const EngineOptions& options) {
   std::unique_ptr<WireLink> link;
   if (members.size() > 1) link = connect(store, rank, members, options);
-  if (link && options.watch != nullptr && options.watch->breaks_link()) {
-    link = std::make_unique<FaultyLink>(std::move(link), *options.watch);
+  CallWatch* const watch = options.link_watch != nullptr ? options.link_watch : options.watch;
+  if (link && watch != nullptr && watch->breaks_link()) {
+    link = std::make_unique<FaultyLink>(std::move(link), *watch);
   }
   auto engine = std::make_unique<WireEngine>(rank, static_cast<int>(members.size()),
                                              std::move(link), options.all_reduce);
