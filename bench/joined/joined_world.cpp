@@ -103,6 +103,7 @@ class JoinedWorld {
   JoinedStore& store_ = peers_.store();
   std::unique_ptr<data::DatasetSource> source_;
   nn::ModelSpec model_;
+  std::string weights_note_;  // how the names of --load-model are read; empty: as they are
   std::string dataset_note_;  // why the data set is synthetic; empty: it was asked for, or is not
   TrainingJob job_;
   std::optional<JoinedGpus> own_gpus_;        // set where several processes have GPUs
@@ -204,6 +205,7 @@ void JoinedWorld::plan(const HostDevices& host) {
   check_dataset_fits(model_, dataset, model_path);
   check_normalization(options_, dataset);
   check_test_samples(options_, dataset);
+  weights_note_ = check_checkpoint(options_, model_);
   job_ = make_training_job(options_, cell, dataset, network_of(model_, model_path), host);
   check_injections({job_}, model_);
   place_on_own_gpus();
@@ -312,8 +314,7 @@ int JoinedWorld::train() {
     report_.note_start();
     if (!dataset_note_.empty()) say("{}\n", dataset_note_);
     say("{}\n", data_note(job_.dataset, options_));
-    const std::string weights_note = checkpoint_note(options_, model_);
-    if (!weights_note.empty()) say("{}\n", weights_note);
+    if (!weights_note_.empty()) say("{}\n", weights_note_);
     if (options_.dry_run) say("{}\n", plan_line(job_, find_devices("cpu").cpu.cores.size()));
     if (!options_.dry_run && !options_.quiet) say("{}\n", job_.title);
   }

@@ -149,7 +149,8 @@ Definitions training_options() {
       {.name = "epochs",
        .group = group,
        .hint = "N",
-       .help = "Epochs to train; with --until-accuracy, at most.",
+       .help =
+           "Epochs to train, at most: --until-accuracy and a loss that is not finite end a run.",
        .member = &Options::epochs,
        .rule = between(1, kMostTimes)},
       {.name = "steps",

@@ -47,8 +47,8 @@ std::string data_note(const data::DatasetInfo& dataset, const Options& options);
 // where there is nothing to say.
 std::string check_checkpoint(const Options& options, const nn::ModelSpec& model);
 
-// The same note where the ranks check the file themselves: empty where they will refuse it, or
-// where it is on their hosts alone.
+// The same note for who starts ranks that check the file themselves: empty where they will refuse
+// it, or where it is on their hosts alone.
 std::string checkpoint_note(const Options& options, const nn::ModelSpec& model);
 
 // Throws ConfigError when the network does not take images of this shape (naming both shapes), or

@@ -20,11 +20,6 @@ constexpr double kLargestComparable = 0x1p100;
 // have if it were not cancelled.
 constexpr double kCancelledError = 0.5;
 
-// The root mean square of the elements of a tensor of this size.
-double element_size(const nn::NamedTensor& tensor, double size) {
-  return size / std::sqrt(static_cast<double>(tensor.values.size()));
-}
-
 double squared_norm(const std::vector<float>& values) {
   double sum = 0;
   for (const float value : values) sum += static_cast<double>(value) * value;
@@ -53,6 +48,22 @@ void raise_to_layers(const std::vector<nn::NamedTensor>& tensors, std::vector<do
     const LayerSum& layer = layers[layer_of(tensors[t].name)];
     const double share = static_cast<double>(tensors[t].values.size()) / layer.elements;
     sizes[t] = std::max(sizes[t], std::sqrt(share * layer.squared));
+  }
+}
+
+// Sets the size of each tensor of which nothing is left to `factor` times what it were if its
+// elements were as large as those of the largest tensor: its layer may tell no size at all.
+void widen_cancelled(const std::vector<nn::NamedTensor>& tensors, const std::vector<double>& shares,
+                     double factor, std::vector<double>& sizes) {
+  const auto root_of_count = [&](std::size_t t) {
+    return std::sqrt(static_cast<double>(tensors[t].values.size()));
+  };
+  double largest = 0;
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    largest = std::max(largest, sizes[t] / root_of_count(t));
+  }
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    if (shares[t] == 0) sizes[t] = factor * largest * root_of_count(t);
   }
 }
 
@@ -111,24 +122,15 @@ std::vector<double> UpdateSizes::terms_of(const std::vector<nn::NamedTensor>& be
     terms[t] = std::sqrt(std::max(slices_[t], squared_norm(sum_[t].values))) +
                decay * std::sqrt(squared_norm(before[t].values));
   }
-  const auto share_of = [&](std::size_t t) {
-    const auto found = shares_.find(sum_[t].name);
-    return found == shares_.end() ? 1 : found->second;
-  };
+  std::vector<double> shares(sum_.size(), 1);
   for (std::size_t t = 0; t < sum_.size(); ++t) {
-    if (share_of(t) > 0) terms[t] /= std::sqrt(share_of(t));
+    if (const auto found = shares_.find(sum_[t].name); found != shares_.end()) {
+      shares[t] = found->second;
+    }
+    if (shares[t] > 0) terms[t] /= std::sqrt(shares[t]);
   }
   raise_to_layers(sum_, terms);
-  // Of what all is cancelled tells no size, but the largest elsewhere is none too small.
-  double largest = 0;
-  for (std::size_t t = 0; t < sum_.size(); ++t) {
-    largest = std::max(largest, element_size(sum_[t], terms[t]));
-  }
-  for (std::size_t t = 0; t < sum_.size(); ++t) {
-    if (share_of(t) > 0) continue;
-    const double whole = largest * std::sqrt(static_cast<double>(sum_[t].values.size()));
-    terms[t] = whole * kCancelledError / error_;
-  }
+  widen_cancelled(sum_, shares, kCancelledError / error_, terms);
   return terms;
 }
 

@@ -109,10 +109,14 @@ TEST_P(MpiHosts, PassAllChecksOfEnginesWithSharedMemoryWithin) {
 }
 
 // As if each host had a network of its own, over which transfers go in pieces.
-TEST_P(MpiHosts, PassAllChecksOfEnginesWithoutSharedMemory) {
+TEST_P(MpiHosts, PassAllChecksOfEnginesOverTcp) {
   const std::string hosts = GetParam();
-  const MpiOutcome outcome = run_mpi(static_cast<int>(hosts.size()), "apart-" + hosts);
+  const MpiOutcome outcome =
+      run_mpi(static_cast<int>(hosts.size()), "apart-" + hosts, "--mca pml ob1 --mca btl tcp,self");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    EXPECT_THAT(outcome.out, HasSubstr(fmt::format("rank {}: ok", rank)));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Mpi, MpiHosts,

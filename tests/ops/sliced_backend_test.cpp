@@ -18,9 +18,9 @@ using ::testing::Not;
 
 constexpr std::size_t kSlices = 3;
 
-BackendFixture sliced(std::int64_t samples, DataType type = DataType::fp32) {
+BackendFixture sliced(std::int64_t samples) {
   return BackendFixture::on(make_cpu_device({}), [&](Device& device) {
-    return make_sliced_backend(make_onednn_backend(device, type), samples);
+    return make_sliced_backend(make_onednn_backend(device, DataType::fp32), samples);
   });
 }
 
