@@ -16,11 +16,13 @@ using nn::ModelSpec;
 // channel, that a channel is multiplied by a positive number, that all channels are by the same.
 struct TakenOut {
   bool shift = false, channel_scale = false, scale = false;
+  bool reads_maxima = false;  // max-pools alone read the output
 
   void keep_common(const TakenOut& other) {
     shift = shift && other.shift;
     channel_scale = channel_scale && other.channel_scale;
     scale = scale && other.scale;
+    reads_maxima = reads_maxima && other.reads_maxima;
   }
 };
 
@@ -49,12 +51,14 @@ TakenOut before(const ModelSpec& model, const LayerSpec& reader, const TakenOut&
     case LayerType::conv2d:
       return before_convolution(model, reader, behind);
     case LayerType::max_pool2d:
+      return {behind.shift, behind.channel_scale, behind.scale, true};
     case LayerType::adaptive_avg_pool2d:
-      return behind;
+      return {behind.shift, behind.channel_scale, behind.scale};
     case LayerType::avg_pool2d:
       return {behind.shift && !(is_padded(reader) && reader.count_include_pad),
               behind.channel_scale, behind.scale};
-    case LayerType::relu:
+    case LayerType::relu:  // it cuts none of the largest values of windows, or few
+      return {behind.shift && behind.reads_maxima, behind.channel_scale, behind.scale};
     case LayerType::dropout:
       return {false, behind.channel_scale, behind.scale};
     case LayerType::concat:  // other channels are not scaled with these
@@ -80,7 +84,7 @@ std::vector<TakenOut> find_taken_out(const ModelSpec& model) {
   std::vector<TakenOut> found(model.layers.size());
   for (int i = count - 1; i >= 0; --i) {
     if (is_output(model, i)) continue;
-    TakenOut all{true, true, true};
+    TakenOut all{true, true, true, true};
     bool is_read = false;
     for (int r = i + 1; r < count; ++r) {
       const LayerSpec& reader = model.layers[static_cast<std::size_t>(r)];

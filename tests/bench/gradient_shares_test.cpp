@@ -87,6 +87,11 @@ TEST(GradientShares, PassThroughLayersInBetween) {
       << "weights and bias scale together";
   EXPECT_THAT(below(R"({"name": "b", "type": "avg_pool2d", "kernel": 2})", "true"),
               ElementsAre(Pair("one.bias", 0), Pair("one.weight", 0.5)));
+  EXPECT_THAT(below(R"({"name": "b", "type": "relu"}, {"name": "p", "type": "max_pool2d",
+                        "kernel": 2})",
+                    "true"),
+              ElementsAre(Pair("one.bias", 0), Pair("one.weight", 0.5)))
+      << "the maxima of windows are positive";
   EXPECT_THAT(below(R"({"name": "b", "type": "avg_pool2d", "kernel": 3, "padding": 1})", "true"),
               Not(Contains(Pair("one.bias", 0))))
       << "zeros beside it are not shifted";
