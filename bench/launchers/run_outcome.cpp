@@ -62,6 +62,21 @@ bool tells_lost_host(std::string_view line) {
          line.find("unable to reliably start one or more daemons") != line.npos;
 }
 
+// The host that mpirun has lost, by the name that mpirun has for it; empty: it gives none.
+std::string lost_node(std::string_view words) {
+  constexpr std::string_view kOnNode = "on node ";
+  const std::size_t at = words.rfind(kOnNode);
+  if (at == words.npos) return "";
+  const std::string_view rest = words.substr(at + kOnNode.size());
+  return std::string(rest.substr(0, rest.find_first_of(" \t\r")));
+}
+
+// The first rank of a run on a host of that name.
+std::optional<int> rank_on(const std::string& host, const report::Run& run) {
+  const auto device = std::ranges::find(run.devices, host, &report::DeviceRow::host);
+  return device == run.devices.end() ? std::nullopt : std::optional(device->rank);
+}
+
 // What a process without a message of ours has ended with.
 std::string words_of_end(const launch::ChildExit& exit, const std::string& foreign) {
   if (exit.signal != 0) return fmt::format("{} ended a rank", launch::signal_name(exit.signal));
@@ -223,6 +238,8 @@ LaunchedRun RunOutcome::conclude(bool interrupted) const {
     report::ErrorInfo& error = made.error.emplace();
     error.kind = CommError("").kind();
     error.message = fmt::format("the launcher has ended the ranks: {}", lost->lost_host);
+    error.host = lost_node(lost->lost_host);
+    if (made.run && !error.host.empty()) error.rank = rank_on(error.host, *made.run);
     made.exit_code = exit_code_for(error);
     if (made.run) {
       made.run->status = report::Status::failed;

@@ -48,13 +48,12 @@ class Laboratory:
     def hosts(self, numbers):
         return "--hosts=" + ",".join(f"{self.lab.address(i)}:1" for i in numbers)
 
-    def command(self, program, hosts, backend, arguments, mpirun=""):
-        """The command line that runs `arguments` over `hosts`, [number]. `mpirun`: more arguments of
-        it."""
+    def command(self, program, hosts, backend, arguments):
+        """The command line that runs `arguments` over `hosts`, [number]."""
         words = [program, self.hosts(hosts), f"--backend={backend}", *arguments]
         if backend != "mpi":
             return [*words, f"--remote-shell={self.shell}"]
-        more = " ".join([*lab.mpirun_words(self.shell), mpirun]).rstrip()
+        more = " ".join(lab.mpirun_words(self.shell))
         desk = ["nsenter", "-t", str(self.lab.hosts[self.desk].pid), "-n"]
         return [*desk, *words, "--launcher=mpirun", f"--launcher-args={more}"]
 

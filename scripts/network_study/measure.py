@@ -96,8 +96,7 @@ class Study:
         arguments = [f"--config={self.folder / command.model}-settings.json",
                      "--gpus=" + ",".join(str(count) for count in command.workers),
                      *command.arguments, f"--json={partial}", "--force"]
-        line = made.command(self.program, command.hosts(), command.backend, arguments,
-                            command.mpirun)
+        line = made.command(self.program, command.hosts(), command.backend, arguments)
         wall_s = made.run(line, WITHIN_S)
         text = partial.read_text(encoding="utf-8")
         partial.unlink()

@@ -10,10 +10,6 @@ WIDE, NARROW = "wide", "narrow"
 # One bucket for all gradients, sent after backward: the all-reduce alone.
 ONE_BUCKET = ("--strategy=ddp", "--overlap=off", "--first-bucket-mb=26", "--bucket-cap-mb=26")
 COUNTS = (2, 4, 8)
-# Open MPI asks the receiver of a message beyond this first, on the connection that carries the data of
-# the other direction, and behind that. So large a limit lets all segments go without asking.
-EAGER = " ".join(f"--mca btl_tcp_{name} 2097152"
-                 for name in ("eager_limit", "rndv_eager_limit", "max_send_size"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +23,6 @@ class Command:
     backend: str = "gloo"
     servers: int = 0
     model: str = WIDE
-    mpirun: str = ""  # more arguments of it
 
     def hosts(self):
         return list(range(max(self.workers) + self.servers))
@@ -55,11 +50,6 @@ def all_reduces(model, counts, backends=("gloo", "mpi")):
     return [Command(f"all-reduce-{backend}", counts, (*ONE_BUCKET, "--all-reduce=direct,ring"),
                     backend, model=model, servers=2 if backend == "gloo" else 0)
             for backend in backends]
-
-
-def eager_all_reduce(model, counts):
-    return Command("all-reduce-mpi-eager", counts, (*ONE_BUCKET, "--all-reduce=direct,ring"), "mpi",
-                   model=model, mpirun=EAGER)
 
 
 def buckets(model, counts, first, caps):
@@ -101,14 +91,13 @@ def networks():
               *servers(NARROW, COUNTS)]
     return [
         Network("1gbit", "1 Gbit/s", "1gbit",
-                [*all_reduces(WIDE, COUNTS), eager_all_reduce(WIDE, COUNTS),
-                 buckets(WIDE, COUNTS, "1", ("1", "5", "26")), *servers(WIDE, COUNTS)]),
+                [*all_reduces(WIDE, COUNTS), buckets(WIDE, COUNTS, "1", ("1", "5", "26")), *servers(WIDE, COUNTS)]),
         Network("100mbit", "100 Mbit/s", "100mbit", narrow),
         # The slow one is a worker's, not that of rank 0.
         Network("slow-link", "1 Gbit/s, one link 100 Mbit/s", "1gbit", narrow, slow=(1,),
                 slow_rate="100mbit"),
         Network("jumbo", "1 Gbit/s, frames of 9000 bytes", "1gbit",
-                [*all_reduces(WIDE, (4,), ("gloo",)), eager_all_reduce(WIDE, (4,)), ONE_SERVER],
+                [*all_reduces(WIDE, (4,)), ONE_SERVER],
                 mtu=9000),
         *(congestion(name) for name in ("bbr", "cubic", "reno")),
     ]

@@ -8,7 +8,7 @@ MISSING = "-"
 # The target of all-reduces is one of large buckets, 25 MiB but for some KiB.
 TARGET_BYTES = 25e6
 # What all-reduces alone ran over, by the names of their reports.
-BACKENDS = {"gloo": "gloo", "mpi": "mpi", "mpi-eager": "mpi, eager limit 2 MiB"}
+BACKENDS = {"gloo": "gloo", "mpi": "mpi"}
 # A row of the matrix: its place, and what it is called.
 OWN_SERVERS = (2, 0, ""), "`ps`, n servers of their own"
 

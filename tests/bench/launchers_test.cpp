@@ -379,7 +379,14 @@ TEST(RunOutcome, IsInterruptedByTheSupervisorOrByTheRanks) {
 TEST(RunOutcome, IsAFailureWhereMpirunHasLostAHost) {
   const auto end_of = [](bool by_user) {
     RunOutcome outcome({0});
-    outcome.add_report(0, report::report_text(report_with(Status::interrupted)));
+    report::Report partial = report_with(Status::interrupted);
+    partial.runs[0].devices.clear();
+    for (const char* host : {"10.77.0.1", "10.77.0.3", "10.77.0.3"}) {
+      report::DeviceRow& device = partial.runs[0].devices.emplace_back();
+      device.rank = static_cast<int>(partial.runs[0].devices.size()) - 1;
+      device.host = host;
+    }
+    outcome.add_report(0, report::report_text(partial));
     outcome.add_error(0, "ORTE has lost communication with a remote daemon.");
     outcome.add_error(0, "  Remote daemon: [[7483,0],3] on node 10.77.0.3");
     outcome.end(0, {.code = 9});
@@ -391,6 +398,8 @@ TEST(RunOutcome, IsAFailureWhereMpirunHasLostAHost) {
   EXPECT_EQ(made.run->status, Status::failed);
   EXPECT_THAT(made.error->message,
               AllOf(HasSubstr("lost communication"), HasSubstr("on node 10.77.0.3")));
+  EXPECT_EQ(made.error->host, "10.77.0.3");
+  EXPECT_EQ(made.error->rank, 1) << "the first on that host";
   EXPECT_TRUE(end_of(true).interrupted);
 }
 

@@ -6,8 +6,8 @@
 // Open MPI asks the receiver before it sends what is beyond its eager limit (64 KiB over TCP). Over
 // a network whose queues are full of data of the same exchange, question and answer take many
 // milliseconds. Messages below the limit go at once. An all-reduce of 25 MiB over 1 Gbit/s takes
-// 0.97 of the time with them between 4 hosts as a ring, and 0.6 to 0.9 as direct exchanges.
-// Within a host one large message is better.
+// 0.97 of the time with them between 4 hosts as a ring, 0.61 as direct exchanges, and 0.7 to 0.8
+// between 2 (docs/network-study.md). Within a host one large message is better.
 #pragma once
 
 #include <mpi.h>
