@@ -45,12 +45,18 @@ constexpr std::size_t kLongestMeant = 200, kMostListed = 50;
 // Part of a name, such as "batch" or "num-gpus", is near however much is missing.
 constexpr std::size_t kShortestPart = 4;
 
-std::size_t distance(const std::string& name, const std::string& known) {
+// `edits` decide between names that are equally near.
+struct Distance {
+  std::size_t near = 0, edits = 0;
+  auto operator<=>(const Distance&) const = default;
+};
+
+Distance distance(const std::string& name, const std::string& known) {
   const std::size_t edits = edit_distance(name, known);
   const bool part =
       std::min(name.size(), known.size()) >= kShortestPart &&
       (known.find(name) != std::string::npos || name.find(known) != std::string::npos);
-  return part ? std::min<std::size_t>(edits, 1) : edits;
+  return {part ? std::min<std::size_t>(edits, 1) : edits, edits};
 }
 
 }  // namespace
@@ -62,10 +68,10 @@ std::optional<std::string> nearest_name(const std::string& name,
   // One slip in three letters is allowed. More would suggest names that share nothing with it.
   const std::size_t limit = std::max<std::size_t>(1, wanted.size() / 3);
   std::optional<std::string> nearest;
-  std::size_t least = limit + 1;
+  Distance least{limit + 1, 0};
   for (const std::string& candidate : known) {
-    const std::size_t d = distance(wanted, plain(candidate));
-    if (d >= least || d >= std::max(wanted.size(), candidate.size())) continue;
+    const Distance d = distance(wanted, plain(candidate));
+    if (d >= least || d.near >= std::max(wanted.size(), candidate.size())) continue;
     least = d;
     nearest = candidate;
   }

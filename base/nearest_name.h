@@ -12,8 +12,8 @@
 
 namespace ddpbench {
 
-// The nearest of `known` by edit distance, if it is near enough to suggest. The first one wins a
-// tie. Case, '-' and '_' do not matter.
+// The nearest of `known` by edit distance, if it is near enough to suggest; a name of which one is
+// a part is near, too. The first one wins a tie. Case, '-' and '_' do not matter.
 std::optional<std::string> nearest_name(const std::string& name,
                                         const std::vector<std::string>& known);
 

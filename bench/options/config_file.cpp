@@ -79,8 +79,8 @@ std::string find_config(const std::string& name, const std::vector<std::string>&
     throw ConfigError(fmt::format("--config={0}: that is a directory; name a file in it, as {1}",
                                   name, (fs::path(name) / "NAME.json").string()));
   const auto names = config_names(directories);
-  std::string suggested = suggestion(fs::path(name).replace_extension().string(), names);
-  if (suggested.empty()) suggested = suggestion(stem(name), names);
+  std::string suggested = suggestion(stem(name), names);
+  if (suggested.empty()) suggested = suggestion(stem(fs::path(name).filename().string()), names);
   throw ConfigError(
       fmt::format("--config: there is no configuration '{}'.{} Looked at: {}. Known names: {}.",
                   name, suggested, fmt::join(places, ", "),

@@ -25,8 +25,9 @@ class SyncedProgram : public testing::Test {
   SyncedProgram() {
     test::use_normalized_network(program, 6, R"({"name": "drop", "type": "dropout", "p": 0.2},)");
   }
-  json run(const std::string& strategy, std::vector<std::string> more) {
-    more.insert(more.end(), {"--force", "--sync-batch-norm=on"});
+  json run(const std::string& strategy, std::vector<std::string> more,
+           const std::string& sync = "on") {
+    more.insert(more.end(), {"--force", "--sync-batch-norm=" + sync});
     const auto result = program.run(small_run(strategy, more));
     EXPECT_EQ(result.exit_code, 0) << result.err;
     out = result.out;
@@ -47,6 +48,23 @@ TEST_F(SyncedProgram, ComputesWhatOneDeviceComputesOfTheGlobalBatch) {
       EXPECT_LT(verification["tolerance"], 0.05);
       // The maps are equal bit for bit; only gradients are added up in another order.
       EXPECT_LT(verification["max_relative_error"], 1e-5);
+    }
+  }
+}
+
+// Biases in front of a batch norm, and a batch norm in front of another: their gradients are
+// nothing but rounding.
+TEST_F(SyncedProgram, IsVerifiedWhereABatchNormTakesOutWhatParametersDo) {
+  test::use_normalized_network(program, 6, R"({"name": "norm3", "type": "batch_norm2d"},
+      {"name": "pool", "type": "max_pool2d", "kernel": 2},
+      {"name": "norm4", "type": "batch_norm2d"},
+      {"name": "conv3", "type": "conv2d", "out_channels": 4, "kernel": 1},
+      {"name": "norm5", "type": "batch_norm2d"},)");
+  for (const char* sync : {"on", "off"}) {
+    for (const char* optimizer : {"--optimizer=sgd", "--optimizer=adam"}) {
+      const json row =
+          run("ddp", {"--gpus=3", "--batch-size=7", "--verify-steps=12", optimizer}, sync);
+      EXPECT_EQ(row["verification"]["status"], "passed") << sync << optimizer;
     }
   }
 }
