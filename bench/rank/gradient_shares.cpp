@@ -26,19 +26,13 @@ struct TakenOut {
   }
 };
 
-const ops::Shape& input_shape(const ModelSpec& model, const LayerSpec& layer) {
-  const int input = layer.inputs[0];
-  return input == nn::kNetworkInput ? model.input_shape
-                                    : model.layers[static_cast<std::size_t>(input)].output_shape;
-}
-
 bool is_padded(const LayerSpec& layer) { return layer.window.pad_h > 0 || layer.window.pad_w > 0; }
 
 // A shift becomes one of each output where no padding lies beside it. The output is not scaled as a
 // whole where a bias is added to it, unless that is taken out.
 TakenOut before_convolution(const ModelSpec& model, const LayerSpec& conv, const TakenOut& behind) {
   const bool scales = !conv.bias || behind.shift;
-  const bool one_input = input_shape(model, conv)[0] == conv.groups;
+  const bool one_input = model.input_of(conv)[0] == conv.groups;
   return {behind.shift && !is_padded(conv), behind.channel_scale && one_input && scales,
           behind.scale && scales};
 }
@@ -99,7 +93,7 @@ std::vector<TakenOut> find_taken_out(const ModelSpec& model) {
 
 void add_shares(const ModelSpec& model, const LayerSpec& layer, const TakenOut& taken,
                 std::map<std::string, double>& shares) {
-  const auto shapes = nn::parameter_shapes(layer, input_shape(model, layer));
+  const auto shapes = nn::parameter_shapes(layer, model.input_of(layer));
   if (shapes.empty()) return;
   const bool has_bias = shapes.size() > 1;
   if (has_bias && taken.shift) shares[layer.name + ".bias"] = 0;

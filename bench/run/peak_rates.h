@@ -20,12 +20,12 @@ class PeakRates {
  public:
   // Floating-point operations a second of one device of the run, while all devices do the same.
   // The first run on a set of cores in a precision takes about 15 ms for it; later ones get the
-  // same figure.
-  // Missing where a device is no CPU, shares its cores, or computes in AMX's tiles.
+  // same figure. It is missing where a device is no CPU, shares its cores, or computes in AMX's
+  // tiles.
   report::Figure of(const TrainingJob& job);
 
  private:
-  // Of all the cores together, in a precision.
+  // The keys are cores and a precision; a figure is that of all the cores together.
   std::map<std::pair<std::vector<int>, std::string>, report::Figure> known_;
 };
 

@@ -69,7 +69,7 @@ std::vector<TensorInfo> checkpoint_tensors(const ModelSpec& model) {
       tensors.push_back({layer.name + std::string(name), std::move(shape)});
       name = ".bias";
     }
-    constexpr std::string_view kStateNames[] = {kMeanName, ".running_var", kBatchCountName};
+    constexpr std::string_view kStateNames[] = {kMeanName, kVarianceName, kBatchCountName};
     std::size_t k = 0;
     for (ops::Shape& shape : state_shapes(layer, input)) {
       const std::string_view own = kStateNames[k++];

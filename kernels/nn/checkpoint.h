@@ -20,6 +20,9 @@ namespace ddpbench::nn {
 // state (running statistics), the first layer's first.
 std::vector<TensorInfo> checkpoint_tensors(const ModelSpec& model);
 
+// The end of the name of a running variance, which is never below 0.
+inline constexpr std::string_view kVarianceName = ".running_var";
+
 // Whether tensors of these names were saved from a network within nn.DataParallel or
 // DistributedDataParallel: all names begin with "module.", and no layer's name does.
 inline constexpr std::string_view kModulePrefix = "module.";

@@ -19,8 +19,6 @@
 namespace ddpbench::nn {
 namespace {
 
-constexpr std::string_view kVarianceName = ".running_var";
-
 bool is_not_finite(float value) { return !std::isfinite(value); }
 
 void check_variance(const NamedTensor& tensor, const std::string& origin) {

@@ -13,23 +13,23 @@
 namespace ddpbench::ops {
 namespace {
 
-constexpr std::size_t kAlignment = 64;  // of what is saved, as of all memory
+// The distance of what two slices save, which is aligned as all memory is.
+std::size_t saved_stride(const Op& slice) { return round_up(slice.saved_bytes(), std::size_t{64}); }
 
 // The plan of `slice`, an operation for one of `slices` parts of a batch, for the whole of it.
 OpPlan whole_plan(const OpBackend& backend, const Op& slice, std::int64_t slices) {
   const auto whole = [&](const TensorLayout& layout) {
     return backend.for_samples(layout, slices * layout.shape[0]);
   };
-  OpPlan plan{
-      .description = fmt::format("{} in {} slices", slice.description(), slices),
-      .output = whole(slice.output_layout()),
-      .parameters = slice.parameters(),
-      .saved_bytes = static_cast<std::size_t>(slices) * round_up(slice.saved_bytes(), kAlignment),
-      .workspace_bytes = slice.workspace_bytes(),
-      .needs_output = slice.backward_needs_output(),
-      .reads_bf16_weights = slice.reads_bf16_weights(),
-      .forward_flops = static_cast<double>(slices) * slice.forward_flops(),
-      .backward_flops = static_cast<double>(slices) * slice.backward_flops()};
+  OpPlan plan{.description = fmt::format("{} in {} slices", slice.description(), slices),
+              .output = whole(slice.output_layout()),
+              .parameters = slice.parameters(),
+              .saved_bytes = static_cast<std::size_t>(slices) * saved_stride(slice),
+              .workspace_bytes = slice.workspace_bytes(),
+              .needs_output = slice.backward_needs_output(),
+              .reads_bf16_weights = slice.reads_bf16_weights(),
+              .forward_flops = static_cast<double>(slices) * slice.forward_flops(),
+              .backward_flops = static_cast<double>(slices) * slice.backward_flops()};
   for (std::size_t i = 0; i < slice.input_count(); ++i) {
     plan.inputs.push_back(whole(slice.input_layout(i)));
     if (slice.backward_needs_input(i)) plan.needed_inputs = i + 1;
@@ -51,7 +51,7 @@ class SlicedOp : public PlannedOp {
       const void* const input = part(args.inputs[0], slice_->input_layout(0).bytes, i);
       own.inputs = {&input, 1};
       own.output = part(args.output, slice_->output_layout().bytes, i);
-      own.saved = part(args.saved, saved_stride(), i);
+      own.saved = part(args.saved, saved_stride(*slice_), i);
       slice_->forward(stream, own);
     }
   }
@@ -67,7 +67,7 @@ class SlicedOp : public PlannedOp {
       void* const grad_input =
           args.grad_inputs.empty() ? nullptr : part(args.grad_inputs[0], in, i);
       own.grad_inputs = {&grad_input, args.grad_inputs.size()};
-      own.saved = part(args.saved, saved_stride(), i);
+      own.saved = part(args.saved, saved_stride(*slice_), i);
       own.accumulate = args.accumulate || i > 0;
       slice_->backward(stream, own);
     }
@@ -80,7 +80,6 @@ class SlicedOp : public PlannedOp {
     using Byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
     return whole == nullptr ? nullptr : static_cast<Byte*>(whole) + i * bytes;
   }
-  std::size_t saved_stride() const { return round_up(slice_->saved_bytes(), kAlignment); }
 
   std::unique_ptr<Op> slice_;
   std::size_t slices_;
@@ -148,7 +147,7 @@ class SlicedBackend : public OpBackend {
   }
 
  private:
-  // Of how many devices an operation takes the batches; 1 also where it need not be divided.
+  // An operation is run for each of so many devices; 1 also where it need not be divided.
   std::int64_t slices_of(OpDesc desc) const {
     const TensorLayout* const input = divided_input(desc);
     if (input == nullptr || input->shape[0] % samples_ != 0) return 1;

@@ -23,7 +23,7 @@ class RankWriter {
   void accuracy(double share);  // over the whole test set, after an epoch
   void bucket_done();
   void collective();
-  // Of the threads that execute calls, one at a time.
+  // The threads that execute calls call this, one at a time.
   void calls(const CallMark& completed, const CallMark& pending);
   void append(const StepRecord& record);
   void append(const BucketRecord& record);

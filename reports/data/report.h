@@ -32,8 +32,8 @@ struct ErrorInfo {
   std::optional<int> rank;
   std::string host;
   std::optional<int> signal;
-  // Of a run that diverged: Run::diverged_step. Else the steps that the rank had begun in
-  // verification, warm-up and training.
+  // The diverged_step of a run that diverged. Else how many steps of verification, warm-up and
+  // training the rank had begun, or another one where nothing was heard of it.
   std::optional<std::uint64_t> step;
   std::string phase;
   std::string operation;

@@ -91,14 +91,14 @@ def networks():
               *servers(NARROW, COUNTS)]
     return [
         Network("1gbit", "1 Gbit/s", "1gbit",
-                [*all_reduces(WIDE, COUNTS), buckets(WIDE, COUNTS, "1", ("1", "5", "26")), *servers(WIDE, COUNTS)]),
+                [*all_reduces(WIDE, COUNTS), buckets(WIDE, COUNTS, "1", ("1", "5", "26")),
+                 *servers(WIDE, COUNTS)]),
         Network("100mbit", "100 Mbit/s", "100mbit", narrow),
         # The slow one is a worker's, not that of rank 0.
         Network("slow-link", "1 Gbit/s, one link 100 Mbit/s", "1gbit", narrow, slow=(1,),
                 slow_rate="100mbit"),
         Network("jumbo", "1 Gbit/s, frames of 9000 bytes", "1gbit",
-                [*all_reduces(WIDE, (4,)), ONE_SERVER],
-                mtu=9000),
+                [*all_reduces(WIDE, (4,)), ONE_SERVER], mtu=9000),
         *(congestion(name) for name in ("bbr", "cubic", "reno")),
     ]
 

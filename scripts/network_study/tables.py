@@ -8,7 +8,7 @@ MISSING = "-"
 # The target of all-reduces is one of large buckets, 25 MiB but for some KiB.
 TARGET_BYTES = 25e6
 # What all-reduces alone ran over, by the names of their reports.
-BACKENDS = {"gloo": "gloo", "mpi": "mpi"}
+BACKENDS = ["gloo", "mpi"]
 # A row of the matrix: its place, and what it is called.
 OWN_SERVERS = (2, 0, ""), "`ps`, n servers of their own"
 
@@ -57,7 +57,7 @@ def alone(runs, network):
 
 def carrier(run):
     """What an all-reduce ran over: "gloo, ring"."""
-    return f"{BACKENDS[run.command.removeprefix('all-reduce-')]}, {run.algorithm}"
+    return f"{run.command.removeprefix('all-reduce-')}, {run.algorithm}"
 
 
 def all_reduces(runs, network):
@@ -78,7 +78,7 @@ def kind_of(run):
     """Where the rows of the matrix for such runs stand, and how they are called."""
     if run.strategy == "ddp":
         backend = run.command.removeprefix("all-reduce-")
-        return (-1, list(BACKENDS).index(backend), run.algorithm), f"`ddp`, {carrier(run)}"
+        return (-1, BACKENDS.index(backend), run.algorithm), f"`ddp`, {carrier(run)}"
     if run.beside:
         return (3, 0, ""), "`ps`, a server beside each worker"
     if run.servers == run.workers and run.command != "servers":

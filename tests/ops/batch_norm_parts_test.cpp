@@ -21,6 +21,26 @@ struct DividedBatch {
   bool affine = true, add = false, relu = false;
 };
 
+// What each part of `whole` gives, on a thread with a backend of its own. `of_part`: without parts.
+std::vector<OpOutputs> run_parts(const OpInputs& whole, std::size_t parts,
+                                 const BatchNorm2dDesc& of_part) {
+  GatherThroughHost::Meeting meeting(parts);
+  std::vector<OpOutputs> outputs(parts);
+  for_each_part(parts, [&](std::size_t p) {
+    BackendFixture fixture = BackendFixture::onednn();
+    GatherThroughHost gather(meeting, p, fixture.device());
+    BatchNorm2dDesc norm = of_part;
+    norm.parts = &gather;
+    const auto op = fixture.backend().make(norm);
+    OpInputs in = whole;
+    for (Values& input : in.inputs) input = part_of(input, p, parts);
+    in.grad_output = part_of(in.grad_output, p, parts);
+    outputs[p] = run(fixture, *op, in);
+    EXPECT_EQ(gather.gathered, in.mode == Mode::training ? 2 : 0);
+  });
+  return outputs;
+}
+
 class BatchNormParts : public ::testing::TestWithParam<DividedBatch> {
  protected:
   static BatchNorm2dDesc desc(const TensorLayout& input) {
@@ -41,24 +61,9 @@ class BatchNormParts : public ::testing::TestWithParam<DividedBatch> {
     for (float& variance : in.state[1]) variance = 1.5F + variance;
     return in;
   }
-  // All parts, each on a thread with a backend of its own.
   static std::vector<OpOutputs> run_parts(const OpInputs& whole, std::int64_t block) {
-    const std::size_t parts = GetParam().parts;
-    GatherThroughHost::Meeting meeting(parts);
-    std::vector<OpOutputs> outputs(parts);
-    for_each_part(parts, [&](std::size_t p) {
-      BackendFixture fixture = BackendFixture::onednn();
-      GatherThroughHost gather(meeting, p, fixture.device());
-      BatchNorm2dDesc norm = desc(onednn::to_layout(onednn::image_desc(part_shape(), block)));
-      norm.parts = &gather;
-      const auto op = fixture.backend().make(norm);
-      OpInputs in = whole;
-      for (Values& input : in.inputs) input = part_of(input, p, parts);
-      in.grad_output = part_of(in.grad_output, p, parts);
-      outputs[p] = run(fixture, *op, in);
-      EXPECT_EQ(gather.gathered, in.mode == Mode::training ? 2 : 0);
-    });
-    return outputs;
+    return testing::run_parts(whole, GetParam().parts,
+                              desc(onednn::to_layout(onednn::image_desc(part_shape(), block))));
   }
 };
 
@@ -133,18 +138,9 @@ TEST(BatchNormOfParts, KeepsSmallDeviationsFromMeansThatDiffer) {
     in.inputs[0][i] += i < in.inputs[0].size() / 2 ? 1000.0F : 1002.0F;
   }
   const OpOutputs want = run(plain, *reference, in);
-  GatherThroughHost::Meeting meeting(kParts);
-  for_each_part(kParts, [&](std::size_t p) {
-    BackendFixture fixture = BackendFixture::onednn();
-    GatherThroughHost gather(meeting, p, fixture.device());
-    const auto op = fixture.backend().make(
-        BatchNorm2dDesc{.input = TensorLayout::plain(part), .parts = &gather});
-    OpInputs own = in;
-    own.inputs[0] = part_of(in.inputs[0], p, kParts);
-    own.grad_output = part_of(in.grad_output, p, kParts);
-    const OpOutputs got = run(fixture, *op, own);
+  for (const OpOutputs& got : run_parts(in, kParts, {TensorLayout::plain(part)})) {
     EXPECT_TRUE(all_near(got.state[1], want.state[1], 8 * kEpsilon));
-  });
+  }
 }
 
 // The mean of each channel lies in the middle between two fp32 values. What it is rounded to must
@@ -175,17 +171,10 @@ TEST(BatchNormOfParts, RoundsMeansAsTheWholeBatchDoes) {
   OpInputs in = random_inputs(*op, 1);
   in.inputs[0] = with_means_between_values(whole);
   const OpOutputs want = run(one, *op, in);
-  GatherThroughHost::Meeting meeting(kParts);
-  for_each_part(kParts, [&](std::size_t p) {
-    BackendFixture fixture = BackendFixture::onednn();
-    GatherThroughHost gather(meeting, p, fixture.device());
-    const auto of_part = fixture.backend().make(
-        BatchNorm2dDesc{.input = TensorLayout::plain(part), .parts = &gather});
-    OpInputs own = in;
-    own.inputs[0] = part_of(in.inputs[0], p, kParts);
-    own.grad_output = part_of(in.grad_output, p, kParts);
-    EXPECT_TRUE(same_bits(run(fixture, *of_part, own).output, part_of(want.output, p, kParts)));
-  });
+  const auto got = run_parts(in, kParts, {TensorLayout::plain(part)});
+  for (std::size_t p = 0; p < kParts; ++p) {
+    EXPECT_TRUE(same_bits(got[p].output, part_of(want.output, p, kParts)));
+  }
 }
 
 TEST(BatchNormOfParts, IsRefusedByTheReference) {

@@ -254,6 +254,7 @@ void for_each_channel(Team team, const NormMaps& maps, const Body& body) {
 template <typename T>
 void strip_statistics(SimdLevel simd, const NormMaps& maps, const NormStrip& strip, const T* x,
                       double* partial) {
+  const auto pixels = static_cast<double>(maps.pixels);
   LaneSums sums{}, none{};
   run_simd(simd, [&]() DDPBENCH_SIMD_BODY {
     add_up(
@@ -270,8 +271,7 @@ void strip_statistics(SimdLevel simd, const NormMaps& maps, const NormStrip& str
   double* const own = partial + 2 * (strip.sample * maps.channels + strip.first);
   for (int c = 0; c < channels; ++c) {
     // Rounded, so that the deviations are from exactly this number.
-    means[static_cast<std::size_t>(c)] =
-        static_cast<float>(own[2 * c] / static_cast<double>(maps.pixels));
+    means[static_cast<std::size_t>(c)] = static_cast<float>(own[2 * c] / pixels);
   }
   const LaneFactors mean(channels, strip.period, means.data());
   LaneSums deviations{}, squares{};
@@ -292,7 +292,6 @@ void strip_statistics(SimdLevel simd, const NormMaps& maps, const NormStrip& str
   for (int c = 0; c < channels; ++c) {
     double rest = 0;
     for (int l = c; l < kLanes; l += strip.period) rest += deviations[static_cast<std::size_t>(l)];
-    const auto pixels = static_cast<double>(maps.pixels);
     own[2 * c] = means[static_cast<std::size_t>(c)] * pixels + rest;
     own[2 * c + 1] -= rest * (rest / pixels);
   }

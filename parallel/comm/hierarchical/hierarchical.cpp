@@ -85,15 +85,15 @@ class HierarchicalCommunicator final : public OperationCommunicator {
     if (options_.watch != nullptr && options_.watch->breaks_link()) check_has_link();
     return Work(executor_->issue(operation, options.start));
   }
-  // A planted fault that cannot strike is an error of whoever planted it. Which ranks have a link
-  // shows only when all have met.
+  // A planted fault that cannot strike is an error of whoever planted it. It shows only now, when
+  // all ranks have met, which of them have a link.
   void check_has_link() const {
-    if (engine_->across() != nullptr && engine_->across()->size() > 1) return;
+    const auto* const across = engine_->across();
+    if (across != nullptr && across->size() > 1) return;
     throw ConfigError(fmt::format(
         "rank {} shall lose its link, but has none that an all-reduce over {} crosses: {}", rank(),
         backend_,
-        engine_->across() != nullptr ? "all ranks are on one host"
-                                     : "it is not the first rank of its host"));
+        across != nullptr ? "all ranks are on one host" : "it is not the first rank of its host"));
   }
 
   const std::string backend_;

@@ -28,8 +28,9 @@ struct Slot {
   std::uint64_t number = 0;  // of the collective, or of the message between the two ranks
   int step = 0;              // below 2^14
   std::uint64_t call = 0;    // a hash of what is called; differs where ranks disagree
-  // Of a collective: a rank is ready to receive all of it when it begins the call, not only once
-  // other data has come. A message may come long before the peer asks for it.
+  // Whether the transfer belongs to a collective. A rank is ready to receive all of that when it
+  // begins the call, not only once other data has come; a message may come long before the peer
+  // asks for it.
   bool collective = true;
 };
 
