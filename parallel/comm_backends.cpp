@@ -6,7 +6,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/error.h"
@@ -163,10 +166,19 @@ bool add_mpi_traffic(const comm::LinkCall& call, AllReduceAlgorithm wanted,
   return is_own;
 }
 
+// Each rank of Open MPI makes a segment of 4 MiB (btl_vader_segment_size) in /dev/shm, of which
+// containers have 64 MiB. Half of them may have been made: when one rank sees room, all have it.
+bool has_room_for_segments(int ranks) {
+  constexpr std::uintmax_t kSegmentBytes = std::uintmax_t{4} << 20;
+  std::error_code unknown;
+  const std::filesystem::space_info room = std::filesystem::space("/dev/shm", unknown);
+  return !unknown && room.available / kSegmentBytes >= 2 * static_cast<std::uintmax_t>(ranks);
+}
+
 // Those of Open MPI. Another MPI has names of its own and ignores these.
 Variables mpi_variables(const RankSurroundings& rank) {
   // On one host shared memory is enough, and others would listen at a port on every interface.
-  if (rank.network.on_one_host) {
+  if (rank.network.on_one_host && has_room_for_segments(rank.network.ranks)) {
     return {{"OMPI_MCA_pml", "ob1"}, {"OMPI_MCA_btl", "^tcp,ofi,openib,usnic"}};
   }
   if (rank.network.interface.empty()) return {};

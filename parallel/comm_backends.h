@@ -53,6 +53,7 @@ struct WorldOptions {
 // Where the ranks of a world are.
 struct RankNetwork {
   bool on_one_host = false;  // all of them, known for sure
+  int ranks = 1;
   // The name of this host's network interface that ranks of several hosts are to use. Empty: the
   // library chooses.
   std::string interface = {};

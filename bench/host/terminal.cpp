@@ -71,9 +71,10 @@ void put(std::FILE* file, const std::string& text) noexcept {
   std::fwrite(text.data(), 1, text.size(), file);
 }
 
+bool is_watched() { return ::isatty(STDOUT_FILENO) != 0 && terminal_width() > 0; }
+
 bool has_colours() {
-  return ::isatty(STDOUT_FILENO) != 0 &&
-         launch::environment_variable("NO_COLOR").value_or("").empty() &&
+  return is_watched() && launch::environment_variable("NO_COLOR").value_or("").empty() &&
          launch::environment_variable("TERM") != "dumb";
 }
 

@@ -20,6 +20,10 @@ namespace ddpbench::bench {
 // limit.
 int terminal_width();
 
+// Whether stdout is a terminal that somebody looks at. mpirun gives its ranks one without a size,
+// also where its own output goes to a file, in which colours and redrawn lines are noise.
+bool is_watched();
+
 void put(std::FILE* file, const std::string& text) noexcept;
 
 // Prints to stdout, to stderr.
@@ -32,8 +36,7 @@ void say_error(fmt::format_string<Arguments...> format, Arguments&&... arguments
   put(stderr, fmt::format(format, std::forward<Arguments>(arguments)...));
 }
 
-// Whether text for stdout may have colours: it is a terminal, and NO_COLOR (no-color.org) is not
-// set.
+// Whether text for stdout may have colours: is_watched(), and NO_COLOR (no-color.org) is not set.
 bool has_colours();
 // A table in which the cells that a reader must not miss are coloured: NO, failed, REGRESSED and
 // the like red, INCONCLUSIVE and the word of warnings yellow. Columns keep their places.

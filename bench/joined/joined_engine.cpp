@@ -33,7 +33,7 @@ bool may_hang(const TrainingJob& job, const launch::RankEnvironment& environment
 
 void prepare_engine(const TrainingJob& job, const Options& options,
                     const launch::RankEnvironment& environment, const JoinedHosts& hosts) {
-  RankNetwork network{.on_one_host = !hosts.are_several()};
+  RankNetwork network{.on_one_host = !hosts.are_several(), .ranks = environment.world_size};
   if (hosts.are_several() && !options.interface.empty()) {
     network.interface = launch::interface_name(options.interface);
   }

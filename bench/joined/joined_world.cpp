@@ -54,8 +54,9 @@ constexpr const char* kWrittenKey = "joined/written";
 constexpr double kAwaitSilence_s = 0.5;
 // After a failure: for the cause to show, where ranks have only noticed it, and for others to end.
 constexpr double kSettle_s = 2;
-// mpirun kills ranks that have not ended a second after it asked them to.
-constexpr double kBeforeKills_s = 0.7;
+// So long before a launcher kills what has not ended, a rank that it asked to end must have done.
+// Who has more time waits no longer than kAwaitCause_s: longer takes no news.
+constexpr double kBeforeKills_s = 0.3, kAwaitCause_s = 3;
 
 class JoinedWorld {
  public:
@@ -455,7 +456,8 @@ void JoinedWorld::report_failure(const std::exception& error, Verdict& verdict) 
 // A launcher that has lost a rank of another host asks the others to end, and these may hear of the
 // loss later. Whom it kills has not failed. Returns whether the verdict is another one.
 bool JoinedWorld::await_cause(const std::exception& error, Verdict& verdict) {
-  const double until_s = peers_.told_to_end_s().value_or(failed_s_) + kBeforeKills_s;
+  const double patience_s = std::min(environment_.seconds_to_end - kBeforeKills_s, kAwaitCause_s);
+  const double until_s = peers_.told_to_end_s().value_or(failed_s_) + patience_s;
   if (steady_s() >= until_s) return false;
   peers_.settle(channels_, until_s - steady_s());
   take_later(verdict, judge(error));

@@ -20,11 +20,19 @@ std::optional<std::string> meant(const std::string& name, const std::vector<std:
       {"devices", "gpus"},     {"num-gpus", "gpus"},   {"nproc-per-node", "gpus"},
       {"learning-rate", "lr"}, {"workers", "gpus"},    {"num-workers", "loader-workers"},
       {"data", "data-dir"},    {"wd", "weight-decay"}, {"optim", "optimizer"},
-      {"betas", "beta1"},      {"eps", "epsilon"}};
+      {"betas", "beta1"},      {"eps", "epsilon"},     {"out", "json"},
+      {"output", "json"},      {"report", "json"},     {"dtype", "precision"},
+      {"amp", "precision"},    {"bs", "batch-size"},   {"world-size", "gpus"}};
   for (const auto& [other, ours] : kOtherNames) {
     if (name == other && std::ranges::find(known, ours) != known.end()) return ours;
   }
   return nearest_name(name, known);
+}
+
+// What a configuration says, and no option of a command that reads one.
+bool is_configured(const std::string& name, const std::vector<std::string>& known) {
+  constexpr std::string_view kWords[] = {"model", "network", "arch", "dataset"};
+  return std::ranges::count(kWords, name) != 0 && std::ranges::count(known, "config") != 0;
 }
 
 class WordReader {
@@ -90,11 +98,16 @@ class WordReader {
     for (const OptionSyntax& option : syntax_.options)
       for (const std::string& name : option.names)
         if (is_long(name)) known.push_back(name.substr(2));
-    const auto near = meant(flag.substr(std::min(flag.find_first_not_of('-'), flag.size())), known);
+    const std::string name = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
+    std::string hint;
+    if (is_configured(name, known)) {
+      hint = " The configuration names the network and the data set: --config=NAME.";
+    } else if (const auto near = meant(name, known)) {
+      hint = fmt::format(" Did you mean '--{}'?", *near);
+    }
     throw ConfigError(fmt::format("{}{}: unknown option.{} `ddpbench {}{}--help` lists them all.",
-                                  prefix(), flag,
-                                  near ? fmt::format(" Did you mean '--{}'?", *near) : "",
-                                  syntax_.command, syntax_.command.empty() ? "" : " "));
+                                  prefix(), flag, hint, syntax_.command,
+                                  syntax_.command.empty() ? "" : " "));
   }
 
   [[noreturn]] void refuse_missing(const OptionSyntax& option, const std::string& word) const {

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -28,7 +27,7 @@ std::string duration_words(double seconds) {
 
 Progress::Style Progress::style_for_stdout(bool quiet) {
   if (quiet) return Style::quiet;
-  return ::isatty(STDOUT_FILENO) != 0 ? Style::redraw : Style::lines;
+  return is_watched() ? Style::redraw : Style::lines;
 }
 
 void Progress::begin(const TrainingJob& job, const std::string& title) {

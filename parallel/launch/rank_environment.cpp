@@ -227,6 +227,13 @@ void read_first_host(const Reader& reader, const LauncherVariables& names,
   result.has_master_address = true;
 }
 
+// What is no number of seconds, mpirun itself refuses.
+void read_patience(const Reader& reader, RankEnvironment& result) {
+  if (result.launcher != "mpirun") return;
+  const auto told = number_in<int>(reader.text("OMPI_MCA_odls_base_sigkill_timeout").value_or(""));
+  if (told) result.seconds_to_end = std::max(0, *told);
+}
+
 }  // namespace
 
 std::optional<RankEnvironment> read_rank_environment(const GetVariable& get,
@@ -245,6 +252,7 @@ std::optional<RankEnvironment> read_rank_environment(const GetVariable& get,
   read_master(reader, *names, result);
   read_job(reader, *names, result);
   read_first_host(reader, *names, result);
+  read_patience(reader, result);
   result.secret = reader.text("DDPBENCH_JOB_SECRET").value_or("");
   result.runtime_directory = reader.text("XDG_RUNTIME_DIR").value_or("");
   result.temporary_directory = reader.text("TMPDIR").value_or("/tmp");

@@ -35,6 +35,9 @@ struct RankEnvironment {
   bool job_is_named = false;
   // "LOCAL_WORLD_SIZE=2 of WORLD_SIZE=4" where the variables say that ranks are on several hosts.
   std::string several_hosts;
+  // From a launcher's SIGTERM to its SIGKILL. Open MPI's mpirun may be told to wait longer
+  // (OMPI_MCA_odls_base_sigkill_timeout); what others wait is not known here.
+  double seconds_to_end = 1;
   // XDG_RUNTIME_DIR (may be empty), and TMPDIR or /tmp.
   std::string runtime_directory, temporary_directory;
 };

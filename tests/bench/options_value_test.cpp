@@ -191,6 +191,8 @@ TEST(OptionValues, AnUnknownFlagNamesTheNearest) {
   EXPECT_THAT(refusal({"--frobnicate"}),
               AllOf(HasSubstr("--frobnicate: unknown option"), Not(HasSubstr("Did you mean"))));
   EXPECT_THAT(refusal({"-q"}), HasSubstr("-q: unknown option"));
+  EXPECT_THAT(refusal({"--out=x.json"}), HasSubstr("'--json'"));
+  EXPECT_THAT(refusal({"--dataset=mnist"}), HasSubstr("names the network and the data set: "));
 }
 
 TEST(OptionValues, AStrayArgumentSaysHowListsAreWritten) {

@@ -182,6 +182,14 @@ TEST(Coloured, NeedsATerminalAndNoRefusal) {
   ::unsetenv("NO_COLOR");
 }
 
+// As mpirun gives its ranks, wherever its own output goes.
+TEST(Coloured, IsNothingForATerminalWithoutASize) {
+  const Terminal terminal(0);
+  if (!terminal.opened()) GTEST_SKIP() << "no pseudo-terminal can be opened here";
+  EXPECT_FALSE(has_colours());
+  EXPECT_EQ(Progress::style_for_stdout(false), Progress::Style::lines);
+}
+
 TEST_F(ProgressLine, IsNeverWiderThanTheTerminal) {
   const Terminal terminal(40);
   if (!terminal.opened()) GTEST_SKIP() << "no pseudo-terminal can be opened here";

@@ -85,6 +85,11 @@ TEST_F(PrepareRank, OpensNoPortsOfMpiOnOneHost) {
   EXPECT_THAT(value("OMPI_MCA_pml"), Optional(Eq("ob1")));
 }
 
+TEST_F(PrepareRank, LeavesMpiItsPortsWhereSharedMemoryHasNoRoom) {
+  prepare_rank({.backend = "mpi"}, 1, {.on_one_host = true, .ranks = 1 << 30});
+  EXPECT_EQ(value("OMPI_MCA_btl"), std::nullopt);
+}
+
 TEST_F(PrepareRank, LeavesWhatTheUserSaidAndOtherBackends) {
   prepare_rank({.backend = "ipc", .oversubscribed = true}, 1);
   EXPECT_EQ(value("NCCL_RUNTIME_CONNECT"), std::nullopt);

@@ -124,6 +124,15 @@ TEST(RankEnvironment, ReadsWhatTorchrunSets) {
   EXPECT_EQ(place->master_address, "some-host");
 }
 
+TEST(RankEnvironment, KnowsHowLongMpirunWaitsForRanksToEnd) {
+  constexpr const char* kName = "OMPI_MCA_odls_base_sigkill_timeout";
+  EXPECT_EQ(read(open_mpi())->seconds_to_end, 1);
+  EXPECT_EQ(read(with(open_mpi(), {{kName, "5"}}))->seconds_to_end, 5);
+  EXPECT_EQ(read(with(open_mpi(), {{kName, "0"}}))->seconds_to_end, 0);
+  EXPECT_EQ(read(with(open_mpi(), {{kName, "soon"}}))->seconds_to_end, 1);
+  EXPECT_EQ(read(with(torchrun(), {{kName, "5"}}))->seconds_to_end, 1);
+}
+
 TEST(RankEnvironment, TakesTheLocalRankFromAnArgumentWhereTheVariablesLackIt) {
   const Variables lacking = without(own(), "LOCAL_RANK");
   EXPECT_EQ(read(lacking, 1)->local_rank, 1);
