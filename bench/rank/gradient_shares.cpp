@@ -14,11 +14,14 @@ using nn::ModelSpec;
 
 // What batch norms behind a layer take out of its output: that a number is added to all values of a
 // channel, that a channel is multiplied by a positive number, that all channels are by the same.
+// `left`: the share of the gradient's directions that the statistics of each leave.
 struct TakenOut {
   bool shift = false, channel_scale = false, scale = false;
   bool reads_maxima = false;  // max-pools alone read the output
+  double left = 1;
 
   void keep_common(const TakenOut& other) {
+    left = std::max(left, other.left);
     shift = shift && other.shift;
     channel_scale = channel_scale && other.channel_scale;
     scale = scale && other.scale;
@@ -30,6 +33,13 @@ bool is_padded(const LayerSpec& layer) { return layer.window.pad_h > 0 || layer.
 
 // A shift becomes one of each output where no padding lies beside it. The output is not scaled as a
 // whole where a bias is added to it, unless that is taken out.
+// Where a channel has few values, its statistics are most of them.
+double left_before_batch_norm(const ModelSpec& model, const LayerSpec& norm, std::int64_t batch) {
+  const ops::Shape map = model.input_of(norm);
+  const auto values = static_cast<double>(batch * map[1] * map[2]);
+  return values > 2 ? (values - 2) / values : 0;
+}
+
 TakenOut before_convolution(const ModelSpec& model, const LayerSpec& conv, const TakenOut& behind) {
   const bool scales = !conv.bias || behind.shift;
   const bool one_input = model.input_of(conv)[0] == conv.groups;
@@ -37,8 +47,8 @@ TakenOut before_convolution(const ModelSpec& model, const LayerSpec& conv, const
           behind.scale && scales};
 }
 
-// What is taken out of the input of `reader`, given what is of its output.
-TakenOut before(const ModelSpec& model, const LayerSpec& reader, const TakenOut& behind) {
+// What is taken out of the input of `reader`, given what is of its output, but for `left`.
+TakenOut moves_before(const ModelSpec& model, const LayerSpec& reader, const TakenOut& behind) {
   switch (reader.type) {
     case LayerType::batch_norm2d:
       return {true, true, true};
@@ -65,6 +75,16 @@ TakenOut before(const ModelSpec& model, const LayerSpec& reader, const TakenOut&
   return {};
 }
 
+TakenOut before(const ModelSpec& model, const LayerSpec& reader, const TakenOut& behind,
+                std::int64_t batch) {
+  TakenOut taken = moves_before(model, reader, behind);
+  taken.left = behind.left;
+  if (reader.type == LayerType::batch_norm2d) {
+    taken.left *= left_before_batch_norm(model, reader, batch);
+  }
+  return taken;
+}
+
 bool is_output(const ModelSpec& model, int layer) {
   for (std::size_t k = 0; k < model.output_count(); ++k) {
     if (model.output_layer(k) == layer) return true;
@@ -73,47 +93,90 @@ bool is_output(const ModelSpec& model, int layer) {
 }
 
 // Of each layer, what all its readers take out.
-std::vector<TakenOut> find_taken_out(const ModelSpec& model) {
+std::vector<TakenOut> find_taken_out(const ModelSpec& model, std::int64_t batch) {
   const auto count = static_cast<int>(model.layers.size());
   std::vector<TakenOut> found(model.layers.size());
   for (int i = count - 1; i >= 0; --i) {
     if (is_output(model, i)) continue;
-    TakenOut all{true, true, true, true};
+    TakenOut all{true, true, true, true, 0};
     bool is_read = false;
     for (int r = i + 1; r < count; ++r) {
       const LayerSpec& reader = model.layers[static_cast<std::size_t>(r)];
       if (std::ranges::count(reader.inputs, i) == 0) continue;
       is_read = true;
-      all.keep_common(before(model, reader, found[static_cast<std::size_t>(r)]));
+      all.keep_common(before(model, reader, found[static_cast<std::size_t>(r)], batch));
     }
     if (is_read) found[static_cast<std::size_t>(i)] = all;
   }
   return found;
 }
 
+// Of each layer, how many channels of its output are linearly independent, constants aside, where a
+// ReLU cuts nothing. Behind a convolution of one pixel over a grey image all are multiples of the
+// image: the weights of another one behind it then have one direction, however many they are.
+class IndependentChannels {
+ public:
+  explicit IndependentChannels(const ModelSpec& model) : model_(model) {
+    for (const LayerSpec& layer : model.layers) of_.push_back(of_output(layer));
+  }
+
+  std::int64_t of_input(const LayerSpec& layer) const {
+    std::int64_t sum = 0;
+    for (const int input : layer.inputs) {
+      sum +=
+          input == nn::kNetworkInput ? model_.input_shape[0] : of_[static_cast<std::size_t>(input)];
+    }
+    return sum;
+  }
+
+ private:
+  std::int64_t of_output(const LayerSpec& layer) const {
+    const std::int64_t all = layer.output_shape[0];
+    if (layer.type == LayerType::linear) return all;
+    const std::int64_t pixels =
+        layer.type == LayerType::conv2d ? layer.window.kernel_h * layer.window.kernel_w : 1;
+    return std::min(all, of_input(layer) * pixels);
+  }
+
+  const ModelSpec& model_;
+  std::vector<std::int64_t> of_;  // [layer]
+};
+
+// The share that is left where scaling m numbers changes nothing.
+double without_scale(std::int64_t m) { return static_cast<double>(m - 1) / static_cast<double>(m); }
+
+// `independent`: of the layer's input channels.
 void add_shares(const ModelSpec& model, const LayerSpec& layer, const TakenOut& taken,
-                std::map<std::string, double>& shares) {
+                std::int64_t independent, std::map<std::string, double>& shares) {
   const auto shapes = nn::parameter_shapes(layer, model.input_of(layer));
   if (shapes.empty()) return;
   const bool has_bias = shapes.size() > 1;
-  if (has_bias && taken.shift) shares[layer.name + ".bias"] = 0;
-  if (!taken.scale && !taken.channel_scale) return;
-  // The numbers that scale a channel, or all.
   const bool bias_scales = has_bias && !taken.shift;
-  std::int64_t numbers = ops::element_count(shapes[0]) + (bias_scales ? shapes[0][0] : 0);
-  if (taken.channel_scale) numbers /= shapes[0][0];
-  const auto m = static_cast<double>(numbers);
-  shares[layer.name + ".weight"] = (m - 1) / m;
-  if (bias_scales) shares[layer.name + ".bias"] = (m - 1) / m;
+  double weight = taken.left, bias = taken.shift ? 0 : taken.left;
+  if (taken.scale || taken.channel_scale) {
+    // The numbers that scale a channel, or all.
+    std::int64_t numbers = ops::element_count(shapes[0]);
+    if (layer.type == LayerType::conv2d && layer.groups == 1) {
+      numbers = numbers / shapes[0][1] * independent;
+    }
+    if (bias_scales) numbers += shapes[0][0];
+    if (taken.channel_scale) numbers /= shapes[0][0];
+    weight *= without_scale(numbers);
+    if (bias_scales) bias *= without_scale(numbers);
+  }
+  if (weight < 1) shares[layer.name + ".weight"] = weight;
+  if (has_bias && bias < 1) shares[layer.name + ".bias"] = bias;
 }
 
 }  // namespace
 
-std::map<std::string, double> gradient_shares(const ModelSpec& model) {
+std::map<std::string, double> gradient_shares(const ModelSpec& model, std::int64_t batch) {
   std::map<std::string, double> shares;
-  const std::vector<TakenOut> taken = find_taken_out(model);
+  const std::vector<TakenOut> taken = find_taken_out(model, batch);
+  const IndependentChannels independent(model);
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
-    add_shares(model, model.layers[i], taken[i], shares);
+    const LayerSpec& layer = model.layers[i];
+    add_shares(model, layer, taken[i], independent.of_input(layer), shares);
   }
   return shares;
 }

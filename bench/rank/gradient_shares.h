@@ -4,10 +4,12 @@
 // What a batch norm behind a layer leaves of the gradients of its parameters. A shift of a channel
 // it subtracts with the mean, so the gradient of a bias is zero but for rounding. By the size of a
 // channel, or of all, it divides; so the gradient of the m numbers that scale it is orthogonal to
-// them: m - 1 directions are left, and none of one. The rounding errors are those of the terms that
-// cancel.
+// them: m - 1 directions are left, and none of one. For the same two reasons the gradient of the N
+// values of a channel, which all layers in front get, has N - 2 directions, and none of two. The
+// rounding errors are those of the terms that cancel.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -16,7 +18,8 @@
 namespace ddpbench::bench {
 
 // The shares of the directions that are left, from 0 up to, not including, 1, by the parameters'
-// names as in checkpoints ("conv1.bias"). Parameters that keep all are missing.
-std::map<std::string, double> gradient_shares(const nn::ModelSpec& model);
+// names as in checkpoints ("conv1.bias"). Parameters that keep all are missing. `batch`: the
+// samples over which batch norm takes its statistics.
+std::map<std::string, double> gradient_shares(const nn::ModelSpec& model, std::int64_t batch);
 
 }  // namespace ddpbench::bench

@@ -80,7 +80,10 @@ std::string find_exploded(const std::vector<nn::NamedTensor>& tensors) {
 
 UpdateSizes::UpdateSizes(const nn::Graph& graph, const ops::OptimizerOptions& optimizer,
                          double error)
-    : graph_(graph), optimizer_(optimizer), error_(error), shares_(gradient_shares(graph.model())) {
+    : graph_(graph),
+      optimizer_(optimizer),
+      error_(error),
+      shares_(gradient_shares(graph.model(), graph.batch())) {
   if (optimizer.is_adaptive()) adam_.emplace(optimizer, error);
 }
 

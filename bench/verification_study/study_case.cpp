@@ -38,14 +38,15 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-// Builds the list of layers, and keeps track of the shape behind them. `further`: draws of layers
-// that were added to the study later, so that the others stay as they were.
+// Builds the list of layers, and keeps track of the shape behind them. `further` and `few`: draws
+// of what was added to the study later, so that the rest stays as it was.
 class Network {
  public:
-  Network(Random& random, Random& further, const data::DatasetInfo& info)
+  Network(Random& random, Random& further, Random& few, const data::DatasetInfo& info)
       : random_(random),
         further_(further),
         normalizes_(further.chance(0.35)),
+        normalizes_few_(few.chance(0.3)),
         channels_(info.channels),
         height_(info.height),
         width_(info.width) {
@@ -58,6 +59,8 @@ class Network {
   }
   std::string text() const { return json_.dump(1); }
   bool has_batch_norm() const { return has_batch_norm_; }
+  // Whether batches of few samples give batch norm few values a channel; one sample is too few.
+  bool normalizes_few() const { return has_batch_norm_ && normalizes_few_; }
 
  private:
   void add(const char* type, const Json& more = Json::object()) {
@@ -89,9 +92,10 @@ class Network {
     }
   }
 
-  // A channel must have two values, also in a batch of one.
+  // A channel must have two values.
   void add_batch_norm() {
-    if (!normalizes_ || height_ * width_ < 2 || further_.chance(0.2)) return;
+    const bool has_two = height_ * width_ >= 2 || normalizes_few_;
+    if (!normalizes_ || !has_two || further_.chance(0.2)) return;
     add("batch_norm2d", {{"affine", further_.chance(0.8)},
                          {"momentum", further_.one_of(std::array{0.1, 0.1, 0.01, 0.9})}});
     has_batch_norm_ = true;
@@ -110,7 +114,7 @@ class Network {
   }
 
   Random &random_, &further_;
-  const bool normalizes_;
+  const bool normalizes_, normalizes_few_;
   bool has_batch_norm_ = false;
   std::int64_t channels_, height_, width_;
   int count_ = 0;
@@ -191,11 +195,11 @@ void draw_strategy(Random& random, std::int64_t fewest_devices, Options& options
 }
 
 StudyCase draw(std::uint64_t seed, std::int64_t fewest_devices) {
-  Random random(seed), further(seed * 3 + 2);
+  Random random(seed), further(seed * 3 + 2), few(seed * 5 + 4);
   StudyCase drawn;
   drawn.seed = seed;
   draw_dataset(random, drawn);
-  const Network network(random, further, drawn.dataset);
+  const Network network(random, further, few, drawn.dataset);
   drawn.model = network.text();
   Options& options = drawn.options;
   options.device = "cpu";
@@ -208,6 +212,10 @@ StudyCase draw(std::uint64_t seed, std::int64_t fewest_devices) {
   draw_strategy(random, fewest_devices, options);
   options.sync_batch_norm = network.has_batch_norm() && options.gpus[0] > 1 && further.chance(0.5);
   options.broadcast_buffers = further.chance(0.5);
+  if (network.normalizes_few()) {
+    options.batch_sizes = {few.chance(0.7) ? few.between(2, 4)
+                                           : std::max<std::int64_t>(2, options.batch_sizes[0])};
+  }
   // A step must fit into the data set also with --last-batch=drop.
   while (options.batch_sizes[0] * options.gpus[0] > drawn.dataset.train_samples) {
     options.batch_sizes[0] /= 2;

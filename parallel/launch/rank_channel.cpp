@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "parallel/launch/rank_result.h"
 #include "parallel/launch/rank_slot.h"
 
 namespace ddpbench::launch {
@@ -194,20 +195,8 @@ std::uint64_t RankChannels::dropped_steps(int rank) const {
 }
 
 std::string RankChannels::result(int rank) const {
-  std::byte* const area = area_of(rank);
-  RankSlot& slot = bounded_slot(rank);
-  for (;;) {
-    const std::uint64_t version = slot.result_version.load(std::memory_order_acquire);
-    if (version == 0) return "";
-    const std::uint64_t bytes =
-        std::min(slot.result_bytes[version % kResultCopies].load(std::memory_order_relaxed),
-                 layout_.result_capacity);
-    std::string text(reinterpret_cast<const char*>(area + result_offset(slot, version)), bytes);
-    // The writer touches this copy again only after it has published the next version. Adding
-    // nothing, with release order, keeps the reads above before the look at the version. (A fence
-    // would do that too, but ThreadSanitizer does not know fences.)
-    if (slot.result_version.fetch_add(0, std::memory_order_acq_rel) == version) return text;
-  }
+  static_cast<void>(bounded_slot(rank));
+  return read_result(area_of(rank), layout_.result_capacity).text;
 }
 
 }  // namespace ddpbench::launch

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/math.h"
+#include "parallel/launch/rank_result.h"
 #include "parallel/launch/rank_slot.h"
 
 namespace ddpbench::launch {
@@ -27,15 +28,15 @@ void append_part(std::string& message, std::size_t offset, const void* data, std
   message.append(static_cast<const char*>(data), bytes);
 }
 
-// Cuts bytes of the area into messages.
-void append_range(std::vector<std::string>& messages, std::span<const std::byte> area,
-                  std::size_t offset, std::size_t bytes) {
-  while (bytes > 0) {
-    const std::size_t part = std::min(bytes, kMostPartBytes);
+// Cuts bytes that belong at `offset` of the area into messages.
+void append_range(std::vector<std::string>& messages, std::size_t offset,
+                  std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const std::size_t part = std::min(bytes.size(), kMostPartBytes);
     if (messages.back().size() + part > kMostPartBytes) messages.emplace_back();
-    append_part(messages.back(), offset, area.data() + offset, part);
+    append_part(messages.back(), offset, bytes.data(), part);
     offset += part;
-    bytes -= part;
+    bytes = bytes.subspan(part);
   }
 }
 
@@ -64,31 +65,33 @@ std::vector<std::string> RankMirror::take() {
   std::vector<std::string> messages(1);
   // What counts later must have been read before.
   const bool failed = slot.has_error.load(std::memory_order_acquire) != 0;
-  const std::uint64_t version = slot.result_version.load(std::memory_order_acquire);
+  const RankResult result = read_result(area_.data(), slot.result_capacity);
   const auto records = records_of(slot);
   std::array<std::uint64_t, 4> counts{};
   for (std::size_t k = 0; k < records.size(); ++k) {
     counts[k] = records[k].count.load(std::memory_order_acquire);
     const std::uint64_t last = std::min(counts[k], records[k].capacity);
-    append_range(messages, area_, records[k].offset + sent_[k] * records[k].bytes_each,
-                 (last - sent_[k]) * records[k].bytes_each);
+    const std::size_t begin = records[k].offset + sent_[k] * records[k].bytes_each;
+    append_range(messages, begin, area_.subspan(begin, (last - sent_[k]) * records[k].bytes_each));
     sent_[k] = last;
   }
-  const std::uint64_t bytes = slot.result_bytes[version % kResultCopies].load();
-  if (version != result_version_) {
-    append_range(messages, area_, result_offset(slot, version),
-                 std::min(bytes, slot.result_capacity));
-    result_version_ = version;
+  if (result.version != result_version_) {
+    append_range(messages, result_offset(slot, result.version),
+                 std::as_bytes(std::span(result.text)));
+    result_version_ = result.version;
   }
   // Without an error its texts are empty, and most of the slot.
   const std::size_t slot_bytes = failed ? sizeof(RankSlot) : offsetof(RankSlot, error_kind);
-  std::string status(reinterpret_cast<const char*>(area_.data()), slot_bytes);
+  static_assert(offsetof(RankSlot, error_kind) % sizeof(std::uint64_t) == 0, "whole words");
+  std::string status = copy_words(area_.data(), slot_bytes);
   put(status, offsetof(RankSlot, step_count), counts[0]);
   put(status, offsetof(RankSlot, bucket_count), counts[1]);
   put(status, offsetof(RankSlot, replica_count), counts[2]);
   put(status, offsetof(RankSlot, trace_count), counts[3]);
-  put(status, offsetof(RankSlot, result_version), version);
-  put(status, offsetof(RankSlot, result_bytes) + version % kResultCopies * sizeof bytes, bytes);
+  put(status, offsetof(RankSlot, result_version), result.version);
+  put(status,
+      offsetof(RankSlot, result_bytes) + result.version % kResultCopies * sizeof(std::uint64_t),
+      result.text.size());
   if (!failed) std::memset(status.data() + offsetof(RankSlot, has_error), 0, sizeof(std::uint32_t));
   append_part(messages.back(), 0, status.data(), status.size());
   return messages;

@@ -5,10 +5,10 @@
 #include "parallel/launch/rank_writer.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "parallel/launch/rank_result.h"
 #include "parallel/launch/rank_slot.h"
 
 namespace ddpbench::launch {
@@ -137,13 +137,10 @@ void RankWriter::append(const TraceRecord& record) {
 
 void RankWriter::result(std::string_view text) {
   if (!area_) return;
-  RankSlot& slot = slot_of(area_);
+  const RankSlot& slot = slot_of(area_);
   ensure(text.size() <= slot.result_capacity, "a rank's result of {} bytes does not fit into {}",
          text.size(), slot.result_capacity);
-  const std::uint64_t version = slot.result_version.load(std::memory_order_relaxed) + 1;
-  if (!text.empty()) std::memcpy(area_ + result_offset(slot, version), text.data(), text.size());
-  slot.result_bytes[version % kResultCopies].store(text.size(), std::memory_order_relaxed);
-  slot.result_version.store(version, std::memory_order_release);
+  write_result(area_, text);
 }
 
 void RankWriter::error(const RankError& error) {

@@ -18,13 +18,17 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::Pair;
 
+// So many that the statistics of batch norm take nothing that doubles can tell.
+constexpr std::int64_t kManySamples = std::int64_t{1} << 54;
+
 // Of a network on two channels of 6 x 6 that ends in a linear layer.
-std::map<std::string, double> shares(const std::string& layers) {
+std::map<std::string, double> shares(const std::string& layers, std::int64_t batch = kManySamples) {
   return gradient_shares(
       nn::parse_model(fmt::format(R"({{"name": "n", "input": [2, 6, 6], "layers": [{},
                       {{"name": "fc", "type": "linear", "out_features": 3}}]}})",
                                   layers),
-                      "test"));
+                      "test"),
+      batch);
 }
 
 constexpr const char* kConv =
@@ -112,6 +116,49 @@ TEST(GradientShares, PassThroughConvolutions) {
   EXPECT_DOUBLE_EQ(first(R"("kernel": 3)", "weight"), 0.5) << "of both channels together";
   EXPECT_DOUBLE_EQ(first(R"("kernel": 3, "padding": 1)", "bias"), 0.75);
   EXPECT_EQ(first(R"("kernel": 3, "groups": 2)", "weight"), 0);
+}
+
+TEST(GradientShares, CountIndependentChannelsOnly) {
+  const auto below = [](const std::string& first, const std::string& between = "") {
+    return gradient_shares(
+        nn::parse_model(R"({"name": "n", "input": [1, 6, 6], "layers": [
+            {"name": "one", "type": "conv2d", "out_channels": 4, )" +
+                            first + "}," + between +
+                            R"({"name": "two", "type": "conv2d", "out_channels": 4, "kernel": 1},
+            {"name": "norm", "type": "batch_norm2d"},
+            {"name": "fc", "type": "linear", "out_features": 3}]})",
+                        "test"),
+        kManySamples);
+  };
+  EXPECT_EQ(below(R"("kernel": 1)").at("two.weight"), 0);
+  EXPECT_EQ(below(R"("kernel": 1)", R"({"name": "pool", "type": "avg_pool2d", "kernel": 2},)")
+                .at("two.weight"),
+            0);
+  EXPECT_EQ(below(R"("kernel": 1)", kRelu).at("two.weight"), 0) << "all may be positive";
+  EXPECT_DOUBLE_EQ(below(R"("kernel": 3)").at("two.weight"), 0.75);
+}
+
+// A channel's mean and size are two directions of all that its values have.
+TEST(GradientShares, AreSmallInFrontOfABatchNormOfFewValues) {
+  const std::string layers = std::string(kConv) + R"({"name": "relu", "type": "relu"},
+      {"name": "pool", "type": "adaptive_avg_pool2d", "output_size": 1},
+      {"name": "norm", "type": "batch_norm2d"},
+      {"name": "last", "type": "conv2d", "out_channels": 3, "kernel": 1})";
+  EXPECT_THAT(shares(layers, 2), ElementsAre(Pair("conv.bias", 0), Pair("conv.weight", 0)));
+  const auto of_four = shares(layers, 4);
+  EXPECT_DOUBLE_EQ(of_four.at("conv.weight"), 0.5 * 18 / 19);
+  EXPECT_DOUBLE_EQ(of_four.at("conv.bias"), 0.5 * 18 / 19);
+  EXPECT_EQ(of_four.count("last.weight"), 0U);
+}
+
+TEST(GradientShares, MultiplyWhereBatchNormsFollowEachOther) {
+  const auto of_two = shares(std::string(kConv) + kNorm +
+                                 R"(, {"name": "wide", "type": "conv2d", "out_channels": 2,
+                                       "kernel": 3}, {"name": "second", "type": "batch_norm2d"})",
+                             1);
+  EXPECT_DOUBLE_EQ(of_two.at("wide.weight"), 14.0 / 16 * 17 / 18) << "16 values a channel";
+  EXPECT_DOUBLE_EQ(of_two.at("conv.weight"), 14.0 / 16 * 34 / 36 * 17 / 18);
+  EXPECT_DOUBLE_EQ(of_two.at("norm.weight"), 14.0 / 16 * 0.5);
 }
 
 // One reader that keeps the bias is enough for a gradient.

@@ -6,8 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "base/error.h"
 #include "parallel/launch/rank_channel.h"
@@ -69,6 +71,25 @@ TEST_F(Mirrored, SendsWhatIsNewAlone) {
   ASSERT_EQ(there.steps(1).size(), 1001U);
   EXPECT_EQ(there.steps(1)[1000].step, 1000U);
   EXPECT_EQ(there.result(1), "later");
+}
+
+TEST_F(Mirrored, TakesAResultOfOneMomentThoughTheRankWritesTheNext) {
+  std::atomic<bool> ends{false};
+  std::thread rank([&] {
+    for (char letter = 'a'; !ends; letter = letter == 'z' ? 'a' : static_cast<char>(letter + 1)) {
+      writer.result(std::string(static_cast<std::size_t>(letter - 'a') + 30, letter));
+    }
+  });
+  for (int round = 0; round < 2000; ++round) {
+    carry();
+    const std::string result = there.result(1);
+    const std::size_t length = result.empty() ? 0 : static_cast<std::size_t>(result[0] - 'a') + 30;
+    if (result == std::string(length, result[0])) continue;
+    ADD_FAILURE() << "of several moments: " << result;
+    break;
+  }
+  ends = true;
+  rank.join();
 }
 
 TEST_F(Mirrored, CutsManyRecordsIntoMessagesAndCountsWhatWasDropped) {
