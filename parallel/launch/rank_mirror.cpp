@@ -80,9 +80,9 @@ std::vector<std::string> RankMirror::take() {
                  std::as_bytes(std::span(result.text)));
     result_version_ = result.version;
   }
-  // Without an error its texts are empty, and most of the slot.
-  const std::size_t slot_bytes = failed ? sizeof(RankSlot) : offsetof(RankSlot, error_kind);
-  static_assert(offsetof(RankSlot, error_kind) % sizeof(std::uint64_t) == 0, "whole words");
+  // The error is most of the slot, and not to be read before it is whole.
+  const std::size_t slot_bytes = failed ? sizeof(RankSlot) : offsetof(RankSlot, has_error);
+  static_assert(offsetof(RankSlot, has_error) % sizeof(std::uint64_t) == 0, "whole words");
   std::string status = copy_words(area_.data(), slot_bytes);
   put(status, offsetof(RankSlot, step_count), counts[0]);
   put(status, offsetof(RankSlot, bucket_count), counts[1]);
@@ -92,7 +92,6 @@ std::vector<std::string> RankMirror::take() {
   put(status,
       offsetof(RankSlot, result_bytes) + result.version % kResultCopies * sizeof(std::uint64_t),
       result.text.size());
-  if (!failed) std::memset(status.data() + offsetof(RankSlot, has_error), 0, sizeof(std::uint32_t));
   append_part(messages.back(), 0, status.data(), status.size());
   return messages;
 }

@@ -228,6 +228,23 @@ class TrainsLikeDdpbench(Comparison):
         report = support.read_json(self.folder / "peer.json")
         self.assertEqual(report["runs"][0]["dataset"]["source"], "synthetic")
 
+    # With ignored labels on one device: each rank of DDP takes the mean over its own labels.
+    def test_maps_of_labels(self):
+        layers = [{"name": "conv", "type": "conv2d", "out_channels": 6, "kernel": 3, "padding": 1},
+                  {"name": "head", "type": "conv2d", "out_channels": 5, "kernel": 5, "stride": 2}]
+        path = self.folder / "maps.json"
+        for loss, more in (({"ignore_index": 255}, ["--strategy=single"]),
+                           ({"label_smoothing": 0.1}, ["--strategy=ddp", "--gpus=2"])):
+            path.write_text(json.dumps({"name": "maps", "input": [3, 24, 20], "layers": layers,
+                                        "loss": loss}))
+            with self.subTest(loss):
+                self.compare("--epochs=2", "--steps=2", "--lr=0.05", "--force", *more,
+                             model=str(path))
+        mine, other = (support.read_json(self.folder / f"{name}.json")["runs"][0]
+                       for name in ("ours", "peer"))
+        self.assertEqual(mine["dataset"], other["dataset"])
+        self.assertEqual(mine["epochs"][1]["test_accuracy"], other["epochs"][1]["test_accuracy"])
+
     # Each rank evaluates with its own statistics, and rank 0's are saved.
     def test_ddp_that_keeps_its_buffers(self):
         self.compare("--strategy=ddp", "--gpus=2", "--epochs=2", "--steps=3", "--lr=0.05",

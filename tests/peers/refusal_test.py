@@ -94,10 +94,13 @@ class Refusals(unittest.TestCase):
         self.refuse_model("dataset.mean has 2 values, but the images of cifar10 have 3 channels", cifar,
                           {"mean": [0.1, 0.2]})
 
-    def test_a_prediction_for_each_pixel(self):
-        for dataset in ({"name": "synthetic"}, {}):
-            self.refuse_model("a prediction for each of 1024 pixels", dataset, blocks={}, layers=[
-                {"name": "conv", "type": "conv2d", "out_channels": 10, "kernel": 3, "padding": 1}])
+    def test_a_prediction_for_each_pixel_of_images_with_one_label(self):
+        support.write_cifar(self.folder / "data", 8, 4)
+        layers = [{"name": "conv", "type": "conv2d", "out_channels": 10, "kernel": 3, "padding": 1}]
+        self.refuse_model("a prediction for each of [32, 32] pixels, but cifar10 has one label",
+                          {"name": "cifar10"}, blocks={}, layers=layers)
+        self.refuse_model("not their maps of labels", {"name": "synthetic", "augment": True}, blocks={},
+                          layers=layers)
 
     def test_damaged_and_missing_files_of_cifar(self):
         cifar = {"name": "cifar10", "on_missing": "error"}
@@ -126,8 +129,8 @@ class DataSets(unittest.TestCase):
     def test_shapes_are_those_of_the_networks(self):
         for model, image in (("resnet152", [3, 224, 224]), ("vgg16", [3, 224, 224])):
             described = content.describe(options.model_path(model))
-            self.assertEqual((described["input"], described["classes"], described["predictions"]),
-                             (image, 1000, 1))
+            self.assertEqual((described["input"], described["classes"], described["map"]),
+                             (image, 1000, None))
         self.assertEqual(shapes.of_layer({"type": "max_pool2d", "kernel": 3, "stride": 2, "padding": 1},
                                          [(64, 112, 112)]), (64, 56, 56))
         self.assertEqual(shapes.of_layer({"type": "conv2d", "out_channels": 4, "kernel": [3, 1],

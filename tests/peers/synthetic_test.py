@@ -21,13 +21,14 @@ PROGRAM = None
 
 
 class SyntheticImages(unittest.TestCase):
-    def ours(self, shape, classes, seed, first, count):
-        words = [*shape, classes, seed, first, count]
+    def ours(self, shape, classes, seed, first, count, *maps):
+        words = [*shape, classes, seed, first, count, *(word for word in maps if word is not None)]
         return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, check=True).stdout
 
-    def theirs(self, *request):
-        images, labels = synthetic.draw(request[2], request[0], request[1], *request[3:])
-        return b"".join(int(label).to_bytes(2, "little") + image.tobytes()
+    def theirs(self, shape, classes, seed, first, count, *maps):
+        images, labels = synthetic.draw(seed, shape, classes, first, count,
+                                        synthetic.Maps(*maps) if maps else None)
+        return b"".join(label.astype("<u2").tobytes() + image.tobytes()
                         for image, label in zip(images, labels))
 
     def test_bytes_and_labels_are_ddpbenchs(self):
@@ -37,12 +38,20 @@ class SyntheticImages(unittest.TestCase):
             with self.subTest(request):
                 self.assertEqual(self.theirs(*request), self.ours(*request))
 
+    def test_maps_of_labels_are_ddpbenchs(self):
+        for request in (((3, 32, 32), 10, 1, 0, 300, 32, 32, None), ((1, 28, 20), 7, 5, 17, 40, 7, 5, 255),
+                        ((2, 5, 13), 3, 1, 0, 100, 1, 9, 2),
+                        ((3, 96, 96), 21, 3, synthetic.TEST_SAMPLES_FROM, 20, 24, 24, 255)):
+            with self.subTest(request):
+                self.assertEqual(self.theirs(*request), self.ours(*request))
+
     def test_labels_that_are_drawn_again_are_ddpbenchs(self):
         # Of 3 x 10^9 classes a third of the draws is rejected. ddpbench has no so many labels, so the
         # numbers are those of base/random.h, as the peer's sampler has them.
         classes = 3 * 10**9
         state = synthetic.states(9, synthetic.numpy.arange(40, dtype=synthetic.numpy.uint64))
-        labels, taken = synthetic.draw_labels(state, classes)
+        taken = synthetic.numpy.zeros(40, synthetic.numpy.uint64)
+        labels = synthetic.draw_labels(state, classes, taken)
         generators = [synthetic.sampler.SplitMix64(9, index) for index in range(40)]
         self.assertEqual(labels.tolist(), [generator.below(classes) for generator in generators])
         self.assertGreater(max(taken), 1)
@@ -52,6 +61,7 @@ class SyntheticImages(unittest.TestCase):
         self.assertEqual(synthetic.counts((1, 28, 28)), (60000, 10000))
         self.assertEqual(synthetic.counts((3, 224, 224)), (1783, 297))
         self.assertEqual(synthetic.counts((3, 8000, 8000)), (256, 42))
+        self.assertEqual(synthetic.counts((1, 64, 64), (64, 64)), (32768, 5461))
 
 
 if __name__ == "__main__":

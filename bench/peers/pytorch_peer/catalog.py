@@ -28,11 +28,9 @@ ENTRIES = {
 
 
 def fits(entry, network):
-    if network["predictions"] > 1:
-        return False
     if entry.shape is None:
         return True
-    return tuple(network["input"]) == entry.shape and entry.classes <= network["classes"]
+    return network["map"] is None and tuple(network["input"]) == entry.shape and entry.classes <= network["classes"]
 
 
 def settle(options, network):
@@ -50,10 +48,13 @@ def settle(options, network):
             options[f"dataset/{key}"] = own[0] if len(own) == 1 else own
 
 
-def drawn(name, shape, classes, samples, seed):
+def drawn(name, shape, classes, samples, seed, labels=None, ignored=None):
+    """`labels`: rows and columns of a sample's labels, of which some are `ignored`; None: one label."""
+    each = f" with {labels[0]} x {labels[1]} labels each" if labels else ""
     return {"name": name, "source": "synthetic", "reader": SYNTHETIC, "shape": list(shape),
             "classes": classes, "seed": seed, "train_samples": samples[0], "test_samples": samples[1],
-            "note": f"synthetic images of {text_of(shape)} in {classes} classes, {samples[0]} to "
+            "map": labels, "ignored": ignored,
+            "note": f"synthetic images of {text_of(shape)} in {classes} classes{each}, {samples[0]} to "
                     f"train and {samples[1]} to test (seed {seed})"}
 
 
@@ -81,7 +82,8 @@ def locate(options, network, data_dir):
         return from_files(name, entry, shape, files, [idx.sample_count(files[at]) for at in (0, 2)])
     if entry.reader == SYNTHETIC:
         shape = tuple(network["input"])
-        return drawn(name, shape, network["classes"], synthetic.counts(shape), options["seed"])
+        return drawn(name, shape, network["classes"], synthetic.counts(shape, network["map"]),
+                     options["seed"], network["map"], network["ignored"])
     files = cifar.find(data_dir, name)
     if files is not None:
         samples = [cifar.count(files[part]) for part in ("train", "test")]
@@ -100,16 +102,21 @@ def check_can_draw(data):
 def check_fits(data, network, model_path):
     """The refusals of check_dataset_fits in bench/plan/data_places.cpp."""
     name = data["name"]
-    if network["predictions"] > 1:
+    if network["map"] and not data.get("map"):
         raise UsageError(f"{model_path}: the network has a prediction for each of "
-                         f"{network['predictions']} pixels; the data sets of this peer have one label "
-                         "an image")
+                         f"{text_of(network['map'])} pixels, but {name} has one label an image")
     if network["input"] != data["shape"]:
         raise UsageError(f"{model_path}: /input: the network takes images of "
                          f"{text_of(network['input'])}, but {name} has {text_of(data['shape'])}")
     if network["classes"] < data["classes"]:
         raise UsageError(f"{model_path}: /output: the network has {network['classes']} outputs, but "
                          f"{name} has {data['classes']} classes")
+
+
+def check_augmentation(options, data):
+    if options["dataset/augment"] and data.get("map"):
+        raise UsageError("dataset.augment: crops and flips would move the images and not their maps of "
+                         "labels; do not augment")
 
 
 def check_normalization(options, data):
@@ -126,8 +133,9 @@ def read(data, part):
     """Returns (bytes of the images, labels) of "train" or "test": channel by channel, row by row."""
     if data["reader"] == SYNTHETIC:
         first = synthetic.TEST_SAMPLES_FROM if part == "test" else 0
+        labels = synthetic.Maps(*data["map"], data["ignored"]) if data["map"] else None
         return synthetic.draw(data["seed"], tuple(data["shape"]), data["classes"], first,
-                              data[f"{part}_samples"])
+                              data[f"{part}_samples"], labels)
     if data["reader"] == "cifar":
         return cifar.read(data["files"][part])
     at = 2 if part == "test" else 0

@@ -54,6 +54,7 @@ def dataset(options, network):
     directory = option_table.data_directory(options["data_dir"], os.environ)
     data = catalog.locate(options, network, os.path.abspath(directory))
     catalog.check_fits(data, network, model_path)
+    catalog.check_augmentation(options, data)
     catalog.check_normalization(options, data)
     return data
 

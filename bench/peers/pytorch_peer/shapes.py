@@ -33,11 +33,13 @@ def of_layer(layer, inputs):
 
 
 def of_model(model):
-    """Returns what the data set must fit: "input", "classes", and "predictions" of a sample."""
+    """Returns what the data set must fit: "input", "classes", the "map" [rows, columns] of a sample's
+    predictions (None: there is one), and the label that the loss ignores (None: there is none)."""
     layers, outputs = blocks.placed(model)
     shapes = {blocks.INPUT: tuple(model["input"])}
     for layer, inputs in blocks.ordered(layers):
         shapes[layer["name"]] = of_layer(layer, [shapes[name] for name in inputs])
     logits = shapes[outputs[0]]
     return {"input": list(model["input"]), "classes": logits[0],
-            "predictions": math.prod(logits[1:])}
+            "map": list(logits[1:]) if math.prod(logits[1:]) > 1 else None,
+            "ignored": model.get("loss", {}).get("ignore_index")}
