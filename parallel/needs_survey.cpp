@@ -41,13 +41,14 @@ class AbsentPeers final : public comm::OperationCommunicator {
   void check() override {}
 
  protected:
-  comm::Work issue(const comm::Operation& operation, const comm::CallOptions&) override {
+  comm::Work issue(const comm::Operation& operation, const comm::CallOptions& options) override {
     const std::size_t bytes = sizeof(PlanSummary);
     ensure(operation.kind == comm::OperationKind::broadcast &&
                operation.in.count * sizeof(std::int64_t) == bytes,
            "a call of absent peers: {}", comm::describe(operation));
     const BufferView theirs{static_cast<std::byte*>(operation.in.data), bytes};
     const BufferView ours{reinterpret_cast<std::byte*>(&summary_), bytes};
+    if (options.after != nullptr) options.after->synchronize();  // it writes what is sent
     const auto stream = device_.make_stream();
     const bool sends = rank() == operation.root;
     device_.copy(*stream, sends ? ours : theirs, sends ? theirs : ours);
