@@ -320,7 +320,9 @@ RunCell joined_cell(const Options& options, int processes, int devices) {
   // 1 is the default: then the launcher alone decides.
   if (!one_process && asked != 1 && asked != workers) {
     throw ConfigError(
-        fmt::format("--gpus={}, but the launcher started {} workers", asked, workers));
+        fmt::format("--gpus={} (here or in the configuration), but the launcher started {} "
+                    "worker{}; give --gpus={}",
+                    asked, workers, workers == 1 ? "" : "s", workers));
   }
   return cell;
 }

@@ -31,15 +31,15 @@ struct TakenOut {
 
 bool is_padded(const LayerSpec& layer) { return layer.window.pad_h > 0 || layer.window.pad_w > 0; }
 
-// A shift becomes one of each output where no padding lies beside it. The output is not scaled as a
-// whole where a bias is added to it, unless that is taken out.
 // Where a channel has few values, its statistics are most of them.
 double left_before_batch_norm(const ModelSpec& model, const LayerSpec& norm, std::int64_t batch) {
-  const ops::Shape map = model.input_of(norm);
+  const ops::Shape& map = model.input_of(norm);
   const auto values = static_cast<double>(batch * map[1] * map[2]);
   return values > 2 ? (values - 2) / values : 0;
 }
 
+// A shift becomes one of each output where no padding lies beside it. The output is not scaled as a
+// whole where a bias is added to it, unless that is taken out.
 TakenOut before_convolution(const ModelSpec& model, const LayerSpec& conv, const TakenOut& behind) {
   const bool scales = !conv.bias || behind.shift;
   const bool one_input = model.input_of(conv)[0] == conv.groups;

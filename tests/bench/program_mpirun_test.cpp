@@ -3,6 +3,7 @@
 //
 // Matrices whose runs mpirun or srun starts. srun is a script that starts the ranks as srun does
 // (tests/slurm has a real one); mpirun is real.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

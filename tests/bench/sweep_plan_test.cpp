@@ -20,6 +20,7 @@ namespace ddpbench::bench {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // Returns "ddp on 2 devices, batch 8, ..." for every cell.
@@ -186,6 +187,27 @@ TEST(JobOfACell, KeepsTheScalingMode) {
   EXPECT_EQ(strong.per_device_batch, 8);
   const Options weak = options_of({"--strategy=ddp", "--gpus=2", "--batch-size=8"});
   EXPECT_FALSE(received(weak, plan_matrix(weak)[0]).cell.is_strong());
+}
+
+TEST(JoinedCell, HasAsManyWorkersAsTheLauncherStarted) {
+  EXPECT_EQ(joined_cell(options_of({"--strategy=ddp"}), 3, 8).world_size, 3);
+  EXPECT_EQ(joined_cell(options_of({"--strategy=ddp", "--gpus=3"}), 3, 8).world_size, 3);
+  EXPECT_EQ(joined_cell(options_of({"--strategy=ps", "--servers=2"}), 5, 8).world_size, 3);
+  EXPECT_EQ(joined_cell(options_of({"--strategy=dp", "--gpus=4"}), 1, 8).world_size, 4);
+}
+
+TEST(JoinedCell, RefusesAnotherNumberAndSaysWhichToGive) {
+  const auto refusal = [](const std::vector<std::string>& arguments, int processes) -> std::string {
+    try {
+      joined_cell(options_of(arguments), processes, 8);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  EXPECT_THAT(refusal({"--strategy=ddp", "--gpus=2"}, 3), HasSubstr("give --gpus=3"));
+  EXPECT_THAT(refusal({"--strategy=dp", "--gpus=2"}, 2), HasSubstr("is one process"));
+  EXPECT_THAT(refusal({"--strategy=ps", "--servers=2"}, 2), HasSubstr("at least 1 worker"));
 }
 
 TEST(Reference, IsSharedByRunsOfOneWorldAndBatchAlone) {

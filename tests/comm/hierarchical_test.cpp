@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -71,12 +72,12 @@ TEST_P(RanksOnHosts, ReduceLargeRegisteredMemoryInParts) {
   run_on_hosts(GetParam(), [](Communicator& c) {
     const Buffer buffer = mappable_buffer(kCount * sizeof(float));
     c.register_buffer(buffer);
-    auto* const data = reinterpret_cast<float*>(buffer.view().data);
+    const std::span<float> data(reinterpret_cast<float*>(buffer.view().data), kCount);
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::average, ReduceOp::maximum}) {
       for (std::size_t i = 0; i < kCount; ++i) {
         data[i] = static_cast<float>(i % 1000) + static_cast<float>(c.rank());
       }
-      c.all_reduce({data, kCount}, op).synchronize();
+      c.all_reduce({data.data(), kCount}, op).synchronize();
       const auto n = static_cast<float>(c.size());
       for (std::size_t i = 0; i < kCount; ++i) {
         const float each = static_cast<float>(i % 1000), ranks = n * (n - 1) / 2;

@@ -157,7 +157,8 @@ Values with_means_between_values(const Shape& shape) {
     for (std::int64_t n = 0; n < shape[0]; ++n) {
       for (std::int64_t p = 0; p < pixels; ++p) sum += static_cast<std::int64_t>(at(n, p));
     }
-    at(shape[0] - 1, pixels - 1) += static_cast<float>(values + values / 2 - sum % values);
+    const std::int64_t missing = values + values / 2 - sum % values;
+    at(shape[0] - 1, pixels - 1) += static_cast<float>(missing);
   }
   for (float& step : steps) step = 1 + step * static_cast<float>(kEpsilon);
   return steps;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "kernels/ops/cpu/cpu_ops.h"
 #include "kernels/ops/onednn/instructions.h"
+#include "kernels/ops/onednn/layout.h"
 #include "kernels/ops/onednn/onednn_ops.h"
 #include "kernels/ops/reference/reference_ops.h"
 

@@ -42,10 +42,10 @@ std::uint64_t read_variable(int index) {
 std::uint64_t eager_bytes() {
   int provided = 0;
   if (MPI_T_init_thread(MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) return kWhole;
+  constexpr const char* kOthers[] = {"btl_openib_eager_limit", "btl_ofi_eager_limit",
+                                     "btl_usnic_eager_limit", "btl_uct_eager_limit"};
   const bool others =
-      std::ranges::any_of(std::initializer_list{"btl_openib_eager_limit", "btl_ofi_eager_limit",
-                                                "btl_usnic_eager_limit", "btl_uct_eager_limit"},
-                          [](const char* name) { return variable(name) >= 0; });
+      std::ranges::any_of(kOthers, [](const char* name) { return variable(name) >= 0; });
   const int limit = variable("btl_tcp_eager_limit");
   const bool is_tcp = variable("pml_ob1_priority") >= 0 && limit >= 0 && !others;
   const std::uint64_t bytes = is_tcp ? read_variable(limit) : 0;
