@@ -167,7 +167,8 @@ bool add_mpi_traffic(const comm::LinkCall& call, AllReduceAlgorithm wanted,
 }
 
 // Each rank of Open MPI makes a segment of 4 MiB (btl_vader_segment_size) in /dev/shm, of which
-// containers have 64 MiB. Half of them may have been made: when one rank sees room, all have it.
+// containers have 64 MiB. Some ranks may have made theirs when another looks: so that none that
+// sees room is wrong, there must be room for two of each.
 bool has_room_for_segments(int ranks) {
   constexpr std::uintmax_t kSegmentBytes = std::uintmax_t{4} << 20;
   std::error_code unknown;
@@ -180,6 +181,11 @@ Variables mpi_variables(const RankSurroundings& rank) {
   // On one host shared memory is enough, and others would listen at a port on every interface.
   if (rank.network.on_one_host && has_room_for_segments(rank.network.ranks)) {
     return {{"OMPI_MCA_pml", "ob1"}, {"OMPI_MCA_btl", "^tcp,ofi,openib,usnic"}};
+  }
+  if (rank.network.on_one_host) {
+    return {{"OMPI_MCA_pml", "ob1"},
+            {"OMPI_MCA_btl", "self,tcp"},
+            {"OMPI_MCA_btl_tcp_if_include", "lo"}};
   }
   if (rank.network.interface.empty()) return {};
   return {{"OMPI_MCA_btl_tcp_if_include", rank.network.interface}};

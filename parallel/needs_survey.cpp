@@ -48,7 +48,7 @@ class AbsentPeers final : public comm::OperationCommunicator {
            "a call of absent peers: {}", comm::describe(operation));
     const BufferView theirs{static_cast<std::byte*>(operation.in.data), bytes};
     const BufferView ours{reinterpret_cast<std::byte*>(&summary_), bytes};
-    if (options.after != nullptr) options.after->synchronize();  // it writes what is sent
+    if (options.after != nullptr) options.after->synchronize();  // it writes this memory
     const auto stream = device_.make_stream();
     const bool sends = rank() == operation.root;
     device_.copy(*stream, sends ? ours : theirs, sends ? theirs : ours);

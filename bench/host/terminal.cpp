@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "parallel/launch/own_environment.h"
+#include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -71,10 +72,12 @@ void put(std::FILE* file, const std::string& text) noexcept {
   std::fwrite(text.data(), 1, text.size(), file);
 }
 
-bool is_watched() { return ::isatty(STDOUT_FILENO) != 0 && terminal_width() > 0; }
+bool writes_to_terminal() {
+  return ::isatty(STDOUT_FILENO) != 0 && !launch::has_terminal_of_mpirun();
+}
 
 bool has_colours() {
-  return is_watched() && launch::environment_variable("NO_COLOR").value_or("").empty() &&
+  return writes_to_terminal() && launch::environment_variable("NO_COLOR").value_or("").empty() &&
          launch::environment_variable("TERM") != "dumb";
 }
 

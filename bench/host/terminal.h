@@ -20,9 +20,9 @@ namespace ddpbench::bench {
 // limit.
 int terminal_width();
 
-// Whether stdout is a terminal that somebody looks at. mpirun gives its ranks one without a size,
-// also where its own output goes to a file, in which colours and redrawn lines are noise.
-bool is_watched();
+// Whether stdout is a terminal. That which mpirun gives its ranks is none: its own output may go to
+// a file, in which colours and redrawn lines are noise.
+bool writes_to_terminal();
 
 void put(std::FILE* file, const std::string& text) noexcept;
 
@@ -36,7 +36,8 @@ void say_error(fmt::format_string<Arguments...> format, Arguments&&... arguments
   put(stderr, fmt::format(format, std::forward<Arguments>(arguments)...));
 }
 
-// Whether text for stdout may have colours: is_watched(), and NO_COLOR (no-color.org) is not set.
+// Whether text for stdout may have colours: it goes to a terminal, and NO_COLOR (no-color.org) is
+// not set.
 bool has_colours();
 // A table in which the cells that a reader must not miss are coloured: NO, failed, REGRESSED and
 // the like red, INCONCLUSIVE and the word of warnings yellow. Columns keep their places.

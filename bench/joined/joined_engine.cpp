@@ -3,6 +3,7 @@
 #include "bench/joined/joined_engine.h"
 
 #include "bench/host/host_devices.h"
+#include "bench/host/terminal.h"
 #include "bench/rank/rank_devices.h"
 #include "parallel/comm_backends.h"
 #include "parallel/launch/host_address.h"
@@ -38,6 +39,13 @@ void prepare_engine(const TrainingJob& job, const Options& options,
     network.interface = launch::interface_name(options.interface);
   }
   prepare_rank(device_plan(job), environment.rank, network);
+  const bool lacks_shared_memory = job.backend == "mpi" && network.on_one_host &&
+                                   launch::environment_variable("OMPI_MCA_btl") == "self,tcp";
+  if (lacks_shared_memory && environment.rank == 0) {
+    say_error(
+        "warning: /dev/shm has less than 8 MiB a rank free: the ranks use MPI over TCP, not its "
+        "shared memory, which is faster\n");
+  }
   const comm::CommModule* const module = world_module(job, environment);
   if (module == nullptr) return;
   launch::keep_environment();  // a report and the reference take it meanwhile

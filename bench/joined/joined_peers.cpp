@@ -273,11 +273,13 @@ void JoinedPeers::tell_written() {
   if (lacks_first_) std::this_thread::sleep_for(std::chrono::duration<double>(kLeaveReport_s));
 }
 
-void JoinedPeers::settle(const launch::RankChannels& channels, double at_most_s) const {
+bool JoinedPeers::settle(const launch::RankChannels& channels, double at_most_s) const {
   const double until_s = steady_s() + at_most_s;
-  while (steady_s() < until_s && !has_settled(look(channels).ranks, environment_.rank)) {
+  while (steady_s() < until_s) {
+    if (has_settled(look(channels).ranks, environment_.rank)) return true;
     std::this_thread::sleep_for(kPeersLook);
   }
+  return false;
 }
 
 }  // namespace ddpbench::bench

@@ -91,8 +91,8 @@ class JoinedPeers {
   bool takes_report();
   // To be called when this rank has written the report.
   void tell_written();
-  // Waits for the others to fail, finish or end, too, at most so long.
-  void settle(const launch::RankChannels& channels, double at_most_s) const;
+  // Waits for the others to fail, finish or end, too, at most so long. Returns whether all have.
+  bool settle(const launch::RankChannels& channels, double at_most_s) const;
 
  private:
   void meet(const PlanValues& plan);

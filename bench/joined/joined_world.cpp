@@ -54,9 +54,11 @@ constexpr const char* kWrittenKey = "joined/written";
 constexpr double kAwaitSilence_s = 0.5;
 // After a failure: for the cause to show, where ranks have only noticed it, and for others to end.
 constexpr double kSettle_s = 2;
-// So long before a launcher kills what has not ended, a rank that it asked to end must have done.
-// Who has more time waits no longer than kAwaitCause_s: longer takes no news.
+// A rank that its launcher asked to end waits for the cause no longer than kAwaitCause_s, and ends
+// kBeforeKills_s before the launcher kills it.
 constexpr double kBeforeKills_s = 0.3, kAwaitCause_s = 3;
+// How often it looks for the cause meanwhile.
+constexpr double kLookForCause_s = 0.05;
 
 class JoinedWorld {
  public:
@@ -91,6 +93,7 @@ class JoinedWorld {
   bool is_told();
   void report_failure(const std::exception& error, Verdict& verdict);
   bool await_cause(const std::exception& error, Verdict& verdict);
+  double left_before_kills_s() const;
   Verdict judge(const std::exception& error) const;
   void prepare_report();
   void reserve_report();
@@ -445,7 +448,8 @@ void JoinedWorld::report_failure(const std::exception& error, Verdict& verdict) 
     report_.fill(job(), channels_, verdict.result);
     report_.save();
   }
-  if (agreed_) peers_.settle(channels_, kSettle_s);
+  const bool is_killed_soon = verdict.result.interrupted && environment_.launcher == "mpirun";
+  if (agreed_) peers_.settle(channels_, is_killed_soon ? left_before_kills_s() : kSettle_s);
   if (!verdict.result.interrupted) take_later(verdict, judge(error));
   note_memory_kill(memory_kills_, verdict.result);
   if (defers_to_rank_0() && report_.was_replaced()) return;
@@ -456,12 +460,17 @@ void JoinedWorld::report_failure(const std::exception& error, Verdict& verdict) 
 // A launcher that has lost a rank of another host asks the others to end, and these may hear of the
 // loss later. Whom it kills has not failed. Returns whether the verdict is another one.
 bool JoinedWorld::await_cause(const std::exception& error, Verdict& verdict) {
-  const double patience_s = std::min(environment_.seconds_to_end - kBeforeKills_s, kAwaitCause_s);
-  const double until_s = peers_.told_to_end_s().value_or(failed_s_) + patience_s;
-  if (steady_s() >= until_s) return false;
-  peers_.settle(channels_, until_s - steady_s());
-  take_later(verdict, judge(error));
+  bool settled = false;
+  while (!settled && verdict.result.interrupted && left_before_kills_s() > 0) {
+    settled = peers_.settle(channels_, std::min(kLookForCause_s, left_before_kills_s()));
+    take_later(verdict, judge(error));
+  }
   return !verdict.result.interrupted;
+}
+
+double JoinedWorld::left_before_kills_s() const {
+  const double patience_s = std::min(environment_.seconds_to_end - kBeforeKills_s, kAwaitCause_s);
+  return peers_.told_to_end_s().value_or(failed_s_) + patience_s - steady_s();
 }
 
 Verdict JoinedWorld::judge(const std::exception& error) const {

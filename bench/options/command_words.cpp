@@ -21,15 +21,16 @@ std::optional<std::string> meant(const std::string& name, const std::vector<std:
       {"learning-rate", "lr"}, {"workers", "gpus"},    {"num-workers", "loader-workers"},
       {"data", "data-dir"},    {"wd", "weight-decay"}, {"optim", "optimizer"},
       {"betas", "beta1"},      {"eps", "epsilon"},     {"out", "json"},
-      {"output", "json"},      {"report", "json"},     {"dtype", "precision"},
-      {"amp", "precision"},    {"bs", "batch-size"},   {"world-size", "gpus"}};
+      {"out", "output"},       {"output", "json"},     {"report", "json"},
+      {"dtype", "precision"},  {"amp", "precision"},   {"bs", "batch-size"},
+      {"world-size", "gpus"}};
   for (const auto& [other, ours] : kOtherNames) {
     if (name == other && std::ranges::find(known, ours) != known.end()) return ours;
   }
   return nearest_name(name, known);
 }
 
-// What a configuration says, and no option of a command that reads one.
+// Whether a configuration says it, and no option does, in a command that reads configurations.
 bool is_configured(const std::string& name, const std::vector<std::string>& known) {
   constexpr std::string_view kWords[] = {"model", "network", "arch", "dataset"};
   return std::ranges::count(kWords, name) != 0 && std::ranges::count(known, "config") != 0;
@@ -98,7 +99,8 @@ class WordReader {
     for (const OptionSyntax& option : syntax_.options)
       for (const std::string& name : option.names)
         if (is_long(name)) known.push_back(name.substr(2));
-    const std::string name = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
+    std::string name = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
+    std::ranges::replace(name, '_', '-');
     std::string hint;
     if (is_configured(name, known)) {
       hint = " The configuration names the network and the data set: --config=NAME.";

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "bench/rank/independent_channels.h"
+
 namespace ddpbench::bench {
 namespace {
 
@@ -12,9 +14,18 @@ using nn::LayerSpec;
 using nn::LayerType;
 using nn::ModelSpec;
 
+struct NormalizedNetwork {
+  const ModelSpec& model;
+  std::int64_t batch;
+  IndependentChannels independent;
+
+  const ops::Shape& input_of(const LayerSpec& layer) const { return model.input_of(layer); }
+  bool reads_one_function(const LayerSpec& layer) const { return independent.of_input(layer) == 1; }
+};
+
 // What batch norms behind a layer take out of its output: that a number is added to all values of a
 // channel, that a channel is multiplied by a positive number, that all channels are by the same.
-// `left`: the share of the gradient's directions that the statistics of each leave.
+// `left`: the share of the directions of its gradient that their statistics leave.
 struct TakenOut {
   bool shift = false, channel_scale = false, scale = false;
   bool reads_maxima = false;  // max-pools alone read the output
@@ -32,28 +43,35 @@ struct TakenOut {
 bool is_padded(const LayerSpec& layer) { return layer.window.pad_h > 0 || layer.window.pad_w > 0; }
 
 // Where a channel has few values, its statistics are most of them.
-double left_before_batch_norm(const ModelSpec& model, const LayerSpec& norm, std::int64_t batch) {
-  const ops::Shape& map = model.input_of(norm);
-  const auto values = static_cast<double>(batch * map[1] * map[2]);
+double left_before_batch_norm(const NormalizedNetwork& network, const LayerSpec& norm) {
+  const ops::Shape& map = network.input_of(norm);
+  const auto values = static_cast<double>(network.batch * map[1] * map[2]);
   return values > 2 ? (values - 2) / values : 0;
 }
 
 // A shift becomes one of each output where no padding lies beside it. The output is not scaled as a
-// whole where a bias is added to it, unless that is taken out.
-TakenOut before_convolution(const ModelSpec& model, const LayerSpec& conv, const TakenOut& behind) {
+// whole where a bias is added to it, unless that is taken out. What one channel is multiplied by
+// scales an output channel as a whole where that reads this channel alone, or where all are
+// multiples of one.
+TakenOut before_convolution(const NormalizedNetwork& network, const LayerSpec& conv,
+                            const TakenOut& behind) {
   const bool scales = !conv.bias || behind.shift;
-  const bool one_input = model.input_of(conv)[0] == conv.groups;
+  const bool one_pixel = conv.window.kernel_h * conv.window.kernel_w == 1;
+  const bool one_input =
+      network.input_of(conv)[0] == conv.groups || (one_pixel && network.reads_one_function(conv));
   return {behind.shift && !is_padded(conv), behind.channel_scale && one_input && scales,
           behind.scale && scales};
 }
 
-// What is taken out of the input of `reader`, given what is of its output, but for `left`.
-TakenOut moves_before(const ModelSpec& model, const LayerSpec& reader, const TakenOut& behind) {
+// What is taken out of the input of `reader`, given what is taken out of its output. Without
+// `left`.
+TakenOut moves_before(const NormalizedNetwork& network, const LayerSpec& reader,
+                      const TakenOut& behind) {
   switch (reader.type) {
     case LayerType::batch_norm2d:
       return {true, true, true};
     case LayerType::conv2d:
-      return before_convolution(model, reader, behind);
+      return before_convolution(network, reader, behind);
     case LayerType::max_pool2d:
       return {behind.shift, behind.channel_scale, behind.scale, true};
     case LayerType::adaptive_avg_pool2d:
@@ -67,20 +85,21 @@ TakenOut moves_before(const ModelSpec& model, const LayerSpec& reader, const Tak
       return {false, behind.channel_scale, behind.scale};
     case LayerType::concat:  // other channels are not scaled with these
       return {behind.shift, behind.channel_scale, behind.channel_scale};
-    case LayerType::add:  // nor is the other term
-      return {behind.shift, false, false};
+    case LayerType::add: {  // nor is the other term, unless both are multiples of one channel
+      const bool scales = behind.channel_scale && network.reads_one_function(reader);
+      return {behind.shift, scales, scales};
+    }
     case LayerType::linear:
       break;
   }
   return {};
 }
 
-TakenOut before(const ModelSpec& model, const LayerSpec& reader, const TakenOut& behind,
-                std::int64_t batch) {
-  TakenOut taken = moves_before(model, reader, behind);
+TakenOut before(const NormalizedNetwork& network, const LayerSpec& reader, const TakenOut& behind) {
+  TakenOut taken = moves_before(network, reader, behind);
   taken.left = behind.left;
   if (reader.type == LayerType::batch_norm2d) {
-    taken.left *= left_before_batch_norm(model, reader, batch);
+    taken.left *= left_before_batch_norm(network, reader);
   }
   return taken;
 }
@@ -93,7 +112,8 @@ bool is_output(const ModelSpec& model, int layer) {
 }
 
 // Of each layer, what all its readers take out.
-std::vector<TakenOut> find_taken_out(const ModelSpec& model, std::int64_t batch) {
+std::vector<TakenOut> find_taken_out(const NormalizedNetwork& network) {
+  const ModelSpec& model = network.model;
   const auto count = static_cast<int>(model.layers.size());
   std::vector<TakenOut> found(model.layers.size());
   for (int i = count - 1; i >= 0; --i) {
@@ -104,51 +124,19 @@ std::vector<TakenOut> find_taken_out(const ModelSpec& model, std::int64_t batch)
       const LayerSpec& reader = model.layers[static_cast<std::size_t>(r)];
       if (std::ranges::count(reader.inputs, i) == 0) continue;
       is_read = true;
-      all.keep_common(before(model, reader, found[static_cast<std::size_t>(r)], batch));
+      all.keep_common(before(network, reader, found[static_cast<std::size_t>(r)]));
     }
     if (is_read) found[static_cast<std::size_t>(i)] = all;
   }
   return found;
 }
 
-// Of each layer, how many channels of its output are linearly independent, constants aside, where a
-// ReLU cuts nothing. Behind a convolution of one pixel over a grey image all are multiples of the
-// image: the weights of another one behind it then have one direction, however many they are.
-class IndependentChannels {
- public:
-  explicit IndependentChannels(const ModelSpec& model) : model_(model) {
-    for (const LayerSpec& layer : model.layers) of_.push_back(of_output(layer));
-  }
-
-  std::int64_t of_input(const LayerSpec& layer) const {
-    std::int64_t sum = 0;
-    for (const int input : layer.inputs) {
-      sum +=
-          input == nn::kNetworkInput ? model_.input_shape[0] : of_[static_cast<std::size_t>(input)];
-    }
-    return sum;
-  }
-
- private:
-  std::int64_t of_output(const LayerSpec& layer) const {
-    const std::int64_t all = layer.output_shape[0];
-    if (layer.type == LayerType::linear) return all;
-    const std::int64_t pixels =
-        layer.type == LayerType::conv2d ? layer.window.kernel_h * layer.window.kernel_w : 1;
-    return std::min(all, of_input(layer) * pixels);
-  }
-
-  const ModelSpec& model_;
-  std::vector<std::int64_t> of_;  // [layer]
-};
-
 // The share that is left where scaling m numbers changes nothing.
 double without_scale(std::int64_t m) { return static_cast<double>(m - 1) / static_cast<double>(m); }
 
-// `independent`: of the layer's input channels.
-void add_shares(const ModelSpec& model, const LayerSpec& layer, const TakenOut& taken,
-                std::int64_t independent, std::map<std::string, double>& shares) {
-  const auto shapes = nn::parameter_shapes(layer, model.input_of(layer));
+void add_shares(const NormalizedNetwork& network, const LayerSpec& layer, const TakenOut& taken,
+                std::map<std::string, double>& shares) {
+  const auto shapes = nn::parameter_shapes(layer, network.input_of(layer));
   if (shapes.empty()) return;
   const bool has_bias = shapes.size() > 1;
   const bool bias_scales = has_bias && !taken.shift;
@@ -156,8 +144,9 @@ void add_shares(const ModelSpec& model, const LayerSpec& layer, const TakenOut& 
   if (taken.scale || taken.channel_scale) {
     // The numbers that scale a channel, or all.
     std::int64_t numbers = ops::element_count(shapes[0]);
-    if (layer.type == LayerType::conv2d && layer.groups == 1) {
-      numbers = numbers / shapes[0][1] * independent;
+    if (layer.type == LayerType::conv2d) {
+      const std::int64_t read = shapes[0][1];
+      numbers = numbers / read * std::min(read, network.independent.of_input(layer));
     }
     if (bias_scales) numbers += shapes[0][0];
     if (taken.channel_scale) numbers /= shapes[0][0];
@@ -172,11 +161,10 @@ void add_shares(const ModelSpec& model, const LayerSpec& layer, const TakenOut& 
 
 std::map<std::string, double> gradient_shares(const ModelSpec& model, std::int64_t batch) {
   std::map<std::string, double> shares;
-  const std::vector<TakenOut> taken = find_taken_out(model, batch);
-  const IndependentChannels independent(model);
+  const NormalizedNetwork network{model, batch, IndependentChannels(model)};
+  const std::vector<TakenOut> taken = find_taken_out(network);
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
-    const LayerSpec& layer = model.layers[i];
-    add_shares(model, layer, taken[i], independent.of_input(layer), shares);
+    add_shares(network, model.layers[i], taken[i], shares);
   }
   return shares;
 }

@@ -4,9 +4,9 @@
 // What a batch norm behind a layer leaves of the gradients of its parameters. A shift of a channel
 // it subtracts with the mean, so the gradient of a bias is zero but for rounding. By the size of a
 // channel, or of all, it divides; so the gradient of the m numbers that scale it is orthogonal to
-// them: m - 1 directions are left, and none of one. For the same two reasons the gradient of the N
-// values of a channel, which all layers in front get, has N - 2 directions, and none of two. The
-// rounding errors are those of the terms that cancel.
+// them: m - 1 directions are left, and none of one. In the same way the gradient of the N values of
+// a channel keeps N - 2 of N directions, and none of two; all layers in front are trained by it.
+// The rounding errors are those of the terms that cancel.
 #pragma once
 
 #include <cstdint>

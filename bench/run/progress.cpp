@@ -27,7 +27,7 @@ std::string duration_words(double seconds) {
 
 Progress::Style Progress::style_for_stdout(bool quiet) {
   if (quiet) return Style::quiet;
-  return is_watched() ? Style::redraw : Style::lines;
+  return writes_to_terminal() ? Style::redraw : Style::lines;
 }
 
 void Progress::begin(const TrainingJob& job, const std::string& title) {

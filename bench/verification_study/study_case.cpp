@@ -59,7 +59,8 @@ class Network {
   }
   std::string text() const { return json_.dump(1); }
   bool has_batch_norm() const { return has_batch_norm_; }
-  // Whether batches of few samples give batch norm few values a channel; one sample is too few.
+  // Whether batches of few samples are wanted, for batch norms of few values a channel. One sample
+  // is too few.
   bool normalizes_few() const { return has_batch_norm_ && normalizes_few_; }
 
  private:

@@ -10,9 +10,12 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "parallel/launch/own_environment.h"
 
 namespace ddpbench::launch {
 namespace {
+
+constexpr const char* kOpenMpiRank = "OMPI_COMM_WORLD_RANK";
 
 // The variables of one launcher. Of several alternatives the first that is set counts.
 struct LauncherVariables {
@@ -71,9 +74,9 @@ class Reader {
 };
 
 LauncherVariables mpi_variables(const Reader& reader) {
-  if (reader.has("OMPI_COMM_WORLD_RANK")) {
+  if (reader.has(kOpenMpiRank)) {
     return {"mpirun",
-            {"OMPI_COMM_WORLD_RANK"},
+            {kOpenMpiRank},
             {"OMPI_COMM_WORLD_LOCAL_RANK"},
             {"OMPI_COMM_WORLD_SIZE"},
             {"OMPI_COMM_WORLD_LOCAL_SIZE"},
@@ -99,7 +102,7 @@ std::optional<LauncherVariables> find_launcher(const Reader& reader) {
                              {"LOCAL_WORLD_SIZE"},
                              {"TORCHELASTIC_RUN_ID"}};
   }
-  if (reader.has("OMPI_COMM_WORLD_RANK") || reader.has("PMI_RANK")) return mpi_variables(reader);
+  if (reader.has(kOpenMpiRank) || reader.has("PMI_RANK")) return mpi_variables(reader);
   // Without SLURM_STEP_ID this is a batch script, and with one task it may be an interactive shell.
   // Both see SLURM_PROCID=0, but no other rank will join.
   if (reader.has("SLURM_PROCID") && reader.has("SLURM_STEP_ID") &&
@@ -227,7 +230,7 @@ void read_first_host(const Reader& reader, const LauncherVariables& names,
   result.has_master_address = true;
 }
 
-// What is no number of seconds, mpirun itself refuses.
+// mpirun itself refuses what is no number of seconds.
 void read_patience(const Reader& reader, RankEnvironment& result) {
   if (result.launcher != "mpirun") return;
   const auto told = number_in<int>(reader.text("OMPI_MCA_odls_base_sigkill_timeout").value_or(""));
@@ -258,6 +261,8 @@ std::optional<RankEnvironment> read_rank_environment(const GetVariable& get,
   result.temporary_directory = reader.text("TMPDIR").value_or("/tmp");
   return result;
 }
+
+bool has_terminal_of_mpirun() { return !environment_variable(kOpenMpiRank).value_or("").empty(); }
 
 bool names_launcher(const GetVariable& get) { return find_launcher(Reader(get)).has_value(); }
 

@@ -35,8 +35,9 @@ struct RankEnvironment {
   bool job_is_named = false;
   // "LOCAL_WORLD_SIZE=2 of WORLD_SIZE=4" where the variables say that ranks are on several hosts.
   std::string several_hosts;
-  // From a launcher's SIGTERM to its SIGKILL. Open MPI's mpirun may be told to wait longer
-  // (OMPI_MCA_odls_base_sigkill_timeout); what others wait is not known here.
+  // From a launcher's SIGTERM to its SIGKILL, at most: a second is assumed, and what Open MPI's
+  // mpirun was told (OMPI_MCA_odls_base_sigkill_timeout). With each rank of a host that ends,
+  // mpirun waits up to a second less.
   double seconds_to_end = 1;
   // XDG_RUNTIME_DIR (may be empty), and TMPDIR or /tmp.
   std::string runtime_directory, temporary_directory;
@@ -50,6 +51,9 @@ using GetVariable = std::function<const char*(const char*)>;
 // where the variables lack it, and must not contradict them.
 std::optional<RankEnvironment> read_rank_environment(
     const GetVariable& get, std::optional<std::int64_t> local_rank = std::nullopt);
+
+// Whether Open MPI's mpirun started this process, which gives its ranks terminals as their output.
+bool has_terminal_of_mpirun();
 
 // Whether the variables say that a launcher started this process; it may have left some out.
 bool names_launcher(const GetVariable& get);

@@ -63,7 +63,7 @@ void put(std::string& bytes, std::size_t offset, std::uint64_t value) {
 std::vector<std::string> RankMirror::take() {
   RankSlot& slot = slot_of(area_.data());
   std::vector<std::string> messages(1);
-  // What counts later must have been read before.
+  // In this order: what the rank wrote before its error or result is then among the records.
   const bool failed = slot.has_error.load(std::memory_order_acquire) != 0;
   const RankResult result = read_result(area_.data(), slot.result_capacity);
   const auto records = records_of(slot);
@@ -76,9 +76,9 @@ std::vector<std::string> RankMirror::take() {
     sent_[k] = last;
   }
   if (result.version != result_version_) {
-    append_range(messages, result_offset(slot, result.version),
-                 std::as_bytes(std::span(result.text)));
     result_version_ = result.version;
+    append_range(messages, result_offset(slot, ++mirrored_version_),
+                 std::as_bytes(std::span(result.text)));
   }
   // The error is most of the slot, and not to be read before it is whole.
   const std::size_t slot_bytes = failed ? sizeof(RankSlot) : offsetof(RankSlot, has_error);
@@ -88,9 +88,9 @@ std::vector<std::string> RankMirror::take() {
   put(status, offsetof(RankSlot, bucket_count), counts[1]);
   put(status, offsetof(RankSlot, replica_count), counts[2]);
   put(status, offsetof(RankSlot, trace_count), counts[3]);
-  put(status, offsetof(RankSlot, result_version), result.version);
+  put(status, offsetof(RankSlot, result_version), mirrored_version_);
   put(status,
-      offsetof(RankSlot, result_bytes) + result.version % kResultCopies * sizeof(std::uint64_t),
+      offsetof(RankSlot, result_bytes) + mirrored_version_ % kResultCopies * sizeof(std::uint64_t),
       result.text.size());
   append_part(messages.back(), 0, status.data(), status.size());
   return messages;

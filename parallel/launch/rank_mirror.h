@@ -27,7 +27,9 @@ class RankMirror {
  private:
   std::span<std::byte> area_;
   std::array<std::uint64_t, 4> sent_{};  // records of each kind
-  std::uint64_t result_version_ = 0;
+  // Of the result that was sent last, here and in the other channels: there, versions follow each
+  // other without a gap, so that a reader is never overtaken by two.
+  std::uint64_t result_version_ = 0, mirrored_version_ = 0;
 };
 
 // Writes a message of take() into the area of the same rank in channels of the same layout. To be

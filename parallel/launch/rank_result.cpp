@@ -19,7 +19,8 @@ std::atomic_ref<std::uint64_t> word_at(std::byte* area, std::size_t offset) {
   return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(area + offset));
 }
 
-// A reader may still look at the version before the last, and drops what it saw then.
+// A slow reader may still copy an old version from this place: it looks at the version afterwards,
+// and reads again.
 void store_words(std::byte* to, std::string_view text) {
   for (std::size_t at = 0; at < text.size(); at += kWord) {
     std::uint64_t word = 0;
@@ -44,7 +45,7 @@ void write_result(std::byte* area, std::string_view text) {
   const std::uint64_t version = slot.result_version.load(std::memory_order_relaxed) + 1;
   store_words(area + result_offset(slot, version), text);
   slot.result_bytes[version % kResultCopies].store(text.size(), std::memory_order_relaxed);
-  // What is written next is not seen before this.
+  // Exchanged, so that no byte of the next version can be seen before this number.
   slot.result_version.exchange(version, std::memory_order_acq_rel);
 }
 

@@ -138,6 +138,55 @@ TEST(GradientShares, CountIndependentChannelsOnly) {
   EXPECT_DOUBLE_EQ(below(R"("kernel": 3)").at("two.weight"), 0.75);
 }
 
+// Of a network on grey images.
+std::map<std::string, double> grey_shares(const std::string& layers) {
+  return gradient_shares(
+      nn::parse_model(fmt::format(R"({{"name": "n", "input": [1, 6, 6], "layers": [{},
+                      {{"name": "norm", "type": "batch_norm2d"}},
+                      {{"name": "fc", "type": "linear", "out_features": 3}}]}})",
+                                  layers),
+                      "test"),
+      kManySamples);
+}
+
+std::string pixel_conv(const std::string& name, const std::string& more = "") {
+  return fmt::format(R"({{"name": "{}", "type": "conv2d", "out_channels": 4, "kernel": 1,
+                          "bias": false{}}})",
+                     name, more);
+}
+
+TEST(GradientShares, AreNoneOfAllLayersInFrontWhereChannelsAreMultiplesOfOne) {
+  const auto chain = grey_shares(pixel_conv("one") + "," + pixel_conv("two"));
+  EXPECT_EQ(chain.at("one.weight"), 0);
+  EXPECT_EQ(chain.at("two.weight"), 0);
+  const auto normed = grey_shares(
+      pixel_conv("one") + R"(, {"name": "first", "type": "batch_norm2d"},)" + pixel_conv("two"));
+  EXPECT_EQ(normed.at("first.weight"), 0);
+  const auto grouped = grey_shares(pixel_conv("one") + "," + pixel_conv("two", R"(, "groups": 2)"));
+  EXPECT_EQ(grouped.at("one.weight"), 0);
+  EXPECT_EQ(grouped.at("two.weight"), 0);
+}
+
+TEST(GradientShares, CountMultiplesOfOneChannelOnceInSumsAndConcatenations) {
+  for (const char* const join : {"add", "concat"}) {
+    const auto joined = grey_shares(
+        pixel_conv("one") + "," + pixel_conv("other", R"(, "inputs": ["input"])") +
+        fmt::format(R"(, {{"name": "both", "type": "{}", "inputs": ["one", "other"]}},)", join) +
+        pixel_conv("two"));
+    EXPECT_EQ(joined.at("one.weight"), 0) << join;
+    EXPECT_EQ(joined.at("other.weight"), 0) << join;
+    EXPECT_EQ(joined.at("two.weight"), 0) << join;
+  }
+}
+
+TEST(GradientShares, OfWindowsOverOneChannelAreThoseOfThePixels) {
+  const auto windows = grey_shares(
+      R"({"name": "one", "type": "conv2d", "out_channels": 4, "kernel": 3, "bias": false},)" +
+      pixel_conv("two"));
+  EXPECT_DOUBLE_EQ(windows.at("two.weight"), 0.75);
+  EXPECT_DOUBLE_EQ(windows.at("one.weight"), 35.0 / 36);
+}
+
 // A channel's mean and size are two directions of all that its values have.
 TEST(GradientShares, AreSmallInFrontOfABatchNormOfFewValues) {
   const std::string layers = std::string(kConv) + R"({"name": "relu", "type": "relu"},

@@ -192,6 +192,7 @@ TEST(OptionValues, AnUnknownFlagNamesTheNearest) {
               AllOf(HasSubstr("--frobnicate: unknown option"), Not(HasSubstr("Did you mean"))));
   EXPECT_THAT(refusal({"-q"}), HasSubstr("-q: unknown option"));
   EXPECT_THAT(refusal({"--out=x.json"}), HasSubstr("'--json'"));
+  EXPECT_THAT(refusal({"--world_size=2"}), HasSubstr("'--gpus'"));
   EXPECT_THAT(refusal({"--dataset=mnist"}), HasSubstr("names the network and the data set: "));
 }
 

@@ -182,12 +182,15 @@ TEST(Coloured, NeedsATerminalAndNoRefusal) {
   ::unsetenv("NO_COLOR");
 }
 
-// As mpirun gives its ranks, wherever its own output goes.
-TEST(Coloured, IsNothingForATerminalWithoutASize) {
-  const Terminal terminal(0);
+// mpirun gives its ranks a terminal, wherever its own output goes.
+TEST(Coloured, IsNothingForTheTerminalOfMpirun) {
+  const Terminal terminal(80);
   if (!terminal.opened()) GTEST_SKIP() << "no pseudo-terminal can be opened here";
+  EXPECT_EQ(Progress::style_for_stdout(false), Progress::Style::redraw);
+  ::setenv("OMPI_COMM_WORLD_RANK", "0", 1);
   EXPECT_FALSE(has_colours());
   EXPECT_EQ(Progress::style_for_stdout(false), Progress::Style::lines);
+  ::unsetenv("OMPI_COMM_WORLD_RANK");
 }
 
 TEST_F(ProgressLine, IsNeverWiderThanTheTerminal) {

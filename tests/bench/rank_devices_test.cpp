@@ -85,9 +85,10 @@ TEST_F(PrepareRank, OpensNoPortsOfMpiOnOneHost) {
   EXPECT_THAT(value("OMPI_MCA_pml"), Optional(Eq("ob1")));
 }
 
-TEST_F(PrepareRank, LeavesMpiItsPortsWhereSharedMemoryHasNoRoom) {
+TEST_F(PrepareRank, GivesMpiPortsOfLoopbackWhereSharedMemoryHasNoRoom) {
   prepare_rank({.backend = "mpi"}, 1, {.on_one_host = true, .ranks = 1 << 30});
-  EXPECT_EQ(value("OMPI_MCA_btl"), std::nullopt);
+  EXPECT_THAT(value("OMPI_MCA_btl"), Optional(Eq("self,tcp")));
+  EXPECT_THAT(value("OMPI_MCA_btl_tcp_if_include"), Optional(Eq("lo")));
 }
 
 TEST_F(PrepareRank, LeavesWhatTheUserSaidAndOtherBackends) {

@@ -97,7 +97,7 @@ class Refusals(unittest.TestCase):
     def test_a_prediction_for_each_pixel_of_images_with_one_label(self):
         support.write_cifar(self.folder / "data", 8, 4)
         layers = [{"name": "conv", "type": "conv2d", "out_channels": 10, "kernel": 3, "padding": 1}]
-        self.refuse_model("a prediction for each of [32, 32] pixels, but cifar10 has one label",
+        self.refuse_model("a prediction for each of 1024 pixels, but cifar10 has one label",
                           {"name": "cifar10"}, blocks={}, layers=layers)
         self.refuse_model("not their maps of labels", {"name": "synthetic", "augment": True}, blocks={},
                           layers=layers)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The data sets that this peer reads or draws, as ddpbench's catalog has them (datasets/catalog.cpp).
 Needs no PyTorch; synthetic images need NumPy."""
+import math
 from typing import NamedTuple
 
 from . import cifar, idx, synthetic
@@ -102,12 +103,12 @@ def check_can_draw(data):
 def check_fits(data, network, model_path):
     """The refusals of check_dataset_fits in bench/plan/data_places.cpp."""
     name = data["name"]
-    if network["map"] and not data.get("map"):
-        raise UsageError(f"{model_path}: the network has a prediction for each of "
-                         f"{text_of(network['map'])} pixels, but {name} has one label an image")
     if network["input"] != data["shape"]:
         raise UsageError(f"{model_path}: /input: the network takes images of "
                          f"{text_of(network['input'])}, but {name} has {text_of(data['shape'])}")
+    if network["map"] and not data.get("map"):
+        raise UsageError(f"{model_path}: the network has a prediction for each of "
+                         f"{math.prod(network['map'])} pixels, but {name} has one label an image")
     if network["classes"] < data["classes"]:
         raise UsageError(f"{model_path}: /output: the network has {network['classes']} outputs, but "
                          f"{name} has {data['classes']} classes")

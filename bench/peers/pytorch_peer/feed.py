@@ -21,7 +21,7 @@ class Samples:
         images, labels = catalog.read(spec["data"], part)
         self.shape = spec["data"]["shape"]
         self.images = torch.frombuffer(bytearray(images), dtype=torch.uint8).reshape(len(labels), -1)
-        self.labels = torch.tensor(labels, dtype=torch.int64)
+        self.labels = torch.as_tensor(labels, dtype=torch.int32)  # maps are long
         # Pixels are byte * scale + offset in two roundings, as in ddpbench's BatchAssembler.
         mean, std = (torch.tensor(spec[key], dtype=torch.float64).expand(self.shape[0])
                      for key in ("mean", "std"))
@@ -44,7 +44,7 @@ class Samples:
             images = changed(images, *rows[:, 1:].unbind(1))
         images = images.to(torch.float32).mul_(self.scale).add_(self.offset)
         return (images.contiguous(memory_format=torch.channels_last),
-                self.labels.index_select(0, indices))
+                self.labels.index_select(0, indices).to(torch.int64))
 
 
 def changed(images, down, right, flip):

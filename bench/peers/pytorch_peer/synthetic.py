@@ -169,7 +169,7 @@ def draw(seed, shape, classes, first, count, maps=None):
     waves = waves_of_classes(seed, classes, shape[0])
     at_once = max(1, CHUNK_WORDS // words_of_image(shape))
     images = numpy.empty((count, *shape), numpy.uint8)
-    labels = numpy.empty((count, maps.height, maps.width) if maps else count, numpy.int64)
+    labels = numpy.empty((count, maps.height, maps.width) if maps else count, numpy.int32)
     for begin in range(0, count, at_once):
         end = min(begin + at_once, count)
         indices = numpy.arange(first + begin, first + end, dtype=numpy.uint64)
