@@ -91,7 +91,7 @@ std::optional<ReferenceWeights> share_reference(JoinedPeers& peers, const Refere
     TrainingJob job = reference_job(inputs.job);
     job.dataset_fd = inputs.dataset.fd();
     if (is_made) job.reference_fd = reference->fd();
-    run_reference(peers, std::move(job), inputs);
+    run_reference(peers, job, inputs);
     peers.store().share(kReferenceKey, "made");
   } else {
     peers.await_made(kReferenceKey);

@@ -69,6 +69,7 @@ void LossProgress::end_epoch(const ops::LossTotals& totals) {
 void LossProgress::take_finished() {
   while (queued_ > 0 && readings_[oldest_].copied->reached()) {
     ops::LossTotals totals;
+    // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): each reading has memory
     std::memcpy(&totals, memory_of(oldest_).data, sizeof(totals));
     totals += earlier_epochs_;
     take(readings_[oldest_].step, totals);

@@ -10,6 +10,7 @@
 #include "base/math.h"
 #include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
+#include "bench/plan/device_plan.h"
 #include "kernels/nn/model/model_cost.h"
 #include "parallel/comm_backends.h"
 #include "parallel/strategies.h"

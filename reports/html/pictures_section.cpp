@@ -14,7 +14,6 @@ namespace ddpbench::report::html {
 namespace {
 
 using pictures::fixed;
-using pictures::LegendEntry;
 using pictures::Medium;
 using pictures::number;
 using pictures::Panel;
