@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <unistd.h>
+#include <algorithm>
 
 #include <chrono>
 #include <cstddef>
@@ -31,6 +32,9 @@ constexpr const char* kBoardKey = "joined/board";
 constexpr double kLeaveReport_s = 1, kAwaitReport_s = 3;
 // For what another host has told before it aborted a communicator.
 constexpr double kAwaitNews_s = 1, kAwaitLoss_s = 0.2;
+// A rank that its launcher asked to end waits for the cause no longer than kAwaitCause_s, and ends
+// kBeforeKills_s before the launcher kills it.
+constexpr double kBeforeKills_s = 0.3, kAwaitCause_s = 3;
 constexpr auto kPeersLook = std::chrono::milliseconds(10);
 
 // The name of the claim for which all ranks compete that lack the same rank 0.
@@ -188,9 +192,14 @@ bool JoinedPeers::is_told_to_end() {
   return true;
 }
 
-std::optional<double> JoinedPeers::told_to_end_s() const {
-  const double at_s = told_to_end_s_;
-  return at_s > 0 ? std::optional(at_s) : std::nullopt;
+double JoinedPeers::left_before_kills_s(double failed_s) const {
+  const double told_s = told_to_end_s_;
+  const double patience_s = std::min(environment_.seconds_to_end - kBeforeKills_s, kAwaitCause_s);
+  return (told_s > 0 ? told_s : failed_s) + patience_s - steady_s();
+}
+
+bool JoinedPeers::defers_to_rank_0() const {
+  return hosts_.are_several() && !hosts_.share_one(environment_.rank, 0);
 }
 
 void JoinedPeers::await_news() const {

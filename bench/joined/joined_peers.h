@@ -75,8 +75,12 @@ class JoinedPeers {
   // and know why this rank fails. Code that ends the rank because of a signal must therefore ask
   // here first. Thread-safe.
   bool is_told_to_end();
-  // When it was first seen to have; nothing before.
-  std::optional<double> told_to_end_s() const;
+  // The seconds in which a rank that was asked to end, or failed at `failed_s`, may wait for the
+  // cause before its launcher kills it.
+  double left_before_kills_s(double failed_s) const;
+  // A rank of another host may be cut off from a rank 0 that writes the report as well, in a file
+  // that both hosts see. That of rank 0's host knows more.
+  bool defers_to_rank_0() const;
 
   // Call it when this rank has lost a peer. With several hosts the cause may not be known here yet;
   // this waits for it a moment.
@@ -112,7 +116,7 @@ class JoinedPeers {
   JoinedHosts hosts_;                      // from join() on
   std::unique_ptr<WorldRelay> relay_;      // from join() on, where there are several hosts
   std::once_flag told_interrupted_;        // the relay was
-  std::atomic<double> told_to_end_s_ = 0;  // 0: it was not
+  std::atomic<double> told_to_end_s_ = 0;  // when that was first seen; 0: it was not
 };
 
 }  // namespace ddpbench::bench

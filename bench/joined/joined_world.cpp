@@ -54,11 +54,7 @@ constexpr const char* kWrittenKey = "joined/written";
 constexpr double kAwaitSilence_s = 0.5;
 // After a failure: for the cause to show, where ranks have only noticed it, and for others to end.
 constexpr double kSettle_s = 2;
-// A rank that its launcher asked to end waits for the cause no longer than kAwaitCause_s, and ends
-// kBeforeKills_s before the launcher kills it.
-constexpr double kBeforeKills_s = 0.3, kAwaitCause_s = 3;
-// How often it looks for the cause meanwhile.
-constexpr double kLookForCause_s = 0.05;
+constexpr double kLookForCause_s = 0.05;  // of an interruption, as often
 
 class JoinedWorld {
  public:
@@ -89,11 +85,10 @@ class JoinedWorld {
   [[noreturn]] void end_hanging(const std::exception& error);
 
   int fail(const std::exception& error);
-  bool defers_to_rank_0() const;
   bool is_told();
   void report_failure(const std::exception& error, Verdict& verdict);
   bool await_cause(const std::exception& error, Verdict& verdict);
-  double left_before_kills_s() const;
+  double left_before_kills_s() const { return peers_.left_before_kills_s(failed_s_); }
   Verdict judge(const std::exception& error) const;
   void prepare_report();
   void reserve_report();
@@ -423,16 +418,9 @@ int JoinedWorld::fail(const std::exception& error) {
   return interrupted ? 130 : failure_exit_code(own);
 }
 
-// A rank of another host may be cut off from a rank 0 that writes the report as well, in a file
-// that both hosts see. That of rank 0's host knows more.
-bool JoinedWorld::defers_to_rank_0() const {
-  const JoinedHosts& hosts = peers_.hosts();
-  return hosts.are_several() && !hosts.share_one(environment_.rank, 0);
-}
-
 // Whether a rank of rank 0's host has told of the failure.
 bool JoinedWorld::is_told() {
-  return defers_to_rank_0() && JoinedReport::tells_failure(peers_.board()->report_path());
+  return peers_.defers_to_rank_0() && JoinedReport::tells_failure(peers_.board()->report_path());
 }
 
 // The report is written at once, because a launcher may kill this process as soon as another has
@@ -452,7 +440,7 @@ void JoinedWorld::report_failure(const std::exception& error, Verdict& verdict) 
   if (agreed_) peers_.settle(channels_, is_killed_soon ? left_before_kills_s() : kSettle_s);
   if (!verdict.result.interrupted) take_later(verdict, judge(error));
   note_memory_kill(memory_kills_, verdict.result);
-  if (defers_to_rank_0() && report_.was_replaced()) return;
+  if (peers_.defers_to_rank_0() && report_.was_replaced()) return;
   report_.finish(job(), channels_, verdict.result);
   if (agreed_) report_.send_trace(job_, channels_);
 }
@@ -466,11 +454,6 @@ bool JoinedWorld::await_cause(const std::exception& error, Verdict& verdict) {
     take_later(verdict, judge(error));
   }
   return !verdict.result.interrupted;
-}
-
-double JoinedWorld::left_before_kills_s() const {
-  const double patience_s = std::min(environment_.seconds_to_end - kBeforeKills_s, kAwaitCause_s);
-  return peers_.told_to_end_s().value_or(failed_s_) + patience_s - steady_s();
 }
 
 Verdict JoinedWorld::judge(const std::exception& error) const {
