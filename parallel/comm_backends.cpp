@@ -166,23 +166,13 @@ bool add_mpi_traffic(const comm::LinkCall& call, AllReduceAlgorithm wanted,
   return is_own;
 }
 
-// Each rank of Open MPI makes a segment of 4 MiB (btl_vader_segment_size) in /dev/shm, of which
-// containers have 64 MiB. Some ranks may have made theirs when another looks: so that none that
-// sees room is wrong, there must be room for two of each.
-bool has_room_for_segments(int ranks) {
-  constexpr std::uintmax_t kSegmentBytes = std::uintmax_t{4} << 20;
-  std::error_code unknown;
-  const std::filesystem::space_info room = std::filesystem::space("/dev/shm", unknown);
-  return !unknown && room.available / kSegmentBytes >= 2 * static_cast<std::uintmax_t>(ranks);
-}
-
 // Those of Open MPI. Another MPI has names of its own and ignores these.
 Variables mpi_variables(const RankSurroundings& rank) {
   // On one host shared memory is enough, and others would listen at a port on every interface.
-  if (rank.network.on_one_host && has_room_for_segments(rank.network.ranks)) {
-    return {{"OMPI_MCA_pml", "ob1"}, {"OMPI_MCA_btl", "^tcp,ofi,openib,usnic"}};
-  }
   if (rank.network.on_one_host) {
+    if (has_room_for_mpi(rank.network.ranks)) {
+      return {{"OMPI_MCA_pml", "ob1"}, {"OMPI_MCA_btl", "^tcp,ofi,openib,usnic"}};
+    }
     return {{"OMPI_MCA_pml", "ob1"},
             {"OMPI_MCA_btl", "self,tcp"},
             {"OMPI_MCA_btl_tcp_if_include", "lo"}};
@@ -310,6 +300,16 @@ std::string_view devices_word(DeviceKind kind) {
 }
 
 }  // namespace
+
+// Each rank makes a segment of 4 MiB (btl_vader_segment_size); containers have 64 MiB for all. Some
+// ranks may have made theirs when another looks: so that none that sees room is wrong, there must
+// be room for two of each.
+bool has_room_for_mpi(int ranks) {
+  constexpr std::uintmax_t kSegmentBytes = std::uintmax_t{4} << 20;
+  std::error_code unknown;
+  const std::filesystem::space_info room = std::filesystem::space("/dev/shm", unknown);
+  return !unknown && room.available / kSegmentBytes >= 2 * static_cast<std::uintmax_t>(ranks);
+}
 
 std::span<const CommBackend> comm_backends() { return rows(); }
 

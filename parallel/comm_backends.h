@@ -59,6 +59,9 @@ struct RankNetwork {
   std::string interface = {};
 };
 
+// Whether /dev/shm has room for what so many ranks of Open MPI on this host share there.
+bool has_room_for_mpi(int ranks);
+
 // What the variables of a backend's library depend on.
 struct RankSurroundings {
   std::string host;  // its name

@@ -38,9 +38,10 @@ void prepare_engine(const TrainingJob& job, const Options& options,
   if (hosts.are_several() && !options.interface.empty()) {
     network.interface = launch::interface_name(options.interface);
   }
+  const bool has_choice = !launch::environment_variable("OMPI_MCA_btl");
   prepare_rank(device_plan(job), environment.rank, network);
-  const bool lacks_shared_memory = job.backend == "mpi" && network.on_one_host &&
-                                   launch::environment_variable("OMPI_MCA_btl") == "self,tcp";
+  const bool lacks_shared_memory =
+      has_choice && job.backend == "mpi" && network.on_one_host && !has_room_for_mpi(network.ranks);
   if (lacks_shared_memory && environment.rank == 0) {
     say_error(
         "warning: /dev/shm has less than 8 MiB a rank free: the ranks use MPI over TCP, not its "

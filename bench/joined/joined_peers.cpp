@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 #include <unistd.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <nlohmann/json.hpp>

@@ -38,10 +38,14 @@ std::int64_t sum_of(const std::map<int, std::int64_t>& roots) {
 
 }  // namespace
 
-IndependentChannels::IndependentChannels(const nn::ModelSpec& model) : model_(model) {
-  all_of_root_[nn::kNetworkInput] = model.input_shape[0];
-  for (std::size_t i = 0; i < model.layers.size(); ++i) {
-    of_.push_back(roots_of_output(static_cast<int>(i), model.layers[i]));
+IndependentChannels::IndependentChannels(const nn::ModelSpec& model) {
+  const std::int64_t channels = model.input_shape[0];
+  all_of_root_[nn::kNetworkInput] = channels;
+  of_[nn::kNetworkInput] = {{nn::kNetworkInput, channels}};
+  int index = 0;
+  for (const LayerSpec& layer : model.layers) {
+    of_[index] = roots_of_output(index, layer);
+    ++index;
   }
 }
 
@@ -52,11 +56,7 @@ std::int64_t IndependentChannels::of_input(const LayerSpec& layer) const {
 IndependentChannels::Roots IndependentChannels::roots_of_input(const LayerSpec& layer) const {
   Roots all;
   for (const int input : layer.inputs) {
-    if (input == nn::kNetworkInput) {
-      all[input] = all_of_root_.at(input);
-      continue;
-    }
-    for (const auto& [root, count] : of_[static_cast<std::size_t>(input)]) {
+    for (const auto& [root, count] : of_.at(input)) {
       all[root] = std::min(all[root] + count, all_of_root_.at(root));
     }
   }

@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <map>
-#include <vector>
 
 #include "kernels/nn/model/model.h"
 
@@ -19,7 +18,7 @@ class IndependentChannels {
  public:
   explicit IndependentChannels(const nn::ModelSpec& model);
 
-  // Of all inputs of a layer of the model together; at most that many.
+  // Returns the number for all that a layer of the model reads; there may be fewer.
   std::int64_t of_input(const nn::LayerSpec& layer) const;
 
  private:
@@ -30,9 +29,8 @@ class IndependentChannels {
   Roots roots_of_input(const nn::LayerSpec& layer) const;
   Roots roots_of_output(int index, const nn::LayerSpec& layer);
 
-  const nn::ModelSpec& model_;
   std::map<int, std::int64_t> all_of_root_;
-  std::vector<Roots> of_;  // [layer]
+  std::map<int, Roots> of_;  // by layer, kNetworkInput among them
 };
 
 }  // namespace ddpbench::bench

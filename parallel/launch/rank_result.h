@@ -19,7 +19,7 @@ struct RankResult {
 
 // By the rank alone. REQUIRES: the area has room for it.
 void write_result(std::byte* area, std::string_view text);
-// The newest version, whole. Waits for nobody. `capacity`: more bytes than that are not read.
+// Returns the newest version, whole, and waits for nobody. It reads no more than `capacity` bytes.
 RankResult read_result(std::byte* area, std::uint64_t capacity);
 
 // Bytes that another thread may be writing, each word of eight of one moment. REQUIRES: a multiple

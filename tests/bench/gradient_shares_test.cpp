@@ -21,12 +21,13 @@ using testing::Pair;
 // So many that the statistics of batch norm take nothing that doubles can tell.
 constexpr std::int64_t kManySamples = std::int64_t{1} << 54;
 
-// Of a network on two channels of 6 x 6 that ends in a linear layer.
-std::map<std::string, double> shares(const std::string& layers, std::int64_t batch = kManySamples) {
+// Of a network on so many channels of 6 x 6 that ends in a linear layer.
+std::map<std::string, double> shares(const std::string& layers, std::int64_t batch = kManySamples,
+                                     int channels = 2) {
   return gradient_shares(
-      nn::parse_model(fmt::format(R"({{"name": "n", "input": [2, 6, 6], "layers": [{},
+      nn::parse_model(fmt::format(R"({{"name": "n", "input": [{}, 6, 6], "layers": [{},
                       {{"name": "fc", "type": "linear", "out_features": 3}}]}})",
-                                  layers),
+                                  channels, layers),
                       "test"),
       batch);
 }
@@ -118,17 +119,16 @@ TEST(GradientShares, PassThroughConvolutions) {
   EXPECT_EQ(first(R"("kernel": 3, "groups": 2)", "weight"), 0);
 }
 
+// Of layers with a batch norm behind them, on grey images.
+std::map<std::string, double> grey_shares(const std::string& layers) {
+  return shares(layers + "," + kNorm, kManySamples, 1);
+}
+
 TEST(GradientShares, CountIndependentChannelsOnly) {
   const auto below = [](const std::string& first, const std::string& between = "") {
-    return gradient_shares(
-        nn::parse_model(R"({"name": "n", "input": [1, 6, 6], "layers": [
-            {"name": "one", "type": "conv2d", "out_channels": 4, )" +
-                            first + "}," + between +
-                            R"({"name": "two", "type": "conv2d", "out_channels": 4, "kernel": 1},
-            {"name": "norm", "type": "batch_norm2d"},
-            {"name": "fc", "type": "linear", "out_features": 3}]})",
-                        "test"),
-        kManySamples);
+    return grey_shares(R"({"name": "one", "type": "conv2d", "out_channels": 4, )" + first + "}," +
+                       between +
+                       R"({"name": "two", "type": "conv2d", "out_channels": 4, "kernel": 1})");
   };
   EXPECT_EQ(below(R"("kernel": 1)").at("two.weight"), 0);
   EXPECT_EQ(below(R"("kernel": 1)", R"({"name": "pool", "type": "avg_pool2d", "kernel": 2},)")
@@ -136,17 +136,6 @@ TEST(GradientShares, CountIndependentChannelsOnly) {
             0);
   EXPECT_EQ(below(R"("kernel": 1)", kRelu).at("two.weight"), 0) << "all may be positive";
   EXPECT_DOUBLE_EQ(below(R"("kernel": 3)").at("two.weight"), 0.75);
-}
-
-// Of a network on grey images.
-std::map<std::string, double> grey_shares(const std::string& layers) {
-  return gradient_shares(
-      nn::parse_model(fmt::format(R"({{"name": "n", "input": [1, 6, 6], "layers": [{},
-                      {{"name": "norm", "type": "batch_norm2d"}},
-                      {{"name": "fc", "type": "linear", "out_features": 3}}]}})",
-                                  layers),
-                      "test"),
-      kManySamples);
 }
 
 std::string pixel_conv(const std::string& name, const std::string& more = "") {

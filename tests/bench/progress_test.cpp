@@ -182,7 +182,7 @@ TEST(Coloured, NeedsATerminalAndNoRefusal) {
   ::unsetenv("NO_COLOR");
 }
 
-// mpirun gives its ranks a terminal, wherever its own output goes.
+// The ranks of mpirun write to a terminal even where mpirun writes to a file.
 TEST(Coloured, IsNothingForTheTerminalOfMpirun) {
   const Terminal terminal(80);
   if (!terminal.opened()) GTEST_SKIP() << "no pseudo-terminal can be opened here";

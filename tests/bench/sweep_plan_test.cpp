@@ -197,13 +197,8 @@ TEST(JoinedCell, HasAsManyWorkersAsTheLauncherStarted) {
 }
 
 TEST(JoinedCell, RefusesAnotherNumberAndSaysWhichToGive) {
-  const auto refusal = [](const std::vector<std::string>& arguments, int processes) -> std::string {
-    try {
-      joined_cell(options_of(arguments), processes, 8);
-    } catch (const ConfigError& error) {
-      return error.what();
-    }
-    return "none";
+  const auto refusal = [](const std::vector<std::string>& arguments, int processes) {
+    return message_of<ConfigError>([&] { joined_cell(options_of(arguments), processes, 8); });
   };
   EXPECT_THAT(refusal({"--strategy=ddp", "--gpus=2"}, 3), HasSubstr("give --gpus=3"));
   EXPECT_THAT(refusal({"--strategy=dp", "--gpus=2"}, 2), HasSubstr("is one process"));

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "kernels/ops/cuda/library/layout.h"
 #include "tests/cuda/cuda_fixture.h"
-#include "tests/ops/part_threads.h"
+#include "tests/ops/norm_parts.h"
 #include "tests/ops/shape_cases.h"
 
 namespace ddpbench::ops::testing {
@@ -157,19 +157,7 @@ TEST_F(CudaOps, BatchNormOfPartsIsThatOfTheWholeBatch) {
         SCOPED_TRACE(fmt::format("fused {}, channels last {}", fused, channels_last));
         const TensorLayout layout =
             channels_last ? cuda::nhwc_layout(part, type) : TensorLayout::plain(part, type);
-        GatherThroughHost::Meeting meeting(kParts);
-        std::vector<OpOutputs> got(kParts);
-        for_each_part(kParts, [&](std::size_t p) {
-          BackendFixture fixture = cuda_backend();
-          GatherThroughHost gather(meeting, p, fixture.device());
-          BatchNorm2dDesc norm = desc(layout);
-          norm.parts = &gather;
-          const auto op = fixture.backend().make(norm);
-          OpInputs own = in;
-          for (Values& input : own.inputs) input = part_of(input, p, kParts);
-          own.grad_output = part_of(in.grad_output, p, kParts);
-          got[p] = run(fixture, *op, own);
-        });
+        const auto got = run_norm_parts([] { return cuda_backend(); }, in, kParts, desc(layout));
         const double maps = type == DataType::bf16 ? 4 * 0x1p-8 : 64 * kEpsilon;
         for (std::size_t p = 0; p < kParts; ++p) {
           const auto expect_part = [&](const Values& values, const Values& of_whole) {

@@ -7,8 +7,7 @@
 
 #include "base/error.h"
 #include "kernels/ops/onednn/layout.h"
-#include "tests/ops/op_harness.h"
-#include "tests/ops/part_threads.h"
+#include "tests/ops/norm_parts.h"
 #include "tests/ops/shape_cases.h"
 
 namespace ddpbench::ops::testing {
@@ -21,24 +20,9 @@ struct DividedBatch {
   bool affine = true, add = false, relu = false;
 };
 
-// What each part of `whole` gives, on a thread with a backend of its own. `of_part`: without parts.
 std::vector<OpOutputs> run_parts(const OpInputs& whole, std::size_t parts,
                                  const BatchNorm2dDesc& of_part) {
-  GatherThroughHost::Meeting meeting(parts);
-  std::vector<OpOutputs> outputs(parts);
-  for_each_part(parts, [&](std::size_t p) {
-    BackendFixture fixture = BackendFixture::onednn();
-    GatherThroughHost gather(meeting, p, fixture.device());
-    BatchNorm2dDesc norm = of_part;
-    norm.parts = &gather;
-    const auto op = fixture.backend().make(norm);
-    OpInputs in = whole;
-    for (Values& input : in.inputs) input = part_of(input, p, parts);
-    in.grad_output = part_of(in.grad_output, p, parts);
-    outputs[p] = run(fixture, *op, in);
-    EXPECT_EQ(gather.gathered, in.mode == Mode::training ? 2 : 0);
-  });
-  return outputs;
+  return run_norm_parts([] { return BackendFixture::onednn(); }, whole, parts, of_part);
 }
 
 class BatchNormParts : public ::testing::TestWithParam<DividedBatch> {

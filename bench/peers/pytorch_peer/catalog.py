@@ -31,7 +31,8 @@ ENTRIES = {
 def fits(entry, network):
     if entry.shape is None:
         return True
-    return network["map"] is None and tuple(network["input"]) == entry.shape and entry.classes <= network["classes"]
+    return (network["map"] is None and tuple(network["input"]) == entry.shape
+            and entry.classes <= network["classes"])
 
 
 def settle(options, network):
@@ -66,7 +67,7 @@ def text_of(shape):
 def from_files(name, entry, shape, files, samples):
     there = {"name": name, "source": "files", "reader": entry.reader, "shape": list(shape),
              "classes": entry.classes, "files": files, "train_samples": samples[0],
-             "test_samples": samples[1]}
+             "test_samples": samples[1], "map": None}
     parts = [f"{here} of the {published} published {what} samples"
              for here, published, what in zip(samples, entry.samples, ("training", "test"))
              if here < published]
@@ -106,7 +107,7 @@ def check_fits(data, network, model_path):
     if network["input"] != data["shape"]:
         raise UsageError(f"{model_path}: /input: the network takes images of "
                          f"{text_of(network['input'])}, but {name} has {text_of(data['shape'])}")
-    if network["map"] and not data.get("map"):
+    if network["map"] and not data["map"]:
         raise UsageError(f"{model_path}: the network has a prediction for each of "
                          f"{math.prod(network['map'])} pixels, but {name} has one label an image")
     if network["classes"] < data["classes"]:
@@ -115,7 +116,7 @@ def check_fits(data, network, model_path):
 
 
 def check_augmentation(options, data):
-    if options["dataset/augment"] and data.get("map"):
+    if options["dataset/augment"] and data["map"]:
         raise UsageError("dataset.augment: crops and flips would move the images and not their maps of "
                          "labels; do not augment")
 

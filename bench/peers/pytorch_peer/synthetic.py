@@ -92,16 +92,20 @@ def wave(cycles, phase, extent):
     return numpy.floor(values + 0.5).astype(numpy.uint8)
 
 
-def words_of_image(shape):
-    return shape[0] * (2 + shape[1] * ((shape[2] + 7) // 8))
+def words_of_row(width):
+    return (width + 7) // 8
+
+
+def words_of_channel(height, width):
+    """Two for the moves of its waves, and the noise."""
+    return 2 + height * words_of_row(width)
 
 
 def draw_waves(state, taken, shape, waves, labels):
     """Images of these classes. `taken`: the words that each sample took before, which grow."""
     channels, height, width = shape
     cycles, phases = waves
-    in_row = (width + 7) // 8
-    stride = 2 + height * in_row
+    stride = words_of_channel(height, width)
     images = numpy.empty((len(labels), *shape), numpy.uint8)
     for channel in range(channels):
         numbers = taken[:, None] + numpy.arange(channel * stride, (channel + 1) * stride,
@@ -112,9 +116,9 @@ def draw_waves(state, taken, shape, waves, labels):
                               phases[labels, channel, axis] + moves[:, axis], extent)
                          for axis, extent in ((0, height), (1, width)))
         noise = (random[:, 2:] & numpy.uint64(SIX_BITS)).astype("<u8").view(numpy.uint8)
-        noise = noise.reshape(len(labels), height, 8 * in_row)[:, :, :width]
+        noise = noise.reshape(len(labels), height, 8 * words_of_row(width))[:, :, :width]
         images[:, channel] = rows[:, :, None] + columns[:, None, :] + noise
-    taken += numpy.uint64(words_of_image(shape))
+    taken += numpy.uint64(channels * stride)
     return images
 
 
@@ -167,7 +171,7 @@ def draw(seed, shape, classes, first, count, maps=None):
     [count, rows, columns] with `maps`."""
     check_numpy()
     waves = waves_of_classes(seed, classes, shape[0])
-    at_once = max(1, CHUNK_WORDS // words_of_image(shape))
+    at_once = max(1, CHUNK_WORDS // words_of_channel(*shape[1:]))  # channels are drawn in turn
     images = numpy.empty((count, *shape), numpy.uint8)
     labels = numpy.empty((count, maps.height, maps.width) if maps else count, numpy.int32)
     for begin in range(0, count, at_once):
