@@ -31,6 +31,8 @@ inline constexpr Index kNoGradient = std::numeric_limits<Index>::max();
 // The rows (or columns) of one window inside the map, and the map index of the window's first one.
 struct WindowRange {
   std::int64_t begin, end, origin;
+
+  bool is_all(std::int64_t kernel) const { return begin == 0 && end == kernel; }
 };
 template <typename Vector>
 DDPBENCH_POOL_TARGET inline WindowRange window_range(std::int64_t position, std::int64_t stride,
@@ -102,6 +104,26 @@ DDPBENCH_POOL_TARGET void halving_backward(const PoolGeometry& geometry, const v
   if (g.height % 2 != 0) std::fill_n(dx + 2 * g.out_h * row, row, typename Vector::Element{});
 }
 
+// The largest value of each of kWidth channels in one window, whose map row has `row` elements and
+// whose kernel has `kernel_w` columns, and its code. `origin` is the window's first element, which
+// may lie before the map.
+template <typename Vector>
+DDPBENCH_POOL_TARGET __attribute__((always_inline)) inline void find_winners(
+    WindowRange rows, WindowRange columns, std::int64_t kernel_w, std::int64_t row,
+    std::int64_t inner, const typename Vector::Element* origin, typename Vector::Values& best,
+    typename Vector::Codes& codes) {
+  using Index = typename Vector::Index;
+  // A window of -inf only keeps the first element's code, as in PyTorch.
+  best = Vector::values(-std::numeric_limits<float>::infinity());
+  codes = Vector::codes(static_cast<Index>(rows.begin * kernel_w + columns.begin));
+#pragma GCC unroll 3
+  for (std::int64_t p = rows.begin; p < rows.end; ++p)
+#pragma GCC unroll 3
+    for (std::int64_t q = columns.begin; q < columns.end; ++q)
+      Vector::challenge(best, codes, Vector::load(origin + p * row + q * inner),
+                        static_cast<Index>(p * kernel_w + q));
+}
+
 template <typename Vector>
 DDPBENCH_POOL_TARGET void general_forward(const PoolGeometry& geometry, const void* from, void* to,
                                           void* winners) {
@@ -110,6 +132,7 @@ DDPBENCH_POOL_TARGET void general_forward(const PoolGeometry& geometry, const vo
   auto* y = static_cast<typename Vector::Element*>(to);
   using Index = typename Vector::Index;
   auto* codes_out = static_cast<Index*>(winners);
+  const std::int64_t row = g.width * g.inner;
   for (std::int64_t i = 0; i < g.out_h; ++i) {
     const WindowRange rows =
         window_range<Vector>(i, g.window.stride_h, g.window.pad_h, g.window.kernel_h, g.height);
@@ -117,16 +140,15 @@ DDPBENCH_POOL_TARGET void general_forward(const PoolGeometry& geometry, const vo
       const WindowRange columns =
           window_range<Vector>(j, g.window.stride_w, g.window.pad_w, g.window.kernel_w, g.width);
       for (std::int64_t c = 0; c < g.inner; c += Vector::kWidth) {
-        // A window of -inf only keeps the first element's code, as in PyTorch.
-        typename Vector::Values best = Vector::values(-std::numeric_limits<float>::infinity());
-        typename Vector::Codes codes =
-            Vector::codes(static_cast<Index>(rows.begin * g.window.kernel_w + columns.begin));
-        for (std::int64_t p = rows.begin; p < rows.end; ++p)
-          for (std::int64_t q = columns.begin; q < columns.end; ++q)
-            Vector::challenge(
-                best, codes,
-                Vector::load(x + ((rows.origin + p) * g.width + columns.origin + q) * g.inner + c),
-                static_cast<Index>(p * g.window.kernel_w + q));
+        typename Vector::Values best;
+        typename Vector::Codes codes;
+        const auto* const origin = x + (rows.origin * g.width + columns.origin) * g.inner + c;
+        // Loops of known length, as the pool of ResNets has: 0.6 to 0.75 of the time.
+        if (g.window.kernel_w == 3 && rows.is_all(3) && columns.is_all(3)) {
+          find_winners<Vector>({0, 3, 0}, {0, 3, 0}, 3, row, g.inner, origin, best, codes);
+        } else {
+          find_winners<Vector>(rows, columns, g.window.kernel_w, row, g.inner, origin, best, codes);
+        }
         finish<Vector>(g, best, codes, y, codes_out);
         y += Vector::kWidth;
         codes_out += Vector::kWidth;
