@@ -121,6 +121,7 @@ class Program::Binder {
     call.backward.inputs = inputs;
     call.backward.output = output;
     call.backward.grad_output = at(planned.grad_output, planned.micro, k);
+    call.backward.more_grad_output = at(planned.more_grad_output, planned.micro, k);
     call.backward.grad_inputs = gradient_pointers(planned, k);
     call.backward.parameters = weights;
     call.backward.grad_parameters = parameter_gradient_pointers(planned);

@@ -59,10 +59,11 @@ struct ForwardArgs {
 };
 
 struct BackwardArgs {
-  std::span<const void* const> inputs;  // null entries unless backward_needs_input(i)
-  const void* output = nullptr;         // null unless backward_needs_output()
-  const void* grad_output = nullptr;    // in output_layout(); the op may not write to it
-  std::span<void* const> grad_inputs;   // in input_layout(i); null entry: not wanted
+  std::span<const void* const> inputs;     // null entries unless backward_needs_input(i)
+  const void* output = nullptr;            // null unless backward_needs_output()
+  const void* grad_output = nullptr;       // in output_layout(); the op may not write to it
+  const void* more_grad_output = nullptr;  // likewise, to be added; only if adds_grad_outputs()
+  std::span<void* const> grad_inputs;      // in input_layout(i); null entry: not wanted
   std::span<const void* const> parameters;
   std::span<void* const> grad_parameters;  // in parameters()[i].layout
   bool accumulate = false;                 // add to grad_parameters instead of overwriting them
@@ -92,6 +93,10 @@ class Op {
   // operations' backward needs the output, the graph may then free it after forward and recompute
   // it in backward. It does so only if this operation's backward keeps the inputs anyway.
   virtual bool recomputes_output() const { return false; }
+
+  // Whether backward takes the gradient of an output that several operations read in two parts
+  // (BackwardArgs::more_grad_output), whose sum then costs no pass over memory.
+  virtual bool adds_grad_outputs() const { return false; }
 
   // Whether one sample's result depends on other samples of the batch (batch norm). Such an op may
   // not be split into micro-batches.

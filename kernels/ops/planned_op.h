@@ -26,6 +26,7 @@ struct OpPlan {
   std::size_t needed_inputs = 0;  // backward reads the first so many
   bool needs_output = false;
   bool recomputes_output = false;
+  bool adds_grad_outputs = false;
   bool couples_samples = false;
   bool draws_random_numbers = false;
   bool reads_bf16_weights = false;
@@ -49,6 +50,7 @@ class PlannedOp : public Op {
   bool backward_needs_input(std::size_t i) const override { return i < plan_.needed_inputs; }
   bool backward_needs_output() const override { return plan_.needs_output; }
   bool recomputes_output() const override { return plan_.recomputes_output; }
+  bool adds_grad_outputs() const override { return plan_.adds_grad_outputs; }
   bool couples_samples() const override { return plan_.couples_samples; }
   bool draws_random_numbers() const override { return plan_.draws_random_numbers; }
   bool reads_bf16_weights() const override { return plan_.reads_bf16_weights; }

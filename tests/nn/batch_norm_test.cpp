@@ -112,6 +112,22 @@ TEST(BatchNormGraph, BackwardMakesOutputsAnewThatForwardDidNotKeep) {
   EXPECT_EQ(at("again stem_norm+stem_relu") + 1, std::min(at("left"), at("right")));
 }
 
+// The same two give gradients to it, which its backward adds.
+TEST(BatchNormGraph, BackwardAddsTheGradientsOfTwoReaders) {
+  TestGraph test(normalized_network(), onednn, {.batch = 4});
+  Plan plan = lower_network(normalized_network(), test.backend(), {.batch = 4}).plan;
+  plan_backward(plan, test.backend());
+  int added = 0;
+  for (const PlannedCall& call : plan.backward) {
+    EXPECT_EQ(call.name.find("gradients summed"), std::string::npos) << call.name;
+    if (call.more_grad_output == kNoValue) continue;
+    EXPECT_EQ(call.name, "stem_norm+stem_relu");
+    EXPECT_NE(call.grad_output, call.more_grad_output);
+    ++added;
+  }
+  EXPECT_EQ(added, 1);
+}
+
 TEST(BatchNormGraph, TakesNoVarianceBelowZero) {
   TestGraph test(normalized_network(), onednn, {.batch = 4});
   const auto before = flat_state(export_state(test.graph()));

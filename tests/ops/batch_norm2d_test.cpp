@@ -168,6 +168,26 @@ TEST_P(BatchNorm2d, HasTheSameBitsWithAnyTeam) {
   expect_same_bits(run(two, *second, in), run(one, *first, in));
 }
 
+TEST_P(BatchNorm2d, AddsTheGradientsOfTwoReaders) {
+  BackendFixture fixture = BackendFixture::onednn();
+  for (const TensorLayout& layout : layouts()) {
+    SCOPED_TRACE(layout.tag);
+    const auto op = fixture.backend().make(in_layout(layout));
+    ASSERT_TRUE(op->adds_grad_outputs());
+    for (const std::vector<std::size_t>& unwanted : {std::vector<std::size_t>{}, {1}}) {
+      OpInputs parts = norm_inputs(*op, 3);
+      parts.unwanted = unwanted;
+      parts.more_grad_output = random_values(element_count(op->output_layout().shape), 9);
+      OpInputs sum = parts;
+      sum.more_grad_output.clear();
+      for (std::size_t i = 0; i < sum.grad_output.size(); ++i) {
+        sum.grad_output[i] += parts.more_grad_output[i];
+      }
+      expect_same_bits(run(fixture, *op, parts), run(fixture, *op, sum));
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, BatchNorm2d, ::testing::ValuesIn(norm_cases()),
                          [](const auto& test) { return test.param.name; });
 

@@ -45,6 +45,9 @@ class OpCall {
         recompute_workspace_(fixture.allocate(op.workspace_bytes())),
         backward_workspace_(fixture.allocate(op.workspace_bytes())),
         grad_output_(fixture.to_layout(in.grad_output, op.output_layout())),
+        more_grad_output_(in.more_grad_output.empty()
+                              ? fixture.allocate(0)
+                              : fixture.to_layout(in.more_grad_output, op.output_layout())),
         step_(fixture.upload(&in.step, sizeof(in.step))),
         draw_(in.draw) {
     draw_.step = reinterpret_cast<const std::int64_t*>(step_.data());
@@ -96,18 +99,20 @@ class OpCall {
       if (!is_wanted(i)) grad_inputs[i] = nullptr;
     }
     const auto grad_parameters = writable(grad_parameters_);
-    op_.backward(fixture_.stream(),
-                 {.inputs = needed_inputs,
-                  .output = op_.backward_needs_output() ? output_.data() : nullptr,
-                  .grad_output = grad_output_.data(),
-                  .grad_inputs = grad_inputs,
-                  .parameters = parameters,
-                  .grad_parameters = grad_parameters,
-                  .accumulate = !in_.initial_gradients.empty(),
-                  .saved = saved_.data(),
-                  .workspace = backward_workspace_.data(),
-                  .bf16_weights = bf16_weights,
-                  .draw = draw_});
+    op_.backward(
+        fixture_.stream(),
+        {.inputs = needed_inputs,
+         .output = op_.backward_needs_output() ? output_.data() : nullptr,
+         .grad_output = grad_output_.data(),
+         .more_grad_output = in_.more_grad_output.empty() ? nullptr : more_grad_output_.data(),
+         .grad_inputs = grad_inputs,
+         .parameters = parameters,
+         .grad_parameters = grad_parameters,
+         .accumulate = !in_.initial_gradients.empty(),
+         .saved = saved_.data(),
+         .workspace = backward_workspace_.data(),
+         .bf16_weights = bf16_weights,
+         .draw = draw_});
   }
 
   OpOutputs results() {
@@ -161,7 +166,8 @@ class OpCall {
   const OpInputs& in_;
   std::vector<ParameterSpec> specs_;
   OpMemory output_, recomputed_, saved_;
-  OpMemory forward_workspace_, recompute_workspace_, backward_workspace_, grad_output_;
+  OpMemory forward_workspace_, recompute_workspace_, backward_workspace_, grad_output_,
+      more_grad_output_;
   std::vector<OpMemory> inputs_, parameters_, bf16_weights_, grad_inputs_, grad_parameters_;
   std::vector<OpMemory> state_;
   std::vector<DataType> state_types_;

@@ -90,6 +90,7 @@ struct OpInputs {
   std::vector<Values> inputs = {};
   std::vector<Values> parameters = {};
   Values grad_output = {};
+  Values more_grad_output = {};  // of operations that add it; empty: none
   // If not empty: the parameter gradients before backward, which then accumulates.
   std::vector<Values> initial_gradients = {};
   bool want_grad_inputs = true;

@@ -86,7 +86,9 @@ class Placement {
       loops_[place].first = std::min(loops_[place].first, time);
       loops_[place].last = std::max(loops_[place].last, time);
     }
-    for (const int value : {call.output, call.saved, call.grad_output}) touch(value, time, place);
+    for (const int value : {call.output, call.saved, call.grad_output, call.more_grad_output}) {
+      touch(value, time, place);
+    }
     for (const int value : call.inputs) touch(value, time, place);
     for (const int value : call.grad_inputs) touch(value, time, place);
   }

@@ -44,6 +44,7 @@ class BackwardPlanner {
   static std::size_t index(int value) { return static_cast<std::size_t>(value); }
 
   void plan_call(const PlannedCall& forward) {
+    const int more = part_to_add(forward);
     const int gradient = summed_gradient(forward);
     if (forward.passes_gradient) {
       for (const int input : forward.inputs) {
@@ -54,6 +55,7 @@ class BackwardPlanner {
     PlannedCall call = forward;
     call.direction = Direction::backward;
     call.grad_output = gradient;
+    call.more_grad_output = more;
     call.state.clear();
     for (std::size_t i = 0; i < call.inputs.size(); ++i) {
       call.inputs[i] =
@@ -94,6 +96,15 @@ class BackwardPlanner {
     const int gradient = add_value(plan_, layout_at(plan_, value, micro), micro);
     contributions_[index(value)].push_back(gradient);
     return gradient;
+  }
+
+  // Takes the last contribution out, if the producer adds it to the sum of the others.
+  int part_to_add(const PlannedCall& producer) {
+    std::vector<int>& parts = contributions_[index(producer.output)];
+    if (parts.size() < 2 || !producer.op->adds_grad_outputs()) return kNoValue;
+    const int last = parts.back();
+    parts.pop_back();
+    return last;
   }
 
   int summed_gradient(const PlannedCall& producer) {

@@ -44,7 +44,8 @@ struct PlannedCall {
   std::vector<int> inputs = {};  // values; in backward kNoValue where the op does not need them
   int output = kNoValue;
   int saved = kNoValue;
-  int grad_output = kNoValue;                // backward only, as the next
+  int grad_output = kNoValue;                // backward only, as the next two
+  int more_grad_output = kNoValue;           // kNoValue: grad_output is all
   std::vector<int> grad_inputs = {};         // kNoValue: not wanted
   std::vector<std::size_t> parameters = {};  // indices in the ParameterPlan, in the op's order
   std::vector<std::size_t> state = {};       // the same of its state; forward only
@@ -80,7 +81,8 @@ ops::TensorLayout layout_at(const Plan& plan, int value, bool micro);
 int add_value(Plan& plan, ops::TensorLayout layout, bool micro);
 
 // Derives plan.backward and plan.output_gradients from plan.forward. The gradients of a tensor that
-// several calls read are summed in the order in which they are computed. Outputs that their
+// several calls read are summed in the order in which they are computed; the producer adds the last
+// one itself if it can (Op::adds_grad_outputs). Outputs that their
 // operation can give again (Op::recomputes_output) are not kept: backward makes them anew where it
 // first needs them.
 void plan_backward(Plan& plan, ops::OpBackend& backend);

@@ -11,24 +11,13 @@
 // a bf16 map is rounded once.
 #pragma once
 
-#include <cstdint>
-
 #include "kernels/ops/cpu/elementwise.h"
+#include "kernels/ops/cpu/norm_maps.h"
 
 namespace ddpbench::ops::cpu {
 
-// Maps [batch, channels, pixels]. `inner` channels of a pixel lie together: 1 (plain), 8 and 16
-// (blocked, where channels are padded with zeros), or all of them (channels last).
-struct NormMaps {
-  std::int64_t batch = 0, channels = 0, pixels = 0, inner = 1;
-  DataType type = DataType::fp32;
-
-  std::int64_t partial_count() const { return 2 * batch * channels; }
-  double values() const { return static_cast<double>(batch * pixels); }  // of a channel
-};
-
-// Sum and sum of squared deviations from the mean of each channel. It reads x twice, the second
-// time from the cache where one sample's group of maps fits there.
+// Sum and sum of squared deviations from the mean of each channel. It reads x once, and a sample's
+// group of maps again whose first pixels are far from the others.
 void norm_statistics(Team team, const NormMaps& maps, const void* x, double* partial, double* sums,
                      double* squares);
 
@@ -45,7 +34,8 @@ void norm_forward(Team team, const NormMaps& maps, const void* x, const NormResu
 // The gradient of the sum before the ReLU: dy where the output was positive, else 0.
 struct NormGradient {
   const void* dy;
-  const float* mean;  // of each channel
+  const void* more = nullptr;  // if not null, dy + more stands for dy
+  const float* mean;           // of each channel
   bool relu = false;
   const void* y = nullptr;  // tells what was cut; null: scale * x + shift does
   const float *scale = nullptr, *shift = nullptr;

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // batch_norm2d on the own kernels (kernels/ops/cpu/batch_norm.h), over the layout that the input
-// has. With a map of S bytes, forward reads it twice (the second time often from the cache) and
-// writes it once; backward reads x and dy twice and writes dx: 8 S, where sums and results are two
-// passes. The ReLU costs nothing: backward computes again what it cut. A fused addend is read once,
-// and its gradient, written with the sums, then stands for dy.
+// has. With a map of S bytes, forward reads it twice and writes it once; backward reads x and dy
+// twice and writes dx: 8 S, where sums and results are two passes. The ReLU costs nothing: backward
+// computes again what it cut. A fused addend is read once, and its gradient, written with the sums,
+// then stands for dy, as for both parts of a dy that comes in two.
 //
 // oneDNN's batch normalisation keeps no running statistics, overwrites the parameters' gradients,
 // and before version 3 cannot add in the same pass.
@@ -46,6 +46,7 @@ class BatchNorm2d : public PlannedOp {
     plan_.saved_bytes = 2 * channels_ * sizeof(float);
     // A sum would hold its addend in place of the output.
     plan_.recomputes_output = !desc.fuse_add;
+    plan_.adds_grad_outputs = true;
     const auto partial = static_cast<std::size_t>(maps_.partial_count());
     if (desc.parts != nullptr) {
       parts_ = desc.parts->count();
@@ -84,6 +85,7 @@ class BatchNorm2d : public PlannedOp {
     const float* const inv_std = mean + channels_;
     find_line(args.parameters, mean, inv_std, memory);
     cpu::NormGradient gradient{.dy = args.grad_output,
+                               .more = args.more_grad_output,
                                .mean = mean,
                                .relu = desc_.fuse_relu,
                                .y = args.output,
@@ -98,6 +100,7 @@ class BatchNorm2d : public PlannedOp {
     if (dx == nullptr) return;
     if (addend != nullptr) {
       gradient.dy = addend;
+      gradient.more = nullptr;
       gradient.relu = false;
     }
     // dx = weight * inv_std * (g - sum(g) / n - (x - mean) inv_std^2 sum(g (x - mean)) / n)
