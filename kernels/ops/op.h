@@ -94,8 +94,8 @@ class Op {
   // it in backward. It does so only if this operation's backward keeps the inputs anyway.
   virtual bool recomputes_output() const { return false; }
 
-  // Whether backward takes the gradient of an output that several operations read in two parts
-  // (BackwardArgs::more_grad_output), whose sum then costs no pass over memory.
+  // Whether backward can take its output's gradient in two parts (BackwardArgs::more_grad_output),
+  // where several operations read that output. Their sum then costs no pass of its own.
   virtual bool adds_grad_outputs() const { return false; }
 
   // Whether one sample's result depends on other samples of the batch (batch norm). Such an op may

@@ -5,7 +5,8 @@
 #include "kernels/ops/cpu/batch_norm.h"
 
 #include <algorithm>
-#include <numeric>
+#include <cmath>
+#include <limits>
 
 #include "tests/ops/op_harness.h"
 
@@ -33,7 +34,8 @@ Step take_step(SimdLevel level, const NormMaps& maps) {
   const std::int64_t count = maps.batch * maps.channels * maps.pixels;
   const Values x = random_values(count, 1), addend = random_values(count, 2),
                dy = random_values(count, 3), scale = random_values(maps.channels, 4),
-               shift = random_values(maps.channels, 5), mean = random_values(maps.channels, 6);
+               shift = random_values(maps.channels, 5), mean = random_values(maps.channels, 6),
+               more = random_values(count, 7);
   const cpu::Team team{level, 1};
   std::vector<double> partial(static_cast<std::size_t>(maps.partial_count()));
   Step step;
@@ -48,7 +50,7 @@ Step take_step(SimdLevel level, const NormMaps& maps) {
       {.scale = scale.data(), .shift = shift.data(), .addend = addend.data(), .relu = true},
       step.y.data());
   const cpu::NormGradient gradient{
-      .dy = dy.data(), .mean = mean.data(), .relu = true, .y = step.y.data()};
+      .dy = dy.data(), .more = more.data(), .mean = mean.data(), .relu = true, .y = step.y.data()};
   cpu::norm_gradient_sums(team, maps, x.data(), gradient, step.rectified.data(), partial.data(),
                           step.sums.data(), step.products.data());
   cpu::norm_backward(team, maps, x.data(), gradient, scale.data(), shift.data(), mean.data(),
@@ -78,68 +80,105 @@ TEST_P(BatchNormKernel, GivesTheSameAtEveryInstructionSet) {
   }
 }
 
-// Maps too large for the caches, whose results are stored past them where they lie on a multiple of
-// 16 bytes.
-TEST(BatchNormKernelResults, AreTheSamePastTheCaches) {
-  for (const DataType type : {DataType::fp32, DataType::bf16}) {
-    NormMaps maps{2, 32, 0, 16, type};
-    const std::size_t pixel = static_cast<std::size_t>(maps.batch * maps.channels) * size_of(type);
-    maps.pixels = static_cast<std::int64_t>(4 * cpu::l2_bytes_per_core() / pixel) + 1;
-    const std::size_t bytes = pixel * static_cast<std::size_t>(maps.pixels);
-    std::vector<std::uint16_t> x(bytes / 2), dy(bytes / 2);
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      x[i] = static_cast<std::uint16_t>(0x3f80U + i % 97 + (i % 3 << 15));
-      dy[i] = static_cast<std::uint16_t>(0x3f80U + i % 89 + (i % 5 << 15));
+// The bits of the maps that one step writes, `distance` elements behind an aligned address: results
+// that lie on no multiple of 16 bytes are never stored past the caches.
+std::vector<std::vector<std::uint16_t>> results_at(SimdLevel level, const NormMaps& maps,
+                                                   std::size_t bytes, std::size_t distance) {
+  using Bits = std::vector<std::uint16_t>;
+  const std::size_t count = bytes / sizeof(std::uint16_t);
+  // Numbers of either sign between 1 and 2, as bf16 and as the halves of fp32.
+  const auto numbers = [count](std::size_t period) {
+    Bits bits(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      bits[i] = static_cast<std::uint16_t>(0x3f80U + i % period + (i % 3 << 15));
     }
-    const Values scale = random_values(32, 1), shift = random_values(32, 2);
-    const cpu::NormGradient gradient{.dy = dy.data(), .mean = shift.data()};
-    std::vector<double> partial(static_cast<std::size_t>(maps.partial_count())), sums(32),
-        products(32);
-    const cpu::Team team{cpu::simd_level(), 1};
-    using Result = std::vector<std::uint16_t>;
-    const auto results = [&](std::size_t distance) {
-      Result y(bytes / 2 + distance), rectified(y), dx(y);
-      cpu::norm_forward(team, maps, x.data(), {.scale = scale.data(), .shift = shift.data()},
-                        y.data() + distance);
-      cpu::norm_gradient_sums(team, maps, x.data(), gradient, rectified.data() + distance,
-                              partial.data(), sums.data(), products.data());
-      cpu::norm_backward(team, maps, x.data(), gradient, scale.data(), shift.data(), scale.data(),
-                         dx.data() + distance);
-      std::vector<Result> all;
-      for (Result* result : {&y, &rectified, &dx}) {
-        all.emplace_back(result->begin() + static_cast<std::ptrdiff_t>(distance), result->end());
-      }
-      return all;
-    };
-    const std::vector<Result> aligned = results(0);
-    EXPECT_EQ(aligned, results(2));
-    EXPECT_EQ(aligned[1], dy);
+    return bits;
+  };
+  const Bits x = numbers(97), addend = numbers(89), dy = numbers(83), more = numbers(79);
+  const Values scale = random_values(maps.channels, 1), shift = random_values(maps.channels, 2);
+  const auto channels = static_cast<std::size_t>(maps.channels);
+  std::vector<double> partial(static_cast<std::size_t>(maps.partial_count())), sums(channels),
+      products(channels);
+  Bits y(count + distance), rectified(y), dx(y);
+  const cpu::Team team{level, 1};
+  cpu::norm_forward(
+      team, maps, x.data(),
+      {.scale = scale.data(), .shift = shift.data(), .addend = addend.data(), .relu = true},
+      y.data() + distance);
+  const cpu::NormGradient gradient{.dy = dy.data(),
+                                   .more = more.data(),
+                                   .mean = shift.data(),
+                                   .relu = true,
+                                   .y = y.data() + distance};
+  cpu::norm_gradient_sums(team, maps, x.data(), gradient, rectified.data() + distance,
+                          partial.data(), sums.data(), products.data());
+  cpu::norm_backward(team, maps, x.data(), gradient, scale.data(), shift.data(), scale.data(),
+                     dx.data() + distance);
+  std::vector<Bits> all;
+  for (const Bits* result : {&y, &rectified, &dx}) {
+    all.emplace_back(result->begin() + static_cast<std::ptrdiff_t>(distance), result->end());
+  }
+  return all;
+}
+
+TEST(BatchNormKernelResults, AreTheSamePastTheCaches) {
+  if (cpu::l2_bytes_per_core() == 0) GTEST_SKIP() << "the size of the L2 cache is not known";
+  for (const NormMaps& blocks :
+       {NormMaps{2, 32, 0, 16, DataType::fp32}, NormMaps{2, 24, 0, 8, DataType::fp32},
+        NormMaps{2, 32, 0, 16, DataType::bf16}, NormMaps{2, 24, 0, 8, DataType::bf16}}) {
+    NormMaps maps = blocks;
+    const std::size_t pixel =
+        static_cast<std::size_t>(maps.batch * maps.channels) * size_of(maps.type);
+    maps.pixels = static_cast<std::int64_t>(4 * cpu::l2_bytes_per_core() / pixel) / 2 * 2 + 3;
+    const std::size_t bytes = pixel * static_cast<std::size_t>(maps.pixels);
+    for (const SimdLevel level : levels()) {
+      SCOPED_TRACE(cpu::to_string(level));
+      EXPECT_EQ(results_at(level, maps, bytes, 0), results_at(level, maps, bytes, 2));
+    }
   }
 }
 
 // The first rows of a map tell nothing of the others.
 TEST(BatchNormKernelStatistics, AreExactWhereTheFirstRowsAreFarFromTheOthers) {
-  const NormMaps maps{2, 16, 2000, 16};
-  const Values noise = random_values(maps.batch * maps.channels * maps.pixels, 1);
-  for (const float far : {0.0F, 1.0F, 1000.0F}) {
-    SCOPED_TRACE(far);
-    Values x = noise;
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      if (i / 16 % 2000 < 200) x[i] += far;
-    }
-    std::vector<double> partial(static_cast<std::size_t>(maps.partial_count())), sums(16),
-        squares(16);
+  constexpr std::int64_t kPixels = 12544;
+  for (const std::int64_t inner : {1, 8, 16, 40}) {
+    SCOPED_TRACE(inner);
+    const NormMaps maps{2, inner == 16 ? 48 : 40, kPixels, inner};
+    const auto at = [&](std::int64_t n, std::int64_t c, std::int64_t p) {
+      const std::int64_t block = c / inner * inner;
+      return static_cast<std::size_t>((n * maps.channels + block) * kPixels + p * inner + c -
+                                      block);
+    };
+    Values x = random_values(maps.batch * maps.channels * kPixels, 1);
+    const auto for_channel = [&](std::int64_t c, const auto& body) {
+      for (std::int64_t n = 0; n < maps.batch; ++n)
+        for (std::int64_t p = 0; p < kPixels; ++p) body(x[at(n, c, p)], p);
+    };
+    for_channel(1, [](float& v, std::int64_t p) { v += p < 128 ? 1000.0F : 0.0F; });
+    for_channel(2, [](float& v, std::int64_t) { v = 1000 + v / 1000; });
+    for_channel(3, [](float& v, std::int64_t) { v = 0.1F; });
+    for_channel(17, [](float& v, std::int64_t p) { v += p < 2000 ? 5.0F : 0.0F; });
+    x[at(1, 33, 5000)] = std::numeric_limits<float>::quiet_NaN();
+    const auto channels = static_cast<std::size_t>(maps.channels);
+    std::vector<double> partial(static_cast<std::size_t>(maps.partial_count())), sums(channels),
+        squares(channels);
     cpu::norm_statistics({cpu::simd_level(), 1}, maps, x.data(), partial.data(), sums.data(),
                          squares.data());
-    for (std::size_t c = 0; c < 16; ++c) {
+    for (std::int64_t c = 0; c < maps.channels; ++c) {
+      SCOPED_TRACE(c);
+      const auto i = static_cast<std::size_t>(c);
       double sum = 0, deviations = 0;
-      for (std::size_t i = c; i < x.size(); i += 16) sum += x[i];
-      for (std::size_t i = c; i < x.size(); i += 16) {
-        deviations += (x[i] - sum / maps.values()) * (x[i] - sum / maps.values());
+      for_channel(c, [&](float v, std::int64_t) { sum += v; });
+      const double mean = sum / maps.values();
+      for_channel(c, [&](float v, std::int64_t) { deviations += (v - mean) * (v - mean); });
+      if (c == 33) {
+        EXPECT_TRUE(std::isnan(sums[i]) && std::isnan(squares[i]));
+        continue;
       }
-      EXPECT_NEAR(sums[c], sum, 1e-6 * maps.values() * (1 + far));
-      EXPECT_NEAR(squares[c], deviations, 2e-6 * deviations);
+      EXPECT_NEAR(sums[i], sum, 1e-6 * maps.values() * (1 + std::abs(mean)));
+      EXPECT_NEAR(squares[i], deviations, 1e-6 * deviations + 1e-9);
     }
+    EXPECT_EQ(squares[3], 0);
   }
 }
 

@@ -274,12 +274,22 @@ TEST_P(Bf16BatchNorm2d, ComputesWhatTheReferenceDoes) {
   const auto reference = plain.backend().make(desc);
   OpInputs in = rounded_inputs(*reference, 1);
   for (const bool accumulate : {false, true}) {
+    OpInputs sum = in;
     if (accumulate) {
       for (const ParameterSpec& spec : reference->parameters())
         in.initial_gradients.push_back(random_values(element_count(spec.shape), 77));
+      // The gradient comes in two parts as well.
+      in.more_grad_output = random_values(element_count(shape), 78);
+      round_values(in.more_grad_output);
+      sum = in;
+      sum.more_grad_output.clear();
+      for (std::size_t i = 0; i < sum.grad_output.size(); ++i) {
+        sum.grad_output[i] += in.more_grad_output[i];
+      }
     }
-    const OpOutputs want = run(plain, *reference, in);
-    const double scale = 1 / std::sqrt(desc.eps + smallest_variance(in.inputs[0], shape));
+    const OpOutputs want = run(plain, *reference, sum);
+    const double scale =
+        (accumulate ? 2 : 1) / std::sqrt(desc.eps + smallest_variance(in.inputs[0], shape));
     const double sums = 32 * kEpsilon * scale * (2 + 2 * scale);
     for (const int threads : team_sizes()) {
       BackendFixture fixture = bf16_backend(threads);
@@ -291,9 +301,12 @@ TEST_P(Bf16BatchNorm2d, ComputesWhatTheReferenceDoes) {
         EXPECT_EQ(op->output_layout(), layout);
         const OpOutputs got = run(fixture, *op, in);
         EXPECT_TRUE(near_rounded(got.output, want.output, sums, layout));
-        // Where an addend's gradient is kept, it is exact: dy or 0.
+        // Where an addend's gradient is kept, it is exact: dy or 0. A sum of two below 1 is rounded
+        // before the input's is made of it.
+        const double of_sum = accumulate ? scale * kHalfUnit : 0;
         for (std::size_t i = 0; i < got.grad_inputs.size(); ++i)
-          EXPECT_TRUE(near_rounded(got.grad_inputs[i], want.grad_inputs[i], sums, layout)) << i;
+          EXPECT_TRUE(near_rounded(got.grad_inputs[i], want.grad_inputs[i], sums + of_sum, layout))
+              << i;
         for (std::size_t i = 0; i < got.grad_parameters.size(); ++i)
           EXPECT_TRUE(all_near(got.grad_parameters[i], want.grad_parameters[i],
                                sum_tolerance(shape[0] * shape[2] * shape[3]) * (1 + 2 * scale)));

@@ -31,6 +31,9 @@ inline std::vector<OpOutputs> run_norm_parts(const std::function<BackendFixture(
     OpInputs in = whole;
     for (Values& input : in.inputs) input = part_of(input, p, parts);
     in.grad_output = part_of(in.grad_output, p, parts);
+    if (!in.more_grad_output.empty()) {
+      in.more_grad_output = part_of(in.more_grad_output, p, parts);
+    }
     outputs[p] = run(fixture, *op, in);
     EXPECT_EQ(gather.gathered, in.mode == Mode::training ? 2 : 0);
   });

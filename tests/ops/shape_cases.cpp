@@ -143,6 +143,7 @@ std::vector<PoolCase> pool_cases() {
       {"OverlappingByStrideOne", {2, 17, 5, 5}, 2, 1, 0},
       {"WindowsWithGaps", {2, 16, 9, 9}, 2, 3, 0},
       {"HalfPadded", {2, 8, 5, 5}, 2, 2, 1},
+      {"CutToThreeRowsAndColumns", {2, 16, 7, 7}, 5, 2, 2},
       {"GlobalPool", {2, 16, 7, 7}, 7, 7, 0},
       {"WindowOfMoreElementsThanAByteCounts", {2, 8, 17, 17}, 17, 1, 0},
       {"LargestWindowThatAByteCounts", {1, 2, 18, 16}, 15, 1, 0},

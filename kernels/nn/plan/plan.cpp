@@ -44,7 +44,7 @@ class BackwardPlanner {
   static std::size_t index(int value) { return static_cast<std::size_t>(value); }
 
   void plan_call(const PlannedCall& forward) {
-    const int more = part_to_add(forward);
+    const int more = forward.passes_gradient ? kNoValue : part_to_add(forward);
     const int gradient = summed_gradient(forward);
     if (forward.passes_gradient) {
       for (const int input : forward.inputs) {

@@ -82,9 +82,8 @@ int add_value(Plan& plan, ops::TensorLayout layout, bool micro);
 
 // Derives plan.backward and plan.output_gradients from plan.forward. The gradients of a tensor that
 // several calls read are summed in the order in which they are computed; the producer adds the last
-// one itself if it can (Op::adds_grad_outputs). Outputs that their
-// operation can give again (Op::recomputes_output) are not kept: backward makes them anew where it
-// first needs them.
+// one itself if it can (Op::adds_grad_outputs). Outputs that their operation can give again
+// (Op::recomputes_output) are not kept: backward makes them anew where it first needs them.
 void plan_backward(Plan& plan, ops::OpBackend& backend);
 
 }  // namespace ddpbench::nn

@@ -5,25 +5,29 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include "kernels/ops/cpu/norm_rows.h"
 #include "kernels/ops/cpu/parallel.h"
+#include "kernels/ops/cpu/simd.h"
 #include "kernels/runtime/data_type.h"
 
 namespace ddpbench::ops::cpu {
 namespace {
 
 // Whether a result is stored past the caches, which then do not read its lines before they are
-// overwritten. That pays where the maps would leave the caches before they are read: with those of
-// four times the L2 cache and more, a step of ResNet-50 (batch 16, fp32) takes 0.97 of the time on
-// a Zen 5 with 1 MiB of L2 and 32 MiB of L3; with those of 20 MB and more, half of that is lost.
-bool streams_result(const NormMaps& maps, const void* result) {
+// overwritten. That pays where the maps would leave the caches before they are read. Measured on a
+// Zen 5 with 1 MiB of L2 a core, 32 MiB of L3 and one thread: streaming from 4 times the L2 on, a
+// step of ResNet-50 (batch 16, fp32) takes 0.97 of the time; streaming from 20 MB on gains half of
+// that.
+bool streams_result(Team team, const NormMaps& maps, const void* result) {
   static const std::size_t l2_bytes = l2_bytes_per_core();
   const bool fills_lines = maps.inner == 8 || maps.inner == 16;
   const bool aligned = reinterpret_cast<std::uintptr_t>(result) % kStreamAlignment == 0;
   const auto bytes =
       static_cast<std::size_t>(maps.batch * maps.channels * maps.pixels) * size_of(maps.type);
-  return fills_lines && aligned && l2_bytes > 0 && bytes >= 4 * l2_bytes;
+  const std::size_t limit = 4 * l2_bytes * static_cast<std::size_t>(threads_for(team, maps));
+  return result != nullptr && fills_lines && aligned && limit > 0 && bytes >= limit;
 }
 
 // Calls body(channel) for all channels.
@@ -45,13 +49,13 @@ void add_deviations(SimdLevel simd, const NormMaps& maps, const NormStrip& strip
                     const ChannelCenters& centers, ChannelSums& sums, ChannelSums& squares) {
   const LaneFactors factors(strip.channels(maps), strip.period, centers.data());
   LaneSums lane_sums{}, lane_squares{};
-  run_simd(simd, [&]() DDPBENCH_SIMD_BODY {
+  run_simd(simd, [&, x, ahead = strip.ahead]() DDPBENCH_SIMD_BODY {
     NormRow center;
     load_row(center, factors);
     add_up(
         strip,
         [&](std::int64_t at, int lanes, NormRow& first, NormRow& second) DDPBENCH_SIMD_BODY {
-          load_row(first, x + at, lanes);
+          load_row(first, x + at, lanes, ahead);
           first -= center;
           second = first * first;
         },
@@ -67,11 +71,10 @@ void add_deviations(SimdLevel simd, const NormMaps& maps, const NormStrip& strip
 
 // The sum of a sample's map, and the squared deviations from its mean.
 //
-// One pass, around a number near the mean: that of the first rows, which stay in the L1 cache. With
-// s = sum(x - k), sum((x - mean)^2) = sum((x - k)^2) - s^2 / n, which loses no more than the digits
-// of 1 + kMaxShift as long as s^2 / n is at most kMaxShift times the result. Else the map is read
-// again, around its mean. Chan, Golub and LeVeque, "Algorithms for computing the sample variance"
-// (1983), on shifted data.
+// One pass, around k, the mean of the first rows, which are then in a cache. With s = sum(x - k),
+// sum((x - mean)^2) = sum((x - k)^2) - s^2 / n, which loses about a decimal digit at most as long
+// as s^2 / n is at most kMaxShift times the result. Else the map is read again, around its mean.
+// Chan, Golub and LeVeque, "Algorithms for computing the sample variance" (1983), on shifted data.
 template <typename T>
 void strip_statistics(SimdLevel simd, const NormMaps& maps, const NormStrip& strip, const T* x,
                       double* partial) {
@@ -95,7 +98,7 @@ void strip_statistics(SimdLevel simd, const NormMaps& maps, const NormStrip& str
   move_centers(start_pixels);
   const auto is_far = [&](std::size_t c) {
     const double shift = sums[c] * (sums[c] / pixels);
-    return shift > kMaxShift * (squares[c] - shift);
+    return !(shift <= kMaxShift * (squares[c] - shift));
   };
   bool far = false;
   for (std::size_t c = 0; c < channels; ++c) far = far || is_far(c);
@@ -110,27 +113,29 @@ void strip_statistics(SimdLevel simd, const NormMaps& maps, const NormStrip& str
 // Loads the gradient before the ReLU; x is that row of the input. T: the maps' element.
 template <typename T>
 struct GradientRows {
-  explicit GradientRows(const NormGradient& gradient)
+  GradientRows(const NormGradient& gradient, const NormStrip& strip)
       : dy(static_cast<const T*>(gradient.dy)),
         more(static_cast<const T*>(gradient.more)),
         y(static_cast<const T*>(gradient.y)),
-        relu(gradient.relu) {}
+        relu(gradient.relu),
+        ahead(strip.ahead) {}
 
   const T *dy, *more, *y;
   bool relu;
+  std::int64_t ahead;
   NormRow scale{}, shift{};
 
   DDPBENCH_NORM_INLINE void find(std::int64_t at, int lanes, const NormRow& x, NormRow& g) const {
-    load_row(g, dy + at, lanes);
+    load_row(g, dy + at, lanes, ahead);
     if (more != nullptr) {
       NormRow other;
-      load_row(other, more + at, lanes);
+      load_row(other, more + at, lanes, ahead);
       g += other;
     }
     if (!relu) return;
     NormRow output;
     if (y != nullptr) {
-      load_row(output, y + at, lanes);
+      load_row(output, y + at, lanes, ahead);
     } else {
       output = scale * x + shift;
     }
@@ -171,22 +176,22 @@ namespace {
 
 template <typename T>
 void forward_strips(Team team, const NormMaps& maps, const T* x, const NormResult& result, T* y) {
-  const bool streams = streams_result(maps, y);
+  const bool streams = streams_result(team, maps, y);
   for_each_part(team, maps, [&](const NormStrip& strip) {
     const LaneFactors scales(maps, strip, result.scale), shifts(maps, strip, result.shift);
     const T* const addend = static_cast<const T*>(result.addend);
     const bool relu = result.relu;
-    run_simd(team.simd, [&, x, y, addend, relu, streams]() DDPBENCH_SIMD_BODY {
+    run_simd(team.simd, [&, x, y, addend, relu, streams, ahead = strip.ahead]() DDPBENCH_SIMD_BODY {
       NormRow scale, shift;
       load_row(scale, scales);
       load_row(shift, shifts);
       for_all_rows(strip, [&](std::int64_t at, int lanes) DDPBENCH_SIMD_BODY {
         NormRow row;
-        load_row(row, x + at, lanes);
+        load_row(row, x + at, lanes, ahead);
         row = scale * row + shift;
         if (addend != nullptr) {
           NormRow other;
-          load_row(other, addend + at, lanes);
+          load_row(other, addend + at, lanes, ahead);
           row += other;
         }
         if (relu) row = row < 0 ? NormRow{} : row;
@@ -199,13 +204,13 @@ void forward_strips(Team team, const NormMaps& maps, const T* x, const NormResul
 template <typename T>
 void sum_strips(Team team, const NormMaps& maps, const T* x, const NormGradient& gradient,
                 T* rectified, double* partial) {
-  const bool streams = streams_result(maps, rectified);
+  const bool streams = streams_result(team, maps, rectified);
   for_each_part(team, maps, [&](const NormStrip& strip) {
     const LaneFactors scales(maps, strip, gradient.scale), shifts(maps, strip, gradient.shift),
         means(maps, strip, gradient.mean);
     LaneSums first_sums{}, second_sums{};
     run_simd(team.simd, [&]() DDPBENCH_SIMD_BODY {
-      GradientRows<T> rows(gradient);
+      GradientRows<T> rows(gradient, strip);
       NormRow mean;
       load_row(rows.scale, scales);
       load_row(rows.shift, shifts);
@@ -213,7 +218,7 @@ void sum_strips(Team team, const NormMaps& maps, const T* x, const NormGradient&
       add_up(
           strip,
           [&](std::int64_t at, int lanes, NormRow& first, NormRow& second) DDPBENCH_SIMD_BODY {
-            load_row(second, x + at, lanes);
+            load_row(second, x + at, lanes, rows.ahead);
             rows.find(at, lanes, second, first);
             if (rectified != nullptr) store_row(rectified + at, first, lanes, streams);
             second = first * (second - mean);
@@ -228,13 +233,13 @@ void sum_strips(Team team, const NormMaps& maps, const T* x, const NormGradient&
 template <typename T>
 void backward_strips(Team team, const NormMaps& maps, const T* x, const NormGradient& gradient,
                      const float* a, const float* b, const float* c, T* dx) {
-  const bool streams = streams_result(maps, dx);
+  const bool streams = streams_result(team, maps, dx);
   for_each_part(team, maps, [&](const NormStrip& strip) {
     const LaneFactors scales(maps, strip, gradient.scale), shifts(maps, strip, gradient.shift),
         means(maps, strip, gradient.mean), as(maps, strip, a), bs(maps, strip, b),
         cs(maps, strip, c);
     run_simd(team.simd, [&]() DDPBENCH_SIMD_BODY {
-      GradientRows<T> rows(gradient);
+      GradientRows<T> rows(gradient, strip);
       NormRow mean, of_gradient, of_value, constant;
       load_row(rows.scale, scales);
       load_row(rows.shift, shifts);
@@ -244,7 +249,7 @@ void backward_strips(Team team, const NormMaps& maps, const T* x, const NormGrad
       load_row(constant, cs);
       for_all_rows(strip, [&](std::int64_t at, int lanes) DDPBENCH_SIMD_BODY {
         NormRow value, g;
-        load_row(value, x + at, lanes);
+        load_row(value, x + at, lanes, rows.ahead);
         rows.find(at, lanes, value, g);
         value = of_gradient * g + of_value * (value - mean) + constant;
         store_row(dx + at, value, lanes, streams);

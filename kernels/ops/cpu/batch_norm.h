@@ -16,8 +16,8 @@
 
 namespace ddpbench::ops::cpu {
 
-// Sum and sum of squared deviations from the mean of each channel. It reads x once, and a sample's
-// group of maps again whose first pixels are far from the others.
+// Sum and sum of squared deviations from the mean of each channel. It reads x once, its first rows
+// twice. Where these are far from the rest, that sample's group of maps is read once more.
 void norm_statistics(Team team, const NormMaps& maps, const void* x, double* partial, double* sums,
                      double* squares);
 
@@ -41,12 +41,13 @@ struct NormGradient {
   const float *scale = nullptr, *shift = nullptr;
 };
 // sum(g) and sum(g * (x - mean)) of each channel, for the gradient g. Where `rectified` is not
-// null, g is written to it. Reads x, dy (and y).
+// null, g is written to it; the sums are of g before it is rounded to bf16. Reads x, dy (and more,
+// and y).
 void norm_gradient_sums(Team team, const NormMaps& maps, const void* x,
                         const NormGradient& gradient, void* rectified, double* partial,
                         double* sums, double* products);
-// dx = a * g + b * (x - mean) + c, with one factor of each a channel. Reads x, dy (and y), writes
-// dx.
+// dx = a * g + b * (x - mean) + c, with one factor of each a channel. Reads x, dy (and
+// more, and y), writes dx.
 void norm_backward(Team team, const NormMaps& maps, const void* x, const NormGradient& gradient,
                    const float* a, const float* b, const float* c, void* dx);
 

@@ -8,8 +8,9 @@
 // Rows are GCC's vector type, which the compiler maps to the registers of each instruction set.
 //
 // With the channels last, a row of a strip is a quarter or half of a cache line, and the next one
-// lies a pixel further. Passes that read no map twice therefore walk over short strips, those of
-// neighbouring channels one after the other, so that lines come from memory once.
+// lies a pixel further. Passes but the statistics, which center a whole strip, therefore walk over
+// short strips, those of neighbouring channels one after the other, so that lines come from memory
+// once.
 #pragma once
 
 #include <immintrin.h>
@@ -25,10 +26,15 @@
 #include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/cpu/simd.h"
 #include "kernels/runtime/bfloat16.h"
+#include "kernels/runtime/data_type.h"
 
 namespace ddpbench::ops::cpu {
 
 inline constexpr int kLanes = 16;
+// How far ahead of a row, at least, the caches are asked for another of its strip: a page, at whose
+// end the processor's own prefetch ends. It saves 2 to 3 % of these passes' time; 1 KiB ahead saves
+// nothing (Zen 5).
+inline constexpr std::int64_t kPrefetchBytes = 4096;
 using NormRow = float __attribute__((vector_size(kLanes * sizeof(float))));
 // In memory, of any alignment.
 using StoredRow =
@@ -46,6 +52,7 @@ struct NormStrip {
   int width = kLanes;               // values of a row
   int tail = 0;                     // values behind the last row
   int period = 1;                   // lane l has channel first + l % period
+  std::int64_t ahead = 0;           // from a row to the one that is prefetched with it
   std::int64_t sample = 0, first = 0;
   bool continues = false;  // another strip has the rows before, and so their sums
 
@@ -63,6 +70,11 @@ inline std::int64_t strip_count(const NormMaps& maps) {
   return maps.batch * ceil_div(maps.channels, group);
 }
 
+inline std::int64_t prefetch_distance(const NormMaps& maps, const NormStrip& strip) {
+  const auto bytes = static_cast<std::int64_t>(size_of(maps.type)) * strip.step;
+  return ceil_div(kPrefetchBytes, bytes) * strip.step;
+}
+
 inline NormStrip strip_at(const NormMaps& maps, std::int64_t index) {
   NormStrip strip;
   if (is_channels_last(maps)) {
@@ -74,6 +86,7 @@ inline NormStrip strip_at(const NormMaps& maps, std::int64_t index) {
     strip.step = maps.channels;
     strip.width = static_cast<int>(std::min<std::int64_t>(kLanes, maps.channels - strip.first));
     strip.period = kLanes;
+    strip.ahead = prefetch_distance(maps, strip);
     return strip;
   }
   const std::int64_t groups = ceil_div(maps.channels, maps.inner);
@@ -85,6 +98,7 @@ inline NormStrip strip_at(const NormMaps& maps, std::int64_t index) {
   strip.step = kLanes;
   strip.tail = static_cast<int>(elements % kLanes);
   strip.period = static_cast<int>(maps.inner);
+  strip.ahead = prefetch_distance(maps, strip);
   return strip;
 }
 
@@ -94,7 +108,7 @@ inline int threads_for(Team team, const NormMaps& maps) {
   return elements < kMinParallelElements ? 1 : team.threads;
 }
 
-// Calls body(strip) for all strips. What it streams (stream_full_row) is in memory when this ends.
+// Calls body(strip) for all strips. What it streams (stream_full_row) all threads see afterwards.
 template <typename Body>
 void for_each_strip(Team team, const NormMaps& maps, const Body& body) {
   const int threads = threads_for(team, maps);
@@ -107,9 +121,6 @@ void for_each_strip(Team team, const NormMaps& maps, const Body& body) {
 // Rows that are added up in single precision before their sum goes into a double: each rounding is
 // then of a sum of at most so many values.
 inline constexpr std::int64_t kChunk = 128;
-// How far ahead of a row the caches are asked for more: a page, at whose end the processor's own
-// prefetch ends. It takes 2 to 3 % of these passes' time; 1 KiB ahead gains nothing (Zen 5).
-inline constexpr std::int64_t kPrefetchBytes = 4096;
 inline constexpr std::uintptr_t kStreamAlignment = 16;
 // Rows of neighbouring channels that are visited together: 256 bytes in bf16.
 inline constexpr std::int64_t kBand = 8;
@@ -206,8 +217,8 @@ DDPBENCH_NORM_INLINE void stream_full_row(BFloat16* to, const NormRow& row) {
 }
 
 template <typename T>
-DDPBENCH_NORM_INLINE void load_row(NormRow& row, const T* from, int lanes) {
-  __builtin_prefetch(reinterpret_cast<const char*>(from) + kPrefetchBytes);
+DDPBENCH_NORM_INLINE void load_row(NormRow& row, const T* from, int lanes, std::int64_t ahead) {
+  __builtin_prefetch(from + ahead);
   if (lanes == kLanes) return load_full_row(row, from);
   row = NormRow{};
   for (int l = 0; l < lanes; ++l) row[l] = from[l];
