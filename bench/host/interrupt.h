@@ -8,6 +8,9 @@
 
 namespace ddpbench::bench {
 
+// What a rank that a signal asked to end says, also to those whose collectives it gives up.
+inline constexpr const char* kInterruptedWords = "interrupted";
+
 // Ends a rank of a joined world that a signal asked to end (exit 130).
 class Interrupted : public Error {
  public:

@@ -114,6 +114,11 @@ Verdict interrupted_verdict(const Interruption& interruption) {
   return verdict;
 }
 
+bool is_given_up_by_signal(const std::exception& error) {
+  const auto* const aborted = dynamic_cast<const CommAborted*>(&error);
+  return aborted != nullptr && aborted->reason() == kInterruptedWords;
+}
+
 bool is_refusal(const std::exception& error) {
   const auto* const known = dynamic_cast<const Error*>(&error);
   return known != nullptr && (known->exit_code() == ConfigError("").exit_code() ||

@@ -51,6 +51,11 @@ void take_later(Verdict& verdict, Verdict later);
 // run alike.
 Verdict interrupted_verdict(const Interruption& interruption);
 
+// Whether this rank's collective was given up by one that a signal asked to end. The engine may
+// tell that before anything else tells of the signal. A launcher sends such signals after failures,
+// too.
+bool is_given_up_by_signal(const std::exception& error);
+
 // Whether each rank but `own` has failed, finished or ended, so that its records are final.
 bool has_settled(const std::vector<launch::RankView>& ranks, int own);
 

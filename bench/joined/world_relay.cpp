@@ -89,7 +89,6 @@ void WorldRelay::hear(const std::string& news) {
 }
 
 void WorldRelay::tell(const char* kind, int signal) {
-  if (is_left_alone()) return;
   try {
     comm::store_append(*records_, kNews, words_of(kind, rank_, signal));
   } catch (const CommTimeout&) {
@@ -103,9 +102,18 @@ bool WorldRelay::is_left_alone() const {
   return lost_first_ || steady_s() - silent_s_ < kLeaveAlone_s;
 }
 
-void WorldRelay::tell_failed() { tell("failed"); }
-void WorldRelay::tell_interrupted(int signal) { tell("interrupted", signal); }
-void WorldRelay::tell_written() { tell("written"); }
+void WorldRelay::tell_failed() {
+  if (!is_left_alone()) tell("failed");
+}
+
+// Tried also where the store did not answer a moment ago: nothing else tells the others the signal.
+void WorldRelay::tell_interrupted(int signal) {
+  if (!lost_first_) tell("interrupted", signal);
+}
+
+void WorldRelay::tell_written() {
+  if (!is_left_alone()) tell("written");
+}
 
 void WorldRelay::mirror(launch::RankChannels& channels) {
   const std::lock_guard lock(mutex_);

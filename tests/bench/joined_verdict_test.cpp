@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "bench/host/interrupt.h"
 #include "bench/joined/joined_board.h"
 
 namespace ddpbench::bench {
@@ -147,6 +148,13 @@ TEST(JoinedVerdict, SaysByWhichSignalARankWasKilledWhereThatIsKnown) {
   const Verdict unknown = judge_world({.ranks = {failed("comm"), ended()}});
   EXPECT_EQ(unknown.result.failure->error.kind, "exit");
   EXPECT_THAT(unknown.result.failure->error.message, HasSubstr("known to its launcher only"));
+}
+
+TEST(JoinedVerdict, KnowsARankThatASignalMadeGiveUpByItsWords) {
+  EXPECT_TRUE(
+      is_given_up_by_signal(CommAborted("all_reduce: aborted by rank 1", kInterruptedWords)));
+  EXPECT_FALSE(is_given_up_by_signal(CommAborted("all_reduce: aborted by rank 1", "no memory")));
+  EXPECT_FALSE(is_given_up_by_signal(CommError(kInterruptedWords)));
 }
 
 TEST(JoinedVerdict, IsNoFailureOfARunThatWasComplete) {

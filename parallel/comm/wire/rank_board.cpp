@@ -93,8 +93,8 @@ void RankBoard::stop() {
 }
 
 void RankBoard::throw_aborted(const Operation* operation) const {
-  throw CommError(
-      fmt::format("{}aborted by rank {}: {}", prefix(operation), aborted_by_, *aborted_),
+  throw CommAborted(
+      fmt::format("{}aborted by rank {}: {}", prefix(operation), aborted_by_, *aborted_), *aborted_,
       operation_name(operation));
 }
 
