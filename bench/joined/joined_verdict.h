@@ -52,8 +52,8 @@ void take_later(Verdict& verdict, Verdict later);
 Verdict interrupted_verdict(const Interruption& interruption);
 
 // Whether this rank's collective was given up by one that a signal asked to end. The engine may
-// tell that before anything else tells of the signal. A launcher sends such signals after failures,
-// too.
+// tell that first, and rank 0 end, with the store, before this rank has heard of the signal. A
+// launcher sends such signals after failures, too.
 bool is_given_up_by_signal(const std::exception& error);
 
 // Whether each rank but `own` has failed, finished or ended, so that its records are final.

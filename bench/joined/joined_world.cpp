@@ -413,9 +413,9 @@ int JoinedWorld::fail(const std::exception& error) {
     if (is_first()) throw;
     say_error("ddpbench: rank {}: {}\n", environment_.rank, unwritable.what());
   }
-  const bool interrupted =
-      verdict.result.interrupted || (!verdict.result.failure && own.kind == "interrupted") ||
-      (!verdict.certain && environment_.launcher == "environment" && is_given_up_by_signal(error));
+  const bool interrupted = verdict.result.interrupted ||
+                           (!verdict.result.failure && own.kind == "interrupted") ||
+                           (environment_.launcher == "environment" && is_given_up_by_signal(error));
   return interrupted ? 130 : failure_exit_code(own);
 }
 
