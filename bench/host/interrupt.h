@@ -8,13 +8,11 @@
 
 namespace ddpbench::bench {
 
-// What a rank that a signal asked to end says, also to those whose collectives it gives up.
-inline constexpr const char* kInterruptedWords = "interrupted";
-
-// Ends a rank of a joined world that a signal asked to end (exit 130).
+// Ends a rank of a joined world that a signal asked to end (exit 130). Its words are always the
+// same: ranks whose collectives it gives up know it by them.
 class Interrupted : public Error {
  public:
-  using Error::Error;
+  Interrupted() : Error("interrupted") {}
   const char* kind() const noexcept override { return "interrupted"; }
   int exit_code() const noexcept override { return 130; }
 };

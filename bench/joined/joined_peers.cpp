@@ -167,7 +167,7 @@ std::string JoinedPeers::await_made(const std::string& key) {
 
 void JoinedPeers::check() {
   if (is_complete()) return;
-  if (is_told_to_end()) throw Interrupted(kInterruptedWords);
+  if (is_told_to_end()) throw Interrupted();
   if (const auto rank = first_lost()) {
     const CommError noticed(lost_words(*rank));
     throw WorldFailure(*rank, noticed.kind(), noticed.exit_code(), noticed.what());
@@ -175,7 +175,7 @@ void JoinedPeers::check() {
 }
 
 std::string JoinedPeers::reason_to_end() {
-  if (is_told_to_end()) return kInterruptedWords;
+  if (is_told_to_end()) return Interrupted().what();
   const auto rank = first_lost();
   return rank ? lost_words(*rank) : "";
 }

@@ -55,7 +55,7 @@ void run_reference(JoinedPeers& peers, const TrainingJob& job, const ReferenceIn
                                  [&peers] { return !peers.reason_to_end().empty(); });
   if (result.interrupted) {
     peers.check();
-    throw Interrupted(kInterruptedWords);
+    throw Interrupted();
   }
   if (result.failure) throw_reference_failure(result.failure->error, inputs.job);
 }

@@ -34,9 +34,9 @@ void see_interruptions(WorldView& world) {
     const int rank = static_cast<int>(i);
     launch::RankView& view = world.ranks[i];
     auto& error = view.status.error;
-    if (error && error->kind == Interrupted("").kind()) {
+    if (error && error->kind == Interrupted().kind()) {
       error->kind = CommError("").kind();
-    } else if (!error && view.exit && view.exit->code == Interrupted("").exit_code()) {
+    } else if (!error && view.exit && view.exit->code == Interrupted().exit_code()) {
       view.exit.reset();
       if (!world.interruption) world.interruption = Interruption{rank, 0};
     } else if (!error && view.exit && world.interruption && world.interruption->rank == rank &&
@@ -73,7 +73,7 @@ Verdict judge_world(WorldView world) {
 Verdict judge_meeting(const WorldView& world, const WorldFailure& said,
                       const launch::RankError& own) {
   Verdict verdict = judge_world(world);
-  if (std::string_view(said.kind()) == Interrupted("").kind()) {
+  if (std::string_view(said.kind()) == Interrupted().kind()) {
     return interrupted_verdict(world.interruption.value_or(Interruption{said.rank(), 0}));
   }
   std::optional<launch::RunFailure>& failure = verdict.result.failure;
@@ -110,13 +110,13 @@ Verdict interrupted_verdict(const Interruption& interruption) {
   const std::string signal =
       interruption.signal != 0 ? launch::signal_name(interruption.signal) : "a signal";
   who.error = {"signal", fmt::format("rank {} was asked to end by {}", interruption.rank, signal),
-               "", Interrupted("").exit_code()};
+               "", Interrupted().exit_code()};
   return verdict;
 }
 
 bool is_given_up_by_signal(const std::exception& error) {
   const auto* const aborted = dynamic_cast<const CommAborted*>(&error);
-  return aborted != nullptr && aborted->reason() == kInterruptedWords;
+  return aborted != nullptr && aborted->reason() == Interrupted().what();
 }
 
 bool is_refusal(const std::exception& error) {

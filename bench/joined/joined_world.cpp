@@ -54,7 +54,8 @@ constexpr const char* kWrittenKey = "joined/written";
 constexpr double kAwaitSilence_s = 0.5;
 // After a failure: for the cause to show, where ranks have only noticed it, and for others to end.
 constexpr double kSettle_s = 2;
-constexpr double kLookForCause_s = 0.05;  // of an interruption, as often
+// How often a rank that was interrupted looks for the cause.
+constexpr double kLookForCause_s = 0.05;
 
 class JoinedWorld {
  public:

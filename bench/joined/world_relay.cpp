@@ -88,7 +88,11 @@ void WorldRelay::hear(const std::string& news) {
   if (kind == "written") board_.mark_written();
 }
 
-void WorldRelay::tell(const char* kind, int signal) {
+void WorldRelay::tell(const char* kind) {
+  if (!is_left_alone()) append(kind);
+}
+
+void WorldRelay::append(const char* kind, int signal) {
   try {
     comm::store_append(*records_, kNews, words_of(kind, rank_, signal));
   } catch (const CommTimeout&) {
@@ -102,17 +106,13 @@ bool WorldRelay::is_left_alone() const {
   return lost_first_ || steady_s() - silent_s_ < kLeaveAlone_s;
 }
 
-void WorldRelay::tell_failed() {
-  if (!is_left_alone()) tell("failed");
-}
+void WorldRelay::tell_failed() { tell("failed"); }
+void WorldRelay::tell_written() { tell("written"); }
 
-// Tried also where the store did not answer a moment ago: nothing else tells the others the signal.
+// It is tried also where the store did not answer a moment ago: nothing else tells the others the
+// signal.
 void WorldRelay::tell_interrupted(int signal) {
-  if (!lost_first_) tell("interrupted", signal);
-}
-
-void WorldRelay::tell_written() {
-  if (!is_left_alone()) tell("written");
+  if (!lost_first_) append("interrupted", signal);
 }
 
 void WorldRelay::mirror(launch::RankChannels& channels) {

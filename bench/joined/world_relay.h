@@ -52,7 +52,8 @@ class WorldRelay {
   struct Stopped {};
   void listen();
   void hear(const std::string& news);
-  void tell(const char* kind, int signal = 0);
+  void tell(const char* kind);  // unless it is left alone
+  void append(const char* kind, int signal = 0);
   // Whether the store has not answered just now, or is gone.
   bool is_left_alone() const;
   void note_silence();

@@ -15,7 +15,7 @@ void DeviceWait::until(const Event& event, std::string_view what) {
   while (!event.reached()) {
     if (options_.interrupted && options_.interrupted()) {
       gave_up_ = true;
-      throw Interrupted(kInterruptedWords);
+      throw Interrupted();
     }
     if (comm::has_passed(deadline)) {
       gave_up_ = true;

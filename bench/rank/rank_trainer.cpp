@@ -303,7 +303,7 @@ void RankTrainer::take_steps(std::int64_t count, bool timed, int epoch,
 }
 
 void RankTrainer::take_step(bool timed, int epoch) {
-  if (inputs_.interrupted && inputs_.interrupted()) throw Interrupted(kInterruptedWords);
+  if (inputs_.interrupted && inputs_.interrupted()) throw Interrupted();
   recorder_->begin_step(static_cast<std::uint32_t>(epoch), timed);
   if (trace_) trace_->begin_step(timed);
   for (StepTrace& trace : replica_traces_) trace.begin_step(timed);

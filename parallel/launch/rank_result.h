@@ -19,7 +19,8 @@ struct RankResult {
 
 // By the rank alone. REQUIRES: the area has room for it.
 void write_result(std::byte* area, std::string_view text);
-// Returns the newest version, whole, and waits for nobody. It reads no more than `capacity` bytes.
+// This returns the newest version as a whole. It waits for nobody and reads at most `capacity`
+// bytes.
 RankResult read_result(std::byte* area, std::uint64_t capacity);
 
 // Bytes that another thread may be writing, each word of eight of one moment. REQUIRES: a multiple

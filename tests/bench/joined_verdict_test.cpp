@@ -12,7 +12,6 @@
 #include <string>
 
 #include "base/error.h"
-#include "bench/host/interrupt.h"
 #include "bench/joined/joined_board.h"
 
 namespace ddpbench::bench {
@@ -151,10 +150,9 @@ TEST(JoinedVerdict, SaysByWhichSignalARankWasKilledWhereThatIsKnown) {
 }
 
 TEST(JoinedVerdict, KnowsARankThatASignalMadeGiveUpByItsWords) {
-  EXPECT_TRUE(
-      is_given_up_by_signal(CommAborted("all_reduce: aborted by rank 1", kInterruptedWords)));
+  EXPECT_TRUE(is_given_up_by_signal(CommAborted("all_reduce: aborted by rank 1", "interrupted")));
   EXPECT_FALSE(is_given_up_by_signal(CommAborted("all_reduce: aborted by rank 1", "no memory")));
-  EXPECT_FALSE(is_given_up_by_signal(CommError(kInterruptedWords)));
+  EXPECT_FALSE(is_given_up_by_signal(CommError("interrupted")));
 }
 
 TEST(JoinedVerdict, IsNoFailureOfARunThatWasComplete) {

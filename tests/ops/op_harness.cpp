@@ -276,6 +276,14 @@ std::vector<int> team_sizes() {
 #endif
 }
 
+OpInputs with_added_gradient(OpInputs in) {
+  for (std::size_t i = 0; i < in.more_grad_output.size(); ++i) {
+    in.grad_output[i] += in.more_grad_output[i];
+  }
+  in.more_grad_output.clear();
+  return in;
+}
+
 OpInputs random_inputs(const Op& op, std::uint32_t seed) {
   OpInputs in;
   for (std::size_t i = 0; i < op.input_count(); ++i)

@@ -101,6 +101,9 @@ struct OpInputs {
   RandomDraw draw = {};            // the harness sets its pointer
 };
 
+// The same inputs, with both parts of the output's gradient in one.
+OpInputs with_added_gradient(OpInputs in);
+
 // Random tensors of the right sizes for an operation.
 OpInputs random_inputs(const Op& op, std::uint32_t seed);
 

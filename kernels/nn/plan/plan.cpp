@@ -44,7 +44,7 @@ class BackwardPlanner {
   static std::size_t index(int value) { return static_cast<std::size_t>(value); }
 
   void plan_call(const PlannedCall& forward) {
-    const int more = forward.passes_gradient ? kNoValue : part_to_add(forward);
+    const int more = part_to_add(forward);
     const int gradient = summed_gradient(forward);
     if (forward.passes_gradient) {
       for (const int input : forward.inputs) {
@@ -101,7 +101,8 @@ class BackwardPlanner {
   // Takes the last contribution out, if the producer adds it to the sum of the others.
   int part_to_add(const PlannedCall& producer) {
     std::vector<int>& parts = contributions_[index(producer.output)];
-    if (parts.size() < 2 || !producer.op->adds_grad_outputs()) return kNoValue;
+    const bool adds = !producer.passes_gradient && producer.op->adds_grad_outputs();
+    if (!adds || parts.size() < 2) return kNoValue;
     const int last = parts.back();
     parts.pop_back();
     return last;

@@ -39,7 +39,7 @@ void for_each_channel(Team team, const NormMaps& maps, const Body& body) {
   });
 }
 
-// Of each channel of a strip; beyond its channels, anything.
+// One value stands for each channel of a strip. Those beyond its channels mean nothing.
 using ChannelSums = std::array<double, kLanes>;
 using ChannelCenters = std::array<float, kLanes>;
 
@@ -49,7 +49,7 @@ void add_deviations(SimdLevel simd, const NormMaps& maps, const NormStrip& strip
                     const ChannelCenters& centers, ChannelSums& sums, ChannelSums& squares) {
   const LaneFactors factors(strip.channels(maps), strip.period, centers.data());
   LaneSums lane_sums{}, lane_squares{};
-  run_simd(simd, [&, x, ahead = strip.ahead]() DDPBENCH_SIMD_BODY {
+  run_simd(simd, [&, x, ahead = strip.ahead(maps)]() DDPBENCH_SIMD_BODY {
     NormRow center;
     load_row(center, factors);
     add_up(
@@ -61,11 +61,9 @@ void add_deviations(SimdLevel simd, const NormMaps& maps, const NormStrip& strip
         },
         lane_sums, lane_squares);
   });
-  sums = squares = {};
-  for (int l = 0; l < kLanes; ++l) {
-    const auto lane = static_cast<std::size_t>(l), c = static_cast<std::size_t>(l % strip.period);
-    sums[c] += lane_sums[lane];
-    squares[c] += lane_squares[lane];
+  for (int c = 0; c < strip.channels(maps); ++c) {
+    sums[static_cast<std::size_t>(c)] = sum_of_channel(strip, lane_sums, c);
+    squares[static_cast<std::size_t>(c)] = sum_of_channel(strip, lane_squares, c);
   }
 }
 
@@ -90,7 +88,7 @@ void strip_statistics(SimdLevel simd, const NormMaps& maps, const NormStrip& str
   ChannelSums sums{}, squares{};
   add_deviations(simd, maps, start, x, centers, sums, squares);
   const auto move_centers = [&](double values) {
-    for (std::size_t c = 0; c < kLanes; ++c) {
+    for (std::size_t c = 0; c < channels; ++c) {
       centers[c] = static_cast<float>(centers[c] + sums[c] / values);
     }
     add_deviations(simd, maps, strip, x, centers, sums, squares);
@@ -113,12 +111,12 @@ void strip_statistics(SimdLevel simd, const NormMaps& maps, const NormStrip& str
 // Loads the gradient before the ReLU; x is that row of the input. T: the maps' element.
 template <typename T>
 struct GradientRows {
-  GradientRows(const NormGradient& gradient, const NormStrip& strip)
+  GradientRows(const NormGradient& gradient, std::int64_t distance)
       : dy(static_cast<const T*>(gradient.dy)),
         more(static_cast<const T*>(gradient.more)),
         y(static_cast<const T*>(gradient.y)),
         relu(gradient.relu),
-        ahead(strip.ahead) {}
+        ahead(distance) {}
 
   const T *dy, *more, *y;
   bool relu;
@@ -181,23 +179,24 @@ void forward_strips(Team team, const NormMaps& maps, const T* x, const NormResul
     const LaneFactors scales(maps, strip, result.scale), shifts(maps, strip, result.shift);
     const T* const addend = static_cast<const T*>(result.addend);
     const bool relu = result.relu;
-    run_simd(team.simd, [&, x, y, addend, relu, streams, ahead = strip.ahead]() DDPBENCH_SIMD_BODY {
-      NormRow scale, shift;
-      load_row(scale, scales);
-      load_row(shift, shifts);
-      for_all_rows(strip, [&](std::int64_t at, int lanes) DDPBENCH_SIMD_BODY {
-        NormRow row;
-        load_row(row, x + at, lanes, ahead);
-        row = scale * row + shift;
-        if (addend != nullptr) {
-          NormRow other;
-          load_row(other, addend + at, lanes, ahead);
-          row += other;
-        }
-        if (relu) row = row < 0 ? NormRow{} : row;
-        store_row(y + at, row, lanes, streams);
-      });
-    });
+    run_simd(team.simd,
+             [&, x, y, addend, relu, streams, ahead = strip.ahead(maps)]() DDPBENCH_SIMD_BODY {
+               NormRow scale, shift;
+               load_row(scale, scales);
+               load_row(shift, shifts);
+               for_all_rows(strip, [&](std::int64_t at, int lanes) DDPBENCH_SIMD_BODY {
+                 NormRow row;
+                 load_row(row, x + at, lanes, ahead);
+                 row = scale * row + shift;
+                 if (addend != nullptr) {
+                   NormRow other;
+                   load_row(other, addend + at, lanes, ahead);
+                   row += other;
+                 }
+                 if (relu) row = row < 0 ? NormRow{} : row;
+                 store_row(y + at, row, lanes, streams);
+               });
+             });
   });
 }
 
@@ -210,7 +209,7 @@ void sum_strips(Team team, const NormMaps& maps, const T* x, const NormGradient&
         means(maps, strip, gradient.mean);
     LaneSums first_sums{}, second_sums{};
     run_simd(team.simd, [&]() DDPBENCH_SIMD_BODY {
-      GradientRows<T> rows(gradient, strip);
+      GradientRows<T> rows(gradient, strip.ahead(maps));
       NormRow mean;
       load_row(rows.scale, scales);
       load_row(rows.shift, shifts);
@@ -239,7 +238,7 @@ void backward_strips(Team team, const NormMaps& maps, const T* x, const NormGrad
         means(maps, strip, gradient.mean), as(maps, strip, a), bs(maps, strip, b),
         cs(maps, strip, c);
     run_simd(team.simd, [&]() DDPBENCH_SIMD_BODY {
-      GradientRows<T> rows(gradient, strip);
+      GradientRows<T> rows(gradient, strip.ahead(maps));
       NormRow mean, of_gradient, of_value, constant;
       load_row(rows.scale, scales);
       load_row(rows.shift, shifts);

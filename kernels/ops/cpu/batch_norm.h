@@ -46,8 +46,8 @@ struct NormGradient {
 void norm_gradient_sums(Team team, const NormMaps& maps, const void* x,
                         const NormGradient& gradient, void* rectified, double* partial,
                         double* sums, double* products);
-// dx = a * g + b * (x - mean) + c, with one factor of each a channel. Reads x, dy (and
-// more, and y), writes dx.
+// dx = a * g + b * (x - mean) + c, with one factor of each a channel. Reads x, dy (and more, and
+// y), writes dx.
 void norm_backward(Team team, const NormMaps& maps, const void* x, const NormGradient& gradient,
                    const float* a, const float* b, const float* c, void* dx);
 

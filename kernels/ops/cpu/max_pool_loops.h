@@ -143,7 +143,7 @@ DDPBENCH_POOL_TARGET void general_forward(const PoolGeometry& geometry, const vo
         typename Vector::Values best;
         typename Vector::Codes codes;
         const auto* const origin = x + (rows.origin * g.width + columns.origin) * g.inner + c;
-        // Loops of known length, as the pool of ResNets has: 0.6 to 0.75 of the time.
+        // Loops of known length, as the pool of ResNets has, take 0.6 to 0.75 of the time.
         if (g.window.kernel_w == 3 && rows.is_all(3) && columns.is_all(3)) {
           find_winners<Vector>({0, 3, 0}, {0, 3, 0}, 3, row, g.inner, origin, best, codes);
         } else {

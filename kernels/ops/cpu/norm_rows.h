@@ -52,12 +52,16 @@ struct NormStrip {
   int width = kLanes;               // values of a row
   int tail = 0;                     // values behind the last row
   int period = 1;                   // lane l has channel first + l % period
-  std::int64_t ahead = 0;           // from a row to the one that is prefetched with it
   std::int64_t sample = 0, first = 0;
   bool continues = false;  // another strip has the rows before, and so their sums
 
   int channels(const NormMaps& maps) const {
     return static_cast<int>(std::min<std::int64_t>(period, maps.channels - first));
+  }
+  // From a row to the one that is prefetched with it.
+  std::int64_t ahead(const NormMaps& maps) const {
+    const auto bytes = static_cast<std::int64_t>(size_of(maps.type)) * step;
+    return ceil_div(kPrefetchBytes, bytes) * step;
   }
 };
 
@@ -68,11 +72,6 @@ inline bool is_channels_last(const NormMaps& maps) {
 inline std::int64_t strip_count(const NormMaps& maps) {
   const std::int64_t group = is_channels_last(maps) ? kLanes : maps.inner;
   return maps.batch * ceil_div(maps.channels, group);
-}
-
-inline std::int64_t prefetch_distance(const NormMaps& maps, const NormStrip& strip) {
-  const auto bytes = static_cast<std::int64_t>(size_of(maps.type)) * strip.step;
-  return ceil_div(kPrefetchBytes, bytes) * strip.step;
 }
 
 inline NormStrip strip_at(const NormMaps& maps, std::int64_t index) {
@@ -86,7 +85,6 @@ inline NormStrip strip_at(const NormMaps& maps, std::int64_t index) {
     strip.step = maps.channels;
     strip.width = static_cast<int>(std::min<std::int64_t>(kLanes, maps.channels - strip.first));
     strip.period = kLanes;
-    strip.ahead = prefetch_distance(maps, strip);
     return strip;
   }
   const std::int64_t groups = ceil_div(maps.channels, maps.inner);
@@ -98,7 +96,6 @@ inline NormStrip strip_at(const NormMaps& maps, std::int64_t index) {
   strip.step = kLanes;
   strip.tail = static_cast<int>(elements % kLanes);
   strip.period = static_cast<int>(maps.inner);
-  strip.ahead = prefetch_distance(maps, strip);
   return strip;
 }
 
@@ -108,14 +105,20 @@ inline int threads_for(Team team, const NormMaps& maps) {
   return elements < kMinParallelElements ? 1 : team.threads;
 }
 
-// Calls body(strip) for all strips. What it streams (stream_full_row) all threads see afterwards.
+// Calls body(i) for all i below `count`. What it streams (stream_full_row) all threads see
+// afterwards.
 template <typename Body>
-void for_each_strip(Team team, const NormMaps& maps, const Body& body) {
+void for_each_index(Team team, const NormMaps& maps, std::int64_t count, const Body& body) {
   const int threads = threads_for(team, maps);
-  parallel_shares(threads, strip_count(maps), 1, [&](int, std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) body(strip_at(maps, i));
+  parallel_shares(threads, count, 1, [&](int, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) body(i);
     _mm_sfence();
   });
+}
+
+template <typename Body>
+void for_each_strip(Team team, const NormMaps& maps, const Body& body) {
+  for_each_index(team, maps, strip_count(maps), [&](std::int64_t i) { body(strip_at(maps, i)); });
 }
 
 // Rows that are added up in single precision before their sum goes into a double: each rounding is
@@ -144,11 +147,8 @@ void for_each_part(Team team, const NormMaps& maps, const Body& body) {
       }
     }
   };
-  const int threads = threads_for(team, maps);
-  parallel_shares(threads, maps.batch * bands, 1, [&](int, std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) visit(i / bands, i % bands);
-    _mm_sfence();
-  });
+  for_each_index(team, maps, maps.batch * bands,
+                 [&](std::int64_t i) { visit(i / bands, i % bands); });
 }
 
 // One value a lane, from one a channel. LaneSums of padding have 0.
@@ -198,7 +198,7 @@ DDPBENCH_NORM_INLINE void store_full_row(BFloat16* to, const NormRow& row) {
   *reinterpret_cast<StoredHalves*>(to) = halves;
 }
 
-// Stores past the caches, to a multiple of kStreamAlignment.
+// This stores a row past the caches. `to` is a multiple of kStreamAlignment.
 DDPBENCH_NORM_INLINE void stream_full_row(float* to, const NormRow& row) {
   _mm_stream_ps(to, __builtin_shufflevector(row, row, 0, 1, 2, 3));
   _mm_stream_ps(to + 4, __builtin_shufflevector(row, row, 4, 5, 6, 7));
@@ -234,21 +234,10 @@ DDPBENCH_NORM_INLINE void store_row(T* to, const NormRow& row, int lanes, bool s
   for (int l = 0; l < lanes; ++l) to[l] = from_float<T>(row[l]);
 }
 
-// Calls body(offset, lanes) for rows [begin, end) of a strip.
+// Calls body(offset, lanes, which) for rows [begin, end) of a strip. `which` is 0 and 1 in turn.
 template <typename Body>
 DDPBENCH_NORM_INLINE void for_rows(const NormStrip& strip, std::int64_t begin, std::int64_t end,
                                    const Body& body) {
-  if (strip.width == kLanes) {
-    for (std::int64_t r = begin; r < end; ++r) body(strip.offset + r * strip.step, kLanes);
-  } else {
-    for (std::int64_t r = begin; r < end; ++r) body(strip.offset + r * strip.step, strip.width);
-  }
-}
-
-// The same for pairs of rows: body(offset, lanes, 0 or 1).
-template <typename Body>
-DDPBENCH_NORM_INLINE void for_row_pairs(const NormStrip& strip, std::int64_t begin,
-                                        std::int64_t end, const Body& body) {
   const auto visit = [&](int lanes) DDPBENCH_SIMD_BODY {
     std::int64_t r = begin;
     for (; r + 1 < end; r += 2) {
@@ -266,7 +255,8 @@ DDPBENCH_NORM_INLINE void for_row_pairs(const NormStrip& strip, std::int64_t beg
 
 template <typename Body>
 DDPBENCH_NORM_INLINE void for_all_rows(const NormStrip& strip, const Body& body) {
-  for_rows(strip, 0, strip.rows, body);
+  for_rows(strip, 0, strip.rows,
+           [&](std::int64_t at, int lanes, int) DDPBENCH_SIMD_BODY { body(at, lanes); });
   if (strip.tail > 0) body(strip.offset + strip.rows * strip.step, strip.tail);
 }
 
@@ -286,7 +276,7 @@ DDPBENCH_NORM_INLINE void add_up(const NormStrip& strip, const Term& term, LaneS
     const std::int64_t end = std::min(strip.rows, begin + kChunk);
     // Two sums of each kind, so that an addition does not wait for the one before.
     NormRow firsts_of[2]{}, seconds_of[2]{};
-    for_row_pairs(strip, begin, end, [&](std::int64_t at, int lanes, int which) DDPBENCH_SIMD_BODY {
+    for_rows(strip, begin, end, [&](std::int64_t at, int lanes, int which) DDPBENCH_SIMD_BODY {
       NormRow first, second;
       term(at, lanes, first, second);
       firsts_of[which] += first;
@@ -300,13 +290,19 @@ DDPBENCH_NORM_INLINE void add_up(const NormStrip& strip, const Term& term, LaneS
   flush(first, second, strip.tail);
 }
 
-// The totals of the lanes, added up by channel, into one of the strip's partial results.
+// The total of one of the strip's channels.
+inline double sum_of_channel(const NormStrip& strip, const LaneSums& lanes, int channel) {
+  double sum = 0;
+  for (int l = channel; l < kLanes; l += strip.period) sum += lanes[static_cast<std::size_t>(l)];
+  return sum;
+}
+
+// The totals of the channels, into one of the strip's partial results.
 inline void fold(const NormMaps& maps, const NormStrip& strip, const LaneSums& lanes,
                  double* partial, std::size_t which) {
   const int channels = strip.channels(maps);
   for (int c = 0; c < channels; ++c) {
-    double sum = 0;
-    for (int l = c; l < kLanes; l += strip.period) sum += lanes[static_cast<std::size_t>(l)];
+    const double sum = sum_of_channel(strip, lanes, c);
     double& total =
         partial[2 * (strip.sample * maps.channels + strip.first + c) + static_cast<int>(which)];
     total = strip.continues ? total + sum : sum;

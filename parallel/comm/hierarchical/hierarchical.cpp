@@ -85,8 +85,8 @@ class HierarchicalCommunicator final : public OperationCommunicator {
     if (options_.watch != nullptr && options_.watch->breaks_link()) check_has_link();
     return Work(executor_->issue(operation, options.start));
   }
-  // A planted fault that cannot strike is an error of whoever planted it. Only when all ranks have
-  // met is it known which of them have a link.
+  // A fault that cannot strike is an error of whoever planted it. Which ranks have a link is known
+  // only when all have met.
   void check_has_link() const {
     const auto* const across = engine_->across();
     if (across != nullptr && across->size() > 1) return;
