@@ -46,17 +46,20 @@ class SingleDevice final : public Strategy {
  private:
   std::vector<PlannedBuffer> planned_buffers(std::size_t state_bytes);
   void copy_state(const Buffer& to, const Buffer& from);
+  void add_slices(const StepInput& input, float scale, PhaseObserver* observer,
+                  const std::function<void()>& added);
 
   StrategyConfig config_;
   int slices_;
   std::int64_t batch_;  // samples of a slice
   StrategyContext context_;
   std::unique_ptr<Replica> replica_;
-  Buffer begun_, survives_;  // with several slices: the state before the first and after it
+  // With several slices or a probe: the state before the first slice, and after it.
+  Buffer begun_, survives_;
 };
 
 std::vector<PlannedBuffer> SingleDevice::planned_buffers(std::size_t state_bytes) {
-  const std::size_t bytes = slices_ > 1 ? state_bytes : 0;
+  const std::size_t bytes = slices_ > 1 || context_.probed ? state_bytes : 0;
   return {{&begun_, MemoryCategory::state, bytes}, {&survives_, MemoryCategory::state, bytes}};
 }
 
@@ -75,29 +78,41 @@ void SingleDevice::setup(const StrategyContext& context) {
   replica_->reset();
 }
 
-// Nothing where there is one slice, or no state.
+// Nothing where one slice is all, or where there is no state.
 void SingleDevice::copy_state(const Buffer& to, const Buffer& from) {
   if (begun_) context_.devices[0]->copy(replica_->stream(), to.view(), from.view());
 }
 
-void SingleDevice::step(const StepInput& input) {
+// Sets the gradients to those of `scale` times the sum of the losses, slice by slice.
+void SingleDevice::add_slices(const StepInput& input, float scale, PhaseObserver* observer,
+                              const std::function<void()>& added) {
   const std::int64_t sample = ops::element_count(context_.model->input_shape);
-  const float scale = 1.0f / static_cast<float>(batch_ * slices_);
   const Buffer& state = replica_->graph().state();
-  copy_state(begun_, state);
   for (int slice = 0; slice < slices_; ++slice) {
     if (slice > 0) copy_state(state, begun_);
     const StepInput part{input.images + slice * batch_ * sample,
                          input.labels + slice * batch_ * context_.model->predictions(),
                          input.valid_weight};
-    forward_and_loss(*replica_, part, places_of(config_, slice), scale, context_.observer);
+    forward_and_loss(*replica_, part, places_of(config_, slice), scale, observer);
     if (slice == 0) copy_state(survives_, state);
     {
-      const ScopedPhase phase(context_.observer, Phase::backward, replica_->stream());
+      const ScopedPhase phase(observer, Phase::backward, replica_->stream());
       replica_->backward({}, slice > 0);
     }
-    if (context_.slice_added) context_.slice_added();
+    if (added) added();
   }
+}
+
+void SingleDevice::step(const StepInput& input) {
+  const float scale = 1.0f / static_cast<float>(batch_ * slices_);
+  const Buffer& state = replica_->graph().state();
+  copy_state(begun_, state);
+  if (context_.probed) {
+    add_slices(input, kProbeScale * scale, nullptr, {});
+    context_.probed();
+    copy_state(state, begun_);
+  }
+  add_slices(input, scale, context_.observer, context_.slice_added);
   copy_state(state, survives_);
   update(*replica_, context_.observer);
   replica_->end_step();

@@ -86,6 +86,9 @@ std::vector<RankPlan> plan_one_rank(const StrategyConfig& config);
 // One rank a replica, each fed its own shard.
 std::vector<RankPlan> plan_rank_per_replica(const StrategyConfig& config);
 
+// No power of two: every number on the way to a gradient is rounded otherwise than without it.
+inline constexpr float kProbeScale = 0.7F;
+
 // What one rank gives its strategy. All of it outlives the strategy.
 struct StrategyContext {
   const nn::ModelSpec* model = nullptr;
@@ -114,6 +117,10 @@ struct StrategyContext {
   // `reference` calls it when the gradients of one more slice have been added to those of the
   // slices before (queued). May be empty.
   std::function<void()> slice_added;
+  // Where it is not empty, `reference` begins each step with a probe: it computes the gradients of
+  // kProbeScale times the loss. It calls this when they are there (queued). A probe leaves no trace
+  // but in the totals of the loss.
+  std::function<void()> probed;
 };
 
 // The batch of one rank: plan.batch samples in the device memory of its first replica, or in

@@ -204,6 +204,11 @@ void RankTrainer::make_strategy() {
   context.slice_added = [this] {
     if (slice_added_) slice_added_();
   };
+  if (job_.is_reference() && job_.network.has_state) {
+    context.probed = [this] {
+      if (probed_) probed_();
+    };
+  }
   strategy_ = ddpbench::make_strategy(config_);
   strategy_->setup(context);
   if (is_server()) return;

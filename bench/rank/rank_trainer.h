@@ -77,9 +77,12 @@ class RankTrainer {
   // The same, one by one: at most `count` steps of one epoch.
   void begin_epoch(int epoch, std::int64_t count) { source_->begin_epoch(epoch, count); }
   void take_step(bool timed, int epoch);
-  // In a reference: calls `added` from now on whenever the gradients of a slice have been added to
-  // those of the slices before. Empty: no more.
-  void observe_slices(std::function<void()> added) { slice_added_ = std::move(added); }
+  // In a reference: calls `probed` and `added` from now on as StrategyContext::probed and
+  // slice_added. Empty: no more.
+  void observe_slices(std::function<void()> probed, std::function<void()> added) {
+    probed_ = std::move(probed);
+    slice_added_ = std::move(added);
+  }
   // Returns loss and hits of the training samples since the last call.
   ops::LossTotals take_totals();
   // Returns loss and hits of the test set, summed over this rank's part of it: test_samples().
@@ -136,7 +139,7 @@ class RankTrainer {
   RankDevices devices_;
   std::shared_ptr<comm::Store> local_store_ = comm::make_local_store();  // for the threads of dp
   std::vector<nn::NamedTensor> loaded_weights_;                          // of --load-model
-  std::function<void()> slice_added_;
+  std::function<void()> probed_, slice_added_;
   std::shared_ptr<DeviceWait> wait_;
   // The observers. Each decorates the one before, where that is there.
   std::unique_ptr<StepRecorder> recorder_;

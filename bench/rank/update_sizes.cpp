@@ -7,18 +7,22 @@
 #include <limits>
 #include <map>
 
-#include "bench/rank/gradient_shares.h"
 #include "kernels/nn/weights.h"
 #include "kernels/ops/optimizer_step.h"
+#include "parallel/strategy.h"
 
 namespace ddpbench::bench {
 namespace {
 
 // The largest fp32 number is just below 2^128.
 constexpr double kLargestComparable = 0x1p100;
-// What a gradient that is nothing but rounding may differ by, relative to the size that it might
-// have if it were not cancelled.
-constexpr double kCancelledError = 0.5;
+// Two roundings of a tensor of few numbers may differ by many times what two others did by chance.
+constexpr double kMeasuredErrors = 30;
+
+// Tells that there is a gradient, however small.
+constexpr float kLeastSquare = std::numeric_limits<float>::min();
+
+float square_of(double value) { return std::max(static_cast<float>(value * value), kLeastSquare); }
 
 double squared_norm(const std::vector<float>& values) {
   double sum = 0;
@@ -51,22 +55,6 @@ void raise_to_layers(const std::vector<nn::NamedTensor>& tensors, std::vector<do
   }
 }
 
-// Sets the size of each tensor of which nothing is left to `factor` times what it were if its
-// elements were as large as those of the largest tensor: its layer may tell no size at all.
-void widen_cancelled(const std::vector<nn::NamedTensor>& tensors, const std::vector<double>& shares,
-                     double factor, std::vector<double>& sizes) {
-  const auto root_of_count = [&](std::size_t t) {
-    return std::sqrt(static_cast<double>(tensors[t].values.size()));
-  };
-  double largest = 0;
-  for (std::size_t t = 0; t < tensors.size(); ++t) {
-    largest = std::max(largest, sizes[t] / root_of_count(t));
-  }
-  for (std::size_t t = 0; t < tensors.size(); ++t) {
-    if (shares[t] == 0) sizes[t] = factor * largest * root_of_count(t);
-  }
-}
-
 }  // namespace
 
 bool has_exploded(double value) { return !(std::abs(value) <= kLargestComparable); }
@@ -80,19 +68,19 @@ std::string find_exploded(const std::vector<nn::NamedTensor>& tensors) {
 
 UpdateSizes::UpdateSizes(const nn::Graph& graph, const ops::OptimizerOptions& optimizer,
                          double error)
-    : graph_(graph),
-      optimizer_(optimizer),
-      error_(error),
-      shares_(gradient_shares(graph.model(), graph.batch())) {
+    : graph_(graph), optimizer_(optimizer), error_(error) {
   if (optimizer.is_adaptive()) adam_.emplace(optimizer, error);
 }
 
 std::size_t UpdateSizes::bytes_per_parameter(const ops::OptimizerOptions& optimizer) {
-  // Weights before and after; gradients of the slices so far, and with one more. For Adam the four
-  // vectors of AdamSizes::Moments and element_slices_.
+  // Weights before the step; gradients of the probe, of the slices so far, and with one more, which
+  // makes room for the weights after the step. For Adam the four vectors of AdamSizes::Moments and
+  // element_slices_.
   const std::size_t values = 4 + (optimizer.is_adaptive() ? 5 : 0);
   return values * sizeof(float);
 }
+
+void UpdateSizes::add_probe() { probe_ = nn::export_gradients(graph_); }
 
 void UpdateSizes::add_slice() {
   std::vector<nn::NamedTensor> sum = nn::export_gradients(graph_);
@@ -106,15 +94,27 @@ void UpdateSizes::add_slice() {
       const double before = sum_.empty() ? 0 : sum_[t].values[i];
       const double slice = sum[t].values[i] - before;
       squared += slice * slice;
-      // A square that rounds to 0 still tells that there is a gradient.
-      if (adam_ && slice != 0) {
-        element_slices_[t][i] +=
-            std::max(static_cast<float>(slice * slice), std::numeric_limits<float>::min());
-      }
+      if (adam_ && slice != 0) element_slices_[t][i] += square_of(slice);
     }
     slices_[t] += squared;
   }
   sum_ = std::move(sum);
+}
+
+// Two computations differ by rounding as the probe and the slices do.
+void UpdateSizes::widen_to_measured(std::vector<double>& terms) const {
+  std::vector<double> errors(sum_.size());
+  for (std::size_t t = 0; t < sum_.size(); ++t) {
+    double squared = 0;
+    for (std::size_t i = 0; i < sum_[t].values.size(); ++i) {
+      const double error = probe_[t].values[i] / double{kProbeScale} - sum_[t].values[i];
+      squared += error * error;
+    }
+    errors[t] = std::sqrt(squared);
+  }
+  raise_to_layers(sum_, errors);
+  const double factor = kMeasuredErrors / error_;
+  for (std::size_t t = 0; t < terms.size(); ++t) terms[t] = std::max(terms[t], factor * errors[t]);
 }
 
 std::vector<double> UpdateSizes::terms_of(const std::vector<nn::NamedTensor>& before) const {
@@ -125,15 +125,8 @@ std::vector<double> UpdateSizes::terms_of(const std::vector<nn::NamedTensor>& be
     terms[t] = std::sqrt(std::max(slices_[t], squared_norm(sum_[t].values))) +
                decay * std::sqrt(squared_norm(before[t].values));
   }
-  std::vector<double> shares(sum_.size(), 1);
-  for (std::size_t t = 0; t < sum_.size(); ++t) {
-    if (const auto found = shares_.find(sum_[t].name); found != shares_.end()) {
-      shares[t] = found->second;
-    }
-    if (shares[t] > 0) terms[t] /= std::sqrt(shares[t]);
-  }
   raise_to_layers(sum_, terms);
-  widen_cancelled(sum_, shares, kCancelledError / error_, terms);
+  if (!probe_.empty()) widen_to_measured(terms);
   return terms;
 }
 
@@ -148,11 +141,20 @@ std::vector<double> UpdateSizes::descent(const std::vector<double>& terms, doubl
   return sizes;
 }
 
+// Where terms cancel to exactly 0 in one computation, they may not in another.
+void UpdateSizes::mark_cancelled(std::size_t tensor) {
+  for (std::size_t i = 0; i < probe_[tensor].values.size(); ++i) {
+    float& square = element_slices_[tensor][i];
+    if (probe_[tensor].values[i] != 0) square = std::max(square, kLeastSquare);
+  }
+}
+
 std::vector<double> UpdateSizes::adaptive(const std::vector<double>& terms,
                                           const std::vector<nn::NamedTensor>& before, double lr) {
   adam_->begin_step(lr);
   std::vector<double> sizes(terms.size());
   for (std::size_t t = 0; t < terms.size(); ++t) {
+    if (!probe_.empty()) mark_cancelled(t);
     sizes[t] = adam_->update(t, sum_[t].values, element_slices_[t], terms[t], before[t].values);
     std::ranges::fill(element_slices_[t], 0.0F);
   }
@@ -163,6 +165,7 @@ std::vector<double> UpdateSizes::finish_step(const std::vector<nn::NamedTensor>&
   const std::vector<double> terms = terms_of(before);
   const double lr = ops::learning_rate(optimizer_, updates_++);
   std::vector<double> sizes = adam_ ? adaptive(terms, before, lr) : descent(terms, lr);
+  probe_.clear();
   sum_.clear();
   std::ranges::fill(slices_, 0);
   return sizes;

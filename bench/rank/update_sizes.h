@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,8 +28,10 @@ class UpdateSizes {
   // parameter.
   static std::size_t bytes_per_parameter(const ops::OptimizerOptions& optimizer);
 
-  // Call it when the gradients of a slice have been added to the graph's gradients. Blocks until
-  // the device has done its work.
+  // Call it before the slices of a step when the graph's gradients are those of its probe, if there
+  // is one (StrategyContext::probed). This and add_slice block until the device has done its work.
+  void add_probe();
+  // Call it when the gradients of a slice have been added to the graph's gradients.
   void add_slice();
   // Call it after each step, with the weights before it. Returns the size of the update of each
   // tensor, in PyTorch's order.
@@ -40,6 +41,8 @@ class UpdateSizes {
 
  private:
   std::vector<double> terms_of(const std::vector<nn::NamedTensor>& before) const;
+  void mark_cancelled(std::size_t tensor);
+  void widen_to_measured(std::vector<double>& terms) const;
   std::vector<double> descent(const std::vector<double>& terms, double lr);
   std::vector<double> adaptive(const std::vector<double>& terms,
                                const std::vector<nn::NamedTensor>& before, double lr);
@@ -47,10 +50,10 @@ class UpdateSizes {
   const nn::Graph& graph_;
   ops::OptimizerOptions optimizer_;
   const double error_;
-  const std::map<std::string, double> shares_;  // gradient_shares()
   std::optional<AdamSizes> adam_;
-  std::vector<nn::NamedTensor> sum_;  // the gradients of the slices so far
-  std::vector<double> slices_;        // [tensor], the sum over slices of the squared norms
+  std::vector<nn::NamedTensor> probe_;  // the gradients of this step's probe; empty: none
+  std::vector<nn::NamedTensor> sum_;    // the gradients of the slices so far
+  std::vector<double> slices_;          // [tensor], the sum over slices of the squared norms
   std::vector<std::vector<float>> element_slices_;  // [tensor][element], the same, for Adam only
   std::vector<double> velocity_;                    // [tensor], the bound on the velocity's terms
   std::int64_t updates_ = 0;

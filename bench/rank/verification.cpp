@@ -3,6 +3,7 @@
 #include "bench/rank/verification.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -47,22 +48,6 @@ std::uint64_t hash_of(Replica& replica) {
     hash = hash_bytes(tensor.values.data(), tensor.values.size() * sizeof(float), hash);
   }
   return hash;
-}
-
-// Why the step that the reference has just taken cannot be compared; empty: it can.
-std::string find_divergence(std::int64_t step, const UpdateSizes& sizes,
-                            const std::vector<nn::NamedTensor>& after,
-                            const ops::LossTotals& totals) {
-  if (has_exploded(totals.loss_sum)) {
-    return fmt::format(
-        "training diverged in step {}: the loss is {:.3g}", step,
-        totals.loss_sum / static_cast<double>(std::max<std::uint64_t>(totals.counted, 1)));
-  }
-  const bool gradients = !sizes.exploded().empty();
-  const std::string tensor = gradients ? sizes.exploded() : find_exploded(after);
-  if (tensor.empty()) return "";
-  return fmt::format("training diverged in step {}: {} {} no finite number, or beyond 1e30", step,
-                     gradients ? "gradients of" : "weights of", tensor.substr(0, 100));
 }
 
 // The replicas that do not keep parameters between steps: after each one they must have those with
@@ -129,6 +114,7 @@ class SliceStates {
     if (begun_.empty()) return;
     const auto after = nn::export_state(graph_);
     const auto sizes = state_sizes(graph_.model(), begun_, after);
+    if (exploded_.empty()) exploded_ = find_exploded(after);
     for (int i = 0; i < replicas_; ++i) {
       reference_.store_slice_state(step_, slice_++, after, sizes);
     }
@@ -138,6 +124,8 @@ class SliceStates {
     ++step_;
     slice_ = 0;
   }
+  // As UpdateSizes has it of gradients. Variances grow as the squares of what they are taken of.
+  const std::string& exploded() const { return exploded_; }
 
  private:
   const nn::Graph& graph_;
@@ -145,7 +133,28 @@ class SliceStates {
   int replicas_;
   std::vector<nn::NamedTensor> begun_;
   std::int64_t step_ = 1, slice_ = 0;
+  std::string exploded_;
 };
+
+// Why the step that the reference has just taken cannot be compared; empty: it can.
+std::string find_divergence(std::int64_t step, const UpdateSizes& sizes, const SliceStates& states,
+                            const std::vector<nn::NamedTensor>& after,
+                            const ops::LossTotals& totals) {
+  if (has_exploded(totals.loss_sum)) {
+    return fmt::format(
+        "training diverged in step {}: the loss is {:.3g}", step,
+        totals.loss_sum / static_cast<double>(std::max<std::uint64_t>(totals.counted, 1)));
+  }
+  const std::pair<const char*, std::string> found[] = {{"gradients of ", sizes.exploded()},
+                                                       {"weights of ", find_exploded(after)},
+                                                       {"", states.exploded()}};
+  for (const auto& [what, tensor] : found) {
+    if (tensor.empty()) continue;
+    return fmt::format("training diverged in step {}: {}{} no finite number, or beyond 1e30", step,
+                       what, tensor.substr(0, 100));
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -171,10 +180,15 @@ void compute_reference(RankTrainer& rank, ReferenceWeights& reference) {
   UpdateSizes sizes(graph, optimizer_of(job), job.verification_tolerance);
   // Where the replicas take their statistics together, one slice is the batch of all.
   SliceStates states(graph, reference, job.synchronises_batch_norm() ? job.cell.world_size : 1);
-  rank.observe_slices([&] {
-    sizes.add_slice();
-    states.add_slice();
-  });
+  rank.observe_slices(
+      [&] {
+        sizes.add_probe();
+        rank.take_totals();
+      },
+      [&] {
+        sizes.add_slice();
+        states.add_slice();
+      });
   auto before = nn::export_weights(graph);
   reference.store_start(before);
   rank.take_totals();
@@ -182,14 +196,14 @@ void compute_reference(RankTrainer& rank, ReferenceWeights& reference) {
   std::string diverged;
   rank.take_steps(rank.job().options.verify_steps, false, 0, [&] {
     auto after = nn::export_weights(graph);
-    diverged = find_divergence(++step, sizes, after, rank.take_totals());
+    diverged = find_divergence(++step, sizes, states, after, rank.take_totals());
     if (!diverged.empty()) return false;
     reference.store_step(after, sizes.finish_step(before));
     states.finish_step();
     before = std::move(after);
     return true;
   });
-  rank.observe_slices({});
+  rank.observe_slices({}, {});
   reference.finish(diverged);
 }
 

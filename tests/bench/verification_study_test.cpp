@@ -33,6 +33,27 @@ TEST(VerificationStudy, AFittedDataSetPasses) {
   EXPECT_EQ(outcome.steps, 142);
 }
 
+// Gradients cancel in front of a batch norm: by the structure of the network (over two values a
+// channel, or where channels are multiples of one: the first two), or as training made it, by ReLUs
+// that cut nothing or values that became alike.
+TEST(VerificationStudy, GradientsThatCancelPass) {
+  StudyRunner runner;
+  for (const std::uint64_t seed :
+       {801151U, 813079U, 404577U, 820610U, 826123U, 1000267U, 1000329U, 1005831U}) {
+    const StudyCase drawn = draw_case(seed);
+    const StudyOutcome outcome = runner.run(drawn);
+    EXPECT_TRUE(outcome.passed) << drawn.describe() << ": " << outcome.failure;
+  }
+}
+
+// A variance is infinite before the activations are.
+TEST(VerificationStudy, RunningStatisticsDiverge) {
+  StudyRunner runner;
+  const StudyOutcome outcome = runner.run(draw_case(1008892));
+  EXPECT_TRUE(outcome.passed) << outcome.failure;
+  EXPECT_NE(outcome.diverged.find("running_var"), std::string::npos) << outcome.diverged;
+}
+
 // A fault that changes no weight by a single bit has not happened.
 TEST(VerificationStudy, PlantedFaultsAreFound) {
   StudyRunner runner;

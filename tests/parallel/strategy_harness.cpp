@@ -104,6 +104,8 @@ class Process {
     context_.initialize = [seed = options.seed](nn::Graph& graph) {
       nn::initialize_parameters(graph, seed);
     };
+    if (options.probed) context_.probed = [this] { options_.probed(graph()); };
+    if (options.slice_added) context_.slice_added = [this] { options_.slice_added(graph()); };
   }
 
   void run(HarnessResult& result, std::mutex& mutex) {
@@ -115,6 +117,8 @@ class Process {
   }
 
  private:
+  const nn::Graph& graph() { return strategy_->replicas()[0]->graph(); }
+
   static void add_traffic(comm::Communicator* peers, comm::LinkTraffic& traffic) {
     if (peers == nullptr) return;
     const std::vector<comm::Traffic> taken = peers->taken();

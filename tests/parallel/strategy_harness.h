@@ -5,6 +5,7 @@
 // data.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct HarnessOptions {
   float factor = 1;            // by which all parameters are multiplied after each step
   bool restore_state = false;  // assign the state of step 0 between steps
   int all_ignored_in = -1;     // the step in which the loss ignores all labels
+  // As StrategyContext::probed, with the graph of the reference.
+  std::function<void(const nn::Graph&)> probed = {};
+  std::function<void(const nn::Graph&)> slice_added = {};
   comm::AllReduceAlgorithm all_reduce = comm::AllReduceAlgorithm::automatic;
 };
 
