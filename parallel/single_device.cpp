@@ -46,8 +46,7 @@ class SingleDevice final : public Strategy {
  private:
   std::vector<PlannedBuffer> planned_buffers(std::size_t state_bytes);
   void copy_state(const Buffer& to, const Buffer& from);
-  void add_slices(const StepInput& input, float scale, PhaseObserver* observer,
-                  const std::function<void()>& added);
+  void add_slices(const StepInput& input, double loss_factor, const std::function<void()>& added);
 
   StrategyConfig config_;
   int slices_;
@@ -59,7 +58,7 @@ class SingleDevice final : public Strategy {
 };
 
 std::vector<PlannedBuffer> SingleDevice::planned_buffers(std::size_t state_bytes) {
-  const std::size_t bytes = slices_ > 1 || context_.probed ? state_bytes : 0;
+  const std::size_t bytes = slices_ > 1 || context_.probe.computed ? state_bytes : 0;
   return {{&begun_, MemoryCategory::state, bytes}, {&survives_, MemoryCategory::state, bytes}};
 }
 
@@ -83,9 +82,10 @@ void SingleDevice::copy_state(const Buffer& to, const Buffer& from) {
   if (begun_) context_.devices[0]->copy(replica_->stream(), to.view(), from.view());
 }
 
-// Sets the gradients to those of `scale` times the sum of the losses, slice by slice.
-void SingleDevice::add_slices(const StepInput& input, float scale, PhaseObserver* observer,
+// Sets the gradients to those of `loss_factor` times the mean of the losses, slice by slice.
+void SingleDevice::add_slices(const StepInput& input, double loss_factor,
                               const std::function<void()>& added) {
+  const auto scale = static_cast<float>(loss_factor / static_cast<double>(batch_ * slices_));
   const std::int64_t sample = ops::element_count(context_.model->input_shape);
   const Buffer& state = replica_->graph().state();
   for (int slice = 0; slice < slices_; ++slice) {
@@ -93,10 +93,10 @@ void SingleDevice::add_slices(const StepInput& input, float scale, PhaseObserver
     const StepInput part{input.images + slice * batch_ * sample,
                          input.labels + slice * batch_ * context_.model->predictions(),
                          input.valid_weight};
-    forward_and_loss(*replica_, part, places_of(config_, slice), scale, observer);
+    forward_and_loss(*replica_, part, places_of(config_, slice), scale, context_.observer);
     if (slice == 0) copy_state(survives_, state);
     {
-      const ScopedPhase phase(observer, Phase::backward, replica_->stream());
+      const ScopedPhase phase(context_.observer, Phase::backward, replica_->stream());
       replica_->backward({}, slice > 0);
     }
     if (added) added();
@@ -104,15 +104,14 @@ void SingleDevice::add_slices(const StepInput& input, float scale, PhaseObserver
 }
 
 void SingleDevice::step(const StepInput& input) {
-  const float scale = 1.0f / static_cast<float>(batch_ * slices_);
   const Buffer& state = replica_->graph().state();
   copy_state(begun_, state);
-  if (context_.probed) {
-    add_slices(input, kProbeScale * scale, nullptr, {});
-    context_.probed();
+  if (const RoundingProbe& probe = context_.probe; probe.computed) {
+    add_slices(input, probe.loss_factor, {});
+    probe.computed();
     copy_state(state, begun_);
   }
-  add_slices(input, scale, context_.observer, context_.slice_added);
+  add_slices(input, 1, context_.slice_added);
   copy_state(state, survives_);
   update(*replica_, context_.observer);
   replica_->end_step();

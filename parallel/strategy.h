@@ -86,8 +86,12 @@ std::vector<RankPlan> plan_one_rank(const StrategyConfig& config);
 // One rank a replica, each fed its own shard.
 std::vector<RankPlan> plan_rank_per_replica(const StrategyConfig& config);
 
-// No power of two: every number on the way to a gradient is rounded otherwise than without it.
-inline constexpr float kProbeScale = 0.7F;
+// How `reference` lets its rounding be measured. Each step begins with a probe: the gradients of
+// loss_factor times the loss. It leaves no trace but in the totals of the loss.
+struct RoundingProbe {
+  double loss_factor = 1;
+  std::function<void()> computed;  // called when they are there (queued); empty: no probes
+};
 
 // What one rank gives its strategy. All of it outlives the strategy.
 struct StrategyContext {
@@ -117,10 +121,7 @@ struct StrategyContext {
   // `reference` calls it when the gradients of one more slice have been added to those of the
   // slices before (queued). May be empty.
   std::function<void()> slice_added;
-  // Where it is not empty, `reference` begins each step with a probe: it computes the gradients of
-  // kProbeScale times the loss. It calls this when they are there (queued). A probe leaves no trace
-  // but in the totals of the loss.
-  std::function<void()> probed;
+  RoundingProbe probe;  // for `reference`
 };
 
 // The batch of one rank: plan.batch samples in the device memory of its first replica, or in

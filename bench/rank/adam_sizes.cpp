@@ -46,7 +46,7 @@ double AdamSizes::update(std::size_t tensor, std::span<const float> gradients,
   const double typical = terms / std::sqrt(static_cast<double>(std::max<std::size_t>(1, count)));
   double squared = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    // Where each slice's gradient is exactly 0, so are all terms, and nothing is rounded.
+    // Where no computation has a gradient, all terms are exactly 0, and nothing is rounded.
     const double own = std::sqrt(static_cast<double>(slice_squares[i]));
     const double size = own > 0 ? std::max({typical, own, std::abs(double{gradients[i]})}) : 0;
     const double error = error_ * size;

@@ -28,8 +28,8 @@ class AdamSizes {
   void begin_step(double lr);
   // Returns the size of the update of tensor `tensor`: if the gradients' relative error is at most
   // `error`, the update is wrong by at most `error` times this size (in the 2-norm). `gradients`:
-  // the sum over all slices, before weight decay.
-  // `slice_squares`: of each element, the sum over slices of its squared gradients. `terms`: the
+  // the sum over all slices, before weight decay. `slice_squares`: of each element, the sum over
+  // slices of its squared gradients; 0 only where no computation has a gradient. `terms`: the
   // 2-norm of what the gradients of the tensor were added up from. `weights`: before the update.
   double update(std::size_t tensor, std::span<const float> gradients,
                 std::span<const float> slice_squares, double terms, std::span<const float> weights);

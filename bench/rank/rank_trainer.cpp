@@ -11,6 +11,7 @@
 #include "bench/plan/fit_command.h"
 #include "bench/rank/memory_check.h"
 #include "bench/rank/rank_error.h"
+#include "bench/rank/update_sizes.h"
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/nn/weights.h"
 #include "parallel/strategies.h"
@@ -204,10 +205,10 @@ void RankTrainer::make_strategy() {
   context.slice_added = [this] {
     if (slice_added_) slice_added_();
   };
-  if (job_.is_reference() && job_.network.has_state) {
-    context.probed = [this] {
-      if (probed_) probed_();
-    };
+  if (const auto probe = probe_options(job_)) {
+    context.probe = {probe->loss_factor, [this] {
+                       if (probed_) probed_();
+                     }};
   }
   strategy_ = ddpbench::make_strategy(config_);
   strategy_->setup(context);

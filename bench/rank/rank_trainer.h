@@ -77,8 +77,8 @@ class RankTrainer {
   // The same, one by one: at most `count` steps of one epoch.
   void begin_epoch(int epoch, std::int64_t count) { source_->begin_epoch(epoch, count); }
   void take_step(bool timed, int epoch);
-  // In a reference: calls `probed` and `added` from now on as StrategyContext::probed and
-  // slice_added. Empty: no more.
+  // In a reference: calls `probed` from now on as RoundingProbe::computed (where probe_options()
+  // has probes), and `added` as StrategyContext::slice_added. Empty: no more.
   void observe_slices(std::function<void()> probed, std::function<void()> added) {
     probed_ = std::move(probed);
     slice_added_ = std::move(added);

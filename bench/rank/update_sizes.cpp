@@ -3,21 +3,24 @@
 #include "bench/rank/update_sizes.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <map>
 
 #include "kernels/nn/weights.h"
 #include "kernels/ops/optimizer_step.h"
-#include "parallel/strategy.h"
 
 namespace ddpbench::bench {
 namespace {
 
 // The largest fp32 number is just below 2^128.
 constexpr double kLargestComparable = 0x1p100;
-// Two roundings of a tensor of few numbers may differ by many times what two others did by chance.
-constexpr double kMeasuredErrors = 30;
+// No power of two: backward rounds otherwise than without it. Two roundings of a tensor of few
+// numbers may differ by many times what two others did by chance.
+constexpr ProbeOptions kSampledRounding = {.loss_factor = 0.7, .allowance = 30};
+// Where the probe rounds as the replicas do, the difference is the error itself.
+constexpr double kSameRounding = 2;
 
 // Tells that there is a gradient, however small.
 constexpr float kLeastSquare = std::numeric_limits<float>::min();
@@ -66,9 +69,17 @@ std::string find_exploded(const std::vector<nn::NamedTensor>& tensors) {
   return "";
 }
 
+std::optional<ProbeOptions> probe_options(const TrainingJob& job) {
+  if (!job.is_reference() || !job.network.has_state) return {};
+  if (job.options.precision == "fp32") return kSampledRounding;
+  const int replicas = job.cell.world_size;
+  if (std::has_single_bit(static_cast<unsigned>(replicas))) return {};
+  return ProbeOptions{.loss_factor = static_cast<double>(replicas), .allowance = kSameRounding};
+}
+
 UpdateSizes::UpdateSizes(const nn::Graph& graph, const ops::OptimizerOptions& optimizer,
-                         double error)
-    : graph_(graph), optimizer_(optimizer), error_(error) {
+                         double error, const std::optional<ProbeOptions>& probe)
+    : graph_(graph), optimizer_(optimizer), error_(error), probing_(probe) {
   if (optimizer.is_adaptive()) adam_.emplace(optimizer, error);
 }
 
@@ -101,19 +112,18 @@ void UpdateSizes::add_slice() {
   sum_ = std::move(sum);
 }
 
-// Two computations differ by rounding as the probe and the slices do.
 void UpdateSizes::widen_to_measured(std::vector<double>& terms) const {
   std::vector<double> errors(sum_.size());
   for (std::size_t t = 0; t < sum_.size(); ++t) {
     double squared = 0;
     for (std::size_t i = 0; i < sum_[t].values.size(); ++i) {
-      const double error = probe_[t].values[i] / double{kProbeScale} - sum_[t].values[i];
+      const double error = probe_[t].values[i] / probing_->loss_factor - sum_[t].values[i];
       squared += error * error;
     }
     errors[t] = std::sqrt(squared);
   }
   raise_to_layers(sum_, errors);
-  const double factor = kMeasuredErrors / error_;
+  const double factor = probing_->allowance / error_;
   for (std::size_t t = 0; t < terms.size(); ++t) terms[t] = std::max(terms[t], factor * errors[t]);
 }
 
@@ -142,7 +152,7 @@ std::vector<double> UpdateSizes::descent(const std::vector<double>& terms, doubl
 }
 
 // Where terms cancel to exactly 0 in one computation, they may not in another.
-void UpdateSizes::mark_cancelled(std::size_t tensor) {
+void UpdateSizes::mark_probed(std::size_t tensor) {
   for (std::size_t i = 0; i < probe_[tensor].values.size(); ++i) {
     float& square = element_slices_[tensor][i];
     if (probe_[tensor].values[i] != 0) square = std::max(square, kLeastSquare);
@@ -154,7 +164,7 @@ std::vector<double> UpdateSizes::adaptive(const std::vector<double>& terms,
   adam_->begin_step(lr);
   std::vector<double> sizes(terms.size());
   for (std::size_t t = 0; t < terms.size(); ++t) {
-    if (!probe_.empty()) mark_cancelled(t);
+    if (!probe_.empty()) mark_probed(t);
     sizes[t] = adam_->update(t, sum_[t].values, element_slices_[t], terms[t], before[t].values);
     std::ranges::fill(element_slices_[t], 0.0F);
   }

@@ -11,25 +11,38 @@
 #include <string>
 #include <vector>
 
+#include "bench/plan/training_job.h"
 #include "bench/rank/adam_sizes.h"
-
 #include "kernels/nn/graph.h"
 #include "kernels/nn/safetensors.h"
 #include "kernels/ops/optimizer.h"
 
 namespace ddpbench::bench {
 
+// How the reference measures rounding (RoundingProbe), and what follows.
+struct ProbeOptions {
+  double loss_factor = 1;
+  double allowance = 1;  // so many times the difference of probe and step may be rounding
+};
+// nullopt where gradients do not cancel (no batch norm), or `job` is no reference. In fp32 two
+// computations differ by the order of sums, whose rounding a probe only samples. Elsewhere the maps
+// are rounded, equally on the replicas and in the reference but where their losses are scaled by
+// other than a power of two, the replicas: the probe then has the replicas' scale.
+std::optional<ProbeOptions> probe_options(const TrainingJob& job);
+
 class UpdateSizes {
  public:
-  // `graph` is the reference's and outlives this. `error`: as AdamSizes has it.
-  UpdateSizes(const nn::Graph& graph, const ops::OptimizerOptions& optimizer, double error);
+  // `graph` is the reference's and outlives this. `error`: as AdamSizes has it. `probe`: nullopt
+  // where add_probe() is not called.
+  UpdateSizes(const nn::Graph& graph, const ops::OptimizerOptions& optimizer, double error,
+              const std::optional<ProbeOptions>& probe);
 
   // The host memory that this and the weights before and after a step take at most, for each
   // parameter.
   static std::size_t bytes_per_parameter(const ops::OptimizerOptions& optimizer);
 
-  // Call it before the slices of a step when the graph's gradients are those of its probe, if there
-  // is one (StrategyContext::probed). This and add_slice block until the device has done its work.
+  // Call it before the slices of a step when the graph's gradients are those of its probe. This and
+  // add_slice block until the device has done its work.
   void add_probe();
   // Call it when the gradients of a slice have been added to the graph's gradients.
   void add_slice();
@@ -41,7 +54,7 @@ class UpdateSizes {
 
  private:
   std::vector<double> terms_of(const std::vector<nn::NamedTensor>& before) const;
-  void mark_cancelled(std::size_t tensor);
+  void mark_probed(std::size_t tensor);
   void widen_to_measured(std::vector<double>& terms) const;
   std::vector<double> descent(const std::vector<double>& terms, double lr);
   std::vector<double> adaptive(const std::vector<double>& terms,
@@ -50,6 +63,7 @@ class UpdateSizes {
   const nn::Graph& graph_;
   ops::OptimizerOptions optimizer_;
   const double error_;
+  const std::optional<ProbeOptions> probing_;
   std::optional<AdamSizes> adam_;
   std::vector<nn::NamedTensor> probe_;  // the gradients of this step's probe; empty: none
   std::vector<nn::NamedTensor> sum_;    // the gradients of the slices so far

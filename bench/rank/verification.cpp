@@ -124,7 +124,8 @@ class SliceStates {
     ++step_;
     slice_ = 0;
   }
-  // As UpdateSizes has it of gradients. Variances grow as the squares of what they are taken of.
+  // As UpdateSizes has it of gradients. Variances are squares, so they overflow before any weight
+  // or gradient does.
   const std::string& exploded() const { return exploded_; }
 
  private:
@@ -150,8 +151,9 @@ std::string find_divergence(std::int64_t step, const UpdateSizes& sizes, const S
                                                        {"", states.exploded()}};
   for (const auto& [what, tensor] : found) {
     if (tensor.empty()) continue;
-    return fmt::format("training diverged in step {}: {}{} no finite number, or beyond 1e30", step,
-                       what, tensor.substr(0, 100));
+    return fmt::format(
+        "training diverged in step {}: {}{} became no finite number, or one beyond 1e30", step,
+        what, tensor.substr(0, 100));
   }
   return "";
 }
@@ -177,7 +179,7 @@ void check_equal_start(RankTrainer& rank) {
 void compute_reference(RankTrainer& rank, ReferenceWeights& reference) {
   const nn::Graph& graph = rank.strategy().replicas()[0]->graph();
   const TrainingJob& job = rank.job();
-  UpdateSizes sizes(graph, optimizer_of(job), job.verification_tolerance);
+  UpdateSizes sizes(graph, optimizer_of(job), job.verification_tolerance, probe_options(job));
   // Where the replicas take their statistics together, one slice is the batch of all.
   SliceStates states(graph, reference, job.synchronises_batch_norm() ? job.cell.world_size : 1);
   rank.observe_slices(

@@ -182,6 +182,9 @@ std::string find_not_finite(const Graph& graph, const Device& device) {
     }
     if (std::ranges::any_of(values, is_not_finite)) return parameter.name;
   }
+  for (const NamedTensor& state : export_state(graph)) {
+    if (std::ranges::any_of(state.values, is_not_finite)) return state.name;
+  }
   return "";
 }
 

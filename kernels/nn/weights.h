@@ -39,8 +39,9 @@ void import_state_values(Graph& graph, std::span<const double> values);
 // does, or that names a running variance below 0; then nothing changed.
 void import_checkpoint(Graph& graph, const std::vector<NamedTensor>& tensors,
                        const std::string& origin);
-// The name of the first weight tensor that has a value that is not a finite number; empty: none
-// has. `device` is the graph's. Weights that the host can read are read where they are.
+// The name of the first tensor of weights, or else of state, that has a value that is not a finite
+// number; empty: none has. `device` is the graph's. Weights that the host can read are read where
+// they are.
 std::string find_not_finite(const Graph& graph, const Device& device);
 // Throws ConfigError that names the first value that is not a finite number.
 void check_finite(const std::vector<NamedTensor>& tensors, const std::string& origin);

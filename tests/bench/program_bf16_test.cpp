@@ -96,6 +96,27 @@ TEST_F(ProgramBf16, FaultsAreFound) {
   }
 }
 
+// Gradients cancel in front of a batch norm. That hides no shard that is not reduced, and a healthy
+// run is verified, also with Adam and where slices have not the bits of the replicas.
+TEST_F(ProgramBf16, FaultsOfNormalisedNetworksAreFound) {
+  test::use_normalized_network(program, 3);
+  const auto run = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {kBf16,         "--optimizer=adam", "--lr=0.001",
+                                          "--servers=3", "--verify-steps=3", "--force"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return program.run(small_run("ps", arguments));
+  };
+  for (const char* sync : {"--sync-batch-norm=off", "--sync-batch-norm=on"}) {
+    for (const char* devices : {"--gpus=2", "--gpus=3"}) {
+      SCOPED_TRACE(fmt::format("{} {}", sync, devices));
+      const auto healthy = run({sync, devices});
+      ASSERT_EQ(healthy.exit_code, 0) << healthy.err;
+      EXPECT_EQ(program.report()["runs"][0]["verification"]["status"], "passed");
+      EXPECT_EQ(run({sync, devices, "--inject=missing_bucket:bucket=2"}).exit_code, 5);
+    }
+  }
+}
+
 TEST_F(ProgramBf16, ActivationsTakeAboutHalfTheMemory) {
   std::vector<double> bytes;
   for (const char* precision : {"fp32", "bf16"}) {

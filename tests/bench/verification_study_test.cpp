@@ -34,7 +34,7 @@ TEST(VerificationStudy, AFittedDataSetPasses) {
 }
 
 // Gradients cancel in front of a batch norm: by the structure of the network (over two values a
-// channel, or where channels are multiples of one: the first two), or as training made it, by ReLUs
+// channel, or where channels are multiples of one), by chance, or as training made it, by ReLUs
 // that cut nothing or values that became alike.
 TEST(VerificationStudy, GradientsThatCancelPass) {
   StudyRunner runner;

@@ -207,6 +207,16 @@ TEST(Checkpoint, NamesTheFirstWeightsThatAreNotFinite) {
   }
 }
 
+TEST(Checkpoint, NamesTheFirstStateThatIsNotFinite) {
+  TestGraph network(normalized_network(), onednn, {.batch = 4, .micro_batch = 0});
+  EXPECT_EQ(find_not_finite(network.graph(), network.device()), "");
+  const std::vector<NamedTensor> tensors = export_state(network.graph());
+  std::vector<double> state = flat_state(tensors);
+  state.at(tensors[0].values.size()) = HUGE_VAL;  // the first of the second tensor
+  import_state_values(network.graph(), state);
+  EXPECT_EQ(find_not_finite(network.graph(), network.device()), tensors[1].name);
+}
+
 TEST(Checkpoint, NamesTheFirstValueThatIsNoFiniteNumber) {
   std::vector<NamedTensor> tensors = {{"a", {2}, {1, 2}}, {"b", {3}, {0, -3, 1}}};
   EXPECT_NO_THROW(check_finite(tensors, "w.safetensors"));

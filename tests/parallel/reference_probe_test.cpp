@@ -37,11 +37,11 @@ StrategyConfig reference_config(int replicas, bool sync_batch_norm) {
   return config;
 }
 
-// |probe / kProbeScale - gradients| / |gradients|
-double error_of(const Values& probe, const Values& gradients) {
+// |probe / factor - gradients| / |gradients|
+double error_of(const Values& probe, double factor, const Values& gradients) {
   double difference = 0, norm = 0;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    const double error = probe[i] / double{kProbeScale} - gradients[i];
+    const double error = probe[i] / factor - gradients[i];
     difference += error * error;
     norm += double{gradients[i]} * gradients[i];
   }
@@ -69,20 +69,52 @@ TEST_P(ReferenceProbe, RoundsTheGradientsOtherwise) {
     const std::size_t slices_of_step = slices.size() / probes.size();
     EXPECT_EQ(slices_of_step, GetParam() ? 1 : static_cast<std::size_t>(replicas));
     for (std::size_t step = 0; step < probes.size(); ++step) {
-      const double error = error_of(probes[step], slices[(step + 1) * slices_of_step - 1]);
+      const Values& gradients = slices[(step + 1) * slices_of_step - 1];
+      const double error = error_of(probes[step], options.probe_factor, gradients);
       EXPECT_GT(error, 1e-9);
       EXPECT_LT(error, 1e-5);
     }
   }
 }
 
+// A power of two rounds nothing otherwise.
+TEST_P(ReferenceProbe, OfAnEqualScaleHasTheSameBits) {
+  std::vector<Values> probes, gradients;
+  const test::HarnessOptions options{
+      .steps = kProbedSteps,
+      .probed =
+          [&](const nn::Graph& graph) { probes.push_back(values_of(nn::export_gradients(graph))); },
+      .slice_added =
+          [&](const nn::Graph& graph) {
+            gradients.push_back(values_of(nn::export_gradients(graph)));
+          },
+      .probe_factor = 4};
+  run_strategy(test::normalized_model(), reference_config(1, GetParam()), options);
+  ASSERT_EQ(probes.size(), gradients.size());
+  for (std::size_t step = 0; step < probes.size(); ++step) {
+    EXPECT_EQ(error_of(probes[step], options.probe_factor, gradients[step]), 0);
+  }
+}
+
+nn::ModelSpec dropping_normalized_model() {
+  nn::ModelSpec model = test::normalized_model();
+  for (nn::LayerSpec& layer : model.layers) {
+    if (layer.type == nn::LayerType::relu) {
+      layer.type = nn::LayerType::dropout;
+      layer.drop_probability = 0.2;
+    }
+  }
+  return model;
+}
+
 TEST_P(ReferenceProbe, LeavesNoTrace) {
   for (const int replicas : {1, 3}) {
     const StrategyConfig config = reference_config(replicas, GetParam());
     test::HarnessOptions options{.steps = kProbedSteps};
-    const auto expected = run_strategy(test::normalized_model(), config, options);
+    const nn::ModelSpec model = dropping_normalized_model();
+    const auto expected = run_strategy(model, config, options);
     options.probed = [](const nn::Graph&) {};
-    const auto probed = run_strategy(test::normalized_model(), config, options);
+    const auto probed = run_strategy(model, config, options);
     EXPECT_EQ(values_of(probed.weights[0]), values_of(expected.weights[0]));
     EXPECT_EQ(values_of(probed.state[0]), values_of(expected.state[0]));
   }

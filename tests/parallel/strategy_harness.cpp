@@ -104,7 +104,9 @@ class Process {
     context_.initialize = [seed = options.seed](nn::Graph& graph) {
       nn::initialize_parameters(graph, seed);
     };
-    if (options.probed) context_.probed = [this] { options_.probed(graph()); };
+    if (options.probed) {
+      context_.probe = {options.probe_factor, [this] { options_.probed(graph()); }};
+    }
     if (options.slice_added) context_.slice_added = [this] { options_.slice_added(graph()); };
   }
 

@@ -25,9 +25,10 @@ struct HarnessOptions {
   float factor = 1;            // by which all parameters are multiplied after each step
   bool restore_state = false;  // assign the state of step 0 between steps
   int all_ignored_in = -1;     // the step in which the loss ignores all labels
-  // As StrategyContext::probed, with the graph of the reference.
+  // As RoundingProbe::computed and StrategyContext::slice_added, with the graph of the reference.
   std::function<void(const nn::Graph&)> probed = {};
   std::function<void(const nn::Graph&)> slice_added = {};
+  double probe_factor = 0.7;
   comm::AllReduceAlgorithm all_reduce = comm::AllReduceAlgorithm::automatic;
 };
 

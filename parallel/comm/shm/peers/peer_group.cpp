@@ -267,9 +267,9 @@ void PeerGroup::throw_aborted(const Operation* operation) const {
     }
     ::sched_yield();
   }
-  throw CommError(
+  throw CommAborted(
       fmt::format("{}aborted by rank {}: {}", prefix(operation), notice.rank, notice.reason.data()),
-      operation_name(operation));
+      notice.reason.data(), operation_name(operation));
 }
 
 void PeerGroup::stop() noexcept {
