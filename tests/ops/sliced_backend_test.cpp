@@ -152,19 +152,28 @@ TEST(SlicedBatch, HintsAtTheMicroBatchOfADevice) {
 TEST(SlicedBatch, KnowsLayoutsOfOtherBatches) {
   BackendFixture fixture = BackendFixture::onednn();
   OpBackend& backend = fixture.backend();
-  const auto conv = [&](std::int64_t batch) {
-    return backend.make(Conv2dDesc{.input = TensorLayout::plain({batch, 16, 8, 8}),
-                                   .out_channels = 32,
-                                   .window = square_window(1, 1)});
+  const auto conv = [&](std::int64_t batch, std::int64_t channels, std::int64_t groups) {
+    return backend.make(Conv2dDesc{.input = TensorLayout::plain({batch, channels, 8, 8}),
+                                   .out_channels = channels,
+                                   .window = square_window(3, 1, 1),
+                                   .groups = groups});
   };
-  const auto two = conv(2), six = conv(6);
-  EXPECT_FALSE(two->output_layout().is_plain());
-  for (const auto& [from, to] : {std::pair{two.get(), six.get()}, {six.get(), two.get()}}) {
-    const TensorLayout& want = to->output_layout();
-    const TensorLayout got = backend.for_samples(from->output_layout(), want.shape[0]);
-    EXPECT_EQ(got, want);
-    EXPECT_EQ(got.bytes, want.bytes);
+  struct Channels {
+    std::int64_t all, groups;
+  };
+  // Groups of 4, 12, 8 and 16 channels, and one channel a group.
+  for (const auto& [all, groups] :
+       {Channels{32, 1}, {16, 4}, {24, 2}, {128, 32}, {32, 4}, {64, 4}, {16, 16}}) {
+    SCOPED_TRACE(fmt::format("{} channels in {} groups", all, groups));
+    const auto two = conv(2, all, groups), six = conv(6, all, groups);
+    for (const auto& [from, to] : {std::pair{two.get(), six.get()}, {six.get(), two.get()}}) {
+      const TensorLayout& want = to->output_layout();
+      const TensorLayout got = backend.for_samples(from->output_layout(), want.shape[0]);
+      EXPECT_EQ(got, want);
+      EXPECT_EQ(got.bytes, want.bytes);
+    }
   }
+  EXPECT_FALSE(conv(2, 32, 1)->output_layout().is_plain());
   const TensorLayout plain = backend.for_samples(TensorLayout::plain({2, 3}), 5);
   EXPECT_EQ(plain, TensorLayout::plain({5, 3}));
   EXPECT_EQ(plain.bytes, 60U);

@@ -17,6 +17,10 @@ using Desc = dnnl::memory::desc;
 using Type = dnnl::memory::data_type;
 using Tag = dnnl::memory::format_tag;
 
+// The channels of a block in which the library puts grouped convolutions whose groups are multiples
+// of 4 channels, and of no more.
+constexpr std::int64_t kGroupedBlock = 4;
+
 DataType from_dnnl(Type type) {
   switch (type) {
     case Type::f32:
@@ -126,6 +130,7 @@ std::int64_t channel_block(const Desc& desc) {
 Desc image_desc(const Shape& shape, std::int64_t block, DataType type) {
   Tag tag = Tag::acdb;
   if (block == 1) tag = Tag::abcd;
+  if (block == kGroupedBlock) tag = Tag::aBcd4b;
   if (block == 8) tag = Tag::aBcd8b;
   if (block == 16) tag = Tag::aBcd16b;
   return Desc(shape, to_dnnl(type), tag);
@@ -141,7 +146,11 @@ TensorLayout for_samples(const TensorLayout& layout, std::int64_t samples) {
   if (!layout.native) return ops::for_samples(layout, samples);
   Shape shape = layout.shape;
   shape[0] = samples;
-  const std::int64_t block = channel_block(to_desc(layout));
+  const Desc desc = to_desc(layout);
+  std::int64_t block = channel_block(desc);
+  if (block == 0 && desc == image_desc(layout.shape, kGroupedBlock, layout.type)) {
+    block = kGroupedBlock;
+  }
   ensure(block > 0, "no other batch has the layout {} of {}", layout.tag, to_string(layout.shape));
   return to_layout(image_desc(shape, block, layout.type));
 }

@@ -22,7 +22,7 @@ TensorLayout to_layout(const dnnl::memory::desc& desc);
 // The channels of a group inside each pixel: 1 is plain NCHW, 8 and 16 are the blocked layouts, the
 // channel count is NHWC. 0 when `desc` is none of these.
 std::int64_t channel_block(const dnnl::memory::desc& desc);
-// REQUIRES: block is 1, 8, 16 or the number of channels.
+// REQUIRES: block is 1, 4, 8, 16 or the number of channels.
 dnnl::memory::desc image_desc(const Shape& shape, std::int64_t block,
                               DataType type = DataType::fp32);
 // The same order of elements in another type. Plain where `layout` is none of image_desc()'s.
