@@ -38,6 +38,7 @@ void GradientBucketer::begin_pass() {
   next_ = 0;
   ready_prefix_ = 0;
   std::fill(is_ready_.begin(), is_ready_.end(), false);
+  start_ready();
 }
 
 void GradientBucketer::ready(std::size_t parameter) {
@@ -45,6 +46,10 @@ void GradientBucketer::ready(std::size_t parameter) {
          "gradient {} is unknown or was ready already", parameter);
   is_ready_[parameter] = true;
   while (ready_prefix_ < is_ready_.size() && is_ready_[ready_prefix_]) ++ready_prefix_;
+  start_ready();
+}
+
+void GradientBucketer::start_ready() {
   while (next_ < buckets_.size() && buckets_[next_].end_parameter <= ready_prefix_) {
     start_(next_++);
   }

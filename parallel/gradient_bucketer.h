@@ -35,13 +35,16 @@ class GradientBucketer {
   GradientBucketer(std::vector<Bucket> buckets, std::function<void(std::size_t)> start);
 
   const std::vector<Bucket>& buckets() const { return buckets_; }
-  // To be called before every backward pass.
+  // To be called before every backward pass. Starts the buckets in front of which there is no
+  // parameter: those of servers in a network that has none.
   void begin_pass();
   // A parameter's gradient is ready: starts the buckets that are now complete. Throws InternalError
   // when it was ready already.
   void ready(std::size_t parameter);
 
  private:
+  void start_ready();
+
   std::vector<Bucket> buckets_;
   std::vector<bool> is_ready_;    // [parameter]
   std::size_t ready_prefix_ = 0;  // all parameters before it are ready

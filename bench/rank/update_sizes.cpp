@@ -70,8 +70,10 @@ std::string find_exploded(const std::vector<nn::NamedTensor>& tensors) {
 }
 
 std::optional<ProbeOptions> probe_options(const TrainingJob& job) {
-  if (!job.is_reference() || !job.network.has_state) return {};
-  if (job.options.precision == "fp32") return kSampledRounding;
+  if (!job.is_reference()) return {};
+  if (job.options.precision == "fp32") {
+    return job.network.has_state ? std::optional(kSampledRounding) : std::nullopt;
+  }
   const int replicas = job.cell.world_size;
   if (std::has_single_bit(static_cast<unsigned>(replicas))) return {};
   return ProbeOptions{.loss_factor = static_cast<double>(replicas), .allowance = kSameRounding};

@@ -24,10 +24,11 @@ struct ProbeOptions {
   double loss_factor = 1;
   double allowance = 1;  // so many times the difference of probe and step may be rounding
 };
-// nullopt where gradients do not cancel (no batch norm), or `job` is no reference. In fp32 two
-// computations differ by the order of sums, whose rounding a probe only samples. Elsewhere the maps
-// are rounded, equally on the replicas and in the reference but where their losses are scaled by
-// other than a power of two, the replicas: the probe then has the replicas' scale.
+// nullopt where `job` is no reference, and where the tolerance needs no probe. In fp32 two
+// computations differ by the order of sums; where gradients cancel (with batch norm), a probe
+// samples their rounding. Elsewhere maps are rounded more coarsely, equally in the reference and on
+// replicas whose losses are scaled by a power of two more. By another factor they are not, and the
+// probe then has the replicas' scale.
 std::optional<ProbeOptions> probe_options(const TrainingJob& job);
 
 class UpdateSizes {

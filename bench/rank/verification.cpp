@@ -143,7 +143,7 @@ std::string find_divergence(std::int64_t step, const UpdateSizes& sizes, const S
                             const ops::LossTotals& totals) {
   if (has_exploded(totals.loss_sum)) {
     return fmt::format(
-        "training diverged in step {}: the loss is {:.3g}", step,
+        "training diverged in step {} of the verification: the loss is {:.3g}", step,
         totals.loss_sum / static_cast<double>(std::max<std::uint64_t>(totals.counted, 1)));
   }
   const std::pair<const char*, std::string> found[] = {{"gradients of ", sizes.exploded()},
@@ -152,8 +152,9 @@ std::string find_divergence(std::int64_t step, const UpdateSizes& sizes, const S
   for (const auto& [what, tensor] : found) {
     if (tensor.empty()) continue;
     return fmt::format(
-        "training diverged in step {}: {}{} became no finite number, or one beyond 1e30", step,
-        what, tensor.substr(0, 100));
+        "training diverged in step {} of the verification: {}{} became no finite number, or one "
+        "beyond 1e30",
+        step, what, tensor.substr(0, 100));
   }
   return "";
 }

@@ -44,11 +44,11 @@ std::string loss_explosion(const TrainingJob& job, const report::Run& run) {
 // one whose loss is not finite.
 std::string divergence(const TrainingJob& job, std::span<const RankResult> ranks,
                        const report::Run& run, std::int64_t step) {
-  if (run.verification.status == "diverged") return run.verification.reason;
   if (step != 0) {
     return fmt::format("training diverged: the loss of step {} (in epoch {}) is not finite", step,
                        (step - 1) / job.steps_per_epoch + 1);
   }
+  if (run.verification.status == "diverged") return run.verification.reason;
   const auto useless = first_with_useless_weights(ranks);
   if (useless == ranks.end()) return loss_explosion(job, run);
   return fmt::format("training diverged: after the last step {} of rank {} is not finite",
@@ -65,6 +65,12 @@ std::string left_out(const TrainingJob& job, const report::Run& run) {
   return fmt::format("; epochs {} to {} were left out", done + 1, epochs);
 }
 
+// `step`: whose loss is not finite; 0: every step's is.
+std::string advice(const TrainingJob& job, std::int64_t step) {
+  if (step == 1) return "no update was made before it: look at the weights and the data";
+  return fmt::format("use a smaller learning rate (--lr is {})", job.options.lr);
+}
+
 }  // namespace
 
 void note_divergence(const TrainingJob& job, std::span<const RankResult> ranks, report::Run& run) {
@@ -72,8 +78,8 @@ void note_divergence(const TrainingJob& job, std::span<const RankResult> ranks, 
   const bool is_complete = run.status == report::Status::ok;
   const std::string why = is_complete ? divergence(job, ranks, run, step) : "";
   if (!why.empty()) {
-    report::mark_diverged(run, fmt::format("{}{}; use a smaller learning rate (--lr is {})", why,
-                                           step != 0 ? left_out(job, run) : "", job.options.lr));
+    report::mark_diverged(
+        run, fmt::format("{}{}; {}", why, step != 0 ? left_out(job, run) : "", advice(job, step)));
     if (step != 0) run.error->step = step;
   }
   const auto useless = first_with_useless_weights(ranks);

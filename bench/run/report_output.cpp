@@ -94,7 +94,7 @@ bool is_same_file(const std::string& a, const std::string& b) {
 // What has become of --save-model; empty: that is not told.
 std::string weights_line(const report::Report& report, const std::string& path) {
   if (std::ranges::any_of(report.runs, has_useless_weights)) {
-    return fmt::format("weights: {} is as before: training diverged\n", path);
+    return fmt::format("weights: {} was not written: training diverged\n", path);
   }
   return report.status == report::Status::ok ? fmt::format("weights: {}\n", path) : "";
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -84,28 +85,51 @@ class RunWords {
 
 // "mnist (files) / cifar10 (files)": each different value once, at most three, then "N more".
 std::string each_once(std::span<const ChartRun> runs, const Setting& setting) {
-  std::vector<std::string> values;
-  for (const ChartRun& run : runs) {
-    std::string value = words_of(setting, run);
-    if (value.empty() || std::ranges::count(values, value) > 0) continue;
-    values.push_back(std::move(value));
-  }
+  std::vector<std::string> words;
+  for (const ChartRun& run : runs) words.push_back(words_of(setting, run));
+  const std::vector<std::string> values = different_words(words, setting.without);
   const std::size_t named = std::min(values.size(), kNamedValues);
   std::string text = fmt::format("{}", fmt::join(std::span(values).first(named), " / "));
   if (values.size() > named) text += fmt::format(" / {} more", values.size() - named);
   return text;
 }
 
+// Runs that may be repetitions of each other, or differ in what a strategy was told.
+using Peers = std::pair<std::string, int>;  // strategy, number of devices
+
 // The different words of one setting, numbered in the order of first appearance.
 class Texts {
  public:
-  void add(const std::string& text) { numbers_.try_emplace(text, numbers_.size()); }
-  bool differ() const { return numbers_.size() > 1; }
+  void add(const std::string& text, const Peers& peers) {
+    numbers_.try_emplace(text, numbers_.size());
+    ++stated_[peers];
+  }
+  // Whether runs differ in it. `runs`: how many there are of each kind. Where some say nothing,
+  // that is a difference from their peers; on another number of devices there may be nothing to
+  // say. Of some settings it is always a difference (`without`).
+  bool differ(const std::map<Peers, std::size_t>& runs, bool without) const {
+    if (numbers_.size() > 1) return true;
+    std::size_t all = 0;
+    for (const auto& [peers, count] : runs) all += count;
+    std::size_t stated = 0;
+    for (const auto& [peers, count] : stated_) {
+      if (count < runs.at(peers)) return true;
+      stated += count;
+    }
+    return without && stated < all;
+  }
   std::size_t number_of(const std::string& text) const { return numbers_.at(text); }
 
  private:
   std::map<std::string, std::size_t> numbers_;
+  std::map<Peers, std::size_t> stated_;
 };
+
+bool has_words_without(const std::string& key) {
+  return std::ranges::any_of(setting_table(), [&key](const Setting& setting) {
+    return setting.key == key && !setting.without.empty();
+  });
+}
 
 // The settings that have the bit `use`, in words: "simple_cnn on mnist (files), weak scaling".
 std::string title_of(std::span<const ChartRun> runs, SettingUse use) {
@@ -168,21 +192,30 @@ std::vector<std::string> series_names(std::span<const ChartRun> runs) {
   RunWords words;
   std::vector<std::vector<SettingWords>> said;
   std::map<Scope, Texts> texts;
+  std::map<Peers, std::size_t> counts;
   for (const ChartRun& run : runs) {
+    const Peers peers = {run.run->strategy, run.run->world_size};
+    ++counts[peers];
     said.push_back(words.of(run));
-    for (const SettingWords& setting : said.back())
-      texts[scope_of(run, setting)].add(setting.words);
+    for (const SettingWords& setting : said.back()) {
+      texts[scope_of(run, setting)].add(setting.words, peers);
+    }
+  }
+  std::set<Scope> different;
+  for (const auto& [scope, all] : texts) {
+    if (all.differ(counts, has_words_without(scope.second))) different.insert(scope);
   }
   std::vector<std::string> names;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     names.push_back(runs[i].run->strategy);
     for (const SettingWords& setting : said[i]) {
-      const Texts& all = texts.at(scope_of(runs[i], setting));
-      if (!all.differ()) continue;
+      const Scope scope = scope_of(runs[i], setting);
+      if (!different.contains(scope)) continue;
       // Machines have long names, so lines carry letters. The subtitle explains them.
-      names.back() += ", " + (setting.key == "machine"
-                                  ? "machine " + machine_letter(all.number_of(setting.words))
-                                  : setting.words);
+      names.back() +=
+          ", " + (setting.key == "machine"
+                      ? "machine " + machine_letter(texts.at(scope).number_of(setting.words))
+                      : setting.words);
     }
   }
   return names;

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
-#include <unordered_set>
 
 #include "base/text.h"
 #include "reports/data/report.h"
@@ -35,16 +34,13 @@ void append_runs(const Report& report, const std::string& name, std::vector<RunR
   }
 }
 
-// The different texts that `describe` gives for the rows, in order of appearance; none is empty.
+// The different texts that `describe` gives for the rows (different_words()).
 template <typename Describe>
-std::vector<std::string> each_once(std::span<const RunRow> rows, Describe describe) {
+std::vector<std::string> each_once(std::span<const RunRow> rows, Describe describe,
+                                   std::string_view without = {}) {
   std::vector<std::string> words;
-  std::unordered_set<std::string> known;
-  for (const RunRow& row : rows) {
-    std::string word = describe(row);
-    if (!word.empty() && known.insert(word).second) words.push_back(std::move(word));
-  }
-  return words;
+  for (const RunRow& row : rows) words.push_back(describe(row));
+  return different_words(words, without);
 }
 
 std::string alternatives(const std::vector<std::string>& words) {
@@ -118,8 +114,8 @@ std::string caption(std::span<const RunRow> rows) {
   std::string text;
   for (const Setting& setting : setting_table()) {
     if ((setting.uses & kTableTitleUse) == 0) continue;
-    const std::string words = alternatives(
-        each_once(rows, [&setting](const RunRow& row) { return setting.words(*row.run); }));
+    const std::string words = alternatives(each_once(
+        rows, [&setting](const RunRow& row) { return setting.words(*row.run); }, setting.without));
     if (words.empty()) continue;
     const std::string_view joint = setting.key == "dataset/name" ? " on " : ", ";
     text += fmt::format("{}{}", text.empty() ? "" : joint, words);

@@ -8,6 +8,7 @@
 #include <array>
 #include <concepts>
 #include <nlohmann/json.hpp>
+#include <unordered_set>
 
 #include "base/text.h"
 
@@ -127,12 +128,12 @@ std::string cost_value(const Run& run) {
 
 std::string loader_cost_words(const Run& run) {
   const std::string cost = cost_value<kLoaderCost>(run);
-  return cost == "0" ? "" : fmt::format("loader cost {} us a sample", cost);
+  return cost == "0" ? "" : value_words(kLoaderCost, cost);
 }
 
 std::string emulated_gil_words(const Run& run) {
   const std::string cost = cost_value<kEmulatedGil>(run);
-  return cost == "0" ? "" : fmt::format("emulated GIL {} us a call", cost);
+  return cost == "0" ? "" : value_words(kEmulatedGil, cost);
 }
 
 std::string injected_words(const Run& run) {
@@ -178,7 +179,8 @@ constexpr auto kTable = std::to_array<Setting>({
     {.key = "dataset/augment",
      .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartTitleUse | kRankUse,
      .value = augment_value,
-     .words = augment_words},
+     .words = augment_words,
+     .without = "not augmented"},
     // The same name and source may stand for a part of the data.
     {.key = "dataset/train_samples",
      .uses = kPairUse | kNameUse | kRankUse,
@@ -207,11 +209,13 @@ constexpr auto kTable = std::to_array<Setting>({
     {.key = "strategy_options/loader_cost_us",
      .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartTitleUse | kRankUse,
      .value = cost_value<kLoaderCost>,
-     .words = loader_cost_words},
+     .words = loader_cost_words,
+     .without = "no loader cost"},
     {.key = "strategy_options/emulated_gil_us",
      .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartTitleUse | kRankUse,
      .value = cost_value<kEmulatedGil>,
-     .words = emulated_gil_words},
+     .words = emulated_gil_words,
+     .without = "no emulated GIL"},
     {.key = "scaling_mode",
      .uses = kEqualUse | kNameUse | kTableTitleUse | kChartTitleUse,
      .value = value_of<&Run::scaling_mode>,
@@ -304,6 +308,19 @@ std::vector<std::string> differing_keys(const Settings& a, const Settings& b) {
   return keys;
 }
 
+std::vector<std::string> different_words(const std::vector<std::string>& words,
+                                         std::string_view without) {
+  const bool all_empty =
+      std::ranges::all_of(words, [](const std::string& word) { return word.empty(); });
+  std::vector<std::string> different;
+  std::unordered_set<std::string> known;
+  for (const std::string& word : words) {
+    std::string said = word.empty() && !all_empty ? std::string(without) : word;
+    if (!said.empty() && known.insert(said).second) different.push_back(std::move(said));
+  }
+  return different;
+}
+
 std::string value_words(std::string_view key, const std::string& value) {
   std::string name(key.substr(key.find_last_of('/') + 1));
   if (name == "first_bucket_mb") return fmt::format("first bucket {} MiB", value);
@@ -312,6 +329,8 @@ std::string value_words(std::string_view key, const std::string& value) {
   if (name == "ps_update") return "update on the " + value;
   if (name == "server_device") return "servers on " + value;
   if (name == "cuda_graph") return "CUDA graphs " + value;
+  if (name == kLoaderCost) return fmt::format("loader cost {} us a sample", value);
+  if (name == kEmulatedGil) return fmt::format("emulated GIL {} us a call", value);
   if (name == "deterministic") return value == "true" ? name : "not " + name;
   std::ranges::replace(name, '_', ' ');
   return fmt::format("{} {}", name, value);

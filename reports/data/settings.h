@@ -54,7 +54,15 @@ struct Setting {
   // Returns the setting in words, "batch 32 a device"; empty where there is nothing to say. Null
   // where another row's words include it, and for `values` and `config_key`: use value_words().
   std::string (*words)(const Run& run) = nullptr;
+  // What titles say of runs without words beside others that have some: "not augmented". Empty:
+  // nothing.
+  std::string_view without = {};
 };
+
+// The different ones of `words`, which runs have for one setting, in order of appearance. Empty
+// ones are left out, or are `without` where others are not empty.
+std::vector<std::string> different_words(const std::vector<std::string>& words,
+                                         std::string_view without);
 
 // All settings, in the order in which names and titles state them.
 std::span<const Setting> setting_table();

@@ -32,6 +32,16 @@ std::string options_text(const RunRow& row) {
   return fmt::format("{}", fmt::join(words, ","));
 }
 
+// "adam,lr=0.001,lr_schedule=cosine": name, numbers and choices of the optimizer.
+std::string update_text(const RunRow& row) {
+  const Run& run = *row.run;
+  std::vector<std::string> words = {run.optimizer_name};
+  for (const auto& [name, value] : run.optimizer)
+    words.push_back(fmt::format("{}={}", name, value));
+  for (const auto& [name, value] : run.optimizer_choices) words.push_back(name + "=" + value);
+  return run.optimizer_name.empty() ? "" : fmt::format("{}", fmt::join(words, ","));
+}
+
 // A text that may be absent: "-" in the table. With `reason` null nothing is missing then, and
 // programs get "".
 Column optional_text(Column column, const char* reason) {
@@ -235,6 +245,10 @@ std::vector<Column> setting_columns() {
                    [](const Run& run) -> std::int64_t { return run.accumulation_steps; }),
       identity_column({"scaling", "scaling", "mode", "weak or strong"}, "scaling_mode",
                       [](const RunRow& row) { return row.run->scaling_mode; }),
+      optional_text(identity_column(
+                        {"update", "", "update", "how weights are updated: optimizer and schedule"},
+                        "update", update_text),
+                    "not recorded"),
       optional_text(identity_column({"options", "", "options", "options of the strategy"},
                                     "strategy_options", options_text),
                     nullptr),

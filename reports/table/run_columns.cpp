@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -54,12 +55,34 @@ bool options_vary(std::span<const RunRow> rows) {
       const auto [first, added] = known.try_emplace({run.strategy, name}, value);
       if (!added && first->second != value) return true;
     }
-    if (run.strategy_options.empty()) continue;  // not recorded
     const auto [first, added] =
         named.try_emplace({run.strategy, run.world_size, run.servers}, option_names(run));
     if (!added && first->second != option_names(run)) return true;
   }
   return false;
+}
+
+// Whether runs that have figures differ in the column, as far as they know it.
+bool varies(std::span<const RunRow> rows, const Column& column) {
+  std::optional<Scalar> first;
+  for (const RunRow& row : rows) {
+    const Scalar value = column.fields.front().value(row).value;
+    if (is_bare(*row.run) || value.index() == 0) continue;
+    if (!first) first = value;
+    if (value != *first) return true;
+  }
+  return false;
+}
+
+// What tells rows apart and stands in no column of the table where all agree in it.
+Columns varying_columns(std::span<const RunRow> rows) {
+  Columns columns;
+  for (const char* name : {"model", "dataset", "device", "threads", "precision", "update"}) {
+    const Column* const column = known_column(name);
+    if (varies(rows, *column)) columns.push_back(column);
+  }
+  if (options_vary(rows)) columns.push_back(known_column("options"));
+  return columns;
 }
 
 }  // namespace
@@ -123,7 +146,8 @@ Columns table_columns(std::span<const RunRow> rows) {
       if (interval != nullptr) column = interval;
     }
   }
-  if (options_vary(rows)) columns.insert(columns.begin() + place, known_column("options"));
+  const Columns varying = varying_columns(rows);
+  columns.insert(columns.begin() + place, varying.begin(), varying.end());
   if (from_several_files(rows)) columns.insert(columns.begin(), known_column("report"));
   return columns;
 }

@@ -53,6 +53,13 @@ TEST_F(Divergence, NamesTheFirstStepOfAnyRankWithItsEpoch) {
   EXPECT_EQ(run.error->step, 11u);
 }
 
+TEST_F(Divergence, BlamesNoLearningRateBeforeTheFirstUpdate) {
+  ranks[0].diverged_step = 1;
+  note();
+  EXPECT_THAT(run.error->message, HasSubstr("no update was made before it"));
+  EXPECT_THAT(run.error->message, Not(HasSubstr("--lr")));
+}
+
 TEST_F(Divergence, NamesTheEpochsThatWereLeftOut) {
   ranks[0].diverged_step = 11;
   job.options.epochs = 3;
@@ -91,17 +98,19 @@ TEST_F(Divergence, NamesTheWeightsThatAreNotFiniteAfterTheLastStep) {
   EXPECT_TRUE(has_useless_weights(run));
 }
 
-// Whatever the message says: here it is that of verification.
+// Whether or not a step of the run itself diverged, whose message it then is.
 TEST_F(Divergence, LeavesUselessWeightsWhereALossOrAWeightIsNotFinite) {
   run.verification.status = "diverged";
   run.verification.reason = "training diverged in step 2: the loss is inf";
   note();
   EXPECT_EQ(run.status, report::Status::diverged);
+  EXPECT_THAT(run.error->message, HasSubstr("the loss is inf"));
   EXPECT_FALSE(has_useless_weights(run));
   run.status = report::Status::ok;
   ranks[0].diverged_step = 2;
   note();
-  EXPECT_THAT(run.error->message, HasSubstr("the loss is inf"));
+  EXPECT_THAT(run.error->message, HasSubstr("the loss of step 2 (in epoch 1) is not finite"));
+  EXPECT_EQ(run.error->step, 2u);
   EXPECT_TRUE(has_useless_weights(run));
 }
 

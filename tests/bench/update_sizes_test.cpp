@@ -134,10 +134,14 @@ TEST(ProbeOptionsOf, AreThoseOfTheReplicasWhereMapsAreRounded) {
     for (const int replicas : {1, 2, 8}) {
       EXPECT_FALSE(probe_options(reference_of(replicas, precision))) << replicas;
     }
-    const auto three = probe_options(reference_of(3, precision));
-    ASSERT_TRUE(three);
-    EXPECT_EQ(three->loss_factor, 3);
-    EXPECT_LT(three->allowance, 3);
+    for (const bool has_state : {true, false}) {
+      TrainingJob job = reference_of(3, precision);
+      job.network.has_state = has_state;
+      const auto three = probe_options(job);
+      ASSERT_TRUE(three);
+      EXPECT_EQ(three->loss_factor, 3);
+      EXPECT_LT(three->allowance, 3);
+    }
   }
 }
 

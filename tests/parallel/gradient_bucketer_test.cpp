@@ -57,6 +57,13 @@ TEST(GradientBucketer, StartsBucketsInIndexOrderWhateverOrderGradientsBecomeRead
   EXPECT_THAT(started, ElementsAre(0u, 1u, 2u));
 }
 
+TEST(GradientBucketer, StartsBucketsOfNoParametersWithThePass) {
+  std::vector<std::size_t> started;
+  GradientBucketer bucketer({{0, 0, 0}, {0, 0, 0}}, [&](std::size_t b) { started.push_back(b); });
+  bucketer.begin_pass();
+  EXPECT_THAT(started, ElementsAre(0u, 1u));
+}
+
 TEST(GradientBucketer, StartsEveryBucketAgainInTheNextPass) {
   int starts = 0;
   GradientBucketer bucketer(plan_buckets(plan_of({64, 64}), 1, 1), [&](std::size_t) { ++starts; });

@@ -66,6 +66,31 @@ TEST(SeriesNames, TellRunsApartByTheOptionsInWhichTheyDiffer) {
   EXPECT_THAT(names_of({&report, 1}), ElementsAre("ddp, overlap off", "ddp, overlap on", "ps"));
 }
 
+// A run that has no option is no repetition of one that has.
+TEST(SeriesNames, TellAnOptionThatOnlySomeHave) {
+  report::Run plain = sample_run("dp", 2, 1), synced = plain, one = sample_run("dp", 1, 1);
+  synced.strategy_options = {{"sync_batch_norm", "on"}};
+  const Report report = report_of({one, plain, synced, sample_run("ddp", 2, 1)});
+  EXPECT_THAT(names_of({&report, 1}), ElementsAre("dp", "dp, sync batch norm on", "ddp"));
+}
+
+// The option has nothing to choose on one device.
+TEST(SeriesNames, AreNotSplitByAnOptionThatOneDeviceLacks) {
+  report::Run one = sample_run("ddp", 1, 1), two = sample_run("ddp", 2, 1);
+  two.strategy_options = {{"all_reduce", "direct"}};
+  const Report report = report_of({one, two});
+  EXPECT_THAT(names_of({&report, 1}), ElementsAre("ddp"));
+}
+
+TEST(SeriesNames, AndTitlesTellCostsAlsoWhereStrategiesDiffer) {
+  report::Run plain = sample_run("dp", 2, 1), costly = sample_run("ddp", 2, 1);
+  costly.strategy_options = {{"emulated_gil_us", "500"}};
+  const Report report = report_of({plain, costly});
+  EXPECT_THAT(names_of({&report, 1}), ElementsAre("dp", "ddp, emulated GIL 500 us a call"));
+  EXPECT_THAT(scaling_chart({&report, 1}).caption.title,
+              HasSubstr("no emulated GIL / emulated GIL 500 us a call"));
+}
+
 TEST(SeriesNames, AreNotSplitByTheBackendThatOneDeviceLacks) {
   report::Run one = sample_run("ddp", 1, 1), gloo = sample_run("ddp", 2, 1);
   one.backend = "none";

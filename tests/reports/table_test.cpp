@@ -216,6 +216,28 @@ TEST(SummaryTable, TellsRunsWithAnOptionFromThoseWithoutIt) {
   EXPECT_THAT(render_table(report, 0), Not(HasSubstr("devices_per_process")));
 }
 
+// dp and single usually have no option at all.
+TEST(SummaryTable, TellsRunsWithoutAnyOptionFromThoseWithOne) {
+  Report report = test::sample_report();
+  report.runs = {test::sample_run("dp", 2, 100), test::sample_run("dp", 2, 110)};
+  for (report::Run& run : report.runs) run.strategy_options.clear();
+  report.runs[1].strategy_options["emulated_gil_us"] = "500";
+  EXPECT_THAT(render_table(report, 0), HasSubstr("emulated_gil_us=500"));
+}
+
+TEST(SummaryTable, ShowsOtherSettingsWhereTheyVary) {
+  Report report = test::sample_report();
+  report.runs = {test::sample_run("ddp", 2, 100), test::sample_run("ddp", 2, 110)};
+  EXPECT_THAT(render_table(report, 0), Not(ContainsRegex("update|precision")));
+  report.runs[1].optimizer_name = "adam";
+  report.runs[1].optimizer = {{"lr", 0.001}};
+  report.runs[1].optimizer_choices = {{"lr_schedule", "cosine"}};
+  EXPECT_THAT(render_table(report, 0), HasSubstr("adam,lr=0.001,lr_schedule=cosine"));
+  EXPECT_THAT(render_table(report, 0), Not(HasSubstr("precision")));
+  report.runs[1].precision = "bf16";
+  EXPECT_THAT(render_table(report, 0), HasSubstr("precision"));
+}
+
 TEST(SummaryTable, ShowsNoEfficiencyForOversubscribedRuns) {
   const std::string table = render_table(test::sample_report(), 0);
   EXPECT_THAT(table, ContainsRegex("ps +4\\+1\\* .* -\\* +-\\* "));
