@@ -175,9 +175,12 @@ std::vector<std::string> entry_words(const RunCell& cell, const Options& options
   }
   for (const OptionDefinition& definition : option_table()) {
     if (!definition.is_per_run() || definition.is_list()) continue;
-    const nlohmann::json own = get_value(entry_options(options, cell), definition);
-    const bool differs = std::ranges::any_of(
-        options.runs, [&](const Options& entry) { return get_value(entry, definition) != own; });
+    const Options& cell_options = entry_options(options, cell);
+    if (!is_heeded(cell_options, definition)) continue;
+    const nlohmann::json own = get_value(cell_options, definition);
+    const bool differs = std::ranges::any_of(options.runs, [&](const Options& entry) {
+      return is_heeded(entry, definition) && get_value(entry, definition) != own;
+    });
     if (differs && !own.is_null())
       words.push_back(report::value_words(with_underscores(definition.name), plain_text(own)));
   }
@@ -221,13 +224,16 @@ Options cell_options(const Options& options, const RunCell& cell) {
   return single;
 }
 
-void check_run_list(const Options& options) {
-  const std::vector<RunCell> cells = plan_matrix(options);
+void check_run_list(const Options& options) { refuse_empty_entries(options, plan_matrix(options)); }
+
+void refuse_empty_entries(const Options& options, const std::vector<RunCell>& cells) {
   for (std::size_t entry = 0; entry < options.runs.size(); ++entry) {
     if (std::ranges::count(cells, entry, &RunCell::entry) > 0) continue;
     throw ConfigError(fmt::format(
-        "{}: /runs/{}: it makes no run that the entries before it do not make. Flags and variables "
-        "take the place of an entry's own values: leave out those that make entries equal.",
+        "{}: /runs/{}: it makes no run that the entries before it do not make. Its values have no "
+        "effect on these runs, or flags and variables take their place: leave out what makes "
+        "entries "
+        "equal.",
         input_name(options.config_path), entry));
   }
 }

@@ -209,6 +209,7 @@ void Session::drop_equal_cells() {
   std::erase_if(cells_, [&](const RunCell& cell) {
     return !keys.insert(report::cell_key(planned_run(executor_->plan(cell)))).second;
   });
+  refuse_empty_entries(options_, cells_);
 }
 
 int Session::run() {

@@ -44,6 +44,14 @@ constexpr const char* kTwoSizes = R"([
     {"strategy": "ddp", "global_batch_size": 8},
     {"strategy": ["ddp", "single"], "global_batch_size": 8, "optimizer": {"lr": 0.5}}])";
 
+// The network has no running statistics to broadcast.
+TEST_F(ProgramRuns, AreRefusedWhereAnEntryDiffersInNothingThatHasAnEffect) {
+  write_list(R"([{"strategy": "ddp"}, {"strategy": "ddp", "broadcast_buffers": false}])");
+  const auto result = program.run({"--config=list.json", "--dry-run"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("list.json: /runs/1: it makes no run that the entries before"));
+}
+
 TEST_F(ProgramRuns, AreMadeInOneReportAndOnlyEqualWorkIsRanked) {
   write_list(kTwoSizes);
   const auto result = program.run({"--config=list.json", "--json=report.json"});

@@ -21,6 +21,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A configuration c.json, and commands that use it.
 class RunList : public ::testing::Test {
@@ -82,6 +83,13 @@ TEST_F(RunList, MakesTheCombinationsOfListsWithinAnEntryAndEachRunOnce) {
               ElementsAre("single on 1 device, batch 8", "single on 1 device, batch 16",
                           "ddp on 2 devices, batch 8", "ddp on 2 devices, batch 16",
                           "dp on 2 devices, batch 8"));
+}
+
+TEST_F(RunList, NamesNoValueThatDoesNothingBesideAnothers) {
+  EXPECT_THAT(titles(read(R"({"gpus": 2, "strategy": "ddp", "runs": [
+                {"optimizer": {"momentum": 0.5}}, {"optimizer": {"name": "adam"}}]})")),
+              ElementsAre(AllOf(HasSubstr("sgd"), Not(HasSubstr("beta"))),
+                          AllOf(HasSubstr("adam"), Not(HasSubstr("momentum")))));
 }
 
 TEST_F(RunList, LetsFlagsAndVariablesTakeThePlaceOfAnEntrysValues) {
