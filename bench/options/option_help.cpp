@@ -146,7 +146,8 @@ Lists of options make every combination. Where a comparison is of some combinati
 - An entry has what its runs differ in from the rest of the file; what it leaves out is as the rest says. A batch size
   replaces the other kind of batch size, and an optimizer the numbers of another one, as between the file and flags.
 - Lists in an entry, or in the rest of the file, make every combination within the entry. A run that an earlier entry
-  makes is not made again. An entry all of whose runs are made by earlier ones is refused (exit 2).
+  makes is not made again. An entry all of whose runs are made by earlier ones is refused (exit 2); where that is so on
+  this machine or with this network alone, a note says so.
 - Variables and flags are above entries: `--loader-workers=0` holds for all runs. Where that leaves an entry without a
   run of its own, it is refused: `--strategy=dp` would make the two arms of a comparison one.
 - An entry may have these keys; all others are the same for all runs of a report: {}.

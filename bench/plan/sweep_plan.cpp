@@ -224,16 +224,20 @@ Options cell_options(const Options& options, const RunCell& cell) {
   return single;
 }
 
-void check_run_list(const Options& options) { refuse_empty_entries(options, plan_matrix(options)); }
-
-void refuse_empty_entries(const Options& options, const std::vector<RunCell>& cells) {
+std::vector<std::size_t> entries_without_runs(const Options& options,
+                                              const std::vector<RunCell>& cells) {
+  std::vector<std::size_t> entries;
   for (std::size_t entry = 0; entry < options.runs.size(); ++entry) {
-    if (std::ranges::count(cells, entry, &RunCell::entry) > 0) continue;
+    if (std::ranges::count(cells, entry, &RunCell::entry) == 0) entries.push_back(entry);
+  }
+  return entries;
+}
+
+void check_run_list(const Options& options) {
+  for (const std::size_t entry : entries_without_runs(options, plan_matrix(options))) {
     throw ConfigError(fmt::format(
-        "{}: /runs/{}: it makes no run that the entries before it do not make. Its values have no "
-        "effect on these runs, or flags and variables take their place: leave out what makes "
-        "entries "
-        "equal.",
+        "{}: /runs/{}: it makes no run that the entries before it do not make. Flags and variables "
+        "take the place of an entry's own values: leave out those that make entries equal.",
         input_name(options.config_path), entry));
   }
 }

@@ -73,9 +73,9 @@ Options cell_options(const Options& options, const RunCell& cell);
 // Throws ConfigError for an entry of Options::runs whose runs are all made for earlier entries, as
 // when a flag takes the place of what they differ in.
 void check_run_list(const Options& options);
-// The same where `cells` are the runs that are left: those of an entry may differ from earlier ones
-// in values that nothing in them heeds.
-void refuse_empty_entries(const Options& options, const std::vector<RunCell>& cells);
+// The entries of Options::runs that make none of these runs.
+std::vector<std::size_t> entries_without_runs(const Options& options,
+                                              const std::vector<RunCell>& cells);
 
 // Throws ConfigError when --save-model is given and the options make several runs: their weights
 // would overwrite each other.

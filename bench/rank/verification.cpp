@@ -124,8 +124,8 @@ class SliceStates {
     ++step_;
     slice_ = 0;
   }
-  // As UpdateSizes has it of gradients. Variances are squares, so they overflow before any weight
-  // or gradient does.
+  // As UpdateSizes has it of gradients. Variances are squares, so they may overflow before any
+  // weight or gradient does.
   const std::string& exploded() const { return exploded_; }
 
  private:

@@ -65,7 +65,7 @@ std::string left_out(const TrainingJob& job, const report::Run& run) {
   return fmt::format("; epochs {} to {} were left out", done + 1, epochs);
 }
 
-// `step`: whose loss is not finite; 0: every step's is.
+// `step`: whose loss is not finite; 0: none.
 std::string advice(const TrainingJob& job, std::int64_t step) {
   if (step == 1) return "no update was made before it: look at the weights and the data";
   return fmt::format("use a smaller learning rate (--lr is {})", job.options.lr);

@@ -185,6 +185,7 @@ Session::Session(Options options, std::vector<std::string> arguments,
   if (launcher_) launcher_->describe(report_.environment);
   if (earlier) adopt(std::move(*earlier));
   if (!device_note_.empty()) say("{}\n", device_note_);
+  for (const std::string& note : entry_notes_) say("{}\n", note);
   for (const std::string& note : injection_notes) say("{}\n", note);
   if (!dataset_note_.empty()) say("{}\n", dataset_note_);
   say("{}\n", data_note(executor_->dataset(), options_));
@@ -209,7 +210,12 @@ void Session::drop_equal_cells() {
   std::erase_if(cells_, [&](const RunCell& cell) {
     return !keys.insert(report::cell_key(planned_run(executor_->plan(cell)))).second;
   });
-  refuse_empty_entries(options_, cells_);
+  for (const std::size_t entry : entries_without_runs(options_, cells_)) {
+    entry_notes_.push_back(fmt::format(
+        "note: /runs/{} of the configuration makes no run of its own: what it sets changes nothing "
+        "here",
+        entry));
+  }
 }
 
 int Session::run() {

@@ -61,6 +61,7 @@ class Session {
   std::unique_ptr<RunLauncher> launcher_;
   HostDevices host_;
   std::string device_note_;
+  std::vector<std::string> entry_notes_;  // on entries of "runs" that make none
   std::string dataset_note_;  // why the data set is synthetic; empty: it was asked for, or is not
   ReportOutput file_;
   SavePace pace_;

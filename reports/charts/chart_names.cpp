@@ -94,42 +94,34 @@ std::string each_once(std::span<const ChartRun> runs, const Setting& setting) {
   return text;
 }
 
-// Runs that may be repetitions of each other, or differ in what a strategy was told.
-using Peers = std::pair<std::string, int>;  // strategy, number of devices
+// Strategy and number of devices.
+using PeerKey = std::pair<std::string, int>;
 
 // The different words of one setting, numbered in the order of first appearance.
 class Texts {
  public:
-  void add(const std::string& text, const Peers& peers) {
+  void add(const std::string& text, const PeerKey& peers) {
     numbers_.try_emplace(text, numbers_.size());
-    ++stated_[peers];
+    ++counts_[peers];
   }
-  // Whether runs differ in it. `runs`: how many there are of each kind. Where some say nothing,
-  // that is a difference from their peers; on another number of devices there may be nothing to
-  // say. Of some settings it is always a difference (`without`).
-  bool differ(const std::map<Peers, std::size_t>& runs, bool without) const {
-    if (numbers_.size() > 1) return true;
-    std::size_t all = 0;
-    for (const auto& [peers, count] : runs) all += count;
+  bool differ() const { return numbers_.size() > 1; }
+  // Whether some of the runs have no words. `runs`: how many there are of each kind. On another
+  // number of devices there may be nothing to choose, so runs are compared with their peers.
+  bool lack_some(const std::map<PeerKey, std::size_t>& runs) const {
+    return std::ranges::any_of(
+        counts_, [&runs](const auto& count) { return count.second < runs.at(count.first); });
+  }
+  bool lack_any(std::size_t runs) const {
     std::size_t stated = 0;
-    for (const auto& [peers, count] : stated_) {
-      if (count < runs.at(peers)) return true;
-      stated += count;
-    }
-    return without && stated < all;
+    for (const auto& [peers, count] : counts_) stated += count;
+    return stated < runs;
   }
   std::size_t number_of(const std::string& text) const { return numbers_.at(text); }
 
  private:
   std::map<std::string, std::size_t> numbers_;
-  std::map<Peers, std::size_t> stated_;
+  std::map<PeerKey, std::size_t> counts_;
 };
-
-bool has_words_without(const std::string& key) {
-  return std::ranges::any_of(setting_table(), [&key](const Setting& setting) {
-    return setting.key == key && !setting.without.empty();
-  });
-}
 
 // The settings that have the bit `use`, in words: "simple_cnn on mnist (files), weak scaling".
 std::string title_of(std::span<const ChartRun> runs, SettingUse use) {
@@ -192,9 +184,9 @@ std::vector<std::string> series_names(std::span<const ChartRun> runs) {
   RunWords words;
   std::vector<std::vector<SettingWords>> said;
   std::map<Scope, Texts> texts;
-  std::map<Peers, std::size_t> counts;
+  std::map<PeerKey, std::size_t> counts;
   for (const ChartRun& run : runs) {
-    const Peers peers = {run.run->strategy, run.run->world_size};
+    const PeerKey peers = {run.run->strategy, run.run->world_size};
     ++counts[peers];
     said.push_back(words.of(run));
     for (const SettingWords& setting : said.back()) {
@@ -203,7 +195,10 @@ std::vector<std::string> series_names(std::span<const ChartRun> runs) {
   }
   std::set<Scope> different;
   for (const auto& [scope, all] : texts) {
-    if (all.differ(counts, has_words_without(scope.second))) different.insert(scope);
+    const auto& [strategy, key] = scope;
+    const bool lacking = is_usual_without(key) &&
+                         (strategy.empty() ? all.lack_any(runs.size()) : all.lack_some(counts));
+    if (all.differ() || lacking) different.insert(scope);
   }
   std::vector<std::string> names;
   for (std::size_t i = 0; i < runs.size(); ++i) {

@@ -22,8 +22,9 @@ struct ChartRun {
 
 // The name of each run, in the order of `runs`: the strategy, then each setting in which runs
 // differ. Servers, backend and strategy options are compared among runs of the same strategy;
-// network, batch, machine, ... among all. A setting that only some runs of a strategy on as many
-// devices have differs, too. Runs of equal settings have the same name.
+// network, batch, machine, ... among all. A run without one of the settings that reports name where
+// they are unusual (is_usual_without()) differs from those that have it. Runs of equal settings
+// have the same name.
 std::vector<std::string> series_names(std::span<const ChartRun> runs);
 
 // What charts say of the machine and the program of a report.

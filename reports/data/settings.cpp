@@ -308,6 +308,15 @@ std::vector<std::string> differing_keys(const Settings& a, const Settings& b) {
   return keys;
 }
 
+bool is_usual_without(std::string_view key) {
+  constexpr std::string_view kOptions[] = {"strategy_options/sync_batch_norm",
+                                           "strategy_options/devices_per_process",
+                                           "strategy_options/loader_workers"};
+  return std::ranges::count(kOptions, key) > 0 ||
+         std::ranges::any_of(
+             kTable, [&key](const Setting& row) { return row.key == key && !row.without.empty(); });
+}
+
 std::vector<std::string> different_words(const std::vector<std::string>& words,
                                          std::string_view without) {
   const bool all_empty =

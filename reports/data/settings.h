@@ -64,6 +64,11 @@ struct Setting {
 std::vector<std::string> different_words(const std::vector<std::string>& words,
                                          std::string_view without);
 
+// Whether reports name this value ("strategy_options/sync_batch_norm") only where it is another
+// than the usual one. A run that has none then differs from one that has. Of other values the run
+// may be older than the choice.
+bool is_usual_without(std::string_view key);
+
 // All settings, in the order in which names and titles state them.
 std::span<const Setting> setting_table();
 

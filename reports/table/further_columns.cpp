@@ -39,7 +39,8 @@ std::string update_text(const RunRow& row) {
   for (const auto& [name, value] : run.optimizer)
     words.push_back(fmt::format("{}={}", name, value));
   for (const auto& [name, value] : run.optimizer_choices) words.push_back(name + "=" + value);
-  return run.optimizer_name.empty() ? "" : fmt::format("{}", fmt::join(words, ","));
+  const bool known = !run.optimizer_name.empty() && run.optimizer_name != "unknown";
+  return !known ? "" : fmt::format("{}", fmt::join(words, ","));
 }
 
 // A text that may be absent: "-" in the table. With `reason` null nothing is missing then, and

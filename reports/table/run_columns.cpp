@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "reports/data/settings.h"
 #include "reports/metrics/metrics.h"
 #include "reports/table/column_makers.h"
 
@@ -37,27 +38,41 @@ void insert_behind(const std::string& place, const std::string& name, Columns& c
   if (found != columns.end()) columns.insert(found + 1, known_column(name));
 }
 
-std::vector<std::string> option_names(const Run& run) {
-  std::vector<std::string> names;
+using Names = std::vector<std::string>;
+
+Names option_names(const Run& run) {
+  Names names;
   for (const auto& [name, value] : run.strategy_options) names.push_back(name);
   return names;
 }
 
-// Whether runs of one strategy differ in its options: their rows would look alike without them. An
-// option that a run does not name is as it was before there was a choice. On another number of
-// devices a strategy may have other options.
+// Those that reports name only where they are not as usual.
+Names unusual_options(const Run& run) {
+  Names names = option_names(run);
+  std::erase_if(
+      names, [](const std::string& name) { return !is_usual_without("strategy_options/" + name); });
+  return names;
+}
+
+// Whether runs of one strategy differ in its options: their rows would look alike without them. A
+// run that names none may be of a program that does not record them. On another number of devices a
+// strategy may have other options.
 bool options_vary(std::span<const RunRow> rows) {
+  using Peers = std::tuple<std::string, int, int>;
   std::map<std::pair<std::string, std::string>, std::string> known;  // strategy, option -> value
-  std::map<std::tuple<std::string, int, int>, std::vector<std::string>> named;
+  std::map<Peers, Names> named, unusual;
   for (const RunRow& row : rows) {
     const Run& run = *row.run;
     for (const auto& [name, value] : run.strategy_options) {
       const auto [first, added] = known.try_emplace({run.strategy, name}, value);
       if (!added && first->second != value) return true;
     }
-    const auto [first, added] =
-        named.try_emplace({run.strategy, run.world_size, run.servers}, option_names(run));
-    if (!added && first->second != option_names(run)) return true;
+    const Peers peers = {run.strategy, run.world_size, run.servers};
+    if (unusual.try_emplace(peers, unusual_options(run)).first->second != unusual_options(run)) {
+      return true;
+    }
+    if (run.strategy_options.empty()) continue;  // not recorded
+    if (named.try_emplace(peers, option_names(run)).first->second != option_names(run)) return true;
   }
   return false;
 }

@@ -124,7 +124,7 @@ TrainingJob reference_of(int replicas, const std::string& precision) {
 TEST(ProbeOptionsOf, AreThoseThatRoundOtherwise) {
   const auto fp32 = probe_options(reference_of(2, "fp32"));
   ASSERT_TRUE(fp32);
-  EXPECT_EQ(fp32->allowance, 30);
+  EXPECT_GT(fp32->allowance, 3);
   EXPECT_NE(std::exp2(std::round(std::log2(fp32->loss_factor))), fp32->loss_factor);
 }
 
@@ -140,6 +140,7 @@ TEST(ProbeOptionsOf, AreThoseOfTheReplicasWhereMapsAreRounded) {
       const auto three = probe_options(job);
       ASSERT_TRUE(three);
       EXPECT_EQ(three->loss_factor, 3);
+      EXPECT_GT(three->allowance, 1);
       EXPECT_LT(three->allowance, 3);
     }
   }

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "bench/verification_study/study_run.h"
+#include "kernels/ops/onednn_backend.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -43,6 +44,19 @@ TEST(VerificationStudy, GradientsThatCancelPass) {
     const StudyCase drawn = draw_case(seed);
     const StudyOutcome outcome = runner.run(drawn);
     EXPECT_TRUE(outcome.passed) << drawn.describe() << ": " << outcome.failure;
+  }
+}
+
+// Gradients of three devices are rounded to bf16 otherwise than the reference's.
+TEST(VerificationStudy, RoundedMapsOfThreeDevicesPass) {
+  if (!ops::why_no_cpu_bf16().empty()) GTEST_SKIP() << ops::why_no_cpu_bf16();
+  StudyRunner runner;
+  for (const std::uint64_t seed : {3000127U, 3000170U}) {
+    StudyCase drawn = draw_case(seed);
+    drawn.options.precision = "bf16";
+    const StudyOutcome outcome = runner.run(drawn);
+    EXPECT_TRUE(outcome.passed) << drawn.describe() << ": " << outcome.failure;
+    EXPECT_GT(outcome.worst, 0.4) << "which is the rounding that the probe measures";
   }
 }
 

@@ -74,6 +74,15 @@ TEST(SeriesNames, TellAnOptionThatOnlySomeHave) {
   EXPECT_THAT(names_of({&report, 1}), ElementsAre("dp", "dp, sync batch norm on", "ddp"));
 }
 
+// An older program, or another one, does not record what it did.
+TEST(SeriesNames, AreNotSplitByWhatARunDoesNotRecord) {
+  report::Run recorded = sample_run("ddp", 2, 1), other = sample_run("ddp", 2, 1);
+  recorded.strategy_options = {{"all_reduce", "direct"}, {"overlap", "on"}};
+  recorded.model_hash = "0123456789abcdef";
+  const Report report = report_of({recorded, other});
+  EXPECT_THAT(names_of({&report, 1}), ElementsAre("ddp"));
+}
+
 // The option has nothing to choose on one device.
 TEST(SeriesNames, AreNotSplitByAnOptionThatOneDeviceLacks) {
   report::Run one = sample_run("ddp", 1, 1), two = sample_run("ddp", 2, 1);

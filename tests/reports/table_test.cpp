@@ -225,6 +225,15 @@ TEST(SummaryTable, TellsRunsWithoutAnyOptionFromThoseWithOne) {
   EXPECT_THAT(render_table(report, 0), HasSubstr("emulated_gil_us=500"));
 }
 
+TEST(SummaryTable, ShowsNoOptionsWhereARunRecordsNone) {
+  Report report = test::sample_report();
+  report.runs = {test::sample_run("ddp", 2, 100), test::sample_run("ddp", 2, 110)};
+  report.runs[0].strategy_options = {{"all_reduce", "direct"}};
+  report.runs[0].optimizer_name = "unknown";
+  report.runs[1].strategy_options.clear();
+  EXPECT_THAT(render_table(report, 0), Not(ContainsRegex("options|update")));
+}
+
 TEST(SummaryTable, ShowsOtherSettingsWhereTheyVary) {
   Report report = test::sample_report();
   report.runs = {test::sample_run("ddp", 2, 100), test::sample_run("ddp", 2, 110)};

@@ -17,10 +17,6 @@ using Desc = dnnl::memory::desc;
 using Type = dnnl::memory::data_type;
 using Tag = dnnl::memory::format_tag;
 
-// The channels of a block in which the library puts grouped convolutions whose groups are multiples
-// of 4 channels, and of no more.
-constexpr std::int64_t kGroupedBlock = 4;
-
 DataType from_dnnl(Type type) {
   switch (type) {
     case Type::f32:
@@ -51,6 +47,13 @@ Desc plain_desc(const Shape& shape, Type type) {
 // extent 1.
 bool is_row_major(const Desc& desc) {
   return desc == plain_desc(dims_of(desc), data_type_of(desc));
+}
+
+// Whether these are images in blocks of 4 channels, which the library chooses for convolutions of
+// 4, 12, ... channels a group. No kernel here reads them.
+bool is_in_fours(const Desc& desc) {
+  const Shape shape = dims_of(desc);
+  return shape.size() == 4 && desc == Desc(shape, data_type_of(desc), Tag::aBcd4b);
 }
 
 // oneDNN's notation: the dimensions as letters from the outermost to the innermost, blocked ones as
@@ -130,7 +133,6 @@ std::int64_t channel_block(const Desc& desc) {
 Desc image_desc(const Shape& shape, std::int64_t block, DataType type) {
   Tag tag = Tag::acdb;
   if (block == 1) tag = Tag::abcd;
-  if (block == kGroupedBlock) tag = Tag::aBcd4b;
   if (block == 8) tag = Tag::aBcd8b;
   if (block == 16) tag = Tag::aBcd16b;
   return Desc(shape, to_dnnl(type), tag);
@@ -147,10 +149,8 @@ TensorLayout for_samples(const TensorLayout& layout, std::int64_t samples) {
   Shape shape = layout.shape;
   shape[0] = samples;
   const Desc desc = to_desc(layout);
-  std::int64_t block = channel_block(desc);
-  if (block == 0 && desc == image_desc(layout.shape, kGroupedBlock, layout.type)) {
-    block = kGroupedBlock;
-  }
+  if (is_in_fours(desc)) return to_layout(Desc(shape, data_type_of(desc), Tag::aBcd4b));
+  const std::int64_t block = channel_block(desc);
   ensure(block > 0, "no other batch has the layout {} of {}", layout.tag, to_string(layout.shape));
   return to_layout(image_desc(shape, block, layout.type));
 }
