@@ -149,8 +149,10 @@ Shape output_shape(const BatchNorm2dDesc& desc) {
     throw ConfigError(fmt::format(
         "batch_norm2d: eps {}, momentum {}: eps may not be negative, momentum is from 0 to 1",
         desc.eps, desc.momentum));
-  // PyTorch refuses it too, in training: one value has no variance.
-  if (shape[0] * shape[2] * shape[3] < 2)
+  // PyTorch refuses it too, in training: one value has no variance. Over several parts of the batch
+  // one of each is enough, as for torch.nn.SyncBatchNorm.
+  const auto parts = static_cast<std::int64_t>(desc.parts != nullptr ? desc.parts->count() : 1);
+  if (parts * shape[0] * shape[2] * shape[3] < 2)
     throw BatchTooSmall(
         fmt::format("batch_norm2d: input {} has one value a channel; at least 2 are needed, so use "
                     "a larger batch",

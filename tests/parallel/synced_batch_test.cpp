@@ -9,6 +9,7 @@
 #include <ostream>
 
 #include "kernels/nn/model/model_reader.h"
+#include "kernels/ops/batch_limits.h"
 #include "parallel/strategies.h"
 #include "tests/parallel/strategy_harness.h"
 
@@ -75,6 +76,27 @@ TEST_P(SyncedStrategy, IsOneDeviceWithTheWholeBatch) {
   const test::HarnessResult apart = run_synced(synced_config(strategy, replicas, false));
   EXPECT_GT(test::relative_error(start, apart.weights[0], single.weights[0]),
             100 * synced_tolerance());
+}
+
+// One value has no variance, but those of all devices together have one.
+TEST_P(SyncedStrategy, TakesOneValueAChannelOnEachDevice) {
+  const auto [strategy, replicas] = GetParam();
+  const nn::ModelSpec model = nn::parse_model(R"({"name": "dots", "input": [3, 1, 1], "layers": [
+      {"name": "conv", "type": "conv2d", "out_channels": 5, "kernel": 1, "bias": false},
+      {"name": "norm", "type": "batch_norm2d"},
+      {"name": "fc", "type": "linear", "out_features": 4}]})",
+                                              "dots");
+  const auto run = [&](StrategyConfig config, std::int64_t batch, int steps = kSyncedSteps) {
+    config.per_device_batch = batch;
+    return test::run_strategy(model, config, {.steps = steps, .seed = kSyncedSeed});
+  };
+  const auto start = run(synced_config("single", 1), replicas, 0).weights[0];
+  const auto single = run(synced_config("single", 1), replicas);
+  const auto result = run(synced_config(strategy, replicas), 1);
+  for (const auto& weights : result.weights) {
+    EXPECT_LT(test::relative_error(start, weights, single.weights[0]), synced_tolerance());
+  }
+  EXPECT_THROW(run(synced_config(strategy, replicas, false), 1), ops::BatchTooSmall);
 }
 
 INSTANTIATE_TEST_SUITE_P(, SyncedStrategy,
