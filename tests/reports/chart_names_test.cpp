@@ -16,7 +16,6 @@ namespace ddpbench::report {
 namespace {
 
 using test::report_of;
-using test::sample_report;
 using test::sample_run;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
