@@ -173,11 +173,11 @@ std::vector<std::string> entry_words(const RunCell& cell, const Options& options
     });
     if (!own.empty() && differs) words.push_back(own);
   }
+  const Options& own_entry = entry_options(options, cell);
   for (const OptionDefinition& definition : option_table()) {
     if (!definition.is_per_run() || definition.is_list()) continue;
-    const Options& cell_options = entry_options(options, cell);
-    if (!is_heeded(cell_options, definition)) continue;
-    const nlohmann::json own = get_value(cell_options, definition);
+    if (!is_heeded(own_entry, definition)) continue;
+    const nlohmann::json own = get_value(own_entry, definition);
     const bool differs = std::ranges::any_of(options.runs, [&](const Options& entry) {
       return is_heeded(entry, definition) && get_value(entry, definition) != own;
     });

@@ -19,8 +19,8 @@ struct RankResult {
 
 // By the rank alone. REQUIRES: the area has room for it.
 void write_result(std::byte* area, std::string_view text);
-// This returns the newest version as a whole. It waits for nobody and reads at most `capacity`
-// bytes.
+// The result is the newest version, and never parts of two. The call waits for nobody, and it reads
+// at most `capacity` bytes.
 RankResult read_result(std::byte* area, std::uint64_t capacity);
 
 // Bytes that another thread may be writing, each word of eight of one moment. REQUIRES: a multiple

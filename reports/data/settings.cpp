@@ -309,6 +309,7 @@ std::vector<std::string> differing_keys(const Settings& a, const Settings& b) {
 }
 
 bool is_usual_without(std::string_view key) {
+  // A run that has the usual choice of these does not name it (planned_run()).
   constexpr std::string_view kOptions[] = {"strategy_options/sync_batch_norm",
                                            "strategy_options/devices_per_process",
                                            "strategy_options/loader_workers"};

@@ -35,12 +35,12 @@ std::string options_text(const RunRow& row) {
 // "adam,lr=0.001,lr_schedule=cosine": name, numbers and choices of the optimizer.
 std::string update_text(const RunRow& row) {
   const Run& run = *row.run;
+  if (run.optimizer_name.empty() || run.optimizer_name == "unknown") return "";  // of an import
   std::vector<std::string> words = {run.optimizer_name};
   for (const auto& [name, value] : run.optimizer)
     words.push_back(fmt::format("{}={}", name, value));
   for (const auto& [name, value] : run.optimizer_choices) words.push_back(name + "=" + value);
-  const bool known = !run.optimizer_name.empty() && run.optimizer_name != "unknown";
-  return !known ? "" : fmt::format("{}", fmt::join(words, ","));
+  return fmt::format("{}", fmt::join(words, ","));
 }
 
 // A text that may be absent: "-" in the table. With `reason` null nothing is missing then, and

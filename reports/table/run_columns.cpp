@@ -61,6 +61,9 @@ bool options_vary(std::span<const RunRow> rows) {
   using Peers = std::tuple<std::string, int, int>;
   std::map<std::pair<std::string, std::string>, std::string> known;  // strategy, option -> value
   std::map<Peers, Names> named, unusual;
+  const auto differs = [](std::map<Peers, Names>& firsts, const Peers& peers, const Names& names) {
+    return firsts.try_emplace(peers, names).first->second != names;
+  };
   for (const RunRow& row : rows) {
     const Run& run = *row.run;
     for (const auto& [name, value] : run.strategy_options) {
@@ -68,11 +71,9 @@ bool options_vary(std::span<const RunRow> rows) {
       if (!added && first->second != value) return true;
     }
     const Peers peers = {run.strategy, run.world_size, run.servers};
-    if (unusual.try_emplace(peers, unusual_options(run)).first->second != unusual_options(run)) {
-      return true;
-    }
-    if (run.strategy_options.empty()) continue;  // not recorded
-    if (named.try_emplace(peers, option_names(run)).first->second != option_names(run)) return true;
+    if (differs(unusual, peers, unusual_options(run))) return true;
+    const bool records = !run.strategy_options.empty();
+    if (records && differs(named, peers, option_names(run))) return true;
   }
   return false;
 }

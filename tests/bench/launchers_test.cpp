@@ -474,7 +474,7 @@ TEST(EndLimit, IsTheEarliestAndMovesWithPauses) {
   limit.after_failure(100, 30);
   limit.within(100, 50);
   EXPECT_FALSE(limit.passed(134));
-  EXPECT_TRUE(limit.passed(135)) << "whoever is left must have ended 5 s after the deadline";
+  EXPECT_TRUE(limit.passed(135)) << "all processes must have ended 5 s after the deadline";
   limit.move(10);
   EXPECT_FALSE(limit.passed(144));
   limit.renew(200);

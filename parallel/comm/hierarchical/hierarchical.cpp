@@ -85,8 +85,8 @@ class HierarchicalCommunicator final : public OperationCommunicator {
     if (options_.watch != nullptr && options_.watch->breaks_link()) check_has_link();
     return Work(executor_->issue(operation, options.start));
   }
-  // A fault that cannot strike is an error of whoever planted it. Which ranks have a link is known
-  // only when all have met.
+  // This throws where a planted fault cannot strike: that is an error of whoever planted it. It
+  // cannot be found earlier, as the ranks know who has a link only when all have met.
   void check_has_link() const {
     const auto* const across = engine_->across();
     if (across != nullptr && across->size() > 1) return;
