@@ -99,13 +99,15 @@ std::unique_ptr<Device> make_device(const DevicePlan& plan, int index) {
                           .memory_pool = memory.pool});
 }
 
+// Of tensors, for the widest reads of kernels and of NVIDIA's libraries.
+constexpr std::size_t kGpuAlignment = 16;
+
 std::unique_ptr<ops::OpBackend> make_backend(const TrainingJob& job, Device& device) {
   auto backend = make_device_backend(job, device);
-  // The reference then takes at once what the replicas take one slice of each. On GPUs the library
-  // takes statistics that differ from the replicas' anyway, and wants aligned tensors.
-  const bool joins_slices = job.is_reference() && job.synchronises_batch_norm();
-  if (!joins_slices || device.kind() != DeviceKind::cpu) return backend;
-  return ops::make_sliced_backend(std::move(backend), job.per_device_batch);
+  // The reference then takes at once what the replicas take one slice of each.
+  if (!job.is_reference() || !job.synchronises_batch_norm()) return backend;
+  const std::size_t alignment = device.kind() == DeviceKind::cuda ? kGpuAlignment : 1;
+  return ops::make_sliced_backend(std::move(backend), job.per_device_batch, alignment);
 }
 
 std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Store& store, int rank,

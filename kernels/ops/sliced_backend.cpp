@@ -94,8 +94,8 @@ TensorLayout* divided_input(OpDesc& desc) {
 
 class SlicedBackend : public OpBackend {
  public:
-  SlicedBackend(std::unique_ptr<OpBackend> backend, std::int64_t samples)
-      : backend_(std::move(backend)), samples_(samples) {
+  SlicedBackend(std::unique_ptr<OpBackend> backend, std::int64_t samples, std::size_t alignment)
+      : backend_(std::move(backend)), samples_(samples), alignment_(alignment) {
     ensure(samples > 0, "slices of {} samples", samples);
   }
 
@@ -107,7 +107,9 @@ class SlicedBackend : public OpBackend {
     OpDesc of_slice = desc;
     TensorLayout& input = *divided_input(of_slice);
     input = backend_->for_samples(input, samples_);
-    return std::make_unique<SlicedOp>(*backend_, backend_->make(of_slice), slices);
+    std::unique_ptr<Op> slice = backend_->make(of_slice);
+    if (!may_begin_inside(*slice)) return backend_->make(desc);
+    return std::make_unique<SlicedOp>(*backend_, std::move(slice), slices);
   }
 
   // Alone, a convolution or linear layer gives each sample the bits that its device gives it.
@@ -154,15 +156,22 @@ class SlicedBackend : public OpBackend {
     return std::max<std::int64_t>(1, input->shape[0] / samples_);
   }
 
+  // Whether slices of its maps may be read and written where they lie.
+  bool may_begin_inside(const Op& slice) const {
+    return slice.input_layout(0).bytes % alignment_ == 0 &&
+           slice.output_layout().bytes % alignment_ == 0;
+  }
+
   std::unique_ptr<OpBackend> backend_;
   std::int64_t samples_;
+  std::size_t alignment_;
 };
 
 }  // namespace
 
 std::unique_ptr<OpBackend> make_sliced_backend(std::unique_ptr<OpBackend> backend,
-                                               std::int64_t samples) {
-  return std::make_unique<SlicedBackend>(std::move(backend), samples);
+                                               std::int64_t samples, std::size_t alignment) {
+  return std::make_unique<SlicedBackend>(std::move(backend), samples, alignment);
 }
 
 }  // namespace ddpbench::ops

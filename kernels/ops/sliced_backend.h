@@ -21,8 +21,9 @@
 namespace ddpbench::ops {
 
 // `samples`: the batch of one device. Batches that are no multiple of it, or not larger, are
-// planned as by `backend`. REQUIRES: samples > 0.
+// planned as by `backend`; so are operations whose slices would not begin at multiples of
+// `alignment` bytes. REQUIRES: samples > 0, alignment > 0.
 std::unique_ptr<OpBackend> make_sliced_backend(std::unique_ptr<OpBackend> backend,
-                                               std::int64_t samples);
+                                               std::int64_t samples, std::size_t alignment = 1);
 
 }  // namespace ddpbench::ops

@@ -184,5 +184,39 @@ TEST_F(CudaOps, BatchNormOfPartsIsThatOfTheWholeBatch) {
   }
 }
 
+// The verification of --sync-batch-norm rests on this: behind a ReLU one rounding more would change
+// whole terms of gradients. Sums of such few values are exact in double.
+TEST_F(CudaOps, BatchNormOfPartsHasTheBitsOfTheWholeBatch) {
+  constexpr std::size_t kParts = 2;
+  for (const Shape& part : {Shape{3, 5, 4, 3}, Shape{2, 8, 23, 19}, Shape{1, 48, 9, 17}})
+    for (const DataType type : {DataType::fp32, DataType::bf16})
+      for (const bool channels_last : {false, true}) {
+        SCOPED_TRACE(fmt::format("{}, channels last {}", to_string(part), channels_last));
+        const auto desc = [&](std::size_t parts) {
+          Shape shape = part;
+          shape[0] *= static_cast<std::int64_t>(parts);
+          return BatchNorm2dDesc{.input = channels_last ? cuda::nhwc_layout(shape, type)
+                                                        : TensorLayout::plain(shape, type),
+                                 .fuse_relu = true};
+        };
+        BackendFixture fixture = cuda_backend();
+        const auto whole = fixture.backend().make(desc(kParts));
+        OpInputs in = norm_inputs(*whole, 1);
+        for (const ParameterSpec& spec : whole->parameters()) {
+          in.initial_gradients.emplace_back(static_cast<std::size_t>(element_count(spec.shape)),
+                                            0.0F);
+        }
+        const OpOutputs want = run(fixture, *whole, in);
+        const auto got = run_norm_parts([] { return cuda_backend(); }, in, kParts, desc(1));
+        for (std::size_t p = 0; p < kParts; ++p) {
+          EXPECT_TRUE(same_bits(got[p].output, part_of(want.output, p, kParts)));
+          EXPECT_TRUE(same_bits(got[p].grad_inputs[0], part_of(want.grad_inputs[0], p, kParts)));
+          for (std::size_t i = 0; i < 2; ++i) {
+            EXPECT_TRUE(same_bits(got[p].state[i], want.state[i]));
+          }
+        }
+      }
+}
+
 }  // namespace
 }  // namespace ddpbench::ops::testing

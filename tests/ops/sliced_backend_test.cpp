@@ -130,6 +130,20 @@ TEST(SlicedBatch, OnlyDividesWhatIsSeveralBatches) {
   EXPECT_TRUE(norm->couples_samples());
 }
 
+TEST(SlicedBatch, TakesAtOnceWhatWouldNotBeginAtAMultipleOfTheAlignment) {
+  const auto description = [](std::int64_t features, std::size_t alignment) {
+    BackendFixture fixture = BackendFixture::on(make_cpu_device({}), [&](Device& device) {
+      return make_sliced_backend(make_onednn_backend(device, DataType::fp32), 2, alignment);
+    });
+    return fixture.backend()
+        .make(LinearDesc{.input = TensorLayout::plain({4, 8}), .out_features = features})
+        ->description();
+  };
+  EXPECT_THAT(description(3, 1), HasSubstr("in 2 slices"));
+  EXPECT_THAT(description(4, 16), HasSubstr("in 2 slices"));
+  EXPECT_THAT(description(3, 16), Not(HasSubstr("slices")));
+}
+
 // What a device divides into micro-batches is divided alike here, and nothing else.
 TEST(SlicedBatch, HintsAtTheMicroBatchOfADevice) {
   const auto device = make_cpu_device({});

@@ -1,0 +1,486 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// A block has a piece of a sample, some pixels of some channels. Its threads lie over neighbouring
+// addresses: channels-last over vectors of channels and then pixels, else over the pixels of one
+// channel. Where pieces end depends on the sample's shape alone.
+#include "kernels/ops/cuda/kernels/batch_norm.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/ops/cuda/kernels/divide.cuh"
+#include "kernels/ops/cuda/kernels/launch.cuh"
+#include "kernels/ops/cuda/kernels/norm_pieces.cuh"
+
+namespace ddpbench::ops::cuda {
+namespace {
+
+// ---- sums over pieces ----
+
+// Sums x and x^2. A thread sums deviations from its first value, so nothing cancels where a mean is
+// far from 0; what it hands on is its mean and its squared deviations (Chan, Golub and LeVeque,
+// "Updating formulae and a pairwise algorithm for computing sample variances", 1979).
+template <typename T, std::uint32_t kWidth>
+struct SumValues : NormPieces<T, kWidth> {
+  using Pieces = NormPieces<T, kWidth>;
+  static constexpr int kPhases = 2;
+  using Shared = PieceSums<kWidth>;
+
+  const T* x;
+  double* sums;  // [pieces of all samples][2][channels]
+
+  __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
+                                      std::uint32_t thread) const {
+    const Piece piece = this->piece_of(block);
+    if (phase == 0) {
+      sum_thread(this->line_of(piece, thread), shared, thread);
+    } else {
+      this->add_up(piece, thread, sums,
+                   [&](std::uint32_t at, std::uint32_t count, double& first, double& second) {
+                     const double mean = shared.first[at];
+                     first += count * mean;
+                     second += shared.second[at] + count * mean * mean;
+                   });
+    }
+  }
+
+  __host__ __device__ void sum_thread(const Line& line, Shared& shared,
+                                      std::uint32_t thread) const {
+    if (line.count == 0) return;
+    float pivot[kWidth], sum[kWidth] = {}, square[kWidth] = {};
+    Pieces::read(x + line.at, pivot);
+    this->for_batches(line, [&](auto rows, std::uint32_t at) {
+      constexpr std::uint32_t kRows = decltype(rows)::kCount;
+      float values[kRows][kWidth];
+      this->template read_rows<kRows>(x, at, values);
+      DDPBENCH_UNROLL
+      for (std::uint32_t r = 0; r < kRows; ++r) {
+        DDPBENCH_UNROLL
+        for (std::uint32_t k = 0; k < kWidth; ++k) {
+          const float deviation = values[r][k] - pivot[k];
+          sum[k] += deviation;
+          square[k] += deviation * deviation;
+        }
+      }
+    });
+    const float share = 1.0F / static_cast<float>(line.count);
+    DDPBENCH_UNROLL
+    for (std::uint32_t k = 0; k < kWidth; ++k) {
+      const float rest = square[k] - sum[k] * sum[k] * share;
+      shared.first[thread * kWidth + k] = pivot[k] + sum[k] * share;
+      shared.second[thread * kWidth + k] = rest < 0 ? 0 : rest;  // NaN stays
+    }
+  }
+};
+
+// Sums g and g (x - mean).
+template <typename T, std::uint32_t kWidth>
+struct SumGradients : NormPieces<T, kWidth> {
+  using Pieces = NormPieces<T, kWidth>;
+  static constexpr int kPhases = 2;
+  using Shared = PieceSums<kWidth>;
+
+  GradientLines<T, kWidth> lines;
+  T* rectified;
+  double* sums;
+
+  __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
+                                      std::uint32_t thread) const {
+    const Piece piece = this->piece_of(block);
+    if (phase == 0) {
+      sum_thread(this->line_of(piece, thread), shared, thread);
+    } else {
+      this->add_up(piece, thread, sums,
+                   [&](std::uint32_t at, std::uint32_t, double& first, double& second) {
+                     first += shared.first[at];
+                     second += shared.second[at];
+                   });
+    }
+  }
+
+  __host__ __device__ void sum_thread(const Line& line, Shared& shared,
+                                      std::uint32_t thread) const {
+    if (line.count == 0) return;
+    const ChannelFactors<kWidth> by(lines.by, line.channel);
+    float sum[kWidth] = {}, product[kWidth] = {};
+    this->for_batches(line, [&](auto rows, std::uint32_t at) {
+      constexpr std::uint32_t kRows = decltype(rows)::kCount;
+      float x[kRows][kWidth], g[kRows][kWidth];
+      lines.template read<kRows>(*this, by, at, x, g);
+      DDPBENCH_UNROLL
+      for (std::uint32_t r = 0; r < kRows; ++r) {
+        if (rectified != nullptr) Pieces::write(rectified + at + r * this->step, g[r]);
+        DDPBENCH_UNROLL
+        for (std::uint32_t k = 0; k < kWidth; ++k) {
+          sum[k] += g[r][k];
+          product[k] += g[r][k] * (x[r][k] - by.mean[k]);
+        }
+      }
+    });
+    DDPBENCH_UNROLL
+    for (std::uint32_t k = 0; k < kWidth; ++k) {
+      shared.first[thread * kWidth + k] = sum[k];
+      shared.second[thread * kWidth + k] = product[k];
+    }
+  }
+};
+
+// ---- passes ----
+
+template <typename T, std::uint32_t kWidth>
+struct Normalize : NormPieces<T, kWidth> {
+  using Pieces = NormPieces<T, kWidth>;
+  static constexpr int kPhases = 1;
+  struct Shared {};
+
+  const T *x, *addend;
+  T* y;
+  Affine by;
+  bool relu;
+
+  __host__ __device__ void operator()(int, Shared&, std::uint32_t block,
+                                      std::uint32_t thread) const {
+    const Line line = this->line_of(this->piece_of(block), thread);
+    if (line.count == 0) return;
+    const ChannelFactors<kWidth> factors(by, line.channel);
+    this->for_batches(line, [&](auto rows, std::uint32_t at) {
+      constexpr std::uint32_t kRows = decltype(rows)::kCount;
+      float values[kRows][kWidth], more[kRows][kWidth];
+      this->template read_rows<kRows>(x, at, values);
+      if (addend != nullptr) this->template read_rows<kRows>(addend, at, more);
+      DDPBENCH_UNROLL
+      for (std::uint32_t r = 0; r < kRows; ++r) {
+        DDPBENCH_UNROLL
+        for (std::uint32_t k = 0; k < kWidth; ++k) {
+          float value = factors.normalized(k, values[r][k]);
+          if (addend != nullptr) value += more[r][k];
+          values[r][k] = relu ? ddpbench::ops::cuda::relu(value) : value;
+        }
+        Pieces::write(y + at + r * this->step, values[r]);
+      }
+    });
+  }
+};
+
+template <typename T, std::uint32_t kWidth>
+struct InputGradient : NormPieces<T, kWidth> {
+  using Pieces = NormPieces<T, kWidth>;
+  static constexpr int kPhases = 1;
+  struct Shared {};
+
+  GradientLines<T, kWidth> lines;
+  const float* factors;  // [2][channels]
+  T* dx;
+
+  __host__ __device__ void operator()(int, Shared&, std::uint32_t block,
+                                      std::uint32_t thread) const {
+    const Line line = this->line_of(this->piece_of(block), thread);
+    if (line.count == 0) return;
+    const ChannelFactors<kWidth> by(lines.by, line.channel);
+    float shift[kWidth], slope[kWidth];
+    DDPBENCH_UNROLL
+    for (std::uint32_t k = 0; k < kWidth; ++k) {
+      shift[k] = factors[line.channel + k];
+      slope[k] = factors[this->channels + line.channel + k];
+    }
+    this->for_batches(line, [&](auto rows, std::uint32_t at) {
+      constexpr std::uint32_t kRows = decltype(rows)::kCount;
+      float x[kRows][kWidth], g[kRows][kWidth];
+      lines.template read<kRows>(*this, by, at, x, g);
+      DDPBENCH_UNROLL
+      for (std::uint32_t r = 0; r < kRows; ++r) {
+        DDPBENCH_UNROLL
+        for (std::uint32_t k = 0; k < kWidth; ++k) {
+          g[r][k] = g[r][k] * by.scale[k] + ((x[r][k] - by.mean[k]) * slope[k] + shift[k]);
+        }
+        Pieces::write(dx + at + r * this->step, g[r]);
+      }
+    });
+  }
+};
+
+// ---- what is made of a channel's two sums ----
+
+struct KeepSums {
+  double* own;
+  std::uint32_t channels;
+
+  __host__ __device__ void operator()(std::uint32_t c, double first, double second) const {
+    own[c] = first;
+    own[channels + c] = second;
+  }
+};
+
+struct MakeStatistics {
+  Statistics to;
+  double values, eps;  // values: of a channel in all parts
+
+  __host__ __device__ void operator()(std::uint32_t c, double sum, double square) const {
+    const double mean = sum / values;
+    double variance = square / values - mean * mean;
+    if (variance < 0) variance = 0;  // rounding
+    to.mean[c] = static_cast<float>(mean);
+    to.inv_std[c] = static_cast<float>(1 / sqrt(variance + eps));
+    move(to.running_mean[c], mean);
+    move(to.running_var[c], variance * values / (values - 1));
+  }
+  __host__ __device__ void move(float& running, double value) const {
+    running = static_cast<float>((1 - to.momentum) * running + to.momentum * value);
+  }
+};
+
+// With G the sum of g and D that of g (x - mean), all over n values:
+// dx = w inv_std (g - G / n - (x - mean) inv_std^2 D / n).
+struct MakeFactors {
+  Affine by;
+  double values;
+  std::uint32_t channels;
+  float* factors;
+
+  __host__ __device__ void operator()(std::uint32_t c, double sum, double product) const {
+    const double inverse = by.inv_std[c];
+    const double scale = (by.weight == nullptr ? 1 : by.weight[c]) * inverse;
+    factors[c] = static_cast<float>(-scale * sum / values);
+    factors[channels + c] = static_cast<float>(-scale * inverse * inverse * product / values);
+  }
+};
+
+struct MakeParameterGradients {
+  ParameterGradients to;
+  const float* inv_std;
+
+  __host__ __device__ void operator()(std::uint32_t c, double sum, double product) const {
+    add(to.weight, c, static_cast<float>(product * inv_std[c]));
+    add(to.bias, c, static_cast<float>(sum));
+  }
+  __host__ __device__ void add(float* gradient, std::uint32_t c, float value) const {
+    if (gradient != nullptr) gradient[c] = to.accumulate ? gradient[c] + value : value;
+  }
+};
+
+template <typename First, typename Second>
+struct Both {
+  First first;
+  Second second;
+
+  __host__ __device__ void operator()(std::uint32_t c, double sum, double other) const {
+    first(c, sum, other);
+    second(c, sum, other);
+  }
+};
+
+// Adds up all pieces of a channel, in an order that depends on their number only. Few columns a
+// block, since a layer of few channels has most pieces.
+template <typename Finish>
+struct AddUpPieces {
+  static constexpr std::uint32_t kColumns = 8, kParts = 64;
+  static constexpr std::uint32_t kReads = 4;  // of each sum, in flight together
+  static constexpr std::uint32_t kThreads = kColumns * kParts;
+  static constexpr int kPhases = 2;
+  struct Shared {
+    double first[kParts][kColumns], second[kParts][kColumns];
+  };
+
+  const double* sums;
+  std::uint32_t pieces, channels;
+  Finish finish;
+
+  __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
+                                      std::uint32_t thread) const {
+    const std::uint32_t lane = thread % kColumns, part = thread / kColumns;
+    const std::uint32_t c = block * kColumns + lane;
+    if (c >= channels) return;
+    if (phase == 0) {
+      shared.first[part][lane] = sum_of_part(part, c);
+      shared.second[part][lane] = sum_of_part(part, channels + c);
+    } else if (part == 0) {
+      double first = 0, second = 0;
+      for (std::uint32_t p = 0; p < kParts; ++p) {
+        first += shared.first[p][lane];
+        second += shared.second[p][lane];
+      }
+      finish(c, first, second);
+    }
+  }
+
+  __host__ __device__ double sum_of_part(std::uint32_t part, std::uint32_t column) const {
+    double sum = 0;
+    DDPBENCH_UNROLL_BY(1)
+    for (std::uint32_t begin = part; begin < pieces; begin += kReads * kParts) {
+      double values[kReads];
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kReads; ++k) {
+        const std::uint32_t piece = begin + k * kParts;
+        values[k] =
+            piece < pieces ? sums[static_cast<std::size_t>(2) * piece * channels + column] : 0.0;
+      }
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kReads; ++k) sum += values[k];
+    }
+    return sum;
+  }
+};
+
+// The same of the sums of all parts, a thread a channel, in the order of the parts: all parts get
+// the same bits.
+template <typename Finish>
+struct JoinParts {
+  const double* all;
+  std::uint32_t parts, channels;
+  Finish finish;
+
+  __host__ __device__ void operator()(std::uint32_t c) const {
+    double first = 0, second = 0;
+    for (std::uint32_t p = 0; p < parts; ++p) {
+      const double* const part = all + static_cast<std::size_t>(2) * p * channels;
+      first += part[c];
+      second += part[channels + c];
+    }
+    finish(c, first, second);
+  }
+};
+
+// ---- launches ----
+
+double values_of(const NormShape& shape, std::uint32_t parts = 1) {
+  return static_cast<double>(shape.samples) * shape.pixels * parts;
+}
+
+// Calls run(Body()) with the body's pieces set, for the widest vectors that shape and addresses
+// allow.
+template <template <typename, std::uint32_t> typename Body, typename Run>
+cudaError_t over_pieces(const NormShape& shape, bool aligned, cudaStream_t stream,
+                        const Run& set_up) {
+  return with_element_type(shape.type, [&](auto element) {
+    using T = decltype(element);
+    const auto launch = [&](auto body) {
+      body.divide(shape);
+      set_up(body);
+      return for_each_block(body.blocks(shape.samples), stream, body);
+    };
+    constexpr std::uint32_t kWidth = kVectorOf<T>;
+    const bool vectors = shape.channels_last && shape.channels % kWidth == 0 && aligned;
+    return vectors ? launch(Body<T, kWidth>{}) : launch(Body<T, 1>{});
+  });
+}
+
+template <typename T, std::uint32_t kWidth>
+void set_lines(GradientLines<T, kWidth>& lines, const NormGradient& args, bool again) {
+  lines.x = static_cast<const T*>(args.x);
+  lines.by = args.by;
+  if (again && args.rectified != nullptr) {
+    lines.gradient = static_cast<const T*>(args.rectified);
+    return;
+  }
+  lines.gradient = static_cast<const T*>(args.grad_output);
+  lines.output = args.relu ? static_cast<const T*>(args.output) : nullptr;
+  lines.from_x = args.relu && args.output == nullptr;
+}
+
+template <typename Finish>
+cudaError_t add_up(const NormShape& shape, const void* workspace, std::uint32_t pieces,
+                   const Finish& finish, cudaStream_t stream) {
+  using Body = AddUpPieces<Finish>;
+  const Body body{static_cast<const double*>(workspace), pieces, shape.channels, finish};
+  return for_each_block(ceil_div(shape.channels, Body::kColumns), stream, body);
+}
+
+template <typename Finish>
+cudaError_t statistics(const NormShape& shape, const void* x, void* workspace, const Finish& finish,
+                       cudaStream_t stream) {
+  std::uint32_t pieces = 0;
+  const cudaError_t status =
+      over_pieces<SumValues>(shape, are_vector_aligned(x), stream, [&](auto& body) {
+        pieces = body.pieces(shape.samples);
+        body.x = static_cast<decltype(body.x)>(x);
+        body.sums = static_cast<double*>(workspace);
+      });
+  return status != cudaSuccess ? status : add_up(shape, workspace, pieces, finish, stream);
+}
+
+bool are_aligned(const NormGradient& args, const void* dx = nullptr) {
+  return are_vector_aligned(args.x, args.output, args.grad_output, args.rectified, dx);
+}
+
+template <typename Finish>
+cudaError_t gradient_sums(const NormShape& shape, const NormGradient& args, void* workspace,
+                          const Finish& finish, cudaStream_t stream) {
+  std::uint32_t pieces = 0;
+  const cudaError_t status =
+      over_pieces<SumGradients>(shape, are_aligned(args), stream, [&](auto& body) {
+        pieces = body.pieces(shape.samples);
+        set_lines(body.lines, args, false);
+        body.rectified = static_cast<decltype(body.rectified)>(args.rectified);
+        body.sums = static_cast<double*>(workspace);
+      });
+  return status != cudaSuccess ? status : add_up(shape, workspace, pieces, finish, stream);
+}
+
+}  // namespace
+
+std::size_t norm_workspace_bytes(const NormShape& shape) {
+  return std::size_t{2} * sizeof(double) * piece_count(shape) * shape.channels;
+}
+
+cudaError_t take_statistics(const NormShape& shape, const void* x, void* workspace,
+                            const Statistics& to, cudaStream_t stream) {
+  return statistics(shape, x, workspace, MakeStatistics{to, values_of(shape), shape.eps}, stream);
+}
+
+cudaError_t sum_values(const NormShape& shape, const void* x, void* workspace, ChannelSums* own,
+                       cudaStream_t stream) {
+  return statistics(shape, x, workspace, KeepSums{own, shape.channels}, stream);
+}
+
+cudaError_t join_statistics(const NormShape& shape, std::uint32_t parts, const ChannelSums* all,
+                            const Statistics& to, cudaStream_t stream) {
+  const MakeStatistics finish{to, values_of(shape, parts), shape.eps};
+  return for_each(shape.channels, stream,
+                  JoinParts<MakeStatistics>{all, parts, shape.channels, finish});
+}
+
+cudaError_t normalize(const NormShape& shape, const Normalized& args, cudaStream_t stream) {
+  const bool aligned = are_vector_aligned(args.x, args.addend, args.y);
+  return over_pieces<Normalize>(shape, aligned, stream, [&](auto& body) {
+    body.x = static_cast<decltype(body.x)>(args.x);
+    body.addend = static_cast<decltype(body.x)>(args.addend);
+    body.y = static_cast<decltype(body.y)>(args.y);
+    body.by = args.by;
+    body.relu = args.relu;
+  });
+}
+
+cudaError_t sum_gradients(const NormShape& shape, const NormGradient& args, void* workspace,
+                          const ParameterGradients& gradients, float* factors,
+                          cudaStream_t stream) {
+  const Both<MakeParameterGradients, MakeFactors> finish{
+      {gradients, args.by.inv_std}, {args.by, values_of(shape), shape.channels, factors}};
+  return gradient_sums(shape, args, workspace, finish, stream);
+}
+
+cudaError_t sum_own_gradients(const NormShape& shape, const NormGradient& args, void* workspace,
+                              const ParameterGradients& gradients, ChannelSums* own,
+                              cudaStream_t stream) {
+  const Both<MakeParameterGradients, KeepSums> finish{{gradients, args.by.inv_std},
+                                                      {own, shape.channels}};
+  return gradient_sums(shape, args, workspace, finish, stream);
+}
+
+cudaError_t join_gradients(const NormShape& shape, std::uint32_t parts, const ChannelSums* all,
+                           const Affine& by, float* factors, cudaStream_t stream) {
+  const MakeFactors finish{by, values_of(shape, parts), shape.channels, factors};
+  return for_each(shape.channels, stream,
+                  JoinParts<MakeFactors>{all, parts, shape.channels, finish});
+}
+
+cudaError_t input_gradient(const NormShape& shape, const NormGradient& args, const float* factors,
+                           void* dx, cudaStream_t stream) {
+  return over_pieces<InputGradient>(shape, are_aligned(args, dx), stream, [&](auto& body) {
+    set_lines(body.lines, args, true);
+    body.factors = factors;
+    body.dx = static_cast<decltype(body.dx)>(dx);
+  });
+}
+
+}  // namespace ddpbench::ops::cuda
