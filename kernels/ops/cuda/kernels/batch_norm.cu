@@ -224,6 +224,7 @@ struct MakeStatistics {
     to.inv_std[c] = static_cast<float>(1 / sqrt(variance + eps));
     move(to.running_mean[c], mean);
     move(to.running_var[c], variance * values / (values - 1));
+    if (c == 0) ++*to.batches;
   }
   __host__ __device__ void move(float& running, double value) const {
     running = static_cast<float>((1 - to.momentum) * running + to.momentum * value);

@@ -28,6 +28,7 @@ std::size_t norm_workspace_bytes(const NormShape& shape);
 struct Statistics {
   float *mean = nullptr, *inv_std = nullptr;  // of the batch
   float *running_mean = nullptr, *running_var = nullptr;
+  std::int64_t* batches = nullptr;  // one more
   double momentum = 0;
 };
 // Statistics of x, which move the running ones towards the mean and the unbiased variance. Moves 1

@@ -10,7 +10,6 @@
 // Over the parts of a divided batch the sums of all parts are exchanged, forward and backward.
 #include "base/error.h"
 #include "kernels/ops/cuda/kernels/batch_norm.h"
-#include "kernels/ops/cuda/kernels/elementwise_kernels.h"
 #include "kernels/ops/cuda/library/layout.h"
 #include "kernels/ops/cuda/ops/cuda_ops.h"
 #include "kernels/ops/planned_op.h"
@@ -122,6 +121,7 @@ class BatchNorm2d final : public PlannedOp {
                                 .inv_std = saved + shape_.channels,
                                 .running_mean = static_cast<float*>(args.state[kRunningMean]),
                                 .running_var = static_cast<float*>(args.state[kRunningVar]),
+                                .batches = static_cast<std::int64_t*>(args.state[kBatches]),
                                 .momentum = desc_.momentum};
     void* const pieces = at<void>(args.workspace, pieces_);
     if (desc_.parts == nullptr) {
@@ -134,7 +134,6 @@ class BatchNorm2d final : public PlannedOp {
       check(join_statistics(shape_, parts(), gather(stream, args.workspace), statistics, native),
             where_, "join_statistics");
     }
-    check(increment(static_cast<std::int64_t*>(args.state[kBatches]), native), where_, "increment");
   }
 
   // ---- over the parts of a divided batch ----
