@@ -23,7 +23,7 @@
 #     --parts LIST            of build,tests,benchmarks,sanitizers (default: all of them); without build
 #                             with what an earlier call built
 #     --commit ID             of these sources, where they are a copy without git
-#     --quick                 fewer steps, and memcheck without racecheck
+#     --quick                 fewer steps, PyTorch without inductor, and memcheck without racecheck
 #     --build-only            without a GPU: configure, build, and the CUDA parts' tests that need none;
 #                             not together with --parts
 #
@@ -201,6 +201,7 @@ run_benchmarks() {
   bench single-b256-resident "${common[@]}" --batch-size=256 --residency=device
   bench single-b4096-bf16 "${common[@]}" --batch-size=4096 --precision=bf16 --residency=device
   run_pytorch "${common[@]}"
+  run_networks "$steps"
   run_single_operations
   run_collectives
   # In turn, so that warming up or throttling of the GPU affects both.
@@ -219,6 +220,24 @@ run_benchmarks() {
   for servers in cuda cpu; do
     bench "ps-servers-$servers" "${common[@]}" --strategy=ps --gpus=1 --servers=1 --batch-size=256 \
       "--server-device=$servers"
+  done
+}
+
+# Networks whose time is that of cuDNN's convolutions and of batch norm, and in PyTorch.
+run_networks() {
+  local name precision config
+  mkdir -p "$out/configs"
+  for name in resnet50 resnet18; do
+    precision=bf16 config="$out/configs/$name.json"
+    if [[ $name == resnet18 ]]; then precision=tf32; fi
+    printf '{"model": "%s"}\n' "$name" >"$config"
+    local run=("--config=$config" --device=cuda --batch-size=32 "--precision=$precision" --epochs=1
+      "--steps=$(($1 / 6))")
+    bench "$name-b32-$precision" "${run[@]}"
+    if has_pytorch; then
+      run_peer "pytorch-$name-b32-$precision-cuda-graphs" "${run[@]}" --strategy=single --gpus=1 \
+        --residency=device --pace=free --compile=cuda-graphs
+    fi
   done
 }
 
@@ -251,17 +270,32 @@ run_collectives() {
   bench comm-nccl comm "${shared[@]}" --backend=nccl --op=all --sizes=4K,4M --iterations=10
 }
 
-run_pytorch() {
-  local peer="$root/bench/peers/pytorch_report.py" reason
-  if [[ ! -f $peer ]]; then
-    skip bench-pytorch "bench/peers/pytorch_report.py is not here"
+# Sets `peer`. Says once why there is none.
+peer='' no_peer=''
+has_pytorch() {
+  local reason
+  [[ -z $peer ]] || return 0
+  [[ -z $no_peer ]] || return 1
+  if [[ ! -f $root/bench/peers/pytorch_report.py ]]; then
+    no_peer="bench/peers/pytorch_report.py is not here"
   elif ! reason=$(timeout 90 "$python" -c \
     'import torch; torch.cuda.is_available() or exit("PyTorch finds no CUDA device")' 2>&1); then
-    skip bench-pytorch "$python has no PyTorch with CUDA: ${reason##*$'\n'}"
+    no_peer="$python has no PyTorch with CUDA: ${reason##*$'\n'}"
   else
+    peer="$root/bench/peers/pytorch_report.py"
+    return
+  fi
+  skip bench-pytorch "$no_peer"
+  return 1
+}
+
+run_pytorch() {
+  if has_pytorch; then
     # The same work in the same precision: data on the device, and the host runs ahead.
     local like=(--strategy=single --gpus=1 --residency=device --pace=free) variant
-    for variant in none cuda-graphs inductor; do
+    local variants=(none cuda-graphs inductor)
+    if [[ $quick == yes ]]; then variants=(none cuda-graphs); fi # inductor compiles for a minute
+    for variant in "${variants[@]}"; do
       run_peer "pytorch-b256-$variant" "$@" "${like[@]}" --batch-size=256 --precision=tf32 "--compile=$variant"
     done
     run_peer pytorch-b4096-bf16 "$@" "${like[@]}" --batch-size=4096 --precision=bf16
@@ -275,7 +309,8 @@ run_peer() {
   writing "$report" "bench-$name" 120 "$python" -B "$peer" "$@" "--json=$report"
 }
 
-# Runs whole programs: starting CUDA costs more than most tests. They have the label `gpu`.
+# Runs whole programs: starting CUDA costs more than most tests. They have the label `gpu`. Of those
+# that take long, several processes run at once.
 run_gpu_tests() {
   local program name
   if [[ -n $data_dir ]]; then
@@ -290,7 +325,12 @@ run_gpu_tests() {
       fail_row "tests-$name" "it was not built: see build.log"
       continue
     fi
-    stage "tests-$name" 240 "$program" "--gtest_output=xml:$out/tests/$name.xml"
+    case $name in
+      ops | program | comm_processes)
+        stage "tests-$name" 240 "$root/scripts/run_shards.sh" 4 "$out/tests/$name" "$program"
+        ;;
+      *) stage "tests-$name" 240 "$program" "--gtest_output=xml:$out/tests/$name.xml" ;;
+    esac
     check_gpu_tests_ran "$name"
   done
   for program in "$build"/bin/cuda_*gpu_tests; do

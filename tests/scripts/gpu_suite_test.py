@@ -55,7 +55,7 @@ if [[ ! -e $STAGE/nothing-matches ]]; then echo '[       OK ] Cuda.A (0 ms)'; fi
 echo '========= ERROR SUMMARY: 0 errors'
 """
 GPU_TESTS = """#!/bin/bash
-echo "$(basename "$0") data=$DDPBENCH_TEST_DATA_DIR $*" >>"$STAGE/gpu-tests-log"
+echo "$(basename "$0") $GTEST_SHARD_INDEX/$GTEST_TOTAL_SHARDS data=$DDPBENCH_TEST_DATA_DIR $*" >>"$STAGE/gpu-tests-log"
 if [[ -e $STAGE/slow ]]; then sleep 100; fi
 if [[ -e $STAGE/all-skip ]]; then
   printf 'x_test.cpp:9: Skipped\\nneeds a GPU: there is no NVIDIA driver\\n\\n[  SKIPPED ] Cuda.A (0 ms)\\n'
@@ -103,6 +103,7 @@ done
 exit 137
 """
 PROGRAMS = ("runtime", "ops", "comm_threads", "program", "comm_processes")
+SHARDED = ("ops", "program", "comm_processes")
 
 
 class GpuSuite(unittest.TestCase):
@@ -154,6 +155,7 @@ class GpuSuite(unittest.TestCase):
                     "| tests-comm_processes | ok |", "| tests-program | ok |", "7 tests.",
                     "| tests-program-skipped | skipped in part |  | needs the files of MNIST |",
                     "| bench-mnist | ok |", "| bench-graphs | ok |",
+                    "| bench-resnet50-b32-bf16 | ok |",
                     "| bench-strategies-4-oversubscribed | ok |",
                     "| bench-ddp-2-nccl-oversubscribed | ok |",
                     "| bench-single-b256-observe-off-2 | ok |", "| bench-single-b4096-bf16 | ok |",
@@ -228,10 +230,25 @@ class GpuSuite(unittest.TestCase):
         data = self.stage / "data"
         data.mkdir()
         self.run_script("--quick", f"--data-dir={data}")
-        lines = self.log("gpu-tests").splitlines()
-        self.assertEqual(lines, [
-            f"cuda_{name}_gpu_tests data={data} --gtest_output=xml:{self.out}/tests/{name}.xml"
-            for name in PROGRAMS])
+        runs = {name: [] for name in PROGRAMS}
+        for line in self.log("gpu-tests").splitlines():
+            program, shard, given, xml = line.split(" ")
+            name = program.removeprefix("cuda_").removesuffix("_gpu_tests")
+            self.assertEqual(given, f"data={data}")
+            runs[name].append((shard, xml.removeprefix(f"--gtest_output=xml:{self.out}/tests/")))
+        for name, found in runs.items():
+            if name in SHARDED:
+                self.assertEqual(sorted(found), [(f"{i}/4", f"{name}-{i}.xml") for i in range(4)])
+            else:
+                self.assertEqual(found, [("/", f"{name}.xml")])
+
+    def test_adds_up_the_tests_of_processes_and_tells_which_failed(self):
+        self.assertEqual(self.run_script("--parts=build,tests").returncode, 0)
+        self.assertRegex(self.summary(), r"\| tests-ops \| ok \| \d+ \| \[  PASSED  \] 28 tests in 4 processes. \|")
+        self.mark("fails")
+        self.assertEqual(self.run_script("--parts=build,tests").returncode, 1)
+        self.assertIn("| tests-ops | failed (1) |", self.summary())
+        self.assertNotIn("in 4 processes", self.summary().split("tests-ops")[1].splitlines()[0])
 
     def test_sanitizes_a_few_cases_of_each_kernel(self):
         self.assertEqual(self.run_script().returncode, 0)
