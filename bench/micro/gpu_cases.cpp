@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// SimpleCNN's operations: our own kernels at sizes that no cache holds, the library's at the
+// Operations of SimpleCNN and ResNet-50. SimpleCNN's: our own kernels at sizes that no cache holds, the library's at the
 // batches of the options. At 256 samples all operands of a layer stay in the L2 cache of a large
 // GPU, so its share of a copy may exceed 1.
+#include <algorithm>
+
 #include "bench/micro/gpu_bench.h"
 #include "bench/micro/network_ops.h"
 #include "kernels/ops/traffic.h"
@@ -12,6 +14,8 @@ namespace ddpbench::micro {
 namespace {
 
 using ops::AddDesc;
+using ops::BatchNorm2dDesc;
+using ops::Conv2dDesc;
 using ops::conv3x3;
 using ops::conv3x3_halved;
 using ops::ConvolutionKernels;
@@ -19,10 +23,12 @@ using ops::CudaPrecision;
 using ops::halve;
 using ops::image;
 using ops::LinearDesc;
+using ops::MaxPool2dDesc;
 using ops::Op;
 using ops::OpBackend;
 using ops::ReluDesc;
 using ops::ReorderDesc;
+using ops::square_window;
 using ops::TensorLayout;
 using MakeOp = std::function<std::unique_ptr<Op>(std::int64_t batch)>;
 
@@ -173,6 +179,63 @@ void register_library(GpuBench& bench, CudaPrecision precision) {
   });
 }
 
+// Of each kind of operation in ResNet-50, on images of 224 x 224. A case's batch is that of a
+// training step, or the smallest of the options.
+void register_resnet(GpuBench& bench, CudaPrecision precision) {
+  const auto backend = [&bench, precision]() -> OpBackend& { return bench.backend(precision); };
+  const std::int64_t batch = std::min<std::int64_t>(32, std::ranges::min(bench.options().batches));
+  const auto in = [=](std::int64_t channels, std::int64_t extent) {
+    return maps(backend(), batch, channels, extent);
+  };
+  const auto add = [&](const std::string& name, bool input_gradients, bool products,
+                       const std::function<ops::OpDesc()>& describe) {
+    const OpCase c{.name = "resnet50_" + name,
+                   .precision = precision,
+                   .make = [=](std::int64_t) { return backend().make(describe()); },
+                   .input_gradients = input_gradients,
+                   .products = products};
+    for (const Direction direction : kDirections) {
+      register_case(bench, full_name(c, direction) + "/batch:" + std::to_string(batch),
+                    [&bench, c, direction, batch](benchmark::State& state) {
+                      run_op(bench, state, c, direction, batch);
+                    });
+    }
+  };
+  const auto conv = [&](const std::string& name, std::int64_t channels, std::int64_t extent,
+                        std::int64_t out_channels, const ops::Window2d& window) {
+    const bool first = channels == 3;
+    add(name, !first, true, [=] {
+      const DataType type = precision == CudaPrecision::bf16 ? DataType::bf16 : DataType::fp32;
+      return Conv2dDesc{.input = first ? image(batch, channels, extent, type) : in(channels, extent),
+                        .out_channels = out_channels,
+                        .window = window,
+                        .bias = false,
+                        .needs_grad_input = !first};
+    });
+  };
+  const auto norm = [&](const std::string& name, std::int64_t channels, std::int64_t extent,
+                        bool sum) {
+    add(name, true, false, [=] {
+      return BatchNorm2dDesc{.input = in(channels, extent), .fuse_add = sum, .fuse_relu = true};
+    });
+  };
+  conv("conv7x7_3_64", 3, 224, 64, square_window(7, 2, 3));
+  norm("norm_64_112", 64, 112, false);
+  add("max_pool_64_112", true, false, [=] {
+    return MaxPool2dDesc{.input = in(64, 112), .window = square_window(3, 2, 1)};
+  });
+  conv("conv1x1_64_256_56", 64, 56, 256, square_window(1, 1));
+  conv("conv3x3_64_64_56", 64, 56, 64, square_window(3, 1, 1));
+  norm("norm_sum_256_56", 256, 56, true);
+  conv("conv3x3_256_256_14", 256, 14, 256, square_window(3, 1, 1));
+  conv("conv1x1_1024_2048_14", 1024, 14, 2048, square_window(1, 2));
+  conv("conv3x3_512_512_7", 512, 7, 512, square_window(3, 1, 1));
+  norm("norm_2048_7", 2048, 7, false);
+  add("avg_pool_2048_7", true, false, [=] {
+    return ops::AdaptiveAvgPool2dDesc{.input = in(2048, 7), .out_h = 1, .out_w = 1};
+  });
+}
+
 }  // namespace
 
 void register_op_cases(GpuBench& bench) {
@@ -181,6 +244,7 @@ void register_op_cases(GpuBench& bench) {
     if (precision != CudaPrecision::fp32 && bench.info().compute_capability < 80) continue;
     register_first_layer(bench, precision);
     register_library(bench, precision);
+    register_resnet(bench, precision);
     // Only products are computed in TF32; everything else is in fp32.
     if (precision != CudaPrecision::tf32) register_own(bench, precision);
   }

@@ -65,6 +65,12 @@ OpRun::OpRun(const Machine& machine, std::unique_ptr<Op> op, bool input_gradient
     if (op_->reads_bf16_weights()) add(bf16_weights_, in_bf16(spec.layout));
     add(grad_parameters_, spec.layout);
   }
+  for (const StateSpec& spec : op_->state()) {
+    const std::size_t bytes =
+        static_cast<std::size_t>(element_count(spec.shape)) * size_of(spec.type);
+    memory_.push_back(upload(machine, std::vector<std::byte>(bytes).data(), bytes));
+    state_.push_back(memory_.back().data());
+  }
   const TensorLayout& output = op_->output_layout();
   output_ = random_values(machine, output.bytes, output.type);
   grad_output_ = random_values(machine, output.bytes, output.type);
@@ -79,7 +85,8 @@ void OpRun::forward() {
                                  .parameters = parameters_,
                                  .saved = saved_.data(),
                                  .workspace = workspace_.data(),
-                                 .bf16_weights = bf16_weights_});
+                                 .bf16_weights = bf16_weights_,
+                                 .state = state_});
 }
 
 void OpRun::backward() {

@@ -42,7 +42,7 @@ class OpRun {
   bool input_gradients_;
   std::vector<Buffer> memory_;
   std::vector<const void*> inputs_, parameters_, bf16_weights_;
-  std::vector<void*> grad_inputs_, grad_parameters_;
+  std::vector<void*> grad_inputs_, grad_parameters_, state_;
   Buffer output_, grad_output_, saved_, workspace_;
 };
 

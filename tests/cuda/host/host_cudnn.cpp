@@ -129,6 +129,10 @@ template <typename Performance>
 cudnnStatus_t report_search(int* found, Performance* results, cudnnMathType_t math) {
   const int search = ddpbench::test::algorithm_searches()++;
   const std::array by_time = search / 3 % 2 == 0 ? std::array{0, 1, 3, 2} : std::array{0, 3, 1, 2};
+  if (ddpbench::test::misleading_searches() > 0) {
+    --ddpbench::test::misleading_searches();
+    return report(found, results, math, {3, 1, 0, 2});
+  }
   if (math != CUDNN_FMA_MATH) return report(found, results, math, by_time);
   // Also reports the default arithmetic, with another order and shorter times.
   report(found, results, CUDNN_DEFAULT_MATH, {3, 1, 0, 2});

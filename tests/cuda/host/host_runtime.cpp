@@ -48,6 +48,11 @@ int& compute_capability() {
   return capability;
 }
 
+std::atomic<int>& misleading_searches() {
+  static std::atomic<int> left{0};
+  return left;
+}
+
 std::atomic<int>& algorithm_searches() {
   static std::atomic<int> searches = 0;
   return searches;
