@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations of SimpleCNN and ResNet-50. SimpleCNN's: our own kernels at sizes that no cache holds, the library's at the
-// batches of the options. At 256 samples all operands of a layer stay in the L2 cache of a large
-// GPU, so its share of a copy may exceed 1.
+// Operations of SimpleCNN and ResNet-50. SimpleCNN's: our own kernels at sizes that no cache holds,
+// the library's at the batches of the options. At 256 samples all operands of a layer stay in the
+// L2 cache of a large GPU, so its share of a copy may exceed 1.
 #include <algorithm>
 
 #include "bench/micro/gpu_bench.h"
@@ -206,11 +206,12 @@ void register_resnet(GpuBench& bench, CudaPrecision precision) {
     const bool first = channels == 3;
     add(name, !first, true, [=] {
       const DataType type = precision == CudaPrecision::bf16 ? DataType::bf16 : DataType::fp32;
-      return Conv2dDesc{.input = first ? image(batch, channels, extent, type) : in(channels, extent),
-                        .out_channels = out_channels,
-                        .window = window,
-                        .bias = false,
-                        .needs_grad_input = !first};
+      return Conv2dDesc{
+          .input = first ? image(batch, channels, extent, type) : in(channels, extent),
+          .out_channels = out_channels,
+          .window = window,
+          .bias = false,
+          .needs_grad_input = !first};
     });
   };
   const auto norm = [&](const std::string& name, std::int64_t channels, std::int64_t extent,
@@ -221,9 +222,8 @@ void register_resnet(GpuBench& bench, CudaPrecision precision) {
   };
   conv("conv7x7_3_64", 3, 224, 64, square_window(7, 2, 3));
   norm("norm_64_112", 64, 112, false);
-  add("max_pool_64_112", true, false, [=] {
-    return MaxPool2dDesc{.input = in(64, 112), .window = square_window(3, 2, 1)};
-  });
+  add("max_pool_64_112", true, false,
+      [=] { return MaxPool2dDesc{.input = in(64, 112), .window = square_window(3, 2, 1)}; });
   conv("conv1x1_64_256_56", 64, 56, 256, square_window(1, 1));
   conv("conv3x3_64_64_56", 64, 56, 64, square_window(3, 1, 1));
   norm("norm_sum_256_56", 256, 56, true);
@@ -231,9 +231,8 @@ void register_resnet(GpuBench& bench, CudaPrecision precision) {
   conv("conv1x1_1024_2048_14", 1024, 14, 2048, square_window(1, 2));
   conv("conv3x3_512_512_7", 512, 7, 512, square_window(3, 1, 1));
   norm("norm_2048_7", 2048, 7, false);
-  add("avg_pool_2048_7", true, false, [=] {
-    return ops::AdaptiveAvgPool2dDesc{.input = in(2048, 7), .out_h = 1, .out_w = 1};
-  });
+  add("avg_pool_2048_7", true, false,
+      [=] { return ops::AdaptiveAvgPool2dDesc{.input = in(2048, 7), .out_h = 1, .out_w = 1}; });
 }
 
 }  // namespace

@@ -91,7 +91,8 @@ std::atomic<int>& algorithm_searches();
 // The launches, library calls and copies of the last recording. Test hook.
 std::atomic<std::size_t>& recorded_nodes();
 
-// So many of the next searches time loading more than running: slow algorithms come first. Test hook.
+// So many of the next searches time loading more than running: slow algorithms come first. Test
+// hook.
 std::atomic<int>& misleading_searches();
 
 // Properties of the graph that the calling thread launched last. Test hook.

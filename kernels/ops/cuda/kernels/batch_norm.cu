@@ -74,11 +74,15 @@ struct SumValues : NormPieces<T, kWidth> {
   }
 };
 
+// The blocks of gradients that a multiprocessor holds at once: as many as fit without spills.
+template <std::uint32_t kWidth>
+inline constexpr int kGradientBlocks = kWidth > 4 ? 2 : 3;
+
 // Sums g and g (x - mean).
 template <typename T, std::uint32_t kWidth>
 struct SumGradients : NormPieces<T, kWidth> {
   using Pieces = NormPieces<T, kWidth>;
-  static constexpr int kPhases = 2;
+  static constexpr int kPhases = 2, kBlocksAtOnce = kGradientBlocks<kWidth>;
   using Shared = PieceSums<kWidth>;
 
   GradientLines<T, kWidth> lines;
@@ -166,7 +170,7 @@ struct Normalize : NormPieces<T, kWidth> {
 template <typename T, std::uint32_t kWidth>
 struct InputGradient : NormPieces<T, kWidth> {
   using Pieces = NormPieces<T, kWidth>;
-  static constexpr int kPhases = 1;
+  static constexpr int kPhases = 1, kBlocksAtOnce = kGradientBlocks<kWidth>;
   struct Shared {};
 
   GradientLines<T, kWidth> lines;
@@ -179,11 +183,8 @@ struct InputGradient : NormPieces<T, kWidth> {
     if (line.count == 0) return;
     const ChannelFactors<kWidth> by(lines.by, line.channel);
     float shift[kWidth], slope[kWidth];
-    DDPBENCH_UNROLL
-    for (std::uint32_t k = 0; k < kWidth; ++k) {
-      shift[k] = factors[line.channel + k];
-      slope[k] = factors[this->channels + line.channel + k];
-    }
+    read_channels(factors, line.channel, shift);
+    read_channels(factors + this->channels, line.channel, slope);
     this->for_batches(line, [&](auto rows, std::uint32_t at) {
       constexpr std::uint32_t kRows = decltype(rows)::kCount;
       float x[kRows][kWidth], g[kRows][kWidth];

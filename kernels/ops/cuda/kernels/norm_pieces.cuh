@@ -19,7 +19,7 @@ namespace ddpbench::ops::cuda {
 inline constexpr std::uint32_t kNormThreads = 256;
 // The pixels that a thread has at least, unless a sample has fewer, and those that a block has: so
 // many that the sums of pieces are few beside what they sum.
-inline constexpr std::uint32_t kThreadPixels = 8, kPiecePixels = 128;
+inline constexpr std::uint32_t kThreadPixels = 16, kPiecePixels = 128;
 
 // Of a block: its sample, first channel and pixels, and which of all samples' pieces it is.
 struct Piece {
@@ -169,20 +169,50 @@ struct NormPieces {
   }
 };
 
+// Values of neighbouring channels. A thread has few pixels, so that one read a value would cost as
+// much as those.
+template <std::uint32_t kWidth>
+__host__ __device__ void read_channels(const float* values, std::uint32_t channel,
+                                       float (&to)[kWidth]) {
+  constexpr std::uint32_t kVector = kVectorOf<float>;
+  const float* const from = values + channel;
+  if constexpr (kWidth % kVector == 0) {
+    if (reinterpret_cast<std::uintptr_t>(from) % kVectorBytes == 0) {
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kWidth; k += kVector) {
+        float part[kVector];
+        load(from + k, part);
+        DDPBENCH_UNROLL
+        for (std::uint32_t j = 0; j < kVector; ++j) to[k + j] = part[j];
+      }
+      return;
+    }
+  }
+  DDPBENCH_UNROLL
+  for (std::uint32_t k = 0; k < kWidth; ++k) to[k] = from[k];
+}
+
 // What a thread multiplies and adds, of its channels.
 template <std::uint32_t kWidth>
 struct ChannelFactors {
   float mean[kWidth], scale[kWidth], bias[kWidth];
 
   __host__ __device__ ChannelFactors(const Affine& by, std::uint32_t channel) {
+    read_channels(by.mean, channel, mean);
+    float weight[kWidth];
+    if (by.inv_std != nullptr) {
+      read_channels(by.inv_std, channel, scale);
+    } else {
+      read_channels(by.variance, channel, scale);
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kWidth; ++k) scale[k] = 1.0F / sqrtf(scale[k] + by.eps);
+    }
+    if (by.bias != nullptr) read_channels(by.bias, channel, bias);
+    if (by.weight != nullptr) read_channels(by.weight, channel, weight);
     DDPBENCH_UNROLL
     for (std::uint32_t k = 0; k < kWidth; ++k) {
-      const std::uint32_t c = channel + k;
-      const float inverse =
-          by.inv_std != nullptr ? by.inv_std[c] : 1.0F / sqrtf(by.variance[c] + by.eps);
-      mean[k] = by.mean[c];
-      scale[k] = by.weight != nullptr ? by.weight[c] * inverse : inverse;
-      bias[k] = by.bias != nullptr ? by.bias[c] : 0.0F;
+      if (by.bias == nullptr) bias[k] = 0;
+      if (by.weight != nullptr) scale[k] *= weight[k];
     }
   }
   __host__ __device__ float normalized(std::uint32_t k, float x) const {
