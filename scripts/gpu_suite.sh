@@ -223,7 +223,7 @@ run_benchmarks() {
   done
 }
 
-# Networks whose time is that of cuDNN's convolutions and of batch norm, and in PyTorch.
+# Measures networks whose time is that of cuDNN's convolutions and of batch norm, also in PyTorch.
 run_networks() {
   local name precision config
   mkdir -p "$out/configs"

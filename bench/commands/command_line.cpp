@@ -85,15 +85,23 @@ int show_info(const Options& options, const InstallPaths& paths) {
   return 0;
 }
 
-// What can be trained on, or why nothing can; empty where there is nothing to say.
-std::string usable_words(const data::CatalogEntry& entry, const std::string& directory) {
+// What can be trained on, or why nothing can; empty where there is nothing to say. A run reads
+// files that are no published ones, such as the user's own in their format, so they are usable,
+// too.
+std::string usable_words(const data::CatalogEntry& entry, const std::string& directory,
+                         bool as_published) {
   if (entry.open == nullptr) return "drawn in the shape and the classes of any network; no files";
   try {
     const auto source = entry.open(entry, directory);
     if (!source) return "";
     const data::DatasetInfo& info = source->info();
-    return fmt::format("usable: {} training and {} test samples in {}", info.train_samples,
-                       info.test_samples, info.directory);
+    return fmt::format("usable{}: {} training and {} test samples in {}",
+                       as_published
+                           ? ""
+                           : fmt::format(", but not as published (`ddpbench data fetch {}` "
+                                         "gets those files)",
+                                         entry.name),
+                       info.train_samples, info.test_samples, info.directory);
   } catch (const ConfigError& error) {
     return fmt::format("not usable: {}", error.what());
   }
@@ -109,13 +117,15 @@ int list_data(const Options& options) {
   say("data directory: {}\n", directory);
   for (const data::CatalogEntry& entry : data::catalog()) {
     say("{}\n", entry.name);
+    bool as_published = true;
     for (const data::FileState& file : data::inspect_files(entry, directory)) {
+      as_published &= !file.present || file.correct;
       say("  {:<32} {}\n", file.name,
           !file.present  ? "not here"
           : file.correct ? fmt::format("{} bytes, checksum right", file.bytes)
                          : fmt::format("{} bytes, checksum WRONG", file.bytes));
     }
-    const std::string usable = usable_words(entry, directory);
+    const std::string usable = usable_words(entry, directory, as_published);
     if (!usable.empty()) say("  {}\n", usable);
   }
   return 0;

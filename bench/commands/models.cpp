@@ -46,7 +46,7 @@ report::Records records_of(const std::vector<std::string>& paths) {
       {.key = "parameters", .top = "", .bottom = "parameters"},
       {.key = "gradient_mb", .top = "gradients", .bottom = "MB"},
       {.key = "forward_gflop_per_sample", .top = "forward", .bottom = "GFLOP"},
-      {.key = "step_gflop_per_sample", .top = "for- and back-", .bottom = "ward GFLOP"},
+      {.key = "step_gflop_per_sample", .top = "with back-", .bottom = "ward GFLOP"},
       {.key = "activation_mb_per_sample", .top = "activations", .bottom = "MB"},
       {.key = "gradient_bytes_per_flop", .top = "gradients", .bottom = "B/FLOP"},
   };

@@ -59,13 +59,14 @@ const report::Column* column_of(const std::string& option, const std::string& na
 // One line per column: its name, what it is, and its keys in csv and json.
 std::string columns_help() {
   std::string text =
-      "Columns of `ddpbench show`, with their keys in csv and json; * in the table\n"
-      "without --columns:\n";
+      "Columns of `ddpbench show`, with their keys in csv and json. In the table\n"
+      "without --columns: * always, + where runs differ in it or have it:\n";
   for (const report::Column& column : report::run_columns()) {
     Names keys;
     for (const report::Field& field : column.fields) keys.push_back(field.key);
-    text += fmt::format("{} {:<13} {} [{}]\n", column.in_table ? '*' : ' ', column.name,
-                        column.about, fmt::join(keys, ", "));
+    const char mark = column.in_table ? '*' : report::may_join_table(column) ? '+' : ' ';
+    text +=
+        fmt::format("{} {:<13} {} [{}]\n", mark, column.name, column.about, fmt::join(keys, ", "));
   }
   return text;
 }

@@ -179,8 +179,8 @@ void register_library(GpuBench& bench, CudaPrecision precision) {
   });
 }
 
-// Of each kind of operation in ResNet-50, on images of 224 x 224. A case's batch is that of a
-// training step, or the smallest of the options.
+// Registers one or a few of each kind of operation in ResNet-50, on images of 224 x 224. Their
+// batch is that of a training step, or the smallest of the options.
 void register_resnet(GpuBench& bench, CudaPrecision precision) {
   const auto backend = [&bench, precision]() -> OpBackend& { return bench.backend(precision); };
   const std::int64_t batch = std::min<std::int64_t>(32, std::ranges::min(bench.options().batches));
@@ -189,6 +189,7 @@ void register_resnet(GpuBench& bench, CudaPrecision precision) {
   };
   const auto add = [&](const std::string& name, bool input_gradients, bool products,
                        const std::function<ops::OpDesc()>& describe) {
+    if (!products && precision == CudaPrecision::tf32) return;  // as in fp32
     const OpCase c{.name = "resnet50_" + name,
                    .precision = precision,
                    .make = [=](std::int64_t) { return backend().make(describe()); },

@@ -99,7 +99,8 @@ std::unique_ptr<Device> make_device(const DevicePlan& plan, int index) {
                           .memory_pool = memory.pool});
 }
 
-// Of tensors, for the widest reads of kernels and of NVIDIA's libraries.
+// The widest reads of kernels and of NVIDIA's libraries need tensors that begin at a multiple of
+// this.
 constexpr std::size_t kGpuAlignment = 16;
 
 std::unique_ptr<ops::OpBackend> make_backend(const TrainingJob& job, Device& device) {

@@ -112,7 +112,8 @@ class SlicedBackend : public OpBackend {
     return std::make_unique<SlicedOp>(*backend_, std::move(slice), slices);
   }
 
-  // Alone, a convolution or linear layer gives each sample the bits that its device gives it.
+  // Alone, a convolution or linear layer gives each sample the bits that its device gives it; on
+  // GPUs only where the device does not join it with a pool.
   FusedOp fuse(std::span<const OpDesc> chain) override {
     return slices_of(chain[0]) == 1 ? backend_->fuse(chain) : FusedOp{};
   }

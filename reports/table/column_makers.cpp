@@ -15,11 +15,6 @@ FieldValue figure_value(const Figure& figure, const Run& run, bool whole) {
   return {*figure.value};
 }
 
-Figure phase_figure(const Run& run, const std::string& phase) {
-  const auto found = run.phases.find(phase);
-  return found == run.phases.end() ? Figure{} : found->second;
-}
-
 FieldValue text_value(const std::string& text, const Run& run) {
   if (text.empty()) return {{}, missing_reason(run)};
   return {text};
@@ -33,6 +28,11 @@ std::string error_note(const ErrorInfo& error) {
 }
 
 }  // namespace
+
+Figure phase_figure(const Run& run, const std::string& phase) {
+  const auto found = run.phases.find(phase);
+  return found == run.phases.end() ? Figure{} : found->second;
+}
 
 Column heading_only(const Heading& heading) {
   Column column;

@@ -37,7 +37,9 @@ Column heading_only(const Heading& heading);
 // A column of one measured figure.
 Column figure_column(const Heading& heading, const char* key, Format format, Better better,
                      Figure (*get)(const Run&));
-// A column of a phase. `phase` is its key in the report.
+// The time (or the ratio) of a phase in a step; `phase` is its key in the report.
+Figure phase_figure(const Run& run, const std::string& phase);
+// A column of a phase.
 Column phase_column(const Heading& heading, const char* phase);
 // Columns of a text or an integer. An identity says which run it is.
 Column identity_column(const Heading& heading, const char* key, std::string (*get)(const RunRow&));

@@ -311,6 +311,14 @@ std::vector<Column> traffic_columns() {
           kMegabytes)};
 }
 
+Figure sync_batch_norm_s(const Run& run) {
+  constexpr const char* kPhase = "sync_batch_norm_s";
+  if (!run.phases.empty() && !run.phases.contains(kPhase)) {
+    return Figure::missing("no batch norm is synchronised");
+  }
+  return phase_figure(run, kPhase);
+}
+
 std::vector<Column> measure_columns() {
   return {
       count_column({"steps", "", "steps", "timed steps"}, "step_count", Role::measure,
@@ -329,9 +337,9 @@ std::vector<Column> measure_columns() {
       phase_column({"forward", "forward", "ms", "forward pass in a step"}, "forward_s"),
       phase_column({"backward", "backward", "ms", "backward pass in a step"}, "backward_s"),
       phase_column({"optimizer", "optim.", "ms", "update in a step"}, "optimizer_s"),
-      phase_column({"sync", "batch norm", "sync ms",
-                    "exchanging batch norm's statistics between devices in a step"},
-                   "sync_batch_norm_s"),
+      figure_column({"sync", "batch norm", "sync ms",
+                     "exchanging batch norm's statistics between devices in a step"},
+                    "sync_batch_norm_s", kMilliseconds, Better::neither, sync_batch_norm_s),
       figure_column({"others-idle", "others", "idle ms",
                      "dp: wait or idleness of the devices beside the primary in a step"},
                     "others_idle_s", kMilliseconds, Better::neither, others_idle),

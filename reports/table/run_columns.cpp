@@ -91,9 +91,14 @@ bool varies(std::span<const RunRow> rows, const Column& column) {
 }
 
 // What tells rows apart and stands in no column of the table where all agree in it.
+constexpr const char* kVarying[] = {"model", "dataset", "device", "threads", "precision", "update"};
+// The other columns that table_columns() adds for some rows.
+constexpr const char* kForSomeRows[] = {"others-idle", "to-accuracy", "sync",  "repetition",
+                                        "repetitions", "options",     "report"};
+
 Columns varying_columns(std::span<const RunRow> rows) {
   Columns columns;
-  for (const char* name : {"model", "dataset", "device", "threads", "precision", "update"}) {
+  for (const char* name : kVarying) {
     const Column* const column = known_column(name);
     if (varies(rows, *column)) columns.push_back(column);
   }
@@ -124,6 +129,11 @@ const Column* find_column(const std::string& name) {
     if (column.top.empty() && column.bottom == name) return &column;
   }
   return nullptr;
+}
+
+bool may_join_table(const Column& column) {
+  const auto is_it = [&](const char* name) { return column.name == name; };
+  return std::ranges::any_of(kVarying, is_it) || std::ranges::any_of(kForSomeRows, is_it);
 }
 
 Columns table_columns(std::span<const RunRow> rows) {

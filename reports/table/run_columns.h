@@ -25,6 +25,8 @@ bool is_condensed(std::span<const RunRow> rows);
 // their number, and the intervals) and the strategy's options where they differ, and the report
 // where there are several files.
 Columns table_columns(std::span<const RunRow> rows);
+// Whether table_columns() adds the column for some rows, though it is not `in_table`.
+bool may_join_table(const Column& column);
 Columns all_columns();
 
 // Sorts rows by the first field of `column`. The sort is stable; missing values come last in both

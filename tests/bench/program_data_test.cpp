@@ -185,6 +185,11 @@ TEST_F(ProgramData, IsListedWithWhatCouldBeTrainedOn) {
               AllOf(HasSubstr("cifar-10-binary.tar.gz           not here"),
                     HasSubstr("usable: 40 training and 20 test samples in data/cifar10"),
                     HasSubstr("synthetic\n  drawn in the shape")));
+  program.write("data/cifar10/cifar-10-binary.tar.gz", "x");
+  EXPECT_THAT(program.run({"data", "list", "--data-dir=data"}).out,
+              AllOf(HasSubstr("1 bytes, checksum WRONG"),
+                    HasSubstr("usable, but not as published (`ddpbench data fetch cifar10` gets "
+                              "those files): 40 training")));
   program.write("data/cifar10/test_batch.bin", "x");
   EXPECT_THAT(program.run({"data", "list", "--data-dir=data"}).out,
               HasSubstr("not usable: data/cifar10/test_batch.bin: record 0"));

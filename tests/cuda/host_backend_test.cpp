@@ -61,9 +61,12 @@ TEST(CudaBackend, SearchesOnceForAShapeAndRemembersItOnDisk) {
 TEST(CudaBackend, DoesNotCountTheTimeThatLoadingAKernelTakes) {
   Conv2dDesc desc = kConv;
   desc.needs_grad_input = false;
-  test::misleading_searches() = 1;
-  EXPECT_THAT(conv_of({}, desc), ::testing::HasSubstr("algorithm 0)"));
-  EXPECT_EQ(test::misleading_searches().load(), 0);
+  // The first search, or one that something disturbed.
+  for (const int searches : {1, 2}) {
+    test::misleading_searches() = searches;
+    EXPECT_THAT(conv_of({}, desc), ::testing::HasSubstr("algorithm 0)")) << searches;
+    EXPECT_EQ(test::misleading_searches().load(), 0);
+  }
 }
 
 // The stand-in's fastest algorithm does not repeat. Its second may add a bias without a ReLU.

@@ -121,6 +121,7 @@ std::vector<NormCase> norm_cases() {
       {"LongMaps", norm({2, 24, 61, 63}, false, true)},
       {"ManyChannelsOfLongMaps", norm({2, 150, 13, 21}, true, false)},
       {"ManySamples", norm({130, 4, 3, 3}, false, true)},
+      {"SeveralTilesOfVectors", norm({2, 264, 13, 11}, true, true)},
   };
 }
 

@@ -124,14 +124,17 @@ cudnnStatus_t report(int* found, Performance* results, cudnnMathType_t math,
   return CUDNN_STATUS_SUCCESS;
 }
 
-// Every network makes three searches. From one to the next the faster repeatable algorithm changes.
+// From one three searches to the next the faster repeatable algorithm changes. A deterministic
+// network makes three.
 template <typename Performance>
 cudnnStatus_t report_search(int* found, Performance* results, cudnnMathType_t math) {
   const int search = ddpbench::test::algorithm_searches()++;
   const std::array by_time = search / 3 % 2 == 0 ? std::array{0, 1, 3, 2} : std::array{0, 3, 1, 2};
   if (ddpbench::test::misleading_searches() > 0) {
     --ddpbench::test::misleading_searches();
-    return report(found, results, math, {3, 1, 0, 2});
+    report(found, results, math, {3, 1, 0, 2});
+    for (int i = 0; i < *found; ++i) results[i].time *= 10;
+    return CUDNN_STATUS_SUCCESS;
   }
   if (math != CUDNN_FMA_MATH) return report(found, results, math, by_time);
   // Also reports the default arithmetic, with another order and shorter times.

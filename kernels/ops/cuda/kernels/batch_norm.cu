@@ -3,7 +3,8 @@
 //
 // A block has a piece of a sample, some pixels of some channels. Its threads lie over neighbouring
 // addresses: channels-last over vectors of channels and then pixels, else over the pixels of one
-// channel. Where pieces end depends on the sample's shape alone.
+// channel. Where pieces end depends on the sample's shape and type, and on whether its maps may be
+// read as vectors, which all maps of a network may.
 #include "kernels/ops/cuda/kernels/batch_norm.h"
 
 #include <algorithm>

@@ -163,12 +163,6 @@ struct DrawMask {
   }
 };
 
-struct Fill {
-  float value;
-  float* data;
-  __host__ __device__ void operator()(std::uint32_t i) const { data[i] = value; }
-};
-
 struct Increment {
   std::int64_t* counter;
   __host__ __device__ void operator()(std::uint32_t) const { ++*counter; }
@@ -254,10 +248,6 @@ cudaError_t dropout(const Dropout& args, cudaStream_t stream) {
     return for_each(args.samples * counters, stream,
                     DrawMask<decltype(element)>{args, Divisor(counters), Divisor(part)});
   });
-}
-
-cudaError_t fill(float value, float* data, std::uint32_t count, cudaStream_t stream) {
-  return for_each(count, stream, Fill{value, data});
 }
 
 cudaError_t increment(std::int64_t* counter, cudaStream_t stream) {

@@ -60,8 +60,6 @@ struct Dropout {
   RandomDraw draw;
 };
 cudaError_t dropout(const Dropout& args, cudaStream_t stream);
-// data = value.
-cudaError_t fill(float value, float* data, std::uint32_t count, cudaStream_t stream);
 // ++*counter.
 cudaError_t increment(std::int64_t* counter, cudaStream_t stream);
 

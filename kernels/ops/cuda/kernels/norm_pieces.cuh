@@ -17,9 +17,9 @@
 namespace ddpbench::ops::cuda {
 
 inline constexpr std::uint32_t kNormThreads = 256;
-// The pixels that a thread has at least, unless a sample has fewer, and those that a block has: so
-// many that the sums of pieces are few beside what they sum.
-inline constexpr std::uint32_t kThreadPixels = 16, kPiecePixels = 128;
+// The pixels that a thread has at most: so many that the sums of pieces are few beside what they
+// sum.
+inline constexpr std::uint32_t kThreadPixels = 16;
 
 // Of a block: its sample, first channel and pixels, and which of all samples' pieces it is.
 struct Piece {
@@ -45,7 +45,7 @@ inline std::uint32_t norm_lane_bits(const NormShape& shape, std::uint32_t width)
 // The pieces of a channel in a sample.
 inline std::uint32_t pieces_of_sample(const NormShape& shape, std::uint32_t width) {
   const std::uint32_t parts = kNormThreads >> norm_lane_bits(shape, width);
-  return ceil_div(shape.pixels, std::max(kPiecePixels, kThreadPixels * parts));
+  return ceil_div(shape.pixels, kThreadPixels * parts);
 }
 // In all samples, at most.
 inline std::uint32_t piece_count(const NormShape& shape) {

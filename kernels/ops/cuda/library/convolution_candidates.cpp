@@ -201,7 +201,8 @@ class LibraryCandidates {
     for (const auto& again : search()) {
       for (auto& known : results) {
         if (known.algo != again.algo || known.mathType != again.mathType) continue;
-        known.time = std::min(known.time, again.time);
+        // The time of an algorithm that failed is negative.
+        if (again.status == CUDNN_STATUS_SUCCESS) known.time = std::min(known.time, again.time);
       }
     }
     return results;

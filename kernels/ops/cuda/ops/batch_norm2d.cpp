@@ -28,7 +28,6 @@ class BatchNorm2d final : public PlannedOp {
     where_ = fmt::format("{} on {}", describe(desc), to_string(shape));
     plan_.inputs.assign(plan_.inputs.size(), desc.input);
     plan_.output = desc.input;
-    plan_.needs_output = desc.fuse_relu && desc.fuse_add;
     element_index(element_count(shape), where_);
     shape_ = {.type = desc.input.type,
               .samples = element_index(shape[0], where_),
@@ -91,7 +90,7 @@ class BatchNorm2d final : public PlannedOp {
               where_, "join_gradients");
       }
     }
-    if (dx == nullptr) return;
+    if (dx == nullptr || !desc_.needs_grad_input) return;
     check(input_gradient(shape_, gradient, factors, dx, native), where_, "input_gradient");
   }
 
