@@ -70,6 +70,7 @@ bool JoinedReport::tells_failure(const std::string& path) {
 
 void JoinedReport::begin(const Options& options, const HostDevices* gpus, JoinedPeers& peers) {
   options_ = options;
+  own_rank_ = peers.rank();
   hosts_ = peers.hosts();
   if (file_.absolute_path().empty()) {
     Options placed = options;
@@ -120,6 +121,16 @@ void JoinedReport::fill(const TrainingJob* job, const launch::RankChannels& chan
   report_.error = run.error;
   report_.runs.push_back(std::move(run));
   name_hosts(hosts_, report_);
+  if (hosts_.count() == 0) forget_hosts_of_others();
+}
+
+// Before all have joined only this rank's host is known.
+void JoinedReport::forget_hosts_of_others() {
+  const auto forget = [&](std::optional<report::ErrorInfo>& error) {
+    if (error && error->rank != own_rank_) error->host.clear();
+  };
+  forget(report_.error);
+  for (report::Run& run : report_.runs) forget(run.error);
 }
 
 void JoinedReport::save() {

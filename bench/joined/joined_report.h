@@ -79,6 +79,7 @@ class JoinedReport {
   void send_trace(const TrainingJob& job, const launch::RankChannels& channels);
 
  private:
+  void forget_hosts_of_others();
   // `options` without the files that another writes.
   Options own_files(Options options) const;
 
@@ -87,8 +88,9 @@ class JoinedReport {
   std::string launcher_;
   SteadyClock::time_point begin_ = SteadyClock::now();
   std::string started_at_ = utc_timestamp();
-  Options options_;    // from begin() on
-  JoinedHosts hosts_;  // from begin() on
+  Options options_;   // from begin() on
+  int own_rank_ = 0;  // from begin() on, as the next
+  JoinedHosts hosts_;
   ReportOutput file_;
   std::optional<std::uint64_t> saved_hash_;  // of what save() wrote
   report::Report report_;

@@ -254,9 +254,11 @@ void JoinedWorld::agree() {
     const auto hear = [&](int rank, const nlohmann::json& said) {
       const std::string differs = disagreement(rank, said.at("plan"), 0, plan);
       if (differs.empty()) return;
+      const JoinedHosts& hosts = peers_.hosts();
       throw ConfigError(fmt::format(
-          "the ranks have planned different runs: {}; give them the same data and devices",
-          differs));
+          "the ranks have planned different runs: {}{}; give them the same data and devices",
+          differs,
+          hosts.are_several() ? fmt::format(" ({}, {})", hosts.words(rank), hosts.words(0)) : ""));
     };
     const auto reply = [&]() -> nlohmann::json {
       reserve_report();

@@ -86,10 +86,12 @@ void HostLink::hear(const std::string& line) {
     return;
   }
   if (view->version != version_text()) {
+    constexpr std::string_view kBlanks = " \n";
     return give_up(fmt::format(
         "host {}: the program there is another version: {} there, {} here; install the same on all "
         "hosts, or name it with --remote-program",
-        host_, view->version, version_text()));
+        host_, printable(std::string(trimmed(view->version, kBlanks))),
+        trimmed(version_text(), kBlanks)));
   }
   if (!view->note.empty()) say_error("[{}] {}\n", host_, printable(view->note));
   view_ = std::move(*view);

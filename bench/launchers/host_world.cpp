@@ -73,7 +73,19 @@ LaunchedRun HostWorld::supervise(const std::function<void()>& tick) {
     }
     if (limit_.passed(now_s)) help_to_end(now_s);
   }
-  return outcome_.conclude(interrupted_);
+  LaunchedRun made = outcome_.conclude(interrupted_);
+  name_host(made.error);
+  if (made.run) name_host(made.run->error);
+  return made;
+}
+
+// Ranks that have not met do not know where the others are.
+void HostWorld::name_host(std::optional<report::ErrorInfo>& error) const {
+  if (!error || !error->rank || !error->host.empty()) return;
+  const auto rank = static_cast<std::size_t>(*error->rank);
+  if (rank >= ranks()) return;
+  const HostLink& link = *links_[places_[rank].host];
+  error->host = link.view() != nullptr ? link.view()->name : link.host();
 }
 
 // Also of hosts that have no rank of this run, so that what they say does not pile up.

@@ -251,7 +251,16 @@ LaunchedRun RunOutcome::conclude(bool interrupted) const {
                : report_ && report_->error ? report_->error
                                            : error_of_processes();
   made.exit_code = exit_code_for(*made.error);
+  add_loss(*made.error);
+  if (made.run && made.run->error) made.run->error = made.error;
   return made;
+}
+
+// The ranks that are left know that one is out of reach, and not why.
+void RunOutcome::add_loss(report::ErrorInfo& error) const {
+  if (!report_ || !error.rank || *error.rank >= std::ssize(processes_)) return;
+  const std::string& lost = of(*error.rank).lost;
+  if (!lost.empty()) error.message += "; " + lost;
 }
 
 }  // namespace ddpbench::bench

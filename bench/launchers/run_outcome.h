@@ -70,6 +70,7 @@ class RunOutcome {
   Process& of(int process) { return processes_.at(static_cast<std::size_t>(process)); }
   int exit_code_for(const report::ErrorInfo& error) const;
   report::ErrorInfo error_of_processes() const;
+  void add_loss(report::ErrorInfo& error) const;
 
   std::vector<int> hosts_;
   std::vector<Process> processes_;

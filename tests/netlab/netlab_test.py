@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -37,6 +38,15 @@ def has_backend(name):
             [DDPBENCH, "comm", "--op=barrier", f"--backend={name}", "--iterations=1",
              f"--json={folder}/comm.json"], capture_output=True, text=True, timeout=120)
     return done.returncode == 0
+
+
+# Holds the ports that rank 0's store may take, and accepts nobody.
+HOLD_PORTS = """
+import socket, sys, time
+held = [socket.create_server((sys.argv[1], port)) for port in range(29500, 29516)]
+print("held", flush=True)
+time.sleep(600)
+"""
 
 
 class Ended:
@@ -356,6 +366,36 @@ class FromOneCommand(NetLab):
         self.assertEqual(done.wait(60), 2)
         self.assertIn("h0 (rank 0), h1 (rank 1)", self.said())
         self.assertFalse(os.path.exists(self.path("report.json")))
+
+    def test_a_lost_connection_to_an_agent_is_told_with_the_rank_that_it_cost(self):
+        done = self.command(1, ["--strategy=ddp", "--gpus=2", "--epochs=3", "--steps=20000",
+                                "--timeout=5"])
+        until = time.monotonic() + 30
+        while len(self.lab.processes(1, None)) < 2 and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(2.5)
+        for pid in self.lab.processes(1, None):  # the agent and its rank
+            os.kill(pid, signal.SIGKILL)
+        self.assertEqual(done.wait(30), 4, self.said())
+        error = self.report()["runs"][0]["error"]
+        self.assertEqual((error["rank"], error["host"]), (1, "h1"), error)
+        self.assertIn(f"host {self.lab.address(1)}: ", error["message"])
+        self.expect_nothing_left()
+
+    def test_silent_listeners_on_all_ports_of_rank_0_do_not_hide_its_host(self):
+        held = self.lab.start(0, [sys.executable, "-c", HOLD_PORTS, self.lab.address(0)],
+                              stdout=subprocess.PIPE, only_network=True)
+        held.stdout.readline()
+        begin = time.monotonic()
+        done = self.command(1, ["--strategy=ddp", "--gpus=2", "--timeout=4"])
+        self.assertEqual(done.wait(60), 4, self.said())
+        self.assertLess(time.monotonic() - begin, 4 + 5)
+        error = self.report()["runs"][0]["error"]
+        self.assertEqual((error["rank"], error["host"]), (0, "h0"), error)
+        held.kill()
+        held.wait()
+        held.stdout.close()
+        self.expect_nothing_left()
 
     def test_a_host_that_cannot_be_reached_is_named(self):
         done = self.command(1, ["--strategy=ddp", "--gpus=2"],
