@@ -51,7 +51,7 @@ class JoinedFailure : public testing::Test {
     ranks.start_all(arguments(more));
     EXPECT_TRUE(Program::wait_until(reached));
     ranks.signal(asked, SIGTERM);
-    for (const std::size_t rank : {0, 1}) EXPECT_EQ(ranks.finish(rank).exit_code, 130) << rank;
+    for (const std::size_t rank : {0U, 1U}) EXPECT_EQ(ranks.finish(rank).exit_code, 130) << rank;
     const json report = program.report();
     EXPECT_EQ(report["status"], "interrupted");
     EXPECT_EQ(report["error"]["rank"], asked);
@@ -111,7 +111,7 @@ TEST_F(JoinedFailure, OfAKilledRankSaysHowItEndedIfThatIsKnown) {
 // A user, a launcher or a scheduler ends a rank, or all: the run was interrupted, and the report
 // says who was asked.
 TEST_F(JoinedFailure, BySignalsThatAskARankToEndIsAnInterruptionThatNamesIt) {
-  for (const std::size_t asked : {0, 1}) {
+  for (const std::size_t asked : {0U, 1U}) {
     // The third process computes the reference, so all ranks have agreed.
     expect_interruption(asked, {"--force"}, [&] { return program.processes().size() >= 3; });
   }
@@ -119,7 +119,7 @@ TEST_F(JoinedFailure, BySignalsThatAskARankToEndIsAnInterruptionThatNamesIt) {
 
 // In training the ranks see the end of the one that was asked in a collective, at once.
 TEST_F(JoinedFailure, BySignalsInTrainingIsAnInterruptionToo) {
-  for (const std::size_t asked : {0, 1}) {
+  for (const std::size_t asked : {0U, 1U}) {
     std::filesystem::remove(program.path("report.json"));
     expect_interruption(asked, {"--verify-steps=0"}, [&] {
       if (!std::filesystem::exists(program.path("report.json"))) return false;  // not agreed
@@ -132,7 +132,7 @@ TEST_F(JoinedFailure, BySignalsInTrainingIsAnInterruptionToo) {
 TEST_F(JoinedFailure, OfRankZeroBeforeAllHaveJoinedLeavesAReportByAnother) {
   const int port = free_port();
   Ranks ranks(program, world(4, port));
-  for (const std::size_t rank : {0, 1, 2}) ranks.start(rank, arguments({"--timeout=100000"}));
+  for (const std::size_t rank : {0U, 1U, 2U}) ranks.start(rank, arguments({"--timeout=100000"}));
   {
     const auto store = look_into(port);
     for (const char* const rank : {"1", "2"})
@@ -141,7 +141,7 @@ TEST_F(JoinedFailure, OfRankZeroBeforeAllHaveJoinedLeavesAReportByAnother) {
   ranks.signal(0, SIGKILL);
   ranks.finish(0);
   int reports = 0;
-  for (const std::size_t rank : {1, 2}) {
+  for (const std::size_t rank : {1U, 2U}) {
     const ProgramResult result = ranks.finish(rank);
     EXPECT_EQ(result.exit_code, 4);
     if (result.out.find("report: report.json") != std::string::npos) ++reports;
@@ -171,7 +171,7 @@ TEST_F(JoinedFailure, OfARankZeroThatNeverComesLeavesAReport) {
 TEST_F(JoinedFailure, OfARankThatDiesWhileRankZeroComputesTheReferenceIsNoticedAtOnce) {
   Ranks ranks(program, world(2, free_port()));
   std::set<int> own;
-  for (const std::size_t rank : {0, 1})
+  for (const std::size_t rank : {0U, 1U})
     own.insert(ranks.start(rank, arguments({"--timeout=100000"})));
   int reference = 0;
   EXPECT_TRUE(Program::wait_until([&] {
