@@ -340,6 +340,13 @@ const CommBackend& automatic_backend(DeviceKind devices, bool shared) {
   return *found;
 }
 
+const CommBackend& backend_between_hosts(DeviceKind devices) {
+  const auto found = std::ranges::find_if(
+      rows(), [&](const CommBackend& row) { return row.devices == devices && row.spans_hosts; });
+  ensure(found != rows().end(), "no backend connects {} of several hosts", devices_word(devices));
+  return *found;
+}
+
 std::string all_reduce_name(const CommBackend& backend, std::string_view wanted, int ranks,
                             std::size_t bytes) {
   const AllReduceAlgorithm asked = comm::all_reduce_algorithm(wanted);

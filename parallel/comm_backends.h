@@ -134,6 +134,8 @@ bool connects(const CommBackend& backend, DeviceKind kind);
 bool is_staged(const CommBackend& backend, DeviceKind kind);
 // The row that --backend=auto takes.
 const CommBackend& automatic_backend(DeviceKind devices, bool shared);
+// The first row that connects such devices of several hosts.
+const CommBackend& backend_between_hosts(DeviceKind devices);
 
 // More than what an algorithm for few bytes is for.
 inline constexpr std::size_t kManyBytes = std::size_t{1} << 30;

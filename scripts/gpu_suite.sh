@@ -235,8 +235,7 @@ run_networks() {
       "--steps=$(($1 / 6))")
     bench "$name-b32-$precision" "${run[@]}"
     if has_pytorch; then
-      run_peer "pytorch-$name-b32-$precision-cuda-graphs" "${run[@]}" --strategy=single --gpus=1 \
-        --residency=device --pace=free --compile=cuda-graphs
+      run_peer "pytorch-$name-b32-$precision-cuda-graphs" "${run[@]}" --compile=cuda-graphs
     fi
   done
 }
@@ -291,22 +290,21 @@ has_pytorch() {
 
 run_pytorch() {
   if has_pytorch; then
-    # The same work in the same precision: data on the device, and the host runs ahead.
-    local like=(--strategy=single --gpus=1 --residency=device --pace=free) variant
-    local variants=(none cuda-graphs inductor)
+    local variant variants=(none cuda-graphs inductor)
     if [[ $quick == yes ]]; then variants=(none cuda-graphs); fi # inductor compiles for a minute
     for variant in "${variants[@]}"; do
-      run_peer "pytorch-b256-$variant" "$@" "${like[@]}" --batch-size=256 --precision=tf32 "--compile=$variant"
+      run_peer "pytorch-b256-$variant" "$@" --batch-size=256 --precision=tf32 "--compile=$variant"
     done
-    run_peer pytorch-b4096-bf16 "$@" "${like[@]}" --batch-size=4096 --precision=bf16
+    run_peer pytorch-b4096-bf16 "$@" --batch-size=4096 --precision=bf16
   fi
 }
 
-# run_peer NAME OPTION...: the same as `bench` for the PyTorch peer.
+# run_peer NAME OPTION...: the same as `bench` for the PyTorch peer, with its data on the device while
+# the host runs ahead.
 run_peer() {
-  local name=$1 report="$out/reports/$1.json"
+  local name=$1 report="$out/reports/$1.json" like=(--strategy=single --gpus=1 --residency=device --pace=free)
   shift
-  writing "$report" "bench-$name" 120 "$python" -B "$peer" "$@" "--json=$report"
+  writing "$report" "bench-$name" 120 "$python" -B "$peer" "$@" "${like[@]}" "--json=$report"
 }
 
 # Runs whole programs: starting CUDA costs more than most tests. They have the label `gpu`. Of those

@@ -96,7 +96,7 @@ std::string backend_over_hosts(const std::string& wanted, const std::string& dev
   const auto spans = [kind](const CommBackend& row) {
     return row.devices == kind && row.spans_hosts;
   };
-  const std::string engine(std::ranges::find_if(comm_backends(), spans)->name);
+  const std::string engine(backend_between_hosts(kind).name);
   if (name != "auto") {
     const CommBackend* const row = find_comm_backend(name);
     if (row == nullptr || row->spans_hosts) return name;

@@ -116,21 +116,13 @@ void JoinedReport::fill(const TrainingJob* job, const launch::RankChannels& chan
   if (startup_s_ > 0) run.time.startup_s = report::Figure::of(startup_s_);
   run.time.total_s = report::Figure::of(seconds_since(begin_));
   if (before_) fill_joined_conditions(run, *before_, channels.layout().ranks);
+  // Before all have joined only this rank's host is known.
+  if (hosts_.count() == 0 && run.error && run.error->rank != own_rank_) run.error->host.clear();
   const bool diverged = run.status == report::Status::diverged;
   report_.status = diverged ? report::Status::failed : run.status;
   report_.error = run.error;
   report_.runs.push_back(std::move(run));
   name_hosts(hosts_, report_);
-  if (hosts_.count() == 0) forget_hosts_of_others();
-}
-
-// Before all have joined only this rank's host is known.
-void JoinedReport::forget_hosts_of_others() {
-  const auto forget = [&](std::optional<report::ErrorInfo>& error) {
-    if (error && error->rank != own_rank_) error->host.clear();
-  };
-  forget(report_.error);
-  for (report::Run& run : report_.runs) forget(run.error);
 }
 
 void JoinedReport::save() {

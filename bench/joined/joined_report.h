@@ -79,7 +79,6 @@ class JoinedReport {
   void send_trace(const TrainingJob& job, const launch::RankChannels& channels);
 
  private:
-  void forget_hosts_of_others();
   // `options` without the files that another writes.
   Options own_files(Options options) const;
 

@@ -80,11 +80,11 @@ LaunchedRun HostWorld::supervise(const std::function<void()>& tick) {
 }
 
 // Ranks that have not met do not know where the others are.
-void HostWorld::name_host(std::optional<report::ErrorInfo>& error) const {
+void HostWorld::name_host(std::optional<report::ErrorInfo>& error) {
   if (!error || !error->rank || !error->host.empty()) return;
   const auto rank = static_cast<std::size_t>(*error->rank);
   if (rank >= ranks()) return;
-  const HostLink& link = *links_[places_[rank].host];
+  const HostLink& link = link_of(rank);
   error->host = link.view() != nullptr ? link.view()->name : link.host();
 }
 

@@ -37,7 +37,7 @@ class HostWorld {
   void miss_silent_hosts(double now_s);
   void signal_all(int number);
   void help_to_end(double now_s);
-  void name_host(std::optional<report::ErrorInfo>& error) const;
+  void name_host(std::optional<report::ErrorInfo>& error);
 
   std::vector<HostLink*> links_;
   std::vector<launch::RankPlace> places_;

@@ -77,15 +77,19 @@ void register_streaming(GpuBench& bench, const OpCase& c) {
   }
 }
 
-void register_batches(GpuBench& bench, const OpCase& c) {
+void register_batches(GpuBench& bench, const OpCase& c, const std::vector<std::int64_t>& batches) {
   for (const Direction direction : kDirections) {
-    for (const std::int64_t batch : bench.options().batches) {
+    for (const std::int64_t batch : batches) {
       register_case(bench, full_name(c, direction) + "/batch:" + std::to_string(batch),
                     [&bench, c, direction, batch](benchmark::State& state) {
                       run_op(bench, state, c, direction, batch);
                     });
     }
   }
+}
+
+DataType type_of(CudaPrecision precision) {
+  return precision == CudaPrecision::bf16 ? DataType::bf16 : DataType::fp32;
 }
 
 // The layout of a convolution's maps, from batch 1: no algorithm is searched for a large one.
@@ -148,7 +152,7 @@ void register_first_layer(GpuBench& bench, CudaPrecision precision) {
                  },
              .input_gradients = false,
              .products = !own};  // our own compute in fp32 at any precision
-    register_batches(bench, c);
+    register_batches(bench, c, bench.options().batches);
     if (own) register_streaming(bench, c);
   };
   add("conv1_own", ConvolutionKernels::own, conv3x3);
@@ -159,9 +163,10 @@ void register_first_layer(GpuBench& bench, CudaPrecision precision) {
 void register_library(GpuBench& bench, CudaPrecision precision) {
   const auto backend = [&bench, precision]() -> OpBackend& { return bench.backend(precision); };
   const auto add = [&](const char* name, const MakeOp& make) {
-    register_batches(bench, {.name = name, .precision = precision, .make = make, .products = true});
+    register_batches(bench, {.name = name, .precision = precision, .make = make, .products = true},
+                     bench.options().batches);
   };
-  const auto type = precision == CudaPrecision::bf16 ? DataType::bf16 : DataType::fp32;
+  const DataType type = type_of(precision);
   add("conv2", [=](std::int64_t batch) {
     return conv3x3(backend(), maps(backend(), batch, 32, 14), 64, true);
   });
@@ -190,29 +195,24 @@ void register_resnet(GpuBench& bench, CudaPrecision precision) {
   const auto add = [&](const std::string& name, bool input_gradients, bool products,
                        const std::function<ops::OpDesc()>& describe) {
     if (!products && precision == CudaPrecision::tf32) return;  // as in fp32
-    const OpCase c{.name = "resnet50_" + name,
-                   .precision = precision,
-                   .make = [=](std::int64_t) { return backend().make(describe()); },
-                   .input_gradients = input_gradients,
-                   .products = products};
-    for (const Direction direction : kDirections) {
-      register_case(bench, full_name(c, direction) + "/batch:" + std::to_string(batch),
-                    [&bench, c, direction, batch](benchmark::State& state) {
-                      run_op(bench, state, c, direction, batch);
-                    });
-    }
+    register_batches(bench,
+                     {.name = "resnet50_" + name,
+                      .precision = precision,
+                      .make = [=](std::int64_t) { return backend().make(describe()); },
+                      .input_gradients = input_gradients,
+                      .products = products},
+                     {batch});
   };
   const auto conv = [&](const std::string& name, std::int64_t channels, std::int64_t extent,
                         std::int64_t out_channels, const ops::Window2d& window) {
     const bool first = channels == 3;
     add(name, !first, true, [=] {
-      const DataType type = precision == CudaPrecision::bf16 ? DataType::bf16 : DataType::fp32;
-      return Conv2dDesc{
-          .input = first ? image(batch, channels, extent, type) : in(channels, extent),
-          .out_channels = out_channels,
-          .window = window,
-          .bias = false,
-          .needs_grad_input = !first};
+      return Conv2dDesc{.input = first ? image(batch, channels, extent, type_of(precision))
+                                       : in(channels, extent),
+                        .out_channels = out_channels,
+                        .window = window,
+                        .bias = false,
+                        .needs_grad_input = !first};
     });
   };
   const auto norm = [&](const std::string& name, std::int64_t channels, std::int64_t extent,

@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/text.h"
 #include "parallel/comm_backends.h"
@@ -19,14 +17,11 @@ void refuse_absent_backend(const std::string& word, const std::string& device,
   const CommBackend* const row = find_comm_backend(backend_name(word, device_kind(device)));
   if (row == nullptr) return;  // "auto"
   if (device == "cpu" && row->devices != DeviceKind::cpu) {
-    const auto spans_hosts = [](const CommBackend& other) {
-      return other.devices == DeviceKind::cpu && other.spans_hosts;
-    };
     throw UnavailableError(
         fmt::format("--backend={}: it connects GPUs, and the devices are on the CPU; use "
                     "--backend={}, or between hosts {}",
                     word, automatic_backend(DeviceKind::cpu, true).name,
-                    std::ranges::find_if(comm_backends(), spans_hosts)->name));
+                    backend_between_hosts(DeviceKind::cpu).name));
   }
   if (const std::string why = why_no_backend(*row, host.cuda); !why.empty()) {
     throw UnavailableError(fmt::format("--backend={}: {}", word, why));

@@ -33,6 +33,13 @@ OpInputs norm_inputs(const Op& op, std::uint32_t seed) {
   return in;
 }
 
+// For the parts of a batch, whose gradients are added up.
+void add_zero_gradients(const Op& op, OpInputs& in) {
+  for (const ParameterSpec& spec : op.parameters()) {
+    in.initial_gradients.emplace_back(static_cast<std::size_t>(element_count(spec.shape)), 0.0F);
+  }
+}
+
 double largest_of(const Values& values) {
   double largest = 1;
   for (const float value : values) largest = std::max<double>(largest, std::abs(value));
@@ -182,9 +189,7 @@ TEST_F(CudaOps, BatchNormOfPartsIsThatOfTheWholeBatch) {
     BackendFixture plain = BackendFixture::reference();
     const auto reference = plain.backend().make(desc(TensorLayout::plain(whole)));
     OpInputs in = norm_inputs(*reference, 1);
-    for (const ParameterSpec& spec : reference->parameters()) {
-      in.initial_gradients.emplace_back(static_cast<std::size_t>(element_count(spec.shape)), 0.0F);
-    }
+    add_zero_gradients(*reference, in);
     const OpOutputs want = run(plain, *reference, in);
     for (const DataType type : {DataType::fp32, DataType::bf16})
       for (const bool channels_last : {false, true}) {
@@ -238,10 +243,7 @@ TEST_F(CudaOps, BatchNormOfPartsHasTheBitsOfTheWholeBatch) {
         BackendFixture fixture = cuda_backend();
         const auto whole = fixture.backend().make(desc(kParts));
         OpInputs in = norm_inputs(*whole, 1);
-        for (const ParameterSpec& spec : whole->parameters()) {
-          in.initial_gradients.emplace_back(static_cast<std::size_t>(element_count(spec.shape)),
-                                            0.0F);
-        }
+        add_zero_gradients(*whole, in);
         const OpOutputs want = run(fixture, *whole, in);
         const auto got = run_norm_parts([] { return cuda_backend(); }, in, kParts, desc(1));
         for (std::size_t p = 0; p < kParts; ++p) {

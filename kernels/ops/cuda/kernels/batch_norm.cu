@@ -7,7 +7,6 @@
 // read as vectors, which all maps of a network may.
 #include "kernels/ops/cuda/kernels/batch_norm.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "kernels/ops/cuda/kernels/divide.cuh"
@@ -23,32 +22,21 @@ namespace {
 // far from 0; what it hands on is its mean and its squared deviations (Chan, Golub and LeVeque,
 // "Updating formulae and a pairwise algorithm for computing sample variances", 1979).
 template <typename T, std::uint32_t kWidth>
-struct SumValues : NormPieces<T, kWidth> {
+struct SumValues : SummedPieces<SumValues<T, kWidth>, T, kWidth> {
   using Pieces = NormPieces<T, kWidth>;
-  static constexpr int kPhases = 2;
   using Shared = PieceSums<kWidth>;
 
   const T* x;
-  double* sums;  // [pieces of all samples][2][channels]
 
-  __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
-                                      std::uint32_t thread) const {
-    const Piece piece = this->piece_of(block);
-    if (phase == 0) {
-      sum_thread(this->line_of(piece, thread), shared, thread);
-    } else {
-      this->add_up(piece, thread, sums,
-                   [&](std::uint32_t at, std::uint32_t count, double& first, double& second) {
-                     const double mean = shared.first[at];
-                     first += count * mean;
-                     second += shared.second[at] + count * mean * mean;
-                   });
-    }
+  __host__ __device__ static void add(const Shared& shared, std::uint32_t at, std::uint32_t count,
+                                      double& first, double& second) {
+    const double mean = shared.first[at];
+    first += count * mean;
+    second += shared.second[at] + count * mean * mean;
   }
 
   __host__ __device__ void sum_thread(const Line& line, Shared& shared,
                                       std::uint32_t thread) const {
-    if (line.count == 0) return;
     float pivot[kWidth], sum[kWidth] = {}, square[kWidth] = {};
     Pieces::read(x + line.at, pivot);
     this->for_batches(line, [&](auto rows, std::uint32_t at) {
@@ -81,32 +69,22 @@ inline constexpr int kGradientBlocks = kWidth > 4 ? 2 : 3;
 
 // Sums g and g (x - mean).
 template <typename T, std::uint32_t kWidth>
-struct SumGradients : NormPieces<T, kWidth> {
+struct SumGradients : SummedPieces<SumGradients<T, kWidth>, T, kWidth> {
   using Pieces = NormPieces<T, kWidth>;
-  static constexpr int kPhases = 2, kBlocksAtOnce = kGradientBlocks<kWidth>;
   using Shared = PieceSums<kWidth>;
+  static constexpr int kBlocksAtOnce = kGradientBlocks<kWidth>;
 
   GradientLines<T, kWidth> lines;
   T* rectified;
-  double* sums;
 
-  __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
-                                      std::uint32_t thread) const {
-    const Piece piece = this->piece_of(block);
-    if (phase == 0) {
-      sum_thread(this->line_of(piece, thread), shared, thread);
-    } else {
-      this->add_up(piece, thread, sums,
-                   [&](std::uint32_t at, std::uint32_t, double& first, double& second) {
-                     first += shared.first[at];
-                     second += shared.second[at];
-                   });
-    }
+  __host__ __device__ static void add(const Shared& shared, std::uint32_t at, std::uint32_t,
+                                      double& first, double& second) {
+    first += shared.first[at];
+    second += shared.second[at];
   }
 
   __host__ __device__ void sum_thread(const Line& line, Shared& shared,
                                       std::uint32_t thread) const {
-    if (line.count == 0) return;
     const ChannelFactors<kWidth> by(lines.by, line.channel);
     float sum[kWidth] = {}, product[kWidth] = {};
     this->for_batches(line, [&](auto rows, std::uint32_t at) {

@@ -192,6 +192,30 @@ __host__ __device__ void read_channels(const float* values, std::uint32_t channe
   for (std::uint32_t k = 0; k < kWidth; ++k) to[k] = from[k];
 }
 
+// A body that sums two numbers a channel. First each thread sums its line in fp32
+// (Body::sum_thread), then what the threads of a channel have is added in double (Body::add).
+template <typename Body, typename T, std::uint32_t kWidth>
+struct SummedPieces : NormPieces<T, kWidth> {
+  static constexpr int kPhases = 2;
+
+  double* sums;  // [pieces of all samples][2][channels]
+
+  __host__ __device__ void operator()(int phase, PieceSums<kWidth>& shared, std::uint32_t block,
+                                      std::uint32_t thread) const {
+    const Body& body = static_cast<const Body&>(*this);
+    const Piece piece = this->piece_of(block);
+    if (phase == 0) {
+      const Line line = this->line_of(piece, thread);
+      if (line.count > 0) body.sum_thread(line, shared, thread);
+    } else {
+      this->add_up(piece, thread, sums,
+                   [&](std::uint32_t at, std::uint32_t count, double& first, double& second) {
+                     body.add(shared, at, count, first, second);
+                   });
+    }
+  }
+};
+
 // What a thread multiplies and adds, of its channels.
 template <std::uint32_t kWidth>
 struct ChannelFactors {
