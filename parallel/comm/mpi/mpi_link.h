@@ -68,7 +68,7 @@ class MpiLink final : public WireLink {
   std::mutex mail_mutex_;  // over sent_
   std::list<Sent> sent_;
   std::mutex poll_mutex_;
-  const bool core_each_;
+  const bool core_each_, sleeps_at_once_;
   std::atomic<double> spin_s_ = 0;
 };
 

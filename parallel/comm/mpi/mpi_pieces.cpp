@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <memory>
 
 #include "base/hash.h"
@@ -14,7 +13,6 @@ namespace ddpbench::comm {
 
 namespace {
 
-constexpr std::uint64_t kWhole = std::numeric_limits<std::size_t>::max();
 // More than what Open MPI puts in front of a message.
 constexpr std::uint64_t kHeaderBytes = 256;
 
@@ -36,12 +34,12 @@ std::uint64_t read_variable(int index) {
   return value;
 }
 
-// The most bytes of a message that MPI sends to another host without asking first; kWhole: not
+// The most bytes of a message that MPI sends to another host without asking first; kWholePiece: not
 // known, or no matter. Networks beside Ethernet have transports of their own, which move a large
 // message best.
 std::uint64_t eager_bytes() {
   int provided = 0;
-  if (MPI_T_init_thread(MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) return kWhole;
+  if (MPI_T_init_thread(MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) return kWholePiece;
   constexpr const char* kOthers[] = {"btl_openib_eager_limit", "btl_ofi_eager_limit",
                                      "btl_usnic_eager_limit", "btl_uct_eager_limit"};
   const bool others =
@@ -50,7 +48,7 @@ std::uint64_t eager_bytes() {
   const bool is_tcp = variable("pml_ob1_priority") >= 0 && limit >= 0 && !others;
   const std::uint64_t bytes = is_tcp ? read_variable(limit) : 0;
   MPI_T_finalize();
-  return bytes > 2 * kHeaderBytes ? bytes - kHeaderBytes : kWhole;
+  return bytes > 2 * kHeaderBytes ? bytes - kHeaderBytes : kWholePiece;
 }
 
 struct Place {
@@ -70,7 +68,7 @@ std::vector<Place> gather_places(MPI_Comm among, int size, const Place& own) {
 
 std::vector<std::size_t> piece_sizes(MPI_Comm among, int size, const std::string& host,
                                      const Patience& patience) {
-  std::vector<std::size_t> pieces(static_cast<std::size_t>(size), kWhole);
+  std::vector<std::size_t> pieces(static_cast<std::size_t>(size), kWholePiece);
   if (host.empty()) return pieces;
   const Place own{hash_bytes(host.data(), host.size(), 0), eager_bytes()};
   const auto places = std::make_shared<std::vector<Place>>();  // the thread may outlive this call

@@ -13,12 +13,16 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "parallel/comm/mpi/mpi_aside.h"
 
 namespace ddpbench::comm {
+
+// A message of any size goes as one.
+inline constexpr std::size_t kWholePiece = std::numeric_limits<std::size_t>::max();
 
 // Collective over the `size` ranks of `among`, unless `host` is empty: of each rank, the most bytes
 // of one message to it, the same on both sides. `host`: the host_mark() of this rank; empty: all
