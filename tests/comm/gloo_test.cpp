@@ -311,59 +311,5 @@ TEST(GlooLinkCut, ThatDoesNotHealEndsAllRanksAtTheirDeadline) {
   EXPECT_GE(passed, 1);
 }
 
-// What a stranger knows who connects to a rank's port in the place of rank 1: where the ranks are,
-// and no token. Rank 1 itself has laid these tokens.
-class StoreOfAStranger : public Store {
- public:
-  explicit StoreOfAStranger(Store& store) : store_(store) {}
-  void set(const std::string& key, const std::string& value) override {
-    const bool is_tokens = key.ends_with("_tokens");
-    store_.set(key, is_tokens ? std::string(value.size(), '7') : value);
-  }
-  std::string get(const std::string& key, double timeout_s) override {
-    return store_.get(key, timeout_s);
-  }
-  std::int64_t add(const std::string& key, std::int64_t amount) override {
-    return store_.add(key, amount);
-  }
-
- private:
-  Store& store_;
-};
-
-TEST(GlooRendezvous, RefusesAStrangerInThePlaceOfARank) {
-  const auto store = make_local_store();
-  EngineOptions options = gloo_options();
-  options.timeout_s = 20;
-  std::thread stranger([&] {
-    StoreOfAStranger known(*store);
-    try {
-      make_gloo(known, 1, 2, options);
-    } catch (const CommError&) {
-      // Rank 0 has closed the connection.
-    }
-  });
-  std::string refused;
-  try {
-    make_gloo(*store, 0, 2, options);
-  } catch (const CommError& error) {
-    refused = error.what();
-  }
-  stranger.join();
-  EXPECT_THAT(refused, HasSubstr("the connection that came for rank 1 does not lead there"));
-}
-
-TEST(GlooRendezvous, TimesOutNamingTheRankThatDoesNotJoin) {
-  const auto store = make_local_store();
-  EngineOptions options = gloo_options();
-  options.timeout_s = 0.2;
-  try {
-    make_gloo(*store, 1, 2, options);
-    FAIL() << "no error";
-  } catch (const CommTimeout& error) {
-    EXPECT_THAT(error.what(), HasSubstr("rank 0 did not join"));
-  }
-}
-
 }  // namespace
 }  // namespace ddpbench::comm::testing

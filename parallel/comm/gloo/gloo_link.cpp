@@ -2,9 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/comm/gloo/gloo_link.h"
 
-#include <gloo/rendezvous/context.h>
-#include <gloo/rendezvous/store.h>
-#include <gloo/transport/tcp/device.h>
+#include <gloo/context.h>
 #include <gloo/transport/unbound_buffer.h>
 #include <signal.h>
 
@@ -16,8 +14,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "parallel/comm/gloo/gloo_meeting.h"
 #include "parallel/comm/gloo/loop_calls.h"
-#include "parallel/comm/gloo/peer_proof.h"
 
 namespace ddpbench::comm {
 
@@ -35,8 +33,6 @@ constexpr double kFarewell_s = 1;
 // Notices that may be under way to a peer before a rank waits for the oldest.
 constexpr std::size_t kNoticesUnderWay = 256;
 constexpr std::uint64_t kNoticeSlot = 1;
-// The longest sleep in a wait for the store, between two calls of EngineOptions::check.
-constexpr double kStoreLook_s = 0.1;
 
 // SplitMix64 (Steele, Lea and Flood, 2014).
 std::uint64_t mixed(const Slot& slot) {
@@ -49,65 +45,6 @@ std::uint64_t mixed(const Slot& slot) {
     z ^= z >> 31;
   }
   return z;
-}
-
-// Gloo's words for our store.
-class Rendezvous : public gloo::rendezvous::Store {
- public:
-  Rendezvous(comm::Store& store, const EngineOptions& options) : store_(store), options_(options) {}
-
-  void set(const std::string& key, const std::vector<char>& data) override {
-    store_.set(name(key), std::string(data.begin(), data.end()));
-  }
-  std::vector<char> get(const std::string& key) override {
-    const std::string value = await(key);
-    return {value.begin(), value.end()};
-  }
-  void wait(const std::vector<std::string>& keys) override {
-    for (const std::string& key : keys) await(key);
-  }
-  void wait(const std::vector<std::string>& keys, const milliseconds&) override { wait(keys); }
-
- private:
-  std::string name(const std::string& key) const { return options_.name + "/gloo/" + key; }
-  std::string await(const std::string& key) {
-    const Deadline deadline = deadline_after(options_.timeout_s);
-    while (true) {
-      try {
-        return store_.get(name(key), std::min(kStoreLook_s, options_.timeout_s));
-      } catch (const CommTimeout&) {
-        if (has_passed(deadline)) {
-          throw CommTimeout(fmt::format("rank {} did not join within {} s",
-                                        key.starts_with("rank_") ? key.substr(5) : key,
-                                        options_.timeout_s));
-        }
-      }
-      if (options_.check) options_.check();
-    }
-  }
-
-  comm::Store& store_;
-  const EngineOptions& options_;
-};
-
-using TcpDevice = gloo::transport::tcp::Device;
-
-std::shared_ptr<TcpDevice> make_device(const std::string& address) {
-  return std::dynamic_pointer_cast<TcpDevice>(
-      gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address.c_str())));
-}
-
-std::shared_ptr<gloo::Context> connect(std::shared_ptr<gloo::transport::Device> device,
-                                       comm::Store& store, int rank, int size,
-                                       const EngineOptions& options) {
-  auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);
-  // Gloo waits five times as long for a connection.
-  const auto limit = std::chrono::duration<double>(std::clamp(options.timeout_s / 5, 0.2, 1e6));
-  context->setTimeout(std::chrono::duration_cast<milliseconds>(limit));
-  Rendezvous rendezvous(store, options);
-  context->connectFullMesh(rendezvous, device);
-  prove_peers(*context, rendezvous, std::chrono::duration_cast<milliseconds>(5 * limit));
-  return context;
 }
 
 }  // namespace
@@ -221,16 +158,9 @@ GlooLink::GlooLink(Store& store, int rank, int size, const EngineOptions& option
   // Gloo writes to connections that a peer has closed. That is an error there, and no reason to
   // end.
   ::signal(SIGPIPE, SIG_IGN);
-  try {
-    const std::shared_ptr<TcpDevice> device = make_device(options.address);
-    context_ = connect(device, store, rank, size, options);
-    loop_calls_ = std::make_unique<LoopCalls>(device);
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw CommError(
-        fmt::format("rank {} of {}: Gloo cannot connect the ranks: {}", rank, size, error.what()));
-  }
+  const GlooRanks ranks = connect_ranks(store, rank, size, options);
+  context_ = ranks.context;
+  loop_calls_ = std::make_unique<LoopCalls>(ranks.device);
   clock_thread_ = std::thread([this] { tick(); });
 }
 

@@ -7,6 +7,7 @@
 #include <gloo/rendezvous/store.h>
 #include <gloo/transport/unbound_buffer.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -56,8 +57,15 @@ struct Handshake {
   std::unique_ptr<TokenTransfer> to, from;
 };
 
+using Clock = std::chrono::steady_clock;
+
+std::chrono::milliseconds time_until(Clock::time_point deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+  return std::max(left, std::chrono::milliseconds(1));
+}
+
 void prove_peer(const gloo::Context& context, gloo::rendezvous::Store& store, Handshake& handshake,
-                std::chrono::milliseconds limit) {
+                Clock::time_point deadline) {
   const std::vector<char> laid = store.get(tokens_key(handshake.peer));
   const std::size_t place = place_of(context.rank);
   if (laid.size() < place + kTokenBytes) {
@@ -66,33 +74,40 @@ void prove_peer(const gloo::Context& context, gloo::rendezvous::Store& store, Ha
   }
   std::string sent;
   try {
-    sent = handshake.from->await_received(limit);
-    handshake.to->await_sent(limit);
+    sent = handshake.from->await_received(time_until(deadline));
+    handshake.to->await_sent(time_until(deadline));
   } catch (const std::exception& error) {
-    throw CommError(
-        fmt::format("rank {}: the connection to rank {} gave no token, which would "
-                    "prove that it leads there: {}",
-                    context.rank, handshake.peer, error.what()));
+    throw UnprovenPeer(fmt::format(
+        "the connection to rank {} gave no token, which would prove that it leads there: {}",
+        handshake.peer, error.what()));
   }
   if (equal_in_constant_time(sent, {laid.data() + place, kTokenBytes})) return;
-  throw CommError(
-      fmt::format("rank {}: the connection that came for rank {} does not lead there: "
-                  "a stranger is in its place, who does not know the token that rank "
-                  "{} has laid in the store",
-                  context.rank, handshake.peer, handshake.peer));
+  throw UnprovenPeer(
+      fmt::format("the connection that came for rank {0} does not lead there: a stranger is in its "
+                  "place, who does not know the token that rank {0} has laid in the store",
+                  handshake.peer));
+}
+
+std::string make_tokens(int size) {
+  std::string tokens;
+  for (int peer = 0; peer < size; ++peer) tokens += random_hex(kTokenBytes / 2);
+  return tokens;
 }
 
 }  // namespace
 
-void prove_peers(gloo::Context& context, gloo::rendezvous::Store& store,
-                 std::chrono::milliseconds limit) {
-  std::string own;  // [peer]
-  for (int peer = 0; peer < context.size; ++peer) own += random_hex(kTokenBytes / 2);
-  store.set(tokens_key(context.rank), {own.begin(), own.end()});
+PeerTokens::PeerTokens(gloo::rendezvous::Store& store, int rank, int size)
+    : own_(make_tokens(size)) {
+  store.set(tokens_key(rank), {own_.begin(), own_.end()});
+}
+
+void PeerTokens::prove_peers(gloo::Context& context, gloo::rendezvous::Store& store,
+                             std::chrono::milliseconds limit) const {
+  const Clock::time_point deadline = Clock::now() + limit;
   std::vector<Handshake> handshakes;
   for (int peer = 0; peer < context.size; ++peer) {
     if (peer == context.rank) continue;
-    const std::string token = own.substr(place_of(peer), kTokenBytes);
+    const std::string token = own_.substr(place_of(peer), kTokenBytes);
     handshakes.push_back(
         {peer, std::make_unique<TokenTransfer>(context, peer, token),
          std::make_unique<TokenTransfer>(context, peer, std::string(kTokenBytes, '\0'))});
@@ -101,7 +116,7 @@ void prove_peers(gloo::Context& context, gloo::rendezvous::Store& store,
     handshake.from->recv();
     handshake.to->send();
   }
-  for (Handshake& handshake : handshakes) prove_peer(context, store, handshake, limit);
+  for (Handshake& handshake : handshakes) prove_peer(context, store, handshake, deadline);
 }
 
 }  // namespace ddpbench::comm

@@ -11,6 +11,8 @@
 #pragma once
 
 #include <chrono>
+#include <stdexcept>
+#include <string>
 
 namespace gloo {
 class Context;
@@ -21,9 +23,23 @@ class Store;
 
 namespace ddpbench::comm {
 
-// Collective, before anything else is sent. Throws CommError naming the rank whose connection gives
-// another token than the rank has laid, or gives none within `limit`.
-void prove_peers(gloo::Context& context, gloo::rendezvous::Store& store,
-                 std::chrono::milliseconds limit);
+// It names the rank whose connection gives another token than the rank has laid, or none in time.
+class UnprovenPeer : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class PeerTokens {
+ public:
+  // Lays this rank's tokens. The peers wait for them, so it comes before what may fail on one rank.
+  PeerTokens(gloo::rendezvous::Store& store, int rank, int size);
+
+  // Collective, before anything else is sent. Throws UnprovenPeer.
+  void prove_peers(gloo::Context& context, gloo::rendezvous::Store& store,
+                   std::chrono::milliseconds limit) const;
+
+ private:
+  const std::string own_;  // [peer]
+};
 
 }  // namespace ddpbench::comm
