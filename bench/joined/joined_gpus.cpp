@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
+#include "parallel/comm_backends.h"
+
 namespace ddpbench {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CudaDeviceInfo, ordinal, name, uuid, pci_bus_id,
@@ -79,6 +82,21 @@ JoinedGpus assign_gpus(const std::vector<VisibleGpus>& visible) {
   }
   gpus.unseen = first_unseen(visible, taken);
   return gpus;
+}
+
+void give_own_gpus(const JoinedGpus& own, const std::string& backend, std::vector<int>& gpus) {
+  if (gpus.empty()) return;
+  const CommBackend* const row = find_comm_backend(backend);
+  if (row != nullptr && row->maps_peers && !own.unseen.empty()) {
+    const auto other = std::ranges::find_if(comm_backends(), [](const CommBackend& one) {
+      return one.devices == DeviceKind::cuda && !one.maps_peers;
+    });
+    throw UnavailableError(
+        fmt::format("the backend {} maps the memory of peers, but {}: have the launcher show every "
+                    "rank all GPUs of its host, or use --backend={} with a GPU for each rank",
+                    backend, own.unseen, other->name));
+  }
+  std::ranges::copy_n(own.numbers.begin(), std::ssize(gpus), gpus.begin());
 }
 
 std::vector<VisibleGpus> exchange_gpus(comm::Store& store, int rank, int processes,

@@ -34,6 +34,11 @@ struct JoinedGpus {
   std::string unseen;
 };
 
+// Gives each process the GPU that it takes, in `gpus`, [process] the world's numbers of a plan that
+// dealt them out in turn. Does nothing where the plan is on no GPU. Throws UnavailableError for a
+// backend that maps the memory of peers where a process does not see their GPUs.
+void give_own_gpus(const JoinedGpus& own, const std::string& backend, std::vector<int>& gpus);
+
 // As text for another process, and back. Throws nlohmann's errors for anything else.
 nlohmann::json to_json(const VisibleGpus& visible);
 VisibleGpus visible_gpus_from_json(const nlohmann::json& json);

@@ -9,24 +9,19 @@
 
 namespace ddpbench::bench {
 
-void place_rank(TrainingJob& job, const launch::RankEnvironment& environment,
-                const JoinedHosts& hosts, const CpuTopology& topology) {
+std::optional<OwnCores> own_cores(int devices, int threads_per_device,
+                                  const launch::RankEnvironment& environment,
+                                  const JoinedHosts& hosts, const CpuTopology& topology) {
   const bool several = hosts.are_several();
-  const int all = job.cell.servers + (job.has_cpu_servers() ? 0 : job.cell.world_size);
-  const int devices =
-      several ? static_cast<int>(hosts.ranks(hosts.of(environment.rank)).size()) : all;
-  const bool bound = static_cast<int>(topology.cores.size()) <
-                     std::min(devices * job.options.threads_per_device,
-                              static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
-  if ((!bound && !several) || environment.world_size == 1) return;
-  const CpuPlacement own =
-      place_cpu_devices(topology, bound ? 1 : devices, job.options.threads_per_device);
+  const int here =
+      several ? static_cast<int>(hosts.ranks(hosts.of(environment.rank)).size()) : devices;
+  const bool bound =
+      static_cast<int>(topology.cores.size()) <
+      std::min(here * threads_per_device, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
+  if ((!bound && !several) || environment.world_size == 1) return std::nullopt;
+  const CpuPlacement own = place_cpu_devices(topology, bound ? 1 : here, threads_per_device);
   const int index = bound ? 0 : hosts.index_on_host(environment.rank);
-  job.cores.at(static_cast<std::size_t>(environment.rank)) =
-      own.device_cores.at(static_cast<std::size_t>(index));
-  if (job.gpus.empty()) job.oversubscribed = own.oversubscribed;
-  // The launcher dealt out the cores, and each rank sees only its own.
-  if (job.has_cpu_servers()) job.oversubscribed = shares_gpus(job);
+  return OwnCores{own.device_cores.at(static_cast<std::size_t>(index)), own.oversubscribed};
 }
 
 }  // namespace ddpbench::bench

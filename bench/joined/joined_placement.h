@@ -2,17 +2,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "bench/joined/joined_hosts.h"
-#include "bench/plan/training_job.h"
 #include "kernels/runtime/cpu_topology.h"
 #include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {
 
-// Gives this rank's device its cores in `job`: each rank of a joined world places itself. Where the
-// launcher has bound it to some (mpirun does), these are kept; otherwise the ranks of a host divide
-// it as a supervisor would. `hosts` has all ranks, or none where the rank is alone.
-void place_rank(TrainingJob& job, const launch::RankEnvironment& environment,
-                const JoinedHosts& hosts, const CpuTopology& topology);
+struct OwnCores {
+  std::vector<int> cores;       // OS processors of this rank's device
+  bool oversubscribed = false;  // the devices of this host share cores
+};
+
+// The cores of this rank's device: each rank of a joined world places itself. Where the launcher
+// has bound it to some (mpirun does), these are kept; otherwise the ranks of a host divide it as a
+// supervisor would. `devices`: those of the world that need cores. `hosts` has all ranks, or none
+// where the rank is alone. nullopt: the plan of a supervisor holds.
+std::optional<OwnCores> own_cores(int devices, int threads_per_device,
+                                  const launch::RankEnvironment& environment,
+                                  const JoinedHosts& hosts, const CpuTopology& topology);
 
 }  // namespace ddpbench::bench

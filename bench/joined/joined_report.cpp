@@ -9,35 +9,12 @@
 #include "bench/host/environment_capture.h"
 #include "bench/host/terminal.h"
 #include "bench/joined/report_inbox.h"
-#include "bench/run/launch_run.h"
 #include "bench/run/run_collector.h"
-#include "bench/run/run_trace.h"
 #include "parallel/launch/own_environment.h"
 #include "reports/exports/trace_text.h"
 #include "reports/json/report_json.h"
-#include "reports/metrics/conditions.h"
 
 namespace ddpbench::bench {
-namespace {
-
-// The other ranks are not children of this process. Their use is not known here, and must not count
-// as load of other programs.
-void fill_joined_conditions(report::Run& run, report::MachineSnapshot before, int processes) {
-  if (processes > 1) {
-    before.own_busy_s.reset();
-    before.own_major_page_faults.reset();
-    before.own_involuntary_switches.reset();
-  }
-  report::fill_conditions(run, before, take_machine_snapshot());
-  if (processes == 1) return;
-  const auto unknown =
-      report::Figure::missing("a launcher started the ranks, and only rank 0's own use is known");
-  run.conditions->other_load_ratio = unknown;
-  run.conditions->major_page_faults = unknown;
-  run.conditions->involuntary_context_switches = unknown;
-}
-
-}  // namespace
 
 void JoinedReport::choose_place(const Options& options, int host) {
   file_ = ReportOutput(own_files(options));
@@ -88,6 +65,7 @@ void JoinedReport::begin(const Options& options, const HostDevices* gpus, Joined
   report_.started_at = started_at_;
   report_.environment.launcher = launcher_;
   if (gpus != nullptr) add_gpus(report_.environment, *gpus);
+  complete_head(report_);
 }
 
 void JoinedReport::reserve(JoinedBoard* board) {
@@ -103,25 +81,14 @@ void JoinedReport::reserve(JoinedBoard* board) {
   board->mark_reserved();
 }
 
-void JoinedReport::fill(const TrainingJob* job, const launch::RankChannels& channels,
-                        launch::SuperviseResult result) {
+void JoinedReport::fill(bool is_planned, launch::SuperviseResult result) {
   result.pauses = watch_.pauses();
-  report_.runs.clear();
-  if (job == nullptr) {
+  if (!is_planned) {
     report_.status = result.interrupted ? report::Status::interrupted : report::Status::failed;
     if (result.failure) report_.error = failure_info(*result.failure);
     return;
   }
-  report::Run run = collect_run(*job, channels, result);
-  if (startup_s_ > 0) run.time.startup_s = report::Figure::of(startup_s_);
-  run.time.total_s = report::Figure::of(seconds_since(begin_));
-  if (before_) fill_joined_conditions(run, *before_, channels.layout().ranks);
-  // Before all have joined only this rank's host is known.
-  if (hosts_.count() == 0 && run.error && run.error->rank != own_rank_) run.error->host.clear();
-  const bool diverged = run.status == report::Status::diverged;
-  report_.status = diverged ? report::Status::failed : run.status;
-  report_.error = run.error;
-  report_.runs.push_back(std::move(run));
+  fill_in(report_, result);
   name_hosts(hosts_, report_);
 }
 
@@ -135,28 +102,22 @@ bool JoinedReport::was_replaced() const {
   return saved_hash_ && file_hash(file_.absolute_path()) != saved_hash_;
 }
 
-int JoinedReport::finish(const TrainingJob* job, const launch::RankChannels& channels,
-                         const launch::SuperviseResult& result) {
-  fill(job, channels, result);
+int JoinedReport::finish(bool is_planned, const launch::SuperviseResult& result) {
+  fill(is_planned, result);
   const Options files = own_files(options_);
   report::Trace trace;
-  if (job != nullptr && !files.trace_path.empty()) {
-    add_run(trace, *job, trace_of_run(*job, channels));
-  }
+  if (is_planned && !files.trace_path.empty()) add_to(trace);
   const std::size_t runs = report_.runs.size();
   finish_report(report_, {&trace, runs, runs}, files, file_);
   if (report_.status != report::Status::failed || result.failure) return 0;
   say_error("ddpbench: {}\n", report_.error->message);
-  const bool diverged = report_.runs.back().status == report::Status::diverged;
-  return diverged ? kDivergedExitCode : 1;  // else the areas that the ranks left are broken
+  return failed_exit_code(report_);
 }
 
-void JoinedReport::send_trace(const TrainingJob& job, const launch::RankChannels& channels) {
+void JoinedReport::send_trace() {
   if (reader_ != ReportReader::supervisor || options_.trace_path.empty()) return;
   try {
-    for (const std::string& part : report::trace_texts(trace_of_run(job, channels))) {
-      file_.hand_over(part);
-    }
+    for (const std::string& part : report::trace_texts(own_trace())) file_.hand_over(part);
   } catch (const std::exception&) {
     // The supervisor has the report, and says that this run is not in the trace.
   }

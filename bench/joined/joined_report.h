@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // JoinedReport: the report of a joined world, on the rank that writes it. That is rank 0, or the
-// rank that takes its place.
+// rank that takes its place. What ran fills in its part.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,15 @@
 
 #include "base/clock.h"
 #include "bench/host/host_devices.h"
-#include "bench/host/machine_snapshot.h"
 #include "bench/host/pause_watch.h"
 #include "bench/joined/joined_board.h"
 #include "bench/joined/joined_hosts.h"
 #include "bench/joined/joined_peers.h"
 #include "bench/options/options.h"
-#include "bench/plan/training_job.h"
 #include "bench/run/report_output.h"
-#include "parallel/launch/rank_channel.h"
 #include "parallel/launch/supervisor.h"
 #include "reports/data/report.h"
+#include "reports/exports/trace.h"
 
 namespace ddpbench::bench {
 
@@ -36,6 +34,9 @@ class JoinedReport {
   // the report is for. `launcher`: what started the ranks (RankEnvironment).
   JoinedReport(std::vector<std::string> arguments, ReportReader reader, std::string launcher)
       : arguments_(std::move(arguments)), reader_(reader), launcher_(std::move(launcher)) {}
+  virtual ~JoinedReport() = default;
+  JoinedReport(const JoinedReport&) = delete;
+  JoinedReport& operator=(const JoinedReport&) = delete;
 
   // Whether the report of this world at `path` already states a failure. If hosts share files, a
   // rank that is cut off from rank 0 must not replace the report that rank 0 has written.
@@ -56,27 +57,36 @@ class JoinedReport {
   // REQUIRES: has_begun().
   void reserve(JoinedBoard* board);
 
-  // Training begins: the machine's load counts from here on.
-  void note_start() { before_ = take_machine_snapshot(); }
-  // This rank is set up.
-  void note_set_up() { startup_s_ = seconds_since(begin_); }
-
-  // Fills in the run; `job` is null when none could be planned. The pauses of `result` are this
-  // rank's own. REQUIRES: has_begun().
-  void fill(const TrainingJob* job, const launch::RankChannels& channels,
-            launch::SuperviseResult result);
+  // Fills in what ran, or only the failure where nothing could be planned. The pauses of `result`
+  // are this rank's own. REQUIRES: has_begun().
+  void fill(bool is_planned, launch::SuperviseResult result);
   // Writes what is filled in, at once; finish() may follow.
   void save();
   // Whether another process has written the file since save().
   bool was_replaced() const;
-  // Fills in the run, prints the table and writes the report, and for a user the trace. Returns the
-  // exit code of the run itself where no rank failed.
-  int finish(const TrainingJob* job, const launch::RankChannels& channels,
-             const launch::SuperviseResult& result);
+  // Fills it in, prints the table and writes the report, and for a user the trace. Returns the exit
+  // code of what ran where no rank failed.
+  int finish(bool is_planned, const launch::SuperviseResult& result);
   // With --trace, sends the run's trace to the supervisor, if that is the reader. Call it last: the
   // report does not wait for what may be large. Does not throw; a trace that cannot be sent soon is
   // missing there.
-  void send_trace(const TrainingJob& job, const launch::RankChannels& channels);
+  void send_trace();
+
+ protected:
+  // Fills in what ran in place of what is there, and the report's status and error.
+  virtual void fill_in(report::Report& report, const launch::SuperviseResult& result) = 0;
+  // Changes the head of a report whose runs do not follow from Options alone.
+  virtual void complete_head(report::Report&) const {}
+  // The trace of what ran: of itself, and added to that of a whole report.
+  virtual report::Trace own_trace() const { return {}; }
+  virtual void add_to(report::Trace&) const {}
+  // The exit code of a report whose status is failed though no rank has failed.
+  virtual int failed_exit_code(const report::Report& report) const = 0;
+
+  // From begin() on: this rank, and the hosts, of which there are none before all have joined.
+  int own_rank() const { return own_rank_; }
+  const JoinedHosts& hosts() const { return hosts_; }
+  double seconds_so_far() const { return seconds_since(begin_); }
 
  private:
   // `options` without the files that another writes.
@@ -93,8 +103,6 @@ class JoinedReport {
   ReportOutput file_;
   std::optional<std::uint64_t> saved_hash_;  // of what save() wrote
   report::Report report_;
-  std::optional<report::MachineSnapshot> before_;
-  double startup_s_ = 0;  // until this rank was set up
   PauseWatch watch_;
 };
 
