@@ -11,6 +11,9 @@
 
 namespace ddpbench::bench {
 
+// The exit code where results are wrong: as for a failed verification of a training run.
+inline constexpr int kWrongResultExitCode = 5;
+
 // Appends the rows and the bandwidth that was measured. An interrupted run has the rows that were
 // begun; a failed run has all rows, with the reason where figures are missing. Returns the status
 // of this part; sets `error` when it failed.

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "bench/comm/collective_case.h"
 #include "bench/rank/result_bytes.h"
 #include "parallel/comm_backends.h"
@@ -18,8 +19,8 @@ namespace ddpbench::bench {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommRow, operation, count)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DevicePlan, device, backend, threads_per_device, cores, gpus,
                                    oversubscribed)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommJob, ranks, threads, type, reduction, iterations, warmup,
-                                   timeout_s, rows, working_sets, devices, asked_all_reduce,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommJob, ranks, hosts, threads, type, reduction, iterations,
+                                   warmup, timeout_s, rows, working_sets, devices, asked_all_reduce,
                                    all_reduce)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BandwidthSample, working_set_bytes, all_cores, copy_gb_per_s,
                                    reduce_gb_per_s, missing)
@@ -129,6 +130,7 @@ int CommJob::sharers(int rank) const {
 }
 
 std::string CommJob::no_bound_reason() const {
+  if (hosts > 1) return "ranks on several hosts, bound by a network that is not measured";
   if (!on_gpus()) return devices.oversubscribed ? "oversubscribed: more ranks than cores" : "";
   if (!on_one_gpu()) return "ranks on several GPUs, bound by links that are not measured";
   const CommBackend& backend = comm_backend(devices.backend);
@@ -155,7 +157,7 @@ std::vector<CommJob> make_comm_jobs(const CommOptions& options, const HostDevice
 }
 
 CommJob make_comm_job(const CommOptions& options, int ranks, const HostDevices& host,
-                      const std::string& all_reduce) {
+                      const std::string& all_reduce, int ranks_here) {
   CommJob job;
   job.ranks = ranks;
   job.threads = options.threads;
@@ -170,7 +172,7 @@ CommJob make_comm_job(const CommOptions& options, int ranks, const HostDevices& 
   if (options.device == "cuda") {
     place_on_gpus(job, options, host.cuda);
   } else {
-    check_memory(job, static_cast<std::uint64_t>(ranks),
+    check_memory(job, static_cast<std::uint64_t>(ranks_here > 0 ? ranks_here : ranks),
                  host.available_bytes > 0 ? host.available_bytes : host.cpu.memory_bytes, "");
   }
   job.devices.backend = choose_backend(options.backend, options.device, job.devices.oversubscribed);
@@ -181,10 +183,34 @@ CommJob make_comm_job(const CommOptions& options, int ranks, const HostDevices& 
     refuse_sharing_threads("--mode=thread", job.devices.backend,
                            job.on_gpus() && job.devices.oversubscribed);
   }
-  if (job.no_bound_reason().empty()) {
-    job.working_sets = job.on_gpus() ? working_sets_of_gpu(job) : working_sets_of_cores(job);
-  }
+  choose_working_sets(job);
   return job;
+}
+
+void choose_working_sets(CommJob& job) {
+  job.working_sets.clear();
+  if (!job.no_bound_reason().empty()) return;
+  job.working_sets = job.on_gpus() ? working_sets_of_gpu(job) : working_sets_of_cores(job);
+}
+
+std::string title_of(const CommJob& job) {
+  return fmt::format("{} ({}), {} on {}{}{}, {}, {}{}", counted(job.ranks, "rank"),
+                     job.threads ? "threads" : "processes", job.devices.backend, job.devices.device,
+                     job.all_reduce.empty() ? "" : ", all-reduce ", job.all_reduce,
+                     to_string(job.type), counted(job.rows.size(), "row"),
+                     job.devices.oversubscribed ? ", oversubscribed" : "");
+}
+
+std::string rounding_note(const CommOptions& options, const CommJob& job) {
+  for (const CommRow& row : job.rows) {
+    if (row.count == 0) continue;
+    const bool asked = std::ranges::find(options.sizes, job.bytes(row)) != options.sizes.end();
+    if (asked) continue;
+    return fmt::format(
+        "sizes are rounded down to whole elements ({}), the same number for each rank",
+        to_string(job.type));
+  }
+  return "";
 }
 
 launch::ChannelLayout channel_layout(const CommJob& job) {

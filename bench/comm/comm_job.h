@@ -26,6 +26,7 @@ struct CommRow {
 
 struct CommJob {
   int ranks = 2;
+  int hosts = 1;  // that the ranks are on
   bool threads = false;
   DataType type = DataType::fp32;
   comm::ReduceOp reduction = comm::ReduceOp::sum;
@@ -53,11 +54,20 @@ struct CommJob {
 // Throws ConfigError when a size has less than one element per rank, or when the machine or a GPU
 // has too little memory. Throws UnavailableError for more ranks than GPUs without --oversubscribe,
 // and for threads that would share a GPU through NCCL.
+// `ranks_here`: so many of them share `host`; 0: all do.
 CommJob make_comm_job(const CommOptions& options, int ranks, const HostDevices& host,
-                      const std::string& all_reduce = "auto");
+                      const std::string& all_reduce = "auto", int ranks_here = 0);
+// Chooses working_sets anew. Call it after a change of the devices or the hosts.
+void choose_working_sets(CommJob& job);
 // Makes one world for each number of ranks and each algorithm of --all-reduce. The worlds of the
 // algorithms after the first have rows of all-reduces only.
 std::vector<CommJob> make_comm_jobs(const CommOptions& options, const HostDevices& host);
+
+// "2 ranks (processes), gloo on cpu, ...", for people.
+std::string title_of(const CommJob& job);
+// What to tell the user where sizes are rounded down to a multiple of the type and of the ranks;
+// else empty.
+std::string rounding_note(const CommOptions& options, const CommJob& job);
 
 // Makes room for each rank's iterations, also where ranks are threads of one process.
 launch::ChannelLayout channel_layout(const CommJob& job);

@@ -144,26 +144,57 @@ void refuse_all_of_one(const CudaProbe& cuda) {
       are_gpus(cuda), advice_about_ranks(cuda)));
 }
 
-void choose_device(const CommWords& words, const HostDevices& host, CommOptions& options) {
+// What one launch cannot do: its ranks make one world.
+void check_started(const CommWords& words, const StartedRanks& started) {
+  const std::string who = fmt::format(
+      "{} started {}", started.launcher == "environment" ? "a launcher" : started.launcher,
+      counted(started.count, "rank"));
+  for (const std::string& word : words.ranks) {
+    if (word == "all" || word == std::to_string(started.count)) continue;
+    throw ConfigError(
+        fmt::format("--ranks={}: {}, and all of them take part; leave --ranks out", word, who));
+  }
+  if (started.count < 2) {
+    throw ConfigError(fmt::format("comm: {}, and a collective has 2 or more: start more", who));
+  }
+  if (words.mode == "thread") {
+    throw ConfigError(fmt::format("--mode=thread: {}, each of which is a process", who));
+  }
+  if (words.all_reduces.size() > 1) {
+    throw ConfigError(fmt::format("--all-reduce={}: {}, which make one world; give one algorithm",
+                                  fmt::join(words.all_reduces, ","), who));
+  }
+}
+
+void refuse_own_ranks(const CommWords& words) {
+  const CommBackend* const backend = find_comm_backend(words.backend);
+  if (backend == nullptr || backend->launcher.empty()) return;
+  throw UnavailableError(
+      fmt::format("--backend={}: {} starts its ranks; {} -n RANKS ddpbench comm --backend={}",
+                  words.backend, backend->launcher, backend->launcher, words.backend));
+}
+
+void choose_device(const CommWords& words, const HostDevices& host, const StartedRanks& started,
+                   CommOptions& options) {
   refuse_absent(*find_flag("device"), words.device, "--device");
   check_word("--device", words.device, {"auto", "cpu", "cuda"});
   check_word("--backend", words.backend, backend_words());
-  const CommBackend* const backend = find_comm_backend(words.backend);
-  if (backend != nullptr && !backend->launcher.empty()) {
-    throw UnavailableError(
-        fmt::format("--backend={}: {} starts its ranks, and comm starts its own; measure it in a "
-                    "run: {} -n RANKS ddpbench --strategy=ddp --backend={}",
-                    words.backend, backend->launcher, backend->launcher, words.backend));
-  }
+  started.count > 0 ? check_started(words, started) : refuse_own_ranks(words);
   KindChoice kind = choose_kind(words.device, words.backend, host);
   options.device = std::move(kind.device);
   options.device_note = std::move(kind.note);
   options.backend = words.backend;
   options.oversubscribe = words.oversubscribe;
   const bool cuda = options.device == "cuda";
+  if (started.count > 0) {
+    options.ranks = {started.count};
+    return;
+  }
   if (cuda && std::ranges::count(words.ranks, "all") > 0) refuse_all_of_one(host.cuda);
   const std::size_t all = cuda ? host.cuda.devices.size() : host.cpu.cores.size();
-  options.ranks = parse_ranks(words.ranks, static_cast<int>(all), cuda ? "GPU" : "core");
+  const std::vector<std::string> ranks =
+      words.ranks.empty() ? std::vector<std::string>{"2"} : words.ranks;
+  options.ranks = parse_ranks(ranks, static_cast<int>(all), cuda ? "GPU" : "core");
 }
 
 std::vector<std::string> parse_all_reduces(const std::vector<std::string>& words) {
@@ -215,11 +246,11 @@ std::string reduction_word(comm::ReduceOp op) {
   return op == comm::ReduceOp::maximum ? "max" : std::string(to_string(op));
 }
 
-CommOptions resolve(const CommWords& words, const HostDevices& host) {
+CommOptions resolve(const CommWords& words, const HostDevices& host, const StartedRanks& started) {
   CommOptions options;
   options.operations = parse_operations(words.operations);
   options.sizes = parse_sizes(words.sizes);
-  choose_device(words, host, options);
+  choose_device(words, host, started, options);
   options.type =
       parse_word("--type", words.type, kTypes, [](DataType type) { return to_string(type); });
   options.reduction = parse_word("--redop", words.reduction, kReductions, reduction_word);

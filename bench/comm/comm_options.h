@@ -18,7 +18,7 @@ namespace ddpbench::bench {
 struct CommWords {
   std::vector<std::string> operations = {"all_reduce"};
   std::string sizes = "4K..128M";
-  std::vector<std::string> ranks = {"2"};
+  std::vector<std::string> ranks;  // empty: 2, or all that a launcher started
   std::string device = "auto";
   std::string backend = "auto";
   std::string type = "fp32";
@@ -47,9 +47,17 @@ struct CommOptions {
   double timeout_s = 300;  // 0: no limit
 };
 
-// "all" is one rank per core of `host`, or per GPU. Throws ConfigError that names option, value and
-// what is allowed. Throws UnavailableError for a device that is missing or lacks the backend.
-CommOptions resolve(const CommWords& words, const HostDevices& host);
+// `started`: what started the ranks, and how many; where nothing did, comm starts its own.
+struct StartedRanks {
+  std::string launcher;
+  int count = 0;  // 0: nothing did
+};
+
+// "all" is one rank per core of `host`, or per GPU, or all that were started. Throws ConfigError
+// that names option, value and what is allowed. Throws UnavailableError for a device that is
+// missing or lacks the backend.
+CommOptions resolve(const CommWords& words, const HostDevices& host,
+                    const StartedRanks& started = {});
 
 // Advice for more ranks than GPUs.
 std::string advice_about_ranks(const CudaProbe& cuda);

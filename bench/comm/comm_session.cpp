@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text.h"
 #include "bench/comm/comm_collector.h"
 #include "bench/comm/comm_rank.h"
 #include "bench/host/environment_capture.h"
@@ -27,34 +26,12 @@
 namespace ddpbench::bench {
 namespace {
 
-constexpr int kWrongResult = 5;  // as for a failed verification of a training run
-
-std::string title(const CommJob& job) {
-  return fmt::format("{} ({}), {} on {}{}{}, {}, {}{}", counted(job.ranks, "rank"),
-                     job.threads ? "threads" : "processes", job.devices.backend, job.devices.device,
-                     job.all_reduce.empty() ? "" : ", all-reduce ", job.all_reduce,
-                     to_string(job.type), counted(job.rows.size(), "row"),
-                     job.devices.oversubscribed ? ", oversubscribed" : "");
-}
-
 // Resolves --backend=auto where all worlds have the same backend.
 CommOptions with_backend(CommOptions options, const std::vector<CommJob>& worlds) {
   std::vector<std::string> backends;
   for (const CommJob& world : worlds) backends.push_back(world.devices.backend);
   options.backend = common_backend(backends);
   return options;
-}
-
-// Tells the user that sizes are rounded down to a multiple of the type and of the ranks.
-void note_rounding(const CommOptions& options, const CommJob& job) {
-  for (const CommRow& row : job.rows) {
-    if (row.count == 0) continue;
-    const bool asked = std::ranges::find(options.sizes, job.bytes(row)) != options.sizes.end();
-    if (asked) continue;
-    say("sizes are rounded down to whole elements ({}), the same number for each rank\n",
-        to_string(job.type));
-    return;
-  }
 }
 
 // Shows which row is measured, on a line that redraws where stdout is a terminal.
@@ -115,7 +92,9 @@ CommSession::CommSession(const CommOptions& options, const HostDevices& host, co
   report_.config_json = to_json(with_backend(options, worlds_)).dump();
   if (options.device == "cuda") add_gpus(report_.environment, host);
   if (!options.device_note.empty()) say("{}\n", options.device_note);
-  for (const CommJob& world : worlds_) note_rounding(options, world);
+  for (const CommJob& world : worlds_) {
+    if (const std::string note = rounding_note(options, world); !note.empty()) say("{}\n", note);
+  }
 }
 
 int CommSession::run() {
@@ -135,7 +114,7 @@ int CommSession::run() {
 }
 
 int CommSession::run_world(const CommJob& job) {
-  if (!output_.quiet) say("{}\n", title(job));
+  if (!output_.quiet) say("{}\n", title_of(job));
   std::fflush(stdout);
   std::optional<report::ErrorInfo> error;
   int exit_code = 0;
@@ -153,7 +132,7 @@ int CommSession::run_world(const CommJob& job) {
       say("note: the supervising process alone was stopped meanwhile; its ranks went on\n");
     }
     if (result.failure) exit_code = failure_exit_code(result.failure->error);
-    if (error && !result.failure) exit_code = kWrongResult;
+    if (error && !result.failure) exit_code = kWrongResultExitCode;
   } catch (const Error& failed) {  // a world that cannot be started fails among the others
     error.emplace();
     error->kind = failed.kind();

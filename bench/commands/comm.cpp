@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "bench/comm/comm_session.h"
@@ -10,6 +10,7 @@
 #include "bench/host/environment_capture.h"
 #include "bench/host/host_devices.h"
 #include "bench/host/host_limits.h"
+#include "bench/joined/joined_comm.h"
 #include "bench/options/option_table.h"
 #include "parallel/comm_backends.h"
 #include "parallel/launch/own_environment.h"
@@ -18,19 +19,13 @@
 namespace ddpbench::bench {
 namespace {
 
-void refuse_joined_world() {
+// As which rank a launcher has started this process; nullopt: none has.
+std::optional<launch::RankEnvironment> own_place() {
   const Variables variables = launch::environment_variables();
-  const auto get = [&variables](const char* name) -> const char* {
+  return launch::read_rank_environment([&variables](const char* name) -> const char* {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();
-  };
-  if (const auto environment = launch::read_rank_environment(get)) {
-    throw ConfigError(
-        fmt::format("comm: {} started this process as rank {} of {}, but comm starts its ranks "
-                    "itself; run it alone, with --ranks={}",
-                    environment->launcher, environment->rank, environment->world_size,
-                    std::max(2, environment->world_size)));
-  }
+  });
 }
 
 class Comm final : public Subcommand {
@@ -42,8 +37,10 @@ class Comm final : public Subcommand {
     options.add("--sizes", "TEXT", &words_.sizes,
                 "Bytes of the whole buffer, as nccl-tests counts them: 4K..128M doubles, "
                 "4K..128M*4 takes larger steps, 1K,1M is a list (default: 4K..128M)");
-    options.add("--ranks,--gpus", "TEXT ...", &words_.ranks,
-                "Numbers of ranks, or all: one a core, or one a GPU (default: 2)");
+    options.add(
+        "--ranks,--gpus", "TEXT ...", &words_.ranks,
+        "Numbers of ranks, or all: one a core, or one a GPU (default: 2). Ranks that mpirun, "
+        "srun, torchrun or the variables of docs/launch.md started all take part");
     options.add("--device", "TEXT", &words_.device,
                 "auto (cuda when a GPU is there), cpu or cuda (default: auto)");
     options.add("--backend", "TEXT", &words_.backend, backend_help() + " (default: auto)");
@@ -62,6 +59,9 @@ class Comm final : public Subcommand {
     options.add("--warmup", "INT", &words_.warmup, "Iterations before them (default: 20)");
     options.add("--timeout", "FLOAT", &words_.timeout_s,
                 "Seconds without progress until a rank counts as stalled; 0: never (default: 300)");
+    options.add("--interface", "TEXT", &output_.interface,
+                "Ranks of a launcher on several hosts: the network interface, or an address of it, "
+                "on which they listen (default: the way to MASTER_ADDR)");
     options.add("--json", "TEXT", &output_.json_path,
                 "The report (default: ddpbench-<UTC time>.json)");
     options.add("--force", "", &output_.force, "Overwrite the report");
@@ -74,7 +74,9 @@ class Comm final : public Subcommand {
   bool takes_variables() const override { return true; }
 
   int run() override {
-    refuse_joined_world();
+    if (const auto place = own_place()) {
+      return join_comm({words_, output_, command_line, variables}, *place);
+    }
     HostDevices host = find_devices(words_.device);
     host.available_bytes = memory_limit(read_host_limits()).bytes;
     return CommSession(options(host), host, output_, command_line, variables).run();

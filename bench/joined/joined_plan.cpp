@@ -76,8 +76,12 @@ PlanValues job_values(const TrainingJob& job, const launch::ChannelLayout& layou
   all["server_device"] = job.options.server_device;
   all["precision"] = job.options.precision;
   all["bytes_of_records"] = launch::RankChannels::bytes_per_rank(layout);
+  return flat_values(all);
+}
+
+PlanValues flat_values(const nlohmann::json& json) {
   PlanValues values;
-  const nlohmann::json flat = all.flatten();
+  const nlohmann::json flat = json.flatten();
   for (const auto& [pointer, value] : flat.items()) {
     values.push_back({pointer.substr(1), value.dump()});
   }

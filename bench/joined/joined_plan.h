@@ -31,6 +31,9 @@ PlanValues option_values(const Options& options, const launch::RankEnvironment& 
 // and GPUs a rank has is its own.
 PlanValues job_values(const TrainingJob& job, const launch::ChannelLayout& layout);
 
+// Each value within `json`, named by its pointer.
+PlanValues flat_values(const nlohmann::json& json);
+
 // {"hash": ..., "values": [[name, value], ...]}
 nlohmann::json plan_json(const PlanValues& values);
 

@@ -157,6 +157,9 @@ std::string caption(const Report& report) {
   if (!report.environment.cpu.model.empty()) {
     text += fmt::format(", {}", report.environment.cpu.model);
   }
+  if (const auto& hosts = report.environment.hosts; hosts.size() > 1) {
+    text += fmt::format(", on {} ({})", counted(hosts.size(), "host"), fmt::join(hosts, ", "));
+  }
   return printable(text);
 }
 
@@ -198,10 +201,15 @@ std::string average_bandwidths(const std::vector<CollectiveRow>& rows) {
 
 std::vector<std::string> explanations(const std::vector<CollectiveRow>& rows) {
   const bool gpus = std::ranges::any_of(rows, on_gpus);
+  const bool bounded = std::ranges::any_of(
+      rows, [](const CollectiveRow& row) { return row.bound_busbw_gb_per_s.value.has_value(); });
   std::vector<std::string> notes = {fmt::format(
-      "time: the slowest rank of each iteration; bound: busbw at which {}, measured before, would "
-      "move the same bytes; in place: results replace what was contributed",
-      gpus ? "the GPU's own copies" : "the cores' own copies and reductions")};
+      "time: the slowest rank of each iteration; {}in place: results replace what was contributed",
+      !bounded ? ""
+      : gpus   ? "bound: busbw at which the GPU's own copies, measured before, would move the same "
+                 "bytes; "
+               : "bound: busbw at which the cores' own copies and reductions, measured before, "
+                 "would move the same bytes; ")};
   if (std::ranges::any_of(rows, is_counted)) {
     notes.emplace_back(
         "counted: bytes that ipc reads and writes on the GPU, a second, and their share of "

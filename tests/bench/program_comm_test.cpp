@@ -184,18 +184,6 @@ TEST_F(CommRun, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(program.read("never.json"), "");
 }
 
-TEST_F(CommRun, RefusesAWorldThatALauncherStarted) {
-  program.environment = {{"RANK", "0"},
-                         {"LOCAL_RANK", "0"},
-                         {"WORLD_SIZE", "2"},
-                         {"MASTER_ADDR", "127.0.0.1"},
-                         {"MASTER_PORT", "29500"},
-                         {"DDPBENCH_JOB_SECRET", "0123456789abcdef"}};
-  const ProgramResult result = program.run(comm({"--sizes=4K"}));
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("--ranks=2"));
-}
-
 // The process of a rank; 0 while there is none.
 int process_of_rank(const Program& program, const std::string& rank) {
   for (const int pid : program.processes()) {

@@ -162,7 +162,37 @@ TEST_F(OverMpi, RanksOfMpirunAreVerified) {
   }
 }
 
+TEST_F(OverMpi, CommMeasuresAndVerifiesEveryCollective) {
+  for (const char* backend : {"mpi", "shm+mpi"}) {
+    const ProgramResult result =
+        run(3, {"comm", std::string("--backend=") + backend, "--op=all", "--sizes=4K,256K",
+                "--iterations=3", "--warmup=1", "--json=report.json", "--force"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    const json report = program.report();
+    EXPECT_EQ(report["environment"]["launcher"], "mpirun");
+    ASSERT_EQ(report["collectives"].size(), 8u * 2 + 1);
+    for (const json& row : report["collectives"]) {
+      EXPECT_EQ(row["wrong"], 0) << row;
+      EXPECT_EQ(row["ranks"], 3) << row;
+      EXPECT_EQ(row["backend"], backend) << row;
+    }
+  }
+}
+
 // mpirun asks the others to end as soon as it sees it, and has the code of the first that ended.
+TEST_F(OverMpi, ARankOfCommThatIsKilledIsNamed) {
+  run(2,
+      {"comm", "--backend=mpi", "--sizes=1M", "--iterations=100000", "--timeout=20",
+       "--json=report.json"},
+      [&] {
+        const int pid = await_process("OMPI_COMM_WORLD_RANK=1");
+        EXPECT_TRUE(Program::wait_until(
+            [&] { return std::filesystem::exists(program.path("report.json")); }));
+        ::kill(pid, SIGKILL);
+      });
+  expect_blame(1);
+}
+
 TEST_F(OverMpi, AKilledRankIsNamed) {
   const ProgramResult result = run(3, engine_run("ddp", "mpi", {"--inject=kill:rank=1,step=2"}));
   EXPECT_EQ(result.exit_code, 128 + SIGKILL) << result.err;

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "tests/bench/engine_program.h"
+#include "tests/bench/joined_ranks.h"
 #include "tests/cuda/cuda_program.h"
 
 namespace ddpbench {
@@ -161,6 +163,45 @@ TEST_F(CudaComm, LetsProcessesShareAGpuThroughNccl) {
   EXPECT_EQ(all[0]["backend"], "nccl");
   EXPECT_EQ(all[0]["wrong"], 0);
   EXPECT_TRUE(all[0]["oversubscribed"]);
+}
+
+TEST_F(CudaComm, RanksOfALauncherTakeAGpuEach) {
+  for (const std::string backend : {"auto", "ipc", "nccl", "gloo"}) {
+    if (backend == "gloo" && !test::has_module("libddpbench_gloo.so")) continue;
+    const auto results =
+        program.run_together({"comm", "--device=cuda", "--json=report.json", "--force", "--op=all",
+                              "--sizes=4K", "--iterations=3", "--warmup=1", "--backend=" + backend},
+                             test::world(2, test::free_port()));
+    for (const test::ProgramResult& rank : results) EXPECT_EQ(rank.exit_code, 0) << rank.err;
+    const json report = program.report();
+    EXPECT_EQ(report["environment"]["gpus"].size(), 2u) << backend;
+    ASSERT_EQ(report["collectives"].size(), 9u) << backend;
+    for (const json& row : report["collectives"]) {
+      EXPECT_EQ(row["wrong"], 0) << row;
+      EXPECT_EQ(row["gpus"], json({0, 1})) << row;
+      EXPECT_EQ(row["backend"], backend == "auto" ? "nccl" : backend) << row;
+    }
+  }
+}
+
+TEST_F(CudaComm, RanksOfALauncherShareAGpuWhenAskedTo) {
+  program.environment["STAND_IN_GPUS"] = "1";
+  const std::vector<std::string> arguments{"comm",         "--device=cuda",  "--json=report.json",
+                                           "--sizes=16M",  "--iterations=3", "--warmup=1",
+                                           "--backend=ipc"};
+  for (const auto& rank : program.run_together(arguments, test::world(2, test::free_port()))) {
+    EXPECT_EQ(rank.exit_code, 3) << rank.err;
+  }
+  std::vector<std::string> shared = arguments;
+  shared.emplace_back("--oversubscribe");
+  for (const auto& rank : program.run_together(shared, test::world(2, test::free_port()))) {
+    EXPECT_EQ(rank.exit_code, 0) << rank.err;
+  }
+  const json row = program.report()["collectives"][0];
+  EXPECT_EQ(row["gpus"], json({0, 0}));
+  EXPECT_TRUE(row["oversubscribed"]);
+  EXPECT_EQ(row["wrong"], 0);
+  EXPECT_TRUE(row["counted_bytes"].is_number()) << row;
 }
 
 TEST_F(CudaComm, ReducesEveryTypeExactly) {

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
-"""Training jobs over hosts of a laboratory (lab.py), by each kind of launcher.
+"""Jobs over hosts of a laboratory (lab.py), by each kind of launcher: training, or `comm`.
 
 A job has a laboratory and a folder of its own, so several run at once.
 """
@@ -93,13 +93,14 @@ class Job:
     """Rank r on host places[r]. `launcher`: plain (variables; a process a rank, in a folder for each
     host), hosts (--hosts), mpirun (mpirun itself), supervised-mpirun (--launcher=mpirun). All but
     plain are one process, at the desk: it has the network of a host beside the others.
-    `beside`: a job whose laboratory this one shares. `disk`: the size of the folder in which rank 0
+    `command`: comm, or none, which trains. `beside`: a job whose laboratory this one shares. `disk`: the size of the folder in which rank 0
     is, on its host (plain, mpirun). `variables`: more of all processes. `visitors`: how many hosts
     more there are, with nothing on them, from number `visitor` on."""
 
-    def __init__(self, launcher, places, arguments, beside=None, disk=None, variables=None,
-                 visitors=0):
+    def __init__(self, launcher, places, arguments, command="", beside=None, disk=None,
+                 variables=None, visitors=0):
         self.launcher, self.places, self.arguments = launcher, places, list(arguments)
+        self.command = command
         self.folder = tempfile.mkdtemp(prefix="netlab-")
         self.desk = max(places) + 1
         self.visitor = self.desk + 1
@@ -135,11 +136,17 @@ class Job:
     def folder_of(self, host):
         return os.path.join(self.folder, f"h{host}")
 
-    def start(self):
+    def _words(self):
+        """What follows the program's name."""
+        if self.command:
+            return [self.command, "--json=report.json", *self.arguments]
         with open(os.path.join(self.folder, "c.json"), "w", encoding="utf-8") as file:
             json.dump({"model": "lenet5", "dataset": {"name": "mnist"}, "batch_size": 8}, file)
-        arguments = [f"--config={self.folder}/c.json", f"--data-dir={self.folder}",
-                     "--json=report.json", *self.arguments]
+        return [f"--config={self.folder}/c.json", f"--data-dir={self.folder}",
+                "--json=report.json", *self.arguments]
+
+    def start(self):
+        arguments = self._words()
         if self.launcher == "plain":
             variables = lab.rank_variables(self.lab, self.places, self.secret)
             for rank, host in enumerate(self.places):
@@ -201,7 +208,7 @@ class Job:
         return found
 
     def await_work(self, within_s=90):
-        """Waits until all ranks train, and rank 0 has heard of it."""
+        """Waits until all ranks are at work, and rank 0 has heard of it."""
         end = time.monotonic() + within_s
         while not all(self.lab.bytes_sent(host) > AT_WORK_BYTES for host in set(self.places)):
             ended = [one for one in self.processes if one.popen.poll() is not None]

@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/joined/joined_comm.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "bench/comm/comm_collector.h"
+#include "bench/comm/comm_job.h"
+#include "bench/comm/comm_measurement.h"
+#include "bench/host/build_info.h"
+#include "bench/host/host_limits.h"
+#include "bench/host/terminal.h"
+#include "bench/joined/joined_engine.h"
+#include "bench/joined/joined_hosts.h"
+#include "bench/joined/joined_placement.h"
+#include "bench/joined/joined_rank.h"
+#include "bench/plan/training_job.h"
+#include "bench/rank/rank_devices.h"
+#include "bench/run/run_collector.h"
+
+namespace ddpbench::bench {
+namespace {
+
+class CommReport final : public JoinedReport {
+ public:
+  CommReport(const JoinedCommInput& input, std::string launcher, const CommOptions& options,
+             const CommJob& job, const launch::RankChannels& channels)
+      : JoinedReport(input.arguments, ReportReader::user, std::move(launcher)),
+        variables_(input.variables),
+        options_(options),
+        job_(job),
+        channels_(channels) {}
+
+ private:
+  void complete_head(report::Report& report) const override {
+    report.environment.variables.insert(variables_.begin(), variables_.end());
+    report.config_json = to_json(options_).dump();
+  }
+  void fill_in(report::Report& report, const launch::SuperviseResult& result) override {
+    report.collectives.clear();
+    report.memory_bandwidth.clear();
+    std::optional<report::ErrorInfo> error;
+    report.status = collect_comm(job_, channels_, result, report, error);
+    if (result.interrupted && result.failure) error = failure_info(*result.failure);
+    // Before all have joined only this rank's host is known.
+    if (hosts().count() == 0 && error && error->rank != own_rank()) error->host.clear();
+    report.error = std::move(error);
+  }
+  int failed_exit_code(const report::Report&) const override { return kWrongResultExitCode; }
+
+  const std::map<std::string, std::string>& variables_;
+  const CommOptions& options_;
+  const CommJob& job_;
+  const launch::RankChannels& channels_;
+};
+
+class JoinedComm final : public JoinedRank {
+ public:
+  JoinedComm(const JoinedCommInput& input, const launch::RankEnvironment& environment)
+      : JoinedRank(rank_options(input), environment),
+        words_(input.words),
+        report_(input, environment.launcher, comm_, job_, channels()) {}
+
+ private:
+  static Options rank_options(const JoinedCommInput& input);
+  PlanValues asked() const override;
+  int workers() const override { return environment().world_size; }
+  void plan(const HostDevices& host) override;
+  launch::ChannelLayout layout() const override { return channel_layout(job_); }
+  PlanValues planned() const override;
+  int work() override;
+  JoinedReport& report() override { return report_; }
+
+  void say_begin() const;
+  std::unique_ptr<CommMeasurement> connect();
+
+  const CommWords& words_;
+  CommOptions comm_;
+  CommJob job_;         // GPUs have the world's numbers
+  DevicePlan devices_;  // this rank's GPU has its own
+  CommReport report_;
+};
+
+Options JoinedComm::rank_options(const JoinedCommInput& input) {
+  Options options = input.output;
+  options.device = input.words.device;
+  options.timeout_s = input.words.timeout_s;
+  return options;
+}
+
+PlanValues JoinedComm::asked() const {
+  const auto list = [](const std::vector<std::string>& words) {
+    return fmt::format("{}", fmt::join(words, ","));
+  };
+  return {{"WORLD_SIZE", std::to_string(environment().world_size)},
+          {"the program", version_text()},
+          {"the command", "comm"},
+          {"--op", list(words_.operations)},
+          {"--sizes", words_.sizes},
+          {"--device", words_.device},
+          {"--backend", words_.backend},
+          {"--all-reduce", list(words_.all_reduces)},
+          {"--oversubscribe", words_.oversubscribe ? "on" : "off"},
+          {"--type", words_.type},
+          {"--redop", words_.reduction},
+          {"--iterations", std::to_string(words_.iterations)},
+          {"--warmup", std::to_string(words_.warmup)}};
+}
+
+void JoinedComm::plan(const HostDevices& all) {
+  HostDevices host = all;
+  host.available_bytes = memory_limit(read_host_limits()).bytes;
+  const int rank = environment().rank, size = environment().world_size;
+  const JoinedHosts& hosts = peers().hosts();
+  comm_ = resolve(words_, host, {environment().launcher, size});
+  options().device = comm_.device;
+  int here = size;
+  if (hosts.are_several()) {
+    comm_.backend = backend_over_hosts(comm_.backend, comm_.device, hosts);
+    here = static_cast<int>(hosts.ranks(hosts.of(rank)).size());
+  }
+  job_ = make_comm_job(comm_, size, host, comm_.all_reduces.front(), here);
+  if (hosts.are_several()) job_.hosts = hosts.count();
+  comm_.backend = job_.devices.backend;
+  if (const auto own = own_cores(size, 1, environment(), hosts, host.cpu)) {
+    job_.devices.cores.at(static_cast<std::size_t>(rank)) = own->cores;
+    if (!job_.on_gpus()) job_.devices.oversubscribed = own->oversubscribed;
+  }
+  if (own_gpus()) give_own_gpus(*own_gpus(), job_.devices.backend, job_.devices.gpus);
+  choose_working_sets(job_);
+  devices_ = job_.devices;
+  take_own_gpu(devices_.gpus);
+}
+
+PlanValues JoinedComm::planned() const {
+  nlohmann::json all = to_json(job_);
+  for (const char* const own : {"cores", "gpus"}) all["devices"].erase(own);
+  all.erase("timeout_s");
+  return flat_values(all);
+}
+
+void JoinedComm::say_begin() const {
+  if (!comm_.device_note.empty()) say("{}\n", comm_.device_note);
+  if (const std::string note = rounding_note(comm_, job_); !note.empty()) say("{}\n", note);
+  if (!options().quiet) say("{}\n", title_of(job_));
+}
+
+std::unique_ptr<CommMeasurement> JoinedComm::connect() {
+  const int rank = environment().rank;
+  auto device = make_device(devices_, rank);
+  device->bind_calling_thread();
+  WorldOptions world{.timeout_s = limit_s(),
+                     .thread_cores = devices_.cores.at(static_cast<std::size_t>(rank)),
+                     .progress = [this] { writer().collective(); },
+                     .joining = [this] { writer().state(launch::RankState::setup); },
+                     .check = [this] { peers().check(); },
+                     .all_reduce = comm::all_reduce_algorithm(job_.asked_all_reduce)};
+  if (peers().hosts().are_several()) world.address = peers().store().own_address();
+  auto connected = connect_devices(device, [&] {
+    return make_world(devices_, *peers().store().get(), rank, job_.ranks, *device, world);
+  });
+  return std::make_unique<CommMeasurement>(job_, rank, std::move(connected), std::move(device),
+                                           writer());
+}
+
+int JoinedComm::work() {
+  prepare_engine(devices_, options().interface, environment(), peers().hosts());
+  finish_engine(devices_.backend, environment(), engine_limits());
+  if (is_first()) say_begin();
+  std::optional<HangGuard> guard;  // outlives the measurement, whose end may hang, too
+  guard_hangs(devices_.backend, guard);
+  HangGuard* const guarding = guard ? &*guard : nullptr;
+  writer().state(launch::RankState::setup);
+  std::unique_ptr<CommMeasurement> measurement;
+  guarded({}, guarding, [&] { measurement = connect(); });
+  guarded({&measurement->world()}, guarding, [&] { measurement->run(); });
+  return complete();
+}
+
+}  // namespace
+
+int join_comm(const JoinedCommInput& input, const launch::RankEnvironment& environment) {
+  return JoinedComm(input, environment).run();
+}
+
+}  // namespace ddpbench::bench
