@@ -76,7 +76,13 @@ PlanValues job_values(const TrainingJob& job, const launch::ChannelLayout& layou
   all["server_device"] = job.options.server_device;
   all["precision"] = job.options.precision;
   all["bytes_of_records"] = launch::RankChannels::bytes_per_rank(layout);
-  return flat_values(all);
+  // In front of its members, none of which says it in words.
+  PlanValues values{{"the data set",
+                     fmt::format("{} {}", job.dataset.name,
+                                 job.dataset.source == "files" ? "from files"
+                                                               : "drawn, which is from no files")}};
+  for (PlanValue& value : flat_values(all)) values.push_back(std::move(value));
+  return values;
 }
 
 PlanValues flat_values(const nlohmann::json& json) {

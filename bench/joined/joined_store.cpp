@@ -72,6 +72,19 @@ void throw_if_failure(const nlohmann::json& said) {
                      found->at("message"));
 }
 
+bool is_loopback(const std::string& address) { return address.starts_with("127."); }
+
+// The others look for rank 0 at MASTER_ADDR.
+void refuse_loopback(const std::string& interface, const std::string& address,
+                     const std::string& master, double limit_s) {
+  if (!is_loopback(address)) return;
+  if (is_loopback(launch::address_towards(master, limit_s))) return;
+  throw ConfigError(
+      fmt::format("--interface={}: rank 0 would listen at {}, where nobody finds it who looks at "
+                  "MASTER_ADDR={}; name the interface that has that address, or none",
+                  interface, address, master));
+}
+
 }  // namespace
 
 JoinedStore::JoinedStore(const launch::RankEnvironment& environment, double limit_s,
@@ -85,10 +98,12 @@ JoinedStore::JoinedStore(const launch::RankEnvironment& environment, double limi
       .secret = environment.secret.empty() ? "" : environment.secret + "\n" + environment.job,
       .timeout_s = limit_s,
       .owner = {},
-      .check = [this, check = std::move(check)] {
-        if (environment_.rank == 1 && !store_) say_waiting("rank 0");
-        if (checks_) check();
-      }};
+      .check =
+          [this, check = std::move(check)] {
+            if (!store_ && (environment_.rank == 1 || !refused_at_.empty())) say_waiting("rank 0");
+            if (checks_) check();
+          },
+      .refused = [this](const std::string& where) { refused_at_ = where; }};
 }
 
 // Says it on stderr when it is time to. The launcher may have lost a rank without telling anybody.
@@ -96,8 +111,12 @@ void JoinedStore::say_waiting(const std::string& missing) {
   const double waited_s = steady_s() - begin_s_;
   if (waited_s < said_s_ + kSayEvery_s) return;
   said_s_ = waited_s;
-  say_error("ddpbench: rank {}{}{} of {} to come, {:.0f} s of {:.0f} s (--timeout)\n",
-            environment_.rank, kWaitingWords, missing, environment_.world_size, waited_s, limit_s_);
+  say_error("ddpbench: rank {}{}{} of {} to come, {:.0f} s of {:.0f} s (--timeout){}\n",
+            environment_.rank, kWaitingWords, missing, environment_.world_size, waited_s, limit_s_,
+            refused_at_.empty()
+                ? ""
+                : fmt::format("; the store at {} refuses this rank's secret (DDPBENCH_JOB_SECRET)",
+                              refused_at_));
 }
 
 void JoinedStore::connect(const nlohmann::json& own) {
@@ -115,7 +134,10 @@ void JoinedStore::connect(const nlohmann::json& own) {
   }
   launch::allow_open_files_of_joined_rank(static_cast<std::size_t>(environment_.world_size));
   // Rank 0 listens there and nowhere else; the others find it at MASTER_ADDR.
-  if (is_first() && !interface_.empty()) options_.host = launch::interface_address(interface_);
+  if (is_first() && !interface_.empty()) {
+    options_.host = launch::interface_address(interface_);
+    refuse_loopback(interface_, options_.host, environment_.master_address, limit_s_);
+  }
   if (is_first()) serve(place_words(own));
   if (environment_.secret.empty() && !is_first()) {
     find();

@@ -103,8 +103,9 @@ class JoinedStore {
   double limit_s_;
   std::string interface_;
   double begin_s_;
-  double said_s_ = 0;   // since begin_s_, of the last word about who is missing
-  bool checks_ = true;  // whether `check` is called
+  double said_s_ = 0;       // since begin_s_, of the last word about who is missing
+  bool checks_ = true;      // whether `check` is called
+  std::string refused_at_;  // a store that has refused the secret; empty: none has
   comm::TcpStoreOptions options_;
   std::unique_ptr<comm::TcpStoreServer> server_;
   std::shared_ptr<comm::Store> store_;

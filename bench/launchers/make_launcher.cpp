@@ -17,6 +17,7 @@
 #include "bench/launchers/ssh_launcher.h"
 #include "bench/plan/sweep_plan.h"
 #include "parallel/launch/host_address.h"
+#include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -132,6 +133,7 @@ LauncherChoice choose_launcher(const Options& options) {
 std::unique_ptr<RunLauncher> make_launcher(const Options& options, const std::string& master_port) {
   LauncherChoice choice = choose_launcher(options);
   if (choice.launcher == kLocal) return nullptr;
+  launch::check_master_port([&](const char*) { return master_port.c_str(); });
   if (choice.launcher != kSsh) {
     if (!is_in_path(choice.launcher)) {
       throw UnavailableError(

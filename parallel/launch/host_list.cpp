@@ -50,6 +50,11 @@ void check_name(const std::string& where, std::string_view name) {
 void add_host(const std::string& where, std::string_view entry, std::optional<int> slots,
               std::vector<HostSlots>& hosts) {
   const std::size_t colon = entry.find(':');
+  if (std::ranges::count(entry, ':') > 1) {
+    refuse(where, fmt::format("'{}': IPv6 addresses are not known; give the host's name or its "
+                              "IPv4 address, as HOST or HOST:N",
+                              entry));
+  }
   const std::string name(entry.substr(0, colon));
   check_name(where, name);
   if (colon != std::string_view::npos) {
@@ -122,9 +127,8 @@ std::vector<RankPlace> place_ranks(const std::vector<HostSlots>& hosts, int work
   const int slots = count_slots(hosts);
   if (workers > slots) {
     throw ConfigError(
-        fmt::format("{} devices, but the hosts have {} slots; list more hosts, or give them more "
-                    "slots (HOST:N)",
-                    workers, slots));
+        fmt::format("{}, but the hosts have {}; list more hosts, or give them more slots (HOST:N)",
+                    counted(workers, "device"), counted(slots, "slot")));
   }
   std::vector<RankPlace> places;
   std::vector<int> used(hosts.size());

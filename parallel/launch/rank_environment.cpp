@@ -159,6 +159,12 @@ void read_place(const Reader& reader, const LauncherVariables& names,
   }
 }
 
+int parse_port(const std::string& text) {
+  const auto port = number_in<int>(text);
+  if (port && *port >= 1 && *port <= 65535) return *port;
+  throw ConfigError(fmt::format("MASTER_PORT={} is not a port from 1 to 65535", text));
+}
+
 void read_master(const Reader& reader, const LauncherVariables& names, RankEnvironment& result) {
   // A launcher that sets RANK always sets these, too; mpirun and srun do not know them.
   const bool required = std::string_view(names.rank.front()) == "RANK";
@@ -168,13 +174,7 @@ void read_master(const Reader& reader, const LauncherVariables& names, RankEnvir
   } else if (required) {
     throw ConfigError("RANK is set but MASTER_ADDR is not; set it to the address of rank 0");
   }
-  if (reader.has("MASTER_PORT")) {
-    result.master_port = reader.number({"MASTER_PORT"}, names.launcher);
-    if (result.master_port < 1 || result.master_port > 65535) {
-      throw ConfigError(
-          fmt::format("MASTER_PORT={} is not a port from 1 to 65535", result.master_port));
-    }
-  }
+  if (const auto port = reader.text("MASTER_PORT")) result.master_port = parse_port(*port);
   result.agent_store =
       result.launcher == "torchrun" && reader.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
 }
@@ -265,5 +265,9 @@ std::optional<RankEnvironment> read_rank_environment(const GetVariable& get,
 bool has_terminal_of_mpirun() { return !environment_variable(kOpenMpiRank).value_or("").empty(); }
 
 bool names_launcher(const GetVariable& get) { return find_launcher(Reader(get)).has_value(); }
+
+void check_master_port(const GetVariable& get) {
+  if (const auto port = Reader(get).text("MASTER_PORT")) parse_port(*port);
+}
 
 }  // namespace ddpbench::launch

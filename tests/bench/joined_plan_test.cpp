@@ -17,6 +17,7 @@ namespace ddpbench::bench {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 
 const launch::RankEnvironment kPair{.rank = 0, .world_size = 2};
 
@@ -96,6 +97,7 @@ TEST(JoinedPlan, ComparesWhatTheOptionsResolvedToButNotWhatIsARanksOwn) {
   TrainingJob job;
   job.per_device_batch = 8;
   job.backend = "shm";
+  job.dataset.name = "mnist";
   job.dataset.train_samples = 100;
   const auto values = [](const TrainingJob& one) {
     return plan_json(job_values(one, {.ranks = 2, .step_capacity = 4}));
@@ -107,6 +109,9 @@ TEST(JoinedPlan, ComparesWhatTheOptionsResolvedToButNotWhatIsARanksOwn) {
   other.dataset.train_samples = 99;
   EXPECT_EQ(disagreement(1, values(other), 0, values(job)),
             "dataset/train_samples is 99 on rank 1 but 100 on rank 0");
+  other.dataset.source = "files";
+  EXPECT_THAT(disagreement(1, values(other), 0, values(job)),
+              StartsWith("the data set is mnist from files on rank 1 but mnist drawn"));
   EXPECT_NE(plan_json(job_values(job, {.ranks = 2, .step_capacity = 5})), values(job));
 }
 

@@ -25,7 +25,9 @@ using test::Program;
 using test::ProgramResult;
 using test::Ranks;
 using test::world_without_secret;
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 class JoinedSecret : public testing::Test {
  protected:
@@ -178,6 +180,20 @@ TEST_F(JoinedSecret, IsNotWhatAnybodyCanDeriveFromTheJob) {
   }
   ranks.start(1, arguments);
   for (std::size_t rank = 0; rank < 2; ++rank) EXPECT_EQ(ranks.finish(rank).exit_code, 0);
+}
+
+// Whoever mistyped it should not have to wait for the deadline.
+TEST_F(JoinedSecret, SaysWhileItWaitsThatAStoreRefusesIt) {
+  auto variables = test::world(2, free_port());
+  variables[1]["DDPBENCH_JOB_SECRET"] = "fedcba9876543210";
+  auto timed = arguments;
+  timed.emplace_back("--timeout=4");
+  const auto results = program.run_together(timed, variables);
+  EXPECT_EQ(results[1].exit_code, 4);
+  EXPECT_THAT(results[1].err, AllOf(HasSubstr("rank 1: waiting for rank 0"),
+                                    HasSubstr("refuses this rank's secret (DDPBENCH_JOB_SECRET)")));
+  EXPECT_EQ(results[0].exit_code, 4);
+  EXPECT_THAT(results[0].err, Not(HasSubstr("refuses")));
 }
 
 TEST_F(JoinedSecret, IsAskedForWhereRanksMayBeOnOtherHosts) {

@@ -74,6 +74,9 @@ struct TcpStoreOptions {
   // Client: called about twenty times a second while it waits, on the waiting thread; may be empty.
   // What it throws ends the call.
   std::function<void()> check;
+  // Client: called with "HOST:PORT" each time that a store there refuses the secret while it looks
+  // for the server. It may be another job's, so the client looks on. May be empty.
+  std::function<void(const std::string& where)> refused;
   // Client: a descriptor that becomes readable when there is something for `check` at once; -1:
   // none. REQUIRES: `check` then throws. The caller keeps it open.
   int bell = -1;

@@ -280,7 +280,10 @@ class Client : public Store {
           identity_ = std::move(reception.identity);
           return std::move(reception.connection);
         }
-        refused = refused || reception.answer == Answer::refused;
+        if (reception.answer == Answer::refused) {
+          refused = true;
+          if (options_.refused) options_.refused(fmt::format("{}:{}", options_.host, port_));
+        }
         if (options_.check) options_.check();
       }
       // With one port no other server can be meant.
