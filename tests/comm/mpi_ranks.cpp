@@ -133,7 +133,7 @@ const std::map<std::string_view, void (*)(Communicator&)> kModes = {
 
 // The modes beside these: calls in which ranks disagree, and those of ranks that pretend to be on
 // hosts, of which each has a letter. "hosts-aab": the checks of engines over shm+mpi. "apart-aab":
-// the same over mpi. "pieces-aab": prints piece_sizes(); a capital letter is a host with a limit of
+// the same over mpi. "pieces-aab": prints find_places(); a capital letter is a host with a limit of
 // its own.
 constexpr std::string_view kHosts = "hosts-", kApart = "apart-", kPieces = "pieces-";
 
@@ -143,11 +143,13 @@ std::string host_of(std::string_view mode, int rank) {
 
 void print_pieces(std::string_view mode, Communicator& c) {
   std::vector<std::string> words;
-  for (const std::size_t bytes :
-       piece_sizes(MPI_COMM_WORLD, c.size(), host_of(mode, c.rank()), {deadline_after(20), {}})) {
+  const MpiPlaces places =
+      find_places(MPI_COMM_WORLD, c.size(), host_of(mode, c.rank()), {deadline_after(20), {}});
+  for (const std::size_t bytes : places.pieces) {
     words.push_back(bytes > std::size_t{1} << 40 ? "whole" : std::to_string(bytes));
   }
   fmt::print("{} sends {}\n", c.rank(), fmt::join(words, " "));
+  fmt::print("{} is one of {} here\n", c.rank(), places.ranks_here);
 }
 
 void run_mode(std::string_view mode, Communicator& c) {

@@ -31,7 +31,7 @@ std::unique_ptr<WireLink> meet_ranks(Store& store, int rank, const std::vector<i
   const MPI_Comm data = make_communicator(members, 2 * tag, patience);
   const MPI_Comm mail = make_communicator(members, 2 * tag + 1, patience);
   return std::make_unique<MpiLink>(rank, size, data, mail,
-                                   piece_sizes(data, size, options.host, patience));
+                                   find_places(data, size, options.host, patience));
 }
 
 // After a failure MPI_Finalize would wait for who did not come.

@@ -15,7 +15,6 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "parallel/comm/mpi/mpi_aside.h"
-#include "parallel/comm/mpi/mpi_pieces.h"
 #include "parallel/comm/mpi/mpi_session.h"
 
 namespace ddpbench::comm {
@@ -27,10 +26,12 @@ namespace {
 // waits must not cost a working one its core.
 constexpr double kSpin_s = 1e-3, kYield_s = 2e-3, kLook_s = 5e-3;
 constexpr auto kNap = std::chrono::microseconds(50);
-// Ranks that share cores and reach others by TCP sleep at once, and longer: the kernel moves their
-// data, and needs the cores for it. Four hosts on two cores that all-reduce 25 MiB at 1 Gbit/s
-// reach 94.7 % of the link's rate so, 93.3 % as above (medians of 16 runs each in turn).
-constexpr auto kTcpNap = std::chrono::microseconds(100);
+// When giving the core away took so long, others have used it. A rank that reaches its peers by TCP
+// then sleeps between two questions for a while, and longer: the kernel moves the data, and needs
+// the core for it. Four hosts on two cores that all-reduce 25 MiB at 1 Gbit/s reach 94.7 % of the
+// link's rate so, 93.4 % without (medians of 6 runs each in turn).
+constexpr double kLostCore_s = 200e-6, kCrowded_s = 50e-3;
+constexpr auto kCrowdedNap = std::chrono::microseconds(100);
 // How long notices may take to leave when the communicator ends. After a failure those to a rank
 // that has ended never do, and mpirun kills after a second who has not yet said what happened.
 constexpr double kFarewell_s = 1, kFailedFarewell_s = 0.1;
@@ -83,16 +84,15 @@ class MpiLink::Moving final : public Transfer {
   const bool is_send_;
 };
 
-MpiLink::MpiLink(int rank, int size, MPI_Comm data, MPI_Comm mail, std::vector<std::size_t> pieces)
+MpiLink::MpiLink(int rank, int size, MPI_Comm data, MPI_Comm mail, MpiPlaces places)
     : rank_(rank),
       size_(size),
       data_(data),
       mail_(mail),
-      pieces_(std::move(pieces)),
-      core_each_(size_ <= ::sysconf(_SC_NPROCESSORS_ONLN)),
-      sleeps_at_once_(!core_each_ && std::ranges::any_of(pieces_, [](std::size_t piece) {
-        return piece != kWholePiece;
-      })) {}
+      places_(std::move(places)),
+      core_each_(places_.ranks_here <= ::sysconf(_SC_NPROCESSORS_ONLN)),
+      over_tcp_(std::ranges::any_of(places_.pieces,
+                                    [](std::size_t piece) { return piece != kWholePiece; })) {}
 
 // Freeing communicators waits for all ranks in some MPIs: they end with MPI.
 MpiLink::~MpiLink() { stop(); }
@@ -103,7 +103,7 @@ template <typename Post>
 std::unique_ptr<WireLink::Transfer> MpiLink::post(int peer, const Slot& slot, bool is_send,
                                                   std::size_t bytes, const Post& post) const {
   const std::size_t piece =
-      slot.collective ? std::min(bytes, pieces_[static_cast<std::size_t>(peer)]) : bytes;
+      slot.collective ? std::min(bytes, places_.pieces[static_cast<std::size_t>(peer)]) : bytes;
   auto moving = std::make_unique<Moving>(peer, is_send, ceil_div(bytes, piece));
   std::size_t offset = 0;
   for (MPI_Request& request : moving->requests) {
@@ -136,15 +136,24 @@ void MpiLink::prepare(Waiter waiter) {
   spin_s_.store(waiter == Waiter::caller && core_each_ ? kSpin_s : 0, std::memory_order_relaxed);
 }
 
-bool MpiLink::pause(double since_s) const {
-  const double waited_s = steady_s() - since_s;
-  if (waited_s > kLook_s) return false;
-  if (waited_s < spin_s_.load(std::memory_order_relaxed)) return true;
-  if (sleeps_at_once_) {
-    std::this_thread::sleep_for(kTcpNap);
-  } else {
-    waited_s < kYield_s ? static_cast<void>(::sched_yield()) : std::this_thread::sleep_for(kNap);
+void MpiLink::give_core() const {
+  const double begin_s = steady_s();
+  ::sched_yield();
+  const double end_s = steady_s();
+  if (over_tcp_ && end_s - begin_s > kLostCore_s) {
+    crowded_until_s_.store(end_s + kCrowded_s, std::memory_order_relaxed);
   }
+}
+
+bool MpiLink::pause(double since_s) const {
+  const double now_s = steady_s(), waited_s = now_s - since_s;
+  if (waited_s > kLook_s) return false;
+  if (now_s < crowded_until_s_.load(std::memory_order_relaxed)) {
+    std::this_thread::sleep_for(kCrowdedNap);
+    return true;
+  }
+  if (waited_s < spin_s_.load(std::memory_order_relaxed)) return true;
+  waited_s < kYield_s ? give_core() : std::this_thread::sleep_for(kNap);
   return true;
 }
 

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <vector>
 
+#include "parallel/comm/mpi/mpi_pieces.h"
 #include "parallel/comm/wire/wire_link.h"
 
 namespace ddpbench::comm {
@@ -22,8 +23,7 @@ namespace ddpbench::comm {
 class MpiLink final : public WireLink {
  public:
   // `data` and `mail` are communicators of the same `size` processes, of which this is `rank`.
-  // `pieces`: piece_sizes().
-  MpiLink(int rank, int size, MPI_Comm data, MPI_Comm mail, std::vector<std::size_t> pieces);
+  MpiLink(int rank, int size, MPI_Comm data, MPI_Comm mail, MpiPlaces places);
   ~MpiLink() override;
 
   std::unique_ptr<Transfer> send(int peer, const Slot& slot, const void* data,
@@ -57,18 +57,20 @@ class MpiLink final : public WireLink {
   // Waits a moment between two questions, the first of which was at `since_s`; false when it is
   // time to look around.
   bool pause(double since_s) const;
+  void give_core() const;
   void start(const Operation& operation, MPI_Request& request) const;
   void forget_sent() noexcept;
 
   const int rank_;
   const int size_;
   const MPI_Comm data_, mail_;
-  const std::vector<std::size_t> pieces_;
+  const MpiPlaces places_;
   std::function<void(int, const Notice&)> hear_;
   std::mutex mail_mutex_;  // over sent_
   std::list<Sent> sent_;
   std::mutex poll_mutex_;
-  const bool core_each_, sleeps_at_once_;
+  const bool core_each_, over_tcp_;
+  mutable std::atomic<double> crowded_until_s_ = 0;  // others use this rank's core until then
   std::atomic<double> spin_s_ = 0;
 };
 

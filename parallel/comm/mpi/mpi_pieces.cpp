@@ -66,19 +66,19 @@ std::vector<Place> gather_places(MPI_Comm among, int size, const Place& own) {
 
 }  // namespace
 
-std::vector<std::size_t> piece_sizes(MPI_Comm among, int size, const std::string& host,
-                                     const Patience& patience) {
-  std::vector<std::size_t> pieces(static_cast<std::size_t>(size), kWholePiece);
-  if (host.empty()) return pieces;
+MpiPlaces find_places(MPI_Comm among, int size, const std::string& host, const Patience& patience) {
+  MpiPlaces found{std::vector<std::size_t>(static_cast<std::size_t>(size), kWholePiece), size};
+  if (host.empty()) return found;
   const Place own{hash_bytes(host.data(), host.size(), 0), eager_bytes()};
   const auto places = std::make_shared<std::vector<Place>>();  // the thread may outlive this call
   run_aside([=] { *places = gather_places(among, size, own); }, patience, "MPI_Allgather",
             "the ranks told each other where they are: one of them did not");
   const std::uint64_t eager = std::ranges::min(*places, {}, &Place::eager).eager;
-  for (std::size_t rank = 0; rank < pieces.size(); ++rank) {
-    if ((*places)[rank].host != own.host) pieces[rank] = eager;
+  for (std::size_t rank = 0; rank < found.pieces.size(); ++rank) {
+    if ((*places)[rank].host != own.host) found.pieces[rank] = eager;
   }
-  return pieces;
+  found.ranks_here = static_cast<int>(std::ranges::count(*places, own.host, &Place::host));
+  return found;
 }
 
 }  // namespace ddpbench::comm

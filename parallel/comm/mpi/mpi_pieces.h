@@ -24,10 +24,13 @@ namespace ddpbench::comm {
 // A message of any size goes as one.
 inline constexpr std::size_t kWholePiece = std::numeric_limits<std::size_t>::max();
 
-// Collective over the `size` ranks of `among`, unless `host` is empty: of each rank, the most bytes
-// of one message to it, the same on both sides. `host`: the host_mark() of this rank; empty: all
-// are on one host. Throws what run_aside() throws.
-std::vector<std::size_t> piece_sizes(MPI_Comm among, int size, const std::string& host,
-                                     const Patience& patience);
+struct MpiPlaces {
+  std::vector<std::size_t> pieces;  // [rank] the most bytes of one message, the same on both sides
+  int ranks_here = 1;               // on this rank's host
+};
+
+// Collective over the `size` ranks of `among`, unless `host` is empty. `host`: the host_mark() of
+// this rank; empty: all are on one host. Throws what run_aside() throws.
+MpiPlaces find_places(MPI_Comm among, int size, const std::string& host, const Patience& patience);
 
 }  // namespace ddpbench::comm
