@@ -28,6 +28,25 @@ std::optional<launch::RankEnvironment> own_place() {
   });
 }
 
+// Calls `act`. A value that one of `variables` gave is refused in the name of the variable.
+template <typename Act>
+auto named_by(const std::map<std::string, std::string>& variables, Act&& act) {
+  try {
+    return act();
+  } catch (const ConfigError& error) {
+    const std::string message = error.what();
+    const std::string flag = message.substr(0, message.find_first_of(":= "));
+    if (!flag.starts_with("--")) throw;
+    for (const auto& [name, value] : variables) {
+      const bool other_name = flag == "--ranks" && name == variable_of("gpus");
+      if (variable_of(flag.substr(2)) == name || other_name) {
+        throw ConfigError(fmt::format("{}={}: {}", name, value, message));
+      }
+    }
+    throw;
+  }
+}
+
 class Comm final : public Subcommand {
  public:
   void define(CommandOptions& options) override {
@@ -75,32 +94,22 @@ class Comm final : public Subcommand {
 
   int run() override {
     if (const auto place = own_place()) {
-      return join_comm({words_, output_, command_line, variables}, *place);
+      return named_by(variables, [&] {
+        return join_comm({words_, output_, command_line, variables}, *place);
+      });
+    }
+    if (!output_.interface.empty()) {
+      throw ConfigError(fmt::format(
+          "--interface={}: it is for ranks that a launcher started; these are all on this host",
+          output_.interface));
     }
     HostDevices host = find_devices(words_.device);
     host.available_bytes = memory_limit(read_host_limits()).bytes;
-    return CommSession(options(host), host, output_, command_line, variables).run();
+    const CommOptions options = named_by(variables, [&] { return resolve(words_, host); });
+    return CommSession(options, host, output_, command_line, variables).run();
   }
 
  private:
-  // A value that a variable gave is refused in the name of the variable.
-  CommOptions options(const HostDevices& host) const {
-    try {
-      return resolve(words_, host);
-    } catch (const ConfigError& error) {
-      const std::string message = error.what();
-      for (const auto& [name, value] : variables) {
-        const std::string flag = message.substr(0, message.find_first_of(":= "));
-        if (!flag.starts_with("--")) break;
-        const bool other_name = flag == "--ranks" && name == variable_of("gpus");
-        if (variable_of(flag.substr(2)) == name || other_name) {
-          throw ConfigError(fmt::format("{}={}: {}", name, value, message));
-        }
-      }
-      throw;
-    }
-  }
-
   CommWords words_;
   Options output_;
 };

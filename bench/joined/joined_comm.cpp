@@ -51,6 +51,8 @@ class CommReport final : public JoinedReport {
     // Before all have joined only this rank's host is known.
     if (hosts().count() == 0 && error && error->rank != own_rank()) error->host.clear();
     report.error = std::move(error);
+    // Where ranks never met, nobody knows what would have moved the data.
+    if (hosts().count() == 0 && job_.ranks > 1) report.collectives.clear();
   }
   int failed_exit_code(const report::Report&) const override { return kWrongResultExitCode; }
 
@@ -72,8 +74,12 @@ class JoinedComm final : public JoinedRank {
   PlanValues asked() const override;
   int workers() const override { return environment().world_size; }
   void plan(const HostDevices& host) override;
-  launch::ChannelLayout layout() const override { return channel_layout(job_); }
+  launch::ChannelLayout layout() const override { return layout_; }
   PlanValues planned() const override;
+  nlohmann::json own_facts() const override;
+  void hear_facts(int rank, const nlohmann::json& facts) override;
+  nlohmann::json decide() const override { return share_cores(ranks_); }
+  void take_decision(const nlohmann::json& decided) override;
   int work() override;
   JoinedReport& report() override { return report_; }
 
@@ -84,6 +90,8 @@ class JoinedComm final : public JoinedRank {
   CommOptions comm_;
   CommJob job_;         // GPUs have the world's numbers
   DevicePlan devices_;  // this rank's GPU has its own
+  launch::ChannelLayout layout_;
+  std::vector<PlacedRank> ranks_;  // on rank 0: all
   CommReport report_;
 };
 
@@ -127,20 +135,36 @@ void JoinedComm::plan(const HostDevices& all) {
   }
   job_ = make_comm_job(comm_, size, host, comm_.all_reduces.front(), here);
   if (hosts.are_several()) job_.hosts = hosts.count();
-  comm_.backend = job_.devices.backend;
+  if (hosts.count() > 0) comm_.backend = job_.devices.backend;
   if (const auto own = own_cores(size, 1, environment(), hosts, host.cpu)) {
     job_.devices.cores.at(static_cast<std::size_t>(rank)) = own->cores;
-    if (!job_.on_gpus()) job_.devices.oversubscribed = own->oversubscribed;
   }
+  // Ranks learn from each other whether they share cores; until then they have room for all.
+  if (!job_.on_gpus()) job_.devices.oversubscribed = false;
   if (own_gpus()) give_own_gpus(*own_gpus(), job_.devices.backend, job_.devices.gpus);
   choose_working_sets(job_);
+  layout_ = channel_layout(job_);
   devices_ = job_.devices;
   take_own_gpu(devices_.gpus);
 }
 
+nlohmann::json JoinedComm::own_facts() const {
+  return {{"cores", job_.devices.cores.at(static_cast<std::size_t>(environment().rank))}};
+}
+
+void JoinedComm::hear_facts(int rank, const nlohmann::json& facts) {
+  ranks_.push_back({peers().hosts().of(rank), facts.at("cores")});
+}
+
+void JoinedComm::take_decision(const nlohmann::json& decided) {
+  if (job_.on_gpus()) return;
+  job_.devices.oversubscribed = devices_.oversubscribed = decided.get<bool>();
+  choose_working_sets(job_);
+}
+
 PlanValues JoinedComm::planned() const {
   nlohmann::json all = to_json(job_);
-  for (const char* const own : {"cores", "gpus"}) all["devices"].erase(own);
+  for (const char* const own : {"cores", "gpus", "oversubscribed"}) all["devices"].erase(own);
   all.erase("timeout_s");
   return flat_values(all);
 }
@@ -179,7 +203,14 @@ int JoinedComm::work() {
   writer().state(launch::RankState::setup);
   std::unique_ptr<CommMeasurement> measurement;
   guarded({}, guarding, [&] { measurement = connect(); });
-  guarded({&measurement->world()}, guarding, [&] { measurement->run(); });
+  try {
+    guarded({&measurement->world()}, guarding, [&] { measurement->run(); });
+  } catch (...) {
+    // A GPU that hangs would hold up who destroys its streams. The process ends anyway.
+    left_behind() = job_.on_gpus();
+    if (job_.on_gpus()) static_cast<void>(measurement.release());
+    throw;
+  }
   return complete();
 }
 

@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
+#include <set>
+#include <utility>
 
 namespace ddpbench::bench {
 
@@ -22,6 +25,19 @@ std::optional<OwnCores> own_cores(int devices, int threads_per_device,
   const CpuPlacement own = place_cpu_devices(topology, bound ? 1 : here, threads_per_device);
   const int index = bound ? 0 : hosts.index_on_host(environment.rank);
   return OwnCores{own.device_cores.at(static_cast<std::size_t>(index)), own.oversubscribed};
+}
+
+bool share_cores(const std::vector<PlacedRank>& ranks) {
+  std::map<int, std::pair<std::size_t, std::set<int>>> hosts;  // ranks, and their cores
+  for (const PlacedRank& rank : ranks) {
+    auto& [count, cores] = hosts[rank.host];
+    ++count;
+    cores.insert(rank.cores.begin(), rank.cores.end());
+  }
+  return std::ranges::any_of(hosts, [](const auto& entry) {
+    const auto& [count, cores] = entry.second;
+    return count > cores.size();
+  });
 }
 
 }  // namespace ddpbench::bench

@@ -24,4 +24,12 @@ std::optional<OwnCores> own_cores(int devices, int threads_per_device,
                                   const launch::RankEnvironment& environment,
                                   const JoinedHosts& hosts, const CpuTopology& topology);
 
+struct PlacedRank {
+  int host = 0;            // its number
+  std::vector<int> cores;  // OS processors of its device
+};
+
+// Whether a host has more ranks than cores that they may use between them.
+bool share_cores(const std::vector<PlacedRank>& ranks);
+
 }  // namespace ddpbench::bench

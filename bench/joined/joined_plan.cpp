@@ -52,7 +52,8 @@ std::string difference(const std::string& name, int rank, const std::string& val
 
 PlanValues option_values(const Options& options, const launch::RankEnvironment& environment) {
   PlanValues values{{"WORLD_SIZE", std::to_string(environment.world_size)},
-                    {"the program", version_text()}};
+                    {"the program", version_text()},
+                    {"the command", "training"}};
   const nlohmann::ordered_json all = to_json(options);
   for (const OptionDefinition& definition : option_table()) {
     if (std::ranges::find(kHandling, definition.name) != kHandling.end()) continue;

@@ -107,25 +107,34 @@ void JoinedRank::take_own_gpu(std::vector<int>& gpus) const {
 
 // The ranks make sure that they have planned the same run, and map the channels that rank 0 makes.
 void JoinedRank::agree() {
-  if (is_first()) channels_ = launch::RankChannels::create(layout());
+  if (is_first()) {
+    channels_ = launch::RankChannels::create(layout());
+    hear_facts(0, own_facts());
+  }
   if (is_alone()) {
+    take_decision(decide());
     reserve_report();
   } else {
     const nlohmann::json plan = plan_json(planned());
     const auto hear = [&](int rank, const nlohmann::json& said) {
       const std::string differs = disagreement(rank, said.at("plan"), 0, plan);
-      if (differs.empty()) return;
+      if (differs.empty()) return hear_facts(rank, said.at("facts"));
       const JoinedHosts& hosts = peers_.hosts();
       throw ConfigError(fmt::format(
-          "the ranks have planned different runs: {}{}; give them the same data and devices",
+          "the ranks have planned different runs: {}{}; they need the same files and devices",
           differs,
           hosts.are_several() ? fmt::format(" ({}, {})", hosts.words(rank), hosts.words(0)) : ""));
     };
     const auto reply = [&]() -> nlohmann::json {
       reserve_report();
-      return {{"channels", channels_.handle()}, {"report", peers_.board()->report_path()}};
+      return {{"channels", channels_.handle()},
+              {"report", peers_.board()->report_path()},
+              {"decided", decide()}};
     };
-    open_channels(store_.meet(kPlanKey, {{"plan", plan}}, hear, reply));
+    const nlohmann::json agreed =
+        store_.meet(kPlanKey, {{"plan", plan}, {"facts", own_facts()}}, hear, reply);
+    take_decision(agreed.at("decided"));
+    open_channels(agreed);
   }
   writer_ = channels_.writer(environment_.rank);
   agreed_ = true;

@@ -9,6 +9,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,6 +55,12 @@ class JoinedRank {
   // What plan() has made: the records of all ranks, and what all ranks must have planned alike.
   virtual launch::ChannelLayout layout() const = 0;
   virtual PlanValues planned() const = 0;
+  // What each rank tells rank 0 of itself, what rank 0 hears of all (also of itself), and what it
+  // decides by that for all. A rank that is alone decides, too.
+  virtual nlohmann::json own_facts() const { return nullptr; }
+  virtual void hear_facts(int, const nlohmann::json&) {}
+  virtual nlohmann::json decide() const { return nullptr; }
+  virtual void take_decision(const nlohmann::json&) {}
   // Everything else. Ends with complete(). Returns the exit code.
   virtual int work() = 0;
 
@@ -61,7 +68,7 @@ class JoinedRank {
 
   // ---- for work() ----
 
-  // Set where something on whose device hangs was left behind: the process then ends at once.
+  // Set where something was left behind whose device may hang: the process then ends at once.
   bool& left_behind() { return left_behind_; }
   // Between GPUs of many processes: the plan's GPU of this rank becomes its own number for it.
   void take_own_gpu(std::vector<int>& gpus) const;

@@ -127,9 +127,42 @@ TEST_F(JoinedComm, DoesNotPairWithARankThatTrains) {
   program.write("lenet.json", test::small_config({.steps = 2, .timeout_s = 30}));
   const auto ranks =
       run({comm_of_ranks({}), {"--config=lenet.json", "--strategy=ddp", "--json=other.json"}});
-  for (const ProgramResult& rank : ranks) EXPECT_EQ(rank.exit_code, 2) << rank.err;
+  for (const ProgramResult& rank : ranks) {
+    EXPECT_EQ(rank.exit_code, 2) << rank.err;
+    EXPECT_THAT(rank.err, HasSubstr("the command is training on rank 1 but comm on rank 0"));
+  }
   EXPECT_FALSE(exists("report.json"));
   EXPECT_FALSE(exists("other.json"));
+}
+
+TEST_F(JoinedComm, NamesTheVariableThatGaveAWrongValue) {
+  program.environment["DDPBENCH_RANKS"] = "3";
+  expect_refused({}, "DDPBENCH_RANKS=3: --ranks=3: a launcher started 2 ranks");
+}
+
+// Rank r on the cores `cores[r]`, as taskset takes them.
+TEST_F(JoinedComm, KnowsWhichRanksShareACore) {
+  program.executable = "/usr/bin/taskset";
+  const auto bound_to = [](const std::string& cores) {
+    std::vector<std::string> arguments{"-c", cores, DDPBENCH_BINARY};
+    for (const std::string& word : comm_of_ranks({"--sizes=64K", "--iterations=2", "--force"})) {
+      arguments.push_back(word);
+    }
+    return arguments;
+  };
+  for (const ProgramResult& rank : run({bound_to("0"), bound_to("0")})) {
+    EXPECT_EQ(rank.exit_code, 0) << rank.err;
+  }
+  const json report = program.report();
+  EXPECT_TRUE(report["collectives"][0]["oversubscribed"]);
+  EXPECT_TRUE(report["collectives"][0]["bound_busbw_gb_per_s"].is_null());
+  EXPECT_TRUE(report.value("memory_bandwidth", json::array()).empty());
+  if (::sysconf(_SC_NPROCESSORS_ONLN) < 2) return;
+  // One is bound and the other is not: they have two cores between them.
+  for (const ProgramResult& rank : run({bound_to("0"), bound_to("0,1")})) {
+    EXPECT_EQ(rank.exit_code, 0) << rank.err;
+  }
+  EXPECT_FALSE(program.report()["collectives"][0]["oversubscribed"]);
 }
 
 TEST_F(JoinedComm, NamesARankThatIsKilled) {

@@ -6,6 +6,8 @@
 
 #include <thread>
 
+#include "base/error.h"
+
 namespace ddpbench::bench {
 namespace {
 
@@ -43,6 +45,28 @@ TEST(JoinedGpus, FollowTheLocalRankAndNotTheRank) {
   EXPECT_THAT(gpus.numbers, ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(world_of(gpus), ElementsAre("a", "b", "c", "d"));
   EXPECT_EQ(gpus.unseen, "rank 0 does not see rank 2's GPU c");
+}
+
+// A plan deals the world's GPUs out in turn.
+TEST(JoinedGpus, TakeTheirPlacesInAPlan) {
+  const auto gpus = assign_gpus({sees(0, {"a", "b"}), sees(0, {"a", "b"}), sees(1, {"a", "b"})});
+  std::vector<int> plan{0, 1, 0};
+  give_own_gpus(gpus, "ipc", plan);
+  EXPECT_THAT(plan, ElementsAre(0, 0, 1));
+  std::vector<int> workers{0, 1};  // the third rank is a server on a CPU device
+  give_own_gpus(gpus, "nccl", workers);
+  EXPECT_THAT(workers, ElementsAre(0, 0));
+  std::vector<int> none;
+  give_own_gpus(gpus, "shm", none);
+  EXPECT_TRUE(none.empty());
+}
+
+TEST(JoinedGpus, AreRefusedForABackendThatMapsWhatARankDoesNotSee) {
+  const auto gpus = assign_gpus({sees(0, {"a"}), sees(0, {"b"})});
+  std::vector<int> plan{0, 1};
+  EXPECT_THROW(give_own_gpus(gpus, "ipc", plan), UnavailableError);
+  give_own_gpus(gpus, "nccl", plan);
+  EXPECT_THAT(plan, ElementsAre(0, 1));
 }
 
 TEST(JoinedGpus, AreEachRanksOwnWhereItSeesOne) {

@@ -129,9 +129,9 @@ using MpiPieces = BelowRealMpirun;
 TEST_F(MpiPieces, AreEagerBetweenHostsAndWholeWithin) {
   const MpiOutcome outcome = run_mpi(3, "pieces-aab", "--mca pml ob1 --mca btl tcp,vader,self");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
-  for (const char* line : {"0 sends whole whole 65280\n", "1 sends whole whole 65280\n",
-                           "2 sends 65280 65280 whole\n", "0 is one of 2 here\n",
-                           "1 is one of 2 here\n", "2 is one of 1 here\n"}) {
+  for (const char* line :
+       {"0 sends whole whole 65280\n", "1 sends whole whole 65280\n", "2 sends 65280 65280 whole\n",
+        "0 is one of 2 here\n", "1 is one of 2 here\n", "2 is one of 1 here\n"}) {
     EXPECT_THAT(outcome.out, HasSubstr(line));
   }
 }

@@ -71,6 +71,20 @@ INSTANTIATE_TEST_SUITE_P(Runs, HungDevice,
                                          HangCase{"single", 700, "device"},
                                          HangCase{"dp", 30, "host"}));
 
+// Among ranks of a launcher nobody else would end it.
+TEST(HungMeasurement, EndsAtTheDeadlineWithAReport) {
+  test::Program program;
+  program.environment = {{"STAND_IN_GPUS", "2"}, {"STAND_IN_HANGS_AT", "200"}};
+  const auto ranks =
+      program.run_together({"comm", "--device=cuda", "--backend=ipc", "--sizes=4K",
+                            "--iterations=2000", "--timeout=1", "--json=report.json"},
+                           test::world(2, test::free_port()));
+  for (const auto& rank : ranks) EXPECT_EQ(rank.exit_code, 4) << rank.out << rank.err;
+  const json report = program.report();
+  EXPECT_EQ(report.at("status"), "failed");
+  EXPECT_EQ(report.at("error").at("kind"), "timeout") << report.at("error");
+}
+
 // NCCL hangs while it connects two devices, with two ranks or in one process. That lasts longer
 // than a supervisor lets ranks be silent, which is a second more than --timeout.
 class HungJoin : public test::CudaProgram {

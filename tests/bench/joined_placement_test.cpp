@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/joined/joined_placement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+namespace ddpbench::bench {
+namespace {
+
+using testing::ElementsAre;
+
+CpuTopology with_cores(int count) {
+  CpuTopology topology;
+  for (int core = 0; core < count; ++core) topology.cores.push_back(core);
+  return topology;
+}
+
+launch::RankEnvironment place(int rank, int size) {
+  launch::RankEnvironment environment;
+  environment.rank = rank;
+  environment.world_size = size;
+  return environment;
+}
+
+JoinedHosts on(const std::string& marks) {
+  std::vector<JoinedHosts::Member> members;
+  for (const char mark : marks) members.push_back({std::string(1, mark), std::string(1, mark)});
+  return JoinedHosts(members);
+}
+
+TEST(OwnCores, FollowThePlanOfASupervisorOnOneHostWithoutBinding) {
+  const auto online = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  EXPECT_FALSE(own_cores(2, 1, place(0, 2), on("aa"), with_cores(online + 2)));
+  EXPECT_FALSE(own_cores(1, 1, place(0, 1), {}, with_cores(1)));
+}
+
+TEST(OwnCores, AreThoseOfTheRanksOfItsHostWhereThereAreSeveral) {
+  const auto own = own_cores(4, 1, place(3, 4), on("abab"), with_cores(8));
+  ASSERT_TRUE(own);
+  EXPECT_THAT(own->cores, ElementsAre(1));  // the second rank of b
+  EXPECT_FALSE(own->oversubscribed);
+  EXPECT_TRUE(own_cores(4, 1, place(2, 4), on("aaab"), with_cores(2))->oversubscribed);
+}
+
+TEST(OwnCores, AreKeptWhereALauncherHasBoundTheRank) {
+  if (::sysconf(_SC_NPROCESSORS_ONLN) < 2) GTEST_SKIP() << "there is one core";
+  CpuTopology bound;
+  bound.cores = {5};
+  const auto own = own_cores(2, 1, place(1, 2), on("aa"), bound);
+  ASSERT_TRUE(own);
+  EXPECT_THAT(own->cores, ElementsAre(5));
+  EXPECT_FALSE(own->oversubscribed) << "it does not know the other's";
+}
+
+TEST(SharedCores, AreThoseOfAHostWithMoreRanksThanCores) {
+  EXPECT_FALSE(share_cores({{0, {0}}, {0, {1}}}));
+  EXPECT_FALSE(share_cores({{0, {0}}, {1, {0}}})) << "on two hosts";
+  EXPECT_FALSE(share_cores({{0, {0, 1}}, {0, {0, 1}}})) << "two cores for two";
+  EXPECT_TRUE(share_cores({{0, {0}}, {0, {0}}}));
+  EXPECT_TRUE(share_cores({{0, {0}}, {1, {0}}, {1, {1}}, {1, {0}}}));
+  EXPECT_FALSE(share_cores({}));
+}
+
+}  // namespace
+}  // namespace ddpbench::bench
