@@ -71,6 +71,23 @@ TEST_F(OverGloo, RanksOfALauncherAreVerified) {
   }
 }
 
+// A server takes the pushes of so many workers a few at a time.
+TEST_F(OverGloo, ServersOfManyWorkersAreVerifiedAndNameTheOneThatStalls) {
+  for (const char* servers : {"--servers=1", "--servers=2"}) {
+    const ProgramResult result = program.run(
+        engine_run("ps", "gloo", {"--gpus=5", servers, "--global-batch-size=40", "--force"}));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(program.report()["runs"][0]["verification"]["status"], "passed") << servers;
+  }
+  const ProgramResult stalled =
+      program.run(engine_run("ps", "gloo",
+                             {"--gpus=6", "--global-batch-size=48", "--force", "--timeout=3",
+                              "--inject=stall:rank=4,step=2"}));
+  EXPECT_EQ(stalled.exit_code, 4) << stalled.err;
+  const json report = program.report();
+  EXPECT_EQ(report["error"]["rank"], 4) << report["error"];
+}
+
 TEST_F(OverGloo, ALinkThatHealsDelaysAndOneThatDoesNotEndsTheRun) {
   const ProgramResult healed = program.run(
       engine_run("ddp", "gloo", {"--gpus=2", "--inject=drop-link:rank=1,step=3,ms=500"}));
