@@ -33,6 +33,8 @@ void CallMarks::begin_step() {
   for (const Injection& injection : injections_) {
     if (injection.kind != "drop-link" || injection.step != step) continue;
     broken_until_s_ = steady_s() + length_s(injection);
+    told_cut_ = true;
+    writer_.link_cut(true);
   }
 }
 
@@ -81,6 +83,10 @@ bool CallMarks::breaks_link() const {
       injections_, [](const Injection& injection) { return injection.kind == "drop-link"; });
 }
 
-bool CallMarks::link_is_broken() { return steady_s() < broken_until_s_; }
+bool CallMarks::link_is_broken() {
+  if (steady_s() < broken_until_s_) return true;
+  if (told_cut_.exchange(false)) writer_.link_cut(false);
+  return false;
+}
 
 }  // namespace ddpbench::bench

@@ -3,7 +3,7 @@
 //
 // CallMarks: writes into a rank's channel which calls of its communicator are complete and pending,
 // so that a report can say where each rank stood. It also plants the faults of --inject that strike
-// calls.
+// calls, and says in the channel while a link is broken.
 #pragma once
 
 #include <atomic>
@@ -47,6 +47,7 @@ class CallMarks final : public comm::CallWatch {
 
   std::atomic<std::int64_t> step_ = -1;  // counted over verification, warm-up and training
   std::atomic<double> broken_until_s_ = 0;
+  std::atomic<bool> told_cut_ = false;  // the channel says that the link is broken
 };
 
 }  // namespace ddpbench::bench

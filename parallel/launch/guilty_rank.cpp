@@ -247,6 +247,17 @@ std::optional<RunFailure> find_absent(Ranks ranks) {
   return std::nullopt;
 }
 
+// A rank whose link a planted fault keeps broken. It and the others wait for each other alike.
+std::optional<RunFailure> find_cut(Ranks ranks) {
+  const auto found =
+      std::ranges::find_if(ranks, [](const RankView& view) { return view.status.link_cut; });
+  if (found == ranks.end()) return std::nullopt;
+  const auto rank = static_cast<std::size_t>(found - ranks.begin());
+  return noticed_failure_at(ranks, rank, "stalled",
+                            fmt::format("the link of {} is broken {}, as --inject=drop-link asks",
+                                        words_for(ranks, rank), place(ranks, rank)));
+}
+
 // "waits in all_reduce 17", "is behind all_reduce 16"; the same for ranks that stand alike.
 struct Standing {
   std::string verb, call;
@@ -368,6 +379,7 @@ namespace {
 
 RunFailure blamed_for_noticed(Ranks ranks) {
   if (const auto absent = find_absent(ranks)) return *absent;
+  if (const auto cut = find_cut(ranks)) return *cut;
   const std::size_t witness = first_noticing(ranks);
   if (ranks[witness].status.error->kind != "timeout") return own_failure(ranks, witness);
   auto straggler = find_missing(ranks, witness);

@@ -138,6 +138,7 @@ RankStatus RankChannels::status(int rank) const {
   status.collective = slot.collective.load(std::memory_order_relaxed);
   status.completed = read_call(slot.completed);
   status.pending = read_call(slot.pending);
+  status.link_cut = slot.link_cut.load(std::memory_order_acquire) != 0;
   if (slot.has_loss.load(std::memory_order_acquire) != 0) {
     status.loss = slot.loss.load(std::memory_order_relaxed);
   }

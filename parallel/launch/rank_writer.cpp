@@ -111,6 +111,10 @@ void RankWriter::calls(const CallMark& completed, const CallMark& pending) {
   store_call(slot_of(area_).pending, pending);
 }
 
+void RankWriter::link_cut(bool is_cut) {
+  if (area_) slot_of(area_).link_cut.store(is_cut ? 1 : 0, std::memory_order_release);
+}
+
 void RankWriter::append(const StepRecord& record) {
   if (!area_) return;
   RankSlot& slot = slot_of(area_);

@@ -106,11 +106,13 @@ TEST_F(Marks, BreakTheLinkFromTheirStepOn) {
   EXPECT_TRUE(broken.link_is_broken());
   broken.begin_step();
   EXPECT_TRUE(broken.link_is_broken());
+  EXPECT_TRUE(status().link_cut);
   CallMarks healed = marks_with("drop-link:rank=0,step=0,ms=0.001");
   healed.begin_step();
   while (healed.link_is_broken()) {
   }
   EXPECT_FALSE(healed.link_is_broken());
+  EXPECT_FALSE(status().link_cut);
 }
 
 TEST(StrikesCalls, LeavesPhasesToOthers) {

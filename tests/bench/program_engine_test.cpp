@@ -97,8 +97,10 @@ TEST_F(OverGloo, ALinkThatHealsDelaysAndOneThatDoesNotEndsTheRun) {
       "ddp", "gloo", {"--gpus=2", "--inject=drop-link:rank=1,step=3", "--timeout=2", "--force"}));
   EXPECT_EQ(cut.exit_code, 4) << cut.err;
   const json report = program.report();
+  EXPECT_EQ(report["error"]["rank"], 1);
   EXPECT_THAT(report["error"]["message"].get<std::string>(),
-              testing::ContainsRegex("deadline passed.*wait in all_reduce [0-9]+ .bucket 0."));
+              testing::ContainsRegex("the link of rank 1 is broken.*deadline passed.*wait in "
+                                     "all_reduce [0-9]+ .bucket 0."));
   EXPECT_EQ(report["runs"][0]["calls"].size(), 2u);
   const ProgramResult refused = program.run(
       engine_run("ddp", "shm", {"--gpus=2", "--inject=drop-link:rank=1,step=3", "--force"}));
@@ -240,6 +242,7 @@ TEST_F(OverMpi, ALinkThatHealsDelaysAndOneThatDoesNotEndsTheRun) {
   EXPECT_EQ(cut.exit_code, 4) << cut.err;
   const json report = program.report();
   EXPECT_EQ(report["status"], "failed");
+  EXPECT_EQ(report["error"]["rank"], 1) << report["error"];
   EXPECT_THAT(report["error"]["message"].get<std::string>(),
               testing::ContainsRegex("deadline passed.*wait in all_reduce [0-9]+ .bucket 0."));
   EXPECT_EQ(report["runs"][0]["calls"].size(), 2u);
