@@ -30,7 +30,7 @@ constexpr auto kNap = std::chrono::microseconds(50);
 // When giving the core away took so long, others have used it. A rank that reaches its peers by TCP
 // then sleeps between two questions for a while, and longer: the kernel moves the data, and needs
 // the core for it. Four hosts on two cores that all-reduce 25 MiB at 1 Gbit/s reach 95.0 % of the
-// link's rate so, 93.5 % without (medians in turn); with frames of 9000 bytes both reach 98 %.
+// link's rate so, 93.5 % without (medians of six in turn); with frames of 9000 bytes both 98 %.
 constexpr double kLostCore_s = 50e-6, kCrowded_s = 100e-3;
 constexpr auto kCrowdedNap = std::chrono::microseconds(100);
 // How long notices may take to leave when the communicator ends. After a failure those to a rank
