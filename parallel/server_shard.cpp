@@ -19,12 +19,8 @@ constexpr std::uint64_t kAlignment = 64;
 constexpr comm::Start kServerStart =
     comm::Start::deferred;  // a server has nothing else to do meanwhile
 
-// A server's link is full before its workers' are where it has more than twice as many workers.
-// Then so many pushes are under way to all servers together, and no fewer to each than keep its
-// link busy. Of 8 workers over links of 100 Mbit/s, whose queues hold 20 ms, pushes to one server
-// take 1.06 n S/B so, and 1.16 to 1.23 all at once; to each of two servers 1.17 to 1.32, and 1.45
-// to 1.9. At 1 Gbit/s it makes no difference to one, and to two 1.07 in place of 1.13.
-constexpr int kWorkersOfAFullServer = 2, kPacedPushes = 4, kLeastPushes = 2;
+// With more than so many workers a server, a server's link is full long before its workers' are.
+constexpr int kWorkersOfAFullServer = 2;
 
 std::string name_of(ServerCommand command) {
   switch (command) {
@@ -71,7 +67,7 @@ ServerShard::ServerShard(const StrategyConfig& config, const StrategyContext& co
       plan_shards(summary.flat_bytes, config.servers, nullptr)[static_cast<std::size_t>(index)];
   count_ = shard.bytes / sizeof(float);
   slot_bytes_ = round_up(shard.bytes, kAlignment);
-  at_once_ = pushes_at_once();
+  takes_turns_ = takes_turns();
   stream_ = device.make_stream();
   mean_ = context.backends[0]->mean();
   if (config.ps_update == PsUpdate::server) {
@@ -190,49 +186,33 @@ void ServerShard::handle_push() {
   send_to_all(shard_of(on_server ? weights_ : gradient_));
 }
 
-// The engines between hosts send a push when its receive is posted, so the server paces the flows
-// that meet at its link. Where more than a few do, they overrun its queue, and what is dropped is
-// sent again. Where servers are many, it is the workers' links that are full, and a wait for one
-// leaves another idle.
-int ServerShard::pushes_at_once() const {
+// The engines that span hosts send a push when its receive is posted, so a server can let workers
+// push one after the other: flows that meet at its link overrun the link's queue, and what is
+// dropped is sent again. All have sent their commands by then, so none waits for one that is late.
+// Pushes of 8 workers over links of 100 Mbit/s, whose queues hold 20 ms, take 1.05 to 1.07 n S/B to
+// one server so, and 1.12 to 1.27 all at once; to each of two servers 1.10 to 1.15, and 1.3 to 2.
+// At 1 Gbit/s one server sees no difference, and two 1.09 in place of 1.13. Where servers are many,
+// it is the workers' links that are full, and a server that waits for one leaves its own idle.
+bool ServerShard::takes_turns() const {
   const CommBackend* const backend = find_comm_backend(context_.world->backend());
-  const bool paces = backend != nullptr && backend->spans_hosts &&
-                     context_.devices[0]->kind() == DeviceKind::cpu &&
-                     config_.replicas > kWorkersOfAFullServer * config_.servers;
-  const int paced = std::max(kPacedPushes / config_.servers, kLeastPushes);
-  return paces ? std::min(paced, config_.replicas) : config_.replicas;
+  return backend != nullptr && backend->spans_hosts &&
+         context_.devices[0]->kind() == DeviceKind::cpu &&
+         config_.replicas > kWorkersOfAFullServer * config_.servers;
 }
 
-// The pushes come in the order of workers, and to each server from another one first.
-comm::Work ServerShard::receive_push(int turn) {
-  const int first = index_ * config_.replicas / config_.servers;
-  const int worker = (first + turn) % config_.replicas;
-  return context_.world->recv(shard_of(pushed_, static_cast<std::size_t>(worker)), worker,
-                              {.start = kServerStart});
-}
-
-// Which of works_ is done. A single work knows whom it waits for, and names it at the deadline.
-std::size_t ServerShard::await_push() const {
-  constexpr double kNameIt_s = 0.05;
-  try {
-    return comm::wait_any(works_, comm::deadline_after(context_.world->timeout_s()));
-  } catch (const CommTimeout&) {
-    for (const comm::Work& work : works_) {
-      if (!work.test()) work.synchronize(comm::deadline_after(kNameIt_s));
-    }
-    throw;
-  }
-}
-
+// Each server begins with another worker.
 void ServerShard::receive_gradients() {
   const ScopedPhase phase(context_.observer, Phase::push, *stream_);
+  const int first = index_ * config_.replicas / config_.servers;
   works_.clear();
-  context_.world->group_start();
-  for (int turn = 0; turn < at_once_; ++turn) works_.push_back(receive_push(turn));
-  context_.world->group_end();
-  for (int turn = at_once_; turn < config_.replicas; ++turn) {
-    works_[await_push()] = receive_push(turn);
+  if (!takes_turns_) context_.world->group_start();
+  for (int turn = 0; turn < config_.replicas; ++turn) {
+    const int worker = (first + turn) % config_.replicas;
+    works_.push_back(context_.world->recv(shard_of(pushed_, static_cast<std::size_t>(worker)),
+                                          worker, {.start = kServerStart}));
+    if (takes_turns_) works_.back().wait(*stream_);
   }
+  if (!takes_turns_) context_.world->group_end();
   for (const comm::Work& work : works_) work.wait(*stream_);
 }
 

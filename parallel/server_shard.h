@@ -49,10 +49,8 @@ class ServerShard {
   void make_buffers();  // after context.admit has allowed it
   ServerCommand receive_command();
   void handle_push();
-  int pushes_at_once() const;
+  bool takes_turns() const;
   void receive_gradients();
-  comm::Work receive_push(int turn);
-  std::size_t await_push() const;
   void send_to_all(const comm::Elements& result);
   void receive_parameters();
   comm::Elements shard_of(const Buffer& buffer, std::size_t slot = 0) const;
@@ -63,7 +61,7 @@ class ServerShard {
   const StrategyConfig& config_;
   const StrategyContext& context_;
   int index_;
-  int at_once_ = 0;             // so many pushes are under way to this server
+  bool takes_turns_ = false;    // the workers push one after the other
   std::size_t count_ = 0;       // elements of the shard
   std::size_t slot_bytes_ = 0;  // bytes of one worker's part of pushed_
   std::unique_ptr<Stream> stream_;

@@ -98,14 +98,16 @@ class Comm final : public Subcommand {
         return join_comm({words_, output_, command_line, variables}, *place);
       });
     }
-    if (!output_.interface.empty()) {
-      throw ConfigError(fmt::format(
-          "--interface={}: it is for ranks that a launcher started; these are all on this host",
-          output_.interface));
-    }
     HostDevices host = find_devices(words_.device);
     host.available_bytes = memory_limit(read_host_limits()).bytes;
-    const CommOptions options = named_by(variables, [&] { return resolve(words_, host); });
+    const CommOptions options = named_by(variables, [&] {
+      if (!output_.interface.empty()) {
+        throw ConfigError(fmt::format(
+            "--interface={}: it is for ranks that a launcher started; these are all on this host",
+            output_.interface));
+      }
+      return resolve(words_, host);
+    });
     return CommSession(options, host, output_, command_line, variables).run();
   }
 

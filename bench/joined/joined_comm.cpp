@@ -153,7 +153,8 @@ nlohmann::json JoinedComm::own_facts() const {
 }
 
 void JoinedComm::hear_facts(int rank, const nlohmann::json& facts) {
-  ranks_.push_back({peers().hosts().of(rank), facts.at("cores")});
+  const JoinedHosts& hosts = peers().hosts();
+  ranks_.push_back({hosts.count() > 0 ? hosts.of(rank) : 0, facts.at("cores")});
 }
 
 void JoinedComm::take_decision(const nlohmann::json& decided) {

@@ -81,7 +81,7 @@ PlanValues job_values(const TrainingJob& job, const launch::ChannelLayout& layou
   PlanValues values{{"the data set",
                      fmt::format("{} {}", job.dataset.name,
                                  job.dataset.source == "files" ? "from files"
-                                                               : "drawn, which is from no files")}};
+                                                               : "drawn (no files)")}};
   for (PlanValue& value : flat_values(all)) values.push_back(std::move(value));
   return values;
 }

@@ -113,7 +113,7 @@ void JoinedStore::say_waiting(const std::string& missing) {
   said_s_ = waited_s;
   say_error("ddpbench: rank {}{}{} of {} to come, {:.0f} s of {:.0f} s (--timeout){}\n",
             environment_.rank, kWaitingWords, missing, environment_.world_size, waited_s, limit_s_,
-            refused_at_.empty()
+            store_ || refused_at_.empty()  // it was another job's
                 ? ""
                 : fmt::format("; the store at {} refuses this rank's secret (DDPBENCH_JOB_SECRET)",
                               refused_at_));

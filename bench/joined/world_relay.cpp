@@ -45,6 +45,7 @@ WorldRelay::WorldRelay(comm::TcpStoreOptions store, int rank, const JoinedHosts&
       answered_s_(steady_s()),
       exchanged_s_(steady_s()) {
   store.check = nullptr;
+  store.refused = nullptr;
   store.timeout_s = std::min(store.timeout_s, kLongestCall_s);
   records_ = comm::connect_tcp_store(store);
   store.check = [this] { keep_up(); };

@@ -32,6 +32,7 @@ void CallMarks::begin_step() {
   const std::int64_t step = ++step_;
   for (const Injection& injection : injections_) {
     if (injection.kind != "drop-link" || injection.step != step) continue;
+    const std::lock_guard lock(cut_mutex_);
     broken_until_s_ = steady_s() + length_s(injection);
     told_cut_ = true;
     writer_.link_cut(true);
@@ -85,7 +86,11 @@ bool CallMarks::breaks_link() const {
 
 bool CallMarks::link_is_broken() {
   if (steady_s() < broken_until_s_) return true;
-  if (told_cut_.exchange(false)) writer_.link_cut(false);
+  if (!told_cut_) return false;
+  const std::lock_guard lock(cut_mutex_);
+  if (steady_s() < broken_until_s_) return true;  // it has just been broken
+  told_cut_ = false;
+  writer_.link_cut(false);
   return false;
 }
 

@@ -46,6 +46,7 @@ class CallMarks final : public comm::CallWatch {
   std::int64_t stalled_step_ = -1;  // that a stall has struck
 
   std::atomic<std::int64_t> step_ = -1;  // counted over verification, warm-up and training
+  std::mutex cut_mutex_;  // over changes of the two below, and the channel's word about them
   std::atomic<double> broken_until_s_ = 0;
   std::atomic<bool> told_cut_ = false;  // the channel says that the link is broken
 };

@@ -402,6 +402,7 @@ RunFailure blamed_for_noticed(Ranks ranks) {
 
 RunFailure blamed_for_stall(Ranks ranks, double idle_s) {
   if (const auto absent = find_absent(ranks)) return *absent;
+  if (const auto cut = find_cut(ranks)) return *cut;
   const std::size_t rank = find_straggler(ranks).value_or(0);
   const std::string where = place(ranks, rank);
   return failure_at(ranks, rank, "stalled",

@@ -23,7 +23,7 @@
 
 namespace ddpbench::launch {
 
-inline constexpr std::uint64_t kMagic = 0x3563'6e68'6370'6464;  // "ddpchnc5", little endian
+inline constexpr std::uint64_t kMagic = 0x3663'6e68'6370'6464;  // "ddpchnc6", little endian
 inline constexpr std::size_t kAlignBytes = 64;
 inline constexpr std::size_t kResultCopies = 2;  // the one that readers see, the one being written
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/runtime/cpu_topology.h"
 #include "tests/bench/engine_program.h"
 #include "tests/bench/joined_ranks.h"
 #include "tests/bench/program.h"
@@ -135,12 +136,18 @@ TEST_F(JoinedComm, DoesNotPairWithARankThatTrains) {
   EXPECT_FALSE(exists("other.json"));
 }
 
+TEST_F(JoinedComm, TakesNoInterfaceWhereItStartsItsOwnRanks) {
+  program.environment["DDPBENCH_INTERFACE"] = "eth0";
+  const ProgramResult result = program.run(comm_of_ranks({"--sizes=4K"}));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("DDPBENCH_INTERFACE=eth0: --interface=eth0: it is for ranks"));
+}
+
 TEST_F(JoinedComm, NamesTheVariableThatGaveAWrongValue) {
   program.environment["DDPBENCH_RANKS"] = "3";
   expect_refused({}, "DDPBENCH_RANKS=3: --ranks=3: a launcher started 2 ranks");
 }
 
-// Rank r on the cores `cores[r]`, as taskset takes them.
 TEST_F(JoinedComm, KnowsWhichRanksShareACore) {
   program.executable = "/usr/bin/taskset";
   const auto bound_to = [](const std::string& cores) {
@@ -150,16 +157,18 @@ TEST_F(JoinedComm, KnowsWhichRanksShareACore) {
     }
     return arguments;
   };
-  for (const ProgramResult& rank : run({bound_to("0"), bound_to("0")})) {
+  const std::vector<int> cores = read_cpu_topology().cores;
+  const std::string one = std::to_string(cores.front());
+  for (const ProgramResult& rank : run({bound_to(one), bound_to(one)})) {
     EXPECT_EQ(rank.exit_code, 0) << rank.err;
   }
   const json report = program.report();
   EXPECT_TRUE(report["collectives"][0]["oversubscribed"]);
   EXPECT_TRUE(report["collectives"][0]["bound_busbw_gb_per_s"].is_null());
   EXPECT_TRUE(report.value("memory_bandwidth", json::array()).empty());
-  if (::sysconf(_SC_NPROCESSORS_ONLN) < 2) return;
-  // One is bound and the other is not: they have two cores between them.
-  for (const ProgramResult& rank : run({bound_to("0"), bound_to("0,1")})) {
+  if (cores.size() < 2) return;
+  // One is bound to one core and the other to another.
+  for (const ProgramResult& rank : run({bound_to(one), bound_to(std::to_string(cores.back()))})) {
     EXPECT_EQ(rank.exit_code, 0) << rank.err;
   }
   EXPECT_FALSE(program.report()["collectives"][0]["oversubscribed"]);

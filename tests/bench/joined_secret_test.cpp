@@ -196,6 +196,21 @@ TEST_F(JoinedSecret, SaysWhileItWaitsThatAStoreRefusesIt) {
   EXPECT_THAT(results[0].err, Not(HasSubstr("refuses")));
 }
 
+// The store of another job, which it passed on its way to its own, is no reason to wait.
+TEST_F(JoinedSecret, SaysNothingOfAnotherJobsStoreOnceItHasItsOwn) {
+  comm::TcpStoreOptions other;
+  other.secret = "another job's secret";
+  const auto held = comm::make_tcp_store_server(other);
+  Ranks ranks(program, test::world(2, held->port()));
+  ranks.start(0, arguments);
+  ::sleep(4);  // it says every 3 s for whom it waits
+  ranks.start(1, arguments);
+  const ProgramResult first = ranks.finish(0);
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_THAT(first.err, AllOf(HasSubstr("waiting for rank 1"), Not(HasSubstr("refuses"))));
+  EXPECT_EQ(ranks.finish(1).exit_code, 0);
+}
+
 TEST_F(JoinedSecret, IsAskedForWhereRanksMayBeOnOtherHosts) {
   for (const test::Variables& elsewhere : {test::Variables{{"MASTER_ADDR", "192.0.2.1"}},
                                            test::Variables{{"LOCAL_WORLD_SIZE", "1"}}}) {

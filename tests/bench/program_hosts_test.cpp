@@ -112,6 +112,16 @@ TEST_F(Launchers, RefuseMoreDevicesThanSlotsBeforeAnythingRuns) {
   EXPECT_EQ(program.read("report.json"), "");
 }
 
+TEST_F(Launchers, RefuseAPortThatIsNoneBeforeAnythingRuns) {
+  for (const char* port : {"70000", "29x", "0"}) {
+    program.environment["MASTER_PORT"] = port;
+    const ProgramResult result = program.run(on_hosts("ddp", "2"));
+    EXPECT_EQ(result.exit_code, 2) << port;
+    EXPECT_THAT(result.err, HasSubstr(std::string("MASTER_PORT=") + port + " is not a port"));
+    EXPECT_EQ(program.read("report.json"), "");
+  }
+}
+
 TEST_F(Launchers, TakeAllGpusToBeTheSlots) {
   const ProgramResult result = program.run(on_hosts("ddp", "all"));
   EXPECT_EQ(result.exit_code, 0) << result.err;

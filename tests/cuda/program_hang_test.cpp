@@ -82,7 +82,8 @@ TEST(HungMeasurement, EndsAtTheDeadlineWithAReport) {
   for (const auto& rank : ranks) EXPECT_EQ(rank.exit_code, 4) << rank.out << rank.err;
   const json report = program.report();
   EXPECT_EQ(report.at("status"), "failed");
-  EXPECT_EQ(report.at("error").at("kind"), "timeout") << report.at("error");
+  // The first that writes may be the one that the other's deadline has ended.
+  EXPECT_THAT(report.at("error").at("message").get<std::string>(), HasSubstr("deadline passed"));
 }
 
 // NCCL hangs while it connects two devices, with two ranks or in one process. That lasts longer

@@ -265,6 +265,12 @@ TEST(Stall, IsBlamedOnAStoppedRankBeforeAllOthers) {
   EXPECT_EQ(blame_for_stall(ranks, 5).rank, 1);
 }
 
+TEST(Stall, IsBlamedOnTheRankWhoseLinkIsBroken) {
+  Ranks ranks{training(12, Phase::comm_wait, 7), training(13, Phase::comm_wait, 7)};
+  ranks[1].status.link_cut = true;
+  EXPECT_EQ(blame_for_stall(ranks, 5).rank, 1);
+}
+
 TEST(Stall, IsNotBlamedOnARankThatHasEnded) {
   RankView finished = exited(in_backward(3), 0);
   finished.status.state = RankState::finished;

@@ -297,6 +297,15 @@ class OverGloo(Faults):
     def test_connections_that_stay_half_open_disturb_nobody(self):
         self.train_beside_half_open_connections(*WAYS[0][:3], (0, 1))
 
+    def test_a_planted_cut_that_stays_is_blamed_on_its_rank(self):
+        with self.job(*WAYS[0], [*ENDLESS, "--inject=drop-link:rank=1,step=30"]) as made:
+            ended, _ = made.start().finish(within_s=90)
+            for one in ended:
+                self.assertEqual(one.code, 4, one.text)
+            message = self.expect_blame(made, 1, WAYS[0][3][1])["error"]["message"]
+            self.assertIn("the link of rank 1 on h1 is broken", message)
+            self.expect_nothing_left(made)
+
     def test_a_rank_that_stalls_is_named_with_the_calls_of_all(self):
         with self.job(*WAYS[0], [*ENDLESS, "--inject=stall:rank=2,step=30"]) as made:
             ended, _ = made.start().finish(within_s=90)

@@ -70,6 +70,7 @@ class MpiLink final : public WireLink {
   std::list<Sent> sent_;
   std::mutex poll_mutex_;
   const bool core_each_, over_tcp_;
+  mutable std::atomic<double> lost_core_s_ = 0;      // when others had last used this rank's core
   mutable std::atomic<double> crowded_until_s_ = 0;  // others use this rank's core until then
   std::atomic<double> spin_s_ = 0;
 };

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How large the messages are in which a transfer goes to another rank.
+// How large the messages are in which a transfer goes to another rank, and how many ranks share
+// this host.
 //
 // Open MPI asks the receiver before it sends what is beyond its eager limit (64 KiB over TCP). Over
 // a network whose queues are full of data of the same exchange, question and answer take many
