@@ -78,10 +78,10 @@ PlanValues job_values(const TrainingJob& job, const launch::ChannelLayout& layou
   all["precision"] = job.options.precision;
   all["bytes_of_records"] = launch::RankChannels::bytes_per_rank(layout);
   // In front of its members, none of which says it in words.
-  PlanValues values{{"the data set",
-                     fmt::format("{} {}", job.dataset.name,
-                                 job.dataset.source == "files" ? "from files"
-                                                               : "drawn (no files)")}};
+  PlanValues values{
+      {"the data set",
+       fmt::format("{} {}", job.dataset.name,
+                   job.dataset.source == "files" ? "from files" : "drawn (no files)")}};
   for (PlanValue& value : flat_values(all)) values.push_back(std::move(value));
   return values;
 }
