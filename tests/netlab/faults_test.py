@@ -302,7 +302,7 @@ class OverGloo(Faults):
             ended, _ = made.start().finish(within_s=90)
             for one in ended:
                 self.assertEqual(one.code, 4, one.text)
-            message = self.expect_blame(made, 1, WAYS[0][3][1])["error"]["message"]
+            message = self.expect_blame(made, 1, WAYS[0][3][1], is_heard=False)["error"]["message"]
             self.assertIn("the link of rank 1 on h1 is broken", message)
             self.expect_nothing_left(made)
 
