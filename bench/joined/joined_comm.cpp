@@ -48,8 +48,6 @@ class CommReport final : public JoinedReport {
     std::optional<report::ErrorInfo> error;
     report.status = collect_comm(job_, channels_, result, report, error);
     if (result.interrupted && result.failure) error = failure_info(*result.failure);
-    // Before all have joined only this rank's host is known.
-    if (hosts().count() == 0 && error && error->rank != own_rank()) error->host.clear();
     report.error = std::move(error);
     // Where ranks never met, nobody knows what would have moved the data.
     if (hosts().count() == 0 && job_.ranks > 1) report.collectives.clear();

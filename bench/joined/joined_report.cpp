@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/joined/joined_report.h"
 
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -15,6 +16,18 @@
 #include "reports/json/report_json.h"
 
 namespace ddpbench::bench {
+namespace {
+
+// Before all have joined only this rank's host is known.
+void clear_unknown_hosts(int own_rank, report::Report& report) {
+  const auto clear = [own_rank](std::optional<report::ErrorInfo>& error) {
+    if (error && error->rank != own_rank) error->host.clear();
+  };
+  clear(report.error);
+  for (report::Run& run : report.runs) clear(run.error);
+}
+
+}  // namespace
 
 void JoinedReport::choose_place(const Options& options, int host) {
   file_ = ReportOutput(own_files(options));
@@ -89,6 +102,7 @@ void JoinedReport::fill(bool is_planned, launch::SuperviseResult result) {
     return;
   }
   fill_in(report_, result);
+  if (hosts_.count() == 0) clear_unknown_hosts(own_rank_, report_);
   name_hosts(hosts_, report_);
 }
 

@@ -83,8 +83,7 @@ class JoinedReport {
   // The exit code of a report whose status is failed though no rank has failed.
   virtual int failed_exit_code(const report::Report& report) const = 0;
 
-  // From begin() on: this rank, and the hosts, of which there are none before all have joined.
-  int own_rank() const { return own_rank_; }
+  // From begin() on; there are none before all have joined.
   const JoinedHosts& hosts() const { return hosts_; }
   double seconds_so_far() const { return seconds_since(begin_); }
 

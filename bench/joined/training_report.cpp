@@ -35,8 +35,6 @@ void TrainingReport::fill_in(report::Report& report, const launch::SuperviseResu
   if (startup_s_ > 0) run.time.startup_s = report::Figure::of(startup_s_);
   run.time.total_s = report::Figure::of(seconds_so_far());
   if (before_) fill_joined_conditions(run, *before_, channels_.layout().ranks);
-  // Before all have joined only this rank's host is known.
-  if (hosts().count() == 0 && run.error && run.error->rank != own_rank()) run.error->host.clear();
   const bool diverged = run.status == report::Status::diverged;
   report.status = diverged ? report::Status::failed : run.status;
   report.error = run.error;

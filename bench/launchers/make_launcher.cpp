@@ -133,7 +133,7 @@ LauncherChoice choose_launcher(const Options& options) {
 std::unique_ptr<RunLauncher> make_launcher(const Options& options, const std::string& master_port) {
   LauncherChoice choice = choose_launcher(options);
   if (choice.launcher == kLocal) return nullptr;
-  launch::check_master_port([&](const char*) { return master_port.c_str(); });
+  if (!master_port.empty()) launch::parse_master_port(master_port);  // or it throws
   if (choice.launcher != kSsh) {
     if (!is_in_path(choice.launcher)) {
       throw UnavailableError(

@@ -159,12 +159,6 @@ void read_place(const Reader& reader, const LauncherVariables& names,
   }
 }
 
-int parse_port(const std::string& text) {
-  const auto port = number_in<int>(text);
-  if (port && *port >= 1 && *port <= 65535) return *port;
-  throw ConfigError(fmt::format("MASTER_PORT={} is not a port from 1 to 65535", text));
-}
-
 void read_master(const Reader& reader, const LauncherVariables& names, RankEnvironment& result) {
   // A launcher that sets RANK always sets these, too; mpirun and srun do not know them.
   const bool required = std::string_view(names.rank.front()) == "RANK";
@@ -174,7 +168,7 @@ void read_master(const Reader& reader, const LauncherVariables& names, RankEnvir
   } else if (required) {
     throw ConfigError("RANK is set but MASTER_ADDR is not; set it to the address of rank 0");
   }
-  if (const auto port = reader.text("MASTER_PORT")) result.master_port = parse_port(*port);
+  if (const auto port = reader.text("MASTER_PORT")) result.master_port = parse_master_port(*port);
   result.agent_store =
       result.launcher == "torchrun" && reader.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
 }
@@ -266,8 +260,10 @@ bool has_terminal_of_mpirun() { return !environment_variable(kOpenMpiRank).value
 
 bool names_launcher(const GetVariable& get) { return find_launcher(Reader(get)).has_value(); }
 
-void check_master_port(const GetVariable& get) {
-  if (const auto port = Reader(get).text("MASTER_PORT")) parse_port(*port);
+int parse_master_port(const std::string& text) {
+  const auto port = number_in<int>(text);
+  if (port && *port >= 1 && *port <= 65535) return *port;
+  throw ConfigError(fmt::format("MASTER_PORT={} is not a port from 1 to 65535", text));
 }
 
 }  // namespace ddpbench::launch

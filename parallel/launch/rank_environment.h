@@ -55,8 +55,8 @@ std::optional<RankEnvironment> read_rank_environment(
 // Whether Open MPI's mpirun started this process, which gives its ranks terminals as their output.
 bool has_terminal_of_mpirun();
 
-// Throws ConfigError where MASTER_PORT is set and is no port: for who hands it on to ranks.
-void check_master_port(const GetVariable& get);
+// The port that a value of MASTER_PORT names. Throws ConfigError.
+int parse_master_port(const std::string& text);
 
 // Whether the variables say that a launcher started this process; it may have left some out.
 bool names_launcher(const GetVariable& get);
