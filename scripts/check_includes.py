@@ -53,7 +53,7 @@ FLOORS = {
     "reports": ["data", "metrics", "imports", "json", "charts", "pictures", "table", "why",
                 "exports", "gate", "html"],
     "bench": ["host", "options", "plan", "measure", "feed", "rank", "run", "comm", "joined",
-              "launchers", "commands", ".", "packaging", "micro", "gate_study", "verification_study"],
+              "launchers", "commands", ".", "packaging", "micro"],
 }
 
 
@@ -78,7 +78,7 @@ LIBRARIES = [
     Library(r"(zlib|zconf)\.h", r"(datasets|bench)/.*\.cpp"),
     Library(r"openssl/.*", r"datasets/.*\.cpp"),
     Library(r"curl/.*", r"(datasets|bench)/.*\.cpp|datasets/curl_library\.h"),
-    Library(r"CLI/.*", r"bench/(micro|gate_study|verification_study)/.*\.cpp"),
+    Library(r"CLI/.*", r"bench/micro/.*\.cpp"),
     Library(r"benchmark/.*", r"bench/micro/.*"),
     Library(r"[a-z_0-9]+", r".*"),  # the C++ standard library
     Library(r"(sys|linux|net|netinet|arpa|asm|gnu)/.*", r".*"),
