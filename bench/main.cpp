@@ -11,7 +11,6 @@
 #include "bench/commands/command_line.h"
 #include "bench/host/host_limits.h"
 #include "bench/rank/rank_main.h"
-#include "bench/rank/training_process.h"
 #include "bench/run/fit_planner.h"
 
 int main(int argc, char** argv) {

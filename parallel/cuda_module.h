@@ -61,8 +61,4 @@ using CudaModuleEntry = const CudaModule* (*)(const char* build);
 inline constexpr const char* kCudaModuleEntryName = "ddpbench_cuda_module";
 inline constexpr const char* kCudaModuleFile = "libddpbench_cuda.so";
 
-// Opens the module at `path`; it stays open until the process ends. Throws UnavailableError with
-// the loader's own words, which name a missing library, or when the module is of another build.
-const CudaModule& open_cuda_module(const std::string& path);
-
 }  // namespace ddpbench

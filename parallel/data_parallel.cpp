@@ -22,7 +22,6 @@
 #include "parallel/step_parts.h"
 #include "parallel/strategies.h"
 #include "parallel/strategy.h"
-#include "parallel/synced_batch.h"
 
 namespace ddpbench {
 namespace {

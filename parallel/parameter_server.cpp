@@ -26,7 +26,6 @@
 #include "parallel/step_parts.h"
 #include "parallel/strategies.h"
 #include "parallel/strategy.h"
-#include "parallel/synced_batch.h"
 
 namespace ddpbench {
 namespace {

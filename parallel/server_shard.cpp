@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/math.h"
-#include "parallel/comm_backends.h"
 #include "parallel/step_parts.h"
 
 namespace ddpbench {
@@ -194,9 +193,7 @@ void ServerShard::handle_push() {
 // At 1 Gbit/s one server sees no difference, and two 1.09 in place of 1.13. Where servers are many,
 // it is the workers' links that are full, and a server that waits for one leaves its own idle.
 bool ServerShard::takes_turns() const {
-  const CommBackend* const backend = find_comm_backend(context_.world->backend());
-  return backend != nullptr && backend->spans_hosts &&
-         context_.devices[0]->kind() == DeviceKind::cpu &&
+  return context_.world_spans_hosts && context_.devices[0]->kind() == DeviceKind::cpu &&
          config_.replicas > kWorkersOfAFullServer * config_.servers;
 }
 

@@ -3,6 +3,7 @@
 #include "parallel/strategies.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 
@@ -59,7 +60,27 @@ constexpr StrategyTraits kStrategies[] = {
      .plan = plan_reference,
      .make = make_single_device}};
 
+std::vector<int> first_integers(int count) {
+  std::vector<int> values(static_cast<std::size_t>(count));
+  std::iota(values.begin(), values.end(), 0);
+  return values;
+}
+
 }  // namespace
+
+std::vector<RankPlan> plan_one_rank(const StrategyConfig& config) {
+  return {{.replicas = first_integers(config.replicas),
+           .shards = first_integers(config.replicas),
+           .batch = config.per_device_batch * config.replicas}};
+}
+
+std::vector<RankPlan> plan_rank_per_replica(const StrategyConfig& config) {
+  std::vector<RankPlan> ranks;
+  for (int r = 0; r < config.replicas; ++r) {
+    ranks.push_back({.replicas = {r}, .shards = {r}, .batch = config.per_device_batch});
+  }
+  return ranks;
+}
 
 std::span<const StrategyTraits> all_strategies() { return kStrategies; }
 

@@ -49,7 +49,13 @@ struct StrategyTraits {
   bool is_baseline() const { return outcome == Outcome::baseline; }
 };
 
-// What the rows name, each defined in the source of its strategy.
+// What the rows name.
+//
+// One rank that drives all replicas and is fed the whole global batch.
+std::vector<RankPlan> plan_one_rank(const StrategyConfig& config);
+// One rank a replica, each fed its own shard.
+std::vector<RankPlan> plan_rank_per_replica(const StrategyConfig& config);
+// Each of the following is defined in the source of its strategy.
 //
 // `single` is one device; throws ConfigError when there are several replicas. `reference` is one
 // device, too, for any number of replicas.

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/math.h"
 #include "kernels/nn/graph.h"
 #include "kernels/nn/model/model.h"
@@ -81,11 +82,6 @@ struct StrategyPlan {
   std::int64_t global_batch = 0;
 };
 
-// One rank that drives all replicas and is fed the whole global batch.
-std::vector<RankPlan> plan_one_rank(const StrategyConfig& config);
-// One rank a replica, each fed its own shard.
-std::vector<RankPlan> plan_rank_per_replica(const StrategyConfig& config);
-
 // How `reference` lets its rounding be measured. Each step begins with a probe: the gradients of
 // loss_factor times the loss. It leaves no trace but in the totals of the loss.
 struct RoundingProbe {
@@ -99,6 +95,7 @@ struct StrategyContext {
   std::vector<Device*> devices;            // of plan.replicas; a server has one
   std::vector<ops::OpBackend*> backends;   // one a device
   comm::Communicator* world = nullptr;     // all ranks; null when there is one
+  bool world_spans_hosts = false;          // it is of an engine that can
   std::vector<comm::Communicator*> local;  // dp: one a replica, for its threads; else empty
   // For sync_batch_norm: one for each replica of this rank. They connect all replicas and carry
   // nothing else. Empty where statistics are not synchronized.
@@ -145,9 +142,9 @@ class Strategy {
   virtual void step(const StepInput& input) = 0;
   // Tells `observer` the times of the last step's buckets or shards. REQUIRES: the work of that
   // step is done (Stream::synchronize).
-  virtual void report(PhaseObserver& observer);
+  virtual void report(PhaseObserver&) {}
   // Serves until all workers have said goodbye. REQUIRES: a server.
-  virtual void serve();
+  virtual void serve() { throw InternalError("this strategy has no servers"); }
   // Sets all state back to step 0: weights, optimizer state, totals. Collective.
   virtual void reset() = 0;
   // Sets the parameters, also those on servers, by `assign`, which is called with the graph of each

@@ -8,9 +8,9 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/json_members.h"
 #include "base/text.h"
 #include "bench/comm/collective_case.h"
-#include "bench/rank/result_bytes.h"
 #include "parallel/comm_backends.h"
 #include "reports/metrics/collective_metrics.h"
 

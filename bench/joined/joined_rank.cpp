@@ -17,7 +17,6 @@
 #include "bench/joined/joined_engine.h"
 #include "bench/plan/run_plan.h"
 #include "bench/rank/rank_devices.h"
-#include "bench/rank/rank_error.h"
 #include "bench/rank/rank_session.h"
 #include "bench/run/launch_run.h"
 

@@ -14,7 +14,7 @@
 #include "bench/joined/store_pieces.h"
 #include "bench/plan/fit_command.h"
 #include "bench/plan/run_plan.h"
-#include "bench/rank/rank_error.h"
+#include "bench/rank/rank_result.h"
 #include "bench/run/launch_run.h"
 #include "parallel/launch/rank_channel.h"
 

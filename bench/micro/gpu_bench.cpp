@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "parallel/module_library.h"
 
 namespace ddpbench::micro {
 namespace {

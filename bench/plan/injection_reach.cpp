@@ -12,16 +12,11 @@
 #include "bench/plan/run_plan.h"
 #include "bench/plan/tune_plan.h"
 #include "parallel/strategies.h"
-#include "reports/data/run_names.h"
 
 namespace ddpbench::bench {
 namespace {
 
 constexpr std::size_t kNamedRuns = 3;  // that a line names; further ones are counted
-
-std::string run_name(const TrainingJob& job) {
-  return report::name_of(job.cell.strategy, job.cell.world_size, job.cell.servers);
-}
 
 // The steps of a run's three parts, each of which begins at step 0 of the training.
 struct StepCounts {

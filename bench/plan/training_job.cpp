@@ -14,6 +14,7 @@
 #include "kernels/nn/model/model_cost.h"
 #include "parallel/comm_backends.h"
 #include "parallel/strategies.h"
+#include "reports/data/run_names.h"
 
 namespace ddpbench::data {
 
@@ -202,6 +203,10 @@ StrategyConfig strategy_config(const TrainingJob& job) {
   config.ps_update = job.cell.ps_update == "worker" ? PsUpdate::worker : PsUpdate::server;
   if (!job.is_reference()) config.faults = planted_faults(job.options.injections);
   return config;
+}
+
+std::string run_name(const TrainingJob& job) {
+  return report::name_of(job.cell.strategy, job.cell.world_size, job.cell.servers);
 }
 
 bool is_staged(const TrainingJob& job) {

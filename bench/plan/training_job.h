@@ -66,6 +66,9 @@ struct TrainingJob {
   std::int64_t global_batch() const { return per_device_batch * cell.world_size; }
 };
 
+// "ddp on 2 devices", for messages.
+std::string run_name(const TrainingJob& job);
+
 // Whether data of GPUs moves through a backend of CPU devices (comm::make_staged).
 bool is_staged(const TrainingJob& job);
 

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "bench/feed/batch_memory.h"
+#include "bench/feed/batch_source.h"
 #include "bench/measure/device_wait.h"
 #include "bench/plan/training_job.h"
 #include "datasets/dataset.h"

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The entry of a process that the supervisor started: one rank of one job, or the ranks that share
-// the process. main.cpp names the kinds of jobs, so that this room knows its own kind only.
+// the process. main.cpp names the kinds of jobs, so that this room knows its own kind only: the
+// ranks of a training run, each with a thread, a device and a channel of its own.
 #pragma once
 
 #include <functional>
@@ -30,5 +31,12 @@ using RankJobs = std::map<std::string, RankJob>;  // by the kind given to launch
 // Runs the entry of `jobs` that the supervisor asks for; returns the process's exit code. Errors go
 // to the rank's channel, and are printed while there is no channel yet.
 int rank_main(const launch::GetVariable& get_variable, const RankJobs& jobs);
+
+// The kind of a training run, whose description is a TrainingJob.
+inline constexpr const char* kTrainingKind = "training";
+// A RankJob. `environment` counts processes.
+int run_training_process(const nlohmann::json& description,
+                         const launch::RankEnvironment& environment, launch::RankChannels& channels,
+                         bool& left_behind);
 
 }  // namespace ddpbench::bench

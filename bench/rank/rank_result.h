@@ -3,10 +3,11 @@
 //
 // RankResult: what one rank of a run found out besides its step records. It travels through the
 // rank's channel as CBOR (RFC 8949), which keeps infinities and NaN. The rank writes it again as it
-// grows, so that a killed rank leaves what it had.
+// grows, so that a killed rank leaves what it had. And the error that ended a rank.
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "bench/measure/loss_progress.h"
 #include "bench/rank/reference_weights.h"
 #include "kernels/runtime/buffer.h"
+#include "parallel/launch/rank_writer.h"
 #include "reports/data/gpu_info.h"
 #include "reports/data/report.h"
 
@@ -75,5 +77,10 @@ struct RankResult {
 std::string encoded(const RankResult& result);
 // Empty bytes give an empty result.
 RankResult decoded_rank_result(const std::string& bytes);
+
+// Writes the error that ended a rank into its channel, unless there is one; returns the exit code.
+// To be called before peers can notice that the rank does not go on, so that they do not see only
+// the consequences.
+int report_error(launch::RankWriter& writer, const std::exception& error);
 
 }  // namespace ddpbench::bench

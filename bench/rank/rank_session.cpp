@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/rescue.h"
-#include "bench/rank/rank_error.h"
 #include "bench/rank/verification.h"
 #include "kernels/nn/weights.h"
 #include "parallel/step_traffic.h"

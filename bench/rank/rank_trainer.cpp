@@ -9,8 +9,7 @@
 #include "bench/host/interrupt.h"
 #include "bench/options/option_injection.h"
 #include "bench/plan/fit_command.h"
-#include "bench/rank/memory_check.h"
-#include "bench/rank/rank_error.h"
+#include "bench/rank/run_memory.h"
 #include "bench/rank/update_sizes.h"
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/nn/weights.h"
@@ -190,6 +189,7 @@ void RankTrainer::make_strategy() {
   for (const auto& local : devices_.local) context.local.push_back(local.get());
   for (const auto& one : devices_.statistics) context.statistics.push_back(one.get());
   context.world = devices_.world.get();
+  context.world_spans_hosts = context.world != nullptr && comm_backend(job_.backend).spans_hosts;
   context.observer = observer_;
   if (is_server()) context.observer = server_trace_ ? &*server_trace_ : nullptr;
   context.further_observers = further_observers_;

@@ -15,7 +15,6 @@
 #include "bench/host/host_limits.h"
 #include "bench/host/interrupt.h"
 #include "bench/rank/rank_main.h"
-#include "bench/rank/training_process.h"
 #include "kernels/runtime/shared_memory.h"
 #include "parallel/strategies.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "bench/rank/memory_check.h"
+#include "bench/rank/run_memory.h"
 #include "kernels/runtime/cpu_device.h"
 
 namespace ddpbench::bench {

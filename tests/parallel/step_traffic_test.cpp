@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "kernels/runtime/cpu_device.h"
+#include "parallel/step_parts.h"
 #include "parallel/strategies.h"
-#include "parallel/synced_batch.h"
 #include "tests/parallel/strategy_harness.h"
 
 namespace ddpbench {
