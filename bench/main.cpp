@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "bench/comm/comm_rank.h"
-#include "bench/commands/command_line.h"
+#include "bench/commands/subcommand.h"
 #include "bench/host/host_limits.h"
 #include "bench/rank/rank_main.h"
 #include "bench/run/fit_planner.h"

@@ -13,12 +13,10 @@ set(DDPBENCH_BENCH_OPTION_SOURCES
   host/system_files.cpp
   options/command_options.cpp
   options/command_words.cpp
-  options/completion.cpp
   options/config_file.cpp
   options/handling_options.cpp
   options/launch_options.cpp
   options/file_conflicts.cpp
-  options/man_page.cpp
   options/option_conditions.cpp
   options/option_definitions.cpp
   options/option_help.cpp

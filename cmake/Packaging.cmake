@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Debian packages by cpack (scripts/package.sh): `ddpbench`, and `ddpbench-cuda` with the CUDA module
-# where it is built, `ddpbench-gloo` and `ddpbench-mpi` likewise. Components: `program`, `cuda`, `gloo`
-# and `mpi` are what is installed everywhere; `debian` is only in packages, `unpackaged` only in what
-# `cmake --install` writes.
+# where it is built, `ddpbench-gloo` and `ddpbench-mpi` likewise.
 
 set(doc share/doc/ddpbench)
 install(FILES README.md CHANGELOG.md DESTINATION ${doc} COMPONENT program)
@@ -19,9 +17,8 @@ set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "compares data-parallel training strategie
 set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/packages)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
-set(CPACK_COMPONENTS_ALL program debian)
+set(CPACK_COMPONENTS_ALL program)
 set(CPACK_COMPONENT_PROGRAM_GROUP main)
-set(CPACK_COMPONENT_DEBIAN_GROUP main)
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)

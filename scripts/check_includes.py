@@ -53,7 +53,7 @@ FLOORS = {
     "reports": ["data", "metrics", "imports", "json", "charts", "pictures", "table", "why",
                 "exports", "gate", "html"],
     "bench": ["host", "options", "plan", "measure", "feed", "rank", "run", "comm", "joined",
-              "launchers", "commands", ".", "packaging", "micro"],
+              "launchers", "commands", ".", "micro"],
 }
 
 

@@ -8,30 +8,119 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/nearest_name.h"
 #include "base/text.h"
-#include "bench/commands/chart_drawing.h"
-#include "bench/commands/font_coverage.h"
+#include "bench/commands/report_choice.h"
 #include "bench/commands/rsvg_convert.h"
-#include "bench/commands/run_filter.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
 #include "reports/charts/chart_data.h"
+#include "reports/charts/chart_text.h"
 #include "reports/json/report_json.h"
+#include "reports/pictures/picture.h"
 #include "reports/table/interruption.h"
 
 namespace ddpbench::bench {
 namespace {
 
+namespace pictures = report::pictures;
 using report::ChartKind;
 
-constexpr int kUsualWidth = 80;  // where stdout is no terminal
+constexpr int kUsualWidth = 80;                     // where stdout is no terminal
+constexpr int kLeastSide = 200, kMostSide = 10000;  // pixels
+
+// How the words around a chart are changed.
+struct ChartWords {
+  std::optional<std::string> title;  // in place of the chart's own
+  bool notes = true;                 // false: neither the second line nor the notes below
+};
+
+struct ChartDrawing {
+  std::string empty_reason;  // why there is nothing to draw; then neither function may be called
+  // The picture with all of its words.
+  std::function<pictures::Picture(const pictures::Medium&)> picture;
+  std::function<std::string(const report::TextOptions&, const ChartWords&)> text;
+};
+
+void change_words(report::ChartCaption& caption, const ChartWords& words) {
+  if (words.title) caption.title = *words.title;
+  if (words.notes) return;
+  caption.subtitle.clear();
+  caption.notes.clear();
+}
+
+template <typename Data>
+ChartDrawing drawing(Data chart, pictures::Picture (*picture)(const Data&, const pictures::Medium&),
+                     std::string (*text)(const Data&, const report::TextOptions&)) {
+  std::string reason = chart.empty_reason;
+  const auto shared = std::make_shared<const Data>(std::move(chart));
+  return {std::move(reason),
+          [=](const pictures::Medium& medium) { return picture(*shared, medium); },
+          [=](const report::TextOptions& options, const ChartWords& words) {
+            Data changed = *shared;
+            change_words(changed.caption, words);
+            return text(changed, options);
+          }};
+}
+
+// The chart of these reports with what fits into `room`. `axis`: of kind accuracy.
+ChartDrawing draw_chart(ChartKind kind, const std::vector<report::Report>& reports,
+                        report::ChartRoom room, report::CourseAxis axis) {
+  switch (kind) {
+    case ChartKind::scaling:
+      return drawing<report::ScalingChart>(scaling_chart(reports, room), pictures::scaling_picture,
+                                           report::draw_text);
+    case ChartKind::breakdown:
+      return drawing<report::StackedChart>(breakdown_chart(reports, room),
+                                           pictures::breakdown_picture, report::draw_breakdown);
+    case ChartKind::memory:
+      return drawing<report::StackedChart>(memory_chart(reports, room), pictures::memory_picture,
+                                           report::draw_memory);
+    case ChartKind::steps:
+      return drawing<report::StepsChart>(steps_chart(reports, report::kStepBins, room),
+                                         pictures::steps_picture, report::draw_text);
+    case ChartKind::buckets:
+      return drawing<report::BucketsChart>(buckets_chart(reports, room), pictures::buckets_picture,
+                                           report::draw_text);
+    case ChartKind::accuracy:
+      return drawing<report::AccuracyChart>(accuracy_chart(reports, room, axis),
+                                            pictures::accuracy_picture, report::draw_text);
+    case ChartKind::busy:
+      return drawing<report::StackedChart>(busy_chart(reports, room), pictures::busy_picture,
+                                           report::draw_busy);
+    case ChartKind::bandwidth:
+      break;
+  }
+  return drawing<report::BandwidthChart>(bandwidth_chart(reports, room),
+                                         pictures::bandwidth_picture, report::draw_text);
+}
+
+// The whole text as a number of pixels; 0 when it is none.
+int side(std::string_view text) { return number_in<int>(text).value_or(0); }
+
+// Reads "880x400" as pixels. Throws ConfigError.
+pictures::PictureSize picture_size(const std::string& text) {
+  const std::size_t cross = text.find('x');
+  const std::string_view whole = text;
+  if (cross != std::string::npos) {
+    const pictures::PictureSize size = {side(whole.substr(0, cross)),
+                                        side(whole.substr(cross + 1))};
+    const auto fits = [](int pixels) { return pixels >= kLeastSide && pixels <= kMostSide; };
+    if (fits(size.width) && fits(size.height)) return size;
+  }
+  throw ConfigError(
+      fmt::format("chart: --size={}: expected WIDTHxHEIGHT in pixels, {} to {} each, as 880x400",
+                  text, kLeastSide, kMostSide));
+}
 
 std::vector<std::string> kind_words() {
   std::vector<std::string> known;
@@ -166,15 +255,9 @@ class Chart final : public Subcommand {
   void define(CommandOptions& options) override {
     options.add_words("REPORT", "...", paths_, "Reports; all runs of all of them go into one chart",
                       true);
-    options.add("--kind", "KIND", &kind_,
-                fmt::format("What to draw: {} (default: scaling; bandwidth of reports of ddpbench "
-                            "comm)",
-                            fmt::join(kind_words(), ", ")),
-                kind_words());
-    options.add("--axis", "AXIS", &axis_,
-                fmt::format("accuracy: what to draw it over: {} (default: seconds)",
-                            fmt::join(axis_words(), ", ")),
-                axis_words());
+    options.add("--kind", "", &kind_,
+                "What to draw [scaling; bandwidth of reports of ddpbench comm]", kind_words());
+    options.add("--axis", "", &axis_, "accuracy: what to draw it over [seconds]", axis_words());
     filter_.define(options);
     collectives_.define(options);
     options.add("-o,--output", "FILE", &output_,
@@ -183,7 +266,7 @@ class Chart final : public Subcommand {
     options.add("--title", "TEXT", &words_.title, "The title, in place of the chart's own");
     options.add("--size", "WIDTHxHEIGHT", &size_,
                 "Size of the picture in pixels (880x400), of 1/96 inch each in a PDF; type keeps "
-                "its size (default: 912 wide, as high as it needs)");
+                "its size [912 wide, as high as it needs]");
     options.add("--no-notes", "", &no_notes_,
                 "Leave out the second line and the notes below; with -o they are printed instead");
     options.add("--force", "", &force_, "Replace FILE where it exists");
@@ -222,7 +305,6 @@ class Chart final : public Subcommand {
     }
     const std::string svg = svg_of(drawing), format = format_of(*output_);
     write_file(*output_, picture_as(format, svg, size_.has_value()), {.force = force_});
-    if (format != ".svg") warn_of_boxes(svg);
     say("{}{}chart: {}\n", interrupted, left_out(drawing, width), *output_);
     return 0;
   }
@@ -240,20 +322,6 @@ class Chart final : public Subcommand {
       text += report::interruption_lines(reports[i], paths_[i], width);
     }
     return text;
-  }
-
-  // An .svg is drawn with the reader's fonts, other pictures with those of this machine.
-  static void warn_of_boxes(const std::string& svg) {
-    constexpr std::size_t kMostNamed = 10;
-    std::vector<std::string> missing = characters_without_font(svg);
-    if (missing.empty()) return;
-    const bool more = missing.size() > kMostNamed;
-    if (more) missing.resize(kMostNamed);
-    say_error(
-        "ddpbench: warning: no font of this machine has {}{}: the picture has boxes in their "
-        "place; install one that has them (Debian: apt install fonts-noto-cjk "
-        "fonts-noto-color-emoji), or write an .svg\n",
-        fmt::join(missing, " "), more ? " ..." : "");
   }
 
   // Before anything is read.

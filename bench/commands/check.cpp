@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/nearest_name.h"
 #include "base/text.h"
-#include "bench/commands/gate_sides.h"
+#include "bench/commands/report_choice.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/terminal.h"
@@ -88,16 +88,15 @@ class Check final : public Subcommand {
   void define(CommandOptions& options) override {
     options.add_words("NEW", "...", candidate_, "Reports of what is to be checked", true);
     options.add_words("--baseline", "BASE...", base_, "Reports to hold them against", true);
-    options.add("--alpha", "P=0.05", &alpha_, "Probability of any false alarm, at most");
+    options.add("--alpha", "P", &alpha_, "Probability of any false alarm, at most [0.05]");
     for (std::size_t i = 0; i < std::size(kLimits); ++i) {
-      options.add(fmt::format("--{}", kLimits[i].option),
-                  fmt::format("SHARE={}%", 100 * (GateOptions{}.*kLimits[i].member)), &limits_[i],
-                  kLimits[i].help);
+      options.add(
+          fmt::format("--{}", kLimits[i].option), "SHARE", &limits_[i],
+          fmt::format("{} [{}%]", kLimits[i].help, 100 * (GateOptions{}.*kLimits[i].member)));
     }
     options.add("--allow-mismatch", "KEY,...", &allowed_,
                 "Settings that may differ in a pair (device_model, optimizer/lr, ...)");
-    options.add("--format", "TEXT=table", &format_, "table, markdown, json, junit or github",
-                gate_formats());
+    options.add("--format", "", &format_, "How the result is written", gate_formats());
     options.add("-o,--output", "FILE", &output_, "Write to this file instead of standard output");
     options.add("--force", "", &force_, "Overwrite FILE");
     options.set_footer(

@@ -50,39 +50,35 @@ auto named_by(const std::map<std::string, std::string>& variables, Act&& act) {
 class Comm final : public Subcommand {
  public:
   void define(CommandOptions& options) override {
-    options.add("--op", "TEXT ...", &words_.operations,
+    options.add("--op", "NAME,...", &words_.operations,
                 "Collectives: all_reduce, reduce, broadcast, all_gather, reduce_scatter, scatter, "
-                "gather, send_recv, barrier, or all (default: all_reduce)");
+                "gather, send_recv, barrier, or all");
     options.add("--sizes", "TEXT", &words_.sizes,
                 "Bytes of the whole buffer, as nccl-tests counts them: 4K..128M doubles, "
-                "4K..128M*4 takes larger steps, 1K,1M is a list (default: 4K..128M)");
-    options.add(
-        "--ranks,--gpus", "TEXT ...", &words_.ranks,
-        "Numbers of ranks, or all: one a core, or one a GPU (default: 2). Ranks that mpirun, "
-        "srun, torchrun or the variables of docs/launch.md started all take part");
-    options.add("--device", "TEXT", &words_.device,
-                "auto (cuda when a GPU is there), cpu or cuda (default: auto)");
-    options.add("--backend", "TEXT", &words_.backend, backend_help() + " (default: auto)");
-    options.add("--all-reduce", "TEXT ...", &words_.all_reduces,
-                "The algorithm of all_reduce: auto, or ring,direct: both in turn (default: auto). "
+                "4K..128M*4 takes larger steps, 1K,1M is a list");
+    options.add("--ranks,--gpus", "LIST", &words_.ranks,
+                "Numbers of ranks, or all: one a core, or one a GPU [2]. Ranks that mpirun, "
+                "srun, torchrun or the variables of docs/launch.md started all take part");
+    options.add("--device", "auto|cpu|cuda", &words_.device,
+                "auto (cuda when a GPU is there), cpu or cuda");
+    options.add("--backend", "TEXT", &words_.backend, backend_help() + "");
+    options.add("--all-reduce", "LIST", &words_.all_reduces,
+                "The algorithm of all_reduce: auto, or ring,direct: both in turn. "
                 "nccl takes auto only");
     options.add("--oversubscribe", "", &words_.oversubscribe,
                 "Let ranks share GPUs when there are more; the report marks it");
-    options.add("--type", "TEXT", &words_.type,
-                "fp32, fp64, bf16, fp16, int32, int64 or uint8 (default: fp32)");
-    options.add("--redop", "TEXT", &words_.reduction, "sum, average or max (default: sum)");
-    options.add("--mode", "TEXT", &words_.mode,
-                "What ranks are: process, or thread of one process (default: process)");
-    options.add("--iterations", "INT", &words_.iterations,
-                "Timed iterations of a row (default: 50)");
-    options.add("--warmup", "INT", &words_.warmup, "Iterations before them (default: 20)");
-    options.add("--timeout", "FLOAT", &words_.timeout_s,
-                "Seconds without progress until a rank counts as stalled; 0: never (default: 300)");
+    options.add("--type", "TEXT", &words_.type, "fp32, fp64, bf16, fp16, int32, int64 or uint8");
+    options.add("--redop", "TEXT", &words_.reduction, "sum, average or max");
+    options.add("--mode", "process|thread", &words_.mode,
+                "What ranks are: process, or thread of one process");
+    options.add("--iterations", "N", &words_.iterations, "Timed iterations of a row");
+    options.add("--warmup", "N", &words_.warmup, "Iterations before them");
+    options.add("--timeout", "SECONDS", &words_.timeout_s,
+                "Seconds without progress until a rank counts as stalled; 0: never");
     options.add("--interface", "TEXT", &output_.interface,
                 "Ranks of a launcher on several hosts: the network interface, or an address of it, "
-                "on which they listen (default: the way to MASTER_ADDR)");
-    options.add("--json", "TEXT", &output_.json_path,
-                "The report (default: ddpbench-<UTC time>.json)");
+                "on which they listen [the way to MASTER_ADDR]");
+    options.add("--json", "PATH", &output_.json_path, "The report [ddpbench-<UTC time>.json]");
     options.add("--force", "", &output_.force, "Overwrite the report");
     options.add("--quiet", "", &output_.quiet, "Print notes, table and the report's path only");
     options.set_footer(

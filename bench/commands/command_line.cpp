@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/commands/command_line.h"
-
 #include <fmt/format.h>
 
 #include <cstdio>

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/nearest_name.h"
-#include "bench/commands/gate_sides.h"
+#include "bench/commands/report_choice.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
 #include "reports/exports/run_formats.h"
@@ -20,8 +20,8 @@ class HistoryCommand final : public Subcommand {
   void define(CommandOptions& options) override {
     options.add_words("REPORT", "...", paths_,
                       "Reports of several commits; those of one commit are repetitions", true);
-    options.add("--format", "TEXT=table", &format_,
-                "table, or otava: a CSV in the layout that Apache Otava reads", {"table", "otava"});
+    options.add("--format", "", &format_, "otava: a CSV in the layout that Apache Otava reads",
+                {"table", "otava"});
     options.add("-o,--output", "FILE", &output_, "Write to this file instead of standard output");
     options.add("--force", "", &force_, "Overwrite FILE");
     options.set_footer(

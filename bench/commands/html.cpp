@@ -7,8 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "bench/commands/gate_sides.h"
-#include "bench/commands/run_filter.h"
+#include "bench/commands/report_choice.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
 #include "reports/data/report_view.h"

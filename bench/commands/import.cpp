@@ -84,16 +84,16 @@ class Import final : public Subcommand {
                       true);
     options.add("--as", "NAME", &as_,
                 "What ran, as the strategy of the report: single, ddp, or a name of your own");
-    options.add("--model", "NAME=unknown", &model_, "The network's name");
+    options.add("--model", "NAME", &model_, "The network's name");
     options.add("--dataset", "NAME", &dataset_, "The data set's name");
-    options.add("--device", "KIND=cpu", &device_, "cpu or cuda");
+    options.add("--device", "", &device_, "What it ran on", {"cpu", "cuda"});
     options.add("--device-model", "NAME", &device_model_,
                 "The device's model; if not given, for cpu this machine's processor");
-    options.add("--precision", "WORD=fp32", &precision_, "fp32, tf32 or bf16");
+    options.add("--precision", "", &precision_, "What it computed in", {"fp32", "tf32", "bf16"});
     options.add("--batch-size", "N", &batch_size_,
                 "Samples of a rank in a step; without it there are no samples a second");
-    options.add("--warmup-steps", "N=0", &warmup_steps_,
-                "First steps of each repetition that do not count");
+    options.add("--warmup-steps", "N", &warmup_steps_,
+                "First steps of each repetition that do not count [0]");
     options.add("--commit", "ID", &commit_, "Commit of the program that ran, for `history`");
     options.add("--measured-at", "TIME", &measured_at_,
                 "When it was measured, as 2026-01-31T12:00:00Z, for `history`; not recorded if not "

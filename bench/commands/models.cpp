@@ -70,8 +70,7 @@ class Models final : public Subcommand {
   void define(CommandOptions& options) override {
     options.add_words("NETWORK", "NAME|FILE ...", names_,
                       "Networks: names in configs/models, or files; all built-in ones without");
-    options.add("--format", "FORMAT [table]", &format_, "How: table, markdown, csv, json",
-                report::record_formats());
+    options.add("--format", "", &format_, "How", report::record_formats());
     options.set_footer("Nothing is trained, and no device is used.");
   }
 

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/nearest_name.h"
-#include "bench/commands/run_filter.h"
+#include "bench/commands/report_choice.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
 #include "bench/options/option_table.h"
@@ -78,9 +78,7 @@ class Show final : public Subcommand {
         "REPORT", "...", paths_,
         "Reports to show; several are shown in one table. -: standard input (required, but for "
         "--columns=help)");
-    options.add("--format", "FORMAT [table]", &format_,
-                fmt::format("How: {}; docs/exports.md says who reads which",
-                            fmt::join(format_names(), ", ")),
+    options.add("--format", "", &format_, "How; docs/exports.md says who reads which [table]",
                 format_names());
     options.add("--mllog", "", &mllog_, "The same as --format=mllog");
     options.add("--columns", "NAME,...", &columns_,
@@ -88,9 +86,11 @@ class Show final : public Subcommand {
                 "--columns=help lists them");
     options.add("--sort", "[-]NAME", &sort_, "Order by a column; -NAME for descending");
     filter_.define(options);
-    options.add("--repetitions", "WORD [median]", &repetitions_,
-                "median: a row for each setting, with the median over its repetitions and their "
-                "interval; all: a row for each repetition. Of table, markdown, csv and json");
+    options.add(
+        "--repetitions", "", &repetitions_,
+        "median: a row for each setting, with the median over its repetitions and their "
+        "interval; all: a row for each repetition. Of table, markdown, csv and json [median]",
+        {"median", "all"});
     options.add("-o,--output", "FILE", &output_, "Write to this file instead of standard output");
     options.add("--force", "", &force_, "Let --output replace an existing file");
   }

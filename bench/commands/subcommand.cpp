@@ -13,31 +13,9 @@
 #include "bench/host/environment_capture.h"
 #include "bench/host/terminal.h"
 #include "bench/options/option_source.h"
-#include "datasets/catalog.h"
 #include "parallel/launch/own_environment.h"
 
 namespace ddpbench::bench {
-namespace {
-
-CompletionCommand completion_of_subcommand(const SubcommandEntry& entry) {
-  CommandOptions options;
-  entry.make()->define(options);
-  CompletionCommand command{entry.name, entry.summary, {}, {}, false};
-  for (const CommandOption& option : options.list()) {
-    if (option.is_name) {
-      command.takes_files = true;  // reports, in all commands that take names
-      continue;
-    }
-    const std::string& hint = option.syntax.hint;
-    command.options.push_back({option.syntax, first_sentence(option.help),
-                               option.choices.empty() ? words_of_hint(hint) : option.choices,
-                               hint.ends_with(",..."), is_file_hint(hint)});
-  }
-  return command;
-}
-
-}  // namespace
-
 const std::vector<SubcommandEntry>& subcommands() {
   static const std::vector<SubcommandEntry> entries = {
       show_entry(),    html_entry(), chart_entry(),  check_entry(),
@@ -125,15 +103,6 @@ std::vector<CommandSummary> command_summaries() {
     summaries.push_back(
         {entry.name, entry.usage, entry.summary, [&entry] { return subcommand_help(entry); }});
   return summaries;
-}
-
-std::vector<CompletionCommand> completion_commands() {
-  std::vector<CompletionCommand> commands = table_commands();
-  for (CompletionCommand& command : commands)
-    if (command.words == "data fetch") command.names = data::published_datasets();
-  for (const SubcommandEntry& entry : subcommands())
-    commands.push_back(completion_of_subcommand(entry));
-  return commands;
 }
 
 }  // namespace ddpbench::bench

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "bench/options/command_options.h"
-#include "bench/options/completion.h"
 #include "bench/options/option_help.h"
 
 namespace ddpbench::bench {
@@ -81,8 +80,8 @@ std::string subcommand_help(const SubcommandEntry& entry);
 // Returns the summaries of all subcommands, for the help of the whole program.
 std::vector<CommandSummary> command_summaries();
 
-// Returns all commands of the program as shells complete them: those of the table of options, then
-// all subcommands.
-std::vector<CompletionCommand> completion_commands();
+// The whole program except the rank processes: parses, runs, prints errors; returns the exit code
+// (command_line.cpp).
+int command_line_main(const std::vector<std::string>& arguments);
 
 }  // namespace ddpbench::bench

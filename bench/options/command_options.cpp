@@ -3,6 +3,7 @@
 #include "bench/options/command_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <string_view>
 
@@ -53,14 +54,26 @@ struct Assignment {
   }
 };
 
+// " [table]"; empty where there is no default to show.
+std::string default_of(const OptionTarget& target) {
+  std::string text;
+  if (const auto* const whole = std::get_if<int*>(&target)) text = fmt::format("{}", **whole);
+  if (const auto* const real = std::get_if<double*>(&target)) text = fmt::format("{}", **real);
+  if (const auto* const word = std::get_if<std::string*>(&target)) text = **word;
+  if (const auto* const list = std::get_if<std::vector<std::string>*>(&target))
+    text = fmt::format("{}", fmt::join(**list, ","));
+  return text.empty() ? text : fmt::format(" [{}]", text);
+}
+
 OptionSyntax help_syntax() { return {.names = {"-h", "--help"}, .takes = Takes::nothing}; }
 
 }  // namespace
 
 void CommandOptions::add(const std::string& names, const std::string& hint, OptionTarget target,
                          const std::string& help, const std::vector<std::string>& choices) {
-  const Takes takes = hint.empty() ? Takes::nothing : Takes::one;
-  rows_.push_back({{split(names, ','), takes, hint}, target, names, help, false, choices});
+  const std::string shown = choices.empty() ? hint : fmt::format("{}", fmt::join(choices, "|"));
+  const Takes takes = shown.empty() ? Takes::nothing : Takes::one;
+  rows_.push_back({{split(names, ','), takes, shown}, target, names, help + default_of(target)});
 }
 
 void CommandOptions::add_words(const std::string& names, const std::string& hint,
@@ -147,17 +160,18 @@ bool CommandOptions::read(const std::string& command,
 }
 
 std::vector<CommandOption> CommandOptions::list() const {
-  std::vector<CommandOption> options = {{help_syntax(), "Print this text and stop", {}, false}};
-  for (const Row& row : rows_)
-    options.push_back({row.syntax, row.help, row.choices, row.is_name()});
+  std::vector<CommandOption> options = {{help_syntax(), "Print this text and stop", false}};
+  for (const Row& row : rows_) options.push_back({row.syntax, row.help, row.is_name()});
   return options;
 }
 
 std::string CommandOptions::help(const std::string& summary, const std::string& usage) const {
-  std::string names, options = two_columns("-h,--help", "Print this text and stop");
+  std::string names, options = two_columns("-h, --help", "Print this text and stop");
   for (const Row& row : rows_) {
     const std::string& hint = row.syntax.hint;
-    const std::string left = row.names + (hint.empty() || hint == "..." ? hint : " " + hint);
+    const std::string between = hint.empty() || hint == "..." ? "" : row.is_name() ? " " : "=";
+    const std::string left =
+        fmt::format("{}{}{}", fmt::join(row.syntax.names, ", "), between, hint);
     (row.is_name() ? names : options) +=
         two_columns(left, row.help + (row.is_required ? " (required)" : ""));
   }

@@ -23,15 +23,14 @@ using OptionTarget = std::variant<bool*, int*, double*, std::string*, std::optio
 struct CommandOption {
   OptionSyntax syntax;
   std::string help;
-  std::vector<std::string> choices;  // the words that its value may be, where these are known
-  bool is_name = false;              // the command's names, and no option
+  bool is_name = false;  // the command's names, and no option
 };
 
 class CommandOptions {
  public:
   // `names`: "--format" or "-o,--output". `hint` is what --help shows after the names; a switch has
   // none. The target keeps its value as the default unless the option is given. `choices` are the
-  // words that shells offer for its value; the command itself checks what is given.
+  // words that its value may be, shown in place of a hint; the command itself checks what is given.
   void add(const std::string& names, const std::string& hint, OptionTarget target,
            const std::string& help, const std::vector<std::string>& choices = {});
   // Adds an option that takes all words up to the next option. `names` without dashes stands for
@@ -66,7 +65,6 @@ class CommandOptions {
     OptionTarget target;
     std::string names, help;
     bool is_required = false;
-    std::vector<std::string> choices = {};
 
     bool is_name() const { return !names.starts_with('-'); }
     std::vector<std::string> variables() const;

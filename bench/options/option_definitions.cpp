@@ -45,7 +45,7 @@ Definitions comparison_options() {
       {.name = "strategy",
        .scope = kPerRun | kPlannedByFit | kNotOfTune,
        .group = group,
-       .hint = "LIST",
+       .hint = fmt::format("{}|all,...", fmt::join(known_strategies(), "|")),
        .help = fmt::format("Strategies, separated by commas: {}. all: all of them.",
                            strategies_in_words()),
        .member = &Options::strategies,

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "bench/options/option_table.h"
 #include "bench/options/option_value.h"
+#include "datasets/catalog.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -35,19 +36,22 @@ constexpr std::string_view kPrecedence =
 
 struct Usage {
   Command command;
-  const char* line;
-  const char* help;
+  std::string line, help;
 };
-constexpr Usage kUsages[] = {
-    {Command::run, "ddpbench [OPTION]...", "compare strategies"},
-    {Command::tune, "ddpbench tune [OPTION]...",
-     "find ddp's best bucket sizes for this network and machine"},
-    {Command::fit, "ddpbench fit [OPTION]...",
-     "the largest batch of every strategy that fits in memory, without training"},
-    {Command::info, "ddpbench info", "version, what was built in, devices, libraries, limits"},
-    {Command::data_list, "ddpbench data list", "which data sets are there"},
-    {Command::data_fetch, "ddpbench data fetch NAME...", "download data sets"},
-};
+const std::vector<Usage>& usages() {
+  static const std::vector<Usage> rows = {
+      {Command::run, "ddpbench [OPTION]...", "compare strategies"},
+      {Command::tune, "ddpbench tune [OPTION]...",
+       "find ddp's best bucket sizes for this network and machine"},
+      {Command::fit, "ddpbench fit [OPTION]...",
+       "the largest batch of every strategy that fits in memory, without training"},
+      {Command::info, "ddpbench info", "version, what was built in, devices, libraries, limits"},
+      {Command::data_list, "ddpbench data list", "which data sets are there"},
+      {Command::data_fetch, "ddpbench data fetch NAME...",
+       fmt::format("download data sets: {}", fmt::join(data::published_datasets(), "|"))},
+  };
+  return rows;
+}
 
 struct ExitCode {
   int code;
@@ -211,7 +215,7 @@ std::string name_with_hint(const OptionDefinition& definition) {
 
 HelpTexts help_texts(const std::vector<CommandSummary>& commands) {
   HelpTexts texts{std::string(kPurpose), std::string(kPrecedence), {}, {}};
-  for (const Usage& usage : kUsages) texts.usages.emplace_back(usage.line, usage.help);
+  for (const Usage& usage : usages()) texts.usages.emplace_back(usage.line, usage.help);
   for (const CommandSummary& command : commands)
     texts.usages.emplace_back(command.usage, command.summary);
   for (const ExitCode& exit : kExitCodes) texts.exit_codes.emplace_back(exit.code, exit.meaning);
@@ -229,7 +233,7 @@ std::string two_columns(std::string_view name, std::string_view help) {
 
 std::string help_text(const std::vector<CommandSummary>& commands) {
   std::string text = "Usage:\n";
-  for (const Usage& usage : kUsages) text += two_columns(usage.line, usage.help);
+  for (const Usage& usage : usages()) text += two_columns(usage.line, usage.help);
   for (const CommandSummary& command : commands)
     text += two_columns(command.usage, command.summary);
   text += fmt::format("\n{}", wrap(kPurpose, kHelpColumns, 0));
@@ -243,7 +247,7 @@ std::string help_text(const std::vector<CommandSummary>& commands) {
 
 std::string command_help_text(std::span<const Command> commands) {
   std::string text = "Usage:\n";
-  for (const Usage& usage : kUsages) {
+  for (const Usage& usage : usages()) {
     if (std::ranges::find(commands, usage.command) != commands.end()) {
       text += two_columns(usage.line, usage.help);
     }
@@ -266,7 +270,8 @@ std::string cli_document(const std::vector<CommandSummary>& commands) {
       "-->\n\n"
       "# Command line\n\n";
   text += fmt::format("{}\n\n| command | does |\n|---|---|\n", kPurpose);
-  for (const Usage& usage : kUsages) text += fmt::format("| `{}` | {} |\n", usage.line, usage.help);
+  for (const Usage& usage : usages())
+    text += fmt::format("| `{}` | {} |\n", usage.line, cell(usage.help));
   for (const CommandSummary& command : commands)
     text += fmt::format("| `{}` | {} |\n", cell(command.usage), command.summary);
   text += fmt::format("\n{}\n", kPrecedence);

@@ -8,12 +8,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "base/error.h"
-#include "bench/options/completion.h"
+#include "base/text.h"
 #include "bench/options/config_file.h"
 #include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
@@ -41,14 +40,6 @@ Options options_of_file(const std::string& path) {
   return options;
 }
 
-// As one word of a shell.
-std::string shell_word(const std::string& text) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+.,/:=@%";
-  const bool is_plain = !text.empty() && text.find_first_not_of(kPlain) == std::string::npos;
-  return is_plain ? text : shell_quoted(text);
-}
-
 std::string flag_text(const nlohmann::json& value) {
   if (value.is_boolean()) return value.get<bool>() ? "on" : "off";
   if (value.is_string()) return value.get<std::string>();
@@ -74,7 +65,7 @@ std::string fit_command(const TrainingJob& job, std::optional<std::size_t> memor
   Options before;
   std::string command = "ddpbench fit";
   const auto add = [&](const OptionDefinition& option, const std::string& text) {
-    command += fmt::format(" {}={}", option.flag(), shell_word(text));
+    command += fmt::format(" {}={}", option.flag(), shell_quoted(text));
   };
   const bool has_file = can_read_again(run.config_path);
   if (has_file) before = options_of_file(run.config_path);

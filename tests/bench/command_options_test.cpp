@@ -129,7 +129,7 @@ TEST_F(CommandOptionsTest, HelpIsAskedForByEitherNameAndShowsEveryRow) {
   EXPECT_FALSE(read({"--help", "a"}));
   const std::string help = options_.help("judge reports", "ddpbench judge NEW...");
   EXPECT_THAT(help, AllOf(HasSubstr("judge reports.\nUsage: ddpbench judge NEW...\n"),
-                          HasSubstr("\nFiles:\n  NEW... "), HasSubstr("\n  -o,--output FILE "),
+                          HasSubstr("\nFiles:\n  NEW... "), HasSubstr("\n  -o, --output=FILE "),
                           HasSubstr("\n  --force ")));
 }
 

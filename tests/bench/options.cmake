@@ -20,6 +20,8 @@ ddpbench_add_tests(bench_options_tests
     resume_test.cpp
   LIBRARIES ddpbench::bench ddpbench_schema_validator)
 target_compile_definitions(bench_options_tests PRIVATE
+  DDPBENCH_BINARY="$<TARGET_FILE:ddpbench>"
   DDPBENCH_TEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
   DDPBENCH_TEST_BINARY_DIR="${CMAKE_BINARY_DIR}"
   DDPBENCH_TEST_VERSION="${PROJECT_VERSION}")
+add_dependencies(bench_options_tests ddpbench)
