@@ -121,8 +121,8 @@ void sync_directory(const fs::path& path) {
 }
 
 [[noreturn]] void fail_larger(const std::string& path, const InputFile& input) {
-  throw ConfigError(fmt::format("{}{}: larger than {}{}", input.what, input_name(path),
-                                size_text(input.most_bytes), input.if_larger));
+  throw ConfigError(fmt::format("{}{}: larger than {}", input.what, input_name(path),
+                                size_text(input.most_bytes)));
 }
 
 bool is_pipe(const Status& info) { return S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode); }
@@ -361,7 +361,7 @@ std::string read_file(const std::string& path, const InputFile& input) {
   const std::size_t expected = expected_size(file.get(), path, input);
   if (expected > input.most_bytes) fail_larger(path, input);
   std::string text;
-  text.reserve(expected + kLeast + input.spare_bytes);
+  text.reserve(expected + kLeast);
   for (std::size_t size = 0;;) {
     // One byte more than expected shows the end of the file without growing the text.
     text.resize(std::max(expected + 1, size + kLeast));

@@ -104,10 +104,8 @@ void check_output_path(const std::string& path, bool force);
 
 // Describes a file to be read, for read_file and its messages.
 struct InputFile {
-  std::string_view what;        // "report ", stands before the path
-  std::size_t most_bytes = 0;   // a larger file is refused before it is read
-  std::string_view if_larger;   // "; a report of ... has 220 MB", stands behind the refusal
-  std::size_t spare_bytes = 0;  // capacity of the text beyond its size
+  std::string_view what;       // "report ", stands before the path
+  std::size_t most_bytes = 0;  // a larger file is refused before it is read
   // Takes pipes, terminals and kStandardStream too, and reads them to their end. Opening a named
   // pipe waits for its writer.
   bool streams = false;

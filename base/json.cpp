@@ -80,7 +80,7 @@ class JsonListener {
   bool number_unsigned(json::number_unsigned_t /*value*/) { return next(); }
   // Integers beyond 64 bits arrive here too.
   bool number_float(json::number_float_t /*value*/, const std::string& literal) {
-    next();
+    if (!next()) return false;
     if (literal.find_first_of(".eE") != std::string::npos) return true;
     return refuse(fmt::format("the integer {} does not fit 64 bits", message_text(literal)));
   }
@@ -94,7 +94,11 @@ class JsonListener {
     Level& level = levels_.back();
     if (limits_.unique_keys && !level.keys.insert(value).second) {
       level.key.reset();
-      return refuse(fmt::format("the key \"{}\" is there twice; remove one", message_text(value)));
+      return refuse(fmt::format("the key \"{}\" is there twice", message_text(value)));
+    }
+    if (level.keys.size() > limits_.most_members) {
+      level.key.reset();
+      return refuse(fmt::format("an object of more than {} members", limits_.most_members));
     }
     level.key = std::move(value);
     return true;
@@ -144,10 +148,13 @@ class JsonListener {
   }
   bool next() {
     if (!levels_.empty()) ++levels_.back().index;
+    if (++values_ > limits_.most_values) {
+      return refuse(fmt::format("more than {} values", limits_.most_values));
+    }
     return true;
   }
   bool open(bool array) {
-    next();
+    if (!next()) return false;
     if (levels_.size() == limits_.deepest) {
       return refuse(fmt::format("nested deeper than {} levels", limits_.deepest));
     }
@@ -161,6 +168,7 @@ class JsonListener {
 
   const JsonLimits& limits_;
   std::vector<Level> levels_;
+  std::size_t values_ = 0;
   std::string why_;
   std::optional<std::size_t> position_;
 };
@@ -224,7 +232,7 @@ std::string to_string(const JsonFault& fault, std::string_view text) {
                      fault.pointer, fault.why);
 }
 
-json parse_json(const std::string& text, const std::string& name, const JsonLimits& limits) {
+void check_json(const std::string& text, const std::string& name, const JsonLimits& limits) {
   if (text.size() > limits.most_bytes) {
     throw ConfigError(fmt::format("{}: larger than {}", name, size_text(limits.most_bytes)));
   }
@@ -234,6 +242,10 @@ json parse_json(const std::string& text, const std::string& name, const JsonLimi
   if (const auto fault = find_json_fault(text, limits)) {
     throw ConfigError(fmt::format("{}: {}", name, to_string(*fault, text)));
   }
+}
+
+json parse_json(const std::string& text, const std::string& name, const JsonLimits& limits) {
+  check_json(text, name, limits);
   return json::parse(text);
 }
 

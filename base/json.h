@@ -3,8 +3,8 @@
 //
 // Reads small JSON documents (configurations, networks, headers) strictly. It limits size and depth
 // and refuses repeated keys, NUL bytes, and numbers beyond a double or 64 bits. Each error is a
-// ConfigError that names file and place. Reports, which are large, have a reader of their own
-// (reports/json), which shares the check of the limits and the words of messages.
+// ConfigError that names file and place. Reports have a reader of their own (reports/json), which
+// shares the check of the limits and the words of messages.
 #pragma once
 
 #include <cstddef>
@@ -33,6 +33,8 @@ struct JsonLimits {
   std::size_t deepest = 16;         // levels of arrays and objects
   std::size_t longest_text = kMiB;  // bytes in one string or number
   bool unique_keys = true;
+  std::size_t most_members = SIZE_MAX;  // of one object, where keys are unique
+  std::size_t most_values = SIZE_MAX;   // in the whole text
 };
 
 // The first thing that is wrong with a text.
@@ -48,7 +50,9 @@ std::optional<JsonFault> find_json_fault(std::string_view text, const JsonLimits
 // "not valid JSON: line 2, column 10, in /layers/0: why", or "/layers/0: why" without a position.
 std::string to_string(const JsonFault& fault, std::string_view text);
 
-// Throws ConfigError "name: ..." for a text that has a fault or is too large.
+// Throws ConfigError "name: ..." for a text that has a fault, is empty or too large.
+void check_json(const std::string& text, const std::string& name, const JsonLimits& limits);
+// The value of a text that check_json lets pass.
 nlohmann::json parse_json(const std::string& text, const std::string& name,
                           const JsonLimits& limits = {});
 

@@ -66,7 +66,6 @@ class Library(NamedTuple):
 LIBRARIES = [
     Library(r"fmt/.*", r".*"),
     Library(r"nlohmann/.*", r"(base|kernels/nn|datasets|reports|bench)/.*"),
-    Library(r"simdjson\.h", r"(base|reports)/.*"),
     Library(r"dnnl.*|oneapi/.*", r"kernels/ops/.*onednn.*"),
     Library(r"hwloc.*", r"kernels/runtime/.*\.cpp"),
     Library(r"omp\.h", r"kernels/(runtime|ops)/.*"),

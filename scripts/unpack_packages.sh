@@ -140,10 +140,9 @@ for package in "$work"/*.deb; do
 done
 
 rm -rf "${prefix:?}"/usr/share/{doc,man,info,locale,lintian,bug,doc-base,gtk-doc} "${prefix:?}"/etc
-# GoogleTest has only static libraries; the CMake files of fmt, Google Benchmark and simdjson 3.12 need
-# theirs.
+# GoogleTest has only static libraries; the CMake files of fmt and Google Benchmark need theirs.
 find "$prefix" -name '*.a' ! -name 'libgtest*' ! -name 'libgmock*' ! -name 'libfmt*' \
-  ! -name 'libsimdjson*' ! -name 'libbenchmark*' -delete
+  ! -name 'libbenchmark*' -delete
 # Links out of the folder would find this machine's files here, and none on another machine.
 while IFS= read -r -d '' link; do
   target=$(readlink "$link")

@@ -47,12 +47,6 @@ const RunNames::Group& RunNames::group_of(const Run& run) const {
   return found->second;
 }
 
-std::string backend_name_of(const std::string& written, const std::string& device,
-                            bool cpu_servers) {
-  if (written != "ring") return written;
-  return device == "cuda" && !cpu_servers ? "ipc" : "shm";
-}
-
 std::string name_of(const std::string& strategy, int world_size, int servers) {
   std::string name = fmt::format("{} on {}", strategy, counted(world_size, "device"));
   if (servers > 0) name += " and " + counted(servers, "server");

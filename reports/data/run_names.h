@@ -19,11 +19,6 @@ namespace ddpbench::report {
 // "ps on 2 devices and 1 server".
 std::string name_of(const std::string& strategy, int world_size, int servers);
 
-// The present name of backend `written`: in old reports shm and ipc are both "ring". `device`: cpu
-// | cuda. `cpu_servers`: servers on CPU devices serve workers on GPUs.
-std::string backend_name_of(const std::string& written, const std::string& device,
-                            bool cpu_servers);
-
 class RunNames {
  public:
   // The names tell these runs apart.

@@ -2,17 +2,209 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/json/report_json.h"
 
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "reports/json/field_lists.h"
-#include "reports/json/json_document.h"
+#include "base/json.h"
 #include "reports/json/json_text.h"
+#include "reports/json/run_fields.h"
 
 namespace ddpbench::report {
 namespace {
+
+// Reading any file is bounded in time and memory. A report of 1,000 runs and 10 million samples has
+// 220 MB and 10 million values.
+constexpr JsonLimits kReportLimits = {.most_bytes = 512 * kMiB,
+                                      // A report nests eight deep; only its configuration is free.
+                                      .deepest = 64,
+                                      .longest_text = kMiB,
+                                      .most_members = 1000,  // looking one up is linear
+                                      .most_values = 20'000'000};
+
+constexpr std::array<std::string_view, 2> kDevices = {"cpu", "cuda"};
+constexpr std::array<std::string_view, 2> kModes = {"process", "thread"};
+constexpr std::array<std::string_view, 3> kReductions = {"sum", "average", "max"};
+constexpr std::array<std::string_view, 2> kBounds = {"memory_copy", "memory_reduce"};
+// Those of Lead (metrics/ranking.h) with a rival.
+constexpr std::array<std::string_view, 3> kVerdicts = {"ahead", "no_difference", "noise_unknown"};
+
+constexpr const char* kNotMeasured = "not measured";
+constexpr const char* kNotCounted = "counted for ipc between ranks that share one GPU only";
+
+constexpr auto kGeneratorFields = [](auto& f, auto& generator) {
+  const char* reason = "not built in a git checkout";
+  f.value("name", generator.name, kNotEmpty);
+  f.value("version", generator.version);
+  f.known_beside("git_commit", generator.git_commit, generator.git_reason, reason);
+  f.known_beside("git_dirty", generator.git_dirty, generator.git_reason, reason);
+};
+
+constexpr auto kCpuFields = [](auto& f, auto& cpu) {
+  f.known("model", cpu.model, kUnknown);
+  f.known("cores", cpu.cores, kUnknown);
+  f.known("processors", cpu.processors, kUnknown);
+  f.known("l2_bytes", cpu.l2_bytes, kUnknown);
+  f.known("l3_bytes", cpu.l3_bytes, kUnknown);
+  f.known("memory_bytes", cpu.memory_bytes, kUnknown);
+  f.value("features", cpu.features);
+};
+
+constexpr auto kLinkFields = [](auto& f, auto& link) {
+  f.value("to", link.to);
+  f.known("peer_access", link.peer_access, kUnknown);
+  f.known("nvlinks", link.nvlinks, kUnknown);
+  f.known("nvlink_version", link.nvlink_version, kUnknown);
+  f.known("pcie_path", link.pcie_path, kUnknown, kNotEmpty);
+};
+
+constexpr auto kGpuFields = [](auto& f, auto& gpu) {
+  f.known("name", gpu.name, kUnknown);
+  f.known("driver", gpu.driver, kUnknown);
+  f.known("memory_bytes", gpu.memory_bytes, kUnknown);
+  f.lenient().known("uuid", gpu.uuid, kUnknown);
+  f.lenient().known("pci_bus_id", gpu.pci_bus_id, kUnknown);
+  f.lenient().known("compute_capability", gpu.compute_capability, kUnknown);
+  f.lenient().known("multiprocessors", gpu.multiprocessors, kUnknown);
+  f.lenient().known("l2_bytes", gpu.l2_bytes, kUnknown);
+  f.lenient().known("numa_node", gpu.numa_node, kUnknown);
+  f.lenient().known("pcie_generation", gpu.pcie_generation, kUnknown);
+  f.lenient().known("pcie_width", gpu.pcie_width, kUnknown);
+  f.lenient().value("links", gpu.links, kLinkFields);
+};
+
+constexpr auto kEnvironmentFields = [](auto& f, auto& environment) {
+  f.value("hosts", environment.hosts);
+  f.lenient().known("launcher", environment.launcher, "no launcher started ddpbench");
+  f.known("operating_system", environment.operating_system, kUnknown);
+  f.known("kernel", environment.kernel, kUnknown);
+  f.lenient().known("tcp_congestion_control", environment.tcp_congestion_control, kUnknown);
+  f.value("cpu", environment.cpu, kCpuFields);
+  f.value("gpus", environment.gpus, kGpuFields);
+  f.value("libraries", environment.libraries);
+  f.value("variables", environment.variables);
+};
+
+constexpr auto kTuneSettingFields = [](auto& f, auto& setting) {
+  f.value("first_bucket_mb", setting.first_bucket_mb);
+  f.value("bucket_cap_mb", setting.bucket_cap_mb);
+  f.value("overlap", setting.overlap);
+  f.value("buckets", setting.buckets);
+  f.known("screening_ratio", setting.screening_ratio, "it did not succeed");
+};
+
+// The indices of a list of `count` elements.
+Between indices(std::size_t count) { return {0, static_cast<std::int64_t>(count) - 1}; }
+
+constexpr auto kTuneFields = [](auto& f, auto& tune) {
+  const char* reason = "nothing was faster than the default, so nothing was confirmed";
+  f.value("settings", tune.settings, kTuneSettingFields);
+  f.value("screening_rounds", tune.screening_rounds);
+  f.or_null("candidate", tune.candidate, indices(tune.settings.size()));
+  f.value("confirmation_pairs", tune.confirmation_pairs);
+  f.known("gain_ratio", tune.gain_ratio, reason);
+  f.known("gain_low_ratio", tune.gain_low_ratio, reason);
+  f.known("gain_high_ratio", tune.gain_high_ratio, reason);
+  f.value("least_gain_ratio", tune.least_gain_ratio);
+  f.value("recommended", tune.recommended);
+  f.value("conclusion", tune.conclusion);
+};
+
+template <typename Fields, typename Cell>
+void list_cell(Fields& f, Cell& cell, const Between& runs) {
+  const char* reason = "no repetition was timed";
+  f.value("runs", cell.runs, runs);
+  f.require("runs", !cell.runs.empty(), "a cell has at least one run");
+  f.known("step_median_s", cell.step_median_s, reason);
+  f.known("ci_low_s", cell.ci_low_s, reason);
+  f.known("ci_high_s", cell.ci_high_s, reason);
+  f.known("ci_width_ratio", cell.ci_width_ratio, reason);
+  f.or_null("wanted_width_ratio", cell.wanted_width_ratio);
+  f.value("noisy", cell.noisy);
+}
+
+template <typename Fields, typename Row>
+void list_recommendation(Fields& f, Row& row, const Between& runs) {
+  const char* reason = "the noise is unknown";
+  f.value("work", row.work);
+  f.value("name", row.name, kNotEmpty);
+  f.value("runs", row.runs, runs);
+  f.value("rival", row.rival, kNotEmpty);
+  f.value("rival_runs", row.rival_runs, runs);
+  f.require("runs", !row.runs.empty(), "a setting has at least one run");
+  f.require("rival_runs", !row.rival_runs.empty(), "a setting has at least one run");
+  f.value("verdict", row.verdict, kVerdicts);
+  f.known("ahead_ratio", row.ahead_ratio, reason);
+  f.known("ahead_low_ratio", row.ahead_low_ratio, reason);
+  f.known("ahead_high_ratio", row.ahead_high_ratio, reason);
+  f.value("sentence", row.sentence);
+}
+
+constexpr auto kCollectiveFields = [](auto& f, auto& row) {
+  f.value("op", row.operation);
+  f.value("backend", row.backend);
+  f.value("ranks", row.ranks);
+  f.value("mode", row.mode, kModes);
+  f.value("bytes", row.bytes);
+  f.value("count", row.count);
+  f.value("data_type", row.data_type);
+  f.or_null("redop", row.reduction, kReductions);
+  f.value("in_place", row.in_place);
+  f.value("oversubscribed", row.oversubscribed);
+  f.value("warmup", row.warmup);
+  f.value("iterations", row.iterations);
+  f.value("device", row.device, kDevices);
+  f.value("gpus", row.gpus);
+  f.value("late_iterations", row.late_iterations);
+  f.optional("all_reduce", row.all_reduce);
+  f.known("device_model", row.device_model, "no rank reported it");
+  f.known("time_s", row.time_s, "no timed iteration was finished", kStatisticsFields);
+  f.known("algbw_gb_per_s", row.algbw_gb_per_s, kNotMeasured);
+  f.known("busbw_gb_per_s", row.busbw_gb_per_s, kNotMeasured);
+  f.known_beside("wrong", row.wrong, row.wrong_reason, kNotMeasured);
+  f.known("bound_busbw_gb_per_s", row.bound_busbw_gb_per_s, kNotMeasured);
+  f.or_null("bound", row.bound, kBounds);
+  f.known("share_of_bound", row.share_of_bound, kNotMeasured);
+  f.known("counted_bytes", row.counted_bytes, kNotCounted, kAmount);
+  f.known("counted_gb_per_s", row.counted_gb_per_s, kNotCounted, kAmount);
+  f.known("share_of_copy", row.share_of_copy, kNotCounted, kAmount);
+};
+
+constexpr auto kBandwidthFields = [](auto& f, auto& row) {
+  f.value("working_set_bytes", row.working_set_bytes);
+  f.or_null("cores", row.cores);
+  f.or_null("gpu", row.gpu);
+  f.value("copy_gb_per_s", row.copy_gb_per_s);
+  f.known("reduce_gb_per_s", row.reduce_gb_per_s, kNotMeasured);
+};
+
+constexpr auto kReportFields = [](auto& f, auto& report) {
+  constexpr const char* kUntimed = "the time of the measurement is unknown";
+  f.value("generator", report.generator, kGeneratorFields);
+  f.value("status", report.status);
+  f.require("status", report.status != Status::skipped && report.status != Status::diverged,
+            "only runs can be skipped, or diverge");
+  if (report.status == Status::failed) {
+    f.value("error", report.error, kErrorFields);
+  } else {
+    f.or_null("error", report.error, kErrorFields);
+  }
+  f.known("started_at", report.started_at, kUntimed);
+  f.known("finished_at", report.finished_at, kUntimed);
+  f.value("argv", report.argv);
+  f.value("environment", report.environment, kEnvironmentFields);
+  f.value("config", report.config_json, kDocument);
+  f.value("runs", report.runs, [](auto& g, auto& run) { run_fields(g, run); });
+  const Between runs = indices(report.runs.size());
+  f.optional("cells", report.cells, [&runs](auto& g, auto& cell) { list_cell(g, cell, runs); });
+  f.optional("recommendations", report.recommendations,
+             [&runs](auto& g, auto& row) { list_recommendation(g, row, runs); });
+  f.optional("tune", report.tune, kTuneFields);
+  f.optional("collectives", report.collectives, kCollectiveFields);
+  f.optional("memory_bandwidth", report.memory_bandwidth, kBandwidthFields);
+};
 
 // Checks every number of a report, so that no field can be forgotten. `pointer` is that of `value`
 // and is unchanged on return: millions of samples share one string.
@@ -32,36 +224,28 @@ void require_finite(const Json& value, std::string& pointer) {
   }
 }
 
-void check_version(const JsonCursor& root) {
-  if (!root.find("schema_version")) {
+void check_version(const Found& root) {
+  const auto version = root.find("schema_version");
+  if (!version) {
     root.fail("the key \"schema_version\" is missing: this is no report of ddpbench");
   }
-  const JsonCursor version = root.at("schema_version");
-  const auto found = version.integer<std::int64_t>();
+  const std::int64_t found = version->integer({0, INT64_MAX});
   if (found != kSchemaVersion) {
-    version.fail(fmt::format(
+    version->fail(fmt::format(
         "schema version {} is not known, this ddpbench reads {}; {}", found, kSchemaVersion,
         found > kSchemaVersion ? "use a newer ddpbench" : "the file is no ddpbench report"));
   }
 }
 
-Report read_document(const JsonDocument& document) {
-  const JsonCursor root = document.root();
-  // First: another version may differ in everything else.
-  check_version(root);
-  root.check();
-  Report report;
-  FieldReader reader(root);
-  report_fields(reader, report);
-  return report;
-}
-
 }  // namespace
 
 Json to_json(const Report& report) {
+  ensure(report.status != Status::skipped && report.status != Status::diverged,
+         "a report cannot be skipped or diverge, only its runs");
+  ensure(report.status != Status::failed || report.error, "a failed report has no error");
   Json json = {{"schema_version", kSchemaVersion}};
-  FieldWriter writer(json);
-  report_fields(writer, report);
+  Fields<false> writer(json);
+  kReportFields(writer, report);
   std::string pointer;
   require_finite(json, pointer);
   return json;
@@ -74,15 +258,20 @@ void write_report(const Report& report, const std::string& path, bool force) {
 }
 
 Report parse_report(const std::string& text, const std::string& name) {
-  return read_document(JsonDocument(text, name));
+  check_json(text, "report " + name, kReportLimits);
+  const Json json = Json::parse(text);
+  const Found root{json, name};
+  check_version(root);  // first: another version may differ in everything else
+  Report report;
+  Fields<true> reader(root);
+  kReportFields(reader, report);
+  return report;
 }
 
 Report read_report(const std::string& path) {
-  std::string text = read_report_text(path);
-  const std::string name = input_name(path);
-  const JsonDocument document(text, name);
-  std::string().swap(text);  // the document has its own copy
-  return read_document(document);
+  return parse_report(
+      read_file(path, {.what = "report ", .most_bytes = kReportLimits.most_bytes, .streams = true}),
+      input_name(path));
 }
 
 }  // namespace ddpbench::report

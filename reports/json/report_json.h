@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A report as JSON (schema/report-1.schema.json), written and read. field_lists.h has the fields.
+// A report as JSON (schema/report-1.schema.json), written and read. fields.h says how.
 //
 // The reader requires every key that Report holds, with its type. It ignores unknown keys, which
 // may be added within a schema version. Arithmetic on its values is safe: counts and times are not
 // negative, squares of numbers are finite, a world has at least one rank. Reading any file ends
-// soon, as files are bounded (json_text.h).
+// soon, as files are bounded.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -218,25 +218,6 @@ TEST(CollectiveTable, SaysWhichCollectivesWereInPlace) {
   EXPECT_THAT(formatted("markdown", {{"a.json", report}}), HasSubstr("in place"));
 }
 
-// Reports from before CUDA devices lack their keys.
-TEST(CollectiveReport, NeedsNoKeysThatCameLater) {
-  json document(to_json(comm_report()));
-  for (json& row : document["collectives"]) {
-    for (const char* key :
-         {"device", "device_model", "device_model_reason", "gpus", "late_iterations",
-          "counted_bytes", "counted_bytes_reason", "counted_gb_per_s", "counted_gb_per_s_reason",
-          "share_of_copy", "share_of_copy_reason"}) {
-      row.erase(key);
-    }
-  }
-  for (json& row : document["memory_bandwidth"]) row.erase("gpu");
-  EXPECT_TRUE(schema_errors(document, DDPBENCH_REPORT_SCHEMA).empty());
-  const Report report = parse_report(document.dump(), "some.json");
-  EXPECT_EQ(report.collectives[0].device, "cpu");
-  EXPECT_EQ(report.memory_bandwidth[1].cores, 2);
-  EXPECT_FALSE(report.collectives[0].counted_bytes.value);
-}
-
 TEST(CollectiveReport, IsNotValidWithoutAReasonForWhatIsMissing) {
   json document(to_json(comm_report()));
   document["collectives"][1].erase("wrong_reason");

@@ -45,7 +45,7 @@ TEST(GpuReport, WritesFiguresAndReasons) {
   EXPECT_EQ(gpu["links"][0]["nvlink_version_reason"], "no NVLink between the two");
 }
 
-TEST(GpuReport, ReadsReportsFromBeforeTheseKeys) {
+TEST(GpuReport, ReadsReportsOfPeersWithoutTheseKeys) {
   json document = sample_document();
   json& gpu = document["environment"]["gpus"][0];
   gpu = {{"name", gpu["name"]}, {"driver", gpu["driver"]}, {"memory_bytes", gpu["memory_bytes"]}};
@@ -56,7 +56,7 @@ TEST(GpuReport, ReadsReportsFromBeforeTheseKeys) {
     }
   }
   EXPECT_THAT(ddpbench::test::schema_errors(document, DDPBENCH_REPORT_SCHEMA), ElementsAre());
-  const Report report = parse_report(document.dump(), "old.json");
+  const Report report = parse_report(document.dump(), "peer.json");
   EXPECT_EQ(report.environment.gpus[0].uuid, "");
   EXPECT_EQ(report.environment.gpus[0].numa_node.value, std::nullopt);
   EXPECT_EQ(report.runs[2].devices[1].gpu_telemetry.value.has_value(), false);

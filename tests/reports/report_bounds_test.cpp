@@ -124,17 +124,17 @@ TEST(ReportBounds, NestingIsFollowedTo64Levels) {
   EXPECT_THAT(nested(63), HasSubstr("nested deeper than 64 levels"));
 }
 
-TEST(ReportBounds, LongTextsManyMembersAndManyElementsAreRefused) {
-  EXPECT_THAT(
-      refusal_with("/runs/0/model", std::string((1 << 20) + 1, 'm')),
-      AllOf(HasSubstr("/runs/0/model: a string of 1048577 bytes"), SizeIs(testing::Lt(150u))));
+TEST(ReportBounds, LongTextsManyMembersAndManyValuesAreRefused) {
+  EXPECT_THAT(refusal_with("/runs/0/model", std::string((1 << 20) + 1, 'm')),
+              AllOf(HasSubstr("in /runs/0/model: a text or number of more than 1 MiB"),
+                    SizeIs(testing::Lt(150u))));
   ordered_json members = ordered_json::object();
   for (int i = 0; i < 1001; ++i) members[std::to_string(i)] = i;
   EXPECT_THAT(refusal_with("/environment/libraries", members),
               HasSubstr("/environment/libraries: an object of more than 1000 members"));
-  EXPECT_THAT(refusal_with("/argv", std::vector<int>(1'000'001)),
-              HasSubstr("/argv: an array of more than 1000000 elements"));
-  EXPECT_THAT(refusal(std::string(50'000'001, ',')), HasSubstr("more than 50 million values"));
+  std::string many = "[0";
+  for (int i = 0; i < 20'000'000; ++i) many += ",0";
+  EXPECT_THAT(refusal(many + "]"), HasSubstr("more than 20000000 values"));
 }
 
 TEST(ReportBounds, MessagesAreShortAndDoNotSpeakToTheTerminal) {

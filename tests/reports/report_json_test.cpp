@@ -59,7 +59,6 @@ TEST(ReportJson, HasTheKeysOfTheDesignInOrder) {
                           "traffic", "verification", "scaling", "throughput", "why"));
 }
 
-// Older reports have neither the key nor its reason.
 TEST(ReportJson, TrafficMayBeThereMissingOrNotRecorded) {
   Report report = test::sample_report();
   EXPECT_EQ(run_of(report, 1)["traffic"], ordered_json::parse(R"({"messages": 12, "bytes": 3400000,

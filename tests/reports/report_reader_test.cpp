@@ -89,18 +89,6 @@ TEST(ReportReader, KeepsThePeersNameAndUnknownMemory) {
   EXPECT_EQ(to_json(parse_report(written.dump(), "some.json")).dump(2), written.dump(2));
 }
 
-TEST(ReportReader, NamesTheBackendThatOlderReportsCallRing) {
-  Report report = test::sample_report();
-  report.runs[2].backend = report.runs[3].backend = "ring";
-  report.runs[3].device = "cuda";
-  const report::Run read = parse_report(to_json(report).dump(), "some.json").runs[2];
-  EXPECT_EQ(read.backend, "shm");
-  EXPECT_EQ(read.strategy_options.at("all_reduce"), "direct");  // the algorithm that such a run had
-  EXPECT_EQ(parse_report(to_json(report).dump(), "some.json").runs[3].backend, "ipc");
-  report.runs[3].strategy_options["server_device"] = "cpu";
-  EXPECT_EQ(parse_report(to_json(report).dump(), "some.json").runs[3].backend, "shm");
-}
-
 TEST(ReportReader, RestoresFiguresReasonsAndOptions) {
   const Report report = parse_report(to_json(test::sample_report()).dump(), "some.json");
   ASSERT_EQ(report.runs.size(), 6u);
@@ -119,7 +107,7 @@ TEST(ReportReader, ReadsErrorsWithAndWithoutABucket) {
   ordered_json document = to_json(report);
   EXPECT_EQ(parse_report(document.dump(), "some.json").runs[4].error->bucket, 3);
   EXPECT_EQ(document["error"]["bucket"], nullptr);
-  document["runs"][4]["error"].erase("bucket");  // as reports had it at first
+  document["runs"][4]["error"].erase("bucket");  // as peers write it
   EXPECT_EQ(parse_report(document.dump(), "some.json").runs[4].error->bucket, std::nullopt);
 }
 

@@ -59,7 +59,7 @@ bool has_free_keys(const Pointer& pointer) {
   return false;
 }
 
-// Keys that were added within the version. Older reports without them are valid, too.
+// Keys that may be left out.
 bool is_newer(const Pointer& pointer) {
   const bool why = pointer.back() == "why" || contains(pointer, "/why/parts/");
   const bool gpu = contains(pointer, "/gpus/0/") || contains(pointer, "/clock_event_ratios/") ||
