@@ -9,6 +9,8 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/hash.h"
+#include "base/random.h"
 
 namespace ddpbench::data {
 namespace {
@@ -43,6 +45,20 @@ void convert_row(const CroppedRow& row, std::int64_t width, bool flip, float fac
 }
 
 }  // namespace
+
+CropAndFlip draw_crop_and_flip(std::uint64_t seed, std::int64_t epoch, std::int64_t sample) {
+  // The sampler's permutation is drawn from (seed, epoch); this is another stream.
+  SplitMix64 random(combine_hash(seed, static_cast<std::uint64_t>(epoch)),
+                    static_cast<std::uint64_t>(sample));
+  const auto offset = [&random] {
+    return static_cast<int>(random.below(2 * kCropPadding + 1)) - kCropPadding;
+  };
+  CropAndFlip drawn;
+  drawn.down = offset();
+  drawn.right = offset();
+  drawn.flip = random.below(2) == 1;
+  return drawn;
+}
 
 std::vector<double> for_each_channel(const std::vector<double>& values, std::int64_t channels) {
   const auto count = static_cast<std::size_t>(channels);

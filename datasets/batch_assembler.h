@@ -11,7 +11,6 @@
 #include <span>
 #include <vector>
 
-#include "datasets/augmentation.h"
 #include "datasets/dataset.h"
 
 namespace ddpbench::data {
@@ -24,6 +23,25 @@ struct Normalization {
 // One value a channel: `values`, or its only one repeated. Throws ConfigError when there are
 // neither one nor `channels`.
 std::vector<double> for_each_channel(const std::vector<double>& values, std::int64_t channels);
+
+// Augmentation of training images as is common for CIFAR-10: a random crop of the image padded with
+// black, and a horizontal flip of half of the images (He et al., "Deep residual learning for image
+// recognition", 2015, section 4.2). It depends on the seed, the epoch and the sample only, so all
+// strategies and world sizes see the same pixels.
+
+// Black pixels on each side of the image that a crop is taken from.
+inline constexpr int kCropPadding = 4;
+
+// How one image is changed: moved, then mirrored.
+struct CropAndFlip {
+  int down = 0, right = 0;  // pixel (y, x) of the crop is (y + down, x + right) of the image; each
+                            // is -kCropPadding to kCropPadding
+  bool flip = false;        // mirrored left to right
+  bool operator==(const CropAndFlip&) const = default;
+};
+
+// Draws the change of the sample with this index in the training set.
+CropAndFlip draw_crop_and_flip(std::uint64_t seed, std::int64_t epoch, std::int64_t sample);
 
 // What the crops and flips of a batch are drawn from, beside its samples.
 struct BatchAugmentation {

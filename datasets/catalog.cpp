@@ -11,10 +11,8 @@
 
 #include "base/error.h"
 #include "base/nearest_name.h"
-#include "datasets/cifar_file.h"
-#include "datasets/idx_file.h"
-#include "datasets/synthetic_digits.h"
-#include "datasets/synthetic_images.h"
+#include "datasets/readers.h"
+#include "datasets/synthetic.h"
 
 namespace ddpbench::data {
 namespace {

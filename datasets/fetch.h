@@ -6,10 +6,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "datasets/catalog_entry.h"
+#include "datasets/catalog.h"
+
+struct evp_md_ctx_st;  // OpenSSL's EVP_MD_CTX
 
 namespace ddpbench::data {
 
@@ -39,5 +43,20 @@ std::vector<FileState> inspect_files(const CatalogEntry& entry, const std::strin
 // $XDG_CACHE_HOME/ddpbench or ~/.cache/ddpbench, from the values passed in (may be null). Empty
 // when neither is set.
 std::string default_data_directory(const char* xdg_cache_home, const char* home);
+
+// SHA-256 (FIPS 180-4) of bytes that arrive in pieces.
+class Sha256 {
+ public:
+  Sha256();
+  void update(std::span<const std::byte> bytes);
+  // Returns lower-case hexadecimal. To be called once, after the last update().
+  std::string finish();
+
+ private:
+  struct Free {
+    void operator()(evp_md_ctx_st* context) const noexcept;
+  };
+  std::unique_ptr<evp_md_ctx_st, Free> context_;
+};
 
 }  // namespace ddpbench::data

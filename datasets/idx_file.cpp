@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Offsets in messages are those of the unpacked contents, except where gzip itself is damaged.
-#include "datasets/idx_file.h"
-
+// A file holds big-endian 32-bit numbers, then the data, row by row. The numbers are the magic
+// (0x0800 for bytes, plus the number of dimensions) and the dimensions. Offsets in messages are
+// those of the unpacked contents.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "datasets/file_bytes.h"
+#include "datasets/readers.h"
 
 namespace ddpbench::data {
 namespace {
@@ -24,6 +24,33 @@ constexpr std::uint32_t kMagicOfBytes = 0x0800;
 constexpr std::int64_t kLargestSide = 4096;
 // Deflate cannot pack better: 258 bytes in at least 2 bits (zlib, "Maximum compression factor").
 constexpr std::uint64_t kBestDeflateRatio = 1032;
+
+enum class IdxKind : std::uint8_t { images, labels };
+
+struct IdxShape {
+  std::int64_t count = 0;
+  std::int64_t height = 1, width = 1;  // 1 for labels
+  std::int64_t payload_bytes() const { return count * height * width; }
+  bool operator==(const IdxShape&) const = default;
+};
+
+class IdxFile {
+ public:
+  // Reads and checks the header only. Throws ConfigError naming file, offset, expected and found.
+  IdxFile(std::string path, IdxKind kind);
+
+  const std::string& path() const { return path_; }
+  const IdxShape& shape() const { return shape_; }
+
+  // Fills `out`, which has shape().payload_bytes(), and checks that the file ends there. Throws
+  // ConfigError for a file that is shorter, longer or damaged, or whose header has changed.
+  void read(std::span<std::uint8_t> out) const;
+
+ private:
+  std::string path_;
+  IdxKind kind_;
+  IdxShape shape_;
+};
 
 [[noreturn]] void disagree(const std::string& path, std::uint64_t offset,
                            const std::string& expected, const std::string& found) {
@@ -96,6 +123,42 @@ void check_size(const std::string& path, IdxKind kind, const IdxShape& shape,
   if (size > promised) {
     disagree(path, promised, expected, fmt::format("{} bytes more", size - promised));
   }
+}
+
+IdxFile::IdxFile(std::string path, IdxKind kind) : path_(std::move(path)), kind_(kind) {
+  FileBytes file(path_);
+  shape_ = read_header(path_, kind_, file);
+  check_size(path_, kind_, shape_, file);
+}
+
+void IdxFile::read(std::span<std::uint8_t> out) const {
+  const auto payload = static_cast<std::size_t>(shape_.payload_bytes());
+  ensure(out.size() == payload, "{}: {} bytes of room for {}", path_, out.size(), payload);
+  FileBytes file(path_);
+  if (read_header(path_, kind_, file) != shape_) {
+    disagree(path_, 4, "the dimensions that were there when it was opened", "others");
+  }
+  const std::size_t header = header_bytes(kind_);
+  const std::size_t n = file.read(out);
+  if (n < payload) {
+    disagree(path_, header + n, fmt::format("{} bytes of data", payload),
+             fmt::format("the end after {} (truncated)", n));
+  }
+  // Reading on past the data also makes zlib compare the checksum behind them.
+  std::array<std::uint8_t, 1> more{};
+  if (file.read(more) != 0) {
+    disagree(path_, header + payload, "the end of the file", "more bytes");
+  }
+}
+
+// Throws ConfigError, naming offset and record of the first label that is not in [0, classes).
+void check_labels(const std::string& path, std::span<const std::uint8_t> labels, int classes) {
+  const auto bad =
+      std::ranges::find_if(labels, [&](std::uint8_t label) { return label >= classes; });
+  if (bad == labels.end()) return;
+  disagree(path, header_bytes(IdxKind::labels) + static_cast<std::size_t>(bad - labels.begin()),
+           fmt::format("a label of 0 to {} for record {}", classes - 1, bad - labels.begin()),
+           fmt::to_string(*bad));
 }
 
 namespace fs = std::filesystem;
@@ -180,41 +243,6 @@ class IdxSource : public DatasetSource {
 };
 
 }  // namespace
-
-IdxFile::IdxFile(std::string path, IdxKind kind) : path_(std::move(path)), kind_(kind) {
-  FileBytes file(path_);
-  shape_ = read_header(path_, kind_, file);
-  check_size(path_, kind_, shape_, file);
-}
-
-void IdxFile::read(std::span<std::uint8_t> out) const {
-  const auto payload = static_cast<std::size_t>(shape_.payload_bytes());
-  ensure(out.size() == payload, "{}: {} bytes of room for {}", path_, out.size(), payload);
-  FileBytes file(path_);
-  if (read_header(path_, kind_, file) != shape_) {
-    disagree(path_, 4, "the dimensions that were there when it was opened", "others");
-  }
-  const std::size_t header = header_bytes(kind_);
-  const std::size_t n = file.read(out);
-  if (n < payload) {
-    disagree(path_, header + n, fmt::format("{} bytes of data", payload),
-             fmt::format("the end after {} (truncated)", n));
-  }
-  // Reading on past the data also makes zlib compare the checksum behind them.
-  std::array<std::uint8_t, 1> more{};
-  if (file.read(more) != 0) {
-    disagree(path_, header + payload, "the end of the file", "more bytes");
-  }
-}
-
-void check_labels(const std::string& path, std::span<const std::uint8_t> labels, int classes) {
-  const auto bad =
-      std::ranges::find_if(labels, [&](std::uint8_t label) { return label >= classes; });
-  if (bad == labels.end()) return;
-  disagree(path, header_bytes(IdxKind::labels) + static_cast<std::size_t>(bad - labels.begin()),
-           fmt::format("a label of 0 to {} for record {}", classes - 1, bad - labels.begin()),
-           fmt::to_string(*bad));
-}
 
 std::unique_ptr<DatasetSource> open_idx_dataset(const CatalogEntry& entry,
                                                 const std::string& directory) {

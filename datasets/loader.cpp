@@ -20,7 +20,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "datasets/label_counts.h"
 
 namespace ddpbench::data {
 namespace {

@@ -23,7 +23,7 @@ struct LoaderOptions {
   // {0..n-1} for DataParallel's global batch.
   std::vector<int> shards = {0};
   std::vector<BatchBuffer> buffers;  // at least 1; batches that may be ahead = buffers - 1
-  // Crop and flip every image (augmentation.h), from the sampler's seed.
+  // Crop and flip every image (batch_assembler.h), from the sampler's seed.
   bool augment = false;
   // The label that the network's loss ignores; each buffer then has a valid_weight.
   std::int32_t ignored_label = kNoLabel;

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "bench/feed/batch_source.h"
-#include "datasets/label_counts.h"
 #include "kernels/ops/backend.h"
 
 namespace ddpbench::bench {

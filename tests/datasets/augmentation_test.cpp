@@ -3,7 +3,7 @@
 //
 // Random crops and flips: their distribution, the pixels that they give, and that these depend on
 // no number of shards.
-#include "datasets/augmentation.h"
+#include "datasets/batch_assembler.h"
 
 #include <gmock/gmock.h>
 

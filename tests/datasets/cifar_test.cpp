@@ -3,7 +3,7 @@
 //
 // CIFAR-10's binary files: where they are looked for, what is read from them, and every kind of
 // damage with its message.
-#include "datasets/cifar_file.h"
+#include "datasets/readers.h"
 
 #include <gmock/gmock.h>
 
@@ -14,7 +14,6 @@
 #include "base/error.h"
 #include "datasets/catalog.h"
 #include "datasets/fetch.h"
-#include "datasets/sha256.h"
 #include "tests/datasets/http_server.h"
 #include "tests/datasets/test_files.h"
 

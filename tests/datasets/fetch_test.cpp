@@ -14,7 +14,6 @@
 
 #include "base/error.h"
 #include "datasets/catalog.h"
-#include "datasets/sha256.h"
 #include "tests/datasets/http_server.h"
 #include "tests/datasets/test_files.h"
 

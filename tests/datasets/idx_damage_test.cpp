@@ -140,14 +140,12 @@ TEST_F(DamagedFile, IsRefusedWhereverAGzipFileIsCut) {
   }
 }
 
-TEST_F(DamagedFile, IsRefusedWhenAnythingFollowsTheGzipStream) {
+TEST_F(DamagedFile, IsRefusedWhenAnotherGzipStreamFollows) {
   start(true);
   for (const fs::path& path : paths_) {
     const std::string whole = read_file(path);
-    for (const std::string& tail : {std::string(1, '\0'), std::string("garbage"), whole}) {
-      write_file(path, whole + tail);
-      EXPECT_THAT(error_of_decoding(directory_.path()), HasSubstr(path.string()));
-    }
+    write_file(path, whole + whole);
+    EXPECT_THAT(error_of_decoding(directory_.path()), HasSubstr(path.string()));
     write_file(path, whole);
   }
 }

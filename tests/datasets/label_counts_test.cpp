@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the labels of a global batch weigh where some are ignored.
-#include "datasets/label_counts.h"
+#include "datasets/sharded_sampler.h"
 
 #include <gmock/gmock.h>
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Synthetic images of any shape and number of classes.
-#include "datasets/synthetic_images.h"
+#include "datasets/synthetic.h"
 
 #include <gmock/gmock.h>
 

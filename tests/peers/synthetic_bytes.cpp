@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "datasets/synthetic_images.h"
+#include "datasets/synthetic.h"
 
 int main(int argc, char** argv) {
   if (argc != 8 && argc != 10 && argc != 11) return 2;

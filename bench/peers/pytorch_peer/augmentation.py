@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
-"""Random crops and flips, as ddpbench draws them (datasets/augmentation.h)."""
+"""Random crops and flips, as ddpbench draws them (datasets/batch_assembler.h)."""
 from . import hashes, sampler
 
 PADDING = 4

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
 """CIFAR-10's binary files, in a folder or in the archive as published, where ddpbench finds them
-(datasets/cifar_file.h). A record is a byte with the label and then the image: red, green, blue."""
+(datasets/readers.h). A record is a byte with the label and then the image: red, green, blue."""
 import os
 import tarfile
 

@@ -1,24 +1,30 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "datasets/synthetic_images.h"
+#include "datasets/synthetic.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <exception>
+#include <functional>
 #include <numbers>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/math.h"
 #include "base/random.h"
-#include "datasets/draw_samples.h"
 
 namespace ddpbench::data {
 namespace {
 
+// Test samples are those of the same sequence from here on.
 constexpr std::uint64_t kTestSamplesFrom = std::uint64_t{1} << 32;
 constexpr std::uint64_t kClassStream = 0x636c617373;  // "class", so that classes are no samples
 
@@ -33,6 +39,49 @@ constexpr int kMiddle = 48;  // of a wave
 // How far a sample moves the waves of its class, in radians.
 constexpr double kMove = 0.6;
 
+// A thread takes some 50 us to start and to end, and a sample 2 us or more to draw.
+constexpr std::size_t kLeastOfAThread = 256;
+// More are of no use to 70,000 samples, and a container's share of time may be smaller than its
+// number of cores.
+constexpr std::size_t kMostThreads = 16;
+
+// The cores that this thread may run on, at least 1.
+std::size_t usable_cores() {
+  cpu_set_t cores;
+  if (::sched_getaffinity(0, sizeof(cores), &cores) != 0) return 1;  // more than a set can hold
+  return static_cast<std::size_t>(std::max(1, CPU_COUNT(&cores)));
+}
+
+// Calls `draw` with each number below `count`, from several threads at once, and rethrows what one
+// of them throws.
+void draw_samples(std::size_t count, const std::function<void(std::size_t)>& draw) {
+  const std::size_t parts =
+      std::clamp<std::size_t>(count / kLeastOfAThread, 1, std::min(usable_cores(), kMostThreads));
+  std::vector<std::exception_ptr> errors(parts);
+  const auto draw_part = [&](std::size_t part) {
+    try {
+      for (std::size_t i = count * part / parts; i < count * (part + 1) / parts; ++i) draw(i);
+    } catch (...) {
+      errors[part] = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    threads.reserve(parts);
+    for (std::size_t part = 1; part < parts; ++part) {
+      try {
+        threads.emplace_back(draw_part, part);
+      } catch (const std::system_error&) {
+        draw_part(part);  // no further thread is allowed here
+      }
+    }
+    draw_part(0);
+  }
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
 // One wave: `cycles` over the whole side, beginning at `phase`.
 void fill_wave(std::vector<std::uint8_t>& wave, double cycles, double phase) {
   const double step = 2 * std::numbers::pi * cycles / static_cast<double>(wave.size());
@@ -42,18 +91,18 @@ void fill_wave(std::vector<std::uint8_t>& wave, double cycles, double phase) {
   }
 }
 
-// Adds 0 to 63 to every byte, eight at a time.
-void add_noise(std::span<std::uint8_t> row, SplitMix64& random) {
-  constexpr std::uint64_t kSixBits = 0x3f3f3f3f3f3f3f3f;
+// Adds random bits of `mask`, one byte repeated, to every byte, eight bytes at a time. No byte may
+// carry.
+void add_noise(std::span<std::uint8_t> row, std::uint64_t mask, SplitMix64& random) {
   std::size_t i = 0;
   for (; i + 8 <= row.size(); i += 8) {
     std::uint64_t word;
     std::memcpy(&word, row.data() + i, sizeof(word));
-    word += random.next() & kSixBits;  // no byte carries: it is at most 168 before
+    word += random.next() & mask;
     std::memcpy(row.data() + i, &word, sizeof(word));
   }
   if (i == row.size()) return;
-  std::uint64_t noise = random.next() & kSixBits;
+  std::uint64_t noise = random.next() & mask;
   for (; i < row.size(); ++i, noise >>= 8) {
     row[i] = static_cast<std::uint8_t>(row[i] + (noise & 0xff));
   }
@@ -64,9 +113,10 @@ void check_extent(const char* what, std::int64_t value, std::int64_t most) {
   throw ConfigError(fmt::format("synthetic images: {} {}; expected 1 to {}", value, what, most));
 }
 
-class SyntheticImages final : public DatasetSource {
+class SyntheticSource final : public DatasetSource {
  public:
-  explicit SyntheticImages(const SyntheticRequest& request) : request_(request) {
+  SyntheticSource(const SyntheticRequest& request, bool digits)
+      : request_(request), digits_(digits) {
     check_extent("channels", request.channels, kMostChannels);
     check_extent("rows", request.height, kMostSide);
     check_extent("columns", request.width, kMostSide);
@@ -108,7 +158,9 @@ class SyntheticImages final : public DatasetSource {
     const auto labels = static_cast<std::size_t>(info_.labels_per_sample());
     draw_samples(split.labels.size() / labels, [&](std::size_t i) {
       const auto image = split.images.subspan(i * bytes, bytes);
-      if (labels == 1) {
+      if (digits_) {
+        split.labels[i] = draw_digit(request_.seed, first + i, image.first<kDigitPixels>());
+      } else if (labels == 1) {
         split.labels[i] = draw_image(request_, first + i, image);
       } else {
         draw_map(request_, first + i, image, split.labels.subspan(i * labels, labels));
@@ -117,7 +169,81 @@ class SyntheticImages final : public DatasetSource {
   }
 
   SyntheticRequest request_;
+  bool digits_;
   DatasetInfo info_;
+};
+
+// A font of 5 x 7 cells: a row a number, whose highest of five bits is the left cell.
+constexpr int kGlyphColumns = 5, kGlyphRows = 7;
+constexpr std::array<std::array<std::uint8_t, kGlyphRows>, 10> kFont = {{
+    {0x0e, 0x11, 0x11, 0x11, 0x11, 0x11, 0x0e},
+    {0x04, 0x0c, 0x04, 0x04, 0x04, 0x04, 0x0e},
+    {0x0e, 0x11, 0x01, 0x02, 0x04, 0x08, 0x1f},
+    {0x0e, 0x11, 0x01, 0x06, 0x01, 0x11, 0x0e},
+    {0x02, 0x06, 0x0a, 0x12, 0x1f, 0x02, 0x02},
+    {0x1f, 0x10, 0x1e, 0x01, 0x01, 0x11, 0x0e},
+    {0x06, 0x08, 0x10, 0x1e, 0x11, 0x11, 0x0e},
+    {0x1f, 0x01, 0x02, 0x04, 0x08, 0x08, 0x08},
+    {0x0e, 0x11, 0x11, 0x0e, 0x11, 0x11, 0x0e},
+    {0x0e, 0x11, 0x11, 0x0f, 0x01, 0x02, 0x0c},
+}};
+
+// A digit with an empty cell around it, from 0 (paper) to 1 (ink), at eighths of a cell: between
+// the middles of cells by how near each of the four is.
+constexpr int kEighths = 8;
+constexpr int kFineColumns = (kGlyphColumns + 1) * kEighths;
+constexpr int kFineRows = (kGlyphRows + 1) * kEighths;
+using Glyph = std::array<float, static_cast<std::size_t>(kFineColumns) * kFineRows>;
+
+Glyph glyph_of(std::size_t digit) {
+  const auto cell = [digit](int row, int column) {
+    if (row < 1 || row > kGlyphRows || column < 1 || column > kGlyphColumns) return 0.0F;
+    return kFont[digit][static_cast<std::size_t>(row - 1)] >> (kGlyphColumns - column) & 1 ? 1.0F
+                                                                                           : 0.0F;
+  };
+  Glyph glyph;
+  std::size_t at = 0;
+  for (int y = 0; y < kFineRows; ++y) {
+    for (int x = 0; x < kFineColumns; ++x) {
+      const int row = y / kEighths, column = x / kEighths;
+      const float down = static_cast<float>(y % kEighths) / kEighths;
+      const float right = static_cast<float>(x % kEighths) / kEighths;
+      glyph[at++] =
+          (1 - down) * ((1 - right) * cell(row, column) + right * cell(row, column + 1)) +
+          down * ((1 - right) * cell(row + 1, column) + right * cell(row + 1, column + 1));
+    }
+  }
+  return glyph;
+}
+
+// Maps pixels to places in a glyph: position, rotation, size, slant and a slight bend.
+class Placement {
+ public:
+  explicit Placement(SplitMix64& random)
+      : middle_x_(draw(random, 11.5, 15.5)),
+        middle_y_(draw(random, 11.5, 15.5)),
+        angle_(draw(random, -0.3, 0.3)),
+        cells_across_(draw(random, 0.26, 0.44)),
+        cells_down_(draw(random, 0.31, 0.43)),
+        slant_(draw(random, -0.35, 0.35)),
+        bend_(draw(random, -0.05, 0.05)) {}
+
+  // The place in a glyph, or the nearest one, which has no ink.
+  std::size_t find(std::int64_t column, std::int64_t row) const {
+    const float right = static_cast<float>(column) - middle_x_;
+    const float down = static_cast<float>(row) - middle_y_;
+    const float v = cells_down_ * (down - angle_ * right);
+    const float u = cells_across_ * (right + angle_ * down) + slant_ * v + bend_ * v * v;
+    const float x = std::clamp(kEighths * u + kFineColumns / 2, 0.0F, kFineColumns - 1.0F);
+    const float y = std::clamp(kEighths * v + kFineRows / 2, 0.0F, kFineRows - 1.0F);
+    return static_cast<std::size_t>(static_cast<int>(y) * kFineColumns + static_cast<int>(x));
+  }
+
+ private:
+  static float draw(SplitMix64& random, double low, double high) {
+    return static_cast<float>(random.uniform(low, high));
+  }
+  float middle_x_, middle_y_, angle_, cells_across_, cells_down_, slant_, bend_;
 };
 
 std::uint16_t draw_label(const SyntheticRequest& request, SplitMix64& random) {
@@ -141,7 +267,7 @@ void draw_waves(const SyntheticRequest& request, std::uint16_t label, SplitMix64
       for (std::size_t x = 0; x < columns.size(); ++x) {
         out[x] = static_cast<std::uint8_t>(level + columns[x]);
       }
-      add_noise({out, columns.size()}, random);
+      add_noise({out, columns.size()}, 0x3f3f3f3f3f3f3f3f, random);  // at most 168 before
       out += columns.size();
     }
   }
@@ -230,8 +356,45 @@ void draw_map(const SyntheticRequest& request, std::uint64_t index, std::span<st
   write_labels(inside, request, outer, inner, labels);
 }
 
+std::uint8_t draw_digit(std::uint64_t seed, std::uint64_t index,
+                        std::span<std::uint8_t, kDigitPixels> image) {
+  SplitMix64 random(seed, index);
+  const auto label = static_cast<std::uint8_t>(random.below(10));
+  static const std::vector<Glyph> kGlyphs = [] {
+    std::vector<Glyph> glyphs;
+    for (std::size_t digit = 0; digit < kFont.size(); ++digit) glyphs.push_back(glyph_of(digit));
+    return glyphs;
+  }();
+  const Glyph& glyph = kGlyphs[label];
+  const Placement placement(random);
+  // Ink begins at `edge` of a cell's and is full soon after: a high one makes thin strokes.
+  const auto edge = static_cast<float>(random.uniform(0.3, 0.55));
+  const auto full = static_cast<float>(random.uniform(230, 248));
+  std::size_t pixel = 0;
+  for (std::int64_t row = 0; row < kDigitSide; ++row) {
+    for (std::int64_t column = 0; column < kDigitSide; ++column, ++pixel) {
+      const float ink = glyph[placement.find(column, row)];
+      image[pixel] = static_cast<std::uint8_t>(full * std::clamp(6 * (ink - edge), 0.0F, 1.0F));
+    }
+  }
+  add_noise(image, 0x0707070707070707, random);
+  return label;
+}
+
+std::unique_ptr<DatasetSource> make_synthetic_digits(const SyntheticRequest& request) {
+  return std::make_unique<SyntheticSource>(SyntheticRequest{.name = request.name,
+                                                            .seed = request.seed,
+                                                            .channels = 1,
+                                                            .height = kDigitSide,
+                                                            .width = kDigitSide,
+                                                            .classes = 10,
+                                                            .train_samples = 60000,
+                                                            .test_samples = 10000},
+                                           true);
+}
+
 std::unique_ptr<DatasetSource> make_synthetic_images(const SyntheticRequest& request) {
-  return std::make_unique<SyntheticImages>(request);
+  return std::make_unique<SyntheticSource>(request, false);
 }
 
 }  // namespace ddpbench::data

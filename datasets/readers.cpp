@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "datasets/readers.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <new>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace ddpbench::data {
+namespace {
+
+constexpr unsigned kBufferBytes = 64 * 1024;
+constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;  // gzread's count is an int
+
+[[noreturn]] void fail(const std::string& path, const char* what) {
+  const int error = errno;
+  throw ConfigError(fmt::format("{}: cannot {}: {}", path, what, std::strerror(error)));
+}
+
+}  // namespace
+
+bool is_there(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::symlink_status(path, error);
+  if (status.type() == std::filesystem::file_type::none) {
+    throw ConfigError(fmt::format("cannot look for {}: {}", path, error.message()));
+  }
+  return status.type() != std::filesystem::file_type::not_found;
+}
+
+void FileBytes::Close::operator()(gzFile_s* file) const noexcept { gzclose_r(file); }
+
+FileBytes::FileBytes(const std::string& path) : path_(path) {
+  // Without O_NONBLOCK, opening a pipe waits for its writer.
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file) fail(path, "open");
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) fail(path, "stat");
+  if (!S_ISREG(status.st_mode)) {
+    throw ConfigError(fmt::format("{}: expected a regular file, found something else", path));
+  }
+  size_on_disk_ = static_cast<std::uint64_t>(status.st_size);
+  file_.reset(gzdopen(file.get(), "rb"));
+  if (!file_) throw std::bad_alloc();
+  file.release();  // zlib closes it
+  gzbuffer(file_.get(), kBufferBytes);
+  gzip_ = gzdirect(file_.get()) == 0;
+}
+
+std::size_t FileBytes::read(std::span<std::uint8_t> out) {
+  std::size_t filled = 0;
+  while (filled < out.size()) {
+    const auto most = static_cast<unsigned>(std::min(out.size() - filled, kMostAtOnce));
+    const int n = gzread(file_.get(), out.data() + filled, most);
+    if (n > 0) filled += static_cast<std::size_t>(n);
+    if (n == static_cast<int>(most)) continue;
+    int error = Z_OK;
+    const char* text = gzerror(file_.get(), &error);
+    if (error == Z_ERRNO) fail(path_, "read");
+    if (error == Z_BUF_ERROR) text = "the end of the file (truncated)";
+    if (error != Z_OK && error != Z_STREAM_END) {
+      throw ConfigError(fmt::format("{}: expected a whole gzip stream, found: {}", path_, text));
+    }
+    break;
+  }
+  return filled;
+}
+
+}  // namespace ddpbench::data

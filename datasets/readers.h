@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Data sets that consist of files: the formats of MNIST and of CIFAR-10, and the bytes beneath
+// both.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "datasets/catalog.h"
+
+struct gzFile_s;  // zlib's
+
+namespace ddpbench::data {
+
+// CatalogEntry::open for the IDX format of MNIST (http://yann.lecun.com/exdb/mnist), gzip or plain.
+// The entry's files are train images, train labels, test images and test labels, in this order, of
+// 28 x 28 grey pixels. Fewer samples than were published are fine (a subset); another image size is
+// not.
+std::unique_ptr<DatasetSource> open_idx_dataset(const CatalogEntry& entry,
+                                                const std::string& directory);
+
+// CatalogEntry::open for CIFAR-10 (https://www.cs.toronto.edu/~kriz/cifar.html, "binary version").
+// The training samples are those of data_batch_1.bin to data_batch_5.bin, in this order, the test
+// samples those of test_batch.bin. Looks for them in <directory>/<name>/ and in the archive's own
+// folder (<directory>/cifar-10-batches-bin/, or in <name>/), then for the archive itself, the
+// entry's only file, in <directory>/<name>/, which is read as it is. Fewer training files and fewer
+// records than were published are fine (a subset); an archive must be whole.
+std::unique_ptr<DatasetSource> open_cifar_dataset(const CatalogEntry& entry,
+                                                  const std::string& directory);
+
+// True for any directory entry of that name, also a broken link: opening it then says what is
+// wrong. Throws ConfigError when it cannot look.
+bool is_there(const std::string& path);
+
+// The contents of a file, unpacked when it is gzip, which its first bytes tell and not its name.
+// What follows a gzip stream is not read. Not thread-safe.
+class FileBytes {
+ public:
+  // Throws ConfigError when it is no regular file or cannot be opened.
+  explicit FileBytes(const std::string& path);
+
+  bool is_gzip() const { return gzip_; }
+  std::uint64_t size_on_disk() const { return size_on_disk_; }
+
+  // Fills `out` with the next bytes and returns their number, which is less than out.size() only at
+  // the end of the contents. Throws ConfigError for a damaged or shortened gzip stream.
+  std::size_t read(std::span<std::uint8_t> out);
+
+ private:
+  struct Close {
+    void operator()(gzFile_s* file) const noexcept;
+  };
+  std::string path_;
+  std::unique_ptr<gzFile_s, Close> file_;
+  std::uint64_t size_on_disk_ = 0;
+  bool gzip_ = false;
+};
+
+}  // namespace ddpbench::data
