@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "bench/micro/gpu_bench.h"
-#include "bench/micro/network_ops.h"
 #include "kernels/ops/traffic.h"
 
 namespace ddpbench::micro {

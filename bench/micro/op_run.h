@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// An operation on any device, with all the memory that it works on.
+// Operations on any device with all the memory that they work on, and those of SimpleCNN
+// (configs/models/simple_cnn.json).
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "kernels/ops/op.h"
+#include "kernels/ops/backend.h"
 
 namespace ddpbench::ops {
 
@@ -45,5 +46,19 @@ class OpRun {
   std::vector<void*> grad_inputs_, grad_parameters_, state_;
   Buffer output_, grad_output_, saved_, workspace_;
 };
+
+// The layout [batch, channels, extent, extent].
+TensorLayout image(std::int64_t batch, std::int64_t channels, std::int64_t extent,
+                   DataType type = DataType::fp32);
+// A 3x3 convolution with a bias, which keeps the extent.
+std::unique_ptr<Op> conv3x3(OpBackend& backend, const TensorLayout& input,
+                            std::int64_t out_channels, bool needs_grad_input);
+// The same fused with halve(); null where the backend does not fuse them.
+std::unique_ptr<Op> conv3x3_halved(OpBackend& backend, const TensorLayout& input,
+                                   std::int64_t out_channels, bool needs_grad_input);
+// Max-pool 2x2 with ReLU.
+std::unique_ptr<Op> halve(OpBackend& backend, const TensorLayout& input);
+// The same with a plain output for any input layout; null where the backend has none.
+std::unique_ptr<Op> halve_to_plain(OpBackend& backend, const TensorLayout& input);
 
 }  // namespace ddpbench::ops

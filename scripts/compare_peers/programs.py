@@ -50,13 +50,16 @@ class Ours:
     def step(self, *arguments, **steps):
         return self.run(*arguments, **steps)["step"]["time_s"]["median"]
 
-    def all_reduce(self, *arguments):
-        """The median of the slowest rank's times."""
+    def all_reduce(self, *arguments, launcher=None):
+        """The median of the slowest rank's times. `launcher` runs a command as ranks; null: none does."""
         report = os.path.join(self.folder, "comm.json")
-        run([self.program, "comm", "--device=cpu", "--iterations=200", "--quiet", "--force",
-             f"--json={report}", *arguments], cwd=self.folder)
+        command = [self.program, "comm", "--device=cpu", "--quiet", "--force", f"--json={report}", *arguments]
+        launcher(*command, cwd=self.folder) if launcher else run(command, cwd=self.folder)
         with open(report, encoding="utf-8") as file:
-            return json.load(file)["collectives"][0]["time_s"]["median"]
+            row = json.load(file)["collectives"][0]
+        if row["wrong"] != 0:
+            raise RuntimeError("the all-reduce computed wrong sums")
+        return row["time_s"]["median"]
 
     def model(self, name):
         """The argument for a network of configs/models."""
@@ -160,23 +163,12 @@ def two_singles(ours, *arguments, **steps):
     return statistics.median(max(pair) for pair in zip(*samples))
 
 
-def all_reduce_ours(build, ranks):
-    """The mean of the slowest rank's times, for blocking calls on registered memory."""
-    program = str(pathlib.Path(build).resolve() / "bin" / "comm_bench")
-    name = f"all_reduce/processes/ranks:{ranks}/bytes:{4 * PARAMETERS}/manual_time"
-    report = json.loads(run([program, f"--benchmark_filter={name}", "--benchmark_format=json",
-                             "--benchmark_min_time=0.3"]))["benchmarks"][0]
-    if report["wrong"] != 0:
-        raise RuntimeError("the all-reduce computed wrong sums")
-    return report["real_time"] * {"ns": 1e-9, "us": 1e-6, "ms": 1e-3}[report["time_unit"]]
-
-
 def mpirun(ranks, *command, **options):
     return run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks), *command], **options)
 
 
-def all_reduce_mpi(program, ranks, times, *, elements=PARAMETERS, more=()):
-    return float(mpirun(ranks, program, str(elements), str(times), *more).split()[1]) * 1e-6
+def all_reduce_mpi(program, ranks, times, *, elements=PARAMETERS):
+    return float(mpirun(ranks, program, str(elements), str(times)).split()[1]) * 1e-6
 
 
 def free_port():

@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows of the table, by groups."""
 import os
-import pathlib
 import shutil
 import statistics
 import subprocess
 import sys
 
-from programs import (NETWORK_STEPS, PARAMETERS, ROOT, all_reduce_mpi, all_reduce_ours, free_port, mpirun,
-                      read_run, run, seconds_of, two_singles)
+from programs import (NETWORK_STEPS, PARAMETERS, ROOT, all_reduce_mpi, free_port, mpirun, read_run, run,
+                      seconds_of, two_singles)
 from step_parts import rest_and_convolutions
 
 # Networks of 224 x 224 images: the name of the row in --only, ours (configs/models) and torchvision's name, batch,
@@ -113,23 +112,27 @@ def compare_rest(ours, wanted, rounds):
             print(f"{error.stderr.strip()}: resnet50-rest in {precision} is left out", file=sys.stderr)
 
 
-def compare_engines(ours, torch, build, programs, wanted, rounds):
+def compare_engines(ours, torch, programs, wanted, rounds):
     """The rows of ENGINE_ROWS that are `wanted`. `programs`: a folder with the peers' programs; null
     without MPI. `torch`: null without PyTorch."""
     if "gloo" in wanted and torch:
         size = 4 * PARAMETERS
         compare("all-reduce of 1.69 MB over gloo, 2 ranks (PyTorch's Gloo)",
-                lambda: ours.all_reduce("--backend=gloo", f"--sizes={size}", "--ranks=2"),
+                lambda: ours.all_reduce("--backend=gloo", f"--sizes={size}", "--ranks=2", "--iterations=200"),
                 lambda: torch.figure("median_s", "--ranks=2", f"--all-reduce-bytes={size}", "--steps=200"),
                 max(rounds, 5), 1e6, "us")
     if not programs:
         return
-    own = str(pathlib.Path(build).resolve() / "bin" / "mpi_bench")
     for row, elements, what in (("mpi", PARAMETERS, "1.69 MB"), ("mpi25", 25 << 18, "25 MiB")):
         if row in wanted:
             times = 300 if row == "mpi" else 60
-            compare(f"all-reduce of {what} over mpi, 2 ranks (MPI_Allreduce)",
-                    lambda n=elements, t=times: all_reduce_mpi(own, 2, t, elements=n, more=[str(free_port())]),
+
+            def own(size=4 * elements, times=times):
+                os.environ["MASTER_PORT"] = str(free_port())
+                return ours.all_reduce("--backend=mpi", f"--sizes={size}",
+                                       f"--iterations={times}",
+                                       launcher=lambda *command, **more: mpirun(2, *command, **more))
+            compare(f"all-reduce of {what} over mpi, 2 ranks (MPI_Allreduce)", own,
                     lambda n=elements, t=times: all_reduce_mpi(f"{programs}/mpi_all_reduce", 2, t, elements=n),
                     max(rounds, 5), 1e6, "us")
     if "mpistart" in wanted:
@@ -145,11 +148,12 @@ def compare_engines(ours, torch, build, programs, wanted, rounds):
                 lambda: seconds_of(lambda: mpirun(4, f"{programs}/mpi_start")), max(rounds, 5))
 
 
-def compare_all_reduces(build, program, wanted, rounds):
+def compare_all_reduces(ours, program, wanted, rounds):
     for ranks in (2, 4):
         if f"allreduce{ranks}" in wanted:
             compare(f"all-reduce of 1.69 MB, {ranks} ranks (Open MPI)",
-                    lambda n=ranks: all_reduce_ours(build, n),
+                    lambda n=ranks: ours.all_reduce("--backend=shm", f"--sizes={4 * PARAMETERS}", f"--ranks={n}",
+                                                    "--iterations=300"),
                     lambda n=ranks: all_reduce_mpi(program, n, 300), max(rounds, 5), 1e6, "us")
 
 

@@ -13,7 +13,7 @@ namespace ddpbench::comm {
 
 namespace {
 
-// Measured (bench/micro, comm_bench): with a core a rank, spinning some microseconds beats
+// Measured (`ddpbench comm`): with a core a rank, spinning some microseconds beats
 // yielding. When oversubscribed, a spinning rank only delays the peer that it waits for.
 WaitPolicy caller_policy(int ranks) {
   const bool core_each = ranks <= ::sysconf(_SC_NPROCESSORS_ONLN);
