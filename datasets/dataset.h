@@ -1,13 +1,17 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Image classification data sets, decoded once per host into bytes that all ranks map.
+// Image classification data sets, decoded once per host into bytes that all ranks map, and what the
+// program knows of each (CatalogEntry).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace ddpbench::data {
 
@@ -80,5 +84,53 @@ struct DecodedParts {
 // The parts of `out` (info.decoded_bytes() bytes, 64-byte aligned), for a DatasetSource to fill.
 // Sets the gaps between them to zero, so that equal data sets have equal bytes.
 DecodedParts decoded_parts(const DatasetInfo& info, std::span<std::byte> out);
+
+// Size and SHA-256 (lower-case hexadecimal) of a file.
+struct Fingerprint {
+  std::uint64_t bytes = 0;
+  std::string_view sha256;
+};
+
+// A file of a data set. It is published as `<name>.gz` and used in either form. Without `packed` it
+// is published as `<name>` only.
+struct CatalogFile {
+  std::string_view name;
+  Fingerprint packed;    // <name>.gz
+  Fingerprint unpacked;  // <name>
+  bool has_packed() const { return packed.bytes > 0; }
+};
+
+// What a generator is asked for.
+struct SyntheticRequest {
+  std::string name;  // of the data set
+  std::uint64_t seed = 1;
+  std::int64_t channels = 1, height = 0, width = 0;
+  int classes = 0;
+  std::int64_t label_height = 1, label_width = 1;    // as in DatasetInfo
+  std::int32_t ignored_label = kNoLabel;             // of maps: what lies between two classes
+  std::int64_t train_samples = 0, test_samples = 0;  // 0: the generator chooses
+};
+
+struct CatalogEntry {
+  std::string_view name;
+  std::string_view base_url;  // ends with '/'; empty: nothing is published
+  std::vector<CatalogFile> files;
+  // As published. All are 0 for a data set that takes its network's images and classes.
+  std::int64_t channels = 0, height = 0, width = 0;
+  int classes = 0;
+  std::int64_t train_samples = 0, test_samples = 0;
+  // They are of the training images' bytes / 255: one for all channels, or one a channel.
+  std::vector<double> mean, deviation;
+  // Makes the source for the files in `directory`/<name>/ and reads only headers. Null when none of
+  // the files is there. Throws ConfigError when some are missing, damaged or do not fit together.
+  // Null for a data set that is always generated.
+  std::unique_ptr<DatasetSource> (*open)(const CatalogEntry& entry,
+                                         const std::string& directory) = nullptr;
+  // Makes a generator that can stand in for the files; null where there is none.
+  std::unique_ptr<DatasetSource> (*synthesize)(const SyntheticRequest& request) = nullptr;
+  std::string_view synthesizes;  // what that generator draws: "digits"
+
+  bool takes_any_shape() const { return channels == 0; }
+};
 
 }  // namespace ddpbench::data

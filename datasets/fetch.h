@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "datasets/catalog.h"
+#include "datasets/dataset.h"
 
 struct evp_md_ctx_st;  // OpenSSL's EVP_MD_CTX
 

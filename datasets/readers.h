@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 
-#include "datasets/catalog.h"
+#include "datasets/dataset.h"
 
 struct gzFile_s;  // zlib's
 

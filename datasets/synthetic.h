@@ -23,7 +23,7 @@
 #include <memory>
 #include <span>
 
-#include "datasets/catalog.h"
+#include "datasets/dataset.h"
 #include "datasets/dataset.h"
 
 namespace ddpbench::data {
