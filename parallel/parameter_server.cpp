@@ -19,7 +19,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "kernels/ops/mean.h"
+#include "kernels/ops/flat_ops.h"
 #include "parallel/gradient_bucketer.h"
 #include "parallel/replica.h"
 #include "parallel/server_shard.h"

@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/ops/mean.h"
+#include "kernels/ops/flat_ops.h"
 #include "parallel/gradient_bucketer.h"
 #include "parallel/strategy.h"
 

@@ -8,7 +8,7 @@
 #include <array>
 #include <memory>
 
-#include "kernels/ops/batch_parts.h"
+#include "kernels/ops/op.h"
 #include "kernels/runtime/memory_needs.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/replica.h"

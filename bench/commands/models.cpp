@@ -7,7 +7,7 @@
 #include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
 #include "bench/plan/data_places.h"
-#include "kernels/nn/model/model_cost.h"
+#include "kernels/nn/model/model.h"
 #include "kernels/nn/model/model_reader.h"
 #include "reports/exports/records.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "bench/host/build_info.h"
-#include "kernels/ops/onednn_backend.h"
+#include "kernels/ops/backend.h"
 #include "parallel/launch/rank_environment.h"
 #include "parallel/module_library.h"
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/nn/layer_observer.h"
+#include "kernels/nn/program.h"
 
 namespace ddpbench::bench {
 

@@ -16,7 +16,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/ops/loss.h"
+#include "kernels/ops/flat_ops.h"
 #include "kernels/runtime/device.h"
 #include "parallel/launch/rank_channel.h"
 

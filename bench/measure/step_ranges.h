@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/nn/layer_observer.h"
+#include "kernels/nn/program.h"
 #include "kernels/runtime/phase.h"
 #include "kernels/runtime/range_marker.h"
 

@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/nn/layer_observer.h"
+#include "kernels/nn/program.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/phase.h"
 #include "parallel/launch/rank_channel.h"

@@ -23,7 +23,6 @@
 #include "bench/micro/op_run.h"
 #include "kernels/ops/backend.h"
 #include "kernels/ops/onednn/onednn_ops.h"
-#include "kernels/ops/onednn_backend.h"
 #include "kernels/ops/traffic.h"
 #include "kernels/runtime/cpu_device.h"
 

@@ -18,7 +18,7 @@
 #include "kernels/nn/graph.h"
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/nn/weights.h"
-#include "kernels/ops/onednn_backend.h"
+#include "kernels/ops/backend.h"
 #include "kernels/runtime/cpu_device.h"
 
 namespace ddpbench {

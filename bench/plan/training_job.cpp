@@ -11,7 +11,7 @@
 #include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
 #include "bench/plan/device_plan.h"
-#include "kernels/nn/model/model_cost.h"
+#include "kernels/nn/model/model.h"
 #include "parallel/comm_backends.h"
 #include "parallel/strategies.h"
 #include "reports/data/run_names.h"

@@ -11,8 +11,7 @@
 #include "bench/host/host_devices.h"
 #include "bench/host/host_limits.h"
 #include "bench/plan/data_places.h"
-#include "kernels/ops/onednn_backend.h"
-#include "kernels/ops/sliced_backend.h"
+#include "kernels/ops/backend.h"
 #include "kernels/runtime/cpu_device.h"
 #include "parallel/cuda_module.h"
 

@@ -9,7 +9,7 @@
 #include <map>
 
 #include "kernels/nn/weights.h"
-#include "kernels/ops/optimizer_step.h"
+#include "kernels/ops/optimizer.h"
 
 namespace ddpbench::bench {
 namespace {

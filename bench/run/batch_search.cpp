@@ -9,7 +9,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/ops/batch_limits.h"
+#include "kernels/ops/op.h"
 
 namespace ddpbench::bench {
 namespace {

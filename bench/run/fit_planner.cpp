@@ -14,7 +14,7 @@
 #include "bench/run/batch_search.h"
 #include "bench/run/fit_memory.h"
 #include "kernels/nn/model/model_reader.h"
-#include "kernels/ops/batch_limits.h"
+#include "kernels/ops/op.h"
 #include "kernels/runtime/shared_memory.h"
 #include "reports/data/run_names.h"
 

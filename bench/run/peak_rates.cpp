@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "kernels/ops/cpu/multiply_adds.h"
-#include "kernels/ops/onednn_backend.h"
+#include "kernels/ops/backend.h"
 
 namespace ddpbench::bench {
 namespace {

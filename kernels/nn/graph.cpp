@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "kernels/nn/plan/lowering.h"
-#include "kernels/nn/plan/memory_plan.h"
 #include "kernels/nn/plan/plan.h"
 #include "kernels/nn/program.h"
 
@@ -23,7 +22,7 @@ ops::TensorLayout flat_bf16(const ParameterPlan& parameters) {
 
 bool draws(const LoweredNetwork& network) {
   return std::ranges::any_of(network.plan.operations,
-                             [](const auto& op) { return op->draws_random_numbers(); });
+                             [](const auto& op) { return op->plan().draws_random_numbers; });
 }
 
 }  // namespace
@@ -62,7 +61,7 @@ namespace {
 
 // Plans the cast of the flat parameters, where operations read them in bf16.
 void plan_cast(LoweredNetwork& network, ops::OpBackend& backend) {
-  const auto reads_bf16 = [](const auto& op) { return op->reads_bf16_weights(); };
+  const auto reads_bf16 = [](const auto& op) { return op->plan().reads_bf16_weights; };
   if (std::ranges::none_of(network.plan.operations, reads_bf16)) return;
   const ops::TensorLayout bf16 = flat_bf16(network.parameters);
   auto op =
@@ -87,7 +86,8 @@ LoweredNetwork plan_network(const ModelSpec& model, ops::OpBackend& backend,
   if (options.training) plan_backward(network.plan, backend);
   place_values(network.plan);
   for (const auto& op : network.plan.operations) {
-    network.plan.workspace_bytes = std::max(network.plan.workspace_bytes, op->workspace_bytes());
+    network.plan.workspace_bytes =
+        std::max(network.plan.workspace_bytes, op->plan().workspace_bytes);
   }
   return network;
 }
@@ -158,12 +158,7 @@ struct Graph::Impl {
         memory(allocate_memory(network, d, options)),
         plan(std::move(network.plan)),
         parameters(std::move(network.parameters)),
-        program(plan, parameters, memory.views()) {
-    for (const PlannedCall& call : plan.backward) {
-      if (call.parameters.empty() || call.op->accumulates_weight_gradients()) continue;
-      cannot_accumulate = call.name;
-    }
-  }
+        program(plan, parameters, memory.views()) {}
 
   // Copies a tensor in device memory to the host, after all work that was queued before.
   void to_host(const ops::TensorLayout& layout, const std::byte* at, const ops::TensorLayout& plain,
@@ -199,8 +194,7 @@ struct Graph::Impl {
   Plan plan;
   ParameterPlan parameters;
   Program program;
-  std::string cannot_accumulate;  // the call whose operation overwrites gradients
-  bool forward_done = false;      // in training, since the last backward
+  bool forward_done = false;  // in training, since the last backward
 };
 
 Graph::Graph(const ModelSpec& model, Device& device, ops::OpBackend& backend,
@@ -234,9 +228,10 @@ std::string Graph::describe() const {
   const Plan& plan = impl_->plan;
   std::string text;
   for (const PlannedCall& call : plan.forward) {
-    text += fmt::format("{}: {}, {}, {} x {} samples, {} bytes\n", call.name,
-                        call.op->description(), layouts_of(plan, call), plan.repeats(call.micro),
-                        call.micro ? plan.micro_batch : plan.batch, kept_bytes(plan, call));
+    text +=
+        fmt::format("{}: {}, {}, {} x {} samples, {} bytes\n", call.name,
+                    call.op->plan().description, layouts_of(plan, call), plan.repeats(call.micro),
+                    call.micro ? plan.micro_batch : plan.batch, kept_bytes(plan, call));
   }
   return text;
 }
@@ -252,8 +247,8 @@ std::vector<std::size_t> Graph::exchanges() const {
     for (const PlannedCall& call : *calls) {
       if (call.direction == Direction::recompute) continue;
       const std::size_t bytes = call.direction == Direction::forward
-                                    ? call.op->forward_exchange_bytes()
-                                    : call.op->backward_exchange_bytes();
+                                    ? call.op->plan().forward_exchange_bytes
+                                    : call.op->plan().backward_exchange_bytes;
       if (bytes > 0) exchanges.push_back(bytes);
     }
   }
@@ -266,8 +261,8 @@ double Graph::step_flops() const {
   for (const std::vector<PlannedCall>* calls : {&plan.forward, &plan.backward}) {
     for (const PlannedCall& call : *calls) {
       if (call.direction == Direction::recompute) continue;  // the step's work, not its price
-      const double once = call.direction == Direction::forward ? call.op->forward_flops()
-                                                               : call.op->backward_flops();
+      const double once = call.direction == Direction::forward ? call.op->plan().forward_flops
+                                                               : call.op->plan().backward_flops;
       flops += once * static_cast<double>(plan.repeats(call.micro));
     }
   }
@@ -285,10 +280,6 @@ void Graph::backward(Stream& stream, const GradientReady& ready, bool accumulate
   ensure(impl_->plan.trains(), "a forward-only graph has no backward");
   // Backward's gradients overwrite activations that are no longer needed.
   ensure(impl_->forward_done, "backward needs a forward in training since the last backward");
-  if (accumulate && !impl_->cannot_accumulate.empty()) {
-    throw DeviceError(fmt::format("the backend {} cannot accumulate the weight gradients of {}",
-                                  impl_->backend.name(), impl_->cannot_accumulate));
-  }
   impl_->forward_done = false;
   impl_->program.backward(stream, ready, accumulate);
 }

@@ -7,7 +7,7 @@
 // reorders where layouts differ. It puts parameters in one flat buffer and lets
 // activations share memory. It runs the leading part in micro-batches where that keeps its maps
 // in cache and no op couples samples. After construction no call allocates. Only the device's
-// leading thread uses a graph. The loss is no part of it (ops/loss.h), so that DataParallel can
+// leading thread uses a graph. The loss is no part of it (ops/flat_ops.h), so that DataParallel can
 // gather the outputs before it.
 #pragma once
 
@@ -20,9 +20,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/nn/layer_observer.h"
 #include "kernels/nn/model/model.h"
 #include "kernels/nn/plan/parameter_plan.h"
+#include "kernels/nn/program.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/memory_needs.h"

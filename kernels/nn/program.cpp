@@ -10,7 +10,7 @@
 #include <span>
 
 #include "base/error.h"
-#include "kernels/nn/plan/memory_plan.h"
+#include "kernels/nn/plan/plan.h"
 
 namespace ddpbench::nn {
 
@@ -103,7 +103,7 @@ class Program::Binder {
     const std::span<const void* const> weights =
         parameter_pointers(planned, memory_.weights, sizeof(float));
     std::span<const void* const> bf16;
-    if (planned.op->reads_bf16_weights()) {
+    if (planned.op->plan().reads_bf16_weights) {
       bf16 = parameter_pointers(planned, memory_.weights_bf16, size_of(DataType::bf16));
     }
     void* const output = at(planned.output, planned.micro, k);

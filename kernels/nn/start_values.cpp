@@ -6,7 +6,6 @@
 //
 // This source is compiled without contraction of products and sums, which rounds once instead of
 // twice where a processor can.
-#include "kernels/nn/start_values.h"
 
 #include <algorithm>
 #include <array>
@@ -15,6 +14,7 @@
 
 #include "base/hash.h"
 #include "base/random.h"
+#include "kernels/nn/weights.h"
 
 namespace ddpbench::nn {
 namespace {

@@ -14,7 +14,6 @@
 
 #include "base/error.h"
 #include "kernels/nn/checkpoint.h"
-#include "kernels/nn/start_values.h"
 
 namespace ddpbench::nn {
 namespace {

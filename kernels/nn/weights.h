@@ -20,6 +20,14 @@ namespace ddpbench::nn {
 // strategy, world size, layout and device. Blocks until all are on the device.
 void initialize_parameters(Graph& graph, std::uint64_t seed);
 
+// The values of a parameter at step 0 in its PyTorch layout. One with a start value (batch norm:
+// weight 1, bias 0) has that; others are drawn as `init` says, from a counter-based generator
+// (Philox4x32-10, Salmon et al., SC'11). Every operation on the way is one that IEEE 754 rounds
+// exactly, so all machines have equal bits, and so has the PyTorch peer
+// (bench/peers/pytorch_peer/initializer.py).
+std::vector<float> start_values(const ParameterInfo& parameter, const Init& init,
+                                std::uint64_t seed);
+
 // All weights in PyTorch's order (first layer first, weight before bias).
 std::vector<NamedTensor> export_weights(const Graph& graph);
 // The state (running statistics), the first layer's first.

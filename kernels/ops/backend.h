@@ -12,10 +12,7 @@
 #include <variant>
 
 #include "base/error.h"
-
-#include "kernels/ops/batch_gather.h"
-#include "kernels/ops/loss.h"
-#include "kernels/ops/mean.h"
+#include "kernels/ops/flat_ops.h"
 #include "kernels/ops/op.h"
 #include "kernels/ops/optimizer.h"
 #include "kernels/runtime/device.h"
@@ -90,13 +87,40 @@ std::unique_ptr<Op> make_with(const Makers& makers, const OpDesc& desc,
       desc);
 }
 
-// oneDNN and own kernels for a CPU device, which must outlive the backend.
-std::unique_ptr<OpBackend> make_onednn_backend(Device& device);
+// oneDNN and own kernels for a CPU device, which must outlive the backend, with the type of
+// activations and their gradients: fp32 or bf16. Weights, their gradients, optimizer and loss are
+// fp32 in both. Throws UnavailableError where CPU devices do not compute in it here.
+std::unique_ptr<OpBackend> make_onednn_backend(Device& device,
+                                               DataType activations = DataType::fp32);
+
+// Why CPU devices do not compute in bf16 here; empty: they do. The processor needs instructions for
+// it (avx512_bf16 or AMX), and oneDNN must be allowed to use them (ONEDNN_MAX_CPU_ISA). If oneDNN
+// would use AMX, this requests the permission for AMX tiles, for the rest of the process.
+std::string why_no_cpu_bf16();
+// Whether CPU devices may compute in bf16 in AMX's tiles here.
+bool cpu_bf16_uses_amx();
 
 // Plain loops without layouts or threads. They define every operation, for tests.
 std::unique_ptr<OpBackend> make_reference_backend();
 
 // The versions of the libraries behind the operations, by name ("onednn": "2.6.3").
 std::map<std::string, std::string> library_versions();
+
+// A backend that takes at once the batch of several devices and gives each sample the bits that its
+// own device gives it.
+//
+// A library chooses by the batch how it computes: Winograd or not, the order of a sum. So the maps
+// of two devices' batch differ by roundings from those of either, and behind a ReLU such a rounding
+// decides now and then whether a value is cut, which changes a whole term of a gradient. Here
+// convolutions and linear layers are therefore planned for the batch of one device, and run for
+// each part of a larger batch in turn; their parameters' gradients add up in the order of the
+// parts, as those of devices do. Every other operation computes a sample alone, or sums in double
+// over samples (batch norm), and takes the whole batch.
+//
+// `samples`: the batch of one device. Batches that are no multiple of it, or not larger, are
+// planned as by `backend`; so are operations whose slices would not begin at multiples of
+// `alignment` bytes. REQUIRES: samples > 0, alignment > 0.
+std::unique_ptr<OpBackend> make_sliced_backend(std::unique_ptr<OpBackend> backend,
+                                               std::int64_t samples, std::size_t alignment = 1);
 
 }  // namespace ddpbench::ops

@@ -3,7 +3,7 @@
 //
 // The contract of one operation: planned once for fixed shapes, then run without allocating.
 //
-// An Op holds no tensors. The Graph asks it for layouts and sizes, gives it memory, and calls
+// An Op holds no tensors. The Graph asks its plan for layouts and sizes, gives it memory, and calls
 // forward and backward with pointers into device memory. The batch dimension is outermost in every
 // activation layout, so sample ranges are contiguous and the graph can run micro-batches.
 #pragma once
@@ -13,16 +13,31 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
-#include "kernels/ops/batch_parts.h"
-#include "kernels/ops/random_draw.h"
+#include "base/error.h"
+#include "kernels/ops/dropout_mask.h"
 #include "kernels/ops/tensor_layout.h"
-#include "kernels/ops/window2d.h"
 #include "kernels/runtime/device.h"
 
 namespace ddpbench::ops {
+
+// Errors of operations that can be planned, but not for this batch size. Code that chooses the
+// batch size (`ddpbench fit`) can catch them and try another one.
+//
+// Batch norm trains on at least 2 values a channel: maps of 1 x 1 need 2 samples.
+class BatchTooSmall : public ConfigError {
+ public:
+  using ConfigError::ConfigError;
+};
+
+// A tensor would have 2^31 elements or more, which the kernels of the device do not count.
+class BatchTooLarge : public ConfigError {
+ public:
+  using ConfigError::ConfigError;
+};
 
 // A trainable tensor of an operation.
 struct ParameterSpec {
@@ -47,25 +62,25 @@ struct StateSpec {
 enum class Mode : std::uint8_t { training, evaluation };
 
 struct ForwardArgs {
-  std::span<const void* const> inputs;        // in input_layout(i)
-  void* output = nullptr;                     // in output_layout()
-  std::span<const void* const> parameters;    // in parameters()[i].layout
-  void* saved = nullptr;                      // saved_bytes(); kept for backward
-  void* workspace = nullptr;                  // workspace_bytes(); free between calls
-  std::span<const void* const> bf16_weights;  // parameters in bf16; if reads_bf16_weights()
-  std::span<void* const> state = {};          // in the order of state()
+  std::span<const void* const> inputs;        // in plan().inputs[i]
+  void* output = nullptr;                     // in plan().output
+  std::span<const void* const> parameters;    // in parameters[i].layout
+  void* saved = nullptr;                      // plan().saved_bytes; kept for backward
+  void* workspace = nullptr;                  // plan().workspace_bytes; free between calls
+  std::span<const void* const> bf16_weights;  // parameters in bf16; if reads_bf16_weights
+  std::span<void* const> state = {};          // in the order of plan().state
   Mode mode = Mode::training;
-  RandomDraw draw = {};  // if draws_random_numbers()
+  RandomDraw draw = {};  // if draws_random_numbers
 };
 
 struct BackwardArgs {
-  std::span<const void* const> inputs;     // null entries unless backward_needs_input(i)
-  const void* output = nullptr;            // null unless backward_needs_output()
-  const void* grad_output = nullptr;       // in output_layout(); the op may not write to it
-  const void* more_grad_output = nullptr;  // likewise, to be added; only if adds_grad_outputs()
-  std::span<void* const> grad_inputs;      // in input_layout(i); null entry: not wanted
+  std::span<const void* const> inputs;     // null from needed_inputs on
+  const void* output = nullptr;            // null unless needs_output
+  const void* grad_output = nullptr;       // in plan().output; the op may not write to it
+  const void* more_grad_output = nullptr;  // likewise, to be added; only if adds_grad_outputs
+  std::span<void* const> grad_inputs;      // in plan().inputs[i]; null entry: not wanted
   std::span<const void* const> parameters;
-  std::span<void* const> grad_parameters;  // in parameters()[i].layout
+  std::span<void* const> grad_parameters;  // in parameters[i].layout
   bool accumulate = false;                 // add to grad_parameters instead of overwriting them
   const void* saved = nullptr;
   void* workspace = nullptr;
@@ -73,59 +88,114 @@ struct BackwardArgs {
   RandomDraw draw = {};                       // that of forward
 };
 
+// All that an operation says about itself. Plain data, filled while planning.
+struct OpPlan {
+  std::string description;           // "conv2d 3x3 32->64 +relu (jit:avx512_core)"
+  std::vector<TensorLayout> inputs;  // what it wants to read
+  TensorLayout output;
+  std::vector<ParameterSpec> parameters;
+  std::vector<StateSpec> state;
+  std::size_t saved_bytes = 0;      // for its whole (micro-)batch
+  std::size_t workspace_bytes = 0;  // the larger of what forward and backward need
+  std::size_t needed_inputs = 0;    // backward reads the first so many
+  bool needs_output = false;        // whether backward reads the output
+  // Whether recompute() can make the output again, at the cost of one pass over memory. If other
+  // operations' backward needs the output, the graph may then free it after forward and recompute
+  // it in backward. It does so only if this operation's backward keeps the inputs anyway.
+  bool recomputes_output = false;
+  // Whether backward can take its output's gradient in two parts (BackwardArgs::more_grad_output),
+  // where several operations read that output. Their sum then costs no pass of its own.
+  bool adds_grad_outputs = false;
+  // Whether one sample's result depends on other samples of the batch (batch norm). Such an op may
+  // not be split into micro-batches.
+  bool couples_samples = false;
+  bool draws_random_numbers = false;  // in training (dropout); RandomDraw then tells them apart
+  // Whether it reads bf16 copies of its parameters, which have the same layouts. The graph casts
+  // all parameters of a network at once when forward begins.
+  bool reads_bf16_weights = false;
+  // Floating-point operations of one forward call and one backward call (multiply-add = 2).
+  double forward_flops = 0;
+  double backward_flops = 0;
+  // The bytes that one call gives to each other part of the batch (BatchParts::gather); 0: none.
+  std::size_t forward_exchange_bytes = 0;
+  std::size_t backward_exchange_bytes = 0;
+};
+
 class Op {
  public:
   virtual ~Op() = default;
 
-  virtual std::string description() const = 0;  // "conv2d 3x3 32->64 +relu (jit:avx512_core)"
-
-  virtual std::size_t input_count() const { return 1; }
-  virtual const TensorLayout& input_layout(std::size_t i) const = 0;  // what it wants to read
-  virtual const TensorLayout& output_layout() const = 0;
-  virtual std::vector<ParameterSpec> parameters() const { return {}; }
-  virtual std::vector<StateSpec> state() const { return {}; }
-  virtual std::size_t saved_bytes() const { return 0; }  // for its whole (micro-)batch
-  // The larger of what forward and backward need.
-  virtual std::size_t workspace_bytes() const { return 0; }
-  virtual bool backward_needs_input(std::size_t i) const = 0;
-  virtual bool backward_needs_output() const = 0;
-  // Whether recompute() can make the output again, at the cost of one pass over memory. If other
-  // operations' backward needs the output, the graph may then free it after forward and recompute
-  // it in backward. It does so only if this operation's backward keeps the inputs anyway.
-  virtual bool recomputes_output() const { return false; }
-
-  // Whether backward can take its output's gradient in two parts (BackwardArgs::more_grad_output),
-  // where several operations read that output. Their sum then costs no pass of its own.
-  virtual bool adds_grad_outputs() const { return false; }
-
-  // Whether one sample's result depends on other samples of the batch (batch norm). Such an op may
-  // not be split into micro-batches.
-  virtual bool couples_samples() const { return false; }
-  // Whether training draws random numbers (dropout), which RandomDraw then tells apart.
-  virtual bool draws_random_numbers() const { return false; }
-  // Whether it reads bf16 copies of its parameters, which have the same layouts. The graph casts
-  // all parameters of a network at once when forward begins.
-  virtual bool reads_bf16_weights() const { return false; }
-  // Whether backward honours BackwardArgs::accumulate.
-  virtual bool accumulates_weight_gradients() const { return true; }
-  // Floating-point operations of one forward call and one backward call (multiply-add = 2).
-  virtual double forward_flops() const { return 0; }
-  virtual double backward_flops() const { return 0; }
-  // The bytes that one call gives to each other part of the batch (BatchParts::gather); 0: none.
-  virtual std::size_t forward_exchange_bytes() const { return 0; }
-  virtual std::size_t backward_exchange_bytes() const { return 0; }
+  const OpPlan& plan() const { return plan_; }
+  std::string description() const { return plan_.description; }
+  std::size_t input_count() const { return plan_.inputs.size(); }
+  const TensorLayout& input_layout(std::size_t i) const { return plan_.inputs.at(i); }
+  const TensorLayout& output_layout() const { return plan_.output; }
+  const std::vector<ParameterSpec>& parameters() const { return plan_.parameters; }
+  const std::vector<StateSpec>& state() const { return plan_.state; }
+  std::size_t saved_bytes() const { return plan_.saved_bytes; }
+  std::size_t workspace_bytes() const { return plan_.workspace_bytes; }
+  bool backward_needs_input(std::size_t i) const { return i < plan_.needed_inputs; }
+  bool backward_needs_output() const { return plan_.needs_output; }
+  bool reads_bf16_weights() const { return plan_.reads_bf16_weights; }
+  double forward_flops() const { return plan_.forward_flops; }
+  double backward_flops() const { return plan_.backward_flops; }
 
   // Queue the work on `stream`. All pointers must stay valid until the stream has done it.
   virtual void forward(Stream& stream, const ForwardArgs& args) = 0;
+  // Honours BackwardArgs::accumulate.
   virtual void backward(Stream& stream, const BackwardArgs& args) = 0;
   // Writes the output of the last forward in training again, bit for bit, from the same inputs and
   // parameters and what that forward saved. Changes no state, and `args` has none; exchanges
-  // nothing. Only if recomputes_output().
+  // nothing. Only if plan().recomputes_output.
   virtual void recompute(Stream& stream, const ForwardArgs& args);
+
+ protected:
+  Op() = default;
+  explicit Op(OpPlan plan) : plan_(std::move(plan)) {}
+  OpPlan plan_;
+};
+using PlannedOp = Op;
+
+// How an operation that couples the samples of a batch reaches the parts of the batch on other
+// devices. The code that divides the batch implements BatchParts and passes it to the operations.
+class BatchParts {
+ public:
+  virtual ~BatchParts() = default;
+
+  // How many parts there are, with equally many samples each.
+  virtual std::size_t count() const = 0;
+  // Queues: `all` becomes the `bytes` at `own` of every part, in the order of the parts, on each of
+  // them. Both are device memory; `bytes` is a multiple of 8. All parts call this equally often, in
+  // one order.
+  virtual void gather(Stream& stream, const void* own, void* all, std::size_t bytes) = 0;
 };
 
+// Combines the sum and the sum of squared deviations from the mean of one channel from those of all
+// parts, each over `values` values (Chan, Golub and LeVeque, "Updating formulae and a pairwise
+// algorithm for computing sample variances", 1979). It adds in the order of the parts, so that all
+// parts get the same bits.
+//
+// Sums, not means: sums of fp32 values are mostly exact in double, so the whole batch at once gives
+// the same one. A mean would be rounded on the way, and where it lies between two fp32 values, as
+// happens among thousands of channels, that would decide which of the two it becomes.
+struct Moments {
+  double sum = 0, squares = 0;
+};
+template <typename MomentsOf>
+Moments joined_moments(std::size_t parts, double values, const MomentsOf& moments_of) {
+  Moments joined;
+  for (std::size_t p = 0; p < parts; ++p) joined.sum += moments_of(p).sum;
+  const double mean = joined.sum / (values * static_cast<double>(parts));
+  for (std::size_t p = 0; p < parts; ++p) {
+    const Moments part = moments_of(p);
+    const double deviation = part.sum / values - mean;
+    joined.squares += part.squares + values * deviation * deviation;
+  }
+  return joined;
+}
+
 // ---- descriptions of the operations ----
-// Input layouts are hints; input_layout() is what counts. `kName` stands in messages.
+// Input layouts are hints; OpPlan::inputs are what counts. `kName` stands in messages.
 
 struct Conv2dDesc {
   static constexpr const char* kName = "conv2d";
@@ -234,5 +304,58 @@ struct ReorderDesc {
 using OpDesc =
     std::variant<Conv2dDesc, MaxPool2dDesc, LinearDesc, ReluDesc, AddDesc, ReorderDesc,
                  AvgPool2dDesc, AdaptiveAvgPool2dDesc, ConcatDesc, BatchNorm2dDesc, DropoutDesc>;
+
+// ---- what the operations of all backends share ----
+
+// An operation whose inputs and output all have one layout, of any kind. Throws ConfigError for
+// a layout without elements.
+class ElementwiseOp : public PlannedOp {
+ protected:
+  ElementwiseOp(const TensorLayout& layout, const char* name, std::size_t inputs);
+};
+
+// dropout over `layout`, which is plain: the mask has the order of elements in memory.
+class DropoutOp : public ElementwiseOp {
+ protected:
+  // Throws ConfigError for a p that is no probability below 1.
+  DropoutOp(const DropoutDesc& desc, const TensorLayout& layout);
+
+  std::int64_t samples() const { return plan_.output.shape[0]; }
+  std::int64_t elements() const;  // of a sample
+  const DropoutMask& mask() const { return mask_; }
+
+ private:
+  DropoutMask mask_;
+};
+
+// Shapes of the results. Throws ConfigError that names the given shapes when there is no result.
+Shape output_shape(const Conv2dDesc& desc);             // [batch, out, oh, ow]
+Shape output_shape(const BatchNorm2dDesc& desc);        // the input's
+Shape output_shape(const MaxPool2dDesc& desc);          // [batch, channels, oh, ow]
+Shape output_shape(const LinearDesc& desc);             // [batch, out_features]
+Shape output_shape(const AvgPool2dDesc& desc);          // as max_pool2d
+Shape output_shape(const AdaptiveAvgPool2dDesc& desc);  // [batch, channels, out_h, out_w]
+Shape output_shape(const ConcatDesc& desc);             // [batch, sum of channels, ...]
+Shape weight_shape(const Conv2dDesc& desc);             // [out, in / groups, kh, kw]
+// Checks a shape for operations that work element by element and for both sides of a reorder.
+void check_shape(const Shape& shape, const char* operation);
+
+// "conv2d 3x3 32->64 +relu", the part of a description that does not depend on the backend.
+std::string describe(const Conv2dDesc& desc);
+std::string describe(const BatchNorm2dDesc& desc);
+std::string describe(const MaxPool2dDesc& desc);
+std::string describe(const LinearDesc& desc);
+std::string describe(const AvgPool2dDesc& desc);
+std::string describe(const AdaptiveAvgPool2dDesc& desc);
+std::string describe(const ConcatDesc& desc);
+
+// The plan of an operation on plain layouts: shapes, PyTorch's parameters, needs and FLOPs.
+OpPlan plain_plan(const Conv2dDesc& desc);
+OpPlan plain_plan(const BatchNorm2dDesc& desc);
+OpPlan plain_plan(const MaxPool2dDesc& desc);
+OpPlan plain_plan(const LinearDesc& desc);
+OpPlan plain_plan(const AvgPool2dDesc& desc);
+OpPlan plain_plan(const AdaptiveAvgPool2dDesc& desc);
+OpPlan plain_plan(const ConcatDesc& desc);
 
 }  // namespace ddpbench::ops

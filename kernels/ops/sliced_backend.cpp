@@ -1,63 +1,63 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/ops/sliced_backend.h"
-
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/math.h"
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/backend.h"
 
 namespace ddpbench::ops {
 namespace {
 
 // The distance of what two slices save, which is aligned as all memory is.
-std::size_t saved_stride(const Op& slice) { return round_up(slice.saved_bytes(), std::size_t{64}); }
+std::size_t saved_stride(const Op& slice) {
+  return round_up(slice.plan().saved_bytes, std::size_t{64});
+}
 
 // The plan of `slice`, an operation for one of `slices` parts of a batch, for the whole of it.
 OpPlan whole_plan(const OpBackend& backend, const Op& slice, std::int64_t slices) {
   const auto whole = [&](const TensorLayout& layout) {
     return backend.for_samples(layout, slices * layout.shape[0]);
   };
-  OpPlan plan{.description = fmt::format("{} in {} slices", slice.description(), slices),
-              .output = whole(slice.output_layout()),
-              .parameters = slice.parameters(),
+  OpPlan plan{.description = fmt::format("{} in {} slices", slice.plan().description, slices),
+              .output = whole(slice.plan().output),
+              .parameters = slice.plan().parameters,
               .saved_bytes = static_cast<std::size_t>(slices) * saved_stride(slice),
-              .workspace_bytes = slice.workspace_bytes(),
-              .needs_output = slice.backward_needs_output(),
-              .reads_bf16_weights = slice.reads_bf16_weights(),
-              .forward_flops = static_cast<double>(slices) * slice.forward_flops(),
-              .backward_flops = static_cast<double>(slices) * slice.backward_flops()};
-  for (std::size_t i = 0; i < slice.input_count(); ++i) {
-    plan.inputs.push_back(whole(slice.input_layout(i)));
-    if (slice.backward_needs_input(i)) plan.needed_inputs = i + 1;
+              .workspace_bytes = slice.plan().workspace_bytes,
+              .needs_output = slice.plan().needs_output,
+              .reads_bf16_weights = slice.plan().reads_bf16_weights,
+              .forward_flops = static_cast<double>(slices) * slice.plan().forward_flops,
+              .backward_flops = static_cast<double>(slices) * slice.plan().backward_flops};
+  for (std::size_t i = 0; i < slice.plan().inputs.size(); ++i) {
+    plan.inputs.push_back(whole(slice.plan().inputs[i]));
+    if (i < slice.plan().needed_inputs) plan.needed_inputs = i + 1;
   }
   return plan;
 }
 
 // Runs a convolution or a linear layer for each part of a batch.
-class SlicedOp : public PlannedOp {
+class SlicedOp : public Op {
  public:
   SlicedOp(const OpBackend& backend, std::unique_ptr<Op> slice, std::int64_t slices)
-      : PlannedOp(whole_plan(backend, *slice, slices)),
+      : Op(whole_plan(backend, *slice, slices)),
         slice_(std::move(slice)),
         slices_(static_cast<std::size_t>(slices)) {}
 
   void forward(Stream& stream, const ForwardArgs& args) override {
     for (std::size_t i = 0; i < slices_; ++i) {
       ForwardArgs own = args;
-      const void* const input = part(args.inputs[0], slice_->input_layout(0).bytes, i);
+      const void* const input = part(args.inputs[0], slice_->plan().inputs[0].bytes, i);
       own.inputs = {&input, 1};
-      own.output = part(args.output, slice_->output_layout().bytes, i);
+      own.output = part(args.output, slice_->plan().output.bytes, i);
       own.saved = part(args.saved, saved_stride(*slice_), i);
       slice_->forward(stream, own);
     }
   }
 
   void backward(Stream& stream, const BackwardArgs& args) override {
-    const std::size_t in = slice_->input_layout(0).bytes, out = slice_->output_layout().bytes;
+    const std::size_t in = slice_->plan().inputs[0].bytes, out = slice_->plan().output.bytes;
     for (std::size_t i = 0; i < slices_; ++i) {
       BackwardArgs own = args;
       const void* const input = part(args.inputs[0], in, i);
@@ -159,8 +159,8 @@ class SlicedBackend : public OpBackend {
 
   // Whether slices of its maps may be read and written where they lie.
   bool may_begin_inside(const Op& slice) const {
-    return slice.input_layout(0).bytes % alignment_ == 0 &&
-           slice.output_layout().bytes % alignment_ == 0;
+    return slice.plan().inputs[0].bytes % alignment_ == 0 &&
+           slice.plan().output.bytes % alignment_ == 0;
   }
 
   std::unique_ptr<OpBackend> backend_;

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shape, element type and physical layout of a tensor. Value types, thread-safe to read.
+// Shape, element type and physical layout of a tensor, and the windows that slide over maps. Value
+// types, thread-safe to read.
 #pragma once
 
 #include <cstddef>
@@ -40,5 +41,42 @@ TensorLayout in_bf16(TensorLayout layout);
 // The same order of elements in each sample, for a batch [samples, ...]. REQUIRES: no native
 // descriptor.
 TensorLayout for_samples(TensorLayout layout, std::int64_t samples);
+
+// The window of a convolution or a pool, in elements of a map of rows (h) and columns (w).
+template <typename Integer>
+struct BasicWindow2d {
+  Integer kernel_h = 0, kernel_w = 0;
+  Integer stride_h = 1, stride_w = 1;
+  Integer pad_h = 0, pad_w = 0;  // on both sides of the map
+
+  // Whether windows of `extent` x `extent` lie side by side from the map's corner on.
+  constexpr bool is_tiling(Integer extent) const {
+    return kernel_h == extent && kernel_w == extent && stride_h == extent && stride_w == extent &&
+           pad_h == 0 && pad_w == 0;
+  }
+  friend bool operator==(const BasicWindow2d&, const BasicWindow2d&) = default;
+};
+
+using Window2d = BasicWindow2d<std::int64_t>;
+using KernelWindow2d = BasicWindow2d<std::uint32_t>;  // as GPU kernels count
+
+// The distance between neighbouring elements of a convolution's kernel, in elements of the map; 1:
+// side by side. It is no part of the window, since pools have none.
+struct Dilation2d {
+  std::int64_t h = 1, w = 1;
+  friend bool operator==(const Dilation2d&, const Dilation2d&) = default;
+};
+
+// The window whose kernel also counts the elements that a dilated kernel leaves out.
+constexpr Window2d spanned_window(Window2d window, const Dilation2d& dilation) {
+  window.kernel_h = dilation.h * (window.kernel_h - 1) + 1;
+  window.kernel_w = dilation.w * (window.kernel_w - 1) + 1;
+  return window;
+}
+
+constexpr Window2d square_window(std::int64_t kernel, std::int64_t stride = 1,
+                                 std::int64_t pad = 0) {
+  return {kernel, kernel, stride, stride, pad, pad};
+}
 
 }  // namespace ddpbench::ops

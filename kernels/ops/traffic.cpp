@@ -9,25 +9,25 @@ constexpr double kFloat = sizeof(float);
 
 double input_bytes(const Op& op) {
   std::size_t sum = 0;
-  for (std::size_t i = 0; i < op.input_count(); ++i) sum += op.input_layout(i).bytes;
+  for (std::size_t i = 0; i < op.plan().inputs.size(); ++i) sum += op.plan().inputs[i].bytes;
   return static_cast<double>(sum);
 }
 
 double parameter_bytes(const Op& op) {
   std::size_t sum = 0;
-  for (const ParameterSpec& spec : op.parameters()) sum += spec.layout.bytes;
+  for (const ParameterSpec& spec : op.plan().parameters) sum += spec.layout.bytes;
   return static_cast<double>(sum);
 }
 
 // The bytes of parameters that the operation reads.
 double read_parameter_bytes(const Op& op) {
   const double bytes = parameter_bytes(op);
-  if (!op.reads_bf16_weights()) return bytes;
+  if (!op.plan().reads_bf16_weights) return bytes;
   return bytes / kFloat * static_cast<double>(size_of(DataType::bf16));
 }
 
-double kept_bytes(const Op& op) { return static_cast<double>(op.saved_bytes()); }
-double output_bytes(const Op& op) { return static_cast<double>(op.output_layout().bytes); }
+double kept_bytes(const Op& op) { return static_cast<double>(op.plan().saved_bytes); }
+double output_bytes(const Op& op) { return static_cast<double>(op.plan().output.bytes); }
 
 }  // namespace
 
@@ -37,10 +37,10 @@ double forward_bytes(const Op& op) {
 
 double backward_bytes(const Op& op, bool input_gradients) {
   double bytes = output_bytes(op) + kept_bytes(op) + parameter_bytes(op);
-  for (std::size_t i = 0; i < op.input_count(); ++i) {
-    if (op.backward_needs_input(i)) bytes += static_cast<double>(op.input_layout(i).bytes);
+  for (std::size_t i = 0; i < op.plan().inputs.size(); ++i) {
+    if (i < op.plan().needed_inputs) bytes += static_cast<double>(op.plan().inputs[i].bytes);
   }
-  if (op.backward_needs_output()) bytes += output_bytes(op);
+  if (op.plan().needs_output) bytes += output_bytes(op);
   if (input_gradients) bytes += input_bytes(op) + read_parameter_bytes(op);
   return bytes;
 }

@@ -10,7 +10,7 @@
 #include "bench/run/batch_search.h"
 #include "bench/run/fit_memory.h"
 #include "bench/run/largest_fit.h"
-#include "kernels/ops/batch_limits.h"
+#include "kernels/ops/op.h"
 
 namespace ddpbench::bench {
 namespace {

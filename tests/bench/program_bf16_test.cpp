@@ -10,7 +10,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "kernels/ops/onednn_backend.h"
+#include "kernels/ops/backend.h"
 #include "tests/bench/normalized_network.h"
 #include "tests/bench/program.h"
 

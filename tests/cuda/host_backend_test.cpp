@@ -10,7 +10,7 @@
 #include "kernels/nn/graph.h"
 #include "kernels/nn/model/model.h"
 #include "kernels/nn/model/model_reader.h"
-#include "kernels/ops/batch_limits.h"
+#include "kernels/ops/op.h"
 #include "kernels/ops/cuda/library/algorithm_cache.h"
 #include "kernels/runtime/cpu_device.h"
 #include "kernels/runtime/cuda_device.h"

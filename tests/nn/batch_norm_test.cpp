@@ -13,7 +13,7 @@
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/nn/plan/lowering.h"
 #include "kernels/nn/weights.h"
-#include "kernels/ops/batch_limits.h"
+#include "kernels/ops/op.h"
 #include "tests/nn/networks.h"
 
 namespace ddpbench::nn {

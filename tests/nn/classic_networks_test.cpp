@@ -8,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "kernels/nn/model/model_cost.h"
+#include "kernels/nn/model/model.h"
 #include "tests/nn/networks.h"
 
 namespace ddpbench::nn {

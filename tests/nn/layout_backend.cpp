@@ -27,23 +27,10 @@ void reverse_samples(const TensorLayout& layout, const void* from, void* to) {
   }
 }
 
-// Answers as another op does. Derived classes change some answers.
+// Has the plan of another op, which derived classes change.
 class Wrapped : public Op {
  public:
-  explicit Wrapped(std::unique_ptr<Op> op) : op_(std::move(op)) {}
-  std::string description() const override { return op_->description(); }
-  std::size_t input_count() const override { return op_->input_count(); }
-  const TensorLayout& input_layout(std::size_t i) const override { return op_->input_layout(i); }
-  const TensorLayout& output_layout() const override { return op_->output_layout(); }
-  std::vector<ParameterSpec> parameters() const override { return op_->parameters(); }
-  std::size_t saved_bytes() const override { return op_->saved_bytes(); }
-  std::size_t workspace_bytes() const override { return op_->workspace_bytes(); }
-  bool backward_needs_input(std::size_t i) const override { return op_->backward_needs_input(i); }
-  bool backward_needs_output() const override { return op_->backward_needs_output(); }
-  bool recomputes_output() const override { return op_->recomputes_output(); }
-  bool reads_bf16_weights() const override { return op_->reads_bf16_weights(); }
-  double forward_flops() const override { return op_->forward_flops(); }
-  double backward_flops() const override { return op_->backward_flops(); }
+  explicit Wrapped(std::unique_ptr<Op> op) : Op(op->plan()), op_(std::move(op)) {}
   void forward(Stream& s, const ForwardArgs& args) override { op_->forward(s, args); }
   void backward(Stream& s, const BackwardArgs& args) override { op_->backward(s, args); }
   void recompute(Stream& s, const ForwardArgs& args) override { op_->recompute(s, args); }
@@ -54,31 +41,28 @@ class Wrapped : public Op {
 
 class Coupled : public Wrapped {
  public:
-  using Wrapped::Wrapped;
-  bool couples_samples() const override { return true; }
+  explicit Coupled(std::unique_ptr<Op> op) : Wrapped(std::move(op)) {
+    plan_.couples_samples = true;
+  }
 };
 
 // Works element by element, so in any order of the elements.
 class AnyOrder : public Wrapped {
  public:
-  AnyOrder(std::unique_ptr<Op> op, TensorLayout layout)
-      : Wrapped(std::move(op)), layout_(std::move(layout)) {}
-  const TensorLayout& input_layout(std::size_t) const override { return layout_; }
-  const TensorLayout& output_layout() const override { return layout_; }
-
- private:
-  TensorLayout layout_;
+  AnyOrder(std::unique_ptr<Op> op, const TensorLayout& layout) : Wrapped(std::move(op)) {
+    plan_.inputs.assign(plan_.inputs.size(), layout);
+    plan_.output = layout;
+  }
 };
 
 // Has one input: converts it to plain, runs, converts back.
 class Reversed : public Wrapped {
  public:
   explicit Reversed(std::unique_ptr<Op> op)
-      : Wrapped(std::move(op)),
-        input_(reversed(op_->input_layout(0))),
-        output_(reversed(op_->output_layout())) {}
-  const TensorLayout& input_layout(std::size_t) const override { return input_; }
-  const TensorLayout& output_layout() const override { return output_; }
+      : Wrapped(std::move(op)), input_(reversed(plan_.inputs[0])), output_(reversed(plan_.output)) {
+    plan_.inputs = {input_};
+    plan_.output = output_;
+  }
 
   void forward(Stream& stream, const ForwardArgs& args) override {
     std::vector<float> x = plain(input_, args.inputs[0]), y(output_.bytes / sizeof(float));
@@ -117,13 +101,12 @@ class Reversed : public Wrapped {
 class Pair : public Wrapped {
  public:
   Pair(std::unique_ptr<Op> conv, std::unique_ptr<Op> pool)
-      : Wrapped(std::move(conv)), pool_(std::move(pool)) {}
-  std::string description() const override {
-    return op_->description() + " and " + pool_->description();
+      : Wrapped(std::move(conv)), pool_(std::move(pool)) {
+    plan_.description += " and " + pool_->plan().description;
+    plan_.workspace_bytes = plan_.output.bytes;
+    plan_.output = pool_->plan().output;
+    plan_.saved_bytes = pool_->plan().saved_bytes;
   }
-  const TensorLayout& output_layout() const override { return pool_->output_layout(); }
-  std::size_t saved_bytes() const override { return pool_->saved_bytes(); }
-  std::size_t workspace_bytes() const override { return op_->output_layout().bytes; }
 
   void forward(Stream& stream, const ForwardArgs& args) override {
     ForwardArgs first = args, second = args;
@@ -149,21 +132,15 @@ class Pair : public Wrapped {
 
 class ReversingReorder : public Op {
  public:
-  explicit ReversingReorder(const ReorderDesc& desc) : desc_(desc) {}
-  std::string description() const override { return "reverse"; }
-  const TensorLayout& input_layout(std::size_t) const override { return desc_.from; }
-  const TensorLayout& output_layout() const override { return desc_.to; }
-  bool backward_needs_input(std::size_t) const override { return false; }
-  bool backward_needs_output() const override { return false; }
+  explicit ReversingReorder(const ReorderDesc& desc)
+      : Op({.description = "reverse", .inputs = {desc.from}, .output = desc.to}) {}
   void forward(Stream&, const ForwardArgs& args) override {
-    reverse_samples(desc_.from, args.inputs[0], args.output);
+    reverse_samples(plan_.inputs[0], args.inputs[0], args.output);
   }
   void backward(Stream&, const BackwardArgs& args) override {
-    if (args.grad_inputs[0]) reverse_samples(desc_.from, args.grad_output, args.grad_inputs[0]);
+    if (args.grad_inputs[0])
+      reverse_samples(plan_.inputs[0], args.grad_output, args.grad_inputs[0]);
   }
-
- private:
-  ReorderDesc desc_;
 };
 
 class PeculiarBackend : public OpBackend {
@@ -200,7 +177,7 @@ class PeculiarBackend : public OpBackend {
     if (has_.paired_pools && conv != nullptr && pool != nullptr && !conv->fuse_relu) {
       auto first = plain_->make(*conv);
       MaxPool2dDesc behind = *pool;
-      behind.input = first->output_layout();
+      behind.input = first->plan().output;
       return {std::make_unique<Pair>(std::move(first), plain_->make(behind)), 2};
     }
     // A pool that linear layers read.

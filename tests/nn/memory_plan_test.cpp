@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tensors that live at the same time lie apart; others share memory.
-#include "kernels/nn/plan/memory_plan.h"
+#include "kernels/nn/plan/plan.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The costs of networks: by hand, and as the planned operations count.
-#include "kernels/nn/model/model_cost.h"
+#include "kernels/nn/model/model.h"
 
 #include <gtest/gtest.h>
 

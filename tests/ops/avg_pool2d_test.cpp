@@ -38,9 +38,9 @@ void expect_the_references_results(const Case& c, std::int64_t windows) {
     for (const TensorLayout& layout : layouts_of(c)) {
       SCOPED_TRACE(layout.tag);
       const auto op = fixture.backend().make(c.desc(layout));
-      EXPECT_EQ(op->input_layout(0), layout);
-      EXPECT_FALSE(op->backward_needs_input(0));
-      EXPECT_FALSE(op->backward_needs_output());
+      EXPECT_EQ(op->plan().inputs[0], layout);
+      EXPECT_EQ(op->plan().needed_inputs, 0U);
+      EXPECT_FALSE(op->plan().needs_output);
       const OpOutputs got = run(fixture, *op, in);
       EXPECT_TRUE(all_near(got.output, want.output, kMeanTolerance));
       EXPECT_TRUE(all_near(got.grad_inputs[0], want.grad_inputs[0],
@@ -102,7 +102,7 @@ TEST(AveragePool, OfWholeBlocksToOnePixelIsPlain) {
   BackendFixture fixture = BackendFixture::onednn();
   const TensorLayout blocked = onednn::to_layout(onednn::image_desc({2, 32, 7, 7}, 16));
   EXPECT_TRUE(
-      fixture.backend().make(AdaptiveAvgPool2dDesc{blocked, 1, 1})->output_layout().is_plain());
+      fixture.backend().make(AdaptiveAvgPool2dDesc{blocked, 1, 1})->plan().output.is_plain());
 }
 
 TEST(AveragePool, RefusesShapesWithoutAResult) {

@@ -23,7 +23,7 @@ namespace {
 
 OpInputs norm_inputs(const Op& op, std::uint32_t seed) {
   OpInputs in = random_inputs(op, seed);
-  const auto channels = op.output_layout().shape[1];
+  const auto channels = op.plan().output.shape[1];
   in.state = {random_values(channels, seed + 10), random_values(channels, seed + 11), {41}};
   for (float& variance : in.state[1]) variance = 1.5F + variance;
   return in;
@@ -95,9 +95,9 @@ TEST_P(BatchNorm2d, EqualsTheReferenceInEveryLayout) {
     for (const TensorLayout& layout : layouts()) {
       SCOPED_TRACE(layout.tag);
       const auto op = fixture.backend().make(in_layout(layout));
-      EXPECT_TRUE(op->couples_samples());
-      EXPECT_EQ(op->input_layout(0), layout);
-      EXPECT_EQ(op->output_layout(), layout);
+      EXPECT_TRUE(op->plan().couples_samples);
+      EXPECT_EQ(op->plan().inputs[0], layout);
+      EXPECT_EQ(op->plan().output, layout);
       compare(run(fixture, *op, in), want, scale);
     }
   }
@@ -107,7 +107,7 @@ TEST_P(BatchNorm2d, AddsToGradientsThatAreThere) {
   BackendFixture plain = BackendFixture::reference();
   const auto reference = plain.backend().make(desc());
   OpInputs in = norm_inputs(*reference, 2);
-  for (const ParameterSpec& spec : reference->parameters())
+  for (const ParameterSpec& spec : reference->plan().parameters)
     in.initial_gradients.push_back(random_values(element_count(spec.shape), 77));
   const double scale = largest_scale(desc(), in.inputs[0]);
   const OpOutputs want = run(plain, *reference, in);
@@ -145,15 +145,15 @@ TEST_P(BatchNorm2d, GivesNoGradientThatNobodyWants) {
     SCOPED_TRACE(layout.tag);
     const auto op = fixture.backend().make(in_layout(layout));
     OpInputs in = norm_inputs(*op, 4);
-    for (const ParameterSpec& spec : op->parameters())
+    for (const ParameterSpec& spec : op->plan().parameters)
       in.initial_gradients.push_back(random_values(element_count(spec.shape), 78));
     const OpOutputs want = run(fixture, *op, in);
-    ASSERT_EQ(want.grad_inputs.size(), op->input_count());
-    for (std::size_t i = 0; i < op->input_count(); ++i) {
+    ASSERT_EQ(want.grad_inputs.size(), op->plan().inputs.size());
+    for (std::size_t i = 0; i < op->plan().inputs.size(); ++i) {
       in.unwanted = {i};
       expect_same_bits(run(fixture, *op, in), without_gradients(want, in.unwanted));
     }
-    in.unwanted.resize(op->input_count());
+    in.unwanted.resize(op->plan().inputs.size());
     std::iota(in.unwanted.begin(), in.unwanted.end(), std::size_t{0});
     expect_same_bits(run(fixture, *op, in), without_gradients(want, in.unwanted));
   }
@@ -173,11 +173,11 @@ TEST_P(BatchNorm2d, AddsTheGradientsOfTwoReaders) {
   for (const TensorLayout& layout : layouts()) {
     SCOPED_TRACE(layout.tag);
     const auto op = fixture.backend().make(in_layout(layout));
-    ASSERT_TRUE(op->adds_grad_outputs());
+    ASSERT_TRUE(op->plan().adds_grad_outputs);
     for (const std::vector<std::size_t>& unwanted : {std::vector<std::size_t>{}, {1}}) {
       OpInputs parts = norm_inputs(*op, 3);
       parts.unwanted = unwanted;
-      parts.more_grad_output = random_values(element_count(op->output_layout().shape), 9);
+      parts.more_grad_output = random_values(element_count(op->plan().output.shape), 9);
       expect_same_bits(run(fixture, *op, parts), run(fixture, *op, with_added_gradient(parts)));
     }
   }

@@ -12,11 +12,11 @@
 
 #include "base/error.h"
 #include "base/math.h"
+#include "kernels/ops/backend.h"
 #include "kernels/ops/onednn/instructions.h"
 #include "kernels/ops/onednn/layout.h"
 #include "kernels/ops/onednn/onednn_ops.h"
-#include "kernels/ops/onednn_backend.h"
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 #include "kernels/runtime/bfloat16.h"
 #include "tests/ops/op_harness.h"
 #include "tests/ops/shape_cases.h"
@@ -100,22 +100,22 @@ std::unique_ptr<Op> compare(const Desc& desc, const Sums& sums, const MakeOp& ma
   std::unique_ptr<Op> op;
   for (const bool accumulate : {false, true}) {
     if (accumulate) {
-      for (const ParameterSpec& spec : reference->parameters())
+      for (const ParameterSpec& spec : reference->plan().parameters)
         in.initial_gradients.push_back(random_values(element_count(spec.shape), 9));
     }
     const OpOutputs want = run(plain, *reference, in);
     for (const int threads : team_sizes()) {
       BackendFixture fixture = bf16_backend(threads);
       op = make(fixture, threads);
-      SCOPED_TRACE(op->description());
-      for (const ParameterSpec& spec : op->parameters())
+      SCOPED_TRACE(op->plan().description);
+      for (const ParameterSpec& spec : op->plan().parameters)
         EXPECT_EQ(spec.layout.type, DataType::fp32) << spec.name;
       const OpOutputs got = run(fixture, *op, in);
       expect_same_bits(run(fixture, *op, in), got);
-      EXPECT_TRUE(near_rounded(got.output, want.output, sums.output, op->output_layout()));
+      EXPECT_TRUE(near_rounded(got.output, want.output, sums.output, op->plan().output));
       if (desc.needs_grad_input) {
         EXPECT_TRUE(near_rounded(got.grad_inputs[0], want.grad_inputs[0], sums.grad_input,
-                                 op->input_layout(0)));
+                                 op->plan().inputs[0]));
       }
       EXPECT_EQ(got.grad_parameters.size(), want.grad_parameters.size());
       for (std::size_t i = 0; i < got.grad_parameters.size(); ++i) {
@@ -143,8 +143,8 @@ TEST_P(Bf16Conv2d, ComputesWhatTheReferenceDoes) {
   // The library has all plain ones in bf16; of others, those that it has only a plain loop for
   // compute in fp32.
   if (desc.groups == 1) {
-    EXPECT_EQ(op->input_layout(0).type, DataType::bf16) << op->description();
-    EXPECT_EQ(op->output_layout().type, DataType::bf16) << op->description();
+    EXPECT_EQ(op->plan().inputs[0].type, DataType::bf16) << op->plan().description;
+    EXPECT_EQ(op->plan().output.type, DataType::bf16) << op->plan().description;
   }
 }
 
@@ -170,8 +170,8 @@ TEST_P(Bf16Winograd, ComputesWhatTheReferenceDoes) {
                             return onednn::make_conv2d(std::move(context), desc,
                                                        onednn::ConvAlgorithm::winograd);
                           });
-  EXPECT_EQ(op->input_layout(0).type, DataType::bf16);
-  EXPECT_EQ(op->output_layout().type, DataType::bf16);
+  EXPECT_EQ(op->plan().inputs[0].type, DataType::bf16);
+  EXPECT_EQ(op->plan().output.type, DataType::bf16);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -194,7 +194,7 @@ TEST_F(Bf16Conv2dRule, TakesWinogradForManyOutputsOnlyAndNeverBesideAmx) {
   if (cpu::simd_level() != cpu::SimdLevel::avx512) GTEST_SKIP() << "needs AVX-512";
   BackendFixture fixture = bf16_backend();
   const auto description = [&](std::int64_t samples) {
-    return fixture.backend().make(conv({samples, 32, 14, 14}, 64, 3, 1, 1))->description();
+    return fixture.backend().make(conv({samples, 32, 14, 14}, 64, 3, 1, 1))->plan().description;
   };
   EXPECT_EQ(description(32).find("own wino") == std::string::npos, onednn::uses_amx())
       << description(32);
@@ -214,8 +214,8 @@ TEST_P(Bf16Linear, ComputesWhatTheReferenceDoes) {
                .grad_input = sum_tolerance(desc.out_features),
                .grad_parameter = sum_tolerance(batch + 1)},
               [&](BackendFixture& fixture, int) { return fixture.backend().make(desc); });
-  EXPECT_EQ(op->input_layout(0).type, DataType::bf16);
-  EXPECT_EQ(op->output_layout(), TensorLayout::plain({batch, desc.out_features}, DataType::bf16));
+  EXPECT_EQ(op->plan().inputs[0].type, DataType::bf16);
+  EXPECT_EQ(op->plan().output, TensorLayout::plain({batch, desc.out_features}, DataType::bf16));
 }
 
 std::vector<LinearCase> linear_cases_of_all_layouts() {
@@ -275,7 +275,7 @@ TEST_P(Bf16BatchNorm2d, ComputesWhatTheReferenceDoes) {
   OpInputs in = rounded_inputs(*reference, 1);
   for (const bool accumulate : {false, true}) {
     if (accumulate) {
-      for (const ParameterSpec& spec : reference->parameters())
+      for (const ParameterSpec& spec : reference->plan().parameters)
         in.initial_gradients.push_back(random_values(element_count(spec.shape), 77));
       // The gradient comes in two parts as well.
       in.more_grad_output = random_values(element_count(shape), 78);
@@ -291,8 +291,8 @@ TEST_P(Bf16BatchNorm2d, ComputesWhatTheReferenceDoes) {
         SCOPED_TRACE(layout.tag);
         desc.input = layout;
         const auto op = fixture.backend().make(desc);
-        EXPECT_EQ(op->input_layout(0), layout);
-        EXPECT_EQ(op->output_layout(), layout);
+        EXPECT_EQ(op->plan().inputs[0], layout);
+        EXPECT_EQ(op->plan().output, layout);
         const OpOutputs got = run(fixture, *op, in);
         EXPECT_TRUE(near_rounded(got.output, want.output, sums, layout));
         // Where an addend's gradient is kept, it is exact: dy or 0. A sum of two below 1 is rounded
@@ -334,8 +334,8 @@ TEST_P(Bf16MaxPool2d, ComputesWhatTheReferenceDoes) {
           const OpDesc chain[] = {c.desc(layout, relu), ReorderDesc{.from = any, .to = any}};
           const auto op = to_plain ? fixture.backend().fuse(chain).op
                                    : fixture.backend().make(c.desc(layout, relu));
-          EXPECT_EQ(op->input_layout(0), layout);
-          EXPECT_EQ(op->output_layout().type, DataType::bf16);
+          EXPECT_EQ(op->plan().inputs[0], layout);
+          EXPECT_EQ(op->plan().output.type, DataType::bf16);
           const OpOutputs got = run(fixture, *op, in);
           EXPECT_TRUE(all_near(got.output, want.output, 0));
           EXPECT_TRUE(all_near(got.grad_inputs[0], want.grad_inputs[0],
@@ -413,7 +413,7 @@ TEST_F(Bf16Ops, JoinMapsExactly) {
     const OpOutputs want = run(plain, *reference, in);
     for (TensorLayout& input : desc.inputs) input = blocked_or_plain(input.shape);
     const auto op = fixture.backend().make(desc);
-    EXPECT_EQ(op->output_layout().type, DataType::bf16);
+    EXPECT_EQ(op->plan().output.type, DataType::bf16);
     const OpOutputs got = run(fixture, *op, in);
     EXPECT_TRUE(same_bits(got.output, want.output));
     for (std::size_t i = 0; i < want.grad_inputs.size(); ++i)
@@ -431,11 +431,11 @@ TEST_F(Bf16Ops, AveragesAndDropsInFp32) {
                             DropoutDesc{.input = layout, .p = 0.5}};
     for (const OpDesc& desc : descs) {
       const auto op = fixture.backend().make(desc);
-      EXPECT_EQ(op->input_layout(0).type, DataType::fp32) << op->description();
-      EXPECT_EQ(op->output_layout().type, DataType::fp32) << op->description();
+      EXPECT_EQ(op->plan().inputs[0].type, DataType::fp32) << op->plan().description;
+      EXPECT_EQ(op->plan().output.type, DataType::fp32) << op->plan().description;
     }
     const auto pool = fixture.backend().make(AdaptiveAvgPool2dDesc{layout, 1, 1});
-    EXPECT_EQ(pool->input_layout(0).tag, layout.tag);
+    EXPECT_EQ(pool->plan().inputs[0].tag, layout.tag);
   }
 }
 

@@ -45,9 +45,9 @@ TEST_P(Concat, EqualsTheReferenceInEveryLayout) {
     BackendFixture fixture = BackendFixture::onednn(threads);
     for (const std::int64_t block : blocks()) {
       const auto op = fixture.backend().make(desc(block));
-      SCOPED_TRACE(op->output_layout().tag);
-      EXPECT_FALSE(op->backward_needs_input(0));
-      EXPECT_FALSE(op->backward_needs_output());
+      SCOPED_TRACE(op->plan().output.tag);
+      EXPECT_EQ(op->plan().needed_inputs, 0U);
+      EXPECT_FALSE(op->plan().needs_output);
       expect_same_bits(run(fixture, *op, in), want);
     }
   }
@@ -64,11 +64,11 @@ TEST_P(Concat, KeepsBlocksThatItNeedNotTear) {
     const ConcatDesc wanted = desc(block);
     const auto op = fixture.backend().make(wanted);
     for (std::size_t i = 0; i < shapes.size(); ++i) {
-      EXPECT_EQ(op->input_layout(i), wanted.inputs[i]);
+      EXPECT_EQ(op->plan().inputs[i], wanted.inputs[i]);
     }
     const TensorLayout output =
-        onednn::to_layout(onednn::image_desc(op->output_layout().shape, block));
-    EXPECT_EQ(op->output_layout(), output);
+        onednn::to_layout(onednn::image_desc(op->plan().output.shape, block));
+    EXPECT_EQ(op->plan().output, output);
   }
 }
 
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Concat, ::testing::ValuesIn(concat_cases()),
 TEST(ConcatPlan, PutsTheChannelsOfOneInputAfterThoseOfTheOther) {
   for (BackendFixture& fixture : all_backends()) {
     const auto op = fixture.backend().make(plain_concat({{2, 1, 1, 2}, {2, 2, 1, 2}}));
-    EXPECT_EQ(op->output_layout().shape, (Shape{2, 3, 1, 2}));
+    EXPECT_EQ(op->plan().output.shape, (Shape{2, 3, 1, 2}));
     const OpInputs in = {.inputs = {{1, 2, 7, 8}, {3, 4, 5, 6, 9, 10, 11, 12}},
                          .grad_output = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}};
     const OpOutputs out = run(fixture, *op, in);

@@ -25,7 +25,7 @@ std::vector<ConvCase> shapes_of_conv2d() {
 // Winograd's transforms enlarge the roundings of the products. The results are about one order of
 // magnitude less accurate than direct sums (Lavin and Gray, section 5, for F(4x4, 3x3)).
 double enlargement(const Op& op) {
-  return op.description().find("wino") == std::string::npos ? 1 : 10;
+  return op.plan().description.find("wino") == std::string::npos ? 1 : 10;
 }
 
 struct Bounds {
@@ -36,7 +36,7 @@ struct Bounds {
 // * kh * kw, those of a weight gradient batch * oh * ow.
 Bounds bounds(const Conv2dDesc& desc, const Op& op) {
   const std::int64_t window = desc.window.kernel_h * desc.window.kernel_w;
-  const Shape& out = op.output_layout().shape;
+  const Shape& out = op.plan().output.shape;
   const double factor = enlargement(op);
   return {factor * sum_tolerance(desc.input.shape[1] / desc.groups * window),
           factor * sum_tolerance(out[1] / desc.groups * window),
@@ -68,7 +68,7 @@ TEST_P(Conv2d, ComputesWhatTheReferenceDoes) {
   for (const int threads : team_sizes()) {
     BackendFixture fixture = BackendFixture::onednn(threads);
     const auto op = fixture.backend().make(desc);
-    SCOPED_TRACE(op->description());
+    SCOPED_TRACE(op->plan().description);
     const OpOutputs got = run(fixture, *op, in);
     expect_near(got, want, desc, *op);
     if (HasFatalFailure()) return;
@@ -174,7 +174,7 @@ TEST_P(OwnWinograd, ComputesWhatTheReferenceDoes) {
     for (const int threads : team_sizes()) {
       BackendFixture fixture = BackendFixture::onednn(threads);
       const auto op = own_winograd(desc, level, threads);
-      SCOPED_TRACE(op->description());
+      SCOPED_TRACE(op->plan().description);
       const OpOutputs got = run(fixture, *op, in);
       expect_near(got, want, desc, *op);
       if (HasFatalFailure()) return;
@@ -287,7 +287,7 @@ TEST(OwnWinogradWorkspace, HasOneSetOfSumsForAllThreads) {
 
 std::string chosen(const Conv2dDesc& desc, onednn::ConvAlgorithm algorithm) {
   auto context = std::make_shared<onednn::Context>();
-  return onednn::make_conv2d(context, desc, algorithm)->description();
+  return onednn::make_conv2d(context, desc, algorithm)->plan().description;
 }
 
 TEST(Conv2dAlgorithm, IsWinogradWhereThatIsFaster) {
@@ -317,7 +317,7 @@ TEST(Conv2dAlgorithm, NeedsTilesForEachThreadWhereWeightsAreMany) {
     context->threads = threads;
     context->l2_bytes = std::size_t{1} << 20;
     const auto op = onednn::make_conv2d(context, desc, onednn::ConvAlgorithm::automatic);
-    return op->description().find(fmt::format("own wino_4x3:{}", to_string(level))) !=
+    return op->plan().description.find(fmt::format("own wino_4x3:{}", to_string(level))) !=
            std::string::npos;
   };
   // Maps of 9x9 and 14x14 outputs.
@@ -343,7 +343,7 @@ TEST(Conv2dAlgorithm, RefusesAnOwnWinogradThatThereIsNot) {
 TEST(Conv2dPlan, DescribesParametersAsPyTorchStoresThem) {
   BackendFixture fixture = BackendFixture::onednn();
   const auto op = fixture.backend().make(conv({2, 3, 8, 8}, 5, 3));
-  const auto specs = op->parameters();
+  const auto specs = op->plan().parameters;
   ASSERT_EQ(specs.size(), 2U);
   EXPECT_EQ(specs[0].name, "weight");
   EXPECT_EQ(specs[0].shape, (Shape{5, 3, 3, 3}));
@@ -351,15 +351,15 @@ TEST(Conv2dPlan, DescribesParametersAsPyTorchStoresThem) {
   EXPECT_EQ(specs[1].name, "bias");
   EXPECT_EQ(specs[1].shape, (Shape{5}));
   EXPECT_EQ(specs[1].fan_in, 27);
-  EXPECT_EQ(op->output_layout().shape, (Shape{2, 5, 6, 6}));
+  EXPECT_EQ(op->plan().output.shape, (Shape{2, 5, 6, 6}));
 }
 
 TEST(Conv2dPlan, CountsMultiplyAddsAsTwo) {
   BackendFixture fixture = BackendFixture::onednn();
   const Conv2dDesc desc = conv({2, 3, 8, 8}, 5, 3);
-  EXPECT_DOUBLE_EQ(fixture.backend().make(desc)->forward_flops(), 2.0 * 2 * 5 * 36 * 27);
-  EXPECT_DOUBLE_EQ(fixture.backend().make(desc)->backward_flops(), 4.0 * 2 * 5 * 36 * 27);
-  EXPECT_DOUBLE_EQ(fixture.backend().make(first_layer(desc))->backward_flops(),
+  EXPECT_DOUBLE_EQ(fixture.backend().make(desc)->plan().forward_flops, 2.0 * 2 * 5 * 36 * 27);
+  EXPECT_DOUBLE_EQ(fixture.backend().make(desc)->plan().backward_flops, 4.0 * 2 * 5 * 36 * 27);
+  EXPECT_DOUBLE_EQ(fixture.backend().make(first_layer(desc))->plan().backward_flops,
                    2.0 * 2 * 5 * 36 * 27);
 }
 
@@ -369,20 +369,20 @@ TEST(Conv2dPlan, CountsGroupsAndKeepsTheirWeightsAsPyTorchDoes) {
     desc.groups = 8;
     desc.dilation = {2, 1};
     const auto op = fixture.backend().make(desc);
-    EXPECT_EQ(op->parameters()[0].shape, (Shape{64, 4, 3, 3}));
-    EXPECT_EQ(op->parameters()[0].layout.shape, (Shape{64, 4, 3, 3}));
-    EXPECT_EQ(op->parameters()[0].fan_in, 36);
-    EXPECT_EQ(op->output_layout().shape, (Shape{2, 64, 4, 6}));
-    EXPECT_DOUBLE_EQ(op->forward_flops(), 2.0 * 2 * 64 * 24 * 36);
-    EXPECT_TRUE(op->description().starts_with("conv2d 3x3 32->64 dilation 2x1 groups 8"))
-        << op->description();
+    EXPECT_EQ(op->plan().parameters[0].shape, (Shape{64, 4, 3, 3}));
+    EXPECT_EQ(op->plan().parameters[0].layout.shape, (Shape{64, 4, 3, 3}));
+    EXPECT_EQ(op->plan().parameters[0].fan_in, 36);
+    EXPECT_EQ(op->plan().output.shape, (Shape{2, 64, 4, 6}));
+    EXPECT_DOUBLE_EQ(op->plan().forward_flops, 2.0 * 2 * 64 * 24 * 36);
+    EXPECT_TRUE(op->plan().description.starts_with("conv2d 3x3 32->64 dilation 2x1 groups 8"))
+        << op->plan().description;
   }
 }
 
 TEST(Conv2dPlan, NeverRunsOneChannelInputsOnThePlainLoop) {
   BackendFixture fixture = BackendFixture::onednn();
   const auto op = fixture.backend().make(first_layer(conv({16, 1, 28, 28}, 32, 3, 1, 1)));
-  EXPECT_EQ(op->description().find("ref"), std::string::npos) << op->description();
+  EXPECT_EQ(op->plan().description.find("ref"), std::string::npos) << op->plan().description;
 }
 
 // Those of ResNeXt-50: 32 groups of 4, 8, 16 and 32 channels.
@@ -392,7 +392,7 @@ TEST(Conv2dPlan, NeverRunsGroupsOnThePlainLoop) {
     Conv2dDesc desc = conv({1, channels, 8, 8}, channels, 3, 1, 1);
     desc.groups = 32;
     const auto op = fixture.backend().make(desc);
-    EXPECT_EQ(op->description().find("ref"), std::string::npos) << op->description();
+    EXPECT_EQ(op->plan().description.find("ref"), std::string::npos) << op->plan().description;
   }
 }
 

@@ -57,8 +57,8 @@ TEST_P(DropoutShapes, EqualsTheReference) {
       DropoutDesc hinted = desc;
       hinted.input = layout;
       const auto op = fixture.backend().make(hinted);
-      EXPECT_TRUE(op->draws_random_numbers());
-      EXPECT_FALSE(op->couples_samples());
+      EXPECT_TRUE(op->plan().draws_random_numbers);
+      EXPECT_FALSE(op->plan().couples_samples);
       expect_same_bits(run(fixture, *op, in), want);
     }
   }

@@ -44,7 +44,7 @@ class Elementwise : public ::testing::TestWithParam<Case> {
       for (const TensorLayout& layout : layouts(GetParam().shape)) {
         SCOPED_TRACE(layout.tag);
         const auto op = make(fixture.backend(), layout);
-        EXPECT_EQ(op->output_layout(), layout);
+        EXPECT_EQ(op->plan().output, layout);
         expect_same_bits(run(fixture, *op, in), want);
       }
     }
@@ -99,7 +99,7 @@ TEST(Convert, KeepsTheOrderOfPyTorchForFlattenedChannels) {
   BackendFixture fixture = BackendFixture::onednn();
   const TensorLayout input = onednn::to_layout(onednn::image_desc({2, 17, 2, 3}, 16));
   const auto op = fixture.backend().make(LinearDesc{.input = input, .out_features = 4});
-  const TensorLayout layout = op->parameters()[0].layout;
+  const TensorLayout layout = op->plan().parameters[0].layout;
   const Values values = random_values(4 * 17 * 6, 3);
   const OpMemory stored = fixture.to_layout(values, layout);
   EXPECT_TRUE(same_bits(fixture.to_plain(stored, layout), values));

@@ -37,8 +37,8 @@ TEST_P(Linear, ComputesWhatTheReferenceDoes) {
   for (const int threads : team_sizes()) {
     BackendFixture fixture = BackendFixture::onednn(threads);
     const auto op = fixture.backend().make(desc);
-    EXPECT_EQ(op->input_layout(0), desc.input);
-    EXPECT_TRUE(op->output_layout().is_plain());
+    EXPECT_EQ(op->plan().inputs[0], desc.input);
+    EXPECT_TRUE(op->plan().output.is_plain());
     const OpOutputs got = run(fixture, *op, in);
     EXPECT_TRUE(all_near(got.output, want.output, sum_tolerance(features)));
     if (desc.needs_grad_input) {
@@ -57,7 +57,7 @@ TEST_P(Linear, AddsToTheGradientsThatAreThere) {
   OpInputs in = random_inputs(*op, 2);
   in.want_grad_inputs = desc.needs_grad_input;
   const OpOutputs fresh = run(fixture, *op, in);
-  for (const ParameterSpec& spec : op->parameters())
+  for (const ParameterSpec& spec : op->plan().parameters)
     in.initial_gradients.push_back(random_values(element_count(spec.shape), 9));
   const OpOutputs added = run(fixture, *op, in);
   for (std::size_t i = 0; i < fresh.grad_parameters.size(); ++i) {
@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Linear, ::testing::ValuesIn(shapes_of_linear())
 TEST(LinearPlan, KeepsTheShapeOfPyTorchWhateverTheLayout) {
   BackendFixture fixture = BackendFixture::onednn();
   const auto op = fixture.backend().make(linear(blocked({2, 64, 7, 7}, 16), 128));
-  const auto specs = op->parameters();
+  const auto specs = op->plan().parameters;
   EXPECT_EQ(specs[0].shape, (Shape{128, 3136}));
   EXPECT_EQ(specs[0].layout.shape, (Shape{128, 3136}));
   EXPECT_FALSE(specs[0].layout.is_plain());

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/ops/loss.h"
+#include "kernels/ops/flat_ops.h"
 #include "tests/ops/op_harness.h"
 
 namespace ddpbench::ops::testing {

@@ -58,10 +58,10 @@ TEST_P(MaxPool2d, EqualsTheReferenceInEveryLayout) {
         for (const bool plain_output : {false, true}) {
           SCOPED_TRACE(layout.tag + (plain_output ? " to plain" : ""));
           const auto op = make(fixture.backend(), desc(layout, relu), plain_output);
-          EXPECT_EQ(op->input_layout(0), layout);
-          EXPECT_EQ(op->output_layout().tag, plain_output ? "plain" : layout.tag);
-          EXPECT_FALSE(op->backward_needs_input(0));
-          EXPECT_FALSE(op->backward_needs_output());
+          EXPECT_EQ(op->plan().inputs[0], layout);
+          EXPECT_EQ(op->plan().output.tag, plain_output ? "plain" : layout.tag);
+          EXPECT_EQ(op->plan().needed_inputs, 0U);
+          EXPECT_FALSE(op->plan().needs_output);
           const OpOutputs got = run(fixture, *op, in);
           EXPECT_TRUE(all_near(got.output, want.output, 0));
           EXPECT_TRUE(all_near(got.grad_inputs[0], want.grad_inputs[0], 0));

@@ -37,27 +37,27 @@ class OpCall {
       : fixture_(fixture),
         op_(op),
         in_(in),
-        specs_(op.parameters()),
-        output_(fixture.allocate(op.output_layout().bytes)),
-        recomputed_(fixture.allocate(op.recomputes_output() ? op.output_layout().bytes : 0)),
-        saved_(fixture.allocate(op.saved_bytes())),
-        forward_workspace_(fixture.allocate(op.workspace_bytes())),
-        recompute_workspace_(fixture.allocate(op.workspace_bytes())),
-        backward_workspace_(fixture.allocate(op.workspace_bytes())),
-        grad_output_(fixture.to_layout(in.grad_output, op.output_layout())),
+        specs_(op.plan().parameters),
+        output_(fixture.allocate(op.plan().output.bytes)),
+        recomputed_(fixture.allocate(op.plan().recomputes_output ? op.plan().output.bytes : 0)),
+        saved_(fixture.allocate(op.plan().saved_bytes)),
+        forward_workspace_(fixture.allocate(op.plan().workspace_bytes)),
+        recompute_workspace_(fixture.allocate(op.plan().workspace_bytes)),
+        backward_workspace_(fixture.allocate(op.plan().workspace_bytes)),
+        grad_output_(fixture.to_layout(in.grad_output, op.plan().output)),
         more_grad_output_(in.more_grad_output.empty()
                               ? fixture.allocate(0)
-                              : fixture.to_layout(in.more_grad_output, op.output_layout())),
+                              : fixture.to_layout(in.more_grad_output, op.plan().output)),
         step_(fixture.upload(&in.step, sizeof(in.step))),
         draw_(in.draw) {
     draw_.step = reinterpret_cast<const std::int64_t*>(step_.data());
-    for (std::size_t i = 0; i < op.input_count(); ++i) {
-      inputs_.push_back(fixture.to_layout(in.inputs.at(i), op.input_layout(i)));
-      grad_inputs_.push_back(fixture.allocate(op.input_layout(i).bytes));
+    for (std::size_t i = 0; i < op.plan().inputs.size(); ++i) {
+      inputs_.push_back(fixture.to_layout(in.inputs.at(i), op.plan().inputs[i]));
+      grad_inputs_.push_back(fixture.allocate(op.plan().inputs[i].bytes));
     }
     for (std::size_t i = 0; i < specs_.size(); ++i) {
       parameters_.push_back(fixture.to_layout(in.parameters.at(i), specs_[i].layout));
-      if (op.reads_bf16_weights()) {
+      if (op.plan().reads_bf16_weights) {
         bf16_weights_.push_back(fixture.to_layout(in.parameters[i], in_bf16(specs_[i].layout)));
       }
       if (in.initial_gradients.empty())
@@ -65,7 +65,7 @@ class OpCall {
       else
         grad_parameters_.push_back(fixture.to_layout(in.initial_gradients[i], specs_[i].layout));
     }
-    const std::vector<StateSpec> state = op.state();
+    const std::vector<StateSpec> state = op.plan().state;
     for (std::size_t i = 0; i < state.size(); ++i) {
       state_types_.push_back(state[i].type);
       const auto count = static_cast<std::size_t>(element_count(state[i].shape));
@@ -92,7 +92,7 @@ class OpCall {
     recompute(inputs, parameters, bf16_weights);
     std::vector<const void*> needed_inputs(inputs.begin(), inputs.end());
     for (std::size_t i = 0; i < needed_inputs.size(); ++i) {
-      if (!op_.backward_needs_input(i)) needed_inputs[i] = nullptr;
+      if (i >= op_.plan().needed_inputs) needed_inputs[i] = nullptr;
     }
     auto grad_inputs = writable(grad_inputs_);
     for (std::size_t i = 0; i < grad_inputs.size(); ++i) {
@@ -102,7 +102,7 @@ class OpCall {
     op_.backward(
         fixture_.stream(),
         {.inputs = needed_inputs,
-         .output = op_.backward_needs_output() ? output_.data() : nullptr,
+         .output = op_.plan().needs_output ? output_.data() : nullptr,
          .grad_output = grad_output_.data(),
          .more_grad_output = in_.more_grad_output.empty() ? nullptr : more_grad_output_.data(),
          .grad_inputs = grad_inputs,
@@ -118,14 +118,14 @@ class OpCall {
   OpOutputs results() {
     fixture_.stream().synchronize();
     OpOutputs out;
-    out.output = fixture_.to_plain(output_, op_.output_layout());
+    out.output = fixture_.to_plain(output_, op_.plan().output);
     if (is_recomputed()) {
-      EXPECT_TRUE(same_bits(fixture_.to_plain(recomputed_, op_.output_layout()), out.output))
-          << op_.description() << ", recomputed";
+      EXPECT_TRUE(same_bits(fixture_.to_plain(recomputed_, op_.plan().output), out.output))
+          << op_.plan().description << ", recomputed";
     }
     for (std::size_t i = 0; in_.want_grad_inputs && i < grad_inputs_.size(); ++i)
       out.grad_inputs.push_back(
-          is_wanted(i) ? fixture_.to_plain(grad_inputs_[i], op_.input_layout(i)) : Values());
+          is_wanted(i) ? fixture_.to_plain(grad_inputs_[i], op_.plan().inputs[i]) : Values());
     for (std::size_t i = 0; i < specs_.size(); ++i)
       out.grad_parameters.push_back(fixture_.to_plain(grad_parameters_[i], specs_[i].layout));
     for (std::size_t i = 0; i < state_.size(); ++i) out.state.push_back(download_state(i));
@@ -133,7 +133,7 @@ class OpCall {
   }
 
  private:
-  bool is_recomputed() const { return in_.mode == Mode::training && op_.recomputes_output(); }
+  bool is_recomputed() const { return in_.mode == Mode::training && op_.plan().recomputes_output; }
   void recompute(std::span<const void* const> inputs, std::span<const void* const> parameters,
                  std::span<const void* const> bf16_weights) {
     if (!is_recomputed()) return;
@@ -286,11 +286,11 @@ OpInputs with_added_gradient(OpInputs in) {
 
 OpInputs random_inputs(const Op& op, std::uint32_t seed) {
   OpInputs in;
-  for (std::size_t i = 0; i < op.input_count(); ++i)
-    in.inputs.push_back(random_values(element_count(op.input_layout(i).shape), seed++));
-  for (const ParameterSpec& spec : op.parameters())
+  for (std::size_t i = 0; i < op.plan().inputs.size(); ++i)
+    in.inputs.push_back(random_values(element_count(op.plan().inputs[i].shape), seed++));
+  for (const ParameterSpec& spec : op.plan().parameters)
     in.parameters.push_back(random_values(element_count(spec.shape), seed++));
-  in.grad_output = random_values(element_count(op.output_layout().shape), seed++);
+  in.grad_output = random_values(element_count(op.plan().output.shape), seed++);
   return in;
 }
 

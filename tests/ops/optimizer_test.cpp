@@ -10,7 +10,6 @@
 #include <string>
 
 #include "base/error.h"
-#include "kernels/ops/optimizer_step.h"
 #include "tests/ops/op_harness.h"
 
 namespace ddpbench::ops::testing {

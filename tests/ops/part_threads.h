@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/ops/batch_parts.h"
+#include "kernels/ops/op.h"
 #include "kernels/runtime/device.h"
 
 namespace ddpbench::ops::testing {

@@ -160,7 +160,7 @@ TEST(ReferenceGradient, OfReluEqualsFiniteDifferences) {
 void check_fused_relu(BackendFixture& fixture, Op& fused, Op& bare) {
   const OpInputs in = random_inputs(fused, 3);
   const OpOutputs want_bare = run(fixture, bare, in);
-  const auto relu = fixture.backend().make(ReluDesc{bare.output_layout()});
+  const auto relu = fixture.backend().make(ReluDesc{bare.plan().output});
   const OpOutputs want =
       run(fixture, *relu, {.inputs = {want_bare.output}, .grad_output = in.grad_output});
   OpInputs masked = in;

@@ -2,11 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A sliced backend gives each part of a batch the bits that its own device would give it.
-#include "kernels/ops/sliced_backend.h"
+#include "kernels/ops/backend.h"
 
 #include <gmock/gmock.h>
 
-#include "kernels/ops/onednn_backend.h"
 #include "tests/ops/op_harness.h"
 #include "tests/ops/part_threads.h"
 
@@ -63,11 +62,11 @@ TEST_P(SlicedBackend, GivesTheBitsOfEachSlice) {
   const SlicedCase& c = GetParam();
   BackendFixture one = BackendFixture::onednn();
   const auto slice = one.backend().make(c.slice);
-  BackendFixture all = sliced(slice->input_layout(0).shape[0]);
+  BackendFixture all = sliced(slice->plan().inputs[0].shape[0]);
   const auto whole = all.backend().make(c.whole);
-  EXPECT_THAT(whole->description(), HasSubstr(slice->description() + " in 3 slices"));
-  EXPECT_EQ(whole->forward_flops(), kSlices * slice->forward_flops());
-  EXPECT_EQ(whole->backward_flops(), kSlices * slice->backward_flops());
+  EXPECT_THAT(whole->plan().description, HasSubstr(slice->plan().description + " in 3 slices"));
+  EXPECT_EQ(whole->plan().forward_flops, kSlices * slice->plan().forward_flops);
+  EXPECT_EQ(whole->plan().backward_flops, kSlices * slice->plan().backward_flops);
 
   const OpInputs in = random_inputs(*whole, 5);
   const OpOutputs got = run(all, *whole, in);
@@ -100,7 +99,7 @@ TEST(SlicedBatch, ChoosesAlgorithmsAsForASlice) {
     const Conv2dDesc conv{.input = TensorLayout::plain({batch, 512, 7, 7}),
                           .out_channels = 512,
                           .window = square_window(3, 1, 1)};
-    return backend.make(conv)->description().find("wino") != std::string::npos;
+    return backend.make(conv)->plan().description.find("wino") != std::string::npos;
   };
   int differ = 0;
   for (const std::int64_t batch : {1, 2, 4, 8, 16}) {
@@ -118,7 +117,8 @@ TEST(SlicedBatch, OnlyDividesWhatIsSeveralBatches) {
   const auto description = [&](std::int64_t batch) {
     return fixture.backend()
         .make(LinearDesc{.input = TensorLayout::plain({batch, 8}), .out_features = 3})
-        ->description();
+        ->plan()
+        .description;
   };
   EXPECT_THAT(description(8), HasSubstr("in 2 slices"));
   for (const std::int64_t batch : {2, 4, 6})
@@ -126,8 +126,8 @@ TEST(SlicedBatch, OnlyDividesWhatIsSeveralBatches) {
   // Batch norm takes the samples of all devices together.
   const auto norm =
       fixture.backend().make(BatchNorm2dDesc{.input = TensorLayout::plain({8, 3, 4, 4})});
-  EXPECT_THAT(norm->description(), Not(HasSubstr("slices")));
-  EXPECT_TRUE(norm->couples_samples());
+  EXPECT_THAT(norm->plan().description, Not(HasSubstr("slices")));
+  EXPECT_TRUE(norm->plan().couples_samples);
 }
 
 TEST(SlicedBatch, TakesAtOnceWhatWouldNotBeginAtAMultipleOfTheAlignment) {
@@ -137,7 +137,8 @@ TEST(SlicedBatch, TakesAtOnceWhatWouldNotBeginAtAMultipleOfTheAlignment) {
     });
     return fixture.backend()
         .make(LinearDesc{.input = TensorLayout::plain({4, 8}), .out_features = features})
-        ->description();
+        ->plan()
+        .description;
   };
   EXPECT_THAT(description(3, 1), HasSubstr("in 2 slices"));
   EXPECT_THAT(description(4, 16), HasSubstr("in 2 slices"));
@@ -181,13 +182,13 @@ TEST(SlicedBatch, KnowsLayoutsOfOtherBatches) {
     SCOPED_TRACE(fmt::format("{} channels in {} groups", all, groups));
     const auto two = conv(2, all, groups), six = conv(6, all, groups);
     for (const auto& [from, to] : {std::pair{two.get(), six.get()}, {six.get(), two.get()}}) {
-      const TensorLayout& want = to->output_layout();
-      const TensorLayout got = backend.for_samples(from->output_layout(), want.shape[0]);
+      const TensorLayout& want = to->plan().output;
+      const TensorLayout got = backend.for_samples(from->plan().output, want.shape[0]);
       EXPECT_EQ(got, want);
       EXPECT_EQ(got.bytes, want.bytes);
     }
   }
-  EXPECT_FALSE(conv(2, 32, 1)->output_layout().is_plain());
+  EXPECT_FALSE(conv(2, 32, 1)->plan().output.is_plain());
   const TensorLayout plain = backend.for_samples(TensorLayout::plain({2, 3}), 5);
   EXPECT_EQ(plain, TensorLayout::plain({5, 3}));
   EXPECT_EQ(plain.bytes, 60U);

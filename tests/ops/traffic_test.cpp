@@ -47,7 +47,7 @@ TEST(Traffic, OfAPoolHasWhatItKeeps) {
   const auto op =
       fixture.backend().make(pool_cases()[0].desc(TensorLayout::plain({2, 32, 28, 28}), true));
   const double x = 2 * 32 * 784 * kFloat, y = x / 4;
-  const auto kept = static_cast<double>(op->saved_bytes());
+  const auto kept = static_cast<double>(op->plan().saved_bytes);
   EXPECT_GT(kept, 0);
   EXPECT_EQ(forward_bytes(*op), x + y + kept);
   EXPECT_EQ(backward_bytes(*op, true), x + y + kept);

@@ -9,7 +9,7 @@
 #include <ostream>
 
 #include "kernels/nn/model/model_reader.h"
-#include "kernels/ops/batch_limits.h"
+#include "kernels/ops/op.h"
 #include "parallel/strategies.h"
 #include "tests/parallel/strategy_harness.h"
 

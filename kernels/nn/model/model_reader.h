@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads a network from JSON, as in configs/models/*.json, and checks all of it. docs/networks.md
-// describes the format, with blocks of layers (block_reader.h):
+// describes the format, with blocks of layers (blocks.h):
 //
 //   {"name": "simple_cnn", "input": [1, 28, 28],
 //    "layers": [

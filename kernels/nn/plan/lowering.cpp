@@ -17,8 +17,7 @@
 #include "base/random.h"
 #include "kernels/nn/plan/fusion.h"
 #include "kernels/nn/plan/parameter_plan.h"
-#include "kernels/ops/batch_limits.h"
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 
 namespace ddpbench::nn {
 namespace {
@@ -115,7 +114,7 @@ class Lowering {
     const FusedNode& node = nodes_[i];
     bool micro = i < micro_batching_.nodes;
     PlannedNodes planned = plan_nodes(i, micro);
-    if (micro && (planned.op->couples_samples() || !planned.op->accumulates_weight_gradients())) {
+    if (micro && planned.op->plan().couples_samples) {
       micro_batching_.nodes = i;
       micro = false;
       planned = plan_nodes(i, micro);
@@ -128,13 +127,13 @@ class Lowering {
     }
     const std::size_t own_slot = slot(static_cast<int>(chain.back()));
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-      call.inputs.push_back(input_version(node.inputs[k], op->input_layout(k), micro));
+      call.inputs.push_back(input_version(node.inputs[k], op->plan().inputs[k], micro));
       if (trained_[slot(node.inputs[k])]) trained_[own_slot] = true;
     }
-    call.output = add_value(plan_, op->output_layout(), micro);
+    call.output = add_value(plan_, op->plan().output, micro);
     call.passes_gradient = chain.size() == 1 && type_of(i) == LayerType::add &&
-                           op->input_layout(0) == op->output_layout() &&
-                           op->input_layout(1) == op->output_layout();
+                           op->plan().inputs[0] == op->plan().output &&
+                           op->plan().inputs[1] == op->plan().output;
     call.saved = add_saved(*op, micro);
     if (add_parameters(chain, *op, micro)) trained_[own_slot] = true;
     add_state(chain, *op, micro);
@@ -281,7 +280,7 @@ class Lowering {
   // Adds the parameters of the next call, which runs the nodes of `chain`. Returns whether there
   // are any.
   bool add_parameters(const std::vector<std::size_t>& chain, const ops::Op& op, bool micro) {
-    const std::vector<ops::ParameterSpec> specs = op.parameters();
+    const std::vector<ops::ParameterSpec> specs = op.plan().parameters;
     std::size_t next = 0;
     for (const std::size_t i : chain) {
       const std::size_t layer = nodes_[i].layer;
@@ -290,14 +289,14 @@ class Lowering {
         calls_of_[layer].emplace_back(micro, calls(micro).size());
       }
     }
-    ensure(next == specs.size(), "{} has {} parameters, its layers have {}", op.description(),
+    ensure(next == specs.size(), "{} has {} parameters, its layers have {}", op.plan().description,
            specs.size(), next);
     return !specs.empty();
   }
 
   // The same for its state.
   void add_state(const std::vector<std::size_t>& chain, const ops::Op& op, bool micro) {
-    const std::vector<ops::StateSpec> specs = op.state();
+    const std::vector<ops::StateSpec> specs = op.plan().state;
     std::size_t next = 0;
     for (const std::size_t i : chain) {
       const std::size_t layer = nodes_[i].layer;
@@ -306,12 +305,12 @@ class Lowering {
         call_of_state_[layer] = {micro, calls(micro).size()};
       }
     }
-    ensure(next == specs.size(), "{} has {} tensors of state, its layers have {}", op.description(),
-           specs.size(), next);
+    ensure(next == specs.size(), "{} has {} tensors of state, its layers have {}",
+           op.plan().description, specs.size(), next);
   }
 
   int add_saved(const ops::Op& op, bool micro) {
-    const auto bytes = static_cast<std::int64_t>(op.saved_bytes());
+    const auto bytes = static_cast<std::int64_t>(op.plan().saved_bytes);
     if (bytes == 0) return kNoValue;
     return add_value(plan_, ops::TensorLayout::plain({bytes}, DataType::uint8), micro);
   }

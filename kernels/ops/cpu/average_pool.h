@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/ops/cpu/simd.h"
-#include "kernels/ops/window2d.h"
+#include "kernels/ops/tensor_layout.h"
 
 namespace ddpbench::ops::cpu {
 

@@ -7,8 +7,7 @@
 #include <memory>
 
 #include "kernels/ops/cpu/elementwise.h"
-#include "kernels/ops/loss.h"
-#include "kernels/ops/mean.h"
+#include "kernels/ops/flat_ops.h"
 #include "kernels/ops/optimizer.h"
 
 namespace ddpbench::ops::cpu {

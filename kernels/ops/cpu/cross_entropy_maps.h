@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "base/math.h"
-#include "kernels/ops/loss.h"
+#include "kernels/ops/flat_ops.h"
 
 namespace ddpbench::ops::cpu {
 

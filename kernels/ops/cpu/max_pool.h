@@ -15,7 +15,7 @@
 #include <cstdint>
 
 #include "kernels/ops/cpu/simd.h"
-#include "kernels/ops/window2d.h"
+#include "kernels/ops/tensor_layout.h"
 #include "kernels/runtime/data_type.h"
 
 namespace ddpbench::ops::cpu {

@@ -18,7 +18,7 @@ float run_multiply_adds(SimdLevel level, std::int64_t rounds, float factor, floa
 std::int64_t multiply_add_flops(SimdLevel level);
 
 // The same with avx512_bf16, whose numbers are fp32 and whose factors are bf16: x = x + 2 * 1 * 1.
-// REQUIRES: the processor has it (why_no_cpu_bf16 in kernels/ops/onednn_backend.h).
+// REQUIRES: the processor has it (why_no_cpu_bf16 in kernels/ops/backend.h).
 float run_bf16_multiply_adds(std::int64_t rounds);
 std::int64_t bf16_multiply_add_flops();
 

@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "kernels/ops/cpu/cpu_ops.h"
 #include "kernels/ops/cpu/parallel.h"
-#include "kernels/ops/optimizer_step.h"
 
 namespace ddpbench::ops::cpu {
 namespace {

@@ -8,7 +8,7 @@
 #include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/onednn/layout.h"
 #include "kernels/ops/onednn/onednn_ops.h"
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 
 namespace ddpbench::ops::onednn {
 namespace {
@@ -25,11 +25,11 @@ void set_windows(const AdaptiveAvgPool2dDesc&, const Shape& out, cpu::AverageGeo
   geometry.columns = cpu::adaptive_ranges(geometry.width, out[3]);
 }
 
-class AveragePool : public PlannedOp {
+class AveragePool : public Op {
  public:
   template <typename Desc>
   AveragePool(ContextPtr context, const Desc& desc)
-      : PlannedOp(plain_plan(desc)), context_(std::move(context)) {
+      : Op(plain_plan(desc)), context_(std::move(context)) {
     const Shape in = desc.input.shape, out = plan_.output.shape;
     std::int64_t block = channel_block(to_desc(desc.input));
     if (block > 0) plan_.inputs = {with_type(desc.input, DataType::fp32)};

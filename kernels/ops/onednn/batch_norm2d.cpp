@@ -17,7 +17,7 @@
 #include "kernels/ops/onednn/launch.h"
 #include "kernels/ops/onednn/layout.h"
 #include "kernels/ops/onednn/onednn_ops.h"
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 
 namespace ddpbench::ops::onednn {
 namespace {
@@ -25,10 +25,10 @@ namespace {
 // The state, in the order of plain_plan().
 constexpr std::size_t kRunningMean = 0, kRunningVar = 1, kBatches = 2;
 
-class BatchNorm2d : public PlannedOp {
+class BatchNorm2d : public Op {
  public:
   BatchNorm2d(ContextPtr context, const BatchNorm2dDesc& desc)
-      : PlannedOp(plain_plan(desc)), context_(std::move(context)), desc_(desc) {
+      : Op(plain_plan(desc)), context_(std::move(context)), desc_(desc) {
     const Shape& shape = plan_.output.shape;
     std::int64_t block = channel_block(to_desc(desc.input));
     if (block > 0) {

@@ -12,7 +12,7 @@
 #include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/onednn/layout.h"
 #include "kernels/ops/onednn/onednn_ops.h"
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 
 namespace ddpbench::ops::onednn {
 namespace {
@@ -24,10 +24,10 @@ bool fill_blocks(const ConcatDesc& desc, std::int64_t block) {
                      [&](const TensorLayout& input) { return input.shape[1] % block == 0; });
 }
 
-class Concat : public PlannedOp {
+class Concat : public Op {
  public:
   Concat(ContextPtr context, const ConcatDesc& desc)
-      : PlannedOp(plain_plan(desc)), context_(std::move(context)) {
+      : Op(plain_plan(desc)), context_(std::move(context)) {
     const Shape& first = desc.inputs[0].shape;
     const std::int64_t block = channel_block(to_desc(desc.inputs[0]));
     const bool blocked = (block == 8 || block == 16) && fill_blocks(desc, block);

@@ -45,7 +45,7 @@
 #include "kernels/ops/onednn/layout.h"
 #include "kernels/ops/onednn/onednn_ops.h"
 #include "kernels/ops/onednn/winograd_conv2d.h"
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 
 namespace ddpbench::ops::onednn {
 namespace {
@@ -149,10 +149,10 @@ PrimitiveDesc plan_gradient(const std::function<PrimitiveDesc(bool any)>& plan) 
   return plan(true);
 }
 
-class Conv2d : public PlannedOp {
+class Conv2d : public Op {
  public:
   Conv2d(ContextPtr context, const Conv2dDesc& desc, DataType type)
-      : PlannedOp(plain_plan(desc)),
+      : Op(plain_plan(desc)),
         context_(std::move(context)),
         desc_(desc),
         geometry_(desc),

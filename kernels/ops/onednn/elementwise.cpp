@@ -8,7 +8,7 @@
 #include "kernels/ops/cpu/dropout.h"
 #include "kernels/ops/cpu/elementwise.h"
 #include "kernels/ops/onednn/onednn_ops.h"
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 
 namespace ddpbench::ops::onednn {
 namespace {

@@ -16,7 +16,7 @@ void limit_instructions();
 // Whether oneDNN may compute bf16 products in AMX's tiles here.
 bool uses_amx();
 
-// why_no_cpu_bf16 (kernels/ops/onednn_backend.h).
+// why_no_cpu_bf16 (kernels/ops/backend.h).
 std::string why_no_bf16();
 
 }  // namespace ddpbench::ops::onednn

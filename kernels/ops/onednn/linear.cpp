@@ -22,7 +22,7 @@
 #include "kernels/ops/onednn/launch.h"
 #include "kernels/ops/onednn/layout.h"
 #include "kernels/ops/onednn/onednn_ops.h"
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 
 namespace ddpbench::ops::onednn {
 namespace {
@@ -68,10 +68,10 @@ TensorLayout weight_layout(const TensorLayout& input, std::int64_t block, const 
   return to_layout(image_desc(samples, block), weight);
 }
 
-class Linear : public PlannedOp {
+class Linear : public Op {
  public:
   Linear(ContextPtr context, const LinearDesc& desc)
-      : PlannedOp(plain_plan(desc)),
+      : Op(plain_plan(desc)),
         context_(std::move(context)),
         desc_(desc),
         type_(context_->activations) {

@@ -15,16 +15,16 @@
 #include "kernels/ops/onednn/launch.h"
 #include "kernels/ops/onednn/layout.h"
 #include "kernels/ops/onednn/onednn_ops.h"
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 
 namespace ddpbench::ops::onednn {
 namespace {
 
-class MaxPool2d : public PlannedOp {
+class MaxPool2d : public Op {
  public:
   // With `to_plain` the output is plain, with any layout of the input.
   MaxPool2d(ContextPtr context, const MaxPool2dDesc& desc, bool to_plain)
-      : PlannedOp(plain_plan(desc)), context_(std::move(context)) {
+      : Op(plain_plan(desc)), context_(std::move(context)) {
     const Shape& out = plan_.output.shape;
     std::int64_t block = channel_block(to_desc(desc.input));
     if (block > 0) plan_.inputs = {desc.input};

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // OpBackend for CPU devices.
-#include "kernels/ops/onednn_backend.h"
+#include "kernels/ops/backend.h"
 
 #include "base/error.h"
 #include "kernels/ops/cpu/cpu_ops.h"
@@ -91,10 +91,6 @@ std::unique_ptr<OpBackend> make_onednn_backend(Device& device, DataType activati
       throw UnavailableError("CPU devices cannot compute in bf16 here: " + reason);
   }
   return std::make_unique<OnednnBackend>(device, activations);
-}
-
-std::unique_ptr<OpBackend> make_onednn_backend(Device& device) {
-  return make_onednn_backend(device, DataType::fp32);
 }
 
 std::string why_no_cpu_bf16() { return onednn::why_no_bf16(); }

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "kernels/ops/loss.h"
+#include "kernels/ops/flat_ops.h"
 #include "kernels/ops/onednn/context.h"
 #include "kernels/ops/op.h"
 #include "kernels/ops/optimizer.h"

@@ -9,7 +9,7 @@
 #include "kernels/ops/onednn/launch.h"
 #include "kernels/ops/onednn/layout.h"
 #include "kernels/ops/onednn/onednn_ops.h"
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 
 namespace ddpbench::ops::onednn {
 namespace {
@@ -29,7 +29,7 @@ std::pair<dnnl::memory::desc, dnnl::memory::desc> matching_descs(const TensorLay
                                 from.tag, to_string(to.shape), to.tag));
 }
 
-class Reorder : public PlannedOp {
+class Reorder : public Op {
  public:
   Reorder(ContextPtr context, const ReorderDesc& desc) : context_(std::move(context)) {
     const auto [from, to] = matching_descs(desc.from, desc.to);

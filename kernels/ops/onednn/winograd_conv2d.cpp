@@ -13,7 +13,7 @@
 #include "kernels/ops/onednn/launch.h"
 #include "kernels/ops/onednn/layout.h"
 #include "kernels/ops/onednn/onednn_ops.h"
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 
 namespace ddpbench::ops::onednn {
 
@@ -39,10 +39,10 @@ cpu::WinogradShape winograd_shape(const Conv2dDesc& desc, std::int64_t block) {
 
 namespace {
 
-class WinogradConv2d : public PlannedOp {
+class WinogradConv2d : public Op {
  public:
   WinogradConv2d(ContextPtr context, const Conv2dDesc& desc)
-      : PlannedOp(plain_plan(desc)),
+      : Op(plain_plan(desc)),
         context_(std::move(context)),
         desc_(desc),
         block_(cpu::Winograd::block(context_->simd)),

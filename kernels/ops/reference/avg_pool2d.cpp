@@ -5,7 +5,7 @@
 // over a divisor. One addition an element of a window.
 #include <algorithm>
 
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 #include "kernels/ops/reference/reference_ops.h"
 
 namespace ddpbench::ops::reference {
@@ -43,9 +43,9 @@ AveragedWindow window_of(const AdaptiveAvgPool2dDesc& desc, std::int64_t i, std:
 }
 
 template <typename Desc>
-class AveragePool : public PlannedOp {
+class AveragePool : public Op {
  public:
-  explicit AveragePool(const Desc& desc) : PlannedOp(plain_plan(desc)), desc_(desc) {
+  explicit AveragePool(const Desc& desc) : Op(plain_plan(desc)), desc_(desc) {
     const Shape& in = plan_.inputs[0].shape;
     const Shape& out = plan_.output.shape;
     planes_ = in[0] * in[1], height_ = in[2], width_ = in[3];

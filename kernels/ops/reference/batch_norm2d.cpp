@@ -11,15 +11,15 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 #include "kernels/ops/reference/reference_ops.h"
 
 namespace ddpbench::ops::reference {
 namespace {
 
-class BatchNorm2d : public PlannedOp {
+class BatchNorm2d : public Op {
  public:
-  explicit BatchNorm2d(const BatchNorm2dDesc& desc) : PlannedOp(plain_plan(desc)), desc_(desc) {
+  explicit BatchNorm2d(const BatchNorm2dDesc& desc) : Op(plain_plan(desc)), desc_(desc) {
     const Shape& shape = plan_.output.shape;
     batch_ = shape[0], channels_ = shape[1], pixels_ = shape[2] * shape[3];
     plan_.saved_bytes = static_cast<std::size_t>(2 * channels_) * sizeof(double);

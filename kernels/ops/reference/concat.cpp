@@ -5,15 +5,15 @@
 // every byte is read and written once.
 #include <algorithm>
 
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 #include "kernels/ops/reference/reference_ops.h"
 
 namespace ddpbench::ops::reference {
 namespace {
 
-class Concat : public PlannedOp {
+class Concat : public Op {
  public:
-  explicit Concat(const ConcatDesc& desc) : PlannedOp(plain_plan(desc)) {}
+  explicit Concat(const ConcatDesc& desc) : Op(plain_plan(desc)) {}
 
   void forward(Stream&, const ForwardArgs& args) override {
     auto* y = static_cast<float*>(args.output);

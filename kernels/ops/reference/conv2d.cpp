@@ -5,15 +5,15 @@
 //   y[n,o,i,j] = bias[o] + sum_{c,p,q} x[n, g(o) + c, i*sh-ph+p*dh, j*sw-pw+q*dw] w[o,c,p,q],
 // where g(o) is the first input channel of o's group, and c counts the channels of a group.
 // 2 * batch * out * oh * ow * (in / groups) * kh * kw FLOPs forward, the same for each gradient.
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 #include "kernels/ops/reference/reference_ops.h"
 
 namespace ddpbench::ops::reference {
 namespace {
 
-class Conv2d : public PlannedOp {
+class Conv2d : public Op {
  public:
-  explicit Conv2d(const Conv2dDesc& desc) : PlannedOp(plain_plan(desc)), desc_(desc) {
+  explicit Conv2d(const Conv2dDesc& desc) : Op(plain_plan(desc)), desc_(desc) {
     const Shape& in = plan_.inputs[0].shape;
     const Shape& out = plan_.output.shape;
     batch_ = in[0], in_ = in[1], height_ = in[2], width_ = in[3];

@@ -4,7 +4,7 @@
 // Reference dropout (Srivastava et al., JMLR 15, 2014; scaled in training, as torch.nn.Dropout).
 #include <cstring>
 
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 #include "kernels/ops/reference/reference_ops.h"
 
 namespace ddpbench::ops::reference {

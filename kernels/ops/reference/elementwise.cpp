@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 #include "kernels/ops/reference/reference_ops.h"
 
 namespace ddpbench::ops::reference {

@@ -3,16 +3,16 @@
 //
 // Reference linear: y[n,o] = bias[o] + sum_k x[n,k] w[o,k]. 2 * batch * in * out FLOPs forward, the
 // same for each gradient.
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 #include "kernels/ops/reference/reference_ops.h"
 
 namespace ddpbench::ops::reference {
 namespace {
 
-class Linear : public PlannedOp {
+class Linear : public Op {
  public:
   explicit Linear(const LinearDesc& desc)
-      : PlannedOp(plain_plan(desc)),
+      : Op(plain_plan(desc)),
         desc_(desc),
         batch_(desc.input.shape[0]),
         in_(plan_.parameters[0].shape[1]),

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 #include "kernels/ops/reference/reference_ops.h"
 
 namespace ddpbench::ops::reference {
@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::int64_t kNoGradient = -1;  // the fused ReLU cut the gradient off
 
-class MaxPool2d : public PlannedOp {
+class MaxPool2d : public Op {
  public:
-  explicit MaxPool2d(const MaxPool2dDesc& desc) : PlannedOp(plain_plan(desc)), desc_(desc) {
+  explicit MaxPool2d(const MaxPool2dDesc& desc) : Op(plain_plan(desc)), desc_(desc) {
     const Shape& in = plan_.inputs[0].shape;
     const Shape& out = plan_.output.shape;
     planes_ = in[0] * in[1], height_ = in[2], width_ = in[3];

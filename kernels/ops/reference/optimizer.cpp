@@ -6,7 +6,6 @@
 
 #include <cmath>
 
-#include "kernels/ops/optimizer_step.h"
 #include "kernels/ops/reference/reference_ops.h"
 
 namespace ddpbench::ops::reference {

@@ -7,9 +7,7 @@
 
 #include <memory>
 
-#include "kernels/ops/batch_gather.h"
-#include "kernels/ops/loss.h"
-#include "kernels/ops/mean.h"
+#include "kernels/ops/flat_ops.h"
 #include "kernels/ops/op.h"
 #include "kernels/ops/optimizer.h"
 

@@ -7,13 +7,12 @@
 // FLOPs (multiply-add = 2): conv2d forward 2 * batch * out * oh * ow * (in / groups) * kh * kw,
 // linear forward 2 * batch * in * out. Backward has the same for each of weight gradient and input
 // gradient. Bias, ReLU, and the comparisons and sums of pooling are not counted.
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/error.h"
-#include "kernels/ops/batch_limits.h"
 
 namespace ddpbench::ops {
 namespace {
@@ -108,7 +107,7 @@ void check_shape(const Shape& shape, const char* operation) {
 }
 
 void Op::recompute(Stream&, const ForwardArgs&) {
-  throw InternalError(description() + " cannot give its output again");
+  throw InternalError(plan_.description + " cannot give its output again");
 }
 
 ElementwiseOp::ElementwiseOp(const TensorLayout& layout, const char* name, std::size_t inputs) {
