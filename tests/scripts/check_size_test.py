@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests scripts/check_size.py on small trees of known sizes."""
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -69,19 +70,47 @@ class CheckSize(unittest.TestCase):
         _, out = self.check("DEFINE_TYPE(S, a,\n            b)\n\nnamespace {\nint x = 1;\n}\n")
         self.assertNotIn("functions", out)
 
-    def test_hints_at_crumbs_without_failing(self):
+    def budget(self, budget, *options):
+        """Of a header with one user, its source, that user of 50 lines, and a document of three words."""
         with tempfile.TemporaryDirectory() as folder:
-            room = pathlib.Path(folder) / "kernels"
-            room.mkdir()
-            (room / "a.h").write_text("int f();\n")
-            (room / "a.cpp").write_text('#include "kernels/a.h"\n')
-            (room / "b.cpp").write_text('#include "kernels/a.h"\n' + "\n" * 30)
-            done = subprocess.run([sys.executable, "-B", str(CHECKER), "--hints", folder],
+            root = pathlib.Path(folder)
+            for name in ("kernels/ops", "scripts", "docs"):
+                (root / name).mkdir(parents=True)
+            (root / "kernels/ops/a.h").write_text("int f();\n" + "\n" * 39)
+            (root / "kernels/ops/a.cpp").write_text('#include "kernels/ops/a.h"\n')
+            (root / "kernels/ops/b.cpp").write_text('#include "kernels/ops/a.h"\n' + "\n" * 49)
+            (root / "docs/page.md").write_text("of three words\n")
+            file = root / "scripts/budget.json"
+            file.write_text(json.dumps(budget))
+            done = subprocess.run([sys.executable, "-B", str(CHECKER), *options, folder],
                                   capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertIn("2 of 3 sources below 30 lines:\n        kernels/a.cpp\n        kernels/a.h\n",
-                      done.stdout)
-        self.assertIn("kernels/a.h <- kernels/b.cpp", done.stdout)
+            return done.returncode, done.stdout, json.loads(file.read_text())
+
+    EXACT = {"rooms": {"kernels/ops": [91, 3], "words of documents": [3, 0]},
+             "small": ["kernels/ops/a.cpp"], "one_user": ["kernels/ops/a.h"]}
+
+    def test_accepts_a_tree_at_its_budget(self):
+        code, out, _ = self.budget(self.EXACT)
+        self.assertEqual(code, 0, out)
+        self.assertIn("91 production lines in 3 files, headers median 40", out)
+
+    def test_finds_what_is_over_the_budget(self):
+        for change, what in (({"rooms": {"kernels/ops": [90, 3], "words of documents": [3, 0]}}, "kernels/ops: [91, 3]"),
+                             ({"rooms": {"kernels/ops": [91, 2], "words of documents": [3, 0]}}, "kernels/ops: [91, 3]"),
+                             ({"rooms": {"kernels/ops": [91, 3], "words of documents": [2, 0]}}, "words of documents: [3, 0]"),
+                             ({"rooms": {"words of documents": [3, 0]}}, "kernels/ops: [91, 3]"),
+                             ({"small": []}, "kernels/ops/a.cpp: fewer than 40 lines"),
+                             ({"one_user": []}, "kernels/ops/a.h: included by kernels/ops/b.cpp alone")):
+            code, out, _ = self.budget({**self.EXACT, **change})
+            self.assertEqual(code, 1)
+            self.assertIn(f"OVER THE BUDGET: {what}", out)
+
+    def test_tightening_lowers_and_never_raises(self):
+        loose = {"rooms": {"kernels/ops": [95, 2], "words of documents": [9, 0]},
+                 "small": ["kernels/ops/a.cpp", "kernels/ops/gone.cpp"], "one_user": ["kernels/ops/a.h"]}
+        code, _, after = self.budget(loose, "--tighten")
+        self.assertEqual(code, 1)
+        self.assertEqual(after, {**self.EXACT, "rooms": {"kernels/ops": [91, 2], "words of documents": [3, 0]}})
 
 
 if __name__ == "__main__":
