@@ -10,7 +10,7 @@
 # busy machine may starve them: the few that failed run once more, alone. They count as failed when
 # they fail again; that they were run twice stands in the output.
 #
-#   ./test.sh [ctest arguments]            # ./test.sh -R Ring    ./test.sh -L unit    ./test.sh -j1
+#   ./test.sh [ctest arguments]            # ./test.sh -R Ring    ./test.sh -L quick    ./test.sh -j1
 set -euo pipefail
 
 root="$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"

@@ -107,7 +107,8 @@ endfunction()
 #
 # Adds one test program. Every GoogleTest case becomes a ctest test with these labels. SERIAL: its
 # cases need both cores or real time, so no other test runs beside them. PREFIX: goes before the
-# names, where two programs have the same cases.
+# names, where two programs have the same cases. The label unit-quick is for `ctest -L quick`, which
+# takes at most a minute and needs no engine.
 function(ddpbench_add_tests name)
   cmake_parse_arguments(TEST "SERIAL" "TIMEOUT;PREFIX" "SOURCES;LIBRARIES;LABELS" ${ARGN})
   if(NOT TEST_LABELS)
