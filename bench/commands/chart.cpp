@@ -27,7 +27,7 @@
 #include "reports/charts/chart_text.h"
 #include "reports/json/report_json.h"
 #include "reports/pictures/picture.h"
-#include "reports/table/interruption.h"
+#include "reports/table/table_notes.h"
 
 namespace ddpbench::bench {
 namespace {

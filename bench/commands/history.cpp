@@ -10,7 +10,7 @@
 #include "bench/host/terminal.h"
 #include "reports/exports/run_formats.h"
 #include "reports/json/report_json.h"
-#include "reports/table/history_table.h"
+#include "reports/table/table.h"
 
 namespace ddpbench::bench {
 namespace {

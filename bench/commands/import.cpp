@@ -18,7 +18,7 @@
 #include "bench/host/build_info.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/terminal.h"
-#include "reports/imports/imported_runs.h"
+#include "reports/imports/imports.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/repetitions.h"
@@ -66,12 +66,8 @@ std::string default_output(const std::string& path) {
 
 // Throws ConfigError for a file that cannot be read, or has no step times.
 report::StepTimes read_times(const std::string& path) {
-  std::optional<report::StepFormat> format;
-  if (!is_stream(path)) format = report::step_format(path);
-  const std::string text =
-      read_file(path, {.what = "", .most_bytes = kLargestFile, .streams = true});
-  if (!format) format = report::step_format_of_text(text);
-  return report::parse_step_times(text, *format, input_name(path));
+  return report::parse_step_times(
+      read_file(path, {.what = "", .most_bytes = kLargestFile, .streams = true}), input_name(path));
 }
 
 class Import final : public Subcommand {

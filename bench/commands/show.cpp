@@ -17,9 +17,7 @@
 #include "reports/json/report_json.h"
 #include "reports/metrics/condensed_rows.h"
 #include "reports/metrics/scaling.h"
-#include "reports/table/collective_table.h"
-#include "reports/table/interruption.h"
-#include "reports/table/ranking_lines.h"
+#include "reports/table/table.h"
 #include "reports/table/table_notes.h"
 #include "reports/why/why.h"
 

@@ -12,7 +12,7 @@
 #include "bench/joined/report_inbox.h"
 #include "bench/run/run_collector.h"
 #include "parallel/launch/own_environment.h"
-#include "reports/exports/trace_text.h"
+#include "reports/exports/trace.h"
 #include "reports/json/report_json.h"
 
 namespace ddpbench::bench {

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/entropy.h"
 #include "base/error.h"
-#include "reports/exports/trace_text.h"
+#include "reports/exports/trace.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -19,7 +19,7 @@ namespace ddpbench::bench {
 // The variable that tells ranks where an inbox is.
 inline constexpr const char* kReportInboxVariable = "DDPBENCH_REPORT_INBOX";
 
-// A report as text, or a part of a trace (trace_text.h), and the number of the host that made it: 0
+// A report as text, or a part of a trace (trace.h), and the number of the host that made it: 0
 // for rank 0's (see JoinedHosts).
 struct HostReport {
   int host = 0;

@@ -13,7 +13,7 @@
 
 #include "bench/run/run_launcher.h"
 #include "parallel/launch/child_process.h"
-#include "reports/exports/trace_text.h"
+#include "reports/exports/trace.h"
 
 namespace ddpbench::bench {
 
@@ -29,7 +29,7 @@ class RunOutcome {
   // that are cut off from each other all report; that of the lowest counts, as rank 0's knows most.
   // What comes from behind one launcher in this way counts as that of rank 0's host.
   void add_output(int process, const std::string& line);
-  // The same of a whole report of a host, or a part of its trace (trace_text.h), as text. What is
+  // The same of a whole report of a host, or a part of its trace (trace.h), as text. What is
   // neither is ignored. The trace comes after the report, and is that of the same host.
   void add_report(int host, const std::string& text);
   void add_error(int process, const std::string& line);

@@ -22,7 +22,7 @@
 #include "parallel/comm/store/store.h"
 #include "parallel/comm_backends.h"
 #include "parallel/replica_group.h"
-#include "reports/data/gpu_info.h"
+#include "reports/data/report.h"
 
 namespace ddpbench::bench {
 

@@ -17,7 +17,6 @@
 #include "bench/rank/reference_weights.h"
 #include "kernels/runtime/buffer.h"
 #include "parallel/launch/rank_writer.h"
-#include "reports/data/gpu_info.h"
 #include "reports/data/report.h"
 
 namespace ddpbench::bench {

@@ -30,9 +30,8 @@
 #include "reports/metrics/ranking.h"
 #include "reports/metrics/repetitions.h"
 #include "reports/metrics/scaling.h"
-#include "reports/table/interruption.h"
-#include "reports/table/ranking_lines.h"
 #include "reports/table/table.h"
+#include "reports/table/table_notes.h"
 #include "reports/why/why.h"
 
 namespace ddpbench::bench {

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "bench/options/config_file.h"
 #include "bench/options/option_table.h"
-#include "reports/table/interruption.h"
+#include "reports/table/table_notes.h"
 
 namespace ddpbench::bench {
 namespace {

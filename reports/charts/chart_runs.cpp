@@ -11,7 +11,7 @@
 
 #include "base/natural_order.h"
 #include "reports/charts/chart_names.h"
-#include "reports/data/strategies.h"
+#include "reports/data/settings.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/ranking.h"
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "reports/charts/chart_runs.h"
-#include "reports/data/strategies.h"
+#include "reports/data/settings.h"
 
 namespace ddpbench::report {
 namespace {

@@ -254,6 +254,12 @@ constexpr auto kTable = std::to_array<Setting>({
      .config_key = "deterministic"},
 });
 
+constexpr auto kStrategies =
+    std::to_array<StrategyRow>({{.name = kBaseline},
+                                {.name = "dp", .through_primary = true},
+                                {.name = "ddp", .collective = "all_reduce"},
+                                {.name = "ps"}});
+
 // Calls `visit(row, key, value)` for every value of `run` whose setting has any of the bits `uses`.
 template <typename Visit>
 void for_each_value(const Run& run, unsigned uses, Visit visit) {
@@ -359,6 +365,18 @@ std::vector<SettingWords> name_words(const Run& run) {
     if (!said.empty()) words.push_back({std::move(key), std::move(said), of_strategy});
   });
   return words;
+}
+
+std::span<const StrategyRow> strategy_rows() { return kStrategies; }
+
+StrategyRow strategy_row(std::string_view name) {
+  const std::size_t rank = strategy_rank(name);
+  return rank < kStrategies.size() ? kStrategies.at(rank) : StrategyRow{.name = name};
+}
+
+std::size_t strategy_rank(std::string_view name) {
+  return static_cast<std::size_t>(std::ranges::find(kStrategies, name, &StrategyRow::name) -
+                                  kStrategies.begin());
 }
 
 }  // namespace ddpbench::report

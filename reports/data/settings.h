@@ -10,6 +10,7 @@
 // of the repetition tells equal runs apart.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <span>
 #include <string>
@@ -95,5 +96,25 @@ std::vector<SettingWords> name_words(const Run& run);
 
 // Equal for the repetitions of a cell, and known before a run is made.
 inline Settings cell_key(const Run& run) { return settings_of(run, kCellUse); }
+
+// What reports know of strategies: the only list of their names in reports/. A report of another
+// program may name a strategy that is not listed.
+
+// The strategy that the others are measured against.
+inline constexpr const char* kBaseline = "single";
+
+struct StrategyRow {
+  std::string_view name;
+  // The collective that carries the gradients and has a bus bandwidth ("all_reduce"); empty: none.
+  std::string_view collective = {};
+  bool through_primary = false;  // all gradients pass through device 0
+};
+
+// The order is that of tables and charts.
+std::span<const StrategyRow> strategy_rows();
+// The row of that name; for an unknown strategy a row with only the name.
+StrategyRow strategy_row(std::string_view name);
+// The index in strategy_rows(), or their number for an unknown strategy.
+std::size_t strategy_rank(std::string_view name);
 
 }  // namespace ddpbench::report

@@ -6,11 +6,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "reports/exports/export_fields.h"
 #include "reports/exports/run_formats.h"
 #include "reports/json/json_text.h"
 
@@ -139,21 +140,30 @@ double time_ms(const RunRow& row, const std::string& pointer, const std::string&
                   row.file, pointer, text));
 }
 
-// When the run began, in milliseconds since 1970. Older reports do not record it: their runs are
-// taken to follow each other from the report's start.
+// When the run began, in milliseconds since 1970; of an imported run, when it was measured.
 double begin_ms(const RunRow& row) {
   const std::string& recorded = row.run->started_at;
-  if (!recorded.empty()) {
-    return time_ms(row, fmt::format("/runs/{}/started_at", row.index), recorded);
-  }
-  double seconds = 0;
-  for (std::size_t i = 0; i < row.index; ++i) {
-    seconds += row.report->runs[i].time.total_s.value.value_or(0);
-  }
-  return time_ms(row, "/started_at", row.report->started_at) + seconds * 1000;
+  return recorded.empty() ? time_ms(row, "/started_at", row.report->started_at)
+                          : time_ms(row, fmt::format("/runs/{}/started_at", row.index), recorded);
 }
 
 }  // namespace
+
+std::optional<std::int64_t> unix_ms(const std::string& utc) {
+  int year = 0;
+  unsigned month = 0, day = 0, hour = 0, minute = 0, second = 0;
+  int end = 0;
+  const int read = std::sscanf(utc.c_str(), "%4d-%2u-%2uT%2u:%2u:%2uZ%n", &year, &month, &day,
+                               &hour, &minute, &second, &end);
+  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(month),
+                                         std::chrono::day(day)};
+  const bool whole = read == 6 && end > 0 && static_cast<std::size_t>(end) == utc.size();
+  if (!whole || !date.ok() || hour > 23 || minute > 59 || second > 60) return std::nullopt;
+  const std::chrono::seconds time = std::chrono::sys_days(date).time_since_epoch() +
+                                    std::chrono::hours(hour) + std::chrono::minutes(minute) +
+                                    std::chrono::seconds(second);
+  return std::chrono::milliseconds(time).count();
+}
 
 std::string mllog_text(std::span<const RunRow> rows) {
   std::string text;

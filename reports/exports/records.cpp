@@ -3,30 +3,35 @@
 #include "reports/exports/records.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "reports/exports/export_fields.h"
 
 namespace ddpbench::report {
 namespace {
 
-nlohmann::ordered_json json_of(const RecordValue& value) {
+Json json_of(const RecordValue& value) {
   return std::visit(
-      []<typename T>(const T& held) -> nlohmann::ordered_json {
+      []<typename T>(const T& held) -> Json {
         if constexpr (std::is_same_v<T, std::monostate>) return nullptr;
         if constexpr (!std::is_same_v<T, std::monostate>) return held;
       },
       value);
 }
 
-std::string csv_of(const RecordValue& value) {
-  if (std::holds_alternative<std::monostate>(value)) return "";
-  if (const auto* const text = std::get_if<std::string>(&value)) return csv_quoted(*text);
-  return json_of(value).dump();
+// Lists are joined by spaces, which no number has. A number is the shortest text that reads back as
+// the same one.
+std::string csv_cell(const Json& value) {
+  if (value.is_null()) return "";
+  if (value.is_string()) return csv_quoted(value.get<std::string>());
+  if (value.is_number_float()) return fmt::format("{}", value.get<double>());
+  if (!value.is_array()) return value.dump();
+  std::vector<std::string> parts;
+  for (const Json& part : value) parts.push_back(part.dump());
+  return csv_quoted(fmt::format("{}", fmt::join(parts, " ")));
 }
 
 TextTable table_of(const Records& records) {
@@ -52,44 +57,105 @@ std::string table_text(const Records& records, std::size_t width) {
   return text;
 }
 
-std::string markdown_records(const Records& records) {
-  std::string text;
-  if (!records.caption.empty()) text = markdown_escaped(records.caption) + "\n\n";
-  text += markdown_table(table_of(records));
-  if (!records.notes.empty()) text += "\n";
-  for (const std::string& note : records.notes) text += "- " + markdown_escaped(note) + "\n";
+std::vector<Json> objects_of(const Records& records) {
+  std::vector<Json> objects;
+  for (const std::vector<RecordCell>& row : records.rows) {
+    Json& object = objects.emplace_back();
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      object[records.columns.at(c).key] = json_of(row[c].value);
+    }
+  }
+  return objects;
+}
+
+std::string json_records(const Records& records) {
+  Json document;
+  if (!records.caption.empty()) document["caption"] = records.caption;
+  document[records.name] = objects_of(records);
+  document["notes"] = records.notes;
+  return document.dump(2) + "\n";
+}
+
+std::string markdown_line(const std::vector<std::string>& cells) {
+  return fmt::format("| {} |\n", fmt::join(cells, " | "));
+}
+
+// Joins the two lines of a heading: "speed-" and "up" become "speed-up".
+std::string heading(const TextColumn& column) {
+  if (column.top.empty() || column.top.ends_with('-')) return column.top + column.bottom;
+  return column.top + ' ' + column.bottom;
+}
+
+std::string markdown_table(const TextTable& table) {
+  std::vector<std::string> headings, rulers;
+  for (const TextColumn& column : table.columns) {
+    headings.push_back(markdown_escaped(heading(column)));
+    rulers.emplace_back(column.left ? ":--" : "--:");
+  }
+  std::string text = markdown_line(headings) + markdown_line(rulers);
+  for (std::size_t row = 0; row < table.instead.size(); ++row) {
+    std::vector<std::string> cells;
+    for (const TextColumn& column : table.columns) {
+      cells.push_back(markdown_escaped(column.cells[row]));
+    }
+    if (!table.instead[row].empty()) {
+      const auto values = cells.begin() + static_cast<std::ptrdiff_t>(table.keys);
+      *std::find(values, cells.end(), "") = markdown_escaped(table.instead[row]);
+    }
+    text += markdown_line(cells);
+  }
   return text;
 }
 
-std::string csv_records(const Records& records) {
-  std::vector<std::string> cells;
-  for (const RecordColumn& column : records.columns) cells.push_back(column.key);
-  std::string text = fmt::format("{}\n", fmt::join(cells, ","));
-  for (const std::vector<RecordCell>& row : records.rows) {
-    cells.clear();
-    for (const RecordCell& cell : row) cells.push_back(csv_of(cell.value));
+}  // namespace
+
+std::string csv_quoted(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"') result += '"';
+    result += c;
+  }
+  return result + '"';
+}
+
+std::string csv_lines(const std::vector<std::string>& keys, const std::vector<Json>& objects,
+                      bool reasons) {
+  std::string text = fmt::format("{}{}\n", fmt::join(keys, ","), reasons ? ",missing" : "");
+  for (const Json& object : objects) {
+    std::vector<std::string> cells, missing;
+    for (const std::string& key : keys) {
+      cells.push_back(object.contains(key) ? csv_cell(object[key]) : "");
+      const auto reason = object.find(key + kReasonSuffix);
+      if (reason != object.end()) {
+        missing.push_back(fmt::format("{}: {}", key, reason->get<std::string>()));
+      }
+    }
+    if (reasons) cells.push_back(csv_quoted(fmt::format("{}", fmt::join(missing, "; "))));
     text += fmt::format("{}\n", fmt::join(cells, ","));
   }
   return text;
 }
 
-std::string json_records(const Records& records) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const std::vector<RecordCell>& row : records.rows) {
-    nlohmann::ordered_json object;
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      object[records.columns.at(c).key] = json_of(row[c].value);
-    }
-    rows.push_back(std::move(object));
+// Escapes the punctuation of markup. A backslash is allowed before any punctuation.
+std::string markdown_escaped(const std::string& text) {
+  constexpr std::string_view kSpecial = "\\|*_`<>[]&~#";
+  std::string result;
+  for (const char c : text) {
+    if (kSpecial.find(c) != std::string_view::npos) result += '\\';
+    result += c;
   }
-  nlohmann::ordered_json document;
-  if (!records.caption.empty()) document["caption"] = records.caption;
-  document[records.name] = std::move(rows);
-  document["notes"] = records.notes;
-  return document.dump(2) + "\n";
+  return result;
 }
 
-}  // namespace
+std::string markdown_page(const std::string& caption, const TextTable& table,
+                          const std::vector<std::string>& notes) {
+  std::string text = caption.empty() ? "" : markdown_escaped(caption) + "\n\n";
+  text += markdown_table(table);
+  if (!notes.empty()) text += '\n';
+  for (const std::string& note : notes) text += fmt::format("- {}\n", markdown_escaped(note));
+  return text;
+}
 
 const std::vector<std::string>& record_formats() {
   static const std::vector<std::string> formats = {"table", "markdown", "csv", "json"};
@@ -97,9 +163,13 @@ const std::vector<std::string>& record_formats() {
 }
 
 std::string render_records(const Records& records, const std::string& format, std::size_t width) {
-  if (format == "markdown") return markdown_records(records);
-  if (format == "csv") return csv_records(records);
+  if (format == "markdown") return markdown_page(records.caption, table_of(records), records.notes);
   if (format == "json") return json_records(records);
+  if (format == "csv") {
+    std::vector<std::string> keys;
+    for (const RecordColumn& column : records.columns) keys.push_back(column.key);
+    return csv_lines(keys, objects_of(records), /*reasons=*/false);
+  }
   ensure(format == "table", "records as {}", format);
   return table_text(records, width);
 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tables of records that are no runs (networks, largest batches), in the formats in which a command
-// prints them.
+// prints them; and what these formats share with those of runs (run_formats.h).
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,9 @@
 #include <string>
 #include <variant>
 #include <vector>
+
+#include "reports/json/json_text.h"
+#include "reports/table/table_layout.h"
 
 namespace ddpbench::report {
 
@@ -43,5 +46,19 @@ const std::vector<std::string>& record_formats();
 // Returns the records in one of these formats; a table in lines of at most `width` characters where
 // that is possible (0: any). Throws InternalError for another format.
 std::string render_records(const Records& records, const std::string& format, std::size_t width);
+
+// A value of RFC 4180 (sections 2.6 and 2.7).
+std::string csv_quoted(const std::string& text);
+// RFC 4180 with LF line ends: a header, then a line for each of the flat objects. `reasons`: a last
+// column, "missing", has what stands under "<key>_reason".
+std::string csv_lines(const std::vector<std::string>& keys, const std::vector<Json>& objects,
+                      bool reasons);
+
+// Text in which Markdown sees no markup.
+std::string markdown_escaped(const std::string& text);
+// A table of GitHub's Markdown (https://github.github.com/gfm/#tables-extension-), with lines above
+// and below it.
+std::string markdown_page(const std::string& caption, const TextTable& table,
+                          const std::vector<std::string>& notes);
 
 }  // namespace ddpbench::report

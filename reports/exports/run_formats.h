@@ -6,13 +6,15 @@
 // where the format has room.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "reports/metrics/history.h"
-#include "reports/table/run_columns.h"
+#include "reports/table/columns.h"
 
 namespace ddpbench::report {
 
@@ -45,6 +47,9 @@ std::string mllog_text(std::span<const RunRow> rows);
 std::string otava_csv(const History& history);
 // "ddp_on_2_devices_batch_32_a_device": letters, digits and _.
 std::string otava_metric(const std::string& name);
+
+// Milliseconds since 1970 of a report's "2026-01-31T12:00:00Z"; nothing for any other text.
+std::optional<std::int64_t> unix_ms(const std::string& utc);
 
 // A format of --format.
 struct RunFormat {

@@ -8,7 +8,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ddpbench::report {
@@ -61,5 +63,28 @@ struct Trace {
 // of time. Times are in microseconds, rounded to eighths: their sums are exact in doubles, so that
 // nested events stay nested for every viewer.
 std::string to_chrome_json(const Trace& trace);
+
+// The trace as text from one process to another of the same program, in parts of at most
+// `part_items` events, flows and counters, whose order does not matter. There is at least one. A
+// part is JSON whose first line and last are a brace alone, as in a report: a reader of lines finds
+// both in one stream. It loses nothing.
+std::vector<std::string> trace_texts(const Trace& trace, std::size_t part_items = 4096);
+
+// Whether `text` begins like a part: no report does.
+bool is_trace_text(std::string_view text);
+
+// Puts a trace together from its parts.
+class TraceParts {
+ public:
+  // The same part may come again. Throws ConfigError for anything that trace_texts() does not
+  // write.
+  void add(const std::string& text);
+  // The trace, once all parts are here. Events of one list are in the order in which they were.
+  std::optional<Trace> whole() const;
+
+ private:
+  std::size_t count_ = 0;
+  std::map<std::size_t, Trace> parts_;  // by their number
+};
 
 }  // namespace ddpbench::report

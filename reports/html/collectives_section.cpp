@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "reports/html/sections.h"
 #include "reports/pictures/picture.h"
-#include "reports/table/collective_table.h"
+#include "reports/table/table.h"
 
 namespace ddpbench::report::html {
 namespace {

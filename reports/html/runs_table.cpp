@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of all runs as a section of the page: the same columns (run_columns.h), cells and notes
+// The table of all runs as a section of the page: the same columns (columns.h), cells and notes
 // as in the terminal. What the devices did and what crossed the links stands in a table of its own.
 #include <fmt/format.h>
 
@@ -10,8 +10,7 @@
 
 #include "reports/html/sections.h"
 #include "reports/metrics/condensed_rows.h"
-#include "reports/table/column_makers.h"
-#include "reports/table/run_columns.h"
+#include "reports/table/columns.h"
 #include "reports/table/table.h"
 #include "reports/table/table_notes.h"
 

@@ -12,7 +12,7 @@
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/ranking.h"
 #include "reports/pictures/numbers.h"
-#include "reports/table/collective_table.h"
+#include "reports/table/table.h"
 
 namespace ddpbench::report::html {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "reports/data/strategies.h"
+#include "reports/data/settings.h"
 
 namespace ddpbench::report {
 

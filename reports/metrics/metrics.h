@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "reports/data/report.h"
-#include "reports/data/strategies.h"
+#include "reports/data/settings.h"
 
 namespace ddpbench::report {
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "reports/table/collective_table.h"
+#include "reports/table/table.h"
 
 #include <fmt/format.h>
 

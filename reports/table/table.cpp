@@ -13,7 +13,6 @@
 #include "reports/metrics/condensed_rows.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/repetitions.h"
-#include "reports/table/collective_table.h"
 #include "reports/table/column_makers.h"
 #include "reports/table/table_notes.h"
 

@@ -9,7 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "reports/table/run_columns.h"
+#include "reports/metrics/history.h"
+#include "reports/table/columns.h"
 #include "reports/table/table_layout.h"
 
 namespace ddpbench::report {
@@ -29,5 +30,24 @@ std::string table_text(std::span<const RunRow> rows, const Columns& columns, int
 // The summary of a report, without colour: its table with the usual columns and a row for each
 // setting (or that of `ddpbench comm`), and warnings.
 std::string render_table(const Report& report, int width);
+
+// The tables of `ddpbench comm`.
+struct CollectiveTables {
+  std::string caption;
+  TextTable collectives;           // a row for each of report.collectives, in their order
+  std::vector<std::string> notes;  // shown below the table
+  TextTable bandwidth;             // without columns when no bandwidth was measured
+};
+// REQUIRES: the report has collectives. No text has control characters.
+CollectiveTables collective_tables(const Report& report);
+
+// The same as render_table(). REQUIRES: the report has collectives.
+std::string render_collectives(const Report& report, int width);
+
+// The history of settings over commits (exports/run_formats.h has it for Apache Otava):
+// a block for each setting with a line for each commit: its median step time, how far the
+// repetitions reach, the change from the commit before, and both drawn on a common scale. At most
+// `width` columns wide where that is possible, when width > 0.
+std::string render_history(const History& history, int width);
 
 }  // namespace ddpbench::report

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "reports/data/strategies.h"
+#include "reports/data/settings.h"
 #include "reports/metrics/conditions.h"
 
 namespace ddpbench::report {

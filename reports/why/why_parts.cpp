@@ -7,7 +7,7 @@
 #include <cmath>
 #include <utility>
 
-#include "reports/data/strategies.h"
+#include "reports/data/settings.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/scaling.h"
 

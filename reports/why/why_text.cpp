@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "base/text.h"
-#include "reports/data/strategies.h"
+#include "reports/data/settings.h"
 #include "reports/metrics/conditions.h"
 #include "reports/metrics/metrics.h"
 #include "reports/why/why_cause.h"

@@ -17,7 +17,7 @@
 #include "bench/launchers/launched_run.h"
 #include "bench/launchers/make_launcher.h"
 #include "bench/launchers/run_outcome.h"
-#include "reports/exports/trace_text.h"
+#include "reports/exports/trace.h"
 #include "reports/json/report_json.h"
 #include "tests/bench/options_test_support.h"
 #include "tests/reports/sample_report.h"

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "parallel/comm/store/store.h"
-#include "reports/exports/trace_text.h"
+#include "reports/exports/trace.h"
 
 namespace ddpbench::bench {
 namespace {

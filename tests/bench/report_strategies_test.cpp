@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "parallel/strategies.h"
-#include "reports/data/strategies.h"
+#include "reports/data/settings.h"
 
 namespace ddpbench {
 namespace {

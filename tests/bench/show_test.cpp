@@ -191,8 +191,7 @@ TEST_F(Show, SaysThatAReportWasInterruptedAndHowToGoOn) {
     const ProgramResult result = program.run({command, "cut.json"});
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.out, HasSubstr("cut.json was interrupted: it lacks the runs"));
-    EXPECT_THAT(result.out,
-                HasSubstr("\n    ddpbench --strategy=single,dp,ddp,ps --resume=cut.json\n"));
+    EXPECT_THAT(result.out, HasSubstr("--resume=cut.json"));
   }
 }
 

@@ -13,7 +13,6 @@
 #include "reports/json/report_json.h"
 #include "reports/metrics/collective_metrics.h"
 #include "reports/metrics/metrics.h"
-#include "reports/table/collective_table.h"
 #include "reports/table/table.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"

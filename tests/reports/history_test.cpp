@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "reports/exports/run_formats.h"
-#include "reports/table/history_table.h"
+#include "reports/table/table.h"
 #include "tests/reports/gate_support.h"
 #include "tests/reports/sample_report.h"
 

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "reports/imports/imported_runs.h"
+#include "reports/imports/imports.h"
 #include "reports/json/report_json.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"
@@ -22,10 +22,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-StepTimes csv(const std::string& text) { return parse_step_times(text, StepFormat::csv, "t.csv"); }
-StepTimes lines(const std::string& text) {
-  return parse_step_times(text, StepFormat::jsonl, "t.jsonl");
-}
+StepTimes csv(const std::string& text) { return parse_step_times(text, "t.csv"); }
+StepTimes lines(const std::string& text) { return parse_step_times(text, "t.jsonl"); }
 
 template <typename Act>
 std::string refusal_of(Act act) {
@@ -60,7 +58,6 @@ TEST(StepTimes, AreReadBehindTheByteOrderMarkOfASpreadsheet) {
   const std::string mark = "\xef\xbb\xbf";
   EXPECT_EQ(csv(mark + "step,seconds\n3,0.5\n").rows.front().step, 3);
   const std::string object = mark + R"({"step": 4, "seconds": 0.5})" + "\n";
-  EXPECT_EQ(step_format_of_text(object), StepFormat::jsonl);
   EXPECT_EQ(lines(object).rows.front().step, 4);
 }
 
@@ -101,10 +98,10 @@ TEST(StepTimes, AreRefusedWithLineAndColumn) {
   for (const auto& [text, message] : cases) {
     EXPECT_THAT(refusal_of([&] { csv(text); }), HasSubstr(message)) << text;
   }
-  EXPECT_THAT(refusal_of([] { lines("[1]"); }), HasSubstr("line 1: expected an object"));
+  EXPECT_THAT(refusal_of([] { lines("{\"step\": 1, \"seconds\": 1}\n[1]"); }),
+              HasSubstr("line 2: expected an object"));
   EXPECT_THAT(refusal_of([] { lines("{\"step\": 1, \"seconds\": 1}\n{\"step\": "); }),
               HasSubstr("t.jsonl: line 2"));
-  EXPECT_THAT(refusal_of([] { step_format("times.txt"); }), HasSubstr(".csv, .jsonl"));
 }
 
 TEST(ImportedRuns, TakeTheSlowestRankOfEveryCommonStep) {

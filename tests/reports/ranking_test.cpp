@@ -16,7 +16,7 @@
 #include "reports/json/report_json.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/scaling.h"
-#include "reports/table/ranking_lines.h"
+#include "reports/table/table_notes.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"
 

@@ -5,14 +5,36 @@
 // it, too. What the program did not tell is missing with that reason, never 0.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reports/data/report.h"
-#include "reports/imports/step_times.h"
 
 namespace ddpbench::report {
+
+// A row of the file.
+struct StepTime {
+  std::size_t line = 0;                // of the file, from 1
+  int repetition = 0, rank = 0;        // a repetition is another start of the program
+  std::int64_t step = 0;               // from 0 or wherever the program begins
+  double seconds = 0;                  // above 0; of a phase at least 0
+  std::string phase;                   // "forward", "comm", ...; empty: the whole step
+  std::optional<double> memory_bytes;  // that the rank's device holds at most
+  std::optional<double> loss;          // nan or inf of training that diverged
+};
+
+struct StepTimes {
+  std::vector<StepTime> rows;         // not empty
+  std::vector<std::string> not_read;  // columns or keys of the file that have no meaning here
+};
+
+// Reads csv (RFC 4180, with a header), or an object of JSON on each line, where the text begins
+// with a brace. docs/ci.md ("A program of your own") describes the columns. A byte order mark of
+// UTF-8 is skipped. Throws ConfigError that names `path`, line and column for anything else.
+StepTimes parse_step_times(std::string_view text, const std::string& path);
 
 // What the times do not say.
 struct ImportedProgram {

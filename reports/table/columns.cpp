@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "reports/table/run_columns.h"
+#include "reports/table/columns.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
@@ -18,9 +20,30 @@
 namespace ddpbench::report {
 namespace {
 
+FieldValue value_of(const Fact& fact, const Run& run, bool whole) {
+  if (const auto* figure = std::get_if<Figure>(&fact)) {
+    if (!figure->value) return {{}, missing_reason(*figure, run)};
+    if (whole) return {static_cast<std::int64_t>(*figure->value)};
+    return {*figure->value};
+  }
+  if (const auto* text = std::get_if<std::string>(&fact)) {
+    if (text->empty()) return {{}, missing_reason(run)};
+    return {*text};
+  }
+  if (const auto* count = std::get_if<std::int64_t>(&fact)) return {*count};
+  return {std::get<bool>(fact)};
+}
+
+std::string error_note(const ErrorInfo& error) {
+  std::string where;
+  if (error.rank) where += fmt::format("rank {}, ", *error.rank);
+  if (error.step) where += fmt::format("step {}, ", *error.step);
+  return fmt::format("{}{}: {}", where, error.kind, error.message);
+}
+
 std::vector<Column> make_columns() {
-  std::vector<Column> columns = default_columns();
-  for (auto make : {further_columns, repetition_columns}) {
+  std::vector<Column> columns = setting_columns();
+  for (auto make : {figure_columns, repetition_columns}) {
     for (Column& column : make()) columns.push_back(std::move(column));
   }
   return columns;
@@ -196,6 +219,94 @@ void sort_rows(std::vector<RunRow>& rows, const Column& column, bool descending)
     return descending ? b.first < a.first : a.first < b.first;
   });
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = std::move(keyed[i].second);
+}
+
+// ---- what makes columns ----
+
+Field field(const char* key, Role role, GetFact get, Better better) {
+  const bool whole = std::string_view(key).ends_with("_bytes");
+  return {key, role, better, [get = std::move(get), whole](const RunRow& row) {
+            return value_of(get(row), *row.run, whole);
+          }};
+}
+
+Column with_value(Column column, const char* key, Role role, const GetFact& get) {
+  column.fields.push_back(field(key, role, get));
+  column.cell = [value = column.fields.back().value](const RunRow& row, Footnotes& notes) {
+    const FieldValue found = value(row);
+    if (const auto* text = std::get_if<std::string>(&found.value)) return *text;
+    if (const auto* count = std::get_if<std::int64_t>(&found.value)) return std::to_string(*count);
+    return missing_cell(found.reason, notes);
+  };
+  return column;
+}
+
+Column with_figure(Column column, const char* key, Format format, Figure (*get)(const Run&),
+                   Better better) {
+  column.fields.push_back(field(
+      key, Role::measure, [get](const RunRow& row) { return get(*row.run); }, better));
+  column.cell = [get, format](const RunRow& row, Footnotes& notes) {
+    return figure_cell(get(*row.run), format, *row.run, notes);
+  };
+  return column;
+}
+
+Column with_phase(Column column, const char* phase) {
+  const Format format = std::string_view(phase).ends_with("_ratio") ? kPercentage : kMilliseconds;
+  const auto get = [phase](const RunRow& row) { return phase_figure(*row.run, phase); };
+  column.fields.push_back(field(phase, Role::measure, get));
+  column.cell = [get, format](const RunRow& row, Footnotes& notes) {
+    return figure_cell(get(row), format, *row.run, notes);
+  };
+  return column;
+}
+
+Column where_absent(Column column, const char* reason) {
+  Field& only = column.fields.front();
+  only.value = [get = only.value, reason = std::string(reason)](const RunRow& row) {
+    FieldValue value = get(row);
+    if (value.value.index() != 0) return value;
+    return reason.empty() ? FieldValue{std::string()} : FieldValue{{}, reason};
+  };
+  column.cell = [get = only.value](const RunRow& row, Footnotes&) -> std::string {
+    const Scalar value = get(row).value;
+    const auto* text = std::get_if<std::string>(&value);
+    return text == nullptr || text->empty() ? "-" : *text;
+  };
+  return column;
+}
+
+Figure phase_figure(const Run& run, const std::string& phase) {
+  const auto found = run.phases.find(phase);
+  return found == run.phases.end() ? Figure{} : found->second;
+}
+
+std::string fixed(double value, Format format) {
+  return fmt::format("{:.{}f}", value / format.unit, format.decimals);
+}
+
+std::string missing_cell(const std::string& reason, Footnotes& notes) {
+  return fmt::format("-{}", notes.mark(reason));
+}
+
+std::string figure_cell(const Figure& figure, Format format, const Run& run, Footnotes& notes) {
+  if (figure.value) return fixed(*figure.value, format);
+  return missing_cell(missing_reason(figure, run), notes);
+}
+
+std::string status_note(const Run& run) {
+  if (run.status == Status::ok) return {};
+  std::string why = run.reason;
+  if (run.error) why = error_note(*run.error);
+  if (run.status == Status::diverged && run.error) return run.error->message;
+  return why.empty() ? std::string(to_string(run.status))
+                     : fmt::format("{}: {}", to_string(run.status), why);
+}
+
+bool is_bare(const Run& run) { return run.status != Status::ok && !run.step.time_s; }
+
+bool has_cell_when_bare(const Column& column, const Run& run) {
+  return column.key || (column.name == "verified" && run.verification.status == "failed");
 }
 
 }  // namespace ddpbench::report

@@ -1,0 +1,343 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What services that follow benchmarks over commits read: github-action-benchmark, Bencher,
+// Prometheus and Apache Otava.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <type_traits>
+#include <utility>
+
+#include "base/error.h"
+#include "reports/exports/records.h"
+#include "reports/exports/run_formats.h"
+#include "reports/metrics/condensed_rows.h"
+#include "reports/metrics/metrics.h"
+
+namespace ddpbench::report {
+namespace {
+
+std::string name_of_setting(const RunRow& row) {
+  const Run& run = *row.run;
+  std::string devices = std::to_string(run.world_size);
+  if (run.servers > 0) devices += fmt::format("+{}", run.servers);
+  std::string name =
+      fmt::format("{} {} x {}, {}{}, batch {}/{} {}, {}, threads {}, {}", run.strategy, devices,
+                  run.device_model.empty() ? run.device : run.device_model, run.model,
+                  run.dataset_name.empty() ? "" : " on " + run.dataset_name,
+                  run.per_device_batch_size, run.global_batch_size, run.scaling_mode, run.precision,
+                  run.threads_per_device, run.backend.empty() ? "no backend" : run.backend);
+  if (run.accumulation_steps > 1) name += fmt::format(", {} steps", run.accumulation_steps);
+  for (const auto& [key, value] : run.strategy_options) name += fmt::format(", {}={}", key, value);
+  if (run.oversubscribed) name += ", oversubscribed";
+  return name;
+}
+
+// The runs that ended well without planted faults, grouped by name. A name contains the device
+// model and all settings that must be equal for a comparison, and nothing that differs between
+// commits: these services compare entries of equal names. Groups are in the order of their first
+// runs.
+using NamedRuns = std::pair<std::string, std::vector<const RunRow*>>;
+std::vector<NamedRuns> clean_runs_by_name(std::span<const RunRow> rows) {
+  std::vector<NamedRuns> named;
+  std::map<std::string, std::size_t> places;
+  for (const RunRow& row : rows) {
+    if (row.run->status != Status::ok || !row.run->injected.empty()) continue;
+    std::string name = name_of_setting(row);
+    const auto [place, added] = places.try_emplace(name, named.size());
+    if (added) named.emplace_back(std::move(name), NamedRuns::second_type());
+    named[place->second].second.push_back(&row);
+  }
+  return named;
+}
+
+// A number, or a flag as 0 or 1; nothing for text and missing values.
+std::optional<double> number_of(const FieldValue& value) {
+  return std::visit(
+      [](const auto& held) -> std::optional<double> {
+        if constexpr (std::is_arithmetic_v<std::decay_t<decltype(held)>>) {
+          return static_cast<double>(held);
+        }
+        return std::nullopt;
+      },
+      value.value);
+}
+
+// The value as a label; empty where it is missing.
+std::string label_of(const FieldValue& value) {
+  return std::visit(
+      [](const auto& held) -> std::string {
+        if constexpr (std::is_same_v<std::decay_t<decltype(held)>, std::monostate>) {
+          return {};
+        } else {
+          return fmt::format("{}", held);
+        }
+      },
+      value.value);
+}
+
+// ---- https://github.com/benchmark-action/github-action-benchmark, customSmallerIsBetter and
+// customBiggerIsBetter ----
+
+std::string unit_of(const std::string& key) {
+  if (key == "samples_per_s") return "samples/s";
+  if (key.ends_with("_bytes")) return "bytes";
+  if (key.ends_with("_s")) return "s";
+  return "ratio";
+}
+
+// "± half the interquartile range": of the repetitions, or of the steps of a single one. Empty for
+// a single value of another figure.
+std::string range_of(const Field& field, const std::vector<const RunRow*>& rows,
+                     const std::vector<double>& values) {
+  if (values.size() > 1) return fmt::format("± {:.3g}", *summarize(values).iqr.value / 2);
+  const auto& time = rows.front()->run->step.time_s;
+  const bool known = field.key == "step_time_median_s" && time && time->iqr.value;
+  return known ? fmt::format("± {:.3g}", *time->iqr.value / 2) : "";
+}
+
+std::string extra_of(const std::vector<const RunRow*>& rows, std::size_t values) {
+  const RunRow& first = *rows.front();
+  std::string extra = fmt::format("repetitions: {}\nsteps: {}\nddpbench {}", values,
+                                  first.run->step.count, first.report->generator.version);
+  const auto& commit = first.report->generator.git_commit;
+  return commit ? extra + " " + *commit : extra;
+}
+
+// Six digits, and large numbers whole: the action shows every digit in its comments.
+Json short_number(double value) {
+  if (std::abs(value) >= 1e5 && std::abs(value) < 1e15) return std::llround(value);
+  return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr);
+}
+
+void append_entry(Json& entries, const std::string& name, const Field& field,
+                  const std::vector<const RunRow*>& rows) {
+  std::vector<double> values;
+  for (const RunRow* row : rows) {
+    if (const auto number = number_of(field.value(*row))) values.push_back(*number);
+  }
+  if (values.empty()) return;
+  Json entry = {{"name", fmt::format("{}: {}", name, field.key)},
+                {"unit", unit_of(field.key)},
+                {"value", short_number(median(values))}};
+  const std::string range = range_of(field, rows, values);
+  if (!range.empty()) entry["range"] = range;
+  entry["extra"] = extra_of(rows, values.size());
+  entries.push_back(std::move(entry));
+}
+
+// ---- Bencher Metric Format (bencher.dev), which its adapter `json` reads ----
+
+// `latency` (ns) and `throughput` (operations a second, here samples) are measures that every
+// project of Bencher has.
+struct Measure {
+  const char* name;
+  double unit;  // of the report's figures in a unit of the measure
+  Figure (*value)(const Run&);
+  double (*middle)(std::vector<double>) = median;
+};
+
+constexpr Measure kMeasures[] = {
+    {"latency", 1e-9,
+     [](const Run& run) {
+       return run.step.time_s ? Figure::of(run.step.time_s->median) : Figure{};
+     }},
+    {"throughput", 1, [](const Run& run) { return run.samples_per_s; }, median_rate},
+    {"peak-memory-bytes", 1,
+     [](const Run& run) {
+       Figure most;
+       for (const DeviceRow& device : run.devices) {
+         const Figure peak = device.peak_memory();
+         if (!peak.value) return peak;
+         if (!most.value || *most.value < *peak.value) most = peak;
+       }
+       return most;
+     }},
+};
+
+void put_measure(Json& benchmark, const Measure& measure, const std::vector<const RunRow*>& rows) {
+  std::vector<double> values;
+  for (const RunRow* row : rows) {
+    if (const Figure value = measure.value(*row->run); value.value) {
+      values.push_back(*value.value / measure.unit);
+    }
+  }
+  if (values.empty()) return;
+  Json metric = {{"value", measure.middle(values)}};
+  const MedianSpread spread = median_spread(values);
+  if (spread.low.value && spread.high.value) {
+    metric["lower_value"] = *spread.low.value;
+    metric["upper_value"] = *spread.high.value;
+  }
+  benchmark[measure.name] = std::move(metric);
+}
+
+// ---- Prometheus' text exposition format 0.0.4 ----
+// https://prometheus.io/docs/instrumenting/exposition_formats/; names and units follow
+// https://prometheus.io/docs/practices/naming/. There are no timestamps: the textfile collector
+// refuses them.
+
+std::string escaped_label(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '\\' || c == '"') result += '\\';
+    if (c == '\n') {
+      result += "\\n";
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+// "ddpbench_" and the report's key, changed for Prometheus: units are spelled out, ratios are
+// called so, and no name ends in a suffix with a meaning ("_count").
+std::string metric_name(const std::string& key) {
+  static const std::map<std::string, std::string> special = {
+      {"samples_per_s", "samples_per_second"},
+      {"samples_per_s_per_device", "samples_per_second_per_device"},
+      {"flops_per_s_per_device", "flops_per_second_per_device"},
+      {"speedup", "speedup_ratio"},
+      {"efficiency", "efficiency_ratio"},
+      {"test_accuracy", "test_accuracy_ratio"},
+      {"step_count", "timed_steps"}};
+  const auto found = special.find(key);
+  if (found != special.end()) return "ddpbench_" + found->second;
+  return "ddpbench_" + (key.ends_with("_s") ? key + "econds" : key);
+}
+
+// The labels, without the braces around them.
+std::string labels_of(const RunRow& row, bool name_report) {
+  std::string labels;
+  for (const Column& column : run_columns()) {
+    if (column.name == "report" && !name_report) continue;
+    for (const Field& field : column.fields) {
+      if (field.role != Role::identity) continue;
+      const std::string value = label_of(field.value(row));
+      if (value.empty()) continue;  // to Prometheus an empty label is an absent one
+      if (!labels.empty()) labels += ',';
+      labels += fmt::format("{}=\"{}\"", field.key, escaped_label(value));
+    }
+  }
+  return labels;
+}
+
+// A label set for each row. They differ: the second run with the same labels gets copy="2".
+std::vector<std::string> label_sets(std::span<const RunRow> rows) {
+  const bool several = from_several_files(rows);
+  std::map<std::string, int> uses;
+  std::vector<std::string> sets;
+  for (const RunRow& row : rows) {
+    std::string labels = labels_of(row, several);
+    const int use = ++uses[labels];
+    sets.push_back(use == 1 ? labels : fmt::format("{},copy=\"{}\"", labels, use));
+  }
+  return sets;
+}
+
+// A metric with its samples; empty when it has none.
+template <typename Value>
+std::string metric(const std::string& name, const std::string& help,
+                   const std::vector<std::string>& sets, Value value) {
+  std::string samples;
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    const std::optional<double> number = value(i);
+    if (number) samples += fmt::format("{}{{{}}} {}\n", name, sets[i], *number);
+  }
+  if (samples.empty()) return {};
+  return fmt::format("# HELP {0} {1}\n# TYPE {0} gauge\n{2}", name, escaped_label(help), samples);
+}
+
+}  // namespace
+
+std::string github_benchmark_text(std::span<const RunRow> rows, Better direction) {
+  Json entries = Json::array();
+  for (const auto& [name, same] : clean_runs_by_name(rows)) {
+    for (const Column& column : run_columns()) {
+      for (const Field& field : column.fields) {
+        if (field.better == direction) append_entry(entries, name, field, same);
+      }
+    }
+  }
+  return json_text(entries);
+}
+
+std::string bencher_text(std::span<const RunRow> rows) {
+  Json benchmarks = Json::object();
+  for (const auto& [name, same] : clean_runs_by_name(rows)) {
+    Json benchmark = Json::object();
+    for (const Measure& measure : kMeasures) put_measure(benchmark, measure, same);
+    benchmarks[name] = std::move(benchmark);
+  }
+  return json_text(benchmarks);
+}
+
+std::string prometheus_text(std::span<const RunRow> rows) {
+  const std::vector<std::string> sets = label_sets(rows);
+  std::string text =
+      metric("ddpbench_run_ok", "1 when the run ended well, else 0.", sets,
+             [&rows](std::size_t i) { return rows[i].run->status == Status::ok ? 1.0 : 0.0; });
+  text += metric("ddpbench_report_finished_timestamp_seconds", "When the report was finished.",
+                 sets, [&rows](std::size_t i) -> std::optional<double> {
+                   const auto finished = unix_ms(rows[i].report->finished_at);
+                   if (!finished) return std::nullopt;
+                   return static_cast<double>(*finished) / 1000;
+                 });
+  for (const Column& column : run_columns()) {
+    for (const Field& field : column.fields) {
+      if (field.role != Role::measure) continue;
+      text +=
+          metric(metric_name(field.key), fmt::format("{}; report key {}.", column.about, field.key),
+                 sets, [&](std::size_t i) { return number_of(field.value(rows[i])); });
+    }
+  }
+  return text.empty() ? "\n" : text;
+}
+
+std::string otava_metric(const std::string& name) {
+  std::string metric;
+  for (const char c : name) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0;
+    if (plain) metric += c;
+    if (!plain && !metric.empty() && metric.back() != '_') metric += '_';
+  }
+  while (metric.ends_with('_')) metric.pop_back();
+  return metric;
+}
+
+std::string otava_csv(const History& history) {
+  std::string text = "time,commit";
+  std::set<std::string> taken;
+  for (const HistoryLine& line : history.lines) {
+    const std::string metric = otava_metric(line.name);
+    std::string unique = metric;
+    for (int i = 2; !taken.insert(unique).second; ++i) unique = fmt::format("{}_{}", metric, i);
+    text += "," + unique;
+  }
+  text += '\n';
+  for (std::size_t c = 0; c < history.commits.size(); ++c) {
+    if (history.commits[c].started_at.empty()) {
+      throw ConfigError(
+          fmt::format("when {} was measured is not recorded, and Otava needs the time of each "
+                      "commit; import it with --measured-at=TIME",
+                      history.commits[c].name));
+    }
+    text += fmt::format("{},{}", csv_quoted(history.commits[c].started_at),
+                        csv_quoted(history.commits[c].name));
+    for (const HistoryLine& line : history.lines) {
+      const auto point = std::ranges::find(line.points, c, &HistoryPoint::commit);
+      text += "," + (point == line.points.end() ? "" : fmt::format("{}", 1e3 * point->step_s));
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace ddpbench::report
