@@ -60,12 +60,6 @@ class OpBackend {
   virtual void convert(const TensorLayout& from_layout, const void* from,
                        const TensorLayout& to_layout, void* to) = 0;
 
-  // `layout`, of maps [batch, ...] of this backend, for a batch of `samples`: the same order of
-  // elements in each sample.
-  virtual TensorLayout for_samples(const TensorLayout& layout, std::int64_t samples) const {
-    return ops::for_samples(layout, samples);
-  }
-
   // The largest number of samples whose maps, of `bytes_per_sample` each, stay in the cache that
   // this device's convolutions run from (L2). 0 when micro-batches gain nothing here.
   virtual std::int64_t micro_batch_hint(std::size_t bytes_per_sample) const = 0;

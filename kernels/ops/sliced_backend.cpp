@@ -17,9 +17,9 @@ std::size_t saved_stride(const Op& slice) {
 }
 
 // The plan of `slice`, an operation for one of `slices` parts of a batch, for the whole of it.
-OpPlan whole_plan(const OpBackend& backend, const Op& slice, std::int64_t slices) {
+OpPlan whole_plan(const Op& slice, std::int64_t slices) {
   const auto whole = [&](const TensorLayout& layout) {
-    return backend.for_samples(layout, slices * layout.shape[0]);
+    return for_samples(layout, slices * layout.shape[0]);
   };
   OpPlan plan{.description = fmt::format("{} in {} slices", slice.plan().description, slices),
               .output = whole(slice.plan().output),
@@ -40,8 +40,8 @@ OpPlan whole_plan(const OpBackend& backend, const Op& slice, std::int64_t slices
 // Runs a convolution or a linear layer for each part of a batch.
 class SlicedOp : public Op {
  public:
-  SlicedOp(const OpBackend& backend, std::unique_ptr<Op> slice, std::int64_t slices)
-      : Op(whole_plan(backend, *slice, slices)),
+  SlicedOp(std::unique_ptr<Op> slice, std::int64_t slices)
+      : Op(whole_plan(*slice, slices)),
         slice_(std::move(slice)),
         slices_(static_cast<std::size_t>(slices)) {}
 
@@ -106,10 +106,10 @@ class SlicedBackend : public OpBackend {
     if (slices == 1) return backend_->make(desc);
     OpDesc of_slice = desc;
     TensorLayout& input = *divided_input(of_slice);
-    input = backend_->for_samples(input, samples_);
+    input = for_samples(input, samples_);
     std::unique_ptr<Op> slice = backend_->make(of_slice);
     if (!may_begin_inside(*slice)) return backend_->make(desc);
-    return std::make_unique<SlicedOp>(*backend_, std::move(slice), slices);
+    return std::make_unique<SlicedOp>(std::move(slice), slices);
   }
 
   // Alone, a convolution or linear layer gives each sample the bits that its device gives it; on
@@ -134,9 +134,6 @@ class SlicedBackend : public OpBackend {
   void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,
                void* to) override {
     backend_->convert(from_layout, from, to_layout, to);
-  }
-  TensorLayout for_samples(const TensorLayout& layout, std::int64_t samples) const override {
-    return backend_->for_samples(layout, samples);
   }
 
   // The micro-batch that a device's own batch is divided into, which also divides this one; the

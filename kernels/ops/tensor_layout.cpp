@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/math.h"
 
 namespace ddpbench::ops {
 
@@ -27,11 +28,10 @@ TensorLayout TensorLayout::plain(Shape shape, DataType type) {
   return layout;
 }
 
-TensorLayout in_bf16(TensorLayout layout) {
-  ensure(layout.type == DataType::fp32 && !layout.native, "a layout {} cannot be told in bf16",
-         layout.tag);
-  layout.type = DataType::bf16;
-  layout.bytes = layout.bytes / size_of(DataType::fp32) * size_of(DataType::bf16);
+TensorLayout with_type(TensorLayout layout, DataType type) {
+  ensure(!layout.native, "a layout {} cannot be told in another type", layout.tag);
+  layout.bytes = layout.bytes / size_of(layout.type) * size_of(type);
+  layout.type = type;
   return layout;
 }
 
@@ -43,6 +43,27 @@ TensorLayout for_samples(TensorLayout layout, std::int64_t samples) {
       layout.bytes / static_cast<std::size_t>(layout.shape[0]) * static_cast<std::size_t>(samples);
   layout.shape[0] = samples;
   return layout;
+}
+
+TensorLayout image_layout(const Shape& shape, std::int64_t block, DataType type) {
+  ensure(shape.size() == 4, "{} is no image", to_string(shape));
+  TensorLayout layout = TensorLayout::plain(shape, type);
+  if (block == 8 || block == 16) {
+    layout.tag = block == 8 ? "aBcd8b" : "aBcd16b";
+    layout.bytes = layout.bytes / static_cast<std::size_t>(shape[1]) *
+                   static_cast<std::size_t>(round_up(shape[1], block));
+  } else if (block > 1 && shape[2] * shape[3] > 1) {
+    layout.tag = "acdb";
+  }
+  return layout;
+}
+
+std::int64_t channel_block(const TensorLayout& layout) {
+  if (layout.shape.size() != 4) return 0;
+  if (layout.is_plain()) return 1;
+  if (layout.tag == "acdb") return layout.shape[1];
+  if (layout.tag == "aBcd8b") return 8;
+  return layout.tag == "aBcd16b" ? 16 : 0;
 }
 
 }  // namespace ddpbench::ops

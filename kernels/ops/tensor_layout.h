@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/runtime/data_type.h"
@@ -36,11 +37,23 @@ struct TensorLayout {
   }
 };
 
-// The same order of elements in bf16 as `layout` has in fp32. REQUIRES: no native descriptor.
-TensorLayout in_bf16(TensorLayout layout);
+// The same order of elements in another type. REQUIRES: no native descriptor.
+TensorLayout with_type(TensorLayout layout, DataType type);
+// As fp32 -> bf16.
+inline TensorLayout in_bf16(TensorLayout layout) {
+  return with_type(std::move(layout), DataType::bf16);
+}
 // The same order of elements in each sample, for a batch [samples, ...]. REQUIRES: no native
 // descriptor.
 TensorLayout for_samples(TensorLayout layout, std::int64_t samples);
+
+// Images [batch, channels, h, w] in which groups of `block` channels lie together in each pixel: 1
+// is plain; blocks of 8 and 16, the last one filled up with zeros, are "aBcd8b" and "aBcd16b" in
+// oneDNN's notation; all channels together are channels last, "acdb", or plain with one channel or
+// one pixel.
+TensorLayout image_layout(const Shape& shape, std::int64_t block, DataType type = DataType::fp32);
+// The block of such a layout; 0 for any other.
+std::int64_t channel_block(const TensorLayout& layout);
 
 // The window of a convolution or a pool, in elements of a map of rows (h) and columns (w).
 template <typename Integer>

@@ -10,7 +10,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "kernels/ops/onednn/layout.h"
 #include "tests/ops/op_harness.h"
 #include "tests/ops/shape_cases.h"
 
@@ -21,9 +20,8 @@ constexpr double kMeanTolerance = 3 * kEpsilon;
 
 template <typename Case>
 std::vector<TensorLayout> layouts_of(const Case& c) {
-  return {TensorLayout::plain(c.input), onednn::to_layout(onednn::image_desc(c.input, 8)),
-          onednn::to_layout(onednn::image_desc(c.input, 16)),
-          onednn::to_layout(onednn::image_desc(c.input, c.input[1]))};
+  return {TensorLayout::plain(c.input), image_layout(c.input, 8), image_layout(c.input, 16),
+          image_layout(c.input, c.input[1])};
 }
 
 // `windows`: the most that cover one pixel.
@@ -100,7 +98,7 @@ TEST(AveragePool, DividesAMapAsPyTorchDoes) {
 
 TEST(AveragePool, OfWholeBlocksToOnePixelIsPlain) {
   BackendFixture fixture = BackendFixture::onednn();
-  const TensorLayout blocked = onednn::to_layout(onednn::image_desc({2, 32, 7, 7}, 16));
+  const TensorLayout blocked = image_layout({2, 32, 7, 7}, 16);
   EXPECT_TRUE(
       fixture.backend().make(AdaptiveAvgPool2dDesc{blocked, 1, 1})->plan().output.is_plain());
 }

@@ -14,7 +14,6 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "kernels/ops/onednn/layout.h"
 #include "tests/ops/op_harness.h"
 #include "tests/ops/shape_cases.h"
 
@@ -59,9 +58,8 @@ class BatchNorm2d : public ::testing::TestWithParam<NormCase> {
   }
   static std::vector<TensorLayout> layouts() {
     const Shape& shape = desc().input.shape;
-    return {TensorLayout::plain(shape), onednn::to_layout(onednn::image_desc(shape, 8)),
-            onednn::to_layout(onednn::image_desc(shape, 16)),
-            onednn::to_layout(onednn::image_desc(shape, shape[1]))};
+    return {TensorLayout::plain(shape), image_layout(shape, 8), image_layout(shape, 16),
+            image_layout(shape, shape[1])};
   }
   static void compare(const OpOutputs& got, const OpOutputs& want, double scale) {
     const Shape& shape = desc().input.shape;
@@ -216,7 +214,7 @@ TEST(BatchNorm2dMeaning, KeepsSmallDeviationsFromALargeMean) {
   for (float& x : in.inputs[0]) x = 1000 + x / 4;
   const OpOutputs want = run(plain, *reference, in);
   for (const std::int64_t block : {1, 16}) {
-    const auto layout = onednn::to_layout(onednn::image_desc(shape, block));
+    const auto layout = image_layout(shape, block);
     const auto op = fixture.backend().make(BatchNorm2dDesc{layout});
     const OpOutputs got = run(fixture, *op, in);
     // scale * x + shift rounds numbers as large as 7 * 1000.

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "kernels/ops/onednn/layout.h"
 #include "tests/ops/norm_parts.h"
 #include "tests/ops/shape_cases.h"
 
@@ -46,8 +45,7 @@ class BatchNormParts : public ::testing::TestWithParam<DividedBatch> {
     return in;
   }
   static std::vector<OpOutputs> run_parts(const OpInputs& whole, std::int64_t block) {
-    return testing::run_parts(whole, GetParam().parts,
-                              desc(onednn::to_layout(onednn::image_desc(part_shape(), block))));
+    return testing::run_parts(whole, GetParam().parts, desc(image_layout(part_shape(), block)));
   }
 };
 

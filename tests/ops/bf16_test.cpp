@@ -13,8 +13,6 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "kernels/ops/backend.h"
-#include "kernels/ops/onednn/instructions.h"
-#include "kernels/ops/onednn/layout.h"
 #include "kernels/ops/onednn/onednn_ops.h"
 #include "kernels/ops/op.h"
 #include "kernels/runtime/bfloat16.h"
@@ -196,7 +194,7 @@ TEST_F(Bf16Conv2dRule, TakesWinogradForManyOutputsOnlyAndNeverBesideAmx) {
   const auto description = [&](std::int64_t samples) {
     return fixture.backend().make(conv({samples, 32, 14, 14}, 64, 3, 1, 1))->plan().description;
   };
-  EXPECT_EQ(description(32).find("own wino") == std::string::npos, onednn::uses_amx())
+  EXPECT_EQ(description(32).find("own wino") == std::string::npos, cpu_bf16_uses_amx())
       << description(32);
   EXPECT_EQ(description(1).find("wino"), std::string::npos) << description(1);
 }
@@ -222,7 +220,7 @@ std::vector<LinearCase> linear_cases_of_all_layouts() {
   std::vector<LinearCase> cases = linear_cases();
   for (const DataType type : {DataType::fp32, DataType::bf16}) {
     const auto blocked = [&](const Shape& shape, std::int64_t block) {
-      return onednn::to_layout(onednn::image_desc(shape, block, type));
+      return image_layout(shape, block, type);
     };
     const bool bf16 = type == DataType::bf16;
     cases.push_back({bf16 ? "SixteenChannelBlocks" : "BlocksOfFp32",
@@ -242,7 +240,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Bf16Linear, ::testing::ValuesIn(linear_cases_of
 std::vector<TensorLayout> bf16_layouts(const Shape& shape) {
   std::vector<TensorLayout> layouts = {TensorLayout::plain(shape, DataType::bf16)};
   for (const std::int64_t block : {std::int64_t{8}, std::int64_t{16}, shape[1]})
-    layouts.push_back(onednn::to_layout(onednn::image_desc(shape, block, DataType::bf16)));
+    layouts.push_back(image_layout(shape, block, DataType::bf16));
   return layouts;
 }
 
@@ -353,7 +351,7 @@ class Bf16Ops : public OnShapes {};
 // Blocks of 16 channels, or plain where the tensor is no image.
 TensorLayout blocked_or_plain(const Shape& shape) {
   if (shape.size() != 4) return TensorLayout::plain(shape, DataType::bf16);
-  return onednn::to_layout(onednn::image_desc(shape, 16, DataType::bf16));
+  return image_layout(shape, 16, DataType::bf16);
 }
 
 TEST_F(Bf16Ops, RectifyAndAddInEveryLayout) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "kernels/ops/onednn/layout.h"
 #include "tests/ops/op_harness.h"
 #include "tests/ops/shape_cases.h"
 
@@ -27,7 +26,7 @@ class Concat : public ::testing::TestWithParam<ConcatCase> {
     if (block == 1) return desc;
     for (TensorLayout& input : desc.inputs) {
       const std::int64_t inner = block == 0 ? input.shape[1] : block;
-      input = onednn::to_layout(onednn::image_desc(input.shape, inner));
+      input = image_layout(input.shape, inner);
     }
     return desc;
   }
@@ -66,8 +65,7 @@ TEST_P(Concat, KeepsBlocksThatItNeedNotTear) {
     for (std::size_t i = 0; i < shapes.size(); ++i) {
       EXPECT_EQ(op->plan().inputs[i], wanted.inputs[i]);
     }
-    const TensorLayout output =
-        onednn::to_layout(onednn::image_desc(op->plan().output.shape, block));
+    const TensorLayout output = image_layout(op->plan().output.shape, block);
     EXPECT_EQ(op->plan().output, output);
   }
 }

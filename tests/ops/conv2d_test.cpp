@@ -8,8 +8,9 @@
 #include <string>
 
 #include "base/error.h"
+#include "kernels/ops/cpu/cpu_ops.h"
+#include "kernels/ops/cpu/winograd.h"
 #include "kernels/ops/onednn/onednn_ops.h"
-#include "kernels/ops/onednn/winograd_conv2d.h"
 #include "tests/ops/op_harness.h"
 #include "tests/ops/shape_cases.h"
 
@@ -149,11 +150,7 @@ std::vector<cpu::SimdLevel> vector_levels() {
 
 // A small cache makes many groups of tiles.
 std::unique_ptr<Op> own_winograd(const Conv2dDesc& desc, cpu::SimdLevel level, int threads) {
-  auto context = std::make_shared<onednn::Context>();
-  context->threads = threads;
-  context->simd = level;
-  context->l2_bytes = std::size_t{1} << 16;
-  return onednn::make_winograd_conv2d(context, desc);
+  return cpu::make_winograd_conv2d({level, threads}, std::size_t{1} << 16, DataType::fp32, desc);
 }
 
 class OwnWinograd : public ::testing::TestWithParam<ConvCase> {
@@ -238,7 +235,7 @@ TEST(OwnWinogradBlocks, KeepWhatFillsThemZero) {
   for (const cpu::SimdLevel level : vector_levels()) {
     const std::int64_t block = cpu::Winograd::block(level);
     const cpu::WinogradShape shape =
-        onednn::winograd_shape(conv({2, block - 3, 6, 5}, block - 1, 3, 1, 1), block);
+        cpu::winograd_shape(conv({2, block - 3, 6, 5}, block - 1, 3, 1, 1), block);
     const auto filled = [&](std::int64_t vectors, std::int64_t channels) {
       Values values = random_values(vectors * block, 1);
       for (std::size_t i = 0; i < values.size(); ++i)
@@ -272,7 +269,7 @@ TEST(OwnWinogradWorkspace, HasOneSetOfSumsForAllThreads) {
   if (vector_levels().empty()) GTEST_SKIP() << "this processor has neither AVX2 nor AVX-512";
   for (const cpu::SimdLevel level : vector_levels()) {
     const cpu::WinogradShape shape =
-        onednn::winograd_shape(conv({16, 512, 7, 7}, 512, 3, 1, 1), cpu::Winograd::block(level));
+        cpu::winograd_shape(conv({16, 512, 7, 7}, 512, 3, 1, 1), cpu::Winograd::block(level));
     const auto bytes = [&](int threads) {
       return cpu::Winograd({level, threads}, shape, 1 << 20).backward_weights_workspace_bytes();
     };
@@ -332,12 +329,13 @@ TEST(Conv2dAlgorithm, NeedsTilesForEachThreadWhereWeightsAreMany) {
 }
 
 TEST(Conv2dAlgorithm, RefusesAnOwnWinogradThatThereIsNot) {
-  auto context = std::make_shared<onednn::Context>();
+  const auto make = [](cpu::SimdLevel level, const Conv2dDesc& desc) {
+    return cpu::make_winograd_conv2d({level, 1}, std::size_t{1} << 20, DataType::fp32, desc);
+  };
   for (const Conv2dDesc& desc : {conv({2, 16, 8, 8}, 16, 3, 2, 1), conv({2, 16, 8, 8}, 16, 5, 1, 1),
                                  conv({2, 16, 8, 8}, 16, 3, 1, 3)})
-    EXPECT_THROW(onednn::make_winograd_conv2d(context, desc), DeviceError);
-  context->simd = cpu::SimdLevel::portable;
-  EXPECT_THROW(onednn::make_winograd_conv2d(context, conv({2, 16, 8, 8}, 16, 3)), DeviceError);
+    EXPECT_THROW(make(cpu::simd_level(), desc), DeviceError);
+  EXPECT_THROW(make(cpu::SimdLevel::portable, conv({2, 16, 8, 8}, 16, 3)), DeviceError);
 }
 
 TEST(Conv2dPlan, DescribesParametersAsPyTorchStoresThem) {

@@ -6,8 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "kernels/ops/cpu/dropout.h"
-#include "kernels/ops/onednn/layout.h"
+#include "kernels/ops/cpu/elementwise.h"
 #include "tests/ops/op_harness.h"
 
 namespace ddpbench::ops::testing {
@@ -51,7 +50,7 @@ TEST_P(DropoutShapes, EqualsTheReference) {
     BackendFixture fixture = BackendFixture::onednn(threads);
     std::vector<TensorLayout> layouts = {desc.input};
     if (desc.input.shape.size() == 4) {
-      layouts.push_back(onednn::to_layout(onednn::image_desc(desc.input.shape, 8)));
+      layouts.push_back(image_layout(desc.input.shape, 8));
     }
     for (const TensorLayout& layout : layouts) {
       DropoutDesc hinted = desc;

@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "base/error.h"
-#include "kernels/ops/onednn/layout.h"
 #include "tests/ops/op_harness.h"
 
 namespace ddpbench::ops::testing {
@@ -26,8 +25,7 @@ std::vector<Case> shapes_of_elementwise() {
 }
 
 std::vector<TensorLayout> layouts(const Shape& shape) {
-  return {TensorLayout::plain(shape), onednn::to_layout(onednn::image_desc(shape, 8)),
-          onednn::to_layout(onednn::image_desc(shape, 16))};
+  return {TensorLayout::plain(shape), image_layout(shape, 8), image_layout(shape, 16)};
 }
 
 class Elementwise : public ::testing::TestWithParam<Case> {
@@ -97,7 +95,7 @@ TEST(Relu, KeepsNaNAndLetsItsGradientThrough) {
 
 TEST(Convert, KeepsTheOrderOfPyTorchForFlattenedChannels) {
   BackendFixture fixture = BackendFixture::onednn();
-  const TensorLayout input = onednn::to_layout(onednn::image_desc({2, 17, 2, 3}, 16));
+  const TensorLayout input = image_layout({2, 17, 2, 3}, 16);
   const auto op = fixture.backend().make(LinearDesc{.input = input, .out_features = 4});
   const TensorLayout layout = op->plan().parameters[0].layout;
   const Values values = random_values(4 * 17 * 6, 3);
@@ -111,7 +109,7 @@ TEST(Convert, KeepsTheOrderOfPyTorchForFlattenedChannels) {
 TEST(Convert, RefusesLayoutsOfDifferentTensors) {
   BackendFixture fixture = BackendFixture::onednn();
   Values a(24), b(24);
-  const TensorLayout blocked = onednn::to_layout(onednn::image_desc({1, 8, 3, 1}, 8));
+  const TensorLayout blocked = image_layout({1, 8, 3, 1}, 8);
   EXPECT_THROW(fixture.backend().convert(blocked, a.data(), TensorLayout::plain({23}), b.data()),
                ConfigError);
 }

@@ -3,16 +3,13 @@
 //
 // linear of the oneDNN backend against the reference loops, from plain and blocked inputs.
 #include "base/error.h"
-#include "kernels/ops/onednn/layout.h"
 #include "tests/ops/op_harness.h"
 #include "tests/ops/shape_cases.h"
 
 namespace ddpbench::ops::testing {
 namespace {
 
-TensorLayout blocked(const Shape& shape, std::int64_t block) {
-  return onednn::to_layout(onednn::image_desc(shape, block));
-}
+TensorLayout blocked(const Shape& shape, std::int64_t block) { return image_layout(shape, block); }
 
 std::vector<LinearCase> shapes_of_linear() {
   std::vector<LinearCase> cases = linear_cases();

@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "base/error.h"
-#include "kernels/ops/onednn/layout.h"
 #include "tests/ops/op_harness.h"
 #include "tests/ops/shape_cases.h"
 
@@ -37,9 +36,8 @@ class MaxPool2d : public ::testing::TestWithParam<PoolCase> {
   }
   static std::vector<TensorLayout> layouts() {
     const Shape& shape = GetParam().input;
-    return {TensorLayout::plain(shape), onednn::to_layout(onednn::image_desc(shape, 8)),
-            onednn::to_layout(onednn::image_desc(shape, 16)),
-            onednn::to_layout(onednn::image_desc(shape, shape[1]))};
+    return {TensorLayout::plain(shape), image_layout(shape, 8), image_layout(shape, 16),
+            image_layout(shape, shape[1])};
   }
 };
 

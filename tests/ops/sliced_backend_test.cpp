@@ -183,13 +183,13 @@ TEST(SlicedBatch, KnowsLayoutsOfOtherBatches) {
     const auto two = conv(2, all, groups), six = conv(6, all, groups);
     for (const auto& [from, to] : {std::pair{two.get(), six.get()}, {six.get(), two.get()}}) {
       const TensorLayout& want = to->plan().output;
-      const TensorLayout got = backend.for_samples(from->plan().output, want.shape[0]);
+      const TensorLayout got = for_samples(from->plan().output, want.shape[0]);
       EXPECT_EQ(got, want);
       EXPECT_EQ(got.bytes, want.bytes);
     }
   }
   EXPECT_FALSE(conv(2, 32, 1)->plan().output.is_plain());
-  const TensorLayout plain = backend.for_samples(TensorLayout::plain({2, 3}), 5);
+  const TensorLayout plain = for_samples(TensorLayout::plain({2, 3}), 5);
   EXPECT_EQ(plain, TensorLayout::plain({5, 3}));
   EXPECT_EQ(plain.bytes, 60U);
 }

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "kernels/ops/cpu/parallel.h"
-#include "kernels/ops/onednn/winograd_conv2d.h"
+#include "kernels/ops/cpu/winograd.h"
 #include "kernels/runtime/cpu_device.h"
 #include "kernels/runtime/cpu_topology.h"
 #include "tests/ops/op_harness.h"
@@ -88,7 +88,7 @@ TEST(OwnWinogradTeam, KeepsTheThreadsThatHaveNoTiles) {
   if (level == cpu::SimdLevel::portable) GTEST_SKIP() << "this processor has no AVX2";
   const std::int64_t block = cpu::Winograd::block(level);
   const cpu::WinogradShape shape =
-      onednn::winograd_shape(conv({1, block, 4, 8}, block, 3, 1, 1), block);
+      cpu::winograd_shape(conv({1, block, 4, 8}, block, 3, 1, 1), block);
   expect_same_team([&] {
     const cpu::Winograd winograd({level, kThreads}, shape, std::size_t{1} << 20);
     const Values x = random_values(32 * block, 1), weights = random_values(9 * block * block, 2);

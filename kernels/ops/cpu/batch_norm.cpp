@@ -7,11 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/ops/cpu/norm_rows.h"
-#include "kernels/ops/cpu/parallel.h"
-#include "kernels/ops/cpu/simd.h"
-#include "kernels/runtime/data_type.h"
-
 namespace ddpbench::ops::cpu {
 namespace {
 

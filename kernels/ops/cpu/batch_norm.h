@@ -11,8 +11,7 @@
 // a bf16 map is rounded once.
 #pragma once
 
-#include "kernels/ops/cpu/elementwise.h"
-#include "kernels/ops/cpu/norm_maps.h"
+#include "kernels/ops/cpu/norm_rows.h"
 
 namespace ddpbench::ops::cpu {
 

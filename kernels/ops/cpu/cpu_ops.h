@@ -1,22 +1,38 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations for CPU devices that oneDNN does not have.
+// The own operations of CPU devices: those that oneDNN does not have or has slower.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 
-#include "kernels/ops/cpu/elementwise.h"
+#include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/flat_ops.h"
+#include "kernels/ops/op.h"
 #include "kernels/ops/optimizer.h"
 
 namespace ddpbench::ops::cpu {
 
+std::unique_ptr<Op> make_op(Team team, const BatchNorm2dDesc& desc);
+std::unique_ptr<Op> make_op(Team team, const MaxPool2dDesc& desc);
+std::unique_ptr<Op> make_op(Team team, const ReluDesc& desc);
+std::unique_ptr<Op> make_op(Team team, const AddDesc& desc);
+std::unique_ptr<Op> make_op(Team team, const AvgPool2dDesc& desc);
+std::unique_ptr<Op> make_op(Team team, const AdaptiveAvgPool2dDesc& desc);
+std::unique_ptr<Op> make_op(Team team, const ConcatDesc& desc);
+std::unique_ptr<Op> make_op(Team team, const DropoutDesc& desc);
+// A pool that keeps the layout of its input, or writes a plain output (OpBackend::fuse).
+std::unique_ptr<Op> make_max_pool2d(Team team, const MaxPool2dDesc& desc, bool to_plain);
+// On the own Winograd kernels. `l2_bytes`: the cache of a core; with AVX-512 the maps have the type
+// `maps`, else fp32. Throws ConfigError for a shape without a result, DeviceError for a convolution
+// that Winograd cannot compute (has_winograd) and for a processor without AVX2.
+std::unique_ptr<Op> make_winograd_conv2d(Team team, std::size_t l2_bytes, DataType maps,
+                                         const Conv2dDesc& desc);
+
 std::unique_ptr<Mean> make_mean(Team team);
-
 std::unique_ptr<Optimizer> make_optimizer(Team team);
-
-// `threads`: the device's team. Throws ConfigError as check_loss() does.
+// Throws ConfigError as check_loss() does.
 std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(const CrossEntropyDesc& desc,
                                                                 int threads);
 

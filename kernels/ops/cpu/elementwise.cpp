@@ -6,8 +6,9 @@
 #include "kernels/ops/cpu/elementwise.h"
 
 #include <algorithm>
+#include <cstring>
 
-#include "kernels/ops/cpu/parallel.h"
+#include "kernels/ops/cpu/cpu_ops.h"
 
 namespace ddpbench::ops::cpu {
 
@@ -71,5 +72,66 @@ void column_sums(Team team, const T* matrix, std::int64_t rows, std::int64_t col
   template void column_sums(Team, const T*, std::int64_t, std::int64_t, float*, bool);
 DDPBENCH_ELEMENTWISE(float)
 DDPBENCH_ELEMENTWISE(BFloat16)
+
+namespace {
+
+class CpuElementwiseOp : public ElementwiseOp {
+ protected:
+  CpuElementwiseOp(Team team, const TensorLayout& layout, const char* name, std::size_t inputs)
+      : ElementwiseOp(layout, name, inputs), team_(team) {}
+  std::int64_t count() const {
+    return static_cast<std::int64_t>(plan_.output.bytes / size_of(plan_.output.type));
+  }
+
+  Team team_;
+};
+
+class Relu : public CpuElementwiseOp {
+ public:
+  Relu(Team team, const ReluDesc& desc) : CpuElementwiseOp(team, desc.input, "relu", 1) {
+    plan_.needs_output = true;
+  }
+  void forward(Stream&, const ForwardArgs& args) override {
+    with_element(plan_.output.type, [&](auto element) {
+      using T = decltype(element);
+      relu_forward(team_, static_cast<const T*>(args.inputs[0]), static_cast<T*>(args.output),
+                   count());
+    });
+  }
+  void backward(Stream&, const BackwardArgs& args) override {
+    if (!args.grad_inputs[0]) return;
+    with_element(plan_.output.type, [&](auto element) {
+      using T = decltype(element);
+      relu_backward(team_, static_cast<const T*>(args.output),
+                    static_cast<const T*>(args.grad_output), static_cast<T*>(args.grad_inputs[0]),
+                    count());
+    });
+  }
+};
+
+class Add : public CpuElementwiseOp {
+ public:
+  Add(Team team, const AddDesc& desc) : CpuElementwiseOp(team, desc.input, "add", 2) {}
+  void forward(Stream&, const ForwardArgs& args) override {
+    with_element(plan_.output.type, [&](auto element) {
+      using T = decltype(element);
+      add(team_, static_cast<const T*>(args.inputs[0]), static_cast<const T*>(args.inputs[1]),
+          static_cast<T*>(args.output), count());
+    });
+  }
+  void backward(Stream&, const BackwardArgs& args) override {
+    for (void* grad : args.grad_inputs)
+      if (grad && grad != args.grad_output) std::memcpy(grad, args.grad_output, plan_.output.bytes);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_op(Team team, const ReluDesc& desc) {
+  return std::make_unique<Relu>(team, desc);
+}
+std::unique_ptr<Op> make_op(Team team, const AddDesc& desc) {
+  return std::make_unique<Add>(team, desc);
+}
 
 }  // namespace ddpbench::ops::cpu

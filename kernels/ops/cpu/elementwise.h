@@ -8,17 +8,12 @@
 #include <cstdint>
 
 #include "base/error.h"
-#include "kernels/ops/cpu/simd.h"
+#include "kernels/ops/cpu/parallel.h"
+#include "kernels/ops/dropout_mask.h"
 #include "kernels/runtime/bfloat16.h"
 #include "kernels/runtime/data_type.h"
 
 namespace ddpbench::ops::cpu {
-
-// How a loop runs.
-struct Team {
-  SimdLevel simd = SimdLevel::portable;
-  int threads = 1;
-};
 
 // Calls body(T()) for the type of the elements, fp32 or bf16.
 template <typename Body>
@@ -42,5 +37,13 @@ void add(Team team, const T* a, const T* b, T* sum, std::int64_t count);
 template <typename T>
 void column_sums(Team team, const T* matrix, std::int64_t rows, std::int64_t columns, float* sums,
                  bool accumulate);
+
+// y = x * (0 or mask.scale) over [samples, elements] in plain order; `kept` gets 0 or 1 an element.
+void dropout_forward(Team team, const DropoutMask& mask, const RandomDraw& draw,
+                     std::int64_t samples, std::int64_t elements, const float* x, float* y,
+                     std::uint8_t* kept);
+// dx = dy * (0 or scale).
+void dropout_backward(Team team, const std::uint8_t* kept, float scale, const float* dy, float* dx,
+                      std::int64_t count);
 
 }  // namespace ddpbench::ops::cpu

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the passes of batch norm (batch_norm.cpp) walk over maps.
+// The maps that batch norm passes over, and how the passes (batch_norm.cpp) walk over them.
 //
 // All passes walk over strips: the maps of one sample's group of channels, as rows of 16 values.
 // The lanes of a row belong to one channel (plain), to two rounds of 8 channels, or to 16 channels.
@@ -22,13 +22,20 @@
 
 #include "base/math.h"
 #include "kernels/ops/cpu/elementwise.h"
-#include "kernels/ops/cpu/norm_maps.h"
-#include "kernels/ops/cpu/parallel.h"
-#include "kernels/ops/cpu/simd.h"
 #include "kernels/runtime/bfloat16.h"
 #include "kernels/runtime/data_type.h"
 
 namespace ddpbench::ops::cpu {
+
+// Maps [batch, channels, pixels]. `inner` channels of a pixel lie together: 1 (plain), 8 and 16
+// (blocked, where channels are padded with zeros), or all of them (channels last).
+struct NormMaps {
+  std::int64_t batch = 0, channels = 0, pixels = 0, inner = 1;
+  DataType type = DataType::fp32;
+
+  std::int64_t partial_count() const { return 2 * batch * channels; }
+  double values() const { return static_cast<double>(batch * pixels); }  // of a channel
+};
 
 inline constexpr int kLanes = 16;
 // How far ahead of a row, at least, the caches are asked for another of its strip: a page, at whose

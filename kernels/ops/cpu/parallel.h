@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Splits loops over a device's OpenMP team. The split depends only on count and team size, so that
-// equal runs give equal bits.
+// How a device's loops run: for which instruction set, and split over its OpenMP team. The split
+// depends only on count and team size, so that equal runs give equal bits.
 #pragma once
 
 #include <omp.h>
@@ -11,8 +11,15 @@
 #include <cstdint>
 
 #include "base/math.h"
+#include "kernels/ops/cpu/simd.h"
 
 namespace ddpbench::ops::cpu {
+
+// How a loop runs.
+struct Team {
+  SimdLevel simd = SimdLevel::portable;
+  int threads = 1;
+};
 
 // Below this many elements, waking the team (some microseconds) costs more than it saves.
 inline constexpr std::int64_t kMinParallelElements = 1 << 14;

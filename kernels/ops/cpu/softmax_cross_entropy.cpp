@@ -10,15 +10,23 @@
 // different scales are still equal but for the rounding of one product (docs/metrics.md,
 // "Tolerance").
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <vector>
 
 #include "kernels/ops/cpu/cpu_ops.h"
-#include "kernels/ops/cpu/cross_entropy_maps.h"
-#include "kernels/ops/cpu/parallel.h"
 
 namespace ddpbench::ops::cpu {
 namespace {
+
+struct LossFactors {
+  float scale, kept, spread;  // of the gradient: its factor; of the target: 1 - s, s / classes
+
+  LossFactors(const CrossEntropyDesc& desc, const LossArgs& args)
+      : scale(gradient_scale(desc, args)),
+        kept(static_cast<float>(1 - desc.label_smoothing)),
+        spread(static_cast<float>(desc.label_smoothing / static_cast<double>(desc.classes))) {}
+};
 
 // One prediction a sample: the logits of each are one row of memory.
 class RowLoss {
@@ -28,9 +36,7 @@ class RowLoss {
         classes_(desc.classes),
         ignore_index_(desc.ignore_index),
         smoothing_(desc.label_smoothing),
-        scale_(gradient_scale(desc, args)),
-        kept_(static_cast<float>(1 - smoothing_)),
-        spread_(static_cast<float>(smoothing_ / static_cast<double>(classes_))) {}
+        factors_(desc, args) {}
 
   LossTotals rows(std::int64_t begin, std::int64_t end) const {
     LossTotals totals;
@@ -61,8 +67,8 @@ class RowLoss {
     if (grad) {
       const float inverse = 1 / sum;
       for (std::int64_t j = 0; j < classes_; ++j) {
-        const float rest = grad[j] * inverse - spread_;
-        grad[j] = (j == label ? rest - kept_ : rest) * scale_;
+        const float rest = grad[j] * inverse - factors_.spread;
+        grad[j] = (j == label ? rest - factors_.kept : rest) * factors_.scale;
       }
     }
     const double gap = static_cast<double>(largest) - x[label];
@@ -80,7 +86,162 @@ class RowLoss {
   std::int64_t classes_;
   std::int32_t ignore_index_;
   double smoothing_;
-  float scale_, kept_, spread_;  // of the gradient: its factor; of the target: 1 - s, s / classes
+  LossFactors factors_;
+};
+
+// e^x for x <= 0, to two units in the last place; e^-87 below -87. Without branches and calls, so
+// that compilers compute several at once. The reduction to [-ln 2 / 2, ln 2 / 2] is Cody and
+// Waite's; it and the polynomial have the constants of Moshier's Cephes library (expf).
+inline float exponential(float x) {
+  constexpr float kLog2E = 1.44269504F, kLn2High = 0.693359375F, kLn2Low = -2.12194440e-4F;
+  // Adding it rounds to a whole number, which the sum then has in its lowest bits.
+  constexpr float kRound = 0x1.8p23F;
+  constexpr int kExponentBias = 127, kMantissaBits = 23;
+  const float bounded = x < -87.0F ? -87.0F : x;
+  const float sum = bounded * kLog2E + kRound;
+  const float whole = sum - kRound;
+  const float rest = bounded - whole * kLn2High - whole * kLn2Low;
+  float p = 1.9875691500e-4F;
+  p = p * rest + 1.3981999507e-3F;
+  p = p * rest + 8.3334519073e-3F;
+  p = p * rest + 4.1665795894e-2F;
+  p = p * rest + 1.6666665459e-1F;
+  p = p * rest + 5.0000001201e-1F;
+  p = p * rest * rest + rest + 1.0F;
+  const std::uint32_t power = (std::bit_cast<std::uint32_t>(sum) + kExponentBias) << kMantissaBits;
+  return p * std::bit_cast<float>(power);
+}
+
+// Maps, a prediction for each pixel: logits [batch, classes, positions].
+//
+// The logits of one class are neighbours, so loops run over positions, in blocks whose gradients
+// stay in the first cache for up to 100 classes. Operations and bytes are those of rows of logits,
+// but exponentials are computed several at once.
+class MapLoss {
+ public:
+  MapLoss(const CrossEntropyDesc& desc, const LossArgs& args)
+      : desc_(desc), args_(args), factors_(desc, args) {}
+
+  // The number of blocks of all samples that are not padding.
+  std::int64_t block_count() const { return args_.samples * blocks_of_sample(); }
+  // Computes blocks [begin, end): their gradients, where wanted, and returns their sums.
+  LossTotals blocks(std::int64_t begin, std::int64_t end) const {
+    LossTotals sums;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const Block block = block_at(i);
+      const Largest largest = find_largest(block);
+      float exponentials[kBlock] = {};
+      add_exponentials(block, largest, exponentials);
+      sums += totals(block, largest, exponentials);
+      if (block.gradient) write_gradient(block, exponentials);
+    }
+    return sums;
+  }
+
+ private:
+  static constexpr std::int64_t kBlock = 64;
+  // The predictions of a block.
+  struct Block {
+    const float* logits;  // of the first class
+    float* gradient;      // likewise; null: not wanted
+    const std::int32_t* labels;
+    std::int64_t count;  // at most kBlock
+  };
+  struct Largest {
+    float value[kBlock];
+    std::int32_t at[kBlock];
+  };
+
+  std::int64_t blocks_of_sample() const { return ceil_div(desc_.positions, kBlock); }
+
+  Block block_at(std::int64_t index) const {
+    const std::int64_t sample = index / blocks_of_sample();
+    const std::int64_t first = index % blocks_of_sample() * kBlock;
+    const std::int64_t logits = sample * desc_.classes * desc_.positions + first;
+    return {.logits = args_.logits + logits,
+            .gradient = args_.grad_logits ? args_.grad_logits + logits : nullptr,
+            .labels = args_.labels + sample * desc_.positions + first,
+            .count = std::min(kBlock, desc_.positions - first)};
+  }
+
+  // The first of equal ones, as in a row.
+  Largest find_largest(const Block& block) const {
+    Largest largest{};
+    std::copy_n(block.logits, block.count, largest.value);
+    for (std::int64_t j = 1; j < desc_.classes; ++j) {
+      const float* const x = block.logits + j * desc_.positions;
+      for (std::int64_t k = 0; k < block.count; ++k) {
+        const bool larger = x[k] > largest.value[k];
+        largest.at[k] = larger ? static_cast<std::int32_t>(j) : largest.at[k];
+        largest.value[k] = larger ? x[k] : largest.value[k];
+      }
+    }
+    return largest;
+  }
+
+  // The exponentials are left where the gradient will be.
+  void add_exponentials(const Block& block, const Largest& largest, float* sums) const {
+    float values[kBlock];
+    for (std::int64_t j = 0; j < desc_.classes; ++j) {
+      const float* const x = block.logits + j * desc_.positions;
+      for (std::int64_t k = 0; k < block.count; ++k) {
+        values[k] = exponential(x[k] - largest.value[k]);
+        sums[k] += values[k];
+      }
+      if (block.gradient) std::copy_n(values, block.count, block.gradient + j * desc_.positions);
+    }
+  }
+
+  // How far all logits are below the largest.
+  void add_gaps(const Block& block, const Largest& largest, double* gaps) const {
+    for (std::int64_t j = 0; j < desc_.classes; ++j) {
+      const float* const x = block.logits + j * desc_.positions;
+      for (std::int64_t k = 0; k < block.count; ++k) {
+        gaps[k] += static_cast<double>(largest.value[k]) - x[k];
+      }
+    }
+  }
+
+  LossTotals totals(const Block& block, const Largest& largest, const float* sums) const {
+    double gaps[kBlock] = {};
+    const double smoothing = desc_.label_smoothing;
+    if (smoothing > 0) add_gaps(block, largest, gaps);
+    LossTotals totals;
+    for (std::int64_t k = 0; k < block.count; ++k) {
+      const std::int32_t label = block.labels[k];
+      if (label == desc_.ignore_index) continue;
+      const float at_label = block.logits[label * desc_.positions + k];
+      const double gap = static_cast<double>(largest.value[k]) - at_label;
+      totals.loss_sum += std::log(static_cast<double>(sums[k])) + (1 - smoothing) * gap +
+                         smoothing * gaps[k] / static_cast<double>(desc_.classes);
+      totals.correct += largest.at[k] == label ? 1 : 0;
+      ++totals.counted;
+    }
+    return totals;
+  }
+
+  void write_gradient(const Block& block, const float* sums) const {
+    constexpr std::int32_t kNone = -1;
+    float inverses[kBlock], spreads[kBlock];
+    std::int32_t labels[kBlock];
+    for (std::int64_t k = 0; k < block.count; ++k) {
+      const bool counts = block.labels[k] != desc_.ignore_index;
+      inverses[k] = counts ? 1 / sums[k] : 0.0F;
+      spreads[k] = counts ? factors_.spread : 0.0F;
+      labels[k] = counts ? block.labels[k] : kNone;
+    }
+    for (std::int64_t j = 0; j < desc_.classes; ++j) {
+      float* const gradient = block.gradient + j * desc_.positions;
+      for (std::int64_t k = 0; k < block.count; ++k) {
+        const float rest = gradient[k] * inverses[k] - spreads[k];
+        gradient[k] = (labels[k] == j ? rest - factors_.kept : rest) * factors_.scale;
+      }
+    }
+  }
+
+  const CrossEntropyDesc& desc_;
+  const LossArgs& args_;
+  LossFactors factors_;
 };
 
 class Loss : public SoftmaxCrossEntropy {

@@ -26,7 +26,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/ops/cpu/elementwise.h"
+#include "kernels/ops/cpu/parallel.h"
+#include "kernels/ops/op.h"
 
 namespace ddpbench::ops::cpu {
 
@@ -46,6 +47,11 @@ struct WinogradShape {
   std::int64_t tiles() const { return batch * tiles_h() * tiles_w(); }
   std::int64_t gradient_parts() const { return kWinogradProducts * ((out_blocks + 1) / 2); }
 };
+
+// Whether Winograd can compute it: only 3x3, stride 1, no groups, no dilation, padding at most 2.
+bool has_winograd(const Conv2dDesc& desc);
+// The shape of its maps, in blocks of so many channels. REQUIRES: has_winograd(desc).
+WinogradShape winograd_shape(const Conv2dDesc& desc, std::int64_t block);
 
 // Some of the tiles, which count through columns, rows and samples.
 struct WinogradTiles {

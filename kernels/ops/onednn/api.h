@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What differs between the interfaces of oneDNN 2 (from 2.6) and oneDNN 3. No other file tests the
-// version. Version 3 made memory descriptors opaque and took away the descriptors of operations:
-// a primitive's descriptor is made from the parameters themselves (oneDNN's developer guide,
-// "Transition from v2.x to v3.x").
+// TensorLayout to and from oneDNN's memory descriptors, and what differs between the interfaces of
+// oneDNN 2 (from 2.6) and oneDNN 3. No other file tests the version. Version 3 made memory
+// descriptors opaque and took away the descriptors of operations: a primitive's descriptor is made
+// from the parameters themselves (oneDNN's developer guide, "Transition from v2.x to v3.x").
 #pragma once
 
 #include <dnnl.hpp>
@@ -99,5 +99,18 @@ typename Primitive::primitive_desc plan_gradient_of(const Forward& forward,
 }
 
 #endif
+
+// The descriptor that a layout stands for. Throws InternalError for a layout of another backend.
+dnnl::memory::desc to_desc(const TensorLayout& layout);
+
+// The layout of a tensor with the shape `shape` for its users and `desc` in memory. The two may
+// group the inner dimensions differently (a linear layer's weight over blocked channels). The tag
+// is oneDNN's notation ("aBcd16b"), made from the strides.
+TensorLayout to_layout(const dnnl::memory::desc& desc, const Shape& shape);
+inline TensorLayout to_layout(const dnnl::memory::desc& desc) {
+  return to_layout(desc, dims_of(desc));
+}
+
+dnnl::memory::data_type to_dnnl(DataType type);
 
 }  // namespace ddpbench::ops::onednn

@@ -38,14 +38,12 @@
 #include <cstring>
 #include <functional>
 
+#include "kernels/ops/backend.h"
+#include "kernels/ops/cpu/cpu_ops.h"
 #include "kernels/ops/cpu/elementwise.h"
+#include "kernels/ops/cpu/winograd.h"
 #include "kernels/ops/onednn/api.h"
-#include "kernels/ops/onednn/instructions.h"
-#include "kernels/ops/onednn/launch.h"
-#include "kernels/ops/onednn/layout.h"
 #include "kernels/ops/onednn/onednn_ops.h"
-#include "kernels/ops/onednn/winograd_conv2d.h"
-#include "kernels/ops/op.h"
 
 namespace ddpbench::ops::onednn {
 namespace {
@@ -85,10 +83,10 @@ struct Geometry {
 // limits are from measurements with one thread (shapes of 16 to 512 channels, maps of 4x4 to 56x56,
 // 1 to 32 samples), which no program here repeats as a whole.
 bool winograd_pays_in_fp32(const Context& context, const Conv2dDesc& desc) {
-  if (context.simd == cpu::SimdLevel::portable || !has_winograd(desc)) return false;
+  if (context.simd == cpu::SimdLevel::portable || !cpu::has_winograd(desc)) return false;
   const std::int64_t in = desc.input.shape[1], out = desc.out_channels;
   if (in % 16 != 0 || out % 16 != 0) return false;
-  const cpu::WinogradShape shape = winograd_shape(desc, 16);
+  const cpu::WinogradShape shape = cpu::winograd_shape(desc, 16);
   const auto outputs = static_cast<double>(shape.batch * shape.out_h * shape.out_w);
   const double used = outputs / (16.0 * static_cast<double>(shape.tiles()));
   const auto weight_bytes =
@@ -104,9 +102,9 @@ bool winograd_pays_in_fp32(const Context& context, const Conv2dDesc& desc) {
 // 0.26 to 0.34 of Winograd's time forward and 0.47 to 0.57 backward (16 samples; 32 to 64 channels
 // of 14x14, 64 of 56x56, 256 of 14x14).
 bool winograd_pays_in_bf16(const Context& context, const Conv2dDesc& desc) {
-  if (uses_amx()) return false;
+  if (cpu_bf16_uses_amx()) return false;
   if (context.simd != cpu::SimdLevel::avx512 || !winograd_pays_in_fp32(context, desc)) return false;
-  const cpu::WinogradShape shape = winograd_shape(desc, 16);
+  const cpu::WinogradShape shape = cpu::winograd_shape(desc, 16);
   const auto outputs = static_cast<double>(shape.batch * shape.out_h * shape.out_w);
   const double used = outputs / (16.0 * static_cast<double>(shape.tiles()));
   return outputs * used >= 1000.0 * context.threads;
@@ -272,7 +270,7 @@ class Conv2d : public Op {
     void* const masked = static_cast<std::byte*>(args.workspace) + masked_offset_;
     cpu::with_element(type_, [&](auto element) {
       using T = decltype(element);
-      cpu::relu_backward(team(), static_cast<const T*>(args.output),
+      cpu::relu_backward(context_->team(), static_cast<const T*>(args.output),
                          static_cast<const T*>(args.grad_output), static_cast<T*>(masked),
                          static_cast<std::int64_t>(target_.get_size() / sizeof(T)));
     });
@@ -281,13 +279,12 @@ class Conv2d : public Op {
 
   void accumulate(const void* fresh, void* total, const Desc& desc) const {
     auto* const sum = static_cast<float*>(total);
-    cpu::add(team(), sum, static_cast<const float*>(fresh), sum, float_count(desc));
+    cpu::add(context_->team(), sum, static_cast<const float*>(fresh), sum, float_count(desc));
   }
 
   static std::int64_t float_count(const Desc& desc) {
     return static_cast<std::int64_t>(desc.get_size() / sizeof(float));
   }
-  cpu::Team team() const { return {context_->simd, context_->threads}; }
 
   ContextPtr context_;
   Conv2dDesc desc_;
@@ -298,10 +295,6 @@ class Conv2d : public Op {
   std::optional<ConvertingLaunch> forward_, backward_weights_, backward_data_;
   std::size_t masked_offset_ = 0, fresh_offset_ = 0, fresh_bias_offset_ = 0, main_offset_ = 0;
 };
-
-}  // namespace
-
-namespace {
 
 // Null where the library has none in bf16, or only a plain loop.
 std::unique_ptr<Op> make_bf16_conv2d(const ContextPtr& context, const Conv2dDesc& desc) {
@@ -323,7 +316,7 @@ std::unique_ptr<Op> make_conv2d(ContextPtr context, const Conv2dDesc& desc,
   const auto plan = [&]() -> std::unique_ptr<Op> {
     using enum ConvAlgorithm;
     if (algorithm == winograd || (algorithm == automatic && winograd_pays(c, desc)))
-      return make_winograd_conv2d(std::move(context), desc);
+      return cpu::make_winograd_conv2d(c.team(), c.l2_bytes, c.activations, desc);
     if (c.activations == DataType::bf16) {
       if (auto op = make_bf16_conv2d(context, desc)) return op;
     }

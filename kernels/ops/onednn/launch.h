@@ -1,20 +1,59 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A oneDNN primitive with memory objects that are made once. Only their addresses change from call
-// to call, so that running allocates nothing. Scratch memory comes from the caller.
+// What all operations of one oneDNN backend share: their context, and primitives with memory
+// objects that are made once. Only their addresses change from call to call, so that running
+// allocates nothing. Scratch memory comes from the caller.
 #pragma once
+
+#include <omp.h>
 
 #include <cstddef>
 #include <dnnl.hpp>
 #include <initializer_list>
+#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "base/math.h"
-#include "kernels/ops/onednn/context.h"
+#include "kernels/ops/cpu/parallel.h"
+#include "kernels/runtime/data_type.h"
 
 namespace ddpbench::ops::onednn {
+
+struct Context {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  int threads = 1;  // the device's OpenMP team, which oneDNN uses as well
+  // What convolutions and linear layers read and write: fp32 or bf16. Weights and their gradients
+  // are fp32.
+  DataType activations = DataType::fp32;
+  cpu::SimdLevel simd = cpu::simd_level();
+  std::size_t l2_bytes = cpu::l2_bytes_per_core();
+
+  cpu::Team team() const { return {simd, threads}; }
+
+  // oneDNN plans for the calling thread's team size and runs on that team: this makes it the
+  // device's. It costs nothing once the leading thread is bound.
+  void use_team() const {
+    if (omp_get_max_threads() != threads) omp_set_num_threads(threads);
+  }
+};
+using ContextPtr = std::shared_ptr<const Context>;
+
+// Runs planning code and turns oneDNN's exceptions into ours.
+template <typename Plan>
+auto plan_with_onednn(const Context& context, const std::string& what, const Plan& plan) {
+  context.use_team();
+  try {
+    return plan();
+  } catch (const dnnl::error& error) {
+    throw DeviceError(fmt::format("oneDNN refused {}: {} (status {})", what, error.message,
+                                  static_cast<int>(error.status)));
+  }
+}
 
 // The attributes of every primitive: the caller provides scratch memory.
 dnnl::primitive_attr user_scratchpad();

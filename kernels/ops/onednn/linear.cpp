@@ -19,10 +19,7 @@
 
 #include "kernels/ops/cpu/elementwise.h"
 #include "kernels/ops/onednn/api.h"
-#include "kernels/ops/onednn/launch.h"
-#include "kernels/ops/onednn/layout.h"
 #include "kernels/ops/onednn/onednn_ops.h"
-#include "kernels/ops/op.h"
 
 namespace ddpbench::ops::onednn {
 namespace {
@@ -65,7 +62,7 @@ ConvertingLaunch make_product(const ContextPtr& context, const Desc& a, const De
 TensorLayout weight_layout(const TensorLayout& input, std::int64_t block, const Shape& weight) {
   Shape samples = input.shape;
   samples[0] = weight[0];
-  return to_layout(image_desc(samples, block), weight);
+  return to_layout(to_desc(image_layout(samples, block)), weight);
 }
 
 class Linear : public Op {
@@ -75,7 +72,7 @@ class Linear : public Op {
         context_(std::move(context)),
         desc_(desc),
         type_(context_->activations) {
-    const std::int64_t block = desc.input.is_plain() ? 1 : channel_block(to_desc(desc.input));
+    const std::int64_t block = desc.input.is_plain() ? 1 : channel_block(desc.input);
     plan_.inputs = {TensorLayout::plain(desc.input.shape, type_)};
     plan_.output = TensorLayout::plain(plan_.output.shape, type_);
     if (block > 1) {
@@ -105,7 +102,7 @@ class Linear : public Op {
     weights->run({dy, args.inputs[0], args.grad_parameters[0]}, scratch);
     if (desc_.bias) {
       cpu::with_element(type_, [&](auto element) {
-        cpu::column_sums(team(), static_cast<const decltype(element)*>(dy), batch_, out_,
+        cpu::column_sums(context_->team(), static_cast<const decltype(element)*>(dy), batch_, out_,
                          static_cast<float*>(args.grad_parameters[1]), args.accumulate);
       });
     }
@@ -118,7 +115,7 @@ class Linear : public Op {
   const void* mask(const BackwardArgs& args) const {
     cpu::with_element(type_, [&](auto element) {
       using T = decltype(element);
-      cpu::relu_backward(team(), static_cast<const T*>(args.output),
+      cpu::relu_backward(context_->team(), static_cast<const T*>(args.output),
                          static_cast<const T*>(args.grad_output), static_cast<T*>(args.workspace),
                          batch_ * out_);
     });
@@ -146,7 +143,6 @@ class Linear : public Op {
   std::size_t masked_bytes() const {
     return desc_.fuse_relu ? align_up(static_cast<std::size_t>(batch_ * out_) * size_of(type_)) : 0;
   }
-  cpu::Team team() const { return {context_->simd, context_->threads}; }
 
   ContextPtr context_;
   LinearDesc desc_;

@@ -2,17 +2,78 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // OpBackend for CPU devices.
-#include "kernels/ops/backend.h"
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <dnnl.hpp>
 
 #include "base/error.h"
+#include "kernels/ops/backend.h"
 #include "kernels/ops/cpu/cpu_ops.h"
-#include "kernels/ops/onednn/instructions.h"
-#include "kernels/ops/onednn/layout.h"
 #include "kernels/ops/onednn/onednn_ops.h"
 #include "kernels/ops/reference/reference_ops.h"
 
 namespace ddpbench::ops {
 namespace {
+
+// ---- which of the processor's instructions oneDNN uses ----
+
+// AMX needs the processor's word on how its tiles are shaped: CPUID leaf 0x1D, "Tile Information"
+// (Intel SDM, volume 2A). Some virtual machines have AMX's bits of leaf 7, by which oneDNN chooses,
+// without that leaf. The first use of a tile by oneDNN (2.6.3 and 3.7 were seen to) is then an
+// illegal instruction: without the leaf it makes an empty tile configuration.
+bool lacks_tile_shapes() {
+#if defined(__x86_64__)
+  constexpr unsigned kFeatures = 7, kTiles = 0x1D, kAmxTile = 1U << 24;
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (!__get_cpuid_count(kFeatures, 0, &eax, &ebx, &ecx, &edx) || !(edx & kAmxTile)) return false;
+  return !__get_cpuid_count(kTiles, 0, &eax, &ebx, &ecx, &edx) || eax == 0;
+#else
+  return false;
+#endif
+}
+
+bool user_has_chosen() {
+  return std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr || std::getenv("DNNL_MAX_CPU_ISA") != nullptr;
+}
+
+// Linux gives the tile registers of AMX to a process that asks for them; to any other their first
+// use is an illegal instruction (Documentation/arch/x86/xstate.rst). Returns whether this one has
+// them now.
+bool ask_for_tiles() {
+#if defined(__x86_64__) && defined(SYS_arch_prctl)
+  constexpr int kRequestComponent = 0x1023;  // ARCH_REQ_XCOMP_PERM of asm/prctl.h
+  constexpr int kTileData = 18;              // XFEATURE_XTILEDATA
+  return ::syscall(SYS_arch_prctl, kRequestComponent, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
+// The bits of an instruction set include those of the sets that it extends (dnnl_types.h), so AMX
+// has those of avx512_bf16.
+bool uses(dnnl_cpu_isa_t wanted) {
+  const auto isa = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
+  return (isa & static_cast<unsigned>(wanted)) == static_cast<unsigned>(wanted);
+}
+
+// Keeps oneDNN from instructions that do not work here (AMX in some virtual machines). To be called
+// before any other use of oneDNN in the process; later calls do nothing. What the user has set
+// (ONEDNN_MAX_CPU_ISA) stands.
+void limit_instructions() {
+  static const bool limited = [] {
+    if (lacks_tile_shapes() && !user_has_chosen())
+      dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
+    return true;
+  }();
+  static_cast<void>(limited);
+}
+
+// ---- the backend ----
 
 // A micro-batch's maps may be twice the L2 cache, since an operation needs its first maps no more
 // when it comes to the last. SimpleCNN's step of 256 samples on Zen 4 (L2 1 MiB, largest maps 125
@@ -23,7 +84,7 @@ constexpr std::size_t kMapsPerL2 = 2;
 class OnednnBackend : public OpBackend {
  public:
   OnednnBackend(Device& device, DataType activations) {
-    onednn::limit_instructions();
+    limit_instructions();
     auto context = std::make_shared<onednn::Context>();
     context->activations = activations;
     context->threads = device.thread_count();
@@ -32,9 +93,15 @@ class OnednnBackend : public OpBackend {
 
   std::string name() const override { return "onednn"; }
   std::unique_ptr<Op> make(const OpDesc& desc) override {
-    const auto makers = [&](const auto& d) requires requires { onednn::make_op(context_, d); }
-    { return onednn::make_op(context_, d); };
-    return make_with(makers, desc, name());
+    return std::visit(
+        [&](const auto& d) {
+          if constexpr (requires { onednn::make_op(context_, d); }) {
+            return onednn::make_op(context_, d);
+          } else {
+            return cpu::make_op(context_->team(), d);
+          }
+        },
+        desc);
   }
   // A pool that writes a plain output itself saves the reorder, which would write the map again.
   FusedOp fuse(std::span<const OpDesc> chain) override {
@@ -42,28 +109,20 @@ class OnednnBackend : public OpBackend {
     if (pool == nullptr || chain.size() < 2 || !std::holds_alternative<ReorderDesc>(chain[1])) {
       return {};
     }
-    return {onednn::make_max_pool2d(context_, *pool, true), 2};
+    return {cpu::make_max_pool2d(context_->team(), *pool, true), 2};
   }
   std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(
       const CrossEntropyDesc& desc) override {
     return cpu::make_softmax_cross_entropy(desc, context_->threads);
   }
-  std::unique_ptr<Optimizer> optimizer() override {
-    return cpu::make_optimizer({context_->simd, context_->threads});
-  }
-  std::unique_ptr<Mean> mean() override {
-    return cpu::make_mean({context_->simd, context_->threads});
-  }
+  std::unique_ptr<Optimizer> optimizer() override { return cpu::make_optimizer(context_->team()); }
+  std::unique_ptr<Mean> mean() override { return cpu::make_mean(context_->team()); }
   // The loader's own threads feed CPU devices, so this need not be fast.
   std::unique_ptr<BatchGather> batch_gather() override { return reference::make_batch_gather(); }
 
   void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,
                void* to) override {
     onednn::convert(*context_, from_layout, from, to_layout, to);
-  }
-
-  TensorLayout for_samples(const TensorLayout& layout, std::int64_t samples) const override {
-    return onednn::for_samples(layout, samples);
   }
 
   std::int64_t micro_batch_hint(std::size_t bytes_per_sample) const override {
@@ -93,10 +152,25 @@ std::unique_ptr<OpBackend> make_onednn_backend(Device& device, DataType activati
   return std::make_unique<OnednnBackend>(device, activations);
 }
 
-std::string why_no_cpu_bf16() { return onednn::why_no_bf16(); }
+bool cpu_bf16_uses_amx() {
+  limit_instructions();
+  return uses(dnnl_cpu_isa_avx512_core_amx);
+}
 
-bool cpu_bf16_uses_amx() { return onednn::uses_amx(); }
-
+std::string why_no_cpu_bf16() {
+  if (cpu_bf16_uses_amx()) {
+    if (lacks_tile_shapes())
+      return "this virtual machine hides how the tiles of its AMX are shaped; set "
+             "ONEDNN_MAX_CPU_ISA to AVX512_CORE_BF16";
+    if (!ask_for_tiles())
+      return "the system does not let this process use the processor's AMX; "
+             "ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 does without it";
+  }
+  if (uses(dnnl_cpu_isa_avx512_core_bf16)) return "";
+  if (__builtin_cpu_supports("avx512bf16"))
+    return "oneDNN does not use the processor's avx512_bf16 (ONEDNN_MAX_CPU_ISA)";
+  return "the processor has neither avx512_bf16 nor AMX";
+}
 std::map<std::string, std::string> library_versions() {
   const dnnl_version_t* version = dnnl_version();
   return {{"onednn", fmt::format("{}.{}.{}", version->major, version->minor, version->patch)}};

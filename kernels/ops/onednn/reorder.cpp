@@ -6,10 +6,7 @@
 #include <cstring>
 
 #include "kernels/ops/onednn/api.h"
-#include "kernels/ops/onednn/launch.h"
-#include "kernels/ops/onednn/layout.h"
 #include "kernels/ops/onednn/onednn_ops.h"
-#include "kernels/ops/op.h"
 
 namespace ddpbench::ops::onednn {
 namespace {

@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reference relu, add and reorder: at most one operation and 8 to 12 bytes an element.
+// Relu, add, reorder, concat and dropout (Srivastava et al., JMLR 15, 2014; scaled in training, as
+// torch.nn.Dropout): at most one operation and 8 to 12 bytes an element.
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
-#include "kernels/ops/op.h"
 #include "kernels/ops/reference/reference_ops.h"
 
 namespace ddpbench::ops::reference {
@@ -64,10 +65,75 @@ class Reorder : public ElementwiseOp {
   }
 };
 
+// In plain layouts each sample's channels of one input lie together.
+class Concat : public Op {
+ public:
+  explicit Concat(const ConcatDesc& desc) : Op(plain_plan(desc)) {}
+
+  void forward(Stream&, const ForwardArgs& args) override {
+    auto* y = static_cast<float*>(args.output);
+    for (std::int64_t n = 0; n < plan_.output.shape[0]; ++n)
+      for (std::size_t i = 0; i < plan_.inputs.size(); ++i) {
+        const auto* x = static_cast<const float*>(args.inputs[i]) + n * sample_size(i);
+        y = std::copy(x, x + sample_size(i), y);
+      }
+  }
+
+  void backward(Stream&, const BackwardArgs& args) override {
+    const auto* dy = static_cast<const float*>(args.grad_output);
+    for (std::int64_t n = 0; n < plan_.output.shape[0]; ++n)
+      for (std::size_t i = 0; i < plan_.inputs.size(); dy += sample_size(i++))
+        if (args.grad_inputs[i])
+          std::copy(dy, dy + sample_size(i),
+                    static_cast<float*>(args.grad_inputs[i]) + n * sample_size(i));
+  }
+
+ private:
+  std::int64_t sample_size(std::size_t i) const {
+    return element_count(plan_.inputs[i].shape) / plan_.inputs[i].shape[0];
+  }
+};
+
+class Dropout : public DropoutOp {
+ public:
+  explicit Dropout(const DropoutDesc& desc)
+      : DropoutOp(desc, TensorLayout::plain(desc.input.shape)) {}
+
+  void forward(Stream&, const ForwardArgs& args) override {
+    if (args.mode == Mode::evaluation) {
+      std::memcpy(args.output, args.inputs[0], plan_.output.bytes);
+    } else {
+      apply(args.draw, args.inputs[0], args.output);
+    }
+  }
+  void backward(Stream&, const BackwardArgs& args) override {
+    if (args.grad_inputs[0]) apply(args.draw, args.grad_output, args.grad_inputs[0]);
+  }
+
+ private:
+  // to = from * (0 or the scale)
+  void apply(const RandomDraw& draw, const void* from, void* to) const {
+    const auto* x = static_cast<const float*>(from);
+    auto* y = static_cast<float*>(to);
+    for (std::int64_t s = 0; s < samples(); ++s) {
+      const auto place = static_cast<std::uint32_t>(draw.places.of(draw.first_sample + s));
+      for (std::int64_t e = 0; e < elements(); ++e) {
+        const std::int64_t counter = e / kMaskGroup * kMaskLanes + e % kMaskLanes;
+        const MaskWords words =
+            draw_words(mask(), static_cast<std::uint32_t>(counter), place, *draw.step);
+        const std::int64_t k = s * elements() + e;
+        y[k] = x[k] * mask().factor(words.word[e % kMaskGroup / kMaskLanes]);
+      }
+    }
+  }
+};
+
 }  // namespace
 
 std::unique_ptr<Op> make_op(const ReluDesc& desc) { return std::make_unique<Relu>(desc); }
 std::unique_ptr<Op> make_op(const AddDesc& desc) { return std::make_unique<Add>(desc); }
 std::unique_ptr<Op> make_op(const ReorderDesc& desc) { return std::make_unique<Reorder>(desc); }
+std::unique_ptr<Op> make_op(const ConcatDesc& desc) { return std::make_unique<Concat>(desc); }
+std::unique_ptr<Op> make_op(const DropoutDesc& desc) { return std::make_unique<Dropout>(desc); }
 
 }  // namespace ddpbench::ops::reference

@@ -9,12 +9,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/ops/cpu/parallel.h"
-#include "kernels/ops/onednn/layout.h"
-#include "kernels/ops/onednn/onednn_ops.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/cpu/cpu_ops.h"
 
-namespace ddpbench::ops::onednn {
+namespace ddpbench::ops::cpu {
 namespace {
 
 // Whether the channels of all inputs but the last, whose padding ends the output, fill whole
@@ -26,10 +23,9 @@ bool fill_blocks(const ConcatDesc& desc, std::int64_t block) {
 
 class Concat : public Op {
  public:
-  Concat(ContextPtr context, const ConcatDesc& desc)
-      : Op(plain_plan(desc)), context_(std::move(context)) {
+  Concat(Team team, const ConcatDesc& desc) : Op(plain_plan(desc)), team_(team) {
     const Shape& first = desc.inputs[0].shape;
-    const std::int64_t block = channel_block(to_desc(desc.inputs[0]));
+    const std::int64_t block = channel_block(desc.inputs[0]);
     const bool blocked = (block == 8 || block == 16) && fill_blocks(desc, block);
     const bool channels_last = !blocked && block > 1 && block == first[1];
     use_layout(channels_last ? 0 : blocked ? block : 1, desc.inputs[0].type);
@@ -60,7 +56,7 @@ class Concat : public Op {
   void use_layout(std::int64_t block, DataType type) {
     const auto layout = [&](const Shape& shape) {
       if (block == 1) return TensorLayout::plain(shape, type);
-      return to_layout(image_desc(shape, block == 0 ? shape[1] : block, type));
+      return image_layout(shape, block == 0 ? shape[1] : block, type);
     };
     for (TensorLayout& input : plan_.inputs) input = layout(input.shape);
     plan_.output = layout(plan_.output.shape);
@@ -73,8 +69,8 @@ class Concat : public Op {
   void for_each_piece(const Body& body) const {
     const auto elements =
         static_cast<std::int64_t>(plan_.output.bytes / size_of(plan_.output.type));
-    const int threads = elements < cpu::kMinParallelElements ? 1 : context_->threads;
-    cpu::parallel_shares(threads, rows_, 1, [&](int, std::int64_t begin, std::int64_t end) {
+    const int threads = elements < kMinParallelElements ? 1 : team_.threads;
+    parallel_shares(threads, rows_, 1, [&](int, std::int64_t begin, std::int64_t end) {
       for (auto row = static_cast<std::size_t>(begin); row < static_cast<std::size_t>(end); ++row) {
         std::size_t in_output = row * row_bytes_;
         for (std::size_t i = 0; i < pieces_.size(); in_output += pieces_[i++])
@@ -83,7 +79,7 @@ class Concat : public Op {
     });
   }
 
-  ContextPtr context_;
+  Team team_;
   std::int64_t rows_ = 0;
   std::size_t row_bytes_ = 0;
   std::vector<std::size_t> pieces_;  // bytes of one piece of each input
@@ -91,11 +87,8 @@ class Concat : public Op {
 
 }  // namespace
 
-std::unique_ptr<Op> make_op(ContextPtr context, const ConcatDesc& desc) {
-  output_shape(desc);
-  const Context& c = *context;
-  return plan_with_onednn(c, describe(desc),
-                          [&] { return std::make_unique<Concat>(std::move(context), desc); });
+std::unique_ptr<Op> make_op(Team team, const ConcatDesc& desc) {
+  return std::make_unique<Concat>(team, desc);
 }
 
-}  // namespace ddpbench::ops::onednn
+}  // namespace ddpbench::ops::cpu

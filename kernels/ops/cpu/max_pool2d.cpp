@@ -8,25 +8,21 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "kernels/ops/cpu/cpu_ops.h"
 #include "kernels/ops/cpu/elementwise.h"
 #include "kernels/ops/cpu/max_pool.h"
-#include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/cpu/transpose.h"
-#include "kernels/ops/onednn/launch.h"
-#include "kernels/ops/onednn/layout.h"
-#include "kernels/ops/onednn/onednn_ops.h"
-#include "kernels/ops/op.h"
 
-namespace ddpbench::ops::onednn {
+namespace ddpbench::ops::cpu {
 namespace {
 
 class MaxPool2d : public Op {
  public:
   // With `to_plain` the output is plain, with any layout of the input.
-  MaxPool2d(ContextPtr context, const MaxPool2dDesc& desc, bool to_plain)
-      : Op(plain_plan(desc)), context_(std::move(context)) {
+  MaxPool2d(Team team, const MaxPool2dDesc& desc, bool to_plain)
+      : Op(plain_plan(desc)), team_(team) {
     const Shape& out = plan_.output.shape;
-    std::int64_t block = channel_block(to_desc(desc.input));
+    std::int64_t block = channel_block(desc.input);
     if (block > 0) plan_.inputs = {desc.input};
     if (block == 0) block = 1;  // not a layout of these kernels: read it plain
     channels_ = out[1];
@@ -39,18 +35,17 @@ class MaxPool2d : public Op {
                  .relu = desc.fuse_relu};
     const DataType type = plan_.inputs[0].type;
     element_bytes_ = size_of(type);
-    kernel_ = cpu::choose_pool_kernel(geometry_, context_->simd, type);
+    kernel_ = choose_pool_kernel(geometry_, team_.simd, type);
     groups_ = ceil_div(channels_, block);
     planes_ = out[0] * groups_;
     plane_bytes_ = static_cast<std::size_t>(geometry_.output_elements()) * element_bytes_;
     winner_bytes_ = geometry_.output_elements() * kernel_.winner_bytes;
     plan_.saved_bytes = static_cast<std::size_t>(planes_ * winner_bytes_);
     transposed_ = to_plain && block > 1;
-    plan_.output =
-        to_plain ? TensorLayout::plain(out, type) : to_layout(image_desc(out, block, type));
+    plan_.output = to_plain ? TensorLayout::plain(out, type) : image_layout(out, block, type);
     if (transposed_)
-      plan_.workspace_bytes = static_cast<std::size_t>(context_->threads) * align_up(plane_bytes_);
-    plan_.description += fmt::format(" ({})", to_string(context_->simd));
+      plan_.workspace_bytes = static_cast<std::size_t>(team_.threads) * round_up(plane_bytes_, 64);
+    plan_.description += fmt::format(" ({})", to_string(team_.simd));
   }
 
   void forward(Stream&, const ForwardArgs& args) override {
@@ -62,11 +57,11 @@ class MaxPool2d : public Op {
       kernel_.forward(geometry_, x + bytes(plane * geometry_.input_elements()), pooled,
                       static_cast<std::byte*>(args.saved) + plane * winner_bytes_);
       if (!transposed_) return;
-      cpu::with_element(plan_.output.type, [&](auto element) {
+      with_element(plan_.output.type, [&](auto element) {
         using T = decltype(element);
-        cpu::blocked_to_maps(pixels(), geometry_.inner, reinterpret_cast<const T*>(pooled),
-                             reinterpret_cast<T*>(y + bytes(plain_offset(plane))),
-                             plane_channels(plane));
+        blocked_to_maps(pixels(), geometry_.inner, reinterpret_cast<const T*>(pooled),
+                        reinterpret_cast<T*>(y + bytes(plain_offset(plane))),
+                        plane_channels(plane));
       });
     });
   }
@@ -79,11 +74,11 @@ class MaxPool2d : public Op {
       const std::byte* grad = dy + bytes(plane * geometry_.output_elements());
       if (transposed_) {
         std::byte* const gathered = scratch(args.workspace, thread);
-        cpu::with_element(plan_.output.type, [&](auto element) {
+        with_element(plan_.output.type, [&](auto element) {
           using T = decltype(element);
-          cpu::maps_to_blocked(pixels(), geometry_.inner,
-                               reinterpret_cast<const T*>(dy + bytes(plain_offset(plane))),
-                               reinterpret_cast<T*>(gathered), plane_channels(plane));
+          maps_to_blocked(pixels(), geometry_.inner,
+                          reinterpret_cast<const T*>(dy + bytes(plain_offset(plane))),
+                          reinterpret_cast<T*>(gathered), plane_channels(plane));
         });
         grad = gathered;
       }
@@ -98,17 +93,15 @@ class MaxPool2d : public Op {
   template <typename Body>
   void for_each_plane(const Body& body) const {
     const int threads =
-        planes_ * geometry_.input_elements() < cpu::kMinParallelElements ? 1 : context_->threads;
-    cpu::parallel_shares(threads, planes_, 1,
-                         [&](int thread, std::int64_t begin, std::int64_t end) {
-                           for (std::int64_t plane = begin; plane < end; ++plane)
-                             body(thread, plane);
-                         });
+        planes_ * geometry_.input_elements() < kMinParallelElements ? 1 : team_.threads;
+    parallel_shares(threads, planes_, 1, [&](int thread, std::int64_t begin, std::int64_t end) {
+      for (std::int64_t plane = begin; plane < end; ++plane) body(thread, plane);
+    });
   }
 
   std::byte* scratch(void* workspace, int thread) const {
     return static_cast<std::byte*>(workspace) +
-           static_cast<std::size_t>(thread) * align_up(plane_bytes_);
+           static_cast<std::size_t>(thread) * round_up(plane_bytes_, 64);
   }
   std::size_t bytes(std::int64_t elements) const {
     return static_cast<std::size_t>(elements) * element_bytes_;
@@ -123,9 +116,9 @@ class MaxPool2d : public Op {
     return std::min(geometry_.inner, channels_ - plane % groups_ * geometry_.inner);
   }
 
-  ContextPtr context_;
-  cpu::PoolGeometry geometry_;
-  cpu::PoolKernel kernel_;
+  Team team_;
+  PoolGeometry geometry_;
+  PoolKernel kernel_;
   std::int64_t channels_ = 0, groups_ = 0, planes_ = 0, winner_bytes_ = 0;
   std::size_t plane_bytes_ = 0, element_bytes_ = 0;
   bool transposed_ = false;
@@ -133,16 +126,12 @@ class MaxPool2d : public Op {
 
 }  // namespace
 
-std::unique_ptr<Op> make_max_pool2d(ContextPtr context, const MaxPool2dDesc& desc, bool to_plain) {
-  output_shape(desc);
-  const Context& c = *context;
-  return plan_with_onednn(
-      c, fmt::format("{} on {}", describe(desc), to_string(desc.input.shape)),
-      [&] { return std::make_unique<MaxPool2d>(std::move(context), desc, to_plain); });
+std::unique_ptr<Op> make_max_pool2d(Team team, const MaxPool2dDesc& desc, bool to_plain) {
+  return std::make_unique<MaxPool2d>(team, desc, to_plain);
 }
 
-std::unique_ptr<Op> make_op(ContextPtr context, const MaxPool2dDesc& desc) {
-  return make_max_pool2d(std::move(context), desc, false);
+std::unique_ptr<Op> make_op(Team team, const MaxPool2dDesc& desc) {
+  return make_max_pool2d(team, desc, false);
 }
 
-}  // namespace ddpbench::ops::onednn
+}  // namespace ddpbench::ops::cpu

@@ -14,12 +14,9 @@
 
 #include "base/error.h"
 #include "kernels/ops/cpu/batch_norm.h"
-#include "kernels/ops/onednn/launch.h"
-#include "kernels/ops/onednn/layout.h"
-#include "kernels/ops/onednn/onednn_ops.h"
-#include "kernels/ops/op.h"
+#include "kernels/ops/cpu/cpu_ops.h"
 
-namespace ddpbench::ops::onednn {
+namespace ddpbench::ops::cpu {
 namespace {
 
 // The state, in the order of plain_plan().
@@ -27,10 +24,10 @@ constexpr std::size_t kRunningMean = 0, kRunningVar = 1, kBatches = 2;
 
 class BatchNorm2d : public Op {
  public:
-  BatchNorm2d(ContextPtr context, const BatchNorm2dDesc& desc)
-      : Op(plain_plan(desc)), context_(std::move(context)), desc_(desc) {
+  BatchNorm2d(Team team, const BatchNorm2dDesc& desc)
+      : Op(plain_plan(desc)), team_(team), desc_(desc) {
     const Shape& shape = plan_.output.shape;
-    std::int64_t block = channel_block(to_desc(desc.input));
+    std::int64_t block = channel_block(desc.input);
     if (block > 0) {
       plan_.inputs.assign(plan_.inputs.size(), desc.input);
       plan_.output = desc.input;
@@ -56,7 +53,7 @@ class BatchNorm2d : public Op {
     }
     plan_.workspace_bytes =
         (partial + 2 * channels_ + gathered()) * sizeof(double) + 5 * channels_ * kFloat;
-    plan_.description += fmt::format(" ({})", to_string(context_->simd));
+    plan_.description += fmt::format(" ({})", to_string(team_.simd));
   }
 
   void forward(Stream& stream, const ForwardArgs& args) override {
@@ -65,7 +62,7 @@ class BatchNorm2d : public Op {
     auto* const mean = static_cast<float*>(args.saved);
     float* const inv_std = mean + channels_;
     if (args.mode == Mode::training) {
-      cpu::norm_statistics(team(), maps_, x, memory.partial, memory.first, memory.second);
+      norm_statistics(team_, maps_, x, memory.partial, memory.first, memory.second);
       if (desc_.parts != nullptr) join_statistics(stream, memory);
       take_statistics(args, memory, mean, inv_std);
     } else {
@@ -84,16 +81,16 @@ class BatchNorm2d : public Op {
     const auto* const mean = static_cast<const float*>(args.saved);
     const float* const inv_std = mean + channels_;
     find_line(args.parameters, mean, inv_std, memory);
-    cpu::NormGradient gradient{.dy = args.grad_output,
-                               .more = args.more_grad_output,
-                               .mean = mean,
-                               .relu = desc_.fuse_relu,
-                               .y = args.output,
-                               .scale = memory.scale,
-                               .shift = memory.shift};
+    NormGradient gradient{.dy = args.grad_output,
+                          .more = args.more_grad_output,
+                          .mean = mean,
+                          .relu = desc_.fuse_relu,
+                          .y = args.output,
+                          .scale = memory.scale,
+                          .shift = memory.shift};
     void* const addend = desc_.fuse_add ? args.grad_inputs[1] : nullptr;
-    cpu::norm_gradient_sums(team(), maps_, x, gradient, addend, memory.partial, memory.first,
-                            memory.second);
+    norm_gradient_sums(team_, maps_, x, gradient, addend, memory.partial, memory.first,
+                       memory.second);
     if (desc_.affine) put_gradients(args, memory, inv_std);
     if (plan_.backward_exchange_bytes > 0) join_sums(stream, memory);
     void* const dx = args.grad_inputs[0];
@@ -111,7 +108,7 @@ class BatchNorm2d : public Op {
       memory.b[c] = static_cast<float>(-of_mean * memory.second[c] * inv_std[c] * inv_std[c]);
       memory.c[c] = static_cast<float>(-of_mean * memory.first[c]);
     }
-    cpu::norm_backward(team(), maps_, x, gradient, memory.a, memory.b, memory.c, dx);
+    norm_backward(team_, maps_, x, gradient, memory.a, memory.b, memory.c, dx);
   }
 
  private:
@@ -168,7 +165,6 @@ class BatchNorm2d : public Op {
     }
   }
 
-  cpu::Team team() const { return {context_->simd, context_->threads}; }
   float inverse(double variance) const {
     return static_cast<float>(1 / std::sqrt(variance + desc_.eps));
   }
@@ -207,12 +203,12 @@ class BatchNorm2d : public Op {
     const Memory memory = divide(args.workspace);
     const auto* const mean = static_cast<const float*>(args.saved);
     find_line(args.parameters, mean, mean + channels_, memory);
-    cpu::norm_forward(team(), maps_, args.inputs[0],
-                      {.scale = memory.scale,
-                       .shift = memory.shift,
-                       .addend = desc_.fuse_add ? args.inputs[1] : nullptr,
-                       .relu = desc_.fuse_relu},
-                      args.output);
+    norm_forward(team_, maps_, args.inputs[0],
+                 {.scale = memory.scale,
+                  .shift = memory.shift,
+                  .addend = desc_.fuse_add ? args.inputs[1] : nullptr,
+                  .relu = desc_.fuse_relu},
+                 args.output);
   }
 
   void put_gradients(const BackwardArgs& args, const Memory& memory, const float* inv_std) const {
@@ -226,19 +222,16 @@ class BatchNorm2d : public Op {
     }
   }
 
-  ContextPtr context_;
+  Team team_;
   BatchNorm2dDesc desc_;
-  cpu::NormMaps maps_;
+  NormMaps maps_;
   std::size_t channels_ = 0, parts_ = 1;
 };
 
 }  // namespace
 
-std::unique_ptr<Op> make_op(ContextPtr context, const BatchNorm2dDesc& desc) {
-  output_shape(desc);
-  const Context& c = *context;
-  return plan_with_onednn(c, fmt::format("{} on {}", describe(desc), to_string(desc.input.shape)),
-                          [&] { return std::make_unique<BatchNorm2d>(std::move(context), desc); });
+std::unique_ptr<Op> make_op(Team team, const BatchNorm2dDesc& desc) {
+  return std::make_unique<BatchNorm2d>(team, desc);
 }
 
-}  // namespace ddpbench::ops::onednn
+}  // namespace ddpbench::ops::cpu

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reference optimizers, in double precision, as optimizer.h has their formulas.
-#include "kernels/ops/optimizer.h"
-
+// The optimizers and the mean, in double precision (optimizer.h and flat_ops.h have their
+// formulas), and the gather of every CPU backend.
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/ops/reference/reference_ops.h"
@@ -50,8 +50,49 @@ class PlainOptimizer : public Optimizer {
   }
 };
 
+class PlainMean final : public Mean {
+ public:
+  void run(Stream&, std::span<const float* const> inputs, float* out, std::size_t count) override {
+    for (std::size_t i = 0; i < count; ++i) {
+      double sum = 0;
+      for (const float* input : inputs) sum += input[i];
+      out[i] = static_cast<float>(sum / static_cast<double>(inputs.size()));
+    }
+  }
+};
+
+class PlainGather final : public BatchGather {
+ public:
+  void run(Stream&, const GatherArgs& args) override {
+    check_gather(args);
+    const std::int32_t* indices =
+        args.indices + (args.position != nullptr ? static_cast<std::int64_t>(*args.position) : 0);
+    for (std::int64_t n = 0; n < args.batch; ++n) {
+      const std::int64_t sample = indices[n];
+      gather(args, args.images + sample * args.sample_elements,
+             args.out + n * args.sample_elements);
+      std::copy_n(args.labels + sample * args.labels_per_sample, args.labels_per_sample,
+                  args.labels_out + n * args.labels_per_sample);
+    }
+  }
+
+ private:
+  static void gather(const GatherArgs& args, const std::uint8_t* bytes, float* out) {
+    const std::int64_t pixels = args.sample_elements / args.channels;
+    for (std::int64_t c = 0; c < args.channels; ++c) {
+      const auto channel = static_cast<std::size_t>(c);
+      const ByteScale scale = byte_scale(args.mean[channel], args.std[channel]);
+      for (std::int64_t i = c * pixels; i < (c + 1) * pixels; ++i) {
+        out[i] = static_cast<float>(bytes[i]) * scale.factor + scale.offset;
+      }
+    }
+  }
+};
+
 }  // namespace
 
 std::unique_ptr<Optimizer> make_optimizer() { return std::make_unique<PlainOptimizer>(); }
+std::unique_ptr<Mean> make_mean() { return std::make_unique<PlainMean>(); }
+std::unique_ptr<BatchGather> make_batch_gather() { return std::make_unique<PlainGather>(); }
 
 }  // namespace ddpbench::ops::reference

@@ -6,16 +6,14 @@
 //
 // Maps and weights have the layouts that oneDNN's direct convolution prefers, so that its
 // neighbours need no reorder. Biases are copied, because the kernels read whole blocks.
-#include "kernels/ops/onednn/winograd_conv2d.h"
-
 #include <algorithm>
 
-#include "kernels/ops/onednn/launch.h"
-#include "kernels/ops/onednn/layout.h"
-#include "kernels/ops/onednn/onednn_ops.h"
-#include "kernels/ops/op.h"
+#include "base/error.h"
+#include "kernels/ops/cpu/cpu_ops.h"
+#include "kernels/ops/cpu/elementwise.h"
+#include "kernels/ops/cpu/winograd.h"
 
-namespace ddpbench::ops::onednn {
+namespace ddpbench::ops::cpu {
 
 bool has_winograd(const Conv2dDesc& desc) {
   const Window2d& w = desc.window;
@@ -41,26 +39,24 @@ namespace {
 
 class WinogradConv2d : public Op {
  public:
-  WinogradConv2d(ContextPtr context, const Conv2dDesc& desc)
+  WinogradConv2d(Team team, std::size_t l2_bytes, DataType maps, const Conv2dDesc& desc)
       : Op(plain_plan(desc)),
-        context_(std::move(context)),
+        team_(team),
         desc_(desc),
-        block_(cpu::Winograd::block(context_->simd)),
-        type_(context_->simd == cpu::SimdLevel::avx512 ? context_->activations : DataType::fp32),
-        winograd_(team(), winograd_shape(desc, block_), context_->l2_bytes, type_) {
-    using Format = dnnl::memory::format_tag;
-    plan_.inputs = {to_layout(image_desc(desc.input.shape, block_, type_))};
-    plan_.output = to_layout(image_desc(plan_.output.shape, block_, type_));
-    ParameterSpec& weight = plan_.parameters[0];
-    weight.layout =
-        to_layout(dnnl::memory::desc(weight.shape, dnnl::memory::data_type::f32,
-                                     block_ == 16 ? Format::ABcd16b16a : Format::ABcd8b8a));
-    plan_.description += fmt::format(" (own wino_4x3:{})", to_string(context_->simd));
+        block_(Winograd::block(team.simd)),
+        type_(team.simd == SimdLevel::avx512 ? maps : DataType::fp32),
+        winograd_(team, winograd_shape(desc, block_), l2_bytes, type_) {
+    plan_.inputs = {image_layout(desc.input.shape, block_, type_)};
+    plan_.output = image_layout(plan_.output.shape, block_, type_);
+    TensorLayout& weight = plan_.parameters[0].layout;
+    weight.tag = block_ == 16 ? "ABcd16b16a" : "ABcd8b8a";
+    weight.bytes =
+        sizeof(float) * 9 * whole_blocks(desc.input.shape[1]) * whole_blocks(desc.out_channels);
+    plan_.description += fmt::format(" (own wino_4x3:{})", to_string(team.simd));
     lay_out_workspace();
   }
 
   void forward(Stream&, const ForwardArgs& args) override {
-    context_->use_team();
     auto* const workspace = static_cast<std::byte*>(args.workspace);
     float* const bias = desc_.bias ? biases(workspace) : nullptr;
     if (bias) copy_biases(static_cast<const float*>(args.parameters[1]), bias);
@@ -69,15 +65,14 @@ class WinogradConv2d : public Op {
   }
 
   void backward(Stream&, const BackwardArgs& args) override {
-    context_->use_team();
     auto* const workspace = static_cast<std::byte*>(args.workspace);
     const void* dy = args.grad_output;
     if (desc_.fuse_relu) {
-      cpu::with_element(type_, [&](auto element) {
+      with_element(type_, [&](auto element) {
         using T = decltype(element);
-        cpu::relu_backward(team(), static_cast<const T*>(args.output), static_cast<const T*>(dy),
-                           static_cast<T*>(args.workspace),
-                           static_cast<std::int64_t>(plan_.output.bytes / sizeof(T)));
+        relu_backward(team_, static_cast<const T*>(args.output), static_cast<const T*>(dy),
+                      static_cast<T*>(args.workspace),
+                      static_cast<std::int64_t>(plan_.output.bytes / sizeof(T)));
       });
       dy = args.workspace;
     }
@@ -95,44 +90,44 @@ class WinogradConv2d : public Op {
  private:
   // The workspace: [masked output gradient][biases in whole blocks][a pass].
   void lay_out_workspace() {
-    biases_offset_ = desc_.fuse_relu ? align_up(plan_.output.bytes) : 0;
-    main_offset_ = biases_offset_ + (desc_.bias ? align_up(sizeof(float) * whole_blocks()) : 0);
+    biases_offset_ = desc_.fuse_relu ? round_up(plan_.output.bytes, 64) : 0;
+    main_offset_ =
+        biases_offset_ +
+        (desc_.bias ? round_up(sizeof(float) * whole_blocks(desc_.out_channels), 64) : 0);
     std::size_t pass =
         std::max(winograd_.forward_workspace_bytes(), winograd_.backward_weights_workspace_bytes());
     if (desc_.needs_grad_input) pass = std::max(pass, winograd_.backward_data_workspace_bytes());
     plan_.workspace_bytes = main_offset_ + pass;
   }
-  std::size_t whole_blocks() const {
-    return static_cast<std::size_t>(round_up(desc_.out_channels, block_));
+  std::size_t whole_blocks(std::int64_t channels) const {
+    return static_cast<std::size_t>(round_up(channels, block_));
   }
   float* biases(std::byte* workspace) const {
     return reinterpret_cast<float*>(workspace + biases_offset_);
   }
   void copy_biases(const float* from, float* to) const {
     std::fill_n(std::copy_n(from, desc_.out_channels, to),
-                whole_blocks() - static_cast<std::size_t>(desc_.out_channels), 0.0F);
+                whole_blocks(desc_.out_channels) - static_cast<std::size_t>(desc_.out_channels),
+                0.0F);
   }
-  cpu::Team team() const { return {context_->simd, context_->threads}; }
 
-  ContextPtr context_;
+  Team team_;
   Conv2dDesc desc_;
   std::int64_t block_;
   DataType type_;  // of the maps
-  cpu::Winograd winograd_;
+  Winograd winograd_;
   std::size_t biases_offset_ = 0, main_offset_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Op> make_winograd_conv2d(ContextPtr context, const Conv2dDesc& desc) {
+std::unique_ptr<Op> make_winograd_conv2d(Team team, std::size_t l2_bytes, DataType maps,
+                                         const Conv2dDesc& desc) {
   output_shape(desc);
-  if (!has_winograd(desc) || context->simd == cpu::SimdLevel::portable)
+  if (!has_winograd(desc) || team.simd == SimdLevel::portable)
     throw DeviceError(fmt::format("no Winograd for {} on {} with {} instructions", describe(desc),
-                                  to_string(desc.input.shape), to_string(context->simd)));
-  const Context& c = *context;
-  return plan_with_onednn(
-      c, fmt::format("{} on {}", describe(desc), to_string(desc.input.shape)),
-      [&] { return std::make_unique<WinogradConv2d>(std::move(context), desc); });
+                                  ops::to_string(desc.input.shape), to_string(team.simd)));
+  return std::make_unique<WinogradConv2d>(team, l2_bytes, maps, desc);
 }
 
-}  // namespace ddpbench::ops::onednn
+}  // namespace ddpbench::ops::cpu

@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Conversions of descriptors.
-#include "kernels/ops/onednn/layout.h"
+#include "kernels/ops/onednn/api.h"
 
 #include <algorithm>
 #include <numeric>
 
 #include "base/error.h"
-#include "kernels/ops/onednn/api.h"
 
 namespace ddpbench::ops::onednn {
 namespace {
@@ -49,11 +48,20 @@ bool is_row_major(const Desc& desc) {
   return desc == plain_desc(dims_of(desc), data_type_of(desc));
 }
 
-// Whether these are images in blocks of 4 channels, which the library chooses for convolutions of
-// 4, 12, ... channels a group. No kernel here reads them.
-bool is_in_fours(const Desc& desc) {
-  const Shape shape = dims_of(desc);
-  return shape.size() == 4 && desc == Desc(shape, data_type_of(desc), Tag::aBcd4b);
+// The descriptor of a layout that its tag alone tells, so that code without oneDNN can make and
+// read it: images (ops::image_layout), also in blocks of 4 channels, which the library chooses for
+// convolutions of 4, 12, ... channels a group; and the weights of the own Winograd.
+std::optional<Desc> tagged_desc(const TensorLayout& layout) {
+  struct Known {
+    std::string_view name;
+    Tag tag;
+  };
+  constexpr Known kKnown[] = {{"aBcd4b", Tag::aBcd4b},     {"aBcd8b", Tag::aBcd8b},
+                              {"aBcd16b", Tag::aBcd16b},   {"acdb", Tag::acdb},
+                              {"ABcd8b8a", Tag::ABcd8b8a}, {"ABcd16b16a", Tag::ABcd16b16a}};
+  for (const auto& [name, tag] : kKnown)
+    if (layout.tag == name) return Desc(layout.shape, to_dnnl(layout.type), tag);
+  return std::nullopt;
 }
 
 // oneDNN's notation: the dimensions as letters from the outermost to the innermost, blocked ones as
@@ -100,6 +108,7 @@ Type to_dnnl(DataType type) {
 
 Desc to_desc(const TensorLayout& layout) {
   if (layout.native) return *static_cast<const Desc*>(layout.native.get());
+  if (const auto desc = tagged_desc(layout)) return *desc;
   ensure(layout.is_plain(), "layout {} of {} was not made by the oneDNN backend", layout.tag,
          to_string(layout.shape));
   return plain_desc(layout.shape, to_dnnl(layout.type));
@@ -114,45 +123,8 @@ TensorLayout to_layout(const Desc& desc, const Shape& shape) {
   layout.bytes = desc.get_size();
   layout.tag = tag_of(*blocking);
   if (dims_of(desc) != shape) layout.tag += " of " + to_string(dims_of(desc));
-  layout.native = std::make_shared<const Desc>(desc);
+  if (tagged_desc(layout) != desc) layout.native = std::make_shared<const Desc>(desc);
   return layout;
-}
-
-TensorLayout to_layout(const Desc& desc) { return to_layout(desc, dims_of(desc)); }
-
-std::int64_t channel_block(const Desc& desc) {
-  const Shape shape = dims_of(desc);
-  if (shape.size() != 4) return 0;
-  if (is_row_major(desc)) return 1;
-  if (desc == Desc(shape, data_type_of(desc), Tag::acdb)) return shape[1];
-  for (const std::int64_t block : {8, 16})
-    if (desc == image_desc(shape, block, from_dnnl(data_type_of(desc)))) return block;
-  return 0;
-}
-
-Desc image_desc(const Shape& shape, std::int64_t block, DataType type) {
-  Tag tag = Tag::acdb;
-  if (block == 1) tag = Tag::abcd;
-  if (block == 8) tag = Tag::aBcd8b;
-  if (block == 16) tag = Tag::aBcd16b;
-  return Desc(shape, to_dnnl(type), tag);
-}
-
-TensorLayout with_type(const TensorLayout& layout, DataType type) {
-  const std::int64_t block = layout.is_plain() ? 0 : channel_block(to_desc(layout));
-  if (block == 0) return TensorLayout::plain(layout.shape, type);
-  return to_layout(image_desc(layout.shape, block, type));
-}
-
-TensorLayout for_samples(const TensorLayout& layout, std::int64_t samples) {
-  if (!layout.native) return ops::for_samples(layout, samples);
-  Shape shape = layout.shape;
-  shape[0] = samples;
-  const Desc desc = to_desc(layout);
-  if (is_in_fours(desc)) return to_layout(Desc(shape, data_type_of(desc), Tag::aBcd4b));
-  const std::int64_t block = channel_block(desc);
-  ensure(block > 0, "no other batch has the layout {} of {}", layout.tag, to_string(layout.shape));
-  return to_layout(image_desc(shape, block, layout.type));
 }
 
 }  // namespace ddpbench::ops::onednn
