@@ -11,7 +11,7 @@
 #include "bench/commands/subcommand.h"
 #include "bench/host/host_limits.h"
 #include "bench/rank/rank_main.h"
-#include "bench/run/fit_planner.h"
+#include "bench/run/fit.h"
 
 int main(int argc, char** argv) {
   using namespace ddpbench::bench;

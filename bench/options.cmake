@@ -6,11 +6,9 @@ set(DDPBENCH_BENCH_OPTION_SOURCES
   commands/info.cpp
   commands/subcommand.cpp
   host/build_info.cpp
-  host/congestion_control.cpp
+  host/host_network.cpp
   host/environment_capture.cpp
   host/host_limits.cpp
-  host/memory_groups.cpp
-  host/system_files.cpp
   options/command_options.cpp
   options/command_words.cpp
   options/config_file.cpp

@@ -24,7 +24,6 @@
 #include <span>
 
 #include "datasets/dataset.h"
-#include "datasets/dataset.h"
 
 namespace ddpbench::data {
 

@@ -10,10 +10,6 @@
 namespace ddpbench {
 namespace {
 
-constexpr Phase kDpPhases[] = {Phase::scatter, Phase::replicate, Phase::gather, Phase::reduce};
-constexpr Phase kDdpPhases[] = {Phase::replicate, Phase::comm_wait};
-constexpr Phase kPsPhases[] = {Phase::push, Phase::pull};
-
 // To add a strategy, add a row (docs/adding-a-strategy.md).
 constexpr StrategyTraits kStrategies[] = {
     {.name = "single",
@@ -28,7 +24,6 @@ constexpr StrategyTraits kStrategies[] = {
      .words = "one process, a thread per device",
      .gradient_path = "are reduced to device 0, which updates and broadcasts the weights",
      .one_process = true,
-     .phases_between = kDpPhases,
      .plan = plan_one_rank,
      .make = make_data_parallel,
      .calls = calls_of_data_parallel},
@@ -39,7 +34,6 @@ constexpr StrategyTraits kStrategies[] = {
      .groups_ranks = true,
      .overlaps = true,
      .records_steps = true,
-     .phases_between = kDdpPhases,
      .plan = plan_rank_per_replica,
      .make = make_distributed_data_parallel,
      .calls = calls_of_distributed_data_parallel},
@@ -48,7 +42,6 @@ constexpr StrategyTraits kStrategies[] = {
      .gradient_path = "are pushed to servers, shard by shard, and the result is pulled",
      .has_servers = true,
      .overlaps = true,
-     .phases_between = kPsPhases,
      .plan = plan_parameter_server,
      .make = make_parameter_server,
      .calls = calls_of_parameter_server},
@@ -118,29 +111,6 @@ StrategyPlan plan_strategy(const StrategyConfig& config) {
 
 std::unique_ptr<Strategy> make_strategy(const StrategyConfig& config) {
   return strategy_traits(config.strategy).make(config);
-}
-
-bool marks_phase(const StrategyConfig& config, Phase phase) {
-  const StrategyTraits& traits = strategy_traits(config.strategy);
-  const bool between = config.replicas > 1 || traits.has_servers;
-  // ddp sends state before forward, and nothing else.
-  if (phase == Phase::replicate && traits.uses_buckets && !config.broadcast_buffers) return false;
-  if (phase == Phase::sync_batch_norm) {
-    return config.sync_batch_norm && config.replicas > 1 && !traits.is_baseline() &&
-           traits.is_listed;
-  }
-  if (std::ranges::count(traits.phases_between, phase) > 0) return between;
-  switch (phase) {
-    case Phase::data_wait:
-    case Phase::forward:
-    case Phase::loss:
-    case Phase::backward:
-      return true;
-    case Phase::optimizer:
-      return !traits.has_servers || config.ps_update == PsUpdate::worker;
-    default:
-      return false;
-  }
 }
 
 }  // namespace ddpbench

@@ -36,8 +36,6 @@ struct StrategyTraits {
   bool has_servers = false;    // --servers, --server-device and --ps-update take effect
   bool overlaps = false;       // --overlap takes effect
   bool records_steps = false;  // --cuda-graph takes effect: its steps can be recorded and replayed
-  // The phases that it marks on several devices, beside those of one device.
-  std::span<const Phase> phases_between = {};
   // The ranks of a job of at least one replica and one sample. Throws ConfigError for a
   // configuration that the strategy does not support.
   std::vector<RankPlan> (*plan)(const StrategyConfig&) = nullptr;
@@ -86,8 +84,5 @@ std::vector<std::string> known_strategies(bool StrategyTraits::*trait = &Strateg
 // server, replicas that are no whole number of processes).
 StrategyPlan plan_strategy(const StrategyConfig& config);
 std::unique_ptr<Strategy> make_strategy(const StrategyConfig& config);
-
-// Whether the workers of a strategy mark the phase in their steps (data_wait: the caller marks it).
-bool marks_phase(const StrategyConfig& config, Phase phase);
 
 }  // namespace ddpbench

@@ -12,7 +12,6 @@
 
 #include "bench/comm/collective_case.h"
 #include "bench/host/environment_capture.h"
-#include "bench/host/pause_watch.h"
 #include "bench/run/run_collector.h"
 #include "parallel/comm_backends.h"
 #include "reports/metrics/collective_metrics.h"

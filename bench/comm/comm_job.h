@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "bench/comm/comm_options.h"
-#include "bench/plan/device_plan.h"
+#include "bench/plan/run_plan.h"
 #include "parallel/launch/rank_channel.h"
 
 namespace ddpbench::bench {

@@ -17,7 +17,7 @@
 #include "base/text.h"
 #include "bench/comm/collective_case.h"
 #include "bench/options/option_value.h"
-#include "bench/plan/device_plan.h"
+#include "bench/plan/run_plan.h"
 #include "parallel/comm/operation.h"
 #include "parallel/comm_backends.h"
 

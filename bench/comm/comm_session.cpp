@@ -15,13 +15,10 @@
 #include "bench/comm/comm_collector.h"
 #include "bench/comm/comm_rank.h"
 #include "bench/host/environment_capture.h"
-#include "bench/host/interrupt.h"
 #include "bench/host/terminal.h"
 #include "bench/run/launch_run.h"
-#include "bench/run/progress.h"
 #include "bench/run/report_output.h"
 #include "bench/run/run_collector.h"
-#include "bench/run/stops.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -13,7 +13,6 @@
 #include "bench/joined/joined_comm.h"
 #include "bench/options/option_table.h"
 #include "parallel/comm_backends.h"
-#include "parallel/launch/own_environment.h"
 #include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {

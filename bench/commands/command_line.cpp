@@ -16,7 +16,6 @@
 #include "bench/host/terminal.h"
 #include "bench/joined/joined_world.h"
 #include "bench/launchers/agent_messages.h"
-#include "bench/launchers/host_agent.h"
 #include "bench/launchers/launched_run.h"
 #include "bench/launchers/make_launcher.h"
 #include "bench/options/option_parser.h"
@@ -29,7 +28,6 @@
 #include "datasets/catalog.h"
 #include "datasets/fetch.h"
 #include "parallel/comm_backends.h"
-#include "parallel/launch/own_environment.h"
 #include "parallel/launch/rank_environment.h"
 #include "parallel/strategies.h"
 

@@ -13,7 +13,7 @@
 #include "bench/host/environment_capture.h"
 #include "bench/host/terminal.h"
 #include "bench/options/option_source.h"
-#include "parallel/launch/own_environment.h"
+#include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {
 const std::vector<SubcommandEntry>& subcommands() {

@@ -12,10 +12,10 @@
 #include <string_view>
 
 #include "bench/host/build_info.h"
-#include "bench/host/congestion_control.h"
+#include "bench/host/host_network.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/cpu_topology.h"
-#include "parallel/launch/own_environment.h"
+#include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {
 namespace {

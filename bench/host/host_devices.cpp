@@ -65,6 +65,10 @@ CudaProbe probe(const std::string& device) {
 
 }  // namespace
 
+DeviceKind device_kind(std::string_view word) {
+  return word == to_string(DeviceKind::cuda) ? DeviceKind::cuda : DeviceKind::cpu;
+}
+
 HostDevices find_devices(const std::string& device) {
   return {read_cpu_topology(), probe(device), ops::why_no_cpu_bf16()};
 }

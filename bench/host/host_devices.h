@@ -15,6 +15,9 @@
 
 namespace ddpbench::bench {
 
+// The kind for "cpu" or "cuda".
+DeviceKind device_kind(std::string_view word);
+
 struct HostDevices {
   CpuTopology cpu;
   CudaProbe cuda;                // with a reason when there are no devices

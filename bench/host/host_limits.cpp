@@ -8,19 +8,84 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
+#include <sstream>
+#include <string_view>
 #include <system_error>
+#include <vector>
 
+#include "base/clock.h"
+#include "base/file.h"
 #include "bench/host/environment_capture.h"
-#include "bench/host/memory_groups.h"
-#include "bench/host/system_files.h"
 #include "kernels/runtime/cpu_topology.h"
 
 namespace ddpbench::bench {
 namespace {
 
 namespace fs = std::filesystem;
+
+// The number at the beginning of a file of the kernel; nothing where it is absent or no number, as
+// a limit of a control group that is "max".
+std::optional<std::uint64_t> first_number(const fs::path& path) {
+  std::ifstream file(path);
+  std::uint64_t value = 0;
+  if (!(file >> value)) return std::nullopt;
+  return value;
+}
+
+// The number behind `word` in the first line that begins with both: 12 for "pswpin" and the line
+// "pswpin 12".
+std::optional<std::uint64_t> number_after(std::string_view word, const fs::path& path) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string first;
+    std::uint64_t value = 0;
+    if (words >> first >> value && first == word) return value;
+  }
+  return std::nullopt;
+}
+
+struct ControlGroup {
+  std::string name;    // below the root, "/jobs/7"; the root's is "/"
+  fs::path directory;  // of its files
+};
+
+// From this process's own group up to the root. Groups that are not visible from here, as those
+// above a container, are left out.
+std::vector<ControlGroup> control_groups(const std::string& root) {
+  fs::path path;
+  std::ifstream file(root + "/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("0::")) path = fs::path(line.substr(3)).relative_path();
+  }
+  std::vector<ControlGroup> groups;
+  for (;; path = path.parent_path()) {
+    const fs::path directory = fs::path(root + "/sys/fs/cgroup") / path;
+    if (is_folder(directory)) groups.push_back({("/" / path).string(), directory});
+    if (path.empty()) return groups;
+  }
+}
+
+std::optional<std::uint64_t> memory_limit_of(const ControlGroup& group) {
+  return first_number(group.directory / "memory.max");
+}
+
+// What the group's processes use, without pages of files that the kernel drops where memory is
+// short.
+std::uint64_t memory_used_by(const ControlGroup& group) {
+  const auto used = first_number(group.directory / "memory.current").value_or(0);
+  const auto cached = number_after("inactive_file", group.directory / "memory.stat").value_or(0);
+  return used - std::min(used, cached);
+}
+
+bool has_grown(const std::optional<std::uint64_t>& before,
+               const std::optional<std::uint64_t>& after) {
+  return before && after && *after > *before;
+}
 
 std::optional<std::uint64_t> resource_limit(__rlimit_resource resource) {
   rlimit limit{};
@@ -41,14 +106,6 @@ void tighten(std::optional<T>& limit, const std::optional<T>& other) {
   if (other && (!limit || *other < *limit)) limit = other;
 }
 
-// The path of this process's group of version 2 below the root.
-fs::path own_group(const std::string& root) {
-  for (const OwnGroup& group : own_groups(root)) {
-    if (group.controllers.empty()) return group.path;
-  }
-  return {};
-}
-
 // Threads that a process starts after its memory was checked map stacks of 8 MiB. They fill little
 // of them, so stacks count against an address space alone.
 constexpr std::uint64_t kThreadSpaceBytes = std::uint64_t{96} << 20;
@@ -63,15 +120,15 @@ std::optional<std::uint64_t> address_space_left() {
 }
 
 void read_memory_limits(const std::string& root, HostLimits& limits) {
-  for (const MemoryGroup& group : memory_groups(root)) {
-    const auto limit = group.limit_bytes();
+  for (const ControlGroup& group : control_groups(root)) {
+    const auto limit = memory_limit_of(group);
     if (!limit) continue;
     // The outer one of equal limits counts, because more processes share it.
     if (!limits.memory_bytes || *limit <= *limits.memory_bytes) {
       limits.memory_bytes = limit;
       limits.memory_group = group.name;
     }
-    const std::uint64_t used = group.used_bytes().value_or(0);
+    const std::uint64_t used = memory_used_by(group);
     tighten(limits.memory_left_bytes, std::optional(*limit - std::min(*limit, used)));
   }
   if (const auto kib = number_after("MemAvailable:", root + "/proc/meminfo")) {
@@ -112,10 +169,123 @@ HostLimits read_host_limits(const std::string& root) {
                     .processes = resource_limit(RLIMIT_NPROC),
                     .threads = first_number("/proc/sys/kernel/threads-max")};
   read_memory_limits(root, limits);
-  for (fs::path group = own_group(root);; group = group.parent_path()) {
-    tighten(limits.cpu_quota, cpu_quota(fs::path(root + "/sys/fs/cgroup") / group));
-    if (group.empty()) return limits;
+  for (const ControlGroup& group : control_groups(root)) {
+    tighten(limits.cpu_quota, cpu_quota(group.directory));
   }
+  return limits;
+}
+
+MemoryKills read_memory_kills(const std::string& root) {
+  const std::vector<ControlGroup> groups = control_groups(root);
+  return {.of_group = groups.empty()
+                          ? std::nullopt
+                          : number_after("oom_kill", groups.front().directory / "memory.events"),
+          .of_machine = number_after("oom_kill", root + "/proc/vmstat")};
+}
+
+std::string memory_kill_words(const MemoryKills& before, const MemoryKills& after,
+                              const std::string& root) {
+  constexpr const char* kAdvice =
+      "use a smaller batch (--batch-size), fewer devices, or give it more memory";
+  if (has_grown(before.of_group, after.of_group)) {
+    for (const ControlGroup& group : control_groups(root)) {
+      if (const auto limit = memory_limit_of(group)) {
+        return fmt::format(
+            "the kernel ended it because memory ran out: the control group {} may use {} bytes; {}",
+            group.name, *limit, kAdvice);
+      }
+    }
+    return fmt::format("the kernel ended it because memory ran out; {}", kAdvice);
+  }
+  // The group may not tell, and the machine's count may be of others.
+  if (!before.of_group && has_grown(before.of_machine, after.of_machine)) {
+    return fmt::format(
+        "the kernel ended a process of this machine meanwhile because memory ran out, probably "
+        "this one; {}",
+        kAdvice);
+  }
+  return "";
+}
+
+namespace {
+
+// Reads the first line of /proc/stat (proc(5)): ticks of all processors since boot.
+void read_processor_time(const std::string& root, report::MachineSnapshot& snapshot) {
+  enum Field { user, nice, system, idle, iowait, irq, softirq, steal, kFields };
+  std::ifstream file(root + "/proc/stat");
+  std::string name;
+  std::array<double, kFields> ticks{};
+  file >> name;
+  for (double& value : ticks) file >> value;
+  if (!file || name != "cpu") return;
+  const auto per_second = static_cast<double>(::sysconf(_SC_CLK_TCK));
+  // The time of guests is part of user and nice.
+  snapshot.busy_s =
+      (ticks[user] + ticks[nice] + ticks[system] + ticks[irq] + ticks[softirq]) / per_second;
+  snapshot.stolen_s = ticks[steal] / per_second;
+  snapshot.all_s = std::accumulate(ticks.begin(), ticks.end(), 0.0) / per_second;
+}
+
+// The directories "cpu0", "cpu1", ... of sysfs.
+std::vector<fs::path> processors(const std::string& root) {
+  std::vector<fs::path> found;
+  std::error_code absent;
+  for (const auto& entry : fs::directory_iterator(root + "/sys/devices/system/cpu", absent)) {
+    const std::string name = entry.path().filename();
+    const bool numbered = name.size() > 3 && name.starts_with("cpu") &&
+                          name.find_first_not_of("0123456789", 3) == std::string::npos;
+    if (numbered) found.push_back(entry.path());
+  }
+  return found;
+}
+
+void read_processors(const std::string& root, report::MachineSnapshot& snapshot) {
+  double megahertz = 0;
+  int told = 0;
+  for (const fs::path& processor : processors(root)) {
+    if (const auto khz = first_number(processor / "cpufreq/scaling_cur_freq")) {
+      megahertz += static_cast<double>(*khz) / 1000;
+      ++told;
+    }
+    const auto throttles = first_number(processor / "thermal_throttle/core_throttle_count");
+    if (throttles) snapshot.thermal_throttles = snapshot.thermal_throttles.value_or(0) + *throttles;
+  }
+  if (told > 0) snapshot.cpu_frequency_mhz = megahertz / told;
+}
+
+double seconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+}
+
+}  // namespace
+
+report::MachineSnapshot read_machine_counters(const std::string& root) {
+  report::MachineSnapshot snapshot;
+  read_processor_time(root, snapshot);
+  read_processors(root, snapshot);
+  snapshot.swapped_in_pages = number_after("pswpin", root + "/proc/vmstat");
+  if (const auto usec = number_after("throttled_usec", root + "/sys/fs/cgroup/cpu.stat")) {
+    snapshot.quota_throttled_s = 1e-6 * static_cast<double>(*usec);
+  }
+  return snapshot;
+}
+
+report::MachineSnapshot take_machine_snapshot() {
+  report::MachineSnapshot snapshot = read_machine_counters("");
+  snapshot.wall_s = steady_s();
+  double busy_s = 0;
+  std::uint64_t faults = 0, switches = 0;
+  for (const auto who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage usage{};
+    if (::getrusage(who, &usage) != 0) return snapshot;
+    busy_s += seconds(usage.ru_utime) + seconds(usage.ru_stime);
+    faults += static_cast<std::uint64_t>(usage.ru_majflt);
+    switches += static_cast<std::uint64_t>(usage.ru_nivcsw);
+  }
+  snapshot.own_busy_s = busy_s;
+  snapshot.own_major_page_faults = faults;
+  snapshot.own_involuntary_switches = switches;
+  return snapshot;
 }
 
 }  // namespace ddpbench::bench

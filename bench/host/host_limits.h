@@ -1,12 +1,16 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The limits that the system sets for this process.
+// What the system tells of this process and machine: the limits that it sets, processes that it has
+// ended for lack of memory, and the counters that reports/metrics/conditions.h compares. Control
+// groups are those of version 2.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+
+#include "reports/metrics/conditions.h"
 
 namespace ddpbench::bench {
 
@@ -39,8 +43,29 @@ MemoryLimit memory_limit(const HostLimits& limits);
 // each) of their own, which nothing plans. To be called before the process starts a thread.
 void spare_address_space();
 
-// Reads control groups from this process's group upwards: the tightest limit counts. Memory's are
-// of version 1 or 2, the CPU's of version 2. Tests have their own /proc and /sys below `root`.
+// `root` stands before /proc and /sys in all of these: "" is the system itself, tests have others.
+
+// Reads control groups from this process's group upwards: the tightest limit counts.
 HostLimits read_host_limits(const std::string& root = "");
+
+// Processes that the kernel has ended for lack of memory.
+struct MemoryKills {
+  std::optional<std::uint64_t> of_group;    // of this process's own control group
+  std::optional<std::uint64_t> of_machine;  // also of others; only since Linux 4.13
+};
+MemoryKills read_memory_kills(const std::string& root = "");
+
+// Returns a sentence about a rank that ended by a SIGKILL which this program did not send. It says
+// what the kernel did between the two readings, and what to change. It is empty if the kernel ended
+// no process for lack of memory, or if the system does not say.
+std::string memory_kill_words(const MemoryKills& before, const MemoryKills& after,
+                              const std::string& root = "");
+
+// Reads this machine and this process now. Counters that the system does not tell are left out. It
+// takes tens of microseconds to a few milliseconds (one file per processor): call it between runs.
+report::MachineSnapshot take_machine_snapshot();
+
+// The same without the values of getrusage and the clock.
+report::MachineSnapshot read_machine_counters(const std::string& root);
 
 }  // namespace ddpbench::bench

@@ -3,19 +3,24 @@
 #include "bench/host/terminal.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <span>
 #include <string>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "parallel/launch/own_environment.h"
 #include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {
@@ -155,5 +160,85 @@ void finish_output() {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
   fail_standard_output(errno);
 }
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// "report.json", "report-2.json", ...: the first that is free in `directory`.
+fs::path free_name(const fs::path& directory, const fs::path& asked) {
+  std::error_code ignored;
+  fs::path name = directory / asked.filename();
+  for (int i = 2; fs::exists(fs::symlink_status(name, ignored)); ++i) {
+    name = directory / fmt::format("{}-{}{}", asked.stem().string(), i, asked.extension().string());
+  }
+  return name;
+}
+
+}  // namespace
+
+std::optional<Rescue> write_or_rescue(const std::string& path,
+                                      const std::function<void(const std::string& path)>& write) {
+  try {
+    write(path);
+    return std::nullopt;
+  } catch (const ConfigError& error) {
+    std::error_code none;
+    for (const fs::path& place : {fs::current_path(none), fs::temp_directory_path(none)}) {
+      if (place.empty()) continue;
+      const std::string name = free_name(place, path).string();
+      try {
+        write(name);
+        return Rescue{name, fmt::format("{}; it is in {} instead", error.what(), name)};
+      } catch (const ConfigError&) {
+        // The next place may do.
+      }
+    }
+    throw;
+  }
+}
+
+namespace {
+
+// A signal handler can reach nothing but a global. Any thread may be interrupted, and any may ask.
+std::atomic<int> requested = 0;  // the signal
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may set no other");
+
+void on_signal(int number) { requested = number; }
+
+// Async-signal-safe calls only.
+void on_lost_reader(int number) {
+  const int error = errno;
+  for (const int output : {STDOUT_FILENO, STDERR_FILENO}) {
+    pollfd state{output, POLLOUT, 0};
+    if (::poll(&state, 1, 0) != 1 || (state.revents & POLLERR) == 0) continue;
+    const int nothing = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nothing < 0) continue;
+    ::dup2(nothing, output);
+    ::close(nothing);
+  }
+  requested = number;
+  errno = error;
+}
+
+}  // namespace
+
+void catch_interrupts() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  ::sigemptyset(&action.sa_mask);
+  // Without SA_RESTART, a wait of the supervisor ends at once.
+  for (const int number : {SIGINT, SIGTERM}) ::sigaction(number, &action, nullptr);
+  for (const int number : {SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU, SIGPIPE}) {
+    struct sigaction before {};
+    ::sigaction(number, nullptr, &before);
+    if (before.sa_handler == SIG_IGN) continue;
+    action.sa_handler = number == SIGPIPE ? on_lost_reader : on_signal;
+    ::sigaction(number, &action, nullptr);
+  }
+}
+
+bool interrupt_requested() { return requested != 0; }
+int interrupt_signal() { return requested; }
 
 }  // namespace ddpbench::bench

@@ -1,17 +1,21 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program's output. Text that cannot be written (a full disk, a reader that is gone) never ends
-// a run, whose results are worth more; finish_output tells of it at the end.
+// The program's output, and the signals that end a run. Text that cannot be written (a full disk, a
+// reader that is gone) never ends a run, whose results are worth more; finish_output tells of it at
+// the end.
 #pragma once
 
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "base/error.h"
 #include "base/file.h"
 
 namespace ddpbench::bench {
@@ -70,5 +74,39 @@ void write_standard_output(const FileDescriptor& output, std::string_view text);
 
 // Writes what stdout holds back. Throws ConfigError when that, or anything before, did not arrive.
 void finish_output();
+
+// Saves results in another place when the intended one, which was usable at the start of a run, is
+// gone, full or closed at its end.
+
+struct Rescue {
+  std::string path;     // where the file is
+  std::string message;  // why it is not where it was asked for, and where it is
+};
+
+// Calls write(path). Where that throws ConfigError, calls it with a free name of the same ending in
+// the working directory, then in that for temporary files (TMPDIR). Returns nothing where the first
+// call succeeded. Where none does, throws the first error.
+std::optional<Rescue> write_or_rescue(const std::string& path,
+                                      const std::function<void(const std::string& path)>& write);
+
+// Signals that end a run set a flag that the supervisor polls, so that a report is left.
+
+// Ends a rank of a joined world that a signal asked to end (exit 130). Its words are always the
+// same: ranks whose collectives it gives up know it by them.
+class Interrupted : public Error {
+ public:
+  Interrupted() : Error("interrupted") {}
+  const char* kind() const noexcept override { return "interrupted"; }
+  int exit_code() const noexcept override { return 130; }
+};
+
+// From now on SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU and SIGPIPE set
+// the flag instead of ending the process. A signal other than the first two stays ignored if it was
+// ignored before (nohup). After SIGPIPE the stream that lost its reader (stdout, stderr) is
+// replaced by /dev/null.
+void catch_interrupts();
+bool interrupt_requested();
+// The last such signal; 0: none yet.
+int interrupt_signal();
 
 }  // namespace ddpbench::bench

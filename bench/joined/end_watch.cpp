@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "parallel/comm/store/deadline.h"
-#include "parallel/launch/guilty_rank.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -55,9 +54,10 @@ void HangGuard::watch() {
   while (!error_) {
     if (changed_.wait_for(lock, kLookForEnd, [this] { return leaving_ || error_; })) break;
     if (!is_overdue()) continue;
-    error_ = std::make_exception_ptr(CommTimeout(
-        fmt::format("{} does not return: its deadline has passed", launch::words_for_call(seen_)),
-        comm::to_string(seen_.kind)));
+    error_ = std::make_exception_ptr(
+        CommTimeout(fmt::format("{} {} does not return: its deadline has passed",
+                                to_string(seen_.kind), seen_.number),
+                    comm::to_string(seen_.kind)));
   }
   if (leaving_ || changed_.wait_for(lock, kMomentToEnd, [this] { return leaving_; })) return;
   const std::exception_ptr error = error_;

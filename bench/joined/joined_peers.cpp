@@ -15,11 +15,11 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "bench/host/congestion_control.h"
 #include "bench/host/environment_capture.h"
-#include "bench/host/interrupt.h"
+#include "bench/host/host_network.h"
+#include "bench/host/terminal.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
-#include "parallel/launch/process_state.h"
+#include "parallel/launch/child_process.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -13,13 +13,12 @@
 #include <string>
 #include <vector>
 
-#include "bench/joined/joined_board.h"
+#include "bench/host/host_network.h"
 #include "bench/joined/joined_hosts.h"
 #include "bench/joined/joined_plan.h"
 #include "bench/joined/joined_store.h"
 #include "bench/joined/joined_verdict.h"
 #include "bench/joined/world_relay.h"
-#include "parallel/launch/host_claim.h"
 #include "parallel/launch/rank_channel.h"
 #include "parallel/launch/rank_environment.h"
 #include "parallel/launch/world_watch.h"
@@ -112,7 +111,7 @@ class JoinedPeers {
   std::optional<JoinedBoard> board_;       // from join() on
   launch::WorldWatch watch_;               // sees the other ranks from join() on
   bool lacks_first_ = false;               // rank 0 was not there, or gone before all had joined
-  launch::HostClaim claim_;                // on the report, where rank 0 is lacking
+  HostClaim claim_;                        // on the report, where rank 0 is lacking
   JoinedHosts hosts_;                      // from join() on
   std::unique_ptr<WorldRelay> relay_;      // from join() on, where there are several hosts
   std::once_flag told_interrupted_;        // the relay was

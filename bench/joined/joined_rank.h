@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "bench/host/host_devices.h"
-#include "bench/host/memory_groups.h"
+#include "bench/host/host_limits.h"
 #include "bench/joined/end_watch.h"
-#include "bench/joined/joined_gpus.h"
+#include "bench/joined/joined_devices.h"
 #include "bench/joined/joined_peers.h"
 #include "bench/joined/joined_plan.h"
 #include "bench/joined/joined_report.h"

@@ -5,25 +5,53 @@
 // rank that takes its place. What ran fills in its part.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "bench/host/host_devices.h"
-#include "bench/host/pause_watch.h"
-#include "bench/joined/joined_board.h"
+#include "bench/host/host_limits.h"
 #include "bench/joined/joined_hosts.h"
 #include "bench/joined/joined_peers.h"
+#include "bench/joined/joined_verdict.h"
 #include "bench/options/options.h"
+#include "bench/plan/training_job.h"
 #include "bench/run/report_output.h"
+#include "parallel/launch/pause_log.h"
+#include "parallel/launch/rank_channel.h"
 #include "parallel/launch/supervisor.h"
 #include "reports/data/report.h"
 #include "reports/exports/trace.h"
 
 namespace ddpbench::bench {
+
+// Records the times in which this process was stopped, for a rank that has no supervisor to do so.
+// It looks at the clock ten times a second, on a thread of its own, as long as it lives.
+class PauseWatch {
+ public:
+  PauseWatch();
+  ~PauseWatch();
+  PauseWatch(const PauseWatch&) = delete;
+  PauseWatch& operator=(const PauseWatch&) = delete;
+
+  // All pauses until now. Any thread may ask.
+  std::vector<launch::Pause> pauses();
+
+ private:
+  void watch();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ending_ = false;
+  launch::PauseLog log_;
+  std::thread thread_;
+};
 
 // user: a file, as --json says. supervisor: standard output, each time that it is saved.
 enum class ReportReader : std::uint8_t { user, supervisor };
@@ -103,6 +131,35 @@ class JoinedReport {
   std::optional<std::uint64_t> saved_hash_;  // of what save() wrote
   report::Report report_;
   PauseWatch watch_;
+};
+
+// TrainingReport: the report of a joined world that trains, with one run.
+
+class TrainingReport final : public JoinedReport {
+ public:
+  // See JoinedReport. The job, once it is planned, and the channels are read whenever the report is
+  // filled in.
+  TrainingReport(std::vector<std::string> arguments, ReportReader reader, std::string launcher,
+                 const TrainingJob& job, const launch::RankChannels& channels)
+      : JoinedReport(std::move(arguments), reader, std::move(launcher)),
+        job_(job),
+        channels_(channels) {}
+
+  // Training begins: the machine's load counts from here on.
+  void note_start() { before_ = take_machine_snapshot(); }
+  // This rank is set up.
+  void note_set_up() { startup_s_ = seconds_so_far(); }
+
+ private:
+  void fill_in(report::Report& report, const launch::SuperviseResult& result) override;
+  report::Trace own_trace() const override;
+  void add_to(report::Trace& trace) const override;
+  int failed_exit_code(const report::Report& report) const override;
+
+  const TrainingJob& job_;
+  const launch::RankChannels& channels_;
+  std::optional<report::MachineSnapshot> before_;
+  double startup_s_ = 0;  // until this rank was set up
 };
 
 }  // namespace ddpbench::bench

@@ -4,21 +4,89 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "bench/host/interrupt.h"
-#include "bench/joined/store_pieces.h"
-#include "bench/plan/fit_command.h"
+#include "bench/host/terminal.h"
 #include "bench/plan/run_plan.h"
 #include "bench/rank/rank_result.h"
 #include "bench/run/launch_run.h"
 #include "parallel/launch/rank_channel.h"
 
 namespace ddpbench::bench {
+
+// A piece is its hash and its bytes. It stays in the store until all receivers have taken it.
+
+namespace {
+
+std::string piece_key(const std::string& key, std::size_t i) {
+  return fmt::format("{}/{}", key, i);
+}
+std::string taken_key(const std::string& key, std::size_t i) {
+  return piece_key(key, i) + "/taken";
+}
+
+// The pieces' hashes follow from each other, so none can be in another's place.
+std::uint64_t hash_of(std::span<const std::byte> piece, std::uint64_t before) {
+  return hash_bytes(piece.data(), piece.size(), before);
+}
+
+}  // namespace
+
+void send_pieces(comm::Store& store, const std::string& key, std::span<const std::byte> bytes,
+                 int receivers, const PieceOptions& options) {
+  const std::size_t pieces = (bytes.size() + options.piece_bytes - 1) / options.piece_bytes;
+  const auto await = [&](std::size_t i) {
+    store.get(taken_key(key, i), options.timeout_s);
+    store.set(piece_key(key, i), "");
+  };
+  store.set(key + "/bytes", std::to_string(bytes.size()));
+  std::uint64_t hash = 0;
+  for (std::size_t i = 0; i < pieces && receivers > 0; ++i) {
+    if (i >= options.ahead) await(i - options.ahead);
+    const std::size_t at = i * options.piece_bytes;
+    const auto piece = bytes.subspan(at, std::min(options.piece_bytes, bytes.size() - at));
+    hash = hash_of(piece, hash);
+    std::string value(reinterpret_cast<const char*>(&hash), sizeof hash);
+    value.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+    store.set(piece_key(key, i), value);
+  }
+  for (std::size_t i = pieces - std::min(pieces, options.ahead); i < pieces && receivers > 0; ++i) {
+    await(i);
+  }
+}
+
+void receive_pieces(comm::Store& store, const std::string& key, std::span<std::byte> bytes,
+                    int receivers, const PieceOptions& options) {
+  const std::string sent = store.get(key + "/bytes", options.timeout_s);
+  if (sent != std::to_string(bytes.size())) {
+    throw CommError(
+        fmt::format("{}: {} bytes are sent where {} are expected", key, sent, bytes.size()));
+  }
+  std::uint64_t hash = 0;
+  for (std::size_t i = 0, at = 0; at < bytes.size(); ++i) {
+    const auto piece = bytes.subspan(at, std::min(options.piece_bytes, bytes.size() - at));
+    const std::string value = store.get(piece_key(key, i), options.timeout_s);
+    if (value.size() == sizeof hash + piece.size()) {
+      std::memcpy(piece.data(), value.data() + sizeof hash, piece.size());
+    }
+    hash = hash_of(piece, hash);
+    if (value.size() != sizeof hash + piece.size() ||
+        std::memcmp(value.data(), &hash, sizeof hash) != 0) {
+      throw CommError(
+          fmt::format("{}: piece {} of {} bytes arrived damaged", key, i, piece.size()));
+    }
+    at += piece.size();
+    if (store.add(piece_key(key, i) + "/count", 1) == receivers) store.set(taken_key(key, i), "1");
+  }
+}
+
 namespace {
 
 constexpr const char* kDatasetKey = "joined/dataset";
@@ -39,10 +107,8 @@ void compare_data(JoinedPeers& peers, const SharedMemory& dataset) {
       peers.hosts().words(peers.rank()), peers.hosts().words(0), own, first));
 }
 
-// `job`: the run that the reference is of.
-[[noreturn]] void throw_reference_failure(const launch::RankError& error, const TrainingJob& job) {
-  std::string message = "the reference to verify against failed: " + error.message;
-  if (error.free_bytes) message = with_advice(message, fit_advice(job, error.free_bytes));
+[[noreturn]] void throw_reference_failure(const launch::RankError& error) {
+  const std::string message = "the reference to verify against failed: " + error.message;
   const int code = failure_exit_code(error);
   if (code == ConfigError("").exit_code()) throw ConfigError(message);
   if (code == UnavailableError("").exit_code()) throw UnavailableError(message);
@@ -57,7 +123,7 @@ void run_reference(JoinedPeers& peers, const TrainingJob& job, const ReferenceIn
     peers.check();
     throw Interrupted();
   }
-  if (result.failure) throw_reference_failure(result.failure->error, inputs.job);
+  if (result.failure) throw_reference_failure(result.failure->error);
 }
 
 }  // namespace

@@ -15,9 +15,9 @@
 #include "base/clock.h"
 #include "base/entropy.h"
 #include "base/text.h"
+#include "bench/host/host_network.h"
 #include "bench/host/terminal.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
-#include "parallel/launch/host_address.h"
 #include "parallel/launch/open_files.h"
 
 namespace ddpbench::bench {
@@ -78,7 +78,7 @@ bool is_loopback(const std::string& address) { return address.starts_with("127."
 void refuse_loopback(const std::string& interface, const std::string& address,
                      const std::string& master, double limit_s) {
   if (!is_loopback(address)) return;
-  if (is_loopback(launch::address_towards(master, limit_s))) return;
+  if (is_loopback(address_towards(master, limit_s))) return;
   throw ConfigError(
       fmt::format("--interface={}: rank 0 would listen at {}, where nobody finds it who looks at "
                   "MASTER_ADDR={}; name the interface that has that address, or none",
@@ -122,9 +122,9 @@ void JoinedStore::say_waiting(const std::string& missing) {
 void JoinedStore::connect(const nlohmann::json& own) {
   if (environment_.world_size == 1 || store_) return;
   if (environment_.secret.empty()) {
-    launch::ensure_one_host(environment_, interface_);
+    ensure_one_host(environment_, interface_);
   } else {
-    launch::ensure_long_secret(environment_);
+    ensure_long_secret(environment_);
     if (!environment_.several_hosts.empty() && !environment_.has_master_address) {
       throw ConfigError(fmt::format(
           "{}: ranks on several hosts meet at rank 0's, and MASTER_ADDR does not name it. Set it, "
@@ -135,7 +135,7 @@ void JoinedStore::connect(const nlohmann::json& own) {
   launch::allow_open_files_of_joined_rank(static_cast<std::size_t>(environment_.world_size));
   // Rank 0 listens there and nowhere else; the others find it at MASTER_ADDR.
   if (is_first() && !interface_.empty()) {
-    options_.host = launch::interface_address(interface_);
+    options_.host = interface_address(interface_);
     refuse_loopback(interface_, options_.host, environment_.master_address, limit_s_);
   }
   if (is_first()) serve(place_words(own));
@@ -148,8 +148,8 @@ void JoinedStore::connect(const nlohmann::json& own) {
 }
 
 std::string JoinedStore::own_address() const {
-  if (!interface_.empty()) return launch::interface_address(interface_);
-  return launch::address_towards(options_.host, limit_s_);
+  if (!interface_.empty()) return interface_address(interface_);
+  return address_towards(options_.host, limit_s_);
 }
 
 void JoinedStore::serve(const std::string& owner) {
@@ -160,7 +160,7 @@ void JoinedStore::serve(const std::string& owner) {
   if (!handed_out) return;
   options_.port = server_->port();
   options_.tries = 1;
-  secret_file_ = launch::SecretFile(environment_, {options_.port, options_.secret});
+  secret_file_ = SecretFile(environment_, {options_.port, options_.secret});
 }
 
 // A file may be that of another job until ours is there, or its store may have ended just now.
@@ -168,7 +168,7 @@ void JoinedStore::find() {
   const double until_s = begin_s_ + limit_s_;
   auto pause = kFirstLook;
   do {
-    if (const auto key = launch::read_secret_file(environment_)) {
+    if (const auto key = read_secret_file(environment_)) {
       options_.port = key->port;
       options_.tries = 1;
       options_.secret = key->secret;
@@ -184,7 +184,7 @@ void JoinedStore::find() {
   throw CommTimeout(fmt::format(
       "rank 0 has left no secret in {} within {} s: is it running, as this user and on this host? "
       "To give the ranks a secret: {}",
-      launch::secret_file_path(environment_), limit_s_, launch::kSecretLine));
+      secret_file_path(environment_), limit_s_, kSecretLine));
 }
 
 // Two launches of one user that interleave may have the same port and secret, and no name that

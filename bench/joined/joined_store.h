@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "base/error.h"
+#include "bench/joined/secret_file.h"
 #include "parallel/comm/store/store.h"
 #include "parallel/launch/rank_environment.h"
-#include "parallel/launch/secret_file.h"
 
 namespace ddpbench::bench {
 
@@ -109,7 +109,7 @@ class JoinedStore {
   comm::TcpStoreOptions options_;
   std::unique_ptr<comm::TcpStoreServer> server_;
   std::shared_ptr<comm::Store> store_;
-  launch::SecretFile secret_file_;
+  SecretFile secret_file_;
 };
 
 }  // namespace ddpbench::bench

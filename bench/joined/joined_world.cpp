@@ -12,22 +12,19 @@
 #include "bench/host/host_devices.h"
 #include "bench/host/terminal.h"
 #include "bench/joined/end_watch.h"
-#include "bench/joined/joined_engine.h"
-#include "bench/joined/joined_gpus.h"
-#include "bench/joined/joined_placement.h"
+#include "bench/joined/joined_devices.h"
+#include "bench/joined/joined_hosts.h"
 #include "bench/joined/joined_plan.h"
 #include "bench/joined/joined_rank.h"
+#include "bench/joined/joined_report.h"
 #include "bench/joined/joined_shares.h"
-#include "bench/joined/training_report.h"
 #include "bench/plan/data_places.h"
-#include "bench/plan/fit_command.h"
-#include "bench/plan/injection_reach.h"
 #include "bench/plan/run_plan.h"
 #include "bench/plan/sweep_plan.h"
 #include "bench/rank/rank_devices.h"
 #include "bench/rank/rank_session.h"
-#include "bench/run/host_clocks.h"
 #include "bench/run/launch_run.h"
+#include "bench/run/run_records.h"
 #include "kernels/nn/model/model_reader.h"
 #include "parallel/comm_backends.h"
 
@@ -97,7 +94,6 @@ void JoinedWorld::plan(const HostDevices& host) {
   check_test_samples(options(), dataset);
   weights_note_ = check_checkpoint(options(), model_);
   job_ = make_training_job(options(), cell, dataset, network_of(model_, model_path), host);
-  check_injections({job_}, model_);
   if (own_gpus()) give_own_gpus(*own_gpus(), job_.backend, job_.gpus);
   if (backend == "auto" || backend == kBackendAlias) backend = common_backend({job_});
   job_.verification_tolerance = tolerance_for(job_, model_);
@@ -134,9 +130,6 @@ RankInputs JoinedWorld::inputs() {
   inputs.reference = reference_ ? &*reference_ : nullptr;
   inputs.interrupted = [this] { return peers().is_told_to_end(); };
   inputs.check = [this] { peers().check(); };
-  inputs.advise = [this](const DoesNotFit& refused) {
-    return fit_advice(job_, refused.free_bytes() / refused.claims());
-  };
   if (!hosts.are_several()) return inputs;
   inputs.address = store.own_address();
   inputs.host = hosts.name(environment().rank);

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "base/file.h"
-#include "bench/joined/joined_board.h"
 #include "bench/joined/joined_hosts.h"
+#include "bench/joined/joined_verdict.h"
 #include "parallel/comm/store/store.h"
 #include "parallel/launch/rank_channel.h"
 #include "parallel/launch/rank_mirror.h"

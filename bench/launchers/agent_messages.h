@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "bench/joined/joined_gpus.h"
+#include "bench/joined/joined_devices.h"
 #include "parallel/launch/child_process.h"
 #include "reports/data/report.h"
 
@@ -80,6 +80,12 @@ struct RankRefusal {
 struct AgentHeartbeat {};
 
 using AgentWord = std::variant<HostView, RankLine, RankEnd, RankRefusal, AgentHeartbeat>;
+
+// `ddpbench host-agent`: what the remote shell starts on a host. It says what the host is, starts
+// ranks when it is told to, and hands on what they write. It and all that it started end with its
+// standard input: when the supervisor ends, however it ends, or the connection does. Returns the
+// exit code.
+int host_agent_main();
 
 // A message as a line, with its end. Bytes that are not UTF-8 are replaced.
 std::string order_line(const AgentOrder& order);

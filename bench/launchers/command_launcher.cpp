@@ -21,19 +21,15 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "bench/host/interrupt.h"
+#include "bench/host/host_network.h"
 #include "bench/host/terminal.h"
 #include "bench/joined/joined_hosts.h"
 #include "bench/joined/report_inbox.h"
-#include "bench/launchers/end_limit.h"
 #include "bench/launchers/launched_run.h"
-#include "bench/launchers/run_outcome.h"
 #include "bench/launchers/ssh_launcher.h"
-#include "parallel/launch/host_address.h"
 #include "parallel/launch/pause_log.h"
 #include "parallel/launch/piped_process.h"
-#include "parallel/launch/rank_variables.h"
-#include "parallel/launch/remote_command.h"
+#include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -133,12 +129,10 @@ class LauncherRun {
 };
 
 // The ranks are not on this host alone, and reach it at its address towards them.
-std::unique_ptr<ReportInbox> make_inbox(const std::vector<launch::HostSlots>& hosts,
-                                        double timeout_s) {
+std::unique_ptr<ReportInbox> make_inbox(const std::vector<HostSlots>& hosts, double timeout_s) {
   try {
     const std::string address =
-        hosts.empty() ? "127.0.0.1"
-                      : launch::address_towards(launch::host_address_of(hosts.front()), timeout_s);
+        hosts.empty() ? "127.0.0.1" : address_towards(host_address_of(hosts.front()), timeout_s);
     return std::make_unique<ReportInbox>(address);
   } catch (const Error& error) {
     say_error("reports of ranks come by their standard output alone: {}\n", error.what());
@@ -163,8 +157,8 @@ std::map<std::string, std::string> patience_variables(double timeout_s) {
 
 std::string host_words(const LauncherCommand& command) {
   std::vector<std::string> words;
-  for (const launch::HostSlots& host : command.hosts) {
-    const std::string name = launch::host_address_of(host);
+  for (const HostSlots& host : command.hosts) {
+    const std::string name = host_address_of(host);
     words.push_back(command.name == kMpirun ? fmt::format("{}:{}", name, host.slots) : name);
   }
   return fmt::format("{}", fmt::join(words, ","));
@@ -189,7 +183,7 @@ std::string launcher_words(const LauncherCommand& command, int processes, int co
   if (command.name == kMpirun) {
     if (!command.hosts.empty()) words += " --host " + host_words(command);
     const bool beyond =
-        command.hosts.empty() ? processes > cores : processes > launch::count_slots(command.hosts);
+        command.hosts.empty() ? processes > cores : processes > count_slots(command.hosts);
     if (beyond) words += " --oversubscribe";
     for (const std::string& name : variables) words += " -x " + name;
     words += interface_words(command);
@@ -203,7 +197,7 @@ std::string launcher_words(const LauncherCommand& command, int processes, int co
 
 std::optional<int> CommandLauncher::slots() const {
   if (command_.hosts.empty()) return std::nullopt;
-  return launch::count_slots(command_.hosts);
+  return count_slots(command_.hosts);
 }
 
 // Two names count as two hosts: whether they mean the same one is not known here.
@@ -212,7 +206,7 @@ std::string CommandLauncher::backend(const Options& options, const RunCell& cell
   check_slots(command_.hosts, cell);
   const auto [workers, servers] = processes_of(cell);
   std::vector<JoinedHosts::Member> members;
-  for (const launch::RankPlace& place : launch::place_ranks(command_.hosts, workers, servers)) {
+  for (const HostPlace& place : place_ranks(command_.hosts, workers, servers)) {
     const std::string& name = command_.hosts[place.host].name;
     members.push_back({name, name});
   }
@@ -230,7 +224,7 @@ LaunchedRun CommandLauncher::run(const TrainingJob& job, const Options& options,
   const auto inbox = make_inbox(command_.hosts, options.timeout_s);
   if (inbox) variables[kReportInboxVariable] = inbox->words();
   if (command_.hosts.size() > 1) {
-    variables["MASTER_ADDR"] = launch::host_address_of(command_.hosts.front());
+    variables["MASTER_ADDR"] = host_address_of(command_.hosts.front());
   }
   std::set<std::string> handed_on = {"OMP_NUM_THREADS", "OMP_WAIT_POLICY", "OMP_PROC_BIND"};
   for (const auto& [name, value] : variables) handed_on.insert(name);

@@ -7,16 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "bench/launchers/host_list.h"
 #include "bench/run/run_launcher.h"
-#include "parallel/launch/host_list.h"
 
 namespace ddpbench::bench {
 
 // What the launcher's command line is made of.
 struct LauncherCommand {
-  std::string name;                      // mpirun | srun
-  std::vector<launch::HostSlots> hosts;  // empty: where the launcher puts the ranks
-  std::string arguments;                 // of the user, quoted as in a shell
+  std::string name;              // mpirun | srun
+  std::vector<HostSlots> hosts;  // empty: where the launcher puts the ranks
+  std::string arguments;         // of the user, quoted as in a shell
   // The network interface that mpirun and MPI are to use, by a name that it has on all hosts.
   // Empty: they choose.
   std::string interface = {};

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/launchers/host_agent.h"
+#include "bench/launchers/agent_messages.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -25,12 +25,11 @@
 #include "bench/host/environment_capture.h"
 #include "bench/host/host_devices.h"
 #include "bench/host/terminal.h"
-#include "bench/launchers/agent_messages.h"
 #include "bench/launchers/launched_run.h"
 #include "bench/options/option_table.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
 #include "parallel/launch/piped_process.h"
-#include "parallel/launch/rank_variables.h"
+#include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {
 namespace {

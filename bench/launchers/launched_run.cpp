@@ -2,14 +2,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/launchers/launched_run.h"
 
-#include <nlohmann/json.hpp>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/text.h"
+#include "bench/joined/joined_store.h"
 #include "bench/joined/joined_world.h"
 #include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
-#include "parallel/launch/rank_variables.h"
+#include "bench/run/launch_run.h"
+#include "parallel/launch/guilty_rank.h"
+#include "parallel/launch/rank_environment.h"
+#include "reports/json/report_json.h"
 
 namespace ddpbench::bench {
 
@@ -53,6 +65,252 @@ int run_launched_rank(const std::string& text, const launch::GetVariable& get,
   auto environment = launch::read_rank_environment(get).value_or(alone);
   environment.job_is_named = true;  // its secret is of this run alone
   return join_world(launched_run_options(text), environment, arguments, ReportReader::supervisor);
+}
+
+namespace {
+
+constexpr std::string_view kOwnMessage = "ddpbench: ";
+constexpr int kInterruptedCode = 130;
+constexpr std::string_view kLostDaemon = "Remote daemon:";  // mpirun says after it which one
+
+bool failed(const launch::ChildExit& exit) {
+  return exit.code != 0 || exit.signal != 0 || !exit.is_known;
+}
+
+// Whether the code says more than that a rank has died.
+bool tells_why(int code) {
+  launch::RankError error;
+  error.exit_code = code;
+  return failure_exit_code(error) == code && code != 4;
+}
+
+std::string kind_of_code(int code) {
+  switch (code) {
+    case 2:
+      return ConfigError("").kind();
+    case 3:
+      return UnavailableError("").kind();
+    case 5:
+      return VerificationError("").kind();
+    default:
+      return CommError("").kind();
+  }
+}
+
+// How much a line of a launcher, a shell or a library says about why there is no run. srun tells
+// the end of each task in an error, too, in no order with what the tasks say.
+int weight_of(std::string_view line) {
+  constexpr auto npos = std::string_view::npos;
+  if (std::ranges::none_of(line, [](unsigned char c) { return std::isalpha(c) != 0; })) return 0;
+  if (line.find("rror") == npos) return 1;  // srun: error: ...; Error: ...
+  return line.find("Exited with exit code") != npos ? 2 : 3;
+}
+
+// Whether mpirun says that it has lost one of its daemons, which it has on each host.
+bool tells_lost_host(std::string_view line) {
+  return line.find("lost communication with a remote daemon") != line.npos ||
+         line.find("unable to reliably start one or more daemons") != line.npos;
+}
+
+// The host that mpirun has lost, by the name that mpirun has for it; empty: it gives none.
+std::string lost_node(std::string_view words) {
+  constexpr std::string_view kOnNode = "on node ";
+  const std::size_t at = words.rfind(kOnNode);
+  if (at == words.npos) return "";
+  const std::string_view rest = words.substr(at + kOnNode.size());
+  return std::string(rest.substr(0, rest.find_first_of(" \t\r")));
+}
+
+// The first rank of a run on a host of that name.
+std::optional<int> rank_on(const std::string& host, const report::Run& run) {
+  const auto device = std::ranges::find(run.devices, host, &report::DeviceRow::host);
+  return device == run.devices.end() ? std::nullopt : std::optional(device->rank);
+}
+
+// What a process without a message of ours has ended with.
+std::string words_of_end(const launch::ChildExit& exit, const std::string& foreign) {
+  if (exit.signal != 0) return fmt::format("{} ended a rank", launch::signal_name(exit.signal));
+  if (foreign.empty()) {
+    return fmt::format("a rank ended with exit code {} and said nothing", exit.code);
+  }
+  return fmt::format("a rank, or what starts it, ended with exit code {} and said: {}", exit.code,
+                     foreign);
+}
+
+// Null for what is no report. Behind one launcher, lines of several ranks may be mixed.
+std::optional<report::Report> report_of(const std::string& text) {
+  try {
+    return report::parse_report(text, "the report of the ranks");
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
+}
+
+void add_trace_part(report::TraceParts& trace, const std::string& text) {
+  try {
+    trace.add(text);
+  } catch (const ConfigError&) {
+    // Without this part the trace does not become whole.
+  }
+}
+
+}  // namespace
+
+// A report is JSON for people: its first line and its last are a brace alone.
+void RunOutcome::add_output(int process, const std::string& line) {
+  Process& writer = of(process);
+  if (line == "{") {
+    writer.in_report = true;
+    writer.growing.clear();
+  }
+  if (!writer.in_report) return;
+  writer.growing += line;
+  writer.growing += '\n';
+  if (line != "}") return;
+  writer.in_report = false;
+  add_report(hosts_.at(static_cast<std::size_t>(process)), std::exchange(writer.growing, ""));
+}
+
+void RunOutcome::add_report(int host, const std::string& text) {
+  if (report::is_trace_text(text)) return add_trace_part(traces_[host], text);
+  if (report_ && host > reporter_) return;
+  auto report = report_of(text);
+  if (!report) return;
+  report_ = std::move(report);
+  reporter_ = host;
+}
+
+void RunOutcome::add_error(int process, const std::string& line) {
+  if (line.starts_with(kOwnMessage)) {
+    of(process).complaint = printable(line.substr(kOwnMessage.size()));
+    is_given_up_ = is_given_up_ || line.find(kWaitingWords) == std::string::npos;
+    return;
+  }
+  std::string& lost_host = of(process).lost_host;
+  if (tells_lost_host(line)) lost_host = printable(line);
+  const std::size_t which = line.find(kLostDaemon);
+  if (which != line.npos && !lost_host.empty()) lost_host += " " + printable(line.substr(which));
+  std::string& foreign = of(process).foreign;
+  if (weight_of(line) > weight_of(foreign)) foreign = printable(line);
+}
+
+void RunOutcome::end(int process, const launch::ChildExit& exit) {
+  if (of(process).exit) return;
+  of(process).exit = exit;
+  if (failed(exit) && !first_failed_) first_failed_ = process;
+}
+
+void RunOutcome::lose(int process, const std::string& why) {
+  if (of(process).exit) return;
+  of(process).exit = launch::ChildExit{.is_known = false};
+  of(process).lost = why;
+}
+
+bool RunOutcome::all_ended() const {
+  return std::ranges::all_of(processes_, [](const Process& one) { return one.exit.has_value(); });
+}
+
+bool RunOutcome::any_failed() const {
+  return std::ranges::any_of(processes_,
+                             [](const Process& one) { return one.exit && failed(*one.exit); });
+}
+
+bool RunOutcome::any_killed() const {
+  return std::ranges::any_of(processes_,
+                             [](const Process& one) { return one.exit && one.exit->signal != 0; });
+}
+
+bool RunOutcome::any_gave_up() const {
+  return std::ranges::any_of(processes_,
+                             [](const Process& one) { return one.exit && one.exit->code != 0; });
+}
+
+// That of the rank that failed, where it says why; else of any that does.
+int RunOutcome::exit_code_for(const report::ErrorInfo& error) const {
+  constexpr int kDied = 4;
+  if (error.rank && *error.rank < std::ssize(processes_)) {
+    const auto& exit = of(*error.rank).exit;
+    return exit && tells_why(exit->code) ? exit->code : kDied;
+  }
+  for (const Process& one : processes_) {
+    if (one.exit && tells_why(one.exit->code)) return one.exit->code;
+  }
+  return kDied;
+}
+
+// Of a run without a report. A process that is out of reach comes first, then one that says why,
+// then the first that failed.
+report::ErrorInfo RunOutcome::error_of_processes() const {
+  auto guilty =
+      std::ranges::find_if(processes_, [](const Process& one) { return !one.lost.empty(); });
+  if (guilty == processes_.end()) {
+    guilty = std::ranges::find_if(
+        processes_, [](const Process& one) { return one.exit && tells_why(one.exit->code); });
+  }
+  if (guilty == processes_.end() && first_failed_) guilty = processes_.begin() + *first_failed_;
+  report::ErrorInfo error;
+  if (guilty == processes_.end()) {
+    error.kind = InternalError("").kind();
+    error.message = "the ranks ended without a report";
+    return error;
+  }
+  const launch::ChildExit exit = guilty->exit.value_or(launch::ChildExit{});
+  error.kind = kind_of_code(exit.code);
+  if (exit.signal != 0) error.signal = exit.signal;
+  if (processes_.size() > 1) error.rank = static_cast<int>(guilty - processes_.begin());
+  error.message = !guilty->lost.empty()        ? guilty->lost
+                  : !guilty->complaint.empty() ? guilty->complaint
+                                               : words_of_end(exit, guilty->foreign);
+  return error;
+}
+
+LaunchedRun RunOutcome::conclude(bool interrupted) const {
+  LaunchedRun made;
+  if (report_ && !report_->runs.empty()) made.run = report_->runs.front();
+  const auto trace = traces_.find(reporter_);
+  if (report_ && trace != traces_.end()) made.trace = trace->second.whole();
+  if (made.run && report::is_complete(*made.run)) {
+    made.error = made.run->error;  // of one that diverged
+    if (made.error) made.exit_code = kDivergedExitCode;
+    return made;
+  }
+  const bool by_ranks = report_ ? report_->status == report::Status::interrupted
+                                : std::ranges::any_of(processes_, [](const Process& one) {
+                                    return one.exit && one.exit->code == kInterruptedCode;
+                                  });
+  // mpirun asks all ranks to end when it has lost a host, also before they have noticed it.
+  const auto lost =
+      std::ranges::find_if(processes_, [](const Process& one) { return !one.lost_host.empty(); });
+  const bool lost_host = by_ranks && !interrupted && lost != processes_.end();
+  made.interrupted = interrupted || (by_ranks && !lost_host);
+  if (made.interrupted || (!report_ && !any_failed())) return made;
+  if (lost_host) {
+    report::ErrorInfo& error = made.error.emplace();
+    error.kind = CommError("").kind();
+    error.message = fmt::format("the launcher has ended the ranks: {}", lost->lost_host);
+    error.host = lost_node(lost->lost_host);
+    if (made.run && !error.host.empty()) error.rank = rank_on(error.host, *made.run);
+    made.exit_code = exit_code_for(error);
+    if (made.run) {
+      made.run->status = report::Status::failed;
+      made.run->error = error;
+    }
+    return made;
+  }
+  made.error = made.run && made.run->error ? made.run->error
+               : report_ && report_->error ? report_->error
+                                           : error_of_processes();
+  made.exit_code = exit_code_for(*made.error);
+  add_loss(*made.error);
+  if (made.run && made.run->error) made.run->error = made.error;
+  return made;
+}
+
+// The ranks that are left know that one is out of reach, and not why.
+void RunOutcome::add_loss(report::ErrorInfo& error) const {
+  if (!report_ || !error.rank || *error.rank >= std::ssize(processes_)) return;
+  const std::string& lost = of(*error.rank).lost;
+  if (!lost.empty()) error.message += "; " + lost;
 }
 
 }  // namespace ddpbench::bench

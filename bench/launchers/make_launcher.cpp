@@ -13,10 +13,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "bench/host/host_network.h"
 #include "bench/launchers/command_launcher.h"
 #include "bench/launchers/ssh_launcher.h"
 #include "bench/plan/sweep_plan.h"
-#include "parallel/launch/host_address.h"
 #include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {
@@ -31,13 +31,13 @@ constexpr const char* kSecureShell =
     "-o ServerAliveCountMax=3";
 constexpr const char* kUsualPort = "29500";
 
-bool is_loopback(const launch::HostSlots& host) {
-  const std::string name = launch::host_address_of(host);
+bool is_loopback(const HostSlots& host) {
+  const std::string name = host_address_of(host);
   return name == "localhost" || name.starts_with("127.");
 }
 
 // Others would look for rank 0 on themselves.
-void check_first_host(const std::vector<launch::HostSlots>& hosts) {
+void check_first_host(const std::vector<HostSlots>& hosts) {
   if (hosts.empty() || !is_loopback(hosts.front()) || std::ranges::all_of(hosts, is_loopback)) {
     return;
   }
@@ -84,7 +84,7 @@ std::string interface_for_mpirun(const Options& options) {
   for (const char* const name : {"OMPI_MCA_oob_tcp_if_include", "OMPI_MCA_btl_tcp_if_include"}) {
     if (::getenv(name) != nullptr) return "";
   }
-  return launch::is_address(options.interface) ? "" : options.interface;
+  return is_address(options.interface) ? "" : options.interface;
 }
 
 bool is_in_path(const std::string& program) {
@@ -105,8 +105,8 @@ LauncherChoice choose_launcher(const Options& options) {
     throw ConfigError("--hosts and --hostfile exclude each other; give one of them");
   }
   LauncherChoice choice{.launcher = options.launcher, .hosts = {}};
-  if (!options.hosts.empty()) choice.hosts = launch::parse_host_list(options.hosts);
-  if (!options.host_file.empty()) choice.hosts = launch::read_host_file(options.host_file);
+  if (!options.hosts.empty()) choice.hosts = parse_host_list(options.hosts);
+  if (!options.host_file.empty()) choice.hosts = read_host_file(options.host_file);
   if (choice.launcher.empty()) choice.launcher = choice.hosts.empty() ? kLocal : kSsh;
   if (choice.launcher == kLocal && !choice.hosts.empty()) {
     throw ConfigError(

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/launchers/host_list.h"
 #include "bench/options/options.h"
 #include "bench/run/run_launcher.h"
-#include "parallel/launch/host_list.h"
 
 namespace ddpbench::bench {
 
@@ -19,7 +19,7 @@ namespace ddpbench::bench {
 // other, or do nothing. Pure, but for the host file.
 struct LauncherChoice {
   std::string launcher;  // local | ssh | mpirun | srun
-  std::vector<launch::HostSlots> hosts;
+  std::vector<HostSlots> hosts;
 };
 LauncherChoice choose_launcher(const Options& options);
 

@@ -15,9 +15,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "bench/host/interrupt.h"
-#include "bench/joined/joined_gpus.h"
-#include "bench/launchers/end_limit.h"
+#include "bench/host/terminal.h"
+#include "bench/joined/joined_devices.h"
 #include "bench/launchers/host_world.h"
 #include "bench/launchers/launched_run.h"
 #include "parallel/strategies.h"
@@ -32,8 +31,8 @@ constexpr double kClose_s = 2;
 
 bool is_waiting(const HostLink& link) { return link.lost().empty() && link.view() == nullptr; }
 
-std::vector<launch::RankPlace> all_places(const std::vector<launch::HostSlots>& hosts) {
-  return launch::place_ranks(hosts, launch::count_slots(hosts), 0);
+std::vector<HostPlace> all_places(const std::vector<HostSlots>& hosts) {
+  return place_ranks(hosts, count_slots(hosts), 0);
 }
 
 }  // namespace
@@ -43,8 +42,8 @@ CellProcesses processes_of(const RunCell& cell) {
   return {alone ? 1 : cell.world_size, alone ? 0 : cell.servers};
 }
 
-void check_slots(const std::vector<launch::HostSlots>& hosts, const RunCell& cell) {
-  const launch::HostSlots& first = hosts.front();
+void check_slots(const std::vector<HostSlots>& hosts, const RunCell& cell) {
+  const HostSlots& first = hosts.front();
   if (!strategy_traits(cell.strategy).one_process || cell.world_size <= first.slots) return;
   throw ConfigError(fmt::format(
       "{} is one process: its {} devices are on the first host, but {} has {}; give it more "
@@ -52,9 +51,9 @@ void check_slots(const std::vector<launch::HostSlots>& hosts, const RunCell& cel
       cell.strategy, cell.world_size, first.name, counted(first.slots, "slot"), cell.strategy));
 }
 
-SshLauncher::SshLauncher(std::vector<launch::HostSlots> hosts, AgentStart start, std::string port)
+SshLauncher::SshLauncher(std::vector<HostSlots> hosts, AgentStart start, std::string port)
     : hosts_(std::move(hosts)), start_(std::move(start)), port_(std::move(port)) {
-  for (const launch::HostSlots& host : hosts_) links_.emplace_back(host.name, start_);
+  for (const HostSlots& host : hosts_) links_.emplace_back(host.name, start_);
   connect(all_places(hosts_));
   for (const HostLink& link : links_) views_.push_back(*link.view());
 }
@@ -71,9 +70,9 @@ SshLauncher::~SshLauncher() {
 }
 
 // Waits for the hosts that these ranks need and that have not answered yet, all at once.
-void SshLauncher::connect(const std::vector<launch::RankPlace>& places) {
+void SshLauncher::connect(const std::vector<HostPlace>& places) {
   std::set<std::size_t> wanted;
-  for (const launch::RankPlace& place : places) wanted.insert(place.host);
+  for (const HostPlace& place : places) wanted.insert(place.host);
   const double limit_s = steady_s() + kConnect_s;
   const auto waits = [&](std::size_t host) { return is_waiting(links_[host]); };
   while (std::ranges::any_of(wanted, waits) && !interrupt_requested()) {
@@ -111,9 +110,9 @@ void SshLauncher::find_devices(HostDevices& devices) const {
   devices.cuda = assign_gpus(visible).world;
 }
 
-JoinedHosts SshLauncher::hosts_of(const std::vector<launch::RankPlace>& places) const {
+JoinedHosts SshLauncher::hosts_of(const std::vector<HostPlace>& places) const {
   std::vector<JoinedHosts::Member> members;
-  for (const launch::RankPlace& place : places) {
+  for (const HostPlace& place : places) {
     const HostView& host = view(place.host);
     members.push_back({host.name, host.mark, host.environment.tcp_congestion_control});
   }
@@ -131,7 +130,7 @@ void SshLauncher::describe(report::Environment& environment) const {
 std::string SshLauncher::backend(const Options& options, const RunCell& cell) const {
   check_slots(hosts_, cell);
   const auto [workers, servers] = processes_of(cell);
-  const JoinedHosts hosts = hosts_of(launch::place_ranks(hosts_, workers, servers));
+  const JoinedHosts hosts = hosts_of(place_ranks(hosts_, workers, servers));
   return hosts.are_several()
              ? backend_over_hosts(options.backend, backend_device(options, cell.servers), hosts)
              : options.backend;
@@ -140,8 +139,8 @@ std::string SshLauncher::backend(const Options& options, const RunCell& cell) co
 LaunchedRun SshLauncher::run(const TrainingJob& job, const Options& options,
                              const std::function<void()>& tick) {
   const auto [workers, servers] = processes_of(job.cell);
-  const auto places = launch::place_ranks(hosts_, workers, servers);
-  for (const launch::RankPlace& place : places) {
+  const auto places = place_ranks(hosts_, workers, servers);
+  for (const HostPlace& place : places) {
     HostLink& link = links_[place.host];
     link.look(steady_s());
     // A connection that is gone is made anew, since its host may be back.
@@ -150,9 +149,9 @@ LaunchedRun SshLauncher::run(const TrainingJob& job, const Options& options,
   connect(places);
   if (interrupt_requested()) return {.interrupted = true};
   const bool one_host = std::ranges::all_of(
-      places, [&](const launch::RankPlace& place) { return place.host == places.front().host; });
+      places, [&](const HostPlace& place) { return place.host == places.front().host; });
   auto variables = launched_run_variables(options);
-  variables["MASTER_ADDR"] = one_host ? "127.0.0.1" : launch::host_address_of(hosts_.front());
+  variables["MASTER_ADDR"] = one_host ? "127.0.0.1" : host_address_of(hosts_.front());
   variables["MASTER_PORT"] = port_;
   std::vector<HostLink*> links;
   for (HostLink& link : links_) links.push_back(&link);

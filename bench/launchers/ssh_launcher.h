@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "bench/joined/joined_hosts.h"
-#include "bench/launchers/host_link.h"
+#include "bench/launchers/host_list.h"
+#include "bench/launchers/host_world.h"
 #include "bench/run/run_launcher.h"
-#include "parallel/launch/host_list.h"
 
 namespace ddpbench::bench {
 
@@ -23,31 +23,31 @@ CellProcesses processes_of(const RunCell& cell);
 
 // Throws ConfigError where a run's devices, all in one process, are more than the slots of the host
 // that it runs on.
-void check_slots(const std::vector<launch::HostSlots>& hosts, const RunCell& cell);
+void check_slots(const std::vector<HostSlots>& hosts, const RunCell& cell);
 
 class SshLauncher final : public RunLauncher {
  public:
   // Connects to all hosts. Throws CommError (exit 4) that names those which cannot be used: out of
   // reach, without the program, with another version of it. `port`: MASTER_PORT of the runs.
-  SshLauncher(std::vector<launch::HostSlots> hosts, AgentStart start, std::string port);
+  SshLauncher(std::vector<HostSlots> hosts, AgentStart start, std::string port);
   // Lets the agents end, for a moment.
   ~SshLauncher() override;
   SshLauncher(const SshLauncher&) = delete;
   SshLauncher& operator=(const SshLauncher&) = delete;
 
   void find_devices(HostDevices& devices) const override;
-  std::optional<int> slots() const override { return launch::count_slots(hosts_); }
+  std::optional<int> slots() const override { return count_slots(hosts_); }
   void describe(report::Environment& environment) const override;
   std::string backend(const Options& options, const RunCell& cell) const override;
   LaunchedRun run(const TrainingJob& job, const Options& options,
                   const std::function<void()>& tick) override;
 
  private:
-  void connect(const std::vector<launch::RankPlace>& places);
+  void connect(const std::vector<HostPlace>& places);
   const HostView& view(std::size_t host) const { return views_.at(host); }
-  JoinedHosts hosts_of(const std::vector<launch::RankPlace>& places) const;
+  JoinedHosts hosts_of(const std::vector<HostPlace>& places) const;
 
-  std::vector<launch::HostSlots> hosts_;
+  std::vector<HostSlots> hosts_;
   AgentStart start_;
   std::string port_;
   std::vector<HostLink> links_;  // [host]

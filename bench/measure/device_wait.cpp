@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "bench/host/interrupt.h"
+#include "bench/host/terminal.h"
 #include "parallel/comm/store/deadline.h"
 
 namespace ddpbench::bench {

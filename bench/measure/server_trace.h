@@ -14,7 +14,7 @@
 
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/phase.h"
-#include "parallel/launch/rank_writer.h"
+#include "parallel/launch/rank_channel.h"
 
 namespace ddpbench::bench {
 

@@ -5,17 +5,12 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "base/error.h"
 
 namespace ddpbench::bench {
 
 StepFaults::StepFaults(Device& device, std::vector<Injection> injections, PhaseObserver& inner)
-    : device_(device), injections_(std::move(injections)), inner_(inner) {
-  const auto slows = [](const Injection& injection) { return injection.kind == "slow"; };
-  if (std::ranges::any_of(injections_, slows)) watch_.emplace();
-}
+    : device_(device), injections_(std::move(injections)), inner_(inner) {}
 
 void StepFaults::begin_step() {
   ++step_;
@@ -47,16 +42,11 @@ void StepFaults::end(Phase phase, Stream& stream) {
       stream.synchronize();
       begin_s = begun_[static_cast<std::size_t>(phase)]->time_s();
     }
-    const double until_s = device_.now_s() + stretch_s(phase, worked_s(begin_s));
+    const double until_s = device_.now_s() + stretch_s(phase, device_.now_s() - begin_s);
     while (device_.now_s() < until_s) {
     }
   }
   inner_.end(phase, stream);
-}
-
-double StepFaults::worked_s(double begin_s) {
-  const double now_s = device_.now_s();
-  return now_s - begin_s - stopped_time(watch_->pauses(), begin_s, now_s);
 }
 
 double StepFaults::stretch_s(Phase phase, double length_s) const {

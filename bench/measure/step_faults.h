@@ -10,10 +10,8 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
-#include "bench/host/pause_watch.h"
 #include "bench/options/options.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/phase.h"
@@ -36,8 +34,6 @@ class StepFaults final : public PhaseObserver {
   void bucket(const BucketTimes& times) override { inner_.bucket(times); }
 
  private:
-  // For how many seconds since `begin_s` the process has not been stopped.
-  double worked_s(double begin_s);
   // By how many seconds the phase, which has lasted `length_s`, is stretched in this step.
   double stretch_s(Phase phase, double length_s) const;
   bool is_slowed(Phase phase) const { return stretch_s(phase, 1) > 0; }
@@ -45,7 +41,6 @@ class StepFaults final : public PhaseObserver {
   Device& device_;
   std::vector<Injection> injections_;
   PhaseObserver& inner_;
-  std::optional<PauseWatch> watch_;                        // where a phase is slowed
   std::array<std::unique_ptr<Event>, kPhaseCount> begun_;  // [phase], when it is slowed
   double wait_begin_s_ = 0;                                // of data_wait, which the host does
   std::int64_t step_ = -1;  // counted over verification, warm-up and training

@@ -8,9 +8,9 @@
 #include <set>
 
 #include "base/math.h"
+#include "bench/host/host_devices.h"
 #include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
-#include "bench/plan/device_plan.h"
 #include "kernels/nn/model/model.h"
 #include "parallel/comm_backends.h"
 #include "parallel/strategies.h"

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/plan/device_plan.h"
+#include "bench/plan/run_plan.h"
 #include "bench/plan/training_job.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/device.h"

@@ -24,7 +24,7 @@
 #include "kernels/runtime/shared_memory.h"
 #include "parallel/comm/store/deadline.h"
 #include "parallel/comm/store/store.h"
-#include "parallel/launch/process_state.h"
+#include "parallel/launch/child_process.h"
 #include "parallel/strategies.h"
 
 namespace ddpbench::bench {

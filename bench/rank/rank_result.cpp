@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/exhausted.h"
 #include "base/json_members.h"
-#include "kernels/runtime/memory_needs.h"
 
 namespace ddpbench::report {
 
@@ -41,14 +40,11 @@ RankResult decoded_rank_result(const std::string& bytes) {
 int report_error(launch::RankWriter& writer, const std::exception& error) {
   const Failure failure = failure_of(error);
   const auto* of_peers = dynamic_cast<const CommError*>(&error);
-  launch::RankError record{
+  const launch::RankError record{
       .kind = failure.kind,
       .message = failure.message,
       .operation = of_peers != nullptr ? std::string(of_peers->operation()) : std::string(),
       .exit_code = failure.exit_code};
-  if (const auto* refused = dynamic_cast<const DoesNotFit*>(&error)) {
-    record.free_bytes = refused->free_bytes();
-  }
   writer.error(record);
   writer.state(launch::RankState::failed);
   return record.exit_code;

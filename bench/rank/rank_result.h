@@ -16,7 +16,7 @@
 #include "bench/measure/loss_progress.h"
 #include "bench/rank/reference_weights.h"
 #include "kernels/runtime/buffer.h"
-#include "parallel/launch/rank_writer.h"
+#include "parallel/launch/rank_channel.h"
 #include "reports/data/report.h"
 
 namespace ddpbench::bench {

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "bench/host/environment_capture.h"
-#include "bench/host/rescue.h"
+#include "bench/host/terminal.h"
 #include "bench/rank/verification.h"
 #include "kernels/nn/weights.h"
 #include "parallel/step_traffic.h"

@@ -6,9 +6,8 @@
 
 #include "base/error.h"
 #include "bench/host/host_devices.h"
-#include "bench/host/interrupt.h"
+#include "bench/host/terminal.h"
 #include "bench/options/option_injection.h"
-#include "bench/plan/fit_command.h"
 #include "bench/rank/run_memory.h"
 #include "bench/rank/update_sizes.h"
 #include "kernels/nn/model/model_reader.h"
@@ -229,24 +228,14 @@ void RankTrainer::admit(std::size_t i, MemoryNeeds& needs) {
   add_session_memory(job_, plan_, dataset_, i, needs);
   const bool threads = !devices_.local.empty();
   comm::Communicator* const peers = threads ? devices_.local[i].get() : devices_.world.get();
-  if (peers == nullptr) return refuse_or_admit({{memory_claim(job_, plan_, needs)}});
+  if (peers == nullptr) return check_claims({{memory_claim(job_, plan_, needs)}});
   const int index = threads ? static_cast<int>(i) : inputs_.rank;
   const ClaimExchange claims({.store = threads ? local_store_.get() : inputs_.store,
                               .devices = peers->size(),
                               .timeout_s = wait_limit_s(job_.options.timeout_s),
                               .check_peers = [peers] { peers->check(); }});
   claims.await_plans(index);
-  refuse_or_admit(claims.exchange(index, memory_claim(job_, plan_, needs)));
-}
-
-void RankTrainer::refuse_or_admit(const std::vector<MemoryClaim>& claims) const {
-  try {
-    check_claims(claims);
-  } catch (const DoesNotFit& refused) {
-    if (!inputs_.advise) throw;
-    throw DoesNotFit(with_advice(refused.what(), inputs_.advise(refused)), refused.free_bytes(),
-                     refused.claims());
-  }
+  check_claims(claims.exchange(index, memory_claim(job_, plan_, needs)));
 }
 
 // Observes the calls of the graphs whose phases are traced. All replicas have the same calls.

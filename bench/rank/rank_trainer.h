@@ -54,8 +54,6 @@ struct RankInputs {
   std::function<void()> check;        // see WorldOptions; may be empty
   std::string address;                // see WorldOptions; may be empty
   std::string host;                   // this host's name in the report; empty: its own
-  // Advice for a plan that does not fit in memory (with_advice); empty: the supervisor adds it.
-  std::function<std::string(const DoesNotFit&)> advise;
   // Measures this host's clock, where this rank does so for its host; else empty.
   std::function<ClockReading()> read_clock;
 };
@@ -121,7 +119,6 @@ class RankTrainer {
   void observe_further_replicas(std::uint32_t trace_steps);
   void make_strategy();
   void admit(std::size_t i, MemoryNeeds& needs);
-  void refuse_or_admit(const std::vector<MemoryClaim>& claims) const;
   void observe_calls();
   void launch_calls(std::vector<nn::LayerObserver*> observers);
   void make_source();

@@ -6,12 +6,16 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
+#include <cmath>
 #include <optional>
+#include <string_view>
 #include <thread>
 
 #include "base/error.h"
 #include "base/json_members.h"
+#include "bench/host/host_limits.h"
 #include "bench/rank/evaluation.h"
 #include "bench/rank/rank_devices.h"
 #include "parallel/comm/store/deadline.h"
@@ -21,7 +25,7 @@
 namespace ddpbench {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemoryClaim, pool, what, device, advice, shared_advice, bytes,
-                                   free_bytes, kind, least_free_bytes, by_category)
+                                   free_bytes, by_category)
 
 }  // namespace ddpbench
 
@@ -82,19 +86,14 @@ std::vector<MemoryClaim> ClaimExchange::exchange(int index, const MemoryClaim& o
   options_.store->set(claim_key(index), nlohmann::json(own).dump());
   await_all(index, "did not report its memory needs");
   std::vector<MemoryClaim> same;
-  std::optional<std::size_t> least;
   for (int device = 0; device < options_.devices; ++device) {
     MemoryClaim claim = own;
     if (device != index) {
       claim = nlohmann::json::parse(options_.store->get(claim_key(device), options_.timeout_s));
     }
-    if (claim.kind == own.kind && claim.free_bytes) {
-      least = std::min(*claim.free_bytes, least.value_or(*claim.free_bytes));
-    }
     const bool shares = !own.pool.empty() && claim.pool == own.pool;
     if (device == index || shares) same.push_back(std::move(claim));
   }
-  for (MemoryClaim& claim : same) claim.least_free_bytes = least;
   return same;
 }
 
@@ -166,16 +165,6 @@ void add_planning_devices(const TrainingJob& job, PlanningDevices& devices) {
   devices.servers = make_planning_device(job, job.cell.world_size);
 }
 
-std::vector<int> processes_of_devices(const TrainingJob& job) {
-  const StrategyPlan plan = plan_strategy(strategy_config(job));
-  std::vector<int> processes;
-  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    const std::size_t devices = std::max<std::size_t>(1, plan.ranks[rank].replicas.size());
-    processes.insert(processes.end(), devices, static_cast<int>(rank) / plan.ranks_per_process);
-  }
-  return processes;
-}
-
 std::vector<PlannedDevice> plan_run_memory(const TrainingJob& job, const nn::ModelSpec& model,
                                            const data::Dataset& dataset,
                                            const PlanningDevices& devices) {
@@ -184,21 +173,118 @@ std::vector<PlannedDevice> plan_run_memory(const TrainingJob& job, const nn::Mod
   const bool apart = job.has_cpu_servers();
   const PlanningDevice& of_servers = apart ? devices.servers : devices.workers;
   std::vector<PlannedDevice> planned;
-  int first = 0;
   survey_needs(config, model, {*devices.workers.device, *devices.workers.backend},
                {*of_servers.device, *of_servers.backend},
                [&](const AlikeDevices& alike, MemoryNeeds& needs) {
                  const RankPlan& plan = ranks.at(static_cast<std::size_t>(alike.rank));
                  add_session_memory(job, plan, dataset, alike.device, needs);
                  planned.push_back({.role = role_of(alike, plan),
-                                    .first = first,
                                     .count = alike.count,
                                     .on_host = apart && alike.role == Role::server,
                                     .bytes = needs.added_bytes(),
                                     .by_category = needs.by_category()});
-                 first += alike.count;
                });
   return planned;
+}
+
+namespace {
+
+// Devices that share `limit` bytes.
+Fullness together(std::string role, const std::vector<PlannedDevice>& devices, std::size_t limit) {
+  Fullness all{.share = 0, .role = std::move(role), .bytes = 0, .limit_bytes = limit};
+  for (const PlannedDevice& device : devices) {
+    const auto count = static_cast<std::size_t>(device.count);
+    all.bytes += count * device.bytes;
+    for (std::size_t c = 0; c < all.by_category.size(); ++c) {
+      all.by_category[c] += count * device.by_category[c];
+    }
+  }
+  all.share = static_cast<double>(all.bytes) / static_cast<double>(limit);
+  return all;
+}
+
+// What is free of the host's memory beside the data set.
+std::size_t beside(std::size_t data_set, std::size_t free) {
+  return std::max<std::size_t>(1, free - std::min(free, data_set));
+}
+
+}  // namespace
+
+FitMemories find_memories(const RunOptions& options, const PlanningDevices& planning,
+                          std::size_t data_set) {
+  FitMemories memories;
+  const MemoryLimit limit = memory_limit(read_host_limits());
+  if (planning.servers.device) memories.host_bytes = beside(data_set, limit.bytes);
+  if (!options.memory_per_device.empty()) {
+    memories.device_bytes = memory_size(options.memory_per_device);
+    memories.words = fmt::format("--memory-per-device={}", options.memory_per_device);
+    return memories;
+  }
+  const Device& device = *planning.workers.device;
+  const std::optional<std::size_t> free = device.free_bytes();
+  if (!free || *free == 0) {
+    throw UnavailableError(fmt::format(
+        "{} does not tell how much memory it has; give --memory-per-device=16GiB", device.name()));
+  }
+  if (device.kind() == DeviceKind::cuda) {
+    memories.device_bytes = *free;
+    memories.words = fmt::format("free on {}", device.model());
+    return memories;
+  }
+  memories.device_bytes = beside(data_set, *free);
+  memories.are_shared = !limit.is_of_process;
+  memories.words = limit.is_of_process
+                       ? "free of a process's address space (ulimit -v) beside the data set"
+                       : "free on this host beside the data set, shared by all devices of a run";
+  return memories;
+}
+
+std::vector<Fullness> fullness_of(const std::vector<PlannedDevice>& planned,
+                                  const FitMemories& memories) {
+  std::vector<PlannedDevice> on_host, sharing;
+  std::vector<Fullness> all;
+  int shared_count = 0;
+  for (const PlannedDevice& device : planned) {
+    if (device.on_host) {
+      on_host.push_back(device);
+    } else if (memories.are_shared) {
+      sharing.push_back(device);
+      shared_count += device.count;
+    } else {
+      PlannedDevice one = device;
+      one.count = 1;
+      all.push_back(together(device.role, {one}, memories.device_bytes));
+    }
+  }
+  if (!sharing.empty()) {
+    const std::string role = shared_count == 1 ? sharing[0].role : "all devices together";
+    all.push_back(together(role, sharing, memories.device_bytes));
+  }
+  if (!on_host.empty()) {
+    all.push_back(together("the servers on the host", on_host, memories.host_bytes));
+  }
+  return all;
+}
+
+const Fullness& fullest(const std::vector<Fullness>& all) {
+  ensure(!all.empty(), "no memory is planned");
+  return *std::ranges::max_element(all, {}, &Fullness::share);
+}
+
+std::uint64_t memory_size(const std::string& text) {
+  double bytes = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  const std::size_t power = unit.empty() ? 0 : std::string_view("KMGT").find(unit.front()) + 1;
+  if (power > 0) unit.remove_prefix(1);
+  const bool known = unit.empty() || (power > 0 && (unit == "B" || unit == "iB"));
+  bytes *= std::pow(unit == "B" ? 1000 : 1024, static_cast<double>(power));
+  constexpr double kMost = 0x1p60;
+  if (error == std::errc{} && known && bytes >= 1 && bytes <= kMost) {
+    return static_cast<std::uint64_t>(bytes);
+  }
+  throw ConfigError(
+      fmt::format("--memory-per-device={}: expected a size such as 16GiB, 80GB or 512MiB", text));
 }
 
 }  // namespace ddpbench::bench

@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The memory that a run takes on its devices: planned before any rank of it starts, and claimed by
-// its ranks, before any device of the run allocates.
+// its ranks, before any device of the run allocates; and how full that makes theirs.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -40,7 +41,7 @@ class ClaimExchange {
   // Returns when all devices have planned, so that the memory that planning took is free again.
   void await_plans(int index) const;
   // `own`: what the device will take. Returns, once all devices have told theirs, all claims to the
-  // same memory in the order of the devices, with the least that a device of its kind saw free.
+  // same memory in the order of the devices.
   std::vector<MemoryClaim> exchange(int index, const MemoryClaim& own) const;
 
  private:
@@ -63,7 +64,6 @@ MemoryClaim memory_claim(const TrainingJob& job, const RankPlan& plan, const Mem
 // Devices of a run that take the same memory.
 struct PlannedDevice {
   std::string role;  // "the device", "the primary device", "another device", "a server"
-  int first = 0;     // the number of the first of them among the run's devices
   int count = 1;
   bool on_host = false;  // a CPU device beside GPUs: a server
   std::size_t bytes = 0;
@@ -84,13 +84,41 @@ struct PlanningDevices {
 // from now on. Throws as make_device and the CUDA module do.
 void add_planning_devices(const TrainingJob& job, PlanningDevices& devices);
 
-// [device] The number of the process that has it: the workers' devices, then the servers'.
-std::vector<int> processes_of_devices(const TrainingJob& job);
-
 // What the job's ranks will allocate: graphs, optimizer, batches, evaluation, shards. What
 // communicators and libraries hold beside it is not in it. REQUIRES: add_planning_devices().
 std::vector<PlannedDevice> plan_run_memory(const TrainingJob& job, const nn::ModelSpec& model,
                                            const data::Dataset& dataset,
                                            const PlanningDevices& devices);
+
+// The memory that the devices of a run count against.
+struct FitMemories {
+  std::size_t device_bytes = 0;  // of each worker, and of the servers on devices of their kind
+  bool are_shared = false;       // all devices of a run take theirs of these bytes together
+  std::string words;             // where the number is from
+  std::size_t host_bytes = 0;    // for all servers on CPU devices beside GPUs
+};
+
+// The memory of the devices that `planning` stands for: --memory-per-device, or what they have free
+// now. `data_set`: bytes of the host's memory that the data set takes. Throws UnavailableError when
+// a device does not tell.
+FitMemories find_memories(const RunOptions& options, const PlanningDevices& planning,
+                          std::size_t data_set);
+
+// How full the memory of a role is.
+struct Fullness {
+  double share = 0;  // of the memory
+  std::string role;
+  std::size_t bytes = 0, limit_bytes = 0;
+  CategoryBytes by_category{};
+};
+// Of a run, or of its reference: each role once.
+std::vector<Fullness> fullness_of(const std::vector<PlannedDevice>& planned,
+                                  const FitMemories& memories);
+// REQUIRES: `all` is not empty.
+const Fullness& fullest(const std::vector<Fullness>& all);
+
+// Reads "16GiB", "80GB", "512MiB" or a number of bytes; K, M, G and T alone are powers of 1024.
+// Throws ConfigError for other text, and for no byte at all.
+std::uint64_t memory_size(const std::string& text);
 
 }  // namespace ddpbench::bench

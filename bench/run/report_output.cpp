@@ -3,6 +3,7 @@
 #include "bench/run/report_output.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <array>
@@ -10,7 +11,9 @@
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -22,9 +25,11 @@
 #include "bench/host/build_info.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/terminal.h"
+#include "bench/options/config_file.h"
 #include "bench/options/option_source.h"
-#include "bench/run/divergence.h"
+#include "bench/options/option_table.h"
 #include "bench/run/run_trace.h"
+#include "bench/run/run_verdict.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/ranking.h"
@@ -56,13 +61,10 @@ void check_output_file(const std::string& path, const char* option, bool force) 
 // How many runs are traced, if not all: others were not made now, or left no trace.
 std::string part_words(const RunsTrace& trace, std::size_t runs, const Options& options) {
   if (trace.runs == runs) return "";
-  const std::size_t lost = trace.made - trace.runs;
-  const char* const other = options.resume_path.empty() ? "not started" : "made before --resume";
-  std::string words = fmt::format(" ({} of {} runs; ", trace.runs, runs);
-  if (lost == 0) return words + fmt::format("the others were {})", other);
-  words += fmt::format("{} left none", lost);
-  if (trace.made < runs) words += fmt::format(", {} were {}", runs - trace.made, other);
-  return words + ")";
+  const char* const other = trace.made > trace.runs       ? "left none"
+                            : options.resume_path.empty() ? "were not started"
+                                                          : "were made before --resume";
+  return fmt::format(" ({} of {} runs; the others {})", trace.runs, runs, other);
 }
 
 std::optional<Rescue> save_trace(const RunsTrace& trace, std::size_t runs, const Options& options) {
@@ -268,6 +270,91 @@ void finish_report(report::Report& report, const RunsTrace& trace, const Options
   say("report: {}\n", path);
   if (elsewhere) throw ConfigError(elsewhere->message);
   if (trace_elsewhere) throw ConfigError(trace_elsewhere->message);
+}
+
+namespace {
+
+using Texts = std::map<std::string, std::string>;
+
+Texts config_texts(const report::Report& report) {
+  std::set<std::string> free;
+  for (const OptionDefinition& option : option_table()) {
+    if (option.free_on_resume) free.insert(option.canonical_key());
+  }
+  Texts texts;
+  for (const auto& [key, value] : flatten(nlohmann::json::parse(report.config_json))) {
+    if (!free.contains(key)) texts["configuration " + key] = value.dump();
+  }
+  return texts;
+}
+
+// The variables of options are in the configuration already.
+Texts environment_texts(const report::Report& report) {
+  const report::Environment& environment = report.environment;
+  Texts texts = {
+      {"hosts", fmt::format("{}", fmt::join(environment.hosts, " "))},
+      {"operating system", environment.operating_system},
+      {"kernel", environment.kernel},
+      {"TCP congestion control", environment.tcp_congestion_control},
+      {"CPU", environment.cpu.model},
+      {"CPU cores", std::to_string(environment.cpu.cores)},
+      {"processors", std::to_string(environment.cpu.processors)},
+      {"memory bytes", std::to_string(environment.cpu.memory_bytes)},
+      {"program", report.generator.name},
+      {"ddpbench version", report.generator.version},
+      {"ddpbench commit", report.generator.git_commit.value_or("unknown")},
+  };
+  for (std::size_t i = 0; i < environment.gpus.size(); ++i) {
+    const report::GpuInfo& gpu = environment.gpus[i];
+    texts[fmt::format("GPU {}", i)] =
+        fmt::format("{}, driver {}, {} bytes", gpu.name, gpu.driver, gpu.memory_bytes);
+  }
+  for (const auto& [name, version] : environment.libraries) texts["library " + name] = version;
+  for (const auto& [name, value] : environment.variables) {
+    if (!name.starts_with("DDPBENCH_")) texts["variable " + name] = value;
+  }
+  return texts;
+}
+
+void compare(const Texts& earlier, const Texts& now, std::vector<std::string>& differences) {
+  const auto value = [](const Texts& texts, const std::string& key) {
+    const auto at = texts.find(key);
+    return at == texts.end() ? std::string("not set") : at->second;
+  };
+  Texts all = earlier;
+  all.insert(now.begin(), now.end());
+  for (const auto& [key, ignored] : all) {
+    const std::string was = value(earlier, key);
+    const std::string is = value(now, key);
+    if (was != is) differences.push_back(fmt::format("{} was {}, is {}", key, was, is));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> resume_differences(const report::Report& earlier,
+                                            const report::Report& now) {
+  std::vector<std::string> differences;
+  compare(config_texts(earlier), config_texts(now), differences);
+  compare(environment_texts(earlier), environment_texts(now), differences);
+  return differences;
+}
+
+void check_has_runs_to_resume(const report::Report& earlier, const std::string& path) {
+  const std::string other = report::beyond_resuming(earlier);
+  if (other.empty()) return;
+  throw ConfigError(
+      fmt::format("--resume={}: it is a report of {}, which cannot be continued", path, other));
+}
+
+void check_resumable(const report::Report& earlier, const report::Report& now,
+                     const std::string& path) {
+  const auto differences = resume_differences(earlier, now);
+  if (differences.empty()) return;
+  throw ConfigError(
+      fmt::format("--resume={}: its runs and new ones would not be comparable: {}. Use the same "
+                  "configuration and machine, or start a new report",
+                  path, fmt::join(differences, "; ")));
 }
 
 }  // namespace ddpbench::bench

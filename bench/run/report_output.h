@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/file.h"
-#include "bench/host/rescue.h"
+#include "bench/host/host_network.h"
+#include "bench/host/terminal.h"
 #include "bench/options/options.h"
-#include "parallel/launch/host_claim.h"
 #include "reports/data/report.h"
 #include "reports/exports/trace.h"
 
@@ -68,7 +68,7 @@ class ReportOutput {
   void write_to_stream(const report::Report& report);
 
   std::string path_;
-  std::optional<launch::HostClaim> claim_;  // on path_, from reserve() on
+  std::optional<HostClaim> claim_;  // on path_, from reserve() on
   bool is_stream_ = false;
   bool streams_saves_ = false;
   Deliver deliver_;
@@ -120,5 +120,21 @@ void finish_report(report::Report& report, const RunsTrace& trace, const Options
 
 // Returns the time now: "2026-01-31T12:00:00Z".
 std::string utc_timestamp();
+
+// --resume: decides whether an earlier report and a new command are the same experiment. Pure.
+
+// Returns the differences between the report to complete and the one that this command begins, one
+// phrase each. It compares machine, libraries, the program itself, and configuration, except where
+// things are written, how runs are ordered and how many repetitions there are. Empty: the runs of
+// both can be in one report.
+std::vector<std::string> resume_differences(const report::Report& earlier,
+                                            const report::Report& now);
+
+// Throws ConfigError for a report of another command than one that makes runs.
+void check_has_runs_to_resume(const report::Report& earlier, const std::string& path);
+
+// Throws ConfigError with all differences. `path` is the earlier report's.
+void check_resumable(const report::Report& earlier, const report::Report& now,
+                     const std::string& path);
 
 }  // namespace ddpbench::bench

@@ -9,16 +9,11 @@
 #include <set>
 
 #include "bench/host/environment_capture.h"
-#include "bench/host/pause_watch.h"
 #include "bench/plan/training_job.h"
 #include "bench/rank/rank_result.h"
-#include "bench/run/arrivals.h"
-#include "bench/run/divergence.h"
-#include "bench/run/epoch_rows.h"
-#include "bench/run/loss_curve.h"
+#include "bench/run/run_records.h"
+#include "bench/run/run_verdict.h"
 #include "bench/run/step_figures.h"
-#include "bench/run/stops.h"
-#include "bench/run/verification_summary.h"
 #include "parallel/strategies.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/steady.h"
@@ -27,15 +22,10 @@ namespace ddpbench::bench {
 namespace {
 
 // The results and records of all workers and servers of one run.
-struct RunRecords {
+struct Collected {
   const TrainingJob& job;
-  int ranks_per_process = 1;
-  RankRecords ranks = {};  // what `steps` and `buckets` point into
-  HostClocks clocks = {};
-  double clock_bound_s = 0;                                     // of waiting; see fill_arrivals
+  RunRecords records;                                           // what `steps` points into
   std::vector<std::span<const launch::StepRecord>> steps = {};  // [worker rank]
-  std::vector<std::span<const launch::BucketRecord>> buckets = {};
-  std::vector<std::span<const launch::ReplicaRecord>> replicas = {};
   // Workers that left anything. Some may be missing in a joined world that failed: figures of the
   // others are better than none.
   std::vector<std::size_t> heard = {};
@@ -43,7 +33,7 @@ struct RunRecords {
   std::vector<std::vector<launch::StepRecord>> kept = {};
   int stopped_steps = 0;  // how many are left out
 
-  const std::vector<RankResult>& results() const { return ranks.results; }  // [rank]
+  const std::vector<RankResult>& results() const { return records.ranks.results; }  // [rank]
   std::vector<std::span<const launch::StepRecord>> heard_steps() const {
     std::vector<std::span<const launch::StepRecord>> found;
     for (const std::size_t r : heard) found.push_back(steps[r]);
@@ -51,25 +41,10 @@ struct RunRecords {
   }
 };
 
-RunRecords read_records(const TrainingJob& job, const launch::RankChannels& channels) {
-  RunRecords all{.job = job};
-  const auto plan = plan_strategy(strategy_config(job));
-  all.ranks_per_process = plan.ranks_per_process;
-  for (int r = 0; r < channels.layout().ranks; ++r) {
-    all.ranks.results.push_back(decoded_rank_result(channels.result(r)));
-    all.replicas.push_back(channels.replicas(r));
-    if (plan.ranks[static_cast<std::size_t>(r)].role == Role::server) continue;
-    const auto steps = channels.steps(r);
-    const auto buckets = channels.buckets(r);
-    all.ranks.steps.emplace_back(steps.begin(), steps.end());
-    all.ranks.buckets.emplace_back(buckets.begin(), buckets.end());
-  }
-  all.clocks = HostClocks(all.ranks);
-  all.clocks.correct(all.ranks);
-  all.clock_bound_s = fill_arrivals(all.ranks, all.ranks.steps.size(), all.clocks.bound_s(),
-                                    !strategy_traits(job.cell.strategy).has_servers);
-  all.steps.assign(all.ranks.steps.begin(), all.ranks.steps.end());
-  all.buckets.assign(all.ranks.buckets.begin(), all.ranks.buckets.end());
+Collected read_records(const TrainingJob& job, const launch::RankChannels& channels) {
+  Collected all{.job = job, .records = read_run_records(job, channels)};
+  const auto& steps = all.records.ranks.steps;
+  all.steps.assign(steps.begin(), steps.end());
   for (std::size_t r = 0; r < all.steps.size(); ++r) {
     if (!all.steps[r].empty() || !all.results()[r].host.empty()) all.heard.push_back(r);
   }
@@ -78,7 +53,7 @@ RunRecords read_records(const TrainingJob& job, const launch::RankChannels& chan
 
 // Leaves the steps out during which the job was stopped, on all ranks: a rank that was done before
 // the stop has no time to compare with those of the others.
-void leave_out_stopped_steps(const std::vector<launch::Pause>& pauses, RunRecords& all) {
+void leave_out_stopped_steps(const std::vector<launch::Pause>& pauses, Collected& all) {
   std::set<std::uint32_t> stopped;
   for (const auto& steps : all.steps) {
     for (const launch::StepRecord& step : steps) {
@@ -104,7 +79,7 @@ std::optional<double> length_of(const std::vector<launch::Pause>& pauses) {
   return sum;
 }
 
-void fill_stops(const Stops& stops, const RunRecords& all, report::Run& run) {
+void fill_stops(const Stops& stops, const Collected& all, report::Run& run) {
   if (stops.of_job.empty() && stops.of_supervisor.empty()) return;
   report::Conditions& conditions = run.conditions.emplace();
   conditions.supervisor_stopped_s = length_of(stops.of_supervisor);
@@ -113,7 +88,7 @@ void fill_stops(const Stops& stops, const RunRecords& all, report::Run& run) {
 }
 
 // All workers took the same number of warm-up steps. Rank 0 judged them.
-void fill_warmup(const RunRecords& all, report::Run& run) {
+void fill_warmup(const Collected& all, report::Run& run) {
   const RankResult& first = all.results().at(0);
   run.step.warmup = static_cast<int>(first.warmup_steps.value_or(all.job.options.warmup_steps));
   run.step.warmup_steady = first.warmup_steady;
@@ -123,7 +98,7 @@ void fill_warmup(const RunRecords& all, report::Run& run) {
                          : "the run ended before the warm-up did";
 }
 
-void fill_steps(const RunRecords& all, report::Run& run) {
+void fill_steps(const Collected& all, report::Run& run) {
   std::vector<std::vector<double>> ranks;
   for (const auto& steps : all.heard_steps()) ranks.push_back(step_times(steps));
   fill_warmup(all, run);
@@ -147,23 +122,22 @@ void note_server_update(const TrainingJob& job, std::map<std::string, report::Fi
       report::Figure::missing("the parameters are updated on the servers, within pull");
 }
 
-void fill_phases(const RunRecords& all, report::Run& run) {
-  run.phases = phase_figures(all.heard_steps(), all.clock_bound_s);
+void fill_phases(const Collected& all, report::Run& run) {
+  run.phases = phase_figures(all.heard_steps(), all.records.wait_bound_s);
   note_server_update(all.job, run.phases);
 }
 
-void fill_epochs(const RunRecords& all, const std::vector<launch::Pause>& pauses,
-                 report::Run& run) {
+void fill_epochs(const Collected& all, const std::vector<launch::Pause>& pauses, report::Run& run) {
   std::vector<const RankResult*> heard;
   for (const std::size_t r : all.heard) heard.push_back(&all.results()[r]);
   run.epochs = epoch_rows(heard, pauses);
 }
 
-void fill_progress(const RunRecords& all, const std::vector<launch::Pause>& pauses,
+void fill_progress(const Collected& all, const std::vector<launch::Pause>& pauses,
                    report::Run& run) {
   std::vector<RankCourse> ranks;
   for (const std::size_t r : all.heard) {
-    ranks.push_back({all.results()[r].progress, all.ranks.steps[r]});
+    ranks.push_back({all.results()[r].progress, all.records.ranks.steps[r]});
   }
   run.progress = progress_points(ranks, run.epochs, pauses, run.global_batch_size);
   if (!run.progress.empty()) return;
@@ -173,8 +147,10 @@ void fill_progress(const RunRecords& all, const std::vector<launch::Pause>& paus
 }
 
 // The row of one device of rank `r`, `index` among the rank's.
-report::DeviceRow device_row(const RunRecords& all, const launch::SuperviseResult& result,
-                             std::size_t r, std::size_t index) {
+report::DeviceRow device_row(const Collected& all, const launch::RankChannels& channels,
+                             const launch::SuperviseResult& result, std::size_t r,
+                             std::size_t index) {
+  const int ranks_per_process = plan_strategy(strategy_config(all.job)).ranks_per_process;
   const DeviceResult& device = all.results()[r].devices[index];
   report::DeviceRow row;
   row.rank = device.replica;
@@ -182,7 +158,7 @@ report::DeviceRow device_row(const RunRecords& all, const launch::SuperviseResul
   row.host = all.results()[r].host;
   row.device = device.device;
   row.cores = device.cores;
-  row.process_rank = static_cast<int>(r) / all.ranks_per_process;
+  row.process_rank = static_cast<int>(r) / ranks_per_process;
   row.peak_bytes = device.peak_bytes;
   row.by_category_bytes = device.by_category_bytes;
   row.gpu_telemetry = device.gpu_telemetry;
@@ -199,28 +175,30 @@ report::DeviceRow device_row(const RunRecords& all, const launch::SuperviseResul
       timed ? report::Figure::of(report::median(step_times(all.steps[r])))
             : report::Figure::missing(device.role == "server" ? "servers take no steps"
                                                               : "no timed step was finished");
-  if (timed && index > 0) row.phases = replica_figures(all.replicas[r], index);
+  if (timed && index > 0)
+    row.phases = replica_figures(channels.replicas(static_cast<int>(r)), index);
   if (timed && index == 0) {
-    row.phases = phase_figures({&all.steps[r], 1}, all.clock_bound_s);
+    row.phases = phase_figures({&all.steps[r], 1}, all.records.wait_bound_s);
     note_server_update(all.job, row.phases);
-    row.buckets = bucket_rows(all.buckets[r], all.steps[r], all.clock_bound_s);
+    row.buckets = bucket_rows(all.records.ranks.buckets[r], all.steps[r], all.records.wait_bound_s);
   }
   return row;
 }
 
-void fill_devices(const RunRecords& all, const launch::SuperviseResult& result, report::Run& run) {
+void fill_devices(const Collected& all, const launch::RankChannels& channels,
+                  const launch::SuperviseResult& result, report::Run& run) {
   for (std::size_t r = 0; r < all.results().size(); ++r) {
     for (std::size_t i = 0; i < all.results()[r].devices.size(); ++i) {
       const DeviceResult& device = all.results()[r].devices[i];
       // Servers may be on another kind of device.
       if (r == 0 && device.role == "worker") run.device_model = device.model;
-      run.devices.push_back(device_row(all, result, r, i));
+      run.devices.push_back(device_row(all, channels, result, r, i));
     }
   }
 }
 
 // The longest time of all ranks.
-report::Figure longest(const RunRecords& all, std::optional<double> RankResult::*part,
+report::Figure longest(const Collected& all, std::optional<double> RankResult::*part,
                        const std::string& reason) {
   std::optional<double> most;
   for (const RankResult& rank : all.results()) {
@@ -230,7 +208,7 @@ report::Figure longest(const RunRecords& all, std::optional<double> RankResult::
   return most ? report::Figure::of(*most) : report::Figure::missing(reason);
 }
 
-void fill_times(const RunRecords& all, const launch::SuperviseResult& result, report::Run& run) {
+void fill_times(const Collected& all, const launch::SuperviseResult& result, report::Run& run) {
   const auto reached = [&](const char* otherwise) {
     return run.status == report::Status::ok ? otherwise : "the run ended before it was done";
   };
@@ -270,7 +248,7 @@ std::optional<report::CallInfo> call_info(const launch::CallMark& call) {
 
 // Where the communication of each rank stood. Empty where no rank tells it.
 std::vector<report::RankCalls> calls_of_ranks(const launch::RankChannels& channels,
-                                              const RunRecords& all) {
+                                              const Collected& all) {
   std::vector<report::RankCalls> rows;
   bool any = false;
   for (int r = 0; r < channels.layout().ranks; ++r) {
@@ -299,7 +277,7 @@ const report::CallInfo* call_of(const launch::RunFailure& failure,
   return oldest;
 }
 
-void fill_calls(const launch::RankChannels& channels, const RunRecords& all,
+void fill_calls(const launch::RankChannels& channels, const Collected& all,
                 const launch::RunFailure& failure, report::Run& run) {
   run.calls = calls_of_ranks(channels, all);
   const report::CallInfo* const call = call_of(failure, run.calls);
@@ -308,7 +286,7 @@ void fill_calls(const launch::RankChannels& channels, const RunRecords& all,
   run.error->bucket = call->bucket;
 }
 
-report::ErrorInfo error_info(const launch::RunFailure& failure, const RunRecords& all) {
+report::ErrorInfo error_info(const launch::RunFailure& failure, const Collected& all) {
   report::ErrorInfo error = failure_info(failure);
   if (failure.rank >= 0) {
     const auto rank = static_cast<std::size_t>(failure.rank);
@@ -319,6 +297,23 @@ report::ErrorInfo error_info(const launch::RunFailure& failure, const RunRecords
 }
 
 }  // namespace
+
+// The looks between which a stopped job lies come up to about a second before and after it, and
+// short steps may fit there.
+Stops tell_stops_apart(const std::vector<launch::Pause>& pauses,
+                       const std::vector<std::span<const launch::StepRecord>>& steps) {
+  constexpr double kLateLook_s = 1;
+  Stops stops;
+  for (const launch::Pause& pause : pauses) {
+    const bool went_on = std::ranges::any_of(steps, [&](const auto& rank) {
+      return std::ranges::any_of(rank, [&](const launch::StepRecord& step) {
+        return step.begin_s > pause.begin_s + kLateLook_s && step.end_s < pause.end_s - kLateLook_s;
+      });
+    });
+    (went_on ? stops.of_supervisor : stops.of_job).push_back(pause);
+  }
+  return stops;
+}
 
 report::ErrorInfo failure_info(const launch::RunFailure& failure) {
   report::ErrorInfo error;
@@ -338,7 +333,7 @@ report::ErrorInfo failure_info(const launch::RunFailure& failure) {
 report::Run collect_run(const TrainingJob& job, const launch::RankChannels& channels,
                         const launch::SuperviseResult& result) {
   report::Run run = planned_run(job);
-  RunRecords all = read_records(job, channels);
+  Collected all = read_records(job, channels);
   const Stops stops = tell_stops_apart(result.pauses, all.steps);
   leave_out_stopped_steps(stops.of_job, all);
   if (result.interrupted) {
@@ -366,8 +361,8 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
   fill_progress(all, stops.of_job, run);
   if (run.until_accuracy) report::fill_time_to_accuracy(run);
   fill_stops(stops, all, run);
-  fill_devices(all, result, run);
-  run.clocks = all.clocks.rows();
+  fill_devices(all, channels, result, run);
+  run.clocks = all.records.clocks.rows();
   if (run.status == report::Status::failed && result.failure) {
     fill_calls(channels, all, *result.failure, run);
   }

@@ -3,28 +3,139 @@
 #include "bench/run/run_executor.h"
 
 #include <fmt/format.h>
+#include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
+#include <functional>
+#include <string>
+#include <system_error>
+#include <thread>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/exhausted.h"
 #include "bench/host/host_limits.h"
-#include "bench/host/interrupt.h"
-#include "bench/host/machine_snapshot.h"
 #include "bench/host/terminal.h"
 #include "bench/plan/data_places.h"
-#include "bench/plan/fit_command.h"
 #include "bench/plan/training_job.h"
-#include "bench/run/largest_fit.h"
 #include "bench/run/launch_run.h"
 #include "bench/run/report_output.h"
 #include "bench/run/run_collector.h"
 #include "bench/run/run_trace.h"
 #include "kernels/nn/model/model_reader.h"
+#include "kernels/ops/backend.h"
+#include "kernels/ops/cpu/multiply_adds.h"
 
 namespace ddpbench::bench {
+namespace {
+
+using report::Figure;
+
+// In the first windows a processor may still raise its clock, or lower it for wide vectors.
+constexpr std::size_t kWindows = 6, kFirstCounted = 2;
+constexpr double kWindow_s = 2e-3;
+constexpr std::int64_t kRoundsPerLook = 1000;  // some microseconds between two looks at the clock
+
+using Rates = std::array<double, kWindows>;  // operations a second
+
+bool bind_to(int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<std::size_t>(core), &set);
+  return ::pthread_setaffinity_np(::pthread_self(), sizeof(set), &set) == 0;
+}
+
+// The same work over and over: it returns a sum of numbers that are positive.
+struct Work {
+  std::function<float()> run;
+  double flops = 0;
+};
+
+Work work_of(const std::string& precision) {
+  if (precision == "bf16") {
+    return {[] { return ops::cpu::run_bf16_multiply_adds(kRoundsPerLook); },
+            static_cast<double>(kRoundsPerLook * ops::cpu::bf16_multiply_add_flops())};
+  }
+  const ops::cpu::SimdLevel level = ops::cpu::simd_level();
+  return {[level] { return ops::cpu::run_multiply_adds(level, kRoundsPerLook, 0.5F, 1); },
+          static_cast<double>(kRoundsPerLook * ops::cpu::multiply_add_flops(level))};
+}
+
+Rates measure_here(const Work& work) {
+  Rates rates{};
+  for (double& rate : rates) {
+    const double begin_s = steady_s();
+    double end_s = begin_s, done = 0;
+    while (end_s - begin_s < kWindow_s) {
+      // Looking at the sum keeps a compiler from dropping the work.
+      if (work.run() > 0) done += work.flops;
+      end_s = steady_s();
+    }
+    rate = done / (end_s - begin_s);
+  }
+  return rates;
+}
+
+// Of all cores together, at the same time; the best window counts, because it is to be a bound.
+Figure measure(const std::vector<int>& cores, const Work& work) {
+  std::vector<Rates> rates(cores.size());
+  std::atomic<bool> begun = false, bound = true;
+  std::vector<std::thread> threads;
+  std::string failure;
+  try {
+    for (std::size_t i = 0; i < cores.size(); ++i) {
+      threads.emplace_back([&, i] {
+        if (!bind_to(cores[i])) bound = false;
+        begun.wait(false);
+        if (bound) rates[i] = measure_here(work);
+      });
+    }
+  } catch (const std::system_error& error) {
+    failure = error.what();
+    bound = false;
+  }
+  begun = true;
+  begun.notify_all();
+  for (std::thread& thread : threads) thread.join();
+  if (!failure.empty()) return Figure::missing("threads could not be started: " + failure);
+  if (!bound) return Figure::missing("a thread could not be bound to a device's core");
+  double best = 0;
+  for (std::size_t window = kFirstCounted; window < kWindows; ++window) {
+    double sum = 0;
+    for (const Rates& of_core : rates) sum += of_core[window];
+    best = std::max(best, sum);
+  }
+  return Figure::of(best);
+}
+
+}  // namespace
+
+Figure PeakRates::of(const TrainingJob& job) {
+  if (job.options.device != "cpu") return Figure::missing("the peak of GPUs is not measured");
+  const std::string& precision = job.options.precision;
+  if (precision == "bf16" && ops::cpu_bf16_uses_amx()) {
+    return Figure::missing("the peak of AMX, which computes in bf16 here, is not measured");
+  }
+  std::vector<int> cores;
+  for (int i = 0; i < job.cell.world_size; ++i) {
+    const std::vector<int>& own = job.cores.at(static_cast<std::size_t>(i));
+    cores.insert(cores.end(), own.begin(), own.end());
+  }
+  std::ranges::sort(cores);
+  if (cores.empty()) return Figure::missing("the devices are bound to no cores");
+  if (std::ranges::adjacent_find(cores) != cores.end()) {
+    return Figure::missing("the devices share cores");
+  }
+  const auto [known, added] = known_.try_emplace({cores, precision});
+  if (added) known->second = measure(cores, work_of(precision));
+  if (!known->second.value) return known->second;
+  return Figure::of(*known->second.value / job.cell.world_size);
+}
+
 namespace {
 
 report::ErrorInfo reference_error(const launch::RunFailure& failure) {
@@ -100,8 +211,8 @@ bool RunExecutor::rehearse(const RunCell& cell) {
     if (launcher_ != nullptr) return rehearse_launched(job);
     const bool first =
         needs_reference(job) && rehearsed_references_.insert(reference_key(job)).second;
-    if (first && !rehearse_job(reference_job(job), job)) return false;
-    return rehearse_job(job, job);
+    if (first && !rehearse_job(reference_job(job))) return false;
+    return rehearse_job(job);
   } catch (const std::exception& error) {
     const Failure failure = failure_of(error);
     note_failure(job.title, failure.exit_code, failure.message);
@@ -110,27 +221,14 @@ bool RunExecutor::rehearse(const RunCell& cell) {
 }
 
 // Ranks end before their first step when their job's options have dry_run (RankSession).
-bool RunExecutor::rehearse_job(const TrainingJob& job, const TrainingJob& of) {
+bool RunExecutor::rehearse_job(const TrainingJob& job) {
   launch::RankChannels channels = launch::RankChannels::create(channel_layout(job, model_));
-  launch::SuperviseResult result = launch_run(job, channels, progress_);
+  const launch::SuperviseResult result = launch_run(job, channels, progress_);
   if (result.failure) {
-    add_largest_fit(of, *result.failure);
     note_failure(job.title, failure_exit_code(result.failure->error),
                  result.failure->error.message);
   }
   return !result.interrupted;
-}
-
-// The search is made once for all repetitions of a cell, and for its reference.
-void RunExecutor::add_largest_fit(const TrainingJob& job, launch::RunFailure& failure) {
-  if (!failure.error.free_bytes) return;
-  RunCell cell = job.cell;
-  cell.repetition = 0;
-  auto known = std::ranges::find(largest_fits_, cell, &CellFit::first);
-  if (known == largest_fits_.end()) {
-    known = largest_fits_.insert(known, {cell, find_largest_fit(job, failure)});
-  }
-  failure.error.message = with_advice(failure.error.message, known->second);
 }
 
 LaunchedRun RunExecutor::launch(const TrainingJob& job) {
@@ -178,7 +276,6 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
   job.dataset_fd = dataset_.fd();
   std::optional<launch::RunFailure> failure;
   job.reference_fd = reference_for(job, failure);
-  if (failure) add_largest_fit(job, *failure);
   if (failure || interrupt_requested()) {
     report::Run run = planned_run(job);
     run.status = failure ? report::Status::failed : report::Status::interrupted;
@@ -195,7 +292,6 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
   const report::MachineSnapshot before = take_machine_snapshot();
   launch::SuperviseResult result = launch_run(job, channels, progress_);
   const report::MachineSnapshot after = take_machine_snapshot();
-  if (result.failure) add_largest_fit(job, *result.failure);
   report::Run run = collect_run(job, channels, result);
   run.peak_flops_per_s_per_device = peak;
   if (!options_.trace_path.empty()) add_trace(job, trace_of_run(job, channels));

@@ -16,9 +16,9 @@
 #include "bench/host/host_devices.h"
 #include "bench/options/options.h"
 #include "bench/plan/run_plan.h"
+#include "bench/plan/training_job.h"
 #include "bench/rank/reference_weights.h"
-#include "bench/run/peak_rates.h"
-#include "bench/run/progress.h"
+#include "bench/run/launch_run.h"
 #include "bench/run/report_output.h"
 #include "bench/run/run_launcher.h"
 #include "kernels/nn/model/model.h"
@@ -28,6 +28,23 @@
 #include "reports/exports/trace.h"
 
 namespace ddpbench::bench {
+
+// PeakRates: how many operations a second the CPU devices of a run could do at most, measured in
+// the supervisor before the run: multiply-adds in registers, of fp32 or of bf16, as the run's
+// products are (kernels/ops/cpu/multiply_adds.h).
+
+class PeakRates {
+ public:
+  // Floating-point operations a second of one device of the run, while all devices do the same.
+  // The first run on a set of cores in a precision takes about 15 ms for it; later ones get the
+  // same figure. It is missing where a device is no CPU, shares its cores, or computes in AMX's
+  // tiles.
+  report::Figure of(const TrainingJob& job);
+
+ private:
+  // The keys are cores and a precision; a figure is that of all the cores together.
+  std::map<std::pair<std::vector<int>, std::string>, report::Figure> known_;
+};
 
 class RunExecutor {
  public:
@@ -61,11 +78,7 @@ class RunExecutor {
  private:
   report::Run run_job(TrainingJob& job);
   report::Run run_launched(const TrainingJob& job);
-  // `of`: the run that is rehearsed; `job` is its own job or its reference's.
-  bool rehearse_job(const TrainingJob& job, const TrainingJob& of);
-  // Where memory is why the run of `job` or its reference failed, completes the message by the
-  // largest batch that fits.
-  void add_largest_fit(const TrainingJob& job, launch::RunFailure& failure);
+  bool rehearse_job(const TrainingJob& job);
   bool rehearse_launched(const TrainingJob& job);
   LaunchedRun launch(const TrainingJob& job);
   void add_trace(const TrainingJob& job, report::Trace run);
@@ -86,8 +99,6 @@ class RunExecutor {
   Progress progress_;
   std::map<ReferenceKey, ReferenceWeights> references_;
   std::set<ReferenceKey> rehearsed_references_;
-  using CellFit = std::pair<RunCell, std::string>;  // find_largest_fit() of the cell
-  std::vector<CellFit> largest_fits_;
   PeakRates peaks_;
   std::vector<int> exit_codes_;
   report::Trace trace_;

@@ -18,8 +18,7 @@
 #include "base/file.h"
 #include "bench/host/environment_capture.h"
 #include "bench/rank/rank_result.h"
-#include "bench/run/arrivals.h"
-#include "bench/run/host_clocks.h"
+#include "bench/run/run_records.h"
 #include "parallel/strategies.h"
 
 namespace ddpbench::bench {
@@ -77,10 +76,10 @@ class RankTrace {
     return epochs.empty() ? steps_[0].begin_s : std::min(steps_[0].begin_s, epochs[0].begin_s);
   }
 
-  void append(int process, double origin_s, const std::string& label) {
+  void append(double origin_s, const std::string& label) {
     origin_s_ = origin_s;
     process_.label = label;
-    process_.id = process;
+    process_.id = static_cast<int>(trace_.processes.size());
     process_.name = fmt::format("rank {}", rank_ + static_cast<int>(replica_));
     process_.threads = {{kSteps, "steps"}, {kCompute, "compute"}};
     if (replica_ == 0) process_.threads[kInput] = "input";
@@ -227,79 +226,77 @@ class RankTrace {
   std::vector<double> busy_until_s_;
 };
 
-// What a server did in the traced steps of its workers.
-class ServerTrack {
- public:
-  ServerTrack(const RankRecords& all, int rank)
-      : host_(all.results[static_cast<std::size_t>(rank)].host), rank_(rank) {
-    const auto& own = all.trace[static_cast<std::size_t>(rank)];
-    // The last start is that of the timed steps.
-    std::uint32_t last = 0;
-    for (const launch::TraceRecord& record : own) last = std::max(last, record.replica);
-    for (const launch::TraceRecord& record : own) {
-      if (record.replica == last) records_.push_back(record);
-    }
+std::string server_words(Phase phase) {
+  switch (phase) {
+    case Phase::push:
+      return "receive gradients";
+    case Phase::reduce:
+      return "average";
+    case Phase::optimizer:
+      return "update";
+    case Phase::pull:
+      return "send the result";
+    default:
+      return std::string(to_string(phase));
   }
+}
 
-  const std::string& host() const { return host_; }
-
-  // Leaves out what is not of the steps [0, steps), which lie between the two moments. What a
-  // server began in the last one may end after it.
-  void keep(std::size_t steps, double first_s, double last_s) {
-    std::erase_if(records_, [&](const launch::TraceRecord& record) {
-      return record.step >= steps || record.begin_s < first_s || record.begin_s > last_s;
-    });
-  }
-  bool empty() const { return records_.empty(); }
-
-  void append(report::Trace& trace, int process, double origin_s, const std::string& label) const {
-    trace.processes.push_back(
-        {process,
-         fmt::format("rank {} (server)", rank_),
-         {{kSteps, "steps"}, {kCompute, "compute"}, {kCommunication, "communication"}},
-         label});
-    std::map<std::uint32_t, std::pair<double, double>> rounds;  // of each step
-    for (const launch::TraceRecord& record : records_) {
-      const double begin_s = record.begin_s - origin_s, end_s = record.end_s - origin_s;
-      const auto phase = static_cast<Phase>(record.which);
-      const bool computes = phase == Phase::reduce || phase == Phase::optimizer;
-      trace.events.push_back({server_words(phase),
-                              "phase",
-                              process,
-                              computes ? kCompute : kCommunication,
-                              begin_s,
-                              end_s,
-                              {{"step", record.step}}});
-      const auto [round, added] = rounds.try_emplace(record.step, begin_s, end_s);
-      round->second.first = std::min(round->second.first, begin_s);
-      round->second.second = std::max(round->second.second, end_s);
-    }
-    for (const auto& [step, round] : rounds) {
-      trace.events.push_back(
-          {fmt::format("step {}", step), "step", process, kSteps, round.first, round.second, {}});
-    }
-  }
-
- private:
-  static std::string server_words(Phase phase) {
-    switch (phase) {
-      case Phase::push:
-        return "receive gradients";
-      case Phase::reduce:
-        return "average";
-      case Phase::optimizer:
-        return "update";
-      case Phase::pull:
-        return "send the result";
-      default:
-        return std::string(to_string(phase));
-    }
-  }
-
-  std::string host_;
-  int rank_;
-  std::vector<launch::TraceRecord> records_;
+// The traced steps of workers, and the time that they took.
+struct TracedTime {
+  std::size_t steps = 0;
+  double first_s = 0, last_s = 0;
 };
+// `host`: of the workers there; null: of all.
+TracedTime traced_time(const std::vector<RankTrace>& workers, const std::string* host) {
+  TracedTime all;
+  for (const RankTrace& worker : workers) {
+    if (worker.empty() || (host != nullptr && worker.host() != *host)) continue;
+    all.first_s = all.steps == 0 ? worker.first_s() : std::min(all.first_s, worker.first_s());
+    all.last_s = std::max(all.last_s, worker.last_s());
+    all.steps = std::max(all.steps, worker.traced());
+  }
+  return all;
+}
+
+// Shows what a server did in the traced steps of its workers; nothing, where that is nothing. What
+// it began in the last one may end after it.
+void append_server(const std::vector<launch::TraceRecord>& records, int rank,
+                   const TracedTime& traced, double origin_s, const std::string& label,
+                   report::Trace& trace) {
+  const int process = static_cast<int>(trace.processes.size());
+  // The last start is that of the timed steps.
+  std::uint32_t last = 0;
+  for (const launch::TraceRecord& record : records) last = std::max(last, record.replica);
+  std::map<std::uint32_t, std::pair<double, double>> rounds;  // of each step
+  for (const launch::TraceRecord& record : records) {
+    const bool shown = record.replica == last && record.step < traced.steps &&
+                       record.begin_s >= traced.first_s && record.begin_s <= traced.last_s;
+    if (!shown) continue;
+    const double begin_s = record.begin_s - origin_s, end_s = record.end_s - origin_s;
+    const auto phase = static_cast<Phase>(record.which);
+    const bool computes = phase == Phase::reduce || phase == Phase::optimizer;
+    trace.events.push_back({server_words(phase),
+                            "phase",
+                            process,
+                            computes ? kCompute : kCommunication,
+                            begin_s,
+                            end_s,
+                            {{"step", record.step}}});
+    const auto round = rounds.try_emplace(record.step, begin_s, end_s).first;
+    round->second.first = std::min(round->second.first, begin_s);
+    round->second.second = std::max(round->second.second, end_s);
+  }
+  if (rounds.empty()) return;
+  trace.processes.push_back(
+      {process,
+       fmt::format("rank {} (server)", rank),
+       {{kSteps, "steps"}, {kCompute, "compute"}, {kCommunication, "communication"}},
+       label});
+  for (const auto& [step, round] : rounds) {
+    trace.events.push_back(
+        {fmt::format("step {}", step), "step", process, kSteps, round.first, round.second, {}});
+  }
+}
 
 // The wall clock's time, in UTC, at which the monotonic clock of this host shows `at_s`.
 std::string wall_time(double at_s) {
@@ -326,19 +323,6 @@ std::string title_in(const report::Trace& trace, const TrainingJob& job) {
   return title;
 }
 
-// The records of all ranks. Servers take no steps.
-RankRecords records_of(const launch::RankChannels& channels) {
-  RankRecords records;
-  const auto copied = [](const auto& span) { return std::vector(span.begin(), span.end()); };
-  for (int r = 0; r < channels.layout().ranks; ++r) {
-    records.results.push_back(decoded_rank_result(channels.result(r)));
-    records.steps.push_back(copied(channels.steps(r)));
-    records.buckets.push_back(copied(channels.buckets(r)));
-    records.trace.push_back(copied(channels.trace(r)));
-  }
-  return records;
-}
-
 // When the first of them begins.
 std::optional<double> find_origin(const std::vector<RankTrace>& ranks) {
   std::optional<double> origin;
@@ -348,38 +332,14 @@ std::optional<double> find_origin(const std::vector<RankTrace>& ranks) {
   return origin;
 }
 
-// Keeps what the servers did in the steps of the workers; `one_clock`: also of other hosts.
-std::vector<ServerTrack> find_servers(const TrainingJob& job, const RankRecords& records,
-                                      const std::vector<RankTrace>& workers, bool one_clock) {
-  std::vector<ServerTrack> servers;
-  const int ranks = static_cast<int>(records.results.size());
-  for (int r = job.cell.world_size; job.cell.servers > 0 && r < ranks; ++r) {
-    ServerTrack server(records, r);
-    std::size_t steps = 0;
-    double first_s = 0, last_s = 0;
-    for (const RankTrace& worker : workers) {
-      if (worker.empty() || (!one_clock && worker.host() != server.host())) continue;
-      first_s = steps == 0 ? worker.first_s() : std::min(first_s, worker.first_s());
-      last_s = std::max(last_s, worker.last_s());
-      steps = std::max(steps, worker.traced());
-    }
-    server.keep(steps, first_s, last_s);
-    if (!server.empty()) servers.push_back(std::move(server));
-  }
-  return servers;
-}
-
 }  // namespace
 
 report::Trace trace_of_run(const TrainingJob& job, const launch::RankChannels& channels) {
   report::Trace trace;
-  RankRecords records = records_of(channels);
-  const HostClocks clocks(records);
-  clocks.correct(records);
-  const double bound_s = clocks.bound_s();
-  fill_arrivals(records, records.steps.size(), bound_s,
-                !strategy_traits(job.cell.strategy).has_servers);
-  const int workers = job.cell.servers > 0 ? job.cell.world_size : channels.layout().ranks;
+  const RunRecords all = read_run_records(job, channels);
+  const RankRecords& records = all.ranks;
+  const double bound_s = all.clocks.bound_s();
+  const int workers = static_cast<int>(records.steps.size());
   std::vector<RankTrace> ranks;
   std::uint64_t dropped = 0;
   for (int r = 0; r < channels.layout().ranks; ++r) {
@@ -393,14 +353,18 @@ report::Trace trace_of_run(const TrainingJob& job, const launch::RankChannels& c
   }
   const std::optional<double> origin = find_origin(ranks);
   // Times are those of the first host's clock.
-  const std::string begin = origin && clocks.first_host() == host_name() ? wall_time(*origin) : "";
+  const std::string begin =
+      origin && all.clocks.first_host() == host_name() ? wall_time(*origin) : "";
   const std::string label = begin.empty() ? "" : "time 0: " + begin;
-  int process = 0;
   for (RankTrace& rank : ranks) {
-    if (!rank.empty()) rank.append(process++, *origin, label);
+    if (!rank.empty()) rank.append(*origin, label);
   }
-  for (const ServerTrack& server : find_servers(job, records, ranks, std::isfinite(bound_s))) {
-    server.append(trace, process++, *origin, label);
+  for (int r = workers; origin && r < channels.layout().ranks; ++r) {
+    const auto rank = static_cast<std::size_t>(r);
+    // Where clocks do not compare, the workers of its own host tell when the steps were.
+    const bool one_clock = std::isfinite(bound_s);
+    const TracedTime traced = traced_time(ranks, one_clock ? nullptr : &records.results[rank].host);
+    append_server(records.trace[rank], r, traced, *origin, label, trace);
   }
   if (!begin.empty()) trace.metadata["time_0"] = begin;
   if (bound_s > 0) {

@@ -14,14 +14,12 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "bench/host/environment_capture.h"
-#include "bench/host/interrupt.h"
 #include "bench/host/terminal.h"
 #include "bench/options/option_source.h"
 #include "bench/plan/data_places.h"
-#include "bench/plan/injection_reach.h"
 #include "bench/plan/training_job.h"
 #include "bench/run/launch_run.h"
-#include "bench/run/resume.h"
+#include "bench/run/report_output.h"
 #include "kernels/nn/model/model_reader.h"
 #include "parallel/comm_backends.h"
 #include "reports/data/settings.h"
@@ -173,7 +171,6 @@ Session::Session(Options options, std::vector<std::string> arguments,
   if (!options_.runs.empty()) drop_equal_cells();
   std::vector<TrainingJob> planned;  // every cell, before the first run is started
   for (const RunCell& cell : cells_) planned.push_back(executor_->plan(cell));
-  const auto injection_notes = check_injections(planned, model());
   for (const TrainingJob& job : planned) {
     if (needs_reference(job)) ReferenceWeights::extent_of(job, model());  // or it throws
   }
@@ -186,7 +183,6 @@ Session::Session(Options options, std::vector<std::string> arguments,
   if (earlier) adopt(std::move(*earlier));
   if (!device_note_.empty()) say("{}\n", device_note_);
   for (const std::string& note : entry_notes_) say("{}\n", note);
-  for (const std::string& note : injection_notes) say("{}\n", note);
   if (!dataset_note_.empty()) say("{}\n", dataset_note_);
   say("{}\n", data_note(executor_->dataset(), options_));
   if (!weights_note.empty()) say("{}\n", weights_note);

@@ -14,7 +14,7 @@
 
 #include "bench/host/host_devices.h"
 #include "bench/options/options.h"
-#include "bench/plan/sweep_schedule.h"
+#include "bench/plan/sweep_plan.h"
 #include "bench/run/report_output.h"
 #include "bench/run/run_executor.h"
 #include "reports/data/report.h"

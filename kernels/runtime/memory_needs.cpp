@@ -68,8 +68,6 @@ MemoryClaim MemoryNeeds::claim(std::string what, std::string advice) const {
           .shared_advice = {},
           .bytes = added_,
           .free_bytes = device_.free_bytes(),
-          .kind = device_.kind(),
-          .least_free_bytes = {},
           .by_category = bytes_};
 }
 
@@ -79,10 +77,9 @@ void MemoryNeeds::check(const std::string& what, const std::string& advice) cons
 
 void check_claims(std::span<const MemoryClaim> claims) {
   std::size_t together = 0;
-  std::optional<std::size_t> free_bytes, least;
+  std::optional<std::size_t> free_bytes;
   for (const MemoryClaim& claim : claims) {
     together += claim.bytes;
-    if (claim.least_free_bytes) least = claim.least_free_bytes;
     if (claim.free_bytes) {
       free_bytes = std::min(*claim.free_bytes, free_bytes.value_or(*claim.free_bytes));
     }
@@ -95,11 +92,10 @@ void check_claims(std::span<const MemoryClaim> claims) {
     beside = fmt::format(", and {} of the run {} bytes of the same memory",
                          counted(others, "other device"), together - most.bytes);
   }
-  throw DoesNotFit(
-      fmt::format("{} needs {} more bytes of {}{}, which has {} free; {}{}{}", most.what,
-                  most.bytes, most.device, beside, *free_bytes, most.advice,
-                  others > 0 ? most.shared_advice : std::string(), memory_table(most.by_category)),
-      std::min(*free_bytes, least.value_or(*free_bytes)), claims.size());
+  throw ConfigError(fmt::format("{} needs {} more bytes of {}{}, which has {} free; {}{}{}",
+                                most.what, most.bytes, most.device, beside, *free_bytes,
+                                most.advice, others > 0 ? most.shared_advice : std::string(),
+                                memory_table(most.by_category)));
 }
 
 }  // namespace ddpbench

@@ -34,26 +34,10 @@ struct MemoryClaim {
   std::string shared_advice;  // ", or ...": used where others claim the same memory
   std::size_t bytes = 0;
   std::optional<std::size_t> free_bytes{};  // as the device saw it; null: it cannot tell
-  DeviceKind kind = DeviceKind::cpu;
-  // The least that any device of this kind in the run saw free; null: not compared.
-  std::optional<std::size_t> least_free_bytes{};
-  CategoryBytes by_category{};  // what the device holds already included
+  CategoryBytes by_category{};              // what the device holds already included
 };
 
-// A plan needs more of a memory than is free there.
-class DoesNotFit : public ConfigError {
- public:
-  DoesNotFit(const std::string& message, std::size_t free_bytes, std::size_t claims)
-      : ConfigError(message), free_bytes_(free_bytes), claims_(claims) {}
-  // How much of that memory is free, or of the memory of another device of the run that has less.
-  std::size_t free_bytes() const noexcept { return free_bytes_; }
-  std::size_t claims() const noexcept { return claims_; }  // how many devices share that memory
-
- private:
-  std::size_t free_bytes_, claims_;
-};
-
-// Throws DoesNotFit when less memory is free than `claims` add up to: "<what> needs ..., <advice>"
+// Throws ConfigError when less memory is free than `claims` add up to: "<what> needs ..., <advice>"
 // and the table of the largest claim. Where the free memory is unknown, only the allocation can
 // fail. REQUIRES: at least one claim, all of one memory, in the same order at each check.
 void check_claims(std::span<const MemoryClaim> claims);
@@ -87,7 +71,7 @@ class MemoryNeeds {
   // The claim holds the free bytes that the device reports now. `advice` says what to change when
   // they are too few.
   MemoryClaim claim(std::string what, std::string advice) const;
-  // Throws DoesNotFit when the device has less free than it alone needs; see check_claims.
+  // Throws ConfigError when the device has less free than it alone needs; see check_claims.
   void check(const std::string& what, const std::string& advice) const;
 
  private:

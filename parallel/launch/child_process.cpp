@@ -6,6 +6,7 @@
 #include "parallel/launch/child_process.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <linux/close_range.h>
 #include <poll.h>
 #include <signal.h>
@@ -19,14 +20,48 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 #include <utility>
 
 #include "base/error.h"
 #include "base/exhausted.h"
 #include "base/process_handle.h"
-#include "parallel/launch/process_state.h"
 
 namespace ddpbench::launch {
+
+std::optional<ProcessState> read_process_state(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string line;
+  std::getline(file, line);
+  // "pid (name) state ...", where the name may hold anything, parentheses too.
+  const std::size_t end = line.rfind(')');
+  if (end == std::string::npos) return std::nullopt;
+  std::istringstream fields(line.substr(end + 1));
+  ProcessState state;
+  std::string skipped;
+  // The state is field 3, field 22 the time of its start, field 52 its wait status.
+  fields >> state.letter;
+  for (int field = 4; field <= 21; ++field) fields >> skipped;
+  if (!(fields >> state.start)) return std::nullopt;
+  for (int field = 23; field <= 51; ++field) fields >> skipped;
+  int status = 0;
+  if (state.letter == 'Z' && fields >> status) state.wait_status = status;
+  return state;
+}
+
+namespace {
+
+ProcessName name_process(pid_t pid) {
+  const auto state = read_process_state(pid);
+  return {pid, state ? state->start : 0};
+}
+
+}  // namespace
+
+ProcessName own_process() { return name_process(::getpid()); }
+
+ProcessName parent_process() { return name_process(::getppid()); }
+
 namespace {
 
 // The pointers that execve wants; they point into `texts`.

@@ -8,14 +8,38 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
-#include "parallel/launch/process_state.h"
 
 namespace ddpbench::launch {
+
+// The state of a process at one moment, and its identity, both from proc(5).
+
+struct ProcessState {
+  char letter = '?';               // T and t: held, Z: ended
+  std::uint64_t start = 0;         // clock ticks from boot to its start
+  std::optional<int> wait_status;  // as of waitpid(2); set while its parent has not reaped it
+
+  bool is_stopped() const { return letter == 'T' || letter == 't'; }  // by SIGSTOP or a debugger
+};
+
+// nullopt when there is no such process.
+std::optional<ProcessState> read_process_state(pid_t pid);
+
+// Tells a process from a later one with the same number.
+struct ProcessName {
+  pid_t pid = 0;
+  std::uint64_t start = 0;  // as in ProcessState
+};
+
+ProcessName own_process();
+// The process that started this one, or that has it since that ended. {0, 0} where it is in another
+// PID namespace.
+ProcessName parent_process();
 
 struct ChildSpec {
   std::string executable;

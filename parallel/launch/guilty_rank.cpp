@@ -4,7 +4,7 @@
 // Finds the rank that caused the failure of a run.
 #include "parallel/launch/guilty_rank.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 #include <string.h>
 
 #include <algorithm>
@@ -71,11 +71,6 @@ std::string place(Ranks ranks, std::size_t rank) {
   }
   if (status.phase >= kPhaseCount) return fmt::format("in step {}", status.step);
   return fmt::format("in step {} ({})", status.step, to_string(static_cast<Phase>(status.phase)));
-}
-
-// " (its process is asleep after 0.12 s of processor time)", or nothing.
-std::string activity(const RankView& view) {
-  return view.activity.empty() ? "" : fmt::format(" (its process is {})", view.activity);
 }
 
 // "rank 1", or "rank 1 on b" where there are several hosts.
@@ -258,84 +253,7 @@ std::optional<RunFailure> find_cut(Ranks ranks) {
                                         words_for(ranks, rank), place(ranks, rank)));
 }
 
-// "waits in all_reduce 17", "is behind all_reduce 16"; the same for ranks that stand alike.
-struct Standing {
-  std::string verb, call;
-  std::vector<std::size_t> ranks;
-};
-
-Standing standing_of(const RankView& view) {
-  const CallMark &pending = view.status.pending, &completed = view.status.completed;
-  const bool ended = view.exit && !only_noticed(view);  // else it waited until it gave up
-  // What was heard of another host may be a second old.
-  const bool heard = ended && !view.exit->is_known && !view.host.empty();
-  const char* const end = heard ? "was last heard of" : "ended";
-  const auto words = [&](const char* now, const char* place) {
-    return ended ? fmt::format("{} {}", end, place) : fmt::format("{} {}", now, place);
-  };
-  if (pending.number > 0) return {words("waits", "in"), words_for_call(pending), {}};
-  if (completed.number == 0) return {words("is", "before"), "its first call", {}};
-  return {words("is", "behind"), words_for_call(completed), {}};
-}
-
-std::string words_for_all(Ranks ranks, const Standing& standing) {
-  std::vector<std::string> names;
-  for (const std::size_t rank : standing.ranks) names.push_back(words_for(ranks, rank));
-  return fmt::format("{}", fmt::join(names, " and "));
-}
-
-// `failure`, whose message then also says where all ranks stand.
-RunFailure with_calls(Ranks ranks, RunFailure failure) {
-  const std::string words = calls_in_words(ranks);
-  if (!words.empty()) failure.error.message += "; " + words;
-  return failure;
-}
-
 }  // namespace
-
-std::string words_for_call(const CallMark& call) {
-  std::string words = fmt::format("{} {}", to_string(call.kind), call.number);
-  if (call.peer >= 0) {
-    const bool sends = call.kind == comm::OperationKind::send;
-    words += fmt::format(" {} rank {}", sends ? "to" : "from", call.peer);
-  }
-  if (call.bucket >= 0) words += fmt::format(" (bucket {})", call.bucket);
-  return words;
-}
-
-// Few ranks are named first: they are the exception.
-std::string calls_in_words(std::span<const RankView> ranks) {
-  const auto tells = [](const RankView& view) {
-    return view.status.pending.number > 0 || view.status.completed.number > 0;
-  };
-  if (!std::ranges::any_of(ranks, tells)) return "";
-  std::vector<Standing> standings;
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    if (is_unheard(ranks[rank])) continue;
-    const Standing own = standing_of(ranks[rank]);
-    auto same = std::ranges::find_if(standings, [&](const Standing& other) {
-      return other.verb == own.verb && other.call == own.call;
-    });
-    if (same == standings.end()) same = standings.insert(standings.end(), own);
-    same->ranks.push_back(rank);
-  }
-  std::ranges::stable_sort(standings, {}, [](const Standing& one) { return one.ranks.size(); });
-  std::string text;
-  for (std::size_t i = 0; i < standings.size(); ++i) {
-    const Standing& one = standings[i];
-    const bool several = one.ranks.size() > 1;
-    const bool last = i + 1 == standings.size();
-    const std::string who = !last || !several ? words_for_all(ranks, one)
-                            : i == 0          ? "all ranks"
-                                              : "the others";
-    std::string verb = one.verb;
-    if (several && verb.starts_with("waits")) verb.erase(4, 1);
-    if (several && verb.starts_with("is")) verb.replace(0, 2, "are");
-    if (several && verb.starts_with("was")) verb.replace(0, 3, "were");
-    text += fmt::format("{}{} {} {}", i == 0 ? "" : ", ", who, verb, one.call);
-  }
-  return text;
-}
 
 std::string signal_name(int number) {
   const char* const name = ::sigabbrev_np(number);
@@ -371,13 +289,10 @@ std::optional<RunFailure> find_cause(std::span<const RankView> ranks) {
     if (!cause || ranks[i].status.error_s < ranks[*cause].status.error_s) cause = i;
   }
   if (!cause) return std::nullopt;
-  const RunFailure failure = own_failure(ranks, *cause);
-  return ranks[*cause].status.error ? failure : with_calls(ranks, failure);
+  return own_failure(ranks, *cause);
 }
 
-namespace {
-
-RunFailure blamed_for_noticed(Ranks ranks) {
+RunFailure blame_for_noticed(std::span<const RankView> ranks) {
   if (const auto absent = find_absent(ranks)) return *absent;
   if (const auto cut = find_cut(ranks)) return *cut;
   const std::size_t witness = first_noticing(ranks);
@@ -394,31 +309,20 @@ RunFailure blamed_for_noticed(Ranks ranks) {
   const std::string where = place(ranks, *straggler);
   return noticed_failure_at(
       ranks, *straggler, "stalled",
-      fmt::format("{} stands still {}, {}{}", words_for(ranks, *straggler), where,
+      fmt::format("{} stands still {}, {}", words_for(ranks, *straggler), where,
                   silent && straggler == static_cast<std::size_t>(*silent) ? "and says nothing"
-                                                                           : "behind the others",
-                  activity(ranks[*straggler])));
+                                                                           : "behind the others"));
 }
 
-RunFailure blamed_for_stall(Ranks ranks, double idle_s) {
+RunFailure blame_for_stall(std::span<const RankView> ranks, double idle_s) {
   if (const auto absent = find_absent(ranks)) return *absent;
   if (const auto cut = find_cut(ranks)) return *cut;
   const std::size_t rank = find_straggler(ranks).value_or(0);
   const std::string where = place(ranks, rank);
   return failure_at(ranks, rank, "stalled",
-                    fmt::format("{} stands still {}: no rank made progress for {:.3g} s{}; raise "
+                    fmt::format("{} stands still {}: no rank made progress for {:.3g} s; raise "
                                 "--timeout if a step may take that long",
-                                words_for(ranks, rank), where, idle_s, activity(ranks[rank])));
-}
-
-}  // namespace
-
-RunFailure blame_for_noticed(std::span<const RankView> ranks) {
-  return with_calls(ranks, blamed_for_noticed(ranks));
-}
-
-RunFailure blame_for_stall(std::span<const RankView> ranks, double idle_s) {
-  return with_calls(ranks, blamed_for_stall(ranks, idle_s));
+                                words_for(ranks, rank), where, idle_s));
 }
 
 }  // namespace ddpbench::launch

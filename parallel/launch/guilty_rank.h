@@ -19,19 +19,11 @@ struct RankView {
   RankStatus status;
   std::optional<ChildExit> exit;  // once it has ended
   bool stopped = false;           // by SIGSTOP or a debugger
-  std::string activity;           // ProcessState::words(); empty: not looked at
   bool deserted = false;          // it ended too early, though it may have taken its last step
   double last_progress_s = 0;     // when its heartbeat last changed
   std::string host;               // its name, where ranks are on several hosts
   std::string process_ranks;      // "ranks 2 to 3", where these share its process
 };
-
-// "recv 12 from rank 2 (bucket 3)", "all_reduce 17".
-std::string words_for_call(const CallMark& call);
-
-// Where the communication of the ranks stands: "rank 2 waits in broadcast 17, the others in
-// all_reduce 17 (bucket 0)". Empty where the ranks have made no call, or do not tell it.
-std::string calls_in_words(std::span<const RankView> ranks);
 
 // "SIGKILL", or "signal 40" where the system has no name for it.
 std::string signal_name(int number);
@@ -46,8 +38,6 @@ bool only_noticed(const RankView& view);
 // rank that lives fails soon after another has, so this one is stopped or cannot be reached. Ranks
 // of other hosts cannot see that. nullopt: there are several such ranks, or none, or one host.
 std::optional<int> silent_rank(std::span<const RankView> ranks);
-
-// These three end their message with calls_in_words(), unless a rank threw an error of its own.
 
 // The failure that can be named at once: that of a rank that died or threw an error of its own.
 // nullopt while there is none. REQUIRES: not empty.

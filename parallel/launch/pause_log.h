@@ -5,6 +5,7 @@
 // system call reports them. A process that reads the clock often sees a gap where it was stopped.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 namespace ddpbench::launch {
@@ -14,6 +15,15 @@ namespace ddpbench::launch {
 struct Pause {
   double begin_s = 0, end_s = 0;
 };
+
+// How many seconds of [begin_s, end_s] the pauses cover.
+inline double stopped_time(const std::vector<Pause>& pauses, double begin_s, double end_s) {
+  double sum = 0;
+  for (const Pause& pause : pauses) {
+    sum += std::max(0.0, std::min(end_s, pause.end_s) - std::max(begin_s, pause.begin_s));
+  }
+  return sum;
+}
 
 class PauseLog {
  public:

@@ -3,6 +3,7 @@
 #include "parallel/launch/piped_process.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,8 +14,21 @@
 #include "base/error.h"
 #include "base/exhausted.h"
 #include "base/math.h"
+#include "base/text.h"
 
 namespace ddpbench::launch {
+
+std::vector<std::string> shell_arguments(const std::string& command,
+                                         const std::vector<std::string>& arguments) {
+  std::vector<std::string> all = {"sh", "-c", fmt::format("exec {} \"$@\"", command), "ddpbench"};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return all;
+}
+
+std::string remote_command(const std::string& program, std::string_view word) {
+  return fmt::format("exec {} {}", shell_quoted(program), word);
+}
+
 namespace {
 
 // A longer line is cut, so that a stream without line ends does not fill the memory. The longest

@@ -8,10 +8,25 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ddpbench::launch {
+
+// The variables of this process's environment.
+
+// All of them.
+std::map<std::string, std::string> environment_variables();
+
+// nullopt: it is not set.
+std::optional<std::string> environment_variable(const char* name);
+
+// Copies the environment. The functions above read the copy from now on, so they may be called
+// while a library changes the environment on another thread, as MPI does when it starts. REQUIRES:
+// no other thread calls them meanwhile.
+void keep_environment();
 
 struct RankEnvironment {
   int rank = 0;
@@ -26,7 +41,7 @@ struct RankEnvironment {
   bool agent_store = false;
   std::string launcher;  // "ddpbench", "torchrun", "mpirun", "srun", "environment"
   // DDPBENCH_JOB_SECRET. Empty: rank 0 makes one and hands it to the ranks of its host
-  // (parallel/launch/secret_file.h).
+  // (bench/joined/secret_file.h).
   std::string secret;
   // What tells this job from others of the user: launcher, the launcher's name for the job, port,
   // number of the restart. The same on all ranks. No secret.
@@ -60,5 +75,44 @@ int parse_master_port(const std::string& text);
 
 // Whether the variables say that a launcher started this process; it may have left some out.
 bool names_launcher(const GetVariable& get);
+
+// The processes that a supervisor starts for one run, and the environment that it gives to each.
+
+// The ranks of one run. They write to the supervisor's stderr.
+struct LaunchSpec {
+  std::string executable = "/proc/self/exe";
+  std::vector<std::string> arguments;  // argv[1...]
+  int ranks = 1;
+  // How many ranks each process has, which share RANK: rank r is of process r / ranks_per_process.
+  // Divides `ranks`.
+  int ranks_per_process = 1;
+  // OMP_NUM_THREADS. Ranks also get OMP_WAIT_POLICY=PASSIVE, and OMP_PROC_BIND=false because
+  // devices pin themselves.
+  int threads_per_device = 1;
+  std::map<std::string, std::string> environment;  // added to the inherited one
+  std::vector<int> inherited_fds;                  // stay open in the children, same numbers
+
+  int processes() const { return ranks / ranks_per_process; }
+};
+
+// Where the ranks of a run meet.
+struct Rendezvous {
+  int port = 0;  // on the loopback interface; 0: there is only one process
+  std::string secret;
+};
+
+// A secret that cannot be guessed: 256 random bits in hexadecimal.
+std::string make_secret();
+
+// "NAME=value" for all of our own environment except `without`, the OpenMP settings above, and
+// `added`. Later ones replace earlier ones.
+std::vector<std::string> child_variables(int threads_per_device,
+                                         const std::map<std::string, std::string>& added,
+                                         const std::vector<std::string>& without = {});
+
+// "NAME=value" for all of our own environment, the OpenMP settings, spec.environment and the rank
+// variables, which count processes. Later ones replace earlier ones.
+std::vector<std::string> rank_variables(const LaunchSpec& spec, int process,
+                                        const Rendezvous& rendezvous);
 
 }  // namespace ddpbench::launch

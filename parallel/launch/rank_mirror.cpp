@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "base/math.h"
-#include "parallel/launch/rank_result.h"
 #include "parallel/launch/rank_slot.h"
 
 namespace ddpbench::launch {

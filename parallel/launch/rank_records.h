@@ -89,8 +89,6 @@ struct RankError {
   std::string message;
   std::string operation;  // "all_reduce", ...; may be empty
   int exit_code = 1;
-  // What is free of a memory that the rank's plan does not fit into; null for any other error.
-  std::optional<std::uint64_t> free_bytes{};
 };
 
 // One call of the communicator between all ranks. Plain data.

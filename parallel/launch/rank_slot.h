@@ -17,6 +17,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <string>
+#include <string_view>
 
 #include "base/math.h"
 #include "parallel/launch/rank_records.h"
@@ -70,8 +72,6 @@ struct alignas(kAlignBytes) RankSlot {
   std::array<std::atomic<std::uint64_t>, kResultCopies> result_bytes{};
   std::atomic<std::uint32_t> has_error{0};  // published after the fields below
   std::int32_t exit_code = 0;
-  std::uint32_t has_free_bytes = 0;
-  std::uint64_t free_bytes = 0;
   double error_s = 0;
   std::array<char, 32> error_kind{};
   std::array<char, 64> error_operation{};
@@ -114,5 +114,23 @@ inline ReplicaRecord* replicas_of(std::byte* area) {
 inline TraceRecord* trace_of(std::byte* area) {
   return reinterpret_cast<TraceRecord*>(area + trace_offset(slot_of(area)));
 }
+
+// The result in a rank's area: the rank writes a version while others, also threads of its own
+// process, may read another. Private to launch/.
+
+struct RankResult {
+  std::uint64_t version = 0;  // 0: there is none
+  std::string text;
+};
+
+// By the rank alone. REQUIRES: the area has room for it.
+void write_result(std::byte* area, std::string_view text);
+// The result is the newest version, and never parts of two. The call waits for nobody, and it reads
+// at most `capacity` bytes.
+RankResult read_result(std::byte* area, std::uint64_t capacity);
+
+// Bytes that another thread may be writing, each word of eight of one moment. REQUIRES: a multiple
+// of eight of them at such an address.
+std::string copy_words(std::byte* from, std::size_t bytes);
 
 }  // namespace ddpbench::launch

@@ -17,7 +17,7 @@
 #include "parallel/launch/child_process.h"
 #include "parallel/launch/guilty_rank.h"
 #include "parallel/launch/open_files.h"
-#include "parallel/launch/rank_variables.h"
+#include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::launch {
 namespace {
@@ -214,9 +214,7 @@ class Supervision {
   // Reads /proc, so it is called only when it matters.
   void see_stopped() {
     for (std::size_t i = 0; i < views_.size(); ++i) {
-      const ProcessState state = process_of(i).state();
-      views_[i].stopped = state.is_stopped();
-      views_[i].activity = state.words();
+      views_[i].stopped = process_of(i).state().is_stopped();
     }
   }
 

@@ -13,7 +13,7 @@
 
 #include "parallel/launch/pause_log.h"
 #include "parallel/launch/rank_channel.h"
-#include "parallel/launch/rank_variables.h"
+#include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::launch {
 

@@ -96,9 +96,7 @@ std::vector<RankView> WorldWatch::look(const RankChannels& channels, bool comple
     // The end comes first: what a rank wrote before it is then seen.
     const bool ended = has_ended(rank);
     views[i].status = channels.status(rank);
-    const ProcessState now = state(rank);
-    views[i].stopped = now.is_stopped();
-    views[i].activity = now.words();
+    views[i].stopped = is_stopped(rank);
     if (!ended) continue;
     views[i].exit = complete ? ChildExit{.is_known = false} : exit_of(rank);
     views[i].deserted = !complete;

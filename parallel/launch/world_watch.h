@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/file.h"
+#include "parallel/launch/child_process.h"
 #include "parallel/launch/guilty_rank.h"
-#include "parallel/launch/process_state.h"
 #include "parallel/launch/rank_channel.h"
 
 namespace ddpbench::launch {

@@ -57,8 +57,7 @@ TEST(Json, NamesFileLineColumnAndPointerOfASyntaxError) {
 }
 
 TEST(Json, RefusesAKeyThatIsThereTwice) {
-  EXPECT_EQ(refusal(R"({"a": {"b": 1, "\u0062": 2}})"),
-            "f.json: /a: the key \"b\" is there twice");
+  EXPECT_EQ(refusal(R"({"a": {"b": 1, "\u0062": 2}})"), "f.json: /a: the key \"b\" is there twice");
   EXPECT_EQ(refusal(R"({"a": 1, "a": 2})", {.unique_keys = false}), "nothing was thrown");
 }
 

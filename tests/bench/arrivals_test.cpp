@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Arrival at collectives whose backend does not tell it, from the records of all ranks.
-#include "bench/run/arrivals.h"
+#include "bench/run/run_records.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -80,30 +80,6 @@ TEST(ClaimExchange, HandsOverTheWholeClaim) {
   EXPECT_EQ(claims[0].by_category, told.by_category);
 }
 
-// A batch for all devices has to fit where the least is free.
-TEST(ClaimExchange, TellsTheLeastThatADeviceOfTheKindSawFree) {
-  const auto store = comm::make_local_store();
-  const ClaimExchange meeting({.store = store.get(), .devices = 3, .timeout_s = 30});
-  MemoryClaim gpu = claim_of({"g", 10, 64}, 0);
-  gpu.kind = DeviceKind::cuda;
-  std::thread first([&] { meeting.exchange(0, gpu); });
-  std::thread second([&] { meeting.exchange(1, claim_of({"b", 90, 64}, 1)); });
-  const auto claims = meeting.exchange(2, claim_of({"a", 100, 128}, 2));
-  first.join();
-  second.join();
-  ASSERT_EQ(claims.size(), 1);
-  EXPECT_EQ(claims[0].free_bytes, 100);
-  EXPECT_EQ(claims[0].least_free_bytes, 90);
-  try {
-    check_claims(claims);
-    FAIL() << "they fit";
-  } catch (const DoesNotFit& error) {
-    EXPECT_THAT(error.what(), HasSubstr("which has 100 free"));
-    EXPECT_EQ(error.free_bytes(), 90);
-    EXPECT_EQ(error.claims(), 1);
-  }
-}
-
 TEST(ClaimExchange, NeedNotBeWaitedForWhenOthersCannotCome) {
   const auto store = comm::make_local_store();
   const ClaimExchange meeting(

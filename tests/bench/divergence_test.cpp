@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/run/divergence.h"
+#include "bench/run/run_verdict.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -222,7 +222,7 @@ TEST_F(FitCommand, RefusesWhatItCannotPlan) {
   EXPECT_THAT(updates.err, HasSubstr("--ps-update"));
   const auto shared = program.run({"fit", "--strategy=ddp", "--devices-per-process=1,2"});
   EXPECT_EQ(shared.exit_code, 2);
-  EXPECT_THAT(shared.err, HasSubstr("--devices-per-process: `ddpbench fit` plans one number"));
+  EXPECT_THAT(shared.err, HasSubstr("--devices-per-process: `ddpbench fit` plans one value"));
   const auto run = program.run({"--memory-per-device=1GiB"});
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_THAT(run.err, HasSubstr("but to `ddpbench fit`"));

@@ -1,21 +1,18 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The search for the largest batch, what counts against which memory, what is said of it, and sizes
-// of memory as people write them.
+// The search for the largest batch, what counts against which memory, and sizes of memory as people
+// write them.
 #include <gmock/gmock.h>
 
 #include "base/error.h"
-#include "bench/plan/fit_command.h"
-#include "bench/run/batch_search.h"
-#include "bench/run/fit_memory.h"
-#include "bench/run/largest_fit.h"
+#include "bench/rank/run_memory.h"
+#include "bench/run/fit.h"
 #include "kernels/ops/op.h"
 
 namespace ddpbench::bench {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 struct Found {
@@ -108,18 +105,10 @@ PlannedDevice planned(const std::string& role, int count, std::size_t bytes, boo
   return device;
 }
 
-// `devices` with their numbers, one kind after the other.
-std::vector<PlannedDevice> run_of(std::vector<PlannedDevice> devices) {
-  int first = 0;
-  for (PlannedDevice& device : devices) first += (device.first = first, device.count);
-  return devices;
-}
-
 TEST(Fullness, IsOfEachDeviceThatHasMemoryOfItsOwn) {
-  const FitMemories memories{.devices = {100, SharedBy::none, ""}};
-  const auto all =
-      fullness_of(run_of({planned("the primary device", 1, 90), planned("another device", 3, 40)}),
-                  memories, {0, 1, 2, 3});
+  const FitMemories memories{.device_bytes = 100};
+  const auto all = fullness_of(
+      {planned("the primary device", 1, 90), planned("another device", 3, 40)}, memories);
   ASSERT_EQ(all.size(), 2U);
   EXPECT_EQ(fullest(all).role, "the primary device");
   EXPECT_DOUBLE_EQ(all[0].share, 0.9);
@@ -128,130 +117,29 @@ TEST(Fullness, IsOfEachDeviceThatHasMemoryOfItsOwn) {
 }
 
 TEST(Fullness, IsOfAllDevicesThatShareTheirMemory) {
-  const FitMemories memories{.devices = {1000, SharedBy::all, ""}};
-  const auto all = fullness_of(run_of({planned("the device", 2, 100), planned("a server", 3, 50)}),
-                               memories, {0, 0, 0, 0, 0});
+  const FitMemories memories{.device_bytes = 1000, .are_shared = true};
+  const auto all =
+      fullness_of({planned("the device", 2, 100), planned("a server", 3, 50)}, memories);
   ASSERT_EQ(all.size(), 1U);
   EXPECT_EQ(all[0].role, "all devices together");
   EXPECT_EQ(all[0].bytes, 350U);
   EXPECT_EQ(all[0].by_category[0], 350U);
-  EXPECT_EQ(fullness_of({planned("the device", 1, 100)}, memories, {0})[0].role, "the device");
-}
-
-// Two processes, or two GPUs, with two devices each.
-TEST(Fullness, IsOfTheDevicesThatAreInOneMemory) {
-  const FitMemories memories{.devices = {200, SharedBy::gpu, ""}};
-  const auto all =
-      fullness_of(run_of({planned("the primary device", 1, 90), planned("another device", 3, 40)}),
-                  memories, {0, 1, 0, 1});
-  ASSERT_EQ(all.size(), 1U);
-  EXPECT_EQ(all[0].role, "devices that share a memory");
-  EXPECT_EQ(all[0].bytes, 130U) << "the memory of the primary device is the fuller one";
-  EXPECT_DOUBLE_EQ(all[0].share, 0.65);
+  EXPECT_EQ(fullness_of({planned("the device", 1, 100)}, memories)[0].role, "the device");
 }
 
 // Servers on CPU devices may need more than a GPU has.
 TEST(Fullness, CountsServersOnTheHostAgainstItsMemory) {
-  const FitMemories memories{.devices = {100, SharedBy::none, ""}, .host_bytes = 10000};
-  const std::vector<PlannedDevice> run =
-      run_of({planned("the device", 2, 60), planned("a server", 3, 500, true)});
-  const std::vector<int> pools = {0, 1, 2, 3, 4};
-  const auto all = fullness_of(run, memories, pools);
+  const FitMemories memories{.device_bytes = 100, .host_bytes = 10000};
+  const std::vector<PlannedDevice> run = {planned("the device", 2, 60),
+                                          planned("a server", 3, 500, true)};
+  const auto all = fullness_of(run, memories);
   ASSERT_EQ(all.size(), 2U);
   EXPECT_EQ(fullest(all).role, "the device");
   EXPECT_EQ(all[1].role, "the servers on the host");
   EXPECT_DOUBLE_EQ(all[1].share, 0.15);
   EXPECT_EQ(all[1].limit_bytes, 10000U);
-  const FitMemories small{.devices = {100, SharedBy::none, ""}, .host_bytes = 1500};
-  EXPECT_EQ(fullest(fullness_of(run, small, pools)).role, "the servers on the host");
-}
-
-TrainingJob job_of(const std::string& strategy, int devices) {
-  TrainingJob job;
-  job.cell.strategy = strategy;
-  job.cell.world_size = devices;
-  job.per_device_batch = 64;
-  return job;
-}
-
-TEST(MemoryPools, AreOfDevicesGpusProcessesOrTheHost) {
-  TrainingJob job = job_of("ddp", 4);
-  job.cell.devices_per_process = 2;
-  job.gpus = {0, 1, 0, 1};
-  EXPECT_THAT(memory_pools(job, SharedBy::none), ElementsAre(0, 1, 2, 3));
-  EXPECT_THAT(memory_pools(job, SharedBy::gpu), ElementsAre(0, 1, 0, 1));
-  EXPECT_THAT(memory_pools(job, SharedBy::process), ElementsAre(0, 0, 1, 1));
-  EXPECT_THAT(memory_pools(job, SharedBy::all), ElementsAre(0, 0, 0, 0));
-  EXPECT_THAT(memory_pools(job_of("dp", 3), SharedBy::process), ElementsAre(0, 0, 0));
-  TrainingJob servers = job_of("ps", 2);
-  servers.cell.servers = 2;
-  EXPECT_THAT(memory_pools(servers, SharedBy::process), ElementsAre(0, 1, 2, 3));
-}
-
-TEST(FoundMemory, TakesThePlaceOfThePlanners) {
-  const FitMemories planned_with{.devices = {500, SharedBy::none, ""}, .host_bytes = 900};
-  FitMemories memories = planned_with;
-  TrainingJob job = job_of("ddp", 2);
-  job.gpus = {0, 1};
-  take_found({.bytes = 300, .is_of_host = false}, job, memories);
-  EXPECT_EQ(memories.devices.bytes, 300U);
-  EXPECT_EQ(memories.devices.shared_by, SharedBy::none);
-  EXPECT_EQ(memories.host_bytes, 900U);
-  memories = planned_with;
-  take_found({.bytes = 300, .is_of_host = true}, job, memories);
-  EXPECT_EQ(memories.devices.bytes, 500U);
-  EXPECT_EQ(memories.host_bytes, 300U);
-  job.gpus = {0, 0};
-  take_found({.bytes = 300, .is_of_host = false}, job, memories);
-  EXPECT_EQ(memories.devices.shared_by, SharedBy::gpu);
-}
-
-TEST(LargestFit, IsToldAsTheOptionThatChoosesTheBatch) {
-  TrainingJob job = job_of("ddp", 4);
-  FitRow row{.batch = 40, .ended_by = "the device"};
-  row.by_category[static_cast<std::size_t>(MemoryCategory::input)] = 7;
-  EXPECT_EQ(largest_fit_words(job, row),
-            "the largest that fits is --batch-size=40, in steps of 8 (ended by the device, mostly "
-            "input)");
-  job.cell.global_batch_size = 256;
-  EXPECT_EQ(largest_fit_words(job, row),
-            "the largest that fits is --global-batch-size=160, in steps of 32 (ended by the "
-            "device, mostly input)");
-  row.batch = 7;
-  EXPECT_THAT(largest_fit_words(job, row), HasSubstr("--global-batch-size=28 (ended"));
-  row.batch = 64;
-  EXPECT_EQ(largest_fit_words(job, row), "") << "the batch of the run";
-}
-
-TEST(LargestFit, IsNoneWhereNotEvenTheSmallestFits) {
-  TrainingJob job = job_of("dp", 2);
-  FitRow row{.batch = 0, .smallest = 2, .ended_by = "the primary device"};
-  row.by_category[static_cast<std::size_t>(MemoryCategory::weights)] = 7;
-  EXPECT_EQ(largest_fit_words(job, row),
-            "no batch fits, not even --batch-size=2 (ended by the primary device, mostly weights)");
-  job.cell.global_batch_size = 256;
-  EXPECT_THAT(largest_fit_words(job, row), HasSubstr("not even --global-batch-size=4 "));
-}
-
-TEST(FitAdvice, IsTheCommandThatPlansTheRunAlone) {
-  TrainingJob job = job_of("ddp", 4);
-  job.options.device = "cuda";
-  job.options.optimizer = "adam";
-  EXPECT_EQ(fit_command(job, std::nullopt),
-            "ddpbench fit --strategy=ddp --gpus=4 --device=cuda --optimizer=adam");
-  EXPECT_THAT(fit_command(job, 1 << 30), HasSubstr(" --memory-per-device=1073741824"));
-  job.options.data_dir = "my data";
-  EXPECT_THAT(fit_command(job, std::nullopt), HasSubstr(" --data-dir='my data'"));
-  EXPECT_EQ(fit_advice(job_of("single", 1), std::nullopt),
-            "`ddpbench fit --strategy=single` finds the largest batch that fits");
-}
-
-TEST(FitAdvice, StandsBeforeTheTable) {
-  EXPECT_EQ(with_advice("too large; use less\n  weights 7", "this"),
-            "too large; use less; this\n  weights 7");
-  EXPECT_EQ(with_advice("too large; use less", "this"), "too large; use less; this");
-  EXPECT_EQ(with_advice("too large; use less\n  weights 7", ""),
-            "too large; use less\n  weights 7");
+  const FitMemories small{.device_bytes = 100, .host_bytes = 1500};
+  EXPECT_EQ(fullest(fullness_of(run, small)).role, "the servers on the host");
 }
 
 TEST(MemorySize, ReadsUnits) {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Times of several hosts on one clock: how the offset is measured, and what it corrects.
-#include "bench/run/host_clocks.h"
+#include "bench/run/run_records.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/joined/joined_gpus.h"
+#include "bench/joined/joined_devices.h"
 
 #include <gmock/gmock.h>
 

@@ -12,7 +12,6 @@
 #include <string>
 
 #include "base/error.h"
-#include "bench/joined/joined_board.h"
 
 namespace ddpbench::bench {
 namespace {

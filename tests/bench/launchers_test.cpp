@@ -13,10 +13,8 @@
 
 #include "bench/launchers/agent_messages.h"
 #include "bench/launchers/command_launcher.h"
-#include "bench/launchers/end_limit.h"
 #include "bench/launchers/launched_run.h"
 #include "bench/launchers/make_launcher.h"
-#include "bench/launchers/run_outcome.h"
 #include "reports/exports/trace.h"
 #include "reports/json/report_json.h"
 #include "tests/bench/options_test_support.h"
@@ -28,7 +26,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-using Hosts = std::vector<launch::HostSlots>;
+using Hosts = std::vector<HostSlots>;
 
 LauncherChoice choice_of(const std::vector<std::string>& arguments) {
   return choose_launcher(options_of(arguments));

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/run/loss_curve.h"
+#include "bench/run/step_figures.h"
 
 #include <gtest/gtest.h>
 

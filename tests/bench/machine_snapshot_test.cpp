@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/host/machine_snapshot.h"
+#include "bench/host/host_limits.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

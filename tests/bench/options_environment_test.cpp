@@ -10,7 +10,6 @@
 #include "bench/commands/info.h"
 #include "bench/host/build_info.h"
 #include "bench/host/host_limits.h"
-#include "bench/host/memory_groups.h"
 #include "bench/options/option_table.h"
 #include "tests/bench/options_test_support.h"
 
@@ -143,21 +142,6 @@ TEST(HostLimits, LeaveWhatTheTightestGroupDoesNotUseYet) {
   EXPECT_THAT(memory_limit(limits).pool, testing::EndsWith(" /jobs/7"));
 }
 
-TEST(HostLimits, OfVersion1AreReadWhereItHasTheMemory) {
-  const TemporaryDirectory root;
-  root.write("proc/self/cgroup", "4:memory:/box/job\n1:cpu,cpuacct:/\n0::/\n");
-  const std::string group = "sys/fs/cgroup/memory/box/";
-  root.write(group + "memory.limit_in_bytes", "5000\n");
-  root.write(group + "memory.usage_in_bytes", "3000\n");
-  root.write(group + "memory.stat", "inactive_file 7\ntotal_inactive_file 500\n");
-  root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-  root.write("sys/fs/cgroup/memory.max", "1\n");  // version 2 does not have the controller
-  const HostLimits limits = read_host_limits(root.path());
-  EXPECT_EQ(limits.memory_bytes, 5000U);
-  EXPECT_EQ(limits.memory_group, "/box");
-  EXPECT_EQ(limits.memory_left_bytes, 2500U);
-}
-
 TEST(MemoryKills, AreToldWithTheLimitThatWasReached) {
   const TemporaryDirectory root;
   write_groups_of_version_2(root);
@@ -172,15 +156,15 @@ TEST(MemoryKills, AreToldWithTheLimitThatWasReached) {
 
 TEST(MemoryKills, OfTheMachineCountWhereTheGroupDoesNotTell) {
   const TemporaryDirectory root;
-  root.write("proc/self/cgroup", "4:memory:/job\n");
-  root.write("sys/fs/cgroup/memory/job/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\n");
+  root.write("proc/self/cgroup", "0::/job\n");
+  root.write("sys/fs/cgroup/job/memory.events", "max 3\n");
   root.write("proc/vmstat", "pswpin 4\noom_kill 8\n");
   const MemoryKills before = read_memory_kills(root.path());
   root.write("proc/vmstat", "pswpin 4\noom_kill 9\n");
   const MemoryKills after = read_memory_kills(root.path());
   EXPECT_THAT(memory_kill_words(before, after, root.path()), HasSubstr("probably this one"));
   // Where the group tells that it was none of its own, another was meant.
-  root.write("sys/fs/cgroup/memory/job/memory.oom_control", "under_oom 0\noom_kill 2\n");
+  root.write("sys/fs/cgroup/job/memory.events", "max 3\noom_kill 2\n");
   const MemoryKills told = read_memory_kills(root.path());
   EXPECT_EQ(memory_kill_words({told.of_group, before.of_machine}, told, root.path()), "");
 }

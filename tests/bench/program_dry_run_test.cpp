@@ -115,7 +115,6 @@ INSTANTIATE_TEST_SUITE_P(
         Obstacle{
             "DataWithATooLongName", {"--data-dir=" + std::string(5000, 'x')}, "no such directory"},
         Obstacle{"DamagedData", {"--data-dir=damaged"}, "train-images"},
-        Obstacle{"FaultThatHitsNothing", {"--inject=kill:rank=9,step=0"}, "it hits nothing"},
         Obstacle{"TooManyProcesses", {"--gpus=60000", "--batch-size=1"}, "60000 processes need"},
         Obstacle{"AbsentDevice", {"--device=rocm"}, "rocm is not here"}),
     [](const auto& p) { return p.param.name; });

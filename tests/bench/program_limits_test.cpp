@@ -282,10 +282,8 @@ class MemoryGroup {
     std::ifstream groups("/proc/self/cgroup");
     for (std::string line; std::getline(groups, line);) {
       const std::string path = line.substr(line.rfind(':') + 1);
-      const bool version_1 = line.find(":memory:") != std::string::npos;
-      if (!version_1 && !line.starts_with("0::")) continue;
-      const fs::path base = version_1 ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup";
-      try_below(fs::path(base.string() + path), version_1, bytes);
+      if (!line.starts_with("0::")) continue;
+      try_below(fs::path("/sys/fs/cgroup" + path), bytes);
       if (!directory_.empty()) return;
     }
   }
@@ -307,10 +305,10 @@ class MemoryGroup {
   }
 
  private:
-  void try_below(const fs::path& base, bool version_1, std::uint64_t bytes) {
+  void try_below(const fs::path& base, std::uint64_t bytes) {
     const fs::path directory = base / ("ddpbench-test-" + std::to_string(::getpid()));
     if (::mkdir(directory.c_str(), 0755) != 0) return;
-    std::ofstream file(directory / (version_1 ? "memory.limit_in_bytes" : "memory.max"));
+    std::ofstream file(directory / "memory.max");
     if (fs::exists(directory / "cgroup.procs") && file << bytes << std::flush) {
       directory_ = directory;
     } else {

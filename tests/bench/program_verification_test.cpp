@@ -254,21 +254,5 @@ TEST_F(VerifiedProgram, WeightsThatAreNoNumbersAreNamed) {
   }
 }
 
-TEST_F(VerifiedProgram, AFaultThatHitsNothingIsRefusedBeforeAnythingRuns) {
-  const auto result = program.run(small_run("single,ddp", {"--inject=kill:rank=2,step=5"}));
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("--inject=kill:rank=2,step=5: it hits nothing"),
-                                HasSubstr("its ranks are 0 to 1")));
-  EXPECT_FALSE(std::filesystem::exists(program.path("report.json")));
-}
-
-TEST_F(VerifiedProgram, RunsThatAFaultDoesNotHitAreNamed) {
-  const auto result =
-      program.run(small_run("single,ddp", {"--inject=slow:rank=1,phase=backward,percent=10"}));
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out,
-              HasSubstr("hits nothing in single on 1 device (it is one process, rank 0)"));
-}
-
 }  // namespace
 }  // namespace ddpbench

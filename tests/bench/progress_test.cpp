@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/run/progress.h"
+#include "bench/run/launch_run.h"
 
 #include <gmock/gmock.h>
 #include <pty.h>

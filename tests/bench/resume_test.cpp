@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/run/resume.h"
 #include "bench/options/option_source.h"
+#include "bench/run/report_output.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

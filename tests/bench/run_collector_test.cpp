@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "bench/rank/rank_result.h"
-#include "bench/run/stops.h"
 
 namespace ddpbench::bench {
 namespace {

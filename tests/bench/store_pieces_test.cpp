@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Memory that travels through a store in pieces.
-#include "bench/joined/store_pieces.h"
+#include "bench/joined/joined_shares.h"
 
 #include <gtest/gtest.h>
 

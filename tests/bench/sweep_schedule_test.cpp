@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The order of a sweep, the runs added for precision, and those that an earlier report spares.
-#include "bench/plan/sweep_schedule.h"
+#include "bench/plan/sweep_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -12,8 +12,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "parallel/launch/rank_variables.h"
-#include "parallel/launch/remote_command.h"
+#include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::launch {
 namespace {

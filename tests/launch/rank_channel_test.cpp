@@ -235,14 +235,6 @@ TEST(RankChannels, KeepTheFirstError) {
   EXPECT_GT(status.error_s, 0);
 }
 
-TEST(RankChannels, KeepWhatIsFreeOfAMemoryThatIsTooSmall) {
-  RankChannels channels = RankChannels::create({.ranks = 2});
-  channels.writer(0).error({.kind = "config", .message = "too large", .free_bytes = 0});
-  channels.writer(1).error({.kind = "config", .message = "no such file"});
-  EXPECT_EQ(channels.status(0).error->free_bytes, 0U);
-  EXPECT_EQ(channels.status(1).error->free_bytes, std::nullopt);
-}
-
 TEST(RankChannels, CutALongMessageBetweenCharacters) {
   RankChannels channels = RankChannels::create({});
   std::string message = "x";  // one byte, so that the two-byte characters straddle the field's end

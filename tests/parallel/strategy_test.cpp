@@ -449,10 +449,6 @@ TEST(StrategyState, IsSentInAPhaseOfItsOwn) {
   };
   EXPECT_EQ(phases_of(normalized_config("ddp", 2, true)), 2);
   EXPECT_EQ(phases_of(normalized_config("ddp", 2, false)), 0);
-  EXPECT_TRUE(marks_phase(normalized_config("ddp", 2, true), Phase::replicate));
-  EXPECT_FALSE(marks_phase(normalized_config("ddp", 2, false), Phase::replicate));
-  EXPECT_FALSE(marks_phase(normalized_config("ddp", 1, true), Phase::replicate));
-  EXPECT_TRUE(marks_phase(config_of("dp", 2), Phase::replicate));
 }
 
 TEST(StrategyState, IsAssignedWhereItIsKept) {

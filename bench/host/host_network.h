@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// This host in its network: the addresses at which ranks of other hosts reach it, names that its
+// processes claim, and how its TCP decides how fast it sends.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+
+namespace ddpbench::bench {
+
+// Whether the text is an IPv4 address.
+bool is_address(const std::string& text);
+
+// The IPv4 address of `interface`, which is the name of a network interface of this host or one of
+// its addresses. Throws ConfigError that names those that there are.
+std::string interface_address(const std::string& interface);
+
+// The name of that interface. Throws as interface_address() does.
+std::string interface_name(const std::string& interface);
+
+// The address of this host from which it reaches `host`, a name or an address. Nothing is sent.
+// Throws ConfigError when the host is not known here, CommError when no way leads there.
+std::string address_towards(const std::string& host, double timeout_s);
+
+// HostClaim: a name that one process at a time has on this host. It is free again when that process
+// ends, however it ends, and leaves no file. It is an abstract socket address (unix(7)), so it
+// holds within one network namespace. Any user may take any name: it orders processes that trust
+// each other and protects nothing.
+class HostClaim {
+ public:
+  // At most 107 bytes of `name` count.
+  explicit HostClaim(std::string name) : name_(std::move(name)) {}
+
+  // Returns whether this object has the name from now on, or had it before. Throws UnavailableError
+  // where the system gives no socket.
+  bool take();
+
+ private:
+  std::string name_;
+  FileDescriptor socket_;
+};
+
+// "bbr": what connections of this network namespace begin with. "bbr, routes: cubic" where routes
+// of IPv4 name another (`ip route ... congctl cubic`). Empty where the system does not say.
+std::string tcp_congestion_control();
+
+// The same of several hosts, of which `each` has a text: the text that all have, or "h0: bbr; h1:
+// reno". Empty where one is unknown. REQUIRES: as many names as texts.
+std::string congestion_control_of_hosts(const std::vector<std::string>& names,
+                                        const std::vector<std::string>& each);
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the ranks of a run recorded, on one clock. read_clock measures a host's clock against that
+// of the host that serves the store, which is rank 0's. HostClocks has what all ranks measured, and
+// what follows for the times that they recorded (docs/metrics.md).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/plan/training_job.h"
+#include "bench/rank/rank_result.h"
+#include "parallel/comm/store/store.h"
+#include "parallel/launch/rank_channel.h"
+#include "reports/data/report.h"
+
+namespace ddpbench::bench {
+
+// Asks for the other clock some dozen times, for half a second at most. The other clock was read
+// within the round trip, so its middle is right within half of it; the shortest counts (Cristian,
+// "Probabilistic clock synchronization", Distributed Computing 3, 1989). Throws CommError.
+ClockReading read_clock(comm::Store& store);
+
+// What the ranks of a run left: [rank]. Servers take no steps: they have no row in `steps` and
+// `buckets`, and are the last ranks.
+struct RankRecords {
+  std::vector<RankResult> results;
+  std::vector<std::vector<launch::StepRecord>> steps;
+  std::vector<std::vector<launch::BucketRecord>> buckets;
+  std::vector<std::vector<launch::TraceRecord>> trace;
+};
+
+class HostClocks {
+ public:
+  HostClocks() = default;  // one host
+  explicit HostClocks(const RankRecords& records);
+
+  // Puts all times on the clock of rank 0's host. A host that has measured nothing is aligned at
+  // its begin.
+  void correct(RankRecords& records) const;
+
+  // How far the difference of two corrected times of different hosts may be off. 0: all ranks are
+  // on one host. Infinite: a host has measured nothing, or a rank's host is unknown.
+  double bound_s() const;
+  // This is rank 0's host, or that of the lowest rank whose host is known.
+  const std::string& first_host() const;
+  std::vector<report::HostClock> rows() const;  // none on one host
+
+ private:
+  struct Clock {
+    std::string host;
+    std::vector<ClockReading> readings;  // in order; of the first host none are needed
+    double begin_s = 0, last_s = 0;      // of the records, on this clock; 0: there are none
+  };
+  bool are_several() const { return clocks_.size() > 1; }
+  Clock& clock_of(const std::string& host);
+  double bound_of(const Clock& clock) const;
+  double offset_at(const Clock& clock, double time_s) const;
+
+  std::vector<Clock> clocks_;
+  std::vector<int> clock_of_rank_;  // index in clocks_; -1: unknown
+};
+
+// Finds when all peers had entered a collective, for backends that cannot say so themselves: NCCL's
+// kernels wait for each other on the devices, and Gloo and MPI do not report it. A collective
+// begins when the last rank has entered it. So this sets arrived_s of each bucket whose backend did
+// not report it to the latest start_s of that bucket and step over all ranks. In observed steps it
+// then splits waiting from communication again. If not all ranks recorded the bucket, or if their
+// clocks differ, arrived_s stays unknown and the step's waits_untold is set. `clock_bound_s`:
+// HostClocks::bound_s() for corrected records of several hosts; infinite means that clocks differ.
+// `collectives`: all ranks take part in each bucket, as in ddp; a bucket of ps is between one
+// worker and a server. The first `workers` ranks take steps.
+//
+// Returns the error bound of the waiting times: `clock_bound_s`, or 0 if the backend reported them.
+double fill_arrivals(RankRecords& records, std::size_t workers, double clock_bound_s,
+                     bool collectives);
+
+// Why waiting is not known where waits_untold is set.
+inline constexpr const char* kUntoldWaiting =
+    "the backend does not report when the peers had arrived, and the records of the ranks do not "
+    "show it; comm_s includes waiting";
+
+// The records of a run, with its clocks corrected and arrivals filled in.
+struct RunRecords {
+  RankRecords ranks;
+  HostClocks clocks;
+  double wait_bound_s = 0;  // how far waiting times may be off: what fill_arrivals returned
+};
+RunRecords read_run_records(const TrainingJob& job, const launch::RankChannels& channels);
+
+}  // namespace ddpbench::bench

@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/run/run_verdict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "parallel/strategies.h"
+
+namespace ddpbench::bench {
+namespace {
+
+// The result that is largest in units of its tolerance.
+const VerificationResult& worst_of(const std::vector<VerificationResult>& results) {
+  const VerificationResult* worst = &results[0];
+  for (const VerificationResult& result : results) {
+    // As products: a result without any comparison has the tolerance 0.
+    if (result.max_relative_error * worst->tolerance >
+        worst->max_relative_error * result.tolerance) {
+      worst = &result;
+    }
+  }
+  return *worst;
+}
+
+// Sets the figures of the worst comparison.
+void fill_comparison(const VerificationResult& worst, report::Verification& verification) {
+  verification.worst_tensor = worst.worst_tensor;
+  if (worst.steps == 0) {
+    verification.max_relative_error = report::Figure::missing(worst.diverged);
+    return;
+  }
+  verification.worst_step = static_cast<int>(worst.worst_step);
+  verification.tolerance = report::Figure::of(worst.tolerance);
+  verification.max_relative_error =
+      std::isfinite(worst.max_relative_error)
+          ? report::Figure::of(worst.max_relative_error)
+          : report::Figure::missing(
+                "infinite: a tensor that the reference left unchanged has changed, or is not a "
+                "number");
+}
+
+// Why the comparison within the tolerance says little; empty: it says what it should.
+std::string vagueness(const TrainingJob& job, const std::vector<VerificationResult>& found) {
+  // Beyond it, more is hardly checked than is.
+  constexpr double kMost = 0.5;
+  const double share = std::ranges::max(found, {}, &VerificationResult::vague_share).vague_share;
+  if (share <= kMost) return "";
+  return fmt::format(
+      "with {} in {} rounding alone may change {:.0f} % of the parameters by half of their update: "
+      "this could not show what is missing{}",
+      job.options.optimizer, job.options.precision, 100 * share,
+      job.options.precision == "fp32" ? "" : "; verify in fp32");
+}
+
+void summarize_results(const TrainingJob& job, std::span<const RankResult> results,
+                       report::Verification& verification) {
+  verification.steps = job.verify_steps();
+  verification.tolerance = report::Figure::of(job.verification_tolerance);
+  std::vector<VerificationResult> found;
+  for (const RankResult& rank : results) {
+    found.insert(found.end(), rank.verification.begin(), rank.verification.end());
+  }
+  if (found.empty()) {
+    verification.status = "not_applicable";
+    verification.reason = "the run ended before the verification did";
+    verification.max_relative_error = report::Figure::missing(verification.reason);
+    return;
+  }
+  const VerificationResult& worst = worst_of(found);
+  const bool equal = std::ranges::all_of(found, [&](const VerificationResult& result) {
+    return result.weights_hash == found[0].weights_hash;
+  });
+  verification.steps = static_cast<int>(worst.steps);
+  verification.replicas_bit_equal = equal;
+  fill_comparison(worst, verification);
+  if (!equal) {
+    verification.status = "failed";
+    verification.reason = "replicas are not bit-equal";
+  } else if (!worst.is_within_tolerance()) {
+    verification.status = "failed";
+    verification.reason = fmt::format("{} differs in step {} by more than the tolerance",
+                                      worst.worst_tensor, worst.worst_step);
+  } else if (!worst.diverged.empty()) {
+    verification.status = "diverged";
+    verification.reason = worst.diverged;
+  } else {
+    verification.reason = vagueness(job, found);
+    verification.status = verification.reason.empty() ? "passed" : "not_applicable";
+  }
+}
+
+}  // namespace
+
+report::Verification summarize_verification(const TrainingJob& job,
+                                            std::span<const RankResult> results) {
+  report::Verification verification;
+  const Outcome outcome = strategy_traits(job.cell.strategy).outcome;
+  std::string figures = "off";  // why there are none
+  if (job.options.verify_steps == 0) {
+    verification.status = "off";
+  } else if (outcome == Outcome::baseline) {
+    verification.status = "reference";
+    figures = "this is what others are verified against";
+  } else if (outcome == Outcome::approximate) {
+    verification.status = "not_applicable";
+    verification.reason = figures = "the strategy computes something else by design";
+  } else if (job.reference_fd < 0) {
+    verification.status = "off";
+    verification.reason = "there is no reference for this run";
+  } else {
+    summarize_results(job, results, verification);
+    return verification;
+  }
+  verification.max_relative_error = report::Figure::missing(figures);
+  verification.tolerance = report::Figure::missing(figures);
+  return verification;
+}
+
+namespace {
+
+// The first step whose loss is not finite on any rank; 0: none.
+std::int64_t first_diverged_step(std::span<const RankResult> ranks) {
+  std::int64_t first = 0;
+  for (const RankResult& rank : ranks) {
+    if (rank.diverged_step == 0) continue;
+    first = first == 0 ? rank.diverged_step : std::min(first, rank.diverged_step);
+  }
+  return first;
+}
+
+// The first rank that has weights that are not finite; the end: none has.
+std::span<const RankResult>::iterator first_with_useless_weights(
+    std::span<const RankResult> ranks) {
+  return std::ranges::find_if(ranks,
+                              [](const RankResult& rank) { return !rank.diverged_tensor.empty(); });
+}
+
+// Guessing has a loss of ln(classes). Far beyond it, the weights grow without bound.
+std::string loss_explosion(const TrainingJob& job, const report::Run& run) {
+  constexpr double kExploded = 100;
+  const double chance = std::log(std::max(job.dataset.classes, 2));
+  for (const report::EpochRow& epoch : run.epochs) {
+    if (epoch.train_loss <= kExploded * chance) continue;
+    return fmt::format("training diverged: the loss of epoch {} is {:.3g}, that of guessing {:.3g}",
+                       epoch.epoch + 1, epoch.train_loss, chance);
+  }
+  return "";
+}
+
+// Why training counts as diverged, with the first sign of it; empty: it does not. `step`: the first
+// one whose loss is not finite.
+std::string divergence(const TrainingJob& job, std::span<const RankResult> ranks,
+                       const report::Run& run, std::int64_t step) {
+  if (step != 0) {
+    return fmt::format("training diverged: the loss of step {} (in epoch {}) is not finite", step,
+                       (step - 1) / job.steps_per_epoch + 1);
+  }
+  if (run.verification.status == "diverged") return run.verification.reason;
+  const auto useless = first_with_useless_weights(ranks);
+  if (useless == ranks.end()) return loss_explosion(job, run);
+  return fmt::format("training diverged: after the last step {} of rank {} is not finite",
+                     useless->diverged_tensor, useless - ranks.begin());
+}
+
+// What training left out because the loss was not finite; empty: nothing. Ranks end with the epoch
+// in which they see it.
+std::string left_out(const TrainingJob& job, const report::Run& run) {
+  const auto done = static_cast<int>(run.epochs.size());
+  const int epochs = job.options.epochs;
+  if (done >= epochs) return "";
+  if (done + 1 == epochs) return fmt::format("; epoch {} was left out", epochs);
+  return fmt::format("; epochs {} to {} were left out", done + 1, epochs);
+}
+
+// `step`: whose loss is not finite; 0: none.
+std::string advice(const TrainingJob& job, std::int64_t step) {
+  if (step == 1) return "no update was made before it: look at the weights and the data";
+  return fmt::format("use a smaller learning rate (--lr is {})", job.options.lr);
+}
+
+}  // namespace
+
+void note_divergence(const TrainingJob& job, std::span<const RankResult> ranks, report::Run& run) {
+  const std::int64_t step = first_diverged_step(ranks);
+  const bool is_complete = run.status == report::Status::ok;
+  const std::string why = is_complete ? divergence(job, ranks, run, step) : "";
+  if (!why.empty()) {
+    report::mark_diverged(
+        run, fmt::format("{}{}; {}", why, step != 0 ? left_out(job, run) : "", advice(job, step)));
+    if (step != 0) run.error->step = step;
+  }
+  const auto useless = first_with_useless_weights(ranks);
+  if (useless != ranks.end()) run.diverged_tensor = useless->diverged_tensor;
+  if (step != 0) {
+    run.diverged_step = Known<std::int64_t>::of(step);
+  } else if (!why.empty()) {
+    run.diverged_step = Known<std::int64_t>::missing("the loss of every step is finite");
+  }
+}
+
+bool has_useless_weights(const report::Run& run) {
+  return run.diverged_step.value || !run.diverged_tensor.empty();
+}
+
+}  // namespace ddpbench::bench
