@@ -47,6 +47,7 @@ endif()
 ddpbench_find(Threads 0 "libc6-dev")
 ddpbench_find(fmt 9.1 "libfmt-dev")
 ddpbench_find(nlohmann_json 3.11 "nlohmann-json3-dev")
+ddpbench_find(Boost 1.74 "libboost-dev" CONFIG)  # Boost.Math, headers alone
 ddpbench_find(dnnl 2.6 "libdnnl-dev")  # oneDNN, 3.x included (kernels/ops/onednn/api.h)
 ddpbench_find(OpenMP 0 "g++" COMPONENTS CXX)
 ddpbench_find(ZLIB 1.2.11 "zlib1g-dev")

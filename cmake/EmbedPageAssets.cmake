@@ -47,7 +47,7 @@ function(ddpbench_embed_page_asset name)
   set(${name}_HASH "sha256-${hash}" PARENT_SCOPE)
 endfunction()
 
-# Writes a source that defines reports/html/assets.h: the style sheets of a page and report.js.
+# Writes a source that defines reports/html/sections.h: the style sheets of a page and report.js.
 function(ddpbench_embed_page_assets reports output)
   ddpbench_embed_page_asset(STYLE ${reports}/pictures/pictures.css ${reports}/html/report.css)
   ddpbench_embed_page_asset(SCRIPT ${reports}/html/report.js)

@@ -66,6 +66,7 @@ class Library(NamedTuple):
 LIBRARIES = [
     Library(r"fmt/.*", r".*"),
     Library(r"nlohmann/.*", r"(base|kernels/nn|datasets|reports|bench)/.*"),
+    Library(r"boost/math/.*", r"reports/metrics/.*\.cpp"),
     Library(r"dnnl.*|oneapi/.*", r"kernels/ops/.*onednn.*"),
     Library(r"hwloc.*", r"kernels/runtime/.*\.cpp"),
     Library(r"omp\.h", r"kernels/(runtime|ops)/.*"),

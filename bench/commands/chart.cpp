@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ddpbench chart`: draws what reports say, as a picture in a file or in the terminal.
+// `ddpbench chart`: draws what reports say, as a picture in a file; the scaling in the terminal,
+// too.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -24,7 +25,6 @@
 #include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
 #include "reports/charts/chart_data.h"
-#include "reports/charts/chart_text.h"
 #include "reports/json/report_json.h"
 #include "reports/pictures/picture.h"
 #include "reports/table/table_notes.h"
@@ -45,10 +45,11 @@ struct ChartWords {
 };
 
 struct ChartDrawing {
-  std::string empty_reason;  // why there is nothing to draw; then neither function may be called
+  std::string empty_reason;  // why there is nothing to draw; then no function may be called
   // The picture with all of its words.
   std::function<pictures::Picture(const pictures::Medium&)> picture;
-  std::function<std::string(const report::TextOptions&, const ChartWords&)> text;
+  // Empty where the kind is a picture alone.
+  std::function<std::string(const report::TextOptions&, const ChartWords&)> text = {};
 };
 
 void change_words(report::ChartCaption& caption, const ChartWords& words) {
@@ -59,17 +60,22 @@ void change_words(report::ChartCaption& caption, const ChartWords& words) {
 }
 
 template <typename Data>
-ChartDrawing drawing(Data chart, pictures::Picture (*picture)(const Data&, const pictures::Medium&),
-                     std::string (*text)(const Data&, const report::TextOptions&)) {
+ChartDrawing drawing(Data chart,
+                     pictures::Picture (*picture)(const Data&, const pictures::Medium&)) {
   std::string reason = chart.empty_reason;
-  const auto shared = std::make_shared<const Data>(std::move(chart));
-  return {std::move(reason),
-          [=](const pictures::Medium& medium) { return picture(*shared, medium); },
-          [=](const report::TextOptions& options, const ChartWords& words) {
-            Data changed = *shared;
-            change_words(changed.caption, words);
-            return text(changed, options);
-          }};
+  return {std::move(reason), [=, shared = std::make_shared<const Data>(std::move(chart))](
+                                 const pictures::Medium& m) { return picture(*shared, m); }};
+}
+
+ChartDrawing scaling_drawing(report::ScalingChart chart) {
+  ChartDrawing result = drawing(chart, pictures::scaling_picture);
+  result.text = [chart = std::move(chart)](const report::TextOptions& options,
+                                           const ChartWords& words) {
+    report::ScalingChart changed = chart;
+    change_words(changed.caption, words);
+    return draw_text(changed, options);
+  };
+  return result;
 }
 
 // The chart of these reports with what fits into `room`. `axis`: of kind accuracy.
@@ -77,31 +83,23 @@ ChartDrawing draw_chart(ChartKind kind, const std::vector<report::Report>& repor
                         report::ChartRoom room, report::CourseAxis axis) {
   switch (kind) {
     case ChartKind::scaling:
-      return drawing<report::ScalingChart>(scaling_chart(reports, room), pictures::scaling_picture,
-                                           report::draw_text);
+      return scaling_drawing(scaling_chart(reports, room));
     case ChartKind::breakdown:
-      return drawing<report::StackedChart>(breakdown_chart(reports, room),
-                                           pictures::breakdown_picture, report::draw_breakdown);
+      return drawing(report::breakdown_chart(reports), pictures::breakdown_picture);
     case ChartKind::memory:
-      return drawing<report::StackedChart>(memory_chart(reports, room), pictures::memory_picture,
-                                           report::draw_memory);
+      return drawing(report::memory_chart(reports), pictures::memory_picture);
     case ChartKind::steps:
-      return drawing<report::StepsChart>(steps_chart(reports, report::kStepBins, room),
-                                         pictures::steps_picture, report::draw_text);
+      return drawing(report::steps_chart(reports), pictures::steps_picture);
     case ChartKind::buckets:
-      return drawing<report::BucketsChart>(buckets_chart(reports, room), pictures::buckets_picture,
-                                           report::draw_text);
+      return drawing(report::buckets_chart(reports), pictures::buckets_picture);
     case ChartKind::accuracy:
-      return drawing<report::AccuracyChart>(accuracy_chart(reports, room, axis),
-                                            pictures::accuracy_picture, report::draw_text);
+      return drawing(report::accuracy_chart(reports, axis), pictures::accuracy_picture);
     case ChartKind::busy:
-      return drawing<report::StackedChart>(busy_chart(reports, room), pictures::busy_picture,
-                                           report::draw_busy);
+      return drawing(report::busy_chart(reports), pictures::busy_picture);
     case ChartKind::bandwidth:
       break;
   }
-  return drawing<report::BandwidthChart>(bandwidth_chart(reports, room),
-                                         pictures::bandwidth_picture, report::draw_text);
+  return drawing(report::bandwidth_chart(reports), pictures::bandwidth_picture);
 }
 
 // The whole text as a number of pixels; 0 when it is none.
@@ -262,7 +260,7 @@ class Chart final : public Subcommand {
     collectives_.define(options);
     options.add("-o,--output", "FILE", &output_,
                 "Picture to write: .svg, or .png or .pdf through rsvg-convert; without it the "
-                "chart is drawn in the terminal");
+                "scaling is drawn in the terminal");
     options.add("--title", "TEXT", &words_.title, "The title, in place of the chart's own");
     options.add("--size", "WIDTHxHEIGHT", &size_,
                 "Size of the picture in pixels (880x400), of 1/96 inch each in a PDF; type keeps "
@@ -298,6 +296,10 @@ class Chart final : public Subcommand {
     }
     const int width = terminal_width();
     const std::string interrupted = interruptions(reports, width);
+    if (!output_ && !drawing.text) {
+      throw ConfigError(
+          fmt::format("chart: --kind={} is drawn in a file: -o FILE.svg", to_string(*kind)));
+    }
     if (!output_) {
       say("{}{}", drawing.text({width > 0 ? width : kUsualWidth, is_utf8_locale()}, words_),
           interrupted);

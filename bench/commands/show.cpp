@@ -15,7 +15,7 @@
 #include "bench/options/option_table.h"
 #include "reports/exports/run_formats.h"
 #include "reports/json/report_json.h"
-#include "reports/metrics/condensed_rows.h"
+#include "reports/metrics/repetitions.h"
 #include "reports/metrics/scaling.h"
 #include "reports/table/table.h"
 #include "reports/table/table_notes.h"

@@ -12,8 +12,8 @@
 #include "bench/rank/verification.h"
 #include "kernels/nn/weights.h"
 #include "parallel/step_traffic.h"
+#include "reports/metrics/conditions.h"
 #include "reports/metrics/metrics.h"
-#include "reports/metrics/steady.h"
 
 namespace ddpbench::bench {
 namespace {

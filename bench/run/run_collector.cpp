@@ -15,8 +15,8 @@
 #include "bench/run/run_verdict.h"
 #include "bench/run/step_figures.h"
 #include "parallel/strategies.h"
+#include "reports/metrics/conditions.h"
 #include "reports/metrics/metrics.h"
-#include "reports/metrics/steady.h"
 
 namespace ddpbench::bench {
 namespace {

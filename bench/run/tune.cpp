@@ -20,7 +20,7 @@
 #include "kernels/nn/plan/parameter_plan.h"
 #include "parallel/gradient_bucketer.h"
 #include "reports/metrics/metrics.h"
-#include "reports/metrics/tuning.h"
+#include "reports/metrics/ranking.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -145,8 +145,8 @@ void add_points(const std::vector<DrawnRow>& rows, const LineNames& names, Bandw
   }
 }
 
-void limit_lines(BandwidthChart& chart, ChartRoom room) {
-  if (room == ChartRoom::terminal || chart.series.size() <= kMostLines) return;
+void limit_lines(BandwidthChart& chart) {
+  if (chart.series.size() <= kMostLines) return;
   std::vector<std::string> dropped;
   for (std::size_t i = kMostLines; i < chart.series.size(); ++i) {
     dropped.push_back(chart.series[i].name);
@@ -206,7 +206,7 @@ ChartCaption bandwidth_caption(const std::vector<DrawnRow>& rows, const LineName
 
 }  // namespace
 
-BandwidthChart bandwidth_chart(std::span<const Report> reports, ChartRoom room) {
+BandwidthChart bandwidth_chart(std::span<const Report> reports) {
   BandwidthChart chart;
   LeftOut left_out;
   std::vector<DrawnRow> rows;
@@ -227,7 +227,7 @@ BandwidthChart bandwidth_chart(std::span<const Report> reports, ChartRoom room) 
   note_interrupted(reports, chart.caption);
   note_points(chart);
   note_bounds(rows, chart);
-  limit_lines(chart, room);
+  limit_lines(chart);
   if (!left_out.empty()) chart.caption.notes.push_back(left_out.note());
   return chart;
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the charts of reports show, as numbers. `ddpbench chart` draws them in a file or in the
-// terminal, `ddpbench html` in its page. docs/charts.md says what each kind means.
+// What the charts of reports show, as numbers. `ddpbench chart` draws them in a file (the scaling
+// in the terminal, too), `ddpbench html` in its page. docs/charts.md says what each kind means.
 //
 // All runs of all reports go into one chart. Repetitions (same series, same number of devices)
 // become one point, bar or line. The notes name the runs that are left out: those that did not end
@@ -40,8 +40,8 @@ inline constexpr std::array kChartKinds = {
 std::string_view to_string(ChartKind kind);
 std::optional<ChartKind> chart_kind(std::string_view word);
 
-// Where a chart is drawn. A picture has room for so many lines or rows, and a note names what does
-// not fit; a terminal scrolls, so it shows all.
+// Where the scaling is drawn. A picture has room for so many lines, and a note names what does not
+// fit; a terminal scrolls, so it shows all. The other kinds are pictures alone.
 enum class ChartRoom : std::uint8_t { picture, terminal };
 
 // The words around a picture.
@@ -98,6 +98,14 @@ struct ScalingChart : Chart {
 };
 ScalingChart scaling_chart(std::span<const Report> reports, ChartRoom room = ChartRoom::picture);
 
+struct TextOptions {
+  int width = 80;       // the most columns; less than 40 counts as 40
+  bool unicode = true;  // block characters; false: ASCII
+};
+// The chart drawn with characters, for a terminal or a log. Each point has a line with its numbers,
+// so that no colour is needed. Ends with a newline. REQUIRES: chart.empty_reason is empty.
+std::string draw_text(const ScalingChart& chart, const TextOptions& options);
+
 // ---- breakdown, memory and busy: stacked bars ----
 
 struct StackedBar {
@@ -121,13 +129,13 @@ struct StackedChart : Chart {
 };
 // In seconds, medians over the repetitions. Parts: input wait, forward, backward, exposed
 // communication, update, and other (what is left of the median step).
-StackedChart breakdown_chart(std::span<const Report> reports, ChartRoom room = ChartRoom::picture);
+StackedChart breakdown_chart(std::span<const Report> reports);
 // In bytes, maxima over the repetitions. Parts: the memory categories. The bars of a group are
 // those of the primary device (rank 0) and, by largest peak, of one other worker and one server.
-StackedChart memory_chart(std::span<const Report> reports, ChartRoom room = ChartRoom::picture);
+StackedChart memory_chart(std::span<const Report> reports);
 // In shares of the step, medians over the repetitions: how long each device computes. Parts:
 // forward, backward, update. There is a bar for each worker ("rank 2").
-StackedChart busy_chart(std::span<const Report> reports, ChartRoom room = ChartRoom::picture);
+StackedChart busy_chart(std::span<const Report> reports);
 
 // ---- steps ----
 
@@ -154,8 +162,7 @@ struct StepsChart : Chart {
   double shown_s = 0;
 };
 inline constexpr std::size_t kStepBins = 240;  // the most bins of a group; fewer in many groups
-StepsChart steps_chart(std::span<const Report> reports, std::size_t max_bins = kStepBins,
-                       ChartRoom room = ChartRoom::picture);
+StepsChart steps_chart(std::span<const Report> reports, std::size_t max_bins = kStepBins);
 
 // ---- buckets ----
 
@@ -178,7 +185,7 @@ struct BucketsChart : Chart {
   std::vector<BucketGroup> groups;
   double end_s = 0;  // where the one scale of all groups ends: their last step or bucket
 };
-BucketsChart buckets_chart(std::span<const Report> reports, ChartRoom room = ChartRoom::picture);
+BucketsChart buckets_chart(std::span<const Report> reports);
 
 // ---- accuracy ----
 
@@ -213,7 +220,7 @@ struct AccuracyChart : Chart {
   // Where the axis of the accuracy begins, below all points and targets. It ends at 1.
   double shown_from = 0;
 };
-AccuracyChart accuracy_chart(std::span<const Report> reports, ChartRoom room = ChartRoom::picture,
+AccuracyChart accuracy_chart(std::span<const Report> reports,
                              CourseAxis axis = CourseAxis::seconds);
 
 // ---- bandwidth of collectives ----
@@ -233,7 +240,6 @@ struct BandwidthChart : Chart {
 };
 // Charts the collectives of `ddpbench comm`. A series is what they share beside operation and
 // size ("2 ranks, ring"), and looks alike in all panels.
-BandwidthChart bandwidth_chart(std::span<const Report> reports,
-                               ChartRoom room = ChartRoom::picture);
+BandwidthChart bandwidth_chart(std::span<const Report> reports);
 
 }  // namespace ddpbench::report

@@ -107,6 +107,39 @@ void note_unlike(std::span<const ChartRun> drawn, ChartCaption& caption) {
 
 }  // namespace
 
+std::string_view to_string(ChartKind kind) {
+  switch (kind) {
+    case ChartKind::scaling:
+      return "scaling";
+    case ChartKind::breakdown:
+      return "breakdown";
+    case ChartKind::memory:
+      return "memory";
+    case ChartKind::steps:
+      return "steps";
+    case ChartKind::buckets:
+      return "buckets";
+    case ChartKind::accuracy:
+      return "accuracy";
+    case ChartKind::busy:
+      return "busy";
+    case ChartKind::bandwidth:
+      break;
+  }
+  return "bandwidth";
+}
+
+std::string_view to_string(CourseAxis axis) {
+  return axis == CourseAxis::seconds ? "seconds" : "steps";
+}
+
+std::optional<ChartKind> chart_kind(std::string_view word) {
+  for (const ChartKind kind : kChartKinds) {
+    if (word == to_string(kind)) return kind;
+  }
+  return std::nullopt;
+}
+
 void note_interrupted(std::span<const Report> reports, ChartCaption& caption) {
   const auto count = std::ranges::count(reports, Status::interrupted, &Report::status);
   if (count == 0) return;
@@ -197,13 +230,12 @@ std::string no_room_note(const std::vector<std::string>& dropped, std::size_t al
   std::vector<std::pair<std::string, int>> places;
   for (const std::string& name : dropped) places.emplace_back(name, 1);
   return fmt::format(
-      "no room for {} of {} in a picture: {}; the terminal shows all, and the options that choose "
-      "runs make room",
+      "no room for {} of {} in a picture: {}; the options that choose runs make room",
       dropped.size(), all, places_text(places));
 }
 
-void limit_groups(ChartRuns& runs, std::size_t most, ChartRoom room) {
-  if (room == ChartRoom::terminal || runs.groups.size() <= most) return;
+void limit_groups(ChartRuns& runs, std::size_t most) {
+  if (runs.groups.size() <= most) return;
   std::vector<std::string> dropped;
   for (std::size_t i = most; i < runs.groups.size(); ++i) dropped.push_back(runs.groups[i].name);
   runs.no_room.push_back(no_room_note(dropped, runs.groups.size()));

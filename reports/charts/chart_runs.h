@@ -61,8 +61,8 @@ void begin_chart(Chart& chart, const ChartRuns& runs);
 // Adds the notes that every kind has: oversubscribed runs, and what is not shown.
 void end_chart(Chart& chart, const ChartRuns& runs);
 
-// Keeps the first `most` groups in a picture; the others get a note that names them.
-void limit_groups(ChartRuns& runs, std::size_t most, ChartRoom room);
+// Keeps the first `most` groups; the others get a note that names them.
+void limit_groups(ChartRuns& runs, std::size_t most);
 
 // "no room for 2 of 50 in a picture: ddp on 4, dp on 2; ...": how many of `all`, and which.
 std::string no_room_note(const std::vector<std::string>& dropped, std::size_t all);

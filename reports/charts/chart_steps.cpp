@@ -1,18 +1,21 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The chart of the distribution of step times and of their course along the run. Samples may be
-// millions: each one is looked at a few times and none is dropped.
+// The charts within a step: the distribution of step times and their course along the run, and when
+// each gradient bucket was ready, started, met its peers and ended. Samples may be millions: each
+// one is looked at a few times and none is dropped.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <initializer_list>
+#include <map>
 
 #include "reports/charts/chart_runs.h"
 #include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
 namespace {
+
+// ---- steps ----
 
 constexpr std::size_t kMostStepGroups = 60;        // for which a picture has room
 constexpr std::size_t kMostBins = 12 * kStepBins;  // of all groups: each is a shape
@@ -23,36 +26,6 @@ std::string unfit_steps(const Run& run) {
   if (run.step.samples_s.empty()) return "no step was timed";
   return std::ranges::all_of(run.step.samples_s, plausible) ? ""
                                                             : "its step times are not plausible";
-}
-
-// Moves the values that quantile() reads for `qs` (ascending) to where sorting would put them, for
-// a fraction of the work of sorting.
-void order_for(std::vector<double>& values, std::initializer_list<double> qs) {
-  auto first = values.begin();  // all before it is in place
-  for (const double q : qs) {
-    const auto index = static_cast<std::ptrdiff_t>(q * static_cast<double>(values.size() - 1));
-    for (auto nth = values.begin() + index; nth <= values.begin() + index + 1; ++nth) {
-      if (nth < first || nth == values.end()) continue;
-      std::nth_element(first, nth, values.end());
-      first = nth + 1;
-    }
-  }
-}
-
-// The statistics of summarize() (metrics.h) and the quartiles. REQUIRES: not empty.
-void fill_statistics(std::vector<double>& samples, StepGroup& group) {
-  order_for(samples, {0.05, 0.25, 0.5, 0.75, 0.95, 0.99});
-  StepStatistics& time = group.time_s;
-  const auto [least, most] = std::ranges::minmax(samples);
-  time.min = least;
-  time.max = most;
-  time.p5 = quantile(samples, 0.05);
-  group.q1_s = quantile(samples, 0.25);
-  time.median = quantile(samples, 0.5);
-  group.q3_s = quantile(samples, 0.75);
-  time.p95 = quantile(samples, 0.95);
-  time.p99 = quantile(samples, 0.99);
-  if (samples.size() > 1) time.iqr = Figure::of(group.q3_s - group.q1_s);
 }
 
 std::size_t longest(const RunGroup& group) {
@@ -70,10 +43,9 @@ StepBin bin_of(const RunGroup& group, std::size_t first, std::size_t last) {
     };
     values.insert(values.end(), at(first), at(last + 1));
   }
-  const auto [least, most] = std::ranges::minmax(values);
-  order_for(values, {0.5});
-  return {static_cast<double>(first), static_cast<double>(last), least, quantile(values, 0.5),
-          most};
+  std::ranges::sort(values);
+  return {static_cast<double>(first), static_cast<double>(last), values.front(),
+          quantile(values, 0.5), values.back()};
 }
 
 std::vector<StepBin> bins_of(const RunGroup& group, std::size_t max_bins) {
@@ -99,7 +71,10 @@ StepGroup step_group(const RunGroup& group, std::size_t max_bins) {
   result.name = group.name;
   result.oversubscribed = group.oversubscribed;
   result.count = static_cast<std::int64_t>(samples.size());
-  fill_statistics(samples, result);
+  std::ranges::sort(samples);
+  result.q1_s = quantile(samples, 0.25);
+  result.q3_s = quantile(samples, 0.75);
+  result.time_s = summarize(std::move(samples));
   result.bins = bins_of(group, max_bins);
   return result;
 }
@@ -128,11 +103,81 @@ void note_outliers(StepsChart& chart) {
                   kMostOverP95, seconds_text(chart.shown_s), fmt::join(named, ", ")));
 }
 
+// ---- buckets ----
+
+constexpr std::size_t kMostTimelines = 24;
+constexpr std::size_t kMostTimelineBars = 96;  // of one group
+
+bool sane(const BucketRow& row) {
+  return plausible(row.ready_s) && plausible(row.start_s) && plausible(row.arrived_s) &&
+         plausible(row.end_s);
+}
+
+std::string unfit_buckets(const Run& run) {
+  bool any = false;
+  for (const DeviceRow& device : run.devices) {
+    if (!std::ranges::all_of(device.buckets, sane)) return "its bucket times are not plausible";
+    any = any || !device.buckets.empty();
+  }
+  if (any) return {};
+  return run.world_size == 1 ? "one device sends nothing" : "no buckets were recorded";
+}
+
+// With M servers of ps, buckets 0 to M - 1 are pushes of shards, and M to 2 M - 1 are pulls.
+std::string label_of(int rank, int bucket, int servers) {
+  if (servers == 0) return fmt::format("rank {} bucket {}", rank, bucket);
+  const bool push = bucket < servers;
+  return fmt::format("rank {} {} {}", rank, push ? "push" : "pull",
+                     push ? bucket : bucket - servers);
+}
+
+double median_of(const std::vector<const BucketRow*>& rows, double BucketRow::*member) {
+  std::vector<double> values;
+  for (const BucketRow* row : rows) values.push_back(row->*member);
+  return median(std::move(values));
+}
+
+std::vector<BucketBar> bars_of(const RunGroup& group) {
+  std::map<std::pair<int, int>, std::vector<const BucketRow*>> rows;
+  for (const Run* run : group.runs) {
+    for (const DeviceRow& device : run->devices) {
+      for (const BucketRow& row : device.buckets) rows[{device.rank, row.bucket}].push_back(&row);
+    }
+  }
+  std::vector<BucketBar> bars;
+  for (const auto& [key, found] : rows) {
+    bars.push_back({key.first, label_of(key.first, key.second, group.runs.front()->servers),
+                    median_of(found, &BucketRow::ready_s), median_of(found, &BucketRow::start_s),
+                    median_of(found, &BucketRow::arrived_s), median_of(found, &BucketRow::end_s),
+                    found.front()->bytes});
+  }
+  return bars;
+}
+
+BucketGroup bucket_group(const RunGroup& group, ChartCaption& caption) {
+  BucketGroup result{group.series,   group.devices,       group.name, 0,
+                     bars_of(group), group.oversubscribed};
+  std::vector<double> steps;
+  for (const Run* run : group.runs) {
+    if (run->step.time_s && plausible(run->step.time_s->median)) {
+      steps.push_back(run->step.time_s->median);
+    }
+  }
+  if (!steps.empty()) result.step_s = median(std::move(steps));
+  if (result.bars.size() > kMostTimelineBars) {
+    caption.notes.push_back(fmt::format(
+        "{}: a picture has room for the first {} of {} rows, up to {}", group.name,
+        kMostTimelineBars, result.bars.size(), result.bars[kMostTimelineBars - 1].label));
+    result.bars.resize(kMostTimelineBars);
+  }
+  return result;
+}
+
 }  // namespace
 
-StepsChart steps_chart(std::span<const Report> reports, std::size_t max_bins, ChartRoom room) {
+StepsChart steps_chart(std::span<const Report> reports, std::size_t max_bins) {
   ChartRuns runs = chart_runs(reports, "Step times", unfit_steps);
-  limit_groups(runs, kMostStepGroups, room);
+  limit_groups(runs, kMostStepGroups);
   StepsChart chart;
   begin_chart(chart, runs);
   if (!chart.empty_reason.empty()) return chart;
@@ -149,6 +194,39 @@ StepsChart steps_chart(std::span<const Report> reports, std::size_t max_bins, Ch
       "along the run: median, minimum and maximum of neighbouring steps{}; none is left out",
       repeated ? " of all repetitions" : ""));
   note_outliers(chart);
+  end_chart(chart, runs);
+  return chart;
+}
+
+BucketsChart buckets_chart(std::span<const Report> reports) {
+  ChartRuns runs = chart_runs(reports, "Gradient buckets", unfit_buckets);
+  limit_groups(runs, kMostTimelines);
+  BucketsChart chart;
+  begin_chart(chart, runs);
+  if (!chart.empty_reason.empty()) return chart;
+  chart.caption.notes.emplace_back(
+      "queueing: ready, held up by earlier buckets; waiting: for other ranks; transfer: the "
+      "collective itself; medians, from the step's begin");
+  const bool untold = std::ranges::any_of(runs.groups, [](const RunGroup& group) {
+    return std::ranges::any_of(group.runs, [](const Run* run) {
+      return std::ranges::any_of(run->devices, [](const DeviceRow& device) {
+        return std::ranges::any_of(
+            device.buckets, [](const BucketRow& row) { return !row.arrived_reason.empty(); });
+      });
+    });
+  });
+  if (untold) {
+    chart.caption.notes.emplace_back(
+        "where the backend does not tell when the peers had come, waiting is part of the transfer");
+  }
+  for (const RunGroup& group : runs.groups) {
+    chart.groups.push_back(bucket_group(group, chart.caption));
+    const BucketGroup& added = chart.groups.back();
+    chart.end_s = std::max(chart.end_s, added.step_s);
+    for (const BucketBar& bar : added.bars) {
+      chart.end_s = std::max({chart.end_s, bar.ready_s, bar.end_s});
+    }
+  }
   end_chart(chart, runs);
   return chart;
 }

@@ -388,7 +388,7 @@ struct TuneSetting {
   Figure screening_ratio;  // median over rounds of: its step time / that of the default
 };
 
-// What `ddpbench tune` found (reports/metrics/tuning.h).
+// What `ddpbench tune` found (reports/metrics/ranking.h).
 struct Tune {
   std::vector<TuneSetting> settings;  // the first is the default
   int screening_rounds = 0;

@@ -19,7 +19,7 @@ struct ReportFile {
   Report report;
 };
 
-struct RepeatedRuns;  // metrics/condensed_rows.h
+struct RepeatedRuns;  // metrics/repetitions.h
 
 // One run of a view, or the repetitions of one setting. Points into reports that outlive it.
 struct RunRow {

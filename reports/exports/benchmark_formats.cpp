@@ -18,8 +18,8 @@
 #include "base/error.h"
 #include "reports/exports/records.h"
 #include "reports/exports/run_formats.h"
-#include "reports/metrics/condensed_rows.h"
 #include "reports/metrics/metrics.h"
+#include "reports/metrics/repetitions.h"
 
 namespace ddpbench::report {
 namespace {

@@ -81,7 +81,7 @@ const std::array<GateFigure, 8> kFigures = {{
      .logarithmic = false,
      .higher_is_better = true,
      .needs_equal_steps = true},
-    // The median over the iterations of the slowest rank's time (gate_collectives.h).
+    // The median over the iterations of the slowest rank's time.
     {.name = "median_time_s",
      .heading = "median time",
      .limit = &GateOptions::max_slowdown,
@@ -96,15 +96,6 @@ const std::array<GateFigure, 8> kFigures = {{
      .step_quantile = 0.95,
      .of_collectives = true},
 }};
-
-// Moves only the two values that quantile() reads to their places: reports may hold millions.
-double quantile_of_unsorted(std::vector<double>& values, double q) {
-  const auto below = static_cast<std::ptrdiff_t>(q * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), values.begin() + below, values.end());
-  const auto above = values.begin() + below + 1;
-  if (above < values.end()) std::iter_swap(above, std::min_element(above, values.end()));
-  return quantile(values, q);
-}
 
 double sign(const GateFigure& figure) { return figure.higher_is_better ? -1 : 1; }
 
@@ -145,7 +136,8 @@ VarianceEstimate variance_within(const GateFigure& figure, const Run& run) {
     const std::size_t end = steps.size() * (part + 1) / kPartsOfRun;
     std::vector<double> values(steps.begin() + static_cast<std::ptrdiff_t>(begin),
                                steps.begin() + static_cast<std::ptrdiff_t>(end));
-    const double value = quantile_of_unsorted(values, *figure.step_quantile);
+    std::ranges::sort(values);
+    const double value = quantile(values, *figure.step_quantile);
     if (!(value > 0)) return {};  // a step cannot take no time
     parts.push_back(badness(figure, value));
   }

@@ -8,8 +8,8 @@
 #include <span>
 
 #include "reports/data/report.h"
-#include "reports/gate/gate_result.h"
-#include "reports/metrics/statistics.h"
+#include "reports/gate/gate.h"
+#include "reports/metrics/comparison.h"
 
 namespace ddpbench::report {
 

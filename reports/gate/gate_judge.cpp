@@ -5,11 +5,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 #include "base/text.h"
 #include "reports/gate/gate_figures.h"
-#include "reports/gate/gate_statistics.h"
 #include "reports/gate/gate_text.h"
+#include "reports/metrics/comparison.h"
 
 namespace ddpbench::report {
 namespace {
@@ -38,6 +42,11 @@ void raise(Health& health, GateVerdict floor, std::string note) {
 }
 
 constexpr int kMostRepetitions = 1000;  // more are never advised
+// A throughput that is batch / median step agrees with that step to rounding.
+constexpr double kSame = 1e-9;
+// The least number that the correction counts. It keeps false alarms near 2 % of the pairs however
+// noisy a machine is (docs/gate.md); alpha = 5 % of the checks would not.
+constexpr std::size_t kFewestCounted = 5;
 
 struct Side {
   std::vector<double> values;  // badness
@@ -77,10 +86,15 @@ FigureVerdict lost_figure(const GateFigure& figure, const Side& candidate, std::
   return verdict;
 }
 
-struct Gathered {
-  std::vector<FigureSamples> samples;
-  std::vector<std::vector<FigureVerdict>> lost;  // of each pair
-  std::vector<std::vector<std::string>> notes;   // of each pair
+// One figure of a pair: its badness (gate_figures.h) in each repetition, and how they compare.
+struct FigureTest {
+  const GateFigure* figure = nullptr;
+  std::size_t pair = 0;
+  std::vector<double> base, candidate;
+  Comparison found;
+  bool known = true;                 // false: one repetition a side and too few steps for its noise
+  double p_worse = 1, p_better = 1;  // one-sided, Holm-adjusted
+  std::optional<FigureVerdict> lost = {};  // only new runs lack the figure: nothing was compared
 };
 
 VarianceEstimate noise_within(const GateFigure& figure, const ComparablePair& work) {
@@ -93,37 +107,94 @@ VarianceEstimate noise_within(const GateFigure& figure, const ComparablePair& wo
       base.dof + candidate.dof};
 }
 
-void gather_figure(const GateFigure& figure, std::size_t pair, const ComparablePair& work,
-                   const GateOptions& options, Gathered& all) {
-  const Side base = side_of(figure, work.base);
-  const Side candidate = side_of(figure, work.candidate);
+// Where each side has one repetition, the noise is that within the runs; a figure that has none
+// (memory, loss) counts as constant (docs/gate.md). Times that are equal to the last bit are one
+// and the same run.
+FigureTest test_of(const GateFigure& figure, std::size_t pair, const ComparablePair& work,
+                   std::vector<double> base, std::vector<double> candidate) {
+  FigureTest test{&figure, pair, std::move(base), std::move(candidate), {}};
+  const bool same_run = test.base.size() == 1 && test.base == test.candidate;
+  test.found = compare({test.base, test.candidate},
+                       same_run ? VarianceEstimate{} : noise_within(figure, work));
+  test.known = test.found.noise_known || same_run || !figure.step_quantile;
+  if (test.known) {
+    test.p_worse = test.found.p_above();
+    test.p_better = test.found.p_below();
+  }
+  return test;
+}
+
+// Appends what is to be tested, or a note why the figure is not compared.
+void gather_figure(const GateFigure& figure, std::size_t index, const ComparablePair& work,
+                   const GateOptions& options, PairVerdict& pair, std::vector<FigureTest>& tests) {
+  Side base = side_of(figure, work.base), candidate = side_of(figure, work.candidate);
   const auto note = [&](const std::string& text) {
-    all.notes[pair].push_back(fmt::format("{} not compared: {}", figure.heading, text));
+    pair.notes.push_back(fmt::format("{} not compared: {}", figure.heading, text));
   };
   if (base.missing > 0) {
     note("in the baseline " + base.reason);
   } else if (figure.needs_equal_steps && trained_differently(*work.cells)) {
     note("the runs saw different numbers of samples");
   } else if (candidate.missing > 0) {
-    all.lost[pair].push_back(lost_figure(figure, candidate, work.candidate.size(), options));
+    tests.push_back({&figure, index, {}, {}, {}});
+    tests.back().lost = lost_figure(figure, candidate, work.candidate.size(), options);
   } else {
-    all.samples.push_back(
-        {&figure, pair, base.values, candidate.values, noise_within(figure, work)});
+    tests.push_back(
+        test_of(figure, index, work, std::move(base.values), std::move(candidate.values)));
   }
 }
 
-Gathered gather(std::span<const ComparablePair> works, const GateOptions& options) {
-  Gathered all;
-  all.lost.resize(works.size());
-  all.notes.resize(works.size());
-  for (std::size_t pair = 0; pair < works.size(); ++pair) {
-    if (works[pair].candidate.empty()) continue;
-    for (const GateFigure& figure : gate_figures()) {
-      if (figure.of_collectives != works[pair].cells->candidate.key.collective) continue;
-      gather_figure(figure, pair, works[pair], options, all);
+// The median step's test, if test i is of the throughput and only restates it.
+const FigureTest* original(std::span<const FigureTest> tests, std::size_t i) {
+  if (std::string_view(tests[i].figure->name) != "samples_per_s") return nullptr;
+  for (std::size_t j = i; j-- > 0 && tests[j].pair == tests[i].pair;) {
+    if (std::string_view(tests[j].figure->name) != "median_step_s") continue;
+    const Comparison &step = tests[j].found, &rate = tests[i].found;
+    const bool same = std::abs(step.difference - rate.difference) < kSame &&
+                      std::abs(step.deviation - rate.deviation) < kSame;
+    return same ? &tests[j] : nullptr;
+  }
+  return nullptr;
+}
+
+void adjust(double FigureTest::*p, std::span<FigureTest* const> family) {
+  std::vector<double> values;
+  for (const FigureTest* test : family) values.push_back(test->*p);
+  if (values.size() < kFewestCounted) values.resize(kFewestCounted, 1);
+  const std::vector<double> adjusted = holm_adjusted(values);
+  for (std::size_t k = 0; k < family.size(); ++k) family[k]->*p = adjusted[k];
+}
+
+// Corrects the p values for the number of figures that vary, and returns it.
+std::size_t adjust_family(std::vector<FigureTest>& tests) {
+  std::vector<FigureTest*> family;
+  std::vector<std::pair<FigureTest*, const FigureTest*>> copies;
+  for (std::size_t i = 0; i < tests.size(); ++i) {
+    if (tests[i].found.error == 0) continue;
+    if (const FigureTest* step = original(tests, i)) {
+      copies.emplace_back(&tests[i], step);
+    } else {
+      family.push_back(&tests[i]);
     }
   }
-  return all;
+  if (family.empty()) return 0;
+  adjust(&FigureTest::p_worse, family);
+  adjust(&FigureTest::p_better, family);
+  for (const auto& [copy, step] : copies) {
+    copy->p_worse = step->p_worse;
+    copy->p_better = step->p_better;
+  }
+  return std::max(family.size(), kFewestCounted);
+}
+
+// The verdict by the rule of docs/gate.md. `effect`: the minimum effect as a difference of badness.
+GateVerdict decide(const FigureTest& test, double effect, double alpha) {
+  if (!test.known) return GateVerdict::inconclusive;
+  const double difference = test.found.difference;
+  if (test.p_worse <= alpha && difference > effect) return GateVerdict::regressed;
+  if (test.p_better <= alpha && -difference > effect) return GateVerdict::improved;
+  const bool excluded = difference + test.found.margin(alpha) < 2 * effect;
+  return difference <= effect && excluded ? GateVerdict::pass : GateVerdict::inconclusive;
 }
 
 double mean_value(const GateFigure& figure, const std::vector<double>& badnesses) {
@@ -135,10 +206,9 @@ double mean_value(const GateFigure& figure, const std::vector<double>& badnesses
 // Sets how many repetitions would tell a difference of 0 from the one found here, or from twice the
 // minimum effect if that is more. It is at least 1.5 times what there is: a verdict that stays open
 // was unlucky at best. `alpha`: what the correction leaves for one test.
-void advise(const FigureSamples& samples, const FigureTest& test, double effect, double alpha,
-            FigureVerdict& verdict) {
+void advise(const FigureTest& test, double effect, double alpha, FigureVerdict& verdict) {
   if (!test.known) {
-    verdict.note = samples.figure->of_collectives
+    verdict.note = test.figure->of_collectives
                        ? "one report a side does not tell the noise: measure both sides several "
                          "times, in turn"
                        : "one repetition a side and too few steps to know the noise: repeat the "
@@ -146,10 +216,10 @@ void advise(const FigureSamples& samples, const FigureTest& test, double effect,
     verdict.repetitions_needed = 5;
     return;
   }
-  const std::size_t made = std::min(samples.base.size(), samples.candidate.size());
+  const std::size_t made = std::min(test.base.size(), test.candidate.size());
   const auto least = static_cast<int>(made + (made + 1) / 2);
-  const auto needed = repetitions_to_decide(test.deviation, std::max(effect, test.difference / 2),
-                                            alpha, kMostRepetitions);
+  const auto needed = repetitions_to_decide(
+      test.found.deviation, std::max(effect, test.found.difference / 2), alpha, kMostRepetitions);
   if (needed) {
     verdict.repetitions_needed = std::max(*needed, least);
   } else {
@@ -157,32 +227,31 @@ void advise(const FigureSamples& samples, const FigureTest& test, double effect,
   }
 }
 
-FigureVerdict judge(const FigureSamples& samples, const FigureTest& test, std::size_t family,
-                    const GateOptions& options) {
-  const GateFigure& figure = *samples.figure;
+FigureVerdict judge(const FigureTest& test, std::size_t family, const GateOptions& options) {
+  const GateFigure& figure = *test.figure;
+  const Comparison& found = test.found;
   FigureVerdict verdict;
   verdict.name = figure.name;
   const double effect = least_effect(figure, options);
   verdict.minimum_effect = change_of(figure, effect);
   verdict.verdict = decide(test, effect, options.alpha);
-  verdict.base = value_of_badness(figure, test.base);
-  verdict.candidate = value_of_badness(figure, test.candidate);
-  verdict.base_measured = mean_value(figure, samples.base);
-  verdict.candidate_measured = mean_value(figure, samples.candidate);
-  verdict.change = change_of(figure, test.difference);
-  verdict.outliers = test.outliers;
+  verdict.base = value_of_badness(figure, found.base);
+  verdict.candidate = value_of_badness(figure, found.other);
+  verdict.base_measured = mean_value(figure, test.base);
+  verdict.candidate_measured = mean_value(figure, test.candidate);
+  verdict.change = change_of(figure, found.difference);
+  verdict.outliers = found.outliers;
   if (test.known) {
-    const double margin =
-        test.dof > 0 ? student_t_quantile(1 - options.alpha, test.dof) * test.error : 0;
-    verdict.change_low = change_of(figure, test.difference - margin);
-    verdict.change_high = change_of(figure, test.difference + margin);
-    verdict.noise = change_of(figure, test.deviation);
+    const double margin = found.margin(options.alpha);
+    verdict.change_low = change_of(figure, found.difference - margin);
+    verdict.change_high = change_of(figure, found.difference + margin);
+    verdict.noise = change_of(figure, found.deviation);
     verdict.p_worse = test.p_worse;
     verdict.p_better = test.p_better;
   }
   if (verdict.verdict == GateVerdict::inconclusive) {
-    advise(samples, test, effect,
-           options.alpha / static_cast<double>(std::max<std::size_t>(family, 1)), verdict);
+    advise(test, effect, options.alpha / static_cast<double>(std::max<std::size_t>(family, 1)),
+           verdict);
   }
   return verdict;
 }
@@ -297,19 +366,19 @@ Health health_of(std::span<const Run* const> candidate, std::span<const Run* con
 
 std::vector<PairVerdict> judge_pairs(std::span<const ComparablePair> works,
                                      const GateOptions& options, std::size_t& family) {
-  const Gathered all = gather(works, options);
-  const FigureTests tests = test_figures(all.samples);
-  family = tests.family;
   std::vector<PairVerdict> pairs;
-  for (const ComparablePair& work : works) pairs.push_back(open_pair(work));
-  for (std::size_t i = 0; i < all.samples.size(); ++i) {
-    add_figure(pairs[all.samples[i].pair],
-               judge(all.samples[i], tests.results[i], family, options));
+  std::vector<FigureTest> tests;
+  for (const ComparablePair& work : works) {
+    pairs.push_back(open_pair(work));
+    if (work.candidate.empty()) continue;
+    for (const GateFigure& figure : gate_figures()) {
+      if (figure.of_collectives != work.cells->candidate.key.collective) continue;
+      gather_figure(figure, pairs.size() - 1, work, options, pairs.back(), tests);
+    }
   }
-  for (std::size_t pair = 0; pair < works.size(); ++pair) {
-    for (const FigureVerdict& lost : all.lost[pair]) add_figure(pairs[pair], lost);
-    pairs[pair].notes.insert(pairs[pair].notes.end(), all.notes[pair].begin(),
-                             all.notes[pair].end());
+  family = adjust_family(tests);
+  for (const FigureTest& test : tests) {
+    add_figure(pairs[test.pair], test.lost ? *test.lost : judge(test, family, options));
   }
   return pairs;
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// From pairs to verdicts: collects their figures, tests all of them, judges each. Private to
-// reports/.
+// From pairs to verdicts: collects their figures, tests all of them together, as the correction
+// counts them all, and judges each. Private to reports/.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,6 @@
 
 #include "reports/data/report.h"
 #include "reports/gate/gate_pairing.h"
-#include "reports/gate/gate_result.h"
 
 namespace ddpbench::report {
 

@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace ddpbench::report {
 namespace {
@@ -56,7 +57,7 @@ void name_settings(std::vector<Cell>& cells) {
 }
 
 // A cell for each run and each collective of the reports, in their order.
-std::vector<Cell> single_cells(std::span<const Report> reports, CollectiveRuns& collectives) {
+std::vector<Cell> single_cells(std::span<const Report> reports, std::deque<Run>& collectives) {
   std::vector<Cell> cells;
   for (const Report& report : reports) {
     const Settings common = config_settings(report, kPairUse);
@@ -76,7 +77,7 @@ std::vector<Cell> single_cells(std::span<const Report> reports, CollectiveRuns& 
   return cells;
 }
 
-std::vector<Cell> cells_of(std::span<const Report> reports, CollectiveRuns& collectives) {
+std::vector<Cell> cells_of(std::span<const Report> reports, std::deque<Run>& collectives) {
   std::vector<Cell> cells;
   std::map<std::tuple<PairKey, Settings, std::string>, std::size_t> index;
   std::vector<Cell> unwell;
@@ -223,6 +224,49 @@ Settings pair_settings(const Report& report, const Run& run) {
   return with_common(settings_of(run, kPairUse), config_settings(report, kPairUse));
 }
 
+PairKey collective_key(const CollectiveRow& row) {
+  return {row.operation, row.ranks, 0, row.backend, true, row.bytes};
+}
+
+Settings collective_settings(const CollectiveRow& row) {
+  Settings settings = {{"data_type", row.data_type},
+                       {"redop", row.reduction},
+                       {"all_reduce", row.all_reduce},
+                       {"mode", row.mode},
+                       {"in_place", row.in_place ? "true" : "false"},
+                       {"device", row.device},
+                       {"device_model", row.device_model},
+                       {"oversubscribed", row.oversubscribed ? "true" : "false"}};
+  // A row that ended early does not know how many it would have done.
+  if (row.time_s) settings["iterations"] = std::to_string(row.iterations);
+  std::erase_if(settings, [](const auto& setting) { return setting.second.empty(); });
+  return settings;
+}
+
+Run run_of(const Report& report, const CollectiveRow& row) {
+  Run run;
+  run.strategy = row.operation;
+  run.world_size = row.ranks;
+  run.backend = row.backend;
+  run.device = row.device;
+  run.device_model = row.device_model;
+  run.oversubscribed = row.oversubscribed;
+  run.step.count = row.iterations;
+  run.step.time_s = row.time_s;
+  run.status = row.time_s                             ? Status::ok
+               : report.status == Status::interrupted ? Status::interrupted
+                                                      : Status::failed;
+  if (!row.time_s) run.reason = row.wrong_reason;
+  run.verification.status = "not_applicable";
+  run.verification.reason = row.wrong_reason;
+  if (row.wrong) run.verification.status = *row.wrong == 0 ? "passed" : "failed";
+  if (row.wrong.value_or(0) > 0) {
+    run.verification.reason = fmt::format("{} of the results", counted(*row.wrong, "element")) +
+                              (*row.wrong == 1 ? " is wrong" : " are wrong");
+  }
+  return run;
+}
+
 bool is_allowed(const std::string& key, std::span<const std::string> allowed) {
   return std::ranges::any_of(allowed, [&key](const std::string& name) {
     return key == name || key.starts_with(name + '/') || key.ends_with('/' + name);
@@ -231,7 +275,7 @@ bool is_allowed(const std::string& key, std::span<const std::string> allowed) {
 
 Pairing pair_runs(std::span<const Report> candidate, std::span<const Report> base,
                   std::span<const std::string> allowed) {
-  CollectiveRuns collectives;
+  std::deque<Run> collectives;
   std::vector<Cell> candidate_cells = cells_of(candidate, collectives);
   std::vector<Cell> base_cells = cells_of(base, collectives);
   Pairing pairing = Pairer(std::move(candidate_cells), std::move(base_cells), allowed).pair();

@@ -1,18 +1,18 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decides which runs the gate compares with which. Private to reports/ and to the study of the
-// gate's errors, which draws its samples from comparable runs.
+// Decides which runs the gate compares with which. Rows of `ddpbench comm` are runs whose steps are
+// the iterations, so they are paired, tested and judged by the same rules. Private to reports/.
 #pragma once
 
+#include <deque>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "reports/data/report.h"
 #include "reports/data/settings.h"
-#include "reports/gate/gate_collectives.h"
-#include "reports/gate/gate_result.h"
+#include "reports/gate/gate.h"
 
 namespace ddpbench::report {
 
@@ -20,10 +20,20 @@ PairKey pair_key(const Run& run);
 // The settings (data/settings.h) that must be equal in two runs that are compared. A setting that
 // one of them did not record is no difference. REQUIRES: `report` holds `run`.
 Settings pair_settings(const Report& report, const Run& run);
+// The operation, its ranks, its bytes and its backend.
+PairKey collective_key(const CollectiveRow& row);
+// What must be equal in two rows that are compared, beside their key; what a row does not tell is
+// absent.
+Settings collective_settings(const CollectiveRow& row);
+
+// A run with the time of the iterations as that of its steps. It is verified when no element was
+// wrong, and failed or interrupted, as `report` is, when no iteration was timed.
+Run run_of(const Report& report, const CollectiveRow& row);
+
 // Whether `allowed` has the key, its group ("optimizer" of "optimizer/lr") or its last part.
 bool is_allowed(const std::string& key, std::span<const std::string> allowed);
 
-// Repetitions from any number of reports, runs or collectives (gate_collectives.h): strategy,
+// Repetitions from any number of reports, runs or collectives: strategy,
 // devices, servers, backend, settings and planted faults are equal. A run that did not end well
 // joins the cell that agrees with all it recorded.
 struct Cell {
@@ -42,7 +52,7 @@ struct PairedCells {
 struct Pairing {
   std::vector<PairedCells> pairs;  // in the order of the new reports
   std::vector<Cell> candidate_alone, base_alone;
-  CollectiveRuns collectives;  // the runs that stand for rows of collectives
+  std::deque<Run> collectives;  // the runs that stand for rows of collectives: cells point to them
 };
 
 // Pairs the cells. A sweep may have several cells of one key: equal settings find each other first,

@@ -42,7 +42,7 @@ std::string evidence(const FigureVerdict& figure, const GateOptions& options) {
   const std::string interval = interval_text(figure);
   if (interval.empty()) return "";
   const std::string p = p_text(figure);
-  return fmt::format(" ({:.0f} % interval {}, p {}{})", 100 * (1 - 2 * options.alpha), interval,
+  return fmt::format(" ({} {}, p {}{})", interval_heading(options), interval,
                      p.starts_with('<') ? "" : "= ", p);
 }
 
@@ -96,6 +96,21 @@ std::string pair_title(const PairVerdict& pair) {
     title += fmt::format(" [baseline injected: {}]", pair.base_injected);
   }
   return title;
+}
+
+std::array<GateColumn, kGateColumns> gate_columns() {
+  return {{{"figure", true, figure_heading},
+           {"baseline", false, [](const FigureVerdict& f) { return figure_text(f.name, f.base); }},
+           {"new", false, [](const FigureVerdict& f) { return figure_text(f.name, f.candidate); }},
+           {"change", false, [](const FigureVerdict& f) { return change_text(f.name, f.change); }},
+           {"", false, interval_text},
+           {"p", false, p_text},
+           {"verdict", true,
+            [](const FigureVerdict& f) { return std::string(to_string(f.verdict)); }}}};
+}
+
+std::string interval_heading(const GateOptions& options) {
+  return fmt::format("{:.0f} % interval", 100 * (1 - 2 * options.alpha));
 }
 
 std::string repetitions_text(const PairVerdict& pair) {

@@ -8,7 +8,6 @@
 #include <cstdint>
 
 #include "base/text.h"
-#include "reports/html/assets.h"
 #include "reports/html/sections.h"
 #include "reports/pictures/picture.h"
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "reports/html/page.h"
 #include "reports/html/sections.h"
 #include "reports/pictures/picture.h"
 

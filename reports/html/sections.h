@@ -5,15 +5,30 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reports/charts/chart_data.h"
 #include "reports/data/report_view.h"
-#include "reports/html/page_input.h"
 #include "reports/html/table.h"
 #include "reports/pictures/picture.h"
 
+namespace ddpbench::report {
+struct HtmlGate;  // page.h
+struct HtmlInput;
+}  // namespace ddpbench::report
+
 namespace ddpbench::report::html {
+
+// report.css and report.js as the build embedded them (cmake/EmbedPageAssets.cmake). Each text is
+// wrapped so that a page stays well-formed XML. The hash of exactly that text goes into the page's
+// Content-Security-Policy, so that no other style or script applies.
+struct Asset {
+  std::string_view text;
+  std::string_view hash;  // "sha256-...", base64
+};
+extern const Asset kStyle;
+extern const Asset kScript;
 
 // Opens a <section> with a heading. page.close() closes it.
 void open_section(Markup& page, const std::string& id, const std::string& heading);

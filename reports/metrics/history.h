@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "reports/data/report_view.h"
-#include "reports/metrics/condensed_rows.h"
+#include "reports/metrics/repetitions.h"
 
 namespace ddpbench::report {
 

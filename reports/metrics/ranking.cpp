@@ -10,16 +10,14 @@
 #include <cmath>
 #include <functional>
 #include <map>
-#include <numeric>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "base/text.h"
 #include "reports/data/run_names.h"
+#include "reports/metrics/comparison.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/repetitions.h"
-#include "reports/metrics/statistics.h"
 
 namespace ddpbench::report {
 namespace {
@@ -147,32 +145,6 @@ std::vector<double> rates_of(const Standing& standing) {
   return rates;
 }
 
-struct Advance {
-  double ratio = 0;                 // a / b - 1
-  std::optional<double> low, high;  // of its 95 % interval; not set: the noise is unknown
-};
-
-Advance advance(const Standing& a, const Standing& b) {
-  std::array<std::vector<double>, 2> logs = {rates_of(a), rates_of(b)};
-  for (std::vector<double>& side : logs) {
-    for (double& rate : side) rate = std::log(rate);
-  }
-  draw_in_outliers(logs[0], logs[1]);
-  const auto mean = [](const std::vector<double>& values) {
-    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-  };
-  const double ahead = mean(logs[0]) - mean(logs[1]);
-  const VarianceEstimate variance = pooled_variance(logs);
-  Advance result{std::expm1(ahead), {}, {}};
-  if (variance.dof == 0) return result;
-  const double error = std::sqrt(variance.variance * (1.0 / static_cast<double>(logs[0].size()) +
-                                                      1.0 / static_cast<double>(logs[1].size())));
-  const double margin = student_t_quantile((1 + kConfidence) / 2, variance.dof) * error;
-  result.low = std::expm1(ahead - margin);
-  result.high = std::expm1(ahead + margin);
-  return result;
-}
-
 // The first is ahead only if it is ahead of every other, so no correction for several comparisons
 // is due: all of them would have to err (an intersection-union test: Berger, Multiparameter
 // hypothesis testing and acceptance sampling, Technometrics 24(4), 1982).
@@ -185,18 +157,18 @@ void judge_lead(Contest& contest) {
         Figure::missing(kAlone);
     return;
   }
-  const Advance second = advance(standings[0], standings[1]);
-  contest.ahead_ratio = Figure::of(second.ratio);
+  const RatioInterval second = compare_ratios(rates_of(standings[0]), rates_of(standings[1]));
+  contest.ahead_ratio = Figure::of(second.ratio - 1);
   if (!second.low) {
     contest.lead = Lead::noise_unknown;
     contest.ahead_low_ratio = contest.ahead_high_ratio = Figure::missing(kOne);
     return;
   }
-  contest.ahead_low_ratio = Figure::of(*second.low);
-  contest.ahead_high_ratio = Figure::of(*second.high);
+  contest.ahead_low_ratio = Figure::of(*second.low - 1);
+  contest.ahead_high_ratio = Figure::of(*second.high - 1);
   for (std::size_t i = 1; i < standings.size(); ++i) {
-    const Advance other = advance(standings[0], standings[i]);
-    if (other.low.value_or(1) <= 0) contest.equals.push_back(i);
+    const RatioInterval other = compare_ratios(rates_of(standings[0]), rates_of(standings[i]));
+    if (other.low.value_or(2) <= 1) contest.equals.push_back(i);
   }
   contest.lead = contest.equals.empty() ? Lead::ahead : Lead::no_difference;
 }
@@ -282,6 +254,16 @@ std::string slower_than_one(const Standing& first) {
   if (speedups.empty()) return {};
   const double speedup = median_rate(std::move(speedups));
   return speedup < 1 ? fmt::format("; a single device does more (speed-up {:.2f})", speedup) : "";
+}
+
+// ---- tune ----
+
+std::string tenths_of_percent(double ratio) { return fmt::format("{:.1f} %", 100 * ratio); }
+
+std::string interval_text(const Tune& tune) {
+  return fmt::format("95 % interval {} to {}, {} pairs of fresh runs",
+                     tenths_of_percent(*tune.gain_low_ratio.value),
+                     tenths_of_percent(*tune.gain_high_ratio.value), tune.confirmation_pairs);
 }
 
 }  // namespace
@@ -401,6 +383,65 @@ void fill_recommendations(Report& report) {
     row.sentence = recommendation(contest);
     report.recommendations.push_back(std::move(row));
   }
+}
+
+void judge_gain(Tune& tune, const std::vector<double>& ratios) {
+  tune.confirmation_pairs = static_cast<int>(ratios.size());
+  tune.recommended = false;
+  if (ratios.size() < kFewestForInterval) {
+    tune.gain_ratio = tune.gain_low_ratio = tune.gain_high_ratio =
+        Figure::missing(fmt::format("{} pairs of fresh runs succeeded, an interval needs {}",
+                                    ratios.size(), kFewestForInterval));
+    return;
+  }
+  const RatioInterval step = compare_ratios(ratios);
+  tune.gain_ratio = Figure::of(1 - step.ratio);
+  tune.gain_low_ratio = Figure::of(1 - *step.high);
+  tune.gain_high_ratio = Figure::of(1 - *step.low);
+  tune.recommended =
+      *tune.gain_low_ratio.value > 0 && *tune.gain_ratio.value >= tune.least_gain_ratio;
+}
+
+std::string describe(const TuneSetting& setting) {
+  return fmt::format("first bucket {} MiB, bucket cap {} MiB, overlap {}", setting.first_bucket_mb,
+                     setting.bucket_cap_mb, setting.overlap ? "on" : "off");
+}
+
+std::string conclude(const Tune& tune) {
+  if (!tune.candidate) {
+    return fmt::format(
+        "Bucket sizes make no difference here: none of {} settings was faster than "
+        "the default in {} rounds.",
+        tune.settings.size(), tune.screening_rounds);
+  }
+  const std::string name = describe(tune.settings.at(*tune.candidate));
+  if (!tune.gain_ratio.value) {
+    return fmt::format("Nothing can be said: {} looked best, but {}.", name,
+                       tune.gain_ratio.reason);
+  }
+  const TuneSetting& best = tune.settings[*tune.candidate];
+  if (tune.recommended) {
+    return fmt::format(
+        "Use --first-bucket-mb={} --bucket-cap-mb={} --overlap={}: steps are {} shorter than with "
+        "the default ({}).",
+        best.first_bucket_mb, best.bucket_cap_mb, best.overlap ? "on" : "off",
+        tenths_of_percent(*tune.gain_ratio.value), interval_text(tune));
+  }
+  if (*tune.gain_low_ratio.value > 0) {
+    return fmt::format("Keep the default: {} is faster, but by {} only ({}).", name,
+                       tenths_of_percent(*tune.gain_ratio.value), interval_text(tune));
+  }
+  if (*tune.gain_high_ratio.value < 0) {
+    return fmt::format(
+        "Keep the default: {} looked best of {} settings, but was {} slower when "
+        "measured again ({}).",
+        name, tune.settings.size(), tenths_of_percent(-*tune.gain_ratio.value),
+        interval_text(tune));
+  }
+  return fmt::format(
+      "Keep the default: it makes no difference that could be told from noise. The best of {} "
+      "settings ({}) gained {} when measured again ({}).",
+      tune.settings.size(), name, tenths_of_percent(*tune.gain_ratio.value), interval_text(tune));
 }
 
 }  // namespace ddpbench::report

@@ -41,7 +41,7 @@ struct Contest {
   Lead lead = Lead::alone;
   std::vector<std::size_t> equals;  // with no_difference: standings that the first is not told from
   // How far the first is ahead of the second: samples/s of one / those of the other - 1, with its
-  // 95 % interval. Student's t of the logarithms, with variances pooled, after draw_in_outliers().
+  // 95 % interval (compare_ratios).
   Figure ahead_ratio, ahead_low_ratio, ahead_high_ratio;
 };
 
@@ -70,5 +70,21 @@ std::string unlike_words(std::span<const RunRow> rows);
 
 // Fills report.recommendations: one for each contest with at least two settings.
 void fill_recommendations(Report& report);
+
+// The conclusion of `ddpbench tune` from its runs (docs/metrics.md). A screening of many settings
+// finds a candidate. Fresh runs then judge it against the default, since the best of many looks
+// better than it is.
+
+// `ratios`: step time of the candidate / that of the default, one for each round in which both ran.
+// Sets gain_ratio (1 - their geometric mean), its 95 % interval, and recommended, which needs a
+// gain of at least tune.least_gain_ratio and an interval above 0. The figures are missing, with the
+// reason, for fewer than kFewestForInterval rounds.
+void judge_gain(Tune& tune, const std::vector<double>& ratios);
+
+// "first bucket 0.2 MiB, bucket cap 0.4 MiB, overlap on".
+std::string describe(const TuneSetting& setting);
+
+// The recommendation, or why there is none, in a sentence or two.
+std::string conclude(const Tune& tune);
 
 }  // namespace ddpbench::report

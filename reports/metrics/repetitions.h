@@ -1,37 +1,36 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Repetitions of one setting: which runs belong together, and how well their median is known. The
-// independent unit is the repetition, not the step (docs/metrics.md).
+// Repetitions of one setting: which runs belong together, how well their median is known, and rows
+// that stand for all of them. The independent unit is the repetition, not the step
+// (docs/metrics.md, "Repetitions").
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reports/data/report.h"
 #include "reports/data/report_view.h"
-#include "reports/data/settings.h"
 
 namespace ddpbench::report {
 
-inline constexpr double kConfidence = 0.95;
-// With fewer values no interval between order statistics covers the median with 95 %: five cover it
-// with 1 - 2/2^5 = 0.9375.
+// From so many values on, the interval of a comparison is narrower than the range of the values.
 inline constexpr int kFewestForInterval = 6;
 
 struct MedianInterval {
   double median = 0, low = 0, high = 0;
   double relative_width() const { return (high - low) / median; }
 };
-
-// The confidence interval, between order statistics, of the median of the distribution that the
-// values come from. It assumes only that they are independent. Nothing with too few values: fewer
-// than kFewestForInterval at 95 %.
-std::optional<MedianInterval> median_interval(std::vector<double> values,
-                                              double confidence = kConfidence);
+// The median with the kConfidence interval of the geometric mean (compare_ratios), which is widened
+// to hold the median. Nothing for fewer than kFewestForInterval values, or where one is not
+// positive.
+std::optional<MedianInterval> median_interval(std::vector<double> values);
 
 // The indices of the rows of each cell; cells are in the order of their first rows. Runs of one
 // report are repetitions of each other where their cell keys are equal, and so are the device
@@ -42,5 +41,57 @@ std::vector<std::vector<std::size_t>> repetition_groups(std::span<const RunRow> 
 // `wanted_width` (--until-ci, relative) cells with a wider interval, or none, are noisy. Leaves it
 // empty when no run was repeated and no width wanted.
 void fill_cells(Report& report, std::optional<double> wanted_width);
+
+enum class SpreadKind : std::uint8_t { none, least_and_most, confidence };
+std::string_view to_string(SpreadKind kind);  // "", "least and most", "95 % confidence"
+
+// How far a figure reaches over the repetitions. `low` and `high` have the same reason where they
+// are missing.
+struct MedianSpread {
+  Figure low, high;
+  SpreadKind kind = SpreadKind::none;
+};
+
+// The repetitions of one setting in one report.
+struct RepeatedRuns {
+  std::vector<const Run*> runs;  // all of them; not empty
+  std::size_t timed = 0;         // that ended well with timed steps
+  // A run that stands for all. It is the timed repetition with the median step time, but its
+  // figures are the medians over the timed repetitions; of peaks of memory and the longest step,
+  // the largest. It has no step samples. If none was timed, it is the first repetition as it is.
+  Run median;
+  MedianSpread step_s, speedup, efficiency, to_accuracy_s;
+  std::string note;  // on repetitions that did not end well; empty: all did
+  // About repetitions that did not reach the accuracy (--until-accuracy) although the median did.
+  std::string accuracy_note;
+};
+
+// The interval of median_interval() where there is one; the least and the most of fewer values;
+// missing for one.
+MedianSpread median_spread(const std::vector<double>& values);
+// The same of median(values) / median(divisors), rates that are independent of each other: the
+// interval needs kFewestForInterval of each.
+MedianSpread quotient_spread(const std::vector<double>& values,
+                             const std::vector<double>& divisors);
+
+// Rows for settings, in the order of their first runs. Owns what the rows point to, beside what
+// those of the runs point to.
+class CondensedRows {
+ public:
+  // `rows`: of runs. Those of one report that are repetitions of each other become one row; a run
+  // that has no other keeps its own.
+  explicit CondensedRows(std::span<const RunRow> rows);
+  CondensedRows(const CondensedRows&) = delete;
+  CondensedRows& operator=(const CondensedRows&) = delete;
+
+  const std::vector<RunRow>& rows() const { return rows_; }
+
+ private:
+  std::deque<RepeatedRuns> repeated_;
+  std::vector<RunRow> rows_;
+};
+
+// The runs that a row stands for.
+std::vector<const Run*> runs_of_row(const RunRow& row);
 
 }  // namespace ddpbench::report

@@ -18,6 +18,10 @@
 #include "reports/pictures/markup.h"
 #include "reports/pictures/svg.h"
 
+namespace ddpbench::report {
+struct History;  // metrics/history.h
+}
+
 namespace ddpbench::report::pictures {
 
 // For what a picture is laid out. Pages have narrow panels beside each other. In a file, rows get
@@ -74,6 +78,11 @@ Picture steps_picture(const StepsChart& chart, const Medium& medium);
 Picture buckets_picture(const BucketsChart& chart, const Medium& medium);
 Picture accuracy_picture(const AccuracyChart& chart, const Medium& medium);
 Picture bandwidth_picture(const BandwidthChart& chart, const Medium& medium);
+// Step times over commits: a panel for each setting, of at most kMostHistoryPanels; a note says how
+// many are not drawn. Axes begin at the least value and not at 0, as a note says: changes of some
+// per cent must show. REQUIRES: the history has lines.
+inline constexpr std::size_t kMostHistoryPanels = 24;
+Picture history_picture(const History& history);
 
 // Shared by stacked bars and the tables beside them.
 double longest_bar(const StackedChart& chart);

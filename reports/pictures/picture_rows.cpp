@@ -1,8 +1,15 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "reports/pictures/picture_rows.h"
+//
+// Pictures of rows: stacked bars (the time of a step, the memory of a device, how busy it is), step
+// times, and the timeline of gradient buckets.
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "reports/pictures/picture.h"
 
 namespace ddpbench::report::pictures {
 namespace {
@@ -12,7 +19,28 @@ constexpr double kRowGap = 9;     // below it
 constexpr double kAxisRoom = 38;  // below all rows
 constexpr double kSide = 1;       // so that lines at the edges are not cut
 
-}  // namespace
+// Panels of rows: each bar or box has a name and a figure above it, and one axis is below all.
+class RowPanel {
+ public:
+  // `row_height`: the height of the shapes, without the line of words above them.
+  RowPanel(SvgName name, double width, std::size_t rows, double row_height);
+  Markup& markup() { return markup_; }
+  // Draws the axis that all rows share. Call it before the first row().
+  void axis(const Axis& axis, const std::string& title);
+  // Writes the words of the next row. Returns the area of its shapes.
+  Area row(const std::string& name, const std::string& figure, const ChartSeries& series);
+  double x_of(double value) const;  // clamped to the axis
+  Panel finish();
+  // The same of a panel whose axis begins at 0 and has labels in `unit`: pages can zoom into it.
+  Panel finish_zoomable(const Unit& unit);
+
+ private:
+  Markup markup_;
+  SvgName name_;
+  double width_, height_, row_height_;
+  std::size_t next_ = 0;
+  Axis axis_;
+};
 
 RowPanel::RowPanel(SvgName name, double width, std::size_t rows, double row_height)
     : name_(std::move(name)),
@@ -47,6 +75,362 @@ Panel RowPanel::finish_zoomable(const Unit& unit) {
   Panel panel = finish();
   panel.zoom = ZoomAxis{kSide, width_ - kSide, axis_.end / unit.size};
   return panel;
+}
+
+// ---- stacked bars ----
+
+constexpr double kStackHeight = 16;
+constexpr std::size_t kMostInPanel = 6;  // bars; a page shows more in two panels with one axis
+constexpr std::size_t kPartClasses = 8;  // as in pictures.css
+constexpr double kShown = 0.15;          // units of length; shorter parts are not drawn
+
+// The words of one kind of stacked chart.
+struct StackedWords {
+  std::string id, heading, description;
+  Unit unit;
+};
+
+std::string part_class(const StackedChart& chart, std::size_t part) {
+  return fmt::format("p{}", chart.part_styles[part] % kPartClasses);
+}
+
+double sum_of(const StackedBar& bar) {
+  return std::accumulate(bar.parts.begin(), bar.parts.end(), 0.0);
+}
+
+std::string part_tip(const StackedChart& chart, const StackedBar& bar, std::size_t part,
+                     const Unit& unit) {
+  const double sum = sum_of(bar);
+  return fmt::format("{}\n{}: {}\n{:.1f} % of all parts", bar_name(bar), chart.parts[part],
+                     with_unit(bar.parts[part], unit), sum > 0 ? 100 * bar.parts[part] / sum : 0.0);
+}
+
+void draw_stack(const StackedChart& chart, const StackedBar& bar, const Unit& unit,
+                RowPanel& rows) {
+  Markup& markup = rows.markup();
+  const Area area = rows.row(bar_name(bar), with_unit(bar.whole, unit), chart.series[bar.series]);
+  double before = 0;
+  for (std::size_t i = 0; i < bar.parts.size(); ++i) {
+    const double from = rows.x_of(before), to = rows.x_of(before + bar.parts[i]);
+    before += bar.parts[i];
+    if (to - from < kShown) continue;
+    open_entry(markup, i, part_class(chart, i));
+    svg_rect(markup, {from, area.top}, to - from, area.height(), "part",
+             part_tip(chart, bar, i, unit));
+    markup.close();
+  }
+  const double whole = rows.x_of(bar.whole);
+  svg_line(markup, {whole, area.top - 2}, {whole, area.bottom + 2}, "whole");
+}
+
+// The number of bars in the first panel: about half, without splitting a group.
+std::size_t first_panel(const std::vector<StackedBar>& bars) {
+  if (bars.size() <= kMostInPanel) return bars.size();
+  std::size_t end = (bars.size() + 1) / 2;
+  while (end < bars.size() && bars[end].group == bars[end - 1].group) ++end;
+  return end;
+}
+
+Panel stacked_panel(const StackedChart& chart, const StackedWords& words, double width,
+                    double stretch, std::size_t begin, std::size_t end) {
+  RowPanel rows({fmt::format("svg-{}-{}", words.id, begin), words.heading,
+                 words.description + " " + chart.caption.title},
+                width, end - begin, stretch * kStackHeight);
+  rows.axis(axis_to(std::max(longest_bar(chart), chart.end), words.unit, 5), words.unit.name);
+  for (std::size_t i = begin; i < end; ++i) draw_stack(chart, chart.bars[i], words.unit, rows);
+  return rows.finish();
+}
+
+Picture stacked_picture(const StackedChart& chart, const StackedWords& words,
+                        const Medium& medium) {
+  Picture picture{words.id, words.heading, chart.caption, {}, {}};
+  for (std::size_t i = 0; i < chart.parts.size(); ++i) {
+    picture.legend.push_back({chart.parts[i], part_class(chart, i)});
+  }
+  picture.caption.notes.push_back("vertical stroke, and the figure beside each name: " +
+                                  chart.whole);
+  const std::size_t count = chart.bars.size();
+  const std::size_t middle = medium.splits_rows ? first_panel(chart.bars) : count;
+  const auto add = [&](std::size_t begin, std::size_t end) {
+    picture.panels.push_back(
+        stacked_panel(chart, words, medium.row_width, medium.stretch, begin, end));
+  };
+  add(0, middle);
+  if (middle < count) add(middle, count);
+  return picture;
+}
+
+// ---- step times ----
+
+constexpr double kBoxHeight = 14;
+constexpr double kStripHeight = 34;
+
+std::string distribution_tip(const StepGroup& group, const Unit& unit) {
+  const StepStatistics& t = group.time_s;
+  return fmt::format(
+      "{}\n{} steps\nmedian {}\nquartiles {} to {}\n5 % to 95 %: {} to {}\nleast {}, most {}",
+      group.name, group.count, with_unit(t.median, unit), number(group.q1_s / unit.size),
+      number(group.q3_s / unit.size), number(t.p5 / unit.size), number(t.p95 / unit.size),
+      number(t.min / unit.size), number(t.max / unit.size));
+}
+
+std::string cross(double x, double y) {
+  return fmt::format("M{} {}l6 6m0 -6l-6 6", decimal(x - 3), decimal(y - 3));
+}
+
+void draw_box(const StepsChart& chart, const StepGroup& group, const Unit& unit, const Axis& axis,
+              RowPanel& rows) {
+  Markup& markup = rows.markup();
+  const ChartSeries& series = chart.series[group.series];
+  const Area area = rows.row(group.name, with_unit(group.time_s.median, unit), series);
+  const double y = area.top + area.height() / 2;
+  open_entry(markup, group.series, line_class(series) + " box");
+  svg_line(markup, {rows.x_of(group.time_s.p5), y}, {rows.x_of(group.q1_s), y}, "whisker");
+  svg_line(markup, {rows.x_of(group.q3_s), y}, {rows.x_of(group.time_s.p95), y}, "whisker");
+  svg_rect(markup, {rows.x_of(group.q1_s), area.top}, rows.x_of(group.q3_s) - rows.x_of(group.q1_s),
+           area.height(), "quartiles", {});
+  const double median = rows.x_of(group.time_s.median);
+  svg_line(markup, {median, area.top}, {median, area.bottom}, "median");
+  svg_path(markup, cross(rows.x_of(group.time_s.min), y), "extreme");
+  const double most = rows.x_of(group.time_s.max);
+  const bool beyond = group.time_s.max > axis.end;
+  svg_path(
+      markup,
+      beyond ? fmt::format("M{} {}l7 5l-7 5", decimal(most - 8), decimal(y - 5)) : cross(most, y),
+      "extreme");
+  // Thin shapes are hard to hit, so the whole row shows the tip.
+  svg_rect(markup, {area.left, area.top - 2}, area.width(), area.height() + 4, "hit",
+           distribution_tip(group, unit));
+  markup.close();
+}
+
+Panel distribution_panel(const StepsChart& chart, const Unit& unit, const Medium& medium) {
+  RowPanel rows(
+      {"svg-distribution", "Distribution of step times",
+       "A box for each run, with median, quartiles and percentiles. " + chart.caption.title},
+      medium.row_width, chart.groups.size(), medium.stretch * kBoxHeight);
+  const Axis axis = axis_to(chart.shown_s, unit, 6);
+  rows.axis(axis, "step time, " + unit.name);
+  for (const StepGroup& group : chart.groups) draw_box(chart, group, unit, axis, rows);
+  return rows.finish();
+}
+
+// All strips have one scale, from 0 to the largest step that is shown.
+struct Strip {
+  const StepGroup& group;
+  Area area;
+  double end = 1;
+  double y_of(double value) const {
+    return area.bottom - area.height() * std::clamp(value / end, 0.0, 1.0);
+  }
+};
+
+// An arrow head at the strip's upper edge for each bin with a step that is slower than its axis.
+std::string arrows_beyond(const Strip& strip, const RowPanel& rows) {
+  std::string path;
+  for (const StepBin& bin : strip.group.bins) {
+    if (bin.max_s <= strip.end) continue;
+    path +=
+        fmt::format("M{} {}l3 -5l3 5", decimal(rows.x_of((bin.first_step + bin.last_step) / 2) - 3),
+                    decimal(strip.area.top + 5));
+  }
+  return path;
+}
+
+void draw_bins(const Strip& strip, const Unit& unit, RowPanel& rows) {
+  Markup& markup = rows.markup();
+  std::string upper, lower, line;
+  for (const StepBin& bin : strip.group.bins) {
+    const double x = rows.x_of((bin.first_step + bin.last_step) / 2);
+    const char* pen = line.empty() ? "M" : "L";
+    line += fmt::format("{}{} {}", pen, decimal(x), decimal(strip.y_of(bin.median_s)));
+    upper += fmt::format("{}{} {}", pen, decimal(x), decimal(strip.y_of(bin.max_s)));
+    lower = fmt::format("L{} {}", decimal(x), decimal(strip.y_of(bin.min_s))) + lower;
+  }
+  svg_path(markup, upper + lower + "z", "band");
+  svg_path(markup, line, "series thin");
+  const std::string beyond = arrows_beyond(strip, rows);
+  if (!beyond.empty()) svg_path(markup, beyond, "extreme beyond");
+  for (const StepBin& bin : strip.group.bins) {
+    const double from = rows.x_of(bin.first_step), to = rows.x_of(bin.last_step + 1);
+    const std::string steps =
+        bin.first_step == bin.last_step
+            ? fmt::format("step {:.0f}", bin.first_step)
+            : fmt::format("steps {:.0f} to {:.0f}", bin.first_step, bin.last_step);
+    svg_rect(markup, {from, strip.area.top}, to - from, strip.area.height(), "hit",
+             fmt::format("{}\n{}\nmedian {}\n{} to {}", strip.group.name, steps,
+                         with_unit(bin.median_s, unit), number(bin.min_s / unit.size),
+                         number(bin.max_s / unit.size)));
+  }
+}
+
+Panel course_panel(const StepsChart& chart, const Unit& unit, const Medium& medium) {
+  double last_step = 0;
+  for (const StepGroup& group : chart.groups) {
+    for (const StepBin& bin : group.bins) last_step = std::max(last_step, bin.last_step);
+  }
+  RowPanel rows(
+      {"svg-course", "Step times along the run",
+       "A strip for each run: median and range of neighbouring steps. " + chart.caption.title},
+      medium.row_width, chart.groups.size(), medium.stretch * kStripHeight);
+  const Unit steps{"", 1};
+  rows.axis(axis_to(last_step + 1, steps, 6), "step");
+  for (const StepGroup& group : chart.groups) {
+    const ChartSeries& series = chart.series[group.series];
+    const double end = chart.shown_s;
+    std::string scale = "0 to " + with_unit(end, unit);
+    if (group.time_s.max > end) scale += ", slowest " + with_unit(group.time_s.max, unit);
+    const Area area = rows.row(group.name, scale, series);
+    open_entry(rows.markup(), group.series, line_class(series));
+    svg_line(rows.markup(), {area.left, area.bottom}, {area.right, area.bottom}, "axis");
+    draw_bins({group, area, end > 0 ? end : 1}, unit, rows);
+    rows.markup().close();
+  }
+  return rows.finish_zoomable(steps);
+}
+
+// ---- gradient buckets ----
+
+constexpr double kTimelineGap = 8, kTimelineHeight = 12;
+constexpr double kNameRoom = 24, kBelow = 38;  // above and below the rows
+constexpr double kMostLabel = 150;
+
+struct Span {
+  const char* name;
+  double BucketBar::*begin;
+  double BucketBar::*end;
+};
+// The order is that of docs/metrics.md.
+constexpr Span kSpans[] = {{"queueing", &BucketBar::ready_s, &BucketBar::start_s},
+                           {"waiting for other ranks", &BucketBar::start_s, &BucketBar::arrived_s},
+                           {"transfer", &BucketBar::arrived_s, &BucketBar::end_s}};
+
+std::string span_class(std::size_t span) { return fmt::format("b{}", span); }
+
+std::string bucket_tip(const BucketGroup& group, const BucketBar& bar, const Unit& unit) {
+  std::string tip = fmt::format(
+      "{}\n{}\n{}\nready {}", group.name, bar.label,
+      with_unit(static_cast<double>(bar.bytes), memory_unit(static_cast<double>(bar.bytes))),
+      with_unit(bar.ready_s, unit));
+  for (const Span& span : kSpans) {
+    tip += fmt::format("\n{} {}", span.name, with_unit(bar.*span.end - bar.*span.begin, unit));
+  }
+  return tip;
+}
+
+void draw_bucket(Markup& markup, const BucketGroup& group, const BucketBar& bar, const Area& row,
+                 const Axis& axis, const Unit& unit) {
+  const auto x_of = [&](double value) {
+    return row.left + row.width() * std::clamp(axis.position(value), 0.0, 1.0);
+  };
+  svg_text(markup, {row.left - 8, row.top + row.height() / 2 + 5}, Anchor::end, "row",
+           fitted(bar.label, kMostLabel - 10));
+  for (std::size_t i = 0; i < std::size(kSpans); ++i) {
+    const double from = x_of(bar.*kSpans[i].begin), to = x_of(bar.*kSpans[i].end);
+    open_entry(markup, i, span_class(i));
+    svg_rect(markup, {from, row.top}, to - from, row.height(), "part", {});
+    markup.close();
+  }
+  const double ready = x_of(bar.ready_s);
+  svg_line(markup, {ready, row.top - 2}, {ready, row.bottom + 2}, "whole");
+  svg_rect(markup, {row.left, row.top - 3}, row.width(), row.height() + 6, "hit",
+           bucket_tip(group, bar, unit));
+}
+
+Panel bucket_panel(const BucketsChart& chart, std::size_t index, const Medium& medium) {
+  const BucketGroup& group = chart.groups[index];
+  const Unit unit = time_unit(chart.end_s);
+  const double width = medium.row_width, bar_height = medium.stretch * kTimelineHeight;
+  const double line_height = kTimelineGap + bar_height;
+  double label = 0;
+  for (const BucketBar& bar : group.bars) label = std::max(label, text_width(bar.label));
+  const double height = static_cast<double>(group.bars.size()) * line_height;
+  const Area area{std::min(label + 10, kMostLabel), kNameRoom, width - 1, kNameRoom + height};
+  Markup markup;
+  svg_text(
+      markup, {0, 13}, Anchor::start, "row",
+      fitted(fmt::format("{}, median step {}", group.name, with_unit(group.step_s, unit)), width));
+  const Axis axis = axis_to(chart.end_s, unit, 5);
+  draw_x_axis(markup, area, axis, unit.name + " since the step's begin");
+  for (std::size_t i = 0; i < group.bars.size(); ++i) {
+    const double top = area.top + static_cast<double>(i) * line_height + 4;
+    draw_bucket(markup, group, group.bars[i], {area.left, top, area.right, top + bar_height}, axis,
+                unit);
+  }
+  if (group.step_s > 0) {
+    const double step = area.left + area.width() * axis.position(group.step_s);
+    open_entry(markup, std::size(kSpans), {});
+    svg_line(markup, {step, area.top}, {step, area.bottom}, "step");
+    markup.close();
+  }
+  return {{fmt::format("svg-buckets-{}", index), "Gradient buckets of " + group.name,
+           "A row for each rank and bucket: when its gradients were ready, how long it waited and "
+           "travelled. " +
+               chart.caption.title},
+          width,
+          kNameRoom + height + kBelow,
+          markup.take(),
+          ZoomAxis{area.left, area.right, axis.end / unit.size}};
+}
+
+}  // namespace
+
+double longest_bar(const StackedChart& chart) {
+  double largest = 0;
+  for (const StackedBar& bar : chart.bars) largest = std::max({largest, bar.whole, sum_of(bar)});
+  return largest;
+}
+
+std::string bar_name(const StackedBar& bar) {
+  return bar.label.empty() ? bar.group : fmt::format("{}: {}", bar.group, bar.label);
+}
+
+Picture breakdown_picture(const StackedChart& chart, const Medium& medium) {
+  return stacked_picture(
+      chart,
+      {"breakdown", "Where a step goes",
+       "A bar for each run, made of the phases of a training step.", time_unit(longest_bar(chart))},
+      medium);
+}
+
+Picture memory_picture(const StackedChart& chart, const Medium& medium) {
+  return stacked_picture(chart,
+                         {"memory", "Memory of a device",
+                          "Bars for the primary device and others, made of memory categories.",
+                          memory_unit(longest_bar(chart))},
+                         medium);
+}
+
+Unit share_unit(double) { return {"%", 0.01}; }
+
+Picture busy_picture(const StackedChart& chart, const Medium& medium) {
+  return stacked_picture(
+      chart,
+      {"busy", "How busy the devices are",
+       "A bar for each device, made of the work of a training step.", share_unit(1)},
+      medium);
+}
+
+Picture steps_picture(const StepsChart& chart, const Medium& medium) {
+  const Unit unit = time_unit(chart.shown_s);
+  Picture picture{"steps", "Step times", chart.caption, line_legend(chart.series), {}};
+  picture.caption.notes.emplace_back("all strips have one scale, stated beside their names");
+  picture.panels.push_back(distribution_panel(chart, unit, medium));
+  picture.panels.push_back(course_panel(chart, unit, medium));
+  return picture;
+}
+
+Picture buckets_picture(const BucketsChart& chart, const Medium& medium) {
+  Picture picture{"buckets", "Gradient buckets", chart.caption, {}, {}};
+  for (std::size_t i = 0; i < std::size(kSpans); ++i) {
+    picture.legend.push_back({kSpans[i].name, span_class(i)});
+  }
+  picture.legend.push_back({"median step", {}, LegendEntry::Mark::dashed});
+  picture.caption.notes.emplace_back("vertical stroke: the bucket's last gradient is ready");
+  for (std::size_t i = 0; i < chart.groups.size(); ++i) {
+    picture.panels.push_back(bucket_panel(chart, i, medium));
+  }
+  return picture;
 }
 
 }  // namespace ddpbench::report::pictures

@@ -59,7 +59,7 @@ const std::vector<Column>& run_columns();
 // Finds a column by its name, else by a key of its fields; null when there is none.
 const Column* find_column(const std::string& name);
 
-// Whether rows stand for several repetitions (metrics/condensed_rows.h).
+// Whether rows stand for several repetitions (metrics/repetitions.h).
 bool is_condensed(std::span<const RunRow> rows);
 
 // The columns of the table where the user chose none: `in_table`, the repetition (of condensed rows

@@ -9,8 +9,8 @@
 #include <cmath>
 
 #include "reports/data/settings.h"
-#include "reports/metrics/condensed_rows.h"
 #include "reports/metrics/metrics.h"
+#include "reports/metrics/repetitions.h"
 #include "reports/table/column_makers.h"
 
 namespace ddpbench::report {
@@ -311,7 +311,7 @@ std::vector<Column> further_figures() {
                       "step_busiest_wire_bytes", kMegabytes, traffic<&StepTraffic::busiest_bytes>)};
 }
 
-// ---- condensed rows (metrics/condensed_rows.h) ----
+// ---- condensed rows (metrics/repetitions.h) ----
 
 constexpr const char* kOneRepetition = "one repetition: the noise is unknown";
 

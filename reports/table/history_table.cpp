@@ -4,50 +4,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-
 #include "base/text.h"
 #include "reports/table/table_layout.h"
 
 namespace ddpbench::report {
 namespace {
-
-constexpr std::size_t kPlotWidth = 32;  // characters of the drawn scale
-
-double low_of(const HistoryPoint& point) { return point.spread.low.value.value_or(point.step_s); }
-double high_of(const HistoryPoint& point) { return point.spread.high.value.value_or(point.step_s); }
-
-// The range of all points of a line, from which every row is drawn.
-struct Scale {
-  double least = 0, most = 0;
-
-  std::size_t place(double seconds) const {
-    if (!(most > least)) return kPlotWidth / 2;
-    const double share = (seconds - least) / (most - least);
-    return static_cast<std::size_t>(std::lround(share * static_cast<double>(kPlotWidth - 1)));
-  }
-};
-
-Scale scale_of(const HistoryLine& line) {
-  Scale scale{low_of(line.points.front()), high_of(line.points.front())};
-  for (const HistoryPoint& point : line.points) {
-    scale.least = std::min(scale.least, low_of(point));
-    scale.most = std::max(scale.most, high_of(point));
-  }
-  return scale;
-}
-
-// "   |--o----|   "
-std::string plot_of(const HistoryPoint& point, const Scale& scale) {
-  std::string plot(kPlotWidth, ' ');
-  const std::size_t low = scale.place(low_of(point)), high = scale.place(high_of(point));
-  std::fill(plot.begin() + static_cast<std::ptrdiff_t>(low),
-            plot.begin() + static_cast<std::ptrdiff_t>(high), '-');
-  plot[low] = plot[high] = '|';
-  plot[scale.place(point.step_s)] = 'o';
-  return plot;
-}
 
 std::string ms(double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); }
 
@@ -63,28 +24,21 @@ std::string measured_text(const HistoryCommit& commit) {
 }
 
 std::string line_text(const History& history, const HistoryLine& line, std::size_t width) {
-  const Scale scale = scale_of(line);
   TextTable table;
   table.keys = 1;
-  table.columns = {
-      {"", "commit", true, false, {}},
-      {"", "measured", true, false, {}},
-      {"", "reps", false, false, {}},
-      {"step ms", "median (interval)", false, false, {}},
-      {"", "change", false, false, {}},
-      {"", fmt::format("{} .. {} ms", ms(scale.least), ms(scale.most)), true, false, {}}};
+  table.columns = {{"", "commit", true, false, {}},
+                   {"", "measured", true, false, {}},
+                   {"", "reps", false, false, {}},
+                   {"step ms", "median (interval)", false, false, {}},
+                   {"", "change", false, false, {}}};
   const HistoryPoint* before = nullptr;
   for (const HistoryPoint& point : line.points) {
     const HistoryCommit& commit = history.commits[point.commit];
     const std::string change =
         before == nullptr ? ""
                           : fmt::format("{:+.1f} %", 100 * (point.step_s / before->step_s - 1));
-    const std::string cells[] = {printable(commit.name),
-                                 measured_text(commit),
-                                 std::to_string(point.repetitions),
-                                 step_text(point),
-                                 change,
-                                 plot_of(point, scale)};
+    const std::string cells[] = {printable(commit.name), measured_text(commit),
+                                 std::to_string(point.repetitions), step_text(point), change};
     for (std::size_t c = 0; c < table.columns.size(); ++c) {
       table.columns[c].cells.push_back(cells[c]);
     }

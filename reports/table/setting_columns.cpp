@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "reports/data/settings.h"
-#include "reports/metrics/condensed_rows.h"
+#include "reports/metrics/repetitions.h"
 #include "reports/table/column_makers.h"
 
 namespace ddpbench::report {

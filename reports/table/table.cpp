@@ -10,7 +10,6 @@
 #include <string_view>
 
 #include "base/text.h"
-#include "reports/metrics/condensed_rows.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/repetitions.h"
 #include "reports/table/column_makers.h"
@@ -49,10 +48,8 @@ std::string noise_explanation(std::span<const RunRow> rows, const Columns& colum
     if (!any_column(columns, {"step-interval", "speedup-interval", "efficiency-interval",
                               "to-accuracy-interval"}))
       return {};
-    const std::string few = fmt::format(
-        "least and most of fewer than {} repetitions (of speed-up and efficiency, which divide two "
-        "medians, {})",
-        kFewestForInterval, kFewestForInterval + 1);
+    const std::string few =
+        fmt::format("least and most of fewer than {} repetitions", kFewestForInterval);
     if (!has(SpreadKind::confidence)) return "(a..b): over repetitions, " + few;
     return "(a..b): over repetitions, 95 % interval of the median; " + few;
   }
@@ -64,7 +61,7 @@ std::string noise_explanation(std::span<const RunRow> rows, const Columns& colum
   return fmt::format(
       "one repetition of each: how much runs differ by noise is unknown; --repetitions={} gives "
       "intervals",
-      kFewestForInterval + 1);
+      kFewestForInterval);
 }
 
 // What the time to an accuracy is the time to.

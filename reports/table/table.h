@@ -46,8 +46,8 @@ std::string render_collectives(const Report& report, int width);
 
 // The history of settings over commits (exports/run_formats.h has it for Apache Otava):
 // a block for each setting with a line for each commit: its median step time, how far the
-// repetitions reach, the change from the commit before, and both drawn on a common scale. At most
-// `width` columns wide where that is possible, when width > 0.
+// repetitions reach, and the change from the commit before. At most `width` columns wide where that
+// is possible, when width > 0.
 std::string render_history(const History& history, int width);
 
 }  // namespace ddpbench::report

@@ -11,7 +11,6 @@
 
 #include "base/text.h"
 #include "reports/charts/chart_names.h"
-#include "reports/metrics/condensed_rows.h"
 #include "reports/metrics/ranking.h"
 #include "reports/metrics/repetitions.h"
 

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "reports/data/report.h"
 #include "reports/data/run_names.h"
+#include "reports/data/settings.h"
 #include "reports/metrics/repetitions.h"
 #include "reports/metrics/scaling.h"
 #include "reports/why/why_cause.h"

@@ -61,7 +61,7 @@ TEST_F(ImportCommand, MakesReportsThatTheOtherCommandsRead) {
   EXPECT_EQ(worse.exit_code, 6) << worse.err;
   EXPECT_THAT(worse.out, HasSubstr("20.0 % worse"));
   EXPECT_EQ(program.run({"show", "base.json", "slow.json"}).exit_code, 0);
-  EXPECT_EQ(program.run({"chart", "base.json", "--kind=steps"}).exit_code, 0);
+  EXPECT_EQ(program.run({"chart", "base.json", "--kind=steps", "-o", "a.svg"}).exit_code, 0);
   EXPECT_EQ(program.run({"html", "base.json", "slow.json", "-o", "page.html"}).exit_code, 0);
   EXPECT_THAT(program.read("page.html"), HasSubstr("Over commits"));
   const ProgramResult history = program.run({"history", "base.json", "slow.json"});
@@ -122,8 +122,9 @@ TEST_F(ImportCommand, ShowsNoFigureThatNobodyTold) {
   EXPECT_THAT(made.out,
               AllOf(testing::Not(HasSubstr("0/0")), HasSubstr("batch size is not recorded"),
                     testing::Not(HasSubstr("--steps"))));
-  const ProgramResult steps = program.run({"chart", "base.json", "--kind=steps"});
-  EXPECT_THAT(steps.out, AllOf(HasSubstr("mine"), testing::Not(HasSubstr("batch 0"))));
+  EXPECT_EQ(program.run({"chart", "base.json", "--kind=steps", "-o", "steps.svg"}).exit_code, 0);
+  EXPECT_THAT(program.read("steps.svg"),
+              AllOf(HasSubstr("mine"), testing::Not(HasSubstr("batch 0"))));
   EXPECT_EQ(program.run({"html", "base.json", "-o", "page.html"}).exit_code, 0);
   EXPECT_THAT(program.read("page.html"), testing::Not(HasSubstr("batch 0")));
 }
@@ -131,9 +132,9 @@ TEST_F(ImportCommand, ShowsNoFigureThatNobodyTold) {
 TEST_F(ImportCommand, DrawsTheMemoryThatItWasTold) {
   program.write("memory.csv", "step,seconds,memory\n0,0.01,1048576\n1,0.01,2097152\n");
   ASSERT_EQ(program.run({"import", "memory.csv", "--as=mine"}).exit_code, 0);
-  const ProgramResult drawn = program.run({"chart", "memory.json", "--kind=memory"});
+  const ProgramResult drawn = program.run({"chart", "memory.json", "--kind=memory", "-o", "m.svg"});
   EXPECT_EQ(drawn.exit_code, 0) << drawn.err;
-  EXPECT_THAT(drawn.out, AllOf(HasSubstr("not split"), HasSubstr("2.0 MiB")));
+  EXPECT_THAT(program.read("m.svg"), AllOf(HasSubstr("not split"), HasSubstr("2.0 MiB")));
 }
 
 TEST_F(ImportCommand, RefusesWhatIsMissingOrWrong) {

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "reports/gate/gate.h"
 #include "reports/pictures/markup.h"
-#include "reports/pictures/numbers.h"
+#include "reports/pictures/svg.h"
 #include "tests/html/sample_pages.h"
 #include "tests/reports/sample_report.h"
 
@@ -188,7 +188,7 @@ TEST(HtmlPageTest, ShowsWhatTuneTried) {
   EXPECT_THAT(page, HasSubstr(input.reports.front().tune->conclusion));
   EXPECT_THAT(page, HasSubstr("Settings that tune tried"));
   EXPECT_THAT(page, HasSubstr(">0.900</td>")) << "screening";
-  EXPECT_THAT(page, HasSubstr(">10.0 (8.0 to 12.0)</td>")) << "gain";
+  EXPECT_THAT(page, HasSubstr(">10.0 (8.5 to 11.5)</td>")) << "gain";
   EXPECT_EQ(occurrences(page, "best of the screening"), 1U);
 }
 

@@ -6,8 +6,8 @@
 
 #include "reports/gate/gate.h"
 #include "reports/metrics/metrics.h"
+#include "reports/metrics/ranking.h"
 #include "reports/metrics/scaling.h"
-#include "reports/metrics/tuning.h"
 #include "tests/reports/gate_support.h"
 #include "tests/reports/sample_report.h"
 

@@ -62,7 +62,7 @@ TEST(AccuracyChart, AddsUpTheTimesOfEpochs) {
 TEST(AccuracyChart, MeasuresTrainingInStepsWhereThatIsAskedFor) {
   const report::Run run = trained({10, 8}, 0.96);  // of 100 samples an epoch
   const Report report = report_of({run});
-  const AccuracyChart chart = accuracy_chart({&report, 1}, ChartRoom::picture, CourseAxis::steps);
+  const AccuracyChart chart = accuracy_chart({&report, 1}, CourseAxis::steps);
   const double steps = std::round(100.0 / static_cast<double>(run.global_batch_size));
   ASSERT_GT(steps, 0);
   ASSERT_EQ(chart.points.size(), 2U);
@@ -88,8 +88,7 @@ TEST(AccuracyChart, HasTheMediansOfTheLossOverRepetitionsAfterEachStep) {
   EXPECT_EQ(chart.losses[1].train_loss, 1);
   EXPECT_THAT(chart.caption.notes, Contains(HasSubstr("line of the loss is its mean")));
   const Report report = report_of({runs[0]});
-  const AccuracyChart over_steps =
-      accuracy_chart({&report, 1}, ChartRoom::picture, CourseAxis::steps);
+  const AccuracyChart over_steps = accuracy_chart({&report, 1}, CourseAxis::steps);
   EXPECT_EQ(over_steps.losses.at(1).trained, 16);
 }
 

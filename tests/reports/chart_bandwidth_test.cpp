@@ -6,11 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "reports/charts/chart_data.h"
-#include "reports/charts/chart_text.h"
 #include "reports/html/page.h"
 #include "reports/pictures/picture.h"
 #include "tests/reports/gate_support.h"
-#include "tests/reports/text_width.h"
 
 namespace ddpbench::report {
 namespace {
@@ -133,12 +131,6 @@ TEST(BandwidthPicture, HasTheSizeThatIsAskedFor) {
   const BandwidthChart chart = chart_of(sweep());
   const auto make = [&](const Medium& medium) { return bandwidth_picture(chart, medium); };
   EXPECT_THAT(pictures::picture_file(make, {400, 900}), HasSubstr("width=\"400\" height=\"900\""));
-}
-
-TEST(BandwidthText, KeepsToTheWidth) {
-  const std::string text = draw_text(chart_of(sweep()), {60, true});
-  EXPECT_LE(test::longest_line(text), 60U) << text;
-  EXPECT_THAT(text, AllOf(HasSubstr("all_reduce, 4 ranks, ring"), HasSubstr("1 MiB")));
 }
 
 TEST(BandwidthPage, ShowsThePicture) {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The gate on reports of `ddpbench comm`: the same rules as for runs, on the collectives' times.
-#include "reports/gate/gate_collectives.h"
+#include "reports/gate/gate_pairing.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -155,7 +155,7 @@ double share(const std::array<double, 4>& shares, GateVerdict verdict) {
 
 // At five repetitions a side and 3 % noise, where both programs ran in turn.
 TEST(GateErrors, FindTenPercentAndRaiseNoFalseAlarm) {
-  constexpr int kTrials = 1000;
+  constexpr int kTrials = 700;
   for (std::size_t kind = 0; kind < 4; ++kind) {
     SCOPED_TRACE(kKinds[kind].name);
     Normal random(kind + 1);

@@ -15,7 +15,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "reports/pictures/numbers.h"
+#include "reports/pictures/svg.h"
 #include "tests/reports/run_charts.h"
 #include "tests/reports/sample_report.h"
 

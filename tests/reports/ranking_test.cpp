@@ -12,7 +12,6 @@
 
 #include "reports/charts/chart_data.h"
 #include "reports/html/page.h"
-#include "reports/html/page_input.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/scaling.h"

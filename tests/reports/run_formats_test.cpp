@@ -181,7 +181,7 @@ TEST(MarkdownText, IsATableWithReasonsBelow) {
       "\n"
       "- +n: n parameter servers beside the workers\n"
       "- \\*: oversubscribed, more compute threads than cores; no scaling is shown\n"
-      "- one repetition of each: how much runs differ by noise is unknown; --repetitions=7 gives "
+      "- one repetition of each: how much runs differ by noise is unknown; --repetitions=6 gives "
       "intervals\n"
       "- (1) one device\n"
       "- (2) injected: slow:rank=1,phase=backward,percent=25\n"

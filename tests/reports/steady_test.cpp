@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The end of a warm-up, and drift, for made-up series of step times.
-#include "reports/metrics/steady.h"
+#include "reports/metrics/conditions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,285 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is compared on a page: its runs with a baseline by the regression gate, settings over
+// several commits, and runs with one device: why they are not faster, and whether they computed the
+// right thing.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "reports/data/run_names.h"
+#include "reports/gate/gate.h"
+#include "reports/gate/gate_text.h"
+#include "reports/html/page.h"
+#include "reports/html/sections.h"
+#include "reports/metrics/history.h"
+#include "reports/pictures/picture.h"
+#include "reports/pictures/svg.h"
+#include "reports/why/why.h"
+
+namespace ddpbench::report::html {
+namespace {
+
+Cell verdict_cell(GateVerdict verdict) {
+  Cell result = cell(static_cast<double>(verdict), std::string(to_string(verdict)));
+  if (verdict == GateVerdict::regressed) result.kind = "bad";
+  if (verdict == GateVerdict::improved || verdict == GateVerdict::pass) result.kind = "good";
+  return result;
+}
+
+// A missing value sorts last.
+Cell known_cell(const std::optional<double>& order, const std::string& text) {
+  return order ? cell(*order, text) : missing_cell();
+}
+
+Table figures_table(const PairVerdict& pair, const GateOptions& options) {
+  Table table{
+      "Figures of " + pair_title(pair),
+      {{"figure", true},
+       {"baseline"},
+       {"new"},
+       {"change"},
+       {interval_heading(options)},
+       {"p", false,
+        "of such a change where there is none, one-sided, corrected for the number of tests"},
+       {"verdict", true}},
+      {},
+      {}};
+  for (const FigureVerdict& figure : pair.figures) {
+    const std::string interval = interval_text(figure);
+    table.rows.push_back({cell(figure_heading(figure)),
+                          known_cell(figure.base, figure_text(figure.name, figure.base)),
+                          known_cell(figure.candidate, figure_text(figure.name, figure.candidate)),
+                          known_cell(figure.change, change_text(figure.name, figure.change)),
+                          interval.empty() ? missing_cell() : cell(interval),
+                          interval.empty() ? missing_cell() : cell(p_text(figure)),
+                          verdict_cell(figure.verdict)});
+  }
+  return table;
+}
+
+void write_pair(Markup& page, const PairVerdict& pair, const GateOptions& options) {
+  page.open("article").leaf("h3", pair_title(pair));
+  const Cell verdict = verdict_cell(pair.verdict);
+  page.open("p").leaf("span", {{verdict.kind.empty() ? "" : "class", verdict.kind}}, verdict.text);
+  page.text(": " + repetitions_text(pair) + ".").close();
+  page.open("ul", {{"class", "notes"}});
+  for (const FigureVerdict& figure : pair.figures) {
+    if (needs_words(figure, pair)) page.leaf("li", figure_sentence(figure, options) + ".");
+  }
+  for (const std::string& note : pair.notes) page.leaf("li", note);
+  page.close();
+  write_table(page, figures_table(pair, options));
+  page.close().trusted("\n");
+}
+
+void write_result(Markup& page, const GateResult& result) {
+  page.leaf("p", {{"class", result.verdict == GateVerdict::regressed ? "alert bad" : "lead"}},
+            gate_summary(result) + ".");
+  page.open("ul", {{"class", "notes"}});
+  for (const UncomparedRuns& runs : result.uncompared) {
+    page.leaf("li", "Not compared: " + uncompared_text(runs));
+  }
+  for (const std::string& note : result.notes) page.leaf("li", note);
+  page.leaf("li", rule_sentence(result)).close();
+  for (const PairVerdict& pair : result.pairs) write_pair(page, pair, result.options);
+}
+
+const char* alert_of(GateVerdict verdict) {
+  if (verdict == GateVerdict::regressed) return "alert bad";
+  return verdict == GateVerdict::inconclusive ? "alert warning" : "alert good";
+}
+
+using pictures::fixed;
+
+Cell end_cell(const Figure& end) {
+  return end.value ? cell(*end.value, fixed(1e3 * *end.value, 3)) : missing_cell();
+}
+
+Table history_table(const History& history) {
+  Table table{"The median step of each setting at each commit, in ms",
+              {{"setting", true},
+               {"commit", true},
+               {"measured", true},
+               {"repetitions"},
+               {"median"},
+               {"low end"},
+               {"high end"},
+               {"change, %", false, "from the commit before"}},
+              {},
+              {}};
+  for (const HistoryLine& line : history.lines) {
+    const HistoryPoint* before = nullptr;
+    for (const HistoryPoint& point : line.points) {
+      const HistoryCommit& commit = history.commits[point.commit];
+      const double change = before == nullptr ? 0 : 100 * (point.step_s / before->step_s - 1);
+      table.rows.push_back(
+          {cell(line.name), cell(commit.name),
+           commit.started_at.empty() ? missing_cell() : cell(commit.started_at),
+           cell(static_cast<double>(point.repetitions), std::to_string(point.repetitions)),
+           cell(point.step_s, fixed(1e3 * point.step_s, 3)), end_cell(point.spread.low),
+           end_cell(point.spread.high),
+           before == nullptr ? missing_cell() : cell(change, fixed(change, 1))});
+      before = &point;
+    }
+  }
+  return table;
+}
+
+using pictures::fixed;
+
+constexpr std::size_t kMostVerdicts = 60;  // the most verdicts on one page
+
+Cell part_cell(const Figure& figure, double unit, int decimals) {
+  return figure.value ? cell(*figure.value, fixed(*figure.value / unit, decimals)) : missing_cell();
+}
+
+Table parts_table(const Verdict& verdict) {
+  Table table{
+      "Parts of a step", {{"part", true}, {"ms"}, {"share, %"}, {"beyond single, ms"}}, {}, {}};
+  for (const VerdictPart& part : verdict.parts) {
+    table.rows.push_back({cell(part.title), part_cell(part.seconds, 1e-3, 2),
+                          part_cell(part.share, 0.01, 1), part_cell(part.lost_s, 1e-3, 2)});
+  }
+  return table;
+}
+
+void write_verdict(Markup& page, const std::string& name, const Verdict& verdict) {
+  page.open("article", {{"class", "verdict"}}).leaf("h3", name);
+  page.leaf("p", sentence(verdict.sentence));
+  if (!verdict.advice.empty()) {
+    page.open("p", {{"class", "advice"}}).leaf("strong", "What would help: ");
+    page.text(sentence(verdict.advice)).close();
+  }
+  if (!verdict.parts.empty()) write_folded_table(page, "Parts of a step", parts_table(verdict));
+  page.close().trusted("\n");
+}
+
+// "conv1.weight in step 2"; older reports have no step.
+std::string worst_place(const Verification& verification) {
+  if (!verification.worst_step) return verification.worst_tensor;
+  return fmt::format("{} in step {}", verification.worst_tensor, *verification.worst_step);
+}
+
+std::vector<Cell> verification_row(const std::string& name, const Verification& verification) {
+  Cell status = cell(verification.status);
+  if (verification.status == "passed") status.kind = "good";
+  if (verification.status == "failed") status.kind = "bad";
+  const auto small = [](const Figure& figure) {
+    return figure.value ? cell(*figure.value, fmt::format("{:.2g}", *figure.value))
+                        : missing_cell();
+  };
+  const auto& equal = verification.replicas_bit_equal;
+  return {cell(name),
+          std::move(status),
+          small(verification.max_relative_error),
+          small(verification.tolerance),
+          equal ? cell(*equal ? "yes" : "no") : missing_cell(),
+          verification.worst_tensor.empty() ? missing_cell() : cell(worst_place(verification)),
+          verification.reason.empty() ? missing_cell() : cell(verification.reason)};
+}
+
+// "ddp on 2 devices (batch 32), repetition 1 (a.json)"; the file only where there are several.
+std::string heading(const HtmlInput& input, std::size_t report, const RunNames& names,
+                    const Run& run) {
+  const std::string name = names.with_repetition(run);
+  return input.reports.size() > 1 ? fmt::format("{} ({})", name, input.names[report]) : name;
+}
+
+}  // namespace
+
+void write_gate_verdict(Markup& page, const HtmlGate& gate) {
+  page.open("p", {{"class", gate.result ? alert_of(gate.result->verdict) : "alert warning"}});
+  page.text(fmt::format("Against {}: ", fmt::join(gate.baseline, ", ")));
+  page.leaf("strong", gate.result ? gate_summary(*gate.result) : "not compared: " + gate.refusal);
+  page.text(". ").leaf("a", {{"href", "#gate"}}, "What was compared").close();
+}
+
+void write_gate(Markup& page, const HtmlGate& gate) {
+  open_section(page, "gate", "Against the baseline");
+  page.leaf("p", {{"class", "about"}},
+            fmt::format("What ddpbench check says with its usual limits; the baseline is {}.",
+                        fmt::join(gate.baseline, ", ")));
+  if (gate.result) {
+    write_result(page, *gate.result);
+  } else {
+    page.leaf("p", {{"class", "alert warning"}}, "Not compared: " + gate.refusal);
+  }
+  page.close().trusted("\n");
+}
+
+void write_history(Markup& page, const HtmlInput& input) {
+  const History history = history_of(rows_of(input));
+  if (history.commits.size() < 2 || history.lines.empty()) return;
+  open_section(page, "history", "Over commits");
+  page.leaf("p", {{"class", "about"}},
+            order_words(history) +
+                ". Whether a change is one of the program is for ddpbench check to say, of two "
+                "commits that were measured in turn.");
+  write_figure(page, pictures::history_picture(history), history_table(history));
+  page.close().trusted("\n");
+}
+
+std::string sentence(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] -= 'a' - 'A';
+  return text + ".";
+}
+
+bool has_verdicts(const HtmlInput& input) {
+  return std::ranges::any_of(
+      input.reports, [](const Report& report) { return !median_repetitions(report).empty(); });
+}
+
+void write_verdicts(Markup& page, const HtmlInput& input) {
+  open_section(page, "verdicts", "Why not faster");
+  page.leaf("p", {{"class", "about"}},
+            "Each run on several devices against one device; of repetitions, the one with the "
+            "median step time.");
+  std::size_t shown = 0, left_out = 0;
+  page.open("div", {{"class", "verdicts"}});
+  for (std::size_t i = 0; i < input.reports.size(); ++i) {
+    const RunNames names(input.reports[i]);
+    for (const Run* run : median_repetitions(input.reports[i])) {
+      if (shown == kMostVerdicts) {
+        ++left_out;
+        continue;
+      }
+      ++shown;
+      write_verdict(page, heading(input, i, names, *run), explain(input.reports[i], *run));
+    }
+  }
+  page.close();
+  if (left_out > 0) {
+    page.leaf("p", fmt::format("{} more are left out; show fewer reports on a page to see them.",
+                               left_out));
+  }
+  page.close().trusted("\n");
+}
+
+void write_verification(Markup& page, const HtmlInput& input) {
+  open_section(page, "verification", "Verification");
+  page.leaf("p", {{"class", "about"}},
+            "Before anything is timed, each run takes a few steps beside one device that computes "
+            "the same batches; the updates of every tensor are compared in every step.");
+  Table table{"Verification of each run",
+              {{"run", true},
+               {"status", true},
+               {"max relative error"},
+               {"tolerance"},
+               {"replicas equal", true, "bit for bit"},
+               {"worst tensor", true},
+               {"reason", true}},
+              {},
+              {}};
+  for (std::size_t i = 0; i < input.reports.size(); ++i) {
+    const RunNames names(input.reports[i]);
+    for (const Run& run : input.reports[i].runs) {
+      table.rows.push_back(verification_row(heading(input, i, names, run), run.verification));
+    }
+  }
+  write_table(page, table);
+  page.close().trusted("\n");
+}
+
+}  // namespace ddpbench::report::html

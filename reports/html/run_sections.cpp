@@ -1,0 +1,317 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tables of runs and of collectives, with the columns (columns.h), cells and notes of the
+// terminal, and the facts that a reader needs to believe a report or to repeat it: machine,
+// software, command and configuration.
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <variant>
+
+#include "base/text.h"
+#include "reports/data/report.h"
+#include "reports/html/page.h"
+#include "reports/html/sections.h"
+#include "reports/json/json_text.h"
+#include "reports/metrics/repetitions.h"
+#include "reports/pictures/picture.h"
+#include "reports/pictures/svg.h"
+#include "reports/table/columns.h"
+#include "reports/table/table.h"
+#include "reports/table/table_notes.h"
+
+namespace ddpbench::report::html {
+namespace {
+
+std::string heading_of(const Column& column) {
+  if (column.top.empty()) return column.bottom;
+  // "speed-" over "up" is one word.
+  if (column.top.ends_with('-')) return column.top.substr(0, column.top.size() - 1) + column.bottom;
+  return column.top + " " + column.bottom;
+}
+
+// "overlap=on,servers=1" with gaps, so that it is broken between options and not inside of one.
+std::string spaced_options(const std::string& text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    result += text[i];
+    if (text[i] == ',' && i + 1 < text.size() && text[i + 1] != ' ') result += ' ';
+  }
+  return result;
+}
+
+// The cell, sorted by the column's first field.
+Cell ordered_cell(const Column& column, const RunRow& row, Footnotes& notes) {
+  Cell result = cell(spaced_options(column.cell(row, notes)));
+  const Scalar value = column.fields.front().value(row).value;
+  if (const auto* real = std::get_if<double>(&value)) result.order = *real;
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) {
+    result.order = static_cast<double>(*whole);
+  }
+  result.missing = std::holds_alternative<std::monostate>(value);
+  return result;
+}
+
+std::vector<Cell> row_of(const Columns& columns, const RunRow& row, Footnotes& notes) {
+  std::vector<Cell> cells;
+  bool told = false;
+  for (const Column* column : columns) {
+    if (!is_bare(*row.run) || has_cell_when_bare(*column, *row.run)) {
+      cells.push_back(ordered_cell(*column, row, notes));
+      continue;
+    }
+    const std::string why =
+        fmt::format("{} {}", to_string(row.run->status), notes.mark(status_note(*row.run)));
+    cells.push_back(missing_cell(told ? "" : why));
+    told = true;
+  }
+  return cells;
+}
+
+// Whether the column says something of any row.
+bool has_value(const Column& column, const std::vector<RunRow>& rows) {
+  return std::ranges::any_of(rows, [&](const RunRow& row) {
+    return !std::holds_alternative<std::monostate>(column.fields.front().value(row).value);
+  });
+}
+
+// The columns that name a row, and those of work and traffic that say something; none: nothing is
+// known of either.
+Columns work_columns(const std::vector<RunRow>& rows) {
+  Columns known;
+  for (const char* name : {"busy", "flops", "peak-share", "messages", "wire"}) {
+    const Column* const column = find_column(name);
+    if (has_value(*column, rows)) known.push_back(column);
+  }
+  if (known.empty()) return known;
+  Columns columns = table_columns(rows);
+  std::erase_if(columns, [](const Column* column) { return !column->key; });
+  columns.insert(columns.end(), known.begin(), known.end());
+  return columns;
+}
+
+Table table_of(const char* caption, const std::vector<RunRow>& rows, const Columns& columns) {
+  Footnotes notes;
+  Table table{caption, {}, {}, {}};
+  for (const Column* column : columns) {
+    table.columns.push_back({heading_of(*column), column->left, column->about});
+  }
+  for (const RunRow& row : marked_rows(rows)) table.rows.push_back(row_of(columns, row, notes));
+  table.notes = explanations(rows, columns, notes);
+  table.cards = true;
+  return table;
+}
+
+Table table_of(const char* caption, const std::vector<RunRow>& rows) {
+  return table_of(caption, rows, table_columns(rows));
+}
+
+void write_work(Markup& page, const std::vector<RunRow>& rows) {
+  const Columns columns = work_columns(rows);
+  if (columns.empty()) return;
+  write_folded_table(
+      page, "Work and traffic",
+      table_of("How busy the devices were, and what crossed the links in a step", rows, columns));
+}
+
+// "12.5", "(0.3)" and "3*" sort as numbers, "-(1)" as missing, other texts as words.
+Cell cell_of(const std::string& text) {
+  if (text.starts_with('-')) return missing_cell(text);
+  const std::size_t skipped = text.starts_with('(') ? 1 : 0;
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str() + skipped, &end);
+  return end == text.c_str() + skipped ? cell(text) : cell(value, text);
+}
+
+Table page_table(const TextTable& text, const std::string& caption) {
+  Table table{caption, {}, {}, {}};
+  std::string top;
+  for (const TextColumn& column : text.columns) {
+    if (!column.joined) top = column.top;  // a joined column shares the heading before it
+    table.columns.push_back({top.empty() ? column.bottom : top + " " + column.bottom, column.left});
+  }
+  for (std::size_t row = 0; row < text.instead.size(); ++row) {
+    std::vector<Cell> cells;
+    for (const TextColumn& column : text.columns) cells.push_back(cell_of(column.cells[row]));
+    table.rows.push_back(std::move(cells));
+  }
+  return table;
+}
+
+void write_collectives(Markup& page, const std::string& name, const Report& report) {
+  page.open("article").leaf("h3", name);
+  const CollectiveTables tables = collective_tables(report);
+  Table table = page_table(tables.collectives, tables.caption);
+  for (std::size_t i = 0; i < table.rows.size(); ++i) {
+    for (std::size_t c = 0; c < table.columns.size(); ++c) {
+      // Its texts have several units.
+      if (table.columns[c].head == "size") {
+        table.rows[i][c].order = static_cast<double>(report.collectives[i].bytes);
+      }
+    }
+  }
+  table.notes = tables.notes;
+  write_table(page, table);
+  if (!tables.bandwidth.columns.empty()) {
+    write_table(page, page_table(tables.bandwidth, "Memory bandwidth"));
+  }
+  page.close().trusted("\n");
+}
+
+Table bandwidth_table(const BandwidthChart& chart) {
+  Table table{"Bus bandwidth, in GB/s",
+              {{"op", true}, {"line", true}, {"size"}, {"median"}, {"least"}, {"most"}, {"bound"}},
+              {},
+              {}};
+  for (const BandwidthPoint& point : chart.points) {
+    const std::string size = size_text(point.bytes) + (point.oversubscribed ? "*" : "");
+    std::vector<Cell> row = {cell(chart.operations[point.panel]),
+                             cell(chart.series[point.series].name),
+                             cell(static_cast<double>(point.bytes), size)};
+    const Spread& rate = point.gb_per_s;
+    for (const double value : {rate.median, rate.min, rate.max}) {
+      row.push_back(cell(value, pictures::number(value)));
+    }
+    row.push_back(point.bound_gb_per_s
+                      ? cell(*point.bound_gb_per_s, pictures::number(*point.bound_gb_per_s))
+                      : missing_cell());
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+using pictures::memory_unit;
+using pictures::with_unit;
+
+std::string bytes(std::uint64_t count) {
+  const auto value = static_cast<double>(count);
+  return with_unit(value, memory_unit(value));
+}
+
+class Facts {
+ public:
+  explicit Facts(Markup& page) : page_(page) { page_.open("dl", {{"class", "facts"}}); }
+  ~Facts() { page_.close(); }
+  Facts(const Facts&) = delete;
+  Facts& operator=(const Facts&) = delete;
+  void add(const std::string& name, const std::string& value) {
+    if (!value.empty()) page_.open("div").leaf("dt", name).leaf("dd", value).close();
+  }
+
+ private:
+  Markup& page_;
+};
+
+std::string build_of(const Generator& generator) {
+  if (!generator.git_commit) {
+    return fmt::format("{} ({})", generator.version, generator.git_reason);
+  }
+  const std::string_view changes = local_changes(generator);
+  return fmt::format("{} ({}{}{})", generator.version, *generator.git_commit,
+                     changes.empty() ? "" : ", ", changes);
+}
+
+void write_environment(Markup& page, const Report& report) {
+  const Environment& environment = report.environment;
+  const CpuInfo& cpu = environment.cpu;
+  page.open("details").leaf("summary", "Environment");
+  Facts facts(page);
+  facts.add("hosts", fmt::format("{}", fmt::join(environment.hosts, ", ")));
+  facts.add("launcher", environment.launcher);
+  facts.add("system", environment.operating_system);
+  facts.add("kernel", environment.kernel);
+  facts.add("TCP congestion control", environment.tcp_congestion_control);
+  facts.add("processor", cpu.model);
+  facts.add("cores", fmt::format("{} ({} logical processors)", cpu.cores, cpu.processors));
+  facts.add("caches", fmt::format("L2 {}, L3 {}", bytes(cpu.l2_bytes), bytes(cpu.l3_bytes)));
+  facts.add("memory", bytes(cpu.memory_bytes));
+  facts.add("instructions", fmt::format("{}", fmt::join(cpu.features, " ")));
+  for (const GpuInfo& gpu : environment.gpus) {
+    facts.add("GPU",
+              fmt::format("{}, {}, driver {}", gpu.name, bytes(gpu.memory_bytes), gpu.driver));
+  }
+  for (const auto& [name, version] : environment.libraries) facts.add(name, version);
+  for (const auto& [name, value] : environment.variables) facts.add("$" + name, value);
+}
+
+std::string pretty(const std::string& json) {
+  const auto value = nlohmann::ordered_json::parse(json, nullptr, false);
+  return value.is_discarded() ? json : json_text(value);
+}
+
+std::string or_not_recorded(const std::string& time) {
+  return time.empty() ? "not recorded" : time;
+}
+
+void write_details(Markup& page, const std::string& name, const Report& report) {
+  page.open("article").leaf("h3", name);
+  {
+    Facts facts(page);
+    facts.add("status", std::string(to_string(report.status)));
+    facts.add("started", or_not_recorded(report.started_at));
+    facts.add("finished", or_not_recorded(report.finished_at));
+    facts.add(report.generator.name, build_of(report.generator));
+  }
+  page.open("details").leaf("summary", "Command");
+  page.leaf("pre", {{"tabindex", "0"}}, fmt::format("{}", fmt::join(report.argv, " "))).close();
+  write_environment(page, report);
+  page.close();
+  page.open("details").leaf("summary", "Configuration");
+  page.leaf("pre", {{"tabindex", "0"}}, pretty(report.config_json)).close();
+  page.close().trusted("\n");
+}
+
+}  // namespace
+
+std::vector<RunRow> rows_of(const HtmlInput& input) {
+  std::vector<RunRow> rows;
+  for (std::size_t i = 0; i < input.reports.size(); ++i) {
+    const Report& report = input.reports[i];
+    for (std::size_t r = 0; r < report.runs.size(); ++r) {
+      rows.push_back(
+          {&report, &report.runs[r], r, input.reports.size() > 1 ? input.names[i] : "", nullptr});
+    }
+  }
+  return rows;
+}
+
+void write_runs(Markup& page, const HtmlInput& input) {
+  open_section(page, "runs", "Runs");
+  const std::vector<RunRow> rows = rows_of(input);
+  const CondensedRows condensed(rows);
+  if (is_condensed(condensed.rows())) {
+    write_table(page, table_of("All settings", condensed.rows()));
+    write_folded_table(page, "Every repetition", table_of("All runs", rows));
+  } else {
+    write_table(page, table_of("All runs", rows));
+  }
+  write_work(page, condensed.rows());
+  page.close().trusted("\n");
+}
+
+void write_collectives(Markup& page, const HtmlInput& input) {
+  open_section(page, "collectives", "Collectives");
+  for (std::size_t i = 0; i < input.reports.size(); ++i) {
+    if (input.reports[i].collectives.empty()) continue;
+    write_collectives(page, input.names[i], input.reports[i]);
+  }
+  const BandwidthChart chart = bandwidth_chart(input.reports);
+  if (chart.empty_reason.empty()) {
+    write_figure(page, pictures::bandwidth_picture(chart, pictures::Medium::page),
+                 bandwidth_table(chart));
+  }
+  page.close().trusted("\n");
+}
+
+void write_details(Markup& page, const HtmlInput& input) {
+  open_section(page, "details", "Environment and configuration");
+  for (std::size_t i = 0; i < input.reports.size(); ++i) {
+    write_details(page, input.names[i], input.reports[i]);
+  }
+  page.close();
+}
+
+}  // namespace ddpbench::report::html
