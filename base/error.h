@@ -9,6 +9,9 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
+#include <exception>
+#include <optional>
 #include <source_location>
 #include <stdexcept>
 #include <string>
@@ -122,5 +125,38 @@ void ensure(bool condition, CheckedFormat<std::type_identity_t<Args>...> format,
                                   fmt::format(format.format, std::forward<Args>(args)...),
                                   format.where.file_name(), format.where.line()));
 }
+
+// Whether an errno value tells of a limit of the system: open files, processes, memory, a file's
+// size.
+bool is_limit(int error);
+
+// Throws UnavailableError where `error` is_limit(), otherwise `Other`. `what` begins the message:
+// "cannot make a pipe".
+template <typename Other>
+[[noreturn]] void throw_system_error(const std::string& what, int error) {
+  const std::string message = fmt::format("{}: {}", what, std::strerror(error));
+  if (is_limit(error)) throw UnavailableError(message);
+  throw Other(message);
+}
+
+// An exception as reports and the user see it. Those of the standard library that tell of a limit
+// (no memory, no thread) are failures like UnavailableError. All others that are no Error are
+// internal ones.
+struct Failure {
+  std::string kind, message;
+  int exit_code = 1;
+};
+Failure failure_of(const std::exception& error);
+
+// A value that may be missing, with the reason. In JSON a missing value is null beside
+// "<key>_reason", never 0 or -1.
+template <typename T>
+struct Known {
+  std::optional<T> value;
+  std::string reason;  // why it is missing; empty beside a value
+
+  static Known of(T v) { return {std::move(v), {}}; }
+  static Known missing(std::string why) { return {std::nullopt, std::move(why)}; }
+};
 
 }  // namespace ddpbench

@@ -9,8 +9,10 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -372,6 +374,16 @@ std::string read_file(const std::string& path, const InputFile& input) {
     text.resize(size);
     return text;
   }
+}
+
+FileDescriptor open_process(pid_t pid) noexcept {
+  // Not through glibc: the header of 2.36 lacks the C linkage.
+  return FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
+
+bool has_ended(const FileDescriptor& process) noexcept {
+  pollfd polled{process.get(), POLLIN, 0};
+  return process && ::poll(&polled, 1, 0) > 0;
 }
 
 }  // namespace ddpbench

@@ -5,6 +5,8 @@
 // whole, and a function that reads the whole text of a file.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <filesystem>
 #include <span>
@@ -124,5 +126,13 @@ bool is_folder(const std::filesystem::path& path) noexcept;
 bool is_stream(const std::string& path);
 // How messages name what is read: the path, or "standard input".
 std::string input_name(const std::string& path);
+
+// A handle of a process: a pidfd, which stands for the same process even when its number is used
+// again. Empty with errno = ESRCH where there is no such process, and with another errno on kernels
+// without pidfds. The descriptor is close-on-exec.
+FileDescriptor open_process(pid_t pid) noexcept;
+
+// Whether the process has ended; false for an empty handle. A zombie has ended.
+bool has_ended(const FileDescriptor& process) noexcept;
 
 }  // namespace ddpbench

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Built on nlohmann::json, whose exceptions do not reach the caller. Before a text is parsed, a
-// listener that builds nothing checks it, because a built document may be walked by recursion.
+// Built on nlohmann's parser, whose exceptions do not reach the caller. A listener checks what it
+// builds, because a built document may be walked by recursion.
 #include "base/json.h"
 
 #include <algorithm>
@@ -68,24 +68,25 @@ std::string line_and_column(std::string_view text, std::size_t position) {
   return fmt::format("line {}, column {}", line, column);
 }
 
-// Listens to nlohmann's parser, which does not recurse when nothing is built. Keeps the pointer to
-// the current value and stops at the first fault.
+// Listens to nlohmann's parser, which does not recurse. Keeps the pointer to the current value and
+// stops at the first fault. Builds the document in `root` unless that is null.
+template <typename Json>
 class JsonListener {
  public:
-  explicit JsonListener(const JsonLimits& limits) : limits_(limits) {}
+  JsonListener(const JsonLimits& limits, Json* root) : limits_(limits), root_(root) {}
 
-  bool null() { return next(); }
-  bool boolean(bool /*value*/) { return next(); }
-  bool number_integer(json::number_integer_t /*value*/) { return next(); }
-  bool number_unsigned(json::number_unsigned_t /*value*/) { return next(); }
+  bool null() { return next(nullptr); }
+  bool boolean(bool value) { return next(value); }
+  bool number_integer(json::number_integer_t value) { return next(value); }
+  bool number_unsigned(json::number_unsigned_t value) { return next(value); }
   // Integers beyond 64 bits arrive here too.
-  bool number_float(json::number_float_t /*value*/, const std::string& literal) {
-    if (!next()) return false;
+  bool number_float(json::number_float_t value, const std::string& literal) {
+    if (!next(value)) return false;
     if (literal.find_first_of(".eE") != std::string::npos) return true;
     return refuse(fmt::format("the integer {} does not fit 64 bits", message_text(literal)));
   }
-  bool string(std::string& /*value*/) { return next(); }
-  bool binary(json::binary_t& /*value*/) { return next(); }
+  bool string(std::string& value) { return next(std::move(value)); }
+  bool binary(json::binary_t& /*value*/) { return next(nullptr); }
   bool start_object(std::size_t /*count*/) { return open(false); }
   bool start_array(std::size_t /*count*/) { return open(true); }
   bool end_object() { return close(); }
@@ -132,7 +133,8 @@ class JsonListener {
     bool array = false;
     std::int64_t index = -1;
     std::optional<std::string> key;
-    std::set<std::string> keys;  // keys before it, where they must be unique
+    std::set<std::string> keys = {};  // keys before it, where they must be unique
+    Json* value = nullptr;            // that is built
   };
 
   static std::string cut(std::string_view what) {
@@ -146,19 +148,29 @@ class JsonListener {
     why_ = std::move(why);
     return false;
   }
-  bool next() {
+  template <typename Value>
+  bool next(Value&& value) {
     if (!levels_.empty()) ++levels_.back().index;
     if (++values_ > limits_.most_values) {
       return refuse(fmt::format("more than {} values", limits_.most_values));
     }
+    if (root_ == nullptr) return true;
+    if (levels_.empty()) {
+      built_ = root_;
+    } else {
+      Level& level = levels_.back();
+      built_ = level.array ? &level.value->emplace_back() : &(*level.value)[*level.key];
+    }
+    *built_ = std::forward<Value>(value);
     return true;
   }
   bool open(bool array) {
-    if (!next()) return false;
     if (levels_.size() == limits_.deepest) {
+      next(nullptr);
       return refuse(fmt::format("nested deeper than {} levels", limits_.deepest));
     }
-    levels_.push_back({array, -1, std::nullopt, {}});
+    if (!next(array ? Json::array() : Json::object())) return false;
+    levels_.push_back({.array = array, .value = built_});
     return true;
   }
   bool close() {
@@ -167,6 +179,8 @@ class JsonListener {
   }
 
   const JsonLimits& limits_;
+  Json* root_;
+  Json* built_ = nullptr;  // the last value
   std::vector<Level> levels_;
   std::size_t values_ = 0;
   std::string why_;
@@ -213,10 +227,13 @@ std::string pointer_text(const std::vector<std::string>& steps) {
                      steps.size() - 2 * kEnds, fmt::join(end - kEnds, end, "/"));
 }
 
-std::optional<JsonFault> find_json_fault(std::string_view text, const JsonLimits& limits) {
+namespace {
+
+template <typename Json>
+std::optional<JsonFault> listen(std::string_view text, const JsonLimits& limits, Json* root) {
   const std::optional<JsonStop> stop = first_stop(text, limits.longest_text);
   const std::string_view safe = text.substr(0, stop ? stop->position : text.npos);
-  JsonListener listener(limits);
+  JsonListener<Json> listener(limits, root);
   json::sax_parse(safe.begin(), safe.end(), &listener);
   const std::optional<std::size_t> position = listener.position();
   // Where the text was cut off, its early end is not a fault.
@@ -226,27 +243,40 @@ std::optional<JsonFault> find_json_fault(std::string_view text, const JsonLimits
   return JsonFault{listener.why(), listener.pointer(), position};
 }
 
-std::string to_string(const JsonFault& fault, std::string_view text) {
-  if (!fault.position) return fmt::format("{}: {}", fault.pointer, fault.why);
-  return fmt::format("not valid JSON: {}, in {}: {}", line_and_column(text, *fault.position),
-                     fault.pointer, fault.why);
-}
-
-void check_json(const std::string& text, const std::string& name, const JsonLimits& limits) {
+template <typename Json>
+Json parsed(const std::string& text, const std::string& name, const JsonLimits& limits) {
   if (text.size() > limits.most_bytes) {
     throw ConfigError(fmt::format("{}: larger than {}", name, size_text(limits.most_bytes)));
   }
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
     throw ConfigError(fmt::format("{}: it is empty", name));
   }
-  if (const auto fault = find_json_fault(text, limits)) {
+  Json root;
+  if (const auto fault = listen(text, limits, &root)) {
     throw ConfigError(fmt::format("{}: {}", name, to_string(*fault, text)));
   }
+  return root;
+}
+
+}  // namespace
+
+std::optional<JsonFault> find_json_fault(std::string_view text, const JsonLimits& limits) {
+  return listen<json>(text, limits, nullptr);
+}
+
+std::string to_string(const JsonFault& fault, std::string_view text) {
+  if (!fault.position) return fmt::format("{}: {}", fault.pointer, fault.why);
+  return fmt::format("not valid JSON: {}, in {}: {}", line_and_column(text, *fault.position),
+                     fault.pointer, fault.why);
 }
 
 json parse_json(const std::string& text, const std::string& name, const JsonLimits& limits) {
-  check_json(text, name, limits);
-  return json::parse(text);
+  return parsed<json>(text, name, limits);
+}
+
+nlohmann::ordered_json parse_ordered_json(const std::string& text, const std::string& name,
+                                          const JsonLimits& limits) {
+  return parsed<nlohmann::ordered_json>(text, name, limits);
 }
 
 void fail_at(const std::string& name, const std::string& pointer, const std::string& message) {

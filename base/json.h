@@ -50,11 +50,12 @@ std::optional<JsonFault> find_json_fault(std::string_view text, const JsonLimits
 // "not valid JSON: line 2, column 10, in /layers/0: why", or "/layers/0: why" without a position.
 std::string to_string(const JsonFault& fault, std::string_view text);
 
-// Throws ConfigError "name: ..." for a text that has a fault, is empty or too large.
-void check_json(const std::string& text, const std::string& name, const JsonLimits& limits);
-// The value of a text that check_json lets pass.
+// Throws ConfigError "name: ..." for a text that has a fault, is empty or too large. One pass.
 nlohmann::json parse_json(const std::string& text, const std::string& name,
                           const JsonLimits& limits = {});
+// The same, with the members of objects in their order.
+nlohmann::ordered_json parse_ordered_json(const std::string& text, const std::string& name,
+                                          const JsonLimits& limits);
 
 // "file at /layers/2/kernel: message", thrown as ConfigError. The root's pointer is "/".
 [[noreturn]] void fail_at(const std::string& name, const std::string& pointer,

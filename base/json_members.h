@@ -13,7 +13,6 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/known.h"
 
 namespace nlohmann {
 

@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Random numbers that are the same on every machine and standard library (std::shuffle and the
-// std distributions are not). A number of SplitMix64 costs nine operations.
+// std distributions are not), hashes made of the same mixer, and random text that cannot be
+// guessed.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <string>
 
 // Marks functions that GPU kernels call as well.
 #ifdef __CUDACC__
@@ -23,6 +26,19 @@ constexpr std::uint64_t split_mix(std::uint64_t z) {
   z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
   return z ^ (z >> 31);
 }
+
+// Mixes 64-bit values into a hash, for comparing plans and parameters between ranks. It is no
+// defence against forgery.
+constexpr std::uint64_t combine_hash(std::uint64_t hash, std::uint64_t value) {
+  return split_mix(hash * 0x9e3779b97f4a7c15u + value + 0x2545f4914f6cdd1du);
+}
+
+// Equal bytes give equal hashes.
+std::uint64_t hash_bytes(const void* data, std::size_t bytes, std::uint64_t seed = 0);
+
+// So many random bytes (at most 256) in hexadecimal, from the system's source. Throws InternalError
+// when the system gives none.
+std::string random_hex(std::size_t bytes);
 
 // SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014;
 // increment and mixing constants as published there, variant 13 of Stafford's mixers).

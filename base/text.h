@@ -6,6 +6,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <compare>
 
 #include <charconv>
 #include <cstddef>
@@ -80,5 +81,22 @@ std::vector<std::string> split(std::string_view text, char separator);
 
 // `text` as one word of a POSIX shell: in quotes where it would otherwise mean anything else.
 std::string shell_quoted(std::string_view text);
+
+// ---- the order in which people list names that hold numbers: "batch 8" before "batch 16" ----
+
+// Compares by characters, and numbers ("8", "0.25"; a sign is no part of one) by their values.
+// Texts of which only the spelling of numbers differs ("8" and "08") are ordered by their
+// characters.
+std::strong_ordering natural_order(std::string_view a, std::string_view b);
+
+// A name that sorts in the natural order.
+struct NaturalName {
+  std::string text;
+
+  std::strong_ordering operator<=>(const NaturalName& other) const {
+    return natural_order(text, other.text);
+  }
+  bool operator==(const NaturalName&) const = default;
+};
 
 }  // namespace ddpbench

@@ -9,7 +9,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/random.h"
 
 namespace ddpbench::data {

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/math.h"
 #include "base/random.h"
 

@@ -15,7 +15,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/hash.h"
+#include "base/random.h"
 #include "parallel/gradient_bucketer.h"
 #include "parallel/replica.h"
 #include "parallel/step_parts.h"

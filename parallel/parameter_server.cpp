@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/hash.h"
+#include "base/random.h"
 #include "kernels/ops/flat_ops.h"
 #include "parallel/gradient_bucketer.h"
 #include "parallel/replica.h"

@@ -7,7 +7,6 @@
 #include <exception>
 
 #include "base/error.h"
-#include "base/exhausted.h"
 #include "bench/commands/info.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/build_info.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/hash.h"
+#include "base/random.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/host_network.h"
 #include "bench/host/terminal.h"

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "base/file.h"
-#include "base/hash.h"
+#include "base/random.h"
 #include "bench/host/build_info.h"
 #include "bench/options/option_source.h"
 #include "bench/options/option_table.h"

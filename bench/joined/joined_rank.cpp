@@ -10,7 +10,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/exhausted.h"
 #include "bench/host/terminal.h"
 #include "bench/joined/joined_hosts.h"
 #include "bench/joined/joined_verdict.h"

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/hash.h"
+#include "base/random.h"
 #include "bench/host/terminal.h"
 #include "bench/plan/run_plan.h"
 #include "bench/rank/rank_result.h"

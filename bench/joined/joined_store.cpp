@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/entropy.h"
+#include "base/random.h"
 #include "base/text.h"
 #include "bench/host/host_network.h"
 #include "bench/host/terminal.h"

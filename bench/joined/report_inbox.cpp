@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "base/entropy.h"
 #include "base/error.h"
+#include "base/random.h"
 #include "reports/exports/trace.h"
 
 namespace ddpbench::bench {

@@ -21,7 +21,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/hash.h"
+#include "base/random.h"
 #include "base/text.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
 

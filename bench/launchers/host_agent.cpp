@@ -20,7 +20,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/exhausted.h"
 #include "bench/host/build_info.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/host_devices.h"

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/exhausted.h"
 #include "base/text.h"
 #include "bench/host/terminal.h"
 #include "bench/measure/interpreter_lock.h"

@@ -3,7 +3,6 @@
 #include "bench/rank/rank_result.h"
 
 #include "base/error.h"
-#include "base/exhausted.h"
 #include "base/json_members.h"
 
 namespace ddpbench::report {

@@ -11,8 +11,8 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/math.h"
+#include "base/random.h"
 #include "bench/host/host_limits.h"
 #include "bench/rank/update_sizes.h"
 #include "kernels/nn/weights.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/hash.h"
+#include "base/random.h"
 #include "bench/rank/state_sizes.h"
 #include "bench/rank/update_sizes.h"
 #include "kernels/nn/weights.h"

@@ -17,7 +17,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/exhausted.h"
 #include "bench/host/host_limits.h"
 #include "bench/host/terminal.h"
 #include "bench/plan/data_places.h"

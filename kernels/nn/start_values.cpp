@@ -12,7 +12,6 @@
 #include <bit>
 #include <cmath>
 
-#include "base/hash.h"
 #include "base/random.h"
 #include "kernels/nn/weights.h"
 

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/known.h"
+#include "base/error.h"
 
 namespace ddpbench {
 

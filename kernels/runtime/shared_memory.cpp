@@ -18,7 +18,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/exhausted.h"
 #include "kernels/runtime/memory_mapping.h"
 
 namespace ddpbench {

@@ -24,8 +24,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/exhausted.h"
-#include "base/process_handle.h"
+#include "base/file.h"
 
 namespace ddpbench::launch {
 

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/exhausted.h"
 #include "base/math.h"
 #include "base/text.h"
 

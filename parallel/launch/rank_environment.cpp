@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/entropy.h"
 #include "base/error.h"
+#include "base/random.h"
 #include "base/text.h"
 
 namespace ddpbench::launch {

@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/process_handle.h"
+#include "base/file.h"
 
 namespace ddpbench::launch {
 namespace {

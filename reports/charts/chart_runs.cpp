@@ -9,7 +9,7 @@
 #include <map>
 #include <tuple>
 
-#include "base/natural_order.h"
+#include "base/text.h"
 #include "reports/charts/chart_names.h"
 #include "reports/data/settings.h"
 #include "reports/metrics/metrics.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/known.h"
+#include "base/error.h"
 
 namespace ddpbench::report {
 

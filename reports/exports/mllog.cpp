@@ -129,11 +129,6 @@ class RunLog {
 double time_ms(const RunRow& row, const std::string& pointer, const std::string& text) {
   const auto time = unix_ms(text);
   if (time) return static_cast<double>(*time);
-  if (text.empty()) {
-    throw ConfigError(
-        fmt::format("report {}: {}: when it was measured is not recorded, which mllog needs",
-                    row.file, pointer));
-  }
   throw ConfigError(
       fmt::format("report {}: {}: '{}' is no time of the form 2026-01-31T12:00:00Z, "
                   "which mllog needs",

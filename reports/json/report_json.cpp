@@ -258,8 +258,7 @@ void write_report(const Report& report, const std::string& path, bool force) {
 }
 
 Report parse_report(const std::string& text, const std::string& name) {
-  check_json(text, "report " + name, kReportLimits);
-  const Json json = Json::parse(text);
+  const Json json = parse_ordered_json(text, "report " + name, kReportLimits);
   const Found root{json, name};
   check_version(root);  // first: another version may differ in everything else
   Report report;

@@ -15,7 +15,6 @@
 #include "base/error.h"
 #include "reports/data/settings.h"
 #include "reports/metrics/metrics.h"
-#include "reports/table/column_makers.h"
 
 namespace ddpbench::report {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "reports/data/settings.h"
 #include "reports/metrics/repetitions.h"
-#include "reports/table/column_makers.h"
+#include "reports/table/columns.h"
 
 namespace ddpbench::report {
 namespace {

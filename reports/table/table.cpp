@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/repetitions.h"
-#include "reports/table/column_makers.h"
+#include "reports/table/columns.h"
 #include "reports/table/table_notes.h"
 
 namespace ddpbench::report {

@@ -7,6 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <new>
+#include <system_error>
 namespace ddpbench {
 namespace {
 
@@ -45,6 +48,32 @@ TEST(Ensure, ThrowsTheFormattedMessageWithThePlaceOfTheCheck) {
     EXPECT_THAT(error.what(), HasSubstr("3 buckets of gradients"));
     EXPECT_THAT(error.what(), HasSubstr(fmt::format("error_test.cpp:{}", line)));
   }
+}
+
+TEST(SystemError, IsUnavailableWhereALimitIsReached) {
+  EXPECT_THROW(throw_system_error<CommError>("no socket", EMFILE), UnavailableError);
+  EXPECT_THROW(throw_system_error<CommError>("no socket", EACCES), CommError);
+}
+
+TEST(Failure, OfTheStandardLibraryIsUnavailableWhereALimitIsReached) {
+  const Failure memory = failure_of(std::bad_alloc());
+  EXPECT_EQ(memory.kind, "unavailable");
+  EXPECT_EQ(memory.exit_code, 3);
+  EXPECT_EQ(memory.message, "Cannot allocate memory");
+  const Failure thread =
+      failure_of(std::system_error(EAGAIN, std::generic_category(), "no thread"));
+  EXPECT_EQ(thread.exit_code, 3);
+  EXPECT_EQ(thread.message.find("no thread"), 0u);
+}
+
+TEST(Failure, OfTheProgramItselfStaysWhatItIs) {
+  const Failure own = failure_of(CommTimeout("rank 1 waited"));
+  EXPECT_EQ(own.kind, "timeout");
+  EXPECT_EQ(own.message, "rank 1 waited");
+  EXPECT_EQ(own.exit_code, 4);
+  const Failure other = failure_of(std::logic_error("no"));
+  EXPECT_EQ(other.kind, "internal");
+  EXPECT_EQ(other.exit_code, 1);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "base/natural_order.h"
+#include "base/text.h"
 
 #include <gtest/gtest.h>
 

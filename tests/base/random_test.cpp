@@ -14,8 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/hash.h"
-
 namespace ddpbench {
 namespace {
 

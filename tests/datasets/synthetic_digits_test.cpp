@@ -11,7 +11,7 @@
 #include <cmath>
 #include <vector>
 
-#include "base/hash.h"
+#include "base/random.h"
 
 namespace ddpbench::data {
 namespace {

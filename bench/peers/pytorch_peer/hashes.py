@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The ddpbench authors
 # SPDX-License-Identifier: Apache-2.0
-"""The hashes of base/hash.h."""
+"""The hashes of base/random.h."""
 from . import sampler
 
 

@@ -7,7 +7,7 @@
 #include <bit>
 #include <iterator>
 
-#include "base/hash.h"
+#include "base/random.h"
 
 namespace ddpbench::nn {
 namespace {

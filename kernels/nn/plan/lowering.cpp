@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/random.h"
 #include "kernels/nn/plan/fusion.h"
 #include "kernels/nn/plan/parameter_plan.h"

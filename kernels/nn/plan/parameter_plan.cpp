@@ -4,8 +4,8 @@
 // Offsets, and the hash that ranks compare before they train together.
 #include "kernels/nn/plan/parameter_plan.h"
 
-#include "base/hash.h"
 #include "base/math.h"
+#include "base/random.h"
 
 namespace ddpbench::nn {
 namespace {

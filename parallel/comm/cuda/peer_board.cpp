@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/process_handle.h"
+#include "base/file.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
 
 namespace ddpbench::comm {

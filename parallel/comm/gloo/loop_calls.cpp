@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/exhausted.h"
 
 namespace ddpbench::comm {
 namespace {

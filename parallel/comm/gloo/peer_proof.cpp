@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "base/entropy.h"
 #include "base/error.h"
+#include "base/random.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
 
 namespace ddpbench::comm {

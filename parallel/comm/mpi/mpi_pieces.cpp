@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/hash.h"
+#include "base/random.h"
 #include "parallel/comm/mpi/mpi_session.h"
 
 namespace ddpbench::comm {

@@ -24,7 +24,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/exhausted.h"
 #include "base/file.h"
 #include "parallel/comm/store/deadline.h"
 #include "parallel/comm/store/store.h"

@@ -22,10 +22,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/entropy.h"
 #include "base/error.h"
-#include "base/exhausted.h"
 #include "base/file.h"
+#include "base/random.h"
 #include "parallel/comm/store/deadline.h"
 #include "parallel/comm/store/store.h"
 #include "parallel/comm/store/store_map.h"

@@ -10,8 +10,8 @@
 #include <sstream>
 #include <utility>
 
-#include "base/entropy.h"
 #include "base/error.h"
+#include "base/random.h"
 #include "kernels/runtime/device.h"
 #include "parallel/comm/split.h"
 #include "parallel/comm/wire/faulty_link.h"

@@ -13,8 +13,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/hash.h"
 #include "base/math.h"
+#include "base/random.h"
 
 namespace ddpbench::ops::cuda {
 namespace {

@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/math.h"
+#include "base/random.h"
 #include "kernels/ops/cuda/library/autotuner.h"
 
 namespace ddpbench::ops::cuda {

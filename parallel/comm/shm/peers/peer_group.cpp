@@ -11,7 +11,7 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "base/process_handle.h"
+#include "base/file.h"
 
 namespace ddpbench::comm {
 
