@@ -12,7 +12,7 @@
 * only bench/ prints, ends the process or reads the environment (launch/ reads rank variables)
 * strategies make no thread, sleep on nothing and ask no clock
 * a file includes, itself or by headers of the project, what NAMES lists of the standard library
-* sources begin with the two SPDX lines, headers have #pragma once
+* sources begin with the two SPDX lines, headers have #pragma once (*-inl.h are read several times)
 
 Prints one line a violation, as PATH:LINE: MESSAGE, and exits with 1 when there is one. tests/ is
 exempt from all but the last two and the way includes are written.
@@ -334,7 +334,7 @@ def check_opening(path: str, text: str) -> Iterator[Violation]:
         if number >= len(lines) or lines[number] != f"{mark} {wanted}":
             yield Violation(path, number + 1, f"expected '{mark} {wanted}' here")
             return
-    if path.endswith(".h") and "#pragma once" not in lines:
+    if path.endswith(".h") and not path.endswith("-inl.h") and "#pragma once" not in lines:
         yield Violation(path, 1, "a header needs #pragma once")
 
 

@@ -27,7 +27,7 @@
 #include "bench/run/run_trace.h"
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/ops/backend.h"
-#include "kernels/ops/cpu/multiply_adds.h"
+#include "kernels/ops/cpu/simd.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -31,7 +31,7 @@ namespace ddpbench::bench {
 
 // PeakRates: how many operations a second the CPU devices of a run could do at most, measured in
 // the supervisor before the run: multiply-adds in registers, of fp32 or of bf16, as the run's
-// products are (kernels/ops/cpu/multiply_adds.h).
+// products are (kernels/ops/cpu/simd.h).
 
 class PeakRates {
  public:

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/ops/cpu/multiply_adds.h"
+#include "kernels/ops/cpu/simd.h"
 
 #include <gtest/gtest.h>
 

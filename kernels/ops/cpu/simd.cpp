@@ -1,10 +1,31 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the processor says of itself at run time.
+// What the processor says of itself at run time, and how fast it multiplies.
+#ifndef DDPBENCH_LEVEL
+
 #include "kernels/ops/cpu/simd.h"
 
 #include <unistd.h>
+
+#include <cstddef>
+
+namespace ddpbench::ops::cpu {
+namespace {
+
+// A multiply-add has a result after 4 or 5 cycles, and a core begins at most two a cycle. With the
+// factor and the addend these chains fit the 16 registers that all levels have.
+constexpr std::size_t kChains = 12;
+
+constexpr std::size_t lanes_of(SimdLevel level) {
+  return level == SimdLevel::avx512 ? 16 : level == SimdLevel::avx2 ? 8 : 4;
+}
+
+}  // namespace
+}  // namespace ddpbench::ops::cpu
+
+#define DDPBENCH_SOURCE "kernels/ops/cpu/simd.cpp"
+#include "kernels/ops/cpu/lanes-inl.h"
 
 namespace ddpbench::ops::cpu {
 
@@ -34,4 +55,61 @@ std::size_t l2_bytes_per_core() {
   return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
 }
 
+float run_multiply_adds(SimdLevel level, std::int64_t rounds, float factor, float addend) {
+  switch (level) {
+    case SimdLevel::avx512:
+      return avx512::multiply_adds<avx512::Values>(rounds, factor, addend);
+    case SimdLevel::avx2:
+      return avx2::multiply_adds<avx2::Values>(rounds, factor, addend);
+    case SimdLevel::portable:
+      return portable::multiply_adds<__m128>(rounds, factor, addend);
+  }
+  return 0;
+}
+
+std::int64_t multiply_add_flops(SimdLevel level) {
+  return static_cast<std::int64_t>(2 * kChains * lanes_of(level));
+}
+
+// Each lane adds the products of two pairs.
+__attribute__((target("avx512f,avx512bf16"))) float run_bf16_multiply_adds(std::int64_t rounds) {
+  constexpr int kTwoOnes = 0x3f803f80;
+  const auto ones = (__m512bh)_mm512_set1_epi32(kTwoOnes);
+  __m512 x[kChains];
+  for (__m512& chain : x) chain = _mm512_set1_ps(1);
+  for (std::int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 12
+    for (std::size_t c = 0; c < kChains; ++c) x[c] = _mm512_dpbf16_ps(x[c], ones, ones);
+  }
+  float sum = 0;
+  for (const __m512& chain : x)
+    for (std::size_t i = 0; i < 16; ++i) sum += chain[i];
+  return sum;
+}
+
+std::int64_t bf16_multiply_add_flops() { return 2 * multiply_add_flops(SimdLevel::avx512); }
+
 }  // namespace ddpbench::ops::cpu
+
+#else
+
+namespace ddpbench::ops::cpu::DDPBENCH_LEVEL {
+
+template <typename Vector>
+float multiply_adds(std::int64_t rounds, float factor, float addend) {
+  const Vector a = Vector{} + factor, b = Vector{} + addend;
+  Vector x[kChains];
+  for (Vector& chain : x) chain = Vector{} + 1.0F;
+  for (std::int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 12
+    for (std::size_t c = 0; c < kChains; ++c) x[c] = x[c] * a + b;
+  }
+  float sum = 0;
+  for (const Vector& chain : x)
+    for (std::size_t i = 0; i < sizeof chain / sizeof(float); ++i) sum += chain[i];
+  return sum;
+}
+
+}  // namespace ddpbench::ops::cpu::DDPBENCH_LEVEL
+
+#endif
