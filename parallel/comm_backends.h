@@ -94,13 +94,13 @@ struct CommBackend {
   // Whether docs/metrics.md has formulas (counted_bytes) for what its collectives read and write
   // in the memory of a device that all ranks share.
   bool counts_memory_bytes = false;
-  // Whether --inject=drop-link can break the links of its ranks.
-  bool breaks_links = false;
   // The algorithms of --all-reduce beside auto; empty: the backend chooses for itself.
   std::vector<comm::AllReduceAlgorithm> all_reduces;
-  // The algorithm that auto runs for so many bytes between so many ranks; null: the backend does
-  // not tell.
+  // The algorithm that auto runs for so many bytes between so many ranks; null: the library's own.
   comm::AllReduceAlgorithm (*automatic_all_reduce)(int ranks, std::size_t bytes);
+  // The all-reduce of a library, "MPI_Iallreduce"; empty: it does not tell, or the backend has
+  // none.
+  std::string_view own_all_reduce = {};
   // Adds what ranks send each other in a call (over shared memory: where all can read the buffer),
   // with the all-reduce that was asked for; false when the backend does not tell of such a call.
   // Null: of none.
@@ -140,8 +140,9 @@ const CommBackend& backend_between_hosts(DeviceKind devices);
 // More than what an algorithm for few bytes is for.
 inline constexpr std::size_t kManyBytes = std::size_t{1} << 30;
 // The word of --all-reduce for the algorithm that runs between so many ranks when `wanted` is
-// given; empty where the backend does not tell. Throws ConfigError when the backend chooses for
-// itself and an algorithm is wanted, UnavailableError when it does not have that algorithm.
+// given, or the library's own (own_all_reduce); empty where the backend does not tell. Throws
+// ConfigError when the backend chooses for itself and an algorithm is wanted, UnavailableError when
+// it does not have that algorithm.
 std::string all_reduce_name(const CommBackend& backend, std::string_view wanted, int ranks,
                             std::size_t bytes = kManyBytes);
 
@@ -154,8 +155,6 @@ std::string backend_name(std::string_view word, DeviceKind devices);
 std::vector<std::string> backend_words();
 // "CPU devices: shared memory of one host"; "CPU devices, and GPUs through host memory: TCP".
 std::string backend_connects(const CommBackend& backend);
-// The names of the rows of which `has` holds: "gloo and mpi".
-std::string backend_names(bool (*has)(const CommBackend&));
 // "What moves data between ranks: shm (CPU devices: shared memory of one host), ...", for help.
 std::string backend_help();
 

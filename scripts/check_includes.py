@@ -47,13 +47,13 @@ FLOORS = {
     "kernels/ops": [".", "cpu", "reference", "onednn", "cuda/kernels", "cuda/library", "cuda/ops"],
     "kernels/nn": ["model", "plan", "."],
     "parallel/comm": ["store", ".", "queue", "shm/peers", "shm/collectives", "shm", "hierarchical",
-                      "wire", "gloo", "mpi",
+                      "library", "gloo", "mpi",
                       "cuda", "cuda/staged", "cuda/nccl", "cuda/ipc"],
     "parallel": [".", "cuda"],
     "reports": ["data", "metrics", "imports", "json", "charts", "pictures", "table", "why",
                 "exports", "gate", "html"],
     "bench": ["host", "options", "plan", "measure", "feed", "rank", "run", "comm", "joined",
-              "launchers", "commands", ".", "micro"],
+              "launchers", "commands", ".", "micro", "peers"],
 }
 
 
@@ -74,7 +74,7 @@ LIBRARIES = [
     Library(r"nvtx3/.*", r"kernels/runtime/cuda/.*"),
     Library(r"nccl.*", r"parallel/comm/cuda/nccl/.*"),
     Library(r"mpi\.h", r"parallel/comm/mpi/.*"),
-    Library(r"gloo/.*", r"parallel/comm/gloo/.*"),
+    Library(r"gloo/.*", r"(parallel/comm/gloo|bench/peers)/.*"),
     Library(r"(zlib|zconf)\.h", r"(datasets|bench)/.*\.cpp"),
     Library(r"openssl/.*", r"datasets/.*\.cpp"),
     Library(r"curl/.*", r"(datasets|bench)/.*\.cpp|datasets/curl_library\.h"),

@@ -27,7 +27,7 @@ struct CommWords {
   std::vector<std::string> all_reduces = {"auto"};
   bool oversubscribe = false;  // more ranks than GPUs
   int iterations = 50;
-  int warmup = 20;  // enough for WriteTuner to try non-temporal stores once (write_tuner.h)
+  int warmup = 20;  // enough for WriteTuner to try non-temporal stores once
   double timeout_s = 300;
 };
 

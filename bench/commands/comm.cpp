@@ -63,7 +63,7 @@ class Comm final : public Subcommand {
     options.add("--backend", "TEXT", &words_.backend, backend_help() + "");
     options.add("--all-reduce", "LIST", &words_.all_reduces,
                 "The algorithm of all_reduce: auto, or ring,direct: both in turn. "
-                "nccl takes auto only");
+                "nccl, gloo and mpi take auto only");
     options.add("--oversubscribe", "", &words_.oversubscribe,
                 "Let ranks share GPUs when there are more; the report marks it");
     options.add("--type", "TEXT", &words_.type, "fp32, fp64, bf16, fp16, int32, int64 or uint8");

@@ -44,7 +44,9 @@ std::vector<std::pair<std::string, std::string>> backend_lines(const HostDevices
     const std::string why = why_no_backend(backend, host.cuda);
     std::string words = backend_connects(backend);
     if (!why.empty()) words += "; not here: " + why;
-    if (why.empty() && !backend.module.empty()) words += ", " + backend_module(backend).version();
+    if (why.empty() && !backend.module.empty()) {
+      words += fmt::format(", {}, {}", backend_module(backend).version(), backend.own_all_reduce);
+    }
     lines.emplace_back(backend.name, words);
   }
   return lines;

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/clock.h"
-
 namespace ddpbench::bench {
 namespace {
 
@@ -28,16 +26,7 @@ launch::CallMark mark_of(const comm::Operation& operation, std::uint64_t number)
 CallMarks::CallMarks(launch::RankWriter& writer, std::vector<Injection> injections)
     : writer_(writer), injections_(std::move(injections)) {}
 
-void CallMarks::begin_step() {
-  const std::int64_t step = ++step_;
-  for (const Injection& injection : injections_) {
-    if (injection.kind != "drop-link" || injection.step != step) continue;
-    const std::lock_guard lock(cut_mutex_);
-    broken_until_s_ = steady_s() + length_s(injection);
-    told_cut_ = true;
-    writer_.link_cut(true);
-  }
-}
+void CallMarks::begin_step() { ++step_; }
 
 void CallMarks::begun(const comm::Operation& operation) {
   const std::lock_guard lock(mutex_);
@@ -77,21 +66,6 @@ double CallMarks::hold_up_s() {
     sum_s += length_s(injection);
   }
   return sum_s;
-}
-
-bool CallMarks::breaks_link() const {
-  return std::ranges::any_of(
-      injections_, [](const Injection& injection) { return injection.kind == "drop-link"; });
-}
-
-bool CallMarks::link_is_broken() {
-  if (steady_s() < broken_until_s_) return true;
-  if (!told_cut_) return false;
-  const std::lock_guard lock(cut_mutex_);
-  if (steady_s() < broken_until_s_) return true;  // it has just been broken
-  told_cut_ = false;
-  writer_.link_cut(false);
-  return false;
 }
 
 }  // namespace ddpbench::bench

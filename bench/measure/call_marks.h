@@ -3,7 +3,7 @@
 //
 // CallMarks: writes into a rank's channel which calls of its communicator are complete and pending,
 // so that a report can say where each rank stood. It also plants the faults of --inject that strike
-// calls, and says in the channel while a link is broken.
+// calls.
 #pragma once
 
 #include <atomic>
@@ -30,8 +30,6 @@ class CallMarks final : public comm::CallWatch {
   void begun(const comm::Operation& operation) override;
   void done(const comm::Operation& operation) override;
   double hold_up_s() override;
-  bool breaks_link() const override;
-  bool link_is_broken() override;
 
  private:
   void write();
@@ -46,9 +44,6 @@ class CallMarks final : public comm::CallWatch {
   std::int64_t stalled_step_ = -1;  // that a stall has struck
 
   std::atomic<std::int64_t> step_ = -1;  // counted over verification, warm-up and training
-  std::mutex cut_mutex_;  // over changes of the two below, and the channel's word about them
-  std::atomic<double> broken_until_s_ = 0;
-  std::atomic<bool> told_cut_ = false;  // the channel says that the link is broken
 };
 
 }  // namespace ddpbench::bench

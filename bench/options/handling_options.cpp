@@ -145,16 +145,14 @@ Definitions measuring_options() {
       {.name = "inject",
        .group = group,
        .hint = "FAULT",
-       .help = fmt::format(
+       .help =
            "Plant a fault, for tests and demonstrations: slow:rank=R,phase=P,percent=X (or ms=T; "
            "ms without phase: each call between ranks begins so much later); "
            "kill:rank=R,step=S; stop:...; throw:...; stall:rank=R,step=S,ms=T (it does not come to "
-           "a call; without ms for ever); drop-link:rank=R,step=S,ms=T (nothing leaves or reaches "
-           "it; {}); missing_bucket:bucket=B; sum; "
+           "a call; without ms for ever); missing_bucket:bucket=B; sum; "
            "stale:rank=R,step=S; seed:rank=R (it starts from other weights). R is a process; of "
            "slow with a phase and stale a device, also one of dp. May be repeated, or separated "
            "by ';'.",
-           backend_names([](const CommBackend& row) { return row.breaks_links; })),
        .member = &Options::injections,
        .default_text = "none"},
   };

@@ -374,7 +374,7 @@ Definitions strategy_options() {
        .help =
            "ddp: how gradients are summed. ring: 2 (n - 1) steps between n ranks, each with one "
            "neighbour; direct: 2 steps, each with all others. auto: what the backend does best; "
-           "the report says which it was. nccl chooses for itself and takes auto only.",
+           "the report says which it was. nccl, gloo and mpi run their own and take auto only.",
        .member = &Options::all_reduces,
        .rule = one_of({comm::kAllReduceAlgorithms.begin(), comm::kAllReduceAlgorithms.end()}),
        .bare_when_single = true},

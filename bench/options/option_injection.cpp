@@ -35,7 +35,6 @@ const std::vector<Kind>& kinds() {
       {"stale", {"rank", "step"}, {}},
       {"seed", {"rank"}, {}},
       {"stall", {"rank", "step"}, {"ms"}},
-      {"drop-link", {"rank", "step"}, {"ms"}},
   };
   return known;
 }
@@ -146,8 +145,7 @@ Injection parse_injection(const std::string& text, const std::string& where) {
 }
 
 bool strikes_calls(const Injection& injection) {
-  return injection.kind == "stall" || injection.kind == "drop-link" ||
-         (injection.kind == "slow" && injection.phase.empty());
+  return injection.kind == "stall" || (injection.kind == "slow" && injection.phase.empty());
 }
 
 }  // namespace ddpbench::bench

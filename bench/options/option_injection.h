@@ -14,7 +14,7 @@ namespace ddpbench::bench {
 // nearest), a key that the kind does not take, a missing key, a key given twice, and wrong values.
 Injection parse_injection(const std::string& text, const std::string& where);
 
-// Whether the fault strikes calls of a communicator: stall, drop-link, and slow without a phase.
+// Whether the fault strikes calls of a communicator: stall, and slow without a phase.
 bool strikes_calls(const Injection& injection);
 
 }  // namespace ddpbench::bench

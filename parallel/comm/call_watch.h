@@ -23,13 +23,6 @@ class CallWatch {
   // Asked before each call: for how many seconds this rank stands still before it begins it.
   // Infinite: until the communicator fails.
   virtual double hold_up_s() { return 0; }
-
-  // Whether the link of this rank may break at all, and whether it is broken now: then nothing
-  // leaves this rank nor reaches it, and what was sent arrives when it is whole again. Any thread
-  // may ask. Only links between ranks that share no memory can break. They are those of all
-  // communicators that are split off, too.
-  virtual bool breaks_link() const { return false; }
-  virtual bool link_is_broken() { return false; }
 };
 
 }  // namespace ddpbench::comm

@@ -6,13 +6,11 @@
 // nor need it.
 #pragma once
 
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "parallel/comm/all_reduce_algorithm.h"
 #include "parallel/comm/call_watch.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/comm/module_build.h"
@@ -29,15 +27,9 @@ struct EngineOptions {
   // The address of this host on which Gloo listens for its peers. MPI reads a variable instead
   // (CommBackend::variables).
   std::string address = "127.0.0.1";
-  // The host_mark() of this rank; empty: all ranks are on one host.
-  std::string host = {};
-  AllReduceAlgorithm all_reduce = AllReduceAlgorithm::automatic;  // automatic_wire_all_reduce()
   // Called after each operation of this rank, on the thread that completed it. Must be cheap.
   std::function<void()> progress;
   CallWatch* watch = nullptr;  // of this rank's calls; null: none. It outlives the communicator
-  // Says when the links of this rank are broken; null: `watch` does. It outlives the communicator,
-  // and those that are split off from it.
-  CallWatch* link_watch = nullptr;
   // Called now and then while make() waits for the other ranks; may be empty. What it throws ends
   // the wait.
   std::function<void()> check;
@@ -71,16 +63,13 @@ class CommModule {
   virtual void share_pauses(DeadlineClock::Pauses& pauses) const = 0;
 };
 
-// The one function that a module of this kind exports. `build` is that of the calling program.
-// Returns null when the module's own build is another one, because their classes may differ.
+// The one function that a module of this kind exports (library/module_entry.cpp). `build` is that
+// of the calling program. Returns null when the module's own build is another one, because their
+// classes may differ.
 using CommModuleEntry = const CommModule* (*)(const char* build);
 inline constexpr const char* kCommModuleEntryName = "ddpbench_comm_module";
 
-// What CommModuleEntry returns where the module is a `Module`.
-template <typename Module>
-const CommModule* comm_module_of_build(const char* build) {
-  static const Module module;
-  return std::strcmp(build, kModuleBuild) == 0 ? &module : nullptr;
-}
+// Each engine's room defines it.
+const CommModule& engine_module();
 
 }  // namespace ddpbench::comm

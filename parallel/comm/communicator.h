@@ -63,7 +63,7 @@ class Communicator {
   // REQUIRES: none of this rank's calls is in flight.
   virtual std::vector<Traffic> taken() { return {}; }
 
-  // In place. average = sum / size(), rounded once at the end.
+  // In place. average = sum / size(); how often it is rounded is the backend's.
   virtual Work all_reduce(Elements data, ReduceOp op, CallOptions options = {}) = 0;
   // The result is in root's data; the others' data is unspecified afterwards.
   virtual Work reduce(Elements data, ReduceOp op, int root, CallOptions options = {}) = 0;
@@ -79,7 +79,7 @@ class Communicator {
   // Root's out.count = size() * in.count; `out` is ignored elsewhere.
   virtual Work gather(Elements in, Elements out, int root, CallOptions options = {}) = 0;
   // Messages between two ranks match in the order of issue. A send is done when the receiver has
-  // taken the data. Counts must agree.
+  // taken the data, or a library holds it. Counts must agree.
   virtual Work send(Elements data, int peer, CallOptions options = {}) = 0;
   virtual Work recv(Elements data, int peer, CallOptions options = {}) = 0;
   virtual Work barrier(CallOptions options = {}) = 0;

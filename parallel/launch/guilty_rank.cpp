@@ -242,17 +242,6 @@ std::optional<RunFailure> find_absent(Ranks ranks) {
   return std::nullopt;
 }
 
-// A rank whose link a planted fault keeps broken. It and the others wait for each other alike.
-std::optional<RunFailure> find_cut(Ranks ranks) {
-  const auto found =
-      std::ranges::find_if(ranks, [](const RankView& view) { return view.status.link_cut; });
-  if (found == ranks.end()) return std::nullopt;
-  const auto rank = static_cast<std::size_t>(found - ranks.begin());
-  return noticed_failure_at(ranks, rank, "stalled",
-                            fmt::format("the link of {} is broken {}, as --inject=drop-link asks",
-                                        words_for(ranks, rank), place(ranks, rank)));
-}
-
 }  // namespace
 
 std::string signal_name(int number) {
@@ -294,7 +283,6 @@ std::optional<RunFailure> find_cause(std::span<const RankView> ranks) {
 
 RunFailure blame_for_noticed(std::span<const RankView> ranks) {
   if (const auto absent = find_absent(ranks)) return *absent;
-  if (const auto cut = find_cut(ranks)) return *cut;
   const std::size_t witness = first_noticing(ranks);
   if (ranks[witness].status.error->kind != "timeout") return own_failure(ranks, witness);
   auto straggler = find_missing(ranks, witness);
@@ -316,7 +304,6 @@ RunFailure blame_for_noticed(std::span<const RankView> ranks) {
 
 RunFailure blame_for_stall(std::span<const RankView> ranks, double idle_s) {
   if (const auto absent = find_absent(ranks)) return *absent;
-  if (const auto cut = find_cut(ranks)) return *cut;
   const std::size_t rank = find_straggler(ranks).value_or(0);
   const std::string where = place(ranks, rank);
   return failure_at(ranks, rank, "stalled",

@@ -110,10 +110,6 @@ void RankWriter::calls(const CallMark& completed, const CallMark& pending) {
   store_call(slot_of(area_).pending, pending);
 }
 
-void RankWriter::link_cut(bool is_cut) {
-  if (area_) slot_of(area_).link_cut.store(is_cut ? 1 : 0, std::memory_order_release);
-}
-
 void RankWriter::append(const StepRecord& record) {
   if (!area_) return;
   RankSlot& slot = slot_of(area_);
@@ -284,7 +280,6 @@ RankStatus RankChannels::status(int rank) const {
   status.collective = slot.collective.load(std::memory_order_relaxed);
   status.completed = read_call(slot.completed);
   status.pending = read_call(slot.pending);
-  status.link_cut = slot.link_cut.load(std::memory_order_acquire) != 0;
   if (slot.has_loss.load(std::memory_order_acquire) != 0) {
     status.loss = slot.loss.load(std::memory_order_relaxed);
   }

@@ -36,7 +36,6 @@ class RankWriter {
   void collective();
   // The threads that execute calls call this, one at a time.
   void calls(const CallMark& completed, const CallMark& pending);
-  void link_cut(bool is_cut);  // any thread; see RankStatus
   void append(const StepRecord& record);
   void append(const BucketRecord& record);
   void append(const ReplicaRecord& record);

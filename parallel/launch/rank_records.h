@@ -113,7 +113,6 @@ struct RankStatus {
   // The last call that it completed, and the oldest that it has begun and not completed. Backends
   // between GPUs do not tell them.
   CallMark completed, pending;
-  bool link_cut = false;           // a planted fault keeps its link broken
   std::uint64_t heartbeat = 0;     // grows with every sign of progress
   std::optional<double> loss;      // mean training loss of the latest steps; of an epoch at its end
   std::optional<double> accuracy;  // over the test set after it; where training ends with one

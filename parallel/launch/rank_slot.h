@@ -61,7 +61,6 @@ struct alignas(kAlignBytes) RankSlot {
   std::atomic<std::uint32_t> has_loss{0};
   std::atomic<double> accuracy{0};
   std::atomic<std::uint32_t> has_accuracy{0};
-  std::atomic<std::uint32_t> link_cut{0};
   std::atomic<std::uint64_t> step_count{0};    // appended, dropped ones included
   std::atomic<std::uint64_t> bucket_count{0};  // likewise
   std::atomic<std::uint64_t> replica_count{0};

@@ -42,11 +42,11 @@ KINDS = {
     "joined-torchrun": (process_faults.joined_torchrun, 1.5),
     "mpirun": (process_faults.mpirun, 1),
     "engine-rank-hit": (process_faults.engine_rank_hit, 1.5),
-    "link-cut": (process_faults.link_cut, 1),
+    "stall": (process_faults.stall, 1),
     "mpirun-engine": (process_faults.mpirun_engine, 1),
 }
 # Need the modules of Gloo and MPI, and mpirun.
-ENGINE_KINDS = {"engine-rank-hit": "gloo", "link-cut": "gloo", "mpirun-engine": "mpi"}
+ENGINE_KINDS = {"engine-rank-hit": "gloo", "stall": "gloo", "mpirun-engine": "mpi"}
 
 
 def parse():

@@ -342,12 +342,11 @@ def joined(trial, launcher):
         raise Miss(f"{fault}: status {status}, exit codes {codes}")
 
 
-def link_cut(trial):
-    """Nothing leaves or reaches a rank over Gloo, or it stands still, for a time or for ever."""
+def stall(trial):
+    """A rank over Gloo stands still, for a time or for ever."""
     hit = trial.random.randint(0, 1)
     heals = trial.random.random() < 0.5
-    how = trial.random.choice(["drop-link", "stall"])
-    fault = f"{how}:rank={hit},step={trial.random.randint(1, 20)}"
+    fault = f"stall:rank={hit},step={trial.random.randint(1, 20)}"
     lasts_ms = trial.random.randint(1, 1000 * (TIMEOUT_S - 2)) if heals else 0
     if heals:
         fault += f",ms={lasts_ms}"
@@ -365,7 +364,7 @@ def link_cut(trial):
         raise Miss(f"{fault}: it did not strike: ended after {took_s:.1f} s")
     if not heals and took_s > 2 * TIMEOUT_S + AFTER_TIMEOUT_S:
         raise Miss(f"{fault}: ended after {took_s:.1f} s")
-    if not heals and how == "stall":
+    if not heals:
         expect_blame(trial.report(), hit, False, fault)
 
 

@@ -37,7 +37,7 @@ class Run:
     beside: bool  # servers on the workers' hosts
     overlap: bool
     cap_mb: Optional[float]
-    algorithm: str  # of ddp: direct or ring
+    algorithm: str  # of ddp: the name of the library's own
     gradient_bytes: int
     step_s: float
     compute_s: float

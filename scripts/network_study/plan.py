@@ -47,8 +47,8 @@ class Network:
 
 def all_reduces(model, counts, backends=("gloo", "mpi")):
     # On the same hosts as with two servers, so that one chart may have both.
-    return [Command(f"all-reduce-{backend}", counts, (*ONE_BUCKET, "--all-reduce=direct,ring"),
-                    backend, model=model, servers=2 if backend == "gloo" else 0)
+    return [Command(f"all-reduce-{backend}", counts, ONE_BUCKET, backend, model=model,
+                    servers=2 if backend == "gloo" else 0)
             for backend in backends]
 
 
@@ -81,8 +81,7 @@ def congestion(name):
     return Network(f"tcp-{name}", f"1 Gbit/s, {name}", "1gbit",
                    [*all_reduces(WIDE, (4, 8), ("gloo",)),
                     Command("pieces", (4, 8), ("--strategy=ddp", "--overlap=off",
-                                               "--first-bucket-mb=1", "--bucket-cap-mb=1",
-                                               "--all-reduce=direct,ring")),
+                                               "--first-bucket-mb=1", "--bucket-cap-mb=1")),
                     ONE_SERVER], congestion_control=name)
 
 

@@ -78,7 +78,6 @@ TEST_F(Marks, StallOnceInTheirStep) {
   stalled.begin_step();
   EXPECT_DOUBLE_EQ(stalled.hold_up_s(), 0.25);
   EXPECT_EQ(stalled.hold_up_s(), 0);
-  EXPECT_FALSE(stalled.breaks_link());
   CallMarks for_ever = marks_with("stall:rank=0,step=0");
   for_ever.begin_step();
   EXPECT_TRUE(std::isinf(for_ever.hold_up_s()));
@@ -95,24 +94,6 @@ TEST_F(Marks, SlowEachCallOfTheirSteps) {
   EXPECT_EQ(once.hold_up_s(), 0);
   once.begin_step();
   EXPECT_DOUBLE_EQ(once.hold_up_s(), 0.02);
-}
-
-TEST_F(Marks, BreakTheLinkFromTheirStepOn) {
-  CallMarks broken = marks_with("drop-link:rank=0,step=1");
-  EXPECT_TRUE(broken.breaks_link());
-  broken.begin_step();
-  EXPECT_FALSE(broken.link_is_broken());
-  broken.begin_step();
-  EXPECT_TRUE(broken.link_is_broken());
-  broken.begin_step();
-  EXPECT_TRUE(broken.link_is_broken());
-  EXPECT_TRUE(status().link_cut);
-  CallMarks healed = marks_with("drop-link:rank=0,step=0,ms=0.001");
-  healed.begin_step();
-  while (healed.link_is_broken()) {
-  }
-  EXPECT_FALSE(healed.link_is_broken());
-  EXPECT_FALSE(status().link_cut);
 }
 
 TEST(StrikesCalls, LeavesPhasesToOthers) {

@@ -30,7 +30,7 @@ TEST(Injections, EveryKindIsRead) {
   EXPECT_EQ(injection("missing_bucket:bucket=2").bucket, 2);
   EXPECT_EQ(injection("stall:rank=1,step=5").ms, 0);
   EXPECT_EQ(injection("stall:rank=1,step=5,ms=30").ms, 30);
-  EXPECT_EQ(injection("drop-link:rank=1,step=5,ms=0.5").ms, 0.5);
+  EXPECT_EQ(injection("stall:rank=1,step=5,ms=0.5").ms, 0.5);
   EXPECT_EQ(injection("slow:rank=1,ms=20").ms, 20);
   EXPECT_EQ(injection("slow:phase=forward,ms=20").phase, "forward");
   EXPECT_EQ(injection("sum").rank, -1);
@@ -75,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInjection{"SlowByTwo", "slow:phase=forward,percent=5,ms=5", "one of the two"},
         BadInjection{"SlowByNothing", "slow:phase=forward", "slow needs percent=... or ms="},
         BadInjection{"NoTime", "stall:rank=1,step=5,ms=0", "ms must be a number above 0"},
-        BadInjection{"NoStep", "drop-link:rank=1", "drop-link needs step="},
+        BadInjection{"NoStep", "stall:rank=1", "stall needs step="},
         BadInjection{"KeyTwice", "kill:rank=1,rank=2,step=5", "rank is given twice"},
         BadInjection{"NoEquals", "kill:rank1,step=5", "expected key=value, got \"rank1\""},
         BadInjection{"EmptyValue", "kill:rank=,step=5", "expected key=value"},

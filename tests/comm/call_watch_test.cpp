@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a watch hears of a rank's calls, and the delays that it plants, between processes over
-// shared memory. Links that break are in gloo_test.cpp.
+// shared memory.
 #include "parallel/comm/call_watch.h"
 
 #include <fmt/format.h>

@@ -143,42 +143,6 @@ void communicators_that_are_split(Communicator& c) {
   c.barrier().synchronize();
 }
 
-using Call = void (*)(Communicator&, float*);
-
-template <Call other>
-void disagree(Communicator& c) {
-  const Call sum = [](Communicator& all, float* data) {
-    all.all_reduce({data, 9000}, ReduceOp::sum).synchronize();
-  };
-  std::vector<float> data(20'000);
-  (c.rank() == 0 ? sum : other)(c, data.data());
-  c.barrier().synchronize();  // a call may have passed
-}
-
-void sum_one_more(Communicator& c, float* data) {
-  c.all_reduce({data, 9001}, ReduceOp::sum).synchronize();
-}
-void sum_few(Communicator& c, float* data) {
-  c.all_reduce({data, 100}, ReduceOp::sum).synchronize();
-}
-void average_as_many(Communicator& c, float* data) {
-  c.all_reduce({data, 9000}, ReduceOp::average).synchronize();
-}
-void sum_integers(Communicator& c, float* data) {
-  c.all_reduce({data, 9000, DataType::int32}, ReduceOp::sum).synchronize();
-}
-void wait_in_a_barrier(Communicator& c, float*) { c.barrier().synchronize(); }
-void broadcast_as_many(Communicator& c, float* data) { c.broadcast({data, 9000}, 1).synchronize(); }
-
-constexpr std::array<EngineCheck, 6> kDisagreements = {{
-    {"one-more", disagree<sum_one_more>},
-    {"few", disagree<sum_few>},
-    {"average", disagree<average_as_many>},
-    {"integers", disagree<sum_integers>},
-    {"barrier", disagree<wait_in_a_barrier>},
-    {"broadcast", disagree<broadcast_as_many>},
-}};
-
 constexpr std::array<EngineCheck, 18> kChecks = {{
     {"AllReduceForEveryCount", unregistered<check_all_reduce_for_every_count>},
     {"AllReduceOfEveryType", unregistered<check_all_reduce_of_every_type>},
@@ -204,7 +168,5 @@ constexpr std::array<EngineCheck, 18> kChecks = {{
 }  // namespace
 
 std::span<const EngineCheck> engine_checks() { return kChecks; }
-
-std::span<const EngineCheck> disagreements() { return kDisagreements; }
 
 }  // namespace ddpbench::comm::testing

@@ -166,19 +166,6 @@ TEST(NoticedFailure, OfADeadlineIsBlamedOnTheRankThatIsBehind) {
   EXPECT_EQ(failure.error.exit_code, 4);
 }
 
-// It waits for the others as they wait for it, and may even be the last to notice.
-TEST(NoticedFailure, IsBlamedOnTheRankWhoseLinkIsBroken) {
-  Ranks ranks{with_error(training(12, Phase::comm_wait, 7), "timeout", 5),
-              with_error(training(12, Phase::comm_wait, 7), "timeout", 6), in_backward(12)};
-  ranks[1].status.link_cut = true;
-  const RunFailure failure = blame_for_noticed(ranks);
-  EXPECT_EQ(failure.rank, 1);
-  EXPECT_EQ(failure.error.kind, "stalled");
-  EXPECT_THAT(failure.error.message,
-              HasSubstr("the link of rank 1 is broken in step 12 (comm_wait), as "
-                        "--inject=drop-link asks; rank 0 noticed: "));
-}
-
 RankView at_start(RankState state) {
   RankView view;
   view.status.state = state;
@@ -260,12 +247,6 @@ TEST(Stall, IsBlamedOnTheRankThatMovedLongestAgoAmongEquals) {
 TEST(Stall, IsBlamedOnAStoppedRankBeforeAllOthers) {
   Ranks ranks{in_backward(11), in_backward(12)};
   ranks[1].stopped = true;
-  EXPECT_EQ(blame_for_stall(ranks, 5).rank, 1);
-}
-
-TEST(Stall, IsBlamedOnTheRankWhoseLinkIsBroken) {
-  Ranks ranks{training(12, Phase::comm_wait, 7), training(13, Phase::comm_wait, 7)};
-  ranks[1].status.link_cut = true;
   EXPECT_EQ(blame_for_stall(ranks, 5).rank, 1);
 }
 

@@ -65,17 +65,6 @@ class Faults(unittest.TestCase):
             self.assertGreater(report["runs"][0]["step"]["time_s"]["max"], 2)
             self.expect_nothing_left(made)
 
-    def train_through_a_planted_cut(self, *way):
-        """The same in the program, of the link of host 1, which its first rank has."""
-        length = ["--steps=60", "--verify-steps=0", "--timeout=20"]
-        first = way[3].index(1)
-        with self.job(*way, [*length, f"--inject=drop-link:rank={first},step=30,ms=1500"]) as made:
-            ended, _ = made.start().finish(within_s=60)
-            for one in ended:
-                self.assertEqual(one.code, 0, one.text)
-            self.assertGreater(made.report()["runs"][0]["step"]["time_s"]["max"], 1.4)
-            self.expect_nothing_left(made)
-
     def run_two_jobs(self, *way, codes=None, variables=None):
         """Both on the same hosts. The first, which is hit when the second has ended, ends with one
         of `codes`."""
@@ -246,9 +235,6 @@ class OverGloo(Faults):
     def test_a_link_that_heals_before_the_deadline_only_delays(self):
         job.at_once(self, WAYS, self.train_through_a_cut)
 
-    def test_a_planted_cut_that_heals_only_delays(self):
-        job.at_once(self, [WAYS[0], WAYS[1], WAYS[3]], self.train_through_a_planted_cut)
-
     def test_a_link_that_does_not_heal_in_time_ends_all_ranks(self):
         def trial(*way):
             with self.job(*way, ENDLESS) as made:
@@ -296,15 +282,6 @@ class OverGloo(Faults):
 
     def test_connections_that_stay_half_open_disturb_nobody(self):
         self.train_beside_half_open_connections(*WAYS[0][:3], (0, 1))
-
-    def test_a_planted_cut_that_stays_is_blamed_on_its_rank(self):
-        with self.job(*WAYS[0], [*ENDLESS, "--inject=drop-link:rank=1,step=30"]) as made:
-            ended, _ = made.start().finish(within_s=90)
-            for one in ended:
-                self.assertEqual(one.code, 4, one.text)
-            message = self.expect_blame(made, 1, WAYS[0][3][1], is_heard=False)["error"]["message"]
-            self.assertIn("the link of rank 1 on h1 is broken", message)
-            self.expect_nothing_left(made)
 
     def test_a_rank_that_stalls_is_named_with_the_calls_of_all(self):
         with self.job(*WAYS[0], [*ENDLESS, "--inject=stall:rank=2,step=30"]) as made:

@@ -136,11 +136,6 @@ class OverMpi(faults_test.Faults):
     def test_a_link_that_heals_before_the_deadline_only_delays(self):
         job.at_once(self, WAYS, self.train_through_a_cut)
 
-    def test_a_planted_cut_that_heals_only_delays(self):
-        ways = [("mpirun", "shm+mpi", "ddp", (0, 0, 1, 1)), *WAYS[:2]]
-        job.at_once(self, ways, self.train_through_a_planted_cut)
-
-    # mpirun itself waits for the other host until TCP gives it up, so that its supervisor is needed.
     def test_a_link_that_does_not_heal_in_time_ends_all_ranks(self):
         def trial(*way):
             with self.job(*way, ENDLESS) as made:

@@ -40,11 +40,10 @@ class HierarchicalCommunicator final : public OperationCommunicator {
 
   std::string backend() const override { return backend_; }
   double timeout_s() const noexcept override { return options_.timeout_s; }
-  // Of the first ranks of hosts: the algorithm between hosts.
+  // On one host; the engine's own algorithm between hosts is told by the table of backends.
   std::vector<AllReduceAlgorithm> all_reduces_run() const override {
-    if (engine_->host().size() == size()) return engine_->host().all_reduces_run();
-    return engine_->across() != nullptr ? engine_->across()->all_reduces_run()
-                                        : std::vector<AllReduceAlgorithm>{};
+    return engine_->is_one_host() ? engine_->host().all_reduces_run()
+                                  : std::vector<AllReduceAlgorithm>{};
   }
   void group_start() override {
     world_->group_start();
@@ -82,20 +81,8 @@ class HierarchicalCommunicator final : public OperationCommunicator {
     if (operation.kind != OperationKind::all_reduce) return call(*world_, operation, options);
     ensure(!options.after || options.after->device().kind() == DeviceKind::cpu,
            "the backend {} runs after streams of CPU devices", backend_);
-    if (options_.watch != nullptr && options_.watch->breaks_link()) check_has_link();
     return Work(executor_->issue(operation, options.start));
   }
-  // This throws where a planted fault cannot strike: that is an error of whoever planted it. It
-  // cannot be found earlier, as the ranks know who has a link only when all have met.
-  void check_has_link() const {
-    const auto* const across = engine_->across();
-    if (across != nullptr && across->size() > 1) return;
-    throw ConfigError(fmt::format(
-        "rank {} shall lose its link, but has none that an all-reduce over {} crosses: {}", rank(),
-        backend_,
-        across != nullptr ? "all ranks are on one host" : "it is not the first rank of its host"));
-  }
-
   const std::string backend_;
   const EngineOptions options_;
   const std::unique_ptr<Communicator> world_;
@@ -108,9 +95,6 @@ ShmOptions host_options(const EngineOptions& options) {
   shm.timeout_s = options.timeout_s;
   shm.thread_cores = options.thread_cores;
   shm.check = options.check;
-  // On one host it is the algorithm of all ranks, as the table of backends tells it.
-  shm.all_reduce = options.all_reduce == AllReduceAlgorithm::automatic ? AllReduceAlgorithm::direct
-                                                                       : options.all_reduce;
   return shm;
 }
 

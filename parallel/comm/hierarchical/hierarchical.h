@@ -20,8 +20,7 @@ using MakeEngine = std::function<std::unique_ptr<Communicator>(Store& store, int
                                                                const EngineOptions& options)>;
 
 // Collective over `size` processes that share `store`. `host`: equal on the ranks that can map each
-// other's memory (host_mark()), and on no others. EngineOptions::all_reduce is the algorithm
-// between hosts. Throws CommError.
+// other's memory (host_mark()), and on no others. Throws CommError.
 std::unique_ptr<Communicator> make_hierarchical(const std::string& backend, Store& store, int rank,
                                                 int size, const std::string& host,
                                                 const MakeEngine& make_engine,

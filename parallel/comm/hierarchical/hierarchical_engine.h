@@ -26,8 +26,7 @@ class HierarchicalEngine final : public Engine {
                      std::unique_ptr<Communicator> across);
 
   Communicator& host() noexcept { return *host_; }
-  // Null on ranks that are not the first of their host.
-  Communicator* across() noexcept { return across_.get(); }
+  bool is_one_host() const { return host_->size() == world_.size(); }
 
   // REQUIRES: an all-reduce.
   WorkTimes run_collective(const Operation& operation, Deadline deadline, Waiter waiter) override;
@@ -48,7 +47,6 @@ class HierarchicalEngine final : public Engine {
   std::string prefix(const Operation* operation) const override;
 
  private:
-  bool is_one_host() const { return host_->size() == world_.size(); }
   void all_reduce_in_parts(const Operation& operation, Deadline deadline);
 
   Communicator& world_;

@@ -21,13 +21,6 @@ namespace ddpbench::comm {
 // usually shares its core with the rank's computing thread.
 enum class Waiter : std::uint8_t { caller, communication_thread };
 
-// The deadline passed in the midst of a transfer. Unlike after another CommTimeout, the
-// communicator is of no more use.
-class LateTransfer final : public CommTimeout {
- public:
-  using CommTimeout::CommTimeout;
-};
-
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -40,10 +33,10 @@ class Engine {
                                    Waiter waiter) = 0;
   // Puts a message in flight. advance_messages() and await() complete its work.
   virtual void start_message(std::shared_ptr<QueuedWork> work, Deadline deadline) = 0;
-  // Advances messages as far as possible without waiting. Throws CommError (LateTransfer).
+  // Advances messages as far as possible without waiting. Throws CommError.
   virtual void advance_messages() = 0;
   // Advances messages until done(). `operation` is what is waited for; null: any message. Throws
-  // CommTimeout after the deadline, and CommError (LateTransfer).
+  // CommTimeout after the deadline, and CommError.
   virtual void await(const Operation* operation, Deadline deadline, Waiter waiter,
                      PredicateRef done) = 0;
   // The earliest deadline of the messages that were issued to start at once, if there are any.

@@ -277,13 +277,10 @@ void Executor::drive(QueuedWork& work, Deadline deadline) {
       deadline, [&] { return work.finished(); }, &work.operation());
 }
 
-// A deadline leaves messages in flight unless it passes in the midst of one; all other failures end
-// the communicator.
+// A deadline leaves messages in flight; all other failures end the communicator.
 void Executor::drive_messages(Deadline deadline, PredicateRef done, const Operation* operation) {
   try {
     engine_->await(operation, deadline, Waiter::caller, done);
-  } catch (const LateTransfer&) {
-    fail_all(nullptr, std::current_exception());
   } catch (const CommTimeout&) {
     throw;
   } catch (...) {
