@@ -30,27 +30,28 @@ using Variables = std::map<std::string, std::string>;
 std::string always_here(const CudaProbe&) { return ""; }
 std::string no_gpu(const CudaProbe& cuda) { return cuda.devices.empty() ? cuda.reason : ""; }
 
-// ---- shm ----
-
-comm::ShmOptions shm_options(const WorldOptions& world) {
-  comm::ShmOptions options;
+comm::EngineOptions engine_options(const WorldOptions& world) {
+  comm::EngineOptions options;
   options.name = world.name;
   options.timeout_s = world.timeout_s;
   options.thread_cores = world.thread_cores;
-  options.all_reduce = world.all_reduce;
   options.progress = world.progress;
   options.watch = world.watch;
   options.check = world.check;
+  if (!world.address.empty()) options.address = world.address;
   return options;
 }
 
+// ---- shm ----
+
 std::unique_ptr<Communicator> make_shm(comm::Store& store, int rank, int size, Device&,
                                        const WorldOptions& options) {
-  return comm::make_shm(store, rank, size, shm_options(options));
+  return comm::make_shm(store, rank, size, {engine_options(options), options.all_reduce});
 }
 
 Communicators make_thread_shm(const std::vector<Device*>& devices, const WorldOptions& options) {
-  return comm::make_thread_shm(static_cast<int>(devices.size()), shm_options(options));
+  return comm::make_thread_shm(static_cast<int>(devices.size()),
+                               {engine_options(options), options.all_reduce});
 }
 
 bool add_shm_traffic(const comm::LinkCall& call, AllReduceAlgorithm wanted,
@@ -116,18 +117,6 @@ Communicators make_thread_nccl(const std::vector<Device*>& devices, const WorldO
 const comm::CommModule& world_module(const WorldOptions& world) {
   ensure(world.module != nullptr, "a communicator of a library without its module");
   return *world.module;
-}
-
-comm::EngineOptions engine_options(const WorldOptions& world) {
-  comm::EngineOptions options;
-  options.name = world.name;
-  options.timeout_s = world.timeout_s;
-  options.thread_cores = world.thread_cores;
-  options.progress = world.progress;
-  options.watch = world.watch;
-  options.check = world.check;
-  if (!world.address.empty()) options.address = world.address;
-  return options;
 }
 
 std::unique_ptr<Communicator> make_by_module(comm::Store& store, int rank, int size, Device&,

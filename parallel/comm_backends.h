@@ -16,11 +16,10 @@
 
 #include "kernels/runtime/cuda_device.h"
 #include "kernels/runtime/device.h"
-#include "parallel/comm/all_reduce_algorithm.h"
-#include "parallel/comm/call_watch.h"
 #include "parallel/comm/comm_module.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/comm/link_call.h"
+#include "parallel/comm/operation.h"
 #include "parallel/comm/store/store.h"
 
 namespace ddpbench {

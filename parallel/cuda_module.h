@@ -15,7 +15,7 @@
 #include "kernels/runtime/gpu_monitor.h"
 #include "kernels/runtime/range_marker.h"
 #include "parallel/comm/cuda_comm.h"
-#include "parallel/comm/module_build.h"
+#include "parallel/comm/comm_module.h"
 #include "parallel/comm/store/deadline.h"
 
 namespace ddpbench {

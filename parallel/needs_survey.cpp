@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "parallel/comm/operation_communicator.h"
+#include "parallel/comm/operation.h"
 #include "parallel/replica_group.h"
 #include "parallel/step_parts.h"
 #include "parallel/strategies.h"

@@ -11,15 +11,27 @@
 #include <string>
 #include <vector>
 
-#include "parallel/comm/call_watch.h"
 #include "parallel/comm/communicator.h"
-#include "parallel/comm/module_build.h"
+#include "parallel/comm/operation.h"
 #include "parallel/comm/store/deadline.h"
 #include "parallel/comm/store/store.h"
 
+namespace ddpbench {
+
+// A program and the modules that it opens at run time hand each other C++ objects. This number is
+// raised with every change of a class that crosses a module's border.
+#define DDPBENCH_MODULE_INTERFACE "16"
+
+// Interface and compiler must be equal on both sides: both decide how objects lie in memory.
+inline constexpr const char* kModuleBuild =
+    "interface " DDPBENCH_MODULE_INTERFACE ", compiler " __VERSION__;
+
+}  // namespace ddpbench
+
 namespace ddpbench::comm {
 
-// Equal on all ranks, except for thread_cores, address and the functions.
+// Of any communicator of CPU devices. Equal on all ranks, except for thread_cores, address and the
+// functions.
 struct EngineOptions {
   double timeout_s = 60;          // default deadline of every wait
   std::vector<int> thread_cores;  // OS processors the communication thread may run on; empty: any

@@ -8,19 +8,41 @@
 // its Work is done on this rank: do not write it, and read only results. One thread issues calls.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/data_type.h"
-#include "parallel/comm/all_reduce_algorithm.h"
 #include "parallel/comm/link_traffic.h"
 #include "parallel/comm/work.h"
 
 namespace ddpbench::comm {
+
+// How an all-reduce moves its data between n ranks.
+enum class AllReduceAlgorithm : std::uint8_t {
+  automatic,  // the backend chooses by the number of ranks and bytes
+  ring,       // 2 (n - 1) steps; a rank reads from one neighbour only
+  direct,     // 2 steps (1 for few bytes); a rank reads from all others at once
+};
+
+// The words of options and reports, indexed by the enumerators' numbers.
+inline constexpr std::array<std::string_view, 3> kAllReduceAlgorithms = {"auto", "ring", "direct"};
+
+constexpr std::string_view to_string(AllReduceAlgorithm algorithm) {
+  return kAllReduceAlgorithms[static_cast<std::size_t>(algorithm)];
+}
+// REQUIRES: one of kAllReduceAlgorithms; any other word gives `automatic`.
+constexpr AllReduceAlgorithm all_reduce_algorithm(std::string_view name) {
+  for (std::size_t i = 0; i < kAllReduceAlgorithms.size(); ++i) {
+    if (kAllReduceAlgorithms[i] == name) return static_cast<AllReduceAlgorithm>(i);
+  }
+  return AllReduceAlgorithm::automatic;
+}
 
 enum class ReduceOp : std::uint8_t { sum, average, maximum };
 

@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "bench/comm/memory_bandwidth.h"
-#include "parallel/comm/operation_communicator.h"
+#include "parallel/comm/operation.h"
 #include "parallel/comm/work.h"
 #include "tests/bench/queued_device.h"
 

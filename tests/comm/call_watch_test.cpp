@@ -3,7 +3,7 @@
 //
 // What a watch hears of a rank's calls, and the delays that it plants, between processes over
 // shared memory.
-#include "parallel/comm/call_watch.h"
+#include "parallel/comm/operation.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

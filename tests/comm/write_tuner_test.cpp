@@ -3,7 +3,7 @@
 //
 // The choice of stores on a simulated machine. Each mode takes a given time a byte, except right
 // after a change of mode, when the memory still is as the other mode left it.
-#include "parallel/comm/shm/collectives/write_tuner.h"
+#include "parallel/comm/shm/collectives/reduce_kernels.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "parallel/comm/operation_communicator.h"
+#include "parallel/comm/operation.h"
 #include "parallel/comm/work.h"
 
 namespace ddpbench::comm::testing {

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "parallel/comm/store/store_map.h"
+#include "parallel/comm/store/store.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
 #include "tests/fuzz/entries.h"
 

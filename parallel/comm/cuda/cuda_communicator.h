@@ -23,7 +23,7 @@
 #include "kernels/runtime/cuda/native_device.h"
 #include "parallel/comm/cuda/work_monitor.h"
 #include "parallel/comm/cuda_comm.h"
-#include "parallel/comm/operation_communicator.h"
+#include "parallel/comm/operation.h"
 
 namespace ddpbench::comm {
 

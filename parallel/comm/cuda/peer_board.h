@@ -24,7 +24,7 @@
 #include "kernels/runtime/shared_memory.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/comm/operation.h"
-#include "parallel/comm/shm/peers/control_block.h"
+#include "parallel/comm/shm/peers/peer_memory.h"
 #include "parallel/comm/store/store.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
 

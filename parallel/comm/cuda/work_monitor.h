@@ -27,7 +27,7 @@
 #include "kernels/runtime/cuda/cuda_clock.h"
 #include "parallel/comm/cuda/cuda_work.h"
 #include "parallel/comm/cuda/peer_board.h"
-#include "parallel/comm/queue/block_pool.h"
+#include "parallel/comm/queue/executor.h"
 
 namespace ddpbench::comm {
 

@@ -17,8 +17,9 @@
 #include <string>
 #include <vector>
 
+#include "parallel/comm/comm_module.h"
+#include "parallel/comm/operation.h"
 #include "parallel/comm/queue/engine.h"
-#include "parallel/comm/split.h"
 
 namespace ddpbench::comm {
 
@@ -102,5 +103,18 @@ class LibraryEngine : public Engine {
   std::optional<std::string> aborted_;
   bool stopped_ = false, running_ = false;
 };
+
+// All `size` ranks in their order, as a part of themselves.
+SplitPart whole_world(int rank, int size);
+
+// An exchange through the store, for ranks that are not connected yet. It throws CommTimeout naming
+// a rank that does not come in options.timeout_s, and what options.check throws. `store` and
+// `options` outlive it. To be called once.
+TextExchange exchange_in(Store& store, int rank, int size, const EngineOptions& options);
+
+// The Communicator over an engine. Buffers need no registration there.
+std::unique_ptr<Communicator> make_library_communicator(const std::string& backend,
+                                                        std::unique_ptr<LibraryEngine> engine,
+                                                        const EngineOptions& options);
 
 }  // namespace ddpbench::comm

@@ -11,30 +11,107 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
-#include "parallel/comm/call_watch.h"
-#include "parallel/comm/queue/block_pool.h"
+#include "parallel/comm/comm_module.h"
 #include "parallel/comm/queue/engine.h"
-#include "parallel/comm/queue/work_queue.h"
 
 namespace ddpbench::comm {
 
-struct ExecutorOptions {
-  double timeout_s = 60;          // default deadline of every wait
-  std::vector<int> thread_cores;  // OS processors the communication thread may run on; empty: any
-  // Called after each operation of this rank, on the thread that completed it. Must be cheap.
-  std::function<void()> progress;
-  CallWatch* watch = nullptr;  // of this rank's calls; null: none. It outlives this
+// Allocator for objects of one type that come and go. It keeps freed memory for the next object, so
+// that issuing operations allocates nothing after the first few. Thread-safe.
+class BlockPool {
+ public:
+  BlockPool() = default;
+  ~BlockPool() {
+    for (void* block : free_) ::operator delete(block);
+  }
+  BlockPool(const BlockPool&) = delete;
+  BlockPool& operator=(const BlockPool&) = delete;
+
+  // REQUIRES: `bytes` is the same in all calls.
+  void* take(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) return ::operator new(bytes);
+    void* const block = free_.back();
+    free_.pop_back();
+    return block;
+  }
+  void give_back(void* block) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(block);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<void*> free_;
+};
+
+// For std::allocate_shared: one allocation holds the object and its count. Keeps the pool alive.
+template <typename T>
+class PoolAllocator {
+ public:
+  using value_type = T;
+  explicit PoolAllocator(std::shared_ptr<BlockPool> pool) : pool_(std::move(pool)) {}
+  template <typename U>
+  PoolAllocator(const PoolAllocator<U>& other) : pool_(other.pool()) {}  // NOLINT: by contract
+
+  T* allocate(std::size_t count) { return static_cast<T*>(pool_->take(count * sizeof(T))); }
+  void deallocate(T* block, std::size_t) { pool_->give_back(block); }
+  const std::shared_ptr<BlockPool>& pool() const { return pool_; }
+  template <typename U>
+  bool operator==(const PoolAllocator<U>& other) const {
+    return pool_ == other.pool();
+  }
+
+ private:
+  std::shared_ptr<BlockPool> pool_;
+};
+
+// The works of one rank that were issued and have not begun, in the order of issue.
+class WorkQueue {
+ public:
+  // Called by the issuing thread. Works between group_start and group_end enter the queue at
+  // group_end, messages first, so that a collective of the group progresses them while it waits.
+  // Both return the number of the last entered work that is to start at once; 0: none.
+  std::uint64_t add(const std::shared_ptr<QueuedWork>& work);
+  void group_start() noexcept { ++group_depth_; }
+  std::uint64_t group_end();
+
+  // Called by the executing thread. Takes out the first work if its number is at most `last` or it
+  // is a message; otherwise null. Messages may start early, because they hinder no other work.
+  std::shared_ptr<QueuedWork> take(std::uint64_t last);
+  // Takes out all works.
+  std::vector<std::shared_ptr<QueuedWork>> take_all();
+
+  // Any thread may ask whether the queue holds any work, or the work of number `sequence`.
+  bool holds_any() const noexcept { return holds(issued_.load(std::memory_order_seq_cst)); }
+  bool holds(std::uint64_t sequence) const noexcept {
+    return taken_.load(std::memory_order_seq_cst) < sequence;
+  }
+
+ private:
+  void enter(const std::shared_ptr<QueuedWork>& work);
+
+  int group_depth_ = 0;  // for the issuing thread
+  std::vector<std::shared_ptr<QueuedWork>> group_;
+
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<QueuedWork>> works_;  // from head_ on
+  std::size_t head_ = 0;
+  std::atomic<std::uint64_t> issued_ = 0;  // sequence number of the last work that entered
+  std::atomic<std::uint64_t> taken_ = 0;   // and of the last that was taken out
 };
 
 class Executor final : public WorkDriver, public std::enable_shared_from_this<Executor> {
  public:
-  Executor(std::unique_ptr<Engine> engine, ExecutorOptions options);
+  Executor(std::unique_ptr<Engine> engine, EngineOptions options);
   ~Executor() override;
 
   // Called by the issuing thread. Throws CommError when the communicator was aborted.
@@ -83,7 +160,7 @@ class Executor final : public WorkDriver, public std::enable_shared_from_this<Ex
   bool queue_waits() noexcept;  // for the communication thread
   void wake_thread() noexcept;
 
-  const ExecutorOptions options_;
+  const EngineOptions options_;
   const std::unique_ptr<Engine> engine_;
   const std::shared_ptr<BlockPool> pool_ = std::make_shared<BlockPool>();
   WorkQueue queue_;

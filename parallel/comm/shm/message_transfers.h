@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "parallel/comm/link_traffic.h"
-#include "parallel/comm/queue/queued_work.h"
-#include "parallel/comm/shm/collectives/write_tuner.h"
+#include "parallel/comm/queue/engine.h"
+#include "parallel/comm/shm/collectives/reduce_kernels.h"
 #include "parallel/comm/shm/peers/peer_group.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
 

@@ -1,25 +1,173 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
+//
+// ShmEngine: carries out one rank's operations in shared memory.
 #include "parallel/comm/shm/shm.h"
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "kernels/runtime/device.h"
-#include "parallel/comm/operation_communicator.h"
+#include "parallel/comm/operation.h"
+#include "parallel/comm/queue/engine.h"
 #include "parallel/comm/queue/executor.h"
+#include "parallel/comm/shm/collectives/collective.h"
 #include "parallel/comm/shm/collectives/collectives.h"
+#include "parallel/comm/shm/message_transfers.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
 #include "parallel/comm/shm/peers/shared_part.h"
-#include "parallel/comm/shm/shm_engine.h"
 
 namespace ddpbench::comm {
 
 namespace {
+
+class ShmEngine final : public Engine {
+ public:
+  // This rank's end of `block`.
+  ShmEngine(const std::shared_ptr<ControlBlock>& block, int rank, AllReduceAlgorithm all_reduce);
+
+  PeerGroup& peers() noexcept { return peers_; }
+  // May be changed only while no thread executes.
+  PeerMemory& memory() noexcept { return memory_; }
+  // What this rank has taken from each rank so far, [size]. Only while no thread executes.
+  const std::vector<Traffic>& taken() const noexcept { return taken_; }
+  // The algorithms that all-reduces of registered memory have run so far.
+  std::vector<AllReduceAlgorithm> all_reduces_run() const;
+
+  WorkTimes run_collective(const Operation& operation, Deadline deadline, Waiter waiter) override;
+  void start_message(std::shared_ptr<QueuedWork> work, Deadline deadline) override;
+  void advance_messages() override { messages_.advance(); }
+  void await(const Operation* operation, Deadline deadline, Waiter waiter,
+             PredicateRef done) override;
+  std::optional<Deadline> earliest_message_deadline() const override {
+    return messages_.earliest_deadline();
+  }
+  std::vector<std::shared_ptr<QueuedWork>> take_messages() override { return messages_.take_all(); }
+
+  void wake_waiter() noexcept override { peers_.wake_own_waiter(); }
+  void abort(const std::string& reason) noexcept override { peers_.abort(reason); }
+  void throw_if_aborted(const Operation* operation) const override {
+    if (peers_.aborted()) peers_.throw_aborted(operation);
+  }
+  void stop() noexcept override { peers_.stop(); }
+  void leave() noexcept override { peers_.leave(); }
+  std::string prefix(const Operation* operation) const override { return peers_.prefix(operation); }
+
+ private:
+  void run(Collective& collective);
+
+  const AllReduceAlgorithm all_reduce_;
+  PeerGroup peers_;
+  PeerMemory memory_;
+  WriteTuners tuners_;
+  std::vector<Traffic> taken_;  // [size]
+  MessageTransfers messages_;
+  const WaitPolicy caller_policy_, thread_policy_;
+  std::vector<const std::byte*> sources_;     // scratch of collectives, [size]
+  std::uint64_t collectives_ = 0;             // number run; equal on all ranks
+  std::atomic<unsigned> algorithms_run_ = 0;  // bits, by the enumerators' numbers
+};
+
+// Measured (`ddpbench comm`): with a core a rank, spinning some microseconds beats
+// yielding. When oversubscribed, a spinning rank only delays the peer that it waits for.
+WaitPolicy caller_policy(int ranks) {
+  const bool core_each = ranks <= ::sysconf(_SC_NPROCESSORS_ONLN);
+  return {core_each ? 2000 : 20, 2e-3};
+}
+
+// The communication thread usually shares its core with the rank's computing thread. It gives the
+// core back at once, and is woken faster than a yielding thread would get its next turn.
+WaitPolicy thread_policy(int ranks) {
+  const bool core_each = ranks <= ::sysconf(_SC_NPROCESSORS_ONLN);
+  return {core_each ? 500 : 20, 0};
+}
+
+void run_alone(const Operation& operation) {
+  if (operation.out.data != operation.in.data && operation.out.bytes() > 0) {
+    std::memcpy(operation.out.data, operation.in.data, operation.out.bytes());
+  }
+}
+
+ShmEngine::ShmEngine(const std::shared_ptr<ControlBlock>& block, int rank,
+                     AllReduceAlgorithm all_reduce)
+    : all_reduce_(all_reduce),
+      peers_(block, rank),
+      memory_(rank, block->scope()),
+      taken_(static_cast<std::size_t>(block->size())),
+      messages_(peers_, memory_, tuners_, taken_),
+      caller_policy_(caller_policy(block->size())),
+      thread_policy_(thread_policy(block->size())),
+      sources_(static_cast<std::size_t>(block->size())) {
+  peers_.set_background(&messages_);
+}
+
+std::vector<AllReduceAlgorithm> ShmEngine::all_reduces_run() const {
+  std::vector<AllReduceAlgorithm> run;
+  for (const AllReduceAlgorithm one : {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct}) {
+    if (algorithms_run_.load(std::memory_order_relaxed) >> static_cast<unsigned>(one) & 1) {
+      run.push_back(one);
+    }
+  }
+  return run;
+}
+
+WorkTimes ShmEngine::run_collective(const Operation& operation, Deadline deadline, Waiter waiter) {
+  const WaitPolicy& policy = waiter == Waiter::caller ? caller_policy_ : thread_policy_;
+  Collective collective(peers_, memory_, operation,
+                        {++collectives_, deadline, policy, sources_, &tuners_, taken_});
+  run(collective);
+  return {collective.started_s(), collective.arrived_s(), 0, true};
+}
+
+void ShmEngine::run(Collective& c) {
+  const Operation& o = c.operation();
+  if (c.size() == 1) return run_alone(o);
+  if (o.kind == OperationKind::all_reduce) {
+    const AllReduceAlgorithm algorithm = run_all_reduce(c, all_reduce_);
+    const bool registered = c.locate(o.in).buffer != MemoryLocation::kStaged;
+    if (registered) algorithms_run_.fetch_or(1U << static_cast<unsigned>(algorithm));
+    return;
+  }
+  if (is_small(o, c.size())) return run_small(c);
+  switch (o.kind) {
+    case OperationKind::reduce:
+      return run_reduce(c);
+    case OperationKind::reduce_scatter:
+      return run_reduce_scatter(c);
+    case OperationKind::all_gather:
+      return run_all_gather(c);
+    case OperationKind::broadcast:
+      return run_broadcast(c);
+    case OperationKind::scatter:
+      return run_scatter(c);
+    case OperationKind::gather:
+      return run_gather(c);
+    default:
+      ensure(false, "no collective: {}", describe(o));
+  }
+}
+
+void ShmEngine::start_message(std::shared_ptr<QueuedWork> work, Deadline deadline) {
+  messages_.start(std::move(work), deadline);
+}
+
+void ShmEngine::await(const Operation* operation, Deadline deadline, Waiter waiter,
+                      PredicateRef done) {
+  const WaitPolicy& policy = waiter == Waiter::caller ? caller_policy_ : thread_policy_;
+  const int peer = operation ? operation->root : PeerGroup::kAnybody;
+  peers_.wait(peer, {operation, 0, deadline}, policy, [&] {
+    messages_.advance();
+    return done();
+  });
+}
 
 // A short text, such as a handle of shared memory, as plain bytes that an all-gather can carry.
 using PlainText = std::array<char, 120>;
@@ -72,9 +220,7 @@ ShmCommunicator::ShmCommunicator(std::shared_ptr<ControlBlock> block, int rank,
     : OperationCommunicator(rank, block->size()), options_(options) {
   auto engine = std::make_unique<ShmEngine>(std::move(block), rank, options.all_reduce);
   engine_ = engine.get();
-  executor_ = std::make_shared<Executor>(
-      std::move(engine),
-      ExecutorOptions{options.timeout_s, options.thread_cores, options.progress, options.watch});
+  executor_ = std::make_shared<Executor>(std::move(engine), options);
 }
 
 ShmCommunicator::~ShmCommunicator() { executor_->shut_down(); }

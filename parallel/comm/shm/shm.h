@@ -5,14 +5,10 @@
 // their peers' pages in shared memory.
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "parallel/comm/all_reduce_algorithm.h"
-#include "parallel/comm/call_watch.h"
-#include "parallel/comm/communicator.h"
+#include "parallel/comm/comm_module.h"
 #include "parallel/comm/link_call.h"
 #include "parallel/comm/store/store.h"
 
@@ -25,18 +21,8 @@ AllReduceAlgorithm automatic_shm_all_reduce(int ranks, std::size_t bytes);
 // that all ranks can read. Memory that passes through staging areas moves as many bytes.
 void add_shm_traffic(const LinkCall& call, AllReduceAlgorithm wanted, LinkTraffic& traffic);
 
-// Equal on all ranks, except for thread_cores and the functions.
-struct ShmOptions {
-  double timeout_s = 60;          // default deadline of every wait
-  std::vector<int> thread_cores;  // OS processors the communication thread may run on; empty: any
-  std::string name = "world";     // key prefix in the store; one name per communicator
+struct ShmOptions : EngineOptions {
   AllReduceAlgorithm all_reduce = AllReduceAlgorithm::automatic;  // for registered memory
-  // Called after each operation of this rank, on the thread that completed it. Must be cheap.
-  std::function<void()> progress;
-  CallWatch* watch = nullptr;  // of this rank's calls; null: none. It outlives the communicator
-  // Called now and then while make_shm() waits for the other ranks; may be empty. What it throws
-  // ends the wait.
-  std::function<void()> check;
 };
 
 // Collective over `size` processes that share `store`. Throws CommError when a peer is on another

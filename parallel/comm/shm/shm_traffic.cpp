@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The traffic of the collectives, from their algorithms.
-#include "parallel/comm/shm/collectives/chunks.h"
 #include "parallel/comm/shm/collectives/collectives.h"
 #include "parallel/comm/shm/shm.h"
 

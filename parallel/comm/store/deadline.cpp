@@ -2,10 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/comm/store/deadline.h"
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <climits>
 #include <utility>
 
 namespace ddpbench::comm {
+
 namespace {
 
 std::atomic<DeadlineClock::Pauses*> shared_pauses{nullptr};
@@ -67,6 +74,41 @@ Deadline deadline_after(double seconds) {
 DeadlineClock::duration sleep_until_look(Deadline deadline) {
   return std::clamp(deadline - DeadlineClock::now(), DeadlineClock::duration::zero(),
                     DeadlineClock::kLongestSleep);
+}
+
+static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t) &&
+              std::atomic<std::uint32_t>::is_always_lock_free);
+
+namespace {
+
+int operation(int base, FutexScope scope) {
+  return scope == FutexScope::process ? base | FUTEX_PRIVATE_FLAG : base;
+}
+
+void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t expected, const timespec* at_most,
+              FutexScope scope) noexcept {
+  ::syscall(SYS_futex, &word, operation(FUTEX_WAIT, scope), expected, at_most, nullptr, 0);
+}
+
+}  // namespace
+
+void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, Deadline deadline,
+                FutexScope scope) noexcept {
+  const auto left =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(sleep_until_look(deadline)).count();
+  if (left <= 0) return;
+  const timespec relative{static_cast<time_t>(left / 1'000'000'000),
+                          static_cast<long>(left % 1'000'000'000)};
+  sleep_on(word, expected, &relative, scope);
+}
+
+void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                FutexScope scope) noexcept {
+  sleep_on(word, expected, nullptr, scope);
+}
+
+void futex_wake_all(std::atomic<std::uint32_t>& word, FutexScope scope) noexcept {
+  ::syscall(SYS_futex, &word, operation(FUTEX_WAKE, scope), INT_MAX, nullptr, nullptr, 0);
 }
 
 }  // namespace ddpbench::comm

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Deadline: the moment at which a blocking wait gives up.
+// Waiting: the deadline at which a blocking wait gives up, and sleeping until a word changes.
 #pragma once
 
 #include <atomic>
@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <type_traits>
 
 namespace ddpbench::comm {
 
@@ -73,5 +74,34 @@ inline bool has_passed(Deadline deadline) { return DeadlineClock::now() >= deadl
 // How long a wait may sleep now: not beyond its deadline, and not longer than kLongestSleep. Not
 // negative.
 DeadlineClock::duration sleep_until_look(Deadline deadline);
+
+// Whether sleepers and wakers may be in different processes (the word is in shared memory).
+enum class FutexScope : std::uint8_t { process, host };
+
+// Sleeps while `word` is `expected`, at most until `deadline` and DeadlineClock::kLongestSleep. May
+// return early for no reason.
+void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, Deadline deadline,
+                FutexScope scope) noexcept;
+// The same without a deadline.
+void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                FutexScope scope) noexcept;
+void futex_wake_all(std::atomic<std::uint32_t>& word, FutexScope scope) noexcept;
+
+// A predicate that a function borrows for one call. With it, waits that take any lambda are
+// ordinary functions. It allocates nothing.
+class PredicateRef {
+ public:
+  template <typename F>
+  requires(!std::is_same_v<std::remove_cvref_t<F>, PredicateRef>)
+      PredicateRef(F&& f)  // NOLINT: implicit by design
+      : object_(const_cast<void*>(static_cast<const void*>(&f))), call_([](void* object) -> bool {
+          return (*static_cast<std::remove_reference_t<F>*>(object))();
+        }) {}
+  bool operator()() const { return call_(object_); }
+
+ private:
+  void* object_;
+  bool (*call_)(void*);
+};
 
 }  // namespace ddpbench::comm

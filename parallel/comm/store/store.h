@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -90,5 +91,20 @@ std::unique_ptr<TcpStoreServer> make_tcp_store_server(const TcpStoreOptions& opt
 // a CommError. All its connections are to the same server: a later one on the same port is not
 // taken for it.
 std::shared_ptr<Store> connect_tcp_store(const TcpStoreOptions& options);
+
+// The key/value map behind every store: what set, get and add mean, without any waiting or sockets.
+// Not thread-safe: its owner locks.
+class StoreMap {
+ public:
+  void set(const std::string& key, std::string value) { values_[key] = std::move(value); }
+  // Null when absent; valid until the next change.
+  const std::string* find(const std::string& key) const;
+  // Counters are kept as decimal text, so that get() shows them. Throws CommError when the key
+  // holds something that is not a number, or on overflow.
+  std::int64_t add(const std::string& key, std::int64_t amount);
+
+ private:
+  std::map<std::string, std::string> values_;
+};
 
 }  // namespace ddpbench::comm

@@ -27,7 +27,6 @@
 #include "base/random.h"
 #include "parallel/comm/store/deadline.h"
 #include "parallel/comm/store/store.h"
-#include "parallel/comm/store/store_map.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
 
 namespace ddpbench::comm {

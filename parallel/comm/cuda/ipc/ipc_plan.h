@@ -44,7 +44,7 @@
 #include <span>
 #include <vector>
 
-#include "parallel/comm/all_reduce_algorithm.h"
+#include "parallel/comm/communicator.h"
 #include "parallel/comm/operation.h"
 
 namespace ddpbench::comm {

@@ -11,7 +11,7 @@
 #include "parallel/comm/cuda/cuda_work.h"
 #include "parallel/comm/cuda/ipc/ipc_plan.h"
 #include "parallel/comm/cuda/stream_memory_operations.h"
-#include "parallel/comm/shm/peers/control_block.h"
+#include "parallel/comm/shm/peers/peer_memory.h"
 
 namespace ddpbench::comm {
 namespace {

@@ -1,8 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "parallel/comm/shm/collectives/chunks.h"
 #include "parallel/comm/shm/collectives/collectives.h"
-#include "parallel/comm/shm/collectives/exchange_window.h"
 
 namespace ddpbench::comm {
 

@@ -5,8 +5,14 @@
 // and operations of S bytes.
 #pragma once
 
-#include "parallel/comm/all_reduce_algorithm.h"
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/math.h"
+#include "parallel/comm/communicator.h"
 #include "parallel/comm/shm/collectives/collective.h"
+#include "parallel/comm/shm/peers/peer_memory.h"
 
 namespace ddpbench::comm {
 
@@ -48,5 +54,78 @@ bool is_small(const Operation& operation, int size);
 bool is_small(OperationKind kind, std::size_t part_bytes, int size);
 // REQUIRES: is_small.
 void run_small(Collective& c);
+
+// How the buffer of an all-reduce is cut: into chunks, one a rank, and those into segments.
+// Segments are published one by one, so that a peer works on a segment while it is still in the
+// cache of the core that made it.
+inline constexpr std::size_t kSegmentBytes = 64 << 10;
+
+struct Segment {
+  std::size_t offset = 0;
+  std::size_t bytes = 0;
+};
+
+class Chunks {
+ public:
+  // `bytes` cut for `ranks`; boundaries are multiples of a cache line, so that no line has two
+  // writers, and the last chunks may be shorter or empty.
+  Chunks(std::size_t bytes, int ranks)
+      : bytes_(bytes),
+        chunk_bytes_(round_up(ceil_div(bytes, static_cast<std::size_t>(ranks)), kCacheLineBytes)) {}
+
+  std::size_t bytes(int chunk) const { return end(chunk) - begin(chunk); }
+  // The number of segments in a chunk; all chunks have the same.
+  std::size_t segments() const { return ceil_div(chunk_bytes_, kSegmentBytes); }
+  Segment segment(int chunk, std::size_t number) const {
+    const std::size_t from = std::min(end(chunk), begin(chunk) + number * kSegmentBytes);
+    return {from, std::min(end(chunk), from + kSegmentBytes) - from};
+  }
+
+ private:
+  std::size_t begin(int chunk) const {
+    return std::min(bytes_, static_cast<std::size_t>(chunk) * chunk_bytes_);
+  }
+  std::size_t end(int chunk) const { return std::min(bytes_, begin(chunk) + chunk_bytes_); }
+
+  std::size_t bytes_;
+  std::size_t chunk_bytes_;
+};
+
+// Where each rank's exposed memory is, round by round.
+//
+// When all ranks' memory can be mapped there is one round over all of it. Otherwise there are as
+// many rounds as the staging area needs. In each, a rank without registered memory copies a piece
+// in, and all ranks work on pieces. The two halves of the staging area alternate, so that a rank
+// fills one while slower peers still read the other.
+class ExchangeWindow {
+ public:
+  // Exposes `memory`, which is `parts` equal parts one behind the other. Enters the collective with
+  // the first round ready, and waits for all ranks.
+  ExchangeWindow(Collective& c, const Elements& memory, std::size_t parts);
+
+  std::uint64_t rounds() const noexcept { return rounds_; }
+  // Place and size of a round's piece, within each part.
+  std::size_t offset(std::uint64_t round) const { return round * piece_bytes_; }
+  std::size_t bytes(std::uint64_t round) const;
+  // The size of the largest piece.
+  std::size_t piece_bytes() const noexcept { return piece_bytes_; }
+  // Address here of a rank's piece of a part. REQUIRES: that rank has published the round.
+  std::byte* at(int rank, std::size_t part, std::uint64_t round) const;
+
+  // Copies this rank's pieces of a round in, if it is staged. REQUIRES: the round before is done.
+  void fill(std::uint64_t round);
+  bool all_direct() const noexcept { return all_direct_; }
+
+ private:
+  void copy_in(std::uint64_t round);
+
+  Collective& c_;
+  std::byte* const own_;
+  const std::size_t parts_;
+  const std::size_t part_bytes_;
+  std::size_t piece_bytes_;
+  std::uint64_t rounds_;
+  bool all_direct_ = true;
+};
 
 }  // namespace ddpbench::comm

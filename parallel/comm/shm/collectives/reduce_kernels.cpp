@@ -1,16 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// See reduce_kernels.h. Reducing n sources of S bytes reads n S bytes and writes S. The partial
-// results of a block stay in the L1 cache.
-//
-// There is one loop body a type and operation. It is compiled once for each instruction set, and
-// the compiler vectorises it (this file is compiled with -O3 in every build type).
 #include "parallel/comm/shm/collectives/reduce_kernels.h"
 
-#if defined(__x86_64__)
 #include <cpuid.h>
-#endif
+#include <immintrin.h>
 
 #include <algorithm>
 #include <array>
@@ -20,14 +13,37 @@
 #include <cstring>
 #include <type_traits>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 #include "base/error.h"
 #include "kernels/runtime/bfloat16.h"
 
+#if defined(__x86_64__)
+#endif
+#if defined(__x86_64__)
+#endif
+
 namespace ddpbench::comm {
+
+WriteMode WriteTuner::begin_operation() noexcept {
+  ++operation_;
+  const std::uint64_t place = operation_ % kPeriod;
+  const bool probes = place == kProbe || place == kProbe + 1;
+  const WriteMode other =
+      chosen_ == WriteMode::cached ? WriteMode::non_temporal : WriteMode::cached;
+  current_ = probes ? other : chosen_;
+  return current_;
+}
+
+void WriteTuner::record(std::size_t bytes, double seconds) noexcept {
+  // What bypasses the cache is later read from memory, which is not in these times. So non-temporal
+  // stores must be faster by this factor to be chosen.
+  constexpr double kAdvantage = 1.25;
+  const double now = seconds / static_cast<double>(bytes);
+  double& known = current_ == WriteMode::cached ? cached_s_per_byte_ : non_temporal_s_per_byte_;
+  known = known == 0 ? now : 0.5 * (known + now);
+  if (cached_s_per_byte_ == 0 || non_temporal_s_per_byte_ == 0) return;
+  chosen_ = kAdvantage * non_temporal_s_per_byte_ < cached_s_per_byte_ ? WriteMode::non_temporal
+                                                                       : WriteMode::cached;
+}
 
 namespace {
 

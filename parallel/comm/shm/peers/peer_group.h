@@ -19,8 +19,8 @@
 
 #include "base/file.h"
 #include "parallel/comm/operation.h"
-#include "parallel/comm/queue/predicate_ref.h"
-#include "parallel/comm/shm/peers/control_block.h"
+#include "parallel/comm/shm/peers/peer_memory.h"
+#include "parallel/comm/store/deadline.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
 
 namespace ddpbench::comm {

@@ -1,22 +1,138 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory that peers may read directly: among processes registered buffers, each mapped once by
-// every rank; among threads of one process all of it. Not thread-safe: only the thread that
-// executes collectives uses it.
+// The shared memory of one communicator: what its ranks tell each other.
+//
+// Each rank writes its own RankSlot, mailboxes and staging area, and all read them. Collectives are
+// numbered 1, 2, ... in the order of issue, which is the same on all ranks. A rank's two counters
+// are positions (collective << kStepBits | step) that only grow:
+//   progress  step 1 of collective k: the rank has entered it, its descriptor is posted and its
+//             input may be read; further steps are the algorithm's own
+//   consumed  step s of collective k: the algorithm's own; position(k + 1, 0): this rank reads no
+//             peer's memory any more on behalf of collectives up to k
+// A rank that has seen a counter also sees what its owner wrote before storing it.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "base/math.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/shared_memory.h"
-#include "parallel/comm/shm/peers/control_block.h"
+#include "parallel/comm/operation.h"
+#include "parallel/comm/store/deadline.h"
 
 namespace ddpbench::comm {
 
+inline constexpr std::size_t kCacheLineBytes = 64;
+inline constexpr unsigned kStepBits = 24;  // 2^40 collectives of 2^24 steps
+constexpr std::uint64_t position(std::uint64_t collective, std::uint64_t step) {
+  return collective << kStepBits | step;
+}
+
+// Descriptors and mailboxes of the last kHistory collectives stay readable: a rank enters
+// collective k + kHistory only when all have consumed k.
+inline constexpr std::size_t kHistory = 4;
+inline constexpr std::size_t kMailboxBytes = 16 << 10;
+// Unregistered memory travels through here: in rounds of half a staging area (collectives), or in
+// packets of a channel (messages).
+inline constexpr std::size_t kStagingBytes = kMiB;
+inline constexpr std::size_t kChannelPackets = 4;
+inline constexpr std::size_t kChannelPacketBytes = 64 << 10;
+
+// Where a rank's memory is, in words that its peers understand.
+struct MemoryLocation {
+  static constexpr std::int64_t kStaged = -1;   // passes through the staging area
+  static constexpr std::int64_t kAddress = -2;  // `offset` is an address (threads of one process)
+  std::int64_t buffer = kStaged;                // or the number of a registered buffer
+  std::uint64_t offset = 0;                     // in that buffer
+};
+
+struct alignas(kCacheLineBytes) Descriptor {
+  OperationKind kind;
+  DataType type;
+  ReduceOp op;
+  std::int32_t root;
+  std::uint64_t count;
+  MemoryLocation memory;
+};
+
+enum class Presence : std::uint32_t { absent, attached, left };
+
+struct RankSlot {
+  alignas(kCacheLineBytes) std::atomic<std::uint64_t> progress;
+  alignas(kCacheLineBytes) std::atomic<std::uint64_t> consumed;
+  // Sleeping: a rank says which rank it waits for, sleeps on its bell, and is woken by that rank.
+  alignas(kCacheLineBytes) std::atomic<std::uint32_t> bell;
+  std::atomic<std::int32_t> waiting_for;  // kNobody, kAnybody, or rank + 1
+  alignas(kCacheLineBytes) std::atomic<Presence> presence;
+  std::int32_t pid;
+  std::array<Descriptor, kHistory> descriptors;
+
+  static constexpr std::int32_t kNobody = 0;
+  static constexpr std::int32_t kAnybody = -1;
+};
+
+// Messages from one rank to another, numbered 1, 2, ..., one in flight at a time. Packets are
+// counted over all messages.
+struct Channel {
+  alignas(kCacheLineBytes) std::atomic<std::uint64_t> posted;  // messages, by the sender
+  std::atomic<std::uint64_t> filled;                           // packets
+  Descriptor message;                                          // the one of number `posted`
+  alignas(kCacheLineBytes) std::atomic<std::uint64_t> taken;   // messages, by the receiver
+  std::atomic<std::uint64_t> drained;                          // packets
+  std::atomic<std::uint64_t> wanted;                           // messages that recv was called for
+};
+
+struct AbortNotice {
+  static constexpr std::uint32_t kNone = 0, kWriting = 1, kReadable = 2;
+  alignas(kCacheLineBytes) std::atomic<std::uint32_t> state;
+  std::int32_t rank;  // rank that aborted
+  std::array<char, 1024> reason;
+};
+
+struct ControlHeader {
+  alignas(kCacheLineBytes) std::int32_t size;
+  alignas(kCacheLineBytes) std::atomic<std::int32_t> sleepers;  // ranks with waiting_for != kNobody
+  AbortNotice abort;
+};
+
+// Maps the memory and finds its parts. Thread-safe as far as the parts are.
+class ControlBlock {
+ public:
+  // For `size` ranks that are threads of this process (`scope` process), or for processes.
+  static std::shared_ptr<ControlBlock> create(const std::string& name, int size, FutexScope scope);
+  static std::shared_ptr<ControlBlock> open(const std::string& handle, int size);
+
+  int size() const noexcept { return size_; }
+  FutexScope scope() const noexcept { return scope_; }
+  // Token for open(). REQUIRES: made by create().
+  std::string handle() const { return memory_.handle(); }
+
+  ControlHeader& header() const noexcept { return *reinterpret_cast<ControlHeader*>(base()); }
+  RankSlot& slot(int rank) const noexcept;
+  Channel& channel(int from, int to) const noexcept;
+  std::byte* mailbox(int rank, std::uint64_t collective) const noexcept;
+  std::byte* staging(int rank) const noexcept;
+  std::byte* channel_staging(int from, int to) const noexcept;
+
+ private:
+  ControlBlock(SharedMemory memory, int size, FutexScope scope);
+  std::byte* base() const noexcept { return memory_.view().data; }
+
+  SharedMemory memory_;
+  int size_;
+  FutexScope scope_;
+};
+
+// The memory that peers may read directly: among processes registered buffers, each mapped once by
+// every rank; among threads of one process all of it. Not thread-safe: only the thread that
+// executes collectives uses it.
 class PeerMemory {
  public:
   PeerMemory(int rank, FutexScope scope) : rank_(rank), scope_(scope) {}

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "parallel/comm/shm/peers/control_block.h"
-#include "parallel/comm/split.h"
+#include "parallel/comm/operation.h"
+#include "parallel/comm/shm/peers/peer_memory.h"
 
 namespace ddpbench::comm {
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "parallel/comm/queue/queued_work.h"
+#include "parallel/comm/queue/engine.h"
 
 #include "base/clock.h"
 #include "base/error.h"
