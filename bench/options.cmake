@@ -9,16 +9,10 @@ set(DDPBENCH_BENCH_OPTION_SOURCES
   host/host_network.cpp
   host/environment_capture.cpp
   host/host_limits.cpp
-  options/command_options.cpp
   options/command_words.cpp
-  options/config_file.cpp
   options/handling_options.cpp
-  options/launch_options.cpp
-  options/file_conflicts.cpp
-  options/option_conditions.cpp
   options/option_definitions.cpp
   options/option_help.cpp
-  options/option_injection.cpp
   options/option_source.cpp
   options/option_parser.cpp
   options/option_schema.cpp

@@ -1,22 +1,109 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One rank of a measurement of collectives: its communicator, its device, and registered memory to
-// send from and to receive into.
+// One rank of a measurement of collectives: its communicator, its device, registered memory to send
+// from and to receive into, the queue of timed calls, and how fast its memory is.
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "bench/comm/call_queue.h"
+#include "base/math.h"
 #include "bench/comm/collective_case.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/memory_needs.h"
 #include "parallel/comm/communicator.h"
 
 namespace ddpbench::bench {
+
+// BlockingCopies: copies of unused memory that keep a device busy while the host queues the timed
+// work behind them. The timed work then does not wait for the host. (nvbench blocks a stream by a
+// kernel for the same purpose.)
+class BlockingCopies {
+ public:
+  // The least size of each of the two buffers.
+  static constexpr std::size_t kLeastBytes = 32 * kMiB;
+
+  // What a BlockingCopies holds in buffers of `bytes`.
+  static std::array<PlannedBuffer, 2> planned_buffers(Buffer& from, Buffer& to, std::size_t bytes);
+
+  // `device` is asynchronous and outlives this. Times copies of kLeastBytes, then of twice as many
+  // bytes each time up to `most_bytes`, until one takes the device several times as long as the
+  // host. Keeps two buffers of that size. Blocks. Throws DeviceError.
+  BlockingCopies(Device& device, std::size_t most_bytes);
+
+  // Queues the copies in front of the work that comes next on `stream`.
+  void queue(Stream& stream);
+  // To be called when the work of queue() is done: takes so many more copies next time that they
+  // last `delay_s` longer. Returns false when the limit on copies leaves the delay uncovered.
+  bool cover(double delay_s);
+
+ private:
+  void allocate(std::size_t bytes);
+
+  Device& device_;
+  Buffer from_, to_;
+  std::unique_ptr<Event> begin_, end_;
+  int copies_;
+};
+
+// The times of one call, on the device's clock.
+struct CallSpan {
+  double begin_s = 0, end_s = 0;
+  bool late = false;  // the device began it before the host had queued all of it
+};
+
+// CallQueue: queues calls of a collective on one rank and times each by events of the stream that
+// it follows. On an asynchronous device several calls are in flight.
+//
+// Each call follows a barrier that is queued like it, so that a call begins on all ranks at about
+// the same time. One event stands between the two, and one after the call. They are read only when
+// all work is done, and tell how long the device took. The time that the host needs to queue a call
+// counts only if the device had to wait for it. To prevent that, the device first gets copies of
+// unused memory. Their number is found while calls are queued: as many as it takes for the host to
+// be ahead. Where the most copies do not suffice, fewer calls are queued at a time. Without copies,
+// short collectives would show how fast CUDA accepts work; nccl-tests, which queues calls without a
+// pause, shows that.
+class CallQueue {
+ public:
+  // Both outlive this. `blocking`: null where queued work is done when the queueing call returns.
+  CallQueue(Device& device, comm::Communicator& world, std::unique_ptr<BlockingCopies> blocking);
+
+  // Call it before calls of another kind or size. Calibrates the device's clock to the host's, and
+  // resets how many calls are queued at a time. REQUIRES: no calls are in flight.
+  void begin_row();
+  // Queues a barrier and the call.
+  void add(const CollectiveCase& collective, const CollectiveMemory& memory);
+  // Whether as many calls are in flight as should be.
+  bool full() const { return added_ >= depth_; }
+  // Blocks until all calls are done; returns their times in the order of add(). Throws CommError.
+  // Calibrates the drifting clocks now and then.
+  std::vector<CallSpan> finish();
+
+ private:
+  // Enough that the device rarely waits, and few enough for what a stream holds.
+  static constexpr std::size_t kDepth = 10;
+  struct Call {
+    std::unique_ptr<Event> begin, end;
+    IssuedCollective issued;
+    double queued_s = 0;
+  };
+
+  void adjust(const std::vector<CallSpan>& spans);
+  void calibrate();
+
+  Device& device_;
+  comm::Communicator& world_;
+  std::unique_ptr<BlockingCopies> blocking_;
+  std::unique_ptr<Stream> stream_;
+  std::vector<Call> calls_;  // the first added_ count
+  std::size_t added_ = 0;
+  std::size_t depth_ = 1;  // number of calls queued at a time
+  double calibrated_s_ = 0;
+};
 
 class CollectiveRank {
  public:
@@ -30,8 +117,6 @@ class CollectiveRank {
   Device& device() { return *device_; }
   // Timed calls on memory().
   CallQueue& calls() { return *calls_; }
-  // The bytes of each of the two buffers, to send from and to receive into, behind memory().
-  std::size_t room() const { return in_.bytes(); }
   CollectiveMemory memory(std::size_t count, DataType type, comm::ReduceOp op) const;
 
   // Blocks until all ranks have come.
@@ -62,5 +147,23 @@ class CollectiveRank {
   std::unique_ptr<comm::Communicator> world_;
   std::unique_ptr<CallQueue> calls_;
 };
+
+// Bandwidth, which counts bytes read and bytes written. For a core it is measured in memory of its
+// own with the communicator's loops, for a GPU with device copies. A GPU has no figure for
+// reducing.
+struct BandwidthSample {
+  std::size_t working_set_bytes = 0;
+  bool all_cores = false;  // all ranks at once; else rank 0 alone
+  double copy_gb_per_s = 0, reduce_gb_per_s = 0;
+};
+
+// Collective. The bandwidth of this rank's core while all ranks do the same (`all_cores`), or while
+// the others wait (0 on ranks other than 0): the bound of collectives in shared memory. It copies
+// half of the working set to the other half and reduces it into that, with the communicator's own
+// loops, with cached and non-temporal stores. The best of several short windows counts, because it
+// is to be a bound. Overwrites the rank's memory. REQUIRES: working_set <= twice that memory's
+// bytes.
+BandwidthSample measure_bandwidth(CollectiveRank& rank, std::size_t working_set, bool all_cores,
+                                  DataType type);
 
 }  // namespace ddpbench::bench

@@ -1,22 +1,68 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// CommJob: what the processes of one world of `ddpbench comm` need to know. CommRankResult: what
-// each of its ranks found besides the times. Those are in its channel: one step record per
-// iteration, whose epoch is the number of the row. The job travels as JSON, the result as
-// CBOR (RFC 8949).
+// `ddpbench comm`, from the options to what the processes of one world need to know (CommJob), and
+// what each rank found besides the times (CommRankResult). Those are in its channel: one step
+// record per iteration, whose epoch is the number of the row. The job travels as JSON, the result
+// as CBOR (RFC 8949).
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "bench/comm/comm_options.h"
+#include "bench/comm/collective_rank.h"
+#include "bench/host/host_devices.h"
+#include "bench/options/options.h"
 #include "bench/plan/run_plan.h"
+#include "parallel/comm/communicator.h"
 #include "parallel/launch/rank_channel.h"
 
 namespace ddpbench::bench {
+
+// What Options ask of `comm`, resolved on a host.
+struct CommOptions {
+  std::vector<std::string> operations;  // names of collective_cases()
+  std::vector<std::uint64_t> sizes;     // bytes of the whole buffer, as asked for
+  std::vector<int> ranks;
+  std::string device = "cpu";    // resolved: cpu | cuda
+  std::string device_note;       // why --device=auto was resolved so
+  std::string backend = "auto";  // each world resolves it: it depends on shared GPUs
+  std::vector<std::string> all_reduces = {"auto"};  // auto | ring | direct; one world each
+  bool oversubscribe = false;
+  DataType type = DataType::fp32;
+  comm::ReduceOp reduction = comm::ReduceOp::sum;
+  bool threads = false;  // ranks are threads of one process
+  int iterations = 0, warmup = 0;
+  double timeout_s = 300;  // 0: no limit
+};
+
+// `started`: what started the ranks, and how many; where nothing did, comm starts its own.
+struct StartedRanks {
+  std::string launcher;
+  int count = 0;  // 0: nothing did
+};
+
+// "all" is one rank per core of `host`, or per GPU, or all that were started. Throws ConfigError
+// that names option, value and what is allowed. Throws UnavailableError for a device that is
+// missing or lacks the backend.
+CommOptions resolve(const Options& asked, const HostDevices& host,
+                    const StartedRanks& started = {});
+
+// Advice for more ranks than GPUs.
+std::string advice_about_ranks(const CudaProbe& cuda);
+
+// Reads "4K..128M" (each twice the one before), "4K..128M*4", "1K,1M", and mixtures. Sizes are
+// bytes, with K, M or G for 2^10, 2^20 and 2^30. Throws ConfigError.
+std::vector<std::uint64_t> parse_sizes(const std::string& text);
+
+// Returns "sum", "average" or "max", as options and reports say it.
+std::string reduction_word(comm::ReduceOp op);
+
+// The options as the report's `config` shows them.
+nlohmann::ordered_json to_json(const CommOptions& options);
 
 // One line of the table.
 struct CommRow {
@@ -33,8 +79,8 @@ struct CommJob {
   int iterations = 0, warmup = 0;
   double timeout_s = 0;
   std::vector<CommRow> rows;
-  // The working sets for which the memory's bandwidth is measured, in bytes: of one core, or of a
-  // GPU with all its ranks (exactly those of the rows). Empty: it is not measured.
+  // The working sets of one core for which the memory's bandwidth is measured, in bytes. Empty: it
+  // is not measured.
   std::vector<std::size_t> working_sets;
   DevicePlan devices;                     // one per rank
   std::string asked_all_reduce = "auto";  // what ranks are told: auto | ring | direct
@@ -43,8 +89,6 @@ struct CommJob {
   std::size_t bytes(const CommRow& row) const { return row.count * size_of(type); }
   std::size_t largest_bytes() const;
   bool on_gpus() const { return devices.is_on_gpu(0); }
-  // Whether all ranks are on one GPU: its memory then bounds them.
-  bool on_one_gpu() const;
   // The number of ranks that share the memory of this rank's device.
   int sharers(int rank) const;
   // Says why memory is no bound of this world; empty where it is one.
@@ -74,16 +118,6 @@ launch::ChannelLayout channel_layout(const CommJob& job);
 
 nlohmann::json to_json(const CommJob& job);
 CommJob comm_job_from_json(const nlohmann::json& json);
-
-// Bandwidth, which counts bytes read and bytes written. For a core it is measured in memory of its
-// own with the communicator's loops, for a GPU with device copies. A GPU has no figure for
-// reducing.
-struct BandwidthSample {
-  std::size_t working_set_bytes = 0;
-  bool all_cores = false;  // all ranks at once; else rank 0 alone
-  double copy_gb_per_s = 0, reduce_gb_per_s = 0;
-  std::string missing;  // why there is no figure; empty: there is one
-};
 
 struct CommRankResult {
   std::string host, model;

@@ -5,10 +5,10 @@
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
-#include "bench/comm/comm_job.h"
-#include "bench/comm/comm_measurement.h"
+#include "bench/host/environment_capture.h"
 #include "bench/plan/training_job.h"
 #include "bench/rank/rank_devices.h"
 #include "parallel/comm/store/store.h"
@@ -93,6 +93,71 @@ void run_threads(const CommJob& job, launch::RankChannels& channels) {
 }
 
 }  // namespace
+
+CommMeasurement::CommMeasurement(const CommJob& job, int rank,
+                                 std::unique_ptr<comm::Communicator> world,
+                                 std::unique_ptr<Device> device, launch::RankWriter& writer)
+    : job_(job),
+      writer_(writer),
+      rank_(std::move(world), std::move(device), job.largest_bytes(), job.sharers(rank)) {
+  result_.host = host_name();
+  result_.model = rank_.device().model();
+}
+
+void CommMeasurement::run() {
+  try {
+    measure_memory();
+    writer_.state(launch::RankState::training);
+    for (std::size_t row = 0; row < job_.rows.size(); ++row) measure(row);
+    writer_.state(launch::RankState::finished);
+  } catch (const std::exception& error) {
+    rank_.world().abort(error.what());  // spares the others the wait for a deadline
+    throw;
+  }
+}
+
+void CommMeasurement::measure_memory() {
+  for (const std::size_t set : job_.working_sets) {
+    for (const bool all_cores : {false, true}) {
+      result_.bandwidth.push_back(measure_bandwidth(rank_, set, all_cores, job_.type));
+    }
+  }
+  writer_.result(encoded(result_));
+}
+
+void CommMeasurement::measure(std::size_t row) {
+  const CollectiveCase& collective = *find_collective(job_.rows[row].operation);
+  const CollectiveMemory memory = rank_.memory(job_.rows[row].count, job_.type, job_.reduction);
+  std::size_t wrong = rank_.verify(collective, memory);
+  rank_.calls().begin_row();
+  late_ = taken_ = 0;
+  const int last = job_.warmup + job_.iterations - 1;
+  for (int i = 0; i <= last; ++i) {
+    writer_.begin_step(static_cast<std::uint32_t>(row), steps_++);
+    rank_.calls().add(collective, memory);
+    // Timed calls and warm-up calls are not queued together.
+    if (rank_.calls().full() || i == last || i == job_.warmup - 1) take_times(row);
+  }
+  wrong += rank_.verify(collective, memory);
+  result_.all_reduce = all_reduces_run(&rank_.world());
+  result_.wrong.push_back(wrong);
+  result_.late.push_back(late_);
+  writer_.result(encoded(result_));
+}
+
+void CommMeasurement::take_times(std::size_t row) {
+  for (const CallSpan& span : rank_.calls().finish()) {
+    const int iteration = taken_++ - job_.warmup;
+    if (iteration < 0) continue;
+    late_ += span.late ? 1 : 0;
+    launch::StepRecord record;
+    record.epoch = static_cast<std::uint32_t>(row);
+    record.step = static_cast<std::uint32_t>(iteration);
+    record.begin_s = span.begin_s;
+    record.end_s = span.end_s;
+    writer_.append(record);
+  }
+}
 
 int run_comm_ranks(const nlohmann::json& description, const launch::RankEnvironment& environment,
                    launch::RankChannels& channels, bool&) {

@@ -126,11 +126,6 @@ std::vector<std::string> kind_words() {
   return known;
 }
 
-ChartKind kind_of(const std::string& word) {
-  check_word("chart: --kind", word, kind_words());
-  return *report::chart_kind(word);
-}
-
 std::vector<std::string> axis_words() {
   std::vector<std::string> known;
   for (const report::CourseAxis axis : report::kCourseAxes) known.emplace_back(to_string(axis));
@@ -139,7 +134,6 @@ std::vector<std::string> axis_words() {
 
 report::CourseAxis axis_of(const std::optional<std::string>& word) {
   if (!word) return report::CourseAxis::seconds;
-  check_word("chart: --axis", *word, axis_words());
   return *word == to_string(report::CourseAxis::steps) ? report::CourseAxis::steps
                                                        : report::CourseAxis::seconds;
 }
@@ -254,8 +248,10 @@ class Chart final : public Subcommand {
     options.add_words("REPORT", "...", paths_, "Reports; all runs of all of them go into one chart",
                       true);
     options.add("--kind", "", &kind_,
-                "What to draw [scaling; bandwidth of reports of ddpbench comm]", kind_words());
-    options.add("--axis", "", &axis_, "accuracy: what to draw it over [seconds]", axis_words());
+                "What to draw [scaling; bandwidth of reports of ddpbench comm]",
+                one_of(kind_words()));
+    options.add("--axis", "", &axis_, "accuracy: what to draw it over [seconds]",
+                one_of(axis_words()));
     filter_.define(options);
     collectives_.define(options);
     options.add("-o,--output", "FILE", &output_,
@@ -272,7 +268,7 @@ class Chart final : public Subcommand {
 
   int run() override {
     std::optional<ChartKind> kind;
-    if (kind_) kind = kind_of(*kind_);
+    if (kind_) kind = report::chart_kind(*kind_);
     const report::CourseAxis axis = axis_of(axis_);
     check_picture();
     words_.notes = !no_notes_;

@@ -4,12 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/nearest_name.h"
-#include "base/text.h"
 #include "bench/commands/report_choice.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/environment_capture.h"
@@ -51,7 +49,7 @@ struct Limit {
   const char* help;
 };
 
-constexpr Limit kLimits[] = {
+constexpr Limit kGateLimits[] = {
     {"max-slowdown", &GateOptions::max_slowdown,
      "Slowdown of the median step (and of the throughput) that is no regression"},
     {"max-p95-slowdown", &GateOptions::max_tail_slowdown, "The same of the 95th percentile"},
@@ -62,7 +60,7 @@ constexpr Limit kLimits[] = {
      "The same of the final test accuracy, in points"},
 };
 
-constexpr double kMaxAlpha = 0.5;
+constexpr double kMaxAlpha = 50;  // percent
 
 // Exit codes of docs/cli.md.
 int exit_code(GateVerdict verdict) {
@@ -70,33 +68,21 @@ int exit_code(GateVerdict verdict) {
   return verdict == GateVerdict::inconclusive ? 7 : 0;
 }
 
-// Reads "5%" and "0.05" as 0.05. Throws ConfigError naming `option` for other texts, for values
-// that are not above 0, and for a number above 1 without "%" (5 would mean 500 %).
-double fraction_from_text(const std::string& option, const std::string& text) {
-  const bool percent = text.ends_with('%');
-  const std::string_view digits = std::string_view(text).substr(0, text.size() - (percent ? 1 : 0));
-  const auto value = number_in<double>(digits);
-  if (!value || !std::isfinite(*value) || *value <= 0 || (!percent && *value > 1)) {
-    throw ConfigError(
-        fmt::format("check: {}={}: expected a share above 0, as 5% or 0.05", option, text));
-  }
-  return percent ? *value / 100 : *value;
-}
-
 class Check final : public Subcommand {
  public:
   void define(CommandOptions& options) override {
     options.add_words("NEW", "...", candidate_, "Reports of what is to be checked", true);
     options.add_words("--baseline", "BASE...", base_, "Reports to hold them against", true);
-    options.add("--alpha", "P", &alpha_, "Probability of any false alarm, at most [0.05]");
-    for (std::size_t i = 0; i < std::size(kLimits); ++i) {
-      options.add(
-          fmt::format("--{}", kLimits[i].option), "SHARE", &limits_[i],
-          fmt::format("{} [{}%]", kLimits[i].help, 100 * (GateOptions{}.*kLimits[i].member)));
+    options.add("--alpha", "P", &alpha_, "Probability of any false alarm, at most",
+                {.maximum = kMaxAlpha, .above_minimum = true, .below_maximum = true});
+    for (std::size_t i = 0; i < std::size(kGateLimits); ++i) {
+      limits_[i].value = 100 * (GateOptions{}.*kGateLimits[i].member);
+      options.add(fmt::format("--{}", kGateLimits[i].option), "SHARE", &limits_[i],
+                  kGateLimits[i].help, positive());
     }
     options.add("--allow-mismatch", "KEY,...", &allowed_,
                 "Settings that may differ in a pair (device_model, optimizer/lr, ...)");
-    options.add("--format", "", &format_, "How the result is written", gate_formats());
+    options.add("--format", "", &format_, "How the result is written", one_of(gate_formats()));
     options.add("-o,--output", "FILE", &output_, "Write to this file instead of standard output");
     options.add("--force", "", &force_, "Overwrite FILE");
     options.set_footer(
@@ -163,32 +149,21 @@ class Check final : public Subcommand {
   }
 
   const Format& chosen_format() const {
-    const std::vector<std::string> names = gate_formats();
-    check_word("check: --format", format_, names);
-    return kFormats[std::ranges::find(names, format_) - names.begin()];
+    return *std::ranges::find(kFormats, std::string_view(format_), &Format::name);
   }
 
   GateOptions gate_options() const {
     GateOptions options;
-    if (!alpha_.empty()) {
-      options.alpha = fraction_from_text("--alpha", alpha_);
-      if (options.alpha >= kMaxAlpha) {
-        throw ConfigError(
-            fmt::format("check: --alpha={}: expected a number below {}", alpha_, kMaxAlpha));
-      }
-    }
-    for (std::size_t i = 0; i < std::size(kLimits); ++i) {
-      if (limits_[i].empty()) continue;
-      options.*kLimits[i].member =
-          fraction_from_text(std::string("--") + kLimits[i].option, limits_[i]);
-    }
+    options.alpha = alpha_.value / 100;
+    for (std::size_t i = 0; i < std::size(kGateLimits); ++i)
+      options.*kGateLimits[i].member = limits_[i].value / 100;
     options.allow_mismatch = allowed_;
     return options;
   }
 
   std::vector<std::string> candidate_, base_, allowed_;
-  std::string alpha_, format_ = "table", output_;
-  std::string limits_[std::size(kLimits)];
+  std::string format_ = "table", output_;
+  Percent alpha_{5}, limits_[std::size(kGateLimits)];
   bool force_ = false;
 };
 

@@ -7,12 +7,15 @@
 #include <exception>
 
 #include "base/error.h"
+#include "bench/comm/comm_session.h"
 #include "bench/commands/info.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/build_info.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/host_devices.h"
+#include "bench/host/host_limits.h"
 #include "bench/host/terminal.h"
+#include "bench/joined/joined_comm.h"
 #include "bench/joined/joined_world.h"
 #include "bench/launchers/agent_messages.h"
 #include "bench/launchers/launched_run.h"
@@ -139,6 +142,37 @@ int fetch_data(const ParsedCommand& command) {
   return 0;
 }
 
+// Calls `act`. A value that a variable gave is refused in the name of the variable, too.
+template <typename Act>
+auto named_by(const std::map<std::string, std::string>& from_variables, Act&& act) {
+  try {
+    return act();
+  } catch (const ConfigError& error) {
+    const std::string message = error.what();
+    const auto found = from_variables.find(message.substr(0, message.find_first_of(":= ")));
+    if (found == from_variables.end()) throw;
+    throw ConfigError(fmt::format("{}: {}", found->second, message));
+  }
+}
+
+int run_comm(const ParsedCommand& command, const std::vector<std::string>& arguments,
+             const launch::GetVariable& get) {
+  const Options& asked = command.options;
+  return named_by(command.from_variables, [&] {
+    if (const auto place = launch::read_rank_environment(get)) {
+      return join_comm(asked, arguments, *place);
+    }
+    if (!asked.interface.empty()) {
+      throw ConfigError(fmt::format(
+          "--interface={}: it is for ranks that a launcher started; these are all on this host",
+          asked.interface));
+    }
+    HostDevices host = find_devices(asked.device);
+    host.available_bytes = memory_limit(read_host_limits()).bytes;
+    return CommSession(resolve(asked, host), host, asked, arguments).run();
+  });
+}
+
 int run_matrix(const Options& options, const std::vector<std::string>& arguments,
                const launch::GetVariable& get) {
   const char* const port = get("MASTER_PORT");
@@ -171,6 +205,8 @@ int execute(const ParsedCommand& command, const InstallPaths& paths,
       return run_tune(command.options, arguments);
     case Command::fit:
       return run_fit(command.options);
+    case Command::comm:
+      return run_comm(command, arguments, get_variable);
     case Command::run:
       check_run_list(command.options);
       check_saving(command.options);
@@ -193,7 +229,7 @@ int run_command_line(const std::vector<std::string>& arguments) {
   }
   const InstallPaths paths = find_install_paths("/proc/self/exe", build_info().source_directory);
   const ParseContext context = {launch::environment_variables(), paths.config_directories(),
-                                command_summaries(), subcommand_variables()};
+                                command_summaries()};
   if (const auto run = context.variables.find(kLaunchedRunVariable);
       run != context.variables.end()) {
     return run_launched_rank(

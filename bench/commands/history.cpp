@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/nearest_name.h"
 #include "bench/commands/report_choice.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
@@ -21,7 +20,7 @@ class HistoryCommand final : public Subcommand {
     options.add_words("REPORT", "...", paths_,
                       "Reports of several commits; those of one commit are repetitions", true);
     options.add("--format", "", &format_, "otava: a CSV in the layout that Apache Otava reads",
-                {"table", "otava"});
+                one_of({"table", "otava"}));
     options.add("-o,--output", "FILE", &output_, "Write to this file instead of standard output");
     options.add("--force", "", &force_, "Overwrite FILE");
     options.set_footer(
@@ -31,7 +30,6 @@ class HistoryCommand final : public Subcommand {
   }
 
   int run() override {
-    check_word("history: --format", format_, {"table", "otava"});
     refuse_twice_on_one_side("history", paths_);
     if (output_ == kStandardStream) output_.clear();
     if (!output_.empty()) check_output("history", output_, paths_, force_);

@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/math.h"
-#include "base/nearest_name.h"
 #include "base/text.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/build_info.h"
@@ -29,17 +28,7 @@ namespace ddpbench::bench {
 namespace {
 
 constexpr std::size_t kLargestFile = 256 * kMiB;
-constexpr std::int64_t kLargestBatch = 1'000'000'000;
-
-// A whole number from `least` on. Throws ConfigError naming `option`.
-std::int64_t count_from_text(const char* option, const std::string& text, std::int64_t least) {
-  const auto value = number_in<std::int64_t>(text);
-  if (!value || *value < least || *value > kLargestBatch) {
-    throw ConfigError(fmt::format("import: {}={}: expected a whole number from {} to {}", option,
-                                  text, least, kLargestBatch));
-  }
-  return *value;
-}
+constexpr double kLargestCount = 1e9;
 
 // A time in the report's format; empty stays empty. Throws ConfigError for other texts.
 std::string checked_time(const std::string& text) {
@@ -55,7 +44,7 @@ std::string checked_time(const std::string& text) {
 }
 
 // "runs/mine.csv" gives "mine.json", in the working directory. Throws ConfigError for a stream.
-std::string default_output(const std::string& path) {
+std::string default_report(const std::string& path) {
   if (is_stream(path)) {
     throw ConfigError(
         fmt::format("import: {}: name with --output where the report goes (- for standard output)",
@@ -82,14 +71,16 @@ class Import final : public Subcommand {
                 "What ran, as the strategy of the report: single, ddp, or a name of your own");
     options.add("--model", "NAME", &model_, "The network's name");
     options.add("--dataset", "NAME", &dataset_, "The data set's name");
-    options.add("--device", "", &device_, "What it ran on", {"cpu", "cuda"});
+    options.add("--device", "", &device_, "What it ran on", one_of({"cpu", "cuda"}));
     options.add("--device-model", "NAME", &device_model_,
                 "The device's model; if not given, for cpu this machine's processor");
-    options.add("--precision", "", &precision_, "What it computed in", {"fp32", "tf32", "bf16"});
+    options.add("--precision", "", &precision_, "What it computed in",
+                one_of({"fp32", "tf32", "bf16"}));
     options.add("--batch-size", "N", &batch_size_,
-                "Samples of a rank in a step; without it there are no samples a second");
+                "Samples of a rank in a step; without it there are no samples a second",
+                between(1, kLargestCount));
     options.add("--warmup-steps", "N", &warmup_steps_,
-                "First steps of each repetition that do not count [0]");
+                "First steps of each repetition that do not count [0]", between(0, kLargestCount));
     options.add("--commit", "ID", &commit_, "Commit of the program that ran, for `history`");
     options.add("--measured-at", "TIME", &measured_at_,
                 "When it was measured, as 2026-01-31T12:00:00Z, for `history`; not recorded if not "
@@ -106,7 +97,7 @@ class Import final : public Subcommand {
     }
     const std::string name = input_name(paths_.front());
     const report::ImportedProgram program = described();
-    const std::string output = output_.empty() ? default_output(paths_.front()) : output_;
+    const std::string output = output_.empty() ? default_report(paths_.front()) : output_;
     check_text_output("import", output, paths_, force_);
     const report::StepTimes times = read_times(paths_.front());
     FileDescriptor stream;
@@ -134,8 +125,6 @@ class Import final : public Subcommand {
       throw ConfigError(
           "import: --as is missing; name what ran, as --as=ddp or a word of your own");
     }
-    check_word("import: --device", device_, {"cpu", "cuda"});
-    check_word("import: --precision", precision_, {"fp32", "tf32", "bf16"});
     const bool hexadecimal = commit_.find_first_not_of("0123456789abcdef") == std::string::npos;
     if (!commit_.empty() && (!hexadecimal || commit_.size() < 7 || commit_.size() > 40)) {
       throw ConfigError(fmt::format(
@@ -150,10 +139,8 @@ class Import final : public Subcommand {
     program.device_model = device_model_;
     program.precision = precision_;
     program.host = host_name();
-    if (!batch_size_.empty()) program.batch_size = count_from_text("--batch-size", batch_size_, 1);
-    if (!warmup_steps_.empty()) {
-      program.warmup_steps = count_from_text("--warmup-steps", warmup_steps_, 0);
-    }
+    if (batch_size_) program.batch_size = *batch_size_;
+    if (warmup_steps_) program.warmup_steps = *warmup_steps_;
     if (device_model_.empty() && device_ == "cpu") {
       program.device_model = capture_environment({}, {}).cpu.model;
     }
@@ -177,7 +164,8 @@ class Import final : public Subcommand {
 
   std::vector<std::string> paths_;
   std::string as_, model_ = "unknown", dataset_, device_ = "cpu", device_model_;
-  std::string precision_ = "fp32", batch_size_, warmup_steps_, commit_, output_, measured_at_;
+  std::string precision_ = "fp32", commit_, output_, measured_at_;
+  std::optional<std::int64_t> batch_size_, warmup_steps_;
   bool force_ = false;
 };
 

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "bench/host/build_info.h"
-#include "bench/options/config_file.h"
+#include "bench/options/option_source.h"
 
 namespace ddpbench::bench {
 namespace {

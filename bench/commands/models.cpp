@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/nearest_name.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
 #include "bench/plan/data_places.h"
@@ -70,12 +69,11 @@ class Models final : public Subcommand {
   void define(CommandOptions& options) override {
     options.add_words("NETWORK", "NAME|FILE ...", names_,
                       "Networks: names in configs/models, or files; all built-in ones without");
-    options.add("--format", "", &format_, "How", report::record_formats());
+    options.add("--format", "", &format_, "How", one_of(report::record_formats()));
     options.set_footer("Nothing is trained, and no device is used.");
   }
 
   int run() override {
-    check_word("models: --format", format_, report::record_formats());
     std::vector<std::string> paths;
     for (const std::string& name : names_) paths.push_back(find_model(name));
     if (names_.empty()) paths = built_in_models();

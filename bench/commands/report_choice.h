@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/options/command_options.h"
+#include "bench/options/command_words.h"
 #include "reports/data/report_view.h"
 
 namespace ddpbench::bench {

@@ -77,7 +77,7 @@ class Show final : public Subcommand {
         "Reports to show; several are shown in one table. -: standard input (required, but for "
         "--columns=help)");
     options.add("--format", "", &format_, "How; docs/exports.md says who reads which [table]",
-                format_names());
+                one_of(format_names()));
     options.add("--mllog", "", &mllog_, "The same as --format=mllog");
     options.add("--columns", "NAME,...", &columns_,
                 "Only these columns of table, markdown, csv and json, in this order; "
@@ -88,7 +88,7 @@ class Show final : public Subcommand {
         "--repetitions", "", &repetitions_,
         "median: a row for each setting, with the median over its repetitions and their "
         "interval; all: a row for each repetition. Of table, markdown, csv and json [median]",
-        {"median", "all"});
+        one_of({"median", "all"}));
     options.add("-o,--output", "FILE", &output_, "Write to this file instead of standard output");
     options.add("--force", "", &force_, "Let --output replace an existing file");
   }
@@ -110,7 +110,6 @@ class Show final : public Subcommand {
     }
     const report::Columns named = named_columns();
     if (repetitions_) {
-      check_word("show: --repetitions", *repetitions_, Names{"median", "all"});
       if (!format.columns) {
         throw ConfigError(
             fmt::format("show: --repetitions does not apply to --format={}: what it holds is fixed",
@@ -130,7 +129,6 @@ class Show final : public Subcommand {
     }
     const auto& formats = report::run_formats();
     const auto found = std::ranges::find(formats, name, &report::RunFormat::name);
-    if (found == formats.end()) check_word("show: --format", name, format_names());
     return *found;
   }
 

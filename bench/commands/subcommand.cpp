@@ -6,20 +6,16 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "bench/host/environment_capture.h"
 #include "bench/host/terminal.h"
-#include "bench/options/option_source.h"
-#include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {
 const std::vector<SubcommandEntry>& subcommands() {
   static const std::vector<SubcommandEntry> entries = {
-      show_entry(),    html_entry(), chart_entry(),  check_entry(),
-      history_entry(), comm_entry(), import_entry(), models_entry(),
+      show_entry(),    html_entry(),   chart_entry(),  check_entry(),
+      history_entry(), import_entry(), models_entry(),
   };
   return entries;
 }
@@ -29,28 +25,11 @@ const SubcommandEntry* find_subcommand(const std::string& name) {
   return found == subcommands().end() ? nullptr : &*found;
 }
 
-std::vector<std::string> subcommand_variables() {
-  std::set<std::string> names;
-  for (const SubcommandEntry& entry : subcommands()) {
-    const auto command = entry.make();
-    if (!command->takes_variables()) continue;
-    CommandOptions options;
-    command->define(options);
-    for (std::string& name : options.variables()) names.insert(std::move(name));
-  }
-  return {names.begin(), names.end()};
-}
-
 int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>& arguments,
                    const std::string& program) {
   const auto command = entry.make();
   CommandOptions options;
   command->define(options);
-  if (command->takes_variables()) {
-    const Variables all = launch::environment_variables();
-    command->variables = options.read_variables(entry.name, all, arguments);
-    refuse_unknown_variables(all, subcommand_variables());
-  }
   if (!options.read(entry.name, arguments)) {
     say("{}", options.help(entry.summary, entry.usage));
     return 0;
@@ -92,8 +71,9 @@ void check_inputs(const std::string& command, const std::vector<std::string>& in
 }
 
 std::string subcommand_help(const SubcommandEntry& entry) {
+  const auto command = entry.make();  // has the defaults that the help shows
   CommandOptions options;
-  entry.make()->define(options);
+  command->define(options);
   return options.help(entry.summary, entry.usage);
 }
 

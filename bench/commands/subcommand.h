@@ -6,12 +6,11 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "bench/options/command_options.h"
+#include "bench/options/command_words.h"
 #include "bench/options/option_help.h"
 
 namespace ddpbench::bench {
@@ -25,10 +24,6 @@ class Subcommand {
   virtual int run() = 0;
   // The whole command line, for commands that record it; set before run().
   std::vector<std::string> command_line;
-  // Whether DDPBENCH_ variables set its options, too.
-  virtual bool takes_variables() const { return false; }
-  // Those that did; set before run().
-  std::map<std::string, std::string> variables;
 };
 
 struct SubcommandEntry {
@@ -41,7 +36,6 @@ struct SubcommandEntry {
 // Each is defined in the source file of its name.
 SubcommandEntry chart_entry();
 SubcommandEntry check_entry();
-SubcommandEntry comm_entry();
 SubcommandEntry history_entry();
 SubcommandEntry html_entry();
 SubcommandEntry import_entry();
@@ -52,9 +46,6 @@ SubcommandEntry show_entry();
 const std::vector<SubcommandEntry>& subcommands();
 // Returns null when there is none.
 const SubcommandEntry* find_subcommand(const std::string& name);
-
-// The variables of all subcommands that take variables, each once.
-std::vector<std::string> subcommand_variables();
 
 // Parses `arguments` (after the subcommand's name) and runs. Throws ConfigError for unknown options
 // (naming the nearest one), missing values and missing arguments. `program`: argv[0].

@@ -10,9 +10,9 @@
 #include <optional>
 #include <utility>
 
-#include "bench/comm/comm_collector.h"
 #include "bench/comm/comm_job.h"
-#include "bench/comm/comm_measurement.h"
+#include "bench/comm/comm_rank.h"
+#include "bench/comm/comm_session.h"
 #include "bench/host/build_info.h"
 #include "bench/host/host_limits.h"
 #include "bench/host/terminal.h"
@@ -28,17 +28,15 @@ namespace {
 
 class CommReport final : public JoinedReport {
  public:
-  CommReport(const JoinedCommInput& input, std::string launcher, const CommOptions& options,
-             const CommJob& job, const launch::RankChannels& channels)
-      : JoinedReport(input.arguments, ReportReader::user, std::move(launcher)),
-        variables_(input.variables),
+  CommReport(const std::vector<std::string>& arguments, std::string launcher,
+             const CommOptions& options, const CommJob& job, const launch::RankChannels& channels)
+      : JoinedReport(arguments, ReportReader::user, std::move(launcher)),
         options_(options),
         job_(job),
         channels_(channels) {}
 
  private:
   void complete_head(report::Report& report) const override {
-    report.environment.variables.insert(variables_.begin(), variables_.end());
     report.config_json = to_json(options_).dump();
   }
   void fill_in(report::Report& report, const launch::SuperviseResult& result) override {
@@ -53,7 +51,6 @@ class CommReport final : public JoinedReport {
   }
   int failed_exit_code(const report::Report&) const override { return kWrongResultExitCode; }
 
-  const std::map<std::string, std::string>& variables_;
   const CommOptions& options_;
   const CommJob& job_;
   const launch::RankChannels& channels_;
@@ -61,13 +58,13 @@ class CommReport final : public JoinedReport {
 
 class JoinedComm final : public JoinedRank {
  public:
-  JoinedComm(const JoinedCommInput& input, const launch::RankEnvironment& environment)
-      : JoinedRank(rank_options(input), environment),
-        words_(input.words),
-        report_(input, environment.launcher, comm_, job_, channels()) {}
+  JoinedComm(const Options& options, const std::vector<std::string>& arguments,
+             const launch::RankEnvironment& environment)
+      : JoinedRank(options, environment),
+        asked_(options),
+        report_(arguments, environment.launcher, comm_, job_, channels()) {}
 
  private:
-  static Options rank_options(const JoinedCommInput& input);
   PlanValues asked() const override;
   int workers() const override { return environment().world_size; }
   void plan(const HostDevices& host) override;
@@ -83,7 +80,7 @@ class JoinedComm final : public JoinedRank {
   void say_begin() const;
   std::unique_ptr<CommMeasurement> connect();
 
-  const CommWords& words_;
+  const Options asked_;
   CommOptions comm_;
   CommJob job_;         // GPUs have the world's numbers
   DevicePlan devices_;  // this rank's GPU has its own
@@ -92,13 +89,6 @@ class JoinedComm final : public JoinedRank {
   CommReport report_;
 };
 
-Options JoinedComm::rank_options(const JoinedCommInput& input) {
-  Options options = input.output;
-  options.device = input.words.device;
-  options.timeout_s = input.words.timeout_s;
-  return options;
-}
-
 PlanValues JoinedComm::asked() const {
   const auto list = [](const std::vector<std::string>& words) {
     return fmt::format("{}", fmt::join(words, ","));
@@ -106,16 +96,16 @@ PlanValues JoinedComm::asked() const {
   return {{"WORLD_SIZE", std::to_string(environment().world_size)},
           {"the program", version_text()},
           {"the command", "comm"},
-          {"--op", list(words_.operations)},
-          {"--sizes", words_.sizes},
-          {"--device", words_.device},
-          {"--backend", words_.backend},
-          {"--all-reduce", list(words_.all_reduces)},
-          {"--oversubscribe", words_.oversubscribe ? "on" : "off"},
-          {"--type", words_.type},
-          {"--redop", words_.reduction},
-          {"--iterations", std::to_string(words_.iterations)},
-          {"--warmup", std::to_string(words_.warmup)}};
+          {"--op", list(asked_.operations)},
+          {"--sizes", asked_.sizes},
+          {"--device", asked_.device},
+          {"--backend", asked_.backend},
+          {"--all-reduce", list(asked_.all_reduces)},
+          {"--oversubscribe", asked_.oversubscribe ? "on" : "off"},
+          {"--type", asked_.type},
+          {"--redop", asked_.reduction},
+          {"--iterations", std::to_string(asked_.iterations)},
+          {"--warmup", std::to_string(asked_.warmup)}};
 }
 
 void JoinedComm::plan(const HostDevices& all) {
@@ -123,7 +113,7 @@ void JoinedComm::plan(const HostDevices& all) {
   host.available_bytes = memory_limit(read_host_limits()).bytes;
   const int rank = environment().rank, size = environment().world_size;
   const JoinedHosts& hosts = peers().hosts();
-  comm_ = resolve(words_, host, {environment().launcher, size});
+  comm_ = resolve(asked_, host, {environment().launcher, size});
   options().device = comm_.device;
   int here = size;
   if (hosts.are_several()) {
@@ -214,8 +204,9 @@ int JoinedComm::work() {
 
 }  // namespace
 
-int join_comm(const JoinedCommInput& input, const launch::RankEnvironment& environment) {
-  return JoinedComm(input, environment).run();
+int join_comm(const Options& options, const std::vector<std::string>& arguments,
+              const launch::RankEnvironment& environment) {
+  return JoinedComm(options, arguments, environment).run();
 }
 
 }  // namespace ddpbench::bench

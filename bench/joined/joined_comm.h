@@ -5,25 +5,17 @@
 // one of them, on one host or on several. Rank 0 collects, prints and writes.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
-#include "bench/comm/comm_options.h"
 #include "bench/options/options.h"
 #include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {
 
-struct JoinedCommInput {
-  CommWords words;
-  Options output;  // json_path, force, quiet, interface
-  std::vector<std::string> arguments;
-  std::map<std::string, std::string> variables;  // those that set options
-};
-
 // Returns this rank's exit code. Throws ConfigError and UnavailableError, before anything is
 // measured, for what the launch cannot do.
-int join_comm(const JoinedCommInput& input, const launch::RankEnvironment& environment);
+int join_comm(const Options& options, const std::vector<std::string>& arguments,
+              const launch::RankEnvironment& environment);
 
 }  // namespace ddpbench::bench

@@ -31,7 +31,7 @@ constexpr std::array<std::string_view, 10> kHandling = {
 constexpr std::array kOwnMembers = {"options",    "cores",        "gpus",      "oversubscribed",
                                     "dataset_fd", "reference_fd", "model_path"};
 
-std::string file_hash(const std::string& path) {
+std::string hash_of_file(const std::string& path) {
   if (path.empty()) return "none";
   const std::string text = read_file(path, {.most_bytes = std::size_t{1} << 40});
   return fmt::format("a file with hash {:016x}", hash_bytes(text.data(), text.size()));
@@ -64,8 +64,8 @@ PlanValues option_values(const Options& options, const launch::RankEnvironment& 
                       all.contains(key) ? all.at(key).dump() : "not set"});
   }
   values.push_back({"--trace", options.trace_path.empty() ? "not set" : "set"});
-  values.push_back({"the model " + options.model, file_hash(find_model(options.model))});
-  values.push_back({"the weights of --load-model", file_hash(options.load_model)});
+  values.push_back({"the model " + options.model, hash_of_file(find_model(options.model))});
+  values.push_back({"the weights of --load-model", hash_of_file(options.load_model)});
   return values;
 }
 

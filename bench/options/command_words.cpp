@@ -5,9 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/nearest_name.h"
+#include "base/text.h"
+#include "bench/options/option_help.h"
+#include "bench/options/option_value.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -38,8 +42,9 @@ bool is_configured(const std::string& name, const std::vector<std::string>& know
 
 class WordReader {
  public:
-  WordReader(const CommandSyntax& syntax, const std::vector<std::string>& words)
-      : syntax_(syntax), words_(words) {}
+  WordReader(const std::string& command, std::span<const OptionDefinition> rows,
+             const std::vector<std::string>& words)
+      : command_(command), rows_(rows), words_(words) {}
 
   CommandWords read() {
     while (at_ < words_.size()) {
@@ -59,48 +64,49 @@ class WordReader {
   // Reads "--name", "--name=text", "-n" or "-ntext".
   void read_option(const std::string& word) {
     const std::size_t end = is_long(word) ? std::min(word.find('='), word.size()) : 2;
-    const OptionSyntax* option = find(word.substr(0, end));
+    const OptionDefinition* option = find(word.substr(0, end));
     const bool has_text = end < word.size();
-    if (option == nullptr || (has_text && !is_long(word) && option->takes == Takes::nothing))
+    if (option == nullptr || (has_text && !is_long(word) && option->is_switch()))
       refuse_unknown(word.substr(0, word.find('=')));
-    std::vector<std::string>& texts = found_.options[option->key()];
+    std::vector<std::string>& texts = found_.options[option->name];
     if (has_text) {
       texts.push_back(word.substr(word[end] == '=' ? end + 1 : end));
       if (texts.back().empty()) refuse_missing(*option, word);
-    } else if (option->takes == Takes::nothing) {
+    } else if (option->is_switch()) {
       texts.emplace_back("on");
     } else {
       // Another option is no value; a number below 0 is one.
       if (at_ == words_.size() || is_long(words_[at_])) refuse_missing(*option, word);
       texts.push_back(words_[at_++]);
     }
-    if (option->takes == Takes::several) read_more(texts);
+    if (option->takes_words) read_more(texts);
   }
 
   void read_more(std::vector<std::string>& texts) {
+    const bool needs_name = std::ranges::any_of(
+        rows_, [](const OptionDefinition& row) { return !row.is_flag() && row.is_required; });
     while (at_ < words_.size() && !words_[at_].starts_with('-')) {
       const bool last = at_ + 1 == words_.size();
-      if (last && syntax_.needs_name && found_.names.empty()) return;
+      if (last && needs_name && found_.names.empty()) return;
       texts.push_back(words_[at_++]);
     }
   }
 
-  const OptionSyntax* find(std::string name) const {
-    std::ranges::replace(name, '_', '-');
-    for (const OptionSyntax& option : syntax_.options)
-      if (std::ranges::count(option.names, name) != 0) return &option;
+  const OptionDefinition* find(const std::string& name) const {
+    for (const OptionDefinition& row : rows_)
+      if (row.is_flag() && std::ranges::count(row.flags(), with_dashes(name)) != 0) return &row;
     return nullptr;
   }
 
-  std::string prefix() const { return syntax_.command.empty() ? "" : syntax_.command + ": "; }
+  std::string prefix() const { return command_.empty() ? "" : command_ + ": "; }
 
   [[noreturn]] void refuse_unknown(const std::string& flag) const {
     std::vector<std::string> known;
-    for (const OptionSyntax& option : syntax_.options)
-      for (const std::string& name : option.names)
-        if (is_long(name)) known.push_back(name.substr(2));
-    std::string name = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
-    std::ranges::replace(name, '_', '-');
+    for (const OptionDefinition& row : rows_)
+      for (const std::string& name : row.flags())
+        if (row.is_flag() && is_long(name)) known.push_back(name.substr(2));
+    const std::string name =
+        with_dashes(flag.substr(std::min(flag.find_first_not_of('-'), flag.size())));
     std::string hint;
     if (is_configured(name, known)) {
       hint = " The configuration names the network and the data set: --config=NAME.";
@@ -108,20 +114,18 @@ class WordReader {
       hint = fmt::format(" Did you mean '--{}'?", *near);
     }
     throw ConfigError(fmt::format("{}{}: unknown option.{} `ddpbench {}{}--help` lists them all.",
-                                  prefix(), flag, hint, syntax_.command,
-                                  syntax_.command.empty() ? "" : " "));
+                                  prefix(), flag, hint, command_, command_.empty() ? "" : " "));
   }
 
-  [[noreturn]] void refuse_missing(const OptionSyntax& option, const std::string& word) const {
-    const std::string name = is_long(word) ? "--" + option.key() : word.substr(0, 2);
-    const std::string value = option.takes == Takes::nothing
-                                  ? "on|off"
-                                  : option.hint.substr(0, option.hint.find_first_of(" ="));
+  [[noreturn]] void refuse_missing(const OptionDefinition& option, const std::string& word) const {
+    const std::string name = is_long(word) ? option.flag() : word.substr(0, 2);
     throw ConfigError(fmt::format("{}{} needs a value: {}{}{}.", prefix(), name, name,
-                                  is_long(word) ? "=" : " ", value));
+                                  is_long(word) ? "=" : " ",
+                                  option.is_switch() ? "on|off" : option.hint));
   }
 
-  const CommandSyntax& syntax_;
+  const std::string& command_;
+  std::span<const OptionDefinition> rows_;
   const std::vector<std::string>& words_;
   std::size_t at_ = 0;
   CommandWords found_;
@@ -129,13 +133,78 @@ class WordReader {
 
 }  // namespace
 
-std::string OptionSyntax::key() const {
-  const auto name = std::ranges::find_if(names, is_long);
-  return name == names.end() ? "" : name->substr(2);
+CommandWords read_words(const std::string& command, std::span<const OptionDefinition> rows,
+                        const std::vector<std::string>& arguments) {
+  return WordReader(command, rows, arguments).read();
 }
 
-CommandWords read_words(const CommandSyntax& syntax, const std::vector<std::string>& arguments) {
-  return WordReader(syntax, arguments).read();
+CommandOptions::CommandOptions() {
+  rows_.push_back({.name = "help",
+                   .help = "Print this text and stop",
+                   .sources = kFlag,
+                   .other_names = {"-h"}});
+}
+
+void CommandOptions::add(const std::string& names, const std::string& hint, const Member& target,
+                         const std::string& help, const ValueRule& rule) {
+  OptionDefinition row{
+      .hint = hint, .help = help, .member = target, .rule = rule, .sources = kFlag};
+  for (std::string& name : split(names, ',')) {
+    if (row.name.empty() && is_long(name)) {
+      row.name = name.substr(2);
+    } else {
+      row.other_names.push_back(std::move(name));
+    }
+  }
+  rows_.push_back(with_hint(std::move(row)));
+}
+
+void CommandOptions::add_words(const std::string& names, const std::string& hint,
+                               std::vector<std::string>& target, const std::string& help,
+                               bool is_required) {
+  const bool is_flag = is_long(names);
+  rows_.push_back({.name = is_flag ? names.substr(2) : names,
+                   .hint = hint,
+                   .help = help + (is_required ? " (required)" : ""),
+                   .member = &target,
+                   .sources = is_flag ? kFlag : 0U,
+                   .takes_words = true,
+                   .is_required = is_required});
+}
+
+bool CommandOptions::read(const std::string& command,
+                          const std::vector<std::string>& arguments) const {
+  const CommandWords words = read_words(command, rows_, arguments);
+  if (words.has("help")) return false;
+  const auto refuse = [&command](const std::string& why) {
+    throw ConfigError(
+        fmt::format("{0}: {1}. `ddpbench {0} --help` shows the usage.", command, why));
+  };
+  if (!words.names.empty() && std::ranges::all_of(rows_, &OptionDefinition::is_flag))
+    refuse(fmt::format("unexpected argument '{}'", words.names.front()));
+  Options none;
+  for (const OptionDefinition& row : rows_) {
+    const auto found = words.options.find(row.name);
+    const std::vector<std::string> texts = !row.is_flag() ? words.names
+                                           : found == words.options.end()
+                                               ? std::vector<std::string>()
+                                               : found->second;
+    const std::string name = row.is_flag() ? row.flag() : row.name;
+    if (row.is_required && texts.empty()) refuse(fmt::format("{} is required", name));
+    if (texts.empty()) continue;
+    const std::string where = fmt::format("{}: {}", command, name);
+    set_value(none, row, words_of_texts(row, texts, where), where);
+  }
+  return true;
+}
+
+std::string CommandOptions::help(const std::string& summary, const std::string& usage) const {
+  std::string names, options;
+  for (const OptionDefinition& row : rows_) (row.is_flag() ? options : names) += option_lines(row);
+  std::string text = fmt::format("{}.\nUsage: {}\n", summary, usage);
+  if (!names.empty()) text += "\nFiles:\n" + names;
+  text += "\nOptions:\n" + options + "\n";
+  return footer_.empty() ? text : text + wrap(footer_, kHelpColumns, 0);
 }
 
 }  // namespace ddpbench::bench

@@ -10,12 +10,24 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "bench/options/option_table.h"
 
 namespace ddpbench::bench {
+
+// A command that shares the option table: {Command::data_list, "data list", "", "which data ..."}.
+struct TableCommand {
+  Command command;
+  std::string words;      // that name it; empty for a run
+  std::string arguments;  // what follows them in the usage
+  std::string help;
+
+  std::string usage() const;   // "ddpbench data list"
+  std::string spoken() const;  // as a sentence names it
+};
+const std::vector<TableCommand>& table_commands();
+const TableCommand& table_command(Command command);
 
 // A command with options of its own (show, ...), as --help and docs/cli.md show it.
 struct CommandSummary {
@@ -39,18 +51,15 @@ std::string command_help_text(std::span<const Command> commands);
 // begins on the next line when `name` is long.
 std::string two_columns(std::string_view name, std::string_view help);
 
-// The texts that --help, the manual page and docs/cli.md have in common.
-struct HelpTexts {
-  std::string purpose, precedence;
-  std::vector<std::pair<std::string, std::string>> usages;  // "ddpbench info", what it does
-  std::vector<std::pair<int, std::string>> exit_codes;
-};
-HelpTexts help_texts(const std::vector<CommandSummary>& commands);
+// A line of help for an option, with its default.
+std::string option_lines(const OptionDefinition& definition);
 
-// "--lr=NUMBER"; "dataset.name: TEXT" for an option that only configuration files give.
+// "--lr=NUMBER", "-o, --output=FILE"; "dataset.name: TEXT" for an option that only configuration
+// files give.
 std::string name_with_hint(const OptionDefinition& definition);
 
-// Returns the text of docs/cli.md.
+// Returns the beginning of docs/cli.md: all of it but what is written by hand, from "A list of
+// runs" on.
 std::string cli_document(const std::vector<CommandSummary>& commands);
 
 // Returns the content of configs/schema/config.schema.json (JSON Schema draft-07). Of the rules

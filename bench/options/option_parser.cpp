@@ -3,6 +3,7 @@
 #include "bench/options/option_parser.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -15,9 +16,6 @@
 #include "base/nearest_name.h"
 #include "bench/host/build_info.h"
 #include "bench/options/command_words.h"
-#include "bench/options/config_file.h"
-#include "bench/options/file_conflicts.h"
-#include "bench/options/option_conditions.h"
 #include "bench/options/option_help.h"
 #include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
@@ -26,42 +24,7 @@
 
 namespace ddpbench::bench {
 
-const char* words_of(Command command) {
-  switch (command) {
-    case Command::tune:
-      return "tune";
-    case Command::fit:
-      return "fit";
-    case Command::info:
-      return "info";
-    case Command::data_list:
-      return "data list";
-    case Command::data_fetch:
-      return "data fetch";
-    case Command::help:
-      return "--help";
-    case Command::version:
-      return "--version";
-    case Command::run:
-      break;
-  }
-  return "";
-}
-
-OptionSyntax syntax_of(const OptionDefinition& definition) {
-  OptionSyntax syntax{
-      {definition.flag()}, definition.is_switch() ? Takes::nothing : Takes::one, definition.hint};
-  if (definition.name == "help") syntax.names.insert(syntax.names.begin(), "-h");
-  return syntax;
-}
-
 namespace {
-
-// The command as a sentence names it.
-std::string spoken(Command command) {
-  return command == Command::run ? "a run (`ddpbench` without a command)"
-                                 : fmt::format("`ddpbench {}`", words_of(command));
-}
 
 [[noreturn]] void refuse_argument(const std::string& argument, bool is_data,
                                   const std::vector<CommandSummary>& commands) {
@@ -69,7 +32,9 @@ std::string spoken(Command command) {
     throw ConfigError(fmt::format("ddpbench data {}: there is data list and data fetch NAME.{}",
                                   argument, suggestion(argument, {"list", "fetch"})));
   }
-  std::vector<std::string> known = {"tune", "fit", "info", "data", "data list", "data fetch"};
+  std::vector<std::string> known = {"data"};
+  for (const TableCommand& row : table_commands())
+    if (!row.words.empty()) known.push_back(row.words);
   for (const CommandSummary& command : commands) known.push_back(command.name);
   if (std::ranges::find(commands, argument, &CommandSummary::name) != commands.end()) {
     throw ConfigError(
@@ -93,40 +58,34 @@ struct Flags {
   std::vector<std::string> names = {};  // of `data fetch`
 };
 
-CommandSyntax flag_syntax() {
-  CommandSyntax syntax;
-  for (const OptionDefinition& definition : option_table()) {
-    if ((definition.sources & kFlag) == 0) continue;
-    syntax.options.push_back(syntax_of(definition));
-  }
-  return syntax;
+// The flags of the table. Those of `comm` come first where it is the command: some of their other
+// names are options of runs.
+Definitions flag_rows(const std::vector<std::string>& arguments) {
+  Definitions rows;
+  for (const OptionDefinition& definition : option_table())
+    if (definition.is_flag()) rows.push_back(definition);
+  if (!arguments.empty() && arguments.front() == table_command(Command::comm).words)
+    std::ranges::stable_partition(rows, [](const OptionDefinition& definition) {
+      return definition.applies_to(Command::comm);
+    });
+  return rows;
 }
 
 Flags read_flags(const std::vector<std::string>& arguments,
                  const std::vector<CommandSummary>& commands) {
-  Flags flags{read_words(flag_syntax(), arguments)};
+  Flags flags{read_words("", flag_rows(arguments), arguments)};
   const std::vector<std::string>& names = flags.words.names;
-  std::size_t used = 0;
-  const auto take = [&](const char* word) {
-    const bool is_next = used < names.size() && names[used] == word;
-    used += is_next ? 1 : 0;
-    return is_next;
-  };
-  if (take("tune")) {
-    flags.command = Command::tune;
-  } else if (take("fit")) {
-    flags.command = Command::fit;
-  } else if (take("info")) {
-    flags.command = Command::info;
-  } else if (take("data")) {
-    flags.is_data = true;
-    if (take("list")) {
-      flags.command = Command::data_list;
-    } else if (take("fetch")) {
-      flags.command = Command::data_fetch;
-      flags.names.assign(names.begin() + static_cast<std::ptrdiff_t>(used), names.end());
-      used = names.size();
-    }
+  flags.is_data = !names.empty() && names.front() == "data";
+  std::size_t used = flags.is_data ? 1 : 0;
+  const std::string all = fmt::format("{} ", fmt::join(names, " "));
+  for (const TableCommand& row : table_commands()) {
+    if (row.words.empty() || !all.starts_with(row.words + " ")) continue;
+    flags.command = row.command;
+    used = static_cast<std::size_t>(std::ranges::count(row.words, ' ')) + 1;
+  }
+  if (flags.command == Command::data_fetch) {
+    flags.names.assign(names.begin() + static_cast<std::ptrdiff_t>(used), names.end());
+    used = names.size();
   }
   if (used < names.size()) refuse_argument(names[used], flags.is_data, commands);
   if (flags.words.has("help")) return flags;
@@ -137,26 +96,15 @@ Flags read_flags(const std::vector<std::string>& arguments,
   return flags;
 }
 
-// Each flag has one text. --inject may be repeated: its texts become one, joined by ';'.
-std::string only_value(const OptionDefinition& definition, const std::vector<std::string>& values) {
-  const bool repeatable =
-      std::holds_alternative<std::vector<Injection> Options::*>(definition.member);
-  if (values.size() > 1 && !repeatable)
-    throw ConfigError(fmt::format("{} is given {} times; give it once{}.", definition.flag(),
-                                  values.size(), definition.is_list() ? ", with commas" : ""));
-  return fmt::format("{}", fmt::join(values, ";"));
-}
-
 // Refuses a flag that belongs to other commands.
 [[noreturn]] void refuse_flag(const OptionDefinition& definition, Command command) {
   std::vector<std::string> others;
-  for (const Command other : {Command::run, Command::tune, Command::fit, Command::info,
-                              Command::data_list, Command::data_fetch}) {
-    if (other == command || !definition.applies_to(other)) continue;
-    others.push_back(spoken(other));
+  for (const TableCommand& other : table_commands()) {
+    if (other.command == command || !definition.applies_to(other.command)) continue;
+    others.push_back(other.spoken());
   }
   throw ConfigError(
-      fmt::format("{} does not apply to {}{}.", definition.flag(), spoken(command),
+      fmt::format("{} does not apply to {}{}.", definition.flag(), table_command(command).spoken(),
                   others.empty() ? "" : fmt::format(", but to {}", fmt::join(others, ", "))));
 }
 
@@ -166,7 +114,7 @@ OptionSource flag_source(const Flags& flags) {
     const auto given = flags.words.options.find(definition.name);
     if (given == flags.words.options.end()) continue;
     if (!definition.applies_to(flags.command)) refuse_flag(definition, flags.command);
-    source.add(definition, value_from_text(definition, only_value(definition, given->second)),
+    source.add(definition, words_of_texts(definition, given->second, definition.flag()),
                definition.flag());
   }
   return source;
@@ -200,7 +148,7 @@ void read_file_of(GivenLayers& layers, const ParseContext& context) {
   const OptionSource::Given* given = layers.given.find("config");
   if (given == nullptr) given = layers.variables.find("config");
   if (given == nullptr) return;
-  layers.config_path = find_config(given->value->get<std::string>(), context.config_directories);
+  layers.config_path = find_config(given->words.front().text, context.config_directories);
   nlohmann::json content = read_config(layers.config_path);
   const std::string origin = input_name(layers.config_path);
   layers.entries = take_run_entries(content, origin);
@@ -208,13 +156,13 @@ void read_file_of(GivenLayers& layers, const ParseContext& context) {
 }
 
 GivenLayers read_layers(const Flags& flags, const ParseContext& context) {
-  GivenLayers layers{
-      .given = flag_source(flags),
-      .variables = variable_source(context.variables, flags.command, context.command_variables)};
+  GivenLayers layers{.given = flag_source(flags),
+                     .variables = variable_source(context.variables, flags.command)};
   read_file_of(layers, context);
   if (flags.command != Command::run && !layers.entries.empty())
     throw ConfigError(fmt::format("{}: /runs: {} makes its own runs; use a configuration without.",
-                                  input_name(layers.config_path), spoken(flags.command)));
+                                  input_name(layers.config_path),
+                                  table_command(flags.command).spoken()));
   return layers;
 }
 
@@ -274,6 +222,12 @@ ParsedCommand parse_command(const std::vector<std::string>& arguments,
   std::vector<std::string> notes;  // of what is around entries, where there are some
   parsed.options =
       resolve(layers, flags.command, nullptr, layers.entries.empty() ? parsed.notes : notes);
+  for (const OptionDefinition& definition : option_table()) {
+    const OptionSource::Given* const given = layers.variables.find(definition.name);
+    if (given == nullptr || layers.given.find(definition.name) != nullptr) continue;
+    parsed.from_variables[definition.flag()] =
+        fmt::format("{}={}", given->where, context.variables.at(given->where));
+  }
   check_file_conflicts(parsed.options);
   if (layers.entries.empty()) check_options(parsed.options);
   for (const RunEntry& entry : layers.entries) {

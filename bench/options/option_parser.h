@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "bench/options/command_words.h"
 #include "bench/options/option_help.h"
 #include "bench/options/option_table.h"
 
@@ -16,10 +15,12 @@ namespace ddpbench::bench {
 
 struct ParsedCommand {
   Command command = Command::run;
-  Options options = {};                 // for run and tune; data_dir also for data_*
+  Options options = {};
   std::vector<std::string> names = {};  // for data fetch NAME...
   std::string text = {};                // for help and version
   std::vector<std::string> notes = {};  // on options, for people; for run and tune
+  // "--lr" with "DDPBENCH_LR=0.1", for each option that a variable gives and no flag.
+  std::map<std::string, std::string> from_variables = {};
 };
 
 struct ParseContext {
@@ -28,14 +29,7 @@ struct ParseContext {
   std::vector<std::string> config_directories = {};  // searched for --config=NAME, in order
   // The commands with options of their own, which --help lists and messages name.
   std::vector<CommandSummary> commands = {};
-  std::vector<std::string> command_variables = {};  // the DDPBENCH_ variables of those commands
 };
-
-// The words that name a command of the option table: "data list"; empty for a run.
-const char* words_of(Command command);
-
-// How the option stands on a command line. REQUIRES: flags give it.
-OptionSyntax syntax_of(const OptionDefinition& definition);
 
 // Throws ConfigError for an unknown option, key or variable (naming the nearest known one and where
 // it stood: flag, variable, or file and JSON pointer), a wrong type or value, both batch sizes in

@@ -66,6 +66,7 @@ Json value_schema(const OptionDefinition& definition) {
                                  schema["anyOf"].push_back({{"const", "all"}});
                                  return schema;
                                },
+                               [](const auto*) -> Json { return true; },
                                [&]<typename T>(T Options::*) {
                                  const Json entry = entry_schema<EntryOf<T>>(rule);
                                  constexpr bool unique = !std::is_same_v<EntryOf<T>, Injection>;

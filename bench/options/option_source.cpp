@@ -3,18 +3,23 @@
 #include "bench/options/option_source.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
 #include "base/nearest_name.h"
-#include "bench/options/config_file.h"
-#include "bench/options/option_value.h"
 
 namespace ddpbench::bench {
 namespace {
 
+namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* kRunsKey = "runs";
@@ -99,7 +104,7 @@ OptionSource source_of(const json& content, const KeyPlace& place) {
     if (place.is_entry() && !definition->is_per_run())
       throw ConfigError(fmt::format(
           "{}: it is the same for all runs of a report; give it beside \"runs\".", place.of(key)));
-    source.add(*definition, value, place.of(key));
+    source.add(*definition, words_of_json(*definition, value), place.of(key));
   }
   return source;
 }
@@ -121,6 +126,7 @@ using Pointer = nlohmann::ordered_json::json_pointer;
 nlohmann::ordered_json whole_json(const Options& options) {
   nlohmann::ordered_json result;
   for (const OptionDefinition& definition : option_table()) {
+    if (definition.applies_to(Command::comm) && !definition.applies_to(Command::run)) continue;
     const json value = get_value(options, definition);
     if (value.is_null() || !is_heeded(options, definition)) continue;
     result[Pointer(definition.canonical_key())] = value;
@@ -142,12 +148,57 @@ nlohmann::ordered_json entry_json(const nlohmann::ordered_json& all, const Optio
   return different;
 }
 
+std::string stem(const std::string& name) {
+  return name.ends_with(".json") ? name.substr(0, name.size() - 5) : name;
+}
+
+// A configuration has a few hundred bytes and nests two deep. Code that reads it may recurse.
+constexpr JsonLimits kLimits{.most_bytes = kMiB, .deepest = 16};
+
+using Leaves = std::vector<std::pair<std::string, json>>;
+
+void append_leaves(const json& object, const json::json_pointer& parent, Leaves& leaves) {
+  for (const auto& [key, value] : object.items()) {
+    if (parent.empty() && (key == "$schema" || key == "comment")) continue;
+    if (value.is_object() && !value.empty())
+      append_leaves(value, parent / key, leaves);
+    else
+      leaves.emplace_back((parent / key).to_string(), value);
+  }
+}
+
+// Adds the names of the JSON files in `directory`, with `prefix` before each, and of its folders.
+// A directory that is not there has none.
+void add_names(const fs::path& directory, const std::string& prefix, std::set<std::string>& names) {
+  std::error_code absent;
+  for (const auto& entry : fs::directory_iterator(directory, absent)) {
+    const fs::path& path = entry.path();
+    const std::string folder = prefix + path.filename().string();
+    const bool has_others = folder == "models" || folder == "schema";  // JSON of another kind
+    // Links between folders might go round.
+    if (entry.is_directory(absent) && !entry.is_symlink(absent) && !has_others) {
+      add_names(path, folder + "/", names);
+    } else if (path.extension() == ".json" && is_file(path)) {
+      names.insert(prefix + path.stem().string());
+    }
+  }
+}
+
+using Layers = std::span<const OptionSource* const>;
+
+// The last layer that gives the option; -1: none does.
+std::ptrdiff_t last_layer_of(const std::string& option, Layers layers) {
+  for (std::ptrdiff_t i = std::ssize(layers); i-- > 0;) {
+    if (layers[static_cast<std::size_t>(i)]->find(option) != nullptr) return i;
+  }
+  return -1;
+}
+
 }  // namespace
 
-void OptionSource::add(const OptionDefinition& definition, const json& value,
+void OptionSource::add(const OptionDefinition& definition, const Words& words,
                        const std::string& where) {
-  const auto [at, inserted] =
-      given_.emplace(definition.name, Given{std::make_shared<const json>(value), where});
+  const auto [at, inserted] = given_.emplace(definition.name, Given{words, where});
   if (!inserted)
     throw ConfigError(
         fmt::format("{} and {} set the same option; give only one.", at->second.where, where));
@@ -168,7 +219,7 @@ void OptionSource::apply(Options& options) const {
         batch->where, global->where));
   for (const OptionDefinition& definition : option_table())
     if (const Given* given = find(definition.name))
-      set_value(options, definition, *given->value, given->where);
+      set_value(options, definition, given->words, given->where);
   if (batch != nullptr) options.global_batch_sizes.clear();
   if (global != nullptr) options.batch_sizes.clear();
 }
@@ -227,28 +278,111 @@ Options options_from_json(const nlohmann::json& json) {
   return options;
 }
 
-void refuse_unknown_variables(const std::map<std::string, std::string>& variables,
-                              const std::vector<std::string>& others) {
+OptionSource variable_source(const std::map<std::string, std::string>& variables, Command command) {
+  OptionSource source;
   std::vector<std::string> known;
-  for (const auto& names : {reserved_variables(), option_variables(), others}) {
+  for (const auto& names : {reserved_variables(), option_variables()})
     for (const std::string& name : names) known.push_back(without_prefix(name));
+  for (const OptionDefinition& definition : option_table()) {
+    if ((definition.sources & kVariable) == 0 || !definition.applies_to(command)) continue;
+    for (const std::string& name : definition.variables()) {
+      const auto given = variables.find(name);
+      if (given == variables.end() || given->second.empty()) continue;
+      source.add(definition, words_of_texts(definition, {given->second}, name), name);
+    }
   }
   for (const auto& [name, text] : variables) refuse_unknown_variable(name, known);
+  return source;
 }
 
-OptionSource variable_source(const std::map<std::string, std::string>& variables, Command command,
-                             const std::vector<std::string>& others) {
-  OptionSource source;
-  for (const OptionDefinition& definition : option_table()) {
-    if ((definition.sources & kVariable) == 0) continue;
-    const std::string name = definition.variable();
-    const auto given = variables.find(name);
-    if (given == variables.end() || given->second.empty() || !definition.applies_to(command))
-      continue;
-    source.add(definition, value_from_text(definition, given->second), name);
+std::vector<std::string> config_names(const std::vector<std::string>& directories) {
+  std::set<std::string> names;
+  for (const std::string& directory : directories) add_names(directory, "", names);
+  return {names.begin(), names.end()};
+}
+
+std::string find_config(const std::string& name, const std::vector<std::string>& directories) {
+  if (is_file(name) || is_stream(name)) return name;
+  std::vector<std::string> places = {name};
+  for (const std::string& directory : directories) {
+    for (const std::string& file : {name, name + ".json"}) {
+      const fs::path candidate = fs::path(directory) / file;
+      if (is_file(candidate)) return candidate.string();
+      if (std::ranges::count(places, candidate.string()) == 0) places.push_back(candidate.string());
+    }
   }
-  refuse_unknown_variables(variables, others);
-  return source;
+  if (is_folder(name))
+    throw ConfigError(fmt::format("--config={0}: that is a directory; name a file in it, as {1}",
+                                  name, (fs::path(name) / "NAME.json").string()));
+  const auto names = config_names(directories);
+  std::string suggested = suggestion(stem(name), names);
+  if (suggested.empty()) suggested = suggestion(stem(fs::path(name).filename().string()), names);
+  throw ConfigError(
+      fmt::format("--config: there is no configuration '{}'.{} Looked at: {}. Known names: {}.",
+                  name, suggested, fmt::join(places, ", "),
+                  names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+}
+
+json read_config(const std::string& path) {
+  return parse_config(read_file(path, {.most_bytes = kLimits.most_bytes, .streams = true}),
+                      input_name(path));
+}
+
+json parse_config(const std::string& text, const std::string& path) {
+  json content = parse_json(text, path, kLimits);
+  if (!content.is_object())
+    throw ConfigError(
+        fmt::format("{}: expected a JSON object, got {}.", path, content.type_name()));
+  return content;
+}
+
+Leaves flatten(const json& object) {
+  Leaves leaves;
+  append_leaves(object, json::json_pointer(), leaves);
+  return leaves;
+}
+
+void settle_conditions(Options& options, Layers layers) {
+  for (const OptionDefinition& definition : option_table()) {
+    if (is_heeded(options, definition)) continue;
+    const std::string& other = definition.only_with.option;
+    const json is = get_value(options, *find_flag(other));
+    const std::string value = is.is_string() ? is.get<std::string>() : is.dump();
+    const std::ptrdiff_t given = last_layer_of(definition.name, layers);
+    const std::ptrdiff_t decided = last_layer_of(other, layers);
+    reset_value(options, definition);
+    if (given < 0 || given < decided) continue;
+    const std::string decision =
+        decided < 0 ? fmt::format("--{}={}, the default", other, value)
+                    : fmt::format("{} ({})", value,
+                                  layers[static_cast<std::size_t>(decided)]->find(other)->where);
+    throw ConfigError(
+        fmt::format("{}: it does nothing with {}; it is for --{}{}{}. Leave it out, or give that.",
+                    layers[static_cast<std::size_t>(given)]->find(definition.name)->where, decision,
+                    other, definition.only_with.values.empty() ? "" : "=",
+                    fmt::join(definition.only_with.values, ", ")));
+  }
+}
+
+std::vector<std::string> set_optimizer_defaults(Options& options, Layers layers) {
+  std::vector<std::string> notes;
+  const auto set = [&](const std::string& option, double Options::*member, double own) {
+    const std::ptrdiff_t given = last_layer_of(option, layers);
+    if (given >= 0) {
+      const OptionSource& layer = *layers[static_cast<std::size_t>(given)];
+      const OptionSource::Given* const beside = layer.find("optimizer");
+      if (beside == nullptr || beside->words.front().text == options.optimizer) return;
+      if (options.*member != own) {
+        notes.push_back(fmt::format("--{}={}, the default of {}: {} is for {}", option, own,
+                                    options.optimizer, layer.find(option)->where,
+                                    beside->words.front().text));
+      }
+    }
+    options.*member = own;
+  };
+  set("lr", &Options::lr, options.optimizer == "sgd" ? Options{}.lr : 1e-3);
+  set("weight-decay", &Options::weight_decay, options.optimizer == "adamw" ? 0.01 : 0);
+  return notes;
 }
 
 }  // namespace ddpbench::bench

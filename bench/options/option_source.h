@@ -2,29 +2,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // OptionSource: the option values given by a configuration file, the DDPBENCH_ variables or the
-// flags. Sources are applied in order, and a later one wins.
+// flags. Sources are applied in order, and a later one wins. Configuration files are found and read
+// here.
 #pragma once
 
 #include <map>
-#include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/options/option_table.h"
+#include "bench/options/option_value.h"
 
 namespace ddpbench::bench {
 
 class OptionSource {
  public:
   struct Given {
-    std::shared_ptr<const nlohmann::json> value;  // not null
-    std::string where;                            // "--lr", "DDPBENCH_LR", "x.json: /optimizer/lr"
+    Words words;
+    std::string where;  // "--lr", "DDPBENCH_LR", "x.json: /optimizer/lr"
   };
 
   // `where` names the place in messages. Throws ConfigError when the source already has the option.
-  void add(const OptionDefinition& definition, const nlohmann::json& value,
-           const std::string& where);
+  void add(const OptionDefinition& definition, const Words& words, const std::string& where);
   // Returns null when the source does not have it.
   const Given* find(const std::string& option) const;
   // Checks and assigns all values. A batch size replaces the other batch size of earlier sources.
@@ -34,6 +36,26 @@ class OptionSource {
  private:
   std::map<std::string, Given> given_;  // by OptionDefinition::name
 };
+
+// Takes NAME as a path (also of a pipe, or "-" for standard input), else <directory>/NAME and
+// <directory>/NAME.json of each directory in order. Throws ConfigError that lists the places
+// searched and the nearest existing name.
+std::string find_config(const std::string& name, const std::vector<std::string>& directories);
+
+// The names (without .json) of the configurations in these directories and their folders
+// ("tutorial/mnist-notebook"), sorted. The folders "models" and "schema" have none.
+std::vector<std::string> config_names(const std::vector<std::string>& directories);
+
+// Throws ConfigError as parse_json does (base/json.h), and for JSON that is no object. A
+// configuration has at most 1 MiB and 16 levels.
+nlohmann::json read_config(const std::string& path);
+// Reads the same from text; `path` stands for the file in messages.
+nlohmann::json parse_config(const std::string& text, const std::string& path);
+
+// Returns a nested object as JSON pointers ("/optimizer/lr") with their values. A value that is no
+// object is a leaf, and so is an empty object. "$schema" and "comment" at the top are left out:
+// they are for people and editors.
+std::vector<std::pair<std::string, nlohmann::json>> flatten(const nlohmann::json& object);
 
 // Reads a configuration file's content, or to_json's, without "runs" (take_run_entries). `origin`
 // is its path. `sources` admits more keys than files may have (kAnywhere: to_json's "config").
@@ -54,15 +76,20 @@ struct RunEntry {
 // options that all runs of a report share.
 std::vector<RunEntry> take_run_entries(nlohmann::json& content, const std::string& origin);
 
-// Reads the environment. `others`: variables of commands with options of their own, which this one
-// ignores. Throws ConfigError for unknown DDPBENCH_ variables, naming the nearest.
-OptionSource variable_source(const std::map<std::string, std::string>& variables, Command command,
-                             const std::vector<std::string>& others = {});
+// Reads the environment. Throws ConfigError for unknown DDPBENCH_ variables, naming the nearest.
+OptionSource variable_source(const std::map<std::string, std::string>& variables, Command command);
 
-// Throws ConfigError for a DDPBENCH_ variable that neither the option table nor `others` has,
-// naming the nearest one.
-void refuse_unknown_variables(const std::map<std::string, std::string>& variables,
-                              const std::vector<std::string>& others);
+// Resets each option that does nothing beside the value of another option. If it was given in an
+// earlier layer than that value, it was meant for another value, and nothing else happens. If it
+// was given in the same or a later layer, or if that value is the default, throws ConfigError.
+// `layers` are in the order file, variables, flags. REQUIRES: they were applied to `options`.
+void settle_conditions(Options& options, std::span<const OptionSource* const> layers);
+
+// Sets the options that no layer gives to the defaults of the optimizer, which are PyTorch's. Also
+// replaces a learning rate or a weight decay that an earlier layer gave for another optimizer, and
+// returns a line for people about each of these.
+std::vector<std::string> set_optimizer_defaults(Options& options,
+                                                std::span<const OptionSource* const> layers);
 
 // The resolved configuration as reports show it and ranks read it: the keys of a configuration file
 // plus "config" (its path). Values that are not set are left out, as are those that have no effect

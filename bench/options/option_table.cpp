@@ -3,10 +3,13 @@
 #include "bench/options/option_table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <string_view>
+#include <type_traits>
 
 namespace ddpbench::bench {
 
@@ -22,14 +25,35 @@ std::string with_dashes(std::string name) {
 
 std::string OptionDefinition::flag() const { return fmt::format("--{}", name); }
 
-std::string variable_of(const std::string& option) {
-  std::string result = "DDPBENCH_";
-  for (const char c : with_underscores(option))
-    result += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return result;
+std::vector<std::string> OptionDefinition::flags() const {
+  std::vector<std::string> all = other_names;
+  const auto first_long =
+      std::ranges::find_if(all, [](const std::string& other) { return other.starts_with("--"); });
+  all.insert(first_long, flag());
+  return all;
 }
 
-std::string OptionDefinition::variable() const { return variable_of(name); }
+bool OptionDefinition::is_list() const {
+  return std::visit(Overloaded{[](NoMember) { return false; }, [](GpuList) { return true; },
+                               []<typename T>(T Options::*) {
+                                 return kIsList<T> && !std::is_same_v<EntryOf<T>, Injection>;
+                               },
+                               []<typename T>(T*) { return kIsList<T>; }},
+                    member);
+}
+
+std::string OptionDefinition::variable() const { return variables().front(); }
+
+std::vector<std::string> OptionDefinition::variables() const {
+  std::vector<std::string> all;
+  for (const std::string& given : flags()) {
+    if (!given.starts_with("--")) continue;
+    std::string& variable = all.emplace_back("DDPBENCH_");
+    for (const char c : with_underscores(given.substr(2)))
+      variable += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  return all;
+}
 
 std::string OptionDefinition::canonical_key() const {
   return json_key.empty() ? fmt::format("/{}", with_underscores(name)) : json_key;
@@ -38,6 +62,7 @@ std::string OptionDefinition::canonical_key() const {
 bool OptionDefinition::applies_to(Command command) const {
   if (std::ranges::count(commands, command) != 0) return true;
   if (command == Command::fit) return (scope & kPlannedByFit) != 0;
+  if (command == Command::comm) return (scope & kOfComm) != 0;
   return command == Command::tune && std::ranges::count(commands, Command::run) != 0 &&
          (scope & kNotOfTune) == 0;
 }
@@ -54,8 +79,28 @@ std::vector<std::string> OptionDefinition::file_keys() const {
 }
 
 const std::vector<OptionDefinition>& option_table() {
-  static const std::vector<OptionDefinition> table = option_definitions();
+  static const std::vector<OptionDefinition> table = [] {
+    Definitions all = training_definitions();
+    std::ranges::move(handling_definitions(), std::back_inserter(all));
+    return all;
+  }();
   return table;
+}
+
+OptionDefinition with_hint(OptionDefinition row) {
+  const std::vector<std::string>& choices = row.rule.choices;
+  if (!row.hint.empty() || choices.empty()) return row;
+  row.hint = fmt::format("{}{}{}", fmt::join(choices, "|"), row.rule.takes_all ? "|all" : "",
+                         row.is_list() ? ",..." : "");
+  return row;
+}
+
+Definitions in_group(const std::string& group, Definitions rows) {
+  for (OptionDefinition& row : rows) {
+    row.group = group;
+    row = with_hint(std::move(row));
+  }
+  return rows;
 }
 
 const OptionDefinition* find_flag(const std::string& name) {

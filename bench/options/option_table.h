@@ -2,13 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The one table of options. Flags, DDPBENCH_ variables, configuration keys, their schema, --help
-// and docs/cli.md all come from it, so they cannot differ.
+// and docs/cli.md all come from it, so they cannot differ. The commands that read reports (show,
+// ...) have rows of the same kind (command_words.h), which set members of their own.
 #pragma once
 
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -16,22 +18,35 @@
 
 namespace ddpbench::bench {
 
-// The commands that share this table; the others have options of their own.
-enum class Command : std::uint8_t { run, tune, fit, info, data_list, data_fetch, help, version };
+// The commands that share this table; the others have rows of their own.
+enum class Command : std::uint8_t {
+  run,
+  tune,
+  fit,
+  comm,
+  info,
+  data_list,
+  data_fetch,
+  help,
+  version
+};
 
 // Stands for gpus and all_gpus, which one option sets.
 struct GpuList {};
 // Stands for an option that is no member of Options: --help, --version.
 struct NoMember {};
 
-// The member that an option sets. Its type decides how values are read.
+// The member of Options, or the variable, that an option sets. Its type decides how values are
+// read.
 using Member =
     std::variant<NoMember, GpuList, std::string Options::*, std::vector<std::string> Options::*,
                  std::vector<Injection> Options::*, std::vector<bool> Options::*,
                  std::vector<int> Options::*, std::vector<std::int64_t> Options::*,
                  std::vector<double> Options::*, bool Options::*, int Options::*,
                  std::uint64_t Options::*, std::optional<std::int64_t> Options::*,
-                 std::optional<Percent> Options::*, double Options::*, PerChannel Options::*>;
+                 std::optional<Percent> Options::*, double Options::*, PerChannel Options::*, bool*,
+                 int*, std::optional<std::int64_t>*, Percent*, std::string*,
+                 std::optional<std::string>*, std::vector<std::string>*>;
 
 // kIsList: whether a member's type is a list. EntryOf: the type of one entry or of the only value.
 template <typename T>
@@ -77,6 +92,18 @@ struct ValueRule {
   bool below_maximum = false;                                // the maximum itself is excluded
 };
 
+inline ValueRule one_of(std::vector<std::string> choices, std::vector<AbsentChoice> absent = {}) {
+  return {.choices = std::move(choices), .absent = std::move(absent)};
+}
+inline ValueRule between(double minimum, double maximum) {
+  return {.minimum = minimum, .maximum = maximum};
+}
+inline ValueRule positive() { return {.above_minimum = true}; }
+inline ValueRule any_number() { return {.minimum = -std::numeric_limits<double>::infinity()}; }
+
+// More than any machine has: a slipped digit is refused before it becomes an allocation.
+inline constexpr double kMostDevices = 65536, kMostTimes = 1e6;
+
 // The values of another option with which an option does something. `option` empty: always;
 // `values` empty: all but its default.
 struct OnlyWith {
@@ -91,14 +118,16 @@ enum GivenAs : unsigned { kFlag = 1, kVariable = 2, kFile = 4, kAnywhere = 7 };
 enum OptionScope : unsigned {
   kPerRun = 1,        // entries of a configuration's "runs" may set it (option_source.h)
   kPlannedByFit = 2,  // fit takes it, because it decides what is in memory
-  kNotOfTune = 4      // tune does not take it: it decides it itself, and starts its runs itself
+  kNotOfTune = 4,     // tune does not take it: it decides it itself, and starts its runs itself
+  kOfComm = 8         // comm takes it, too
 };
 
 struct OptionDefinition {
   std::string name;  // "batch-size"; "dataset.name" for a key that only a file has
   unsigned scope = 0;
   std::string group;  // heading in --help
-  // What its value looks like: "N", "N,..." for a list. Empty: a switch, on when named.
+  // What its value looks like: "N", "N,..." for a list. Empty: its choices, or without choices a
+  // switch, which is on when named.
   std::string hint;
   std::string help;  // a sentence or two
   Member member = NoMember{};
@@ -114,29 +143,39 @@ struct OptionDefinition {
   bool free_on_resume = false;
   // With other values of that option it does nothing (is_heeded).
   OnlyWith only_with = {};
+  std::vector<std::string> other_names = {};  // more flags that give it: "-o"
+  bool takes_words = false;                   // all words up to the next option
+  bool is_required = false;
 
+  bool is_flag() const { return (sources & kFlag) != 0; }
   bool is_switch() const { return hint.empty(); }
-  bool is_list() const { return hint.starts_with("LIST") || hint.ends_with(",..."); }
-  std::string flag() const;      // "--batch-size"
-  std::string variable() const;  // "DDPBENCH_BATCH_SIZE"
+  bool is_list() const;                        // several values, separated by commas
+  std::string flag() const;                    // "--batch-size"
+  std::vector<std::string> flags() const;      // "-o", "--output"
+  std::string variable() const;                // "DDPBENCH_BATCH_SIZE"
+  std::vector<std::string> variables() const;  // that, and those of other long names
   // The JSON pointers of the configuration keys that set it, the canonical one last.
   std::vector<std::string> file_keys() const;
   std::string canonical_key() const;
-  // tune takes all options of run but those of kNotOfTune; fit takes those of kPlannedByFit.
+  // tune takes all options of run but those of kNotOfTune; fit takes those of kPlannedByFit, comm
+  // those of kOfComm.
   bool applies_to(Command command) const;
   // Runs of a report that differ in it have different settings (reports/data/settings.h).
   bool is_per_run() const { return (scope & kPerRun) != 0; }
 };
 
 const std::vector<OptionDefinition>& option_table();
-// Makes the same list anew (option_definitions.cpp).
-std::vector<OptionDefinition> option_definitions();
+// Its two parts: what is compared and trained, and how runs are handled.
+using Definitions = std::vector<OptionDefinition>;
+Definitions training_definitions();  // option_definitions.cpp
+Definitions handling_definitions();  // handling_options.cpp
+// The rows with this heading.
+Definitions in_group(const std::string& group, Definitions rows);
+// The row with its hint, where its choices make it.
+OptionDefinition with_hint(OptionDefinition row);
 
 // Returns null when there is none. `name` has no dashes in front; '_' and '-' are the same.
 const OptionDefinition* find_flag(const std::string& name);
-
-// "DDPBENCH_BATCH_SIZE" of "batch-size".
-std::string variable_of(const std::string& option);
 
 // The DDPBENCH_ variables of all options that have one.
 std::vector<std::string> option_variables();

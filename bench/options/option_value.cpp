@@ -10,71 +10,34 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <type_traits>
+#include <utility>
 
 #include "base/error.h"
 #include "base/nearest_name.h"
 #include "base/text.h"
-#include "bench/options/option_injection.h"
 
 namespace ddpbench::bench {
 namespace {
 
 using nlohmann::json;
+using Form = Word::Form;
 
-std::string shown(const json& value) {
-  // JSON has no nan, and writes -1 as -1.0.
-  if (value.is_number_float()) return fmt::format("{}", value.get<double>());
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
+// Whether a member takes several values in a configuration file.
+template <typename T>
+constexpr bool kIsArray = kIsList<T> || std::is_same_v<T, PerChannel>;
 
-[[noreturn]] void refuse(const OptionDefinition& definition, const json& value,
-                         const std::string& where, const std::string& hint = "") {
-  throw ConfigError(fmt::format("{}: expected {}, got {}.{}", where, expectation(definition),
-                                shown(value), hint));
+std::string in_quotes(const std::string& text) {
+  return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 // Options travel to the ranks and into the report as JSON, which holds UTF-8 only.
-bool is_utf8(const json& value) {
+bool is_utf8(const std::string& text) {
   try {
-    value.dump();
+    json(text).dump();
     return true;
   } catch (const json::type_error&) {
     return false;
   }
-}
-
-// Reads the whole text as a T, else returns it as a string, which set_value refuses.
-template <typename T>
-json number_from_text(const std::string& text) {
-  if (const auto value = number_in<T>(text)) return *value;
-  return text;
-}
-
-json switch_from_text(const std::string& text) {
-  if (text == "on" || text == "off") return text == "on";
-  return text;
-}
-
-template <typename T>
-json entry_from_text(const std::string& text) {
-  if constexpr (std::is_same_v<T, bool>) {
-    return switch_from_text(text);
-  } else if constexpr (std::is_same_v<T, std::uint64_t> || std::is_floating_point_v<T>) {
-    return number_from_text<T>(text);
-  } else if constexpr (std::is_integral_v<T>) {
-    return number_from_text<std::int64_t>(text);
-  } else {
-    return text;
-  }
-}
-
-template <typename T>
-json list_from_text(const std::string& text) {
-  json list = json::array();
-  // The text of one fault has commas itself.
-  for (const std::string& part : split(text, std::is_same_v<T, Injection> ? ';' : ','))
-    list.push_back(entry_from_text<T>(std::string(trimmed(part))));
-  return list;
 }
 
 std::string bounds(const ValueRule& rule, const std::string& noun) {
@@ -94,124 +57,126 @@ bool within(const ValueRule& rule, double value) {
   return rule.below_maximum ? value < rule.maximum : value <= rule.maximum;
 }
 
-// Returns a T within the option's bounds and T's own.
-template <typename T>
-T whole_number(const OptionDefinition& definition, const json& value, const std::string& where) {
-  if (!value.is_number_integer() || !within(definition.rule, value.get<double>()))
-    refuse(definition, value, where);
-  const bool fits = value.is_number_unsigned() ? std::in_range<T>(value.get<std::uint64_t>())
-                                               : std::in_range<T>(value.get<std::int64_t>());
-  if (!fits) refuse(definition, value, where);
-  return value.get<T>();
-}
+// Reads the words of one option. Each function throws ConfigError for a word that does not fit.
+struct Reader {
+  const OptionDefinition& definition;
+  const std::string& where;
 
-double real_number(const OptionDefinition& definition, const json& value,
-                   const std::string& where) {
-  if (!value.is_number() || !within(definition.rule, value.get<double>()))
-    refuse(definition, value, where);
-  return value.get<double>();
-}
-
-std::string name_or_text(const OptionDefinition& definition, const json& value,
-                         const std::string& where) {
-  if (!value.is_string()) refuse(definition, value, where);
-  const auto text = value.get<std::string>();
-  const ValueRule& rule = definition.rule;
-  refuse_absent(definition, text, where);
-  if (rule.choices.empty() ? text.empty() : std::ranges::count(rule.choices, text) == 0)
-    refuse(definition, value, where, suggestion(text, rule.choices));
-  return text;
-}
-
-// A single value stands for a list of one value.
-std::vector<json> entries(const OptionDefinition& definition, const json& value,
-                          const std::string& where) {
-  if (!value.is_array()) return {value};
-  if (value.empty()) refuse(definition, value, where);
-  return {value.begin(), value.end()};
-}
-
-bool truth(const OptionDefinition& definition, const json& value, const std::string& where) {
-  if (!value.is_boolean()) refuse(definition, value, where);
-  return value.get<bool>();
-}
-
-// Reads "2%" and, as `check` does, "0.02". A number from 1 on without "%" would be all or
-// more; who writes it most likely means percent.
-Percent percent(const OptionDefinition& definition, const json& value, const std::string& where) {
-  const auto text = value.is_string() ? value.get<std::string>() : std::string();
-  const bool has_sign = text.ends_with('%');
-  const json number = number_from_text<double>(text.substr(0, text.size() - (has_sign ? 1 : 0)));
-  if (!number.is_number() || (!has_sign && number.get<double>() >= 1))
-    refuse(definition, value, where);
-  const double percent = number.get<double>() * (has_sign ? 1 : 100);
-  if (!within(definition.rule, percent)) refuse(definition, value, where);
-  return {percent};
-}
-
-// Values may repeat: channels are often alike.
-PerChannel per_channel(const OptionDefinition& definition, const json& value,
-                       const std::string& where) {
-  PerChannel numbers;
-  for (const json& entry : entries(definition, value, where))
-    numbers.values.push_back(real_number(definition, entry, where));
-  return numbers;
-}
-
-template <typename T>
-void refuse_duplicates(const std::vector<T>& list, const std::string& where) {
-  std::set<T> seen;
-  for (const T& entry : list)
-    if (!seen.insert(entry).second)
-      throw ConfigError(
-          fmt::format("{}: {} is listed twice. --repetitions repeats runs.", where, entry));
-}
-
-void set_gpus(Options& options, const OptionDefinition& definition, const json& value,
-              const std::string& where) {
-  options.all_gpus = value == "all";
-  options.gpus.clear();
-  if (options.all_gpus) return;
-  for (const json& entry : entries(definition, value, where))
-    options.gpus.push_back(whole_number<int>(definition, entry, where));
-  refuse_duplicates(options.gpus, where);
-}
-
-template <typename T>
-T read_entry(const OptionDefinition& definition, const json& value, const std::string& where) {
-  if constexpr (std::is_same_v<T, bool>) {
-    return truth(definition, value, where);
-  } else if constexpr (std::is_integral_v<T>) {
-    return whole_number<T>(definition, value, where);
-  } else if constexpr (std::is_floating_point_v<T>) {
-    return real_number(definition, value, where);
-  } else if constexpr (std::is_same_v<T, Percent>) {
-    return percent(definition, value, where);
-  } else if constexpr (std::is_same_v<T, PerChannel>) {
-    return per_channel(definition, value, where);
-  } else if constexpr (std::is_same_v<T, Injection>) {
-    return parse_injection(name_or_text(definition, value, where), where);
-  } else {
-    return name_or_text(definition, value, where);
+  // `is_number`: a typed word that is a number is shown as one.
+  [[noreturn]] void refuse(const Word& word, const std::string& hint = "",
+                           bool is_number = false) const {
+    const bool quoted = word.form == Form::text || (word.form == Form::typed && !is_number);
+    const std::string got = quoted                     ? in_quotes(word.text)
+                            : word.form != Form::truth ? word.text
+                            : word.text == "on"        ? "true"
+                                                       : "false";
+    throw ConfigError(
+        fmt::format("{}: expected {}, got {}.{}", where, expectation(definition), got, hint));
   }
-}
 
-template <typename T>
-std::vector<T> read_list(const OptionDefinition& definition, const json& value,
-                         const std::string& where) {
-  std::vector<T> list;
-  for (const json& entry : entries(definition, value, where)) {
-    if constexpr (std::is_same_v<T, std::string>) {
-      if (definition.rule.takes_all && entry == "all") {
-        list.insert(list.end(), definition.rule.choices.begin(), definition.rule.choices.end());
-        continue;
-      }
+  // A number within the option's bounds and T's own.
+  template <typename T>
+  T number(const Word& word) const {
+    using Wide = std::conditional_t<std::is_floating_point_v<T>, double,
+                                    std::conditional_t<std::is_unsigned_v<T>, T, std::int64_t>>;
+    const bool may_be = word.form == Form::typed || word.form == Form::number;
+    const auto value = may_be ? number_in<Wide>(word.text) : std::nullopt;
+    if (!value || !within(definition.rule, static_cast<double>(*value)))
+      refuse(word, "", value.has_value());
+    if constexpr (std::is_integral_v<T>) {
+      if (!std::in_range<T>(*value)) refuse(word, "", true);
     }
-    list.push_back(read_entry<T>(definition, entry, where));
+    return static_cast<T>(*value);
   }
-  if constexpr (!std::is_same_v<T, Injection>) refuse_duplicates(list, where);
-  return list;
-}
+
+  bool truth(const Word& word) const {
+    const bool may_be = word.form == Form::typed || word.form == Form::truth;
+    if (!may_be || (word.text != "on" && word.text != "off")) refuse(word);
+    return word.text == "on";
+  }
+
+  std::string name_or_text(const Word& word) const {
+    if (word.form != Form::typed && word.form != Form::text) refuse(word);
+    const ValueRule& rule = definition.rule;
+    const auto absent = std::ranges::find(rule.absent, word.text, &AbsentChoice::name);
+    if (absent != rule.absent.end())
+      throw UnavailableError(fmt::format("{}: {} is not here: {}. There is {}.", where, word.text,
+                                         absent->why, fmt::join(rule.choices, ", ")));
+    if (rule.choices.empty() ? word.text.empty() : std::ranges::count(rule.choices, word.text) == 0)
+      refuse(word, suggestion(word.text, rule.choices));
+    return word.text;
+  }
+
+  // Reads "2%" and "0.02". A number from 1 on without "%" would be all or more; who writes it most
+  // likely means percent.
+  Percent percent(const Word& word) const {
+    const bool has_sign = word.text.ends_with('%');
+    const bool may_be = word.form == Form::typed || word.form == Form::text;
+    const auto value = number_in<double>(
+        std::string_view(word.text).substr(0, word.text.size() - (has_sign ? 1 : 0)));
+    if (!may_be || !value || (!has_sign && *value >= 1)) refuse(word);
+    const double percent = *value * (has_sign ? 1 : 100);
+    if (!within(definition.rule, percent)) refuse(word);
+    return {percent};
+  }
+
+  template <typename T>
+  T entry(const Word& word) const {
+    if constexpr (std::is_same_v<T, bool>)
+      return truth(word);
+    else if constexpr (std::is_arithmetic_v<T>)
+      return number<T>(word);
+    else if constexpr (std::is_same_v<T, Percent>)
+      return percent(word);
+    else if constexpr (std::is_same_v<T, Injection>)
+      return parse_injection(name_or_text(word), where);
+    else
+      return name_or_text(word);
+  }
+
+  // `repeats`: the same value may be there twice.
+  template <typename T>
+  std::vector<T> list(const Words& words, bool repeats) const {
+    std::vector<T> values;
+    for (const Word& word : words) {
+      if constexpr (std::is_same_v<T, std::string>) {
+        if (definition.rule.takes_all && word.text == "all") {
+          const auto& choices = definition.rule.choices;
+          values.insert(values.end(), choices.begin(), choices.end());
+          continue;
+        }
+      }
+      values.push_back(entry<T>(word));
+    }
+    if constexpr (!std::is_same_v<T, Injection>) {
+      std::set<T> seen;
+      for (const T& value : values)
+        if (!repeats && !seen.insert(value).second)
+          throw ConfigError(
+              fmt::format("{}: {} is listed twice.{}", where, value,
+                          definition.is_per_run() ? " --repetitions repeats runs." : ""));
+    }
+    return values;
+  }
+
+  template <typename T>
+  void assign(T& target, const Words& words, bool repeats) const {
+    if constexpr (std::is_same_v<T, PerChannel>) {
+      target.values.clear();  // values may repeat: channels are often alike
+      for (const Word& word : words) target.values.push_back(number<double>(word));
+    } else if constexpr (kIsList<T>) {
+      target = list<EntryOf<T>>(words, repeats);
+    } else {
+      target = entry<EntryOf<T>>(words.front());
+    }
+  }
+
+  void assign_gpus(Options& options, const Words& words) const {
+    options.all_gpus = words.size() == 1 && words.front().text == "all";
+    options.gpus.clear();
+    if (!options.all_gpus) options.gpus = list<int>(words, false);
+  }
+};
 
 template <typename T>
 json written(const T& value) {
@@ -261,100 +226,98 @@ std::string expected_entry(const ValueRule& rule) {
 }
 
 template <typename T>
-std::string expected_list(const ValueRule& rule) {
-  if constexpr (std::is_same_v<T, Injection>) return expected_entry<T>(rule);
-  if constexpr (std::is_same_v<T, bool>) return expected_entry<T>(rule) + ", or both as a list";
-  return expected_entry<T>(rule) + " (or a list of them)";
+std::string expected(const ValueRule& rule) {
+  const std::string entry = expected_entry<EntryOf<T>>(rule);
+  if (!kIsList<T> || std::is_same_v<EntryOf<T>, Injection>) return entry;
+  return entry +
+         (std::is_same_v<EntryOf<T>, bool> ? ", or both as a list" : " (or a list of them)");
 }
 
-// What can be done with an option, by the type of its member: ValueType, or one of the two that
-// stand for no single member.
-template <typename T>
-struct ValueType {
-  T Options::*member;
-
-  json from_text(const std::string& text) const {
-    if constexpr (kIsList<T>) return list_from_text<EntryOf<T>>(text);
-    return entry_from_text<EntryOf<T>>(text);
-  }
-  void set(Options& options, const OptionDefinition& definition, const json& value,
-           const std::string& where) const {
-    if constexpr (kIsList<T>) {
-      options.*member = read_list<EntryOf<T>>(definition, value, where);
-    } else {
-      options.*member = read_entry<EntryOf<T>>(definition, value, where);
-    }
-  }
-  json get(const Options& options) const { return written(options.*member); }
-  void reset(Options& options) const { options.*member = Options().*member; }
-  std::string expectation(const ValueRule& rule) const {
-    if constexpr (kIsList<T>) return expected_list<EntryOf<T>>(rule);
-    return expected_entry<EntryOf<T>>(rule);
-  }
-};
-
-struct GpuListType {
-  json from_text(const std::string& text) const {
-    return text == "all" ? json(text) : list_from_text<std::int64_t>(text);
-  }
-  void set(Options& options, const OptionDefinition& definition, const json& value,
-           const std::string& where) const {
-    set_gpus(options, definition, value, where);
-  }
-  json get(const Options& options) const {
-    return options.gpus.empty() ? json("all") : json(options.gpus);
-  }
-  void reset(Options&) const {}
-  std::string expectation(const ValueRule& rule) const {
-    return bounds(rule, "whole numbers") + " (one or a list), or all";
-  }
-};
-
-struct NoMemberType {
-  json from_text(const std::string& text) const { return text; }
-  void set(Options&, const OptionDefinition&, const json&, const std::string&) const {}
-  json get(const Options&) const { return nullptr; }
-  void reset(Options&) const {}
-  std::string expectation(const ValueRule&) const { return "no value"; }
-};
-
-template <typename Use>
-auto with_type(const OptionDefinition& definition, Use use) {
+// Calls `use` with the member of `options` that the option sets; for one without a single member
+// `of_gpus` or `of_none`.
+template <typename O, typename Use, typename Gpus, typename None>
+auto with_member(O&& options, const OptionDefinition& definition, Use use, Gpus of_gpus,
+                 None of_none) {
   return std::visit(
-      Overloaded{[&](NoMember) { return use(NoMemberType{}); },
-                 [&](GpuList) { return use(GpuListType{}); },
-                 [&]<typename T>(T Options::*member) { return use(ValueType<T>{member}); }},
+      Overloaded{[&](NoMember) { return of_none(); }, [&](GpuList) { return of_gpus(); },
+                 [&]<typename T>(T Options::*member) { return use(options.*member); },
+                 [&]<typename T>(T* target) { return use(*target); }},
       definition.member);
+}
+
+std::string plain(const json& value) {
+  if (value.is_boolean()) return value.get<bool>() ? "on" : "off";
+  // JSON has no nan, and writes -1 as -1.0.
+  if (value.is_number_float()) return fmt::format("{}", value.get<double>());
+  if (value.is_string()) return value.get<std::string>();
+  return value.dump();
 }
 
 }  // namespace
 
-void refuse_absent(const OptionDefinition& definition, const std::string& word,
-                   const std::string& where) {
-  const ValueRule& rule = definition.rule;
-  const auto found = std::ranges::find(rule.absent, word, &AbsentChoice::name);
-  if (found == rule.absent.end()) return;
-  throw UnavailableError(fmt::format("{}: {} is not here: {}. There is {}.", where, word,
-                                     found->why, fmt::join(rule.choices, ", ")));
+Words words_of_texts(const OptionDefinition& definition, const std::vector<std::string>& texts,
+                     const std::string& where) {
+  // The commands' own lists are of their files and names, which may come in any number.
+  const bool is_own = std::holds_alternative<std::vector<std::string>*>(definition.member);
+  const bool is_faults =
+      std::holds_alternative<std::vector<Injection> Options::*>(definition.member);
+  if (texts.size() > 1 && !is_own && !is_faults)
+    throw ConfigError(fmt::format("{} is given {} times; give it once{}.", where, texts.size(),
+                                  definition.is_list() ? ", with commas" : ""));
+  Words words;
+  for (const std::string& text : texts) {
+    if (definition.takes_words || !(definition.is_list() || is_faults)) {
+      words.push_back({text});
+      continue;
+    }
+    // The text of one fault has commas itself.
+    for (const std::string& part : split(text, is_faults ? ';' : ','))
+      words.push_back({std::string(trimmed(part))});
+  }
+  return words;
 }
 
-json value_from_text(const OptionDefinition& definition, const std::string& text) {
-  return with_type(definition, [&](const auto& type) { return type.from_text(text); });
+Words words_of_json(const OptionDefinition& definition, const json& value) {
+  const auto word_of = [](const json& entry) {
+    const Form form = entry.is_string()    ? Form::text
+                      : entry.is_number()  ? Form::number
+                      : entry.is_boolean() ? Form::truth
+                                           : Form::other;
+    return Word{plain(entry), form};
+  };
+  const bool takes_array = with_member(
+      Options{}, definition, []<typename T>(const T&) { return kIsArray<T>; }, [] { return true; },
+      [] { return false; });
+  if (!takes_array || !value.is_array() || value.empty()) return {word_of(value)};
+  Words words;
+  for (const json& entry : value) words.push_back(word_of(entry));
+  return words;
 }
 
-void set_value(Options& options, const OptionDefinition& definition, const json& value,
+void set_value(Options& options, const OptionDefinition& definition, const Words& words,
                const std::string& where) {
-  if (!is_utf8(value)) refuse(definition, value, where, " It must be UTF-8.");
-  with_type(definition, [&](const auto& type) { type.set(options, definition, value, where); });
+  const Reader reader{definition, where};
+  for (const Word& word : words)
+    if (!is_utf8(word.text)) reader.refuse(word, " It must be UTF-8.");
+  const bool is_own = std::holds_alternative<std::vector<std::string>*>(definition.member);
+  with_member(
+      options, definition, [&](auto& target) { reader.assign(target, words, is_own); },
+      [&] { reader.assign_gpus(options, words); }, [] {});
 }
 
 json get_value(const Options& options, const OptionDefinition& definition) {
-  const json value = with_type(definition, [&](const auto& type) { return type.get(options); });
+  const json value = with_member(
+      options, definition, [](const auto& member) { return json(written(member)); },
+      [&] { return options.gpus.empty() ? json("all") : json(options.gpus); },
+      [] { return json(nullptr); });
   return definition.bare_when_single && value.size() == 1 ? value[0] : value;
 }
 
 void reset_value(Options& options, const OptionDefinition& definition) {
-  with_type(definition, [&](const auto& type) { type.reset(options); });
+  std::visit(
+      Overloaded{[&]<typename T>(T Options::*member) { options.*member = Options().*member; },
+                 [](const auto&) {}},
+      definition.member);
 }
 
 bool is_heeded(const Options& options, const OptionDefinition& definition) {
@@ -367,19 +330,20 @@ bool is_heeded(const Options& options, const OptionDefinition& definition) {
 }
 
 std::string expectation(const OptionDefinition& definition) {
-  return with_type(definition, [&](const auto& type) { return type.expectation(definition.rule); });
+  const ValueRule& rule = definition.rule;
+  return with_member(
+      Options{}, definition, [&]<typename T>(const T&) { return expected<T>(rule); },
+      [&] { return bounds(rule, "whole numbers") + " (one or a list), or all"; },
+      [] { return std::string("no value"); });
 }
 
 std::string default_text(const OptionDefinition& definition) {
   if (!definition.default_text.empty()) return definition.default_text;
   const json value = get_value(Options{}, definition);
   if (value.is_null()) return "";
-  if (value.is_boolean()) return value.get<bool>() ? "on" : "off";
-  if (value.is_number_float()) return fmt::format("{}", value.get<double>());
-  if (!value.is_array()) return value.is_string() ? value.get<std::string>() : shown(value);
+  if (!value.is_array()) return plain(value);
   std::vector<std::string> parts;
-  for (const json& entry : value)
-    parts.push_back(entry.is_string() ? entry.get<std::string>() : shown(entry));
+  for (const json& entry : value) parts.push_back(plain(entry));
   return fmt::format("{}", fmt::join(parts, ","));
 }
 

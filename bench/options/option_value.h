@@ -1,24 +1,40 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values of options: from text to JSON, from JSON into the member of Options (checked), and back.
+// Values of options: from the words of a flag, a variable or a configuration file into the member
+// (checked), and from the member to what reports and documents show.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "bench/options/option_table.h"
 
 namespace ddpbench::bench {
 
-// Returns the text of a flag or variable as the JSON that a configuration file would hold. Text
-// that does not fit the option's type becomes a JSON string, which set_value refuses.
-nlohmann::json value_from_text(const OptionDefinition& definition, const std::string& text);
+// One value as it was given. JSON tells texts, numbers and truths apart; what is typed may be any.
+struct Word {
+  enum class Form : std::uint8_t { typed, text, number, truth, other };
+  std::string text;
+  Form form = Form::typed;
+};
 
-// Checks and assigns a value. `where` says where it stood ("--lr", "DDPBENCH_LR", "x.json: /lr").
-// Throws ConfigError that says where, what was expected and what was found. Throws UnavailableError
-// for a name with a meaning that is not in this build.
-void set_value(Options& options, const OptionDefinition& definition, const nlohmann::json& value,
+// The words of one option: one, or the entries of its list.
+using Words = std::vector<Word>;
+
+// The words in the texts of a flag or a variable. `texts` has several where the flag was repeated,
+// which lists of faults and the commands' own lists allow. `where` names the place in messages
+// ("--lr"). Throws ConfigError for a flag that may be given once.
+Words words_of_texts(const OptionDefinition& definition, const std::vector<std::string>& texts,
+                     const std::string& where);
+Words words_of_json(const OptionDefinition& definition, const nlohmann::json& value);
+
+// Checks and assigns the option's words. `where` says where they stood ("--lr", "DDPBENCH_LR",
+// "x.json: /lr"). Throws ConfigError that says where, what was expected and what was found. Throws
+// UnavailableError for a name with a meaning that is not in this build.
+void set_value(Options& options, const OptionDefinition& definition, const Words& words,
                const std::string& where);
 
 // Returns the member as JSON, null when it is not set. REQUIRES: the definition has a member.
@@ -29,10 +45,6 @@ void reset_value(Options& options, const OptionDefinition& definition);
 
 // Whether the option does something beside the values of the others (OptionDefinition::only_with).
 bool is_heeded(const Options& options, const OptionDefinition& definition);
-
-// Throws UnavailableError for a word that is known not to be here (ValueRule::absent).
-void refuse_absent(const OptionDefinition& definition, const std::string& word,
-                   const std::string& where);
 
 // Says what is expected, for messages: "a whole number from 1", "one of pad, drop".
 std::string expectation(const OptionDefinition& definition);

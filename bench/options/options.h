@@ -33,6 +33,14 @@ struct Injection {
   bool operator==(const Injection&) const = default;
 };
 
+// Reads --inject: "kind:key=value,key=value".
+// Throws ConfigError, with `where` in front. It refuses an unknown kind, key or phase (naming the
+// nearest), a key that the kind does not take, a missing key, a key given twice, and wrong values.
+Injection parse_injection(const std::string& text, const std::string& where);
+
+// Whether the fault strikes calls of a communicator: stall, and slow without a phase.
+bool strikes_calls(const Injection& injection);
+
 // A share as people write it: "2%" is 2.
 struct Percent {
   double value = 0;
@@ -79,7 +87,7 @@ struct RunOptions {
   bool deterministic = false;      // only algorithms whose results repeat bitwise
   std::string optimizer = "sgd";   // a word of ops::kOptimizerNames
   // The parser replaces lr and weight_decay by the defaults of the optimizer
-  // (option_conditions.h).
+  // (option_source.h).
   double lr = 0.01, weight_decay = 0;
   double momentum = 0.9;  // sgd
   bool nesterov = false;
@@ -148,6 +156,15 @@ struct Options : RunOptions {
   std::vector<std::string> all_reduces = {"auto"};   // auto, or ring | direct
   std::vector<int> devices_per_process = {1};        // of ddp
 
+  // What `comm` measures.
+  std::vector<std::string> operations = {"all_reduce"};
+  std::string sizes = "4K..128M";
+  std::vector<std::string> ranks;  // empty: 2, or all that a launcher started
+  std::string type = "fp32", reduction = "sum";
+  std::string mode = "process";  // process | thread
+  int iterations = 50;
+  int warmup = 20;  // enough for WriteTuner to try non-temporal stores once
+
   // What the entries of a configuration's "runs" stand for (option_source.h): each is a matrix of
   // its own, of options that are whole and have no `runs`. Empty: the lists above span the only
   // matrix.
@@ -158,6 +175,11 @@ struct Options : RunOptions {
 
 // The warm-up's limit: --warmup-max-steps, or its default; 0 when warmup_steps is 0.
 std::int64_t warmup_limit(const RunOptions& options);
+
+// Throws ConfigError where a result would be written over another one or over what the command
+// reads, under whichever names: --force is about files of earlier commands. The report may replace
+// the one of --resume, from which it grows.
+void check_file_conflicts(const Options& options);
 
 // Checks what holds between options: every device count divides a global batch, and no limit is
 // below what it limits. Throws ConfigError. The parser calls it; the caller that turns --gpus=all

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "bench/host/host_devices.h"
 #include "bench/host/terminal.h"
-#include "bench/options/option_injection.h"
+#include "bench/options/options.h"
 #include "bench/rank/run_memory.h"
 #include "bench/rank/update_sizes.h"
 #include "kernels/nn/model/model_reader.h"

@@ -25,7 +25,6 @@
 #include "bench/host/build_info.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/terminal.h"
-#include "bench/options/config_file.h"
 #include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
 #include "bench/run/run_trace.h"

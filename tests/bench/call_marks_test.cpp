@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include "bench/options/option_injection.h"
+#include "bench/options/options.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "bench/comm/memory_bandwidth.h"
 #include "parallel/comm/operation.h"
 #include "parallel/comm/work.h"
 #include "tests/bench/queued_device.h"
@@ -274,65 +273,6 @@ TEST_P(FarRank, CalibratesTheClockBeforeARowAndEveryFiveSecondsBetweenBatches) {
   EXPECT_EQ(device_->calibrations, first + 2);
 }
 
-// On this device a launch takes a microsecond of the host and of the device, and copies move 10
-// GB/s each way.
-class FastFarRank : public FarRank {
- protected:
-  FastFarRank() {
-    device_->queued().work_s = device_->queued().host_call_s = 1e-6;
-    device_->queued().bytes_per_s = 1e10;
-  }
-};
-
-// 10 KiB take 1 us beside the launch; a copy must last four times its launch.
-TEST_P(FastFarRank, MeasuresNoCopiesThatAreAsShortAsTheirLaunch) {
-  for (const std::size_t set : {std::size_t{1}, std::size_t{4096}, std::size_t{20} << 10}) {
-    const BandwidthSample sample = measure_copy_bandwidth(*rank_, set);
-    EXPECT_THAT(sample.missing, testing::HasSubstr("too small")) << set;
-    EXPECT_EQ(sample.copy_gb_per_s, 0);
-  }
-  const std::size_t half = std::size_t{80} << 10;  // 8.2 us
-  const BandwidthSample sample = measure_copy_bandwidth(*rank_, 2 * half);
-  EXPECT_EQ(sample.missing, "");
-  const double copy_s = static_cast<double>(half) / 1e10 + 1e-6;
-  EXPECT_NEAR(sample.copy_gb_per_s, 2 * static_cast<double>(half) / copy_s / 1e9, 0.1);
-}
-
-// The device could do the copies as fast as they are queued.
-TEST_P(FastFarRank, MeasuresNoCopiesThatTheHostQueuesMoreSlowly) {
-  device_->queued().host_call_s = 2e-6;
-  EXPECT_NE(measure_copy_bandwidth(*rank_, 80 << 10).missing, "");   // 4.1 us and the launch
-  EXPECT_EQ(measure_copy_bandwidth(*rank_, 240 << 10).missing, "");  // 12.3 us
-}
-
-// A copy takes a piece of work, a millisecond, and its bytes are read and written.
-TEST_P(FarRank, MeasuresTheDevicesCopies) {
-  device_->queued().work_s = 0;
-  device_->queued().bytes_per_s = 1e9;
-  const BandwidthSample sample = measure_copy_bandwidth(*rank_, 2 << 20);
-  EXPECT_NEAR(sample.copy_gb_per_s, 2, 1e-6);
-  EXPECT_EQ(sample.reduce_gb_per_s, 0);
-  EXPECT_GT(device_->copies, 3);
-}
-
-// Several ranks together touch more than the rank has: it takes its own memory, if there is any.
-TEST_P(FarRank, TakesTheMemoryForLargeWorkingSets) {
-  device_->queued().work_s = 0;
-  device_->queued().bytes_per_s = 1e12;
-  device_->allocated.clear();
-  const std::size_t half = kRoom + 4096;
-  EXPECT_GT(measure_copy_bandwidth(*rank_, 2 * half).copy_gb_per_s, 0);
-  EXPECT_EQ(device_->allocated, (std::vector<std::size_t>{half, half}));
-  device_->free = 2 * half - 1;
-  const BandwidthSample sample = measure_copy_bandwidth(*rank_, 2 * half);
-  EXPECT_THAT(sample.missing, testing::HasSubstr("memory"));
-  EXPECT_EQ(device_->allocated.size(), 2u);
-}
-
-INSTANTIATE_TEST_SUITE_P(Seeds, FarRank, testing::Values(1, 2, 3));
-INSTANTIATE_TEST_SUITE_P(Seeds, FastFarRank, testing::Values(1, 2, 3));
-
-// A rank that shares its GPU with `sharers` - 1 others. The GPU has `free` bytes free.
 class NewRank {
  public:
   NewRank(std::size_t free, int sharers, double bytes_per_s = 1e15) {
@@ -341,8 +281,8 @@ class NewRank {
     device_->queued().bytes_per_s = bytes_per_s;
     FarDevice* const device = device_.get();
     CollectiveRank rank(std::make_unique<LonelyCommunicator>(), std::move(device_), kRoom, sharers);
-    blocking_bytes = rank.calls().blocking().bytes();
     allocated = device->allocated;
+    blocking_bytes = allocated.back();
   }
   std::size_t blocking_bytes = 0;
   std::vector<std::size_t> allocated;

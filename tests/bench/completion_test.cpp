@@ -56,6 +56,7 @@ TEST_F(BashCompletion, OffersEveryOptionOfEveryCommandAndNoOther) {
   const std::pair<Command, Lines> commands[] = {{Command::run, {}},
                                                 {Command::tune, {"tune"}},
                                                 {Command::fit, {"fit"}},
+                                                {Command::comm, {"comm"}},
                                                 {Command::info, {"info"}},
                                                 {Command::data_list, {"data", "list"}},
                                                 {Command::data_fetch, {"data", "fetch"}}};
@@ -65,7 +66,8 @@ TEST_F(BashCompletion, OffersEveryOptionOfEveryCommandAndNoOther) {
       // The help of a run is that of the whole program.
       const bool applies = command == Command::run || definition.applies_to(command);
       if ((definition.sources & kFlag) == 0 || !applies) continue;
-      expected.push_back(definition.flag() + (definition.is_switch() ? "" : "="));
+      for (const std::string& name : definition.flags())
+        if (name.starts_with("--")) expected.push_back(name + (definition.is_switch() ? "" : "="));
     }
     words.emplace_back("--");
     EXPECT_THAT(offered(words), ::testing::UnorderedElementsAreArray(expected)) << words.front();
@@ -74,10 +76,10 @@ TEST_F(BashCompletion, OffersEveryOptionOfEveryCommandAndNoOther) {
     Lines expected;
     CommandOptions options;
     entry.make()->define(options);
-    for (const CommandOption& option : options.list())
-      for (const std::string& name : option.syntax.names)
-        if (name.starts_with("--"))
-          expected.push_back(name + (option.syntax.takes == Takes::nothing ? "" : "="));
+    for (const OptionDefinition& row : options.rows())
+      for (const std::string& name : row.flags())
+        if (row.is_flag() && name.starts_with("--"))
+          expected.push_back(name + (row.is_switch() ? "" : "="));
     EXPECT_THAT(offered({entry.name, "--"}), ::testing::UnorderedElementsAreArray(expected))
         << entry.name;
   }

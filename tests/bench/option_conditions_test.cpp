@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Options that mean something beside some values of another option only.
-#include "bench/options/option_conditions.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
+#include "bench/options/option_source.h"
 #include "tests/bench/options_test_support.h"
 
 namespace ddpbench::bench {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "bench/options/option_injection.h"
+#include "bench/options/options.h"
 #include "tests/bench/options_test_support.h"
 
 namespace ddpbench::bench {

@@ -7,8 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "bench/options/option_injection.h"
 #include "bench/options/option_source.h"
+#include "bench/options/options.h"
 #include "tests/bench/options_test_support.h"
 
 namespace ddpbench::bench {

@@ -143,7 +143,7 @@ TEST_F(Show, RefusesUnknownNamesWithTheNearest) {
   expect_refusal({"--columns=step,step"}, "named twice");
   expect_refusal({"--columns=step", "--format=prometheus"}, "--columns does not apply");
   expect_refusal({"--mllog", "--format=csv"}, "exclude each other");
-  expect_refusal({"--format="}, "show: --format needs a value: --format=FORMAT");
+  expect_refusal({"--format="}, "show: --format needs a value: --format=table");
   expect_refusal({"--sort=-"}, "show: --sort: expected one of");
 }
 

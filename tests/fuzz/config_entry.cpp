@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "bench/options/config_file.h"
 #include "bench/options/option_parser.h"
 #include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
@@ -51,7 +50,8 @@ Options from_flags(const std::string& input) {
     if (!line.starts_with("--") || equals == line.npos) continue;
     const bench::OptionDefinition* option = bench::find_flag(line.substr(2, equals - 2));
     if (option == nullptr || std::holds_alternative<bench::NoMember>(option->member)) continue;
-    source.add(*option, bench::value_from_text(*option, line.substr(equals + 1)), option->flag());
+    source.add(*option, bench::words_of_texts(*option, {line.substr(equals + 1)}, option->flag()),
+               option->flag());
   }
   Options options;
   source.apply(options);
