@@ -20,7 +20,7 @@ namespace ddpbench::bench {
 namespace {
 
 // Named after the first report, in the working directory: "runs/monday.json" gives "monday.html".
-std::string default_output(const std::string& report) {
+std::string default_page(const std::string& report) {
   if (is_stream(report)) {
     throw ConfigError(
         fmt::format("html: {} has no name for the page; give one with --output, or --output=- for "
@@ -57,7 +57,7 @@ class Html final : public Subcommand {
   }
 
   int run() override {
-    const std::string output = output_.empty() ? default_output(paths_.front()) : output_;
+    const std::string output = output_.empty() ? default_page(paths_.front()) : output_;
     check_inputs("html", paths_);
     check_text_output("html", output, paths_, force_);
     check_text_output("html", output, baseline_, force_);

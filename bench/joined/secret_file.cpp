@@ -28,7 +28,7 @@
 namespace ddpbench::bench {
 namespace {
 
-constexpr std::string_view kPrefix = "job-";  // of all our files in the folder
+constexpr std::string_view kSecretPrefix = "job-";  // of all our files in the folder
 constexpr mode_t kOwnFolder = 0700, kOwnFile = 0600, kOthers = 0077;
 constexpr std::size_t kMostBytes = 4096;
 // Other ranks 0 hold the folder's lock for some microseconds; one that is stopped there does not
@@ -40,7 +40,7 @@ constexpr double kFolderTime_s = 5;
       "the ranks cannot be given a secret: {}; give them one yourself: {}", why, kSecretLine));
 }
 
-struct Place {
+struct SecretPlace {
   std::string parent, folder;
 };
 
@@ -50,7 +50,7 @@ bool is_own_directory(const std::string& path) {
          (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-Place place_of(const launch::RankEnvironment& environment) {
+SecretPlace place_of(const launch::RankEnvironment& environment) {
   // A launcher may hand on the login host's variable to a host without that folder.
   if (!environment.runtime_directory.empty() && is_own_directory(environment.runtime_directory)) {
     return {environment.runtime_directory, "ddpbench"};
@@ -59,7 +59,7 @@ Place place_of(const launch::RankEnvironment& environment) {
 }
 
 std::string file_name(const launch::RankEnvironment& environment) {
-  return fmt::format("{}{:016x}", kPrefix,
+  return fmt::format("{}{:016x}", kSecretPrefix,
                      hash_bytes(environment.job.data(), environment.job.size()));
 }
 
@@ -76,7 +76,7 @@ std::string reason_to_refuse(const struct stat& info) {
 
 // Empty when there is no such folder and `make` is false.
 FileDescriptor open_folder(const launch::RankEnvironment& environment, bool make) {
-  const Place place = place_of(environment);
+  const SecretPlace place = place_of(environment);
   const std::string path = place.parent + "/" + place.folder;
   if (make && ::mkdir(path.c_str(), kOwnFolder) != 0 && errno != EEXIST) {
     refuse(fmt::format("{} cannot be made: {}", path, std::strerror(errno)));
@@ -135,7 +135,7 @@ void sweep(const FileDescriptor& folder) {
   std::vector<std::string> left;
   for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
     const std::string name = entry.path().filename();
-    if (!name.starts_with(kPrefix)) continue;
+    if (!name.starts_with(kSecretPrefix)) continue;
     const FileDescriptor file = open_own(folder, name);
     if (file && !has_living_maker(file.get())) left.push_back(name);
   }
@@ -239,7 +239,7 @@ std::optional<StoreKey> read_secret_file(const launch::RankEnvironment& environm
 }
 
 std::string secret_file_path(const launch::RankEnvironment& environment) {
-  const Place place = place_of(environment);
+  const SecretPlace place = place_of(environment);
   return place.parent + "/" + place.folder + "/" + file_name(environment);
 }
 

@@ -31,14 +31,15 @@ constexpr const char* kSecureShell =
     "-o ServerAliveCountMax=3";
 constexpr const char* kUsualPort = "29500";
 
-bool is_loopback(const HostSlots& host) {
+bool is_loopback_host(const HostSlots& host) {
   const std::string name = host_address_of(host);
   return name == "localhost" || name.starts_with("127.");
 }
 
 // Others would look for rank 0 on themselves.
 void check_first_host(const std::vector<HostSlots>& hosts) {
-  if (hosts.empty() || !is_loopback(hosts.front()) || std::ranges::all_of(hosts, is_loopback)) {
+  if (hosts.empty() || !is_loopback_host(hosts.front()) ||
+      std::ranges::all_of(hosts, is_loopback_host)) {
     return;
   }
   throw ConfigError(

@@ -107,7 +107,7 @@ void copy_all(std::span<const double> from, std::span<double> to) {
   std::ranges::copy(from, to.begin());
 }
 
-void flatten(const std::vector<nn::NamedTensor>& tensors, std::span<float> out) {
+void flatten_into(const std::vector<nn::NamedTensor>& tensors, std::span<float> out) {
   std::size_t at = 0;
   for (const auto& tensor : tensors) {
     ensure(at + tensor.values.size() <= out.size(), "more weights than the reference has room for");
@@ -234,7 +234,7 @@ std::span<double> ReferenceWeights::state_sizes(std::int64_t step, std::int64_t 
 }
 
 void ReferenceWeights::store_start(const std::vector<nn::NamedTensor>& weights) {
-  flatten(weights, values(0));
+  flatten_into(weights, values(0));
 }
 
 void ReferenceWeights::store_start_state(const std::vector<nn::NamedTensor>& state) {
@@ -251,7 +251,7 @@ void ReferenceWeights::store_slice_state(std::int64_t step, std::int64_t slice,
 void ReferenceWeights::store_step(const std::vector<nn::NamedTensor>& after,
                                   std::span<const double> update_sizes) {
   const std::int64_t step = header().stored + 1;
-  flatten(after, values(step));
+  flatten_into(after, values(step));
   ensure(update_sizes.size() == sizes(step).size(), "{} sizes of {} updates", update_sizes.size(),
          sizes(step).size());
   std::ranges::copy(update_sizes, sizes(step).begin());

@@ -22,7 +22,7 @@ namespace ddpbench::bench {
 namespace {
 
 // The results and records of all workers and servers of one run.
-struct Collected {
+struct CollectedRun {
   const TrainingJob& job;
   RunRecords records;                                           // what `steps` points into
   std::vector<std::span<const launch::StepRecord>> steps = {};  // [worker rank]
@@ -41,8 +41,8 @@ struct Collected {
   }
 };
 
-Collected read_records(const TrainingJob& job, const launch::RankChannels& channels) {
-  Collected all{.job = job, .records = read_run_records(job, channels)};
+CollectedRun read_records(const TrainingJob& job, const launch::RankChannels& channels) {
+  CollectedRun all{.job = job, .records = read_run_records(job, channels)};
   const auto& steps = all.records.ranks.steps;
   all.steps.assign(steps.begin(), steps.end());
   for (std::size_t r = 0; r < all.steps.size(); ++r) {
@@ -53,7 +53,7 @@ Collected read_records(const TrainingJob& job, const launch::RankChannels& chann
 
 // Leaves the steps out during which the job was stopped, on all ranks: a rank that was done before
 // the stop has no time to compare with those of the others.
-void leave_out_stopped_steps(const std::vector<launch::Pause>& pauses, Collected& all) {
+void leave_out_stopped_steps(const std::vector<launch::Pause>& pauses, CollectedRun& all) {
   std::set<std::uint32_t> stopped;
   for (const auto& steps : all.steps) {
     for (const launch::StepRecord& step : steps) {
@@ -79,7 +79,7 @@ std::optional<double> length_of(const std::vector<launch::Pause>& pauses) {
   return sum;
 }
 
-void fill_stops(const Stops& stops, const Collected& all, report::Run& run) {
+void fill_stops(const Stops& stops, const CollectedRun& all, report::Run& run) {
   if (stops.of_job.empty() && stops.of_supervisor.empty()) return;
   report::Conditions& conditions = run.conditions.emplace();
   conditions.supervisor_stopped_s = length_of(stops.of_supervisor);
@@ -88,7 +88,7 @@ void fill_stops(const Stops& stops, const Collected& all, report::Run& run) {
 }
 
 // All workers took the same number of warm-up steps. Rank 0 judged them.
-void fill_warmup(const Collected& all, report::Run& run) {
+void fill_warmup(const CollectedRun& all, report::Run& run) {
   const RankResult& first = all.results().at(0);
   run.step.warmup = static_cast<int>(first.warmup_steps.value_or(all.job.options.warmup_steps));
   run.step.warmup_steady = first.warmup_steady;
@@ -98,7 +98,7 @@ void fill_warmup(const Collected& all, report::Run& run) {
                          : "the run ended before the warm-up did";
 }
 
-void fill_steps(const Collected& all, report::Run& run) {
+void fill_steps(const CollectedRun& all, report::Run& run) {
   std::vector<std::vector<double>> ranks;
   for (const auto& steps : all.heard_steps()) ranks.push_back(step_times(steps));
   fill_warmup(all, run);
@@ -122,18 +122,19 @@ void note_server_update(const TrainingJob& job, std::map<std::string, report::Fi
       report::Figure::missing("the parameters are updated on the servers, within pull");
 }
 
-void fill_phases(const Collected& all, report::Run& run) {
+void fill_phases(const CollectedRun& all, report::Run& run) {
   run.phases = phase_figures(all.heard_steps(), all.records.wait_bound_s);
   note_server_update(all.job, run.phases);
 }
 
-void fill_epochs(const Collected& all, const std::vector<launch::Pause>& pauses, report::Run& run) {
+void fill_epochs(const CollectedRun& all, const std::vector<launch::Pause>& pauses,
+                 report::Run& run) {
   std::vector<const RankResult*> heard;
   for (const std::size_t r : all.heard) heard.push_back(&all.results()[r]);
   run.epochs = epoch_rows(heard, pauses);
 }
 
-void fill_progress(const Collected& all, const std::vector<launch::Pause>& pauses,
+void fill_progress(const CollectedRun& all, const std::vector<launch::Pause>& pauses,
                    report::Run& run) {
   std::vector<RankCourse> ranks;
   for (const std::size_t r : all.heard) {
@@ -147,7 +148,7 @@ void fill_progress(const Collected& all, const std::vector<launch::Pause>& pause
 }
 
 // The row of one device of rank `r`, `index` among the rank's.
-report::DeviceRow device_row(const Collected& all, const launch::RankChannels& channels,
+report::DeviceRow device_row(const CollectedRun& all, const launch::RankChannels& channels,
                              const launch::SuperviseResult& result, std::size_t r,
                              std::size_t index) {
   const int ranks_per_process = plan_strategy(strategy_config(all.job)).ranks_per_process;
@@ -185,7 +186,7 @@ report::DeviceRow device_row(const Collected& all, const launch::RankChannels& c
   return row;
 }
 
-void fill_devices(const Collected& all, const launch::RankChannels& channels,
+void fill_devices(const CollectedRun& all, const launch::RankChannels& channels,
                   const launch::SuperviseResult& result, report::Run& run) {
   for (std::size_t r = 0; r < all.results().size(); ++r) {
     for (std::size_t i = 0; i < all.results()[r].devices.size(); ++i) {
@@ -198,7 +199,7 @@ void fill_devices(const Collected& all, const launch::RankChannels& channels,
 }
 
 // The longest time of all ranks.
-report::Figure longest(const Collected& all, std::optional<double> RankResult::*part,
+report::Figure longest(const CollectedRun& all, std::optional<double> RankResult::*part,
                        const std::string& reason) {
   std::optional<double> most;
   for (const RankResult& rank : all.results()) {
@@ -208,7 +209,7 @@ report::Figure longest(const Collected& all, std::optional<double> RankResult::*
   return most ? report::Figure::of(*most) : report::Figure::missing(reason);
 }
 
-void fill_times(const Collected& all, const launch::SuperviseResult& result, report::Run& run) {
+void fill_times(const CollectedRun& all, const launch::SuperviseResult& result, report::Run& run) {
   const auto reached = [&](const char* otherwise) {
     return run.status == report::Status::ok ? otherwise : "the run ended before it was done";
   };
@@ -248,7 +249,7 @@ std::optional<report::CallInfo> call_info(const launch::CallMark& call) {
 
 // Where the communication of each rank stood. Empty where no rank tells it.
 std::vector<report::RankCalls> calls_of_ranks(const launch::RankChannels& channels,
-                                              const Collected& all) {
+                                              const CollectedRun& all) {
   std::vector<report::RankCalls> rows;
   bool any = false;
   for (int r = 0; r < channels.layout().ranks; ++r) {
@@ -277,7 +278,7 @@ const report::CallInfo* call_of(const launch::RunFailure& failure,
   return oldest;
 }
 
-void fill_calls(const launch::RankChannels& channels, const Collected& all,
+void fill_calls(const launch::RankChannels& channels, const CollectedRun& all,
                 const launch::RunFailure& failure, report::Run& run) {
   run.calls = calls_of_ranks(channels, all);
   const report::CallInfo* const call = call_of(failure, run.calls);
@@ -286,7 +287,7 @@ void fill_calls(const launch::RankChannels& channels, const Collected& all,
   run.error->bucket = call->bucket;
 }
 
-report::ErrorInfo error_info(const launch::RunFailure& failure, const Collected& all) {
+report::ErrorInfo error_info(const launch::RunFailure& failure, const CollectedRun& all) {
   report::ErrorInfo error = failure_info(failure);
   if (failure.rank >= 0) {
     const auto rank = static_cast<std::size_t>(failure.rank);
@@ -333,7 +334,7 @@ report::ErrorInfo failure_info(const launch::RunFailure& failure) {
 report::Run collect_run(const TrainingJob& job, const launch::RankChannels& channels,
                         const launch::SuperviseResult& result) {
   report::Run run = planned_run(job);
-  Collected all = read_records(job, channels);
+  CollectedRun all = read_records(job, channels);
   const Stops stops = tell_stops_apart(result.pauses, all.steps);
   leave_out_stopped_steps(stops.of_job, all);
   if (result.interrupted) {

@@ -35,11 +35,11 @@ namespace {
 using report::Figure;
 
 // In the first windows a processor may still raise its clock, or lower it for wide vectors.
-constexpr std::size_t kWindows = 6, kFirstCounted = 2;
-constexpr double kWindow_s = 2e-3;
+constexpr std::size_t kPeakWindows = 6, kFirstCounted = 2;
+constexpr double kPeakWindow_s = 2e-3;
 constexpr std::int64_t kRoundsPerLook = 1000;  // some microseconds between two looks at the clock
 
-using Rates = std::array<double, kWindows>;  // operations a second
+using Rates = std::array<double, kPeakWindows>;  // operations a second
 
 bool bind_to(int core) {
   cpu_set_t set;
@@ -69,7 +69,7 @@ Rates measure_here(const Work& work) {
   for (double& rate : rates) {
     const double begin_s = steady_s();
     double end_s = begin_s, done = 0;
-    while (end_s - begin_s < kWindow_s) {
+    while (end_s - begin_s < kPeakWindow_s) {
       // Looking at the sum keeps a compiler from dropping the work.
       if (work.run() > 0) done += work.flops;
       end_s = steady_s();
@@ -103,7 +103,7 @@ Figure measure(const std::vector<int>& cores, const Work& work) {
   if (!failure.empty()) return Figure::missing("threads could not be started: " + failure);
   if (!bound) return Figure::missing("a thread could not be bound to a device's core");
   double best = 0;
-  for (std::size_t window = kFirstCounted; window < kWindows; ++window) {
+  for (std::size_t window = kFirstCounted; window < kPeakWindows; ++window) {
     double sum = 0;
     for (const Rates& of_core : rates) sum += of_core[window];
     best = std::max(best, sum);
