@@ -41,7 +41,7 @@ struct GpuLink {
 struct GpuInfo {
   std::string name, driver;
   std::uint64_t memory_bytes = 0;
-  // Empty or 0 where the driver did not tell. Reports from before these keys lack all of them.
+  // Empty or 0 where the driver did not tell. Reports of peers lack all of these.
   std::string uuid, pci_bus_id;
   std::string compute_capability;  // "9.0"
   int multiprocessors = 0;
@@ -321,7 +321,7 @@ struct CollectiveRow {
   std::string backend;     // its name: "shm", "nccl", ...
   std::string all_reduce;  // ring | direct: algorithm of all_reduce; empty: not told
   std::string device = "cpu";  // cpu | cuda: of all ranks
-  std::string device_model;    // empty: not told, or the report is older than this key
+  std::string device_model;    // empty: not told
   std::vector<int> gpus;       // [rank] index in environment.gpus; empty on CPU devices
   std::string mode;            // process | thread: what a rank is
   int ranks = 0;
@@ -343,9 +343,6 @@ struct CollectiveRow {
   // measured.
   Figure bound_busbw_gb_per_s, share_of_bound;
   std::string bound;
-  // The bytes that ipc reads and writes on the one GPU that all ranks share, the same per second,
-  // and its share of the bandwidth of the GPU's own copies.
-  Figure counted_bytes, counted_gb_per_s, share_of_copy;
 };
 
 // Memory bandwidth: what the ranks' cores reach, each in memory of its own, or the copies of a GPU.

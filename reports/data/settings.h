@@ -38,7 +38,7 @@ enum SettingUse : unsigned {
 inline constexpr unsigned kWorkUse = kWeakWorkUse | kStrongWorkUse;
 
 // Values as text by their keys in a run of a report ("optimizer/lr"). Values that a run did not
-// record are absent: the run was skipped, or an older version wrote the report.
+// record are absent: the run was skipped, or another program wrote the report.
 using Settings = std::map<std::string, std::string>;
 
 // One row of the table. One of `value`, `values` and `config_key` says where the value is read.

@@ -32,7 +32,6 @@ constexpr std::array<std::string_view, 2> kBounds = {"memory_copy", "memory_redu
 constexpr std::array<std::string_view, 3> kVerdicts = {"ahead", "no_difference", "noise_unknown"};
 
 constexpr const char* kNotMeasured = "not measured";
-constexpr const char* kNotCounted = "counted for ipc between ranks that share one GPU only";
 
 constexpr auto kGeneratorFields = [](auto& f, auto& generator) {
   const char* reason = "not built in a git checkout";
@@ -167,9 +166,6 @@ constexpr auto kCollectiveFields = [](auto& f, auto& row) {
   f.known("bound_busbw_gb_per_s", row.bound_busbw_gb_per_s, kNotMeasured);
   f.or_null("bound", row.bound, kBounds);
   f.known("share_of_bound", row.share_of_bound, kNotMeasured);
-  f.known("counted_bytes", row.counted_bytes, kNotCounted, kAmount);
-  f.known("counted_gb_per_s", row.counted_gb_per_s, kNotCounted, kAmount);
-  f.known("share_of_copy", row.share_of_copy, kNotCounted, kAmount);
 };
 
 constexpr auto kBandwidthFields = [](auto& f, auto& row) {

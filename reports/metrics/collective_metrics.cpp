@@ -52,12 +52,4 @@ double ipc_ring_all_reduce_bytes(int ranks, double bytes) {
   return 5 * (ranks - 1) * bytes;
 }
 
-double counted_bandwidth_gb_per_s(double counted_bytes, double seconds) {
-  return counted_bytes / seconds / 1e9;
-}
-
-double share_of_copy_bandwidth(double counted_gb_per_s, double copy_gb_per_s) {
-  return counted_gb_per_s / copy_gb_per_s;
-}
-
 }  // namespace ddpbench::report

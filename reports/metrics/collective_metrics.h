@@ -36,9 +36,4 @@ double ipc_bytes(const std::string& collective, int ranks, double bytes);
 // S.
 double ipc_ring_all_reduce_bytes(int ranks, double bytes);
 
-// Bytes read and written, in GB/s (10^9 bytes), and their share of the bandwidth of the copies,
-// which also counts bytes read and written.
-double counted_bandwidth_gb_per_s(double counted_bytes, double seconds);
-double share_of_copy_bandwidth(double counted_gb_per_s, double copy_gb_per_s);
-
 }  // namespace ddpbench::report

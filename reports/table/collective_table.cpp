@@ -48,10 +48,8 @@ std::string operation_text(const CollectiveRow& row, bool several) {
 }
 
 bool on_gpus(const CollectiveRow& row) { return row.device == "cuda"; }
-bool is_counted(const CollectiveRow& row) { return row.counted_bytes.value.has_value(); }
 
 TextTable collective_rows(const Report& report, Footnotes& notes) {
-  const bool counts = std::ranges::any_of(report.collectives, is_counted);
   TextTable table;
   table.columns = {{"", "op", true, false, {}},         {"", "ranks", false, false, {}},
                    {"", "size", false, false, {}},      {"", "count", false, false, {}},
@@ -60,10 +58,6 @@ TextTable collective_rows(const Report& report, Footnotes& notes) {
                    {"", "(IQR)", false, true, {}},      {"algbw", "GB/s", false, false, {}},
                    {"busbw", "GB/s", false, false, {}}, {"bound", "GB/s", false, false, {}},
                    {"share", "%", false, false, {}},    {"", "wrong", false, false, {}}};
-  if (counts) {
-    table.columns.push_back({"counted", "GB/s", false, false, {}});
-    table.columns.push_back({"of copy", "%", false, false, {}});
-  }
   table.keys = 3;
   const bool several = algorithms_of(report).size() > 1;
   for (const CollectiveRow& row : report.collectives) {
@@ -83,10 +77,6 @@ TextTable collective_rows(const Report& report, Footnotes& notes) {
         cell(row.bound_busbw_gb_per_s, 1, 2, notes),
         cell(row.share_of_bound, 100, 1, notes),
         row.wrong ? std::to_string(*row.wrong) : fmt::format("-{}", notes.mark(row.wrong_reason))};
-    if (counts) {
-      cells.push_back(cell(row.counted_gb_per_s, 1, 2, notes));
-      cells.push_back(cell(row.share_of_copy, 100, 1, notes));
-    }
     for (std::size_t i = 0; i < cells.size(); ++i) table.columns[i].cells.push_back(cells[i]);
     table.instead.emplace_back();
   }
@@ -210,12 +200,6 @@ std::vector<std::string> explanations(const std::vector<CollectiveRow>& rows) {
                  "bytes; "
                : "bound: busbw at which the cores' own copies and reductions, measured before, "
                  "would move the same bytes; ")};
-  if (std::ranges::any_of(rows, is_counted)) {
-    notes.emplace_back(
-        "counted: bytes that ipc reads and writes on the GPU, a second, and their share of "
-        "what "
-        "copies move");
-  }
   if (std::ranges::any_of(rows, &CollectiveRow::oversubscribed)) {
     notes.push_back(fmt::format("*: oversubscribed, more ranks than {}", gpus ? "GPUs" : "cores"));
   }

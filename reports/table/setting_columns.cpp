@@ -119,67 +119,54 @@ std::string update_text(const RunRow& row) {
   return fmt::format("{}", fmt::join(words, ","));
 }
 
-Column text_column(const char* name, const char* top, const char* bottom, const char* about,
-                   const char* key, std::string (*get)(const RunRow&), Role role = Role::identity) {
-  return with_value({.name = name, .top = top, .bottom = bottom, .about = about, .left = true}, key,
-                    role, get);
+template <auto kMember>
+std::string of(const RunRow& row) {
+  return row.run->*kMember;
 }
 
-Column count_column(const char* name, const char* top, const char* bottom, const char* about,
-                    const char* key, int Run::*member) {
-  return with_value({.name = name, .top = top, .bottom = bottom, .about = about}, key,
-                    Role::identity,
+std::string hosts_text(const RunRow& row) {
+  return fmt::format("{}", fmt::join(row.report->environment.hosts, "+"));
+}
+
+std::string commit_text(const RunRow& row) { return row.report->generator.git_commit.value_or(""); }
+
+struct TextRow {
+  const char *name, *top, *bottom, *about, *key;
+  std::string (*get)(const RunRow&);
+  const char* absent = nullptr;  // where_absent(); null: the run's reason
+  Role role = Role::identity;
+};
+
+constexpr TextRow kTexts[] = {
+    {"device", "", "device", "kind of device", "device", of<&Run::device>},
+    {"device-model", "device", "model", "model of the device", "device_model",
+     of<&Run::device_model>, kNotRecorded},
+    {"backend", "", "backend", "how the devices communicate", "backend", of<&Run::backend>,
+     "nothing to communicate, or not recorded"},
+    {"precision", "", "precision", "number format", "precision", of<&Run::precision>},
+    {"model", "", "model", "network", "model", of<&Run::model>},
+    {"dataset", "", "data set", "data set", "dataset", of<&Run::dataset_name>},
+    {"data-source", "data", "source", "files or synthetic", "dataset_source",
+     of<&Run::dataset_source>, kNotRecorded},
+    {"scaling", "scaling", "mode", "weak or strong", "scaling_mode", of<&Run::scaling_mode>},
+    {"update", "", "update", "how weights are updated: optimizer and schedule", "update",
+     update_text, kNotRecorded},
+    {"options", "", "options", "options of the strategy", "strategy_options", options_text, ""},
+    {"injected", "", "injected", "planted fault (--inject)", "injected", of<&Run::injected>, ""},
+    {"hosts", "", "hosts", "machines of the report", "hosts", hosts_text, kNotRecorded},
+    {"commit", "", "commit", "commit of ddpbench", "git_commit", commit_text,
+     "not built in a git checkout", Role::remark}};
+
+Column text_column(const TextRow& row) {
+  Column column =
+      with_value({row.name, row.top, row.bottom, row.about}, row.key, row.role, row.get);
+  column.left = true;
+  return row.absent == nullptr ? column : where_absent(std::move(column), row.absent);
+}
+
+Column count_column(Column heading, const char* key, int Run::*member) {
+  return with_value(std::move(heading), key, Role::identity,
                     [member](const RunRow& row) { return std::int64_t{row.run->*member}; });
-}
-
-std::vector<Column> configuration_columns() {
-  return {text_column("device", "", "device", "kind of device", "device",
-                      [](const RunRow& row) { return row.run->device; }),
-          where_absent(
-              text_column("device-model", "device", "model", "model of the device", "device_model",
-                          [](const RunRow& row) { return row.run->device_model; }),
-              kNotRecorded),
-          count_column("threads", "", "threads", "compute threads a device", "threads_per_device",
-                       &Run::threads_per_device),
-          where_absent(text_column("backend", "", "backend", "how the devices communicate",
-                                   "backend", [](const RunRow& row) { return row.run->backend; }),
-                       "nothing to communicate, or not recorded"),
-          text_column("precision", "", "precision", "number format", "precision",
-                      [](const RunRow& row) { return row.run->precision; }),
-          text_column("model", "", "model", "network", "model",
-                      [](const RunRow& row) { return row.run->model; }),
-          text_column("dataset", "", "data set", "data set", "dataset",
-                      [](const RunRow& row) { return row.run->dataset_name; }),
-          where_absent(
-              text_column("data-source", "data", "source", "files or synthetic", "dataset_source",
-                          [](const RunRow& row) { return row.run->dataset_source; }),
-              kNotRecorded),
-          count_column("accumulation", "accum.", "steps", "gradient accumulation steps",
-                       "accumulation_steps", &Run::accumulation_steps),
-          text_column("scaling", "scaling", "mode", "weak or strong", "scaling_mode",
-                      [](const RunRow& row) { return row.run->scaling_mode; }),
-          where_absent(
-              text_column("update", "", "update", "how weights are updated: optimizer and schedule",
-                          "update", update_text),
-              kNotRecorded),
-          where_absent(text_column("options", "", "options", "options of the strategy",
-                                   "strategy_options", options_text),
-                       ""),
-          where_absent(text_column("injected", "", "injected", "planted fault (--inject)",
-                                   "injected", [](const RunRow& row) { return row.run->injected; }),
-                       ""),
-          where_absent(text_column("hosts", "", "hosts", "machines of the report", "hosts",
-                                   [](const RunRow& row) {
-                                     return fmt::format(
-                                         "{}", fmt::join(row.report->environment.hosts, "+"));
-                                   }),
-                       kNotRecorded),
-          where_absent(
-              text_column(
-                  "commit", "", "commit", "commit of ddpbench", "git_commit",
-                  [](const RunRow& row) { return row.report->generator.git_commit.value_or(""); },
-                  Role::remark),
-              "not built in a git checkout")};
 }
 
 }  // namespace
@@ -187,13 +174,16 @@ std::vector<Column> configuration_columns() {
 std::vector<Column> setting_columns() {
   std::vector<Column> columns = {strategy_column(), devices_column(), batch_column()};
   for (Column& column : columns) column.in_table = true;
-  columns.push_back(where_absent(text_column("report", "", "report", "file that the run is from",
-                                             "report", [](const RunRow& row) { return row.file; }),
-                                 "not from a file"));
+  columns.push_back(text_column({"report", "", "report", "file that the run is from", "report",
+                                 [](const RunRow& row) { return row.file; }, "not from a file"}));
   columns.push_back(repetition_column());
   for (Column& column : columns) column.key = column.name != "batch";
   columns.push_back(status_column());
-  for (Column& column : configuration_columns()) columns.push_back(std::move(column));
+  for (const TextRow& row : kTexts) columns.push_back(text_column(row));
+  columns.push_back(count_column({"threads", "", "threads", "compute threads a device"},
+                                 "threads_per_device", &Run::threads_per_device));
+  columns.push_back(count_column({"accumulation", "accum.", "steps", "gradient accumulation steps"},
+                                 "accumulation_steps", &Run::accumulation_steps));
   return columns;
 }
 

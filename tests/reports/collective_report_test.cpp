@@ -79,11 +79,6 @@ TEST(IpcBytes, AreNeverLessThanAnyAlgorithmMoves) {
   }
 }
 
-TEST(IpcBytes, InATimeAreAShareOfWhatCopiesMove) {
-  EXPECT_DOUBLE_EQ(counted_bandwidth_gb_per_s(5e8, 0.25), 2);
-  EXPECT_DOUBLE_EQ(share_of_copy_bandwidth(2, 4), 0.5);
-}
-
 CollectiveRow finished_row() {
   CollectiveRow row;
   row.operation = "all_reduce";
@@ -145,9 +140,6 @@ Report gpu_report() {
   row.gpus = {0, 0};
   row.oversubscribed = true;
   row.late_iterations = 1;
-  row.counted_bytes = Figure::of(5 << 22);
-  row.counted_gb_per_s = Figure::of(1234.5);
-  row.share_of_copy = Figure::of(0.625);
   report.collectives = {row};
   report.memory_bandwidth = {{8 << 20, {}, 0, 1975.2, Figure::missing("no reductions")}};
   return report;
