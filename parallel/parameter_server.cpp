@@ -42,6 +42,7 @@ class ParameterServer final : public Strategy {
   void serve() override;
   void reset() override;
   void assign_parameters(const std::function<void(nn::Graph&)>& assign) override;
+  void fetch_gradients() override;
   void assign_state(const std::function<void(nn::Graph&)>& assign) override {
     assign(replica_->graph());
   }
@@ -205,6 +206,21 @@ void ParameterServer::send_parameters(ServerCommand command) {
     }
   }
   write_commands(ServerCommand::push);  // every round is a push until the next other command
+}
+
+void ParameterServer::fetch_gradients() {
+  if (config_.ps_update == PsUpdate::worker) return;  // they were pulled
+  Stream& stream = replica_->stream();
+  command_all(ServerCommand::gradients);
+  context_.world->group_start();
+  for (std::size_t s = 0; s < pulls_.size(); ++s) {
+    pulls_[s] = context_.world->recv(elements_of(replica_->graph().gradients(), s),
+                                     config_.replicas + static_cast<int>(s),
+                                     {.after = &stream, .start = comm::Start::deferred});
+  }
+  context_.world->group_end();
+  for (const comm::Work& pull : pulls_) pull.wait(stream);
+  write_commands(ServerCommand::push);
 }
 
 void ParameterServer::finish() {

@@ -31,6 +31,8 @@ std::string name_of(ServerCommand command) {
       return "goodbye";
     case ServerCommand::assign:
       return "assign";
+    case ServerCommand::gradients:
+      return "gradients";
   }
   return fmt::format("{}", static_cast<std::int64_t>(command));
 }
@@ -125,6 +127,9 @@ void ServerShard::serve() {
         break;
       case ServerCommand::assign:
         receive_parameters();
+        break;
+      case ServerCommand::gradients:
+        send_to_all(shard_of(gradient_));
         break;
       case ServerCommand::goodbye:
         return;

@@ -22,7 +22,8 @@ enum class ServerCommand : std::int64_t {
   push = 1,   // every worker sends its gradient shard and then receives the result
   reset = 2,  // worker 0 sends the parameters of step 0; optimizer state to zero
   goodbye = 3,
-  assign = 4  // worker 0 sends parameters; optimizer state stays
+  assign = 4,    // worker 0 sends parameters; optimizer state stays
+  gradients = 5  // every worker receives the gradients of the last push
 };
 
 // Registration is collective: workers and servers register this many buffers each, in turn.

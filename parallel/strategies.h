@@ -7,12 +7,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "parallel/comm/link_call.h"
+#include "parallel/comm_backends.h"
 #include "parallel/strategy.h"
 
 namespace ddpbench {
@@ -84,5 +86,17 @@ std::vector<std::string> known_strategies(bool StrategyTraits::*trait = &Strateg
 // server, replicas that are no whole number of processes).
 StrategyPlan plan_strategy(const StrategyConfig& config);
 std::unique_ptr<Strategy> make_strategy(const StrategyConfig& config);
+
+// What the participants of a strategy (devices, then servers) send each other, from its plan.
+// Parameters are those of one replica's graph.
+//
+// The calls of one step, in any order; none on one device.
+std::vector<comm::LinkCall> step_calls(const StrategyConfig& config, const nn::Graph& graph);
+
+// What the participants send each other in one step; nullopt where the backend does not tell.
+// `all_reduce` is the algorithm that its communicators are told.
+std::optional<comm::LinkTraffic> step_traffic(const StrategyConfig& config, const nn::Graph& graph,
+                                              const CommBackend& backend,
+                                              comm::AllReduceAlgorithm all_reduce);
 
 }  // namespace ddpbench

@@ -151,6 +151,9 @@ class Strategy {
   // replica that keeps parameters between steps. All else stays as it is: optimizer state, totals,
   // and the count of steps. Collective.
   virtual void assign_parameters(const std::function<void(nn::Graph&)>& assign) = 0;
+  // After a step: puts the gradients that it updated the parameters by into the graphs of
+  // updated_replicas(), where they are elsewhere (on servers). Collective.
+  virtual void fetch_gradients() {}
   // Sets the state of the graphs (running statistics) by `assign`, which is called with the graph
   // of each replica that keeps its own between steps.
   virtual void assign_state(const std::function<void(nn::Graph&)>& assign) = 0;

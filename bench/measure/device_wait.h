@@ -8,10 +8,14 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <string_view>
+#include <thread>
 
 #include "base/error.h"
+#include "bench/host/terminal.h"
 #include "kernels/runtime/device.h"
+#include "parallel/comm/store/deadline.h"
 
 namespace ddpbench::bench {
 
@@ -33,7 +37,24 @@ class DeviceWait {
   // Returns when the device has reached `event`. Throws CommTimeout (of kind "timeout": peers may
   // be to blame) that names rank, step and `what` when this takes longer than the limit,
   // Interrupted when the user interrupts, and the device's own errors. Thread-safe.
-  void until(const Event& event, std::string_view what);
+  void until(const Event& event, std::string_view what) {
+    if (event.reached()) return;
+    const comm::Deadline deadline = comm::deadline_after(options_.limit_s);
+    while (!event.reached()) {
+      if (options_.interrupted && options_.interrupted()) {
+        gave_up_ = true;
+        throw Interrupted();
+      }
+      if (comm::has_passed(deadline)) {
+        gave_up_ = true;
+        throw CommTimeout(fmt::format(
+            "rank {}, step {}: waited {} s for {} on {}, which did not finish; the device hangs, "
+            "or --timeout is too short for this work",
+            options_.rank, step_.load(), options_.limit_s, what, options_.device));
+      }
+      std::this_thread::yield();
+    }
+  }
 
   // Whether a wait was given up. The device may then work for ever. Calls that free its memory and
   // its streams wait for it to be idle, and would not return.

@@ -2,12 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/measure/replica_recorder.h"
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <algorithm>
+
+#include "base/error.h"
 
 namespace ddpbench::bench {
 namespace {
 
-constexpr std::size_t kPhasesReserved = 16;
+constexpr std::size_t kMarksReserved = 32;
 
 // The transfers in which every replica needs all others, not the primary alone.
 bool needs_all(Phase phase) { return phase == Phase::reduce; }
@@ -65,41 +70,221 @@ void fill_replica_records(std::span<const std::vector<PhaseInterval>> all, std::
   }
 }
 
-ReplicaRecorder::ReplicaRecorder(Device& device) : device_(device) {
-  for (std::size_t i = 0; i < kPhasesReserved; ++i) {
-    marks_.push_back({Phase::forward, device.make_event(), device.make_event()});
+void StepFaults::begin_step() {
+  ++step_;
+  for (const Injection& injection : injections_) {
+    if (injection.step != step_) continue;
+    if (injection.kind == "kill") ::kill(::getpid(), SIGKILL);
+    if (injection.kind == "stop") ::kill(::getpid(), SIGSTOP);
+    if (injection.kind == "throw") {
+      throw InternalError(fmt::format("planted by --inject={}", injection.text));
+    }
   }
 }
 
-void ReplicaRecorder::begin_step(bool observing) {
-  observing_ = observing;
-  used_ = 0;
+void StepFaults::begin(Phase phase, Stream& stream) {
+  if (phase == Phase::data_wait) {
+    wait_begin_s_ = device_.now_s();
+  } else if (is_slowed(phase)) {
+    auto& event = begun_[static_cast<std::size_t>(phase)];
+    if (!event) event = device_.make_event();
+    stream.record(*event);
+  }
 }
 
+void StepFaults::end(Phase phase, Stream& stream) {
+  if (!is_slowed(phase)) return;
+  double begin_s = wait_begin_s_;
+  if (phase != Phase::data_wait) {
+    stream.synchronize();
+    begin_s = begun_[static_cast<std::size_t>(phase)]->time_s();
+  }
+  const double until_s = device_.now_s() + stretch_s(phase, device_.now_s() - begin_s);
+  while (device_.now_s() < until_s) {
+  }
+}
+
+double StepFaults::stretch_s(Phase phase, double length_s) const {
+  double sum_s = 0;
+  for (const Injection& injection : injections_) {
+    if (injection.kind != "slow" || injection.phase != to_string(phase)) continue;
+    if (injection.step >= 0 && injection.step != step_) continue;
+    sum_s += length_s * injection.percent / 100 + injection.ms * 1e-3;
+  }
+  return sum_s;
+}
+
+void DeviceMarks::reserve(std::size_t count) {
+  while (marks_.size() < count) {
+    marks_.push_back({.begin = device_.make_event(), .end = device_.make_event()});
+  }
+}
+
+std::size_t DeviceMarks::begin(launch::TraceRecord::Kind kind, std::size_t which, Stream& stream) {
+  reserve(used_ + 1);
+  Mark& mark = marks_[used_];
+  mark.kind = kind;
+  mark.which = static_cast<std::uint32_t>(which);
+  stream.record(*mark.begin);
+  return used_++;
+}
+
+ReplicaRecorder::ReplicaRecorder(Device& device, ReplicaSinks sinks)
+    : device_(device), sinks_(std::move(sinks)), marks_(device) {
+  if (!sinks_.faults.empty()) faults_.emplace(device, sinks_.faults);
+  for (std::size_t p = 0; sinks_.ranges != nullptr && p < kPhaseCount; ++p) {
+    phase_names_[p] = sinks_.ranges->add_name(std::string(to_string(static_cast<Phase>(p))));
+  }
+  marks_.reserve(kMarksReserved);
+}
+
+// A layer that runs in micro-batches is launched once, with the first of them: a script would make
+// one call.
+void ReplicaRecorder::name_calls(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    const auto contains = [&](const char* part) { return name.find(part) != std::string::npos; };
+    is_launched_.push_back(!contains(", micro-batch ") || contains(", micro-batch 1 "));
+    if (sinks_.ranges != nullptr) call_names_.push_back(sinks_.ranges->add_name(name));
+  }
+}
+
+void ReplicaRecorder::mark_step(bool phases, bool calls) {
+  observing_ = marking_ = phases;
+  tracing_ = calls;
+  marks_.clear();
+  buckets_.clear();
+  open_.fill(0);
+  wait_ = {Phase::data_wait};
+}
+
+void ReplicaRecorder::begin_step() {
+  if (faults_) faults_->begin_step();
+}
+
+void ReplicaRecorder::tell_phase(std::uint32_t phase) {
+  entered_ = phase;
+  if (sinks_.status != nullptr) sinks_.status->phase(phase);
+}
+
+// A range is the outermost, so that it shows the cost of recording, too; a slowed phase ends later
+// for all.
 void ReplicaRecorder::begin(Phase phase, Stream& stream) {
-  if (!observing_) return;
-  if (used_ == marks_.size()) {
-    marks_.push_back({phase, device_.make_event(), device_.make_event()});
+  const auto which = static_cast<std::size_t>(phase);
+  if (sinks_.ranges != nullptr) sinks_.ranges->push(phase_names_[which]);
+  if (phase == Phase::sync_batch_norm) around_ = entered_;
+  tell_phase(static_cast<std::uint32_t>(phase));
+  if (phase == Phase::data_wait) {
+    wait_.begin_s = device_.now_s();
+  } else if (marking_) {
+    open_[which] = marks_.begin(launch::TraceRecord::Kind::phase, which, stream) + 1;
   }
-  marks_[used_].phase = phase;
-  open_[static_cast<std::size_t>(phase)] = used_;
-  stream.record(*marks_[used_++].begin);
+  if (faults_) faults_->begin(phase, stream);
 }
 
 void ReplicaRecorder::end(Phase phase, Stream& stream) {
-  if (observing_ && used_ > 0) stream.record(*marks_[open_[static_cast<std::size_t>(phase)]].end);
+  if (faults_) faults_->end(phase, stream);
+  tell_phase(phase == Phase::sync_batch_norm ? around_ : std::uint32_t{kPhaseCount});
+  std::size_t& open = open_[static_cast<std::size_t>(phase)];
+  if (phase == Phase::data_wait) {
+    wait_.end_s = device_.now_s();
+  } else if (open > 0) {
+    stream.record(*marks_[open - 1].end);
+    open = 0;
+  }
+  if (sinks_.ranges != nullptr) sinks_.ranges->pop();
 }
 
-void ReplicaRecorder::take(DeviceWait& wait, std::vector<PhaseInterval>& phases) {
-  phases.clear();
-  if (used_ == 0) return;
-  for (std::size_t i = 0; i < used_; ++i) {
-    wait.until(*marks_[i].end, "a replica's last phase of a step");
+void ReplicaRecorder::bucket(const BucketTimes& times) {
+  if (sinks_.status != nullptr) sinks_.status->bucket_done();
+  buckets_.push_back(times);
+}
+
+void ReplicaRecorder::begin_call(std::size_t call, Stream& stream) {
+  if (sinks_.interpreter != nullptr && is_launched_.at(call)) sinks_.interpreter->launch();
+  if (sinks_.ranges != nullptr) sinks_.ranges->push(call_names_.at(call));
+  if (tracing_) open_call_ = marks_.begin(launch::TraceRecord::Kind::layer, call, stream);
+}
+
+void ReplicaRecorder::end_call(std::size_t, Stream& stream) {
+  if (tracing_) stream.record(*marks_[open_call_].end);
+  if (sinks_.ranges != nullptr) sinks_.ranges->pop();
+}
+
+void ReplicaRecorder::begin_recording(bool marked) {
+  marking_ = marked;
+  marks_.clear();
+}
+
+void ReplicaRecorder::end_recording() {
+  recorded_marks_ = marks_.used().size();
+  marking_ = observing_;
+  marks_.clear();
+}
+
+void ReplicaRecorder::wait_for_marks(DeviceWait& wait) {
+  for (const DeviceMarks::Mark& mark : marks_.used()) {
+    wait.until(*mark.end, "a replica's last phase of a step");
   }
-  for (std::size_t i = 0; i < used_; ++i) {
-    phases.push_back({marks_[i].phase, marks_[i].begin->time_s(), marks_[i].end->time_s()});
+}
+
+void ReplicaRecorder::take(std::vector<PhaseInterval>& phases) {
+  phases.clear();
+  for (const DeviceMarks::Mark& mark : marks_.used()) {
+    if (mark.kind != launch::TraceRecord::Kind::phase) continue;
+    phases.push_back({static_cast<Phase>(mark.which), mark.begin->time_s(), mark.end->time_s()});
   }
   cut_out_syncs(phases);
+}
+
+void ReplicaRecorder::write_trace(std::uint32_t step, std::uint32_t replica,
+                                  launch::RankWriter& writer) {
+  if (!tracing_) return;
+  launch::TraceRecord record{.step = step, .replica = replica};
+  if (wait_.end_s > 0) {
+    record.which = static_cast<std::uint32_t>(Phase::data_wait);
+    record.begin_s = wait_.begin_s;
+    record.end_s = wait_.end_s;
+    writer.append(record);
+  }
+  for (const DeviceMarks::Mark& mark : marks_.used()) {
+    record.kind = mark.kind;
+    record.which = mark.which;
+    record.begin_s = mark.begin->time_s();
+    record.end_s = mark.end->time_s();
+    writer.append(record);
+  }
+}
+
+void ServerTrace::begin(Phase phase, Stream& stream) {
+  if (phase == Phase::replicate) {  // parameters come
+    marks_.clear();
+    round_ = 0;
+    ++start_;
+    return;
+  }
+  if (phase == Phase::push && round_ <= rounds_ && ++round_ > rounds_) publish();
+  if (!is_kept()) return;
+  open_ = marks_.begin(launch::TraceRecord::Kind::phase, static_cast<std::size_t>(phase), stream);
+  marks_[open_].round = round_ - 1;
+}
+
+void ServerTrace::end(Phase phase, Stream& stream) {
+  if (phase != Phase::replicate && is_kept()) stream.record(*marks_[open_].end);
+}
+
+void ServerTrace::publish() {
+  for (const DeviceMarks::Mark& mark : marks_.used()) {
+    if (!mark.begin->reached() || !mark.end->reached()) continue;
+    const double begin_s = mark.begin->time_s(), end_s = mark.end->time_s();
+    if (end_s < begin_s) continue;  // it was not ended: the event is that of an earlier mark
+    writer_.append(launch::TraceRecord{.step = mark.round,
+                                       .kind = mark.kind,
+                                       .which = mark.which,
+                                       .replica = start_,
+                                       .begin_s = begin_s,
+                                       .end_s = end_s});
+  }
+  marks_.clear();
 }
 
 }  // namespace ddpbench::bench

@@ -1,25 +1,33 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReplicaRecorder: records the phases of one further replica in a process that has several (dp).
-// The functions below derive from all replicas' phases how long they waited for each other.
+// ReplicaRecorder: observes one replica of a rank. It marks phases and calls on the replica's
+// device, and hands them on to what else takes part in them: the status in the rank's channel, a
+// profiler (NVTX), the slowness of --inject, the lock of --emulate-gil.
 //
-// The process's StepRecorder has the first replica's phases. It reads the others' when the step is
-// done, and then tells waiting from transfers: each replica marks when it enters a transfer, so the
-// moment at which the last one came is known.
+// The rank's StepRecorder reads the marks of all replicas when the step is done, tells waiting from
+// transfers (each replica marks when it enters a transfer, so the moment at which the last one came
+// is known), and writes the records of --trace.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "bench/measure/device_wait.h"
+#include "bench/options/options.h"
+#include "kernels/nn/program.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/phase.h"
-#include "parallel/launch/rank_records.h"
+#include "kernels/runtime/range_marker.h"
+#include "parallel/launch/rank_channel.h"
 
 namespace ddpbench::bench {
 
@@ -45,31 +53,169 @@ double waited_s(const PhaseInterval& own, std::span<const std::vector<PhaseInter
 void fill_replica_records(std::span<const std::vector<PhaseInterval>> all, std::uint32_t step,
                           double step_s, std::vector<launch::ReplicaRecord>& records);
 
+// --emulate-gil: what each call of a layer costs where an interpreter makes it, and what its global
+// lock adds where the replicas of a process are threads of one interpreter (dp, and ddp with
+// several devices a process). A replica holds the lock while it launches a call, not while the call
+// computes, as PyTorch does. One a process.
+class InterpreterLock {
+ public:
+  explicit InterpreterLock(double launch_s) : launch_s_(launch_s) {}
+  // Waits for the lock, and holds it for `launch_s` of processor time.
+  void launch() {
+    const std::lock_guard lock(mutex_);
+    spend_cpu_s(launch_s_);
+  }
+
+ private:
+  const double launch_s_;
+  std::mutex mutex_;
+};
+
+// Plants the faults of --inject that strike steps or phases (slow, kill, stop and throw).
+class StepFaults {
+ public:
+  // `injections` are this rank's; a further replica's are slow. `device` outlives this.
+  StepFaults(Device& device, std::vector<Injection> injections)
+      : device_(device), injections_(std::move(injections)) {}
+
+  // Call it before each step, also of verification and warm-up. A kill, stop or throw planted for
+  // this step strikes here; throw throws InternalError.
+  void begin_step();
+  // A slowed phase does not end before its time. The replica's thread calls both.
+  void begin(Phase phase, Stream& stream);
+  void end(Phase phase, Stream& stream);
+
+ private:
+  // By how many seconds the phase, which has lasted `length_s`, is stretched in this step.
+  double stretch_s(Phase phase, double length_s) const;
+  bool is_slowed(Phase phase) const { return stretch_s(phase, 1) > 0; }
+
+  Device& device_;
+  std::vector<Injection> injections_;
+  std::array<std::unique_ptr<Event>, kPhaseCount> begun_;  // [phase], when it is slowed
+  double wait_begin_s_ = 0;                                // of data_wait, which the host does
+  std::int64_t step_ = -1;  // counted over verification, warm-up and training
+};
+
+// What takes part in a replica's phases beside its marks. All of it outlives the recorder.
+struct ReplicaSinks {
+  launch::RankWriter* status = nullptr;  // told each phase that the replica is in
+  RangeMarker* ranges = nullptr;         // of a profiler that listens
+  std::vector<Injection> faults = {};
+  InterpreterLock* interpreter = nullptr;
+};
+
+// Begin and end of events on a device; they are used anew in each step.
+class DeviceMarks {
+ public:
+  struct Mark {
+    launch::TraceRecord::Kind kind = launch::TraceRecord::Kind::phase;
+    std::uint32_t which = 0;  // as in a TraceRecord
+    std::uint32_t round = 0;  // of a server
+    std::unique_ptr<Event> begin, end;
+  };
+  explicit DeviceMarks(Device& device) : device_(device) {}
+  void reserve(std::size_t count);
+  void clear() { used_ = 0; }
+  // Takes the first `count` marks for those of this step.
+  void reuse(std::size_t count) { used_ = count; }
+  // Returns the index of the new mark, whose begin it records on `stream`.
+  std::size_t begin(launch::TraceRecord::Kind kind, std::size_t which, Stream& stream);
+  std::span<Mark> used() { return std::span(marks_).first(used_); }
+  Mark& operator[](std::size_t index) { return marks_[index]; }
+
+ private:
+  Device& device_;
+  std::vector<Mark> marks_;  // pool
+  std::size_t used_ = 0;
+};
+
 // One thread queues the replica's work. Other threads read the times after it has queued the step.
-class ReplicaRecorder final : public PhaseObserver {
+class ReplicaRecorder final : public PhaseObserver, public nn::LayerObserver {
  public:
   // `device` outlives this.
-  explicit ReplicaRecorder(Device& device);
+  ReplicaRecorder(Device& device, ReplicaSinks sinks);
 
-  // Call it before the replica's thread begins its part of the step.
-  void begin_step(bool observing);
+  // Call it before the first call. `names`: Graph::call_names.
+  void name_calls(const std::vector<std::string>& names);
+  // Call both before the replica's thread begins its part of the step. The first one says what is
+  // marked in it; in the second one the step's faults strike.
+  void mark_step(bool phases, bool calls);
+  void begin_step();
+
+  void begin(Phase phase, Stream& stream) override;
+  void end(Phase phase, Stream& stream) override;
+  void bucket(const BucketTimes& times) override;
+  void begin_call(std::size_t call, Stream& stream) override;
+  void end_call(std::size_t call, Stream& stream) override;
+
+  // Enclose the recording of a step's work, with marks of its phases or without.
+  void begin_recording(bool marked);
+  void end_recording();
+  // A replay marks the step's phases: the marks are those that were recorded.
+  void repeat_marks() { marks_.reuse(recorded_marks_); }
+
+  // What a step left. The following require that the replica's thread has queued all of it.
+  //
+  // Waits until the device has finished what is marked, which the next two require.
+  void wait_for_marks(DeviceWait& wait);
+  // Puts the step's phases into `phases`.
+  void take(std::vector<PhaseInterval>& phases);
+  // Appends the phases and calls where they are traced.
+  void write_trace(std::uint32_t step, std::uint32_t replica, launch::RankWriter& writer);
+  DeviceMarks& marks() { return marks_; }
+  const std::vector<BucketTimes>& buckets() const { return buckets_; }
+  // Of data_wait, which the host does.
+  PhaseInterval batch_wait() const { return wait_; }
+
+ private:
+  void tell_phase(std::uint32_t phase);
+
+  Device& device_;
+  ReplicaSinks sinks_;
+  std::optional<StepFaults> faults_;
+  // The phase that the replica is in, and that in which it exchanges statistics; kPhaseCount: none.
+  std::uint32_t entered_ = kPhaseCount, around_ = kPhaseCount;
+  std::array<std::size_t, kPhaseCount> phase_names_{};  // of ranges, like the next
+  std::vector<std::size_t> call_names_;
+  std::vector<bool> is_launched_;  // [call]
+  DeviceMarks marks_;
+  std::size_t recorded_marks_ = 0;
+  std::array<std::size_t, kPhaseCount> open_{};  // [phase] index of the open mark + 1; 0: none
+  std::size_t open_call_ = 0;
+  PhaseInterval wait_{Phase::data_wait};
+  std::vector<BucketTimes> buckets_;
+  bool observing_ = false, tracing_ = false;  // the phases of this step, and its calls
+  bool marking_ = false;                      // the work queued now is marked
+};
+
+// Records what a server of ps does in its first rounds after it was given parameters, for --trace.
+//
+// A server does not know which steps are timed. Workers send parameters before the timed ones
+// begin, so it starts anew then. The last start in its records counts.
+class ServerTrace final : public PhaseObserver {
+ public:
+  // Keeps the phases of `rounds` rounds, each of which begins with Phase::push. `device` and
+  // `writer` outlive this.
+  ServerTrace(Device& device, launch::RankWriter& writer, std::uint32_t rounds)
+      : writer_(writer), rounds_(rounds), marks_(device) {}
+
+  // Between two rounds the server waits for its stream.
   void begin(Phase phase, Stream& stream) override;
   void end(Phase phase, Stream& stream) override;
   void bucket(const BucketTimes&) override {}
-  // Waits until the device has finished the step's last phase, and puts the phases into `phases`.
-  // REQUIRES: the replica's thread has queued the whole step.
-  void take(DeviceWait& wait, std::vector<PhaseInterval>& phases);
+  // Appends what is kept and done to the channel: records with the round as their step, and the
+  // number of the start as their replica. To be called when the server has ended, too.
+  void publish();
 
  private:
-  struct Mark {
-    Phase phase = Phase::forward;
-    std::unique_ptr<Event> begin, end;
-  };
-  Device& device_;
-  std::vector<Mark> marks_;  // pool; the first used_ belong to this step
-  std::size_t used_ = 0;
-  std::array<std::size_t, kPhaseCount> open_{};  // [phase] index of its last mark
-  bool observing_ = false;
+  bool is_kept() const { return round_ > 0 && round_ <= rounds_; }
+
+  launch::RankWriter& writer_;
+  const std::uint32_t rounds_;
+  DeviceMarks marks_;
+  std::size_t open_ = 0;
+  std::uint32_t start_ = 0, round_ = 0;  // rounds begun since the last start
 };
 
 }  // namespace ddpbench::bench

@@ -10,7 +10,7 @@
 namespace ddpbench::bench {
 namespace {
 
-constexpr std::size_t kMarksReserved = 32;
+constexpr std::size_t kPhasesReserved = 32;
 constexpr std::size_t kBucketsReserved = 1024;
 constexpr std::string_view kEndOfStep = "the end of a step";
 constexpr double kObservationShare = 0.005;  // of the step, at most (docs/metrics.md)
@@ -28,35 +28,33 @@ StepRecorder::StepRecorder(Device& device, launch::RankWriter& writer, RecorderO
       options_(std::move(options)),
       pending_(options_.steps_ahead + 1) {
   for (Pending& step : pending_) step.end = device.make_event();
-  for (std::size_t i = 0; i < kMarksReserved; ++i) {
-    marks_.push_back({Phase::forward, device.make_event(), device.make_event()});
-  }
-  buckets_.reserve(kBucketsReserved);
-  intervals_.compute.reserve(kMarksReserved);
+  options_.sinks.status = &writer;
+  add_replica(device, options_.sinks);
+  intervals_.compute.reserve(kPhasesReserved);
   intervals_.communication.reserve(kBucketsReserved);
   intervals_.waiting.reserve(kBucketsReserved);
-  observe_also({});
 }
 
-void StepRecorder::observe_also(std::vector<ReplicaRecorder*> others) {
-  others_ = std::move(others);
-  phases_.resize(1 + others_.size());
-  for (auto& phases : phases_) phases.reserve(kMarksReserved);
-  replica_records_.reserve(others_.size());
+void StepRecorder::add_replica(Device& device, ReplicaSinks sinks) {
+  replicas_.emplace_back(device, std::move(sinks));
+  phases_.emplace_back().reserve(kPhasesReserved);
+  replica_records_.reserve(replicas_.size());
 }
 
 void StepRecorder::choose_interval(double step_s) {
   // Measures what one mark costs here, by events of a scratch phase, as begin and end record them.
   constexpr int kProbes = 200;
+  DeviceMarks& marks = replicas_[0].marks();
+  const DeviceMarks::Mark& scratch = marks[0];
   const double begin = device_.now_s();
   for (int i = 0; i < kProbes; ++i) {
-    stream_->record(*marks_[0].begin);
-    stream_->record(*marks_[0].end);
+    stream_->record(*scratch.begin);
+    stream_->record(*scratch.end);
   }
   const double mark_s = (device_.now_s() - begin) / kProbes;
-  options_.wait->until(*marks_[0].end, "events between steps");
+  options_.wait->until(*scratch.end, "events between steps");
   const double observing_s =
-      mark_s * static_cast<double>(std::max<std::size_t>(used_, 1)) + observing_s_;
+      mark_s * static_cast<double>(std::max<std::size_t>(marks.used().size(), 1)) + observing_s_;
   const double allowed_s = kObservationShare * std::max(step_s, 1e-9);
   // Intervals are powers of two, so that ranks with different intervals observe common steps.
   const double wanted = std::clamp(std::ceil(observing_s / allowed_s), 1.0, 1e6);
@@ -65,14 +63,10 @@ void StepRecorder::choose_interval(double step_s) {
 
 void StepRecorder::begin_step(std::uint32_t epoch, bool timed) {
   timed_ = timed;
-  const bool wanted = timed_step_ < options_.observe_first || timed_step_ % interval_ == 0;
-  observing_ = options_.observe && (!timed || wanted);
-  marking_ = observing_;
-  used_ = 0;
-  buckets_.clear();
-  open_.fill(0);
-  wait_begin_s_ = wait_end_s_ = 0;
-  for (ReplicaRecorder* other : others_) other->begin_step(observing_);
+  const bool traced = timed && timed_step_ < options_.trace_steps;
+  const bool wanted = !timed || traced || timed_step_ % interval_ == 0;
+  observing_ = options_.observe && wanted;
+  for (ReplicaRecorder& replica : replicas_) replica.mark_step(observing_, observing_ && traced);
   writer_.begin_step(epoch, total_step_);
   options_.wait->at_step(total_step_);
   Pending& step = pending_[(oldest_ + queued_) % pending_.size()];
@@ -81,54 +75,7 @@ void StepRecorder::begin_step(std::uint32_t epoch, bool timed) {
   step.record.epoch = epoch;
   step.record.step = timed_step_;
   step.asked_s = device_.now_s();
-}
-
-void StepRecorder::begin(Phase phase, Stream& stream) {
-  if (phase == Phase::sync_batch_norm) around_ = entered_;
-  entered_ = static_cast<std::uint32_t>(phase);
-  writer_.phase(entered_);
-  if (phase == Phase::data_wait) {
-    wait_begin_s_ = device_.now_s();
-    return;
-  }
-  if (!marking_) return;
-  if (used_ == marks_.size()) {
-    marks_.push_back({phase, device_.make_event(), device_.make_event()});
-  }
-  Mark& mark = marks_[used_++];
-  mark.phase = phase;
-  open_[static_cast<std::size_t>(phase)] = used_;
-  stream.record(*mark.begin);
-}
-
-void StepRecorder::end(Phase phase, Stream& stream) {
-  entered_ = phase == Phase::sync_batch_norm ? around_ : std::uint32_t{kPhaseCount};
-  writer_.phase(entered_);
-  if (phase == Phase::data_wait) {
-    wait_end_s_ = device_.now_s();
-    return;
-  }
-  std::size_t& open = open_[static_cast<std::size_t>(phase)];
-  if (open == 0) return;
-  Mark& mark = marks_[open - 1];
-  open = 0;
-  stream.record(*mark.end);
-}
-
-void StepRecorder::begin_recording(bool marked) {
-  marking_ = marked;
-  used_ = 0;
-}
-
-void StepRecorder::end_recording() {
-  recorded_marks_ = used_;
-  marking_ = observing_;
-  used_ = 0;
-}
-
-void StepRecorder::bucket(const BucketTimes& times) {
-  writer_.bucket_done();
-  if (options_.observe) buckets_.push_back(times);
+  for (ReplicaRecorder& replica : replicas_) replica.begin_step();
 }
 
 void StepRecorder::end_step(const std::function<void()>& report) {
@@ -177,12 +124,15 @@ void StepRecorder::finish_observed(Pending& step, const std::function<void()>& r
   const bool timed = step.timed;
   finish_oldest();
   if (!timed) return;
-  if (observing_ && !others_.empty()) {
+  if (observing_ && replicas_.size() > 1) {
     fill_replica_records(phases_, number, last_step_s_, replica_records_);
     for (const launch::ReplicaRecord& record : replica_records_) writer_.append(record);
   }
-  for (const BucketTimes& times : buckets_) {
+  for (const BucketTimes& times : buckets()) {
     writer_.append(launch::BucketRecord{.step = number, .times = times});
+  }
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    replicas_[i].write_trace(number, static_cast<std::uint32_t>(i), writer_);
   }
 }
 
@@ -204,19 +154,19 @@ void StepRecorder::take_times(Pending& step) {
 }
 
 void StepRecorder::take_phases() {
-  phases_[0].clear();
-  for (std::size_t i = 0; i < used_; ++i) {
-    phases_[0].push_back({marks_[i].phase, marks_[i].begin->time_s(), marks_[i].end->time_s()});
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    if (i > 0) replicas_[i].wait_for_marks(*options_.wait);
+    replicas_[i].take(phases_[i]);
   }
-  cut_out_syncs(phases_[0]);
-  for (std::size_t i = 0; i < others_.size(); ++i) others_[i]->take(*options_.wait, phases_[1 + i]);
 }
 
 // A transfer begins when the last replica has come to it: until then it is waiting.
 void StepRecorder::sum_up(launch::StepRecord& record) {
   record.phases_observed = bit_of(Phase::data_wait);
-  intervals_.clear();
-  record.phase_s[static_cast<std::size_t>(Phase::data_wait)] = wait_end_s_ - wait_begin_s_;
+  intervals_.compute.clear();
+  intervals_.communication.clear();
+  intervals_.waiting.clear();
+  record.phase_s[static_cast<std::size_t>(Phase::data_wait)] = replicas_[0].batch_wait().length_s();
   for (const PhaseInterval& mark : phases_[0]) {
     const bool transfer = is_transfer(mark.phase);
     record.phases_observed |= bit_of(mark.phase);
@@ -231,7 +181,7 @@ void StepRecorder::sum_up(launch::StepRecord& record) {
     intervals_.waiting.push_back({mark.begin_s, begin_s});
     intervals_.communication.push_back({begin_s, mark.end_s});
   }
-  for (const BucketTimes& times : buckets_) {
+  for (const BucketTimes& times : buckets()) {
     intervals_.communication.push_back({times.arrived_s, times.end_s});
     intervals_.waiting.push_back({times.start_s, times.arrived_s});
   }

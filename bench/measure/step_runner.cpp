@@ -14,7 +14,7 @@ void StepRunner::run(const StepInput& input) {
   }
   const bool observing = options_.recorder->observing();
   if (!recordings_.contains({input.images, observing})) record_both(input);
-  if (observing) options_.recorder->repeat_marks();
+  if (observing) options_.recorder->replica().repeat_marks();
   if (options_.world != nullptr) options_.world->check();
   recordings_.at({input.images, observing})->replay(*options_.stream);
 }
@@ -22,9 +22,9 @@ void StepRunner::run(const StepInput& input) {
 // Records with marks and without while the run still warms up: no timed step records anything.
 void StepRunner::record_both(const StepInput& input) {
   for (const bool marked : {false, true}) {
-    options_.recorder->begin_recording(marked);
+    options_.recorder->replica().begin_recording(marked);
     recordings_[{input.images, marked}] = record(input);
-    options_.recorder->end_recording();
+    options_.recorder->replica().end_recording();
   }
 }
 

@@ -167,14 +167,10 @@ RankDevices make_rank_devices(const TrainingJob& job, const RankPlace& place) {
   lead_devices(rank);
   for (const auto& device : rank.devices) rank.backends.push_back(make_backend(job, *device));
   note_driver_bytes(rank, "with_libraries");
-  WorldOptions world{.timeout_s = wait_limit_s(job.options.timeout_s),
-                     .thread_cores = plan.cores.at(static_cast<std::size_t>(place.devices[0])),
-                     .progress = place.progress,
-                     .watch = place.watch,
-                     .joining = place.joining,
-                     .check = place.check,
-                     .all_reduce = comm::all_reduce_algorithm(job.cell.all_reduce),
-                     .address = place.address};
+  WorldOptions world = place.world;
+  world.timeout_s = wait_limit_s(job.options.timeout_s);
+  world.thread_cores = plan.cores.at(static_cast<std::size_t>(place.devices[0]));
+  world.all_reduce = comm::all_reduce_algorithm(job.cell.all_reduce);
   connect_devices(rank, [&] {
     if (place.ranks > 1) {
       rank.world = make_world(plan, *place.store, place.rank, place.ranks, *rank.devices[0], world);

@@ -46,12 +46,8 @@ struct RankPlace {
   int ranks = 1;
   // Indices of the rank's devices among the run's: replicas, then servers.
   std::vector<int> devices;
-  comm::Store* store = nullptr;      // null for one rank
-  std::function<void()> progress;    // progress callback of the communicator
-  comm::CallWatch* watch = nullptr;  // of the communicator between all ranks; see WorldOptions
-  std::function<void()> joining;     // called while communicators are made; see CudaCommOptions
-  std::function<void()> check;       // see WorldOptions
-  std::string address;               // see WorldOptions
+  comm::Store* store = nullptr;  // null for one rank
+  WorldOptions world;            // of the communicator between all ranks, but what the job says
 };
 
 // The devices' part of a run's specification.

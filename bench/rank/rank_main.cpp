@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "bench/host/terminal.h"
-#include "bench/measure/interpreter_lock.h"
+#include "bench/measure/replica_recorder.h"
 #include "bench/rank/rank_devices.h"
 #include "bench/rank/rank_session.h"
 #include "kernels/runtime/shared_memory.h"

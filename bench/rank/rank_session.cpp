@@ -11,7 +11,7 @@
 #include "bench/host/terminal.h"
 #include "bench/rank/verification.h"
 #include "kernels/nn/weights.h"
-#include "parallel/step_traffic.h"
+#include "parallel/strategies.h"
 #include "reports/metrics/conditions.h"
 #include "reports/metrics/metrics.h"
 

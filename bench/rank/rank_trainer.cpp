@@ -8,8 +8,8 @@
 #include "bench/host/host_devices.h"
 #include "bench/host/terminal.h"
 #include "bench/options/options.h"
+#include "bench/rank/rounding_sizes.h"
 #include "bench/rank/run_memory.h"
-#include "bench/rank/update_sizes.h"
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/nn/weights.h"
 #include "parallel/strategies.h"
@@ -22,27 +22,20 @@ namespace {
 // while it asks for data.
 constexpr std::size_t kStepsAhead = 2;
 
-// The faults that StepFaults plants on this rank.
-std::vector<Injection> step_faults(const TrainingJob& job, int rank) {
+// The faults that --inject plants on this rank or replica, of those that are wanted.
+std::vector<Injection> own_faults(const TrainingJob& job, int rank,
+                                  bool (*wanted)(const Injection&)) {
   std::vector<Injection> faults;
-  if (job.is_reference()) return faults;
   for (const Injection& injection : job.options.injections) {
-    const bool of_steps =
-        !strikes_calls(injection) && (injection.kind == "slow" || injection.kind == "kill" ||
-                                      injection.kind == "stop" || injection.kind == "throw");
-    if (of_steps && (injection.rank < 0 || injection.rank == rank)) faults.push_back(injection);
+    const bool own = injection.rank < 0 || injection.rank == rank;
+    if (own && wanted(injection) && !job.is_reference()) faults.push_back(injection);
   }
   return faults;
 }
 
-// Those that CallMarks plants on this rank.
-std::vector<Injection> call_faults(const TrainingJob& job, int rank) {
-  std::vector<Injection> faults;
-  for (const Injection& injection : job.options.injections) {
-    const bool own = injection.rank < 0 || injection.rank == rank;
-    if (own && strikes_calls(injection) && !job.is_reference()) faults.push_back(injection);
-  }
-  return faults;
+bool strikes_steps(const Injection& injection) { return !strikes_calls(injection); }
+bool slows_phases(const Injection& injection) {
+  return injection.kind == "slow" && strikes_steps(injection);
 }
 
 // The seed of the weights that the rank starts from.
@@ -53,15 +46,6 @@ std::uint64_t start_seed(const TrainingJob& job, int rank) {
     if (injection.kind == "seed" && injection.rank == rank) ++seed;
   }
   return seed;
-}
-
-// Those that StepFaults plants on a further replica of a rank.
-std::vector<Injection> replica_faults(const TrainingJob& job, int replica) {
-  std::vector<Injection> faults;
-  for (const Injection& injection : step_faults(job, replica)) {
-    if (injection.kind == "slow") faults.push_back(injection);
-  }
-  return faults;
 }
 
 // Samples the GPUs of these devices of the run while the process trains.
@@ -95,12 +79,12 @@ RankTrainer::RankTrainer(const TrainingJob& job, const RankInputs& inputs,
       plan_(plan_strategy(config_).ranks.at(static_cast<std::size_t>(inputs.rank))),
       model_(nn::load_model_file(job.network.path)),
       dataset_(data::Dataset::view(job.dataset, inputs.decoded)),
-      calls_made_(writer, call_faults(job, inputs.rank)) {
+      calls_made_(writer, own_faults(job, inputs.rank, strikes_calls)) {
   writer_.state(launch::RankState::setup);
   dataset_.check_labels(model_.loss.ignore_index);
   make_devices();
   try {
-    make_observers();
+    make_recorder();
     make_strategy();
     if (!is_server()) make_source();
   } catch (const std::exception& error) {
@@ -118,11 +102,11 @@ void RankTrainer::make_devices() {
                   .devices = plan_.replicas,
                   .store = inputs_.store,
                   // Two threads may overwrite each other's marks: a heartbeat only needs to grow.
-                  .progress = [this] { writer_.collective(); },
-                  .watch = &calls_made_,
-                  .joining = [this] { writer_.state(launch::RankState::setup); },
-                  .check = inputs_.check,
-                  .address = inputs_.address};
+                  .world = {.progress = [this] { writer_.collective(); },
+                            .watch = &calls_made_,
+                            .joining = [this] { writer_.state(launch::RankState::setup); },
+                            .check = inputs_.check,
+                            .address = inputs_.address}};
   // A server's device follows the replicas' devices.
   if (is_server()) place.devices = {inputs_.rank};
   devices_ = make_rank_devices(job_, place);
@@ -137,43 +121,32 @@ void RankTrainer::make_devices() {
       .interrupted = inputs_.interrupted});
 }
 
-void RankTrainer::make_observers() {
+void RankTrainer::make_recorder() {
   Device& device = *devices_.devices[0];
   const bool traced = !job_.options.trace_path.empty() && !job_.is_reference();
   const auto trace_steps = traced ? static_cast<std::uint32_t>(job_.options.trace_steps) : 0U;
-  RecorderOptions options{
-      .observe = job_.options.observe, .observe_first = trace_steps, .wait = wait_};
+  if (is_server() && traced) server_trace_.emplace(device, writer_, trace_steps);
+  // What the reference computes is not timed.
+  InterpreterLock* interpreter = inputs_.interpreter;
+  if (job_.options.emulate_gil_us <= 0 || job_.is_reference()) {
+    interpreter = nullptr;
+  } else if (interpreter == nullptr) {
+    interpreter = &interpreter_.emplace(job_.options.emulate_gil_us * 1e-6);
+  }
+  marker_ = make_heard_marker(job_, is_server() ? inputs_.rank : plan_.replicas[0]);
+  RecorderOptions options{.observe = job_.options.observe,
+                          .trace_steps = trace_steps,
+                          .wait = wait_,
+                          .sinks = {.ranges = marker_.get(),
+                                    .faults = own_faults(job_, inputs_.rank, strikes_steps),
+                                    .interpreter = interpreter}};
   if (!device.is_host_accessible()) options.steps_ahead = kStepsAhead;
   recorder_ = std::make_unique<StepRecorder>(device, writer_, std::move(options));
-  observer_ = recorder_.get();
-  if (traced) observer_ = &trace_.emplace(device, writer_, trace_steps, *observer_);
-  observe_further_replicas(trace_steps);
-  auto faults = step_faults(job_, inputs_.rank);
-  if (!faults.empty()) observer_ = &faults_.emplace(device, std::move(faults), *observer_);
-  marker_ = make_heard_marker(job_, is_server() ? inputs_.rank : plan_.replicas[0]);
-  if (marker_) observer_ = &ranges_.emplace(*marker_, *observer_);
-  if (is_server() && traced) server_trace_.emplace(device, writer_, trace_steps);
-}
-
-// The replicas beside the first: their threads mark phases on observers of their own. With
-// --observe=off these record nothing.
-void RankTrainer::observe_further_replicas(std::uint32_t trace_steps) {
-  std::vector<ReplicaRecorder*> others;
   for (std::size_t i = 1; i < devices_.devices.size(); ++i) {
-    Device& device = *devices_.devices[i];
-    others.push_back(&replica_recorders_.emplace_back(device));
-    PhaseObserver* outermost = others.back();
-    if (trace_ && job_.options.observe) {
-      outermost = &replica_traces_.emplace_back(device, writer_, trace_steps, *outermost,
-                                                static_cast<std::uint32_t>(i));
-    }
-    auto faults = replica_faults(job_, plan_.replicas[i]);
-    if (!faults.empty()) {
-      outermost = &replica_faults_.emplace_back(device, std::move(faults), *outermost);
-    }
-    further_observers_.push_back(outermost);
+    recorder_->add_replica(
+        *devices_.devices[i],
+        {.faults = own_faults(job_, plan_.replicas[i], slows_phases), .interpreter = interpreter});
   }
-  if (job_.options.observe) recorder_->observe_also(std::move(others));
 }
 
 void RankTrainer::make_strategy() {
@@ -189,9 +162,11 @@ void RankTrainer::make_strategy() {
   for (const auto& one : devices_.statistics) context.statistics.push_back(one.get());
   context.world = devices_.world.get();
   context.world_spans_hosts = context.world != nullptr && comm_backend(job_.backend).spans_hosts;
-  context.observer = observer_;
+  for (std::size_t i = 1; i < devices_.devices.size(); ++i) {
+    context.further_observers.push_back(&recorder_->replica(i));
+  }
+  context.observer = &recorder_->replica();
   if (is_server()) context.observer = server_trace_ ? &*server_trace_ : nullptr;
-  context.further_observers = further_observers_;
   context.group = devices_.group.get();
   context.initialize = [this](nn::Graph& graph) {
     if (job_.options.load_model.empty()) {
@@ -238,38 +213,17 @@ void RankTrainer::admit(std::size_t i, MemoryNeeds& needs) {
   check_claims(claims.exchange(index, memory_claim(job_, plan_, needs)));
 }
 
-// Observes the calls of the graphs whose phases are traced. All replicas have the same calls.
+// Observes the calls of the graphs where somebody wants to know them. All replicas have the same.
 void RankTrainer::observe_calls() {
-  nn::Graph& graph = strategy_->replicas()[0]->graph();
-  nn::LayerObserver* calls = trace_ ? &*trace_ : nullptr;
-  if (trace_) calls_ = graph.call_names();
-  if (ranges_) {
-    ranges_->name_calls(graph.call_names(), calls);
-    calls = &*ranges_;
-  }
-  if (calls != nullptr) graph.observe_layers(calls);
-  std::vector<nn::LayerObserver*> observers = {calls};
-  for (std::size_t i = 0; i < replica_traces_.size(); ++i) {
-    observers.push_back(&replica_traces_[i]);
-    strategy_->replicas()[i + 1]->graph().observe_layers(observers.back());
-  }
-  launch_calls(std::move(observers));
-}
-
-// With --emulate-gil: all replicas of a process launch their calls under one lock. `observers`:
-// of the calls of the first replicas. What the reference computes is not timed.
-void RankTrainer::launch_calls(std::vector<nn::LayerObserver*> observers) {
-  if (job_.options.emulate_gil_us <= 0 || job_.is_reference()) return;
-  InterpreterLock* interpreter = inputs_.interpreter;
-  if (interpreter == nullptr) {
-    interpreter = &interpreter_.emplace(job_.options.emulate_gil_us * 1e-6);
-  }
+  const bool traced = !job_.options.trace_path.empty() && !job_.is_reference();
+  const bool launched = job_.options.emulate_gil_us > 0 && !job_.is_reference();
   const std::vector<Replica*> replicas = strategy_->replicas();
-  observers.resize(replicas.size(), nullptr);
   for (std::size_t i = 0; i < replicas.size(); ++i) {
+    if (!traced && !launched && (marker_ == nullptr || i > 0)) continue;
     nn::Graph& graph = replicas[i]->graph();
-    launched_calls_.emplace_back(*interpreter, graph.call_names(), observers[i]);
-    graph.observe_layers(&launched_calls_.back());
+    recorder_->replica(i).name_calls(graph.call_names());
+    graph.observe_layers(&recorder_->replica(i));
+    if (traced) calls_ = graph.call_names();
   }
 }
 
@@ -299,23 +253,17 @@ void RankTrainer::take_steps(std::int64_t count, bool timed, int epoch,
 
 void RankTrainer::take_step(bool timed, int epoch) {
   if (inputs_.interrupted && inputs_.interrupted()) throw Interrupted();
-  recorder_->begin_step(static_cast<std::uint32_t>(epoch), timed);
-  if (trace_) trace_->begin_step(timed);
-  for (StepTrace& trace : replica_traces_) trace.begin_step(timed);
   calls_made_.begin_step();
-  if (faults_) faults_->begin_step();
-  for (StepFaults& faults : replica_faults_) faults.begin_step();
+  recorder_->begin_step(static_cast<std::uint32_t>(epoch), timed);
   Stream& stream = strategy_->replicas()[0]->stream();
   StepInput input;
   {
-    const ScopedPhase phase(observer_, Phase::data_wait, stream);
+    const ScopedPhase phase(&recorder_->replica(), Phase::data_wait, stream);
     input = source_->next(stream);
   }
   runner_->run(input);
   source_->consumed(stream);
-  recorder_->end_step([this] { strategy_->report(*recorder_); });
-  if (trace_) trace_->end_step();
-  for (StepTrace& trace : replica_traces_) trace.end_step();
+  recorder_->end_step([this] { strategy_->report(recorder_->replica()); });
 }
 
 // dp has its totals on the primary; the other replicas have none.

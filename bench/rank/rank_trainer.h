@@ -5,7 +5,6 @@
 // observers, batches), and how it takes them.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -17,14 +16,9 @@
 #include "bench/host/gpu_sampler.h"
 #include "bench/measure/call_marks.h"
 #include "bench/measure/device_wait.h"
-#include "bench/measure/interpreter_lock.h"
 #include "bench/measure/replica_recorder.h"
-#include "bench/measure/server_trace.h"
-#include "bench/measure/step_faults.h"
-#include "bench/measure/step_ranges.h"
 #include "bench/measure/step_recorder.h"
 #include "bench/measure/step_runner.h"
-#include "bench/measure/step_trace.h"
 #include "bench/plan/training_job.h"
 #include "bench/rank/evaluation.h"
 #include "bench/rank/rank_devices.h"
@@ -115,12 +109,10 @@ class RankTrainer {
 
  private:
   void make_devices();
-  void make_observers();
-  void observe_further_replicas(std::uint32_t trace_steps);
+  void make_recorder();
   void make_strategy();
   void admit(std::size_t i, MemoryNeeds& needs);
   void observe_calls();
-  void launch_calls(std::vector<nn::LayerObserver*> observers);
   void make_source();
 
   const TrainingJob& job_;
@@ -138,20 +130,10 @@ class RankTrainer {
   std::vector<nn::NamedTensor> loaded_weights_;                          // of --load-model
   std::function<void()> probed_, slice_added_;
   std::shared_ptr<DeviceWait> wait_;
-  // The observers. Each decorates the one before, where that is there.
-  std::unique_ptr<StepRecorder> recorder_;
-  std::optional<StepTrace> trace_;                 // with --trace
-  std::deque<ReplicaRecorder> replica_recorders_;  // of dp's further replicas
-  std::deque<StepTrace> replica_traces_;           // likewise, with --trace
-  std::deque<StepFaults> replica_faults_;          // of those that --inject slows
-  std::vector<PhaseObserver*> further_observers_;  // the outermost of these
-  std::optional<StepFaults> faults_;               // when --inject concerns this rank
-  std::unique_ptr<RangeMarker> marker_;
-  std::optional<ServerTrace> server_trace_;     // of a server, with --trace
-  std::optional<StepRanges> ranges_;            // when a profiler listens
+  std::unique_ptr<RangeMarker> marker_;         // when a profiler listens
   std::optional<InterpreterLock> interpreter_;  // with --emulate-gil, where none is given
-  std::deque<LaunchedCalls> launched_calls_;    // likewise, of each replica
-  PhaseObserver* observer_ = nullptr;           // the outermost
+  std::unique_ptr<StepRecorder> recorder_;
+  std::optional<ServerTrace> server_trace_;  // of a server, with --trace
   std::unique_ptr<GpuSampler> sampler_;
   std::unique_ptr<Strategy> strategy_;
   std::unique_ptr<BatchSource> source_;

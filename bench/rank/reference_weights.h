@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReferenceWeights: the parameters before the first and after each of the verification's steps, as
-// the reference process computed them, and how large its updates are; the same of the state that
-// each slice leaves (running statistics). Verified ranks map this memory, compare their weights and
-// state with it after each step, and begin the next step from it.
+// ReferenceWeights: what the verification's reference computed in each of its steps: the weights
+// before and after, the gradients and how large their terms are, and the same of the state that
+// each slice leaves (running statistics). Verified ranks map this memory, compare what they compute
+// with it after each step, and begin the next step from it.
 #pragma once
 
 #include <cstddef>
@@ -23,19 +23,25 @@ namespace ddpbench::bench {
 // The result of one replica's verification: its worst comparison, which is the one with the largest
 // error in units of its tolerance.
 struct VerificationResult {
-  double max_relative_error = 0;  // |w - w_ref|_2 / size of the reference's update
+  double max_relative_error = 0;  // |difference|_2 / size of the terms
   double tolerance = 0;           // for that error
   std::string worst_tensor;
   std::int64_t worst_step = 0;  // from 1
   std::int64_t steps = 0;       // that were compared
-  // The share of the parameters in tensors that may differ by half of their update or more, in the
-  // step in which it is smallest. What the strategy did to them was hardly checked.
+  // The share of the parameters in tensors that may differ by half of their update or more when it
+  // is stored, in the step in which it is smallest. Whether they were updated was hardly checked.
   double vague_share = 0;
   // Why the other steps could not be compared: training diverges. Empty: all were.
   std::string diverged;
   std::uint64_t weights_hash = 0;  // equal hashes: bit-equal parameters after each step
 
   bool is_within_tolerance() const { return max_relative_error <= tolerance; }
+};
+
+// The weights that one update makes of given gradients, tensor by tensor.
+struct ExpectedUpdate {
+  std::vector<float> weights;
+  std::vector<float> sizes;  // of the terms that each weight's update is the sum of
 };
 
 class ReferenceWeights {
@@ -45,6 +51,9 @@ class ReferenceWeights {
     std::int64_t slices = 1, state_values = 0, state_tensors = 0;
     std::size_t bytes() const;
   };
+  // What an update may differ by, relative to its terms: as much as 2,000 roundings in fp32 can do.
+  static constexpr double kUpdateTolerance = 0x1p-13;
+
   // Returns the extent of the reference of `job`. Throws ConfigError that says how many steps fit
   // when it is larger than the memory that this process can use.
   static Extent extent_of(const TrainingJob& job, const nn::ModelSpec& model);
@@ -59,13 +68,14 @@ class ReferenceWeights {
   // All of it, to be copied to the memory of an equal extent on another host once it is complete.
   std::span<std::byte> memory() const { return memory_.view().as<std::byte>(); }
 
-  // Called by the reference process, in this order. `update_sizes`: for each tensor, the size of
-  // the update that made `after`, to which its rounding errors are relative (update_sizes.h).
-  // `diverged` says why the steps that were not stored could not be.
+  // Called by the reference process, in this order. `sizes`: of each tensor's gradient, to which
+  // its rounding errors are relative (GradientSizes). `diverged` says why the steps that were not
+  // stored could not be.
   void store_start(const std::vector<nn::NamedTensor>& weights);
-  void store_step(const std::vector<nn::NamedTensor>& after, std::span<const double> update_sizes);
+  void store_step(const std::vector<nn::NamedTensor>& after,
+                  const std::vector<nn::NamedTensor>& gradients, std::span<const double> sizes);
   // The state before the first step, and after each slice of step `step` (from 1) with the sizes of
-  // what moved it (state_sizes.h), before that step is stored.
+  // what moved it (state_sizes), before that step is stored.
   void store_start_state(const std::vector<nn::NamedTensor>& state);
   void store_slice_state(std::int64_t step, std::int64_t slice,
                          const std::vector<nn::NamedTensor>& after,
@@ -87,12 +97,17 @@ class ReferenceWeights {
   // Throws VerificationError when these are not the starting weights, or not the starting state.
   void check_start(const std::vector<nn::NamedTensor>& weights,
                    const std::vector<nn::NamedTensor>& state) const;
-  // Compares the weights of a replica that took step `step` (from 1) from weights(step - 1), and
-  // enters what it finds into `result`. `tolerance` is the relative one of one update before its
-  // result is stored (report::verification_tolerance).
-  void compare(std::int64_t step, const std::vector<nn::NamedTensor>& after, double tolerance,
-               VerificationResult& result) const;
-  // The same for the state of the replica that computed slice `slice`, which began the step with
+  // The three below enter what they find into `result`. `tolerance` is the relative one of a
+  // gradient (report::verification_tolerance).
+  //
+  // Compares the gradients of a replica that took step `step` (from 1) from weights(step - 1).
+  void compare_gradients(std::int64_t step, const std::vector<nn::NamedTensor>& gradients,
+                         double tolerance, VerificationResult& result) const;
+  // Compares the weights that it made of them with `expected`: what they must be but for rounding.
+  // Only what is beyond that is entered, so `result` tells of gradients where all is well.
+  void compare_update(std::int64_t step, const std::vector<nn::NamedTensor>& after,
+                      const ExpectedUpdate& expected, VerificationResult& result) const;
+  // Compares the state of the replica that computed slice `slice`, which began the step with
   // state(step - 1). Counts must be equal.
   void compare_state(std::int64_t step, std::int64_t slice,
                      const std::vector<nn::NamedTensor>& after, double tolerance,
@@ -102,18 +117,19 @@ class ReferenceWeights {
   struct Header;
   explicit ReferenceWeights(SharedMemory memory);
   Header& header() const;
+  // `count` values of the record of step `step` + 1.
+  template <typename T>
+  std::span<T> part(std::int64_t step, std::size_t offset, std::int64_t count) const;
+  // The weights and the state after `step` steps.
   std::span<float> values(std::int64_t step) const;
-  // The sizes that differences after step `step` are compared with, and the 2-norms of the updates
-  // that the step made: [tensor].
+  std::span<double> begun_state(std::int64_t step) const;
+  // The gradients of step `step` and their sizes; the state that a slice leaves and its sizes.
+  std::span<float> gradients(std::int64_t step) const;
   std::span<double> sizes(std::int64_t step) const;
-  std::span<double> update_norms(std::int64_t step) const;
-  std::span<double> step_part(std::int64_t step, std::int64_t index) const;
-  // The part of slice `slice` in step `step`, or of the state before any step (step 0, slice 0), in
-  // the area that begins at `begin` and has `each` values for every part.
-  std::span<double> slice_part(std::size_t begin, std::int64_t each, std::int64_t step,
-                               std::int64_t slice) const;
-  std::span<double> state_values(std::int64_t step, std::int64_t slice) const;
-  std::span<double> state_sizes(std::int64_t step, std::int64_t slice) const;
+  std::span<double> slice_state(std::int64_t step, std::int64_t slice) const;
+  std::span<double> slice_sizes(std::int64_t step, std::int64_t slice) const;
+  std::span<double> slice_part(std::int64_t step, std::int64_t slice, std::size_t offset,
+                               std::int64_t each) const;
 
   SharedMemory memory_;
 };

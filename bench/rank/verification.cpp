@@ -3,13 +3,17 @@
 #include "bench/rank/verification.h"
 
 #include <algorithm>
+#include <cmath>
+#include <memory>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
 #include "base/random.h"
-#include "bench/rank/state_sizes.h"
-#include "bench/rank/update_sizes.h"
+#include "bench/rank/rounding_sizes.h"
 #include "kernels/nn/weights.h"
+#include "kernels/ops/backend.h"
+#include "kernels/ops/optimizer_step.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -17,8 +21,8 @@ namespace {
 void check_tolerance(const TrainingJob& job, const VerificationResult& result) {
   if (result.is_within_tolerance()) return;
   throw VerificationError(fmt::format(
-      "in step {} of {} {} became something else than the reference's: relative error of its "
-      "update {:.3g}, tolerance {:.3g}: {} on {} devices does not compute what one device computes",
+      "in step {} of {} {} became something else than the reference's: relative error {:.3g}, "
+      "tolerance {:.3g}: {} on {} devices does not compute what one device computes",
       result.worst_step, job.verify_steps(), result.worst_tensor, result.max_relative_error,
       result.tolerance, job.cell.strategy, job.cell.world_size));
 }
@@ -100,6 +104,63 @@ void compare_states(RankTrainer& rank, std::int64_t step, const ReferenceWeights
   }
 }
 
+// What each update of a replica must make of the gradients that it had: computed in double
+// precision on the host, with an optimizer state of its own.
+class ExpectedUpdates {
+ public:
+  ExpectedUpdates(const ops::OptimizerOptions& options, std::size_t parameters)
+      : options_(options),
+        state_(ops::optimizer_state_bytes(options, parameters) / sizeof(double) + 1),
+        terms_(parameters) {}
+
+  // The next update, of `weights`. The operation runs on the host; it uses no stream.
+  ExpectedUpdate next(Stream& unused, std::span<const float> weights,
+                      const std::vector<nn::NamedTensor>& gradients) {
+    ExpectedUpdate update{.weights = {weights.begin(), weights.end()}, .sizes = {}};
+    std::vector<float> flat;
+    for (const nn::NamedTensor& tensor : gradients) {
+      flat.insert(flat.end(), tensor.values.begin(), tensor.values.end());
+    }
+    optimizer_->run(unused, {.weights = update.weights.data(),
+                             .gradients = flat.data(),
+                             .state = state_.data(),
+                             .count = flat.size(),
+                             .options = options_});
+    add_sizes(weights, flat, update.sizes);
+    return update;
+  }
+
+ private:
+  // Averages absolute values as the optimizer averages gradients.
+  void add_sizes(std::span<const float> weights, std::span<const float> gradients,
+                 std::vector<float>& sizes) {
+    const ops::OptimizerOptions& o = options_;
+    const bool decoupled = o.kind == ops::OptimizerKind::adamw;
+    const double lr = ops::learning_rate(o, updates_);
+    const auto count = static_cast<double>(++updates_);
+    const double kept = o.is_adaptive() ? o.beta1 : o.momentum;
+    const double share = o.is_adaptive() ? 1 - o.beta1 : 1;
+    const double mean_scale = o.is_adaptive() ? 1 - std::pow(o.beta1, count) : 1;
+    const double square_scale = 1 - std::pow(o.beta2, count);
+    // AdamW multiplies weights by a factor near 1 that is rounded to fp32.
+    const double rounding = decoupled ? 0x1p-24 / ReferenceWeights::kUpdateTolerance : 0;
+    const float* const squares = ops::optimizer_state(o, state_.data(), gradients.size()).slots[1];
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      const double weight = std::abs(weights[i]);
+      const double added = std::abs(gradients[i]) + (decoupled ? 0 : o.weight_decay * weight);
+      terms_[i] = static_cast<float>(kept * terms_[i] + share * added);
+      const double root = squares == nullptr ? 1 : std::sqrt(squares[i] / square_scale) + o.epsilon;
+      sizes.push_back(static_cast<float>(lr * terms_[i] / mean_scale / root + rounding * weight));
+    }
+  }
+
+  ops::OptimizerOptions options_;
+  std::vector<double> state_;
+  std::vector<float> terms_;
+  std::int64_t updates_ = 0;
+  std::unique_ptr<ops::Optimizer> optimizer_ = ops::make_reference_backend()->optimizer();
+};
+
 // Stores what each slice of the reference leaves in the graph's state. Each slice begins with the
 // state that the step began with.
 class SliceStates {
@@ -124,7 +185,7 @@ class SliceStates {
     ++step_;
     slice_ = 0;
   }
-  // As UpdateSizes has it of gradients. Variances are squares, so they may overflow before any
+  // As GradientSizes has it of gradients. Variances are squares, so they may overflow before any
   // weight or gradient does.
   const std::string& exploded() const { return exploded_; }
 
@@ -138,8 +199,8 @@ class SliceStates {
 };
 
 // Why the step that the reference has just taken cannot be compared; empty: it can.
-std::string find_divergence(std::int64_t step, const UpdateSizes& sizes, const SliceStates& states,
-                            const std::vector<nn::NamedTensor>& after,
+std::string find_divergence(std::int64_t step, const GradientSizes& sizes,
+                            const SliceStates& states, const std::vector<nn::NamedTensor>& after,
                             const ops::LossTotals& totals) {
   if (has_exploded(totals.loss_sum)) {
     return fmt::format(
@@ -153,7 +214,7 @@ std::string find_divergence(std::int64_t step, const UpdateSizes& sizes, const S
     if (tensor.empty()) continue;
     return fmt::format(
         "training diverged in step {} of the verification: {}{} became no finite number, or one "
-        "beyond 1e30",
+        "beyond 1e18",
         step, what, tensor.substr(0, 100));
   }
   return "";
@@ -180,7 +241,7 @@ void check_equal_start(RankTrainer& rank) {
 void compute_reference(RankTrainer& rank, ReferenceWeights& reference) {
   const nn::Graph& graph = rank.strategy().replicas()[0]->graph();
   const TrainingJob& job = rank.job();
-  UpdateSizes sizes(graph, optimizer_of(job), job.verification_tolerance, probe_options(job));
+  GradientSizes sizes(graph, job.verification_tolerance, probe_options(job));
   // Where the replicas take their statistics together, one slice is the batch of all.
   SliceStates states(graph, reference, job.synchronises_batch_norm() ? job.cell.world_size : 1);
   rank.observe_slices(
@@ -192,18 +253,17 @@ void compute_reference(RankTrainer& rank, ReferenceWeights& reference) {
         sizes.add_slice();
         states.add_slice();
       });
-  auto before = nn::export_weights(graph);
-  reference.store_start(before);
+  reference.store_start(nn::export_weights(graph));
   rank.take_totals();
   std::int64_t step = 0;
   std::string diverged;
-  rank.take_steps(rank.job().options.verify_steps, false, 0, [&] {
-    auto after = nn::export_weights(graph);
+  rank.take_steps(job.options.verify_steps, false, 0, [&] {
+    const auto after = nn::export_weights(graph);
     diverged = find_divergence(++step, sizes, states, after, rank.take_totals());
     if (!diverged.empty()) return false;
-    reference.store_step(after, sizes.finish_step(before));
+    const GradientSizes::Step found = sizes.finish_step();
+    reference.store_step(after, found.gradients, found.sizes);
     states.finish_step();
-    before = std::move(after);
     return true;
   });
   rank.observe_slices({}, {});
@@ -221,11 +281,20 @@ std::vector<VerificationResult> compare_with_reference(RankTrainer& rank,
   const auto replicas = strategy.updated_replicas();
   Followers followers(strategy, replicas);
   std::vector<VerificationResult> results(replicas.size());
+  std::vector<ExpectedUpdates> expected;
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    expected.emplace_back(optimizer_of(rank.job()), reference.weights(0).size());
+  }
   std::int64_t step = 0;
   rank.take_steps(reference.steps(), false, 0, [&] {
     ++step;
+    strategy.fetch_gradients();
     for (std::size_t i = 0; i < replicas.size(); ++i) {
-      reference.compare(step, nn::export_weights(replicas[i]->graph()), tolerance, results[i]);
+      const auto gradients = nn::export_gradients(replicas[i]->graph());
+      reference.compare_gradients(step, gradients, tolerance, results[i]);
+      const ExpectedUpdate update =
+          expected[i].next(replicas[i]->stream(), reference.weights(step - 1), gradients);
+      reference.compare_update(step, nn::export_weights(replicas[i]->graph()), update, results[i]);
     }
     followers.check_step(step, reference);
     compare_states(rank, step, reference, results);

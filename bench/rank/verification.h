@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The verification of a run: its replicas take a few steps, each from the reference's weights;
-// after each one their weights are compared with the reference's and with each other.
+// The verification of a run: its replicas take a few steps, each from the reference's weights.
+// After each one their gradients are compared with the reference's, and their weights with the
+// update of these gradients and with each other.
 #pragma once
 
 #include <vector>
@@ -12,8 +13,8 @@
 
 namespace ddpbench::bench {
 
-// Takes the verification's steps and stores the weights before the first and after each of them in
-// `reference`. Ends early when training diverges. REQUIRES: the job is a reference job.
+// Takes the verification's steps and stores what they compute in `reference`. Ends early when
+// training diverges. REQUIRES: the job is a reference job.
 void compute_reference(RankTrainer& rank, ReferenceWeights& reference);
 
 // Compares a hash of the weights over the ranks of the run, which must all start from the same.

@@ -45,16 +45,15 @@ void fill_comparison(const VerificationResult& worst, report::Verification& veri
 }
 
 // Why the comparison within the tolerance says little; empty: it says what it should.
-std::string vagueness(const TrainingJob& job, const std::vector<VerificationResult>& found) {
+std::string vagueness(const std::vector<VerificationResult>& found) {
   // Beyond it, more is hardly checked than is.
   constexpr double kMost = 0.5;
   const double share = std::ranges::max(found, {}, &VerificationResult::vague_share).vague_share;
   if (share <= kMost) return "";
   return fmt::format(
-      "with {} in {} rounding alone may change {:.0f} % of the parameters by half of their update: "
-      "this could not show what is missing{}",
-      job.options.optimizer, job.options.precision, 100 * share,
-      job.options.precision == "fp32" ? "" : "; verify in fp32");
+      "at this learning rate rounding alone may change {:.0f} % of the parameters by half of their "
+      "update: this could not show what is missing",
+      100 * share);
 }
 
 void summarize_results(const TrainingJob& job, std::span<const RankResult> results,
@@ -89,7 +88,7 @@ void summarize_results(const TrainingJob& job, std::span<const RankResult> resul
     verification.status = "diverged";
     verification.reason = worst.diverged;
   } else {
-    verification.reason = vagueness(job, found);
+    verification.reason = vagueness(found);
     verification.status = verification.reason.empty() ? "passed" : "not_applicable";
   }
 }

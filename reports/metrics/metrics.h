@@ -25,24 +25,6 @@ double median(std::vector<double> values);
 double median_rate(std::vector<double> rates);
 StepStatistics summarize(std::vector<double> values);
 
-// A half-open interval of time, in seconds.
-struct Interval {
-  double begin = 0, end = 0;
-};
-// Returns sorted, disjoint intervals without empty ones.
-std::vector<Interval> merge_intervals(std::vector<Interval> intervals);
-double total_length(std::span<const Interval> merged);
-// The length of the intersection of two merged sets.
-double intersection_length(std::span<const Interval> a, std::span<const Interval> b);
-
-// The communication of one step on one rank.
-struct CommunicationTimes {
-  double comm_s = 0;        // length of the union of all communication
-  double overlapped_s = 0;  // the part during which compute also ran
-  double exposed_s = 0;     // the rest
-};
-CommunicationTimes communication_times(std::vector<Interval> communication,
-                                       std::vector<Interval> compute);
 // overlapped / comm; missing, with a reason, when there was no communication.
 Figure overlap_ratio(double comm_s, double overlapped_s);
 

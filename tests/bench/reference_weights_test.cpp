@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "bench/host/host_limits.h"
-#include "bench/rank/state_sizes.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -25,73 +24,80 @@ const Tensors kBefore{{"a", {2}, {1, 1}}, {"b", {1}, {5}}};
 const Tensors kAfter{{"a", {2}, {4, 5}}, {"b", {1}, {7}}};  // changes: (3, 4) and 2
 const Tensors kLast{{"a", {2}, {4, 4}}, {"b", {1}, {8}}};   // changes: (0, -1) and 1
 
+const Tensors kGradients{{"a", {2}, {3, 4}}, {"b", {1}, {2}}};
+
+// Their differences are relative to 5 and 2, and in the second step to 1 and 1.
 ReferenceWeights stored() {
   auto weights = ReferenceWeights::create({.parameters = 3, .tensors = 2, .steps = 2});
   weights.store_start(kBefore);
-  weights.store_step(kAfter, std::vector<double>{5, 2});
-  weights.store_step(kLast, std::vector<double>{1, 1});
+  weights.store_step(kAfter, kGradients, std::vector<double>{5, 2});
+  weights.store_step(kLast, kGradients, std::vector<double>{1, 1});
   weights.finish();
   return weights;
 }
 
-VerificationResult compare(const Tensors& after, std::int64_t step = 1) {
+std::vector<float> flat(const Tensors& tensors) {
+  std::vector<float> values;
+  for (const auto& tensor : tensors) {
+    values.insert(values.end(), tensor.values.begin(), tensor.values.end());
+  }
+  return values;
+}
+
+VerificationResult compare_gradients(const Tensors& gradients) {
   VerificationResult result;
-  stored().compare(step, after, kTolerance, result);
+  stored().compare_gradients(1, gradients, kTolerance, result);
   return result;
 }
 
-TEST(ReferenceWeights, FindsNoErrorInEqualWeights) {
-  const auto result = compare(kAfter);
-  EXPECT_EQ(result.max_relative_error, 0);
-  EXPECT_TRUE(result.is_within_tolerance());
-  EXPECT_EQ(result.steps, 1);
-}
-
-TEST(ReferenceWeights, MeasuresTheErrorRelativeToTheUpdate) {
-  Tensors after = kAfter;
-  after[0].values[1] += 0.5f;  // 0.5 of an update of size 5
-  const auto result = compare(after);
-  EXPECT_NEAR(result.max_relative_error, 0.1, 1e-6);
-  EXPECT_NEAR(result.tolerance, kTolerance, 1e-5);  // spacings are far smaller
-  EXPECT_EQ(result.worst_tensor, "a");
-  EXPECT_FALSE(result.is_within_tolerance());
-}
-
-// Sizes of 4000 and 500 allow differences of 4 and 0.5: most of a's update of 5, a quarter of b's.
-TEST(ReferenceWeights, CountsParametersThatMayDifferByHalfOfTheirUpdate) {
-  EXPECT_EQ(compare(kAfter).vague_share, 0);
-  auto reference = ReferenceWeights::create({.parameters = 3, .tensors = 2, .steps = 2});
-  reference.store_start(kBefore);
-  reference.store_step(kAfter, std::vector<double>{4000, 500});
-  reference.store_step(kLast, std::vector<double>{1, 5000});
-  reference.finish();
+// With updates of the sizes 5 and 2.
+VerificationResult compare_update(const Tensors& after) {
   VerificationResult result;
-  reference.compare(1, kAfter, kTolerance, result);
+  stored().compare_update(1, after, {flat(kAfter), {3, 4, 2}}, result);
+  return result;
+}
+
+TEST(ReferenceWeights, FindsNoErrorInWhatIsEqual) {
+  for (const auto& result : {compare_gradients(kGradients), compare_update(kAfter)}) {
+    EXPECT_EQ(result.max_relative_error, 0);
+    EXPECT_TRUE(result.is_within_tolerance());
+  }
+  EXPECT_EQ(compare_update(kAfter).steps, 1);
+}
+
+TEST(ReferenceWeights, MeasuresTheErrorRelativeToTheTerms) {
+  Tensors gradients = kGradients, after = kAfter;
+  gradients[0].values[1] += 0.5F;  // 0.5 of a size of 5
+  after[0].values[1] += 0.5F;
+  const auto found = compare_gradients(gradients), updated = compare_update(after);
+  EXPECT_EQ(found.tolerance, kTolerance);
+  EXPECT_NEAR(updated.tolerance, ReferenceWeights::kUpdateTolerance, 1e-5);  // spacings are small
+  for (const auto& result : {found, updated}) {
+    EXPECT_NEAR(result.max_relative_error, 0.1, 1e-6);
+    EXPECT_EQ(result.worst_tensor, "a");
+    EXPECT_FALSE(result.is_within_tolerance());
+  }
+}
+
+// Most of a's update of 5 may be rounding, a quarter of b's; and in the second step all of b's.
+TEST(ReferenceWeights, CountsParametersThatMayDifferByHalfOfTheirUpdate) {
+  constexpr auto kOne = static_cast<float>(1 / ReferenceWeights::kUpdateTolerance);
+  EXPECT_EQ(compare_update(kAfter).vague_share, 0);
+  const ReferenceWeights reference = stored();
+  VerificationResult result;
+  reference.compare_update(1, kAfter, {flat(kAfter), {4 * kOne, 0, 0.5F * kOne}}, result);
   EXPECT_DOUBLE_EQ(result.vague_share, 2.0 / 3);
-  reference.compare(2, kLast, kTolerance, result);  // b, which is a third of them
+  reference.compare_update(2, kLast, {flat(kLast), {1, 0, 5 * kOne}}, result);
   EXPECT_DOUBLE_EQ(result.vague_share, 1.0 / 3);
 }
 
 TEST(ReferenceWeights, TakesTheWorstTensor) {
-  Tensors after = kAfter;
-  after[0].values[1] += 0.5f;
-  after[1].values[0] += 1;  // half of its update of 2
-  const auto result = compare(after);
+  Tensors gradients = kGradients;
+  gradients[0].values[1] += 0.5F;
+  gradients[1].values[0] += 1;  // half of its size of 2
+  const auto result = compare_gradients(gradients);
   EXPECT_NEAR(result.max_relative_error, 0.5, 1e-6);
   EXPECT_EQ(result.worst_tensor, "b");
-}
-
-// The sizes of the updates of the two tensors are 5 and 2, so b is compared with a coarser grid.
-TEST(ReferenceWeights, TakesTheSharpestComparisonWhereNothingDiffers) {
-  const auto result = compare(kAfter);
-  EXPECT_EQ(result.worst_tensor, "a");
-  auto other = ReferenceWeights::create({.parameters = 3, .tensors = 2, .steps = 1});
-  other.store_start(kBefore);
-  other.store_step(kAfter, std::vector<double>{1e-6, 2});
-  other.finish();
-  VerificationResult coarse;
-  other.compare(1, kAfter, kTolerance, coarse);
-  EXPECT_EQ(coarse.worst_tensor, "b");
 }
 
 TEST(ReferenceWeights, TakesTheWorstStep) {
@@ -99,8 +105,8 @@ TEST(ReferenceWeights, TakesTheWorstStep) {
   after[1].values[0] += 1;
   VerificationResult result;
   const ReferenceWeights reference = stored();
-  reference.compare(1, after, kTolerance, result);
-  reference.compare(2, kLast, kTolerance, result);
+  reference.compare_update(1, after, {flat(kAfter), {3, 4, 2}}, result);
+  reference.compare_update(2, kLast, {flat(kLast), {1, 1, 1}}, result);
   EXPECT_EQ(result.worst_step, 1);
   EXPECT_EQ(result.worst_tensor, "b");
   EXPECT_EQ(result.steps, 2);
@@ -108,40 +114,44 @@ TEST(ReferenceWeights, TakesTheWorstStep) {
 
 // An update of 1e-9 of a weight of 5 is rounded away or to the whole spacing of 4.8e-7.
 TEST(ReferenceWeights, AllowsTheRoundingOfStoredWeights) {
-  auto reference = ReferenceWeights::create({.parameters = 3, .tensors = 2, .steps = 1});
-  reference.store_start(kBefore);
-  reference.store_step(kBefore, std::vector<double>{1e-9, 1e-9});
-  reference.finish();
+  const ReferenceWeights reference = stored();
+  const ExpectedUpdate tiny{flat(kBefore), {1e-9F, 0, 1e-9F}};
   Tensors after = kBefore;
-  after[1].values[0] = std::nextafter(5.0f, 6.0f);
+  after[1].values[0] = std::nextafter(5.0F, 6.0F);
   VerificationResult result;
-  reference.compare(1, after, kTolerance, result);
+  reference.compare_update(1, after, tiny, result);
   EXPECT_TRUE(result.is_within_tolerance()) << result.max_relative_error;
   after[1].values[0] = 5 + 8 * (after[1].values[0] - 5);
-  reference.compare(1, after, kTolerance, result);
+  reference.compare_update(1, after, tiny, result);
   EXPECT_FALSE(result.is_within_tolerance());
 }
 
 TEST(ReferenceWeights, CallsNotANumberInfinitelyWrong) {
   for (const float wrong : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
-    Tensors after = kAfter;
-    after[1].values[0] = wrong;
-    const auto result = compare(after);
-    EXPECT_TRUE(std::isinf(result.max_relative_error));
-    EXPECT_FALSE(result.is_within_tolerance());
+    Tensors gradients = kGradients, after = kAfter;
+    gradients[1].values[0] = after[1].values[0] = wrong;
+    for (const auto& result : {compare_gradients(gradients), compare_update(after)}) {
+      EXPECT_TRUE(std::isinf(result.max_relative_error));
+      EXPECT_FALSE(result.is_within_tolerance());
+    }
   }
 }
 
-TEST(ReferenceWeights, CallsAChangeWithoutAnUpdateInfinitelyWrong) {
+TEST(ReferenceWeights, CallsADifferenceWithoutTermsInfinitelyWrong) {
   auto reference = ReferenceWeights::create({.parameters = 3, .tensors = 2, .steps = 1});
+  const Tensors none{{"a", {2}, {0, 0}}, {"b", {1}, {0}}};
   reference.store_start(kBefore);
-  reference.store_step(kBefore, std::vector<double>{0, 0});
+  reference.store_step(kBefore, none, std::vector<double>{0, 0});
   reference.finish();
-  VerificationResult result;
-  reference.compare(1, kBefore, kTolerance, result);
-  EXPECT_TRUE(result.is_within_tolerance());
-  reference.compare(1, kAfter, kTolerance, result);
-  EXPECT_TRUE(std::isinf(result.max_relative_error));
+  const ExpectedUpdate nothing{flat(kBefore), {0, 0, 0}};
+  VerificationResult equal, gradient, update;
+  reference.compare_gradients(1, none, kTolerance, equal);
+  reference.compare_update(1, kBefore, nothing, equal);
+  EXPECT_TRUE(equal.is_within_tolerance());
+  reference.compare_gradients(1, kGradients, kTolerance, gradient);
+  EXPECT_TRUE(std::isinf(gradient.max_relative_error));
+  reference.compare_update(1, kAfter, nothing, update);
+  EXPECT_TRUE(std::isinf(update.max_relative_error));
 }
 
 TEST(ReferenceWeights, RefusesOtherStartingWeights) {
@@ -167,7 +177,7 @@ ReferenceWeights with_state() {
   reference.store_start_state(state_of(3, 7));
   reference.store_slice_state(1, 0, state_of(3.5f, 8), std::vector<double>{0.5, 0});
   reference.store_slice_state(1, 1, state_of(5, 8), std::vector<double>{2, 0});
-  reference.store_step(kAfter, std::vector<double>{5, 2});
+  reference.store_step(kAfter, kGradients, std::vector<double>{5, 2});
   reference.finish();
   return reference;
 }
@@ -175,7 +185,7 @@ ReferenceWeights with_state() {
 VerificationResult compare_state(std::int64_t slice, const Tensors& state) {
   VerificationResult result;
   const ReferenceWeights reference = with_state();
-  reference.compare(1, kAfter, kTolerance, result);
+  reference.compare_update(1, kAfter, {flat(kAfter), {3, 4, 2}}, result);
   reference.compare_state(1, slice, state, kTolerance, result);
   return result;
 }
@@ -204,31 +214,17 @@ TEST(ReferenceWeights, GivesTheStateThatTheNextStepBeginsWith) {
   EXPECT_THROW(reference.check_start(kBefore, state_of(3, 8)), VerificationError);
 }
 
-// A mean of 2 and a variance of 9, with momentum 1/4: (2 + 3) / 4, and 3 (2 + 3) / 4.
-TEST(StateSizes, AreOfWhatTheStatisticsAreMadeOf) {
-  nn::ModelSpec model;
-  model.input_shape = {1, 4, 4};
-  model.layers = {{.name = "n", .type = nn::LayerType::batch_norm2d, .momentum = 0.25}};
-  const auto tensors = [](float mean, float variance) {
-    return Tensors{{"n.running_mean", {1}, {mean}},
-                   {"n.running_var", {1}, {variance}},
-                   {"n.num_batches_tracked", {}, {}, DataType::int64, {0}}};
-  };
-  EXPECT_THAT(
-      state_sizes(model, tensors(4, 1), tensors(3.5f, 3)),
-      testing::ElementsAre(testing::DoubleNear(1.25, 1e-6), testing::DoubleNear(3.75, 1e-6), 0));
-}
-
 TEST(ReferenceWeights, HashesTellOneBitApartInAnyStep) {
   Tensors after = kAfter;
   after[0].values[0] = std::nextafter(after[0].values[0], 10.0f);
   const ReferenceWeights reference = stored();
   VerificationResult equal, other;
-  reference.compare(1, kAfter, kTolerance, equal);
-  reference.compare(1, after, kTolerance, other);
+  const ExpectedUpdate first{flat(kAfter), {3, 4, 2}}, second{flat(kLast), {1, 1, 1}};
+  reference.compare_update(1, kAfter, first, equal);
+  reference.compare_update(1, after, first, other);
   EXPECT_NE(equal.weights_hash, other.weights_hash);
-  reference.compare(2, kLast, kTolerance, equal);
-  reference.compare(2, kLast, kTolerance, other);
+  reference.compare_update(2, kLast, second, equal);
+  reference.compare_update(2, kLast, second, other);
   EXPECT_NE(equal.weights_hash, other.weights_hash);
 }
 
@@ -242,7 +238,7 @@ TEST(ReferenceWeights, GivesTheWeightsOfEachStep) {
 TEST(ReferenceWeights, TellsWhyItEndedEarly) {
   auto reference = ReferenceWeights::create({.parameters = 3, .tensors = 2, .steps = 2});
   reference.store_start(kBefore);
-  reference.store_step(kAfter, std::vector<double>{5, 2});
+  reference.store_step(kAfter, kGradients, std::vector<double>{5, 2});
   reference.finish("training diverged in step 2");
   EXPECT_EQ(reference.steps(), 1);
   EXPECT_EQ(reference.diverged(), "training diverged in step 2");

@@ -1,11 +1,16 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each replica of dp did and waited for, on a device of known time.
+// What each replica of dp did and waited for, on a device of known time; and --emulate-gil: what
+// launching costs, and who waits for whom.
 #include "bench/measure/replica_recorder.h"
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <thread>
+
+#include "base/clock.h"
 #include "bench/measure/step_recorder.h"
 #include "tests/bench/fake_device.h"
 
@@ -88,21 +93,21 @@ TEST(ReplicaRecording, TellsThePrimarysTransfersFromItsWaiting) {
   auto writer = channels.writer(0);
   const auto stream = device.make_stream();
   StepRecorder recorder(device, writer, {});
-  ReplicaRecorder other(device);
   recorder.follow(*stream);
-  recorder.observe_also({&other});
+  recorder.add_replica(device, {});
+  ReplicaRecorder& other = recorder.replica(1);
   recorder.begin_step(0, true);
-  recorder.begin(Phase::forward, *stream);
+  recorder.replica().begin(Phase::forward, *stream);
   device.pass(1);
-  recorder.end(Phase::forward, *stream);
+  recorder.replica().end(Phase::forward, *stream);
   other.begin(Phase::forward, *stream);
-  recorder.begin(Phase::gather, *stream);
+  recorder.replica().begin(Phase::gather, *stream);
   device.pass(2);
   other.end(Phase::forward, *stream);
   other.begin(Phase::gather, *stream);  // comes 2 s after the primary
   device.pass(0.5);
   other.end(Phase::gather, *stream);
-  recorder.end(Phase::gather, *stream);
+  recorder.replica().end(Phase::gather, *stream);
   device.pass(0.25);
   recorder.end_step();
   ASSERT_EQ(channels.steps(0).size(), 1U);
@@ -127,14 +132,55 @@ TEST(ReplicaRecording, LeavesStepsThatAreNotObservedOut) {
   auto writer = channels.writer(0);
   const auto stream = device.make_stream();
   StepRecorder recorder(device, writer, {.observe = false});
-  ReplicaRecorder other(device);
   recorder.follow(*stream);
-  recorder.observe_also({&other});
+  recorder.add_replica(device, {});
+  ReplicaRecorder& other = recorder.replica(1);
   recorder.begin_step(0, true);
   other.begin(Phase::forward, *stream);
   other.end(Phase::forward, *stream);
   recorder.end_step();
   EXPECT_TRUE(channels.replicas(0).empty());
+}
+
+double seconds_of(const std::function<void()>& action) {
+  const double begin_s = steady_s();
+  action();
+  return steady_s() - begin_s;
+}
+
+void launch_from_two_threads(InterpreterLock& first, InterpreterLock& second, int calls) {
+  const auto launch = [calls](InterpreterLock& lock) {
+    for (int i = 0; i < calls; ++i) lock.launch();
+  };
+  std::thread other([&] { launch(second); });
+  launch(first);
+  other.join();
+}
+
+TEST(InterpreterLock, IsHeldByOneThreadAtATime) {
+  constexpr double kLaunch = 2e-3;
+  constexpr int kCalls = 10;
+  InterpreterLock lock(kLaunch);
+  EXPECT_GE(seconds_of([&] { launch_from_two_threads(lock, lock, kCalls); }), 2 * kCalls * kLaunch);
+}
+
+// Counts by processor time, which other programs do not lengthen.
+TEST(LaunchedCalls, AreOneALayerHoweverManyMicroBatches) {
+  constexpr double kLaunch = 0.02;
+  InterpreterLock lock(kLaunch);
+  test::FakeDevice device;
+  ReplicaRecorder calls(device, {.interpreter = &lock});
+  calls.name_calls({"conv1 forward, micro-batch 1 of 12", "conv1 forward, micro-batch 2 of 12",
+                    "conv1 forward, micro-batch 12 of 12", "fc1 forward"});
+  const auto stream = device.make_stream();
+  const double begin_s = thread_cpu_s();
+  for (std::size_t call = 0; call < 4; ++call) {
+    calls.begin_call(call, *stream);
+    calls.end_call(call, *stream);
+  }
+  const double spent_s = thread_cpu_s() - begin_s;
+  EXPECT_GE(spent_s, 2 * kLaunch);
+  EXPECT_LT(spent_s, 3 * kLaunch);
 }
 
 }  // namespace

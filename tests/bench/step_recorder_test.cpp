@@ -5,17 +5,11 @@
 #include "bench/measure/step_recorder.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <random>
 
-#include "base/clock.h"
 #include "base/error.h"
-#include "bench/measure/step_faults.h"
-#include "bench/measure/step_trace.h"
-#include "kernels/runtime/cpu_device.h"
+#include "reports/metrics/metrics.h"
 #include "tests/bench/fake_device.h"
 
 namespace ddpbench::bench {
@@ -37,7 +31,7 @@ class Recorder : public testing::Test {
     return recorder;
   }
   void phase(StepRecorder& recorder, Phase which, double seconds) {
-    const ScopedPhase scope(&recorder, which, *stream);
+    const ScopedPhase scope(&recorder.replica(), which, *stream);
     device.pass(seconds);
   }
 
@@ -79,12 +73,12 @@ TEST_F(Recorder, SplitsCommunicationIntoHiddenExposedAndWaiting) {
   phase(recorder, Phase::backward, 1.0);   // 0 .. 1
   phase(recorder, Phase::comm_wait, 0.5);  // 1 .. 1.5
   // Ready at 0.4, entered at 0.5, the peer came at 0.6, done at 1.3: 0.4 hidden, 0.3 exposed.
-  recorder.bucket({.bucket = 0,
-                   .bytes = 64,
-                   .ready_s = begin + 0.4,
-                   .start_s = begin + 0.5,
-                   .arrived_s = begin + 0.6,
-                   .end_s = begin + 1.3});
+  recorder.replica().bucket({.bucket = 0,
+                             .bytes = 64,
+                             .ready_s = begin + 0.4,
+                             .start_s = begin + 0.5,
+                             .arrived_s = begin + 0.6,
+                             .end_s = begin + 1.3});
   recorder.end_step();
   const auto& step = channels.steps(0)[0];
   EXPECT_NEAR(step.comm_s, 0.7, kRounding);
@@ -101,7 +95,8 @@ TEST_F(Recorder, CountsWaitingAsExposedOnlyWhereNothingElseGoesOn) {
   phase(recorder, Phase::backward, 1.0);   // 0 .. 1
   phase(recorder, Phase::comm_wait, 1.0);  // 1 .. 2
   const auto bucket = [&](double start, double arrived, double end) {
-    recorder.bucket({.start_s = begin + start, .arrived_s = begin + arrived, .end_s = begin + end});
+    recorder.replica().bucket(
+        {.start_s = begin + start, .arrived_s = begin + arrived, .end_s = begin + end});
   };
   bucket(0.8, 1.2, 1.4);  // waits behind backward until 1, exposed until 1.2
   bucket(1.3, 1.7, 2.0);  // until 1.4 the first one moves, exposed until 1.7
@@ -165,7 +160,7 @@ TEST_F(Recorder, RecordsStepsAloneWhenObservationIsOff) {
   auto recorder = make({.observe = false});
   recorder.begin_step(0, true);
   phase(recorder, Phase::forward, 0.5);
-  recorder.bucket({.bucket = 0});
+  recorder.replica().bucket({.bucket = 0});
   recorder.end_step();
   EXPECT_EQ(channels.steps(0)[0].phases_observed, 0u);
   EXPECT_NEAR(channels.steps(0)[0].end_s - channels.steps(0)[0].begin_s, 0.5, kRounding);
@@ -175,12 +170,11 @@ TEST_F(Recorder, RecordsStepsAloneWhenObservationIsOff) {
 TEST_F(Recorder, TracesPhasesAndCallsOfTheFirstTimedSteps) {
   auto traced = launch::RankChannels::create({.step_capacity = 10, .trace_capacity = 100});
   auto traced_writer = traced.writer(0);
-  StepRecorder recorder(device, traced_writer, {.observe_first = 2});
+  StepRecorder recorder(device, traced_writer, {.trace_steps = 2});
   recorder.follow(*stream);
-  StepTrace trace(device, traced_writer, 2, recorder);
+  ReplicaRecorder& trace = recorder.replica();
   const auto one_step = [&](bool timed) {
     recorder.begin_step(0, timed);
-    trace.begin_step(timed);
     trace.begin(Phase::forward, *stream);
     trace.begin_call(7, *stream);
     device.pass(0.25);
@@ -188,7 +182,6 @@ TEST_F(Recorder, TracesPhasesAndCallsOfTheFirstTimedSteps) {
     device.pass(0.25);
     trace.end(Phase::forward, *stream);
     recorder.end_step();
-    trace.end_step();
   };
   one_step(false);
   const double begin = device.clock_s;
@@ -202,30 +195,27 @@ TEST_F(Recorder, TracesPhasesAndCallsOfTheFirstTimedSteps) {
   EXPECT_EQ(records[1].which, 7u);
   EXPECT_NEAR(records[1].end_s - begin, 0.25, kRounding);
   EXPECT_EQ(records[3].step, 1u);
-  // The observer behind got the phase.
   EXPECT_NEAR(traced.steps(0)[0].phase_s[static_cast<std::size_t>(Phase::forward)], 0.5, kRounding);
 }
 
 TEST_F(Recorder, TracesTheWaitForABatchByTheHostsClock) {
   auto traced = launch::RankChannels::create({.step_capacity = 10, .trace_capacity = 100});
   auto traced_writer = traced.writer(0);
-  StepRecorder recorder(device, traced_writer, {.observe_first = 1});
+  StepRecorder recorder(device, traced_writer, {.trace_steps = 1});
   recorder.follow(*stream);
-  StepTrace trace(device, traced_writer, 1, recorder);
+  ReplicaRecorder& trace = recorder.replica();
   recorder.begin_step(0, true);
-  trace.begin_step(true);
   trace.begin(Phase::data_wait, *stream);
   device.pass(0.5);
   trace.end(Phase::data_wait, *stream);
   recorder.end_step();
-  trace.end_step();
   ASSERT_EQ(traced.trace(0).size(), 1u);
   EXPECT_NEAR(traced.trace(0)[0].end_s - traced.trace(0)[0].begin_s, 0.5, kRounding);
 }
 
 TEST_F(Recorder, ObservesTheFirstStepsHoweverLongTheInterval) {
   device.record_cost_s = 1e-6;
-  auto recorder = make({.observe_first = 3});
+  auto recorder = make({.trace_steps = 3});
   const auto one_step = [&](bool timed) {
     recorder.begin_step(0, timed);
     for (int i = 0; i < 5; ++i) phase(recorder, Phase::forward, 20e-6);
@@ -246,11 +236,11 @@ TEST_F(Recorder, ThrowsInThePlantedStep) {
   injection.kind = "throw";
   injection.step = 1;
   injection.text = "throw:step=1";
-  auto recorder = make();
-  StepFaults faults(device, {injection}, recorder);
-  faults.begin_step();
-  EXPECT_THROW(faults.begin_step(), InternalError);
-  EXPECT_NO_THROW(faults.begin_step());
+  auto recorder = make({.sinks = {.faults = {injection}}});
+  recorder.begin_step(0, true);
+  recorder.end_step();
+  EXPECT_THROW(recorder.begin_step(0, true), InternalError);
+  EXPECT_NO_THROW(recorder.begin_step(0, true));
 }
 
 // The clock moves only when it is read, so that the planted slowness ends.
@@ -266,11 +256,10 @@ TEST_F(Recorder, StretchesThePlantedPhaseByThePlantedShare) {
   injection.kind = "slow";
   injection.phase = "backward";
   injection.percent = 25;
-  StepRecorder recorder(ticking, writer, {});
+  StepRecorder recorder(ticking, writer, {.sinks = {.faults = {injection}}});
   recorder.follow(*ticking_stream);
-  StepFaults faults(ticking, {injection}, recorder);
+  ReplicaRecorder& faults = recorder.replica();
   recorder.begin_step(0, true);
-  faults.begin_step();
   faults.begin(Phase::forward, *ticking_stream);
   ticking.pass(1);
   faults.end(Phase::forward, *ticking_stream);
@@ -281,42 +270,6 @@ TEST_F(Recorder, StretchesThePlantedPhaseByThePlantedShare) {
   const auto& step = channels.steps(0)[0];
   EXPECT_NEAR(step.phase_s[static_cast<std::size_t>(Phase::forward)], 1, 0.01);
   EXPECT_NEAR(step.phase_s[static_cast<std::size_t>(Phase::backward)], 2.5, 0.01);
-}
-
-struct Nobody final : PhaseObserver {
-  void begin(Phase, Stream&) override {}
-  void end(Phase, Stream&) override {}
-  void bucket(const BucketTimes&) override {}
-};
-
-// What Ctrl-Z and fg do to a job.
-void stop_this_process_for(int seconds) {
-  const pid_t waker = ::fork();
-  ASSERT_GE(waker, 0);
-  if (waker == 0) {
-    ::sleep(static_cast<unsigned>(seconds));
-    ::kill(::getppid(), SIGCONT);
-    ::_exit(0);
-  }
-  ::raise(SIGSTOP);
-  ::waitpid(waker, nullptr, 0);
-}
-
-TEST(StepFaultsOfAStoppedProcess, DoNotStretchTheTimeOfTheStop) {
-  const auto device = make_cpu_device({});
-  const auto stream = device->make_stream();
-  Injection injection;
-  injection.kind = "slow";
-  injection.phase = "backward";
-  injection.percent = 8000;
-  Nobody nobody;
-  StepFaults faults(*device, {injection}, nobody);
-  faults.begin_step();
-  faults.begin(Phase::backward, *stream);
-  stop_this_process_for(3);
-  const double begin_s = steady_s();
-  faults.end(Phase::backward, *stream);
-  EXPECT_LT(steady_s() - begin_s, 80) << "the 3 s of the stop would last 240 s more";
 }
 
 }  // namespace

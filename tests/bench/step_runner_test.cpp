@@ -59,7 +59,7 @@ class Steps : public testing::Test {
         channels(launch::RankChannels::create({.ranks = 1, .step_capacity = 1000})),
         writer(channels.writer(0)),
         recorder(device, writer, {.steps_ahead = 3}),
-        strategy(*stream, recorder) {
+        strategy(*stream, recorder.replica()) {
     recorder.follow(*stream);
   }
 
@@ -72,7 +72,7 @@ class Steps : public testing::Test {
     for (int i = 0; i < count; ++i) {
       recorder.begin_step(0, timed);
       runner.run(source.next());
-      recorder.end_step([&] { strategy.report(recorder); });
+      recorder.end_step([&] { strategy.report(recorder.replica()); });
     }
   }
 

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the plan of a step says is what its communicators move, link by link.
-#include "parallel/step_traffic.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -87,10 +87,10 @@ class Process {
     if (count > 1) {
       group_ = make_thread_replica_group(devices);
       local_ = comm::make_thread_shm(static_cast<int>(count),
-                                     {.timeout_s = kTimeoutS, .thread_cores = {}});
+                                     {{.timeout_s = kTimeoutS, .thread_cores = {}}});
       for (auto& local : local_) context_.local.push_back(local.get());
       statistics_ = comm::make_thread_shm(static_cast<int>(count),
-                                          {.timeout_s = kTimeoutS, .thread_cores = {}});
+                                          {{.timeout_s = kTimeoutS, .thread_cores = {}}});
       for (auto& one : statistics_) context_.statistics.push_back(one.get());
     } else {
       devices[0]->bind_calling_thread();
@@ -149,6 +149,13 @@ class Process {
           if (step == 0) result.assigned += graphs;
         }
       }
+    }
+    strategy_->fetch_gradients();
+    const auto updated = strategy_->updated_replicas();
+    for (std::size_t i = 0; i < updated.size(); ++i) {
+      auto gradients = nn::export_gradients(updated[i]->graph());
+      const std::lock_guard lock(mutex);
+      result.gradients[static_cast<std::size_t>(plan_.replicas[i])] = std::move(gradients);
     }
     const auto replicas = strategy_->replicas();
     for (std::size_t i = 0; i < replicas.size(); ++i) {
@@ -285,15 +292,16 @@ HarnessResult run_strategy(const nn::ModelSpec& model, const StrategyConfig& con
   HarnessResult result;
   result.weights.resize(static_cast<std::size_t>(config.replicas));
   result.state.resize(static_cast<std::size_t>(config.replicas));
+  result.gradients.resize(static_cast<std::size_t>(config.replicas));
   result.peak_bytes.resize(static_cast<std::size_t>(config.replicas));
   result.traffic = comm::LinkTraffic(config.replicas + config.servers);
   std::vector<std::unique_ptr<comm::Communicator>> worlds, statistics;
   if (ranks > 1) {
-    worlds = comm::make_thread_shm(
-        static_cast<int>(ranks),
-        {.timeout_s = kTimeoutS, .thread_cores = {}, .all_reduce = options.all_reduce});
+    worlds =
+        comm::make_thread_shm(static_cast<int>(ranks),
+                              {{.timeout_s = kTimeoutS, .thread_cores = {}}, options.all_reduce});
     statistics =
-        comm::make_thread_shm(config.replicas, {.timeout_s = kTimeoutS, .thread_cores = {}});
+        comm::make_thread_shm(config.replicas, {{.timeout_s = kTimeoutS, .thread_cores = {}}});
   }
   std::mutex mutex;
   std::exception_ptr first_error;

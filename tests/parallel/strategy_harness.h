@@ -35,6 +35,8 @@ struct HarnessOptions {
 struct HarnessResult {
   std::vector<std::vector<nn::NamedTensor>> weights;  // [replica], at the end
   std::vector<std::vector<nn::NamedTensor>> state;    // [replica], before it is published
+  // [replica] of the last step, where replicas are updated.
+  std::vector<std::vector<nn::NamedTensor>> gradients;
   int assigned = 0;     // graphs whose state was assigned after the first step
   double loss_sum = 0;  // sum of the last pass over all replicas
   std::uint64_t counted = 0;

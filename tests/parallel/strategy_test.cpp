@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <ostream>
 
@@ -111,6 +112,19 @@ TEST_P(StrategyEquivalence, KeepsReplicasBitEqual) {
       EXPECT_EQ(weights[t].values, result.weights[0][t].values) << weights[t].name;
     }
   }
+}
+
+TEST_P(StrategyEquivalence, GivesTheGradientsOfItsUpdate) {
+  auto nothing = starting_weights(small_model(), kSeed);
+  for (auto& tensor : nothing) std::ranges::fill(tensor.values, 0.0F);
+  const auto reference = run(config_of("reference", GetParam().replicas)).gradients[0];
+  int found = 0;
+  for (const auto& gradients : run(config()).gradients) {
+    if (gradients.empty()) continue;
+    EXPECT_LT(relative_error(nothing, gradients, reference), tolerance());
+    ++found;
+  }
+  EXPECT_EQ(found, GetParam().strategy == "dp" ? 1 : GetParam().replicas);
 }
 
 TEST_P(StrategyEquivalence, GivesTheSameBitsWhenRunAgain) {

@@ -188,5 +188,13 @@ TEST(TimeToAccuracy, ExcusesARunThatEndedEarlyByItsStatus) {
   EXPECT_EQ(time_to_accuracy(run).reason, "the run was interrupted");
 }
 
+TEST(OverlapRatio, IsTheHiddenShare) { EXPECT_DOUBLE_EQ(*overlap_ratio(6, 4).value, 4.0 / 6); }
+
+TEST(OverlapRatio, IsMissingWithoutCommunication) {
+  const Figure ratio = overlap_ratio(0, 0);
+  EXPECT_FALSE(ratio.value);
+  EXPECT_EQ(ratio.reason, "no communication");
+}
+
 }  // namespace
 }  // namespace ddpbench::report

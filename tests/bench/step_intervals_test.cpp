@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "reports/metrics/metrics.h"
+#include "bench/measure/step_intervals.h"
 
-namespace ddpbench::report {
+namespace ddpbench::bench {
 namespace {
 
 std::vector<std::pair<double, double>> pairs(const std::vector<Interval>& intervals) {
@@ -38,17 +38,21 @@ TEST(Intervals, TotalLengthAddsUp) {
   EXPECT_EQ(total_length({}), 0);
 }
 
+double overlap_of(const std::vector<Interval>& a, const std::vector<Interval>& b) {
+  return communication_times(a, b).overlapped_s;
+}
+
 TEST(Intervals, IntersectionCountsEveryCommonPiece) {
   const std::vector<Interval> a = {{0, 4}, {6, 10}};
   const std::vector<Interval> b = {{1, 2}, {3, 7}, {9, 12}};
-  EXPECT_EQ(intersection_length(a, b), 1 + 1 + 1 + 1);
-  EXPECT_EQ(intersection_length(b, a), 4);
+  EXPECT_EQ(overlap_of(a, b), 1 + 1 + 1 + 1);
+  EXPECT_EQ(overlap_of(b, a), 4);
 }
 
 TEST(Intervals, IntersectionOfTouchingOrEmptySetsIsZero) {
   const std::vector<Interval> a = {{0, 4}}, b = {{4, 6}};
-  EXPECT_EQ(intersection_length(a, b), 0);
-  EXPECT_EQ(intersection_length(a, {}), 0);
+  EXPECT_EQ(overlap_of(a, b), 0);
+  EXPECT_EQ(overlap_of(a, {}), 0);
 }
 
 TEST(CommunicationTimes, SplitIntoOverlappedAndExposed) {
@@ -74,13 +78,5 @@ TEST(CommunicationTimes, ExposedIsNeverNegative) {
   EXPECT_NEAR(times.overlapped_s, 0.7, 1e-12);  // ten roundings of about 1e-16
 }
 
-TEST(OverlapRatio, IsTheHiddenShare) { EXPECT_DOUBLE_EQ(*overlap_ratio(6, 4).value, 4.0 / 6); }
-
-TEST(OverlapRatio, IsMissingWithoutCommunication) {
-  const Figure ratio = overlap_ratio(0, 0);
-  EXPECT_FALSE(ratio.value);
-  EXPECT_EQ(ratio.reason, "no communication");
-}
-
 }  // namespace
-}  // namespace ddpbench::report
+}  // namespace ddpbench::bench

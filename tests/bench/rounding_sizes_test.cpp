@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/rank/update_sizes.h"
+#include "bench/rank/rounding_sizes.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,19 +19,10 @@ namespace ddpbench::bench {
 namespace {
 
 constexpr double kError = 1e-4;
-constexpr float kRate = 0.5F;  // a power of two
 constexpr ProbeOptions kProbe = {.loss_factor = 0.5, .allowance = 30};
 
-ops::OptimizerOptions descent() { return {.lr = kRate, .momentum = 0}; }
-
-ops::OptimizerOptions adam() {
-  ops::OptimizerOptions options = descent();
-  options.kind = ops::OptimizerKind::adam;
-  return options;
-}
-
 // Two linear layers, of 3 x 4 weights with 3 biases and 2 x 3 with 2, whose gradients tests set.
-class UpdateSizesTest : public testing::Test {
+class GradientSizesTest : public testing::Test {
  protected:
   // Sets all gradients to `value`, and those of `tensor` to `special`.
   void set_gradients(float value, const std::string& tensor = "", float special = 0) {
@@ -43,14 +35,13 @@ class UpdateSizesTest : public testing::Test {
   }
 
   // A step of one slice. Returns the sizes, relative to those of gradients of 1.
-  std::map<std::string, double> finish_step(UpdateSizes& sizes) {
+  static std::map<std::string, double> finish_step(GradientSizes& sizes) {
     sizes.add_slice();
-    const auto weights = nn::export_weights(graph_);
-    const std::vector<double> found = sizes.finish_step(weights);
+    const auto [gradients, found] = sizes.finish_step();
     std::map<std::string, double> by_name;
     for (std::size_t t = 0; t < found.size(); ++t) {
-      const auto count = static_cast<double>(weights[t].values.size());
-      by_name[weights[t].name] = found[t] / (kRate * std::sqrt(count));
+      const auto count = static_cast<double>(gradients[t].values.size());
+      by_name[gradients[t].name] = found[t] / std::sqrt(count);
     }
     return by_name;
   }
@@ -66,8 +57,8 @@ class UpdateSizesTest : public testing::Test {
                    {.batch = 1, .micro_batch = {}}};
 };
 
-TEST_F(UpdateSizesTest, GrowWithTheErrorsThatAProbeMeasures) {
-  UpdateSizes sizes(graph_, descent(), kError, kProbe);
+TEST_F(GradientSizesTest, GrowWithTheErrorsThatAProbeMeasures) {
+  GradientSizes sizes(graph_, kError, kProbe);
   constexpr float kDifference = 0x1p-10F;
   set_gradients(0.5F, "one.weight", 0.5F * (1 + kDifference));
   sizes.add_probe();
@@ -81,16 +72,16 @@ TEST_F(UpdateSizesTest, GrowWithTheErrorsThatAProbeMeasures) {
   EXPECT_NEAR(found.at("two.bias"), 1, 1e-6);
 }
 
-TEST_F(UpdateSizesTest, StayWhereGradientsDoNotCancel) {
-  UpdateSizes sizes(graph_, descent(), kError, kProbe);
+TEST_F(GradientSizesTest, StayWhereGradientsDoNotCancel) {
+  GradientSizes sizes(graph_, kError, kProbe);
   set_gradients(0.5F * (1 + 0x1p-20F));
   sizes.add_probe();
   set_gradients(1);
   for (const auto& [name, size] : finish_step(sizes)) EXPECT_NEAR(size, 1, 1e-6) << name;
 }
 
-TEST_F(UpdateSizesTest, ForgetTheProbeAfterItsStep) {
-  UpdateSizes sizes(graph_, descent(), kError, kProbe);
+TEST_F(GradientSizesTest, ForgetTheProbeAfterItsStep) {
+  GradientSizes sizes(graph_, kError, kProbe);
   set_gradients(8);
   sizes.add_probe();
   set_gradients(1);
@@ -99,17 +90,19 @@ TEST_F(UpdateSizesTest, ForgetTheProbeAfterItsStep) {
   EXPECT_NEAR(finish_step(sizes).at("one.weight"), 1, 1e-6);
 }
 
-// Adam makes a whole step of a gradient that is nothing but rounding.
-TEST_F(UpdateSizesTest, OfAdamCountGradientsThatTheProbeAloneHas) {
-  for (const float probed : {0.0F, 1e-9F}) {
-    UpdateSizes sizes(graph_, adam(), kError, kProbe);
-    set_gradients(probed);
-    sizes.add_probe();
-    set_gradients(0);
-    const double error = kError * finish_step(sizes).at("two.bias");
-    EXPECT_EQ(error > 0.5, probed != 0) << error;
-    EXPECT_EQ(error == 0, probed == 0) << error;
-  }
+// A mean of 2 and a variance of 9, with momentum 1/4: (2 + 3) / 4, and 3 (2 + 3) / 4.
+TEST(StateSizes, AreOfWhatTheStatisticsAreMadeOf) {
+  nn::ModelSpec model;
+  model.input_shape = {1, 4, 4};
+  model.layers = {{.name = "n", .type = nn::LayerType::batch_norm2d, .momentum = 0.25}};
+  const auto tensors = [](float mean, float variance) {
+    return std::vector<nn::NamedTensor>{{"n.running_mean", {1}, {mean}},
+                                        {"n.running_var", {1}, {variance}},
+                                        {"n.num_batches_tracked", {}, {}, DataType::int64, {0}}};
+  };
+  EXPECT_THAT(
+      state_sizes(model, tensors(4, 1), tensors(3.5f, 3)),
+      testing::ElementsAre(testing::DoubleNear(1.25, 1e-6), testing::DoubleNear(3.75, 1e-6), 0));
 }
 
 TrainingJob reference_of(int replicas, const std::string& precision) {
