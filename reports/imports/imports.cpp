@@ -32,7 +32,7 @@ constexpr std::size_t kLongestLine = 64 * 1024;
 using Cells = std::map<std::string, std::string, std::less<>>;
 
 // Where a value stands, for messages.
-struct Place {
+struct LinePlace {
   const std::string& path;
   std::size_t line;
 
@@ -45,7 +45,8 @@ bool is_column(std::string_view name) {
   return std::ranges::find(kColumns, name) != std::end(kColumns);
 }
 
-std::int64_t whole(const Cells& cells, const char* column, std::int64_t most, const Place& place) {
+std::int64_t whole(const Cells& cells, const char* column, std::int64_t most,
+                   const LinePlace& place) {
   const auto found = cells.find(column);
   if (found == cells.end()) return 0;
   const auto value = number_in<std::int64_t>(found->second);
@@ -56,7 +57,7 @@ std::int64_t whole(const Cells& cells, const char* column, std::int64_t most, co
 
 // nan and inf are numbers, too. `least`: -inf where any number will do.
 std::optional<double> real(const Cells& cells, const char* column, double least,
-                           const Place& place) {
+                           const LinePlace& place) {
   const auto found = cells.find(column);
   if (found == cells.end()) return std::nullopt;
   const auto value = number_in<double>(found->second);
@@ -66,7 +67,7 @@ std::optional<double> real(const Cells& cells, const char* column, double least,
                          message_text(found->second)));
 }
 
-StepTime row_of(const Cells& cells, const Place& place) {
+StepTime row_of(const Cells& cells, const LinePlace& place) {
   for (const char* needed : kNeeded) {
     if (!cells.contains(needed)) place.fail(fmt::format("{} is missing", needed));
   }
@@ -86,7 +87,7 @@ StepTime row_of(const Cells& cells, const Place& place) {
 }
 
 // A record of RFC 4180. A quoted cell ends on its line.
-std::vector<std::string> csv_cells(std::string_view record, const Place& place) {
+std::vector<std::string> csv_cells(std::string_view record, const LinePlace& place) {
   std::vector<std::string> cells(1);
   bool quoted = false;
   for (std::size_t i = 0; i < record.size(); ++i) {
@@ -107,7 +108,7 @@ std::vector<std::string> csv_cells(std::string_view record, const Place& place) 
 }
 
 // Columns that every row needs are asked of the header: rows would all lack them.
-void check_header(const std::vector<std::string>& columns, const Place& place) {
+void check_header(const std::vector<std::string>& columns, const LinePlace& place) {
   for (const std::string& column : columns) {
     if (std::ranges::count(columns, column) > 1) {
       place.fail(fmt::format("two columns are called \"{}\"", message_text(column)));
@@ -124,7 +125,7 @@ void check_header(const std::vector<std::string>& columns, const Place& place) {
 }
 
 Cells csv_row(std::string_view record, const std::vector<std::string>& columns,
-              const Place& place) {
+              const LinePlace& place) {
   std::vector<std::string> texts = csv_cells(record, place);
   if (texts.size() != columns.size()) {
     place.fail(fmt::format("{} cells below {} columns", texts.size(), columns.size()));
@@ -136,7 +137,7 @@ Cells csv_row(std::string_view record, const std::vector<std::string>& columns,
   return cells;
 }
 
-Cells json_row(std::string_view record, std::vector<std::string>& keys, const Place& place) {
+Cells json_row(std::string_view record, std::vector<std::string>& keys, const LinePlace& place) {
   const auto object =
       parse_json(std::string(record), fmt::format("{}: line {}", place.path, place.line),
                  {.most_bytes = kLongestLine});
@@ -153,7 +154,7 @@ Cells json_row(std::string_view record, std::vector<std::string>& keys, const Pl
 
 // ---- runs ----
 
-constexpr const char* kNotTold = "the imported file does not tell it";
+constexpr const char* kNotInFile = "the imported file does not tell it";
 
 using Seconds = std::map<std::int64_t, double>;  // by step
 
@@ -170,9 +171,9 @@ using Repetition = std::map<int, RankSteps>;  // by rank
 void add(RankSteps& rank, const StepTime& row, const std::string& path) {
   auto& steps = row.phase.empty() ? rank.whole : rank.phases[row.phase];
   if (!steps.emplace(row.step, row.seconds).second) {
-    Place{path, row.line}.fail(fmt::format("step {} of rank {} in repetition {}{} comes twice",
-                                           row.step, row.rank, row.repetition,
-                                           row.phase.empty() ? "" : ", phase " + row.phase));
+    LinePlace{path, row.line}.fail(fmt::format("step {} of rank {} in repetition {}{} comes twice",
+                                               row.step, row.rank, row.repetition,
+                                               row.phase.empty() ? "" : ", phase " + row.phase));
   }
   if (!row.phase.empty()) return;
   if (row.memory_bytes) {
@@ -260,9 +261,9 @@ DeviceRow device_of(int rank, const RankSteps& steps, const ImportedProgram& pro
   if (steps.peak_bytes) {
     device.peak_bytes = static_cast<std::uint64_t>(*steps.peak_bytes);
   } else {
-    device.peak_reason = kNotTold;
+    device.peak_reason = kNotInFile;
   }
-  device.process_peak_rss_bytes = Figure::missing(kNotTold);
+  device.process_peak_rss_bytes = Figure::missing(kNotInFile);
   for (const auto& [name, times] : steps.phases) device.phases[phase_key(name)] = median_of(times);
   return device;
 }
@@ -281,7 +282,7 @@ void fill_epoch(const Repetition& ranks, Run& run) {
   epoch.train_loss =
       std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
   epoch.train_accuracy = std::numeric_limits<double>::quiet_NaN();
-  epoch.test_accuracy = Figure::missing(kNotTold);
+  epoch.test_accuracy = Figure::missing(kNotInFile);
   if (!std::isfinite(epoch.train_loss)) mark_diverged(run, kDivergedReason);
   run.epochs.push_back(std::move(epoch));
 }
@@ -339,7 +340,7 @@ StepTimes parse_step_times(std::string_view text, const std::string& path) {
   const bool json = trimmed(text, " \t\r\n").starts_with('{');
   std::vector<std::string> columns;
   StepTimes times;
-  Place place{path, 0};
+  LinePlace place{path, 0};
   for (std::size_t at = 0; at < text.size();) {
     ++place.line;
     const std::size_t end = std::min(text.find('\n', at), text.size());

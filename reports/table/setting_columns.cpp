@@ -11,7 +11,7 @@
 namespace ddpbench::report {
 namespace {
 
-constexpr const char* kNotRecorded = "not recorded";
+constexpr const char* kUnrecorded = "not recorded";
 
 Column strategy_column() {
   Column column = {.name = "strategy", .bottom = "strategy", .left = true};
@@ -140,20 +140,20 @@ struct TextRow {
 constexpr TextRow kTexts[] = {
     {"device", "", "device", "kind of device", "device", of<&Run::device>},
     {"device-model", "device", "model", "model of the device", "device_model",
-     of<&Run::device_model>, kNotRecorded},
+     of<&Run::device_model>, kUnrecorded},
     {"backend", "", "backend", "how the devices communicate", "backend", of<&Run::backend>,
      "nothing to communicate, or not recorded"},
     {"precision", "", "precision", "number format", "precision", of<&Run::precision>},
     {"model", "", "model", "network", "model", of<&Run::model>},
     {"dataset", "", "data set", "data set", "dataset", of<&Run::dataset_name>},
     {"data-source", "data", "source", "files or synthetic", "dataset_source",
-     of<&Run::dataset_source>, kNotRecorded},
+     of<&Run::dataset_source>, kUnrecorded},
     {"scaling", "scaling", "mode", "weak or strong", "scaling_mode", of<&Run::scaling_mode>},
     {"update", "", "update", "how weights are updated: optimizer and schedule", "update",
-     update_text, kNotRecorded},
+     update_text, kUnrecorded},
     {"options", "", "options", "options of the strategy", "strategy_options", options_text, ""},
     {"injected", "", "injected", "planted fault (--inject)", "injected", of<&Run::injected>, ""},
-    {"hosts", "", "hosts", "machines of the report", "hosts", hosts_text, kNotRecorded},
+    {"hosts", "", "hosts", "machines of the report", "hosts", hosts_text, kUnrecorded},
     {"commit", "", "commit", "commit of ddpbench", "git_commit", commit_text,
      "not built in a git checkout", Role::remark}};
 

@@ -20,14 +20,14 @@ std::size_t width_of(const TextColumn& column) {
 }
 
 // A column and its width over all cells.
-struct Measured {
+struct SizedColumn {
   const TextColumn* column;
   std::size_t width;
 };
 
-std::string aligned(const std::string& text, const Measured& measured) {
-  const std::string fill(measured.width - display_width(text), ' ');
-  return measured.column->left ? text + fill : fill + text;
+std::string aligned(const std::string& text, const SizedColumn& sized) {
+  const std::string fill(sized.width - display_width(text), ' ');
+  return sized.column->left ? text + fill : fill + text;
 }
 
 std::string join_cells(const std::vector<std::string>& cells) {
@@ -36,7 +36,7 @@ std::string join_cells(const std::vector<std::string>& cells) {
   return line + '\n';
 }
 
-using Block = std::vector<Measured>;
+using Block = std::vector<SizedColumn>;
 
 // A row with a text in place of its empty cells. The text may be wider than the first of them, and
 // moves what stands after it only where it is wider than all that lie between.
@@ -66,9 +66,9 @@ std::string replaced_row(const Block& block, std::size_t row, std::size_t keys,
 
 std::string render_block(const Block& block, const TextTable& table) {
   std::vector<std::string> top, bottom;
-  for (const Measured& measured : block) {
-    top.push_back(aligned(measured.column->top, measured));
-    bottom.push_back(aligned(measured.column->bottom, measured));
+  for (const SizedColumn& sized : block) {
+    top.push_back(aligned(sized.column->top, sized));
+    bottom.push_back(aligned(sized.column->bottom, sized));
   }
   std::string text = join_cells(top) + join_cells(bottom);
   for (std::size_t row = 0; row < table.instead.size(); ++row) {
@@ -77,8 +77,8 @@ std::string render_block(const Block& block, const TextTable& table) {
       continue;
     }
     std::vector<std::string> cells;
-    for (const Measured& measured : block) {
-      cells.push_back(aligned(measured.column->cells[row], measured));
+    for (const SizedColumn& sized : block) {
+      cells.push_back(aligned(sized.column->cells[row], sized));
     }
     text += join_cells(cells);
   }
@@ -100,7 +100,7 @@ std::vector<Block> split(const TextTable& table, std::size_t width) {
   for (const TextColumn& column : table.columns) columns.push_back({&column, width_of(column)});
   const Block keys(columns.begin(), columns.begin() + static_cast<std::ptrdiff_t>(table.keys));
   std::size_t keys_width = 0;
-  for (const Measured& key : keys) keys_width += key.width + kColumnGap;
+  for (const SizedColumn& key : keys) keys_width += key.width + kColumnGap;
   std::vector<Block> blocks = {keys};
   std::size_t used = keys_width;
   for (std::size_t i = table.keys; i < columns.size(); ++i) {
