@@ -51,7 +51,7 @@ const RankJob& find_job(const RankJobs& jobs, const std::string& kind) {
 }
 
 // How a rank that shares its process ended.
-struct RankEnd {
+struct ThreadEnd {
   int exit_code = 0;
   bool only_noticed = false;  // it failed because of another rank
   bool left_behind = false;
@@ -85,24 +85,24 @@ class TrainingProcess {
 
   // Each rank tells its own error. Returns the exit code of one that caused the failure.
   int run_threads(bool& left_behind) {
-    std::vector<RankEnd> ends(static_cast<std::size_t>(ranks_));
+    std::vector<ThreadEnd> ends(static_cast<std::size_t>(ranks_));
     std::vector<std::thread> threads;
     for (int i = 0; i < ranks_; ++i) {
       threads.emplace_back([this, rank = first_rank() + i,
                             &end = ends[static_cast<std::size_t>(i)]] { end = end_of(rank); });
     }
     for (std::thread& thread : threads) thread.join();
-    left_behind = std::ranges::any_of(ends, &RankEnd::left_behind);
-    const auto failed = [](const RankEnd& end) { return end.exit_code != 0; };
+    left_behind = std::ranges::any_of(ends, &ThreadEnd::left_behind);
+    const auto failed = [](const ThreadEnd& end) { return end.exit_code != 0; };
     const auto cause = std::ranges::find_if(
-        ends, [&](const RankEnd& end) { return failed(end) && !end.only_noticed; });
+        ends, [&](const ThreadEnd& end) { return failed(end) && !end.only_noticed; });
     if (cause != ends.end()) return cause->exit_code;
     const auto first = std::ranges::find_if(ends, failed);
     return first == ends.end() ? 0 : first->exit_code;
   }
 
-  RankEnd end_of(int rank) {
-    RankEnd end;
+  ThreadEnd end_of(int rank) {
+    ThreadEnd end;
     launch::RankWriter writer = channels_.writer(rank);
     try {
       run_rank(rank, writer, end.left_behind);
