@@ -158,42 +158,38 @@ class Program::Binder {
     return {pointers.data() + begin, planned.inputs.size()};
   }
 
+  // Appends at(i) of all `items`, and returns what it appended.
+  template <typename Pointer, typename Items, typename At>
+  static std::span<const Pointer> append(std::vector<Pointer>& pointers, const Items& items,
+                                         const At& at) {
+    const std::size_t begin = pointers.size();
+    for (const auto item : items) pointers.push_back(at(item));
+    return {pointers.data() + begin, items.size()};
+  }
+
   std::span<const void* const> parameter_pointers(const PlannedCall& planned,
                                                   const BufferView& flat,
                                                   std::size_t element_bytes) {
-    auto& pointers = program_.read_pointers_;
-    const std::size_t begin = pointers.size();
-    for (const std::size_t i : planned.parameters) {
-      const std::size_t elements = parameters_.parameters[i].offset_bytes / sizeof(float);
-      pointers.push_back(flat.data + elements * element_bytes);
-    }
-    return {pointers.data() + begin, planned.parameters.size()};
+    return append(program_.read_pointers_, planned.parameters, [&](std::size_t i) {
+      return flat.data + parameters_.parameters[i].offset_bytes / sizeof(float) * element_bytes;
+    });
   }
 
   std::span<void* const> gradient_pointers(const PlannedCall& planned, std::size_t k) {
-    auto& pointers = program_.write_pointers_;
-    const std::size_t begin = pointers.size();
-    for (const int gradient : planned.grad_inputs)
-      pointers.push_back(at(gradient, planned.micro, k));
-    return {pointers.data() + begin, planned.grad_inputs.size()};
+    return append(program_.write_pointers_, planned.grad_inputs,
+                  [&](int gradient) { return at(gradient, planned.micro, k); });
   }
 
   std::span<void* const> parameter_gradient_pointers(const PlannedCall& planned) {
-    auto& pointers = program_.write_pointers_;
-    const std::size_t begin = pointers.size();
-    for (const std::size_t i : planned.parameters) {
-      pointers.push_back(memory_.gradients.data + parameters_.parameters[i].offset_bytes);
-    }
-    return {pointers.data() + begin, planned.parameters.size()};
+    return append(program_.write_pointers_, planned.parameters, [&](std::size_t i) {
+      return memory_.gradients.data + parameters_.parameters[i].offset_bytes;
+    });
   }
 
   std::span<void* const> state_pointers(const PlannedCall& planned) {
-    auto& pointers = program_.write_pointers_;
-    const std::size_t begin = pointers.size();
-    for (const std::size_t i : planned.state) {
-      pointers.push_back(memory_.state.data + parameters_.state[i].offset_bytes);
-    }
-    return {pointers.data() + begin, planned.state.size()};
+    return append(program_.write_pointers_, planned.state, [&](std::size_t i) {
+      return memory_.state.data + parameters_.state[i].offset_bytes;
+    });
   }
 
   Program& program_;

@@ -33,11 +33,6 @@ constexpr const char* kMetadataKey = "__metadata__";
 
 bool is_integer(const NamedTensor& tensor) { return tensor.type == DataType::int64; }
 
-std::span<const std::byte> bytes_of(const NamedTensor& tensor) {
-  return is_integer(tensor) ? std::as_bytes(std::span(tensor.integers))
-                            : std::as_bytes(std::span(tensor.values));
-}
-
 std::string_view dtype_of(const NamedTensor& tensor) { return is_integer(tensor) ? "I64" : "F32"; }
 
 // Reads one file and reports its errors.
@@ -223,6 +218,11 @@ class Reader {
 };
 
 }  // namespace
+
+std::span<const std::byte> bytes_of(const NamedTensor& tensor) {
+  return is_integer(tensor) ? std::as_bytes(std::span(tensor.integers))
+                            : std::as_bytes(std::span(tensor.values));
+}
 
 std::vector<TensorInfo> infos_of(const std::vector<NamedTensor>& tensors) {
   std::vector<TensorInfo> infos;

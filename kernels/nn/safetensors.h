@@ -5,7 +5,9 @@
 // state_dict. Format: 8-byte little-endian header length, JSON header, raw little-endian data.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,7 @@ struct NamedTensor {
   DataType type = DataType::fp32;  // or int64
   std::vector<std::int64_t> integers = {};
 };
+std::span<const std::byte> bytes_of(const NamedTensor& tensor);
 std::vector<TensorInfo> infos_of(const std::vector<NamedTensor>& tensors);
 
 // Writes the whole file or nothing. Throws ConfigError when it cannot, and, without `force`, when a

@@ -30,11 +30,6 @@ void check_variance(const NamedTensor& tensor, const std::string& origin) {
                   origin, bad - tensor.values.begin(), tensor.name, *bad));
 }
 
-std::span<const std::byte> bytes_of_tensor(const NamedTensor& tensor) {
-  return tensor.type == DataType::int64 ? std::as_bytes(std::span(tensor.integers))
-                                        : std::as_bytes(std::span(tensor.values));
-}
-
 // A tensor of `count` elements that all have `value(index)`.
 template <typename Value>
 NamedTensor make_state(const StateInfo& state, const Value& value) {
@@ -75,7 +70,7 @@ void initialize_parameters(Graph& graph, std::uint64_t seed) {
   const std::vector<StateInfo>& state = graph.plan().state;
   for (std::size_t i = 0; i < state.size(); ++i) {
     const NamedTensor start = make_state(state[i], [&](std::size_t) { return state[i].start; });
-    graph.import_state(i, bytes_of_tensor(start));
+    graph.import_state(i, bytes_of(start));
   }
 }
 
@@ -137,7 +132,7 @@ void import_state_values(Graph& graph, std::span<const double> values) {
     const auto count = static_cast<std::size_t>(ops::element_count(state[i].shape));
     ensure(at + count <= values.size(), "{} values for more state", values.size());
     const NamedTensor tensor = make_state(state[i], [&](std::size_t k) { return values[at + k]; });
-    graph.import_state(i, bytes_of_tensor(tensor));
+    graph.import_state(i, bytes_of(tensor));
     at += count;
   }
   ensure(at == values.size(), "{} values for {} of state", values.size(), at);
@@ -158,10 +153,10 @@ void import_checkpoint(Graph& graph, const std::vector<NamedTensor>& tensors,
       graph.import_parameter(parameters - 1 - i, tensors[*matches[i]].values,
                              graph.weights().view());
     } else if (matches[i]) {
-      graph.import_state(i - parameters, bytes_of_tensor(tensors[*matches[i]]));
+      graph.import_state(i - parameters, bytes_of(tensors[*matches[i]]));
     } else {
       const NamedTensor zero = make_state(state[i - parameters], [](std::size_t) { return 0; });
-      graph.import_state(i - parameters, bytes_of_tensor(zero));
+      graph.import_state(i - parameters, bytes_of(zero));
     }
   }
 }

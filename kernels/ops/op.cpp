@@ -17,13 +17,6 @@
 namespace ddpbench::ops {
 namespace {
 
-// The positions of a window over `extent`: floor((extent + 2 pad - kernel) / stride) + 1.
-std::int64_t window_positions(std::int64_t extent, std::int64_t kernel, std::int64_t stride,
-                              std::int64_t pad) {
-  const std::int64_t room = extent + 2 * pad - kernel;
-  return room < 0 ? 0 : room / stride + 1;
-}
-
 void check_image(const Shape& shape, const char* operation) {
   check_shape(shape, operation);
   if (shape.size() != 4)
@@ -78,9 +71,9 @@ void check_groups(const Conv2dDesc& desc) {
                                   desc.dilation.w));
 }
 
-// The plan of an operation on plain layouts that has no parameters and one input.
+// The plan of an operation with one input on plain layouts, without parameters and needs.
 template <typename Desc>
-OpPlan unweighted_plan(const Desc& desc) {
+OpPlan shaped_plan(const Desc& desc) {
   OpPlan plan;
   plan.output = TensorLayout::plain(output_shape(desc));
   plan.inputs = {TensorLayout::plain(desc.input.shape)};
@@ -241,10 +234,7 @@ std::string describe(const ConcatDesc& desc) {
 }
 
 OpPlan plain_plan(const Conv2dDesc& desc) {
-  OpPlan plan;
-  plan.output = TensorLayout::plain(output_shape(desc));
-  plan.inputs = {TensorLayout::plain(desc.input.shape)};
-  plan.description = describe(desc);
+  OpPlan plan = shaped_plan(desc);
   plan.parameters = weight_and_bias(weight_shape(desc), desc.bias);
   plan.needed_inputs = 1;
   plan.needs_output = desc.fuse_relu;
@@ -256,10 +246,8 @@ OpPlan plain_plan(const Conv2dDesc& desc) {
 
 // The statistics take 3 operations an element, the result 2; backward's sums 4, its result 5.
 OpPlan plain_plan(const BatchNorm2dDesc& desc) {
-  OpPlan plan;
-  plan.output = TensorLayout::plain(output_shape(desc));
-  plan.inputs.assign(desc.fuse_add ? 2 : 1, plan.output);
-  plan.description = describe(desc);
+  OpPlan plan = shaped_plan(desc);
+  if (desc.fuse_add) plan.inputs.push_back(plan.output);
   const Shape channels = {desc.input.shape[1]};
   if (desc.affine) {
     plan.parameters = {{.name = "weight", .shape = channels, .start = 1.0F},
@@ -278,9 +266,9 @@ OpPlan plain_plan(const BatchNorm2dDesc& desc) {
   return plan;
 }
 
-OpPlan plain_plan(const MaxPool2dDesc& desc) { return unweighted_plan(desc); }
-OpPlan plain_plan(const AvgPool2dDesc& desc) { return unweighted_plan(desc); }
-OpPlan plain_plan(const AdaptiveAvgPool2dDesc& desc) { return unweighted_plan(desc); }
+OpPlan plain_plan(const MaxPool2dDesc& desc) { return shaped_plan(desc); }
+OpPlan plain_plan(const AvgPool2dDesc& desc) { return shaped_plan(desc); }
+OpPlan plain_plan(const AdaptiveAvgPool2dDesc& desc) { return shaped_plan(desc); }
 
 OpPlan plain_plan(const ConcatDesc& desc) {
   OpPlan plan;
@@ -292,10 +280,7 @@ OpPlan plain_plan(const ConcatDesc& desc) {
 }
 
 OpPlan plain_plan(const LinearDesc& desc) {
-  OpPlan plan;
-  plan.output = TensorLayout::plain(output_shape(desc));
-  plan.inputs = {TensorLayout::plain(desc.input.shape)};
-  plan.description = describe(desc);
+  OpPlan plan = shaped_plan(desc);
   const std::int64_t in = element_count(desc.input.shape) / desc.input.shape[0];
   plan.parameters = weight_and_bias({desc.out_features, in}, desc.bias);
   plan.needed_inputs = 1;

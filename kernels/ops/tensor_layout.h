@@ -87,6 +87,13 @@ constexpr Window2d spanned_window(Window2d window, const Dilation2d& dilation) {
   return window;
 }
 
+// The positions of a window over `extent`: floor((extent + 2 pad - kernel) / stride) + 1, or 0.
+constexpr std::int64_t window_positions(std::int64_t extent, std::int64_t kernel,
+                                        std::int64_t stride, std::int64_t pad) {
+  const std::int64_t room = extent + 2 * pad - kernel;
+  return room < 0 ? 0 : room / stride + 1;
+}
+
 constexpr Window2d square_window(std::int64_t kernel, std::int64_t stride = 1,
                                  std::int64_t pad = 0) {
   return {kernel, kernel, stride, stride, pad, pad};

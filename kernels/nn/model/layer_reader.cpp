@@ -197,17 +197,11 @@ void expect_declared(const Site& site, std::string_view key, std::int64_t met,
                        site.entry.spec.name, ops::to_string(input), met));
 }
 
-std::int64_t window_count(std::int64_t extent, std::int64_t kernel, std::int64_t stride,
-                          std::int64_t padding) {
-  const std::int64_t room = extent + 2 * padding - kernel;
-  return room < 0 ? 0 : room / stride + 1;
-}
-
 ops::Shape windowed(const Site& site, const ops::Shape& input, std::int64_t channels) {
   const LayerSpec& s = site.entry.spec;
   const ops::Window2d span = ops::spanned_window(s.window, s.dilation);
-  const std::int64_t h = window_count(input[1], span.kernel_h, span.stride_h, span.pad_h);
-  const std::int64_t w = window_count(input[2], span.kernel_w, span.stride_w, span.pad_w);
+  const std::int64_t h = ops::window_positions(input[1], span.kernel_h, span.stride_h, span.pad_h);
+  const std::int64_t w = ops::window_positions(input[2], span.kernel_w, span.stride_w, span.pad_w);
   if (h == 0 || w == 0) {
     site.fail(fmt::format(
         "the kernel [{}, {}] of the layer \"{}\"{} does not fit its input \"{}\" of shape {} with "
@@ -255,28 +249,6 @@ ops::Shape infer_conv2d(const Site& site, const ops::Shape& input) {
   }
   expect_addressable(site, weight_shape(site.entry.spec, input), "weight");
   return windowed(site, input, site.entry.spec.out);
-}
-
-ops::Shape infer_linear(const Site& site, const ops::Shape& input) {
-  expect_declared(site, "in_features", ops::element_count(input), input);
-  expect_addressable(site, weight_shape(site.entry.spec, input), "weight");
-  return {site.entry.spec.out};
-}
-
-ops::Shape infer_batch_norm2d(const Site& site, const ops::Shape& input) {
-  expect_image(site, input);
-  expect_declared(site, "num_features", input[0], input);
-  return input;
-}
-
-ops::Shape infer_pool(const Site& site, const ops::Shape& input) {
-  expect_image(site, input);
-  return windowed(site, input, input[0]);
-}
-
-ops::Shape infer_adaptive_pool(const Site& site, const ops::Shape& input) {
-  expect_image(site, input);
-  return {input[0], site.entry.spec.out_h, site.entry.spec.out_w};
 }
 
 ops::Shape infer_concat(const Site& site, std::span<const ops::Shape> inputs) {
@@ -390,20 +362,26 @@ ops::Shape infer_shape(const LayerEntry& entry, std::span<const ops::Shape> inpu
       shape = infer_conv2d(site, inputs[0]);
       break;
     case LayerType::batch_norm2d:
-      shape = infer_batch_norm2d(site, inputs[0]);
+      expect_image(site, inputs[0]);
+      expect_declared(site, "num_features", inputs[0][0], inputs[0]);
+      shape = inputs[0];
       break;
     case LayerType::max_pool2d:
     case LayerType::avg_pool2d:
-      shape = infer_pool(site, inputs[0]);
+      expect_image(site, inputs[0]);
+      shape = windowed(site, inputs[0], inputs[0][0]);
       break;
     case LayerType::adaptive_avg_pool2d:
-      shape = infer_adaptive_pool(site, inputs[0]);
+      expect_image(site, inputs[0]);
+      shape = {inputs[0][0], entry.spec.out_h, entry.spec.out_w};
       break;
     case LayerType::concat:
       shape = infer_concat(site, inputs);
       break;
     case LayerType::linear:
-      shape = infer_linear(site, inputs[0]);
+      expect_declared(site, "in_features", ops::element_count(inputs[0]), inputs[0]);
+      expect_addressable(site, weight_shape(entry.spec, inputs[0]), "weight");
+      shape = {entry.spec.out};
       break;
     case LayerType::add:
       shape = infer_add(site, inputs);

@@ -169,8 +169,6 @@ std::size_t touched_bytes(const ModelSpec& model, const std::vector<FusedNode>& 
 
 std::vector<FusedNode> fuse_layers(const ModelSpec& model) { return Fusion(model).nodes(); }
 
-// Chooses the size so that the largest pair of maps that one operation touches fits in the cache.
-
 std::int64_t choose_micro_batch(std::int64_t batch, std::int64_t hint) {
   if (hint <= 0 || hint >= batch) return 0;
   std::int64_t size = hint;

@@ -134,8 +134,7 @@ class Lowering {
                            op->plan().inputs[0] == op->plan().output &&
                            op->plan().inputs[1] == op->plan().output;
     call.saved = add_saved(*op, micro);
-    if (add_parameters(chain, *op, micro)) trained_[own_slot] = true;
-    add_state(chain, *op, micro);
+    if (add_tensors(chain, op->plan(), micro)) trained_[own_slot] = true;
     versions_[own_slot] = {call.output};
     calls(micro).push_back(std::move(call));
     keep(std::move(op));
@@ -276,36 +275,25 @@ class Lowering {
     return state_shapes(layer, model_.input_of(layer)).size();
   }
 
-  // Adds the parameters of the next call, which runs the nodes of `chain`. Returns whether there
-  // are any.
-  bool add_parameters(const std::vector<std::size_t>& chain, const ops::Op& op, bool micro) {
-    const std::vector<ops::ParameterSpec> specs = op.plan().parameters;
-    std::size_t next = 0;
+  // Adds the parameters and the state of the next call, which runs the nodes of `chain`. Returns
+  // whether there are parameters.
+  bool add_tensors(const std::vector<std::size_t>& chain, const ops::OpPlan& op, bool micro) {
+    std::size_t parameters = 0, state = 0;
     for (const std::size_t i : chain) {
       const std::size_t layer = nodes_[i].layer;
       for (std::size_t k = 0; k < parameter_count(i); ++k) {
-        specs_[layer].push_back(specs.at(next++));
+        specs_[layer].push_back(op.parameters.at(parameters++));
         calls_of_[layer].emplace_back(micro, calls(micro).size());
       }
-    }
-    ensure(next == specs.size(), "{} has {} parameters, its layers have {}", op.plan().description,
-           specs.size(), next);
-    return !specs.empty();
-  }
-
-  // The same for its state.
-  void add_state(const std::vector<std::size_t>& chain, const ops::Op& op, bool micro) {
-    const std::vector<ops::StateSpec> specs = op.plan().state;
-    std::size_t next = 0;
-    for (const std::size_t i : chain) {
-      const std::size_t layer = nodes_[i].layer;
       for (std::size_t k = 0; k < state_count(i); ++k) {
-        states_[layer].push_back(specs.at(next++));
+        states_[layer].push_back(op.state.at(state++));
         call_of_state_[layer] = {micro, calls(micro).size()};
       }
     }
-    ensure(next == specs.size(), "{} has {} tensors of state, its layers have {}",
-           op.plan().description, specs.size(), next);
+    ensure(parameters == op.parameters.size() && state == op.state.size(),
+           "{} has {} parameters and {} tensors of state, its layers have {} and {}",
+           op.description, op.parameters.size(), op.state.size(), parameters, state);
+    return parameters > 0;
   }
 
   int add_saved(const ops::Op& op, bool micro) {

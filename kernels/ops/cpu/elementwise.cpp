@@ -12,66 +12,75 @@
 
 namespace ddpbench::ops::cpu {
 
-template <typename T>
-void relu_forward(Team team, const T* x, T* y, std::int64_t count) {
-  parallel_elements(team.threads, count, [=](std::int64_t begin, std::int64_t end) {
-    run_simd(team.simd, [=]() DDPBENCH_SIMD_BODY {
+void relu_forward(Team team, DataType type, const void* from, void* to, std::int64_t count) {
+  with_element(type, [&](auto element) {
+    using T = decltype(element);
+    const auto* const x = static_cast<const T*>(from);
+    auto* const y = static_cast<T*>(to);
+    parallel_elements(team.threads, count, [=](std::int64_t begin, std::int64_t end) {
+      run_simd(team.simd, [=]() DDPBENCH_SIMD_BODY {
 #pragma GCC ivdep
-      for (std::int64_t i = begin; i < end; ++i) {
-        const T value = x[i];
-        y[i] = value < 0 ? T{} : value;
-      }
+        for (std::int64_t i = begin; i < end; ++i) {
+          const T value = x[i];
+          y[i] = value < 0 ? T{} : value;
+        }
+      });
     });
   });
 }
 
-template <typename T>
-void relu_backward(Team team, const T* y, const T* dy, T* dx, std::int64_t count) {
-  parallel_elements(team.threads, count, [=](std::int64_t begin, std::int64_t end) {
-    run_simd(team.simd, [=]() DDPBENCH_SIMD_BODY {
+void relu_backward(Team team, DataType type, const void* output, const void* gradient, void* to,
+                   std::int64_t count) {
+  with_element(type, [&](auto element) {
+    using T = decltype(element);
+    const auto* const y = static_cast<const T*>(output);
+    const auto* const dy = static_cast<const T*>(gradient);
+    auto* const dx = static_cast<T*>(to);
+    parallel_elements(team.threads, count, [=](std::int64_t begin, std::int64_t end) {
+      run_simd(team.simd, [=]() DDPBENCH_SIMD_BODY {
 #pragma GCC ivdep
-      for (std::int64_t i = begin; i < end; ++i) {
-        const T grad = dy[i];  // always read: a conditional read would not vectorise
-        dx[i] = y[i] <= 0 ? T{} : grad;
-      }
+        for (std::int64_t i = begin; i < end; ++i) {
+          const T grad = dy[i];  // always read: a conditional read would not vectorise
+          dx[i] = y[i] <= 0 ? T{} : grad;
+        }
+      });
     });
   });
 }
 
-template <typename T>
-void add(Team team, const T* a, const T* b, T* sum, std::int64_t count) {
-  parallel_elements(team.threads, count, [=](std::int64_t begin, std::int64_t end) {
-    run_simd(team.simd, [=]() DDPBENCH_SIMD_BODY {
+void add(Team team, DataType type, const void* first, const void* second, void* to,
+         std::int64_t count) {
+  with_element(type, [&](auto element) {
+    using T = decltype(element);
+    const auto *const a = static_cast<const T*>(first), *const b = static_cast<const T*>(second);
+    auto* const sum = static_cast<T*>(to);
+    parallel_elements(team.threads, count, [=](std::int64_t begin, std::int64_t end) {
+      run_simd(team.simd, [=]() DDPBENCH_SIMD_BODY {
 #pragma GCC ivdep
-      for (std::int64_t i = begin; i < end; ++i)
-        sum[i] = from_float<T>(static_cast<float>(a[i]) + static_cast<float>(b[i]));
+        for (std::int64_t i = begin; i < end; ++i)
+          sum[i] = from_float<T>(static_cast<float>(a[i]) + static_cast<float>(b[i]));
+      });
     });
   });
 }
 
 // The columns are split over the team: one thread makes each sum, in one order.
-template <typename T>
-void column_sums(Team team, const T* matrix, std::int64_t rows, std::int64_t columns, float* sums,
-                 bool accumulate) {
+void column_sums(Team team, DataType type, const void* from, std::int64_t rows,
+                 std::int64_t columns, float* sums, bool accumulate) {
   const int threads = rows * columns < kMinParallelElements ? 1 : team.threads;
-  parallel_shares(threads, columns, 16, [=](int, std::int64_t begin, std::int64_t end) {
-    if (!accumulate) std::fill(sums + begin, sums + std::max(begin, end), 0.0F);
-    for (std::int64_t i = 0; i < rows; ++i)
-      run_simd(team.simd, [=]() DDPBENCH_SIMD_BODY {
+  with_element(type, [&](auto element) {
+    const auto* const matrix = static_cast<const decltype(element)*>(from);
+    parallel_shares(threads, columns, 16, [=](int, std::int64_t begin, std::int64_t end) {
+      if (!accumulate) std::fill(sums + begin, sums + std::max(begin, end), 0.0F);
+      for (std::int64_t i = 0; i < rows; ++i)
+        run_simd(team.simd, [=]() DDPBENCH_SIMD_BODY {
 #pragma GCC ivdep
-        for (std::int64_t j = begin; j < end; ++j)
-          sums[j] += static_cast<float>(matrix[i * columns + j]);
-      });
+          for (std::int64_t j = begin; j < end; ++j)
+            sums[j] += static_cast<float>(matrix[i * columns + j]);
+        });
+    });
   });
 }
-
-#define DDPBENCH_ELEMENTWISE(T)                                            \
-  template void relu_forward(Team, const T*, T*, std::int64_t);            \
-  template void relu_backward(Team, const T*, const T*, T*, std::int64_t); \
-  template void add(Team, const T*, const T*, T*, std::int64_t);           \
-  template void column_sums(Team, const T*, std::int64_t, std::int64_t, float*, bool);
-DDPBENCH_ELEMENTWISE(float)
-DDPBENCH_ELEMENTWISE(BFloat16)
 
 namespace {
 
@@ -92,20 +101,12 @@ class Relu : public CpuElementwiseOp {
     plan_.needs_output = true;
   }
   void forward(Stream&, const ForwardArgs& args) override {
-    with_element(plan_.output.type, [&](auto element) {
-      using T = decltype(element);
-      relu_forward(team_, static_cast<const T*>(args.inputs[0]), static_cast<T*>(args.output),
-                   count());
-    });
+    relu_forward(team_, plan_.output.type, args.inputs[0], args.output, count());
   }
   void backward(Stream&, const BackwardArgs& args) override {
     if (!args.grad_inputs[0]) return;
-    with_element(plan_.output.type, [&](auto element) {
-      using T = decltype(element);
-      relu_backward(team_, static_cast<const T*>(args.output),
-                    static_cast<const T*>(args.grad_output), static_cast<T*>(args.grad_inputs[0]),
-                    count());
-    });
+    relu_backward(team_, plan_.output.type, args.output, args.grad_output, args.grad_inputs[0],
+                  count());
   }
 };
 
@@ -113,11 +114,7 @@ class Add : public CpuElementwiseOp {
  public:
   Add(Team team, const AddDesc& desc) : CpuElementwiseOp(team, desc.input, "add", 2) {}
   void forward(Stream&, const ForwardArgs& args) override {
-    with_element(plan_.output.type, [&](auto element) {
-      using T = decltype(element);
-      add(team_, static_cast<const T*>(args.inputs[0]), static_cast<const T*>(args.inputs[1]),
-          static_cast<T*>(args.output), count());
-    });
+    add(team_, plan_.output.type, args.inputs[0], args.inputs[1], args.output, count());
   }
   void backward(Stream&, const BackwardArgs& args) override {
     for (void* grad : args.grad_inputs)

@@ -24,19 +24,16 @@ void with_element(DataType type, const Body& body) {
   body(float{});
 }
 
-// The elements are float or BFloat16; each result is rounded once. The pointers of one call may be
+// The elements are fp32 or bf16; each result is rounded once. The pointers of one call may be
 // equal, but not overlap otherwise.
-template <typename T>
-void relu_forward(Team team, const T* x, T* y, std::int64_t count);
+void relu_forward(Team team, DataType type, const void* x, void* y, std::int64_t count);
 // dx = y <= 0 ? 0 : dy (PyTorch's rule: NaN lets the gradient through).
-template <typename T>
-void relu_backward(Team team, const T* y, const T* dy, T* dx, std::int64_t count);
-template <typename T>
-void add(Team team, const T* a, const T* b, T* sum, std::int64_t count);
+void relu_backward(Team team, DataType type, const void* y, const void* dy, void* dx,
+                   std::int64_t count);
+void add(Team team, DataType type, const void* a, const void* b, void* sum, std::int64_t count);
 // sums[j] (+)= sum over rows i of matrix[i, j], rows in order.
-template <typename T>
-void column_sums(Team team, const T* matrix, std::int64_t rows, std::int64_t columns, float* sums,
-                 bool accumulate);
+void column_sums(Team team, DataType type, const void* matrix, std::int64_t rows,
+                 std::int64_t columns, float* sums, bool accumulate);
 
 // y = x * (0 or mask.scale) over [samples, elements] in plain order; `kept` gets 0 or 1 an element.
 void dropout_forward(Team team, const DropoutMask& mask, const RandomDraw& draw,

@@ -68,12 +68,8 @@ class WinogradConv2d : public Op {
     auto* const workspace = static_cast<std::byte*>(args.workspace);
     const void* dy = args.grad_output;
     if (desc_.fuse_relu) {
-      with_element(type_, [&](auto element) {
-        using T = decltype(element);
-        relu_backward(team_, static_cast<const T*>(args.output), static_cast<const T*>(dy),
-                      static_cast<T*>(args.workspace),
-                      static_cast<std::int64_t>(plan_.output.bytes / sizeof(T)));
-      });
+      relu_backward(team_, type_, args.output, dy, args.workspace,
+                    static_cast<std::int64_t>(plan_.output.bytes / size_of(type_)));
       dy = args.workspace;
     }
     auto* const db = desc_.bias ? static_cast<float*>(args.grad_parameters[1]) : nullptr;

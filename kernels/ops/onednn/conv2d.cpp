@@ -78,12 +78,19 @@ struct Geometry {
   Desc bias;
 };
 
-// Whether Winograd is faster than direct convolution. Two things speak against it: outputs
-// of the last tiles that are not in the map, and weights that are transformed for few tiles. The
-// limits are from measurements with one thread (shapes of 16 to 512 channels, maps of 4x4 to 56x56,
-// 1 to 32 samples), which no program here repeats as a whole.
-bool winograd_pays_in_fp32(const Context& context, const Conv2dDesc& desc) {
+// Whether Winograd is faster than direct convolution. Two things speak against it: outputs of the
+// last tiles that are not in the map, and weights that are transformed for few tiles. The limits
+// are from measurements with one thread (shapes of 16 to 512 channels, maps of 4x4 to 56x56, 1 to
+// 32 samples), which no program here repeats as a whole.
+//
+// Direct convolution in bf16 takes half the time of that in fp32, and Winograd over bf16 maps
+// computes in fp32 (kernels/ops/cpu/winograd.h). On AMX direct convolution takes 0.26 to 0.34 of
+// Winograd's time forward and 0.47 to 0.57 backward (16 samples; 32 to 64 channels of 14x14, 64 of
+// 56x56, 256 of 14x14).
+bool winograd_pays(const Context& context, const Conv2dDesc& desc) {
+  const bool bf16 = context.activations == DataType::bf16;
   if (context.simd == cpu::SimdLevel::portable || !cpu::has_winograd(desc)) return false;
+  if (bf16 && (context.simd != cpu::SimdLevel::avx512 || cpu_bf16_uses_amx())) return false;
   const std::int64_t in = desc.input.shape[1], out = desc.out_channels;
   if (in % 16 != 0 || out % 16 != 0) return false;
   const cpu::WinogradShape shape = cpu::winograd_shape(desc, 16);
@@ -94,25 +101,8 @@ bool winograd_pays_in_fp32(const Context& context, const Conv2dDesc& desc) {
   // Each thread reads all weights for its tiles, from memory or the shared cache where they are
   // many.
   const bool many = weight_bytes > 4 * context.l2_bytes;
-  return used >= 0.5 && outputs * used >= (many ? 200.0 * context.threads : 64.0);
-}
-
-// The same beside direct convolution in bf16, which takes half the time of that in fp32. Winograd
-// over bf16 maps computes in fp32 (kernels/ops/cpu/winograd.h). On AMX direct convolution takes
-// 0.26 to 0.34 of Winograd's time forward and 0.47 to 0.57 backward (16 samples; 32 to 64 channels
-// of 14x14, 64 of 56x56, 256 of 14x14).
-bool winograd_pays_in_bf16(const Context& context, const Conv2dDesc& desc) {
-  if (cpu_bf16_uses_amx()) return false;
-  if (context.simd != cpu::SimdLevel::avx512 || !winograd_pays_in_fp32(context, desc)) return false;
-  const cpu::WinogradShape shape = cpu::winograd_shape(desc, 16);
-  const auto outputs = static_cast<double>(shape.batch * shape.out_h * shape.out_w);
-  const double used = outputs / (16.0 * static_cast<double>(shape.tiles()));
-  return outputs * used >= 1000.0 * context.threads;
-}
-
-bool winograd_pays(const Context& context, const Conv2dDesc& desc) {
-  return context.activations == DataType::bf16 ? winograd_pays_in_bf16(context, desc)
-                                               : winograd_pays_in_fp32(context, desc);
+  const double least = bf16 ? 1000.0 * context.threads : many ? 200.0 * context.threads : 64.0;
+  return used >= 0.5 && outputs * used >= least;
 }
 
 // `type` is that of the maps and of the weights as the product reads them.
@@ -268,22 +258,14 @@ class Conv2d : public Op {
   // The output's gradient before the ReLU, in the workspace.
   const void* mask(const BackwardArgs& args) const {
     void* const masked = static_cast<std::byte*>(args.workspace) + masked_offset_;
-    cpu::with_element(type_, [&](auto element) {
-      using T = decltype(element);
-      cpu::relu_backward(context_->team(), static_cast<const T*>(args.output),
-                         static_cast<const T*>(args.grad_output), static_cast<T*>(masked),
-                         static_cast<std::int64_t>(target_.get_size() / sizeof(T)));
-    });
+    cpu::relu_backward(context_->team(), type_, args.output, args.grad_output, masked,
+                       static_cast<std::int64_t>(target_.get_size() / size_of(type_)));
     return masked;
   }
 
   void accumulate(const void* fresh, void* total, const Desc& desc) const {
-    auto* const sum = static_cast<float*>(total);
-    cpu::add(context_->team(), sum, static_cast<const float*>(fresh), sum, float_count(desc));
-  }
-
-  static std::int64_t float_count(const Desc& desc) {
-    return static_cast<std::int64_t>(desc.get_size() / sizeof(float));
+    cpu::add(context_->team(), DataType::fp32, total, fresh, total,
+             static_cast<std::int64_t>(desc.get_size() / sizeof(float)));
   }
 
   ContextPtr context_;

@@ -101,10 +101,8 @@ class Linear : public Op {
     const auto& weights = args.accumulate ? accumulate_weights_ : backward_weights_;
     weights->run({dy, args.inputs[0], args.grad_parameters[0]}, scratch);
     if (desc_.bias) {
-      cpu::with_element(type_, [&](auto element) {
-        cpu::column_sums(context_->team(), static_cast<const decltype(element)*>(dy), batch_, out_,
-                         static_cast<float*>(args.grad_parameters[1]), args.accumulate);
-      });
+      cpu::column_sums(context_->team(), type_, dy, batch_, out_,
+                       static_cast<float*>(args.grad_parameters[1]), args.accumulate);
     }
     if (backward_data_ && !args.grad_inputs.empty() && args.grad_inputs[0])
       backward_data_->run({dy, args.parameters[0], args.grad_inputs[0]}, scratch);
@@ -113,12 +111,8 @@ class Linear : public Op {
  private:
   // The output's gradient before the ReLU, in the workspace.
   const void* mask(const BackwardArgs& args) const {
-    cpu::with_element(type_, [&](auto element) {
-      using T = decltype(element);
-      cpu::relu_backward(context_->team(), static_cast<const T*>(args.output),
-                         static_cast<const T*>(args.grad_output), static_cast<T*>(args.workspace),
-                         batch_ * out_);
-    });
+    cpu::relu_backward(context_->team(), type_, args.output, args.grad_output, args.workspace,
+                       batch_ * out_);
     return args.workspace;
   }
 
