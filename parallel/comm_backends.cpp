@@ -60,9 +60,7 @@ bool add_shm_traffic(const comm::LinkCall& call, AllReduceAlgorithm wanted,
   return true;
 }
 
-// ---- ipc, nccl: both in the CUDA module ----
-
-AllReduceAlgorithm always_direct(int, std::size_t) { return AllReduceAlgorithm::direct; }
+// ---- nccl, in the CUDA module ----
 
 const CudaModule& module_of(const WorldOptions& world) {
   ensure(world.cuda != nullptr, "a communicator of GPUs without the CUDA module");
@@ -75,17 +73,7 @@ comm::CudaCommOptions cuda_options(const WorldOptions& world) {
   options.timeout_s = world.timeout_s;
   options.progress = world.progress;
   options.joining = world.joining;
-  options.all_reduce = world.all_reduce;
   return options;
-}
-
-std::unique_ptr<Communicator> make_ipc(comm::Store& store, int rank, int size, Device& device,
-                                       const WorldOptions& options) {
-  return module_of(options).make_ipc(store, rank, size, device, cuda_options(options));
-}
-
-Communicators make_thread_ipc(const std::vector<Device*>& devices, const WorldOptions& options) {
-  return module_of(options).make_thread_ipc(devices, cuda_options(options));
 }
 
 // Unless told to connect ranks when the communicator is made, NCCL does it in the first collective
@@ -193,8 +181,6 @@ CommBackend over_engine(const char* name, const char* medium, const EngineLibrar
           .package = engine.package,
           .launcher = engine.launcher,
           .shares_devices = true,
-          .maps_peers = false,
-          .stages_gpus = true,
           .spans_hosts = true,
           .all_reduces = {},
           .automatic_all_reduce = nullptr,
@@ -220,7 +206,6 @@ const std::vector<CommBackend>& rows() {
        .devices = DeviceKind::cpu,
        .medium = "shared memory of one host",
        .shares_devices = true,
-       .maps_peers = false,
        .all_reduces = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct},
        .automatic_all_reduce = &comm::automatic_shm_all_reduce,
        .add_traffic = &add_shm_traffic,
@@ -232,7 +217,6 @@ const std::vector<CommBackend>& rows() {
        .devices = DeviceKind::cuda,
        .medium = "NVIDIA's library",
        .shares_devices = false,
-       .maps_peers = false,
        .spans_hosts = true,
        .all_reduces = {},
        .automatic_all_reduce = nullptr,
@@ -241,19 +225,6 @@ const std::vector<CommBackend>& rows() {
        .variables = &nccl_variables,
        .make = &make_nccl,
        .make_for_threads = &make_thread_nccl},
-      {.name = "ipc",
-       .devices = DeviceKind::cuda,
-       .medium = "CUDA IPC on one host",
-       .shares_devices = true,
-       .maps_peers = true,
-       .counts_memory_bytes = true,
-       .all_reduces = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct},
-       .automatic_all_reduce = &always_direct,
-       .add_traffic = nullptr,
-       .why_not_here = &no_gpu,
-       .variables = nullptr,
-       .make = &make_ipc,
-       .make_for_threads = &make_thread_ipc},
       over_engine("gloo", "TCP", kGloo),
       over_engine("mpi", "the library of the mpirun that started the ranks", kMpi),
       within_and_across<kShmGloo>("shared memory within hosts, TCP between them", kGloo),
@@ -292,7 +263,7 @@ const CommBackend& comm_backend(std::string_view name) {
 }
 
 bool connects(const CommBackend& backend, DeviceKind kind) {
-  return backend.devices == kind || (kind == DeviceKind::cuda && backend.stages_gpus);
+  return backend.devices == kind || kind == DeviceKind::cuda;
 }
 
 bool is_staged(const CommBackend& backend, DeviceKind kind) {
@@ -301,7 +272,7 @@ bool is_staged(const CommBackend& backend, DeviceKind kind) {
 
 const CommBackend& automatic_backend(DeviceKind devices, bool shared) {
   const auto found = std::ranges::find_if(rows(), [&](const CommBackend& row) {
-    return row.devices == devices && (row.shares_devices || !shared);
+    return shared ? row.shares_devices && connects(row, devices) : row.devices == devices;
   });
   ensure(found != rows().end(), "no backend connects {}", devices_word(devices));
   return *found;
@@ -336,21 +307,16 @@ std::string all_reduce_name(const CommBackend& backend, std::string_view wanted,
   return std::string(wanted);
 }
 
-std::string backend_name(std::string_view word, DeviceKind devices) {
-  if (word != kBackendAlias) return std::string(word);
-  return std::string(automatic_backend(devices, true).name);
-}
-
 std::vector<std::string> backend_words() {
   std::vector<std::string> words = {"auto"};
   for (const CommBackend& row : rows()) words.emplace_back(row.name);
-  words.emplace_back(kBackendAlias);
   return words;
 }
 
 std::string backend_connects(const CommBackend& backend) {
   return fmt::format("{}{}: {}", devices_word(backend.devices),
-                     backend.stages_gpus ? ", and GPUs through host memory" : "", backend.medium);
+                     is_staged(backend, DeviceKind::cuda) ? ", and GPUs through host memory" : "",
+                     backend.medium);
 }
 
 std::string backend_help() {
@@ -362,13 +328,9 @@ std::string backend_help() {
   const auto automatic = [](DeviceKind kind, bool shared) {
     return automatic_backend(kind, shared).name;
   };
-  return fmt::format(
-      "{}. auto: {} on CPU devices, {} between GPUs, {} where ranks "
-      "share one. {}, the old name: "
-      "{} on CPU devices, {} on GPUs.",
-      help, automatic(DeviceKind::cpu, false), automatic(DeviceKind::cuda, false),
-      automatic(DeviceKind::cuda, true), kBackendAlias,
-      backend_name(kBackendAlias, DeviceKind::cpu), backend_name(kBackendAlias, DeviceKind::cuda));
+  return fmt::format("{}. auto: {} on CPU devices, {} between GPUs, {} where ranks share one.",
+                     help, automatic(DeviceKind::cpu, false), automatic(DeviceKind::cuda, false),
+                     automatic(DeviceKind::cuda, true));
 }
 
 }  // namespace ddpbench

@@ -32,14 +32,15 @@ struct WorldOptions {
   double timeout_s = 60;           // deadline of every wait for peers
   std::vector<int> thread_cores;   // OS processors of its own thread, on CPU devices; empty: any
   std::function<void()> progress;  // called after each completed operation; may be empty
-  // It is told of this rank's calls, except over nccl and ipc. Null: none. It outlives the
-  // communicator.
+  // It is told of this rank's calls, except over nccl. Null: none. It outlives the communicator.
   comm::CallWatch* watch = nullptr;
   std::function<void()> joining;  // called while it is made, between GPUs; may be empty
-  // Called while a rank waits for the others to come, not over nccl and ipc; may be empty. What it
-  // throws ends the wait.
+  // Called while a rank waits for the others to come, not over nccl; may be empty. What it throws
+  // ends the wait.
   std::function<void()> check;
   comm::AllReduceAlgorithm all_reduce = comm::AllReduceAlgorithm::automatic;
+  // Of GPUs through host memory: see comm::make_staged.
+  bool blocks = false;
   // This host's IPv4 address at which the peers of other hosts reach it. Empty: all ranks are on
   // one host, and may meet on the loopback interface.
   std::string address;
@@ -71,7 +72,9 @@ struct RankSurroundings {
 
 struct CommBackend {
   std::string_view name;
-  DeviceKind devices;       // the kind that it connects, beside what stages_gpus says
+  // The kind that it connects. What connects CPU devices connects GPUs, too, through host memory
+  // (comm::make_staged), in steps that are not recorded.
+  DeviceKind devices;
   std::string_view medium;  // "shared memory of one host", for help
   // Its module (libddpbench_NAME.so), which is opened when it is asked for, and what that needs:
   // the library's name and Debian's package. Empty: it has none, or is in the CUDA module.
@@ -83,16 +86,8 @@ struct CommBackend {
   // Whether ranks may share a device. Where not, --backend=auto takes another row for ranks that
   // do, and threads of one process are refused; processes can pretend to be on several hosts.
   bool shares_devices;
-  // Whether a rank maps the device memory of its peers. It must then see their GPUs.
-  bool maps_peers;
-  // Whether GPUs use it, too, through host memory (comm::make_staged): then with one device a
-  // process, and in steps that are not recorded.
-  bool stages_gpus = false;
   // Whether it connects ranks of several hosts.
   bool spans_hosts = false;
-  // Whether docs/metrics.md has formulas (counted_bytes) for what its collectives read and write
-  // in the memory of a device that all ranks share.
-  bool counts_memory_bytes = false;
   // The algorithms of --all-reduce beside auto; empty: the backend chooses for itself.
   std::vector<comm::AllReduceAlgorithm> all_reduces;
   // The algorithm that auto runs for so many bytes between so many ranks; null: the library's own.
@@ -120,8 +115,6 @@ struct CommBackend {
       const std::vector<Device*>& devices, const WorldOptions& options);
 };
 
-// --backend=auto takes the first row that connects the kind of devices and, if they are shared,
-// allows that.
 std::span<const CommBackend> comm_backends();
 // Null when no row has that name.
 const CommBackend* find_comm_backend(std::string_view name);
@@ -131,7 +124,8 @@ const CommBackend& comm_backend(std::string_view name);
 bool connects(const CommBackend& backend, DeviceKind kind);
 // Whether the backend moves data of such devices through host memory (comm::make_staged).
 bool is_staged(const CommBackend& backend, DeviceKind kind);
-// The row that --backend=auto takes.
+// The row that --backend=auto takes: the first that is made for the kind of devices, or, where
+// devices are shared and it does not allow that, the first that connects them.
 const CommBackend& automatic_backend(DeviceKind devices, bool shared);
 // The first row that connects such devices of several hosts.
 const CommBackend& backend_between_hosts(DeviceKind devices);
@@ -145,12 +139,7 @@ inline constexpr std::size_t kManyBytes = std::size_t{1} << 30;
 std::string all_reduce_name(const CommBackend& backend, std::string_view wanted, int ranks,
                             std::size_t bytes = kManyBytes);
 
-// An old name of the backends that use no library: shm on CPU devices, ipc on GPUs.
-inline constexpr std::string_view kBackendAlias = "ring";
-// The name that `word` stands for on devices of that kind. `word` is "auto", a name or the alias;
-// "auto" stays.
-std::string backend_name(std::string_view word, DeviceKind devices);
-// All words that --backend takes: "auto", the names, the alias.
+// All words that --backend takes: "auto" and the names.
 std::vector<std::string> backend_words();
 // "CPU devices: shared memory of one host"; "CPU devices, and GPUs through host memory: TCP".
 std::string backend_connects(const CommBackend& backend);

@@ -38,14 +38,9 @@ class CudaModule {
   virtual std::unique_ptr<comm::Communicator> make_nccl(
       comm::Store& store, int rank, int size, Device& device,
       const comm::CudaCommOptions& options) const = 0;
-  virtual std::unique_ptr<comm::Communicator> make_ipc(
-      comm::Store& store, int rank, int size, Device& device,
-      const comm::CudaCommOptions& options) const = 0;
   virtual std::unique_ptr<comm::Communicator> make_staged(std::unique_ptr<comm::Communicator> host,
-                                                          Device& device) const = 0;
+                                                          Device& device, bool blocks) const = 0;
   virtual std::vector<std::unique_ptr<comm::Communicator>> make_thread_nccl(
-      const std::vector<Device*>& devices, const comm::CudaCommOptions& options) const = 0;
-  virtual std::vector<std::unique_ptr<comm::Communicator>> make_thread_ipc(
       const std::vector<Device*>& devices, const comm::CudaCommOptions& options) const = 0;
   virtual std::unique_ptr<GpuMonitor> make_monitor(const GpuMonitorOptions& options) const = 0;
   virtual std::unique_ptr<RangeMarker> make_range_marker() const = 0;

@@ -213,7 +213,7 @@ run_benchmarks() {
   bench graphs "${common[@]}" --strategy=single,ddp --batch-size=256 --cuda-graph=on,off
   for ranks in 2 4; do
     bench "strategies-$ranks-oversubscribed" "${common[@]}" --strategy=single,dp,ddp,ps "--gpus=$ranks" \
-      --backend=ipc --oversubscribe --batch-size=256
+      --backend=shm --oversubscribe --batch-size=256
   done
   bench ddp-2-nccl-oversubscribed "${common[@]}" --strategy=ddp --gpus=2 --backend=nccl --oversubscribe \
     --batch-size=256
@@ -253,17 +253,17 @@ run_single_operations() {
     "--benchmark_out=$times" --benchmark_out_format=json
 }
 
-# Measures ipc between two ranks on the first GPU, threads and processes, with 100 MB among the
-# sizes; and NCCL between two ranks there, to show that it works, not how fast it is.
+# Measures shared memory between two ranks on the first GPU, threads and processes, with 100 MB among
+# the sizes; and NCCL between two ranks there, to show that it works, not how fast it is.
 run_collectives() {
   local mode iterations=50 shared=(--device=cuda --ranks=2 --oversubscribe)
   local first=${CUDA_VISIBLE_DEVICES:-0}
   local -x CUDA_VISIBLE_DEVICES=${first%%,*}
   if [[ $quick == yes ]]; then iterations=20; fi
   for mode in thread process; do
-    bench "comm-ipc-$mode" comm "${shared[@]}" --backend=ipc "--mode=$mode" \
+    bench "comm-shm-$mode" comm "${shared[@]}" --backend=shm "--mode=$mode" \
       --sizes=4K..64M*4,100000000 "--iterations=$iterations"
-    bench "comm-ipc-$mode-all" comm "${shared[@]}" --backend=ipc "--mode=$mode" --op=all \
+    bench "comm-shm-$mode-all" comm "${shared[@]}" --backend=shm "--mode=$mode" --op=all \
       --sizes=4M --iterations=10
   done
   bench comm-nccl comm "${shared[@]}" --backend=nccl --op=all --sizes=4K,4M --iterations=10

@@ -380,7 +380,6 @@ CommJob make_comm_job(const CommOptions& options, int ranks, const HostDevices& 
   job.asked_all_reduce = all_reduce;
   job.all_reduce = all_reduce_name(comm_backend(job.devices.backend), all_reduce, ranks);
   if (job.threads) {
-    refuse_staging_threads("--mode=thread", job.devices.backend, options.device);
     refuse_sharing_threads("--mode=thread", job.devices.backend,
                            job.on_gpus() && job.devices.oversubscribed);
   }

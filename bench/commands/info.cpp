@@ -70,21 +70,6 @@ void add_built_in(Text& text, const InfoContents& contents) {
   for (const auto& [name, value] : contents.built_in) text.line(name, value);
 }
 
-std::string link_words(const report::GpuLink& link) {
-  std::string words = fmt::format("to cuda:{}:", link.to);
-  if (link.nvlinks.value.value_or(0) > 0) {
-    words += fmt::format(" {} NVLinks of version {}", *link.nvlinks.value,
-                         link.nvlink_version.value ? std::to_string(*link.nvlink_version.value)
-                                                   : std::string("unknown"));
-  } else {
-    words += fmt::format(" PCIe, meeting at {}", link.pcie_path.value.value_or("an unknown place"));
-  }
-  if (link.peer_access.value) {
-    words += *link.peer_access.value ? ", direct copies" : ", copies through the host";
-  }
-  return words;
-}
-
 void add_gpu(Text& text, const report::GpuInfo& gpu, std::size_t index) {
   text.line(fmt::format("cuda:{}", index),
             fmt::format("{}, {}, driver {}", gpu.name, bytes(gpu.memory_bytes),
@@ -96,7 +81,6 @@ void add_gpu(Text& text, const report::GpuInfo& gpu, std::size_t index) {
   text.line("",
             fmt::format("compute capability {}, {} multiprocessors, L2 {}", gpu.compute_capability,
                         gpu.multiprocessors, known_bytes(gpu.l2_bytes)));
-  for (const report::GpuLink& link : gpu.links) text.line("", link_words(link));
 }
 
 void add_devices(Text& text, const InfoContents& contents) {

@@ -57,13 +57,6 @@ report::CpuInfo cpu_info() {
           .features = topology.features};
 }
 
-Known<bool> peer_access(const CudaProbe& probe, int from, int to) {
-  for (const CudaLink& link : probe.links) {
-    if (link.from == from && link.to == to) return Known<bool>::of(link.peer_access);
-  }
-  return Known<bool>::missing("no process sees both GPUs");
-}
-
 report::GpuInfo gpu_info(const CudaDeviceInfo& device) {
   report::GpuInfo gpu;
   gpu.name = device.name;
@@ -132,16 +125,6 @@ std::vector<report::GpuInfo> gpu_infos(const CudaProbe& probe, GpuMonitor& monit
     const PcieSlot slot = monitor.pcie_slot(i);
     gpus.back().pcie_generation = slot.generation;
     gpus.back().pcie_width = slot.width;
-  }
-  for (const GpuConnection& connection : monitor.connections()) {
-    report::GpuLink link;
-    link.to = static_cast<int>(connection.to);
-    link.peer_access = peer_access(probe, probe.devices.at(connection.from).ordinal,
-                                   probe.devices.at(connection.to).ordinal);
-    link.nvlinks = connection.nvlinks;
-    link.nvlink_version = connection.nvlink_version;
-    link.pcie_path = connection.pcie_path;
-    gpus.at(connection.from).links.push_back(std::move(link));
   }
   return gpus;
 }

@@ -128,7 +128,7 @@ void JoinedComm::plan(const HostDevices& all) {
   }
   // Ranks learn from each other whether they share cores; until then they have room for all.
   if (!job_.on_gpus()) job_.devices.oversubscribed = false;
-  if (own_gpus()) give_own_gpus(*own_gpus(), job_.devices.backend, job_.devices.gpus);
+  if (own_gpus()) give_own_gpus(*own_gpus(), job_.devices.gpus);
   choose_working_sets(job_);
   layout_ = channel_layout(job_);
   devices_ = job_.devices;

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "parallel/comm_backends.h"
 
 namespace ddpbench {
 
@@ -38,17 +37,6 @@ int number_in_world(CudaProbe& world, const CudaDeviceInfo& gpu) {
   if (const CudaDeviceInfo* const known = find_gpu(world, gpu.uuid)) return known->ordinal;
   world.devices.push_back(gpu);
   return world.devices.back().ordinal = static_cast<int>(world.devices.size()) - 1;
-}
-
-std::string first_unseen(const std::vector<VisibleGpus>& visible,
-                         const std::vector<std::string>& taken) {
-  for (std::size_t rank = 0; rank < visible.size(); ++rank) {
-    for (std::size_t peer = 0; peer < taken.size(); ++peer) {
-      if (find_gpu(visible[rank].probe, taken[peer]) != nullptr) continue;
-      return fmt::format("rank {} does not see rank {}'s GPU {}", rank, peer, taken[peer]);
-    }
-  }
-  return "";
 }
 
 }  // namespace
@@ -77,31 +65,17 @@ JoinedGpus assign_gpus(const std::vector<VisibleGpus>& visible) {
   }
   gpus.world.driver_version = visible.front().probe.driver_version;
   gpus.world.runtime_version = visible.front().probe.runtime_version;
-  std::vector<std::string> taken;
   for (const auto& [local_rank, probe] : visible) {
     const std::size_t index = static_cast<std::size_t>(local_rank) % probe.devices.size();
     const CudaDeviceInfo& gpu = probe.devices[index];
     gpus.ordinals.push_back(gpu.ordinal);
     gpus.numbers.push_back(number_in_world(gpus.world, gpu));
-    taken.push_back(gpu.uuid);
   }
-  gpus.unseen = first_unseen(visible, taken);
   return gpus;
 }
 
-void give_own_gpus(const JoinedGpus& own, const std::string& backend, std::vector<int>& gpus) {
-  if (gpus.empty()) return;
-  const CommBackend* const row = find_comm_backend(backend);
-  if (row != nullptr && row->maps_peers && !own.unseen.empty()) {
-    const auto other = std::ranges::find_if(comm_backends(), [](const CommBackend& one) {
-      return one.devices == DeviceKind::cuda && !one.maps_peers;
-    });
-    throw UnavailableError(
-        fmt::format("the backend {} maps the memory of peers, but {}: have the launcher show every "
-                    "rank all GPUs of its host, or use --backend={} with a GPU for each rank",
-                    backend, own.unseen, other->name));
-  }
-  std::ranges::copy_n(own.numbers.begin(), std::ssize(gpus), gpus.begin());
+void give_own_gpus(const JoinedGpus& own, std::vector<int>& gpus) {
+  if (!gpus.empty()) std::ranges::copy_n(own.numbers.begin(), std::ssize(gpus), gpus.begin());
 }
 
 std::vector<VisibleGpus> exchange_gpus(comm::Store& store, int rank, int processes,

@@ -33,15 +33,11 @@ struct JoinedGpus {
   // are fewer than the processes when some share a GPU. When a process sees no GPU, no process
   // takes one: the probe then has no GPUs and the reason.
   CudaProbe world;
-  // Says why a process cannot map the memory of all others: "rank 0 does not see rank 1's GPU
-  // GPU-...". Empty: each process sees the GPUs of all.
-  std::string unseen;
 };
 
 // Gives each process the GPU that it takes, in `gpus`, [process] the world's numbers of a plan that
-// dealt them out in turn. Does nothing where the plan is on no GPU. Throws UnavailableError for a
-// backend that maps the memory of peers where a process does not see their GPUs.
-void give_own_gpus(const JoinedGpus& own, const std::string& backend, std::vector<int>& gpus);
+// dealt them out in turn. Does nothing where the plan is on no GPU.
+void give_own_gpus(const JoinedGpus& own, std::vector<int>& gpus);
 
 // As text for another process, and back. Throws nlohmann's errors for anything else.
 nlohmann::json to_json(const VisibleGpus& visible);

@@ -95,18 +95,17 @@ std::string JoinedHosts::list() const {
 std::string backend_over_hosts(const std::string& wanted, const std::string& device,
                                const JoinedHosts& hosts) {
   const DeviceKind kind = device_kind(device);
-  const std::string name = backend_name(wanted, kind);
   const auto spans = [kind](const CommBackend& row) {
     return row.devices == kind && row.spans_hosts;
   };
   const std::string engine(backend_between_hosts(kind).name);
-  if (name != "auto") {
-    const CommBackend* const row = find_comm_backend(name);
-    if (row == nullptr || row->spans_hosts) return name;
+  if (wanted != "auto") {
+    const CommBackend* const row = find_comm_backend(wanted);
+    if (row == nullptr || row->spans_hosts) return wanted;
     throw ConfigError(fmt::format(
         "--backend={}: {} connects processes of one host, but the ranks are on {} hosts: {}. Use "
         "--backend={}",
-        wanted, name, hosts.count(), hosts.list(), engine));
+        wanted, wanted, hosts.count(), hosts.list(), engine));
   }
   std::string why = "this version has none";
   for (const CommBackend& row : comm_backends()) {

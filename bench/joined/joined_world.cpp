@@ -94,8 +94,8 @@ void JoinedWorld::plan(const HostDevices& host) {
   check_test_samples(options(), dataset);
   weights_note_ = check_checkpoint(options(), model_);
   job_ = make_training_job(options(), cell, dataset, network_of(model_, model_path), host);
-  if (own_gpus()) give_own_gpus(*own_gpus(), job_.backend, job_.gpus);
-  if (backend == "auto" || backend == kBackendAlias) backend = common_backend({job_});
+  if (own_gpus()) give_own_gpus(*own_gpus(), job_.gpus);
+  if (backend == "auto") backend = common_backend({job_});
   job_.verification_tolerance = tolerance_for(job_, model_);
   if (needs_reference(job_)) ReferenceWeights::extent_of(job_, model_);  // or it throws
   place_on_cores(host.cpu);

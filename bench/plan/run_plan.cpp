@@ -21,7 +21,7 @@ namespace {
 // GPU workers may have servers on CPU devices: then GPUs use a backend of CPU devices, too.
 void refuse_absent_backend(const std::string& word, const std::string& device,
                            const HostDevices& host) {
-  const CommBackend* const row = find_comm_backend(backend_name(word, device_kind(device)));
+  const CommBackend* const row = find_comm_backend(word);
   if (row == nullptr) return;  // "auto"
   if (device == "cpu" && row->devices != DeviceKind::cpu) {
     throw UnavailableError(
@@ -56,12 +56,6 @@ KindChoice choose_kind(const std::string& device, const std::string& backend,
         gpu ? fmt::format("device: cuda (--device=auto: {}, the first is {})",
                           counted(host.cuda.devices.size(), "GPU"), host.cuda.devices[0].name)
             : fmt::format("device: cpu (--device=auto: {})", host.cuda.reason);
-  }
-  if (backend == kBackendAlias) {
-    choice.note += fmt::format("{}backend: '{}' is the old name of {} on CPU devices, {} on GPUs",
-                               choice.note.empty() ? "" : "\n", kBackendAlias,
-                               backend_name(kBackendAlias, DeviceKind::cpu),
-                               backend_name(kBackendAlias, DeviceKind::cuda));
   }
   refuse_absent_backend(backend, choice.device, host);
   return choice;
@@ -98,25 +92,8 @@ std::string common_backend(const std::vector<std::string>& backends) {
 }
 
 std::string choose_backend(const std::string& wanted, const std::string& device, bool shared_gpus) {
-  if (wanted != "auto") {
-    std::string name = backend_name(wanted, device_kind(device));
-    if (connects(comm_backend(name), device_kind(device))) return name;
-    throw ConfigError(
-        fmt::format("--backend={} --device={}: it connects other devices; use "
-                    "--backend={}",
-                    wanted, device, automatic_backend(device_kind(device), shared_gpus).name));
-  }
+  if (wanted != "auto") return wanted;
   return std::string(automatic_backend(device_kind(device), shared_gpus).name);
-}
-
-void refuse_staging_threads(std::string_view command, const std::string& backend,
-                            const std::string& device) {
-  const CommBackend* const row = find_comm_backend(backend);
-  if (row == nullptr || !is_staged(*row, device_kind(device))) return;
-  throw UnavailableError(
-      fmt::format("{} --backend={}: it moves the data of GPUs through host memory, with one GPU a "
-                  "process; use --backend={}",
-                  command, backend, automatic_backend(device_kind(device), true).name));
 }
 
 void refuse_sharing_threads(std::string_view command, const std::string& backend,
@@ -158,7 +135,7 @@ std::string resolve_backend(const TrainingJob& job) {
   if (job.has_cpu_servers()) {
     const std::string host = choose_backend("auto", "cpu", true);
     const std::string& wanted = job.options.backend;
-    if (wanted == "auto" || wanted == kBackendAlias) return host;
+    if (wanted == "auto") return host;
     if (comm_backend(wanted).devices == DeviceKind::cpu) return wanted;
     throw ConfigError(
         fmt::format("--backend={} --server-device=cpu: {} connects GPUs only; use --backend={}, or "
@@ -214,41 +191,6 @@ void check_batch_norm(const TrainingJob& job) {
       job.network.name));
 }
 
-// Gradients and statistics, and the devices of one process, would each have a communicator whose
-// host functions wait for peers, and those of one process may run one behind the other
-// (staged_communicator.h).
-void check_staging(const TrainingJob& job) {
-  if (!is_staged(job) || job.cell.world_size < 2) return;
-  const std::string why =
-      job.has_cpu_servers()
-          ? "--server-device=cpu beside workers on GPUs"
-          : fmt::format("--backend={} between GPUs, whose data it moves through host memory",
-                        job.backend);
-  if (job.synchronises_batch_norm()) {
-    throw UnavailableError(
-        fmt::format("--sync-batch-norm=on: not with {}; leave out one of the two", why));
-  }
-  if (job.cell.devices_per_process > 1) {
-    throw UnavailableError(
-        fmt::format("--devices-per-process={}: not with {}; leave out one of the two",
-                    job.cell.devices_per_process, why));
-  }
-}
-
-// ipc connects processes, or the threads of one, and NCCL takes ranks of one process on one GPU for
-// a mistake.
-void check_shared_processes(const TrainingJob& job) {
-  const std::string option = fmt::format("--devices-per-process={}", job.cell.devices_per_process);
-  refuse_sharing_threads(option, job.backend, job.oversubscribed);
-  const CommBackend& backend = comm_backend(job.backend);
-  if (!backend.maps_peers || job.cell.devices_per_process == job.cell.world_size) return;
-  throw UnavailableError(fmt::format(
-      "{}: {} connects processes, or the ranks of one process, not {} processes with several each; "
-      "use --devices-per-process={}, or --backend={} with a GPU for each device",
-      option, backend.name, job.cell.world_size / job.cell.devices_per_process, job.cell.world_size,
-      automatic_backend(backend.devices, false).name));
-}
-
 }  // namespace
 
 TrainingJob make_training_job(const Options& options, const RunCell& cell,
@@ -275,7 +217,6 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
   place_on_cores(job, host.cpu);
   if (options.device == "cuda") place_on_gpus(job, host.cuda, gpu_advice);
   job.backend = resolve_backend(job);
-  check_staging(job);
   if (cell.cuda_graph == "on" && !can_record_steps(job)) {
     throw UnavailableError(fmt::format(
         "--cuda-graph=on: steps of {}{}{}{}{}{} cannot be recorded; use --cuda-graph=auto",
@@ -292,7 +233,10 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
   if (strategy_traits(cell.strategy).one_process) {
     refuse_sharing_threads("--strategy=" + cell.strategy, job.backend, job.oversubscribed);
   }
-  if (cell.devices_per_process > 1) check_shared_processes(job);
+  if (cell.devices_per_process > 1) {
+    refuse_sharing_threads(fmt::format("--devices-per-process={}", cell.devices_per_process),
+                           job.backend, job.oversubscribed);
+  }
   return job;
 }
 

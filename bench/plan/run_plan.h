@@ -35,7 +35,7 @@ struct DevicePlan {
 // that has the backend.
 struct KindChoice {
   std::string device;  // cpu | cuda
-  std::string note;    // for people: why auto took it, or what a backend's old name means
+  std::string note;    // for people: why auto took it
 };
 KindChoice choose_kind(const std::string& device, const std::string& backend,
                        const HostDevices& host);
@@ -57,13 +57,8 @@ void refuse_missing_gpus(const CudaProbe& cuda, std::string_view option, int dev
 // `backends`: those of several runs or worlds. A run of one device moves no data and has "none".
 // Returns the backend that all others share; "auto" where they differ or none moves data.
 std::string common_backend(const std::vector<std::string>& backends);
-// Returns a name of comm_backends() for `wanted`, which may be "auto" or the alias. Throws
-// ConfigError for a backend of the other kind of device.
+// Returns a name of comm_backends() for `wanted`, which may be "auto".
 std::string choose_backend(const std::string& wanted, const std::string& device, bool shared_gpus);
-// Throws UnavailableError when the ranks would be threads of one process and the backend would move
-// their GPUs' data through host memory (comm::make_staged). `command`: the options that led there.
-void refuse_staging_threads(std::string_view command, const std::string& backend,
-                            const std::string& device);
 // Throws UnavailableError when threads of one process would share a GPU and the backend does not
 // let them.
 void refuse_sharing_threads(std::string_view command, const std::string& backend, bool shared_gpus);

@@ -219,12 +219,8 @@ bool can_record_steps(const TrainingJob& job) {
   // that differs from rank to rank. Statistics and buckets, which both wait for peers, would then
   // wait for each other.
   const bool waits_in_passes = job.synchronises_batch_norm() && job.cell.world_size > 1;
-  // Threads of one process wait for each other's events, which the host records (ipc_signals.h).
-  const CommBackend* const backend = find_comm_backend(job.backend);
-  const bool waits_on_host =
-      backend != nullptr && backend->maps_peers && job.cell.devices_per_process > 1;
   return strategy_traits(job.cell.strategy).records_steps && !is_staged(job) && !waits_in_passes &&
-         !waits_on_host && job.options.injections.empty() && job.options.trace_path.empty() &&
+         job.options.injections.empty() && job.options.trace_path.empty() &&
          job.options.emulate_gil_us == 0;
 }
 

@@ -88,9 +88,9 @@ ops::OptimizerOptions optimizer_of(const TrainingJob& job);
 StrategyConfig strategy_config(const TrainingJob& job);
 
 // Whether a device may record the run's steps and replay them. It may not where several threads
-// queue a step (dp), where their hosts wait for each other (ipc within a process), where a step
-// commands servers (ps), or where planted faults strike single steps. Neither may it where calls
-// are traced, or launched at a cost: that happens while calls are queued.
+// queue a step (dp), where data passes through host memory, where a step commands servers (ps), or
+// where planted faults strike single steps. Neither may it where calls are traced, or launched at a
+// cost: that happens while calls are queued.
 bool can_record_steps(const TrainingJob& job);
 
 // Whether the run's devices do record its steps: CUDA devices do unless it is off.

@@ -116,13 +116,18 @@ std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Sto
   const CommBackend& backend = comm_backend(plan.backend);
   auto world = backend.make(store, rank, size, device, completed(options, backend));
   if (!is_staged(backend, device.kind())) return world;
-  return cuda_module().make_staged(std::move(world), device);
+  return cuda_module().make_staged(std::move(world), device, options.blocks);
 }
 
 std::vector<std::unique_ptr<comm::Communicator>> make_thread_world(
     const DevicePlan& plan, const std::vector<Device*>& devices, const WorldOptions& options) {
   const CommBackend& backend = comm_backend(plan.backend);
-  return backend.make_for_threads(devices, completed(options, backend));
+  auto worlds = backend.make_for_threads(devices, completed(options, backend));
+  if (!is_staged(backend, devices[0]->kind())) return worlds;
+  for (std::size_t i = 0; i < worlds.size(); ++i) {
+    worlds[i] = cuda_module().make_staged(std::move(worlds[i]), *devices[i], /*blocks=*/true);
+  }
+  return worlds;
 }
 
 std::vector<comm::Communicator*> RankDevices::peers() const {
@@ -171,6 +176,7 @@ RankDevices make_rank_devices(const TrainingJob& job, const RankPlace& place) {
   world.timeout_s = wait_limit_s(job.options.timeout_s);
   world.thread_cores = plan.cores.at(static_cast<std::size_t>(place.devices[0]));
   world.all_reduce = comm::all_reduce_algorithm(job.cell.all_reduce);
+  world.blocks = job.cell.devices_per_process > 1 || job.synchronises_batch_norm();
   connect_devices(rank, [&] {
     if (place.ranks > 1) {
       rank.world = make_world(plan, *place.store, place.rank, place.ranks, *rank.devices[0], world);

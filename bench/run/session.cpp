@@ -174,7 +174,7 @@ Session::Session(Options options, std::vector<std::string> arguments,
   for (const TrainingJob& job : planned) {
     if (needs_reference(job)) ReferenceWeights::extent_of(job, model());  // or it throws
   }
-  if (!launcher_ && (options_.backend == "auto" || options_.backend == kBackendAlias)) {
+  if (!launcher_ && options_.backend == "auto") {
     options_.backend = common_backend(planned);
   }
   report_ = begin_report(options_, std::move(arguments));

@@ -27,21 +27,14 @@ struct CudaDeviceInfo {
   int numa_node = -1;  // of the host; -1: the driver does not say
 };
 
-// A pair of GPUs and how the first reaches the memory of the second. Plain data.
-struct CudaLink {
-  int from = 0, to = 0;      // ordinals
-  bool peer_access = false;  // copies go directly, else through host memory
-};
-
 struct CudaProbe {
   std::vector<CudaDeviceInfo> devices;
-  std::vector<CudaLink> links;
   std::string driver_version;   // of CUDA: "13.0"; empty: no driver
   std::string runtime_version;  // "13.0"
   std::string reason;           // why there is no device; empty when there is one
 };
 
-// Lists GPUs and links. Never throws: `reason` says what is missing. Makes no CUDA context.
+// Lists GPUs. Never throws: `reason` says what is missing. Makes no CUDA context.
 CudaProbe probe_cuda();
 
 struct CudaDeviceOptions {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// GpuMonitor: how GPUs are connected, and what the driver reports of them while they work (load,
-// clocks, power, heat). It is defined in the CUDA module, which opens the driver's library (NVML)
+// GpuMonitor: what the driver reports of GPUs while they work (load, clocks, power, heat). It is
+// defined in the CUDA module, which opens the driver's library (NVML)
 // at run time; callers need neither CUDA nor NVML.
 #pragma once
 
@@ -40,17 +40,6 @@ struct GpuSample {
   Known<std::uint32_t> clock_events;  // bits of kClockEvents
 };
 
-// How two GPUs of a monitor are connected.
-struct GpuConnection {
-  std::size_t from = 0, to = 0;  // places in the monitor's list
-  // NVLinks between the two, or from each to the switch that connects both; 0: none.
-  Known<int> nvlinks;
-  Known<int> nvlink_version;
-  // The level of PCIe at which their paths meet: "same_board", "one_switch", "switches",
-  // "host_bridge", "numa_node", "system".
-  Known<std::string> pcie_path;
-};
-
 struct PcieSlot {
   Known<int> generation, width;  // the most that GPU and slot can do, not what an idle GPU uses
 };
@@ -64,7 +53,6 @@ class GpuMonitor {
   // REQUIRES: gpu < number of uuids. Takes microseconds to a millisecond. One thread at a time.
   virtual GpuSample sample(std::size_t gpu) = 0;
   virtual PcieSlot pcie_slot(std::size_t gpu) = 0;
-  virtual std::vector<GpuConnection> connections() = 0;  // of all ordered pairs
 };
 
 struct GpuMonitorOptions {

@@ -22,9 +22,6 @@ namespace ddpbench::comm {
 struct CudaCommOptions {
   double timeout_s = 60;       // default deadline of every wait
   std::string name = "world";  // key prefix in the store; one name per communicator
-  // The ipc backend takes this; NCCL chooses for itself. `automatic` is direct, which takes two
-  // exchanges where the ring takes 2 (n - 1) steps. Which is faster on GPUs has not been measured.
-  AllReduceAlgorithm all_reduce = AllReduceAlgorithm::automatic;
   // Called on the watchdog's thread after operations of this rank have completed. Must be cheap.
   std::function<void()> progress;
   // The least time, in seconds, that ranks wait for each other while the communicator is made. Each
@@ -52,25 +49,24 @@ class UnfinishedJoin final : public CommTimeout {
 // NCCL refuses two ranks on one GPU unless every rank has an NCCL_HOSTID of its own.
 std::unique_ptr<Communicator> make_nccl(Store& store, int rank, int size, Device& device,
                                         const CudaCommOptions& options);
-// The ipc backend, over CUDA IPC: ranks of one host, several of which may share a GPU.
-std::unique_ptr<Communicator> make_ipc(Store& store, int rank, int size, Device& device,
-                                       const CudaCommOptions& options);
 
 // Connects a device to the ranks of `host`. They may be processes on CPU devices, which use such a
 // communicator itself. A call copies its operands to page-locked host memory, runs as a call of
-// `host`, and copies back, all in the stream's order: the host is never blocked. Registered buffers
-// have such memory of their own; other operands borrow it.
+// `host`, and copies back, all in the stream's order: the host is never blocked, unless `blocks`.
+// Registered buffers have such memory of their own; other operands borrow it.
+//
+// `blocks`: each call returns when its part on the host is done. REQUIRED where the process has
+// several such communicators: CUDA may run the host functions of a process one behind the other, in
+// any order, and those of two ranks would wait for each other.
 //
 // The device outlives the communicator. Calls that a stream records are refused (InternalError).
 // backend() and timeout_s() are the host's.
-std::unique_ptr<Communicator> make_staged(std::unique_ptr<Communicator> host, Device& device);
+std::unique_ptr<Communicator> make_staged(std::unique_ptr<Communicator> host, Device& device,
+                                          bool blocks = false);
 
 // For the threads of one process: one communicator a device, [rank], each used by one thread.
 std::vector<std::unique_ptr<Communicator>> make_thread_nccl(const std::vector<Device*>& devices,
                                                             const CudaCommOptions& options);
-// Devices may share a GPU.
-std::vector<std::unique_ptr<Communicator>> make_thread_ipc(const std::vector<Device*>& devices,
-                                                           const CudaCommOptions& options);
 
 // "nccl": the version of the library that is loaded.
 std::map<std::string, std::string> cuda_comm_versions();

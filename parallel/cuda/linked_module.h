@@ -39,22 +39,13 @@ class LinkedModule : public CudaModule {
       const comm::CudaCommOptions& options) const override {
     return comm::make_nccl(store, rank, size, device, options);
   }
-  std::unique_ptr<comm::Communicator> make_ipc(
-      comm::Store& store, int rank, int size, Device& device,
-      const comm::CudaCommOptions& options) const override {
-    return comm::make_ipc(store, rank, size, device, options);
-  }
   std::unique_ptr<comm::Communicator> make_staged(std::unique_ptr<comm::Communicator> host,
-                                                  Device& device) const override {
-    return comm::make_staged(std::move(host), device);
+                                                  Device& device, bool blocks) const override {
+    return comm::make_staged(std::move(host), device, blocks);
   }
   std::vector<std::unique_ptr<comm::Communicator>> make_thread_nccl(
       const std::vector<Device*>& devices, const comm::CudaCommOptions& options) const override {
     return comm::make_thread_nccl(devices, options);
-  }
-  std::vector<std::unique_ptr<comm::Communicator>> make_thread_ipc(
-      const std::vector<Device*>& devices, const comm::CudaCommOptions& options) const override {
-    return comm::make_thread_ipc(devices, options);
   }
   std::unique_ptr<GpuMonitor> make_monitor(const GpuMonitorOptions& options) const override {
     return make_gpu_monitor(options);

@@ -284,7 +284,7 @@ TEST(CommJob, SharesGpusOnlyWhenAskedToAndMarksIt) {
   words.oversubscribe = true;
   const CommJob job = make_comm_job(resolve(words, host), 2, host);
   EXPECT_THAT(job.devices.gpus, ElementsAre(0, 0));
-  EXPECT_EQ(job.devices.backend, "ipc");
+  EXPECT_EQ(job.devices.backend, "shm");
   EXPECT_TRUE(job.devices.oversubscribed);
   EXPECT_TRUE(job.working_sets.empty());  // the host is between them
 }

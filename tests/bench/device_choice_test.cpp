@@ -150,25 +150,13 @@ TEST(GpuPlacement, RefusesWithTheAdviceOfWhoAsks) {
 TEST(CommonBackend, IsTheOneOfAllThatMoveData) {
   using Backends = std::vector<std::string>;
   EXPECT_EQ(common_backend(Backends{"shm", "none", "shm"}), "shm");
-  EXPECT_EQ(common_backend(Backends{"nccl", "ipc"}), "auto");
+  EXPECT_EQ(common_backend(Backends{"nccl", "shm"}), "auto");
   EXPECT_EQ(common_backend(Backends{"none"}), "auto");
 }
 
-TEST(BackendAlias, StandsForTheBackendOfTheDevicesAndSaysSo) {
-  Options options;
-  options.backend = "ring";
-  EXPECT_THAT(choose_device(options, host_with_gpus(0)).note,
-              HasSubstr("'ring' is the old name of shm on CPU devices, ipc on GPUs"));
-  EXPECT_EQ(choose_backend("ring", "cpu", false), "shm");
-  EXPECT_EQ(job_of("ddp", 2, 2, options).backend, "ipc");
-  options.server_device = "cpu";
-  EXPECT_EQ(job_of("ps", 2, 2, options).backend, "shm");
-}
-
 TEST(BackendChoice, RefusesABackendOfOtherDevices) {
-  EXPECT_THROW(choose_backend("shm", "cuda", false), ConfigError);
   Options options;
-  options.backend = "ipc";
+  options.backend = "nccl";
   options.device = "cpu";
   EXPECT_THAT(refusal(options, host_with_gpus(1)), HasSubstr("it connects GPUs"));
 }
@@ -181,7 +169,6 @@ TEST(AllReduceChoice, SaysWhatAutoTakes) {
   EXPECT_EQ(all_reduce_of("shm", "auto", 2), "direct");
   EXPECT_EQ(all_reduce_of("shm", "auto", 17), "ring");
   EXPECT_EQ(all_reduce_of("shm", "ring", 2), "ring");
-  EXPECT_EQ(all_reduce_of("ipc", "auto", 17), "direct");
   EXPECT_EQ(all_reduce_of("gloo", "auto", 2), "direct");
   EXPECT_EQ(all_reduce_of("mpi", "auto", 3), "ring");
   EXPECT_EQ(all_reduce_of("nccl", "auto", 2), "");  // nccl does not tell
@@ -190,8 +177,6 @@ TEST(AllReduceChoice, SaysWhatAutoTakes) {
 TEST(AllReduceChoice, RefusesWhatABackendHasNot) {
   EXPECT_THROW(all_reduce_of("nccl", "ring", 2), ConfigError);
   EXPECT_THROW(all_reduce_of("nccl", "direct", 2), ConfigError);
-  EXPECT_EQ(all_reduce_of("ipc", "ring", 2), "ring");
-  EXPECT_EQ(all_reduce_of("ipc", "direct", 2), "direct");
 }
 
 TEST(GpuPlacement, SharesGpusWhenAskedToAndMarksIt) {
@@ -199,7 +184,7 @@ TEST(GpuPlacement, SharesGpusWhenAskedToAndMarksIt) {
   options.oversubscribe = true;
   const TrainingJob job = job_of("ddp", 3, 2, options);
   EXPECT_THAT(job.gpus, ElementsAre(0, 1, 0));
-  EXPECT_EQ(job.backend, "ipc");  // NCCL refuses ranks that share a GPU
+  EXPECT_EQ(job.backend, "shm");  // NCCL refuses ranks that share a GPU
   EXPECT_TRUE(job.oversubscribed);
 }
 

@@ -41,17 +41,6 @@ class ScriptedMonitor final : public GpuMonitor {
     return sample_of(1, gpu == 0 ? 1980 : 1500, 0);
   }
   PcieSlot pcie_slot(std::size_t) override { return {{5, {}}, {std::nullopt, "not told"}}; }
-  std::vector<GpuConnection> connections() override {
-    GpuConnection connection{.from = 0,
-                             .to = 1,
-                             .nvlinks = {18, {}},
-                             .nvlink_version = {4, {}},
-                             .pcie_path = {"system", {}}};
-    GpuConnection back = connection;
-    back.from = 1;
-    back.to = 0;
-    return {connection, back};
-  }
 
   std::string reason_;
   std::atomic<int> looks = 0;
@@ -185,7 +174,6 @@ TEST(GpuEnvironment, JoinsWhatCudaAndTheDriverTell) {
     device.numa_node = i - 1;
     probe.devices.push_back(device);
   }
-  probe.links = {{.from = 0, .to = 1, .peer_access = true}};
   EXPECT_THAT(monitor_options(probe).uuids, testing::ElementsAre("GPU-a", "GPU-b"));
   ScriptedMonitor monitor;
   const auto gpus = gpu_infos(probe, monitor);
@@ -196,12 +184,6 @@ TEST(GpuEnvironment, JoinsWhatCudaAndTheDriverTell) {
   EXPECT_EQ(gpus[1].numa_node.value, 0);
   EXPECT_EQ(gpus[0].pcie_generation.value, 5);
   EXPECT_EQ(gpus[0].pcie_width.reason, "not told");
-  ASSERT_EQ(gpus[0].links.size(), 1u);
-  EXPECT_EQ(gpus[0].links[0].to, 1);
-  EXPECT_EQ(gpus[0].links[0].peer_access.value, true);
-  EXPECT_EQ(gpus[0].links[0].nvlinks.value, 18);
-  EXPECT_EQ(gpus[1].links[0].peer_access.value, std::nullopt);
-  EXPECT_EQ(gpus[1].links[0].peer_access.reason, "no process sees both GPUs");
 }
 
 }  // namespace

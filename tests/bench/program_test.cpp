@@ -277,7 +277,7 @@ TEST_F(CommandLine, ShowsInfoHelpAndVersion) {
   const auto info = program.run({"info"});
   EXPECT_EQ(info.exit_code, 0);
   EXPECT_THAT(info.out, HasSubstr("onednn"));
-  for (const char* backend : {"shm ", "nccl ", "ipc ", "gloo ", "mpi "}) {
+  for (const char* backend : {"shm ", "nccl ", "gloo ", "mpi "}) {
     EXPECT_THAT(info.out, HasSubstr(std::string("\n  ") + backend));
   }
   // Each with its version, or why it is not here.

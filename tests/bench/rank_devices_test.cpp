@@ -92,7 +92,7 @@ TEST_F(PrepareRank, GivesMpiPortsOfLoopbackWhereSharedMemoryHasNoRoom) {
 }
 
 TEST_F(PrepareRank, LeavesWhatTheUserSaidAndOtherBackends) {
-  prepare_rank({.backend = "ipc", .oversubscribed = true}, 1);
+  prepare_rank({.backend = "shm", .oversubscribed = true}, 1);
   EXPECT_EQ(value("NCCL_RUNTIME_CONNECT"), std::nullopt);
   ::setenv("NCCL_RUNTIME_CONNECT", "1", 1);
   prepare_rank({.backend = "nccl"}, 1);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// ipc between threads that share a GPU, and NCCL with one rank.
+// Communication through host memory between threads that share a GPU, and NCCL with one rank.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -31,18 +31,6 @@ TEST_P(CudaThreads, AllGather) { on_all_ranks(check_all_gather); }
 TEST_P(CudaThreads, ReduceScatter) { on_all_ranks(check_reduce_scatter); }
 TEST_P(CudaThreads, ScatterAndGather) { on_all_ranks(check_scatter_and_gather); }
 TEST_P(CudaThreads, BitIdentical) { on_all_ranks(check_all_reduce_is_bit_identical); }
-
-TEST_P(CudaThreads, RingAllReduce) {
-  const auto conforms = [](Communicator& c, Device& device) {
-    check(c.all_reduces_run().empty(), "an algorithm is said to have run");
-    const auto host = make_host_communicator(c, device);
-    check_all_reduce_for_every_count(*host, false);
-    check_all_reduce_of_every_type(*host, false);
-    check_all_reduce_is_bit_identical(*host, false);
-    check(c.all_reduces_run() == std::vector{AllReduceAlgorithm::ring}, "another algorithm ran");
-  };
-  run_cuda_threads(GetParam(), conforms, AllReduceAlgorithm::ring).expect_success();
-}
 
 TEST_P(CudaThreads, SplitAndMessages) {
   run_cuda_threads(GetParam(), [](Communicator& c, Device& device) {

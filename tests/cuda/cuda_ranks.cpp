@@ -23,22 +23,21 @@ std::string why_no_gpu() {
   return outcome.errors[0];
 }
 
-Outcome run_cuda_threads(int size, const CudaRankFunction& function,
-                         AllReduceAlgorithm all_reduce) {
+Outcome run_cuda_threads(int size, const CudaRankFunction& function) {
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<Device*> pointers;
   for (int rank = 0; rank < size; ++rank) {
     devices.push_back(make_cuda_device({.index = rank, .ordinal = 0}));
     pointers.push_back(devices.back().get());
   }
-  auto ranks = make_thread_ipc(pointers, {.all_reduce = all_reduce});
+  auto ranks = make_thread_shm(size, {});
   Outcome outcome{std::vector<std::string>(ranks.size())};
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     threads.emplace_back([&, rank] {
-      const auto own = std::move(ranks[rank]);
       try {
         pointers[rank]->bind_calling_thread();
+        const auto own = make_staged(std::move(ranks[rank]), *pointers[rank], /*blocks=*/true);
         function(*own, *pointers[rank]);
       } catch (const std::exception& error) {
         outcome.errors[rank] = error.what();
@@ -60,25 +59,13 @@ Outcome run_cuda_processes(CudaBackend backend, int size, const CudaRankFunction
     device->bind_calling_thread();
     // The contexts of one GPU are made one after the other.
     store_barrier(store, "devices", size, kStart_s);
-    const bool ring = backend == CudaBackend::ipc_ring;
-    const CudaCommOptions options{
-        .timeout_s = timeout_s,
-        .name = "world",
-        .all_reduce = ring ? AllReduceAlgorithm::ring : AllReduceAlgorithm::automatic};
     std::unique_ptr<Communicator> communicator;
-    switch (backend) {
-      case CudaBackend::ipc:
-      case CudaBackend::ipc_ring:
-        communicator = make_ipc(store, rank, size, *device, options);
-        break;
-      case CudaBackend::nccl:
-        communicator = make_nccl(store, rank, size, *device, options);
-        break;
-      case CudaBackend::staged: {
-        ShmOptions host;
-        host.timeout_s = timeout_s;
-        communicator = make_staged(make_shm(store, rank, size, host), *device);
-      }
+    if (backend == CudaBackend::nccl) {
+      communicator = make_nccl(store, rank, size, *device, {.timeout_s = timeout_s});
+    } else {
+      ShmOptions host;
+      host.timeout_s = timeout_s;
+      communicator = make_staged(make_shm(store, rank, size, host), *device);
     }
     function(*communicator, *device);
   });

@@ -19,11 +19,11 @@ std::string why_no_gpu();
 
 using CudaRankFunction = std::function<void(Communicator&, Device&)>;
 
-// ipc_ring: ipc with the ring all-reduce. staged: the host's shm backend, through host memory.
-enum class CudaBackend { ipc, ipc_ring, nccl, staged };
+// staged: the host's shm backend, through host memory.
+enum class CudaBackend { nccl, staged };
 
-Outcome run_cuda_threads(int size, const CudaRankFunction& function,
-                         AllReduceAlgorithm all_reduce = AllReduceAlgorithm::automatic);
+// Staged; each call blocks its thread.
+Outcome run_cuda_threads(int size, const CudaRankFunction& function);
 // NCCL takes several ranks on one GPU for ranks on several machines.
 Outcome run_cuda_processes(CudaBackend backend, int size, const CudaRankFunction& function,
                            double timeout_s = 60);

@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A library that behaves as NVML does, for machines without a driver. It is declared independently
-// of kernels/runtime/cuda/nvml_library.h, as the real one is. It is built three times:
+// of kernels/runtime/cuda/nvml_monitor.cpp, as the real one is. It is built three times:
 //   (plain)             reports everything
 //   FAKE_NVML_OLD       an old driver: it lacks some functions and has another's old name
 //   FAKE_NVML_REFUSES   a virtual GPU that can be found but supports nothing
 //
-// There are four GPUs: GPU-a and GPU-b with four NVLinks to each other, GPU-c with two links to a
-// switch and GPU-d with three. Every query of the load moves on to the next figures.
+// There are GPU-a to GPU-d. Every query of the load moves on to the next figures.
 #include <cstring>
 
 namespace {
@@ -17,12 +16,8 @@ enum { kSuccess = 0, kUninitialized = 1, kInvalidArgument = 2, kNotSupported = 3
 
 struct FakeGpu {
   const char* uuid;
-  unsigned bus;
-  int links;
-  int peer;  // index of the GPU at the other end; -1: a switch
 };
-FakeGpu gpus[] = {
-    {"GPU-a", 0x17, 4, 1}, {"GPU-b", 0x18, 4, 0}, {"GPU-c", 0x65, 2, -1}, {"GPU-d", 0x66, 3, -1}};
+FakeGpu gpus[] = {{"GPU-a"}, {"GPU-b"}, {"GPU-c"}, {"GPU-d"}};
 
 constexpr unsigned kScript = 4;
 constexpr unsigned kLoad[kScript] = {0, 90, 100, 95};
@@ -51,12 +46,6 @@ int put(T* to, T value) {
 }  // namespace
 
 #define FAKE_API extern "C" __attribute__((visibility("default")))
-
-struct FakePci {
-  char legacy[16];
-  unsigned domain, bus, device, id, subsystem;
-  char text[32];
-};
 
 FAKE_API int fake_nvml_starts() { return starts; }
 
@@ -114,23 +103,4 @@ FAKE_API int nvmlDeviceGetMaxPcieLinkGeneration(FakeGpu*, unsigned* generation) 
   return put(generation, 5U);
 }
 FAKE_API int nvmlDeviceGetMaxPcieLinkWidth(FakeGpu*, unsigned* width) { return put(width, 16U); }
-FAKE_API int nvmlDeviceGetPciInfo_v3(FakeGpu* gpu, FakePci* pci) {
-  return put(pci, {"", 0, gpu->bus, 0, 0, 0, ""});
-}
-FAKE_API int nvmlDeviceGetNvLinkState(FakeGpu* gpu, unsigned link, int* active) {
-  if (link >= 6) return kInvalidArgument;
-  return put(active, static_cast<int>(link) < gpu->links ? 1 : 0);
-}
-FAKE_API int nvmlDeviceGetNvLinkVersion(FakeGpu*, unsigned, unsigned* version) {
-  return put(version, 4U);
-}
-FAKE_API int nvmlDeviceGetNvLinkRemoteDeviceType(FakeGpu* gpu, unsigned, int* type) {
-  return put(type, gpu->peer < 0 ? 2 : 0);
-}
-FAKE_API int nvmlDeviceGetNvLinkRemotePciInfo_v2(FakeGpu* gpu, unsigned, FakePci* pci) {
-  return put(pci, {"", 0, gpus[gpu->peer].bus, 0, 0, 0, ""});
-}
-FAKE_API int nvmlDeviceGetTopologyCommonAncestor(FakeGpu* a, FakeGpu* b, int* level) {
-  return put(level, (a->peer < 0) == (b->peer < 0) ? 10 : 50);
-}
 #endif

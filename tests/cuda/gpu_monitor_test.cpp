@@ -47,27 +47,6 @@ TEST(GpuMonitor, TellsWhatTheDriverTells) {
   EXPECT_EQ(slot.width.value, 16);
 }
 
-TEST(GpuMonitor, FindsLinksBetweenGpusAndByWayOfASwitch) {
-  const auto connections = monitor(FAKE_NVML)->connections();
-  ASSERT_EQ(connections.size(), 12u);
-  const auto between = [&](std::size_t from, std::size_t to) {
-    for (const GpuConnection& c : connections) {
-      if (c.from == from && c.to == to) return c;
-    }
-    return GpuConnection{};
-  };
-  EXPECT_EQ(between(0, 1).nvlinks.value, 4);
-  EXPECT_EQ(between(0, 1).nvlink_version.value, 4);
-  EXPECT_EQ(between(1, 0).nvlinks.value, 4);
-  EXPECT_EQ(between(2, 3).nvlinks.value, 2);  // the smaller of the numbers of links to their switch
-  EXPECT_EQ(between(0, 2).nvlinks.value, 0);
-  EXPECT_EQ(between(0, 2).nvlink_version.value, std::nullopt);
-  EXPECT_EQ(between(0, 2).nvlink_version.reason, "no NVLink between the two");
-  EXPECT_EQ(between(0, 2).pcie_path.value, "system");
-  EXPECT_EQ(between(0, 1).pcie_path.value, "one_switch");
-  EXPECT_TRUE(monitor(FAKE_NVML, {"GPU-a"})->connections().empty());
-}
-
 TEST(GpuMonitor, DoesWithoutFunctionsThatADriverLacks) {
   const auto found = monitor(FAKE_NVML_OLD);
   const GpuSample sample = found->sample(0);
@@ -76,10 +55,6 @@ TEST(GpuMonitor, DoesWithoutFunctionsThatADriverLacks) {
   EXPECT_EQ(sample.power_w.value, std::nullopt);
   EXPECT_EQ(sample.power_w.reason, "this driver's NVML has no nvmlDeviceGetPowerUsage");
   EXPECT_THAT(found->pcie_slot(0).width.reason, HasSubstr("no nvmlDeviceGetMaxPcieLinkWidth"));
-  const auto connections = found->connections();
-  ASSERT_EQ(connections.size(), 12u);
-  EXPECT_THAT(connections[0].nvlinks.reason, HasSubstr("no nvmlDeviceGetPciInfo_v3"));
-  EXPECT_THAT(connections[0].pcie_path.reason, HasSubstr("CommonAncestor"));
 }
 
 TEST(GpuMonitor, SaysWhatAGpuDoesNotSupport) {
@@ -93,7 +68,6 @@ TEST(GpuMonitor, SaysWhatAGpuDoesNotSupport) {
     EXPECT_THAT(figure->reason, HasSubstr("Not Supported"));
   }
   EXPECT_EQ(sample.clock_events.value, std::nullopt);
-  EXPECT_EQ(found->connections()[0].nvlinks.value, std::nullopt);
 }
 
 TEST(GpuMonitor, NamesAGpuThatTheDriverDoesNotKnow) {
@@ -101,7 +75,6 @@ TEST(GpuMonitor, NamesAGpuThatTheDriverDoesNotKnow) {
   EXPECT_TRUE(found->sample(0).power_w.value.has_value());
   EXPECT_THAT(found->sample(1).power_w.reason,
               AllOf(HasSubstr("does not know MIG-1"), HasSubstr("Not Found")));
-  EXPECT_EQ(found->connections()[0].nvlinks.value, std::nullopt);
 }
 
 TEST(GpuMonitor, TellsOnlyTheReasonWithoutADriver) {
@@ -111,7 +84,6 @@ TEST(GpuMonitor, TellsOnlyTheReasonWithoutADriver) {
   EXPECT_EQ(found->sample(0).power_w.reason, found->reason());
   EXPECT_EQ(found->driver_version().value, std::nullopt);
   EXPECT_EQ(found->pcie_slot(3).width.reason, found->reason());
-  EXPECT_EQ(found->connections().at(0).nvlinks.reason, found->reason());
 }
 
 TEST(GpuMonitor, RefusesALibraryThatIsNoNvml) {

@@ -52,13 +52,13 @@ TEST_P(SharedGpu, TrainsWhatOneDeviceTrains) {
 // A server also shares the GPU. NCCL allows ranks to share one when each is a process.
 INSTANTIATE_TEST_SUITE_P(
     Worlds, SharedGpu,
-    testing::Values(World{"single", 1, "ipc"}, World{"single", 1, "ipc", "tf32"},
-                    World{"single", 1, "ipc", "bf16"}, World{"dp", 1, "ipc"}, World{"dp", 2, "ipc"},
-                    World{"dp", 4, "ipc"}, World{"dp", 1, "nccl"}, World{"ddp", 1, "ipc"},
-                    World{"ddp", 2, "ipc"}, World{"ddp", 2, "ipc", "tf32"},
-                    World{"ddp", 2, "ipc", "bf16"}, World{"ddp", 4, "ipc"}, World{"ddp", 1, "nccl"},
-                    World{"ddp", 2, "nccl"}, World{"ps", 1, "ipc"}, World{"ps", 2, "ipc"},
-                    World{"ps", 4, "ipc"}),
+    testing::Values(World{"single", 1, "shm"}, World{"single", 1, "shm", "tf32"},
+                    World{"single", 1, "shm", "bf16"}, World{"dp", 1, "shm"}, World{"dp", 2, "shm"},
+                    World{"dp", 4, "shm"}, World{"dp", 1, "nccl"}, World{"ddp", 1, "shm"},
+                    World{"ddp", 2, "shm"}, World{"ddp", 2, "shm", "tf32"},
+                    World{"ddp", 2, "shm", "bf16"}, World{"ddp", 4, "shm"}, World{"ddp", 1, "nccl"},
+                    World{"ddp", 2, "nccl"}, World{"ps", 1, "shm"}, World{"ps", 2, "shm"},
+                    World{"ps", 4, "shm"}),
     [](const auto& tested) {
       const World& world = tested.param;
       return fmt::format("{}_{}_{}_{}", world.strategy, world.gpus, world.backend, world.precision);
@@ -75,8 +75,7 @@ std::vector<std::string> with(std::vector<std::string> options,
 }
 
 TEST_F(CudaProgram, ReplayedStepsTrainWhatQueuedStepsTrain) {
-  for (const auto& [strategy, backend] :
-       {std::pair{"single", "auto"}, {"ddp", "nccl"}, {"ddp", "ipc"}}) {
+  for (const auto& [strategy, backend] : {std::pair{"single", "auto"}, {"ddp", "nccl"}}) {
     const auto same = with(kSameBits, {"--epochs=2", std::string("--backend=") + backend});
     const json queued = run(strategy, with(same, {"--cuda-graph=off"}));
     const json replayed = run(strategy, with(same, {"--cuda-graph=on"}));
@@ -86,9 +85,10 @@ TEST_F(CudaProgram, ReplayedStepsTrainWhatQueuedStepsTrain) {
 }
 
 TEST_F(CudaProgram, OneReportHasBothTimesWithAndWithoutGraphs) {
-  const auto result =
-      program.run(test::small_run("single,dp,ddp", {"--device=cuda", "--oversubscribe",
-                                                    "--cuda-graph=on,off", "--repetitions=2"}));
+  // Ranks that share the one GPU of a test pass data through host memory, which is not recorded.
+  const auto result = program.run(test::small_run(
+      on_stand_in() ? "single,dp,ddp" : "single,dp",
+      {"--device=cuda", "--oversubscribe", "--cuda-graph=on,off", "--repetitions=2"}));
   ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
   const json report = program.report();
   EXPECT_EQ(report.at("config").at("cuda_graph"), json({"on", "off"}));
@@ -98,11 +98,9 @@ TEST_F(CudaProgram, OneReportHasBothTimesWithAndWithoutGraphs) {
     ++runs[{run.at("strategy"), graph.dump()}];
     EXPECT_GT(run.at("step").at("time_s").at("median"), 0);
   }
-  const std::map<std::pair<std::string, std::string>, int> expected = {{{"single", "true"}, 2},
-                                                                       {{"single", "false"}, 2},
-                                                                       {{"dp", "null"}, 2},
-                                                                       {{"ddp", "true"}, 2},
-                                                                       {{"ddp", "false"}, 2}};
+  std::map<std::pair<std::string, std::string>, int> expected = {
+      {{"single", "true"}, 2}, {{"single", "false"}, 2}, {{"dp", "null"}, 2}};
+  if (on_stand_in()) expected.insert({{{"ddp", "true"}, 2}, {{"ddp", "false"}, 2}});
   EXPECT_EQ(runs, expected);
   EXPECT_EQ(report.at("cells").size(), expected.size());
   EXPECT_THAT(result.out, HasSubstr("cuda_graph=on"));
@@ -138,7 +136,7 @@ TEST_F(CudaProgram, RepeatsItsBitsWhenDeterministic) {
     std::vector<json> runs;
     std::vector<std::string> weights;
     for (const char* file : {"first.safetensors", "second.safetensors"}) {
-      runs.push_back(run(strategy, {"--deterministic", "--oversubscribe", "--backend=ipc",
+      runs.push_back(run(strategy, {"--deterministic", "--oversubscribe", "--backend=shm",
                                     std::string("--precision=") + precision,
                                     std::string("--save-model=") + file}));
       weights.push_back(program.read(file));

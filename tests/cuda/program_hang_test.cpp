@@ -76,7 +76,7 @@ TEST(HungMeasurement, EndsAtTheDeadlineWithAReport) {
   test::Program program;
   program.environment = {{"STAND_IN_GPUS", "2"}, {"STAND_IN_HANGS_AT", "200"}};
   const auto ranks =
-      program.run_together({"comm", "--device=cuda", "--backend=ipc", "--sizes=4K",
+      program.run_together({"comm", "--device=cuda", "--backend=shm", "--sizes=4K",
                             "--iterations=2000", "--timeout=1", "--json=report.json"},
                            test::world(2, test::free_port()));
   for (const auto& rank : ranks) EXPECT_EQ(rank.exit_code, 4) << rank.out << rank.err;

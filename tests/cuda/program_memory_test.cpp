@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
         MemoryCase{"primary_of_dp", {"dp"}},
         // Its loss of the global batch takes several blocks, and so more workspace than its own.
         MemoryCase{"primary_of_dp_with_many_rows", {"dp", "--batch-size=200"}},
-        MemoryCase{"ddp", {"ddp"}}, MemoryCase{"ddp_over_ipc", {"ddp", "--backend=ipc"}},
+        MemoryCase{"ddp", {"ddp"}}, MemoryCase{"ddp_over_shm", {"ddp", "--backend=shm"}},
         MemoryCase{"worker_of_ps", {"ps"}},
         MemoryCase{"worker_of_ps_that_updates", {"ps", "--ps-update=worker"}},
         MemoryCase{"server_of_ps", {"ps"}, 2},
@@ -112,7 +112,7 @@ class SharedMemory : public CudaProgram, public testing::WithParamInterface<cons
   test::ProgramResult run_with_memory(std::size_t bytes) {
     program.environment["STAND_IN_MEMORY_BYTES"] = std::to_string(bytes);
     return program.run(
-        test::small_run(GetParam(), {"--device=cuda", "--gpus=2", "--backend=ipc",
+        test::small_run(GetParam(), {"--device=cuda", "--gpus=2", "--backend=shm",
                                      "--oversubscribe", "--verify-steps=0", "--force"}));
   }
 };

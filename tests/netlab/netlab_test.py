@@ -120,12 +120,10 @@ class NetLab(unittest.TestCase):
 
 class TwoHosts(NetLab):
     def test_shared_memory_is_refused_with_both_hosts_and_another_backend(self):
-        for backend in ("shm", "ring"):
-            for rank in [wait() for wait in self.world([0, 1], ["--strategy=ddp",
-                                                                f"--backend={backend}"])]:
-                self.assertEqual(rank.code, 2, rank.err)
-                self.assertIn("h0 (rank 0), h1 (rank 1)", rank.err)
-                self.assertIn("--backend=gloo", rank.err)
+        for rank in [wait() for wait in self.world([0, 1], ["--strategy=ddp", "--backend=shm"])]:
+            self.assertEqual(rank.code, 2, rank.err)
+            self.assertIn("h0 (rank 0), h1 (rank 1)", rank.err)
+            self.assertIn("--backend=gloo", rank.err)
         self.assertFalse(os.path.exists(self.path("report.json")))
         self.expect_nothing_left()
 

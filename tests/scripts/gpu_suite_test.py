@@ -160,10 +160,10 @@ class GpuSuite(unittest.TestCase):
                     "| bench-ddp-2-nccl-oversubscribed | ok |",
                     "| bench-single-b256-observe-off-2 | ok |", "| bench-single-b4096-bf16 | ok |",
                     "| bench-ps-servers-cuda | ok |", "| bench-ps-servers-cpu | ok |",
-                    "| bench-comm-ipc-thread | ok |", "| bench-comm-ipc-process-all | ok |",
+                    "| bench-comm-shm-thread | ok |", "| bench-comm-shm-process-all | ok |",
                     "| bench-comm-nccl | ok |",
                     "| bench-pytorch | skipped |  | bare-python has no PyTorch with CUDA: no module torch |",
-                    "| memcheck-ops | ok |", "| racecheck-comm_threads | ok |", "0 errors", "## Reports"):
+                    "| memcheck-ops | ok |", "| memcheck-comm_threads | ok |", "0 errors", "## Reports"):
             self.assertIn(row, self.summary())
         self.assertIn("NVIDIA H200, 580.65.06", self.summary())
         self.assertIn("-DDDPBENCH_CUDA_ARCHITECTURES=90 ", self.log("cmake"))
@@ -175,7 +175,7 @@ class GpuSuite(unittest.TestCase):
             self.assertIn(" --device=cuda --ranks=2 --oversubscribe ", line)
         for mode in ("thread", "process"):
             self.assertTrue([line for line in collectives
-                             if f"--backend=ipc --mode={mode}" in line and ",100000000 " in line])
+                             if f"--backend=shm --mode={mode}" in line and ",100000000 " in line])
         visible = {line for line in self.log("visible").splitlines() if line.startswith("comm")}
         self.assertEqual(visible, {"comm 0"})  # both ranks, for any number of GPUs
         observed = [line.split("--observe=")[1].split()[0]
@@ -203,7 +203,7 @@ class GpuSuite(unittest.TestCase):
 
     def test_shows_all_reports_and_collectives_apart(self):
         self.assertEqual(self.run_script("--quick").returncode, 0)
-        for name in ("mnist", "graphs", "ps-servers-cpu", "comm-nccl", "comm-ipc-thread"):
+        for name in ("mnist", "graphs", "ps-servers-cpu", "comm-nccl", "comm-shm-thread"):
             self.assertEqual(self.summary().count(f"table of {name}.json\n"), 1, name)
         self.assertNotIn("cannot be shown", self.summary())
         self.mark("one-broken")

@@ -1,22 +1,133 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CUDA device: memory from cudaMalloc, asynchronous streams, times from events.
+// The CUDA device: memory from cudaMalloc, asynchronous streams, times from events. And the GPUs of
+// this host, found without making a context on any of them.
 #include "kernels/runtime/cuda_device.h"
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <string>
+
 #include "base/clock.h"
-#include "kernels/runtime/cuda/cuda_clock.h"
-#include "kernels/runtime/cuda/cuda_error.h"
-#include "kernels/runtime/cuda/cuda_memory.h"
+#include "base/math.h"
+#include "kernels/runtime/cuda/cuda_calls.h"
 #include "kernels/runtime/cuda/cuda_stream.h"
-#include "kernels/runtime/cuda/current_device.h"
-#include "kernels/runtime/cuda/native_device.h"
+#include "kernels/runtime/memory_counter.h"
+#include "kernels/runtime/memory_needs.h"
 
 namespace ddpbench {
 namespace cuda {
 namespace {
+
+// ---- memory ----
+
+struct CudaMemoryRequest {
+  std::string device;  // for messages
+  int ordinal = 0;
+  std::size_t bytes = 0;
+  MemoryCategory category = MemoryCategory::workspace;
+};
+
+constexpr std::size_t kAlignmentBytes = 256;  // what cudaMalloc promises (CUDA C++ Guide, 5.3.2)
+
+// The size that is allocated for a buffer of `bytes`.
+std::size_t allocated_bytes(std::size_t bytes) noexcept {
+  return round_up(std::max(bytes, std::size_t{1}), kAlignmentBytes);
+}
+
+class DeviceAllocation final : public Allocation {
+ public:
+  DeviceAllocation(const CudaMemoryRequest& request, void* data,
+                   std::shared_ptr<MemoryCounter> counter)
+      : view_{static_cast<std::byte*>(data), request.bytes},
+        counted_(std::move(counter), request.category, allocated_bytes(request.bytes)) {}
+  ~DeviceAllocation() override { static_cast<void>(cudaFree(view_.data)); }
+  DeviceAllocation(const DeviceAllocation&) = delete;
+  DeviceAllocation& operator=(const DeviceAllocation&) = delete;
+
+  BufferView view() const noexcept override { return view_; }
+  std::string export_handle() const override { return ""; }
+
+ private:
+  BufferView view_;
+  CountedBytes counted_;
+};
+
+class PinnedAllocation final : public Allocation {
+ public:
+  PinnedAllocation(void* data, std::size_t bytes) : view_{static_cast<std::byte*>(data), bytes} {}
+  ~PinnedAllocation() override { static_cast<void>(cudaFreeHost(view_.data)); }
+  PinnedAllocation(const PinnedAllocation&) = delete;
+  PinnedAllocation& operator=(const PinnedAllocation&) = delete;
+  BufferView view() const noexcept override { return view_; }
+  std::string export_handle() const override { return ""; }
+
+ private:
+  BufferView view_;
+};
+
+[[noreturn]] void throw_out_of_memory(const CudaMemoryRequest& request,
+                                      const MemoryCounter& counter) {
+  std::size_t free_bytes = 0, total_bytes = 0;
+  static_cast<void>(cudaMemGetInfo(&free_bytes, &total_bytes));
+  throw DeviceError(fmt::format(
+      "{}: cannot allocate {} bytes for {}: {} of its {} bytes are free; use a smaller batch or "
+      "smaller buffers; this process holds{}",
+      request.device, request.bytes, to_string(request.category), free_bytes, total_bytes,
+      memory_table(counter.usage().live_bytes)));
+}
+
+void fill_with_zeros(void* data, std::size_t bytes) {
+  check(cudaMemset(data, 0, bytes), "cudaMemset");
+  // Streams here do not wait for the default stream.
+  check(cudaStreamSynchronize(cudaStreamLegacy), "cudaMemset");
+}
+
+// Returns zeroed memory from cudaMalloc. It counts as allocated_bytes(). When there is not enough,
+// throws DeviceError with a table of what `counter` counts.
+std::unique_ptr<Allocation> allocate_device_memory(const CudaMemoryRequest& request,
+                                                   std::shared_ptr<MemoryCounter> counter) {
+  const CurrentDevice current(request.ordinal);
+  void* data = nullptr;
+  const std::size_t bytes = allocated_bytes(request.bytes);
+  const cudaError_t status = cudaMalloc(&data, bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());  // the error is not sticky: the device stays usable
+    throw_out_of_memory(request, *counter);
+  }
+  check(status, "cudaMalloc");
+  auto allocation = std::make_unique<DeviceAllocation>(request, data, std::move(counter));
+  fill_with_zeros(data, bytes);
+  return allocation;
+}
+
+// Zeroed page-locked host memory for copies by any device of the process.
+std::unique_ptr<Allocation> allocate_pinned_memory(const std::string& device, std::size_t bytes) {
+  void* data = nullptr;
+  const std::size_t pinned_bytes = allocated_bytes(bytes);
+  check_with(cudaHostAlloc(&data, pinned_bytes, cudaHostAllocPortable),
+             [&] { return fmt::format("{}: cannot lock {} bytes of host memory", device, bytes); });
+  std::memset(data, 0, pinned_bytes);
+  return std::make_unique<PinnedAllocation>(data, bytes);
+}
+
+// ---- the device ----
+
+// "GPU-...", as nvidia-smi and CUDA_VISIBLE_DEVICES write it.
+std::string uuid_text(const cudaUUID_t& uuid) {
+  std::string text = "GPU-";
+  for (std::size_t i = 0; i < sizeof(uuid.bytes); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", static_cast<unsigned char>(uuid.bytes[i]));
+  }
+  return text;
+}
 
 class CudaDevice final : public NativeDevice {
  public:
@@ -40,9 +151,8 @@ class CudaDevice final : public NativeDevice {
 
   void bind_calling_thread() override { check(cudaSetDevice(options_.ordinal), "cudaSetDevice"); }
 
-  Buffer allocate(std::size_t bytes, MemoryCategory category, Sharing sharing) override {
-    return Buffer(
-        allocate_device_memory({name(), options_.ordinal, bytes, category, sharing}, counter_));
+  Buffer allocate(std::size_t bytes, MemoryCategory category, Sharing) override {
+    return Buffer(allocate_device_memory({name(), options_.ordinal, bytes, category}, counter_));
   }
   bool is_host_accessible() const noexcept override { return false; }
   Buffer allocate_staging(std::size_t bytes) override {
@@ -69,8 +179,8 @@ class CudaDevice final : public NativeDevice {
   double now_s() const override { return steady_s(); }
   void calibrate_clock() override { clock_->calibrate(); }
   MemoryUsage memory() const override { return counter_->usage(); }
-  std::size_t allocation_bytes(std::size_t bytes, Sharing sharing) const noexcept override {
-    return allocated_bytes(bytes, sharing);
+  std::size_t allocation_bytes(std::size_t bytes, Sharing) const noexcept override {
+    return allocated_bytes(bytes);
   }
 
   std::optional<DriverMemory> driver_memory() const override {
@@ -88,15 +198,67 @@ class CudaDevice final : public NativeDevice {
   std::shared_ptr<MemoryCounter> counter_ = std::make_shared<MemoryCounter>();
 };
 
-}  // namespace
+// ---- the GPUs of this host ----
 
-NativeDevice& native_device(Device& device) {
-  auto* const native = dynamic_cast<NativeDevice*>(&device);
-  ensure(native != nullptr, "{} is no CUDA device", device.name());
-  return *native;
+std::string version_text(int version) {
+  return version == 0 ? "" : fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
+// The kernel knows the NUMA node that a PCI device is near to; -1 when there is only one.
+int numa_node_of(const std::string& pci_bus_id) {
+  std::string address = pci_bus_id;
+  std::transform(address.begin(), address.end(), address.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::ifstream file("/sys/bus/pci/devices/" + address + "/numa_node");
+  int node = -1;
+  file >> node;
+  return file ? node : -1;
+}
+
+CudaDeviceInfo describe(int ordinal) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties");
+  std::array<char, 32> bus{};
+  check(cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), ordinal),
+        "cudaDeviceGetPCIBusId");
+  return {.ordinal = ordinal,
+          .name = properties.name,
+          .uuid = uuid_text(properties.uuid),
+          .pci_bus_id = bus.data(),
+          .compute_capability = 10 * properties.major + properties.minor,
+          .multiprocessors = properties.multiProcessorCount,
+          .memory_bytes = properties.totalGlobalMem,
+          .l2_bytes = static_cast<std::size_t>(properties.l2CacheSize),
+          .numa_node = numa_node_of(bus.data())};
+}
+
+}  // namespace
 }  // namespace cuda
+
+CudaProbe probe_cuda() {
+  CudaProbe probe;
+  int driver = 0, runtime = 0, count = 0;
+  if (cudaDriverGetVersion(&driver) == cudaSuccess)
+    probe.driver_version = cuda::version_text(driver);
+  if (cudaRuntimeGetVersion(&runtime) == cudaSuccess)
+    probe.runtime_version = cuda::version_text(runtime);
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (driver == 0) {
+    probe.reason = "there is no NVIDIA driver";
+  } else if (status != cudaSuccess) {
+    probe.reason = fmt::format("CUDA finds no GPU: {}", cudaGetErrorString(status));
+  } else if (count == 0) {
+    probe.reason = "there is no GPU (or CUDA_VISIBLE_DEVICES hides it)";
+  }
+  if (!probe.reason.empty()) return probe;
+  try {
+    for (int i = 0; i < count; ++i) probe.devices.push_back(cuda::describe(i));
+  } catch (const Error& error) {
+    probe.devices.clear();
+    probe.reason = error.what();
+  }
+  return probe;
+}
 
 std::unique_ptr<Device> make_cuda_device(const CudaDeviceOptions& options) {
   const CudaProbe probe = probe_cuda();

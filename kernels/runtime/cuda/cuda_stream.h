@@ -1,17 +1,53 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams, events and graphs of CUDA. For the CUDA module's sources.
+// Streams, events and graphs of CUDA, their clock, and what only the sources of the CUDA module may
+// ask of a CUDA device.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <memory>
 
-#include "kernels/runtime/cuda/cuda_clock.h"
 #include "kernels/runtime/device.h"
 
 namespace ddpbench::cuda {
+
+// The times of CUDA events on the host's monotonic clock.
+//
+// CUDA gives only the distance of two events, in milliseconds as a float: when the base event is
+// seconds old, the last digit is worth microseconds. So the base moves on, and the distances
+// between bases are added up in double precision. Only the device's leading thread uses the clock.
+class CudaClock {
+ public:
+  // REQUIRES, as for all members: the device is current.
+  explicit CudaClock(int ordinal);
+  ~CudaClock();
+  CudaClock(const CudaClock&) = delete;
+  CudaClock& operator=(const CudaClock&) = delete;
+
+  // Reads both clocks at one moment. Blocks until the device is idle.
+  void calibrate();
+  // REQUIRES: `event` was reached.
+  double time_s(cudaEvent_t event);
+
+ private:
+  void move_base();
+
+  int ordinal_;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t base_ = nullptr, next_ = nullptr;
+  double base_s_ = 0;
+};
+
+class NativeDevice : public Device {
+ public:
+  virtual int ordinal() const noexcept = 0;  // CUDA's number of the GPU
+  virtual std::shared_ptr<CudaClock> clock() const = 0;
+};
+
+// Throws InternalError when `device` is of another kind.
+NativeDevice& native_device(Device& device);
 
 // An event that is recorded while its stream records becomes part of the recording, and every
 // replay reaches it anew. It orders the work of other recordings and streams after a replay. It

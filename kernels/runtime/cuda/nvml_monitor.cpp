@@ -5,15 +5,150 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <initializer_list>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "kernels/runtime/cuda/nvml_library.h"
-#include "kernels/runtime/cuda/nvml_links.h"
+#include "base/error.h"
+#include "base/shared_library.h"
 #include "kernels/runtime/gpu_monitor.h"
 
 namespace ddpbench {
 namespace cuda {
 namespace {
+
+// The part of NVML's binary interface that is used here.
+//
+// It is written out because nvml.h would add nothing but a package to install: the library comes
+// with the driver and is opened by name. NVML keeps what it once exported. The numbers and layouts
+// below are those of the NVML API reference (r535 to r580).
+
+struct NvmlDeviceOpaque;
+using NvmlDevice = NvmlDeviceOpaque*;
+using NvmlReturn = int;
+inline constexpr NvmlReturn kNvmlSuccess = 0;
+
+enum NvmlClock : int { kNvmlClockSm = 1, kNvmlClockMemory = 2 };
+enum NvmlSensor : int { kNvmlSensorGpu = 0 };
+inline constexpr unsigned kNvmlVersionBytes = 80;
+
+struct NvmlUtilization {
+  unsigned gpu, memory;  // percent
+};
+
+// Functions of the library; null where the installed driver lacks one.
+struct NvmlFunctions {
+  NvmlReturn (*init)() = nullptr;
+  NvmlReturn (*shutdown)() = nullptr;
+  const char* (*error_text)(NvmlReturn) = nullptr;
+  NvmlReturn (*driver_version)(char*, unsigned) = nullptr;
+  NvmlReturn (*device_by_uuid)(const char*, NvmlDevice*) = nullptr;
+  NvmlReturn (*utilization)(NvmlDevice, NvmlUtilization*) = nullptr;
+  NvmlReturn (*clock)(NvmlDevice, int, unsigned*) = nullptr;
+  NvmlReturn (*power)(NvmlDevice, unsigned*) = nullptr;
+  NvmlReturn (*temperature)(NvmlDevice, int, unsigned*) = nullptr;
+  NvmlReturn (*clock_events)(NvmlDevice, unsigned long long*) = nullptr;
+  NvmlReturn (*pcie_generation)(NvmlDevice, unsigned*) = nullptr;
+  NvmlReturn (*pcie_width)(NvmlDevice, unsigned*) = nullptr;
+};
+
+// The library, opened and initialised for as long as it lives.
+class NvmlLibrary {
+ public:
+  // Never throws; reason() tells what went wrong.
+  explicit NvmlLibrary(const std::string& path);
+  ~NvmlLibrary();
+  NvmlLibrary(const NvmlLibrary&) = delete;
+  NvmlLibrary& operator=(const NvmlLibrary&) = delete;
+
+  const std::string& reason() const noexcept { return reason_; }  // empty: it can be used
+  const NvmlFunctions& functions() const noexcept { return functions_; }
+  std::string error_text(NvmlReturn status) const;
+
+ private:
+  void find_functions();
+
+  void* library_ = nullptr;
+  bool initialised_ = false;
+  NvmlFunctions functions_;
+  std::string reason_;
+};
+
+// The first of the names that the library has; newer ones come first.
+template <typename Function>
+void find(void* library, Function& function, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    function = reinterpret_cast<Function>(find_in_library(library, name));
+    if (function != nullptr) return;
+  }
+}
+
+NvmlLibrary::NvmlLibrary(const std::string& path) {
+  try {
+    library_ = open_library(path, "NVML cannot be opened");
+  } catch (const UnavailableError& error) {
+    reason_ = error.what();
+    return;
+  }
+  find_functions();
+  if (functions_.init == nullptr || functions_.device_by_uuid == nullptr) {
+    reason_ = fmt::format("{} is not NVML, or its version is too old", path);
+    return;
+  }
+  const NvmlReturn status = functions_.init();
+  initialised_ = status == kNvmlSuccess;
+  if (!initialised_) reason_ = fmt::format("NVML does not start: {}", error_text(status));
+}
+
+NvmlLibrary::~NvmlLibrary() {
+  if (initialised_ && functions_.shutdown != nullptr) static_cast<void>(functions_.shutdown());
+  close_library(library_);
+}
+
+void NvmlLibrary::find_functions() {
+  NvmlFunctions& f = functions_;
+  find(library_, f.init, {"nvmlInit_v2"});
+  find(library_, f.shutdown, {"nvmlShutdown"});
+  find(library_, f.error_text, {"nvmlErrorString"});
+  find(library_, f.driver_version, {"nvmlSystemGetDriverVersion"});
+  find(library_, f.device_by_uuid, {"nvmlDeviceGetHandleByUUID"});
+  find(library_, f.utilization, {"nvmlDeviceGetUtilizationRates"});
+  find(library_, f.clock, {"nvmlDeviceGetClockInfo"});
+  find(library_, f.power, {"nvmlDeviceGetPowerUsage"});
+  find(library_, f.temperature, {"nvmlDeviceGetTemperature"});
+  // The function got its new name with r535.
+  find(library_, f.clock_events,
+       {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"});
+  find(library_, f.pcie_generation, {"nvmlDeviceGetMaxPcieLinkGeneration"});
+  find(library_, f.pcie_width, {"nvmlDeviceGetMaxPcieLinkWidth"});
+}
+
+std::string NvmlLibrary::error_text(NvmlReturn status) const {
+  const char* const text =
+      functions_.error_text == nullptr ? nullptr : functions_.error_text(status);
+  return text == nullptr ? fmt::format("NVML error {}", status) : std::string(text);
+}
+
+struct Gpu {
+  NvmlDevice device = nullptr;
+  std::string reason;  // why it cannot be queried; empty: it can
+};
+
+// Calls functions of the library. Returns why there is no answer; empty: there is one.
+struct Caller {
+  const NvmlLibrary& library;
+  const std::string& reason;  // why no call can succeed; empty: calls are made
+
+  template <typename Function, typename... Arguments>
+  std::string operator()(Function function, const char* name, Arguments... arguments) const {
+    if (!reason.empty()) return reason;
+    if (function == nullptr) return fmt::format("this driver's NVML has no {}", name);
+    const NvmlReturn status = function(arguments...);
+    if (status == kNvmlSuccess) return {};
+    return fmt::format("{}: {}", name, library.error_text(status));
+  }
+};
 
 // NVML's bits (nvmlClocksEventReason...) have the order of kClockEvents; all others are new.
 constexpr std::uint32_t kOther = 1U << (kClockEvents.size() - 1);
@@ -81,8 +216,6 @@ class NvmlMonitor final : public GpuMonitor {
     return {number(functions().pcie_generation, "nvmlDeviceGetMaxPcieLinkGeneration"),
             number(functions().pcie_width, "nvmlDeviceGetMaxPcieLinkWidth")};
   }
-
-  std::vector<GpuConnection> connections() override { return connections_of(library_, gpus_); }
 
  private:
   const NvmlFunctions& functions() const { return library_.functions(); }

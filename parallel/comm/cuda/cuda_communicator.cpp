@@ -2,13 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/comm/cuda/cuda_communicator.h"
 
-#include <algorithm>
-#include <string>
+#include <utility>
 
-#include "kernels/runtime/cuda/cuda_error.h"
+#include "kernels/runtime/cuda/cuda_calls.h"
 #include "kernels/runtime/cuda/cuda_stream.h"
-#include "kernels/runtime/cuda/current_device.h"
-#include "parallel/comm/shm/peers/shared_part.h"
 
 namespace ddpbench::comm {
 
@@ -31,22 +28,28 @@ class Launching {
 }  // namespace
 
 CudaCommunicator::CudaCommunicator(Device& device, int rank, int size,
-                                   std::shared_ptr<PeerBoard> board, const CudaCommOptions& options)
+                                   const CudaCommOptions& options,
+                                   std::shared_ptr<SharedAbort> threads)
     : OperationCommunicator(rank, size),
       device_(device),
       ordinal_(cuda::native_device(device).ordinal()),
       options_(options),
-      board_(std::move(board)),
       monitor_(
           std::make_shared<WorkMonitor>(MonitorOptions{.rank = rank,
                                                        .size = size,
                                                        .timeout_s = options.timeout_s,
                                                        .ordinal = ordinal_,
                                                        .clock = cuda::native_device(device).clock(),
-                                                       .board = board_,
+                                                       .threads = std::move(threads),
                                                        .progress = options.progress})) {
   const cuda::CurrentDevice current(ordinal_);
-  stream_ = make_priority_stream();
+  // The priority of communication is above the compute streams'. So short kernels of ours do not
+  // queue behind long ones.
+  int lowest = 0, highest = 0;
+  cuda::check(cudaDeviceGetStreamPriorityRange(&lowest, &highest),
+              "cudaDeviceGetStreamPriorityRange");
+  cuda::check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, highest),
+              "cudaStreamCreate");
   cuda::check(cudaEventCreateWithFlags(&fork_, cudaEventDisableTiming), "cudaEventCreate");
 }
 
@@ -55,62 +58,22 @@ CudaCommunicator::~CudaCommunicator() {
   static_cast<void>(cudaStreamDestroy(stream_));
 }
 
-void CudaCommunicator::stop_watching() noexcept {
-  monitor_->stop();
-  if (board_) board_->leave(rank());
-}
-
-cudaStream_t CudaCommunicator::make_priority_stream() const {
-  int lowest = 0, highest = 0;
-  cuda::check(cudaDeviceGetStreamPriorityRange(&lowest, &highest),
-              "cudaDeviceGetStreamPriorityRange");
-  cudaStream_t made = nullptr;
-  cuda::check(cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, highest),
-              "cudaStreamCreate");
-  return made;
-}
-
 void CudaCommunicator::fork_from(Stream& after) {
   cuda::check(cudaEventRecord(fork_, cuda::native_stream(after)), "cudaEventRecord");
   cuda::check(cudaStreamWaitEvent(stream_, fork_, cudaEventWaitDefault), "cudaStreamWaitEvent");
-}
-
-// A caller that aborts and calls again must see it at once, and not when the watchdog looks.
-void CudaCommunicator::check() {
-  monitor_->throw_if_failed();
-  if (board_ && board_->aborted()) {
-    monitor_->fail(
-        std::make_exception_ptr(CommError(monitor_->prefix(nullptr) + board_->abort_reason())));
-    monitor_->throw_if_failed();
-  }
 }
 
 Work CudaCommunicator::issue(const Operation& operation, const CallOptions& options) {
   const cuda::CurrentDevice current(ordinal_);
   check();
   if (options.after != nullptr) fork_from(*options.after);
-  std::uint64_t number = 0;
-  if (board_ && is_recording(stream_)) {
-    board_->stop_counting();
-  } else if (board_ && !operation.is_message()) {
-    number = count(operation);
-  }
-  const Call call{operation, monitor_->make_work(operation, number)};
+  const Call call{operation, std::make_shared<CudaWork>(monitor_, operation)};
   if (group_depth_ > 0) {
     group_.push_back(call);
   } else {
     run({&call, 1});
   }
   return Work(call.work);
-}
-
-std::uint64_t CudaCommunicator::count(const Operation& operation) {
-  try {
-    return board_->issue(rank(), operation);
-  } catch (const CommError&) {
-    monitor_->fail(std::current_exception());
-    throw;
-  }
 }
 
 void CudaCommunicator::group_start() {
@@ -146,22 +109,6 @@ void CudaCommunicator::run(std::span<const Call> calls) {
     monitor_->throw_if_failed();
   }
   for (const Call& call : calls) monitor_->watch(call.work);
-}
-
-CudaCommunicator::Part CudaCommunicator::split_board(int color, int key) {
-  Part part{.options = options_};
-  part.options.joining = nullptr;  // its ranks are at work already
-  part.options.name = fmt::format("{}/split{}.{}", options_.name, splits_++, color);
-  const auto exchange = [this](const std::string& text) {
-    return board_->exchange(rank(), text, timeout_s());
-  };
-  const SplitPart chosen = choose_part(rank(), color, key, exchange);
-  part.members = chosen.members;
-  part.rank = chosen.rank;
-  part.board = share_in_part<PeerBoard>(chosen, part.options.name, board_->scope(), exchange);
-  if (part.board) part.board->attach(part.rank);
-  exchange("");  // all are on the new board
-  return part;
 }
 
 }  // namespace ddpbench::comm

@@ -14,23 +14,17 @@
 
 #include <cuda_runtime_api.h>
 
-#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "kernels/runtime/cuda/native_device.h"
+#include "kernels/runtime/cuda/cuda_stream.h"
 #include "parallel/comm/cuda/work_monitor.h"
 #include "parallel/comm/cuda_comm.h"
 #include "parallel/comm/operation.h"
 
 namespace ddpbench::comm {
-
-// The wait for other ranks while a communicator is made.
-inline PeerWait joining_wait(const CudaCommOptions& options) {
-  return {std::max(options.timeout_s, options.join_patience_s), options.joining};
-}
 
 class CudaCommunicator : public OperationCommunicator, protected MonitoredBackend {
  public:
@@ -41,8 +35,8 @@ class CudaCommunicator : public OperationCommunicator, protected MonitoredBacken
   double timeout_s() const noexcept override { return options_.timeout_s; }
   void group_start() override;
   void group_end() override;
-  void abort(const std::string& reason) noexcept override { monitor_->request_abort(reason); }
-  void check() override;
+  void abort(const std::string& reason) noexcept override { monitor_->abort(reason); }
+  void check() override { monitor_->check(); }
 
  protected:
   struct Call {
@@ -50,9 +44,9 @@ class CudaCommunicator : public OperationCommunicator, protected MonitoredBacken
     std::shared_ptr<CudaWork> work;
   };
 
-  // `board` is null when the ranks are on several machines.
-  CudaCommunicator(Device& device, int rank, int size, std::shared_ptr<PeerBoard> board,
-                   const CudaCommOptions& options);
+  // `threads`: null unless the ranks are threads of this process.
+  CudaCommunicator(Device& device, int rank, int size, const CudaCommOptions& options,
+                   std::shared_ptr<SharedAbort> threads = nullptr);
 
   Work issue(const Operation& operation, const CallOptions& options) override;
   // Queues the operations of one call or group on stream(). The device is current.
@@ -60,43 +54,27 @@ class CudaCommunicator : public OperationCommunicator, protected MonitoredBacken
 
   // The most derived class calls these last in its constructor and first in its destructor.
   void start_watching() { monitor_->start(*this); }
-  void stop_watching() noexcept;
+  void stop_watching() noexcept { monitor_->stop(); }
 
   Device& device() const noexcept { return device_; }
   int ordinal() const noexcept { return ordinal_; }
   cudaStream_t stream() const noexcept { return stream_; }
   const CudaCommOptions& options() const noexcept { return options_; }
-  const std::shared_ptr<PeerBoard>& board() const noexcept { return board_; }
   WorkMonitor& monitor() const noexcept { return *monitor_; }
-  // Makes a stream with the priority of communication, above the compute streams'. So short kernels
-  // of ours do not queue behind long ones, and a waiting one never blocks theirs.
-  cudaStream_t make_priority_stream() const;
-
-  // The host's part of split(): this rank's place in the new communicator.
-  struct Part {
-    std::vector<int> members;  // ranks of this communicator; empty for a negative colour
-    int rank = 0;
-    CudaCommOptions options;
-    std::shared_ptr<PeerBoard> board;  // for the new communicator
-  };
-  Part split_board(int color, int key);
 
  private:
   void run(std::span<const Call> calls);
   void fork_from(Stream& after);
-  std::uint64_t count(const Operation& operation);  // on the board
 
   Device& device_;
   const int ordinal_;
   const CudaCommOptions options_;
-  const std::shared_ptr<PeerBoard> board_;
-  std::shared_ptr<WorkMonitor> monitor_;
+  const std::shared_ptr<WorkMonitor> monitor_;
   cudaStream_t stream_ = nullptr;
   // An event that a recording has touched is of no use outside of it until it is recorded again.
   cudaEvent_t fork_ = nullptr;
   int group_depth_ = 0;
   std::vector<Call> group_;
-  int splits_ = 0;
 };
 
 }  // namespace ddpbench::comm

@@ -3,29 +3,169 @@
 #include "parallel/comm/cuda/work_monitor.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
 
-#include "kernels/runtime/cuda/cuda_error.h"
-#include "kernels/runtime/cuda/current_device.h"
+#include "base/error.h"
+#include "kernels/runtime/cuda/cuda_calls.h"
+#include "kernels/runtime/cuda/cuda_stream.h"
 
 namespace ddpbench::comm {
 
 namespace {
 
-// How often the watchdog looks. Busy: works are in flight. Idle: only recordings could be, or peers
-// may die or abort; check() promises to know of that before the first work, too.
+// A waiting host looks often at first, because most works are short.
+constexpr int kEagerLooks = 1000;
+constexpr auto kPause = std::chrono::microseconds(20);
+// How often the watchdog looks. Busy: works are in flight. Idle: only recordings could be, or the
+// backend may fail or another thread abort; check() promises to know of that before the first
+// work, too.
 constexpr auto kBusyLook = std::chrono::microseconds(200);
 constexpr auto kIdleLook = std::chrono::milliseconds(5);
-// How often it asks the kernel whether peers are alive.
-constexpr auto kPeerLook = std::chrono::milliseconds(50);
+
+void record(cudaEvent_t event, cudaStream_t stream, bool recording) {
+  cuda::check(cudaEventRecordWithFlags(
+                  event, stream, recording ? cudaEventRecordExternal : cudaEventRecordDefault),
+              "cudaEventRecord");
+}
 
 }  // namespace
 
-WorkMonitor::WorkMonitor(MonitorOptions options) : options_(std::move(options)) {}
+unsigned long long recording_of(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  unsigned long long number = 0;
+#if CUDART_VERSION >= 13000
+  const cudaError_t result = cudaStreamGetCaptureInfo(stream, &status, &number);
+#else
+  const cudaError_t result = cudaStreamGetCaptureInfo_v2(stream, &status, &number);
+#endif
+  cuda::check(result, "cudaStreamGetCaptureInfo");
+  return status == cudaStreamCaptureStatusNone ? 0 : number;
+}
+
+CudaWork::CudaWork(std::shared_ptr<WorkMonitor> owner, const Operation& operation)
+    : owner_(std::move(owner)), operation_(operation), marks_(owner_->take_marks()) {}
+
+CudaWork::~CudaWork() {
+  if (!is_recorded()) owner_->give_back(marks_);
+}
+
+void CudaWork::begin(cudaStream_t stream) {
+  if (const unsigned long long recording = recording_of(stream)) {
+    const WorkMarks unused = std::exchange(marks_, owner_->recorded_marks(recording));
+    recording_ = recording;
+    owner_->give_back(unused);
+  }
+  record(marks_.begin, stream, is_recorded());
+}
+
+void CudaWork::end(cudaStream_t stream) {
+  record(marks_.end, stream, is_recorded());
+  // It follows the record above, which is a piece of the recording, too, and must not dangle.
+  if (is_recorded()) cuda::check(cudaEventRecord(marks_.join, stream), "cudaEventRecord");
+  state_.store(State::issued, std::memory_order_release);
+}
+
+void CudaWork::fail(std::exception_ptr error) noexcept {
+  error_ = std::move(error);
+  state_.store(State::failed, std::memory_order_release);
+}
+
+void CudaWork::ensure_issued() const {
+  ensure(state_.load(std::memory_order_acquire) != State::open,
+         "{}: a work of an open group cannot be awaited", owner_->prefix(&operation_));
+}
+
+void CudaWork::wait(Stream& stream) {
+  ensure_issued();
+  if (state_.load(std::memory_order_acquire) == State::failed) std::rethrow_exception(error_);
+  const cudaStream_t native = cuda::native_stream(stream);
+  const unsigned long long recording = recording_of(native);
+  // Within its own recording a work is awaited by the recording's own kind of event. Otherwise a
+  // stream waits for what was queued last, and another recording for what is queued last when it is
+  // replayed.
+  const bool inside = recording != 0 && recording == recording_;
+  cuda::check(
+      cudaStreamWaitEvent(native, inside ? marks_.join : marks_.end,
+                          recording != 0 && !inside ? cudaEventWaitExternal : cudaEventWaitDefault),
+      "cudaStreamWaitEvent");
+}
+
+bool CudaWork::reached(cudaEvent_t event) const {
+  const cudaError_t status = cudaEventQuery(event);
+  if (status == cudaErrorNotReady) return false;
+  if (status != cudaSuccess) {
+    throw CommError(fmt::format("{}{}: {}", owner_->prefix(&operation_), cudaGetErrorName(status),
+                                cudaGetErrorString(status)),
+                    operation_name(&operation_));
+  }
+  return true;
+}
+
+bool CudaWork::test() {
+  ensure_issued();
+  if (is_recorded()) {
+    owner_->throw_if_failed();
+    return reached(marks_.end);
+  }
+  const State state = state_.load(std::memory_order_acquire);
+  if (state == State::done) return true;
+  if (state == State::failed) std::rethrow_exception(error_);
+  if (!reached(marks_.end)) return false;
+  owner_->settle(*this);
+  return true;
+}
+
+void CudaWork::synchronize(Deadline deadline) {
+  for (int looks = 0; !test(); ++looks) {
+    if (has_passed(deadline)) owner_->deadline_passed(*this);
+    if (looks < kEagerLooks) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+}
+
+void CudaWork::synchronize() { synchronize(deadline_after(owner_->options_.timeout_s)); }
+
+WorkTimes CudaWork::times() const {
+  ensure_issued();
+  if (state_.load(std::memory_order_acquire) == State::failed) std::rethrow_exception(error_);
+  if (is_recorded()) owner_->throw_if_failed();
+  ensure(reached(marks_.end), "times of a work that is not done");
+  cuda::CudaClock& clock = *owner_->options_.clock;
+  WorkTimes times;
+  times.start_s = clock.time_s(marks_.begin);
+  times.end_s = clock.time_s(marks_.end);
+  // The two clocks agree to some microseconds, so the time is clamped to the work.
+  const double told_s = arrived_s_.load(std::memory_order_acquire);
+  times.arrived_told = told_s > 0;
+  times.arrived_s = std::min(std::max(told_s, times.start_s), times.end_s);
+  return times;
+}
+
+std::uint32_t CudaWork::changes() const { return owner_->changes(); }
+
+void CudaWork::await_change(std::uint32_t seen, Deadline deadline) {
+  owner_->await_change(seen, deadline);
+}
+
+void SharedAbort::set(int rank, const std::string& reason) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (reason_.empty()) reason_ = fmt::format("aborted by rank {}: {}", rank, reason);
+}
+
+std::string SharedAbort::reason() const {
+  const std::lock_guard lock(mutex_);
+  return reason_;
+}
 
 WorkMonitor::~WorkMonitor() {
   for (const auto* marks : {&free_marks_, &recorded_marks_}) {
     for (const WorkMarks& m : *marks) {
-      for (const cudaEvent_t event : {m.begin, m.arrived, m.end, m.join}) {
+      for (const cudaEvent_t event : {m.begin, m.end, m.join}) {
         if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
       }
     }
@@ -50,11 +190,6 @@ void WorkMonitor::stop() noexcept {
       CommError(prefix(nullptr) + "the communicator was destroyed meanwhile")));
 }
 
-std::shared_ptr<CudaWork> WorkMonitor::make_work(const Operation& operation, std::uint64_t number) {
-  return std::allocate_shared<CudaWork>(PoolAllocator<CudaWork>(pool_), shared_from_this(),
-                                        operation, number);
-}
-
 WorkMarks WorkMonitor::take_marks() {
   {
     const std::lock_guard lock(events_mutex_);
@@ -66,7 +201,7 @@ WorkMarks WorkMonitor::take_marks() {
   }
   const cuda::CurrentDevice current(options_.ordinal);
   WorkMarks marks;
-  for (cudaEvent_t* const event : {&marks.begin, &marks.arrived, &marks.end}) {
+  for (cudaEvent_t* const event : {&marks.begin, &marks.end}) {
     cuda::check(cudaEventCreate(event), "cudaEventCreate");
   }
   return marks;
@@ -156,11 +291,11 @@ void WorkMonitor::fail_locked(std::exception_ptr error) noexcept {
 }
 
 void WorkMonitor::fail(std::exception_ptr error) noexcept {
-  if (options_.board) {
+  if (options_.threads) {
     try {
       std::rethrow_exception(error);
     } catch (const std::exception& reason) {
-      options_.board->abort(options_.rank, reason.what());
+      options_.threads->set(options_.rank, reason.what());
     }
   }
   {
@@ -170,14 +305,18 @@ void WorkMonitor::fail(std::exception_ptr error) noexcept {
   wake_.notify_all();
 }
 
-void WorkMonitor::request_abort(const std::string& reason) noexcept {
-  if (options_.board) options_.board->abort(options_.rank, reason);
-  {
-    const std::lock_guard lock(mutex_);
-    if (!abort_requested_) abort_reason_ = reason;
-    abort_requested_ = true;
+void WorkMonitor::abort(const std::string& reason) noexcept {
+  if (options_.threads) options_.threads->set(options_.rank, reason);
+  fail(std::make_exception_ptr(
+      CommError(fmt::format("{}aborted by rank {}: {}", prefix(nullptr), options_.rank, reason))));
+}
+
+void WorkMonitor::check() {
+  if (options_.threads && !failed()) {
+    const std::string reason = options_.threads->reason();
+    if (!reason.empty()) fail(std::make_exception_ptr(CommError(prefix(nullptr) + reason)));
   }
-  wake_.notify_all();
+  throw_if_failed();
 }
 
 void WorkMonitor::settle(CudaWork& work) {
@@ -191,12 +330,8 @@ void WorkMonitor::settle(CudaWork& work) {
 
 std::string WorkMonitor::timeout_text(const CudaWork& work) const {
   const Operation& operation = work.operation();
-  std::string late = fmt::format("rank {}", operation.root);
-  if (!operation.is_message()) {
-    late = options_.board ? options_.board->late_ranks(options_.rank, work.number())
-                          : std::string("its peers");
-  }
-  return fmt::format("{}deadline passed while waiting for {}", prefix(&operation), late);
+  return fmt::format("{}deadline passed while waiting for {}", prefix(&operation),
+                     operation.is_message() ? fmt::format("rank {}", operation.root) : "its peers");
 }
 
 void WorkMonitor::deadline_passed(CudaWork& work) {
@@ -220,8 +355,6 @@ void WorkMonitor::serve() {
     dozes_ = !busy && !failed();
     if (failed() && abandoned_) {
       wake_.wait(lock, [this] { return stopping_; });
-    } else if (dozes_ && recorded_.empty() && !abort_requested_ && !options_.board) {
-      wake_.wait(lock);
     } else {
       wake_.wait_for(lock, dozes_ ? std::chrono::microseconds(kIdleLook) : kBusyLook);
     }
@@ -238,10 +371,10 @@ void WorkMonitor::look() {
     if (!failed()) {
       const std::shared_ptr<CudaWork> oldest = retire();
       const auto [launch, since] = current_launch();
-      // A peer that left after the oldest work does not come to the one that is being queued.
-      const CudaWork* const latest = launch ? launch.get() : oldest.get();
-      const std::string reason = outside_failure(latest);
+      std::string reason = options_.threads ? options_.threads->reason() : "";
+      if (reason.empty()) reason = backend_->asynchronous_error();
       if (!reason.empty()) {
+        const CudaWork* const latest = launch ? launch.get() : oldest.get();
         const Operation* const operation = latest ? &latest->operation() : nullptr;
         throw CommError(prefix(operation) + reason, operation_name(operation));
       }
@@ -252,7 +385,10 @@ void WorkMonitor::look() {
   } catch (const Error&) {
     fail(std::current_exception());
   }
-  if (failed() && !abandoned_) abandoned_ = backend_->abandon();
+  if (failed() && !abandoned_) {
+    backend_->abandon();
+    abandoned_ = true;
+  }
 }
 
 std::shared_ptr<CudaWork> WorkMonitor::retire() {
@@ -289,25 +425,6 @@ std::shared_ptr<CudaWork> WorkMonitor::retire() {
 WorkMonitor::Launch WorkMonitor::current_launch() {
   const std::lock_guard lock(mutex_);
   return {launching_, launching_since_};
-}
-
-std::string WorkMonitor::outside_failure(const CudaWork* latest) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (abort_requested_) {
-      return options_.board && options_.board->aborted()
-                 ? options_.board->abort_reason()
-                 : fmt::format("aborted by rank {}: {}", options_.rank, abort_reason_);
-    }
-  }
-  if (options_.board && options_.board->aborted()) return options_.board->abort_reason();
-  std::string error = backend_->asynchronous_error();
-  const auto now = Clock::now();
-  if (error.empty() && options_.board && now - last_peer_look_ > kPeerLook) {
-    last_peer_look_ = now;
-    error = options_.board->lost_rank(options_.rank, latest ? latest->number() : 0);
-  }
-  return error;
 }
 
 // The deadline counts from when the operation itself runs. Before that it waits for its own stream.

@@ -1,13 +1,17 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// WorkMonitor: the works of one CUDA communicator, the CUDA events that tell how far they are, and
-// the watchdog. The watchdog is a thread that looks at the events, the backend and the peers'
-// board. It fails all works when a deadline passes, a peer is lost or a rank aborts. So the step
-// itself never waits on the host. The monitor outlives the communicator as long as works do.
+// The works of one CUDA communicator, the CUDA events that tell how far they are, and WorkMonitor,
+// their watchdog. The watchdog is a thread that looks at the events and the backend. It fails all
+// works when a deadline passes, the backend has an error or a rank aborts. So the step itself never
+// waits on the host. The monitor outlives the communicator as long as works do.
 //
 // The calls that queue an operation may block, too (NCCL connects ranks inside the first of a
 // kind). launching() tells the monitor of them, and they have the operation's deadline themselves.
+//
+// A work that was recorded into a CUDA graph stands for its latest replay: times(), test() and
+// synchronize() refer to that. Where a step is recorded several times (once an input buffer, say),
+// works at the same place share their events and stand for the latest replay of any recording.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -24,12 +28,67 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/runtime/cuda/cuda_clock.h"
-#include "parallel/comm/cuda/cuda_work.h"
-#include "parallel/comm/cuda/peer_board.h"
-#include "parallel/comm/queue/executor.h"
+#include "kernels/runtime/cuda/cuda_stream.h"
+#include "parallel/comm/operation.h"
+#include "parallel/comm/work.h"
 
 namespace ddpbench::comm {
+
+class WorkMonitor;
+
+struct WorkMarks {
+  cudaEvent_t begin = nullptr, end = nullptr;  // with times
+  cudaEvent_t join = nullptr;  // recorded works: other streams of the recording wait for it
+};
+
+// An operation and the events around its device work.
+class CudaWork final : public WorkState {
+ public:
+  CudaWork(std::shared_ptr<WorkMonitor> owner, const Operation& operation);
+  ~CudaWork() override;
+  CudaWork(const CudaWork&) = delete;
+  CudaWork& operator=(const CudaWork&) = delete;
+
+  void wait(Stream& stream) override;
+  void synchronize(Deadline deadline) override;
+  void synchronize() override;
+  bool test() override;
+  // NCCL does not tell when the peers had entered: arrived_told is false then.
+  WorkTimes times() const override;
+  const void* source() const override { return owner_.get(); }
+  std::uint32_t changes() const override;
+  void await_change(std::uint32_t seen, Deadline deadline) override;
+
+  const Operation& operation() const noexcept { return operation_; }
+
+  // The issuing thread calls these around the device work on `stream`.
+  void begin(cudaStream_t stream);
+  void end(cudaStream_t stream);
+  // A thread that runs the operation on the host calls it before `stream` reaches the end.
+  // `time_s`: when all peers had entered, in the device's clock.
+  void arrived_at(double time_s) noexcept { arrived_s_.store(time_s, std::memory_order_release); }
+  // The work could not be queued.
+  void fail(std::exception_ptr error) noexcept;
+
+ private:
+  friend class WorkMonitor;
+  enum class State : std::uint8_t { open, issued, done, failed };
+
+  bool is_recorded() const noexcept { return recording_ != 0; }
+  bool reached(cudaEvent_t event) const;
+  void ensure_issued() const;
+
+  const std::shared_ptr<WorkMonitor> owner_;
+  const Operation operation_;
+  WorkMarks marks_;
+  unsigned long long recording_ = 0;  // the recording it is a piece of; 0: none
+  std::atomic<double> arrived_s_ = 0;
+  std::exception_ptr error_;
+  std::atomic<State> state_ = State::open;
+  // The watchdog's notes: whether it has seen the work run, and since when.
+  bool runs_ = false;
+  DeadlineClock::time_point runs_since_{};
+};
 
 // What the watchdog needs of a backend. It calls this on its thread, whose current device is set.
 class MonitoredBackend {
@@ -37,9 +96,21 @@ class MonitoredBackend {
   virtual ~MonitoredBackend() = default;
   // An error that came up after the calls; empty: none.
   virtual std::string asynchronous_error() = 0;
-  // Ends what is in flight on the device, so that streams that wait for it go on. After a failure
-  // it is called once a look, until it returns true: nothing is left to end.
-  virtual bool abandon() noexcept = 0;
+  // Ends what is in flight on the device, so that streams that wait for it go on. It is called once
+  // after a failure.
+  virtual void abandon() noexcept = 0;
+};
+
+// Why a rank gave up, for the other ranks of its communicator that are threads of this process.
+class SharedAbort {
+ public:
+  void set(int rank, const std::string& reason) noexcept;  // the first one stays
+  // "aborted by rank 1: ..."; empty: no rank has given up.
+  std::string reason() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::string reason_;
 };
 
 struct MonitorOptions {
@@ -47,25 +118,22 @@ struct MonitorOptions {
   double timeout_s = 60;
   int ordinal = 0;
   std::shared_ptr<cuda::CudaClock> clock;
-  std::shared_ptr<PeerBoard> board;  // may be null
+  std::shared_ptr<SharedAbort> threads;  // null: each rank is a process
   std::function<void()> progress;
 };
 
-class WorkMonitor final : public WorkOwner, public std::enable_shared_from_this<WorkMonitor> {
+class WorkMonitor final : public std::enable_shared_from_this<WorkMonitor> {
  public:
-  explicit WorkMonitor(MonitorOptions options);
-  ~WorkMonitor() override;
+  explicit WorkMonitor(MonitorOptions options) : options_(std::move(options)) {}
+  ~WorkMonitor();
+  WorkMonitor(const WorkMonitor&) = delete;
+  WorkMonitor& operator=(const WorkMonitor&) = delete;
 
-  const MonitorOptions& options() const noexcept { return options_; }
   // The communicator calls these two, and `backend` is used in between only. stop() fails works
   // that are not done.
   void start(MonitoredBackend& backend);
   void stop() noexcept;
 
-  std::shared_ptr<CudaWork> make_work(const Operation& operation, std::uint64_t number);
-  WorkMarks take_marks() override;
-  void give_back(const WorkMarks& marks) noexcept override;
-  WorkMarks recorded_marks(unsigned long long recording) override;
   // The issuing thread is inside the calls that queue `work`, from launching() to launched(). They
   // may block; what ends them from outside is the backend's abandon().
   void launching(const std::shared_ptr<CudaWork>& work);
@@ -73,25 +141,31 @@ class WorkMonitor final : public WorkOwner, public std::enable_shared_from_this<
   // The works were queued in this order on one stream.
   void watch(const std::shared_ptr<CudaWork>& work);
 
-  double timeout_s() const noexcept override { return options_.timeout_s; }
-  cuda::CudaClock& clock() const override { return *options_.clock; }
-  std::string prefix(const Operation* operation) const override;
+  // "rank 1 of 2: all_reduce of 16 bytes: "
+  std::string prefix(const Operation* operation) const;
   bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
-  void throw_if_failed() override;
-  // Fails all works that are not done, and tells the peers.
+  void throw_if_failed();
+  // Fails all works that are not done, and tells the other threads.
   void fail(std::exception_ptr error) noexcept;
   // Callable from any thread.
-  void request_abort(const std::string& reason) noexcept;
-  void settle(CudaWork& work) override;
-  [[noreturn]] void deadline_passed(CudaWork& work) override;
-
-  std::uint32_t changes() const noexcept override {
-    return changes_.load(std::memory_order_acquire);
-  }
-  void await_change(std::uint32_t seen, Deadline deadline) override;
+  void abort(const std::string& reason) noexcept;
+  // Throws when this rank has failed or another thread has given up.
+  void check();
 
  private:
+  friend class CudaWork;
   using Clock = DeadlineClock;
+
+  WorkMarks take_marks();
+  void give_back(const WorkMarks& marks) noexcept;
+  // Events for the recording's next work. They are kept for good, because the recording uses them.
+  WorkMarks recorded_marks(unsigned long long recording);
+  // The work's end was reached: marks it done, or throws its error if it had failed before.
+  void settle(CudaWork& work);
+  // A caller's own deadline passed. Throws CommTimeout; for a collective, all works fail.
+  [[noreturn]] void deadline_passed(CudaWork& work);
+  std::uint32_t changes() const noexcept { return changes_.load(std::memory_order_acquire); }
+  void await_change(std::uint32_t seen, Deadline deadline);
 
   void serve();
   void look();
@@ -105,8 +179,6 @@ class WorkMonitor final : public WorkOwner, public std::enable_shared_from_this<
     Clock::time_point since;
   };
   Launch current_launch();
-  // `latest` is the newest work that peers have to come to; may be null.
-  std::string outside_failure(const CudaWork* latest);
   void fail_locked(std::exception_ptr error) noexcept;
   std::string timeout_text(const CudaWork& work) const;
   void announce() noexcept;
@@ -114,7 +186,6 @@ class WorkMonitor final : public WorkOwner, public std::enable_shared_from_this<
   bool was_dozing() noexcept { return std::exchange(dozes_, false); }
 
   const MonitorOptions options_;
-  const std::shared_ptr<BlockPool> pool_ = std::make_shared<BlockPool>();
 
   std::mutex events_mutex_;
   std::vector<WorkMarks> free_marks_;
@@ -129,10 +200,8 @@ class WorkMonitor final : public WorkOwner, public std::enable_shared_from_this<
   std::vector<std::weak_ptr<CudaWork>> recorded_;
   std::shared_ptr<CudaWork> launching_;  // or null
   Clock::time_point launching_since_{};
-  bool dozes_ = false;  // the watchdog sleeps until it is woken, or for long
+  bool dozes_ = false;  // the watchdog sleeps for long, or until it is woken
   std::exception_ptr failure_;
-  std::string abort_reason_;
-  bool abort_requested_ = false;
   bool stopping_ = false;
 
   std::atomic<bool> failed_ = false;
@@ -141,8 +210,10 @@ class WorkMonitor final : public WorkOwner, public std::enable_shared_from_this<
   // The watchdog's thread alone uses these.
   MonitoredBackend* backend_ = nullptr;
   bool abandoned_ = false;
-  Clock::time_point last_peer_look_{};
   std::thread thread_;
 };
+
+// The number of the recording that `stream` takes part in; 0: none.
+unsigned long long recording_of(cudaStream_t stream);
 
 }  // namespace ddpbench::comm

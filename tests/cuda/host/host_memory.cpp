@@ -1,15 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stand-in's memory: its "GPU memory" is host memory. Mappable memory takes blocks of 2 MiB, as
-// with CUDA, and lies in an anonymous file.
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
+// The stand-in's memory: its "GPU memory" is host memory.
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -20,7 +13,6 @@
 namespace {
 
 constexpr std::size_t kAlignment = 256;
-constexpr std::size_t kBlockBytes = std::size_t{2} << 20;
 
 // STAND_IN_MEMORY_BYTES. Every process has this much for itself.
 std::size_t memory_bytes() {
@@ -28,13 +20,12 @@ std::size_t memory_bytes() {
   return wanted == nullptr ? std::size_t{1} << 36 : std::strtoull(wanted, nullptr, 10);
 }
 
-enum class Kind { device, host, registered, imported };
+enum class Kind { device, host, registered };
 
 struct Block {
   Kind kind;
   std::size_t bytes;
   int device;
-  int file = -1;  // of a mappable block
 };
 
 std::mutex mutex;
@@ -51,11 +42,6 @@ auto find(std::uintptr_t address, std::size_t bytes) {
   return address - at->first + bytes <= at->second.bytes ? at : blocks.end();
 }
 
-void* map_file(int file, std::size_t bytes) {
-  void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  return data == MAP_FAILED ? nullptr : data;
-}
-
 cudaError_t allocate(void** data, std::size_t bytes, Kind kind) {
   if (const cudaError_t status = ddpbench::test::refusal_of_unsafe_call()) return status;
   Block block{kind, bytes, ddpbench::test::current_device()};
@@ -63,14 +49,7 @@ cudaError_t allocate(void** data, std::size_t bytes, Kind kind) {
   if (kind == Kind::device && bytes > memory_bytes() - std::min(memory_bytes(), used_bytes)) {
     return cudaErrorMemoryAllocation;
   }
-  if (kind == Kind::device && bytes >= kBlockBytes) {
-    block.file = ::memfd_create("stand-in", MFD_CLOEXEC);
-    *data = block.file >= 0 && ::ftruncate(block.file, static_cast<off_t>(bytes)) == 0
-                ? map_file(block.file, bytes)
-                : nullptr;
-  } else if (::posix_memalign(data, kAlignment, bytes) != 0) {
-    *data = nullptr;
-  }
+  if (::posix_memalign(data, kAlignment, bytes) != 0) *data = nullptr;
   if (*data == nullptr) return cudaErrorMemoryAllocation;
   std::memset(*data, 0xFF, bytes);
   if (kind == Kind::device) used_bytes += bytes;
@@ -80,12 +59,7 @@ cudaError_t allocate(void** data, std::size_t bytes, Kind kind) {
 
 void release(void* data, const Block& block) {
   if (block.kind == Kind::device) used_bytes -= block.bytes;
-  if (block.kind == Kind::imported || block.file >= 0) {
-    ::munmap(data, block.bytes);
-  } else if (block.kind != Kind::registered) {
-    std::free(data);
-  }
-  if (block.file >= 0) ::close(block.file);
+  if (block.kind != Kind::registered) std::free(data);
 }
 
 // Removes the block that begins at `data`.
@@ -98,14 +72,6 @@ cudaError_t remove(void* data, Kind kind) {
   return cudaSuccess;
 }
 
-// The part of CUDA's 64 bytes of a handle that is used.
-struct Handle {
-  pid_t process;
-  int file;
-  std::size_t bytes;
-};
-static_assert(sizeof(Handle) <= sizeof(cudaIpcMemHandle_t));
-
 }  // namespace
 
 namespace ddpbench::test {
@@ -113,15 +79,6 @@ namespace ddpbench::test {
 bool can_be_reached(std::uint64_t address, std::size_t bytes) {
   const std::lock_guard lock(mutex);
   return find(address, bytes) != blocks.end();
-}
-
-bool block_of(std::uint64_t address, std::uint64_t& base, std::size_t& bytes) {
-  const std::lock_guard lock(mutex);
-  const auto at = find(address, 1);
-  if (at == blocks.end()) return false;
-  base = at->first;
-  bytes = at->second.bytes;
-  return true;
 }
 
 }  // namespace ddpbench::test
@@ -161,13 +118,6 @@ cudaError_t cudaHostUnregister(void* data) {
   return remove(data, Kind::registered) == cudaSuccess ? cudaSuccess
                                                        : cudaErrorHostMemoryNotRegistered;
 }
-cudaError_t cudaHostGetDevicePointer(void** on_device, void* data, unsigned) {
-  const std::lock_guard lock(mutex);
-  const auto at = find(address_of(data), 1);
-  const bool is_host =
-      at != blocks.end() && (at->second.kind == Kind::host || at->second.kind == Kind::registered);
-  return is_host ? (*on_device = data, cudaSuccess) : cudaErrorInvalidValue;
-}
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total) {
   const std::lock_guard lock(mutex);
   *total = memory_bytes();
@@ -184,33 +134,5 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t stream) {
   return ddpbench::test::queue(stream, [=] { std::memset(data, value, bytes); });
 }
-
-cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* data) {
-  const std::lock_guard lock(mutex);
-  const auto at = find(address_of(data), 1);
-  if (at == blocks.end() || at->second.file < 0) return cudaErrorInvalidValue;
-  const Handle made{::getpid(), at->second.file, at->second.bytes};
-  std::memcpy(handle, &made, sizeof(made));
-  return cudaSuccess;
-}
-cudaError_t cudaIpcOpenMemHandle(void** data, cudaIpcMemHandle_t handle, unsigned flags) {
-  Handle given{};
-  std::memcpy(&given, &handle, sizeof(given));
-  // "can only be opened in another process"
-  if (given.process == ::getpid()) return cudaErrorDeviceUninitialized;
-  if (flags != cudaIpcMemLazyEnablePeerAccess) return cudaErrorInvalidValue;
-  char path[64];
-  std::snprintf(path, sizeof(path), "/proc/%d/fd/%d", given.process, given.file);
-  const int file = ::open(path, O_RDWR | O_CLOEXEC);
-  if (file < 0) return cudaErrorMapBufferObjectFailed;
-  *data = map_file(file, given.bytes);
-  ::close(file);
-  if (*data == nullptr) return cudaErrorMapBufferObjectFailed;
-  const std::lock_guard lock(mutex);
-  blocks.emplace(address_of(*data),
-                 Block{Kind::imported, given.bytes, ddpbench::test::current_device()});
-  return cudaSuccess;
-}
-cudaError_t cudaIpcCloseMemHandle(void* data) { return remove(data, Kind::imported); }
 
 }  // extern "C"

@@ -11,7 +11,5 @@ namespace ddpbench::test {
 
 // Whether `bytes` at `address` are device memory or locked host memory.
 bool can_be_reached(std::uint64_t address, std::size_t bytes);
-// The allocation in which `address` lies. False when there is none.
-bool block_of(std::uint64_t address, std::uint64_t& base, std::size_t& bytes);
 
 }  // namespace ddpbench::test

@@ -14,7 +14,7 @@
 #include <map>
 #include <thread>
 
-#include "kernels/runtime/cuda/launch.cuh"
+#include "kernels/ops/cuda/kernels/launch.cuh"
 
 namespace {
 
@@ -207,7 +207,7 @@ int current_device() { return device_of_thread; }
 
 }  // namespace test
 
-namespace cuda {
+namespace ops::cuda {
 
 cudaError_t queue_on_host(cudaStream_t stream, std::function<void()> work) {
   return test::queue(stream, [work = std::move(work)] {
@@ -216,7 +216,7 @@ cudaError_t queue_on_host(cudaStream_t stream, std::function<void()> work) {
   });
 }
 
-}  // namespace cuda
+}  // namespace ops::cuda
 }  // namespace ddpbench
 
 using ddpbench::test::Capture;

@@ -18,7 +18,6 @@
 #include "kernels/ops/cuda/library/algorithm_cache.h"
 #include "kernels/ops/cuda_backend.h"
 #include "kernels/runtime/cuda/cuda_stream.h"
-#include "kernels/runtime/cuda/native_device.h"
 #include "kernels/runtime/data_type.h"
 
 namespace ddpbench::ops::cuda {

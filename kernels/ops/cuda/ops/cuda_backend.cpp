@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "kernels/ops/cuda/kernels/elementwise_kernels.h"
 #include "kernels/ops/cuda/ops/cuda_ops.h"
-#include "kernels/runtime/cuda/current_device.h"
+#include "kernels/runtime/cuda/cuda_calls.h"
 
 namespace ddpbench::ops {
 namespace {

@@ -1,15 +1,30 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "parallel/comm/cuda/staged/staged_communicator.h"
-
+//
+// StagedCommunicator: a CUDA device's end of a communicator of the host (see make_staged).
+//
+// The host's part of a call is a host function of the communication stream (cudaLaunchHostFunc),
+// between the copy to the host and the copy back. So a stream that waits for the work waits for an
+// event. Only the host's own communicator can be late: no flag has to be raised, and an abort of
+// that communicator is enough to free the streams. CUDA runs host functions on a thread of its own.
+// Waits for peers block that thread. CUDA allows that as long as they wait for no device work of
+// this process that was queued later.
+//
+// Host functions of one process may run one behind the other, even those of different streams. So
+// where a process is several ranks, or a rank of several communicators, each call blocks its thread
+// until the host's part is done (`blocks`).
+#include <memory>
 #include <mutex>
 #include <new>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
-#include "kernels/runtime/cuda/cuda_error.h"
+#include "kernels/runtime/cuda/cuda_calls.h"
 #include "kernels/runtime/cuda/cuda_stream.h"
-#include "kernels/runtime/cuda/current_device.h"
+#include "parallel/comm/cuda/cuda_communicator.h"
+#include "parallel/comm/cuda/staging_memory.h"
 
 namespace ddpbench::comm {
 
@@ -20,7 +35,7 @@ namespace {
 constexpr double kHostPatience_s = 2;
 
 CudaCommOptions options_beside(const Communicator& host) {
-  return {.timeout_s = host.timeout_s() + kHostPatience_s, .name = "staged", .progress = {}};
+  return {.timeout_s = host.timeout_s() + kHostPatience_s};
 }
 
 // `elements` lie within `whole`. Returns them for a `whole` that is at `place`.
@@ -30,8 +45,6 @@ Elements moved(Elements elements, const Elements& whole, void* place) {
       static_cast<std::byte*>(place) + (data - static_cast<const std::byte*>(whole.data));
   return elements;
 }
-
-}  // namespace
 
 // The host's side: its communicator, and the calls on it that streams will make. It does not use
 // CUDA, because host functions may not call CUDA.
@@ -107,8 +120,48 @@ class HostCalls : public std::enable_shared_from_this<HostCalls> {
   std::vector<Batch*> free_;
 };
 
-StagedCommunicator::StagedCommunicator(std::unique_ptr<Communicator> host, Device& device)
-    : CudaCommunicator(device, host->rank(), host->size(), nullptr, options_beside(*host)),
+class StagedCommunicator final : public CudaCommunicator {
+ public:
+  StagedCommunicator(std::unique_ptr<Communicator> host, Device& device, bool blocks);
+  ~StagedCommunicator() override;
+
+  std::string backend() const override;
+  double timeout_s() const noexcept override;
+  std::vector<AllReduceAlgorithm> all_reduces_run() const override;
+  std::unique_ptr<Communicator> split(int color, int key) override;
+  void register_buffer(const Buffer& buffer) override;
+  void deregister_buffer(const Buffer& buffer) override;
+  void abort(const std::string& reason) noexcept override;
+  void check() override;
+
+ private:
+  Work issue(const Operation& operation, const CallOptions& options) override;
+  void launch(std::span<const Call> calls) override;
+  void make_host_calls(std::span<const Call> calls);
+  Operation on_host(const Operation& operation);
+  bool is_root(const Operation& operation) const { return rank() == operation.root; }
+  bool reads_in(const Operation& operation) const;
+  bool writes_out(const Operation& operation) const;
+  void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind);
+  // Waits until nothing is in flight; false at the deadline.
+  bool is_idle_until(Deadline deadline) const noexcept;
+  // Waits until nothing is in flight. Throws CommTimeout.
+  void await_idle();
+
+  std::string asynchronous_error() override { return ""; }  // host functions tell theirs at once
+  void abandon() noexcept override;
+
+  const bool blocks_;
+  // Shared with queued calls, which may outlive a communicator whose device hangs.
+  const std::shared_ptr<HostCalls> host_;
+  std::unique_ptr<StagingMemory> memory_;
+  std::vector<Operation> staged_;  // operations of the current launch
+};
+
+StagedCommunicator::StagedCommunicator(std::unique_ptr<Communicator> host, Device& device,
+                                       bool blocks)
+    : CudaCommunicator(device, host->rank(), host->size(), options_beside(*host)),
+      blocks_(blocks),
       host_(std::make_shared<HostCalls>(std::move(host), monitor().shared_from_this())),
       memory_(std::make_unique<StagingMemory>(device)) {
   start_watching();
@@ -139,7 +192,7 @@ std::vector<AllReduceAlgorithm> StagedCommunicator::all_reduces_run() const {
 }
 
 Work StagedCommunicator::issue(const Operation& operation, const CallOptions& options) {
-  ensure(options.after == nullptr || !is_recording(cuda::native_stream(*options.after)),
+  ensure(options.after == nullptr || recording_of(cuda::native_stream(*options.after)) == 0,
          "{}communication through host memory cannot be recorded into a CUDA graph",
          monitor().prefix(&operation));
   return CudaCommunicator::issue(operation, options);
@@ -208,7 +261,7 @@ void StagedCommunicator::launch(std::span<const Call> calls) {
     if (!reads_in(call.operation)) continue;
     copy(host.in.data, call.operation.in.data, host.in.bytes(), cudaMemcpyDeviceToHost);
   }
-  queue_host_calls(calls);
+  make_host_calls(calls);
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const Operation& operation = calls[i].operation;
     if (!writes_out(operation)) continue;
@@ -217,12 +270,17 @@ void StagedCommunicator::launch(std::span<const Call> calls) {
   memory_->give_back();  // to calls that come later in the stream
 }
 
-void StagedCommunicator::queue_host_calls(std::span<const Call> calls) {
+void StagedCommunicator::make_host_calls(std::span<const Call> calls) {
+  if (blocks_) await_idle();
   HostCalls::Batch& batch = host_->take();
   for (std::size_t i = 0; i < calls.size(); ++i) {
     batch.calls.emplace_back(staged_[i], calls[i].work);
   }
   batch.owner = host_;
+  if (blocks_) {
+    HostCalls::run(&batch);
+    return monitor().throw_if_failed();
+  }
   const cudaError_t status = cudaLaunchHostFunc(stream(), &HostCalls::run, &batch);
   if (status != cudaSuccess) host_->give_back(batch);
   cuda::check(status, "queueing a call of the host's communicator (cudaLaunchHostFunc)");
@@ -240,7 +298,7 @@ void StagedCommunicator::await_idle() {
   const cuda::CurrentDevice current(ordinal());
   if (!is_idle_until(deadline_after(options().timeout_s))) {
     throw CommTimeout(monitor().prefix(nullptr) +
-                      "operations are still running; memory and groups cannot change");
+                      "the device did not finish what was queued before");
   }
   monitor().throw_if_failed();
 }
@@ -259,7 +317,7 @@ void StagedCommunicator::deregister_buffer(const Buffer& buffer) {
 std::unique_ptr<Communicator> StagedCommunicator::split(int color, int key) {
   await_idle();
   auto part = host_->communicator().split(color, key);
-  return part ? make_staged(std::move(part), device()) : nullptr;
+  return part ? make_staged(std::move(part), device(), blocks_) : nullptr;
 }
 
 void StagedCommunicator::check() {
@@ -273,18 +331,20 @@ void StagedCommunicator::abort(const std::string& reason) noexcept {
 }
 
 // Host functions that wait for peers then return, and the streams go on.
-bool StagedCommunicator::abandon() noexcept {
+void StagedCommunicator::abandon() noexcept {
   try {
     monitor().throw_if_failed();
   } catch (const std::exception& error) {
     host_->communicator().abort(error.what());
   }
-  return true;
 }
 
-std::unique_ptr<Communicator> make_staged(std::unique_ptr<Communicator> host, Device& device) {
+}  // namespace
+
+std::unique_ptr<Communicator> make_staged(std::unique_ptr<Communicator> host, Device& device,
+                                          bool blocks) {
   const cuda::CurrentDevice current(cuda::native_device(device).ordinal());
-  return std::make_unique<StagedCommunicator>(std::move(host), device);
+  return std::make_unique<StagedCommunicator>(std::move(host), device, blocks);
 }
 
 }  // namespace ddpbench::comm

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "parallel/comm/cuda/staged/staging_memory.h"
+#include "parallel/comm/cuda/staging_memory.h"
 
 #include <algorithm>
 #include <bit>
 
-#include "kernels/runtime/cuda/cuda_error.h"
+#include "kernels/runtime/cuda/cuda_calls.h"
 #include "kernels/runtime/shared_memory.h"
 
 namespace ddpbench::comm {

@@ -1,0 +1,417 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The "nccl" backend. Rank 0's unique id goes through the store.
+//
+// NCCL's communicator blocks: a call returns when it is queued. That costs the host microseconds,
+// where a non-blocking one makes a thread a call. Two things may hang nevertheless. One is making
+// the communicator; a thread of its own bounds that (join_before). The other is a first call
+// whose peer is lost while connections are made; the watchdog then aborts NCCL, so the call
+// returns. The program sets NCCL_RUNTIME_CONNECT=0, so collectives are connected when the
+// communicator is made.
+//
+// Average is ncclAvg: NCCL scales before it adds, so an average is rounded more than once.
+#include <nccl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "kernels/runtime/cuda/cuda_calls.h"
+#include "parallel/comm/cuda/cuda_communicator.h"
+
+namespace ddpbench::comm {
+
+namespace {
+
+// How long the watchdog waits for a call to return by itself before it aborts NCCL under it.
+constexpr auto kAbortPatience = std::chrono::seconds(1);
+
+// Throws CommError "<what>: <NCCL's text>: <its last error>" unless `result` is success.
+void check_nccl(ncclResult_t result, ncclComm_t communicator, const std::string& what) {
+  if (result == ncclSuccess) return;
+  throw CommError(fmt::format("{}: NCCL: {}: {}", what, ncclGetErrorString(result),
+                              ncclGetLastError(communicator)));
+}
+
+ncclDataType_t type_of(DataType type) {
+  switch (type) {
+    case DataType::fp32:
+      return ncclFloat32;
+    case DataType::fp64:
+      return ncclFloat64;
+    case DataType::bf16:
+      return ncclBfloat16;
+    case DataType::fp16:
+      return ncclFloat16;
+    case DataType::int32:
+      return ncclInt32;
+    case DataType::int64:
+      return ncclInt64;
+    case DataType::uint8:
+      return ncclUint8;
+  }
+  throw InternalError(fmt::format("NCCL has no data type {}", static_cast<int>(type)));
+}
+
+ncclRedOp_t op_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum:
+      return ncclSum;
+    case ReduceOp::average:
+      return ncclAvg;
+    case ReduceOp::maximum:
+      return ncclMax;
+  }
+  throw InternalError(fmt::format("NCCL has no operation {}", static_cast<int>(op)));
+}
+
+class NcclCommunicator final : public CudaCommunicator {
+ public:
+  // Takes over `nccl`.
+  NcclCommunicator(ncclComm_t nccl, Device& device, int rank, int size,
+                   const CudaCommOptions& options, std::shared_ptr<SharedAbort> threads = nullptr);
+  ~NcclCommunicator() override;
+
+  std::string backend() const override { return "nccl"; }
+  std::unique_ptr<Communicator> split(int color, int key) override;
+  void register_buffer(const Buffer& buffer) override;
+  void deregister_buffer(const Buffer& buffer) override;
+
+ private:
+  void launch(std::span<const Call> calls) override;
+  void queue(const Operation& operation);
+  void queue_parts(const Operation& operation);
+  void copy_own_part(void* to, const void* from, std::size_t bytes);
+  std::string asynchronous_error() override;
+  void abandon() noexcept override;
+  void check_result(ncclResult_t result, const Operation* operation) const;
+
+  // A thread holds it while it is inside NCCL, so that the watchdog does not free what is in use.
+  std::mutex mutex_;
+  // Null once aborted. An abort under a call that does not return happens without the mutex.
+  std::atomic<ncclComm_t> nccl_;
+  Buffer barrier_;  // one number
+  std::map<const void*, void*> registrations_;
+};
+
+NcclCommunicator::NcclCommunicator(ncclComm_t nccl, Device& device, int rank, int size,
+                                   const CudaCommOptions& options,
+                                   std::shared_ptr<SharedAbort> threads)
+    : CudaCommunicator(device, rank, size, options, std::move(threads)),
+      nccl_(nccl),
+      barrier_(device.allocate(sizeof(std::int32_t), MemoryCategory::communication)) {
+  start_watching();
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  // The last call may be about to end.
+  const Deadline patience = deadline_after(1);
+  while (cudaStreamQuery(stream()) == cudaErrorNotReady && !monitor().failed() &&
+         !has_passed(patience)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  // This is asked before the watchdog ends, because that fails what comes later. A rank that is
+  // done must not abort: others may still work with each other, as servers do with the remaining
+  // workers.
+  const bool idle = cudaStreamQuery(stream()) == cudaSuccess && !monitor().failed();
+  stop_watching();
+  if (nccl_ == nullptr) return;
+  // Destroying waits for all calls, and for CUDA graphs that hold such calls.
+  static_cast<void>(idle ? ncclCommDestroy(nccl_) : ncclCommAbort(nccl_));
+}
+
+void NcclCommunicator::check_result(ncclResult_t result, const Operation* operation) const {
+  if (result == ncclSuccess) return;
+  check_nccl(result, nccl_,
+             monitor().prefix(nullptr) + (operation ? describe(*operation) : "NCCL's group"));
+}
+
+void NcclCommunicator::launch(std::span<const Call> calls) {
+  const std::lock_guard lock(mutex_);
+  if (nccl_ == nullptr) monitor().throw_if_failed();
+  check_result(ncclGroupStart(), nullptr);
+  try {
+    for (const Call& call : calls) queue(call.operation);
+  } catch (...) {
+    static_cast<void>(ncclGroupEnd());  // or the thread's next call would belong to this group
+    throw;
+  }
+  check_result(ncclGroupEnd(), &calls.front().operation);
+}
+
+// Operations without elements are skipped; all ranks agree on that.
+void NcclCommunicator::queue(const Operation& operation) {
+  const Elements& in = operation.in;
+  const Elements& out = operation.out;
+  const bool is_barrier = operation.kind == OperationKind::barrier;
+  if (!is_barrier && operation.part().count == 0) return;
+  const ncclDataType_t type = type_of(operation.part().type);
+  const ncclRedOp_t op = op_of(operation.op);
+  const int root = operation.root;
+  switch (operation.kind) {
+    case OperationKind::all_reduce:
+      return check_result(ncclAllReduce(in.data, in.data, in.count, type, op, nccl_, stream()),
+                          &operation);
+    case OperationKind::reduce:
+      return check_result(ncclReduce(in.data, in.data, in.count, type, op, root, nccl_, stream()),
+                          &operation);
+    case OperationKind::broadcast:
+      return check_result(ncclBroadcast(in.data, in.data, in.count, type, root, nccl_, stream()),
+                          &operation);
+    case OperationKind::all_gather:
+      return check_result(ncclAllGather(in.data, out.data, in.count, type, nccl_, stream()),
+                          &operation);
+    case OperationKind::reduce_scatter:
+      return check_result(
+          ncclReduceScatter(in.data, out.data, out.count, type, op, nccl_, stream()), &operation);
+    case OperationKind::send:
+      return check_result(ncclSend(in.data, in.count, type, root, nccl_, stream()), &operation);
+    case OperationKind::recv:
+      return check_result(ncclRecv(out.data, out.count, type, root, nccl_, stream()), &operation);
+    case OperationKind::barrier:
+      return check_result(
+          ncclAllReduce(barrier_.data(), barrier_.data(), 1, ncclInt32, ncclSum, nccl_, stream()),
+          &operation);
+    case OperationKind::scatter:
+    case OperationKind::gather:
+      return queue_parts(operation);
+  }
+}
+
+// NCCL has no scatter and gather of its own: the root exchanges a message with every rank.
+void NcclCommunicator::queue_parts(const Operation& operation) {
+  const bool scatters = operation.kind == OperationKind::scatter;
+  const Elements part = operation.part();
+  const ncclDataType_t type = type_of(part.type);
+  if (rank() != operation.root) {
+    return check_result(
+        scatters ? ncclRecv(part.data, part.count, type, operation.root, nccl_, stream())
+                 : ncclSend(part.data, part.count, type, operation.root, nccl_, stream()),
+        &operation);
+  }
+  auto* const whole = static_cast<std::byte*>(scatters ? operation.in.data : operation.out.data);
+  for (int peer = 0; peer < size(); ++peer) {
+    std::byte* const place = whole + static_cast<std::size_t>(peer) * part.bytes();
+    if (peer == rank()) {
+      copy_own_part(scatters ? part.data : place, scatters ? place : part.data, part.bytes());
+    } else {
+      check_result(scatters ? ncclSend(place, part.count, type, peer, nccl_, stream())
+                            : ncclRecv(place, part.count, type, peer, nccl_, stream()),
+                   &operation);
+    }
+  }
+}
+
+void NcclCommunicator::copy_own_part(void* to, const void* from, std::size_t bytes) {
+  if (to == from) return;
+  cuda::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream()),
+              "copying the root's own part");
+}
+
+std::string NcclCommunicator::asynchronous_error() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock || nccl_ == nullptr) return "";
+  ncclResult_t error = ncclSuccess;
+  const ncclResult_t result = ncclCommGetAsyncError(nccl_, &error);
+  if (result != ncclSuccess) error = result;
+  if (error == ncclSuccess || error == ncclInProgress) return "";
+  return fmt::format("NCCL failed: {}: {}", ncclGetErrorString(error), ncclGetLastError(nccl_));
+}
+
+void NcclCommunicator::abandon() noexcept {
+  // A thread that hangs in NCCL keeps the mutex, and aborting is what makes NCCL return.
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  for (const Deadline end = DeadlineClock::now() + kAbortPatience; !lock && !has_passed(end);) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    static_cast<void>(lock.try_lock());
+  }
+  const ncclComm_t nccl = nccl_.exchange(nullptr);
+  // Aborting waits for CUDA graphs that hold NCCL's calls. No thread may wait for the mutex
+  // meanwhile.
+  if (lock) lock.unlock();
+  if (nccl != nullptr) static_cast<void>(ncclCommAbort(nccl));
+}
+
+void NcclCommunicator::register_buffer(const Buffer& buffer) {
+  if (buffer.bytes() == 0) return;
+  const cuda::CurrentDevice current(ordinal());
+  const std::lock_guard lock(mutex_);
+  if (nccl_ == nullptr) monitor().throw_if_failed();
+  void* handle = nullptr;
+  check_nccl(ncclCommRegister(nccl_, buffer.data(), buffer.bytes(), &handle), nccl_,
+             fmt::format("{}registering {} bytes", monitor().prefix(nullptr), buffer.bytes()));
+  registrations_[buffer.data()] = handle;
+}
+
+void NcclCommunicator::deregister_buffer(const Buffer& buffer) {
+  if (buffer.bytes() == 0) return;
+  const std::lock_guard lock(mutex_);
+  const auto found = registrations_.find(buffer.data());
+  if (found == registrations_.end()) {
+    throw CommError(fmt::format(
+        "a buffer of {} bytes was not registered and cannot be deregistered", buffer.bytes()));
+  }
+  void* const handle = found->second;
+  registrations_.erase(found);
+  if (nccl_ == nullptr || handle == nullptr) return;
+  const cuda::CurrentDevice current(ordinal());
+  check_nccl(ncclCommDeregister(nccl_, handle), nccl_,
+             fmt::format("{}deregistering {} bytes", monitor().prefix(nullptr), buffer.bytes()));
+}
+
+std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key) {
+  const cuda::CurrentDevice current(ordinal());
+  ncclComm_t made = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (nccl_ == nullptr) monitor().throw_if_failed();
+    check_nccl(ncclCommSplit(nccl_, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &made, nullptr),
+               nccl_, monitor().prefix(nullptr) + "split");
+  }
+  if (made == nullptr) return nullptr;
+  int made_rank = 0, made_size = 0;
+  check_nccl(ncclCommUserRank(made, &made_rank), made, "ncclCommUserRank");
+  check_nccl(ncclCommCount(made, &made_size), made, "ncclCommCount");
+  return std::make_unique<NcclCommunicator>(made, device(), made_rank, made_size, options());
+}
+
+// How long a rank waits for the others while a communicator is made.
+double patience_s(const CudaCommOptions& options) {
+  return std::max(options.timeout_s, options.join_patience_s);
+}
+
+// Whether `future` is ready before the time is up; calls `tell` several times a second meanwhile,
+// or a supervisor would take a wait longer than its own deadline for a rank that hangs.
+template <typename T>
+bool is_ready_in_time(const std::future<T>& future, double seconds,
+                      const std::function<void()>& tell) {
+  constexpr auto kTellInterval = std::chrono::milliseconds(100);
+  const Deadline deadline = deadline_after(seconds);
+  while (future.wait_for(std::min<DeadlineClock::duration>(
+             sleep_until_look(deadline), kTellInterval)) != std::future_status::ready) {
+    if (has_passed(deadline)) return false;
+    if (tell) tell();
+  }
+  return true;
+}
+
+ncclUniqueId make_id() {
+  ncclUniqueId id;
+  check_nccl(ncclGetUniqueId(&id), nullptr, "ncclGetUniqueId");
+  return id;
+}
+
+std::string text_of(const ncclUniqueId& id) { return {id.internal, sizeof(id.internal)}; }
+
+ncclUniqueId id_of(const std::string& text) {
+  ncclUniqueId id;
+  if (text.size() != sizeof(id.internal)) {
+    throw CommError(
+        fmt::format("NCCL's id has {} bytes, not {}", text.size(), sizeof(id.internal)));
+  }
+  std::memcpy(id.internal, text.data(), sizeof(id.internal));
+  return id;
+}
+
+// The ranks of one communicator in this process.
+struct Joining {
+  ncclUniqueId id{};
+  int first_rank = 0, size = 1;
+  std::vector<int> ordinals;  // the GPUs of ranks first_rank...
+};
+
+std::vector<ncclComm_t> join(const Joining& joining) {
+  std::vector<ncclComm_t> made(joining.ordinals.size(), nullptr);
+  const std::string what = fmt::format("rank {} of {}: joining", joining.first_rank, joining.size);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 1;
+  check_nccl(ncclGroupStart(), nullptr, what);
+  ncclResult_t result = ncclSuccess;
+  for (std::size_t i = 0; i < made.size() && result == ncclSuccess; ++i) {
+    const cuda::CurrentDevice current(joining.ordinals[i]);
+    result = ncclCommInitRankConfig(&made[i], joining.size, joining.id,
+                                    joining.first_rank + static_cast<int>(i), &config);
+  }
+  const ncclResult_t ended = ncclGroupEnd();
+  check_nccl(result == ncclSuccess ? ended : result, nullptr, what);
+  return made;
+}
+
+// NCCL has no deadline for this, so a thread does it. If it hangs, it lasts as long as the process.
+std::vector<ncclComm_t> join_before(const Joining& joining, const CudaCommOptions& options) {
+  std::packaged_task<std::vector<ncclComm_t>()> task([joining] { return join(joining); });
+  std::future<std::vector<ncclComm_t>> made = task.get_future();
+  std::thread thread(std::move(task));
+  if (!is_ready_in_time(made, patience_s(options), options.joining)) {
+    thread.detach();
+    throw UnfinishedJoin(
+        fmt::format("rank {} of {}: NCCL did not connect all ranks within {} s; NCCL_DEBUG=INFO "
+                    "shows how far it got",
+                    joining.first_rank, joining.size, patience_s(options)));
+  }
+  thread.join();
+  return made.get();
+}
+
+// Blocks until rank 0 has told its id. The store's own wait cannot call `joining`, so another
+// thread waits where that is set.
+std::string id_from(Store& store, const std::string& key, const CudaCommOptions& options) {
+  auto told = std::async(options.joining ? std::launch::async : std::launch::deferred,
+                         [&] { return store.get(key, patience_s(options)); });
+  if (options.joining) is_ready_in_time(told, patience_s(options), options.joining);
+  return told.get();
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_nccl(Store& store, int rank, int size, Device& device,
+                                        const CudaCommOptions& options) {
+  ensure(size >= 1 && rank >= 0 && rank < size, "rank {} of {}", rank, size);
+  const std::string key = options.name + "/nccl_id";
+  if (rank == 0) store.set(key, text_of(make_id()));
+  const std::string id = id_from(store, key, options);
+  const Joining joining{.id = id_of(id),
+                        .first_rank = rank,
+                        .size = size,
+                        .ordinals = {cuda::native_device(device).ordinal()}};
+  return std::make_unique<NcclCommunicator>(join_before(joining, options).front(), device, rank,
+                                            size, options);
+}
+
+std::vector<std::unique_ptr<Communicator>> make_thread_nccl(const std::vector<Device*>& devices,
+                                                            const CudaCommOptions& options) {
+  ensure(!devices.empty(), "a communicator of no threads");
+  const auto size = static_cast<int>(devices.size());
+  Joining joining{.id = make_id(), .size = size};
+  for (Device* const device : devices) {
+    joining.ordinals.push_back(cuda::native_device(*device).ordinal());
+  }
+  const std::vector<ncclComm_t> made = join_before(joining, options);
+  const auto threads = std::make_shared<SharedAbort>();
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  for (int rank = 0; rank < size; ++rank) {
+    const auto i = static_cast<std::size_t>(rank);
+    communicators.push_back(
+        std::make_unique<NcclCommunicator>(made[i], *devices[i], rank, size, options, threads));
+  }
+  return communicators;
+}
+
+std::map<std::string, std::string> cuda_comm_versions() {
+  int version = 0;
+  if (ncclGetVersion(&version) != ncclSuccess) return {};
+  return {{"nccl", fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100)}};
+}
+}  // namespace ddpbench::comm
