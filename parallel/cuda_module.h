@@ -29,12 +29,6 @@ class CudaModule {
   virtual std::unique_ptr<Device> make_device(const CudaDeviceOptions& options) const = 0;
   virtual std::unique_ptr<ops::OpBackend> make_backend(
       Device& device, const ops::CudaBackendOptions& options) const = 0;
-  virtual std::unique_ptr<ops::Op> make_bias_pass(Device& device,
-                                                  const ops::CudaBackendOptions& options,
-                                                  const ops::BiasPassDesc& desc) const = 0;
-  virtual std::unique_ptr<ops::Op> make_bare_gemm(Device& device,
-                                                  const ops::CudaBackendOptions& options,
-                                                  const ops::BareGemmDesc& desc) const = 0;
   virtual std::unique_ptr<comm::Communicator> make_nccl(
       comm::Store& store, int rank, int size, Device& device,
       const comm::CudaCommOptions& options) const = 0;

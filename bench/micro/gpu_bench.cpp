@@ -52,12 +52,6 @@ ops::OpBackend& GpuBench::backend(ops::CudaPrecision precision,
   return *backend;
 }
 
-std::unique_ptr<ops::Op> GpuBench::bias_pass(ops::CudaPrecision precision,
-                                             const ops::BiasPassDesc& desc) {
-  return module_.make_bias_pass(
-      *device_, backend_options(precision, ops::ConvolutionKernels::measured), desc);
-}
-
 std::int64_t GpuBench::streaming_batch(double bytes_of_one) const {
   return static_cast<std::int64_t>(std::ceil(streaming_bytes() / bytes_of_one));
 }
@@ -80,10 +74,12 @@ double GpuBench::gemm_flops_per_s(ops::CudaPrecision precision) {
   double& peak = peaks_.gemm_flops_per_s[precision];
   if (peak == 0) {
     const std::int64_t extent = options_.gemm;
+    const DataType type = precision == ops::CudaPrecision::bf16 ? DataType::bf16 : DataType::fp32;
     ops::OpRun run(machine(),
-                   module_.make_bare_gemm(
-                       *device_, backend_options(precision, ops::ConvolutionKernels::measured),
-                       {.rows = extent, .columns = extent, .terms = extent}),
+                   backend(precision).make(
+                       ops::LinearDesc{.input = ops::TensorLayout::plain({extent, extent}, type),
+                                       .out_features = extent,
+                                       .bias = false}),
                    false);
     peak = run.op().forward_flops() / seconds_of([&] { run.forward(); }, kOfGemm);
   }

@@ -53,7 +53,6 @@ class GpuBench {
   ops::Machine machine() { return {*device_, *stream_}; }
   ops::OpBackend& backend(ops::CudaPrecision precision,
                           ops::ConvolutionKernels convolutions = ops::ConvolutionKernels::measured);
-  std::unique_ptr<ops::Op> bias_pass(ops::CudaPrecision precision, const ops::BiasPassDesc& desc);
 
   // The bytes that one launch of a kernel touches, or of the copy that it is compared with: 8 times
   // the L2 cache. Both then find as little of the previous launch in the cache.

@@ -127,19 +127,10 @@ void register_own(GpuBench& bench, CudaPrecision precision) {
                                  return backend().make(ReorderDesc{plain, in_bf16(plain)});
                                }});
   }
-  for (const bool relu : {false, true}) {
-    register_streaming(bench, {.name = relu ? "bias_relu_columns64" : "bias_columns64",
-                               .precision = precision,
-                               .make =
-                                   [&bench, precision, relu](std::int64_t batch) {
-                                     return bench.bias_pass(precision, {batch * 196, 64, relu});
-                                   },
-                               .input_gradients = relu});
-  }
 }
 
-// The first layer, with and without the pool behind it: our own kernels at sizes that no cache
-// holds, and both kinds at the usual batches.
+// The first layer: our own kernels at sizes that no cache holds, and both kinds at the usual
+// batches.
 void register_first_layer(GpuBench& bench, CudaPrecision precision) {
   const auto add = [&](const char* name, ConvolutionKernels kernels, const auto& make) {
     const bool own = kernels == ConvolutionKernels::own;
@@ -155,7 +146,6 @@ void register_first_layer(GpuBench& bench, CudaPrecision precision) {
     if (own) register_streaming(bench, c);
   };
   add("conv1_own", ConvolutionKernels::own, conv3x3);
-  add("conv1_pool1_own", ConvolutionKernels::own, conv3x3_halved);
   add("conv1_library", ConvolutionKernels::library, conv3x3);
 }
 

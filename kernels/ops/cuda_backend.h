@@ -40,26 +40,6 @@ struct CudaBackendOptions {
 // DeviceError when a library refuses.
 std::unique_ptr<OpBackend> make_cuda_backend(Device& device, const CudaBackendOptions& options);
 
-// The pass that convolutions and linear layers run around the library's calls, as an operation for
-// benchmarks. Forward: output += bias, rectified where `relu`, in place; the output holds the
-// input. Backward: the gradient of the bias and, with a ReLU, that of the input, which goes into
-// the workspace.
-struct BiasPassDesc {
-  std::int64_t rows = 0, columns = 0;
-  bool relu = false;
-};
-std::unique_ptr<Op> make_cuda_bias_pass(Device& device, const CudaBackendOptions& options,
-                                        const BiasPassDesc& desc);
-
-// One bare product of the library (GEMM), for benchmarks of the rate that products reach: output
-// [rows, columns] = first input [rows, terms] times the transpose of the second [columns, terms].
-// The operands have the backend's activation type. Forward only.
-struct BareGemmDesc {
-  std::int64_t rows = 0, columns = 0, terms = 0;
-};
-std::unique_ptr<Op> make_cuda_bare_gemm(Device& device, const CudaBackendOptions& options,
-                                        const BareGemmDesc& desc);
-
 // The versions of the loaded libraries, "cudnn" and "cublaslt".
 std::map<std::string, std::string> cuda_library_versions();
 

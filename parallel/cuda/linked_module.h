@@ -26,14 +26,6 @@ class LinkedModule : public CudaModule {
       Device& device, const ops::CudaBackendOptions& options) const override {
     return ops::make_cuda_backend(device, options);
   }
-  std::unique_ptr<ops::Op> make_bias_pass(Device& device, const ops::CudaBackendOptions& options,
-                                          const ops::BiasPassDesc& desc) const override {
-    return ops::make_cuda_bias_pass(device, options, desc);
-  }
-  std::unique_ptr<ops::Op> make_bare_gemm(Device& device, const ops::CudaBackendOptions& options,
-                                          const ops::BareGemmDesc& desc) const override {
-    return ops::make_cuda_bare_gemm(device, options, desc);
-  }
   std::unique_ptr<comm::Communicator> make_nccl(
       comm::Store& store, int rank, int size, Device& device,
       const comm::CudaCommOptions& options) const override {

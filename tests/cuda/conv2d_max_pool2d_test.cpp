@@ -2,10 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A convolution and the pool after it as one operation, against the reference's two.
-#include <algorithm>
-#include <cmath>
-#include <limits>
-
 #include "tests/cuda/cuda_fixture.h"
 #include "tests/ops/shape_cases.h"
 
@@ -36,26 +32,6 @@ struct FusedCase {
   Conv2dDesc conv;
 };
 
-// First layers, which run on own kernels for both.
-std::vector<FusedCase> first_layer_cases() {
-  return {
-      {"NetworkFirstLayer", conv({3, 1, 28, 28}, 32, 3, 1, 1)},
-      {"OneWindow", conv({1, 1, 4, 4}, 1, 3)},
-      {"OddMaps", conv({2, 1, 9, 7}, 16, 3, 1, 1)},
-      {"OddNumberOfWindows", conv({2, 1, 6, 10}, 8, 3, 1, 1)},
-      {"WithoutPadding", conv({5, 1, 9, 12}, 12, 3)},
-      {"WidePadding", conv({2, 1, 4, 5}, 8, 3, 1, 3)},
-      {"OddOutputs", conv({2, 1, 8, 10}, 7, 3, 1, 1)},
-      {"ManyOutputs", conv({1, 1, 6, 5}, 300, 3, 1, 1)},
-      {"ManySmallImages", conv({301, 1, 4, 4}, 8, 3, 1, 1)},
-      {"WithoutBias", without_bias(conv({2, 1, 8, 8}, 16, 3, 1, 1))},
-      {"Colours", conv({3, 3, 10, 9}, 24, 3, 1, 1)},
-      {"ColoursOddOutputs", conv({2, 3, 7, 6}, 9, 3)},
-      {"LargeKernel", conv({2, 1, 28, 28}, 6, 5, 1, 2)},
-      {"LargeKernelWithoutPadding", conv({3, 1, 9, 8}, 16, 5)},
-  };
-}
-
 // The library runs the convolution, and the pool adds the bias.
 std::vector<FusedCase> bias_in_pool_cases() {
   std::vector<FusedCase> cases = {
@@ -70,12 +46,6 @@ std::vector<FusedCase> bias_in_pool_cases() {
     input[1] = 5;
     cases.push_back({std::string("BiasInPool") + c.name, conv(input, c.input[1], 1)});
   }
-  return cases;
-}
-
-std::vector<FusedCase> fused_cases() {
-  std::vector<FusedCase> cases = bias_in_pool_cases();
-  for (const FusedCase& c : first_layer_cases()) cases.push_back({c.name, first_layer(c.conv)});
   return cases;
 }
 
@@ -161,28 +131,10 @@ TEST_P(CudaConv2dMaxPool2d, RepeatsItsBits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, CudaConv2dMaxPool2d, ::testing::ValuesIn(fused_cases()),
+INSTANTIATE_TEST_SUITE_P(Shapes, CudaConv2dMaxPool2d, ::testing::ValuesIn(bias_in_pool_cases()),
                          [](const auto& test) { return test.param.name; });
 
 using CudaConv2dMaxPool2dPlan = CudaOps;
-
-TEST_F(CudaConv2dMaxPool2dPlan, SaysWhatItIs) {
-  BackendFixture fixture = cuda_backend(on_own_kernels(CudaPrecision::fp32));
-  const Conv2dDesc first = first_layer(conv({2, 1, 9, 8}, 16, 3, 1, 1));
-  const auto alone = fixture.backend().make(first);
-  const auto op = fused(fixture, first, with_relu(halved()));
-  ASSERT_TRUE(op);
-  EXPECT_EQ(op->description(), "conv2d 3x3 1->16 max_pool2d 2x2 +relu (own kernel)");
-  EXPECT_EQ(op->input_layout(0), alone->input_layout(0));
-  EXPECT_EQ(op->output_layout().tag, "nhwc");
-  EXPECT_EQ(op->output_layout().shape, (Shape{2, 16, 4, 4}));
-  ASSERT_EQ(op->parameters().size(), 2U);
-  EXPECT_EQ(op->parameters()[0].layout, alone->parameters()[0].layout);
-  EXPECT_EQ(op->saved_bytes(), 2U * 16 * 4 * 4);
-  // The last row of the convolution is in no window.
-  EXPECT_DOUBLE_EQ(op->forward_flops(), alone->forward_flops() * 8 / 9);
-  EXPECT_DOUBLE_EQ(op->backward_flops(), alone->backward_flops() * 8 / 9);
-}
 
 // More windows than all threads of a large GPU take at once. The gradients are known: as many ones
 // as there are windows.
@@ -222,46 +174,9 @@ TEST_F(CudaConv2dMaxPool2dPlan, AddsTheBiasInThePoolWhereTheLibraryConvolves) {
   EXPECT_FALSE(fused(fixture, fits, pool(2, 2, 1))) << "padded windows";
   EXPECT_FALSE(fused(fixture, conv({2, 8, 8, 8}, 6, 3, 1, 1), halved())) << "no whole vectors";
   EXPECT_FALSE(fused(fixture, conv({2, 1, 8, 8}, 16, 3, 1, 1), halved())) << "own kernels may run";
-}
-
-TEST_F(CudaConv2dMaxPool2dPlan, IsNotToBeHadForOthers) {
-  BackendFixture own = cuda_backend(on_own_kernels(CudaPrecision::fp32));
-  const Conv2dDesc fits = first_layer(conv({2, 1, 8, 8}, 16, 3, 1, 1));
-  // Own kernels run both. Where the library runs the convolution, the pool may add the bias.
-  const auto has = [](BackendFixture& fixture, const Conv2dDesc& first,
-                      const MaxPool2dDesc& second) {
-    const std::unique_ptr<Op> op = fused(fixture, first, second);
-    return op && op->description().find("cudnn") == std::string::npos;
-  };
-  EXPECT_TRUE(has(own, fits, halved()));
-  EXPECT_FALSE(has(own, conv({2, 1, 8, 8}, 16, 3, 1, 1), halved())) << "wants an input gradient";
-  EXPECT_FALSE(has(own, with_relu(fits), halved())) << "rectifies before it pools";
-  EXPECT_FALSE(has(own, first_layer(conv({2, 1, 8, 8}, 16, 3, 2, 1)), halved())) << "stride 2";
-  EXPECT_FALSE(has(own, first_layer(conv({2, 8, 8, 8}, 16, 3, 1, 1)), halved())) << "8 channels";
-  EXPECT_FALSE(has(own, first_layer(conv({2, 1, 3, 9}, 16, 3)), halved())) << "no whole window";
-  EXPECT_FALSE(has(own, fits, pool(2, 1))) << "windows overlap";
-  EXPECT_FALSE(has(own, fits, pool(3, 3))) << "3 x 3 windows";
-  EXPECT_FALSE(has(own, fits, pool(2, 2, 1))) << "padded windows";
   const TensorLayout plain = TensorLayout::plain({2, 16, 4, 4});
   const OpDesc to_linear[] = {fits, halved(), ReorderDesc{.from = plain, .to = plain}};
-  EXPECT_EQ(own.backend().fuse(to_linear).count, 2U) << "linear layers read it as it lies";
-  BackendFixture library = cuda_backend({.convolutions = ConvolutionKernels::library});
-  EXPECT_FALSE(has(library, fits, halved()));
-}
-
-TEST_F(CudaConv2dMaxPool2dPlan, LetsNaNWinAndPassItsGradient) {
-  BackendFixture fixture = cuda_backend(on_own_kernels(CudaPrecision::fp32));
-  const auto op = fused(fixture, first_layer(conv({1, 1, 4, 4}, 8, 3, 1, 1)), with_relu(halved()));
-  ASSERT_TRUE(op);
-  OpInputs in = random_inputs(*op, 1);
-  in.want_grad_inputs = false;
-  in.inputs[0][0] = std::numeric_limits<float>::quiet_NaN();  // in the first window only
-  std::fill(in.grad_output.begin(), in.grad_output.end(), 0.0F);
-  in.grad_output[0] = 1;
-  const OpOutputs got = run(fixture, *op, in);
-  EXPECT_TRUE(std::isnan(got.output[0]));
-  EXPECT_FALSE(std::isnan(got.output[3]));
-  EXPECT_EQ(got.grad_parameters[1][0], 1);
+  EXPECT_EQ(fixture.backend().fuse(to_linear).count, 2U) << "linear layers read it as it lies";
 }
 
 }  // namespace

@@ -60,15 +60,12 @@ constexpr double kFc1 = 3136 * 128 + 128, kFc2 = 128 * 10 + 10;
 // The rows of operations whose tensors have elements of `size` bytes. Libraries read parameters in
 // that type, own kernels in fp32. Gradients of parameters are fp32.
 std::map<std::string, Bytes> operations(double size) {
-  const double map1 = 784 * 32, map2 = 196 * 64, columns = 4 * 64;
+  const double map1 = 784 * 32, map2 = 196 * 64;
   const double pool1 = (map1 + map1 / 4) * size + map1 / 4;
-  const double first = (784 + map1 / 4) * size + map1 / 4;
   const double pool2 = (map2 + map2 / 4) * size + map2 / 4;
   return {
       {"conv1_own/forward", {784 * 33 * size, 4 * kConv1}},
       {"conv1_own/backward", {784 * 33 * size, 4 * kConv1}},
-      {"conv1_pool1_own/forward", {first, 4 * kConv1}},
-      {"conv1_pool1_own/backward", {first, 4 * kConv1}},
       {"conv1_library/forward", {784 * 33 * size, size * kConv1}},
       {"conv1_library/backward", {784 * 33 * size, 4 * kConv1}},
       {"conv2/forward", {196 * 96 * size, size * kConv2}},
@@ -88,11 +85,7 @@ std::map<std::string, Bytes> operations(double size) {
       {"add/forward", {3 * map1 * size}},
       {"add/backward", {3 * map1 * size}},
       {"reorder/forward", {2 * map1 * size}},
-      {"reorder/backward", {2 * map1 * size}},
-      {"bias_columns64/forward", {2 * map2 * size, columns}},
-      {"bias_columns64/backward", {map2 * size, columns}},
-      {"bias_relu_columns64/forward", {2 * map2 * size, columns}},
-      {"bias_relu_columns64/backward", {3 * map2 * size, 2 * columns}}};
+      {"reorder/backward", {2 * map1 * size}}};
 }
 
 // All benchmarks, by the beginnings of their names.

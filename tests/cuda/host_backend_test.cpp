@@ -4,8 +4,6 @@
 // What only the stand-in for a GPU can show: searches, refusals, an older device.
 #include <gmock/gmock.h>
 
-#include <array>
-
 #include "base/error.h"
 #include "kernels/nn/graph.h"
 #include "kernels/nn/model/model.h"
@@ -190,37 +188,6 @@ TEST(CudaBackend, RemembersOnDiskThatAnOwnKernelWasFaster) {
   EXPECT_THAT(first_conv_of(library), ::testing::HasSubstr("(cudnn tf32 algorithm 0)"));
 }
 
-// The first convolution with its pool, or null where they stay apart.
-std::unique_ptr<Op> first_conv_with_pool(const CudaBackendOptions& options) {
-  BackendFixture fixture = cuda_backend(options);
-  const PoolCase pool{"", {}, 2, 2, 0};
-  const OpDesc chain[] = {without_bias(kFirstConv), pool.desc({}, true)};
-  return fixture.backend().fuse(chain).op;
-}
-
-TEST(CudaBackend, PoolsInTheConvolutionWhereThatIsFasterAndRemembersIt) {
-  const CacheDirectory slow_library("slow-library"), slow_kernels("slow-kernels");
-  const CudaBackendOptions in_one{.cache_directory = slow_library.path()};
-  {
-    // Apart they are own kernels, too, but 5 of them: their real times are too close to decide.
-    const PretendCosts library_is_slow({.convolution_ms = 1e4, .kernel_ms = 1e3});
-    EXPECT_TRUE(first_conv_with_pool(in_one));
-  }
-  const CudaBackendOptions apart{.cache_directory = slow_kernels.path()};
-  {
-    // 3 own kernels in one; apart 2, those of the pool, where the library runs the convolution.
-    const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
-    EXPECT_FALSE(first_conv_with_pool(apart));
-    EXPECT_TRUE(first_conv_with_pool(in_one));
-    EXPECT_TRUE(first_conv_with_pool({.deterministic = true}));
-    const LittleMemory nothing_can_be_tried;
-    EXPECT_TRUE(first_conv_with_pool({}));
-  }
-  const int before = test::algorithm_searches().load();
-  EXPECT_FALSE(first_conv_with_pool(apart));
-  EXPECT_EQ(test::algorithm_searches().load(), before);
-}
-
 TEST(CudaBackend, MeasuresNothingBetweenLibraryAndOwnKernelWhenDeterministic) {
   const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
   EXPECT_THAT(first_conv_of({.deterministic = true}), ::testing::HasSubstr("(own kernel)"));
@@ -264,26 +231,10 @@ TEST(CudaBackend, AStepHasNoMoreNodesThanTheyWereCounted) {
   const auto nodes = [](CudaPrecision precision, ConvolutionKernels convolutions) {
     return nodes_of_a_step({.precision = precision, .convolutions = convolutions});
   };
-  EXPECT_EQ(nodes(CudaPrecision::tf32, ConvolutionKernels::own), 18U);
+  EXPECT_EQ(nodes(CudaPrecision::tf32, ConvolutionKernels::own), 20U);
   EXPECT_EQ(nodes(CudaPrecision::tf32, ConvolutionKernels::library), 20U);
-  EXPECT_EQ(nodes(CudaPrecision::bf16, ConvolutionKernels::own), 24U);
+  EXPECT_EQ(nodes(CudaPrecision::bf16, ConvolutionKernels::own), 26U);
   EXPECT_EQ(nodes(CudaPrecision::bf16, ConvolutionKernels::library), 27U);
-}
-
-// The benchmark of the rate of products must run the product alone.
-TEST(CudaBackend, ABareGemmIsOneCallOfTheLibraryAlsoInBf16) {
-  const CudaBackendOptions options{.precision = CudaPrecision::bf16};
-  BackendFixture fixture = cuda_backend(options);
-  const auto op = make_cuda_bare_gemm(fixture.device(), options, {8, 8, 8});
-  const OpMemory matrix = fixture.allocate(op->output_layout().bytes);
-  const OpMemory output = fixture.allocate(op->output_layout().bytes);
-  const OpMemory workspace = fixture.allocate(op->workspace_bytes());
-  const std::array<const void*, 2> inputs = {matrix.data(), matrix.data()};
-  fixture.stream().begin_recording();
-  op->forward(fixture.stream(),
-              {.inputs = inputs, .output = output.data(), .workspace = workspace.data()});
-  fixture.stream().end_recording();
-  EXPECT_EQ(test::recorded_nodes(), 1U);
 }
 
 TEST(CudaBackend, SaysThatAnOldGpuLacksAPrecision) {

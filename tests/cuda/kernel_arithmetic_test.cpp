@@ -9,8 +9,7 @@
 #include <limits>
 #include <random>
 
-#include "kernels/ops/cuda/kernels/divide.cuh"
-#include "kernels/ops/cuda/kernels/vector.cuh"
+#include "kernels/ops/cuda/kernels/number.cuh"
 
 namespace ddpbench::ops::cuda {
 namespace {

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // linear of the CUDA backend against the reference loops.
-#include <array>
-#include <numeric>
 
 #include "base/error.h"
 #include "kernels/ops/cuda/library/layout.h"
@@ -113,37 +111,6 @@ TEST_P(CudaLinear, RepeatsItsBitsWhenDeterministicAlsoWhenRecorded) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, CudaLinear, ::testing::ValuesIn(linear_cases()),
                          [](const auto& test) { return test.param.name; });
-
-using CudaBareGemm = CudaOps;
-
-TEST_F(CudaBareGemm, IsTheFirstTimesTheTransposeOfTheSecond) {
-  constexpr std::int64_t kRows = 8, kColumns = 24, kTerms = 16;
-  const Values a = whole_values(kRows * kTerms, 1), b = whole_values(kColumns * kTerms, 2);
-  Values want;
-  for (std::int64_t i = 0; i < kRows; ++i) {
-    for (std::int64_t j = 0; j < kColumns; ++j) {
-      want.push_back(std::inner_product(a.begin() + i * kTerms, a.begin() + (i + 1) * kTerms,
-                                        b.begin() + j * kTerms, 0.0F));
-    }
-  }
-  for (const CudaPrecision precision : precisions()) {
-    SCOPED_TRACE(name_of(precision));
-    BackendFixture fixture = cuda_backend({.precision = precision});
-    const auto op = make_cuda_bare_gemm(fixture.device(), {.precision = precision},
-                                        {.rows = kRows, .columns = kColumns, .terms = kTerms});
-    EXPECT_EQ(op->forward_flops(), 2.0 * kRows * kColumns * kTerms);
-    const OpMemory first = fixture.to_layout(a, op->input_layout(0));
-    const OpMemory second = fixture.to_layout(b, op->input_layout(1));
-    const OpMemory output = fixture.allocate(op->output_layout().bytes);
-    const OpMemory workspace = fixture.allocate(op->workspace_bytes());
-    const std::array<const void*, 2> inputs = {first.data(), second.data()};
-    op->forward(fixture.stream(),
-                {.inputs = inputs, .output = output.data(), .workspace = workspace.data()});
-    fixture.stream().synchronize();
-    // Whole numbers below 2^8 are exact in bf16, too.
-    EXPECT_EQ(fixture.to_plain(output, op->output_layout()), want);
-  }
-}
 
 using CudaLinearPlan = CudaOps;
 

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "kernels/ops/cuda/kernels/pool_geometry.h"
+#include "kernels/ops/cuda/kernels/pool_kernels.h"
 #include "kernels/ops/window2d.h"
 
 namespace ddpbench::ops::cuda {

@@ -9,9 +9,9 @@
 
 #include <cmath>
 
-#include "kernels/ops/cuda/kernels/divide.cuh"
 #include "kernels/ops/cuda/kernels/launch.cuh"
 #include "kernels/ops/cuda/kernels/norm_pieces.cuh"
+#include "kernels/ops/cuda/kernels/number.cuh"
 
 namespace ddpbench::ops::cuda {
 namespace {

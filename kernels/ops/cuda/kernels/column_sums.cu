@@ -13,10 +13,8 @@
 
 #include <algorithm>
 
-#include "kernels/ops/cuda/kernels/divide.cuh"
 #include "kernels/ops/cuda/kernels/launch.cuh"
 #include "kernels/ops/cuda/kernels/number.cuh"
-#include "kernels/ops/cuda/kernels/vector.cuh"
 
 namespace ddpbench::ops::cuda {
 namespace {

@@ -66,4 +66,15 @@ cudaError_t increment(std::int64_t* counter, cudaStream_t stream);
 // Values of both signs in [-1, 1) that depend on the position: the data of timed trials.
 cudaError_t fill_with_pattern(DataType type, void* data, std::uint32_t count, cudaStream_t stream);
 
+// Transposes a batch of matrices and converts their type on the way. Plain to channels-last is a
+// transpose of [channels, pixels] for every image, and back. It reads and writes every element
+// once, in whole cache lines, through tiles in shared memory; bound by memory bandwidth.
+struct Transpose {
+  std::uint32_t batch = 1, rows = 0, columns = 0;  // of `from`
+  DataType from_type = DataType::fp32, to_type = DataType::fp32;
+  const void* from = nullptr;  // [batch, rows, columns]
+  void* to = nullptr;          // [batch, columns, rows]
+};
+cudaError_t transpose(const Transpose& args, cudaStream_t stream);
+
 }  // namespace ddpbench::ops::cuda

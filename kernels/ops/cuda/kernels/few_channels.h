@@ -3,21 +3,15 @@
 //
 // Convolution of images with few channels, a network's first layer; libraries pad the channels to
 // 8. Forward includes bias and ReLU. The gradients of weights and bias take one pass over the
-// output's gradient. The gradient of the input, which a first layer has not, is left to the
-// library. Both passes also exist for a convolution whose output only a max-pool of 2 x 2 windows
-// reads. Then the map between the two is never in memory.
+// output's gradient. The gradient of the input, which a first layer does not need, is left to the
+// library.
 //
 // Forward reads the images and writes the output. Backward reads both (with a ReLU the output and
 // its gradient), once each. With 32 outputs for one input, the output's bytes are all that counts.
-// Pooled, the output is a quarter of them, and 1 byte an output says which pixel won: forward
-// writes both, backward reads the gradient and that byte. With 32 fp32 outputs, a pixel of the
-// convolution costs 132 bytes each way, and up to 168 more in the pool; pooled here, 44. Each pass
-// has 2 * window * outputs FLOPs a pixel, window = channels * kernel * kernel. For 3 x 3, one
-// channel and bf16 that is 4.4 multiply-adds a byte, close to the balance of a GPU's fp32 units and
-// memory. So weights, or sums, stay in registers, and pixels are read once for several outputs.
-// Pooled it is 11, and those units are the bound (fp32: 7). Products and sums are fp32 in every
-// precision, and weights are read as they are stored. Pooling compares sums before they are
-// rounded.
+// Each pass has 2 * window * outputs FLOPs a pixel, window = channels * kernel * kernel. For 3 x 3,
+// one channel and bf16 that is 4.4 multiply-adds a byte, close to the balance of a GPU's fp32 units
+// and memory. So weights, or sums, stay in registers, and pixels are read once for several outputs.
+// Products and sums are fp32 in every precision, and weights are read as they are stored.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -25,25 +19,42 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/ops/cuda/kernels/few_channel_shape.h"
+#include "kernels/ops/window2d.h"
+#include "kernels/runtime/data_type.h"
 
 namespace ddpbench::ops::cuda {
 
+// Images and outputs are channels-last and of `type`, weights [out, kernel, kernel, channels] fp32.
+struct FewChannelShape {
+  std::uint32_t batch = 0, channels = 0, in_h = 0, in_w = 0;
+  std::uint32_t out_channels = 0, out_h = 0, out_w = 0;
+  KernelWindow2d window;
+  DataType type = DataType::fp32;
+  std::uint32_t multiprocessors = 0;  // of the GPU: they set the parts of gradients' sums
+};
+
+// Whether there are kernels: 3 x 3 windows over 1 channel (stride_w 1 or 2) or 3 channels (stride_w
+// 1), and 5 x 5 windows over 1 (stride_w 1). Any stride_h, padding and number of outputs.
+inline bool has_few_channel_kernels(const FewChannelShape& s) {
+  const KernelWindow2d& w = s.window;
+  if (w.kernel_h != w.kernel_w || w.stride_w == 0) return false;
+  if (w.kernel_h == 3 && s.channels == 1) return w.stride_w <= 2;
+  return w.stride_w == 1 &&
+         ((w.kernel_h == 3 && s.channels == 3) || (w.kernel_h == 5 && s.channels == 1));
+}
+
 // Raised with every change of the kernels. Measured choices between them and a library's algorithms
 // are kept on disk and hold only for the kernels that were measured.
-inline constexpr int kFewChannelKernels = 4;
+inline constexpr int kFewChannelKernels = 5;
 
 // All functions REQUIRE has_few_channel_kernels(), and fewer than 2^31 elements in each tensor.
 
-// y = x * w + bias, pooled, then rectified where `relu`. One launch.
+// y = x * w + bias, rectified where `relu`. One launch.
 struct FewChannelForward {
   const void* x = nullptr;
   const float* w = nullptr;
   const float* bias = nullptr;  // null: none
   void* y = nullptr;
-  // Pooled only, a byte an output: bit 2 i + j for the pixel in row i and column j of its window, 0
-  // where the ReLU cut it off. The first of equal pixels wins; NaN wins over all.
-  std::uint8_t* winners = nullptr;
   bool relu = false;
 };
 cudaError_t few_channel_forward(const FewChannelShape& shape, const FewChannelForward& args,
@@ -54,8 +65,7 @@ cudaError_t few_channel_forward(const FewChannelShape& shape, const FewChannelFo
 struct FewChannelGradients {
   const void* x = nullptr;
   const void* dy = nullptr;
-  const void* y = nullptr;                // null: no ReLU, else dy is 0 where y <= 0; not pooled
-  const std::uint8_t* winners = nullptr;  // pooled: forward's
+  const void* y = nullptr;  // null: no ReLU, else dy is 0 where y <= 0
   float* dw = nullptr;
   float* dbias = nullptr;  // null: not wanted
   bool accumulate = false;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/ops/flat_ops.h"
 #include "kernels/ops/optimizer.h"
 
 namespace ddpbench::ops::cuda {
@@ -24,5 +25,12 @@ inline constexpr std::size_t kMaxMeanInputs = 256;
 // out = (in_0 + ... + in_k-1) / k, in that order. Moves 4 (k + 1) bytes an element.
 cudaError_t mean_of(std::span<const float* const> inputs, float* out, std::uint32_t count,
                     cudaStream_t stream);
+
+// Gathers a batch from the samples of a data set in device memory. It reads 1 byte and writes 4
+// bytes an element; bound by memory bandwidth.
+// Queues the work. REQUIRES: at most kMaxGatherChannels channels; batch * sample_elements and
+// batch * labels_per_sample < 2^31.
+inline constexpr std::size_t kMaxGatherChannels = 8;
+cudaError_t gather_batch(const GatherArgs& args, cudaStream_t stream);
 
 }  // namespace ddpbench::ops::cuda

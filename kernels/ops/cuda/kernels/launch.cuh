@@ -6,7 +6,7 @@
 //
 // nvcc turns a body into a kernel. A host compiler turns it into loops over blocks and threads.
 // tests/cuda runs those, so bodies, index arithmetic and phases are tested without a GPU. Apart
-// from some intrinsics (number.cuh, vector.cuh, divide.cuh) only this header differs in the two.
+// from some intrinsics (number.cuh) only this header differs in the two.
 #pragma once
 
 #include <cuda_runtime_api.h>

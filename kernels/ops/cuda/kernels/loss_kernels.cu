@@ -16,8 +16,8 @@
 
 #include <cmath>
 
-#include "kernels/ops/cuda/kernels/divide.cuh"
 #include "kernels/ops/cuda/kernels/loss_parts.cuh"
+#include "kernels/ops/cuda/kernels/number.cuh"
 
 namespace ddpbench::ops::cuda {
 namespace {

@@ -18,7 +18,7 @@
 #include <cstdint>
 
 #include "kernels/ops/cuda/kernels/loss_shape.h"
-#include "kernels/ops/loss.h"
+#include "kernels/ops/flat_ops.h"
 
 namespace ddpbench::ops::cuda {
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A thread takes a pixel: neighbouring threads read neighbouring logits of one class.
-#include "kernels/ops/cuda/kernels/divide.cuh"
 #include "kernels/ops/cuda/kernels/loss_parts.cuh"
+#include "kernels/ops/cuda/kernels/number.cuh"
 
 namespace ddpbench::ops::cuda {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "kernels/ops/loss.h"
+#include "kernels/ops/flat_ops.h"
 
 namespace ddpbench::ops::cuda {
 

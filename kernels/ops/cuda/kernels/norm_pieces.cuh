@@ -8,11 +8,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/ops/cuda/kernels/divide.cuh"
 #include "kernels/ops/cuda/kernels/launch.cuh"
 #include "kernels/ops/cuda/kernels/norm_shape.h"
 #include "kernels/ops/cuda/kernels/number.cuh"
-#include "kernels/ops/cuda/kernels/vector.cuh"
 
 namespace ddpbench::ops::cuda {
 

@@ -14,12 +14,30 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/ops/cuda/kernels/pool_geometry.h"
+#include "kernels/ops/window2d.h"
+#include "kernels/runtime/data_type.h"
 
 namespace ddpbench::ops::cuda {
 
-// Raised with every change of these kernels, as kFewChannelKernels is: keys of choices contain it.
-inline constexpr int kPoolKernels = 1;
+// The distance in elements from one image, channel, row, column to the next.
+struct ImageStrides {
+  std::uint32_t n = 0, c = 0, h = 0, w = 0;
+};
+
+struct PoolGeometry {
+  std::uint32_t batch = 0, channels = 0, in_h = 0, in_w = 0, out_h = 0, out_w = 0;
+  KernelWindow2d window;
+  ImageStrides input, output;  // densely packed maps in one order; winners as the output
+  bool channels_last = false;  // the order of both
+  bool relu = false;
+  DataType type = DataType::fp32;
+  std::uint32_t multiprocessors = 0;  // of the GPU: they set how many parts the bias's gradient has
+
+  __host__ __device__ std::uint32_t input_count() const { return batch * channels * in_h * in_w; }
+  __host__ __device__ std::uint32_t output_count() const {
+    return batch * channels * out_h * out_w;
+  }
+};
 
 // Bytes of one winner: 1 or 2; 0 when a window has more elements than 2 bytes can count.
 std::uint32_t winner_bytes(std::uint32_t kernel_h, std::uint32_t kernel_w);

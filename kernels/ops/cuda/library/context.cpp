@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "kernels/ops/batch_limits.h"
+#include "kernels/ops/op.h"
 
 namespace ddpbench::ops::cuda {
 namespace {

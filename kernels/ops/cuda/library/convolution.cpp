@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "kernels/ops/cuda/kernels/few_channels.h"
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 
 namespace ddpbench::ops::cuda {
 namespace {

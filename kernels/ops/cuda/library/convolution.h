@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "kernels/ops/cuda/kernels/few_channel_shape.h"
+#include "kernels/ops/cuda/kernels/few_channels.h"
 #include "kernels/ops/cuda/library/context.h"
 #include "kernels/ops/op.h"
 

@@ -16,6 +16,12 @@
 
 namespace ddpbench::ops::cuda {
 
+// The choice for one pass (autotuner.h). Without a trial it is an own kernel if there is one, else
+// the library's guess. The arithmetic stays set in the descriptor of the pass. Throws DeviceError
+// when no algorithm keeps to the options.
+AlgorithmChoice tune_convolution(Context& context, const ConvolutionShape& shape,
+                                 ConvolutionPass pass);
+
 // For all passes: context and shape must outlive the pass, and `choice` is its algorithm for that
 // shape. Pointers are as in ForwardArgs and BackwardArgs; `workspace` has workspace_bytes().
 class ForwardPass {

@@ -12,7 +12,7 @@
 #include "kernels/ops/cuda/kernels/batch_norm.h"
 #include "kernels/ops/cuda/library/layout.h"
 #include "kernels/ops/cuda/ops/cuda_ops.h"
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 
 namespace ddpbench::ops::cuda {
 namespace {
@@ -20,10 +20,10 @@ namespace {
 // The state, in the order of plain_plan().
 constexpr std::size_t kRunningMean = 0, kRunningVar = 1, kBatches = 2;
 
-class BatchNorm2d final : public PlannedOp {
+class BatchNorm2d final : public Op {
  public:
   BatchNorm2d(ContextPtr context, const BatchNorm2dDesc& desc)
-      : PlannedOp(plain_plan(desc)), context_(std::move(context)), desc_(desc) {
+      : Op(plain_plan(desc)), context_(std::move(context)), desc_(desc) {
     const Shape& shape = plan_.output.shape;
     where_ = fmt::format("{} on {}", describe(desc), to_string(shape));
     plan_.inputs.assign(plan_.inputs.size(), desc.input);

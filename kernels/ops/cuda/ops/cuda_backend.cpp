@@ -84,16 +84,6 @@ std::unique_ptr<OpBackend> make_cuda_backend(Device& device, const CudaBackendOp
   return std::make_unique<CudaBackend>(make_context(device, options));
 }
 
-std::unique_ptr<Op> make_cuda_bias_pass(Device& device, const CudaBackendOptions& options,
-                                        const BiasPassDesc& desc) {
-  return cuda::make_bias_pass(make_context(device, options), desc);
-}
-
-std::unique_ptr<Op> make_cuda_bare_gemm(Device& device, const CudaBackendOptions& options,
-                                        const BareGemmDesc& desc) {
-  return cuda::make_bare_gemm(make_context(device, options), desc);
-}
-
 std::map<std::string, std::string> cuda_library_versions() {
   return {{"cudnn", version_text(cudnnGetVersion())},
           {"cublaslt", version_text(cublasLtGetVersion())}};

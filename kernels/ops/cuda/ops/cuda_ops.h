@@ -7,10 +7,8 @@
 
 #include <memory>
 
-#include "kernels/ops/batch_gather.h"
 #include "kernels/ops/cuda/library/context.h"
-#include "kernels/ops/loss.h"
-#include "kernels/ops/mean.h"
+#include "kernels/ops/flat_ops.h"
 #include "kernels/ops/op.h"
 #include "kernels/ops/optimizer.h"
 
@@ -38,8 +36,6 @@ std::unique_ptr<Op> make_conv2d_max_pool2d(const ContextPtr& context, const Conv
 std::unique_ptr<Op> make_max_pool2d(ContextPtr context, const MaxPool2dDesc& desc, bool adds_bias);
 bool pool_adds_bias(const Context& context, const MaxPool2dDesc& desc, std::int64_t channels);
 
-std::unique_ptr<Op> make_bias_pass(ContextPtr context, const BiasPassDesc& desc);
-std::unique_ptr<Op> make_bare_gemm(ContextPtr context, const BareGemmDesc& desc);
 std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(const CrossEntropyDesc& desc);
 // Of LossArgs::workspace.
 std::size_t loss_workspace_bytes(const CrossEntropyDesc& desc);

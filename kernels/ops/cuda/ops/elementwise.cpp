@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "kernels/ops/cuda/ops/cuda_ops.h"
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 
 namespace ddpbench::ops::cuda {
 namespace {

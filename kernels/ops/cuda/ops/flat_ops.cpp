@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The optimizers and the mean of buffers, on own kernels over flat memory.
+// What stands around a network, on own kernels: the optimizers, the mean of buffers, the gather of
+// a batch, and the loss.
 #include "base/error.h"
 #include "kernels/ops/cuda/kernels/flat_kernels.h"
+#include "kernels/ops/cuda/kernels/loss_kernels.h"
 #include "kernels/ops/cuda/ops/cuda_ops.h"
 
 namespace ddpbench::ops::cuda {
@@ -32,9 +34,68 @@ class FlatMean final : public Mean {
   }
 };
 
+class DeviceGather final : public BatchGather {
+ public:
+  void run(Stream& stream, const GatherArgs& args) override {
+    check_gather(args);
+    if (static_cast<std::size_t>(args.channels) > kMaxGatherChannels) {
+      throw ConfigError(fmt::format("batch_gather: {} channels; at most {} are possible",
+                                    args.channels, kMaxGatherChannels));
+    }
+    element_index(args.batch * args.sample_elements, "batch_gather");
+    element_index(args.batch * args.labels_per_sample, "batch_gather");
+    check(gather_batch(args, ddpbench::cuda::native_stream(stream)), "batch_gather",
+          "gather_batch");
+  }
+};
+
+LossShape loss_shape(const CrossEntropyDesc& desc) {
+  LossShape shape;
+  shape.batch = static_cast<std::uint32_t>(desc.batch);
+  shape.classes = static_cast<std::uint32_t>(desc.classes);
+  shape.positions = static_cast<std::uint32_t>(desc.positions);
+  shape.ignore_index = desc.ignore_index;
+  shape.label_share = static_cast<float>(1 - desc.label_smoothing);
+  shape.class_share = static_cast<float>(desc.label_smoothing / static_cast<double>(desc.classes));
+  shape.weight = static_cast<float>(desc.weight);
+  shape.counts_hits = desc.counts_hits;
+  return shape;
+}
+
+class Loss final : public SoftmaxCrossEntropy {
+ public:
+  explicit Loss(const CrossEntropyDesc& desc) {
+    check_loss(desc);
+    where_ = describe(desc);
+    element_index(desc.batch * desc.classes * desc.positions, where_);
+    shape_ = loss_shape(desc);
+  }
+
+  void run(Stream& stream, const LossArgs& args) override {
+    ensure(args.samples >= 0 && args.samples <= shape_.batch, "{}: {} samples", where_,
+           args.samples);
+    ensure(args.workspace != nullptr, "{}: no workspace", where_);
+    check(cuda::softmax_cross_entropy(shape_, args, ddpbench::cuda::native_stream(stream)), where_,
+          "softmax_cross_entropy");
+  }
+
+ private:
+  std::string where_;
+  LossShape shape_;
+};
+
 }  // namespace
 
 std::unique_ptr<Optimizer> make_optimizer() { return std::make_unique<FlatOptimizer>(); }
 std::unique_ptr<Mean> make_mean() { return std::make_unique<FlatMean>(); }
+std::unique_ptr<BatchGather> make_batch_gather() { return std::make_unique<DeviceGather>(); }
+
+std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(const CrossEntropyDesc& desc) {
+  return std::make_unique<Loss>(desc);
+}
+
+std::size_t loss_workspace_bytes(const CrossEntropyDesc& desc) {
+  return loss_workspace_bytes(loss_shape(desc));
+}
 
 }  // namespace ddpbench::ops::cuda

@@ -20,7 +20,7 @@
 #include "kernels/ops/cuda/library/gradient_pass.h"
 #include "kernels/ops/cuda/library/layout.h"
 #include "kernels/ops/cuda/ops/cuda_ops.h"
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 
 namespace ddpbench::ops::cuda {
 namespace {
@@ -30,10 +30,10 @@ Epilogue forward_epilogue(const LinearDesc& desc) {
   return desc.fuse_relu ? Epilogue::relu : Epilogue::none;
 }
 
-class Linear final : public PlannedOp {
+class Linear final : public Op {
  public:
   Linear(ContextPtr context, const LinearDesc& desc, std::string where)
-      : PlannedOp(plain_plan(desc)),
+      : Op(plain_plan(desc)),
         context_(std::move(context)),
         desc_(desc),
         where_(std::move(where)),

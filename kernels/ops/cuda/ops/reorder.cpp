@@ -2,11 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reorders between layouts and types: no FLOPs; every byte of both sides moves once.
+//
+// concat: one launch an input that copies its pieces into or out of the rows of the output. A row
+// is a sample, or in channels-last layouts a pixel.
+#include <algorithm>
+
 #include "base/error.h"
-#include "kernels/ops/cuda/kernels/transpose_kernels.h"
+#include "kernels/ops/cuda/kernels/elementwise_kernels.h"
 #include "kernels/ops/cuda/library/layout.h"
 #include "kernels/ops/cuda/ops/cuda_ops.h"
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 
 namespace ddpbench::ops::cuda {
 namespace {
@@ -30,7 +35,7 @@ void run(Transpose plan, const void* from, void* to, cudaStream_t stream,
   check(transpose(plan, stream), where, "transpose");
 }
 
-class Reorder final : public PlannedOp {
+class Reorder final : public Op {
  public:
   Reorder(ContextPtr context, const ReorderDesc& desc) : context_(std::move(context)) {
     plan_.description = fmt::format("reorder {} {} -> {} {}", ddpbench::to_string(desc.from.type),
@@ -57,6 +62,75 @@ class Reorder final : public PlannedOp {
   Transpose forward_, backward_;
 };
 
+class Concat final : public Op {
+ public:
+  Concat(ContextPtr context, const ConcatDesc& desc)
+      : Op(plain_plan(desc)),
+        context_(std::move(context)),
+        where_(fmt::format("{} to {}", describe(desc), to_string(plan_.output.shape))) {
+    choose_layouts(desc);
+    const Shape& out = plan_.output.shape;
+    const std::uint32_t outputs = element_index(element_count(out), where_);
+    rows_ = element_index(is_nhwc(plan_.output) ? out[0] * out[2] * out[3] : out[0], where_);
+    row_length_ = outputs / rows_;
+  }
+
+  void forward(Stream& stream, const ForwardArgs& args) override {
+    for_each_input([&](std::size_t i, std::uint32_t begin, std::uint32_t length) {
+      PieceCopy copy{plan_.output.type, args.inputs[i], at(args.output, begin), rows_, length};
+      copy.from_pitch = length, copy.to_pitch = row_length_;
+      check(copy_pieces(copy, ddpbench::cuda::native_stream(stream)), where_, "copy_pieces");
+    });
+  }
+
+  void backward(Stream& stream, const BackwardArgs& args) override {
+    for_each_input([&](std::size_t i, std::uint32_t begin, std::uint32_t length) {
+      if (!args.grad_inputs[i]) return;
+      PieceCopy copy{plan_.output.type, at(args.grad_output, begin), args.grad_inputs[i], rows_,
+                     length};
+      copy.from_pitch = row_length_, copy.to_pitch = length;
+      check(copy_pieces(copy, ddpbench::cuda::native_stream(stream)), where_, "copy_pieces");
+    });
+  }
+
+ private:
+  // Channels last and the narrower type, if any input is.
+  void choose_layouts(const ConcatDesc& desc) {
+    const bool channels_last = std::ranges::any_of(desc.inputs, is_nhwc);
+    const bool bf16 = std::ranges::any_of(
+        desc.inputs, [](const TensorLayout& input) { return input.type == DataType::bf16; });
+    const DataType type = bf16 ? DataType::bf16 : DataType::fp32;
+    const auto layout = [&](const Shape& shape) {
+      return channels_last ? nhwc_layout(shape, type) : TensorLayout::plain(shape, type);
+    };
+    for (std::size_t i = 0; i < desc.inputs.size(); ++i)
+      plan_.inputs[i] = same_memory_or(desc.inputs[i], layout(desc.inputs[i].shape));
+    plan_.output = layout(plan_.output.shape);
+  }
+
+  // Calls body(input, where its pieces begin in a row, their length) for each input.
+  template <typename Body>
+  void for_each_input(const Body& body) const {
+    std::uint32_t begin = 0;
+    for (std::size_t i = 0; i < plan_.inputs.size(); ++i) {
+      const auto count = static_cast<std::uint32_t>(element_count(plan_.inputs[i].shape));
+      body(i, begin, count / rows_);
+      begin += count / rows_;
+    }
+  }
+
+  void* at(void* base, std::uint32_t element) const {
+    return static_cast<std::byte*>(base) + element * size_of(plan_.output.type);
+  }
+  const void* at(const void* base, std::uint32_t element) const {
+    return static_cast<const std::byte*>(base) + element * size_of(plan_.output.type);
+  }
+
+  ContextPtr context_;
+  std::string where_;
+  std::uint32_t rows_ = 0, row_length_ = 0;
+};
+
 }  // namespace
 
 std::unique_ptr<Op> make_op(ContextPtr context, const ReorderDesc& desc) {
@@ -72,6 +146,10 @@ void convert(Context& context, const TensorLayout& from_layout, const void* from
   const std::unique_ptr<Stream> stream = context.device.make_stream();
   run(plan, from, to, ddpbench::cuda::native_stream(*stream), where);
   stream->synchronize();
+}
+
+std::unique_ptr<Op> make_op(ContextPtr context, const ConcatDesc& desc) {
+  return std::make_unique<Concat>(std::move(context), desc);
 }
 
 }  // namespace ddpbench::ops::cuda

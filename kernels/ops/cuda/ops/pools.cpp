@@ -1,17 +1,27 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// max_pool2d on the own kernels, over plain or channels-last maps of either type. The output keeps
-// the input's layout: linear layers here read both.
+// max_pool2d, avg_pool2d and adaptive_avg_pool2d on the own kernels, over plain or channels-last
+// maps of either type. The output keeps the input's layout: linear layers here read both.
 #include "base/error.h"
+#include "kernels/ops/cuda/kernels/average_pool.h"
 #include "kernels/ops/cuda/kernels/pool_kernels.h"
 #include "kernels/ops/cuda/library/layout.h"
 #include "kernels/ops/cuda/ops/cuda_ops.h"
-#include "kernels/ops/cuda/ops/image_strides.h"
-#include "kernels/ops/planned_op.h"
+#include "kernels/ops/op.h"
 
 namespace ddpbench::ops::cuda {
 namespace {
+
+// REQUIRES: a plain or channels-last layout of [batch, channels, height, width].
+ImageStrides image_strides(const TensorLayout& layout) {
+  const auto extent = [&](std::size_t i) { return static_cast<std::uint32_t>(layout.shape[i]); };
+  const std::uint32_t channels = extent(1), height = extent(2), width = extent(3);
+  if (is_nhwc(layout)) return {height * width * channels, 1, width * channels, channels};
+  return {channels * height * width, height * width, width, 1};
+}
+
+// ---- max_pool2d ----
 
 std::uint32_t narrow(std::int64_t value) { return static_cast<std::uint32_t>(value); }
 
@@ -29,10 +39,10 @@ PoolGeometry window_of(const MaxPool2dDesc& desc, std::int64_t channels, DataTyp
   return geometry;
 }
 
-class MaxPool2d final : public PlannedOp {
+class MaxPool2d final : public Op {
  public:
   MaxPool2d(ContextPtr context, const MaxPool2dDesc& desc, bool adds_bias, std::string where)
-      : PlannedOp(plain_plan(desc)),
+      : Op(plain_plan(desc)),
         context_(std::move(context)),
         where_(std::move(where)),
         has_bias_(adds_bias) {
@@ -103,6 +113,65 @@ class MaxPool2d final : public PlannedOp {
   PoolGeometry geometry_;
 };
 
+// ---- avg_pool2d, adaptive_avg_pool2d ----
+
+void set_windows(const AvgPool2dDesc& desc, const std::string& where, AverageGeometry& geometry) {
+  const auto index = [&](std::int64_t value) { return element_index(value, where); };
+  const Window2d& w = desc.window;
+  geometry.rows.kernel = index(w.kernel_h), geometry.columns.kernel = index(w.kernel_w);
+  geometry.rows.stride = index(w.stride_h), geometry.columns.stride = index(w.stride_w);
+  geometry.rows.pad = index(w.pad_h), geometry.columns.pad = index(w.pad_w);
+  if (desc.count_include_pad) geometry.divisor = index(w.kernel_h * w.kernel_w);
+}
+
+void set_windows(const AdaptiveAvgPool2dDesc&, const std::string&, AverageGeometry&) {}
+
+class AveragePool final : public Op {
+ public:
+  template <typename Desc>
+  AveragePool(ContextPtr context, const Desc& desc)
+      : Op(plain_plan(desc)),
+        context_(std::move(context)),
+        where_(fmt::format("{} on {}", describe(desc), to_string(desc.input.shape))) {
+    const bool channels_last = is_nhwc(desc.input);
+    const DataType type = desc.input.type;
+    plan_.inputs = {channels_last ? desc.input : TensorLayout::plain(desc.input.shape, type)};
+    plan_.output = channels_last ? nhwc_layout(plan_.output.shape, type)
+                                 : TensorLayout::plain(plan_.output.shape, type);
+    const auto index = [&](std::int64_t value) { return element_index(value, where_); };
+    const Shape& in = plan_.inputs[0].shape;
+    const Shape& out = plan_.output.shape;
+    index(element_count(in)), index(element_count(out));
+    geometry_.batch = index(in[0]), geometry_.channels = index(in[1]);
+    geometry_.rows.extent = index(in[2]), geometry_.columns.extent = index(in[3]);
+    geometry_.rows.outputs = index(out[2]), geometry_.columns.outputs = index(out[3]);
+    geometry_.input = image_strides(plan_.inputs[0]),
+    geometry_.output = image_strides(plan_.output);
+    geometry_.channels_last = channels_last;
+    geometry_.type = type;
+    set_windows(desc, where_, geometry_);
+    plan_.description += " (own kernel)";
+  }
+
+  void forward(Stream& stream, const ForwardArgs& args) override {
+    check(average_forward(geometry_, args.inputs[0], args.output,
+                          ddpbench::cuda::native_stream(stream)),
+          where_, "average_forward");
+  }
+
+  void backward(Stream& stream, const BackwardArgs& args) override {
+    if (args.grad_inputs.empty() || !args.grad_inputs[0]) return;
+    check(average_backward(geometry_, args.grad_output, args.grad_inputs[0],
+                           ddpbench::cuda::native_stream(stream)),
+          where_, "average_backward");
+  }
+
+ private:
+  ContextPtr context_;
+  std::string where_;
+  AverageGeometry geometry_;
+};
+
 }  // namespace
 
 std::unique_ptr<Op> make_max_pool2d(ContextPtr context, const MaxPool2dDesc& desc, bool adds_bias) {
@@ -117,6 +186,15 @@ std::unique_ptr<Op> make_op(ContextPtr context, const MaxPool2dDesc& desc) {
 
 bool pool_adds_bias(const Context& context, const MaxPool2dDesc& desc, std::int64_t channels) {
   return may_add_bias(window_of(desc, channels, context.activation_type(), true));
+}
+
+std::unique_ptr<Op> make_op(ContextPtr context, const AvgPool2dDesc& desc) {
+  output_shape(desc);
+  return std::make_unique<AveragePool>(std::move(context), desc);
+}
+std::unique_ptr<Op> make_op(ContextPtr context, const AdaptiveAvgPool2dDesc& desc) {
+  output_shape(desc);
+  return std::make_unique<AveragePool>(std::move(context), desc);
 }
 
 }  // namespace ddpbench::ops::cuda
