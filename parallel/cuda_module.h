@@ -14,8 +14,8 @@
 #include "kernels/runtime/cuda_device.h"
 #include "kernels/runtime/gpu_monitor.h"
 #include "kernels/runtime/range_marker.h"
-#include "parallel/comm/cuda_comm.h"
 #include "parallel/comm/comm_module.h"
+#include "parallel/comm/cuda_comm.h"
 #include "parallel/comm/store/deadline.h"
 
 namespace ddpbench {

@@ -13,7 +13,7 @@
 #include "bench/rank/rounding_sizes.h"
 #include "kernels/nn/weights.h"
 #include "kernels/ops/backend.h"
-#include "kernels/ops/optimizer_step.h"
+#include "kernels/ops/optimizer.h"
 
 namespace ddpbench::bench {
 namespace {

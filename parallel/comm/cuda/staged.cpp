@@ -13,6 +13,9 @@
 // Host functions of one process may run one behind the other, even those of different streams. So
 // where a process is several ranks, or a rank of several communicators, each call blocks its thread
 // until the host's part is done (`blocks`).
+#include <algorithm>
+#include <bit>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -23,8 +26,8 @@
 
 #include "kernels/runtime/cuda/cuda_calls.h"
 #include "kernels/runtime/cuda/cuda_stream.h"
+#include "kernels/runtime/shared_memory.h"
 #include "parallel/comm/cuda/cuda_communicator.h"
-#include "parallel/comm/cuda/staging_memory.h"
 
 namespace ddpbench::comm {
 
@@ -119,6 +122,116 @@ class HostCalls : public std::enable_shared_from_this<HostCalls> {
   std::vector<std::unique_ptr<Batch>> batches_;
   std::vector<Batch*> free_;
 };
+
+constexpr std::size_t kLeastBlockBytes = 4096;
+
+// Memory that other processes can map and that this process's GPUs copy by themselves.
+class LockedSharedMemory final : public Allocation {
+ public:
+  explicit LockedSharedMemory(std::size_t bytes)
+      : memory_(SharedMemory::create("ddpbench-staging", bytes)) {
+    const BufferView view = memory_.view();
+    cuda::check(cudaHostRegister(view.data, view.bytes, cudaHostRegisterPortable),
+                "locking the staging memory of a registered buffer (cudaHostRegister)");
+  }
+  ~LockedSharedMemory() override { static_cast<void>(cudaHostUnregister(memory_.view().data)); }
+  LockedSharedMemory(const LockedSharedMemory&) = delete;
+  LockedSharedMemory& operator=(const LockedSharedMemory&) = delete;
+
+  BufferView view() const noexcept override { return memory_.view(); }
+  std::string export_handle() const override { return memory_.handle(); }
+
+ private:
+  SharedMemory memory_;
+};
+
+bool same(BufferView a, BufferView b) { return a.data == b.data && a.bytes == b.bytes; }
+
+// Page-locked host memory through which the operands of one device's calls pass. A
+// registered buffer has as many bytes of it, which other processes can map. Other operands borrow a
+// block for one launch.
+class StagingMemory {
+ public:
+  explicit StagingMemory(Device& device) : device_(device) {}
+  StagingMemory(const StagingMemory&) = delete;
+  StagingMemory& operator=(const StagingMemory&) = delete;
+
+  // Makes memory for `on_device`, which processes of this host can map. It stays in place until it
+  // is removed. Throws DeviceError.
+  const Buffer& add(BufferView on_device);
+  // Throws CommError when it was not added.
+  const Buffer& find(BufferView on_device) const;
+  void remove(BufferView on_device);
+
+  // The host's place for `elements`: within its buffer's memory, or in a borrowed block. Allocates
+  // only when no block is free; blocks are kept.
+  void* place_for(const Elements& elements);
+  // Frees all that was borrowed. REQUIRES: its users were queued on the stream on which the next
+  // borrowers are queued.
+  void give_back() noexcept;
+
+ private:
+  struct Registered {
+    BufferView on_device;
+    Buffer on_host;
+  };
+  struct Block {
+    Buffer memory;
+    bool borrowed = false;
+  };
+  std::byte* borrow(std::size_t bytes);
+
+  Device& device_;
+  std::deque<Registered> registered_;
+  std::vector<Block> blocks_;
+};
+
+const Buffer& StagingMemory::add(BufferView on_device) {
+  Buffer on_host;
+  if (on_device.bytes > 0) on_host = Buffer(std::make_unique<LockedSharedMemory>(on_device.bytes));
+  registered_.push_back({on_device, std::move(on_host)});
+  return registered_.back().on_host;
+}
+
+const Buffer& StagingMemory::find(BufferView on_device) const {
+  for (const Registered& registered : registered_) {
+    if (same(registered.on_device, on_device)) return registered.on_host;
+  }
+  throw CommError(fmt::format("a buffer of {} bytes was not registered and cannot be deregistered",
+                              on_device.bytes));
+}
+
+void StagingMemory::remove(BufferView on_device) {
+  std::erase_if(registered_, [&](const Registered& r) { return same(r.on_device, on_device); });
+}
+
+void* StagingMemory::place_for(const Elements& elements) {
+  if (elements.bytes() == 0) return nullptr;
+  for (const Registered& registered : registered_) {
+    if (!registered.on_device.contains(elements.view())) continue;
+    return registered.on_host.data() + (elements.view().data - registered.on_device.data);
+  }
+  return borrow(elements.bytes());
+}
+
+// Takes the smallest block that is free and large enough.
+std::byte* StagingMemory::borrow(std::size_t bytes) {
+  Block* best = nullptr;
+  for (Block& block : blocks_) {
+    if (block.borrowed || block.memory.bytes() < bytes) continue;
+    if (best == nullptr || block.memory.bytes() < best->memory.bytes()) best = &block;
+  }
+  if (best == nullptr) {
+    const std::size_t rounded = std::bit_ceil(std::max(bytes, kLeastBlockBytes));
+    best = &blocks_.emplace_back(Block{.memory = device_.allocate_staging(rounded)});
+  }
+  best->borrowed = true;
+  return best->memory.data();
+}
+
+void StagingMemory::give_back() noexcept {
+  for (Block& block : blocks_) block.borrowed = false;
+}
 
 class StagedCommunicator final : public CudaCommunicator {
  public:
