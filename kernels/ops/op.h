@@ -154,7 +154,6 @@ class Op {
   explicit Op(OpPlan plan) : plan_(std::move(plan)) {}
   OpPlan plan_;
 };
-using PlannedOp = Op;
 
 // How an operation that couples the samples of a batch reaches the parts of the batch on other
 // devices. The code that divides the batch implements BatchParts and passes it to the operations.
@@ -309,7 +308,7 @@ using OpDesc =
 
 // An operation whose inputs and output all have one layout, of any kind. Throws ConfigError for
 // a layout without elements.
-class ElementwiseOp : public PlannedOp {
+class ElementwiseOp : public Op {
  protected:
   ElementwiseOp(const TensorLayout& layout, const char* name, std::size_t inputs);
 };

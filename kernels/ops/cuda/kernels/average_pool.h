@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "kernels/ops/cuda/kernels/pool_kernels.h"
-#include "kernels/ops/window2d.h"
+#include "kernels/ops/tensor_layout.h"
 
 namespace ddpbench::ops::cuda {
 

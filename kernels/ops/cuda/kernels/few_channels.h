@@ -19,7 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/ops/window2d.h"
+#include "kernels/ops/tensor_layout.h"
 #include "kernels/runtime/data_type.h"
 
 namespace ddpbench::ops::cuda {
