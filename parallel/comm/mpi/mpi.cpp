@@ -77,10 +77,10 @@ template <DataType type, ReduceOp op>
 MPI_Op own_op() {
   static const MPI_Op made = [] {
     MPI_Op one = MPI_OP_NULL;
-    const auto reduce = [](void* in, void* inout, int* count, MPI_Datatype*) {
-      const std::array sources = {static_cast<const std::byte*>(inout),
+    const auto reduce = [](void* in, void* into, int* count, MPI_Datatype*) {
+      const std::array sources = {static_cast<const std::byte*>(into),
                                   static_cast<const std::byte*>(in)};
-      reduce_sources(inout, sources, static_cast<std::size_t>(*count), {type, op});
+      reduce_sources(into, sources, static_cast<std::size_t>(*count), {type, op});
     };
     check_mpi(MPI_Op_create(reduce, 1, &one), "MPI_Op_create");
     return one;
