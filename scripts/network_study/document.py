@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the document from its text, template.md, with tables and charts made of the reports."""
 
-import json
 import pathlib
 import re
 import subprocess
@@ -13,37 +12,30 @@ import tables
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-def conditions(_runs, _networks, folder):
-    path = folder / "conditions.json"
-    notes = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return tables.conditions(notes)
-
-
-# Each gets all runs, the networks that the text names, and the folder of the reports.
+# Each gets all runs, and the networks that the text names.
 TABLES = {
-    "all-reduces": lambda runs, networks, _: tables.all_reduces(runs, *networks),
-    "matrix": lambda runs, networks, _: tables.matrix(runs, *networks),
-    "overlaps": lambda runs, networks, _: tables.overlaps(runs, *networks),
-    "in-casts": lambda runs, networks, _: tables.in_casts(runs, networks),
-    "slow-links": lambda runs, networks, _: tables.slow_links(runs, *networks),
-    "congestion": lambda runs, networks, _: tables.congestion(runs, networks),
-    "targets": lambda runs, networks, _: tables.targets(runs, networks),
-    "conditions": conditions,
+    "all-reduces": lambda runs, networks: tables.all_reduces(runs, *networks),
+    "matrix": lambda runs, networks: tables.matrix(runs, *networks),
+    "overlaps": lambda runs, networks: tables.overlaps(runs, *networks),
+    "in-casts": lambda runs, networks: tables.in_casts(runs, networks),
+    "slow-links": lambda runs, networks: tables.slow_links(runs, *networks),
+    "congestion": lambda runs, networks: tables.congestion(runs, networks),
+    "targets": lambda runs, networks: tables.targets(runs, networks),
 }
 
 
-def table_of(word, runs, networks, folder):
+def table_of(word, runs, networks):
     """The table that {{word}} stands for: a name, and the keys of networks."""
     by_key = {network.key: network for network in networks}
     name, *keys = word.split()
     if any(key not in by_key for key in keys):
         return "(not measured)"
-    return TABLES[name](runs, [by_key[key] for key in keys], folder)
+    return TABLES[name](runs, [by_key[key] for key in keys])
 
 
-def fill(text, runs, networks, folder):
+def fill(text, runs, networks):
     return re.sub(r"\{\{([^}]+)\}\}",
-                  lambda match: table_of(match.group(1), runs, networks, folder), text)
+                  lambda match: table_of(match.group(1), runs, networks), text)
 
 
 # A picture: its reports below the folder, and what `ddpbench chart` is told.
@@ -80,4 +72,4 @@ def write(path, program, folder, networks, log=print):
     runs = figures.read_reports(folder, networks)
     draw(program, folder, path.parent / path.stem, log)
     text = (HERE / "template.md").read_text(encoding="utf-8")
-    path.write_text(fill(text, runs, networks, folder), encoding="utf-8")
+    path.write_text(fill(text, runs, networks), encoding="utf-8")

@@ -37,7 +37,6 @@ class Run:
     beside: bool  # servers on the workers' hosts
     overlap: bool
     cap_mb: Optional[float]
-    algorithm: str  # of ddp: the name of the library's own
     gradient_bytes: int
     step_s: float
     compute_s: float
@@ -54,7 +53,7 @@ def read_run(network, command, report, run):
     return Run(network=network, command=command, strategy=run["strategy"], backend=run["backend"],
                workers=run["world_size"], servers=run["servers"],
                beside=command.startswith("servers-beside"), overlap=bool(options.get("overlap")),
-               cap_mb=options.get("bucket_cap_mb"), algorithm=options.get("all_reduce", ""),
+               cap_mb=options.get("bucket_cap_mb"),
                gradient_bytes=4 * run["parameters"],
                step_s=run["step"]["time_s"]["median"],
                compute_s=sum(phases.get(key) or 0

@@ -10,7 +10,7 @@ TARGET_BYTES = 25e6
 # What all-reduces alone ran over, by the names of their reports.
 BACKENDS = ["gloo", "mpi"]
 # A row of the matrix: its place, and what it is called.
-OWN_SERVERS = (2, 0, ""), "`ps`, n servers of their own"
+OWN_SERVERS = (2, 0), "`ps`, n servers of their own"
 
 
 def table(head, rows):
@@ -49,15 +49,10 @@ def rates(network):
 
 def alone(runs, network):
     """The runs of all-reduces alone, in the order in which tables have them: by what they ran over,
-    the algorithm, the hosts."""
+    the hosts."""
     names = [f"all-reduce-{name}" for name in BACKENDS]
     return sorted((run for run in select(runs, network=network.key) if run.command in names),
-                  key=lambda run: (names.index(run.command), run.algorithm, run.workers))
-
-
-def carrier(run):
-    """What an all-reduce ran over: "gloo, ring"."""
-    return f"{run.command.removeprefix('all-reduce-')}, {run.algorithm}"
+                  key=lambda run: (names.index(run.command), run.workers))
 
 
 def all_reduces(runs, network):
@@ -68,7 +63,7 @@ def all_reduces(runs, network):
     for run in alone(runs, network):
         raw, tcp = (figures.all_reduce_bound(run.gradient_bytes, run.workers, each)
                     for each in (raw_rate, slow or rate))
-        rows.append([carrier(run), str(run.workers), ms(raw), ms(run.comm_s),
+        rows.append([run.backend, str(run.workers), ms(raw), ms(run.comm_s),
                      percent(raw / run.comm_s), percent(tcp / run.comm_s)])
     return table(["over", "hosts", "2 (n-1)/n S/B, ms", "measured, ms",
                   "share of the link's rate", "share of what TCP carries"], rows)
@@ -77,13 +72,12 @@ def all_reduces(runs, network):
 def kind_of(run):
     """Where the rows of the matrix for such runs stand, and how they are called."""
     if run.strategy == "ddp":
-        backend = run.command.removeprefix("all-reduce-")
-        return (-1, BACKENDS.index(backend), run.algorithm), f"`ddp`, {carrier(run)}"
+        return (-1, BACKENDS.index(run.backend)), f"`ddp`, {run.backend}"
     if run.beside:
-        return (3, 0, ""), "`ps`, a server beside each worker"
+        return (3, 0), "`ps`, a server beside each worker"
     if run.servers == run.workers and run.command != "servers":
         return OWN_SERVERS
-    return (1, run.servers, ""), f"`ps`, {run.servers} server{'s' if run.servers > 1 else ''}"
+    return (1, run.servers), f"`ps`, {run.servers} server{'s' if run.servers > 1 else ''}"
 
 
 def matrix_runs(runs, network):
@@ -188,7 +182,7 @@ def targets(runs, networks):
                 continue
             shares = [figures.all_reduce_bound(run.gradient_bytes, 4, rate) / run.comm_s
                       for rate in (figures.raw_rate(network.rate), rates(network)[0])]
-            rows.append([f"all-reduce, {network.title}, {carrier(run)}: 95 %",
+            rows.append([f"all-reduce, {network.title}, {run.backend}: 95 %",
                          "{} ({})".format(*("yes" if share >= 0.95 else "no" for share in shares)),
                          f"{percent(shares[0])} ({percent(shares[1])})"])
     for network in networks:
@@ -220,10 +214,10 @@ def congestion_column(runs, network):
             cells[row] = f"{ms(measured)} ({percent(limit / measured)})"
 
     pieces = sorted(select(runs, network=network.key, command="pieces"),
-                    key=lambda run: (run.algorithm, run.workers))
+                    key=lambda run: run.workers)
     for run in (*alone(runs, network), *pieces):
         count = len(run.buckets[0])
-        add(f"all-reduce of {count} bucket{'s' * (count > 1)}, {run.algorithm}, {run.workers} hosts",
+        add(f"all-reduce of {count} bucket{'s' * (count > 1)}, {run.workers} hosts",
             run.comm_s, figures.bound(run, rate))
     for run in select(runs, network=network.key, command="servers"):
         for row, measured in zip(("push", "pull"), figures.spans(run)):
@@ -239,10 +233,3 @@ def congestion(runs, networks):
     rows = [[row, *(column.get(row, MISSING) for column in columns)] for row in columns[0]]
     return table(["ms (of what TCP carries)",
                   *(network.congestion_control or "" for network in networks)], rows)
-
-
-def conditions(notes):
-    """How busy the machine was beside the runs."""
-    rows = [[name, f"{note['wall_s']:.0f}", percent(note["before"]), percent(note["after"]),
-             str(note["attempt"])] for name, note in sorted(notes.items())]
-    return table(["report", "s", "in use before", "after", "attempt"], rows)

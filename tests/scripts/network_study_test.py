@@ -84,7 +84,7 @@ class Tables(unittest.TestCase):
     def test_an_all_reduce_stands_beside_its_bound(self):
         row = cells(tables.all_reduces(recorded(), NETWORK), 0)
         run = tables.select(recorded(), command="all-reduce-gloo")[0]
-        self.assertEqual(row[:3], ["gloo, direct", "4", "315"])
+        self.assertEqual(row[:3], ["gloo", "4", "315"])
         self.assertEqual(row[3], f"{run.comm_s * 1e3:.0f}")
         self.assertEqual(row[4], f"{100 * 0.314549 / run.comm_s:.1f} %")
 
@@ -111,7 +111,7 @@ class Tables(unittest.TestCase):
 
     def test_targets_count_the_rows_that_reach_them(self):
         text = tables.targets(recorded(), [NETWORK])
-        self.assertIn("1 Gbit/s, gloo, direct: 95 %", cells(text, 0)[0])
+        self.assertIn("1 Gbit/s, gloo: 95 %", cells(text, 0)[0])
         self.assertEqual(cells(text, 0)[1], "no (yes)")
         self.assertRegex(cells(text, 1)[1], r"^in [01] of 1 rows")
 
@@ -122,7 +122,7 @@ class Tables(unittest.TestCase):
                              for run in recorded()]
         text = tables.targets(runs, [NETWORK, other, empty])
         self.assertEqual([cells(text, row)[0].split(":")[0] for row in range(5)], [
-            "all-reduce, 1 Gbit/s, gloo, direct",  # of few bytes there is no target
+            "all-reduce, 1 Gbit/s, gloo",  # of few bytes there is no target
             "exposed with overlap / predicted, 1 Gbit/s",
             "exposed with overlap / predicted, 100 Mbit/s",
             "in-cast to one server / n S/B, 1 Gbit/s",
@@ -130,7 +130,7 @@ class Tables(unittest.TestCase):
         self.assertEqual(len(text.splitlines()), 2 + 5)
 
     def test_what_was_not_measured_is_said(self):
-        self.assertEqual(document.fill("{{matrix nowhere}}", [], [NETWORK], RECORDED),
+        self.assertEqual(document.fill("{{matrix nowhere}}", [], [NETWORK]),
                          "(not measured)")
 
     def test_missing_times_are_no_zeros(self):
