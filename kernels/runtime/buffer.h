@@ -35,8 +35,8 @@ constexpr std::string_view to_string(MemoryCategory category) {
   return index < kNames.size() ? kNames[index] : "unknown";
 }
 
-// Whether other ranks of this host may map the memory (a memfd on CPU devices, cudaMalloc with an
-// IPC handle on CUDA).
+// Whether other ranks of this host may map the memory: on CPU devices a memfd. A GPU's memory is
+// never mapped.
 enum class Sharing : std::uint8_t { process_private, mappable };
 
 // Live bytes and the most that were ever live, by category. Plain data.

@@ -22,21 +22,12 @@ inline constexpr int kSchemaVersion = 1;
 // A figure that may be missing.
 using Figure = Known<double>;
 
-// ---- GPUs: their properties, how they are connected, and what they did during a run ----
+// ---- GPUs: their properties, and what they did during a run ----
 
 // Bytes that all processes together use on a GPU, as the driver told after each stage of a rank's
 // set-up: "with_context", "with_libraries" (handles of cuDNN and cuBLAS), "with_communicators"
 // (buffers of NCCL), and "at_end". The difference of two stages is what the later one added.
 using DriverBytes = std::map<std::string, std::uint64_t>;
-
-// The link from one GPU to another of the same host.
-struct GpuLink {
-  int to = 0;               // index in environment.gpus
-  Known<bool> peer_access;  // copies can bypass the host's memory
-  Known<int> nvlinks;       // NVLinks to it, or to a switch that connects both; 0: none
-  Known<int> nvlink_version;
-  Known<std::string> pcie_path;  // where the PCIe paths of both meet: "same_board", ..., "system"
-};
 
 struct GpuInfo {
   std::string name, driver;
@@ -48,7 +39,6 @@ struct GpuInfo {
   std::uint64_t l2_bytes = 0;
   Known<int> numa_node;
   Known<int> pcie_generation, pcie_width;
-  std::vector<GpuLink> links;
 };
 
 // The range of the samples of one figure.

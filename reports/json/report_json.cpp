@@ -51,14 +51,6 @@ constexpr auto kCpuFields = [](auto& f, auto& cpu) {
   f.value("features", cpu.features);
 };
 
-constexpr auto kLinkFields = [](auto& f, auto& link) {
-  f.value("to", link.to);
-  f.known("peer_access", link.peer_access, kUnknown);
-  f.known("nvlinks", link.nvlinks, kUnknown);
-  f.known("nvlink_version", link.nvlink_version, kUnknown);
-  f.known("pcie_path", link.pcie_path, kUnknown, kNotEmpty);
-};
-
 constexpr auto kGpuFields = [](auto& f, auto& gpu) {
   f.known("name", gpu.name, kUnknown);
   f.known("driver", gpu.driver, kUnknown);
@@ -71,7 +63,6 @@ constexpr auto kGpuFields = [](auto& f, auto& gpu) {
   f.lenient().known("numa_node", gpu.numa_node, kUnknown);
   f.lenient().known("pcie_generation", gpu.pcie_generation, kUnknown);
   f.lenient().known("pcie_width", gpu.pcie_width, kUnknown);
-  f.lenient().value("links", gpu.links, kLinkFields);
 };
 
 constexpr auto kEnvironmentFields = [](auto& f, auto& environment) {

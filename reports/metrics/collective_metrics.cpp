@@ -30,26 +30,4 @@ double bound_bus_bandwidth_gb_per_s(const std::string& collective, int ranks, do
   return algorithm_bandwidth_gb_per_s(bytes, seconds) * bus_bandwidth_factor(collective, ranks);
 }
 
-double ipc_bytes(const std::string& collective, int ranks, double bytes) {
-  ensure(ranks >= 1, "{} of {} ranks", collective, ranks);
-  const double all = ranks * bytes;
-  const double foreign = bytes * (ranks - 1) / ranks;
-  // One rank reduces each chunk: n reads, one write. Then the ranks that need the chunk copy it.
-  const double reduction = all + bytes;
-  if (collective == "all_reduce") return reduction + 2 * (all - bytes);
-  if (collective == "reduce") return reduction + 2 * foreign;
-  if (collective == "reduce_scatter") return reduction;
-  if (collective == "broadcast") return 2 * (all - bytes);
-  if (collective == "all_gather") return 2 * all;
-  if (collective == "scatter" || collective == "gather") return 2 * bytes;
-  if (collective == "send_recv") return 2 * all;
-  if (collective == "barrier") return 0;
-  throw InternalError(fmt::format("it is not known what ipc moves for '{}'", collective));
-}
-
-double ipc_ring_all_reduce_bytes(int ranks, double bytes) {
-  ensure(ranks >= 1, "a ring of {} ranks", ranks);
-  return 5 * (ranks - 1) * bytes;
-}
-
 }  // namespace ddpbench::report

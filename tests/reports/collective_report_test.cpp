@@ -62,23 +62,6 @@ TEST(CollectiveBound, DoesNotDependOnTheSize) {
   }
 }
 
-TEST(IpcBytes, OfAnAllReduceAreReadByWhoReducesAndByWhoCopies) {
-  EXPECT_EQ(ipc_bytes("all_reduce", 2, 1000), 5000);   // 3000 read, 2000 written
-  EXPECT_EQ(ipc_bytes("all_reduce", 4, 1000), 11000);  // 7000 read, 4000 written
-  EXPECT_EQ(ipc_bytes("barrier", 4, 0), 0);
-  EXPECT_THROW(ipc_bytes("all_to_all", 4, 1000), InternalError);
-}
-
-TEST(IpcBytes, AreNeverLessThanAnyAlgorithmMoves) {
-  for (const char* collective : kCollectives) {
-    for (const int ranks : {2, 3, 8}) {
-      EXPECT_GE(ipc_bytes(collective, ranks, 1000),
-                collective_traffic(collective, ranks, 1000).moved_bytes)
-          << collective;
-    }
-  }
-}
-
 CollectiveRow finished_row() {
   CollectiveRow row;
   row.operation = "all_reduce";

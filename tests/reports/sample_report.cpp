@@ -55,13 +55,6 @@ GpuInfo sample_gpu() {
   gpu.numa_node = Known<int>::missing("not told by this system");
   gpu.pcie_generation = Known<int>::of(5);
   gpu.pcie_width = Known<int>::of(16);
-  GpuLink link;
-  link.to = 1;
-  link.peer_access = Known<bool>::of(true);
-  link.nvlinks = Known<int>::of(0);
-  link.nvlink_version = Known<int>::missing("no NVLink between the two");
-  link.pcie_path = Known<std::string>::of("host_bridge");
-  gpu.links = {link};
   return gpu;
 }
 
