@@ -3,7 +3,7 @@
 //
 // How large the numbers are that a step of the reference adds up. The rounding errors of its
 // gradients and statistics are relative to them; the sums may be much smaller, where terms cancel
-// (docs/metrics.md, "Verification").
+// (docs/verification.md).
 #pragma once
 
 #include <cstddef>

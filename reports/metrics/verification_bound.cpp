@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// docs/metrics.md, "Verification", has the derivations; their steps are named here.
+// docs/verification.md has the derivations; their steps are named here.
 #include "reports/metrics/verification_bound.h"
 
 #include <algorithm>

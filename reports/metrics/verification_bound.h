@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How far two computations of the same update may be apart by rounding alone. docs/metrics.md,
-// "Verification", derives both bounds. Pure.
+// How far two computations of the same update may be apart by rounding alone. docs/verification.md
+// derives both bounds. Pure.
 #pragma once
 
 namespace ddpbench::report {

@@ -37,9 +37,9 @@ void expect_nothing_left(const Program& program) {
   EXPECT_THAT(files, testing::ElementsAre("lenet.json", "report.json"));
 }
 
-class Failure : public testing::TestWithParam<std::string> {
+class FailingProgram : public testing::TestWithParam<std::string> {
  protected:
-  Failure() { program.write("lenet.json", kFailingConfig); }
+  FailingProgram() { program.write("lenet.json", kFailingConfig); }
   // Returns the report's first error; checks the exit code.
   json failed_run(const std::vector<std::string>& more, int exit_code) {
     const auto result = program.run(small_run(GetParam(), more));
@@ -52,7 +52,7 @@ class Failure : public testing::TestWithParam<std::string> {
   Program program;
 };
 
-using RankFailure = Failure;
+using RankFailure = FailingProgram;
 
 TEST_P(RankFailure, AKilledRankIsNamedWithItsSignalAndStep) {
   const json error = failed_run({"--inject=kill:rank=1,step=5"}, 4)["error"];
@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(, RankFailure, testing::Values("ddp", "ps"),
                          [](const auto& p) { return p.param; });
 
 // A strategy of one process has no peers: only the supervisor notices.
-using ProcessFailure = Failure;
+using ProcessFailure = FailingProgram;
 
 TEST_P(ProcessFailure, IsNamedWhenItIsKilled) {
   const json error = failed_run({"--inject=kill:rank=0,step=5"}, 4)["error"];
@@ -130,7 +130,7 @@ TEST_P(ProcessFailure, IsNamedWhenItThrows) {
 INSTANTIATE_TEST_SUITE_P(, ProcessFailure, testing::Values("single", "dp"),
                          [](const auto& p) { return p.param; });
 
-using WrongResult = Failure;
+using WrongResult = FailingProgram;
 
 TEST_P(WrongResult, AMissingBucketIsExitFive) {
   const json report = failed_run({"--inject=missing_bucket:bucket=0"}, 5);

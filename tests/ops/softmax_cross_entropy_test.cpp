@@ -89,7 +89,7 @@ TEST(SoftmaxCrossEntropy, WritesTheScaledGradientAndZerosForAllElse) {
 }
 
 // Else two computations of a step that scale differently are apart near a minimum by far more than
-// the rounding of sums (docs/metrics.md, "Tolerance").
+// the rounding of sums (docs/verification.md).
 TEST(SoftmaxCrossEntropy, RoundsTheScaleLastWhereTheGradientNearlyVanishes) {
   for (BackendFixture& fixture : all_backends())
     for (const LossBatch& b : batches()) {

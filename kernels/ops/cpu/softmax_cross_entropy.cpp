@@ -7,8 +7,7 @@
 // rows in order, then the threads' sums are added in order, so that equal runs give equal bits.
 //
 // The target is subtracted before the gradient is scaled: where they nearly cancel, gradients of
-// different scales are still equal but for the rounding of one product (docs/metrics.md,
-// "Tolerance").
+// different scales are still equal but for the rounding of one product (docs/verification.md).
 #include <algorithm>
 #include <bit>
 #include <cmath>

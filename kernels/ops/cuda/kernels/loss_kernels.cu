@@ -10,8 +10,7 @@
 // and their exponentials computed once.
 //
 // The target is subtracted before the gradient is scaled: where they nearly cancel, gradients of
-// different scales are still equal but for the rounding of one product (docs/metrics.md,
-// "Tolerance").
+// different scales are still equal but for the rounding of one product (docs/verification.md).
 #include "kernels/ops/cuda/kernels/loss_kernels.h"
 
 #include <cmath>
