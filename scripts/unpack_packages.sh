@@ -25,7 +25,7 @@ list="$root/scripts/packages.txt"
 say() { printf 'unpack_packages.sh: %s\n' "$*" >&2; }
 
 # Packages of packages.txt that are tools of the machine and no part of the build.
-left_out=(g++ cmake ninja-build git ca-certificates librsvg2-bin chromium python3)
+left_out=(g++ cmake ninja-build git ca-certificates librsvg2-bin chromium python3 help2man)
 # Libraries of any Debian system with a compiler. Taking the C library along would be a mistake, as
 # it belongs to the kernel and the loader of the machine.
 of_the_system='^(libc6|libc6-dev|libc-.*|libgcc-s1|gcc-.*-base|libstdc\+\+.*|libgomp1|libcrypt.*|libpam.*|libselinux1|libsystemd0|libudev1|libtinfo6|libdb5\.3)$'
@@ -49,7 +49,8 @@ depends_of() {
 # that it could work with.
 with_libraries() {
   local known=("$@") queue=() package
-  mapfile -t queue < <(depends_of "$@" | grep -v -e '-dev$')
+  # libboost-dev has nothing but the package of its version.
+  mapfile -t queue < <(depends_of "$@" | awk '!/-dev$/ || /^libboost/')
   while ((${#queue[@]} > 0)); do
     package=${queue[0]}
     queue=("${queue[@]:1}")
