@@ -273,6 +273,9 @@ TEST_P(FarRank, CalibratesTheClockBeforeARowAndEveryFiveSecondsBetweenBatches) {
   EXPECT_EQ(device_->calibrations, first + 2);
 }
 
+INSTANTIATE_TEST_SUITE_P(Seeds, FarRank, testing::Values(1, 2, 3));
+
+// A rank that shares its GPU with `sharers` - 1 others. The GPU has `free` bytes free.
 class NewRank {
  public:
   NewRank(std::size_t free, int sharers, double bytes_per_s = 1e15) {

@@ -165,18 +165,20 @@ std::string all_reduce_of(const char* backend, const char* wanted, int ranks) {
   return all_reduce_name(comm_backend(backend), wanted, ranks);
 }
 
-TEST(AllReduceChoice, SaysWhatAutoTakes) {
+TEST(AllReduceChoice, SaysWhatAutoTakesAndWhatOfALibraryRuns) {
   EXPECT_EQ(all_reduce_of("shm", "auto", 2), "direct");
   EXPECT_EQ(all_reduce_of("shm", "auto", 17), "ring");
   EXPECT_EQ(all_reduce_of("shm", "ring", 2), "ring");
-  EXPECT_EQ(all_reduce_of("gloo", "auto", 2), "direct");
-  EXPECT_EQ(all_reduce_of("mpi", "auto", 3), "ring");
+  EXPECT_EQ(all_reduce_of("gloo", "auto", 2), "gloo::allreduce (ring)");
+  EXPECT_EQ(all_reduce_of("mpi", "auto", 3), "MPI_Iallreduce");
   EXPECT_EQ(all_reduce_of("nccl", "auto", 2), "");  // nccl does not tell
 }
 
 TEST(AllReduceChoice, RefusesWhatABackendHasNot) {
   EXPECT_THROW(all_reduce_of("nccl", "ring", 2), ConfigError);
   EXPECT_THROW(all_reduce_of("nccl", "direct", 2), ConfigError);
+  EXPECT_THROW(all_reduce_of("gloo", "ring", 2), ConfigError);
+  EXPECT_THROW(all_reduce_of("mpi", "direct", 2), ConfigError);
 }
 
 TEST(GpuPlacement, SharesGpusWhenAskedToAndMarksIt) {
