@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"MoreThanAll", "--until-accuracy=101%", "to 100%"},
         BadValue{"UnknownOrder", "--order=random", "one of interleaved, sequential"},
         BadValue{"UnknownDevice", "--device=gpu", "one of auto, cpu, cuda"},
-        BadValue{"NearBackend", "--backend=rng", "Did you mean 'ring'?"},
+        BadValue{"NearBackend", "--backend=glo", "Did you mean 'gloo'?"},
         BadValue{"UnknownPrecision", "--precision=fp33", "Did you mean 'fp32'?"},
         BadValue{"NoBatch", "--batch-size=0", "a whole number from 1"},
         BadValue{"NegativeBatch", "--batch-size=-1", "got -1"},

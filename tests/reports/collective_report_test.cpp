@@ -230,15 +230,13 @@ TEST(CollectiveTable, ShowsARowACollectiveWithReasonsBelow) {
   EXPECT_THAT(text, AllOf(HasSubstr("(1000.00)"), Not(HasSubstr("(("))));
 }
 
-TEST(CollectiveTable, ShowsWhatTheRingMovesOnAGpu) {
+TEST(CollectiveTable, NamesTheGpuAndItsLateIterations) {
   const std::string text = render_table(gpu_report(), 0);
-  EXPECT_THAT(
-      text, AllOf(HasSubstr("threads on Imaginary GPU"), HasSubstr("of copy"), HasSubstr("1234.50"),
-                  HasSubstr("62.5"), HasSubstr("more ranks than GPUs")));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("threads on Imaginary GPU"), HasSubstr("more ranks than GPUs")));
   EXPECT_THAT(text,
               AllOf(HasSubstr("waited for the host to queue them: all_reduce of 4 MiB (1 of 3)"),
                     HasSubstr("GPU 0"), HasSubstr("1975.20"), Not(HasSubstr("reduce GB/s"))));
-  EXPECT_THAT(render_table(comm_report(), 0), Not(HasSubstr("of copy")));
 }
 
 TEST(CollectiveTable, KeepsToTheWidth) {
