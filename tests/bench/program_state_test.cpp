@@ -121,12 +121,5 @@ TEST_F(NormalizedProgram, LoadsAnOlderFileWithoutCountsOfBatchesAndSaysSo) {
   }
 }
 
-TEST_F(NormalizedProgram, SaysThatNoStateIsSentWhereAFaultWaitsForIt) {
-  const auto result = program.run(small_run(
-      "ddp", {"--broadcast-buffers=off", "--inject=slow:rank=0,phase=replicate,percent=50"}));
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("no phase replicate"));
-}
-
 }  // namespace
 }  // namespace ddpbench::bench
