@@ -131,7 +131,8 @@ def check_budget(root: pathlib.Path, texts: Dict[str, str], tighten: bool) -> bo
                             for room, size in sorted(sizes.items())},
                   "small": [path for path in budget["small"] if path in small],
                   "one_user": [path for path in budget["one_user"] if path in single]}
-        file.write_text(json.dumps(budget, indent=1) + "\n", encoding="utf-8")
+        pairs = re.sub(r"\[\s+(\d+),\s+(\d+)\s+\]", r"[\1, \2]", json.dumps(budget, indent=1))
+        file.write_text(pairs + "\n", encoding="utf-8")
     over = [f"{room}: {size} lines (words) and files, granted are {budget['rooms'].get(room, [0, 0])}"
             for room, size in sorted(sizes.items())
             if any(have > most for have, most in zip(size, budget["rooms"].get(room, [0, 0])))]
