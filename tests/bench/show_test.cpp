@@ -104,7 +104,7 @@ TEST_F(Show, CondensesRepetitionsUnlessAskedForAll) {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return program.run(arguments).out;
   };
-  EXPECT_THAT(out({}), testing::ContainsRegex("ddp +2 +7 +64/128 +23.00 \\(20.00..26.00\\)"));
+  EXPECT_THAT(out({}), testing::ContainsRegex("ddp +2 +7 +64/128 +23.00 \\(21.00..25.00\\)"));
   EXPECT_THAT(out({"--repetitions=all"}), testing::ContainsRegex("ddp +2 +7 +64/128 +26.00 "));
   const std::vector<std::string> csv = {"--columns=strategy,repetitions", "--format=csv"};
   EXPECT_EQ(out(csv),
