@@ -36,7 +36,8 @@ TEST_F(StagedOverGloo, StrategiesAreVerified) {
       test::expect_trained_on_cuda(run);
       EXPECT_EQ(run["backend"], run["strategy"] == "dp" ? "nccl" : backend) << run["strategy"];
       if (run["strategy"] != "ddp") continue;
-      EXPECT_EQ(run["strategy_options"]["all_reduce"], "direct");
+      EXPECT_THAT(run["strategy_options"]["all_reduce"].get<std::string>(),
+                  HasSubstr("gloo::allreduce"));
       EXPECT_EQ(run["strategy_options"]["cuda_graph"], false);
     }
   }
@@ -76,7 +77,7 @@ TEST_F(StagedOverGloo, CommMeasuresAndVerifiesEveryCollective) {
     EXPECT_EQ(row["device"], "cuda");
   }
   std::vector<std::string> threads = comm;
-  threads.emplace_back("--mode=thread");
+  threads.insert(threads.end(), {"--mode=thread", "--force"});
   const auto threaded = program.run(threads);
   EXPECT_EQ(threaded.exit_code, 0) << threaded.err;
   for (const json& row : program.report()["collectives"]) EXPECT_EQ(row["wrong"], 0) << row;
