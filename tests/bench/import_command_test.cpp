@@ -134,7 +134,7 @@ TEST_F(ImportCommand, DrawsTheMemoryThatItWasTold) {
   ASSERT_EQ(program.run({"import", "memory.csv", "--as=mine"}).exit_code, 0);
   const ProgramResult drawn = program.run({"chart", "memory.json", "--kind=memory", "-o", "m.svg"});
   EXPECT_EQ(drawn.exit_code, 0) << drawn.err;
-  EXPECT_THAT(program.read("m.svg"), AllOf(HasSubstr("not split"), HasSubstr("2.00 MiB")));
+  EXPECT_THAT(program.read("m.svg"), AllOf(HasSubstr("not split"), HasSubstr("2.00\u00a0MiB")));
 }
 
 TEST_F(ImportCommand, RefusesWhatIsMissingOrWrong) {
