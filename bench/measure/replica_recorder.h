@@ -165,7 +165,7 @@ class ReplicaRecorder final : public PhaseObserver, public nn::LayerObserver {
   void write_trace(std::uint32_t step, std::uint32_t replica, launch::RankWriter& writer);
   DeviceMarks& marks() { return marks_; }
   const std::vector<BucketTimes>& buckets() const { return buckets_; }
-  // Of data_wait, which the host does.
+  // The time of data_wait, which the host measures.
   PhaseInterval batch_wait() const { return wait_; }
 
  private:

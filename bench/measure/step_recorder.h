@@ -77,7 +77,7 @@ class StepRecorder {
   void finish_observed(Pending& step, const std::function<void()>& report);
   void calibrate();
   void take_phases();
-  // Of the step that is done; none where nothing is observed.
+  // The buckets of the step that is done; none where nothing is observed.
   std::span<const BucketTimes> buckets() const {
     return options_.observe ? std::span(replicas_[0].buckets()) : std::span<const BucketTimes>{};
   }
