@@ -7,6 +7,7 @@
 #include "datasets/batch_assembler.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -61,11 +62,9 @@ CropAndFlip draw_crop_and_flip(std::uint64_t seed, std::int64_t epoch, std::int6
 
 std::vector<double> for_each_channel(const std::vector<double>& values, std::int64_t channels) {
   const auto count = static_cast<std::size_t>(channels);
-  if (values.size() == count) return values;
   if (values.size() == 1) return std::vector<double>(count, values[0]);
-  throw ConfigError(fmt::format(
-      "normalisation: {} values for images of {}; expected one, or one a channel", values.size(),
-      channels == 1 ? "1 channel" : fmt::format("{} channels", channels)));
+  ensure(values.size() == count, "normalisation: {} values for {} channels", values.size(), count);
+  return values;
 }
 
 BatchAssembler::BatchAssembler(const Split& split, const Normalization& normalization)
@@ -122,11 +121,6 @@ void BatchAssembler::convert(std::int64_t index, const CropAndFlip& change, floa
   }
 }
 
-void BatchAssembler::copy_labels(std::int64_t index, std::int32_t* labels) const {
-  const std::size_t count = split_.labels_per_sample;
-  std::ranges::copy(split_.labels.subspan(static_cast<std::size_t>(index) * count, count), labels);
-}
-
 void BatchAssembler::gather(std::span<const std::int64_t> indices, float* images,
                             std::int32_t* labels, const BatchAugmentation* augmentation) const {
   ensure(augmentation == nullptr || split_.width > 0, "images of unknown width are to be cropped");
@@ -146,23 +140,17 @@ void BatchAssembler::gather(std::span<const std::int64_t> indices, float* images
     } else {
       convert(indices[i], image);
     }
-    copy_labels(indices[i], labels + i * split_.labels_per_sample);
-  }
-}
-
-void BatchAssembler::gather_range(std::int64_t first, std::int64_t count,
-                                  const BatchBuffer& out) const {
-  ensure(first >= 0 && count >= 0 && count <= split_.count - first, "samples {} to {} of {}", first,
-         first + count, split_.count);
-  for (std::int64_t i = 0; i < count; ++i) {
-    convert(first + i, out.images + static_cast<std::size_t>(i) * split_.sample_bytes);
-    copy_labels(first + i, out.labels + static_cast<std::size_t>(i) * split_.labels_per_sample);
+    const std::size_t count = split_.labels_per_sample;
+    std::ranges::copy(split_.labels.subspan(static_cast<std::size_t>(indices[i]) * count, count),
+                      labels + i * count);
   }
 }
 
 void assemble_range(const Split& split, const Normalization& normalization, std::int64_t first,
                     std::int64_t count, const BatchBuffer& out) {
-  BatchAssembler(split, normalization).gather_range(first, count, out);
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
+  std::iota(indices.begin(), indices.end(), first);
+  BatchAssembler(split, normalization).gather(indices, out.images, out.labels);
 }
 
 }  // namespace ddpbench::data

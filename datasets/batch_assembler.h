@@ -20,8 +20,7 @@ struct Normalization {
   std::vector<double> mean = {0}, std = {1};
 };
 
-// One value a channel: `values`, or its only one repeated. Throws ConfigError when there are
-// neither one nor `channels`.
+// One value a channel: `values`, or its only one repeated. REQUIRES: there are one or `channels`.
 std::vector<double> for_each_channel(const std::vector<double>& values, std::int64_t channels);
 
 // Augmentation of training images as is common for CIFAR-10: a random crop of the image padded with
@@ -60,8 +59,7 @@ struct BatchBuffer {
 
 class BatchAssembler {
  public:
-  // `split` must outlive it. Throws ConfigError unless there are as many means and deviations as
-  // channels, or one for all, and the deviations are positive.
+  // `split` must outlive it. Throws ConfigError unless the deviations are positive.
   BatchAssembler(const Split& split, const Normalization& normalization);
 
   // Writes the samples with these indices one after the other. `images` and `labels` must have room
@@ -69,8 +67,6 @@ class BatchAssembler {
   // a width then.
   void gather(std::span<const std::int64_t> indices, float* images, std::int32_t* labels,
               const BatchAugmentation* augmentation = nullptr) const;
-  // The same for samples [first, first + count).
-  void gather_range(std::int64_t first, std::int64_t count, const BatchBuffer& out) const;
 
  private:
   // A byte becomes byte * factor + offset.
@@ -80,7 +76,6 @@ class BatchAssembler {
 
   void convert(std::int64_t index, float* image) const;
   void convert(std::int64_t index, const CropAndFlip& change, float* image) const;
-  void copy_labels(std::int64_t index, std::int32_t* labels) const;
   std::size_t channel_bytes() const { return split_.sample_bytes / scales_.size(); }
 
   Split split_;

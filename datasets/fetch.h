@@ -26,8 +26,7 @@ struct FetchOptions {
 };
 
 // Throws ConfigError (unknown name; wrong checksum or size, naming URL, expected and found) or
-// UnavailableError (network, HTTP status). Leaves no partial file, and no empty directory of its
-// own.
+// UnavailableError (network, HTTP status). Leaves no partial file.
 void fetch_dataset(const std::string& name, const FetchOptions& options);
 // The same for an entry that need not be in the catalog.
 void fetch_files(const CatalogEntry& entry, const FetchOptions& options);

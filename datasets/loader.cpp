@@ -10,13 +10,8 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <cstring>
-#include <exception>
-#include <mutex>
-#include <optional>
-#include <thread>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -50,217 +45,151 @@ std::int64_t samples_per_shard(const ShardedSampler& sampler) {
 
 }  // namespace
 
-struct Loader::Impl {
-  Impl(const Split& split_in, const ShardedSampler& sampler_in, const LoaderOptions& options_in)
-      : options(options_in),
-        split(split_in),
-        sampler(sampler_in),
-        assembler(split_in, options_in.normalization),
-        label_counts(options_in.ignored_label == kNoLabel
-                         ? std::nullopt
-                         : std::optional<LabelCounts>({split_in, options_in.ignored_label})),
-        own_indices(static_cast<std::size_t>(samples_per_shard(sampler_in))),
-        ready(options_in.buffers.size(), kNothing) {
-    check();
-    try {
-      for (int i = 0; i < options.workers; ++i) threads.emplace_back([this, i] { run_worker(i); });
-    } catch (...) {
-      stop_workers();
-      throw;
-    }
+Loader::Loader(const Split& split, const ShardedSampler& sampler, LoaderOptions options)
+    : options_(std::move(options)),
+      split_(split),
+      sampler_(sampler),
+      assembler_(split, options_.normalization),
+      own_indices_(static_cast<std::size_t>(samples_per_shard(sampler))),
+      ready_(options_.buffers.size(), kNothing) {
+  if (options_.ignored_label != kNoLabel) label_counts_.emplace(split, options_.ignored_label);
+  check();
+  try {
+    for (int i = 0; i < options_.workers; ++i) threads_.emplace_back([this, i] { run_worker(i); });
+  } catch (...) {
+    stop_workers();
+    throw;
   }
-  ~Impl() { stop_workers(); }
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
+}
 
-  void check() const;
-  void stop_workers();
-  void run_worker(int number);
-  void work();
-  bool may_claim() const;
-  void pause(std::unique_lock<std::mutex>& lock, std::int64_t epoch);
-  void spend_costs(std::int64_t epoch);
-  void assemble(std::int64_t step, std::vector<std::int64_t>& indices) const;
-  void begin_epoch(std::int64_t epoch, std::int64_t max_steps);
-  const BatchBuffer* next();
+Loader::~Loader() { stop_workers(); }
 
-  static constexpr std::int64_t kNothing = -1;
-
-  // Not changed while a worker assembles.
-  const LoaderOptions options;
-  const Split split;
-  ShardedSampler sampler;
-  std::int64_t epoch_number = 0;
-  const BatchAssembler assembler;
-  const std::optional<LabelCounts> label_counts;  // where a label is ignored
-  std::vector<std::int64_t> own_indices;          // for next() when there are no workers
-
-  std::mutex mutex;
-  std::condition_variable claimable;  // wakes workers: a step has a buffer
-  std::condition_variable abandoned;  // wakes workers that pause: another epoch, or the end
-  std::condition_variable finished;   // wakes the consumer: a worker is done with a step
-  // Guarded by the mutex.
-  std::int64_t begun_epochs = 0;
-  std::int64_t steps = 0;      // in this epoch
-  std::int64_t claimed = 0;    // steps that workers took
-  std::int64_t delivered = 0;  // steps that next() returned
-  std::int64_t released = 0;   // steps whose buffer the consumer gave back
-  int assembling = 0;          // workers that are at a step
-  bool stopping = false;
-  std::vector<std::int64_t> ready;  // step that lies in each buffer, or kNothing
-  std::exception_ptr error;         // the first error of a worker; it stays
-
-  std::vector<std::thread> threads;
-};
-
-void Loader::Impl::check() const {
-  const SamplerOptions& sampling = sampler.options();
-  ensure(sampling.samples <= split.count, "loader: sampler of {} samples, split of {}",
-         sampling.samples, split.count);
-  ensure(!options.shards.empty(), "loader: no shards");
-  for (const int shard : options.shards) {
+void Loader::check() const {
+  const SamplerOptions& sampling = sampler_.options();
+  ensure(sampling.samples <= split_.count, "loader: sampler of {} samples, split of {}",
+         sampling.samples, split_.count);
+  ensure(!options_.shards.empty(), "loader: no shards");
+  for (const int shard : options_.shards) {
     ensure(shard >= 0 && shard < sampling.shards, "loader: shard {} of {}", shard, sampling.shards);
   }
-  ensure(!options.buffers.empty(), "loader: no buffers");
-  for (const BatchBuffer& buffer : options.buffers) {
+  ensure(!options_.buffers.empty(), "loader: no buffers");
+  for (const BatchBuffer& buffer : options_.buffers) {
     ensure(buffer.images != nullptr && buffer.labels != nullptr, "loader: a buffer without memory");
-    ensure(!label_counts || buffer.valid_weight != nullptr, "loader: a buffer without a weight");
+    ensure(!label_counts_ || buffer.valid_weight != nullptr, "loader: a buffer without a weight");
   }
-  ensure(!options.augment || split.width > 0, "loader: images of unknown width are to be cropped");
-  if (options.workers < 0) {
+  ensure(!options_.augment || split_.width > 0,
+         "loader: images of unknown width are to be cropped");
+  if (options_.workers < 0) {
     throw ConfigError(
-        fmt::format("loader_workers: {}; expected 0 (none) or more", options.workers));
+        fmt::format("loader_workers: {}; expected 0 (none) or more", options_.workers));
   }
 }
 
-void Loader::Impl::stop_workers() {
+void Loader::stop_workers() {
   {
-    const std::lock_guard lock(mutex);
-    stopping = true;
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
   }
-  claimable.notify_all();
-  abandoned.notify_all();
-  for (std::thread& thread : threads) thread.join();
+  claimable_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
 }
 
-void Loader::Impl::run_worker(int number) {
+void Loader::run_worker(int number) {
   pthread_setname_np(pthread_self(), fmt::format("loader-{}", number).c_str());
   const std::exception_ptr failure = failure_of([&] {
-    pin_this_thread(options.worker_cores);
+    pin_this_thread(options_.worker_cores);
     work();
   });
-  const std::lock_guard lock(mutex);
-  if (!error) error = failure;
-  finished.notify_all();
+  const std::lock_guard lock(mutex_);
+  if (!error_) error_ = failure;
+  finished_.notify_all();
 }
 
-bool Loader::Impl::may_claim() const {
-  const auto buffers = static_cast<std::int64_t>(options.buffers.size());
-  return claimed < std::min(steps, released + buffers);
+bool Loader::may_claim() const {
+  const auto buffers = static_cast<std::int64_t>(options_.buffers.size());
+  return claimed_ < std::min(steps_, released_ + buffers);
 }
 
-void Loader::Impl::work() {
-  std::vector<std::int64_t> indices(static_cast<std::size_t>(samples_per_shard(sampler)));
-  std::unique_lock lock(mutex);
+void Loader::work() {
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(samples_per_shard(sampler_)));
+  std::unique_lock lock(mutex_);
   for (;;) {
-    claimable.wait(lock, [&] { return stopping || may_claim(); });
-    if (stopping) return;
-    const std::int64_t step = claimed++;
-    const std::int64_t epoch = begun_epochs;
-    ++assembling;
-    pause(lock, epoch);
-    if (!stopping && epoch == begun_epochs) {
-      lock.unlock();
-      spend_costs(epoch);
-      const std::exception_ptr failure = failure_of([&] { assemble(step, indices); });
-      lock.lock();
-      if (!error) error = failure;
-      ready[static_cast<std::size_t>(step) % ready.size()] = step;
-    }
-    --assembling;
-    finished.notify_all();
+    claimable_.wait(lock, [&] { return stopping_ || may_claim(); });
+    if (stopping_) return;
+    const std::int64_t step = claimed_++;
+    const std::int64_t epoch = begun_epochs_;
+    ++assembling_;
+    lock.unlock();
+    spend_costs(epoch);
+    const std::exception_ptr failure = failure_of([&] { assemble(step, indices); });
+    lock.lock();
+    if (!error_) error_ = failure;
+    ready_[static_cast<std::size_t>(step) % ready_.size()] = step;
+    --assembling_;
+    finished_.notify_all();
   }
-}
-
-void Loader::Impl::pause(std::unique_lock<std::mutex>& lock, std::int64_t epoch) {
-  if (options.delay_s <= 0) return;
-  abandoned.wait_for(lock, std::chrono::duration<double>(options.delay_s),
-                     [&] { return stopping || epoch != begun_epochs; });
 }
 
 // Spends the time that a batch's samples cost, or less where the batch is not wanted any more.
-void Loader::Impl::spend_costs(std::int64_t epoch) {
-  if (options.sample_cost_s <= 0) return;
-  const auto samples = options.shards.size() * own_indices.size();
+void Loader::spend_costs(std::int64_t epoch) {
+  if (options_.sample_cost_s <= 0) return;
+  const auto samples = options_.shards.size() * own_indices_.size();
   for (std::size_t i = 0; i < samples; ++i) {
     {
-      const std::lock_guard lock(mutex);
-      if (stopping || epoch != begun_epochs) return;
+      const std::lock_guard lock(mutex_);
+      if (stopping_ || epoch != begun_epochs_) return;
     }
-    spend_cpu_s(options.sample_cost_s);
+    spend_cpu_s(options_.sample_cost_s);
   }
 }
 
-void Loader::Impl::assemble(std::int64_t step, std::vector<std::int64_t>& indices) const {
-  const BatchBuffer& buffer = options.buffers[static_cast<std::size_t>(step) % ready.size()];
+void Loader::assemble(std::int64_t step, std::vector<std::int64_t>& indices) const {
+  const BatchBuffer& buffer = options_.buffers[static_cast<std::size_t>(step) % ready_.size()];
   std::size_t samples = 0;
-  for (const int shard : options.shards) {
-    sampler.batch(step, shard, indices);
-    const BatchAugmentation augmentation{.seed = sampler.options().seed, .epoch = epoch_number};
-    assembler.gather(indices, buffer.images + samples * split.sample_bytes,
-                     buffer.labels + samples * split.labels_per_sample,
-                     options.augment ? &augmentation : nullptr);
+  for (const int shard : options_.shards) {
+    sampler_.batch(step, shard, indices);
+    const BatchAugmentation augmentation{.seed = sampler_.options().seed, .epoch = epoch_number_};
+    assembler_.gather(indices, buffer.images + samples * split_.sample_bytes,
+                      buffer.labels + samples * split_.labels_per_sample,
+                      options_.augment ? &augmentation : nullptr);
     samples += indices.size();
   }
-  if (label_counts) *buffer.valid_weight = label_counts->weight(sampler, step);
+  if (label_counts_) *buffer.valid_weight = label_counts_->weight(sampler_, step);
 }
 
-void Loader::Impl::begin_epoch(std::int64_t epoch, std::int64_t max_steps) {
-  std::unique_lock lock(mutex);
-  steps = 0;  // nothing more to claim
-  ++begun_epochs;
-  abandoned.notify_all();
-  finished.wait(lock, [&] { return assembling == 0; });
-  sampler.begin_epoch(epoch);
-  epoch_number = epoch;
-  std::ranges::fill(ready, kNothing);
-  claimed = delivered = released = 0;
-  const auto wanted = std::clamp<std::int64_t>(max_steps, 0, sampler.steps_per_epoch());
-  if (label_counts) label_counts->check(sampler, wanted);
-  steps = wanted;
-  claimable.notify_all();
+void Loader::begin_epoch(std::int64_t epoch, std::int64_t max_steps) {
+  std::unique_lock lock(mutex_);
+  steps_ = 0;  // nothing more to claim
+  ++begun_epochs_;
+  finished_.wait(lock, [&] { return assembling_ == 0; });
+  sampler_.begin_epoch(epoch);
+  epoch_number_ = epoch;
+  std::ranges::fill(ready_, kNothing);
+  claimed_ = delivered_ = released_ = 0;
+  const auto wanted = std::clamp<std::int64_t>(max_steps, 0, sampler_.steps_per_epoch());
+  if (label_counts_) label_counts_->check(sampler_, wanted);
+  steps_ = wanted;
+  claimable_.notify_all();
 }
 
-const BatchBuffer* Loader::Impl::next() {
-  std::unique_lock lock(mutex);
-  released = delivered;
-  if (delivered == steps && !error) return nullptr;
-  const auto slot = static_cast<std::size_t>(delivered) % ready.size();
-  if (options.workers == 0) {
-    pause(lock, begun_epochs);
-    const std::int64_t epoch = begun_epochs;
+const BatchBuffer* Loader::next() {
+  std::unique_lock lock(mutex_);
+  released_ = delivered_;
+  if (delivered_ == steps_ && !error_) return nullptr;
+  const auto slot = static_cast<std::size_t>(delivered_) % ready_.size();
+  if (options_.workers == 0) {
+    const std::int64_t epoch = begun_epochs_;
     lock.unlock();
     spend_costs(epoch);
     lock.lock();
-    assemble(delivered, own_indices);
+    assemble(delivered_, own_indices_);
   } else {
-    claimable.notify_one();
-    finished.wait(lock, [&] { return error || ready[slot] == delivered; });
-    if (error) std::rethrow_exception(error);
+    claimable_.notify_one();
+    finished_.wait(lock, [&] { return error_ || ready_[slot] == delivered_; });
+    if (error_) std::rethrow_exception(error_);
   }
-  ++delivered;
-  return &options.buffers[slot];
+  ++delivered_;
+  return &options_.buffers[slot];
 }
-
-Loader::Loader(const Split& split, const ShardedSampler& sampler, const LoaderOptions& options)
-    : impl_(std::make_unique<Impl>(split, sampler, options)) {}
-
-Loader::~Loader() = default;
-
-void Loader::begin_epoch(std::int64_t epoch, std::int64_t max_steps) {
-  impl_->begin_epoch(epoch, max_steps);
-}
-
-const BatchBuffer* Loader::next() { return impl_->next(); }
 
 }  // namespace ddpbench::data

@@ -5,8 +5,12 @@
 // caller supplies and that are reused in turn. One consumer thread uses it.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
-#include <memory>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
 #include <vector>
 
 #include "datasets/batch_assembler.h"
@@ -30,14 +34,12 @@ struct LoaderOptions {
   // Processor time that a worker spends on each sample beside assembling it. It simulates what
   // transforms cost in a Python loader (--loader-cost).
   double sample_cost_s = 0;
-  // Test hook: seconds that a worker waits before each batch (slow storage).
-  double delay_s = 0;
 };
 
 class Loader {
  public:
   // `split` must outlive the loader. `sampler` is copied.
-  Loader(const Split& split, const ShardedSampler& sampler, const LoaderOptions& options);
+  Loader(const Split& split, const ShardedSampler& sampler, LoaderOptions options);
   ~Loader();  // ends its threads
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -50,8 +52,39 @@ class Loader {
   const BatchBuffer* next();
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  static constexpr std::int64_t kNothing = -1;
+
+  void check() const;
+  void stop_workers();
+  void run_worker(int number);
+  void work();
+  bool may_claim() const;
+  void spend_costs(std::int64_t epoch);
+  void assemble(std::int64_t step, std::vector<std::int64_t>& indices) const;
+
+  // Not changed while a worker assembles.
+  const LoaderOptions options_;
+  const Split split_;
+  ShardedSampler sampler_;
+  std::int64_t epoch_number_ = 0;
+  const BatchAssembler assembler_;
+  std::optional<LabelCounts> label_counts_;  // where a label is ignored
+  std::vector<std::int64_t> own_indices_;    // for next() when there are no workers
+
+  std::mutex mutex_;                   // guards those below
+  std::condition_variable claimable_;  // wakes workers: a step has a buffer
+  std::condition_variable finished_;   // wakes the consumer: a worker is done with a step
+  std::int64_t begun_epochs_ = 0;
+  std::int64_t steps_ = 0;      // in this epoch
+  std::int64_t claimed_ = 0;    // steps that workers took
+  std::int64_t delivered_ = 0;  // steps that next() returned
+  std::int64_t released_ = 0;   // steps whose buffer the consumer gave back
+  int assembling_ = 0;          // workers that are at a step
+  bool stopping_ = false;
+  std::vector<std::int64_t> ready_;  // step that lies in each buffer, or kNothing
+  std::exception_ptr error_;         // the first error of a worker; it stays
+
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace ddpbench::data

@@ -29,6 +29,23 @@ constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;  // gzread's count is 
 
 }  // namespace
 
+DatasetInfo info_of_files(const CatalogEntry& entry, const std::string& directory) {
+  return {.name = std::string(entry.name),
+          .source = "files",
+          .directory = directory,
+          .channels = entry.channels,
+          .height = entry.height,
+          .width = entry.width,
+          .classes = entry.classes};
+}
+
+void disagree(const std::string& path, std::uint64_t offset, const std::string& expected,
+              const std::string& found, std::optional<std::int64_t> record) {
+  throw ConfigError(fmt::format("{}: {}offset {}: expected {}, found {}", path,
+                                record ? fmt::format("record {}, ", *record) : "", offset, expected,
+                                found));
+}
+
 bool is_there(const std::string& path) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::symlink_status(path, error);
@@ -74,6 +91,10 @@ std::size_t FileBytes::read(std::span<std::uint8_t> out) {
     break;
   }
   return filled;
+}
+
+void FileBytes::skip(std::uint64_t bytes) {
+  gzseek(file_.get(), static_cast<z_off_t>(bytes), SEEK_CUR);
 }
 
 }  // namespace ddpbench::data

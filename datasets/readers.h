@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -33,6 +34,14 @@ std::unique_ptr<DatasetSource> open_idx_dataset(const CatalogEntry& entry,
 std::unique_ptr<DatasetSource> open_cifar_dataset(const CatalogEntry& entry,
                                                   const std::string& directory);
 
+// What a source says of its files before it has counted their samples.
+DatasetInfo info_of_files(const CatalogEntry& entry, const std::string& directory);
+
+// Throws ConfigError that names the place in the file: "PATH: record 2, offset 6246: expected ...".
+[[noreturn]] void disagree(const std::string& path, std::uint64_t offset,
+                           const std::string& expected, const std::string& found,
+                           std::optional<std::int64_t> record = std::nullopt);
+
 // True for any directory entry of that name, also a broken link: opening it then says what is
 // wrong. Throws ConfigError when it cannot look.
 bool is_there(const std::string& path);
@@ -50,6 +59,8 @@ class FileBytes {
   // Fills `out` with the next bytes and returns their number, which is less than out.size() only at
   // the end of the contents. Throws ConfigError for a damaged or shortened gzip stream.
   std::size_t read(std::span<std::uint8_t> out);
+  // Passes over bytes, which only read() finds damaged.
+  void skip(std::uint64_t bytes);
 
  private:
   struct Close {

@@ -9,11 +9,10 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <exception>
 #include <functional>
+#include <future>
 #include <numbers>
-#include <system_error>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -51,34 +50,19 @@ std::size_t usable_cores() {
   return static_cast<std::size_t>(std::max(1, CPU_COUNT(&cores)));
 }
 
-// Calls `draw` with each number below `count`, from several threads at once, and rethrows what one
-// of them throws.
+// Calls `draw` with each number below `count`, from several threads at once.
 void draw_samples(std::size_t count, const std::function<void(std::size_t)>& draw) {
   const std::size_t parts =
       std::clamp<std::size_t>(count / kLeastOfAThread, 1, std::min(usable_cores(), kMostThreads));
-  std::vector<std::exception_ptr> errors(parts);
   const auto draw_part = [&](std::size_t part) {
-    try {
-      for (std::size_t i = count * part / parts; i < count * (part + 1) / parts; ++i) draw(i);
-    } catch (...) {
-      errors[part] = std::current_exception();
-    }
+    for (std::size_t i = count * part / parts; i < count * (part + 1) / parts; ++i) draw(i);
   };
-  {
-    std::vector<std::jthread> threads;
-    threads.reserve(parts);
-    for (std::size_t part = 1; part < parts; ++part) {
-      try {
-        threads.emplace_back(draw_part, part);
-      } catch (const std::system_error&) {
-        draw_part(part);  // no further thread is allowed here
-      }
-    }
-    draw_part(0);
+  std::vector<std::future<void>> others;
+  for (std::size_t part = 1; part < parts; ++part) {
+    others.push_back(std::async(std::launch::async, draw_part, part));
   }
-  for (const std::exception_ptr& error : errors) {
-    if (error) std::rethrow_exception(error);
-  }
+  draw_part(0);
+  for (std::future<void>& other : others) other.get();
 }
 
 // One wave: `cycles` over the whole side, beginning at `phase`.
@@ -272,11 +256,6 @@ void draw_waves(const SyntheticRequest& request, std::uint16_t label, SplitMix64
   }
 }
 
-// The elements of an axis that the second class has.
-struct Piece {
-  std::int64_t begin, end;
-};
-
 // A share of an axis, from a quarter to three quarters of it, anywhere.
 struct Stretch {
   double begin, end;
@@ -286,8 +265,8 @@ struct Stretch {
     begin = random.uniform(0, 1 - length);
     end = begin + length;
   }
-  // The elements of an axis of `count` whose middles are in it.
-  Piece of(std::int64_t count) const {
+  // Begin and end of the elements of an axis of `count` whose middles are in it.
+  std::pair<std::int64_t, std::int64_t> of(std::int64_t count) const {
     const auto first_from = [count](double share) {
       return static_cast<std::int64_t>(std::ceil(share * static_cast<double>(count) - 0.5));
     };
@@ -303,14 +282,14 @@ struct Rectangle {
 
 void copy_inside(const Rectangle& inside, const SyntheticRequest& request,
                  std::span<const std::uint8_t> from, std::span<std::uint8_t> to) {
-  const Piece rows = inside.down.of(request.height), columns = inside.across.of(request.width);
+  const auto [top, bottom] = inside.down.of(request.height);
+  const auto [left, right] = inside.across.of(request.width);
   for (std::int64_t channel = 0; channel < request.channels; ++channel) {
-    for (std::int64_t y = rows.begin; y < rows.end; ++y) {
+    for (std::int64_t y = top; y < bottom; ++y) {
       const auto first =
-          static_cast<std::size_t>((channel * request.height + y) * request.width + columns.begin);
-      const auto count = static_cast<std::size_t>(columns.end - columns.begin);
-      std::ranges::copy(from.subspan(first, count),
-                        to.begin() + static_cast<std::ptrdiff_t>(first));
+          static_cast<std::size_t>((channel * request.height + y) * request.width + left);
+      std::ranges::copy(from.subspan(first, static_cast<std::size_t>(right - left)),
+                        to.subspan(first).begin());
     }
   }
 }
@@ -319,16 +298,17 @@ void copy_inside(const Rectangle& inside, const SyntheticRequest& request,
 void write_labels(const Rectangle& inside, const SyntheticRequest& request,
                   std::uint16_t outer_label, std::uint16_t inner_label,
                   std::span<std::uint16_t> labels) {
-  const std::int64_t width = request.label_width;
-  const Piece rows = inside.down.of(request.label_height), columns = inside.across.of(width);
+  const auto [top, bottom] = inside.down.of(request.label_height);
+  const auto [left, right] = inside.across.of(request.label_width);
+  const std::uint16_t edge_label = request.ignored_label == kNoLabel
+                                       ? inner_label
+                                       : static_cast<std::uint16_t>(request.ignored_label);
   std::ranges::fill(labels, outer_label);
-  for (std::int64_t y = rows.begin; y < rows.end; ++y) {
-    for (std::int64_t x = columns.begin; x < columns.end; ++x) {
-      const bool edge =
-          y == rows.begin || y + 1 == rows.end || x == columns.begin || x + 1 == columns.end;
-      const bool ignored = edge && request.ignored_label != kNoLabel;
-      labels[static_cast<std::size_t>(y * width + x)] =
-          ignored ? static_cast<std::uint16_t>(request.ignored_label) : inner_label;
+  for (std::int64_t y = top; y < bottom; ++y) {
+    for (std::int64_t x = left; x < right; ++x) {
+      const bool edge = y == top || y + 1 == bottom || x == left || x + 1 == right;
+      labels[static_cast<std::size_t>(y * request.label_width + x)] =
+          edge ? edge_label : inner_label;
     }
   }
 }

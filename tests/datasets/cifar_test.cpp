@@ -253,17 +253,14 @@ TEST_F(CifarArchiveTest, OfAnotherSizeIsRefusedBeforeItIsRead) {
                     HasSubstr("ddpbench data fetch cifar10")));
 }
 
-TEST_F(CifarArchiveTest, DamageNamesTheOffset) {
+TEST_F(CifarArchiveTest, DamageNamesTheFileAndTheOffset) {
   const std::string tar = cifar_tar();
   // The first header is the folder's; the first file's records begin at 1024.
   EXPECT_THAT(error(tar.substr(0, 1024 + kRecord + 5)),
-              AllOf(HasSubstr("offset 4102 of the unpacked archive"), HasSubstr("truncated")));
+              AllOf(HasSubstr("data_batch_1.bin: record 1, offset 3078"), HasSubstr("cut short")));
   EXPECT_THAT(error(tar.substr(0, 700)),
-              AllOf(HasSubstr("offset 700"), HasSubstr("a header of 512 bytes")));
+              HasSubstr("there is no cifar-10-batches-bin/data_batch_1"));
   std::string other = tar;
-  other[520] = 'x';
-  EXPECT_THAT(error(other), AllOf(HasSubstr("offset 512"), HasSubstr("the header of a file")));
-  other = tar;
   other[1024 + 2 * kRecord] = 77;
   EXPECT_THAT(error(other),
               AllOf(HasSubstr("data_batch_1.bin: record 2, offset 6146"), HasSubstr("found 77")));

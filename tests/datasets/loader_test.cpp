@@ -78,7 +78,7 @@ class Buffers {
 class LoaderUnderTest {
  public:
   explicit LoaderUnderTest(int workers, std::size_t buffers = 3, std::vector<int> shards = {1},
-                           double delay_s = 0, double sample_cost_s = 0)
+                           double sample_cost_s = 0)
       : shards_(std::move(shards)),
         buffers_(buffers, 4 * std::ssize(shards_)),
         loader_(samples_.split(), sampler_,
@@ -87,8 +87,7 @@ class LoaderUnderTest {
                  .worker_cores = {},
                  .shards = shards_,
                  .buffers = buffers_.views(),
-                 .sample_cost_s = sample_cost_s,
-                 .delay_s = delay_s}) {}
+                 .sample_cost_s = sample_cost_s}) {}
 
   Loader* operator->() { return &loader_; }
 
@@ -146,8 +145,8 @@ TEST_P(LoaderOfWorkers, WorksWithASingleBuffer) {
   EXPECT_EQ(loader->next(), nullptr);
 }
 
-TEST_P(LoaderOfWorkers, KeepsItsOrderWhenStorageIsSlow) {
-  LoaderUnderTest loader(GetParam(), 3, {2, 0}, 0.005);
+TEST_P(LoaderOfWorkers, KeepsItsOrderWhenSamplesAreCostly) {
+  LoaderUnderTest loader(GetParam(), 3, {2, 0}, 5e-4);
   loader.begin_and_take(0, loader.steps_per_epoch());
   EXPECT_EQ(loader->next(), nullptr);
 }
@@ -194,14 +193,14 @@ TEST_P(LoaderOfWorkers, DoesNotAllocateOnceWarm) {
 
 TEST(Loader, SpendsProcessorTimeOnEachSampleWhereItIsAssembled) {
   constexpr double kCost = 2e-3;
-  LoaderUnderTest loader(0, 1, {0, 2}, 0, kCost);
+  LoaderUnderTest loader(0, 1, {0, 2}, kCost);
   const double begin_s = thread_cpu_s();
   loader.begin_and_take(0, 2);
   EXPECT_GE(thread_cpu_s() - begin_s, 2 * 8 * kCost);
 }
 
 TEST(Loader, DoesNotFinishACostlyBatchThatNobodyWaitsFor) {
-  LoaderUnderTest loader(2, 3, {0, 1, 2}, 0, 1);
+  LoaderUnderTest loader(2, 3, {0, 1, 2}, 1);
   const std::clock_t begin = std::clock();  // processor time of all threads
   loader->begin_epoch(0, 1000);
   std::this_thread::sleep_for(std::chrono::milliseconds(2));  // for workers to begin
@@ -209,15 +208,6 @@ TEST(Loader, DoesNotFinishACostlyBatchThatNobodyWaitsFor) {
   EXPECT_EQ(loader->next(), nullptr);
   // Each of the two workers ends the sample that it is at, and none of the other 11.
   EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 4);
-}
-
-// Workers that pause for long are woken; otherwise these two would reach the test's time limit.
-TEST(Loader, DoesNotWaitForAPausingWorkerWhenAnEpochIsAbandoned) {
-  LoaderUnderTest loader(2, 3, {0}, 1e5);
-  for (std::int64_t epoch = 0; epoch < 5; ++epoch) {
-    loader->begin_epoch(epoch, 1000);
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // for workers to begin
-  }
 }
 
 TEST(Loader, EndsInTheMiddleOfAnEpoch) {
@@ -275,8 +265,7 @@ TEST(Loader, RefusesOptionsThatDoNotFit) {
   options.normalization.std = {0};
   EXPECT_THROW(construct(sampling, options), ConfigError);
   options.normalization = {.mean = {0, 0}, .std = {1}};
-  EXPECT_THAT([&] { construct(sampling, options); },
-              ThrowsMessage<ConfigError>(HasSubstr("2 values for images of 1 channel")));
+  EXPECT_THROW(construct(sampling, options), InternalError);
   options = good;
   options.augment = true;  // images without a width
   EXPECT_THROW(construct(sampling, options), InternalError);
