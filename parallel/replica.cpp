@@ -18,22 +18,12 @@ BufferView host_view(ops::LossTotals& totals) {
 Replica::Replica(const nn::ModelSpec& model, Device& device, ops::OpBackend& backend,
                  const ReplicaOptions& options)
     : device_(device),
+      backend_(backend),
       options_(options),
       loss_workspace_bytes_(find_loss_workspace(model, backend)),
       stream_(device.make_stream()),
-      graph_(model, device, backend, graph_options()),
-      optimizer_(backend.optimizer()) {
-  for (std::size_t k = 0; k < model.output_count(); ++k) {
-    OutputLoss& loss = losses_.emplace_back();
-    loss.own = backend.softmax_cross_entropy(nn::loss_of(model, k, options.batch));
-    if (!has_gathered_loss()) continue;
-    loss.gathered = backend.softmax_cross_entropy(nn::loss_of(model, k, options.loss_batch));
-  }
+      graph_(model, device, backend, graph_options()) {
   allocate(device, planned_buffers(graph_.plan().flat_bytes));
-}
-
-bool Replica::has_gathered_loss() const {
-  return options_.loss_batch != 0 && options_.loss_batch != options_.batch;
 }
 
 std::size_t Replica::find_loss_workspace(const nn::ModelSpec& model,
@@ -90,11 +80,12 @@ ops::LossArgs Replica::loss_args(const std::int32_t* labels, float grad_scale,
 }
 
 void Replica::loss(const std::int32_t* labels, float grad_scale, const float* valid_weight) {
+  const nn::ModelSpec& model = graph_.model();
   ops::LossArgs args = loss_args(labels, grad_scale, valid_weight);
-  for (std::size_t k = 0; k < losses_.size(); ++k) {
+  for (std::size_t k = 0; k < model.output_count(); ++k) {
     args.logits = graph_.output(k);
     args.grad_logits = graph_.output_gradient(k);
-    losses_[k].own->run(*stream_, args);
+    backend_.loss(*stream_, nn::loss_of(model, k, options_.batch), args);
   }
 }
 
@@ -104,12 +95,11 @@ void Replica::gathered_loss(std::size_t k, const float* logits, const std::int32
   args.logits = logits;
   args.samples = options_.loss_batch;
   args.grad_logits = grad_logits;
-  const OutputLoss& loss = losses_[k];
-  (loss.gathered ? *loss.gathered : *loss.own).run(*stream_, args);
+  backend_.loss(*stream_, nn::loss_of(graph_.model(), k, options_.loss_batch), args);
 }
 
 void Replica::update(float grad_scale) {
-  optimizer_->run(*stream_, {.weights = reinterpret_cast<float*>(graph_.weights().data()),
+  backend_.update(*stream_, {.weights = reinterpret_cast<float*>(graph_.weights().data()),
                              .gradients = reinterpret_cast<const float*>(graph_.gradients().data()),
                              .state = optimizer_state_.data(),
                              .count = graph_.plan().flat_bytes / sizeof(float),
@@ -138,11 +128,12 @@ void Replica::evaluate(const float* images, const std::int32_t* labels, std::int
   ensure(samples <= options_.batch, "evaluation of {} samples in a batch of {}", samples,
          options_.batch);
   graph_.forward(*stream_, images, ops::Mode::evaluation);
-  losses_[0].own->run(*stream_, {.logits = graph_.output(),
-                                 .labels = labels,
-                                 .samples = samples,
-                                 .totals = totals_of(kEvaluation).as<ops::LossTotals>().data(),
-                                 .workspace = loss_workspace_.data()});
+  backend_.loss(*stream_, nn::loss_of(graph_.model(), 0, options_.batch),
+                {.logits = graph_.output(),
+                 .labels = labels,
+                 .samples = samples,
+                 .totals = totals_of(kEvaluation).as<ops::LossTotals>().data(),
+                 .workspace = loss_workspace_.data()});
 }
 
 }  // namespace ddpbench

@@ -80,7 +80,6 @@ class Replica {
   nn::GraphOptions graph_options();
   std::size_t find_loss_workspace(const nn::ModelSpec& model, const ops::OpBackend& backend) const;
   std::vector<PlannedBuffer> planned_buffers(std::size_t flat_bytes);
-  bool has_gathered_loss() const;
   ops::LossArgs loss_args(const std::int32_t* labels, float grad_scale,
                           const float* valid_weight) const;
   // Indices into the memory of the totals.
@@ -89,6 +88,7 @@ class Replica {
   ops::LossTotals take(std::size_t which);
 
   Device& device_;
+  ops::OpBackend& backend_;
   ReplicaOptions options_;
   Buffer optimizer_state_;
   Buffer totals_;  // two LossTotals: training, evaluation
@@ -96,12 +96,6 @@ class Replica {
   Buffer loss_workspace_;  // of all losses, which follow each other on the stream
   std::unique_ptr<Stream> stream_;
   nn::Graph graph_;
-  struct OutputLoss {
-    std::unique_ptr<ops::SoftmaxCrossEntropy> own;       // [batch]
-    std::unique_ptr<ops::SoftmaxCrossEntropy> gathered;  // [loss_batch], when it differs
-  };
-  std::vector<OutputLoss> losses_;  // one an output
-  std::unique_ptr<ops::Optimizer> optimizer_;
 };
 
 }  // namespace ddpbench

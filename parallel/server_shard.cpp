@@ -70,10 +70,6 @@ ServerShard::ServerShard(const StrategyConfig& config, const StrategyContext& co
   slot_bytes_ = round_up(shard.bytes, kAlignment);
   takes_turns_ = takes_turns();
   stream_ = device.make_stream();
-  mean_ = context.backends[0]->mean();
-  if (config.ps_update == PsUpdate::server) {
-    optimizer_ = context.backends[0]->optimizer();
-  }
   make_buffers();
   for (const Buffer* buffer : registered()) context.world->register_buffer(*buffer);
   for (std::size_t w = 0; w < workers; ++w) {
@@ -172,13 +168,14 @@ void ServerShard::handle_push() {
   auto* gradient = static_cast<float*>(shard_of(gradient_).data);
   {
     const ScopedPhase phase(context_.observer, Phase::reduce, *stream_);
-    mean_->run(*stream_, std::span(pushed_views_).first(missing ? 1 : pushed_views_.size()),
-               gradient, count_);
+    context_.backends[0]->mean(*stream_,
+                               std::span(pushed_views_).first(missing ? 1 : pushed_views_.size()),
+                               gradient, count_);
   }
   const bool on_server = config_.ps_update == PsUpdate::server;
   if (on_server) {
     const ScopedPhase phase(context_.observer, Phase::optimizer, *stream_);
-    optimizer_->run(
+    context_.backends[0]->update(
         *stream_,
         {.weights = static_cast<float*>(shard_of(weights_).data),
          .gradients = gradient,

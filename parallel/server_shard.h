@@ -66,8 +66,6 @@ class ServerShard {
   std::size_t count_ = 0;       // elements of the shard
   std::size_t slot_bytes_ = 0;  // bytes of one worker's part of pushed_
   std::unique_ptr<Stream> stream_;
-  std::unique_ptr<ops::Mean> mean_;
-  std::unique_ptr<ops::Optimizer> optimizer_;
   Buffer commands_;                   // one a worker
   Buffer pushed_;                     // one gradient shard a worker
   Buffer gradient_;                   // their mean

@@ -49,7 +49,7 @@ class ResidentSource final : public BatchSource {
         split_(split),
         sampler_(sampler),
         options_(options),
-        gather_(backend.batch_gather()),
+        backend_(backend),
         mean_(data::for_each_channel(options.loader.normalization.mean, split.channels)),
         std_(data::for_each_channel(options.loader.normalization.std, split.channels)),
         memory_(options),
@@ -134,14 +134,14 @@ class ResidentSource final : public BatchSource {
     args.std = std_;
     args.out = const_cast<float*>(input.images);
     args.labels_out = const_cast<std::int32_t*>(input.labels);
-    gather_->run(stream, args);
+    backend_.gather(stream, args);
   }
 
   Device& device_;
   const data::Split& split_;
   data::ShardedSampler sampler_;
   BatchSourceOptions options_;
-  std::unique_ptr<ops::BatchGather> gather_;
+  ops::OpBackend& backend_;
   std::vector<double> mean_, std_;  // [channel]
   ResidentMemory memory_;
   Buffer staged_order_, staged_weights_;

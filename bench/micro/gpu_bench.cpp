@@ -81,7 +81,7 @@ double GpuBench::gemm_flops_per_s(ops::CudaPrecision precision) {
                                        .out_features = extent,
                                        .bias = false}),
                    false);
-    peak = run.op().forward_flops() / seconds_of([&] { run.forward(); }, kOfGemm);
+    peak = run.op().plan().forward_flops / seconds_of([&] { run.forward(); }, kOfGemm);
   }
   return peak;
 }

@@ -52,10 +52,11 @@ void run_op(GpuBench& bench, benchmark::State& state, const OpCase& c, Direction
   ops::OpRun run(bench.machine(), c.make(batch), c.input_gradients);
   const bool forward = direction == Direction::forward;
   Work work{.bytes = bytes_of(run.op(), direction, c.input_gradients), .precision = c.precision};
-  if (c.products) work.flops = forward ? run.op().forward_flops() : run.op().backward_flops();
+  if (c.products)
+    work.flops = forward ? run.op().plan().forward_flops : run.op().plan().backward_flops;
   bench.time(state, work, [&] { forward ? run.forward() : run.backward(); });
   state.counters["samples"] = static_cast<double>(batch);
-  state.SetLabel(run.op().description());
+  state.SetLabel(run.op().plan().description);
 }
 
 std::string full_name(const OpCase& c, Direction direction) {
@@ -94,7 +95,7 @@ DataType type_of(CudaPrecision precision) {
 // The layout of a convolution's maps, from batch 1: no algorithm is searched for a large one.
 TensorLayout maps(OpBackend& backend, std::int64_t batch, std::int64_t channels,
                   std::int64_t extent) {
-  TensorLayout layout = conv3x3(backend, image(1, 1, extent), channels, false)->output_layout();
+  TensorLayout layout = conv3x3(backend, image(1, 1, extent), channels, false)->plan().output;
   layout.shape[0] = batch;
   layout.bytes *= static_cast<std::size_t>(batch);
   return layout;

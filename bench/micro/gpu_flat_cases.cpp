@@ -43,13 +43,13 @@ void optimizer(GpuBench& bench, benchmark::State& state, ops::OptimizerOptions o
   const auto elements = static_cast<std::size_t>(count);
   const Buffer memory = bench.machine().device.allocate(
       ops::optimizer_state_bytes(options, elements), MemoryCategory::optimizer);
-  const auto op = bench.backend(CudaPrecision::fp32).optimizer();
+  ops::OpBackend& backend = bench.backend(CudaPrecision::fp32);
   bench.time(state, {.bytes = ops::optimizer_bytes(options, count)}, [&] {
-    op->run(bench.machine().stream, {.weights = floats(weights),
-                                     .gradients = floats(gradients),
-                                     .state = memory.data(),
-                                     .count = elements,
-                                     .options = options});
+    backend.update(bench.machine().stream, {.weights = floats(weights),
+                                            .gradients = floats(gradients),
+                                            .state = memory.data(),
+                                            .count = elements,
+                                            .options = options});
   });
   state.counters["elements"] = static_cast<double>(count);
 }
@@ -63,9 +63,9 @@ void mean(GpuBench& bench, benchmark::State& state, int inputs) {
     from.push_back(floats(buffers.back()));
   }
   const Buffer to = random_floats(bench, count);
-  const auto op = bench.backend(CudaPrecision::fp32).mean();
+  ops::OpBackend& backend = bench.backend(CudaPrecision::fp32);
   bench.time(state, {.bytes = ops::mean_bytes(count, inputs)}, [&] {
-    op->run(bench.machine().stream, from, floats(to), static_cast<std::size_t>(count));
+    backend.mean(bench.machine().stream, from, floats(to), static_cast<std::size_t>(count));
   });
   state.counters["elements"] = static_cast<double>(count);
 }
@@ -82,17 +82,17 @@ void loss(GpuBench& bench, benchmark::State& state, std::int64_t classes) {
   const Buffer totals = upload(bench, std::vector<ops::LossTotals>(1));
   const ops::CrossEntropyDesc desc{.batch = batch, .classes = classes};
   ops::OpBackend& backend = bench.backend(CudaPrecision::fp32);
-  const auto op = backend.softmax_cross_entropy(desc);
   const Buffer workspace = bench.machine().device.allocate(backend.loss_workspace_bytes(desc),
                                                            MemoryCategory::workspace);
   bench.time(state, {.bytes = ops::loss_bytes(batch, classes)}, [&] {
-    op->run(bench.machine().stream, {.logits = floats(logits),
-                                     .labels = reinterpret_cast<const std::int32_t*>(labels.data()),
-                                     .samples = batch,
-                                     .grad_scale = 1e-3F,
-                                     .grad_logits = floats(gradient),
-                                     .totals = reinterpret_cast<ops::LossTotals*>(totals.data()),
-                                     .workspace = workspace.data()});
+    backend.loss(bench.machine().stream, desc,
+                 {.logits = floats(logits),
+                  .labels = reinterpret_cast<const std::int32_t*>(labels.data()),
+                  .samples = batch,
+                  .grad_scale = 1e-3F,
+                  .grad_logits = floats(gradient),
+                  .totals = reinterpret_cast<ops::LossTotals*>(totals.data()),
+                  .workspace = workspace.data()});
   });
   state.counters["samples"] = static_cast<double>(batch);
 }
@@ -112,18 +112,18 @@ void gather(GpuBench& bench, benchmark::State& state, std::int64_t elements) {
   const Buffer out = random_floats(bench, batch * elements),
                labels_out = random_floats(bench, batch);
   const double average = 0.13, deviation = 0.31;
-  const auto op = bench.backend(CudaPrecision::fp32).batch_gather();
+  ops::OpBackend& backend = bench.backend(CudaPrecision::fp32);
   bench.time(state, {.bytes = ops::gather_bytes(batch, elements)}, [&] {
-    op->run(bench.machine().stream,
-            {.images = reinterpret_cast<const std::uint8_t*>(images.data()),
-             .labels = reinterpret_cast<const std::uint16_t*>(labels.data()),
-             .indices = reinterpret_cast<const std::int32_t*>(indices.data()),
-             .batch = batch,
-             .sample_elements = elements,
-             .mean = {&average, 1},
-             .std = {&deviation, 1},
-             .out = floats(out),
-             .labels_out = reinterpret_cast<std::int32_t*>(labels_out.data())});
+    backend.gather(bench.machine().stream,
+                   {.images = reinterpret_cast<const std::uint8_t*>(images.data()),
+                    .labels = reinterpret_cast<const std::uint16_t*>(labels.data()),
+                    .indices = reinterpret_cast<const std::int32_t*>(indices.data()),
+                    .batch = batch,
+                    .sample_elements = elements,
+                    .mean = {&average, 1},
+                    .std = {&deviation, 1},
+                    .out = floats(out),
+                    .labels_out = reinterpret_cast<std::int32_t*>(labels_out.data())});
   });
   state.counters["samples"] = static_cast<double>(batch);
 }

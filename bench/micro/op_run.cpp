@@ -64,30 +64,30 @@ Buffer upload(const Machine& machine, const void* host, std::size_t bytes) {
 
 OpRun::OpRun(const Machine& machine, std::unique_ptr<Op> op, bool input_gradients)
     : machine_(machine), op_(std::move(op)), input_gradients_(input_gradients) {
-  for (std::size_t i = 0; i < op_->input_count(); ++i) {
-    add(inputs_, op_->input_layout(i));
+  for (std::size_t i = 0; i < op_->plan().inputs.size(); ++i) {
+    add(inputs_, op_->plan().inputs[i]);
     if (input_gradients) {
-      add(grad_inputs_, op_->input_layout(i));
+      add(grad_inputs_, op_->plan().inputs[i]);
     } else {
       grad_inputs_.push_back(nullptr);
     }
   }
-  for (const ParameterSpec& spec : op_->parameters()) {
+  for (const ParameterSpec& spec : op_->plan().parameters) {
     add(parameters_, spec.layout);
-    if (op_->reads_bf16_weights()) add(bf16_weights_, in_bf16(spec.layout));
+    if (op_->plan().reads_bf16_weights) add(bf16_weights_, in_bf16(spec.layout));
     add(grad_parameters_, spec.layout);
   }
-  for (const StateSpec& spec : op_->state()) {
+  for (const StateSpec& spec : op_->plan().state) {
     const std::size_t bytes =
         static_cast<std::size_t>(element_count(spec.shape)) * size_of(spec.type);
     memory_.push_back(upload(machine, std::vector<std::byte>(bytes).data(), bytes));
     state_.push_back(memory_.back().data());
   }
-  const TensorLayout& output = op_->output_layout();
+  const TensorLayout& output = op_->plan().output;
   output_ = random_values(machine, output.bytes, output.type);
   grad_output_ = random_values(machine, output.bytes, output.type);
-  saved_ = machine.device.allocate(op_->saved_bytes(), MemoryCategory::activations);
-  workspace_ = machine.device.allocate(op_->workspace_bytes(), MemoryCategory::workspace);
+  saved_ = machine.device.allocate(op_->plan().saved_bytes, MemoryCategory::activations);
+  workspace_ = machine.device.allocate(op_->plan().workspace_bytes, MemoryCategory::workspace);
   forward();
 }
 

@@ -52,13 +52,13 @@ std::unique_ptr<Op> conv2(OpBackend& backend, std::int64_t batch) {
   return conv3x3(backend, image(batch, 32, 14), 64, true);
 }
 std::unique_ptr<Op> pool1(OpBackend& backend, std::int64_t batch) {
-  return halve(backend, conv1(backend, batch)->output_layout());
+  return halve(backend, conv1(backend, batch)->plan().output);
 }
 std::unique_ptr<Op> pool2(OpBackend& backend, std::int64_t batch) {
-  return halve(backend, conv2(backend, batch)->output_layout());
+  return halve(backend, conv2(backend, batch)->plan().output);
 }
 std::unique_ptr<Op> pool2_to_plain(OpBackend& backend, std::int64_t batch) {
-  return halve_to_plain(backend, conv2(backend, batch)->output_layout());
+  return halve_to_plain(backend, conv2(backend, batch)->plan().output);
 }
 std::unique_ptr<Op> fc1(OpBackend& backend, std::int64_t batch) {
   return backend.make(
@@ -66,13 +66,13 @@ std::unique_ptr<Op> fc1(OpBackend& backend, std::int64_t batch) {
 }
 std::unique_ptr<Op> fc1_of_blocks(OpBackend& backend, std::int64_t batch) {
   return backend.make(LinearDesc{
-      .input = pool2(backend, batch)->output_layout(), .out_features = 128, .fuse_relu = true});
+      .input = pool2(backend, batch)->plan().output, .out_features = 128, .fuse_relu = true});
 }
 std::unique_ptr<Op> fc2(OpBackend& backend, std::int64_t batch) {
   return backend.make(LinearDesc{.input = TensorLayout::plain({batch, 128}), .out_features = 10});
 }
 std::unique_ptr<Op> relu(OpBackend& backend, std::int64_t batch) {
-  return backend.make(ReluDesc{conv1(backend, batch)->output_layout()});
+  return backend.make(ReluDesc{conv1(backend, batch)->plan().output});
 }
 
 using MakeOp = std::unique_ptr<Op> (*)(OpBackend&, std::int64_t);
@@ -88,16 +88,17 @@ void forward(benchmark::State& state, MakeOp make) {
   Cpu cpu(static_cast<int>(state.range(1)));
   OpRun run(cpu.machine(), make(*cpu.backend, state.range(0)));
   for (auto _ : state) run.forward();
-  set_counters(state, run.op().forward_flops(), forward_bytes(run.op()));
-  state.SetLabel(run.op().description());
+  set_counters(state, run.op().plan().forward_flops, forward_bytes(run.op()));
+  state.SetLabel(run.op().plan().description);
 }
 
 void backward(benchmark::State& state, MakeOp make) {
   Cpu cpu(static_cast<int>(state.range(1)));
   OpRun run(cpu.machine(), make(*cpu.backend, state.range(0)), make != conv1);
   for (auto _ : state) run.backward();
-  set_counters(state, run.op().backward_flops(), backward_bytes(run.op(), run.input_gradients()));
-  state.SetLabel(run.op().description());
+  set_counters(state, run.op().plan().backward_flops,
+               backward_bytes(run.op(), run.input_gradients()));
+  state.SetLabel(run.op().plan().description);
 }
 
 void loss(benchmark::State& state) {
@@ -109,14 +110,13 @@ void loss(benchmark::State& state) {
   for (std::int64_t n = 0; n < state.range(0); ++n)
     labels.push_back(static_cast<std::int32_t>(n % kClasses));
   LossTotals totals;
-  const auto op =
-      cpu.backend->softmax_cross_entropy({.batch = state.range(0), .classes = kClasses});
   for (auto _ : state)
-    op->run(*cpu.stream, {.logits = logits.view().as<float>().data(),
-                          .labels = labels.data(),
-                          .samples = state.range(0),
-                          .grad_logits = grad.view().as<float>().data(),
-                          .totals = &totals});
+    cpu.backend->loss(*cpu.stream, {.batch = state.range(0), .classes = kClasses},
+                      {.logits = logits.view().as<float>().data(),
+                       .labels = labels.data(),
+                       .samples = state.range(0),
+                       .grad_logits = grad.view().as<float>().data(),
+                       .totals = &totals});
   set_counters(state, 0, loss_bytes(state.range(0), kClasses));
 }
 
@@ -129,13 +129,12 @@ void optimizer(benchmark::State& state, OptimizerOptions options) {
   const Buffer gradients = cpu.random(count * sizeof(float));
   const Buffer memory =
       cpu.device->allocate(optimizer_state_bytes(options, count), MemoryCategory::optimizer);
-  const auto op = cpu.backend->optimizer();
   for (auto _ : state)
-    op->run(*cpu.stream, {.weights = weights.view().as<float>().data(),
-                          .gradients = gradients.view().as<float>().data(),
-                          .state = memory.data(),
-                          .count = count,
-                          .options = options});
+    cpu.backend->update(*cpu.stream, {.weights = weights.view().as<float>().data(),
+                                      .gradients = gradients.view().as<float>().data(),
+                                      .state = memory.data(),
+                                      .count = count,
+                                      .options = options});
   set_counters(state, 0, optimizer_bytes(options, state.range(0)));
 }
 
@@ -212,11 +211,11 @@ void convolve(benchmark::State& state, const Layer& layer, std::int64_t batch, c
   auto context = std::make_shared<onednn::Context>();
   context->activations = a.type;
   auto op = onednn::make_conv2d(std::move(context), desc, a.algorithm);
-  state.SetLabel(op->description());
+  state.SetLabel(op->plan().description);
   OpRun run(cpu.machine(), std::move(op));
   for (auto _ : state) backward ? run.backward() : run.forward();
   state.counters["FLOP_per_s"] =
-      benchmark::Counter(backward ? run.op().backward_flops() : run.op().forward_flops(),
+      benchmark::Counter(backward ? run.op().plan().backward_flops : run.op().plan().forward_flops,
                          benchmark::Counter::kIsIterationInvariantRate);
 }
 

@@ -32,10 +32,7 @@ class TrainingStep {
         backend_(ops::make_onednn_backend(*device_, activations)),
         stream_(device_->make_stream()),
         graph_(nn::load_model_file(DDPBENCH_SOURCE_DIR "/configs/models/" + model + ".json"),
-               *device_, *backend_, {.batch = batch, .micro_batch = micro_batch}),
-        loss_(
-            backend_->softmax_cross_entropy({.batch = batch, .classes = graph_.model().classes()})),
-        optimizer_(backend_->optimizer()) {
+               *device_, *backend_, {.batch = batch, .micro_batch = micro_batch}) {
     device_->bind_calling_thread();
     nn::initialize_parameters(graph_, 1);
     const auto pixels =
@@ -57,18 +54,19 @@ class TrainingStep {
 
   void run() {
     graph_.forward(*stream_, floats(input_));
-    loss_->run(*stream_, {.logits = graph_.output(),
-                          .labels = reinterpret_cast<std::int32_t*>(labels_.data()),
-                          .samples = graph_.batch(),
-                          .grad_scale = 1.0f / static_cast<float>(graph_.batch()),
-                          .grad_logits = graph_.output_gradient(),
-                          .totals = reinterpret_cast<ops::LossTotals*>(totals_.data())});
+    backend_->loss(*stream_, {.batch = graph_.batch(), .classes = graph_.model().classes()},
+                   {.logits = graph_.output(),
+                    .labels = reinterpret_cast<std::int32_t*>(labels_.data()),
+                    .samples = graph_.batch(),
+                    .grad_scale = 1.0f / static_cast<float>(graph_.batch()),
+                    .grad_logits = graph_.output_gradient(),
+                    .totals = reinterpret_cast<ops::LossTotals*>(totals_.data())});
     graph_.backward(*stream_);
-    optimizer_->run(*stream_, {.weights = floats(graph_.weights()),
-                               .gradients = floats(graph_.gradients()),
-                               .state = state_.data(),
-                               .count = graph_.plan().flat_bytes / sizeof(float),
-                               .options = {}});
+    backend_->update(*stream_, {.weights = floats(graph_.weights()),
+                                .gradients = floats(graph_.gradients()),
+                                .state = state_.data(),
+                                .count = graph_.plan().flat_bytes / sizeof(float),
+                                .options = {}});
     stream_->synchronize();
   }
 
@@ -85,8 +83,6 @@ class TrainingStep {
   std::unique_ptr<ops::OpBackend> backend_;
   std::unique_ptr<Stream> stream_;
   nn::Graph graph_;
-  std::unique_ptr<ops::SoftmaxCrossEntropy> loss_;
-  std::unique_ptr<ops::Optimizer> optimizer_;
   Buffer input_, labels_, state_, totals_;
 };
 

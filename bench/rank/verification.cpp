@@ -121,11 +121,11 @@ class ExpectedUpdates {
     for (const nn::NamedTensor& tensor : gradients) {
       flat.insert(flat.end(), tensor.values.begin(), tensor.values.end());
     }
-    optimizer_->run(unused, {.weights = update.weights.data(),
-                             .gradients = flat.data(),
-                             .state = state_.data(),
-                             .count = flat.size(),
-                             .options = options_});
+    backend_->update(unused, {.weights = update.weights.data(),
+                              .gradients = flat.data(),
+                              .state = state_.data(),
+                              .count = flat.size(),
+                              .options = options_});
     add_sizes(weights, flat, update.sizes);
     return update;
   }
@@ -158,7 +158,7 @@ class ExpectedUpdates {
   std::vector<double> state_;
   std::vector<float> terms_;
   std::int64_t updates_ = 0;
-  std::unique_ptr<ops::Optimizer> optimizer_ = ops::make_reference_backend()->optimizer();
+  std::unique_ptr<ops::OpBackend> backend_ = ops::make_reference_backend();
 };
 
 // Stores what each slice of the reference leaves in the graph's state. Each slice begins with the

@@ -42,14 +42,20 @@ class OpBackend {
   // fused operation are those of all that it replaces, in their order.
   virtual FusedOp fuse(std::span<const OpDesc>) { return {}; }
 
+  // What stands around a network (flat_ops.h, optimizer.h). Each call queues its work.
+  //
   // Throws ConfigError as check_loss() does.
-  virtual std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(
-      const CrossEntropyDesc& desc) = 0;
+  virtual void loss(Stream& stream, const CrossEntropyDesc& desc, const LossArgs& args) = 0;
   // Bytes of device memory that a call of that loss needs as LossArgs::workspace.
   virtual std::size_t loss_workspace_bytes(const CrossEntropyDesc& /*desc*/) const { return 0; }
-  virtual std::unique_ptr<Optimizer> optimizer() = 0;
-  virtual std::unique_ptr<Mean> mean() = 0;
-  virtual std::unique_ptr<BatchGather> batch_gather() = 0;
+  virtual void update(Stream& stream, const OptimizerArgs& args) = 0;
+  // Mean of several buffers, element by element: out = (in_0 + in_1 + ... + in_k-1) / k. The sum
+  // has that order, so that equal inputs give bit-equal results. It reads k words and writes 1 word
+  // an element. `out` may be one of the inputs. REQUIRES: inputs is not empty.
+  virtual void mean(Stream& stream, std::span<const float* const> inputs, float* out,
+                    std::size_t count) = 0;
+  // Throws ConfigError unless shape and normalisation are valid. Indices are not checked.
+  virtual void gather(Stream& stream, const GatherArgs& args) = 0;
 
   // Queues ++*counter. `counter` is in device memory; this one is for devices whose memory the host
   // reaches and whose streams run inline.

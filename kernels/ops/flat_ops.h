@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations that are no Op, since they need no layouts: the loss, the mean of buffers, and the
-// assembly of a batch.
+// Operations that are no Op, since they need no layouts: the loss and the assembly of a batch.
 #pragma once
 
 #include <algorithm>
@@ -76,12 +75,7 @@ struct LossArgs {
 // loss_i = log(sum_j exp(x_ij)) - (1 - s) x_i,label - s mean_j(x_ij) for the smoothing s, computed
 // after subtracting the largest logit. (Szegedy et al., CVPR 2016, section 7, as PyTorch has it:
 // the label's share of the target is 1 - s + s / classes.)
-class SoftmaxCrossEntropy {
- public:
-  virtual ~SoftmaxCrossEntropy() = default;
-  virtual void run(Stream& stream, const LossArgs& args) = 0;
-};
-
+//
 // Throws ConfigError for an empty shape or a smoothing that is no share.
 void check_loss(const CrossEntropyDesc& desc);
 // "softmax_cross_entropy on [64, 10]", for messages.
@@ -101,19 +95,6 @@ inline void add_output(LossTotals& totals, LossTotals sums, const CrossEntropyDe
   if (!std::isfinite(sums.loss_sum)) sums.diverged_step = sums.steps;
   totals += sums;
 }
-
-// ---- mean ----
-
-// Mean of several buffers, element by element: out = (in_0 + in_1 + ... + in_k-1) / k. The sum has
-// that order, so that equal inputs give bit-equal results. It reads k words and writes 1 word an
-// element.
-class Mean {
- public:
-  virtual ~Mean() = default;
-  // `out` may be one of the inputs. REQUIRES: inputs is not empty.
-  virtual void run(Stream& stream, std::span<const float* const> inputs, float* out,
-                   std::size_t count) = 0;
-};
 
 // ---- batch gather ----
 
@@ -145,13 +126,6 @@ struct ByteScale {
 inline ByteScale byte_scale(double mean, double std) {
   return {static_cast<float>(1 / (255 * std)), static_cast<float>(-mean / std)};
 }
-
-class BatchGather {
- public:
-  virtual ~BatchGather() = default;
-  // Throws ConfigError unless shape and normalisation are valid. Indices are not checked.
-  virtual void run(Stream& stream, const GatherArgs& args) = 0;
-};
 
 // The check that all backends make.
 void check_gather(const GatherArgs& args);

@@ -71,22 +71,37 @@ void check_groups(const Conv2dDesc& desc) {
                                   desc.dilation.w));
 }
 
-// The plan of an operation with one input on plain layouts, without parameters and needs.
-template <typename Desc>
-OpPlan shaped_plan(const Desc& desc) {
-  OpPlan plan;
-  plan.output = TensorLayout::plain(output_shape(desc));
-  plan.inputs = {TensorLayout::plain(desc.input.shape)};
-  plan.description = describe(desc);
-  return plan;
+// A plan without parameters and needs.
+OpPlan shaped_plan(std::string description, const TensorLayout& input, Shape output) {
+  return {.description = std::move(description),
+          .inputs = {TensorLayout::plain(input.shape)},
+          .output = TensorLayout::plain(std::move(output))};
 }
 
-std::vector<ParameterSpec> weight_and_bias(Shape weight, bool bias) {
-  const std::int64_t out = weight[0];
-  const std::int64_t fan_in = element_count(weight) / out;
-  std::vector<ParameterSpec> specs = {{"weight", weight, TensorLayout::plain(weight), fan_in}};
-  if (bias) specs.push_back({"bias", {out}, TensorLayout::plain({out}), fan_in});
-  return specs;
+OpPlan elementwise_plan(std::string description, const TensorLayout& layout, std::size_t inputs) {
+  check_shape(layout.shape, description.c_str());
+  return {.description = std::move(description),
+          .inputs = std::vector<TensorLayout>(inputs, layout),
+          .output = layout};
+}
+
+// Adds what a matrix of weights brings, and the bias if there is one.
+template <typename Desc>
+void add_weights(const Desc& desc, const Shape& weight, OpPlan& plan) {
+  const std::int64_t fan_in = element_count(weight) / weight[0];
+  const Shape out = {weight[0]};
+  plan.parameters = {{"weight", weight, TensorLayout::plain(weight), fan_in}};
+  if (desc.bias) plan.parameters.push_back({"bias", out, TensorLayout::plain(out), fan_in});
+  plan.needed_inputs = 1;
+  plan.needs_output = desc.fuse_relu;
+  plan.forward_flops =
+      2.0 * static_cast<double>(element_count(plan.output.shape)) * static_cast<double>(fan_in);
+  plan.backward_flops = plan.forward_flops * (desc.needs_grad_input ? 2 : 1);
+}
+
+template <typename Desc>
+const char* relu_text(const Desc& desc) {
+  return desc.fuse_relu ? " +relu" : "";
 }
 
 }  // namespace
@@ -103,38 +118,46 @@ void Op::recompute(Stream&, const ForwardArgs&) {
   throw InternalError(plan_.description + " cannot give its output again");
 }
 
-ElementwiseOp::ElementwiseOp(const TensorLayout& layout, const char* name, std::size_t inputs) {
-  check_shape(layout.shape, name);
-  plan_.description = name;
-  plan_.inputs.assign(inputs, layout);
-  plan_.output = layout;
-}
-
-DropoutOp::DropoutOp(const DropoutDesc& desc, const TensorLayout& layout)
-    : ElementwiseOp(layout, "dropout", 1) {
-  if (!(desc.p >= 0 && desc.p < 1))
-    throw ConfigError(
-        fmt::format("dropout: p is {}; it must be at least 0 and less than 1", desc.p));
-  mask_ = dropout_mask(desc.p, desc.key);
-  plan_.description = fmt::format("dropout {}", desc.p);
-  plan_.draws_random_numbers = true;
-}
-
-std::int64_t DropoutOp::elements() const { return element_count(plan_.output.shape) / samples(); }
-
-Shape output_shape(const Conv2dDesc& desc) {
-  check_image(desc.input.shape, "conv2d");
-  check_outputs(desc.out_channels, "conv2d");
-  check_groups(desc);
-  return slide(desc.input.shape, desc.out_channels, desc.window, "conv2d", desc.dilation);
-}
-
 Shape weight_shape(const Conv2dDesc& desc) {
   return {desc.out_channels, desc.input.shape[1] / desc.groups, desc.window.kernel_h,
           desc.window.kernel_w};
 }
 
-Shape output_shape(const BatchNorm2dDesc& desc) {
+OpPlan plain_plan(const Conv2dDesc& desc) {
+  const Shape& in = desc.input.shape;
+  const Window2d& w = desc.window;
+  check_image(in, "conv2d");
+  check_outputs(desc.out_channels, "conv2d");
+  check_groups(desc);
+  std::string text =
+      fmt::format("conv2d {}x{} {}->{}", w.kernel_h, w.kernel_w, in[1], desc.out_channels);
+  if (w.stride_h != 1 || w.stride_w != 1)
+    text += fmt::format(" stride {}x{}", w.stride_h, w.stride_w);
+  if (desc.dilation != Dilation2d{})
+    text += fmt::format(" dilation {}x{}", desc.dilation.h, desc.dilation.w);
+  if (desc.groups != 1) text += fmt::format(" groups {}", desc.groups);
+  OpPlan plan = shaped_plan(text + relu_text(desc), desc.input,
+                            slide(in, desc.out_channels, w, "conv2d", desc.dilation));
+  add_weights(desc, weight_shape(desc), plan);
+  return plan;
+}
+
+OpPlan plain_plan(const LinearDesc& desc) {
+  const Shape& in = desc.input.shape;
+  check_shape(in, "linear");
+  check_outputs(desc.out_features, "linear");
+  if (in.size() < 2)
+    throw ConfigError(fmt::format("linear: input {} has no features", to_string(in)));
+  const std::int64_t features = element_count(in) / in[0];
+  OpPlan plan =
+      shaped_plan(fmt::format("linear {}->{}{}", features, desc.out_features, relu_text(desc)),
+                  desc.input, {in[0], desc.out_features});
+  add_weights(desc, {desc.out_features, features}, plan);
+  return plan;
+}
+
+// The statistics take 3 operations an element, the result 2; backward's sums 4, its result 5.
+OpPlan plain_plan(const BatchNorm2dDesc& desc) {
   const Shape& shape = desc.input.shape;
   check_image(shape, "batch_norm2d");
   if (!(desc.eps >= 0) || !(desc.momentum >= 0 && desc.momentum <= 1))
@@ -149,110 +172,16 @@ Shape output_shape(const BatchNorm2dDesc& desc) {
         fmt::format("batch_norm2d: input {} has one value a channel; at least 2 are needed, so use "
                     "a larger batch",
                     to_string(shape)));
-  return shape;
-}
-
-Shape output_shape(const MaxPool2dDesc& desc) {
-  return pooled(desc.input.shape, desc.window, "max_pool2d");
-}
-
-Shape output_shape(const AvgPool2dDesc& desc) {
-  return pooled(desc.input.shape, desc.window, "avg_pool2d");
-}
-
-Shape output_shape(const AdaptiveAvgPool2dDesc& desc) {
-  check_image(desc.input.shape, "adaptive_avg_pool2d");
-  check_outputs(std::min(desc.out_h, desc.out_w), "adaptive_avg_pool2d");
-  return {desc.input.shape[0], desc.input.shape[1], desc.out_h, desc.out_w};
-}
-
-Shape output_shape(const ConcatDesc& desc) {
-  if (desc.inputs.empty()) throw ConfigError("concat: no inputs");
-  Shape sum = desc.inputs[0].shape;
-  for (const TensorLayout& input : desc.inputs) {
-    check_shape(input.shape, "concat");
-    if (input.shape.size() < 2)
-      throw ConfigError(fmt::format("concat: input {} has no channels", to_string(input.shape)));
-  }
-  for (std::size_t i = 1; i < desc.inputs.size(); ++i) {
-    Shape wanted = desc.inputs[i].shape;
-    sum[1] += std::exchange(wanted[1], desc.inputs[0].shape[1]);
-    if (wanted != desc.inputs[0].shape)
-      throw ConfigError(fmt::format("concat: {} and {} differ in more than their channels",
-                                    to_string(desc.inputs[0].shape),
-                                    to_string(desc.inputs[i].shape)));
-  }
-  return sum;
-}
-
-Shape output_shape(const LinearDesc& desc) {
-  check_shape(desc.input.shape, "linear");
-  check_outputs(desc.out_features, "linear");
-  if (desc.input.shape.size() < 2)
-    throw ConfigError(fmt::format("linear: input {} has no features", to_string(desc.input.shape)));
-  return {desc.input.shape[0], desc.out_features};
-}
-
-std::string describe(const Conv2dDesc& desc) {
-  const Window2d& w = desc.window;
-  std::string text = fmt::format("conv2d {}x{} {}->{}", w.kernel_h, w.kernel_w, desc.input.shape[1],
-                                 desc.out_channels);
-  if (w.stride_h != 1 || w.stride_w != 1)
-    text += fmt::format(" stride {}x{}", w.stride_h, w.stride_w);
-  if (desc.dilation != Dilation2d{})
-    text += fmt::format(" dilation {}x{}", desc.dilation.h, desc.dilation.w);
-  if (desc.groups != 1) text += fmt::format(" groups {}", desc.groups);
-  return text + (desc.fuse_relu ? " +relu" : "");
-}
-
-std::string describe(const BatchNorm2dDesc& desc) {
-  return fmt::format("batch_norm2d {}{}{}{}", desc.input.shape[1], desc.fuse_add ? " +add" : "",
-                     desc.fuse_relu ? " +relu" : "",
-                     desc.parts == nullptr ? "" : fmt::format(" of {} parts", desc.parts->count()));
-}
-
-std::string describe(const MaxPool2dDesc& desc) {
-  return fmt::format("max_pool2d {}x{}{}", desc.window.kernel_h, desc.window.kernel_w,
-                     desc.fuse_relu ? " +relu" : "");
-}
-
-std::string describe(const LinearDesc& desc) {
-  return fmt::format("linear {}->{}{}", element_count(desc.input.shape) / desc.input.shape[0],
-                     desc.out_features, desc.fuse_relu ? " +relu" : "");
-}
-
-std::string describe(const AvgPool2dDesc& desc) {
-  return fmt::format("avg_pool2d {}x{}", desc.window.kernel_h, desc.window.kernel_w);
-}
-
-std::string describe(const AdaptiveAvgPool2dDesc& desc) {
-  return fmt::format("adaptive_avg_pool2d to {}x{}", desc.out_h, desc.out_w);
-}
-
-std::string describe(const ConcatDesc& desc) {
-  return fmt::format("concat of {}", desc.inputs.size());
-}
-
-OpPlan plain_plan(const Conv2dDesc& desc) {
-  OpPlan plan = shaped_plan(desc);
-  plan.parameters = weight_and_bias(weight_shape(desc), desc.bias);
-  plan.needed_inputs = 1;
-  plan.needs_output = desc.fuse_relu;
-  plan.forward_flops = 2.0 * static_cast<double>(element_count(plan.output.shape)) *
-                       static_cast<double>(plan.parameters[0].fan_in);
-  plan.backward_flops = plan.forward_flops * (desc.needs_grad_input ? 2 : 1);
-  return plan;
-}
-
-// The statistics take 3 operations an element, the result 2; backward's sums 4, its result 5.
-OpPlan plain_plan(const BatchNorm2dDesc& desc) {
-  OpPlan plan = shaped_plan(desc);
+  OpPlan plan = shaped_plan(
+      fmt::format("batch_norm2d {}{}{}{}", shape[1], desc.fuse_add ? " +add" : "", relu_text(desc),
+                  desc.parts == nullptr ? "" : fmt::format(" of {} parts", parts)),
+      desc.input, shape);
   if (desc.fuse_add) plan.inputs.push_back(plan.output);
-  const Shape channels = {desc.input.shape[1]};
+  const Shape channels = {shape[1]};
   if (desc.affine) {
-    plan.parameters = {{.name = "weight", .shape = channels, .start = 1.0F},
-                       {.name = "bias", .shape = channels, .start = 0.0F}};
-    for (ParameterSpec& spec : plan.parameters) spec.layout = TensorLayout::plain(channels);
+    const TensorLayout layout = TensorLayout::plain(channels);
+    plan.parameters = {{.name = "weight", .shape = channels, .layout = layout, .start = 1.0F},
+                       {.name = "bias", .shape = channels, .layout = layout, .start = 0.0F}};
   }
   plan.state = {{.name = "running_mean", .shape = channels, .start = 0},
                 {.name = "running_var", .shape = channels, .start = 1},
@@ -260,35 +189,81 @@ OpPlan plain_plan(const BatchNorm2dDesc& desc) {
   plan.couples_samples = true;
   plan.needed_inputs = 1;  // not the addend
   plan.needs_output = desc.fuse_add && desc.fuse_relu;
-  const auto elements = static_cast<double>(element_count(plan.output.shape));
+  const auto elements = static_cast<double>(element_count(shape));
   plan.forward_flops = 5 * elements;
   plan.backward_flops = 9 * elements;
   return plan;
 }
 
-OpPlan plain_plan(const MaxPool2dDesc& desc) { return shaped_plan(desc); }
-OpPlan plain_plan(const AvgPool2dDesc& desc) { return shaped_plan(desc); }
-OpPlan plain_plan(const AdaptiveAvgPool2dDesc& desc) { return shaped_plan(desc); }
+OpPlan plain_plan(const MaxPool2dDesc& desc) {
+  return shaped_plan(fmt::format("max_pool2d {}x{}{}", desc.window.kernel_h, desc.window.kernel_w,
+                                 relu_text(desc)),
+                     desc.input, pooled(desc.input.shape, desc.window, "max_pool2d"));
+}
+
+OpPlan plain_plan(const AvgPool2dDesc& desc) {
+  return shaped_plan(fmt::format("avg_pool2d {}x{}", desc.window.kernel_h, desc.window.kernel_w),
+                     desc.input, pooled(desc.input.shape, desc.window, "avg_pool2d"));
+}
+
+OpPlan plain_plan(const AdaptiveAvgPool2dDesc& desc) {
+  const Shape& in = desc.input.shape;
+  check_image(in, "adaptive_avg_pool2d");
+  check_outputs(std::min(desc.out_h, desc.out_w), "adaptive_avg_pool2d");
+  return shaped_plan(fmt::format("adaptive_avg_pool2d to {}x{}", desc.out_h, desc.out_w),
+                     desc.input, {in[0], in[1], desc.out_h, desc.out_w});
+}
 
 OpPlan plain_plan(const ConcatDesc& desc) {
-  OpPlan plan;
-  plan.output = TensorLayout::plain(output_shape(desc));
-  for (const TensorLayout& input : desc.inputs)
+  if (desc.inputs.empty()) throw ConfigError("concat: no inputs");
+  const Shape& first = desc.inputs[0].shape;
+  OpPlan plan{.description = fmt::format("concat of {}", desc.inputs.size())};
+  Shape sum = first;
+  for (const TensorLayout& input : desc.inputs) {
+    Shape wanted = input.shape;
+    check_shape(wanted, "concat");
+    if (wanted.size() < 2)
+      throw ConfigError(fmt::format("concat: input {} has no channels", to_string(wanted)));
+    sum[1] += std::exchange(wanted[1], first[1]);
+    if (wanted != first)
+      throw ConfigError(fmt::format("concat: {} and {} differ in more than their channels",
+                                    to_string(first), to_string(input.shape)));
     plan.inputs.push_back(TensorLayout::plain(input.shape));
-  plan.description = describe(desc);
+  }
+  sum[1] -= first[1];
+  plan.output = TensorLayout::plain(std::move(sum));
   return plan;
 }
 
-OpPlan plain_plan(const LinearDesc& desc) {
-  OpPlan plan = shaped_plan(desc);
-  const std::int64_t in = element_count(desc.input.shape) / desc.input.shape[0];
-  plan.parameters = weight_and_bias({desc.out_features, in}, desc.bias);
-  plan.needed_inputs = 1;
-  plan.needs_output = desc.fuse_relu;
-  plan.forward_flops =
-      2.0 * static_cast<double>(element_count(plan.output.shape)) * static_cast<double>(in);
-  plan.backward_flops = plan.forward_flops * (desc.needs_grad_input ? 2 : 1);
+OpPlan plain_plan(const ReluDesc& desc) {
+  OpPlan plan = elementwise_plan("relu", desc.input, 1);
+  plan.needs_output = true;
   return plan;
+}
+
+OpPlan plain_plan(const AddDesc& desc) { return elementwise_plan("add", desc.input, 2); }
+
+OpPlan plain_plan(const DropoutDesc& desc) {
+  if (!(desc.p >= 0 && desc.p < 1))
+    throw ConfigError(
+        fmt::format("dropout: p is {}; it must be at least 0 and less than 1", desc.p));
+  OpPlan plan =
+      elementwise_plan("dropout", TensorLayout::plain(desc.input.shape, desc.input.type), 1);
+  plan.description += fmt::format(" {}", desc.p);
+  plan.draws_random_numbers = true;
+  return plan;
+}
+
+OpPlan plain_plan(const ReorderDesc& desc) {
+  check_shape(desc.from.shape, "reorder");
+  const auto named = [](const TensorLayout& layout) {
+    return layout.type == DataType::fp32
+               ? layout.tag
+               : fmt::format("{} {}", ddpbench::to_string(layout.type), layout.tag);
+  };
+  return {.description = fmt::format("reorder {} -> {}", named(desc.from), named(desc.to)),
+          .inputs = {desc.from},
+          .output = desc.to};
 }
 
 }  // namespace ddpbench::ops

@@ -126,19 +126,6 @@ class Op {
   virtual ~Op() = default;
 
   const OpPlan& plan() const { return plan_; }
-  std::string description() const { return plan_.description; }
-  std::size_t input_count() const { return plan_.inputs.size(); }
-  const TensorLayout& input_layout(std::size_t i) const { return plan_.inputs.at(i); }
-  const TensorLayout& output_layout() const { return plan_.output; }
-  const std::vector<ParameterSpec>& parameters() const { return plan_.parameters; }
-  const std::vector<StateSpec>& state() const { return plan_.state; }
-  std::size_t saved_bytes() const { return plan_.saved_bytes; }
-  std::size_t workspace_bytes() const { return plan_.workspace_bytes; }
-  bool backward_needs_input(std::size_t i) const { return i < plan_.needed_inputs; }
-  bool backward_needs_output() const { return plan_.needs_output; }
-  bool reads_bf16_weights() const { return plan_.reads_bf16_weights; }
-  double forward_flops() const { return plan_.forward_flops; }
-  double backward_flops() const { return plan_.backward_flops; }
 
   // Queue the work on `stream`. All pointers must stay valid until the stream has done it.
   virtual void forward(Stream& stream, const ForwardArgs& args) = 0;
@@ -306,49 +293,14 @@ using OpDesc =
 
 // ---- what the operations of all backends share ----
 
-// An operation whose inputs and output all have one layout, of any kind. Throws ConfigError for
-// a layout without elements.
-class ElementwiseOp : public Op {
- protected:
-  ElementwiseOp(const TensorLayout& layout, const char* name, std::size_t inputs);
-};
-
-// dropout over `layout`, which is plain: the mask has the order of elements in memory.
-class DropoutOp : public ElementwiseOp {
- protected:
-  // Throws ConfigError for a p that is no probability below 1.
-  DropoutOp(const DropoutDesc& desc, const TensorLayout& layout);
-
-  std::int64_t samples() const { return plan_.output.shape[0]; }
-  std::int64_t elements() const;  // of a sample
-  const DropoutMask& mask() const { return mask_; }
-
- private:
-  DropoutMask mask_;
-};
-
-// Shapes of the results. Throws ConfigError that names the given shapes when there is no result.
-Shape output_shape(const Conv2dDesc& desc);             // [batch, out, oh, ow]
-Shape output_shape(const BatchNorm2dDesc& desc);        // the input's
-Shape output_shape(const MaxPool2dDesc& desc);          // [batch, channels, oh, ow]
-Shape output_shape(const LinearDesc& desc);             // [batch, out_features]
-Shape output_shape(const AvgPool2dDesc& desc);          // as max_pool2d
-Shape output_shape(const AdaptiveAvgPool2dDesc& desc);  // [batch, channels, out_h, out_w]
-Shape output_shape(const ConcatDesc& desc);             // [batch, sum of channels, ...]
-Shape weight_shape(const Conv2dDesc& desc);             // [out, in / groups, kh, kw]
+Shape weight_shape(const Conv2dDesc& desc);  // [out, in / groups, kh, kw]
 // Checks a shape for operations that work element by element and for both sides of a reorder.
 void check_shape(const Shape& shape, const char* operation);
 
-// "conv2d 3x3 32->64 +relu", the part of a description that does not depend on the backend.
-std::string describe(const Conv2dDesc& desc);
-std::string describe(const BatchNorm2dDesc& desc);
-std::string describe(const MaxPool2dDesc& desc);
-std::string describe(const LinearDesc& desc);
-std::string describe(const AvgPool2dDesc& desc);
-std::string describe(const AdaptiveAvgPool2dDesc& desc);
-std::string describe(const ConcatDesc& desc);
-
-// The plan of an operation on plain layouts: shapes, PyTorch's parameters, needs and FLOPs.
+// The plan of an operation on plain layouts, or, where it works element by element, on that of its
+// input: shapes, PyTorch's parameters, needs, FLOPs, and "conv2d 3x3 32->64 +relu", the part of a
+// description that does not depend on the backend. Throws ConfigError that names the given shapes
+// when there is no result.
 OpPlan plain_plan(const Conv2dDesc& desc);
 OpPlan plain_plan(const BatchNorm2dDesc& desc);
 OpPlan plain_plan(const MaxPool2dDesc& desc);
@@ -356,5 +308,32 @@ OpPlan plain_plan(const LinearDesc& desc);
 OpPlan plain_plan(const AvgPool2dDesc& desc);
 OpPlan plain_plan(const AdaptiveAvgPool2dDesc& desc);
 OpPlan plain_plan(const ConcatDesc& desc);
+OpPlan plain_plan(const ReluDesc& desc);
+OpPlan plain_plan(const AddDesc& desc);
+OpPlan plain_plan(const DropoutDesc& desc);
+OpPlan plain_plan(const ReorderDesc& desc);
+
+template <typename Desc>
+Shape output_shape(const Desc& desc) {
+  return plain_plan(desc).output.shape;
+}
+
+// "conv2d 3x3 32->64 +relu on [16, 32, 14, 14]", for messages.
+template <typename Desc>
+std::string where_of(const Desc& desc) {
+  return fmt::format("{} on {}", plain_plan(desc).description, to_string(desc.input.shape));
+}
+
+// dropout over a plain layout: the mask has the order of elements in memory.
+class DropoutOp : public Op {
+ protected:
+  explicit DropoutOp(const DropoutDesc& desc)
+      : Op(plain_plan(desc)), mask_(dropout_mask(desc.p, desc.key)) {}
+
+  std::int64_t samples() const { return plan_.output.shape[0]; }
+  std::int64_t elements() const { return element_count(plan_.output.shape) / samples(); }
+
+  DropoutMask mask_;
+};
 
 }  // namespace ddpbench::ops

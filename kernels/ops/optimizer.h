@@ -113,13 +113,6 @@ struct OptimizerArgs {
   OptimizerOptions options;
 };
 
-class Optimizer {
- public:
-  virtual ~Optimizer() = default;
-  // Queues one update.
-  virtual void run(Stream& stream, const OptimizerArgs& args) = 0;
-};
-
 // ---- the numbers of one update, by the same code on hosts and on GPUs ----
 
 // The rate of the update that follows `updates` others.

@@ -118,16 +118,20 @@ class SlicedBackend : public OpBackend {
     return slices_of(chain[0]) == 1 ? backend_->fuse(chain) : FusedOp{};
   }
 
-  std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(
-      const CrossEntropyDesc& desc) override {
-    return backend_->softmax_cross_entropy(desc);
+  void loss(Stream& stream, const CrossEntropyDesc& desc, const LossArgs& args) override {
+    backend_->loss(stream, desc, args);
   }
   std::size_t loss_workspace_bytes(const CrossEntropyDesc& desc) const override {
     return backend_->loss_workspace_bytes(desc);
   }
-  std::unique_ptr<Optimizer> optimizer() override { return backend_->optimizer(); }
-  std::unique_ptr<Mean> mean() override { return backend_->mean(); }
-  std::unique_ptr<BatchGather> batch_gather() override { return backend_->batch_gather(); }
+  void update(Stream& stream, const OptimizerArgs& args) override {
+    backend_->update(stream, args);
+  }
+  void mean(Stream& stream, std::span<const float* const> inputs, float* out,
+            std::size_t count) override {
+    backend_->mean(stream, inputs, out, count);
+  }
+  void gather(Stream& stream, const GatherArgs& args) override { backend_->gather(stream, args); }
   void increment(Stream& stream, std::int64_t* counter) override {
     backend_->increment(stream, counter);
   }

@@ -28,9 +28,9 @@ void expect_the_references_averages(const Case& c) {
       for (const Execution execution : {Execution::direct, Execution::recorded}) {
         SCOPED_TRACE(layout.tag);
         const auto op = fixture.backend().make(c.desc(layout));
-        EXPECT_EQ(op->input_layout(0), layout);
-        EXPECT_EQ(op->output_layout().tag, layout.tag);
-        EXPECT_EQ(op->output_layout().type, layout.type);
+        EXPECT_EQ(op->plan().inputs[0], layout);
+        EXPECT_EQ(op->plan().output.tag, layout.tag);
+        EXPECT_EQ(op->plan().output.type, layout.type);
         const OpOutputs got = run(fixture, *op, in, execution);
         EXPECT_TRUE(all_near(got.output, want.output, tolerance(want.output)));
         EXPECT_TRUE(

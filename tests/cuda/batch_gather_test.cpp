@@ -36,7 +36,7 @@ Gathered gather(BackendFixture& fixture, std::int64_t pixels, std::int64_t chann
   const OpMemory out = fixture.allocate(static_cast<std::size_t>(batch * elements) * sizeof(float));
   const OpMemory labels_out = fixture.allocate(static_cast<std::size_t>(batch * labels_each) * 4);
   const auto channel_count = static_cast<std::size_t>(channels);
-  fixture.backend().batch_gather()->run(
+  fixture.backend().gather(
       fixture.stream(),
       {.images = reinterpret_cast<const std::uint8_t*>(image_memory.data()),
        .labels = reinterpret_cast<const std::uint16_t*>(label_memory.data()),

@@ -21,12 +21,12 @@ namespace {
 
 OpInputs norm_inputs(const Op& op, std::uint32_t seed) {
   OpInputs in = whole_inputs(op, seed);
-  const auto channels = op.output_layout().shape[1];
+  const auto channels = op.plan().output.shape[1];
   in.state = {random_values(channels, seed + 10), random_values(channels, seed + 11), {41}};
   for (float& variance : in.state[1]) variance = 1.5F + variance;
   // No channel is constant, which would make its scale as large as 1 / sqrt(eps).
   const auto pixels =
-      static_cast<std::size_t>(op.output_layout().shape[2] * op.output_layout().shape[3]);
+      static_cast<std::size_t>(op.plan().output.shape[2] * op.plan().output.shape[3]);
   for (std::size_t i = 0; i < in.inputs[0].size(); ++i) {
     if (i < static_cast<std::size_t>(channels) * pixels && i % pixels == 0) in.inputs[0][i] = 5;
   }
@@ -35,7 +35,7 @@ OpInputs norm_inputs(const Op& op, std::uint32_t seed) {
 
 // For the parts of a batch, whose gradients are added up.
 void add_zero_gradients(const Op& op, OpInputs& in) {
-  for (const ParameterSpec& spec : op.parameters()) {
+  for (const ParameterSpec& spec : op.plan().parameters) {
     in.initial_gradients.emplace_back(static_cast<std::size_t>(element_count(spec.shape)), 0.0F);
   }
 }
@@ -90,7 +90,7 @@ TEST_P(CudaBatchNorm2d, EqualsTheReferenceAlsoWhenRecorded) {
   const auto reference = plain.backend().make(desc());
   OpInputs in = norm_inputs(*reference, 1);
   for (const bool accumulate : {false, true}) {
-    for (const ParameterSpec& spec : reference->parameters()) {
+    for (const ParameterSpec& spec : reference->plan().parameters) {
       if (accumulate) in.initial_gradients.push_back(whole_values(element_count(spec.shape), 77));
     }
     const OpOutputs want = run(plain, *reference, in);
@@ -98,7 +98,7 @@ TEST_P(CudaBatchNorm2d, EqualsTheReferenceAlsoWhenRecorded) {
       for (const Execution execution : {Execution::direct, Execution::recorded}) {
         SCOPED_TRACE(norm.input.tag + (accumulate ? " accumulating" : ""));
         const auto op = fixture.backend().make(norm);
-        EXPECT_EQ(op->output_layout(), norm.input);
+        EXPECT_EQ(op->plan().output, norm.input);
         compare(run(fixture, *op, in, execution), want, norm.input.type);
       }
   }
@@ -126,7 +126,7 @@ TEST_P(CudaBatchNorm2d, GivesNoGradientThatNobodyWants) {
     const auto op = fixture.backend().make(whole);
     OpInputs in = norm_inputs(*op, 3);
     const OpOutputs want = run(fixture, *op, in);
-    ASSERT_EQ(want.grad_inputs.size(), op->input_count());
+    ASSERT_EQ(want.grad_inputs.size(), op->plan().inputs.size());
     // The images' gradient is unwanted by plan, the addend's by each call.
     BatchNorm2dDesc first = whole;
     first.needs_grad_input = false;

@@ -41,10 +41,10 @@ TEST_P(CudaConcat, EqualsTheReferenceInEveryLayoutAndType) {
       SCOPED_TRACE(concat.inputs[0].tag);
       const auto op = fixture.backend().make(concat);
       for (std::size_t i = 0; i < concat.inputs.size(); ++i) {
-        EXPECT_EQ(op->input_layout(i), concat.inputs[i]);
+        EXPECT_EQ(op->plan().inputs[i], concat.inputs[i]);
       }
-      EXPECT_EQ(op->output_layout().tag, concat.inputs[0].tag);
-      EXPECT_EQ(op->output_layout().type, concat.inputs[0].type);
+      EXPECT_EQ(op->plan().output.tag, concat.inputs[0].tag);
+      EXPECT_EQ(op->plan().output.type, concat.inputs[0].type);
       expect_same_bits(run(fixture, *op, in, execution), want);
     }
 }
@@ -59,8 +59,8 @@ TEST_F(CudaConcatPlan, TakesTheLayoutOfMaps) {
   BackendFixture fixture = cuda_backend({.precision = CudaPrecision::bf16});
   const auto op = fixture.backend().make(ConcatDesc{
       {TensorLayout::plain({2, 3, 4, 4}), cuda::nhwc_layout({2, 8, 4, 4}, DataType::bf16)}});
-  EXPECT_EQ(op->input_layout(0), cuda::nhwc_layout({2, 3, 4, 4}, DataType::bf16));
-  EXPECT_EQ(op->output_layout(), cuda::nhwc_layout({2, 11, 4, 4}, DataType::bf16));
+  EXPECT_EQ(op->plan().inputs[0], cuda::nhwc_layout({2, 3, 4, 4}, DataType::bf16));
+  EXPECT_EQ(op->plan().output, cuda::nhwc_layout({2, 11, 4, 4}, DataType::bf16));
 }
 
 TEST_F(CudaConcatPlan, RefusesShapesThatDoNotFit) {

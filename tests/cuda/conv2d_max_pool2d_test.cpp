@@ -64,10 +64,10 @@ class CudaConv2dMaxPool2d : public CudaOps, public ::testing::WithParamInterface
     BackendFixture plain = BackendFixture::reference();
     const auto first = plain.backend().make(desc());
     const auto second =
-        plain.backend().make(PoolCase{"", {}, 2, 2, 0}.desc(first->output_layout(), relu));
+        plain.backend().make(PoolCase{"", {}, 2, 2, 0}.desc(first->plan().output, relu));
     OpInputs of_first = in;
-    of_first.grad_output.assign(
-        static_cast<std::size_t>(element_count(first->output_layout().shape)), 0);
+    of_first.grad_output.assign(static_cast<std::size_t>(element_count(first->plan().output.shape)),
+                                0);
     const OpInputs of_second = {.inputs = {run(plain, *first, of_first).output},
                                 .grad_output = in.grad_output};
     const OpOutputs pooled = run(plain, *second, of_second);
@@ -99,7 +99,7 @@ TEST_P(CudaConv2dMaxPool2d, EqualsTheReferenceForWholeNumbers) {
       BackendFixture fixture = cuda_backend(on_own_kernels(precision));
       const auto op = both(fixture, relu);
       ASSERT_TRUE(op);
-      SCOPED_TRACE(op->description());
+      SCOPED_TRACE(op->plan().description);
       OpInputs in = whole_inputs(*op, 1);  // with ties
       in.want_grad_inputs = desc().needs_grad_input;
       const OpOutputs want = reference(in, relu);
@@ -159,14 +159,15 @@ TEST_F(CudaConv2dMaxPool2dPlan, AddsTheBiasInThePoolWhereTheLibraryConvolves) {
   const auto op = fused(fixture, fits, with_relu(halved()));
   ASSERT_TRUE(op);
   const auto alone = fixture.backend().make(without_bias(fits));
-  EXPECT_EQ(op->description(), alone->description() + ", max_pool2d 2x2 +bias +relu (own kernel)");
-  EXPECT_EQ(op->output_layout().shape, (Shape{2, 16, 4, 4}));
-  ASSERT_EQ(op->parameters().size(), 2U);
-  EXPECT_EQ(op->parameters()[0].layout, alone->parameters()[0].layout);
-  EXPECT_EQ(op->parameters()[1].fan_in, 8 * 9);
-  EXPECT_EQ(op->saved_bytes(), 2U * 16 * 4 * 4);
-  EXPECT_DOUBLE_EQ(op->forward_flops(), alone->forward_flops());
-  EXPECT_DOUBLE_EQ(op->backward_flops(), alone->backward_flops());
+  EXPECT_EQ(op->plan().description,
+            alone->plan().description + ", max_pool2d 2x2 +bias +relu (own kernel)");
+  EXPECT_EQ(op->plan().output.shape, (Shape{2, 16, 4, 4}));
+  ASSERT_EQ(op->plan().parameters.size(), 2U);
+  EXPECT_EQ(op->plan().parameters[0].layout, alone->plan().parameters[0].layout);
+  EXPECT_EQ(op->plan().parameters[1].fan_in, 8 * 9);
+  EXPECT_EQ(op->plan().saved_bytes, 2U * 16 * 4 * 4);
+  EXPECT_DOUBLE_EQ(op->plan().forward_flops, alone->plan().forward_flops);
+  EXPECT_DOUBLE_EQ(op->plan().backward_flops, alone->plan().backward_flops);
   EXPECT_FALSE(fused(fixture, without_bias(fits), halved())) << "has no bias";
   EXPECT_FALSE(fused(fixture, with_relu(fits), halved())) << "rectifies before it pools";
   EXPECT_FALSE(fused(fixture, fits, pool(2, 1))) << "windows overlap";

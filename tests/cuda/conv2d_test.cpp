@@ -71,7 +71,7 @@ TEST_P(CudaConv2d, EqualsTheReferenceForWholeNumbers) {
   for (const CudaPrecision precision : precisions()) {
     BackendFixture fixture = backend(precision);
     const auto op = fixture.backend().make(desc());
-    SCOPED_TRACE(op->description());
+    SCOPED_TRACE(op->plan().description);
     OpInputs in = whole_inputs(*op, 1);
     in.want_grad_inputs = desc().needs_grad_input;
     const OpOutputs want = reference(desc(), in);
@@ -91,7 +91,7 @@ TEST_P(CudaConv2d, IsNearTheReferenceForRandomNumbers) {
   for (const CudaPrecision precision : precisions()) {
     BackendFixture fixture = backend(precision);
     const auto op = fixture.backend().make(without_relu());
-    SCOPED_TRACE(op->description());
+    SCOPED_TRACE(op->plan().description);
     OpInputs in = random_inputs(*op, 1);
     in.want_grad_inputs = desc().needs_grad_input;
     compare(run(fixture, *op, in), reference(without_relu(), in),
@@ -105,7 +105,7 @@ TEST_P(CudaConv2d, RepeatsItsBitsWhenDeterministicAlsoWhenRecorded) {
   for (const CudaPrecision precision : precisions()) {
     BackendFixture fixture = backend(precision, true);
     const auto op = fixture.backend().make(desc());
-    SCOPED_TRACE(op->description());
+    SCOPED_TRACE(op->plan().description);
     OpInputs in = random_inputs(*op, 3);
     in.want_grad_inputs = desc().needs_grad_input;
     const OpOutputs first = run(fixture, *op, in);
@@ -118,7 +118,7 @@ TEST_P(CudaConv2d, RepeatsItsBitsWhenDeterministicAlsoWhenRecorded) {
 TEST_P(CudaConv2d, RunsOnWhatWasAskedFor) {
   BackendFixture fixture = backend(CudaPrecision::fp32);
   const bool own =
-      fixture.backend().make(desc())->description().find("(own kernel)") != std::string::npos;
+      fixture.backend().make(desc())->plan().description.find("(own kernel)") != std::string::npos;
   EXPECT_EQ(own, GetParam().convolutions == ConvolutionKernels::own);
 }
 
@@ -130,17 +130,17 @@ using CudaConv2dPlan = CudaOps;
 TEST_F(CudaConv2dPlan, KeepsChannelsLast) {
   BackendFixture fixture = cuda_backend({.precision = CudaPrecision::fp32});
   const auto op = fixture.backend().make(conv({2, 3, 6, 6}, 4, 3));
-  EXPECT_EQ(op->input_layout(0).tag, "nhwc");
-  EXPECT_EQ(op->output_layout().tag, "nhwc");
-  EXPECT_EQ(op->parameters()[0].layout.tag, "ohwi");
-  EXPECT_EQ(op->parameters()[0].shape, (Shape{4, 3, 3, 3}));
-  EXPECT_EQ(op->parameters()[1].layout.tag, "plain");
+  EXPECT_EQ(op->plan().inputs[0].tag, "nhwc");
+  EXPECT_EQ(op->plan().output.tag, "nhwc");
+  EXPECT_EQ(op->plan().parameters[0].layout.tag, "ohwi");
+  EXPECT_EQ(op->plan().parameters[0].shape, (Shape{4, 3, 3, 3}));
+  EXPECT_EQ(op->plan().parameters[1].layout.tag, "plain");
 }
 
 TEST_F(CudaConv2dPlan, ReadsOneChannelAsItComes) {
   BackendFixture fixture = cuda_backend({.precision = CudaPrecision::fp32});
   const auto op = fixture.backend().make(conv({2, 1, 6, 6}, 4, 3));
-  EXPECT_EQ(op->input_layout(0).tag, "plain");
+  EXPECT_EQ(op->plan().inputs[0].tag, "plain");
 }
 
 // The own kernels know neither groups nor dilation. Without these they run the same convolutions.
@@ -150,7 +150,7 @@ TEST_F(CudaConv2dPlan, LeavesGroupsAndDilationToTheLibrary) {
   BackendFixture fixture =
       cuda_backend({.precision = CudaPrecision::fp32, .convolutions = ConvolutionKernels::own});
   const auto runs_own_kernel = [&](const Conv2dDesc& desc) {
-    const std::string description = fixture.backend().make(desc)->description();
+    const std::string description = fixture.backend().make(desc)->plan().description;
     return description.find("own kernel") != std::string::npos;
   };
   EXPECT_TRUE(runs_own_kernel(dilated));
@@ -163,9 +163,9 @@ TEST_F(CudaConv2dPlan, LeavesGroupsAndDilationToTheLibrary) {
     const OpDesc chain[] = {desc, pool};
     const FusedOp fused = fixture.backend().fuse(chain);
     if (fused.op) {
-      EXPECT_TRUE(fused.op->description().starts_with("conv2d"));
-      EXPECT_NE(fused.op->description().find("cudnn"), std::string::npos)
-          << fused.op->description();
+      EXPECT_TRUE(fused.op->plan().description.starts_with("conv2d"));
+      EXPECT_NE(fused.op->plan().description.find("cudnn"), std::string::npos)
+          << fused.op->plan().description;
     }
   }
 }

@@ -27,7 +27,7 @@ TEST_F(CudaDropout, EqualsTheReferenceInEveryType) {
         SCOPED_TRACE(to_string(shape));
         desc.input = TensorLayout::plain(shape, type);
         const auto op = fixture.backend().make(desc);
-        EXPECT_EQ(op->output_layout(), desc.input);
+        EXPECT_EQ(op->plan().output, desc.input);
         expect_same_bits(run(fixture, *op, in, execution), want);
       }
   }
@@ -37,7 +37,7 @@ TEST_F(CudaDropout, CopiesInAnEvaluation) {
   BackendFixture fixture = cuda_backend();
   const auto op = fixture.backend().make(
       DropoutDesc{.input = cuda::nhwc_layout({2, 3, 4, 5}, DataType::bf16), .p = 0.5});
-  EXPECT_TRUE(op->output_layout().is_plain());
+  EXPECT_TRUE(op->plan().output.is_plain());
   OpInputs in = whole_inputs(*op, 1);
   in.mode = Mode::evaluation;
   EXPECT_TRUE(same_bits(run(fixture, *op, in).output, in.inputs[0]));

@@ -40,7 +40,7 @@ void compare(const Make& make) {
       for (const Execution execution : {Execution::direct, Execution::recorded}) {
         SCOPED_TRACE(to_string(shape) + " " + layout.tag);
         const auto op = make(fixture.backend(), layout);
-        EXPECT_EQ(op->output_layout(), layout);
+        EXPECT_EQ(op->plan().output, layout);
         const OpOutputs got = run(fixture, *op, in, execution);
         EXPECT_TRUE(all_near(got.output, want.output, 0));
         ASSERT_EQ(got.grad_inputs.size(), want.grad_inputs.size());
@@ -140,18 +140,17 @@ void compare_updates(BackendFixture& fixture, const OptimizerOptions& options, s
                      .count = count,
                      .grad_scale = 0.5F,
                      .options = options};
-  const auto optimizer = fixture.backend().optimizer();
-  optimizer->run(fixture.stream(), args);
+  fixture.backend().update(fixture.stream(), args);
   constexpr int kUpdates = 4;
   fixture.stream().begin_recording();
-  optimizer->run(fixture.stream(), args);
+  fixture.backend().update(fixture.stream(), args);
   const auto recorded = fixture.stream().end_recording();
   for (int update = 1; update < kUpdates; ++update) recorded->replay(fixture.stream());
   args.weights = weights.data() + offset;
   args.gradients = gradients.data() + offset;
   args.state = on_host.data();
   for (int update = 0; update < kUpdates; ++update) {
-    plain.backend().optimizer()->run(plain.stream(), args);
+    plain.backend().update(plain.stream(), args);
   }
   // A dozen roundings an update, of values below 3.
   EXPECT_TRUE(all_near(fixture.download<float>(w), weights, kUpdates * 36 * kEpsilon));
@@ -196,9 +195,9 @@ TEST_F(CudaMean, EqualsTheReferenceAlsoInPlace) {
     for (const Values& values : host) host_pointers.push_back(values.data());
     for (const OpMemory& m : device) device_pointers.push_back(reinterpret_cast<float*>(m.data()));
     Values want(count);
-    plain.backend().mean()->run(plain.stream(), host_pointers, want.data(), count);
+    plain.backend().mean(plain.stream(), host_pointers, want.data(), count);
     auto* const last = reinterpret_cast<float*>(device.back().data());
-    fixture.backend().mean()->run(fixture.stream(), device_pointers, last, count);
+    fixture.backend().mean(fixture.stream(), device_pointers, last, count);
     EXPECT_TRUE(all_near(fixture.download<float>(device.back()), want,
                          sum_tolerance(static_cast<std::int64_t>(buffers))));
   }
@@ -221,7 +220,7 @@ TEST_F(CudaMean, TakesBuffersOfAnyAlignmentAndCount) {
         at.push_back(reinterpret_cast<float*>(device[b].data()) + (b == shifted ? 1 : 0));
       }
       const std::vector<const float*> inputs(at.begin(), at.begin() + 2);
-      fixture.backend().mean()->run(fixture.stream(), inputs, at[2], count);
+      fixture.backend().mean(fixture.stream(), inputs, at[2], count);
       Values want = host[2];
       for (std::size_t i = 0; i < count; ++i) {
         want[i + (shifted == 2 ? 1 : 0)] =
@@ -235,7 +234,7 @@ TEST_F(CudaMean, TakesBuffersOfAnyAlignmentAndCount) {
 TEST_F(CudaMean, RefusesMoreBuffersThanItCanTake) {
   BackendFixture fixture = cuda_backend();
   const std::vector<const float*> pointers(257);
-  EXPECT_THROW(fixture.backend().mean()->run(fixture.stream(), pointers, nullptr, 1), DeviceError);
+  EXPECT_THROW(fixture.backend().mean(fixture.stream(), pointers, nullptr, 1), DeviceError);
 }
 
 }  // namespace

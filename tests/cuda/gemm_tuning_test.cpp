@@ -26,7 +26,7 @@ class CudaGemm : public ::testing::Test {
   }
   static std::string description(const CudaBackendOptions& options) {
     BackendFixture fixture = cuda_backend(options);
-    return fixture.backend().make(desc())->description();
+    return fixture.backend().make(desc())->plan().description;
   }
   std::map<std::string, cuda::AlgorithmChoice> choices() const { return directory_.choices(); }
 
@@ -64,7 +64,7 @@ TEST_F(CudaGemm, ComputesTheSameByAnyAlgorithm) {
   for (const CudaPrecision precision : {CudaPrecision::fp32, CudaPrecision::bf16}) {
     BackendFixture cuda = cuda_backend({.precision = precision});
     const auto op = cuda.backend().make(desc());
-    EXPECT_THAT(op->description(), HasSubstr("candidate 2)"));
+    EXPECT_THAT(op->plan().description, HasSubstr("candidate 2)"));
     expect_same_bits(run(cuda, *op, inputs), want);  // whole numbers, small enough for bf16
   }
 }

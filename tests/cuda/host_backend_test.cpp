@@ -26,7 +26,7 @@ const Conv2dDesc kFirstConv = first_layer(conv({2, 1, 8, 8}, 4, 3, 1, 1));
 
 std::string conv_of(const CudaBackendOptions& options, const Conv2dDesc& desc) {
   BackendFixture fixture = cuda_backend(options);
-  return fixture.backend().make(desc)->description();
+  return fixture.backend().make(desc)->plan().description;
 }
 
 std::string first_conv_of(const CudaBackendOptions& options) {
@@ -38,13 +38,13 @@ TEST(CudaBackend, SearchesOnceForAShapeAndRemembersItOnDisk) {
   const CudaBackendOptions options{.cache_directory = directory.path()};
   const int before = test::algorithm_searches().load();
   BackendFixture first = cuda_backend(options);
-  const std::string description = first.backend().make(kConv)->description();
+  const std::string description = first.backend().make(kConv)->plan().description;
   // Forward and both gradients; the first search of each only loads kernels.
   EXPECT_EQ(test::algorithm_searches().load(), before + 9);
   first.backend().make(kConv);
   EXPECT_EQ(test::algorithm_searches().load(), before + 9);
   BackendFixture second = cuda_backend(options);
-  EXPECT_EQ(second.backend().make(kConv)->description(), description);
+  EXPECT_EQ(second.backend().make(kConv)->plan().description, description);
   EXPECT_EQ(test::algorithm_searches().load(), before + 9);
   Conv2dDesc other = kConv;
   other.window.pad_h = 1;
@@ -72,8 +72,9 @@ TEST(CudaBackend, TakesOnlyRepeatableAlgorithmsWhenDeterministic) {
   BackendFixture fast = cuda_backend({.precision = CudaPrecision::tf32});
   BackendFixture deterministic =
       cuda_backend({.precision = CudaPrecision::tf32, .deterministic = true});
-  EXPECT_THAT(fast.backend().make(kConv)->description(), ::testing::HasSubstr("tf32 algorithm 0)"));
-  EXPECT_THAT(deterministic.backend().make(kConv)->description(),
+  EXPECT_THAT(fast.backend().make(kConv)->plan().description,
+              ::testing::HasSubstr("tf32 algorithm 0)"));
+  EXPECT_THAT(deterministic.backend().make(kConv)->plan().description,
               ::testing::HasSubstr("tf32 algorithm 1 fused)"));
 }
 
@@ -166,7 +167,7 @@ TEST(CudaBackend, TakesTheFasterOfTheLibraryAndTheOwnKernel) {
   const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
   // Without a bias no own kernel runs around the library's call.
   BackendFixture fixture = cuda_backend();
-  EXPECT_THAT(fixture.backend().make(without_bias(kFirstConv))->description(),
+  EXPECT_THAT(fixture.backend().make(without_bias(kFirstConv))->plan().description,
               ::testing::HasSubstr("algorithm 0)"));
 }
 
@@ -199,26 +200,25 @@ std::size_t nodes_of_a_step(const CudaBackendOptions& options) {
   const nn::ModelSpec model = nn::load_model_file(SIMPLE_CNN);
   nn::Graph graph(model, fixture.device(), fixture.backend(), {.batch = 4});
   const CrossEntropyDesc desc{.batch = 4, .classes = model.classes()};
-  const auto loss = fixture.backend().softmax_cross_entropy(desc);
   const OpMemory workspace = fixture.allocate(fixture.backend().loss_workspace_bytes(desc));
-  const auto optimizer = fixture.backend().optimizer();
   const OpMemory input = fixture.upload(random_values(4 * 784, 1));
   const OpMemory labels = fixture.upload(std::vector<std::int32_t>{1, 2, 3, 4});
   const OpMemory totals = fixture.upload(std::vector<LossTotals>(1));
   const auto floats = [](const Buffer& buffer) { return reinterpret_cast<float*>(buffer.data()); };
   const auto step = [&] {
     graph.forward(fixture.stream(), reinterpret_cast<const float*>(input.data()));
-    loss->run(fixture.stream(), {.logits = graph.output(),
-                                 .labels = reinterpret_cast<const std::int32_t*>(labels.data()),
-                                 .samples = 4,
-                                 .grad_logits = graph.output_gradient(),
-                                 .totals = reinterpret_cast<LossTotals*>(totals.data()),
-                                 .workspace = workspace.data()});
+    fixture.backend().loss(fixture.stream(), desc,
+                           {.logits = graph.output(),
+                            .labels = reinterpret_cast<const std::int32_t*>(labels.data()),
+                            .samples = 4,
+                            .grad_logits = graph.output_gradient(),
+                            .totals = reinterpret_cast<LossTotals*>(totals.data()),
+                            .workspace = workspace.data()});
     graph.backward(fixture.stream());
-    optimizer->run(fixture.stream(), {.weights = floats(graph.weights()),
-                                      .gradients = floats(graph.gradients()),
-                                      .count = graph.plan().flat_bytes / sizeof(float),
-                                      .options = {.momentum = 0}});
+    fixture.backend().update(fixture.stream(), {.weights = floats(graph.weights()),
+                                                .gradients = floats(graph.gradients()),
+                                                .count = graph.plan().flat_bytes / sizeof(float),
+                                                .options = {.momentum = 0}});
   };
   step();
   fixture.stream().begin_recording();

@@ -61,7 +61,7 @@ TEST_P(CudaLinear, EqualsTheReferenceForWholeNumbers) {
     for (const LinearDesc& linear : in_every_layout(desc(), precision)) {
       SCOPED_TRACE(linear.input.tag);
       const auto op = fixture.backend().make(linear);
-      EXPECT_EQ(op->input_layout(0), linear.input);
+      EXPECT_EQ(op->plan().inputs[0], linear.input);
       OpInputs in = whole_inputs(*op, 1);
       in.want_grad_inputs = desc().needs_grad_input;
       const OpOutputs want = reference(desc(), in);
@@ -120,10 +120,10 @@ TEST_F(CudaLinearPlan, KeepsItsWeightInTheOrderOfTheMapsThatItReads) {
   BackendFixture fixture = cuda_backend();
   const Shape maps = {2, 3, 4, 5};
   const auto op = fixture.backend().make(linear(cuda::nhwc_layout(maps, DataType::fp32), 7));
-  const ParameterSpec weight = op->parameters()[0];
+  const ParameterSpec weight = op->plan().parameters[0];
   EXPECT_EQ(weight.shape, (Shape{7, 60}));
   EXPECT_EQ(weight.layout, cuda::ohwi_layout({7, 3, 4, 5}));
-  const auto plain = fixture.backend().make(linear(maps, 7))->parameters()[0];
+  const auto plain = fixture.backend().make(linear(maps, 7))->plan().parameters[0];
   EXPECT_EQ(plain.layout, TensorLayout::plain({7, 60}));
 }
 

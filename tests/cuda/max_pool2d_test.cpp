@@ -37,9 +37,9 @@ TEST_P(CudaMaxPool2d, EqualsTheReferenceInEveryLayoutAndType) {
       for (const Execution execution : {Execution::direct, Execution::recorded}) {
         SCOPED_TRACE(layout.tag);
         const auto op = fixture.backend().make(desc(layout, relu));
-        EXPECT_EQ(op->input_layout(0), layout);
-        EXPECT_EQ(op->output_layout().tag, layout.tag);  // linear layers read both
-        EXPECT_EQ(op->output_layout().type, layout.type);
+        EXPECT_EQ(op->plan().inputs[0], layout);
+        EXPECT_EQ(op->plan().output.tag, layout.tag);  // linear layers read both
+        EXPECT_EQ(op->plan().output.type, layout.type);
         const OpOutputs got = run(fixture, *op, in, execution);
         EXPECT_TRUE(all_near(got.output, want.output, 0));
         EXPECT_TRUE(all_near(got.grad_inputs[0], want.grad_inputs[0], 0));

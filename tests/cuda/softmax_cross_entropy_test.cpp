@@ -130,7 +130,8 @@ TEST_F(CudaSoftmaxCrossEntropy, KeepsTheFirstStepWhoseLossIsNotFinite) {
 
 TEST_F(CudaSoftmaxCrossEntropy, RefusesNoClasses) {
   BackendFixture fixture = cuda_backend();
-  EXPECT_THROW(fixture.backend().softmax_cross_entropy({.batch = 2, .classes = 0}), ConfigError);
+  EXPECT_THROW(fixture.backend().loss(fixture.stream(), {.batch = 2, .classes = 0}, {}),
+               ConfigError);
 }
 
 }  // namespace

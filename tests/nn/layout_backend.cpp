@@ -187,13 +187,15 @@ class PeculiarBackend : public OpBackend {
     }
     return {};
   }
-  std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(
-      const CrossEntropyDesc& desc) override {
-    return plain_->softmax_cross_entropy(desc);
+  void loss(Stream& stream, const CrossEntropyDesc& desc, const LossArgs& args) override {
+    plain_->loss(stream, desc, args);
   }
-  std::unique_ptr<Optimizer> optimizer() override { return plain_->optimizer(); }
-  std::unique_ptr<Mean> mean() override { return plain_->mean(); }
-  std::unique_ptr<BatchGather> batch_gather() override { return plain_->batch_gather(); }
+  void update(Stream& stream, const OptimizerArgs& args) override { plain_->update(stream, args); }
+  void mean(Stream& stream, std::span<const float* const> inputs, float* out,
+            std::size_t count) override {
+    plain_->mean(stream, inputs, out, count);
+  }
+  void gather(Stream& stream, const GatherArgs& args) override { plain_->gather(stream, args); }
   void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,
                void* to) override {
     plain_->convert(from_layout, from, to_layout, to);

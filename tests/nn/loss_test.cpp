@@ -286,13 +286,13 @@ int compare_loss(const std::string& text, std::int32_t ignored) {
   }
   TestGraph test(parse_model(classifier(""), "m.json"), onednn, {.batch = 1});
   ops::LossTotals totals;
-  test.backend().softmax_cross_entropy(desc)->run(test.stream(),
-                                                  {.logits = logits.data(),
-                                                   .labels = labels.data(),
-                                                   .samples = kLossBatch,
-                                                   .grad_scale = 1.0F / static_cast<float>(valid),
-                                                   .grad_logits = gradient.data(),
-                                                   .totals = &totals});
+  test.backend().loss(test.stream(), desc,
+                      {.logits = logits.data(),
+                       .labels = labels.data(),
+                       .samples = kLossBatch,
+                       .grad_scale = 1.0F / static_cast<float>(valid),
+                       .grad_logits = gradient.data(),
+                       .totals = &totals});
   const fs::path folder = fs::temp_directory_path() / ("ddpbench_nn_loss_" + model.name);
   fs::remove_all(folder);
   fs::create_directories(folder);

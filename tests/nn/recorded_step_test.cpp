@@ -103,8 +103,6 @@ std::map<std::string, Numbers> take_step(const ModelSpec& model, std::uint64_t s
   std::vector<NamedTensor> start = export_checkpoint(graph);
   settle_batch_norm(start);
   import_checkpoint(graph, start, "settled start values");
-  const auto loss =
-      test.backend().softmax_cross_entropy({.batch = kBatch, .classes = model.classes()});
   const Buffer images = test.device().allocate(
       static_cast<std::size_t>(kBatch * ops::element_count(model.input_shape)) * sizeof(float),
       MemoryCategory::input);
@@ -113,12 +111,13 @@ std::map<std::string, Numbers> take_step(const ModelSpec& model, std::uint64_t s
   auto* const sums = reinterpret_cast<ops::LossTotals*>(totals.data());
   *sums = {};
   graph.forward(test.stream(), images.view().as<float>().data());
-  loss->run(test.stream(), {.logits = graph.output(),
-                            .labels = kLabels,
-                            .samples = kBatch,
-                            .grad_scale = 1.0F / kBatch,
-                            .grad_logits = graph.output_gradient(),
-                            .totals = sums});
+  test.backend().loss(test.stream(), {.batch = kBatch, .classes = model.classes()},
+                      {.logits = graph.output(),
+                       .labels = kLabels,
+                       .samples = kBatch,
+                       .grad_scale = 1.0F / kBatch,
+                       .grad_logits = graph.output_gradient(),
+                       .totals = sums});
   graph.backward(test.stream());
   test.stream().synchronize();
   std::map<std::string, Numbers> step;

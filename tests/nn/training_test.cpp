@@ -14,9 +14,6 @@ namespace {
 // The mean loss at each of `steps` steps of SGD on one batch with labels 0, 1, 2, ...
 std::vector<double> train(TestGraph& test, int steps) {
   Graph& graph = test.graph();
-  const auto loss = test.backend().softmax_cross_entropy(
-      {.batch = graph.batch(), .classes = graph.model().classes()});
-  const auto sgd = test.backend().optimizer();
   const auto allocate = [&](std::size_t bytes) {
     return test.device().allocate(bytes, MemoryCategory::optimizer);
   };
@@ -32,18 +29,20 @@ std::vector<double> train(TestGraph& test, int steps) {
   for (int step = 0; step < steps; ++step) {
     *sums = {};
     graph.forward(test.stream(), test.input());
-    loss->run(test.stream(), {.logits = graph.output(),
-                              .labels = label.data(),
-                              .samples = graph.batch(),
-                              .grad_scale = 1.0F / static_cast<float>(graph.batch()),
-                              .grad_logits = graph.output_gradient(),
-                              .totals = sums});
+    test.backend().loss(test.stream(), {.batch = graph.batch(), .classes = graph.model().classes()},
+                        {.logits = graph.output(),
+                         .labels = label.data(),
+                         .samples = graph.batch(),
+                         .grad_scale = 1.0F / static_cast<float>(graph.batch()),
+                         .grad_logits = graph.output_gradient(),
+                         .totals = sums});
     graph.backward(test.stream());
-    sgd->run(test.stream(), {.weights = graph.weights().view().as<float>().data(),
-                             .gradients = graph.gradients().view().as<float>().data(),
-                             .state = velocity.data(),
-                             .count = graph.plan().flat_bytes / sizeof(float),
-                             .options = {.lr = 0.05, .momentum = 0.9, .weight_decay = 0}});
+    test.backend().update(test.stream(),
+                          {.weights = graph.weights().view().as<float>().data(),
+                           .gradients = graph.gradients().view().as<float>().data(),
+                           .state = velocity.data(),
+                           .count = graph.plan().flat_bytes / sizeof(float),
+                           .options = {.lr = 0.05, .momentum = 0.9, .weight_decay = 0}});
     test.stream().synchronize();
     losses.push_back(sums->loss_sum / static_cast<double>(graph.batch()));
   }

@@ -45,17 +45,16 @@ TEST(BatchGather, GivesTheBitsOfTheLoaderFromAnyPosition) {
       Values want(4 * kElements), got(4 * kElements);
       std::vector<std::int32_t> want_labels(4), got_labels(4);
       loader.gather(wanted, want.data(), want_labels.data());
-      fixture.backend().batch_gather()->run(fixture.stream(),
-                                            {.images = images.data(),
-                                             .labels = labels.data(),
-                                             .indices = indices.data(),
-                                             .position = first == 0 ? nullptr : &position,
-                                             .batch = 4,
-                                             .sample_elements = kElements,
-                                             .mean = kMean,
-                                             .std = kStd,
-                                             .out = got.data(),
-                                             .labels_out = got_labels.data()});
+      fixture.backend().gather(fixture.stream(), {.images = images.data(),
+                                                  .labels = labels.data(),
+                                                  .indices = indices.data(),
+                                                  .position = first == 0 ? nullptr : &position,
+                                                  .batch = 4,
+                                                  .sample_elements = kElements,
+                                                  .mean = kMean,
+                                                  .std = kStd,
+                                                  .out = got.data(),
+                                                  .labels_out = got_labels.data()});
       EXPECT_TRUE(same_bits(got, want));
       EXPECT_EQ(got_labels, want_labels);
     }
@@ -70,16 +69,16 @@ TEST(BatchGather, TakesTheLabelsOfMaps) {
   BackendFixture fixture = BackendFixture::reference();
   Values out(3 * kElements);
   std::vector<std::int32_t> got(3 * kLabels), want;
-  fixture.backend().batch_gather()->run(fixture.stream(), {.images = images.data(),
-                                                           .labels = labels.data(),
-                                                           .indices = indices.data(),
-                                                           .batch = 3,
-                                                           .sample_elements = kElements,
-                                                           .labels_per_sample = kLabels,
-                                                           .mean = kMean,
-                                                           .std = kStd,
-                                                           .out = out.data(),
-                                                           .labels_out = got.data()});
+  fixture.backend().gather(fixture.stream(), {.images = images.data(),
+                                              .labels = labels.data(),
+                                              .indices = indices.data(),
+                                              .batch = 3,
+                                              .sample_elements = kElements,
+                                              .labels_per_sample = kLabels,
+                                              .mean = kMean,
+                                              .std = kStd,
+                                              .out = out.data(),
+                                              .labels_out = got.data()});
   for (const std::int32_t index : indices) {
     const auto first = labels.begin() + index * kLabels;
     want.insert(want.end(), first, first + kLabels);
@@ -89,18 +88,17 @@ TEST(BatchGather, TakesTheLabelsOfMaps) {
 
 TEST(BatchGather, RefusesShapesAndNormalisationsThatMakeNoSense) {
   BackendFixture fixture = BackendFixture::reference();
-  const auto gather = fixture.backend().batch_gather();
   const std::array<double, 1> zero = {0};
   const GatherArgs good{.batch = 0, .sample_elements = 4, .mean = kMean, .std = kStd};
-  EXPECT_NO_THROW(gather->run(fixture.stream(), good));
+  EXPECT_NO_THROW(fixture.backend().gather(fixture.stream(), good));
   GatherArgs bad = good;
   bad.channels = 3;
-  EXPECT_THROW(gather->run(fixture.stream(), bad), ConfigError);
+  EXPECT_THROW(fixture.backend().gather(fixture.stream(), bad), ConfigError);
   bad.sample_elements = 6;
-  EXPECT_THROW(gather->run(fixture.stream(), bad), ConfigError);
+  EXPECT_THROW(fixture.backend().gather(fixture.stream(), bad), ConfigError);
   bad = good;
   bad.std = zero;
-  EXPECT_THROW(gather->run(fixture.stream(), bad), ConfigError);
+  EXPECT_THROW(fixture.backend().gather(fixture.stream(), bad), ConfigError);
 }
 
 }  // namespace

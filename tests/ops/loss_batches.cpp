@@ -75,7 +75,6 @@ LossResult run_loss(BackendFixture& fixture, const LossBatch& b, const LossRun& 
   const OpMemory totals = fixture.upload(&how.before, sizeof(how.before));
   const OpMemory weight = fixture.upload(&how.valid_weight, sizeof(how.valid_weight));
   const OpMemory workspace = fixture.allocate(fixture.backend().loss_workspace_bytes(b.desc));
-  const auto op = fixture.backend().softmax_cross_entropy(b.desc);
   const LossArgs args{.logits = reinterpret_cast<const float*>(logits.data()),
                       .labels = reinterpret_cast<const std::int32_t*>(labels.data()),
                       .samples = b.samples,
@@ -88,10 +87,10 @@ LossResult run_loss(BackendFixture& fixture, const LossBatch& b, const LossRun& 
                       .workspace = workspace.data()};
   if (how.recorded) {
     fixture.stream().begin_recording();
-    op->run(fixture.stream(), args);
+    fixture.backend().loss(fixture.stream(), b.desc, args);
     fixture.stream().end_recording()->replay(fixture.stream());
   } else {
-    op->run(fixture.stream(), args);
+    fixture.backend().loss(fixture.stream(), b.desc, args);
   }
   LossResult result{.totals = {}, .gradient = fixture.download<float>(gradient)};
   fixture.download(totals, &result.totals);

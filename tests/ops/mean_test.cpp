@@ -28,7 +28,7 @@ TEST(Mean, DividesTheSumByTheNumberOfBuffers) {
         }
         for (const Values& input : inputs) pointers.push_back(input.data());
         Values got(want.size(), std::numeric_limits<float>::quiet_NaN());
-        fixture.backend().mean()->run(fixture.stream(), pointers, got.data(), got.size());
+        fixture.backend().mean(fixture.stream(), pointers, got.data(), got.size());
         // k roundings for k buffers, each of a sum of at most k, divided by k.
         EXPECT_TRUE(all_near(got, want, sum_tolerance(static_cast<std::int64_t>(buffers))));
       }
@@ -40,8 +40,8 @@ TEST(Mean, MayOverwriteAnyOfItsInputs) {
       Values buffers[2] = {random_values(5000, 1), random_values(5000, 2)};
       Values apart(5000);
       const float* const pointers[] = {buffers[0].data(), buffers[1].data()};
-      fixture.backend().mean()->run(fixture.stream(), pointers, apart.data(), 5000);
-      fixture.backend().mean()->run(fixture.stream(), pointers, buffers[target].data(), 5000);
+      fixture.backend().mean(fixture.stream(), pointers, apart.data(), 5000);
+      fixture.backend().mean(fixture.stream(), pointers, buffers[target].data(), 5000);
       EXPECT_TRUE(same_bits(buffers[target], apart));
     }
 }

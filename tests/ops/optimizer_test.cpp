@@ -83,12 +83,12 @@ void check_against_formula(BackendFixture& fixture, std::size_t count, const Opt
   Values weights = start;
   const StateMemory state(o, count);
   for (int step = 0; step < kSteps; ++step)
-    fixture.backend().optimizer()->run(fixture.stream(), {.weights = weights.data(),
-                                                          .gradients = gradients.data(),
-                                                          .state = state.data(),
-                                                          .count = count,
-                                                          .grad_scale = kScale,
-                                                          .options = o});
+    fixture.backend().update(fixture.stream(), {.weights = weights.data(),
+                                                .gradients = gradients.data(),
+                                                .state = state.data(),
+                                                .count = count,
+                                                .grad_scale = kScale,
+                                                .options = o});
   for (std::size_t k = 0; k < count; ++k) {
     Exact exact{start[k]};
     for (int step = 1; step <= kSteps; ++step) exact.update(o, step, gradients[k] * kScale);
@@ -154,11 +154,11 @@ TEST(Optimizer, EqualsPyTorchOverSixUpdates) {
         for (int i = 0; i < 5; ++i)
           gradients[static_cast<std::size_t>(i)] =
               static_cast<float>((7 * k + 5 * i) % 11 - 5) / 64;
-        fixture.backend().optimizer()->run(fixture.stream(), {.weights = weights.data(),
-                                                              .gradients = gradients.data(),
-                                                              .state = state.data(),
-                                                              .count = weights.size(),
-                                                              .options = options});
+        fixture.backend().update(fixture.stream(), {.weights = weights.data(),
+                                                    .gradients = gradients.data(),
+                                                    .state = state.data(),
+                                                    .count = weights.size(),
+                                                    .options = options});
       }
       // Six updates, each with a rounding or two of a weight of up to 2.
       EXPECT_TRUE(all_near(weights, expected, 2e-6)) << to_string(options.kind);
@@ -215,11 +215,11 @@ TEST(Optimizer, LeavesZeroPaddingZero) {
     for (const auto& [name, options] : all_options()) {
       Values weights(16), gradients(16);
       const StateMemory state(options, 16);
-      fixture.backend().optimizer()->run(fixture.stream(), {.weights = weights.data(),
-                                                            .gradients = gradients.data(),
-                                                            .state = state.data(),
-                                                            .count = 16,
-                                                            .options = options});
+      fixture.backend().update(fixture.stream(), {.weights = weights.data(),
+                                                  .gradients = gradients.data(),
+                                                  .state = state.data(),
+                                                  .count = 16,
+                                                  .options = options});
       EXPECT_TRUE(all_near(weights, Values(16), 0)) << name;
     }
 }
@@ -233,11 +233,11 @@ TEST(Optimizer, GivesEqualBitsForEveryTeamSize) {
       const Values gradients = random_values(40009, 2);
       const StateMemory state(options, weights.size());
       for (int step = 0; step < kSteps; ++step)
-        fixture.backend().optimizer()->run(fixture.stream(), {.weights = weights.data(),
-                                                              .gradients = gradients.data(),
-                                                              .state = state.data(),
-                                                              .count = weights.size(),
-                                                              .options = options});
+        fixture.backend().update(fixture.stream(), {.weights = weights.data(),
+                                                    .gradients = gradients.data(),
+                                                    .state = state.data(),
+                                                    .count = weights.size(),
+                                                    .options = options});
       results.push_back(weights);
     }
     for (const Values& weights : results) EXPECT_TRUE(same_bits(weights, results[0])) << name;
@@ -253,17 +253,16 @@ TEST(Optimizer, GivesEqualBitsForAPartOfTheParameters) {
     const Values gradients = random_values(kCount, 2);
     const StateMemory of_whole(options, kCount), of_part(options, kEnd - kBegin);
     for (int step = 0; step < kSteps; ++step) {
-      const auto optimizer = fixture.backend().optimizer();
-      optimizer->run(fixture.stream(), {.weights = whole.data(),
-                                        .gradients = gradients.data(),
-                                        .state = of_whole.data(),
-                                        .count = kCount,
-                                        .options = options});
-      optimizer->run(fixture.stream(), {.weights = part.data() + kBegin,
-                                        .gradients = gradients.data() + kBegin,
-                                        .state = of_part.data(),
-                                        .count = kEnd - kBegin,
-                                        .options = options});
+      fixture.backend().update(fixture.stream(), {.weights = whole.data(),
+                                                  .gradients = gradients.data(),
+                                                  .state = of_whole.data(),
+                                                  .count = kCount,
+                                                  .options = options});
+      fixture.backend().update(fixture.stream(), {.weights = part.data() + kBegin,
+                                                  .gradients = gradients.data() + kBegin,
+                                                  .state = of_part.data(),
+                                                  .count = kEnd - kBegin,
+                                                  .options = options});
     }
     std::copy_n(part.begin(), kBegin, whole.begin());
     std::copy(part.begin() + kEnd, part.end(), whole.begin() + kEnd);
@@ -284,7 +283,7 @@ TEST(OptimizerState, RefusesToUpdateWithoutMemory) {
   for (BackendFixture& fixture : all_backends()) {
     Values weights(1), gradients(1);
     EXPECT_THROW(
-        fixture.backend().optimizer()->run(
+        fixture.backend().update(
             fixture.stream(),
             {.weights = weights.data(), .gradients = gradients.data(), .count = 1, .options = {}}),
         InternalError);

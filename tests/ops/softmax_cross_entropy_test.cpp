@@ -207,8 +207,8 @@ TEST(SoftmaxCrossEntropy, AddsToTheTotalsAndWorksWithoutAGradient) {
       const LossBatch b = make_loss_batch({.batch = 5, .classes = 10, .positions = positions}, 5);
       const LossTotals once = run_loss(fixture, b).totals;
       LossTotals totals = once;
-      fixture.backend().softmax_cross_entropy(b.desc)->run(
-          fixture.stream(),
+      fixture.backend().loss(
+          fixture.stream(), b.desc,
           {.logits = b.logits.data(), .labels = b.labels.data(), .samples = 5, .totals = &totals});
       // Double additions in another order: a few roundings of a sum below 1000.
       EXPECT_NEAR(totals.loss_sum, 2 * once.loss_sum, 1e-11);
@@ -279,7 +279,7 @@ TEST(SoftmaxCrossEntropy, KeepsTheFirstStepWhoseLossIsNotFinite) {
 TEST(SoftmaxCrossEntropy, RefusesEmptyShapesAndSmoothingsThatAreNoShares) {
   for (BackendFixture& fixture : all_backends()) {
     const auto make = [&](const CrossEntropyDesc& desc) {
-      fixture.backend().softmax_cross_entropy(desc);
+      fixture.backend().loss(fixture.stream(), desc, {});
     };
     EXPECT_THROW(make({.batch = 2, .classes = 0}), ConfigError);
     EXPECT_THROW(make({.batch = 2, .classes = 2, .positions = 0}), ConfigError);

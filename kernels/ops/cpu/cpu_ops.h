@@ -30,10 +30,9 @@ std::unique_ptr<Op> make_max_pool2d(Team team, const MaxPool2dDesc& desc, bool t
 std::unique_ptr<Op> make_winograd_conv2d(Team team, std::size_t l2_bytes, DataType maps,
                                          const Conv2dDesc& desc);
 
-std::unique_ptr<Mean> make_mean(Team team);
-std::unique_ptr<Optimizer> make_optimizer(Team team);
-// Throws ConfigError as check_loss() does.
-std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(const CrossEntropyDesc& desc,
-                                                                int threads);
+// As OpBackend's.
+void mean(Team team, std::span<const float* const> inputs, float* out, std::size_t count);
+void update(Team team, const OptimizerArgs& args);
+void softmax_cross_entropy(int threads, const CrossEntropyDesc& desc, const LossArgs& args);
 
 }  // namespace ddpbench::ops::cpu

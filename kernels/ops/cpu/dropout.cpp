@@ -117,7 +117,8 @@ namespace {
 class Dropout : public DropoutOp {
  public:
   Dropout(Team team, const DropoutDesc& desc)
-      : DropoutOp(desc, TensorLayout::plain(desc.input.shape)), team_(team) {
+      : DropoutOp({.input = TensorLayout::plain(desc.input.shape), .p = desc.p, .key = desc.key}),
+        team_(team) {
     plan_.saved_bytes = static_cast<std::size_t>(samples() * elements());
   }
   void forward(Stream&, const ForwardArgs& args) override {
@@ -125,13 +126,13 @@ class Dropout : public DropoutOp {
       std::memcpy(args.output, args.inputs[0], plan_.output.bytes);
       return;
     }
-    dropout_forward(team_, mask(), args.draw, samples(), elements(),
+    dropout_forward(team_, mask_, args.draw, samples(), elements(),
                     static_cast<const float*>(args.inputs[0]), static_cast<float*>(args.output),
                     static_cast<std::uint8_t*>(args.saved));
   }
   void backward(Stream&, const BackwardArgs& args) override {
     if (!args.grad_inputs[0]) return;
-    dropout_backward(team_, static_cast<const std::uint8_t*>(args.saved), mask().scale,
+    dropout_backward(team_, static_cast<const std::uint8_t*>(args.saved), mask_.scale,
                      static_cast<const float*>(args.grad_output),
                      static_cast<float*>(args.grad_inputs[0]), samples() * elements());
   }

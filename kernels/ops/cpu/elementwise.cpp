@@ -84,37 +84,36 @@ void column_sums(Team team, DataType type, const void* from, std::int64_t rows,
 
 namespace {
 
-class CpuElementwiseOp : public ElementwiseOp {
+class CpuElementwiseOp : public Op {
  protected:
-  CpuElementwiseOp(Team team, const TensorLayout& layout, const char* name, std::size_t inputs)
-      : ElementwiseOp(layout, name, inputs), team_(team) {}
-  std::int64_t count() const {
-    return static_cast<std::int64_t>(plan_.output.bytes / size_of(plan_.output.type));
-  }
+  CpuElementwiseOp(Team team, OpPlan plan)
+      : Op(std::move(plan)),
+        team_(team),
+        type_(plan_.output.type),
+        count_(static_cast<std::int64_t>(plan_.output.bytes / size_of(type_))) {}
 
   Team team_;
+  DataType type_;
+  std::int64_t count_;
 };
 
 class Relu : public CpuElementwiseOp {
  public:
-  Relu(Team team, const ReluDesc& desc) : CpuElementwiseOp(team, desc.input, "relu", 1) {
-    plan_.needs_output = true;
-  }
+  Relu(Team team, const ReluDesc& desc) : CpuElementwiseOp(team, plain_plan(desc)) {}
   void forward(Stream&, const ForwardArgs& args) override {
-    relu_forward(team_, plan_.output.type, args.inputs[0], args.output, count());
+    relu_forward(team_, type_, args.inputs[0], args.output, count_);
   }
   void backward(Stream&, const BackwardArgs& args) override {
     if (!args.grad_inputs[0]) return;
-    relu_backward(team_, plan_.output.type, args.output, args.grad_output, args.grad_inputs[0],
-                  count());
+    relu_backward(team_, type_, args.output, args.grad_output, args.grad_inputs[0], count_);
   }
 };
 
 class Add : public CpuElementwiseOp {
  public:
-  Add(Team team, const AddDesc& desc) : CpuElementwiseOp(team, desc.input, "add", 2) {}
+  Add(Team team, const AddDesc& desc) : CpuElementwiseOp(team, plain_plan(desc)) {}
   void forward(Stream&, const ForwardArgs& args) override {
-    add(team_, plan_.output.type, args.inputs[0], args.inputs[1], args.output, count());
+    add(team_, type_, args.inputs[0], args.inputs[1], args.output, count_);
   }
   void backward(Stream&, const BackwardArgs& args) override {
     for (void* grad : args.grad_inputs)

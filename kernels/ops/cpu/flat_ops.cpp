@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Optimizers and the mean of buffers, each in one pass over memory, whose bandwidth bounds it
-// (optimizer.h and flat_ops.h have the bytes). Adam takes a square root and a division an element,
+// (optimizer.h and backend.h have the bytes). Adam takes a square root and a division an element,
 // which vector units do faster than memory delivers. This source is compiled without errno for
 // sqrt, else no compiler makes a vector instruction of it.
 #include <algorithm>
@@ -53,124 +53,100 @@ AdamFactors adam_factors(const OptimizerArgs& args, const OptimizerStep& step) {
           step.inverse_root};
 }
 
-class VectorOptimizer : public Optimizer {
- public:
-  explicit VectorOptimizer(Team team) : team_(team) {}
-
-  void run(Stream&, const OptimizerArgs& args) override {
-    const OptimizerState state = optimizer_state(args.options, args.state, args.count);
-    if (state.step != nullptr) advance(args.options, *state.step);
-    if (args.options.is_adaptive()) {
-      if (state.step == nullptr) return;  // no parameters, and no memory
-      const AdamFactors factors = adam_factors(args, *state.step);
-      return in_parts(args, [&](std::int64_t begin, std::int64_t end) {
-        adam(args, state, factors, begin, end);
-      });
+void with_momentum(SimdLevel simd, const OptimizerArgs& args, const OptimizerState& state,
+                   SgdFactors f, std::int64_t begin, std::int64_t end) {
+  float* const w = args.weights;
+  float* const v = state.slots[0];
+  const float* const g = args.gradients;
+  run_simd(simd, [=]() DDPBENCH_SIMD_BODY {
+#pragma GCC ivdep
+    for (std::int64_t i = begin; i < end; ++i) {
+      const float gradient = g[i] * f.grad_scale + f.weight_decay * w[i];
+      v[i] = f.momentum * v[i] + gradient;
+      w[i] -= f.lr * (f.of_gradient * gradient + f.of_velocity * v[i]);
     }
-    const SgdFactors factors = sgd_factors(args, state.step);
-    in_parts(args, [&](std::int64_t begin, std::int64_t end) {
-      if (factors.momentum == 0) {
-        plain_sgd(args, factors, begin, end);
-      } else {
-        with_momentum(args, state, factors, begin, end);
-      }
-    });
-  }
+  });
+}
 
- private:
-  template <typename Body>
-  void in_parts(const OptimizerArgs& args, const Body& body) const {
-    parallel_elements(team_.threads, static_cast<std::int64_t>(args.count), body);
-  }
-
-  void with_momentum(const OptimizerArgs& args, const OptimizerState& state, SgdFactors f,
-                     std::int64_t begin, std::int64_t end) const {
-    float* const w = args.weights;
-    float* const v = state.slots[0];
-    const float* const g = args.gradients;
-    run_simd(team_.simd, [=]() DDPBENCH_SIMD_BODY {
+void plain_sgd(SimdLevel simd, const OptimizerArgs& args, SgdFactors f, std::int64_t begin,
+               std::int64_t end) {
+  float* const w = args.weights;
+  const float* const g = args.gradients;
+  run_simd(simd, [=]() DDPBENCH_SIMD_BODY {
 #pragma GCC ivdep
-      for (std::int64_t i = begin; i < end; ++i) {
-        const float gradient = g[i] * f.grad_scale + f.weight_decay * w[i];
-        v[i] = f.momentum * v[i] + gradient;
-        w[i] -= f.lr * (f.of_gradient * gradient + f.of_velocity * v[i]);
-      }
-    });
-  }
+    for (std::int64_t i = begin; i < end; ++i)
+      w[i] -= f.lr * (g[i] * f.grad_scale + f.weight_decay * w[i]);
+  });
+}
 
-  void plain_sgd(const OptimizerArgs& args, SgdFactors f, std::int64_t begin,
-                 std::int64_t end) const {
-    float* const w = args.weights;
-    const float* const g = args.gradients;
-    run_simd(team_.simd, [=]() DDPBENCH_SIMD_BODY {
+void adam(SimdLevel simd, const OptimizerArgs& args, const OptimizerState& state, AdamFactors f,
+          std::int64_t begin, std::int64_t end) {
+  float* const w = args.weights;
+  float* const m = state.slots[0];
+  float* const v = state.slots[1];
+  const float* const g = args.gradients;
+  run_simd(simd, [=]() DDPBENCH_SIMD_BODY {
 #pragma GCC ivdep
-      for (std::int64_t i = begin; i < end; ++i)
-        w[i] -= f.lr * (g[i] * f.grad_scale + f.weight_decay * w[i]);
-    });
-  }
+    for (std::int64_t i = begin; i < end; ++i) {
+      const float gradient = g[i] * f.grad_scale + f.weight_decay * w[i];
+      m[i] = f.beta1 * m[i] + f.rest1 * gradient;
+      v[i] = f.beta2 * v[i] + f.rest2 * gradient * gradient;
+      w[i] = f.decay * w[i] - f.step_size * m[i] / (std::sqrt(v[i]) * f.inverse_root + f.epsilon);
+    }
+  });
+}
 
-  void adam(const OptimizerArgs& args, const OptimizerState& state, AdamFactors f,
-            std::int64_t begin, std::int64_t end) const {
-    float* const w = args.weights;
-    float* const m = state.slots[0];
-    float* const v = state.slots[1];
-    const float* const g = args.gradients;
-    run_simd(team_.simd, [=]() DDPBENCH_SIMD_BODY {
-#pragma GCC ivdep
-      for (std::int64_t i = begin; i < end; ++i) {
-        const float gradient = g[i] * f.grad_scale + f.weight_decay * w[i];
-        m[i] = f.beta1 * m[i] + f.rest1 * gradient;
-        v[i] = f.beta2 * v[i] + f.rest2 * gradient * gradient;
-        w[i] = f.decay * w[i] - f.step_size * m[i] / (std::sqrt(v[i]) * f.inverse_root + f.epsilon);
-      }
-    });
-  }
-
-  Team team_;
-};
-
-// The loop works in blocks that stay in the L1 cache while the inputs are added one by one.
+// The mean works in blocks that stay in the L1 cache while the inputs are added one by one.
 constexpr std::int64_t kBlock = 2048;  // 8 KiB of sums
 
-class BlockedMean final : public Mean {
- public:
-  explicit BlockedMean(Team team) : team_(team) {}
-
-  void run(Stream&, std::span<const float* const> inputs, float* out, std::size_t count) override {
-    ensure(!inputs.empty(), "the mean of no buffers");
-    parallel_elements(team_.threads, static_cast<std::int64_t>(count),
-                      [&](std::int64_t begin, std::int64_t end) {
-                        for (; begin < end; begin += kBlock) {
-                          block(inputs, out, begin, std::min(begin + kBlock, end));
-                        }
-                      });
-  }
-
- private:
-  void block(std::span<const float* const> inputs, float* out, std::int64_t begin,
-             std::int64_t end) const {
-    float sums[kBlock];
-    std::copy(inputs[0] + begin, inputs[0] + end, sums);
-    for (const float* input : inputs.subspan(1)) {
-      const float* in = input + begin;
-      run_simd(team_.simd, [&sums, in, n = end - begin]() DDPBENCH_SIMD_BODY {
-        for (std::int64_t i = 0; i < n; ++i) sums[i] += in[i];
-      });
-    }
-    const auto divisor = static_cast<float>(inputs.size());
-    run_simd(team_.simd, [&sums, to = out + begin, divisor, n = end - begin]() DDPBENCH_SIMD_BODY {
-      for (std::int64_t i = 0; i < n; ++i) to[i] = sums[i] / divisor;
+void mean_of_block(SimdLevel simd, std::span<const float* const> inputs, float* out,
+                   std::int64_t begin, std::int64_t end) {
+  float sums[kBlock];
+  std::copy(inputs[0] + begin, inputs[0] + end, sums);
+  for (const float* input : inputs.subspan(1)) {
+    const float* in = input + begin;
+    run_simd(simd, [&sums, in, n = end - begin]() DDPBENCH_SIMD_BODY {
+      for (std::int64_t i = 0; i < n; ++i) sums[i] += in[i];
     });
   }
-
-  Team team_;
-};
+  const auto divisor = static_cast<float>(inputs.size());
+  run_simd(simd, [&sums, to = out + begin, divisor, n = end - begin]() DDPBENCH_SIMD_BODY {
+    for (std::int64_t i = 0; i < n; ++i) to[i] = sums[i] / divisor;
+  });
+}
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_optimizer(Team team) {
-  return std::make_unique<VectorOptimizer>(team);
+void update(Team team, const OptimizerArgs& args) {
+  const OptimizerState state = optimizer_state(args.options, args.state, args.count);
+  if (state.step != nullptr) advance(args.options, *state.step);
+  const auto in_parts = [&](const auto& body) {
+    parallel_elements(team.threads, static_cast<std::int64_t>(args.count), body);
+  };
+  if (args.options.is_adaptive()) {
+    if (state.step == nullptr) return;  // no parameters, and no memory
+    const AdamFactors factors = adam_factors(args, *state.step);
+    return in_parts([&](std::int64_t begin, std::int64_t end) {
+      adam(team.simd, args, state, factors, begin, end);
+    });
+  }
+  const SgdFactors factors = sgd_factors(args, state.step);
+  in_parts([&](std::int64_t begin, std::int64_t end) {
+    if (factors.momentum == 0) {
+      plain_sgd(team.simd, args, factors, begin, end);
+    } else {
+      with_momentum(team.simd, args, state, factors, begin, end);
+    }
+  });
 }
-std::unique_ptr<Mean> make_mean(Team team) { return std::make_unique<BlockedMean>(team); }
+
+void mean(Team team, std::span<const float* const> inputs, float* out, std::size_t count) {
+  ensure(!inputs.empty(), "the mean of no buffers");
+  parallel_elements(team.threads, static_cast<std::int64_t>(count),
+                    [&](std::int64_t begin, std::int64_t end) {
+                      for (; begin < end; begin += kBlock)
+                        mean_of_block(team.simd, inputs, out, begin, std::min(begin + kBlock, end));
+                    });
+}
 
 }  // namespace ddpbench::ops::cpu

@@ -243,53 +243,38 @@ class MapLoss {
   LossFactors factors_;
 };
 
-class Loss : public SoftmaxCrossEntropy {
- public:
-  Loss(const CrossEntropyDesc& desc, int threads)
-      : desc_(desc), partial_(static_cast<std::size_t>(threads)) {
-    check_loss(desc);
-  }
-
-  void run(Stream&, const LossArgs& args) override {
-    const std::int64_t sample = desc_.classes * desc_.positions;
-    if (desc_.positions == 1) {
-      const RowLoss loss(desc_, args);
-      add_shares(args, args.samples,
-                 [&](std::int64_t begin, std::int64_t end) { return loss.rows(begin, end); });
-    } else {
-      const MapLoss loss(desc_, args);
-      add_shares(args, loss.block_count(),
-                 [&](std::int64_t begin, std::int64_t end) { return loss.blocks(begin, end); });
-    }
-    if (args.grad_logits) {
-      std::fill(args.grad_logits + args.samples * sample, args.grad_logits + desc_.batch * sample,
-                0.0F);
-    }
-  }
-
- private:
-  // Adds the sums that `part` returns for each thread's share of `count` pieces.
-  template <typename Part>
-  void add_shares(const LossArgs& args, std::int64_t count, const Part& part) {
-    const std::int64_t elements = args.samples * desc_.classes * desc_.positions;
-    const int threads = elements < kMinParallelElements ? 1 : static_cast<int>(partial_.size());
-    parallel_shares(threads, count, 1, [&](int thread, std::int64_t begin, std::int64_t end) {
-      partial_[static_cast<std::size_t>(thread)] = part(begin, end);
-    });
-    LossTotals sums;
-    for (int t = 0; t < threads; ++t) sums += partial_[static_cast<std::size_t>(t)];
-    add_output(*args.totals, sums, desc_);
-  }
-
-  CrossEntropyDesc desc_;
-  std::vector<LossTotals> partial_;  // one a thread
-};
+// Adds the sums that `part` returns for each thread's share of `count` pieces.
+template <typename Part>
+void add_shares(int threads, std::int64_t count, const CrossEntropyDesc& desc, LossTotals& totals,
+                const Part& part) {
+  std::vector<LossTotals> partial(static_cast<std::size_t>(threads));
+  parallel_shares(threads, count, 1, [&](int thread, std::int64_t begin, std::int64_t end) {
+    partial[static_cast<std::size_t>(thread)] = part(begin, end);
+  });
+  LossTotals sums;
+  for (const LossTotals& own : partial) sums += own;
+  add_output(totals, sums, desc);
+}
 
 }  // namespace
 
-std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(const CrossEntropyDesc& desc,
-                                                                int threads) {
-  return std::make_unique<Loss>(desc, threads);
+void softmax_cross_entropy(int threads, const CrossEntropyDesc& desc, const LossArgs& args) {
+  check_loss(desc);
+  const std::int64_t sample = desc.classes * desc.positions;
+  if (args.samples * sample < kMinParallelElements) threads = 1;
+  if (desc.positions == 1) {
+    const RowLoss loss(desc, args);
+    add_shares(threads, args.samples, desc, *args.totals,
+               [&](std::int64_t begin, std::int64_t end) { return loss.rows(begin, end); });
+  } else {
+    const MapLoss loss(desc, args);
+    add_shares(threads, loss.block_count(), desc, *args.totals,
+               [&](std::int64_t begin, std::int64_t end) { return loss.blocks(begin, end); });
+  }
+  if (args.grad_logits) {
+    std::fill(args.grad_logits + args.samples * sample, args.grad_logits + desc.batch * sample,
+              0.0F);
+  }
 }
 
 }  // namespace ddpbench::ops::cpu

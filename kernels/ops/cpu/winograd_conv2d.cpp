@@ -119,10 +119,10 @@ class WinogradConv2d : public Op {
 
 std::unique_ptr<Op> make_winograd_conv2d(Team team, std::size_t l2_bytes, DataType maps,
                                          const Conv2dDesc& desc) {
-  output_shape(desc);
+  const std::string where = where_of(desc);
   if (!has_winograd(desc) || team.simd == SimdLevel::portable)
-    throw DeviceError(fmt::format("no Winograd for {} on {} with {} instructions", describe(desc),
-                                  ops::to_string(desc.input.shape), to_string(team.simd)));
+    throw DeviceError(
+        fmt::format("no Winograd for {} with {} instructions", where, to_string(team.simd)));
   return std::make_unique<WinogradConv2d>(team, l2_bytes, maps, desc);
 }
 

@@ -293,7 +293,6 @@ std::unique_ptr<Op> make_bf16_conv2d(const ContextPtr& context, const Conv2dDesc
 
 std::unique_ptr<Op> make_conv2d(ContextPtr context, const Conv2dDesc& desc,
                                 ConvAlgorithm algorithm) {
-  output_shape(desc);
   const Context& c = *context;
   const auto plan = [&]() -> std::unique_ptr<Op> {
     using enum ConvAlgorithm;
@@ -304,8 +303,7 @@ std::unique_ptr<Op> make_conv2d(ContextPtr context, const Conv2dDesc& desc,
     }
     return std::make_unique<Conv2d>(std::move(context), desc, DataType::fp32);
   };
-  return plan_with_onednn(c, fmt::format("{} on {}", describe(desc), to_string(desc.input.shape)),
-                          plan);
+  return plan_with_onednn(c, where_of(desc), plan);
 }
 
 std::unique_ptr<Op> make_op(ContextPtr context, const Conv2dDesc& desc) {

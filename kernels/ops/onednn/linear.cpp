@@ -148,9 +148,8 @@ class Linear : public Op {
 }  // namespace
 
 std::unique_ptr<Op> make_op(ContextPtr context, const LinearDesc& desc) {
-  output_shape(desc);
   const Context& c = *context;
-  return plan_with_onednn(c, fmt::format("{} on {}", describe(desc), to_string(desc.input.shape)),
+  return plan_with_onednn(c, where_of(desc),
                           [&] { return std::make_unique<Linear>(std::move(context), desc); });
 }
 

@@ -111,14 +111,15 @@ class OnednnBackend : public OpBackend {
     }
     return {cpu::make_max_pool2d(context_->team(), *pool, true), 2};
   }
-  std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(
-      const CrossEntropyDesc& desc) override {
-    return cpu::make_softmax_cross_entropy(desc, context_->threads);
+  void loss(Stream&, const CrossEntropyDesc& desc, const LossArgs& args) override {
+    cpu::softmax_cross_entropy(context_->threads, desc, args);
   }
-  std::unique_ptr<Optimizer> optimizer() override { return cpu::make_optimizer(context_->team()); }
-  std::unique_ptr<Mean> mean() override { return cpu::make_mean(context_->team()); }
+  void update(Stream&, const OptimizerArgs& args) override { cpu::update(context_->team(), args); }
+  void mean(Stream&, std::span<const float* const> inputs, float* out, std::size_t count) override {
+    cpu::mean(context_->team(), inputs, out, count);
+  }
   // The loader's own threads feed CPU devices, so this need not be fast.
-  std::unique_ptr<BatchGather> batch_gather() override { return reference::make_batch_gather(); }
+  void gather(Stream&, const GatherArgs& args) override { reference::gather(args); }
 
   void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,
                void* to) override {

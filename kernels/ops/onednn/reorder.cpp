@@ -28,16 +28,9 @@ std::pair<dnnl::memory::desc, dnnl::memory::desc> matching_descs(const TensorLay
 
 class Reorder : public Op {
  public:
-  Reorder(ContextPtr context, const ReorderDesc& desc) : context_(std::move(context)) {
+  Reorder(ContextPtr context, const ReorderDesc& desc)
+      : Op(plain_plan(desc)), context_(std::move(context)) {
     const auto [from, to] = matching_descs(desc.from, desc.to);
-    const auto named = [](const TensorLayout& layout) {
-      return layout.type == DataType::fp32
-                 ? layout.tag
-                 : fmt::format("{} {}", ddpbench::to_string(layout.type), layout.tag);
-    };
-    plan_.description = fmt::format("reorder {} -> {}", named(desc.from), named(desc.to));
-    plan_.inputs = {desc.from};
-    plan_.output = desc.to;
     forward_.emplace(make_reorder_launch(*context_, from, to));
     backward_.emplace(make_reorder_launch(*context_, to, from));
     plan_.workspace_bytes = std::max(forward_->scratchpad_bytes(), backward_->scratchpad_bytes());
@@ -64,7 +57,6 @@ class Reorder : public Op {
 }  // namespace
 
 std::unique_ptr<Op> make_op(ContextPtr context, const ReorderDesc& desc) {
-  check_shape(desc.from.shape, "reorder");
   const Context& c = *context;
   return plan_with_onednn(c, "a reorder of " + to_string(desc.from.shape),
                           [&] { return std::make_unique<Reorder>(std::move(context), desc); });

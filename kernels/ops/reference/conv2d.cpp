@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reference conv2d:
+// Reference conv2d and linear:
 //   y[n,o,i,j] = bias[o] + sum_{c,p,q} x[n, g(o) + c, i*sh-ph+p*dh, j*sw-pw+q*dw] w[o,c,p,q],
 // where g(o) is the first input channel of o's group, and c counts the channels of a group.
-// 2 * batch * out * oh * ow * (in / groups) * kh * kw FLOPs forward, the same for each gradient.
+// 2 * batch * out * oh * ow * (in / groups) * kh * kw FLOPs forward, the same for each gradient. A
+// linear layer is a convolution of maps of one pixel.
 #include "kernels/ops/op.h"
 #include "kernels/ops/reference/reference_ops.h"
 
@@ -13,9 +14,9 @@ namespace {
 
 class Conv2d : public Op {
  public:
-  explicit Conv2d(const Conv2dDesc& desc) : Op(plain_plan(desc)), desc_(desc) {
-    const Shape& in = plan_.inputs[0].shape;
-    const Shape& out = plan_.output.shape;
+  Conv2d(OpPlan plan, const Conv2dDesc& desc) : Op(std::move(plan)), desc_(desc) {
+    const Shape& in = desc.input.shape;
+    const Shape out = output_shape(desc);
     batch_ = in[0], in_ = in[1], height_ = in[2], width_ = in[3];
     out_ = out[1], out_h_ = out[2], out_w_ = out[3];
   }
@@ -40,7 +41,7 @@ class Conv2d : public Op {
     const auto* w = static_cast<const float*>(args.parameters[0]);
     const std::vector<float> dy = masked_gradient(args);
     const bool want_dx = desc_.needs_grad_input && !args.grad_inputs.empty() && args.grad_inputs[0];
-    std::vector<double> dx(want_dx ? static_cast<std::size_t>(element_count(input_layout(0).shape))
+    std::vector<double> dx(want_dx ? static_cast<std::size_t>(element_count(desc_.input.shape))
                                    : 0);
     std::vector<double> dw(static_cast<std::size_t>(element_count(plan_.parameters[0].shape)));
     std::vector<double> db(static_cast<std::size_t>(out_));
@@ -109,6 +110,20 @@ class Conv2d : public Op {
 
 }  // namespace
 
-std::unique_ptr<Op> make_op(const Conv2dDesc& desc) { return std::make_unique<Conv2d>(desc); }
+std::unique_ptr<Op> make_op(const Conv2dDesc& desc) {
+  return std::make_unique<Conv2d>(plain_plan(desc), desc);
+}
+
+std::unique_ptr<Op> make_op(const LinearDesc& desc) {
+  OpPlan plan = plain_plan(desc);
+  const Shape maps = {desc.input.shape[0], plan.parameters[0].fan_in, 1, 1};
+  const Conv2dDesc conv{.input = TensorLayout::plain(maps),
+                        .out_channels = desc.out_features,
+                        .window = square_window(1),
+                        .bias = desc.bias,
+                        .fuse_relu = desc.fuse_relu,
+                        .needs_grad_input = desc.needs_grad_input};
+  return std::make_unique<Conv2d>(std::move(plan), conv);
+}
 
 }  // namespace ddpbench::ops::reference

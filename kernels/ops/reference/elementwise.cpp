@@ -12,12 +12,10 @@
 namespace ddpbench::ops::reference {
 namespace {
 
-class Relu : public ElementwiseOp {
+class Relu : public Op {
  public:
   explicit Relu(const ReluDesc& desc)
-      : ElementwiseOp(TensorLayout::plain(desc.input.shape), "relu", 1) {
-    plan_.needs_output = true;
-  }
+      : Op(plain_plan(ReluDesc{TensorLayout::plain(desc.input.shape)})) {}
   void forward(Stream&, const ForwardArgs& args) override {
     const auto* x = static_cast<const float*>(args.inputs[0]);
     auto* y = static_cast<float*>(args.output);
@@ -32,10 +30,10 @@ class Relu : public ElementwiseOp {
   }
 };
 
-class Add : public ElementwiseOp {
+class Add : public Op {
  public:
   explicit Add(const AddDesc& desc)
-      : ElementwiseOp(TensorLayout::plain(desc.input.shape), "add", 2) {}
+      : Op(plain_plan(AddDesc{TensorLayout::plain(desc.input.shape)})) {}
   void forward(Stream&, const ForwardArgs& args) override {
     const auto* a = static_cast<const float*>(args.inputs[0]);
     const auto* b = static_cast<const float*>(args.inputs[1]);
@@ -48,10 +46,9 @@ class Add : public ElementwiseOp {
   }
 };
 
-class Reorder : public ElementwiseOp {
+class Reorder : public Op {
  public:
-  explicit Reorder(const ReorderDesc& desc)
-      : ElementwiseOp(TensorLayout::plain(desc.from.shape), "reorder", 1) {
+  explicit Reorder(const ReorderDesc& desc) : Op(plain_plan(desc)) {
     if (desc.from.shape != desc.to.shape || !desc.from.is_plain() || !desc.to.is_plain())
       throw ConfigError(fmt::format(
           "reorder: {} {} to {} {}: the reference backend has plain layouts only",
@@ -97,7 +94,7 @@ class Concat : public Op {
 class Dropout : public DropoutOp {
  public:
   explicit Dropout(const DropoutDesc& desc)
-      : DropoutOp(desc, TensorLayout::plain(desc.input.shape)) {}
+      : DropoutOp({TensorLayout::plain(desc.input.shape), desc.p, desc.key}) {}
 
   void forward(Stream&, const ForwardArgs& args) override {
     if (args.mode == Mode::evaluation) {
@@ -120,9 +117,9 @@ class Dropout : public DropoutOp {
       for (std::int64_t e = 0; e < elements(); ++e) {
         const std::int64_t counter = e / kMaskGroup * kMaskLanes + e % kMaskLanes;
         const MaskWords words =
-            draw_words(mask(), static_cast<std::uint32_t>(counter), place, *draw.step);
+            draw_words(mask_, static_cast<std::uint32_t>(counter), place, *draw.step);
         const std::int64_t k = s * elements() + e;
-        y[k] = x[k] * mask().factor(words.word[e % kMaskGroup / kMaskLanes]);
+        y[k] = x[k] * mask_.factor(words.word[e % kMaskGroup / kMaskLanes]);
       }
     }
   }

@@ -19,13 +19,14 @@ class ReferenceBackend : public OpBackend {
     { return reference::make_op(d); };
     return make_with(makers, desc, name());
   }
-  std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(
-      const CrossEntropyDesc& desc) override {
-    return reference::make_softmax_cross_entropy(desc);
+  void loss(Stream&, const CrossEntropyDesc& desc, const LossArgs& args) override {
+    reference::loss(desc, args);
   }
-  std::unique_ptr<Optimizer> optimizer() override { return reference::make_optimizer(); }
-  std::unique_ptr<Mean> mean() override { return reference::make_mean(); }
-  std::unique_ptr<BatchGather> batch_gather() override { return reference::make_batch_gather(); }
+  void update(Stream&, const OptimizerArgs& args) override { reference::update(args); }
+  void mean(Stream&, std::span<const float* const> inputs, float* out, std::size_t count) override {
+    reference::mean(inputs, out, count);
+  }
+  void gather(Stream&, const GatherArgs& args) override { reference::gather(args); }
 
   void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,
                void* to) override {

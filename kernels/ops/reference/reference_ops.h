@@ -24,10 +24,11 @@ std::unique_ptr<Op> make_op(const AvgPool2dDesc& desc);
 std::unique_ptr<Op> make_op(const AdaptiveAvgPool2dDesc& desc);
 std::unique_ptr<Op> make_op(const ConcatDesc& desc);
 std::unique_ptr<Op> make_op(const DropoutDesc& desc);
-std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(const CrossEntropyDesc& desc);
-std::unique_ptr<Optimizer> make_optimizer();
-std::unique_ptr<Mean> make_mean();
-std::unique_ptr<BatchGather> make_batch_gather();
+// As OpBackend's.
+void loss(const CrossEntropyDesc& desc, const LossArgs& args);
+void update(const OptimizerArgs& args);
+void mean(std::span<const float* const> inputs, float* out, std::size_t count);
+void gather(const GatherArgs& args);
 
 // relu(x) as in PyTorch: NaN stays NaN.
 inline float relu(float x) { return x < 0 ? 0 : x; }

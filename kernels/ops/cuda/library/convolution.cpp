@@ -90,7 +90,7 @@ std::optional<FewChannelShape> few_channel_shape(const Context& context, const C
 
 bool may_run_own_kernels(const Context& context, const Conv2dDesc& desc) {
   return context.options.convolutions != ConvolutionKernels::library &&
-         few_channel_shape(context, desc, describe(desc)).has_value();
+         few_channel_shape(context, desc, where_of(desc)).has_value();
 }
 
 ConvolutionShape::ConvolutionShape(const Context& context, const Conv2dDesc& desc,

@@ -25,7 +25,7 @@ class BatchNorm2d final : public Op {
   BatchNorm2d(ContextPtr context, const BatchNorm2dDesc& desc)
       : Op(plain_plan(desc)), context_(std::move(context)), desc_(desc) {
     const Shape& shape = plan_.output.shape;
-    where_ = fmt::format("{} on {}", describe(desc), to_string(shape));
+    where_ = where_of(desc);
     plan_.inputs.assign(plan_.inputs.size(), desc.input);
     plan_.output = desc.input;
     element_index(element_count(shape), where_);
@@ -168,7 +168,6 @@ class BatchNorm2d final : public Op {
 }  // namespace
 
 std::unique_ptr<Op> make_op(ContextPtr context, const BatchNorm2dDesc& desc) {
-  output_shape(desc);
   return std::make_unique<BatchNorm2d>(std::move(context), desc);
 }
 

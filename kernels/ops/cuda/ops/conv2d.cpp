@@ -88,21 +88,21 @@ class BiasInPool final : public Op {
     without_bias.bias = false;
     conv_ = make_op(context, without_bias);
     MaxPool2dDesc behind = pool;
-    behind.input = conv_->output_layout();
+    behind.input = conv_->plan().output;
     pool_ = make_max_pool2d(context, behind, true);
     plan_ = plain_plan(conv);
-    plan_.description = conv_->description() + ", " + pool_->description();
-    plan_.inputs = {conv_->input_layout(0)};
-    plan_.output = pool_->output_layout();
-    plan_.parameters[0].layout = conv_->parameters()[0].layout;
-    plan_.parameters[1].layout = pool_->parameters()[0].layout;
-    plan_.needed_inputs = conv_->backward_needs_input(0) ? 1 : 0;
-    plan_.needs_output = pool_->backward_needs_output();
-    plan_.reads_bf16_weights = conv_->reads_bf16_weights();
-    plan_.saved_bytes = pool_->saved_bytes();
+    plan_.description = conv_->plan().description + ", " + pool_->plan().description;
+    plan_.inputs = {conv_->plan().inputs[0]};
+    plan_.output = pool_->plan().output;
+    plan_.parameters[0].layout = conv_->plan().parameters[0].layout;
+    plan_.parameters[1].layout = pool_->plan().parameters[0].layout;
+    plan_.needed_inputs = conv_->plan().needed_inputs;
+    plan_.needs_output = pool_->plan().needs_output;
+    plan_.reads_bf16_weights = conv_->plan().reads_bf16_weights;
+    plan_.saved_bytes = pool_->plan().saved_bytes;
     WorkspaceLayout workspace;
-    workspace.add(conv_->output_layout().bytes);
-    rest_ = workspace.add(std::max(conv_->workspace_bytes(), pool_->workspace_bytes()));
+    workspace.add(conv_->plan().output.bytes);
+    rest_ = workspace.add(std::max(conv_->plan().workspace_bytes, pool_->plan().workspace_bytes));
     plan_.workspace_bytes = workspace.bytes();
   }
 
@@ -162,9 +162,7 @@ bool bias_is_better_in_pool(const Context& context, const Conv2dDesc& conv,
 }  // namespace
 
 std::unique_ptr<Op> make_op(ContextPtr context, const Conv2dDesc& desc) {
-  output_shape(desc);
-  const std::string where = fmt::format("{} on {}", describe(desc), to_string(desc.input.shape));
-  return std::make_unique<Conv2d>(std::move(context), desc, where);
+  return std::make_unique<Conv2d>(std::move(context), desc, where_of(desc));
 }
 
 std::unique_ptr<Op> make_conv2d_max_pool2d(const ContextPtr& context, const Conv2dDesc& conv,

@@ -31,16 +31,18 @@ class CudaBackend final : public OpBackend {
     const auto current = make_current();
     return {cuda::make_conv2d_max_pool2d(context_, *conv, *pool), 2};
   }
-  std::unique_ptr<SoftmaxCrossEntropy> softmax_cross_entropy(
-      const CrossEntropyDesc& desc) override {
-    return cuda::make_softmax_cross_entropy(desc);
+  void loss(Stream& stream, const CrossEntropyDesc& desc, const LossArgs& args) override {
+    cuda::loss(stream, desc, args);
   }
   std::size_t loss_workspace_bytes(const CrossEntropyDesc& desc) const override {
     return cuda::loss_workspace_bytes(desc);
   }
-  std::unique_ptr<Optimizer> optimizer() override { return cuda::make_optimizer(); }
-  std::unique_ptr<Mean> mean() override { return cuda::make_mean(); }
-  std::unique_ptr<BatchGather> batch_gather() override { return cuda::make_batch_gather(); }
+  void update(Stream& stream, const OptimizerArgs& args) override { cuda::update(stream, args); }
+  void mean(Stream& stream, std::span<const float* const> inputs, float* out,
+            std::size_t count) override {
+    cuda::mean(stream, inputs, out, count);
+  }
+  void gather(Stream& stream, const GatherArgs& args) override { cuda::gather(stream, args); }
 
   void increment(Stream& stream, std::int64_t* counter) override {
     cuda::check(cuda::increment(counter, ddpbench::cuda::native_stream(stream)), "counting",

@@ -36,12 +36,12 @@ std::unique_ptr<Op> make_conv2d_max_pool2d(const ContextPtr& context, const Conv
 std::unique_ptr<Op> make_max_pool2d(ContextPtr context, const MaxPool2dDesc& desc, bool adds_bias);
 bool pool_adds_bias(const Context& context, const MaxPool2dDesc& desc, std::int64_t channels);
 
-std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(const CrossEntropyDesc& desc);
-// Of LossArgs::workspace.
+// As OpBackend's.
+void loss(Stream& stream, const CrossEntropyDesc& desc, const LossArgs& args);
 std::size_t loss_workspace_bytes(const CrossEntropyDesc& desc);
-std::unique_ptr<Optimizer> make_optimizer();
-std::unique_ptr<Mean> make_mean();
-std::unique_ptr<BatchGather> make_batch_gather();
+void update(Stream& stream, const OptimizerArgs& args);
+void mean(Stream& stream, std::span<const float* const> inputs, float* out, std::size_t count);
+void gather(Stream& stream, const GatherArgs& args);
 
 // Waits for all work of the device, since the tensors may be results of other streams. Then blocks
 // until the conversion is done.

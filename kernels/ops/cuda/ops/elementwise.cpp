@@ -11,14 +11,14 @@
 namespace ddpbench::ops::cuda {
 namespace {
 
-class CudaElementwiseOp : public ElementwiseOp {
+class CudaElementwiseOp : public Op {
  protected:
-  CudaElementwiseOp(ContextPtr context, const TensorLayout& layout, const char* name,
-                    std::size_t inputs)
-      : ElementwiseOp(layout, name, inputs),
+  template <typename Desc>
+  CudaElementwiseOp(ContextPtr context, const Desc& desc)
+      : Op(plain_plan(desc)),
         context_(std::move(context)),
-        where_(fmt::format("{} on {}", name, to_string(layout.shape))),
-        count_(element_index(element_count(layout.shape), where_)) {}
+        where_(where_of(desc)),
+        count_(element_index(element_count(desc.input.shape), where_)) {}
   DataType type() const { return plan_.output.type; }
 
   ContextPtr context_;
@@ -28,10 +28,7 @@ class CudaElementwiseOp : public ElementwiseOp {
 
 class Relu final : public CudaElementwiseOp {
  public:
-  Relu(ContextPtr context, const ReluDesc& desc)
-      : CudaElementwiseOp(std::move(context), desc.input, "relu", 1) {
-    plan_.needs_output = true;
-  }
+  Relu(ContextPtr context, const ReluDesc& desc) : CudaElementwiseOp(std::move(context), desc) {}
   void forward(Stream& stream, const ForwardArgs& args) override {
     check(relu_forward(type(), args.inputs[0], args.output, count_,
                        ddpbench::cuda::native_stream(stream)),
@@ -47,8 +44,7 @@ class Relu final : public CudaElementwiseOp {
 
 class Add final : public CudaElementwiseOp {
  public:
-  Add(ContextPtr context, const AddDesc& desc)
-      : CudaElementwiseOp(std::move(context), desc.input, "add", 2) {}
+  Add(ContextPtr context, const AddDesc& desc) : CudaElementwiseOp(std::move(context), desc) {}
   void forward(Stream& stream, const ForwardArgs& args) override {
     check(add(type(), args.inputs[0], args.inputs[1], args.output, count_,
               ddpbench::cuda::native_stream(stream)),
@@ -66,9 +62,7 @@ class Add final : public CudaElementwiseOp {
 
 class DropoutOfCuda final : public DropoutOp {
  public:
-  explicit DropoutOfCuda(const DropoutDesc& desc)
-      : DropoutOp(desc, TensorLayout::plain(desc.input.shape, desc.input.type)),
-        where_(fmt::format("dropout on {}", to_string(desc.input.shape))) {
+  explicit DropoutOfCuda(const DropoutDesc& desc) : DropoutOp(desc), where_(where_of(desc)) {
     element_index(element_count(desc.input.shape), where_);
     // The mask's counters are whole groups.
     element_index(samples() * round_up(elements(), kMaskGroup), where_);
@@ -90,7 +84,7 @@ class DropoutOfCuda final : public DropoutOp {
                    .y = to,
                    .samples = static_cast<std::uint32_t>(samples()),
                    .elements = static_cast<std::uint32_t>(elements()),
-                   .mask = mask(),
+                   .mask = mask_,
                    .draw = draw},
                   ddpbench::cuda::native_stream(stream)),
           where_, "dropout");

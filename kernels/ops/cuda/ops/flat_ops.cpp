@@ -11,44 +11,6 @@
 namespace ddpbench::ops::cuda {
 namespace {
 
-class FlatOptimizer final : public Optimizer {
- public:
-  void run(Stream& stream, const OptimizerArgs& args) override {
-    element_index(static_cast<std::int64_t>(args.count), "optimizer");
-    check(optimizer_step(args, ddpbench::cuda::native_stream(stream)), "optimizer",
-          "optimizer_step");
-  }
-};
-
-class FlatMean final : public Mean {
- public:
-  void run(Stream& stream, std::span<const float* const> inputs, float* out,
-           std::size_t count) override {
-    ensure(!inputs.empty(), "the mean of no buffers");
-    if (inputs.size() > kMaxMeanInputs) {
-      throw DeviceError(fmt::format("the mean of {} buffers; at most {} are possible",
-                                    inputs.size(), kMaxMeanInputs));
-    }
-    const std::uint32_t elements = element_index(static_cast<std::int64_t>(count), "mean");
-    check(mean_of(inputs, out, elements, ddpbench::cuda::native_stream(stream)), "mean", "mean_of");
-  }
-};
-
-class DeviceGather final : public BatchGather {
- public:
-  void run(Stream& stream, const GatherArgs& args) override {
-    check_gather(args);
-    if (static_cast<std::size_t>(args.channels) > kMaxGatherChannels) {
-      throw ConfigError(fmt::format("batch_gather: {} channels; at most {} are possible",
-                                    args.channels, kMaxGatherChannels));
-    }
-    element_index(args.batch * args.sample_elements, "batch_gather");
-    element_index(args.batch * args.labels_per_sample, "batch_gather");
-    check(gather_batch(args, ddpbench::cuda::native_stream(stream)), "batch_gather",
-          "gather_batch");
-  }
-};
-
 LossShape loss_shape(const CrossEntropyDesc& desc) {
   LossShape shape;
   shape.batch = static_cast<std::uint32_t>(desc.batch);
@@ -62,36 +24,42 @@ LossShape loss_shape(const CrossEntropyDesc& desc) {
   return shape;
 }
 
-class Loss final : public SoftmaxCrossEntropy {
- public:
-  explicit Loss(const CrossEntropyDesc& desc) {
-    check_loss(desc);
-    where_ = describe(desc);
-    element_index(desc.batch * desc.classes * desc.positions, where_);
-    shape_ = loss_shape(desc);
-  }
-
-  void run(Stream& stream, const LossArgs& args) override {
-    ensure(args.samples >= 0 && args.samples <= shape_.batch, "{}: {} samples", where_,
-           args.samples);
-    ensure(args.workspace != nullptr, "{}: no workspace", where_);
-    check(cuda::softmax_cross_entropy(shape_, args, ddpbench::cuda::native_stream(stream)), where_,
-          "softmax_cross_entropy");
-  }
-
- private:
-  std::string where_;
-  LossShape shape_;
-};
-
 }  // namespace
 
-std::unique_ptr<Optimizer> make_optimizer() { return std::make_unique<FlatOptimizer>(); }
-std::unique_ptr<Mean> make_mean() { return std::make_unique<FlatMean>(); }
-std::unique_ptr<BatchGather> make_batch_gather() { return std::make_unique<DeviceGather>(); }
+void update(Stream& stream, const OptimizerArgs& args) {
+  element_index(static_cast<std::int64_t>(args.count), "optimizer");
+  check(optimizer_step(args, ddpbench::cuda::native_stream(stream)), "optimizer", "optimizer_step");
+}
 
-std::unique_ptr<SoftmaxCrossEntropy> make_softmax_cross_entropy(const CrossEntropyDesc& desc) {
-  return std::make_unique<Loss>(desc);
+void mean(Stream& stream, std::span<const float* const> inputs, float* out, std::size_t count) {
+  ensure(!inputs.empty(), "the mean of no buffers");
+  if (inputs.size() > kMaxMeanInputs) {
+    throw DeviceError(fmt::format("the mean of {} buffers; at most {} are possible", inputs.size(),
+                                  kMaxMeanInputs));
+  }
+  const std::uint32_t elements = element_index(static_cast<std::int64_t>(count), "mean");
+  check(mean_of(inputs, out, elements, ddpbench::cuda::native_stream(stream)), "mean", "mean_of");
+}
+
+void gather(Stream& stream, const GatherArgs& args) {
+  check_gather(args);
+  if (static_cast<std::size_t>(args.channels) > kMaxGatherChannels) {
+    throw ConfigError(fmt::format("batch_gather: {} channels; at most {} are possible",
+                                  args.channels, kMaxGatherChannels));
+  }
+  element_index(args.batch * args.sample_elements, "batch_gather");
+  element_index(args.batch * args.labels_per_sample, "batch_gather");
+  check(gather_batch(args, ddpbench::cuda::native_stream(stream)), "batch_gather", "gather_batch");
+}
+
+void loss(Stream& stream, const CrossEntropyDesc& desc, const LossArgs& args) {
+  check_loss(desc);
+  const std::string where = describe(desc);
+  element_index(desc.batch * desc.classes * desc.positions, where);
+  ensure(args.samples >= 0 && args.samples <= desc.batch, "{}: {} samples", where, args.samples);
+  ensure(args.workspace != nullptr, "{}: no workspace", where);
+  check(softmax_cross_entropy(loss_shape(desc), args, ddpbench::cuda::native_stream(stream)), where,
+        "softmax_cross_entropy");
 }
 
 std::size_t loss_workspace_bytes(const CrossEntropyDesc& desc) {

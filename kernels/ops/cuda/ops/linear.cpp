@@ -150,9 +150,7 @@ class Linear final : public Op {
 }  // namespace
 
 std::unique_ptr<Op> make_op(ContextPtr context, const LinearDesc& desc) {
-  output_shape(desc);
-  std::string where = fmt::format("{} on {}", describe(desc), to_string(desc.input.shape));
-  return std::make_unique<Linear>(std::move(context), desc, std::move(where));
+  return std::make_unique<Linear>(std::move(context), desc, where_of(desc));
 }
 
 }  // namespace ddpbench::ops::cuda

@@ -100,7 +100,8 @@ class MaxPool2d final : public Op {
     ensure(may_add_bias(geometry_), "{}: the kernels add no bias to such windows", where_);
     MaxPool2dDesc without_relu = desc;
     without_relu.fuse_relu = false;
-    plan_.description = describe(without_relu) + (desc.fuse_relu ? " +bias +relu" : " +bias");
+    plan_.description =
+        plain_plan(without_relu).description + (desc.fuse_relu ? " +bias +relu" : " +bias");
     const Shape channels = {plan_.output.shape[1]};
     plan_.parameters = {{"bias", channels, TensorLayout::plain(channels)}};
     geometry_.multiprocessors = multiprocessors_of(*context_, where_);
@@ -130,9 +131,7 @@ class AveragePool final : public Op {
  public:
   template <typename Desc>
   AveragePool(ContextPtr context, const Desc& desc)
-      : Op(plain_plan(desc)),
-        context_(std::move(context)),
-        where_(fmt::format("{} on {}", describe(desc), to_string(desc.input.shape))) {
+      : Op(plain_plan(desc)), context_(std::move(context)), where_(where_of(desc)) {
     const bool channels_last = is_nhwc(desc.input);
     const DataType type = desc.input.type;
     plan_.inputs = {channels_last ? desc.input : TensorLayout::plain(desc.input.shape, type)};
@@ -175,9 +174,7 @@ class AveragePool final : public Op {
 }  // namespace
 
 std::unique_ptr<Op> make_max_pool2d(ContextPtr context, const MaxPool2dDesc& desc, bool adds_bias) {
-  output_shape(desc);
-  std::string where = fmt::format("{} on {}", describe(desc), to_string(desc.input.shape));
-  return std::make_unique<MaxPool2d>(std::move(context), desc, adds_bias, std::move(where));
+  return std::make_unique<MaxPool2d>(std::move(context), desc, adds_bias, where_of(desc));
 }
 
 std::unique_ptr<Op> make_op(ContextPtr context, const MaxPool2dDesc& desc) {
@@ -189,11 +186,9 @@ bool pool_adds_bias(const Context& context, const MaxPool2dDesc& desc, std::int6
 }
 
 std::unique_ptr<Op> make_op(ContextPtr context, const AvgPool2dDesc& desc) {
-  output_shape(desc);
   return std::make_unique<AveragePool>(std::move(context), desc);
 }
 std::unique_ptr<Op> make_op(ContextPtr context, const AdaptiveAvgPool2dDesc& desc) {
-  output_shape(desc);
   return std::make_unique<AveragePool>(std::move(context), desc);
 }
 

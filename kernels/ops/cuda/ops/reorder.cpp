@@ -67,7 +67,7 @@ class Concat final : public Op {
   Concat(ContextPtr context, const ConcatDesc& desc)
       : Op(plain_plan(desc)),
         context_(std::move(context)),
-        where_(fmt::format("{} to {}", describe(desc), to_string(plan_.output.shape))) {
+        where_(fmt::format("{} to {}", plan_.description, to_string(plan_.output.shape))) {
     choose_layouts(desc);
     const Shape& out = plan_.output.shape;
     const std::uint32_t outputs = element_index(element_count(out), where_);

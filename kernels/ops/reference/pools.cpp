@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reference max_pool2d, avg_pool2d and adaptive_avg_pool2d: one comparison or addition an element
+// of a window. Averages are sums in double over a divisor. The first largest element of a window
+// wins, and NaN counts as largest (PyTorch's rule); `saved` keeps each winner's index.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/ops/op.h"
+#include "kernels/ops/reference/reference_ops.h"
+
+namespace ddpbench::ops::reference {
+namespace {
+
+// The elements of the map that an output is made of, and what an average of them divides by.
+struct PoolWindow {
+  std::int64_t top, bottom, left, right;  // rows [top, bottom), columns [left, right)
+  std::int64_t divisor = (bottom - top) * (right - left);
+};
+
+template <typename Desc>
+PoolWindow window_of(const Desc& desc, std::int64_t i, std::int64_t j) {
+  const Window2d& w = desc.window;
+  const std::int64_t top = i * w.stride_h - w.pad_h, left = j * w.stride_w - w.pad_w;
+  PoolWindow window{std::max<std::int64_t>(top, 0), std::min(top + w.kernel_h, desc.input.shape[2]),
+                    std::max<std::int64_t>(left, 0),
+                    std::min(left + w.kernel_w, desc.input.shape[3])};
+  if constexpr (requires { desc.count_include_pad; }) {
+    if (desc.count_include_pad) window.divisor = w.kernel_h * w.kernel_w;
+  }
+  return window;
+}
+
+PoolWindow window_of(const AdaptiveAvgPool2dDesc& desc, std::int64_t i, std::int64_t j) {
+  const std::int64_t height = desc.input.shape[2], width = desc.input.shape[3];
+  return {i * height / desc.out_h, ceil_div((i + 1) * height, desc.out_h),  //
+          j * width / desc.out_w, ceil_div((j + 1) * width, desc.out_w)};
+}
+
+template <typename Desc>
+class Pool : public Op {
+ protected:
+  explicit Pool(const Desc& desc) : Op(plain_plan(desc)), desc_(desc) {}
+
+  // Calls body(index into y, window, plane) for each output.
+  template <typename Body>
+  void for_each_window(const Body& body) const {
+    const Shape& out = plan_.output.shape;
+    for (std::int64_t plane = 0, at = 0; plane < out[0] * out[1]; ++plane)
+      for (std::int64_t i = 0; i < out[2]; ++i)
+        for (std::int64_t j = 0; j < out[3]; ++j) body(at++, window_of(desc_, i, j), plane);
+  }
+
+  // Calls body(index into x) for each element of a window.
+  template <typename Body>
+  void for_each_element(const PoolWindow& window, std::int64_t plane, const Body& body) const {
+    const Shape& in = desc_.input.shape;
+    for (std::int64_t row = window.top; row < window.bottom; ++row)
+      for (std::int64_t column = window.left; column < window.right; ++column)
+        body((plane * in[2] + row) * in[3] + column);
+  }
+
+  Desc desc_;
+};
+
+template <typename Desc>
+class AveragePool : public Pool<Desc> {
+ public:
+  explicit AveragePool(const Desc& desc) : Pool<Desc>(desc) {}
+
+  void forward(Stream&, const ForwardArgs& args) override {
+    const auto* x = static_cast<const float*>(args.inputs[0]);
+    auto* y = static_cast<float*>(args.output);
+    this->for_each_window([&](std::int64_t at_y, const PoolWindow& window, std::int64_t plane) {
+      double sum = 0;
+      this->for_each_element(window, plane, [&](std::int64_t at_x) { sum += x[at_x]; });
+      y[at_y] = static_cast<float>(sum / static_cast<double>(window.divisor));
+    });
+  }
+
+  void backward(Stream&, const BackwardArgs& args) override {
+    if (args.grad_inputs.empty() || !args.grad_inputs[0]) return;
+    const auto* dy = static_cast<const float*>(args.grad_output);
+    std::vector<double> dx(static_cast<std::size_t>(element_count(this->desc_.input.shape)));
+    this->for_each_window([&](std::int64_t at_y, const PoolWindow& window, std::int64_t plane) {
+      this->for_each_element(window, plane, [&](std::int64_t at_x) {
+        dx[static_cast<std::size_t>(at_x)] += dy[at_y] / static_cast<double>(window.divisor);
+      });
+    });
+    std::copy(dx.begin(), dx.end(), static_cast<float*>(args.grad_inputs[0]));
+  }
+};
+
+constexpr std::int64_t kNoGradient = -1;  // the fused ReLU cut the gradient off
+
+class MaxPool2d : public Pool<MaxPool2dDesc> {
+ public:
+  explicit MaxPool2d(const MaxPool2dDesc& desc) : Pool(desc) {
+    plan_.saved_bytes = plan_.output.bytes / sizeof(float) * sizeof(std::int64_t);
+  }
+
+  void forward(Stream&, const ForwardArgs& args) override {
+    const auto* x = static_cast<const float*>(args.inputs[0]);
+    auto* y = static_cast<float*>(args.output);
+    auto* winners = static_cast<std::int64_t*>(args.saved);
+    for_each_window([&](std::int64_t at_y, const PoolWindow& window, std::int64_t plane) {
+      std::int64_t winner = kNoGradient;
+      for_each_element(window, plane, [&](std::int64_t at_x) {
+        const bool first = winner == kNoGradient;
+        if (first || x[at_x] > x[winner] || std::isnan(x[at_x])) winner = at_x;
+      });
+      const float value = x[winner];
+      y[at_y] = desc_.fuse_relu ? relu(value) : value;
+      winners[at_y] = desc_.fuse_relu && value <= 0 ? kNoGradient : winner;
+    });
+  }
+
+  void backward(Stream&, const BackwardArgs& args) override {
+    if (args.grad_inputs.empty() || !args.grad_inputs[0]) return;
+    const auto* dy = static_cast<const float*>(args.grad_output);
+    const auto* winners = static_cast<const std::int64_t*>(args.saved);
+    auto* dx = static_cast<float*>(args.grad_inputs[0]);
+    std::fill_n(dx, element_count(desc_.input.shape), 0.0F);
+    for (std::int64_t k = 0; k < element_count(plan_.output.shape); ++k)
+      if (winners[k] != kNoGradient) dx[winners[k]] += dy[k];
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_op(const AvgPool2dDesc& desc) {
+  return std::make_unique<AveragePool<AvgPool2dDesc>>(desc);
+}
+std::unique_ptr<Op> make_op(const AdaptiveAvgPool2dDesc& desc) {
+  return std::make_unique<AveragePool<AdaptiveAvgPool2dDesc>>(desc);
+}
+std::unique_ptr<Op> make_op(const MaxPool2dDesc& desc) { return std::make_unique<MaxPool2d>(desc); }
+
+}  // namespace ddpbench::ops::reference
