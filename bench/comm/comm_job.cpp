@@ -164,7 +164,7 @@ void refuse_own_ranks(const Options& asked) {
 void choose_device(const Options& asked, const HostDevices& host, const StartedRanks& started,
                    CommOptions& options) {
   started.count > 0 ? check_started(asked, started) : refuse_own_ranks(asked);
-  KindChoice kind = choose_kind(asked.device, asked.backend, host);
+  DeviceChoice kind = choose_kind(asked.device, asked.backend, host);
   options.device = std::move(kind.device);
   options.device_note = std::move(kind.note);
   options.backend = asked.backend;

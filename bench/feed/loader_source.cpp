@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The memory of a batch, and batches from the host's loader.
+#include <algorithm>
+#include <optional>
+#include <utility>
+
 #include "base/error.h"
 #include "bench/feed/batch_source.h"
 
@@ -41,74 +45,37 @@ namespace {
 // One batch in use, one ready, one being assembled.
 constexpr int kBatchesInFlight = 3;
 
-// Where steps read the memory that the loader fills and there are no workers, none is in flight.
-int buffers_of(const Device& device, const BatchSourceOptions& options) {
-  return device.is_host_accessible() && options.loader.workers == 0 ? 1 : kBatchesInFlight;
-}
-
-// The batches have no memory yet.
+// The batches have no memory yet. Where steps read the memory that the loader fills and there are
+// no workers, none is in flight.
 std::vector<BatchMemory> plan_batches(const Device& device, const BatchSourceOptions& options) {
+  const bool alone = device.is_host_accessible() && options.loader.workers == 0;
   std::vector<BatchMemory> batches;
-  for (int i = 0; i < buffers_of(device, options); ++i) {
-    batches.emplace_back(options.shape());
-  }
+  for (int i = 0; i < (alone ? 1 : kBatchesInFlight); ++i) batches.emplace_back(options.shape());
   return batches;
 }
 
-std::vector<BatchMemory> make_batches(Device& device, const BatchSourceOptions& options) {
-  std::vector<BatchMemory> batches = plan_batches(device, options);
-  for (BatchMemory& batch : batches) batch.allocate(device);
-  return batches;
-}
-
-data::Loader make_loader(const data::Split& split, const data::ShardedSampler& sampler,
-                         data::LoaderOptions options, const std::vector<BatchMemory>& memory) {
-  for (const BatchMemory& batch : memory) options.buffers.push_back(batch.host());
-  return data::Loader(split, sampler, options);
-}
-
-// Steps read the memory that the loader fills.
-class InPlaceSource final : public BatchSource {
+// Where the host cannot write the device's memory, the loader fills page-locked memory, which a
+// separate stream copies to the device. A batch's device memory is written again once the step that
+// read it is done. Its host memory goes back to the loader once the copy is done. Elsewhere steps
+// read the memory that the loader fills.
+class LoaderSource final : public BatchSource {
  public:
-  InPlaceSource(Device& device, const data::Split& split, const data::ShardedSampler& sampler,
-                const BatchSourceOptions& options)
-      : memory_(make_batches(device, options)),
-        loader_(make_loader(split, sampler, options.loader, memory_)) {}
-
-  void begin_epoch(std::int64_t epoch, std::int64_t max_steps) override {
-    loader_.begin_epoch(epoch, max_steps);
-  }
-  StepInput next(Stream&) override {
-    const data::BatchBuffer* const batch = loader_.next();
-    ensure(batch != nullptr, "the loader ended before the epoch did");
-    return {batch->images, batch->labels, batch->valid_weight};
-  }
-  void consumed(Stream&) override {}
-
- private:
-  std::vector<BatchMemory> memory_;
-  data::Loader loader_;
-};
-
-// The loader fills page-locked memory, which a separate stream copies to the device. A batch's
-// device memory is written again once the step that read it is done. Its host memory goes back to
-// the loader once the copy is done.
-class CopyingSource final : public BatchSource {
- public:
-  CopyingSource(Device& device, const data::Split& split, const data::ShardedSampler& sampler,
-                const BatchSourceOptions& options)
-      : wait_(options.wait),
-        memory_(make_batches(device, options)),
-        copies_(device.make_stream()),
-        loader_(make_loader(split, sampler, options.loader, memory_)) {
-    for (int i = 0; i < kBatchesInFlight; ++i) {
+  LoaderSource(Device& device, const data::Split& split, const data::ShardedSampler& sampler,
+               const BatchSourceOptions& options)
+      : wait_(options.wait), memory_(plan_batches(device, options)) {
+    data::LoaderOptions loading = options.loader;
+    for (BatchMemory& batch : memory_) {
+      batch.allocate(device);
+      loading.buffers.push_back(batch.host());
       copied_.push_back(device.make_event());
       consumed_.push_back(device.make_event());
     }
+    if (memory_[0].needs_upload()) copies_ = device.make_stream();
+    loader_.emplace(split, sampler, std::move(loading));
   }
   // The wait for the steps reports what failed.
-  ~CopyingSource() override {
-    if (wait_->gave_up()) return;
+  ~LoaderSource() override {
+    if (!copies_ || wait_->gave_up()) return;
     try {
       copies_->synchronize();
     } catch (const Error&) {
@@ -117,16 +84,19 @@ class CopyingSource final : public BatchSource {
 
   void begin_epoch(std::int64_t epoch, std::int64_t max_steps) override {
     wait_for_copy();
-    loader_.begin_epoch(epoch, max_steps);
+    loader_->begin_epoch(epoch, max_steps);
   }
 
   StepInput next(Stream& stream) override {
     wait_for_copy();  // before the loader takes the buffer back
-    const data::BatchBuffer* const batch = loader_.next();
+    const data::BatchBuffer* const batch = loader_->next();
     ensure(batch != nullptr, "the loader ended before the epoch did");
+    if (!copies_) return {batch->images, batch->labels, batch->valid_weight};
     slot_ = (slot_ + 1) % memory_.size();
     if (used_ >= memory_.size()) copies_->wait(*consumed_[slot_]);
-    memory_[slot_].upload(*copies_, source_of(*batch));
+    const auto source = std::ranges::find(
+        memory_, batch->images, [](const BatchMemory& memory) { return memory.host().images; });
+    memory_[slot_].upload(*copies_, *source);
     copies_->record(*copied_[slot_]);
     stream.wait(*copied_[slot_]);
     copying_ = true;
@@ -134,18 +104,12 @@ class CopyingSource final : public BatchSource {
   }
 
   void consumed(Stream& stream) override {
+    if (!copies_) return;
     stream.record(*consumed_[slot_]);
     ++used_;
   }
 
  private:
-  const BatchMemory& source_of(const data::BatchBuffer& batch) const {
-    for (const BatchMemory& memory : memory_) {
-      if (memory.host().images == batch.images) return memory;
-    }
-    throw InternalError("the loader returned a buffer that it was not given");
-  }
-
   void wait_for_copy() {
     if (!copying_) return;
     wait_->until(*copied_[slot_], "the copy of a batch");
@@ -154,11 +118,11 @@ class CopyingSource final : public BatchSource {
 
   std::shared_ptr<DeviceWait> wait_;
   std::vector<BatchMemory> memory_;  // [slot]; the loader uses their host sides in its own order
-  std::unique_ptr<Stream> copies_;
+  std::unique_ptr<Stream> copies_;   // null where there is nothing to copy
   std::vector<std::unique_ptr<Event>> copied_, consumed_;  // [slot]
   std::size_t slot_ = 0, used_ = 0;
   bool copying_ = false;
-  data::Loader loader_;  // declared last: its threads end before its memory does
+  std::optional<data::Loader> loader_;  // declared last: its threads end before its memory does
 };
 
 }  // namespace
@@ -170,10 +134,7 @@ void add_loader_source(MemoryNeeds& needs, const BatchSourceOptions& options) {
 std::unique_ptr<BatchSource> make_loader_source(Device& device, const data::Split& split,
                                                 const data::ShardedSampler& sampler,
                                                 const BatchSourceOptions& options) {
-  if (device.is_host_accessible()) {
-    return std::make_unique<InPlaceSource>(device, split, sampler, options);
-  }
-  return std::make_unique<CopyingSource>(device, split, sampler, options);
+  return std::make_unique<LoaderSource>(device, split, sampler, options);
 }
 
 }  // namespace ddpbench::bench

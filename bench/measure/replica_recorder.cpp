@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 
@@ -19,25 +20,18 @@ bool needs_all(Phase phase) { return phase == Phase::reduce; }
 
 }  // namespace
 
-void cut_out_syncs(std::vector<PhaseInterval>& phases) {
-  if (std::ranges::count(phases, Phase::sync_batch_norm, &PhaseInterval::phase) == 0) return;
-  std::vector<PhaseInterval> cut;
-  std::size_t around = 0;  // in `cut`: the interval in which a sync may lie
+PhaseLengths lengths_of(const std::vector<PhaseInterval>& phases) {
+  PhaseLengths lengths{};
+  const PhaseInterval* around = nullptr;
   for (const PhaseInterval& next : phases) {
-    const bool within =
-        next.phase == Phase::sync_batch_norm && !cut.empty() && next.begin_s < cut[around].end_s;
-    if (!within) {
-      around = cut.size();
-      cut.push_back(next);
-      continue;
+    lengths[static_cast<std::size_t>(next.phase)] += next.length_s();
+    if (next.phase != Phase::sync_batch_norm) {
+      around = &next;
+    } else if (around != nullptr && next.begin_s < around->end_s) {
+      lengths[static_cast<std::size_t>(around->phase)] -= next.length_s();
     }
-    const PhaseInterval rest{cut[around].phase, next.end_s, cut[around].end_s};
-    cut[around].end_s = next.begin_s;
-    cut.push_back(next);
-    around = cut.size();
-    cut.push_back(rest);
   }
-  phases = std::move(cut);
+  return lengths;
 }
 
 double waited_s(const PhaseInterval& own, std::span<const std::vector<PhaseInterval>> others) {
@@ -53,19 +47,19 @@ void fill_replica_records(std::span<const std::vector<PhaseInterval>> all, std::
                           double step_s, std::vector<launch::ReplicaRecord>& records) {
   records.clear();
   for (std::size_t i = 1; i < all.size(); ++i) {
-    launch::ReplicaRecord record{.step = step, .replica = static_cast<std::uint32_t>(i)};
-    double busy_s = 0;
+    const PhaseLengths lengths = lengths_of(all[i]);
+    const auto of = [&](Phase phase) { return lengths[static_cast<std::size_t>(phase)]; };
+    launch::ReplicaRecord record{.step = step,
+                                 .replica = static_cast<std::uint32_t>(i),
+                                 .forward_s = of(Phase::forward),
+                                 .backward_s = of(Phase::backward),
+                                 .comm_wait_s = of(Phase::loss),
+                                 .sync_s = of(Phase::sync_batch_norm)};
     for (const PhaseInterval& own : all[i]) {
-      busy_s += own.length_s();
-      if (own.phase == Phase::forward) record.forward_s += own.length_s();
-      if (own.phase == Phase::backward) record.backward_s += own.length_s();
-      if (own.phase == Phase::sync_batch_norm) record.sync_s += own.length_s();
-      if (own.phase == Phase::loss) record.comm_wait_s += own.length_s();
-      if (is_transfer(own.phase)) {
-        record.comm_wait_s += waited_s(own, needs_all(own.phase) ? all : all.first(1));
-      }
+      if (!is_transfer(own.phase)) continue;
+      record.comm_wait_s += waited_s(own, needs_all(own.phase) ? all : all.first(1));
     }
-    record.idle_s = std::max(0.0, step_s - busy_s);
+    record.idle_s = std::max(0.0, step_s - std::accumulate(lengths.begin(), lengths.end(), 0.0));
     records.push_back(record);
   }
 }
@@ -148,16 +142,13 @@ void ReplicaRecorder::name_calls(const std::vector<std::string>& names) {
   }
 }
 
-void ReplicaRecorder::mark_step(bool phases, bool calls) {
+void ReplicaRecorder::begin_step(bool phases, bool calls) {
   observing_ = marking_ = phases;
   tracing_ = calls;
   marks_.clear();
   buckets_.clear();
   open_.fill(0);
   wait_ = {Phase::data_wait};
-}
-
-void ReplicaRecorder::begin_step() {
   if (faults_) faults_->begin_step();
 }
 
@@ -233,7 +224,6 @@ void ReplicaRecorder::take(std::vector<PhaseInterval>& phases) {
     if (mark.kind != launch::TraceRecord::Kind::phase) continue;
     phases.push_back({static_cast<Phase>(mark.which), mark.begin->time_s(), mark.end->time_s()});
   }
-  cut_out_syncs(phases);
 }
 
 void ReplicaRecorder::write_trace(std::uint32_t step, std::uint32_t replica,

@@ -37,9 +37,10 @@ struct PhaseInterval {
   double length_s() const { return end_s - begin_s; }
 };
 
-// Takes the sync_batch_norm intervals out of the intervals in which they lie. What is left of such
-// an interval after the cut becomes an interval of its own. REQUIRES: `phases` is ordered by begin.
-void cut_out_syncs(std::vector<PhaseInterval>& phases);
+// The length of each phase. A sync of batch norm lies in a pass and counts for itself alone.
+// REQUIRES: `phases` is ordered by begin.
+using PhaseLengths = std::array<double, kPhaseCount>;
+PhaseLengths lengths_of(const std::vector<PhaseInterval>& phases);
 
 // `own` lasts from entering a transfer to its end. Returns how long it waited until the replicas in
 // `others` had entered the same transfer: at most its length. Each of `others` has at most one
@@ -138,10 +139,9 @@ class ReplicaRecorder final : public PhaseObserver, public nn::LayerObserver {
 
   // Call it before the first call. `names`: Graph::call_names.
   void name_calls(const std::vector<std::string>& names);
-  // Call both before the replica's thread begins its part of the step. The first one says what is
-  // marked in it; in the second one the step's faults strike.
-  void mark_step(bool phases, bool calls);
-  void begin_step();
+  // Call it before the replica's thread begins its part of the step, of which it says what is
+  // marked. The step's faults strike here.
+  void begin_step(bool phases, bool calls);
 
   void begin(Phase phase, Stream& stream) override;
   void end(Phase phase, Stream& stream) override;

@@ -5,19 +5,19 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <string_view>
 
 namespace ddpbench::bench {
 namespace {
 
 constexpr std::size_t kPhasesReserved = 32;
-constexpr std::size_t kBucketsReserved = 1024;
 constexpr std::string_view kEndOfStep = "the end of a step";
 constexpr double kObservationShare = 0.005;  // of the step, at most (docs/metrics.md)
 
 bool is_compute(Phase phase) {
   return phase == Phase::forward || phase == Phase::loss || phase == Phase::backward ||
-         phase == Phase::optimizer;
+         phase == Phase::optimizer || phase == Phase::sync_batch_norm;
 }
 
 }  // namespace
@@ -30,9 +30,6 @@ StepRecorder::StepRecorder(Device& device, launch::RankWriter& writer, RecorderO
   for (Pending& step : pending_) step.end = device.make_event();
   options_.sinks.status = &writer;
   add_replica(device, options_.sinks);
-  intervals_.compute.reserve(kPhasesReserved);
-  intervals_.communication.reserve(kBucketsReserved);
-  intervals_.waiting.reserve(kBucketsReserved);
 }
 
 void StepRecorder::add_replica(Device& device, ReplicaSinks sinks) {
@@ -66,7 +63,6 @@ void StepRecorder::begin_step(std::uint32_t epoch, bool timed) {
   const bool traced = timed && timed_step_ < options_.trace_steps;
   const bool wanted = !timed || traced || timed_step_ % interval_ == 0;
   observing_ = options_.observe && wanted;
-  for (ReplicaRecorder& replica : replicas_) replica.mark_step(observing_, observing_ && traced);
   writer_.begin_step(epoch, total_step_);
   options_.wait->at_step(total_step_);
   Pending& step = pending_[(oldest_ + queued_) % pending_.size()];
@@ -75,7 +71,7 @@ void StepRecorder::begin_step(std::uint32_t epoch, bool timed) {
   step.record.epoch = epoch;
   step.record.step = timed_step_;
   step.asked_s = device_.now_s();
-  for (ReplicaRecorder& replica : replicas_) replica.begin_step();
+  for (ReplicaRecorder& replica : replicas_) replica.begin_step(observing_, observing_ && traced);
 }
 
 void StepRecorder::end_step(const std::function<void()>& report) {
@@ -117,7 +113,10 @@ void StepRecorder::finish_observed(Pending& step, const std::function<void()>& r
   const bool wants_buckets = observing_ || options_.steps_ahead == 0;
   if (wants_buckets && report) report();
   if (observing_) {
-    take_phases();
+    for (std::size_t i = 0; i < replicas_.size(); ++i) {
+      if (i > 0) replicas_[i].wait_for_marks(*options_.wait);
+      replicas_[i].take(phases_[i]);
+    }
     sum_up(step.record);
   }
   const std::uint32_t number = step.record.step;
@@ -153,39 +152,50 @@ void StepRecorder::take_times(Pending& step) {
   last_step_s_ = step.record.end_s - step.record.begin_s;
 }
 
-void StepRecorder::take_phases() {
-  for (std::size_t i = 0; i < replicas_.size(); ++i) {
-    if (i > 0) replicas_[i].wait_for_marks(*options_.wait);
-    replicas_[i].take(phases_[i]);
-  }
-}
-
 // A transfer begins when the last replica has come to it: until then it is waiting.
 void StepRecorder::sum_up(launch::StepRecord& record) {
+  StepIntervals intervals;
   record.phases_observed = bit_of(Phase::data_wait);
-  intervals_.compute.clear();
-  intervals_.communication.clear();
-  intervals_.waiting.clear();
+  record.phase_s = lengths_of(phases_[0]);
   record.phase_s[static_cast<std::size_t>(Phase::data_wait)] = replicas_[0].batch_wait().length_s();
   for (const PhaseInterval& mark : phases_[0]) {
-    const bool transfer = is_transfer(mark.phase);
     record.phases_observed |= bit_of(mark.phase);
-    const double begin_s = mark.begin_s + (transfer ? waited_s(mark, phases_) : 0);
-    record.phase_s[static_cast<std::size_t>(mark.phase)] += mark.end_s - begin_s;
     if (mark.phase == Phase::backward) record.backward_end_s = mark.end_s;
     // Time in which a bucket moves beside an exchange of statistics is counted once, as the latter.
-    if (is_compute(mark.phase) || mark.phase == Phase::sync_batch_norm) {
-      intervals_.compute.push_back({mark.begin_s, mark.end_s});
-    }
-    if (!transfer) continue;
-    intervals_.waiting.push_back({mark.begin_s, begin_s});
-    intervals_.communication.push_back({begin_s, mark.end_s});
+    if (is_compute(mark.phase)) intervals.compute.push_back({mark.begin_s, mark.end_s});
+    if (!is_transfer(mark.phase)) continue;
+    const double waited = waited_s(mark, phases_);
+    record.phase_s[static_cast<std::size_t>(mark.phase)] -= waited;
+    intervals.waiting.push_back({mark.begin_s, mark.begin_s + waited});
+    intervals.communication.push_back({mark.begin_s + waited, mark.end_s});
   }
   for (const BucketTimes& times : buckets()) {
-    intervals_.communication.push_back({times.arrived_s, times.end_s});
-    intervals_.waiting.push_back({times.start_s, times.arrived_s});
+    intervals.communication.push_back({times.arrived_s, times.end_s});
+    intervals.waiting.push_back({times.start_s, times.arrived_s});
   }
-  fill_communication(intervals_, record);
+  fill_communication(intervals, record);
+}
+
+double covered_s(std::vector<Interval> intervals) {
+  std::ranges::sort(intervals, {}, &Interval::begin);
+  double covered = 0, end = -std::numeric_limits<double>::infinity();
+  for (const Interval& next : intervals) {
+    covered += std::max(0.0, next.end - std::max(next.begin, end));
+    end = std::max(end, next.end);
+  }
+  return covered;
+}
+
+void fill_communication(const StepIntervals& intervals, launch::StepRecord& record) {
+  std::vector<Interval> all = intervals.compute;
+  all.insert(all.end(), intervals.communication.begin(), intervals.communication.end());
+  const double busy_s = covered_s(all);
+  const double exposed_s = busy_s - covered_s(intervals.compute);
+  record.comm_s = covered_s(intervals.communication);
+  record.comm_overlapped_s = std::clamp(record.comm_s - exposed_s, 0.0, record.comm_s);
+  record.comm_wait_s = covered_s(intervals.waiting);
+  all.insert(all.end(), intervals.waiting.begin(), intervals.waiting.end());
+  record.comm_wait_exposed_s = std::clamp(covered_s(all) - busy_s, 0.0, record.comm_wait_s);
 }
 
 }  // namespace ddpbench::bench

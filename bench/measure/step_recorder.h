@@ -22,11 +22,28 @@
 
 #include "bench/measure/device_wait.h"
 #include "bench/measure/replica_recorder.h"
-#include "bench/measure/step_intervals.h"
 #include "kernels/runtime/device.h"
 #include "parallel/launch/rank_channel.h"
 
 namespace ddpbench::bench {
+
+// A half-open interval of time, in seconds.
+struct Interval {
+  double begin = 0, end = 0;
+};
+// The length of their union. Empty and reversed ones count for nothing.
+double covered_s(std::vector<Interval> intervals);
+
+// What one rank did at which times of one step. They may overlap. Seconds of one clock.
+struct StepIntervals {
+  std::vector<Interval> compute;
+  std::vector<Interval> communication;  // from when the peers had come
+  std::vector<Interval> waiting;        // for the peers
+};
+
+// Sets comm_s, comm_overlapped_s, comm_wait_s and comm_wait_exposed_s of `record`. Waiting costs
+// nothing while other work goes on.
+void fill_communication(const StepIntervals& intervals, launch::StepRecord& record);
 
 struct RecorderOptions {
   bool observe = true;            // phases and buckets; steps are always recorded
@@ -76,7 +93,6 @@ class StepRecorder {
   void finish_oldest();
   void finish_observed(Pending& step, const std::function<void()>& report);
   void calibrate();
-  void take_phases();
   // The buckets of the step that is done; none where nothing is observed.
   std::span<const BucketTimes> buckets() const {
     return options_.observe ? std::span(replicas_[0].buckets()) : std::span<const BucketTimes>{};
@@ -96,7 +112,6 @@ class StepRecorder {
   double calibrated_s_ = 0;
   std::vector<std::vector<PhaseInterval>> phases_;  // [replica] of the observed step
   std::vector<launch::ReplicaRecord> replica_records_;
-  StepIntervals intervals_;
   std::uint64_t total_step_ = 0;  // counted over verification, warm-up and training
   std::uint32_t timed_step_ = 0;
   std::uint32_t interval_ = 1;

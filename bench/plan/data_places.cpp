@@ -35,18 +35,16 @@ std::vector<std::string> built_in_models() {
 
 std::string find_model(const std::string& name) {
   if (is_file(name)) return name;
-  const InstallPaths paths = find_install_paths("/proc/self/exe", build_info().source_directory);
   std::vector<std::string> known;
-  const fs::path directory = paths.models();
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(directory, ignored)) {
-    if (entry.path().stem() == name) return entry.path();
-    known.push_back(entry.path().stem());
+  for (const fs::path path : built_in_models()) {
+    if (path.stem() == name) return path;
+    known.push_back(path.stem());
   }
   const auto nearest = nearest_name(name, known);
-  throw ConfigError(fmt::format("model '{}' is neither a file nor a name in {}{}", name,
-                                directory.string(),
-                                nearest ? fmt::format("; did you mean '{}'?", *nearest) : ""));
+  throw ConfigError(
+      fmt::format("model '{}' is neither a file nor a name in {}{}", name,
+                  find_install_paths("/proc/self/exe", build_info().source_directory).models(),
+                  nearest ? fmt::format("; did you mean '{}'?", *nearest) : ""));
 }
 
 std::vector<std::string> data_directories(const std::string& given) {
@@ -62,20 +60,16 @@ bool fits_model(const data::CatalogEntry& entry, const nn::ModelSpec& model) {
   return data::fits(entry, images[0], images[1], images[2], model.classes());
 }
 
-std::string number_words(std::int64_t there, std::int64_t published, const char* what) {
-  return fmt::format("{} of the {} published {} samples", there, published, what);
-}
-
 // "4000 of the 50000 published training samples"; empty when all are there.
 std::string subset_words(const data::DatasetInfo& dataset) {
   const data::CatalogEntry& entry = data::find_in_catalog(dataset.name);
   std::vector<std::string> parts;
-  if (dataset.train_samples < entry.train_samples) {
-    parts.push_back(number_words(dataset.train_samples, entry.train_samples, "training"));
-  }
-  if (dataset.test_samples < entry.test_samples) {
-    parts.push_back(number_words(dataset.test_samples, entry.test_samples, "test"));
-  }
+  const auto compare = [&](std::int64_t there, std::int64_t published, const char* what) {
+    if (there >= published) return;
+    parts.push_back(fmt::format("{} of the {} published {} samples", there, published, what));
+  };
+  compare(dataset.train_samples, entry.train_samples, "training");
+  compare(dataset.test_samples, entry.test_samples, "test");
   return fmt::format("{}", fmt::join(parts, " and "));
 }
 
@@ -118,15 +112,6 @@ std::string resolve_dataset(Options& options, const nn::ModelSpec& model) {
   return note;
 }
 
-namespace {
-
-// Height (axis 1) or width (axis 2) of the map of a sample's labels.
-std::int64_t label_extent(const nn::ModelSpec& model, std::size_t axis) {
-  return model.predictions() == 1 ? 1 : model.logits_shape()[axis];
-}
-
-}  // namespace
-
 std::unique_ptr<data::DatasetSource> open_data(const Options& options, const nn::ModelSpec& model) {
   if (!options.data_dir.empty() && !is_folder(options.data_dir)) {
     throw ConfigError(fmt::format("--data-dir={}: there is no such directory", options.data_dir));
@@ -137,6 +122,8 @@ std::unique_ptr<data::DatasetSource> open_data(const Options& options, const nn:
         "labels; do not augment",
         model.name));
   }
+  // Of the map of a sample's labels.
+  const ops::Shape labels = model.predictions() == 1 ? ops::Shape{1, 1, 1} : model.logits_shape();
   return data::open_dataset({.name = options.dataset,
                              .directories = data_directories(options.data_dir),
                              .synthesize_when_missing = options.on_missing == "synthesize",
@@ -146,8 +133,8 @@ std::unique_ptr<data::DatasetSource> open_data(const Options& options, const nn:
                              .width = model.input_shape[2],
                              .classes = static_cast<int>(std::min<std::int64_t>(
                                  model.classes(), std::numeric_limits<int>::max())),
-                             .label_height = label_extent(model, 1),
-                             .label_width = label_extent(model, 2),
+                             .label_height = labels[1],
+                             .label_width = labels[2],
                              .ignored_label = model.loss.ignore_index});
 }
 
@@ -165,16 +152,11 @@ std::string data_note(const data::DatasetInfo& dataset, const Options& options) 
   if (dataset.name == data::kSyntheticName) return "data: " + dataset.note;
   const std::string_view drawn = data::find_in_catalog(dataset.name).synthesizes;
   const std::string directory = data_directories(options.data_dir).front();
-  if (directory.empty()) {
-    return fmt::format(
-        "data: HOME is not set, so that there is no place for {}; synthetic {} are drawn in "
-        "its place (seed {}); --data-dir or DDPBENCH_DATA_DIR name a place",
-        dataset.name, drawn, options.seed);
-  }
   return fmt::format(
       "data: {} is not in {}; synthetic {} are drawn in its place (seed {}); `ddpbench data "
       "fetch {}` gets the real ones",
-      dataset.name, directory, drawn, options.seed, dataset.name);
+      dataset.name, directory.empty() ? "any place (HOME is not set)" : directory, drawn,
+      options.seed, dataset.name);
 }
 
 std::string check_checkpoint(const Options& options, const nn::ModelSpec& model) {

@@ -43,9 +43,9 @@ void refuse_absent_backend(const std::string& word, const std::string& device,
 
 }  // namespace
 
-KindChoice choose_kind(const std::string& device, const std::string& backend,
-                       const HostDevices& host) {
-  KindChoice choice{.device = device, .note = ""};
+DeviceChoice choose_kind(const std::string& device, const std::string& backend,
+                         const HostDevices& host) {
+  DeviceChoice choice{.device = device};
   const bool gpu = !host.cuda.devices.empty();
   if (device == "cuda" && !gpu) {
     throw UnavailableError(fmt::format("--device=cuda: {}; use --device=cpu", host.cuda.reason));
@@ -160,8 +160,8 @@ void place_on_cores(TrainingJob& job, const CpuTopology& cpu) {
 }
 
 // Places replicas on GPUs in turn, then servers unless they are on CPU devices.
-void place_on_gpus(TrainingJob& job, const CudaProbe& cuda, std::string_view advice) {
-  refuse_missing_gpus(cuda, "--gpus", job.cell.world_size, job.options.oversubscribe, advice);
+void place_on_gpus(TrainingJob& job, const CudaProbe& cuda) {
+  refuse_missing_gpus(cuda, "--gpus", job.cell.world_size, job.options.oversubscribe);
   const int devices = job.cell.world_size + (job.has_cpu_servers() ? 0 : job.cell.servers);
   job.gpus = next_gpus(cuda, devices);
   // Cores count for the devices that compute on them.
@@ -195,7 +195,7 @@ void check_batch_norm(const TrainingJob& job) {
 
 TrainingJob make_training_job(const Options& options, const RunCell& cell,
                               const data::DatasetInfo& dataset, const Network& network,
-                              const HostDevices& host, std::string_view gpu_advice) {
+                              const HostDevices& host) {
   TrainingJob job;
   job.options = options;
   job.cell = cell;
@@ -207,25 +207,15 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
   check_batch_norm(job);
   job.dataset = dataset;
   job.steps_per_epoch = steps_per_epoch(job);
-  if (job.steps_per_epoch < 1) {
-    throw ConfigError(fmt::format(
-        "a global batch of {} is larger than the {} training samples of {}, and --last-batch=drop "
-        "drops it; use a smaller batch or --last-batch=pad",
-        job.global_batch(), dataset.train_samples, dataset.name));
-  }
   check_step_count(job);
   place_on_cores(job, host.cpu);
-  if (options.device == "cuda") place_on_gpus(job, host.cuda, gpu_advice);
+  if (options.device == "cuda") place_on_gpus(job, host.cuda);
   job.backend = resolve_backend(job);
   if (cell.cuda_graph == "on" && !can_record_steps(job)) {
     throw UnavailableError(fmt::format(
-        "--cuda-graph=on: steps of {}{}{}{}{}{} cannot be recorded; use --cuda-graph=auto",
-        report::name_of(cell.strategy, cell.world_size, cell.servers),
-        is_staged(job) ? " over " + job.backend : "",
-        options.injections.empty() ? "" : " with planted faults",
-        job.synchronises_batch_norm() ? " with --sync-batch-norm" : "",
-        options.trace_path.empty() ? "" : " with --trace",
-        options.emulate_gil_us > 0 ? " with --emulate-gil" : ""));
+        "--cuda-graph=on: steps of {} over {} cannot be recorded with these options; use "
+        "--cuda-graph=auto",
+        run_name(job), job.backend));
   }
   if (strategy_traits(cell.strategy).uses_buckets && cell.world_size > 1) {
     job.all_reduce = all_reduce_name(comm_backend(job.backend), cell.all_reduce, cell.world_size);
@@ -372,9 +362,7 @@ void add_one_process_note(const Options& options, DeviceChoice& choice) {
 }  // namespace
 
 DeviceChoice choose_device(const Options& options, const HostDevices& host) {
-  const KindChoice kind = choose_kind(options.device, options.backend, host);
-  DeviceChoice choice{
-      .device = kind.device, .server_device = "", .precision = "", .note = kind.note};
+  DeviceChoice choice = choose_kind(options.device, options.backend, host);
   if (choice.device == "cpu" && std::ranges::count(options.cuda_graphs, "on") > 0) {
     throw UnavailableError("--cuda-graph=on: CPU devices have no graphs; use --cuda-graph=auto");
   }

@@ -31,28 +31,32 @@ struct DevicePlan {
   bool is_on_gpu(int index) const { return static_cast<std::size_t>(index) < gpus.size(); }
 };
 
-// Resolves --device on `host`. Throws UnavailableError when there is no such device, or no device
-// that has the backend.
-struct KindChoice {
-  std::string device;  // cpu | cuda
-  std::string note;    // for people: why auto took it
+// What --device, --server-device and --precision are resolved to: no "auto" is left.
+struct DeviceChoice {
+  std::string device;              // cpu | cuda
+  std::string server_device = {};  // cpu | cuda
+  std::string precision = {};      // fp32 | tf32 | bf16
+  std::string note = {};           // for people: why --device=auto was resolved so
 };
-KindChoice choose_kind(const std::string& device, const std::string& backend,
-                       const HostDevices& host);
+// Throws UnavailableError when something asked for is not here, ConfigError for servers on GPUs
+// beside workers on CPU devices.
+DeviceChoice choose_device(const Options& options, const HostDevices& host);
+// The device and the note alone. Throws UnavailableError when there is no such device, or no device
+// that has the backend.
+DeviceChoice choose_kind(const std::string& device, const std::string& backend,
+                         const HostDevices& host);
 
 // Deals out the GPUs to `devices` devices in turn. REQUIRES: there are GPUs.
 std::vector<int> next_gpus(const CudaProbe& cuda, int devices);
-// Advice for too few GPUs, in training runs and in those whose ranks a launcher started.
-inline constexpr std::string_view kGpuAdvice = "use fewer, or --oversubscribe to let devices share";
-inline constexpr std::string_view kLaunchedGpuAdvice =
-    "use fewer, or --oversubscribe to let devices share (a launcher has to show every rank a GPU "
-    "of its own, or all of its host)";
 // Returns "is 1 GPU", "are 2 GPUs".
 std::string are_gpus(const CudaProbe& cuda);
 // Throws UnavailableError with `advice` when there are fewer GPUs than devices and --oversubscribe
 // does not let devices share. `option` asked for the devices ("--gpus").
 void refuse_missing_gpus(const CudaProbe& cuda, std::string_view option, int devices,
-                         bool oversubscribe, std::string_view advice);
+                         bool oversubscribe,
+                         std::string_view advice =
+                             "use fewer, or --oversubscribe to let devices "
+                             "share");
 
 // `backends`: those of several runs or worlds. A run of one device moves no data and has "none".
 // Returns the backend that all others share; "auto" where they differ or none moves data.
@@ -63,16 +67,12 @@ std::string choose_backend(const std::string& wanted, const std::string& device,
 // let them.
 void refuse_sharing_threads(std::string_view command, const std::string& backend, bool shared_gpus);
 
-// Decides batches, learning rate and placement of the run of `cell`. Throws ConfigError when the
-// devices do not divide the global batch, when the data set is smaller than a batch with
-// --last-batch=drop, for --sync-batch-norm=on with a network without batch norm, for NCCL to
-// servers on CPU devices, and for --devices-per-process that does not divide the devices. Throws
-// UnavailableError with `gpu_advice` when there are more devices than GPUs, and for a backend that
-// does not connect ranks of one process. Descriptors stay at -1.
+// Decides batches, learning rate and placement of the run of `cell`. Throws ConfigError for options
+// that contradict each other, and UnavailableError when there are more devices than GPUs, and for a
+// backend that does not connect ranks of one process. Descriptors stay at -1.
 TrainingJob make_training_job(const Options& options, const RunCell& cell,
                               const data::DatasetInfo& dataset, const Network& network,
-                              const HostDevices& host,
-                              std::string_view gpu_advice = kLaunchedGpuAdvice);
+                              const HostDevices& host);
 
 // What --dry-run says of a run: "ddp on 2 devices: batch 256 per device, ...". `cores`: of the
 // host.
@@ -107,17 +107,6 @@ ReferenceKey reference_key(const TrainingJob& job);
 // for the run's precision and the number of additions behind an element of a gradient. Returns 0
 // when verification is off.
 double tolerance_for(const TrainingJob& job, const nn::ModelSpec& model);
-
-// Resolves --device, --server-device and --precision on `host`: no "auto" is left. `note` says why
-// --device=auto was resolved so. Throws UnavailableError when something asked for is not here,
-// ConfigError for servers on GPUs beside workers on CPU devices.
-struct DeviceChoice {
-  std::string device;         // cpu | cuda
-  std::string server_device;  // cpu | cuda
-  std::string precision;      // fp32 | tf32 | bf16
-  std::string note;
-};
-DeviceChoice choose_device(const Options& options, const HostDevices& host);
 
 // The number of devices that --gpus=all stands for.
 int device_count(const HostDevices& host, const std::string& device);

@@ -78,9 +78,7 @@ SweepAxis axis(const char* option, const char* setting, Heeded heeded, Ignore ig
           .give = give<kList, kValue>,
           .heeded = heeded,
           .ignore = ignore,
-          .text = [](const RunCell& cell) { return value_text(cell.*kValue); },
-          .write = [](const RunCell& cell, nlohmann::json& value) { value = cell.*kValue; },
-          .read = [](RunCell& cell, const nlohmann::json& value) { value.get_to(cell.*kValue); }};
+          .text = [](const RunCell& cell) { return value_text(cell.*kValue); }};
 }
 template <auto kList, auto kValue>
 SweepAxis axis(const char* option, const char* setting, Heeded heeded) {
@@ -282,18 +280,6 @@ std::string run_title(const RunCell& cell, const Options& options) {
   return title;
 }
 
-nlohmann::json to_json(const RunCell& cell) {
-  nlohmann::json json;
-  for (const SweepAxis& axis : sweep_axes()) axis.write(cell, json[axis.option]);
-  return json;
-}
-
-RunCell run_cell_from_json(const nlohmann::json& json) {
-  RunCell cell;
-  for (const SweepAxis& axis : sweep_axes()) axis.read(cell, json.at(axis.option));
-  return cell;
-}
-
 void refuse_lists(const Options& options) {
   std::vector<std::string> refused = listed_options(options);
   if (options.repetitions > 1) refused.emplace_back("--repetitions");
@@ -359,13 +345,31 @@ SchedulePolicy schedule_policy(const Options& options) {
   return policy;
 }
 
-SweepSchedule::SweepSchedule(std::vector<std::size_t> cells, const SchedulePolicy& policy)
-    : cells_(std::move(cells)), policy_(policy), next_round_(policy.first_repetition) {}
-
 void SweepSchedule::record(Slot slot, std::optional<double> step_s) { results_[slot] = step_s; }
 
-std::optional<Slot> SweepSchedule::next(double elapsed_s) {
-  return policy_.interleaved ? next_interleaved(elapsed_s) : next_sequential(elapsed_s);
+std::optional<Slot> SweepSchedule::next(double elapsed_s) const {
+  if (policy_.interleaved) return next_interleaved(elapsed_s);
+  for (const std::size_t cell : cells_) {
+    Slot slot{cell, policy_.first_repetition};
+    while (results_.contains(slot)) ++slot.repetition;
+    if (wanted(cell, slot.repetition, elapsed_s)) return slot;
+  }
+  return std::nullopt;
+}
+
+std::optional<Slot> SweepSchedule::next_interleaved(double elapsed_s) const {
+  bool goes_on = true;
+  for (int round = policy_.first_repetition; goes_on; ++round) {
+    goes_on = false;
+    for (const std::size_t cell : order_of(round)) {
+      if (results_.contains({cell, round})) {
+        goes_on = true;
+      } else if (wanted(cell, round, elapsed_s)) {
+        return Slot{cell, round};
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 std::optional<double> SweepSchedule::interval_width(std::size_t cell) const {
@@ -376,11 +380,6 @@ std::optional<double> SweepSchedule::interval_width(std::size_t cell) const {
   const auto interval = report::median_interval(std::move(times));
   if (!interval) return std::nullopt;
   return interval->relative_width();
-}
-
-bool SweepSchedule::precise(std::size_t cell) const {
-  const auto width = interval_width(cell);
-  return width && *width <= *policy_.wanted_width;
 }
 
 std::map<std::size_t, int> SweepSchedule::runs_left(double elapsed_s) const {
@@ -394,10 +393,6 @@ std::map<std::size_t, int> SweepSchedule::runs_left(double elapsed_s) const {
     }
     if (missing == 0 && wanted(cell, repetition, elapsed_s)) missing = 1;
     if (missing > 0) left[cell] = missing;
-  }
-  // What a round has begun, it makes, however long that takes.
-  for (const Slot& slot : round_) {
-    if (!results_.contains(slot)) left.try_emplace(slot.cell, 1);
   }
   return left;
 }
@@ -425,7 +420,9 @@ bool SweepSchedule::wanted(std::size_t cell, int repetition, double elapsed_s) c
   if (made < policy_.repetitions) return true;
   if (!policy_.wanted_width || made >= policy_.max_repetitions) return false;
   if (policy_.max_seconds > 0 && elapsed_s >= policy_.max_seconds) return false;
-  return !failed(cell) && !precise(cell);
+  if (failed(cell)) return false;
+  const auto width = interval_width(cell);
+  return !width || *width > *policy_.wanted_width;
 }
 
 std::vector<std::size_t> SweepSchedule::order_of(int round) const {
@@ -437,36 +434,6 @@ std::vector<std::size_t> SweepSchedule::order_of(int round) const {
                     SplitMix64(~static_cast<std::uint64_t>(round)).next());
   for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.next() % i]);
   return order;
-}
-
-std::optional<Slot> SweepSchedule::next_interleaved(double elapsed_s) {
-  while (round_.empty()) {
-    bool any = false;
-    for (const std::size_t cell : order_of(next_round_)) {
-      const Slot slot{cell, next_round_};
-      const bool made = results_.contains(slot);
-      any = any || made || wanted(cell, next_round_, elapsed_s);
-      if (!made && wanted(cell, next_round_, elapsed_s)) round_.push_back(slot);
-    }
-    if (!any) return std::nullopt;
-    ++next_round_;
-  }
-  const Slot slot = round_.front();
-  round_.pop_front();
-  return slot;
-}
-
-std::optional<Slot> SweepSchedule::next_sequential(double elapsed_s) {
-  for (; current_ < cells_.size(); ++current_, next_round_ = policy_.first_repetition) {
-    for (; results_.contains({cells_[current_], next_round_}) ||
-           wanted(cells_[current_], next_round_, elapsed_s);
-         ++next_round_) {
-      if (!results_.contains({cells_[current_], next_round_})) {
-        return Slot{cells_[current_], next_round_++};
-      }
-    }
-  }
-  return std::nullopt;
 }
 
 }  // namespace ddpbench::bench

@@ -7,12 +7,11 @@
 
 #include <compare>
 #include <cstdint>
-#include <deque>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/options/options.h"
@@ -53,8 +52,6 @@ struct SweepAxis {
   // Sets the value of a cell that ignores the option. The cell has at least one value.
   void (*ignore)(RunCell&, const Options&);
   std::string (*text)(const RunCell&);  // the value
-  void (*write)(const RunCell&, nlohmann::json&);
-  void (*read)(RunCell&, const nlohmann::json&);
 };
 // In the order in which they multiply: the last axis varies fastest.
 std::span<const SweepAxis> sweep_axes();
@@ -92,10 +89,6 @@ std::vector<std::string> listed_options(const Options& options);
 // of `options` vary, or what the entries of its runs differ in, and the repetition (from 1) when
 // there may be several.
 std::string run_title(const RunCell& cell, const Options& options);
-
-// The cell as its ranks receive it, and back. The repetition stays with the supervisor.
-nlohmann::json to_json(const RunCell& cell);
-RunCell run_cell_from_json(const nlohmann::json& json);
 
 // A world that an external launcher started makes one run. Throws ConfigError, naming the lists,
 // when options ask for more.
@@ -138,17 +131,18 @@ SchedulePolicy schedule_policy(const Options& options);
 class SweepSchedule {
  public:
   // `cells`: the indices of the cells that take part.
-  SweepSchedule(std::vector<std::size_t> cells, const SchedulePolicy& policy);
+  SweepSchedule(std::vector<std::size_t> cells, const SchedulePolicy& policy)
+      : cells_(std::move(cells)), policy_(policy) {}
 
   // Returns the next run, `elapsed_s` after the sweep began; nothing when there are enough.
   //
-  // Interleaved rounds make every cell once. The order of a round depends on the seed, the round
-  // and the cells alone, so that a resumed sweep keeps it. A single round without wanted_width
-  // keeps the cells' order: with one run per cell, there is nothing to protect from drift.
-  std::optional<Slot> next(double elapsed_s);
+  // Interleaved rounds make every cell once, in an order that the seed, the round and the cells
+  // give, so that a resumed sweep keeps it. A single round without wanted_width keeps the cells'
+  // order: with one run per cell, there is nothing to protect from drift.
+  std::optional<Slot> next(double elapsed_s) const;
 
   // Records the median step time of a run, or nothing when it failed: then precision adds no run to
-  // its cell. next() leaves out slots that are recorded before their turn (--resume).
+  // its cell. Slots may be recorded before their turn (--resume).
   void record(Slot slot, std::optional<double> step_s);
 
   // Cells and the number of runs that each still wants `elapsed_s` after the sweep began, as far as
@@ -162,18 +156,13 @@ class SweepSchedule {
 
  private:
   bool wanted(std::size_t cell, int repetition, double elapsed_s) const;
-  bool precise(std::size_t cell) const;
   bool failed(std::size_t cell) const;
-  std::optional<Slot> next_interleaved(double elapsed_s);
-  std::optional<Slot> next_sequential(double elapsed_s);
+  std::optional<Slot> next_interleaved(double elapsed_s) const;
   std::vector<std::size_t> order_of(int round) const;
 
   std::vector<std::size_t> cells_;
   SchedulePolicy policy_;
   std::map<Slot, std::optional<double>> results_;
-  std::deque<Slot> round_;  // the slots that are left of the round
-  int next_round_;
-  std::size_t current_ = 0;  // index in cells_, when sequential
 };
 
 }  // namespace ddpbench::bench

@@ -36,11 +36,11 @@ static void to_json(nlohmann::json& json, const RunOptions& options) {
 static void from_json(const nlohmann::json& json, RunOptions& options) {
   options = options_from_json(json);
 }
-static void to_json(nlohmann::json& json, const RunCell& cell) { json = to_json(cell); }
-static void from_json(const nlohmann::json& json, RunCell& cell) {
-  cell = run_cell_from_json(json);
-}
 
+// The repetition and the entry stay with the supervisor.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunCell, strategy, world_size, servers, batch_size,
+                                   global_batch_size, devices_per_process, overlap, bucket_cap_mb,
+                                   first_bucket_mb, ps_update, all_reduce, cuda_graph)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Network, path, name, hash, has_state, flops_per_sample,
                                    ignored_label)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainingJob, options, cell, per_device_batch, lr, backend,
@@ -67,34 +67,31 @@ PlantedFaults planted_faults(const std::vector<Injection>& injections) {
   return faults;
 }
 
-// Runs with the usual choices keep the names that they had.
+// Of these and the functions below: runs with the usual choices keep the names that they had.
 void describe_optimizer(const ops::OptimizerOptions& optimizer, report::Run& run) {
   run.optimizer_name = ops::to_string(optimizer.kind);
   run.optimizer = {{"lr", optimizer.lr}, {"weight_decay", optimizer.weight_decay}};
-  if (optimizer.is_adaptive()) {
-    run.optimizer["beta1"] = optimizer.beta1;
-    run.optimizer["beta2"] = optimizer.beta2;
-    run.optimizer["epsilon"] = optimizer.epsilon;
-  } else {
-    run.optimizer["momentum"] = optimizer.momentum;
-    if (optimizer.nesterov) run.optimizer_choices["nesterov"] = "on";
-  }
+  const auto describe = [&](bool told, std::initializer_list<std::pair<const char*, double>> all) {
+    if (told) run.optimizer.insert(all.begin(), all.end());
+  };
+  describe(
+      optimizer.is_adaptive(),
+      {{"beta1", optimizer.beta1}, {"beta2", optimizer.beta2}, {"epsilon", optimizer.epsilon}});
+  describe(!optimizer.is_adaptive(), {{"momentum", optimizer.momentum}});
+  if (!optimizer.is_adaptive() && optimizer.nesterov) run.optimizer_choices["nesterov"] = "on";
   const ops::LrSchedule& schedule = optimizer.schedule;
   if (schedule.kind != ops::ScheduleKind::constant) {
     run.optimizer_choices["lr_schedule"] = ops::to_string(schedule.kind);
   }
-  if (schedule.kind == ops::ScheduleKind::step) {
-    run.optimizer["lr_step_size"] = static_cast<double>(schedule.step_size);
-    run.optimizer["lr_gamma"] = schedule.gamma;
-  }
-  if (schedule.kind == ops::ScheduleKind::cosine) {
-    run.optimizer["lr_cosine_steps"] = static_cast<double>(schedule.cosine_steps);
-    run.optimizer["lr_min"] = schedule.least;
-  }
-  if (schedule.warmup_steps > 0) {
-    run.optimizer["lr_warmup_steps"] = static_cast<double>(schedule.warmup_steps);
-    run.optimizer["lr_warmup_factor"] = schedule.warmup_factor;
-  }
+  describe(
+      schedule.kind == ops::ScheduleKind::step,
+      {{"lr_step_size", static_cast<double>(schedule.step_size)}, {"lr_gamma", schedule.gamma}});
+  describe(schedule.kind == ops::ScheduleKind::cosine,
+           {{"lr_cosine_steps", static_cast<double>(schedule.cosine_steps)},
+            {"lr_min", schedule.least}});
+  describe(schedule.warmup_steps > 0,
+           {{"lr_warmup_steps", static_cast<double>(schedule.warmup_steps)},
+            {"lr_warmup_factor", schedule.warmup_factor}});
 }
 
 // A fault that verification must catch; the baseline never has one.
@@ -103,17 +100,32 @@ bool is_wrong_result(const Injection& injection) {
          injection.kind == "stale" || injection.kind == "seed";
 }
 
-// How batches are assembled, and what is spent beside the work. Runs with the usual choices keep
-// the names that they had.
-void describe_costs(const RunOptions& options, report::Run& run) {
-  const auto describe = [&](const char* key, double value) {
-    run.strategy_options[key] = fmt::format("{}", value);
+std::map<std::string, std::string> strategy_options(const TrainingJob& job) {
+  std::map<std::string, std::string> described;
+  const auto describe = [&](bool told, const char* key, const auto& value) {
+    if (told) described[key] = fmt::format("{}", value);
   };
-  if (options.residency == "host" && options.loader_workers != RunOptions{}.loader_workers) {
-    describe("loader_workers", options.loader_workers);
-  }
-  if (options.loader_cost_us > 0) describe("loader_cost_us", options.loader_cost_us);
-  if (options.emulate_gil_us > 0) describe("emulated_gil_us", options.emulate_gil_us);
+  const auto on_off = [](bool value) { return value ? "on" : "off"; };
+  const RunOptions& options = job.options;
+  const RunCell& cell = job.cell;
+  const StrategyTraits& traits = strategy_traits(cell.strategy);
+  const bool cuda = options.device == "cuda", syncs = job.synchronises_batch_norm();
+  describe(options.residency == "host" && options.loader_workers != RunOptions{}.loader_workers,
+           "loader_workers", options.loader_workers);
+  describe(options.loader_cost_us > 0, "loader_cost_us", options.loader_cost_us);
+  describe(options.emulate_gil_us > 0, "emulated_gil_us", options.emulate_gil_us);
+  describe(traits.overlaps, "overlap", on_off(cell.overlap));
+  describe(traits.uses_buckets, "first_bucket_mb", cell.first_bucket_mb);
+  describe(traits.uses_buckets, "bucket_cap_mb", cell.bucket_cap_mb);
+  describe(traits.uses_buckets && job.network.has_state && !syncs, "broadcast_buffers",
+           on_off(options.broadcast_buffers));
+  describe(syncs && cell.world_size > 1, "sync_batch_norm", "on");
+  describe(cell.devices_per_process > 1, "devices_per_process", cell.devices_per_process);
+  describe(!job.all_reduce.empty(), "all_reduce", job.all_reduce);
+  describe(traits.has_servers, "ps_update", cell.ps_update);
+  describe(traits.has_servers && cuda, "server_device", options.server_device);
+  describe(cuda && traits.records_steps, "cuda_graph", on_off(records_steps(job)));
+  return described;
 }
 
 // The planted faults that concern the run.
@@ -271,36 +283,10 @@ report::Run planned_run(const TrainingJob& job) {
   run.test_samples = job.dataset.test_samples;
   run.dataset_note = job.dataset.note;
   run.augment = job.options.augment;
-  describe_costs(job.options, run);
   if (const auto& wanted = job.options.until_accuracy) {
     run.until_accuracy = report::AccuracyTarget{.target = wanted->value / 100, .train_s = {}};
   }
-  const StrategyTraits& traits = strategy_traits(run.strategy);
-  if (traits.overlaps) run.strategy_options["overlap"] = job.cell.overlap ? "on" : "off";
-  if (traits.uses_buckets) {
-    run.strategy_options["first_bucket_mb"] = fmt::format("{}", job.cell.first_bucket_mb);
-    run.strategy_options["bucket_cap_mb"] = fmt::format("{}", job.cell.bucket_cap_mb);
-    // Runs of networks without state keep the names that they had.
-    if (job.network.has_state && !job.synchronises_batch_norm()) {
-      run.strategy_options["broadcast_buffers"] = job.options.broadcast_buffers ? "on" : "off";
-    }
-  }
-  // Runs without keep the names that they had.
-  if (job.synchronises_batch_norm() && run.world_size > 1) {
-    run.strategy_options["sync_batch_norm"] = "on";
-  }
-  if (job.cell.devices_per_process > 1) {
-    run.strategy_options["devices_per_process"] = fmt::format("{}", job.cell.devices_per_process);
-  }
-  if (!job.all_reduce.empty()) run.strategy_options["all_reduce"] = job.all_reduce;
-  if (traits.has_servers) {
-    run.strategy_options["ps_update"] = job.cell.ps_update;
-    // CUDA runs have this choice. Runs on CPU devices keep the names that they had.
-    if (run.device == "cuda") run.strategy_options["server_device"] = job.options.server_device;
-  }
-  if (run.device == "cuda" && traits.records_steps) {
-    run.strategy_options["cuda_graph"] = records_steps(job) ? "on" : "off";
-  }
+  run.strategy_options = strategy_options(job);
   run.injected = injected_words(job);
   return run;
 }

@@ -292,7 +292,7 @@ class Fit {
     dataset_ = describe_data(*open_data(options_, model), options_);
     check_dataset_fits(model, dataset_, path);
     for (const RunCell& cell : plan_matrix(options_)) {
-      jobs_.push_back(make_training_job(options_, cell, dataset_, network_, host_, kGpuAdvice));
+      jobs_.push_back(make_training_job(options_, cell, dataset_, network_, host_));
     }
   }
 

@@ -164,7 +164,7 @@ RunExecutor::RunExecutor(const Options& options, const HostDevices& host, RunLau
 TrainingJob RunExecutor::plan(const RunCell& cell) const {
   Options options = entry_options(options_, cell);
   if (launcher_ != nullptr) options.backend = launcher_->backend(options, cell);
-  TrainingJob job = make_training_job(options, cell, dataset_info_, network_, host_, kGpuAdvice);
+  TrainingJob job = make_training_job(options, cell, dataset_info_, network_, host_);
   job.title = run_title(cell, options_);
   return job;
 }

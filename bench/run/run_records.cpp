@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "bench/measure/step_intervals.h"
+#include "bench/measure/step_recorder.h"
 #include "parallel/strategies.h"
 
 namespace ddpbench::bench {

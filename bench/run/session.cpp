@@ -245,9 +245,8 @@ bool Session::sweep(SweepSchedule& schedule) {
     const double run_begin_s = steady_s(), elapsed_s = run_begin_s - begin_s;
     std::optional<double> limit_s;
     if (options_.max_minutes > 0) limit_s = 60 * options_.max_minutes - elapsed_s;
-    // next() has taken the slot out of the round, but it is not recorded yet.
     RunCounts planned = schedule.runs_left(elapsed_s), most = schedule.most_runs_left(elapsed_s);
-    planned.try_emplace(slot->cell, 1);
+    planned.try_emplace(slot->cell, 1);  // where time has run out since next()
     most.try_emplace(slot->cell, 1);
     SweepPlace place = place_of(*slot, made, std::move(planned), std::move(most), times, limit_s);
     if (options_.until_ci) {

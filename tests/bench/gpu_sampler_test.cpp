@@ -47,13 +47,10 @@ class ScriptedMonitor final : public GpuMonitor {
   std::atomic<int> processors = 0;  // on which the last sampling thread may run
 };
 
-TEST(GpuSeries, TellsMedianLeastAndMostAndSharesOfReasons) {
-  GpuSeries series;
-  series.add(sample_of(0.2, 345, 1));
-  series.add(sample_of(1.0, 1980, 0));
-  series.add(sample_of(0.9, 1755, 4));
-  series.add(sample_of(0.8, 1755, 4));
-  const auto telemetry = series.summary(milliseconds(250));
+TEST(GpuSamples, TellMedianLeastAndMostAndSharesOfReasons) {
+  const std::vector<GpuSample> samples = {sample_of(0.2, 345, 1), sample_of(1.0, 1980, 0),
+                                          sample_of(0.9, 1755, 4), sample_of(0.8, 1755, 4)};
+  const auto telemetry = summarize_samples(samples, milliseconds(250));
   ASSERT_TRUE(telemetry.value.has_value());
   EXPECT_EQ(telemetry.value->samples, 4);
   EXPECT_DOUBLE_EQ(telemetry.value->interval_s, 0.25);
@@ -66,13 +63,13 @@ TEST(GpuSeries, TellsMedianLeastAndMostAndSharesOfReasons) {
       testing::ElementsAre(testing::Pair("gpu_idle", 0.25), testing::Pair("sw_power_cap", 0.5)));
 }
 
-TEST(GpuSeries, SaysWhyThereIsNothing) {
-  GpuSeries series;
-  EXPECT_EQ(series.summary(milliseconds(250)).reason, "the run ended before the first sample");
-  GpuSample sample = sample_of(1, 1980, 0);
-  sample.clock_events = {std::nullopt, "Not Supported"};
-  series.add(sample);
-  EXPECT_EQ(series.summary(milliseconds(250)).value->clock_event_ratios.reason, "Not Supported");
+TEST(GpuSamples, SayWhyThereIsNothing) {
+  EXPECT_EQ(summarize_samples({}, milliseconds(250)).reason,
+            "the run ended before the first sample");
+  std::vector<GpuSample> samples = {sample_of(1, 1980, 0)};
+  samples[0].clock_events = {std::nullopt, "Not Supported"};
+  EXPECT_EQ(summarize_samples(samples, milliseconds(250)).value->clock_event_ratios.reason,
+            "Not Supported");
 }
 
 // Binds the thread, as a rank's leading thread is bound to the cores of its device.
@@ -147,11 +144,10 @@ TEST(GpuSampler, AsksNothingWithoutADriver) {
 }
 
 TEST(RankResult, CarriesTelemetryAndItsReasons) {
-  GpuSeries series;
-  series.add(sample_of(0.5, 1980, 4));
+  const std::vector<GpuSample> samples = {sample_of(0.5, 1980, 4)};
   RankResult result;
   result.devices.resize(2);
-  result.devices[0].gpu_telemetry = series.summary(milliseconds(250));
+  result.devices[0].gpu_telemetry = summarize_samples(samples, milliseconds(250));
   const RankResult read = decoded_rank_result(encoded(result));
   ASSERT_EQ(read.devices.size(), 2u);
   const auto& telemetry = read.devices[0].gpu_telemetry.value.value();

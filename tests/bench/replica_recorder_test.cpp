@@ -56,27 +56,21 @@ TEST(ReplicaTimes, TellWaitingForThePrimaryFromIdleness) {
 
 // Phases come in the order of their begins; what a sync takes is no longer the pass's.
 TEST(ReplicaRecording, CutsSyncsOutOfThePassesAroundThem) {
-  std::vector<PhaseInterval> phases = {
-      {Phase::forward, 0, 10}, {Phase::sync_batch_norm, 2, 3}, {Phase::sync_batch_norm, 5, 9},
-      {Phase::loss, 10, 11},   {Phase::backward, 11, 20},      {Phase::sync_batch_norm, 12, 20}};
-  cut_out_syncs(phases);
-  double forward_s = 0, backward_s = 0, sync_s = 0, loss_s = 0;
-  for (const PhaseInterval& phase : phases) {
-    if (phase.phase == Phase::forward) forward_s += phase.length_s();
-    if (phase.phase == Phase::backward) backward_s += phase.length_s();
-    if (phase.phase == Phase::sync_batch_norm) sync_s += phase.length_s();
-    if (phase.phase == Phase::loss) loss_s += phase.length_s();
-  }
-  EXPECT_EQ(forward_s, 5);
-  EXPECT_EQ(backward_s, 1);
-  EXPECT_EQ(sync_s, 13);
-  EXPECT_EQ(loss_s, 1);
+  const PhaseLengths lengths = lengths_of({{Phase::forward, 0, 10},
+                                           {Phase::sync_batch_norm, 2, 3},
+                                           {Phase::sync_batch_norm, 5, 9},
+                                           {Phase::loss, 10, 11},
+                                           {Phase::backward, 11, 20},
+                                           {Phase::sync_batch_norm, 12, 20}});
+  EXPECT_EQ(lengths[static_cast<std::size_t>(Phase::forward)], 5);
+  EXPECT_EQ(lengths[static_cast<std::size_t>(Phase::backward)], 1);
+  EXPECT_EQ(lengths[static_cast<std::size_t>(Phase::sync_batch_norm)], 13);
+  EXPECT_EQ(lengths[static_cast<std::size_t>(Phase::loss)], 1);
 }
 
 TEST(ReplicaRecording, KeepsASyncOfEachReplicaAsItsOwn) {
   const std::vector<std::vector<PhaseInterval>> all = {
-      {{Phase::forward, 0, 10}},
-      {{Phase::forward, 0, 4}, {Phase::sync_batch_norm, 4, 7}, {Phase::forward, 7, 10}}};
+      {{Phase::forward, 0, 10}}, {{Phase::forward, 0, 10}, {Phase::sync_batch_norm, 4, 7}}};
   std::vector<launch::ReplicaRecord> records;
   fill_replica_records(all, 0, 12, records);
   ASSERT_EQ(records.size(), 1U);
@@ -85,7 +79,6 @@ TEST(ReplicaRecording, KeepsASyncOfEachReplicaAsItsOwn) {
   EXPECT_EQ(records[0].idle_s, 2);
 }
 
-// Both replicas are on one fake clock: their phases follow each other here.
 TEST(ReplicaRecording, TellsThePrimarysTransfersFromItsWaiting) {
   test::FakeDevice device;
   auto channels =

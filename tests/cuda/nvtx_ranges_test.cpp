@@ -22,7 +22,7 @@ void run_step(RangeMarker& marker) {
   const auto stream = device->make_stream();
   bench::ReplicaRecorder recorder(*device, {.ranges = &marker});
   recorder.name_calls({"conv1 forward", "linear1 forward"});
-  recorder.mark_step(true, true);
+  recorder.begin_step(true, true);
   { const ScopedPhase wait(&recorder, Phase::data_wait, *stream); }
   {
     const ScopedPhase forward(&recorder, Phase::forward, *stream);
