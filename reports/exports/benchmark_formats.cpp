@@ -145,21 +145,9 @@ struct Measure {
 };
 
 constexpr Measure kMeasures[] = {
-    {"latency", 1e-9,
-     [](const Run& run) {
-       return run.step.time_s ? Figure::of(run.step.time_s->median) : Figure{};
-     }},
+    {"latency", 1e-9, [](const Run& run) { return step_figure(run, &StepStatistics::median); }},
     {"throughput", 1, [](const Run& run) { return run.samples_per_s; }, median_rate},
-    {"peak-memory-bytes", 1,
-     [](const Run& run) {
-       Figure most;
-       for (const DeviceRow& device : run.devices) {
-         const Figure peak = device.peak_memory();
-         if (!peak.value) return peak;
-         if (!most.value || *most.value < *peak.value) most = peak;
-       }
-       return most;
-     }},
+    {"peak-memory-bytes", 1, largest_memory},
 };
 
 void put_measure(Json& benchmark, const Measure& measure, const std::vector<const RunRow*>& rows) {

@@ -139,7 +139,7 @@ std::string csv_lines(const std::vector<std::string>& keys, const std::vector<Js
 
 // Escapes the punctuation of markup. A backslash is allowed before any punctuation.
 std::string markdown_escaped(const std::string& text) {
-  constexpr std::string_view kSpecial = "\\|*_`<>[]&~#";
+  constexpr std::string_view kSpecial = "\\|*_`<>[]&~#@";
   std::string result;
   for (const char c : text) {
     if (kSpecial.find(c) != std::string_view::npos) result += '\\';

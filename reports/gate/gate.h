@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -64,9 +63,8 @@ struct PairKey {
   std::uint64_t bytes = 0;  // of a collective: of its whole buffer
   auto operator<=>(const PairKey&) const = default;
 };
-std::string to_string(const PairKey& key);  // "ddp, 2 devices, shm", "barrier, 2 ranks, shm"
-// "ddp, 2 devices, shm, global_batch_size=128"; without an empty setting.
-std::string to_string(const PairKey& key, const std::string& setting);
+// "barrier, 2 ranks, shm", "ddp, 2 devices, shm, global_batch_size=128".
+std::string to_string(const PairKey& key, const std::string& setting = "");
 
 struct PairVerdict {
   PairKey key;
@@ -128,7 +126,6 @@ std::string render_gate_table(const GateResult& result, int width);
 // Markdown for a comment on a pull request.
 std::string render_gate_markdown(const GateResult& result);
 // JSON as schema/check-1.schema.json describes it.
-nlohmann::ordered_json gate_json(const GateResult& result);
 std::string render_gate_json(const GateResult& result);
 // JUnit XML: a suite for each pair, a case for each figure. REGRESSED is a failure, INCONCLUSIVE an
 // error, and so is a check that could not be made.

@@ -5,42 +5,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <set>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "reports/gate/gate_judge.h"
 #include "reports/gate/gate_pairing.h"
+#include "reports/gate/gate_text.h"
 
 namespace ddpbench::report {
 namespace {
 
-UncomparedRuns alone(const Cell& cell, bool candidate) {
-  return {candidate, cell.key, cell.setting, cell.runs.size(),
-          candidate ? "not in the baseline" : "not in the new reports"};
-}
-
-// The baseline has no usable run, so nothing is compared, also when the new runs ended well.
-UncomparedRuns without_baseline(const PairedCells& cells, std::size_t candidate_usable) {
-  std::string reason = fmt::format("no run of the baseline has figures ({})",
-                                   unusable_reason(*cells.base.runs.front()));
-  reason += candidate_usable > 0 ? "; the new runs have"
-                                 : fmt::format("; nor has a new one ({})",
-                                               unusable_reason(*cells.candidate.runs.front()));
-  return {false, cells.base.key, cells.base.setting, cells.base.runs.size(), std::move(reason)};
-}
-
 [[noreturn]] void fail_nothing_compared(std::span<const UncomparedRuns> uncompared) {
-  std::string lines;
-  for (const UncomparedRuns& runs : uncompared) {
-    lines += fmt::format("\n  {} {}: {}", runs.candidate ? "new" : "baseline",
-                         to_string(runs.key, runs.setting), runs.reason);
-  }
-  throw ConfigError(fmt::format(
-      "nothing to compare: no new run has a counterpart in the baseline with the same strategy, "
-      "devices, servers and backend that ended well, and no new collective one with the same "
-      "operation, ranks, bytes and backend{}",
-      lines.empty() ? "; there are no runs" : lines));
+  std::string lines = uncompared.empty() ? "; there are no runs" : "";
+  for (const UncomparedRuns& runs : uncompared) lines += "\n  " + uncompared_text(runs);
+  throw ConfigError(
+      "nothing to compare: no new run or collective has a counterpart in the baseline that ended "
+      "well, with the same strategy or operation, devices, servers, bytes and backend" +
+      lines);
 }
 
 std::set<std::string> hosts_of(std::span<const Report> reports) {
@@ -101,57 +83,34 @@ GateOrigin origin_of(std::span<const Report> reports) {
   return origin;
 }
 
-void add_keys(std::set<std::string>& keys, std::span<const Report> reports) {
-  for (const Report& report : reports) {
-    for (const Run& run : report.runs) {
-      for (const auto& [key, value] : pair_settings(report, run)) {
-        keys.insert(key);
-        const std::size_t slash = key.find('/');
-        if (slash == std::string::npos) continue;
-        keys.insert(key.substr(0, slash));
-        keys.insert(key.substr(slash + 1));
-      }
-    }
-    for (const CollectiveRow& row : report.collectives) {
-      for (const auto& [key, value] : collective_settings(row)) keys.insert(key);
-    }
-  }
-}
-
 }  // namespace
 
 std::string_view to_string(GateVerdict verdict) {
-  switch (verdict) {
-    case GateVerdict::pass:
-      return "PASS";
-    case GateVerdict::improved:
-      return "IMPROVED";
-    case GateVerdict::inconclusive:
-      return "INCONCLUSIVE";
-    case GateVerdict::regressed:
-      return "REGRESSED";
-  }
-  throw InternalError("unknown verdict");
+  constexpr std::string_view kWords[] = {"PASS", "IMPROVED", "INCONCLUSIVE", "REGRESSED"};
+  return kWords[static_cast<std::size_t>(verdict)];
 }
 
-std::string to_string(const PairKey& key) {
+std::string to_string(const PairKey& key, const std::string& setting) {
   std::string text = fmt::format("{}, {}", key.strategy,
                                  counted(key.world_size, key.collective ? "rank" : "device"));
   if (key.servers > 0) text += ", " + counted(key.servers, "server");
   if (!key.backend.empty() && key.backend != "none") text += ", " + key.backend;
   if (key.bytes > 0) text += ", " + size_text(key.bytes);
-  return text;
-}
-
-std::string to_string(const PairKey& key, const std::string& setting) {
-  return setting.empty() ? to_string(key) : to_string(key) + ", " + setting;
+  return setting.empty() ? text : text + ", " + setting;
 }
 
 std::vector<std::string> gate_setting_keys(std::span<const Report> candidate,
                                            std::span<const Report> base) {
   std::set<std::string> keys;
-  add_keys(keys, candidate);
-  add_keys(keys, base);
+  std::deque<Run> collectives;
+  for (const std::span<const Report> side : {candidate, base}) {
+    for (const Cell& cell : single_cells(side, collectives)) {
+      for (const auto& [key, value] : cell.settings) {
+        const std::size_t slash = key.find('/');
+        keys.insert({key, key.substr(0, slash), key.substr(slash + 1)});
+      }
+    }
+  }
   return {keys.begin(), keys.end()};
 }
 
@@ -168,22 +127,16 @@ GateResult check_reports(std::span<const Report> candidate, std::span<const Repo
   const Pairing pairing = pair_runs(candidate, base, options.allow_mismatch);
   GateResult result;
   result.options = options;
-  std::vector<ComparablePair> pairs;
-  for (const PairedCells& cells : pairing.pairs) {
-    ComparablePair pair{&cells, usable_runs(cells.candidate.runs), usable_runs(cells.base.runs)};
-    if (pair.base.empty()) {
-      result.uncompared.push_back(without_baseline(cells, pair.candidate.size()));
-    } else {
-      pairs.push_back(std::move(pair));
-    }
+  judge_pairs(pairing.pairs, result);
+  for (const Cell& cell : pairing.candidate_alone) {
+    result.uncompared.push_back(
+        {true, cell.key, cell.setting, cell.runs.size(), "not in the baseline"});
   }
-  for (const Cell& cell : pairing.candidate_alone) result.uncompared.push_back(alone(cell, true));
-  for (const Cell& cell : pairing.base_alone) result.uncompared.push_back(alone(cell, false));
-  if (pairs.empty()) fail_nothing_compared(result.uncompared);
-  result.pairs = judge_pairs(pairs, options, result.tests);
-  for (const PairVerdict& pair : result.pairs) {
-    result.verdict = std::max(result.verdict, pair.verdict);
+  for (const Cell& cell : pairing.base_alone) {
+    result.uncompared.push_back(
+        {false, cell.key, cell.setting, cell.runs.size(), "not in the new reports"});
   }
+  if (result.pairs.empty()) fail_nothing_compared(result.uncompared);
   result.origin = origin_of(candidate);
   result.notes = notes_on_measuring(candidate, base);
   if (!pairing.base_alone.empty() && any_interrupted(candidate)) {

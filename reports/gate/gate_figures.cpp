@@ -18,33 +18,21 @@ constexpr std::size_t kFewestSteps = 20;  // two for each part
 // Ratios of smaller losses mean nothing.
 constexpr double kLeastLoss = 1e-6;
 
-Figure median_step(const Run& run) {
-  return run.step.time_s ? Figure::of(run.step.time_s->median) : Figure::missing("no step timed");
-}
+Figure median_step(const Run& run) { return step_figure(run, &StepStatistics::median); }
 
-Figure tail_step(const Run& run) {
-  return run.step.time_s ? Figure::of(run.step.time_s->p95) : Figure::missing("no step timed");
-}
+Figure tail_step(const Run& run) { return step_figure(run, &StepStatistics::p95); }
 
 Figure throughput(const Run& run) { return run.samples_per_s; }
 
+// The gate takes no memory for one that was not recorded.
 Figure peak_memory(const Run& run) {
-  if (run.devices.empty()) return Figure::missing("no memory was recorded");
-  const auto most = std::ranges::max_element(run.devices, {}, &DeviceRow::peak_bytes);
-  if (most->peak_bytes > 0 || !most->peak_reason.empty()) return most->peak_memory();
-  return Figure::missing("no memory was recorded");
+  const Figure peak = largest_memory(run);
+  return peak.value == 0 ? Figure::missing("no memory was recorded") : peak;
 }
 
-Figure final_loss(const Run& run) {
-  if (run.epochs.empty()) return Figure::missing("no epoch ended");
-  const double loss = run.epochs.back().train_loss;
-  if (!std::isfinite(loss)) return Figure::missing(kDivergedReason);
-  return Figure::of(std::max(loss, kLeastLoss));
-}
-
-Figure final_accuracy(const Run& run) {
-  if (run.epochs.empty()) return Figure::missing("no epoch ended");
-  return run.epochs.back().test_accuracy;
+Figure least_loss(const Run& run) {
+  const Figure loss = final_loss(run);
+  return loss.value ? Figure::of(std::max(*loss.value, kLeastLoss)) : loss;
 }
 
 const std::array<GateFigure, 8> kFigures = {{
@@ -72,7 +60,7 @@ const std::array<GateFigure, 8> kFigures = {{
     {.name = "final_train_loss",
      .heading = "final loss",
      .limit = &GateOptions::max_loss_increase,
-     .value = final_loss,
+     .value = least_loss,
      .needs_equal_steps = true},
     {.name = "final_test_accuracy",
      .heading = "accuracy",

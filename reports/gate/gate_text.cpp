@@ -98,17 +98,6 @@ std::string pair_title(const PairVerdict& pair) {
   return title;
 }
 
-std::array<GateColumn, kGateColumns> gate_columns() {
-  return {{{"figure", true, figure_heading},
-           {"baseline", false, [](const FigureVerdict& f) { return figure_text(f.name, f.base); }},
-           {"new", false, [](const FigureVerdict& f) { return figure_text(f.name, f.candidate); }},
-           {"change", false, [](const FigureVerdict& f) { return change_text(f.name, f.change); }},
-           {"", false, interval_text},
-           {"p", false, p_text},
-           {"verdict", true,
-            [](const FigureVerdict& f) { return std::string(to_string(f.verdict)); }}}};
-}
-
 std::string interval_heading(const GateOptions& options) {
   return fmt::format("{:.0f} % interval", 100 * (1 - 2 * options.alpha));
 }

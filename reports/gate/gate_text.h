@@ -4,7 +4,7 @@
 // Phrases that all outputs of the gate share. Private to reports/.
 #pragma once
 
-#include <array>
+#include <optional>
 #include <string>
 
 #include "reports/gate/gate.h"
@@ -27,14 +27,6 @@ std::string measured_text(const FigureVerdict& figure);
 std::string figure_heading(const FigureVerdict& figure);  // "median step"
 // "ddp, 2 devices, shm, global_batch_size=64 [new runs injected: slow:rank=1,...]"
 std::string pair_title(const PairVerdict& pair);
-// A column of the table of a pair's figures. All outputs for people show these.
-struct GateColumn {
-  const char* heading;  // empty: that of interval_heading()
-  bool left;            // alignment: true for words
-  std::string (*cell)(const FigureVerdict& figure);
-};
-inline constexpr std::size_t kGateColumns = 7;
-std::array<GateColumn, kGateColumns> gate_columns();
 std::string interval_heading(const GateOptions& options);  // "90 % interval"
 // "5 new repetitions against 5 of the baseline"
 std::string repetitions_text(const PairVerdict& pair);

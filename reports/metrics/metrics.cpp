@@ -14,6 +14,23 @@
 #include "reports/data/settings.h"
 
 namespace ddpbench::report {
+namespace {
+
+constexpr const char* kNoEpoch = "no epoch ended";
+
+// Of the devices that count; missing where that of one of them is.
+Figure largest_peak(const Run& run, bool (*counts)(const DeviceRow&)) {
+  Figure most = Figure::missing("no memory was recorded");
+  for (const DeviceRow& device : run.devices) {
+    if (!counts(device)) continue;
+    const Figure peak = device.peak_memory();
+    if (!peak.value) return peak;
+    most = Figure::of(std::max(most.value.value_or(0), *peak.value));
+  }
+  return most;
+}
+
+}  // namespace
 
 Figure overlap_ratio(double comm_s, double overlapped_s) {
   if (!(comm_s > 0)) return Figure::missing("no communication");
@@ -102,6 +119,43 @@ void fill_time_to_accuracy(Run& run) {
 
 Figure time_to_accuracy(const Run& run) {
   return run.until_accuracy ? run.until_accuracy->train_s : Figure::missing("no --until-accuracy");
+}
+
+Figure step_figure(const Run& run, double StepStatistics::*member) {
+  const auto& time = run.step.time_s;
+  return time ? Figure::of((*time).*member) : Figure::missing("no step was timed");
+}
+
+Figure epoch_time(const Run& run) {
+  std::vector<double> times;
+  for (const EpochRow& epoch : run.epochs) times.push_back(epoch.time_s);
+  return times.empty() ? Figure::missing(kNoEpoch) : Figure::of(median(std::move(times)));
+}
+
+Figure final_loss(const Run& run) {
+  if (run.epochs.empty()) return Figure::missing(kNoEpoch);
+  const double loss = run.epochs.back().train_loss;
+  if (run.status == Status::diverged && run.error) return Figure::missing(run.error->message);
+  return std::isfinite(loss) ? Figure::of(loss) : Figure::missing(kDivergedReason);
+}
+
+Figure final_accuracy(const Run& run) {
+  return run.epochs.empty() ? Figure::missing(kNoEpoch) : run.epochs.back().test_accuracy;
+}
+
+Figure primary_memory(const Run& run) {
+  return largest_peak(
+      run, [](const DeviceRow& device) { return device.role == "worker" && device.rank == 0; });
+}
+
+Figure other_memory(const Run& run) {
+  if (run.world_size == 1) return Figure::missing("one device");
+  return largest_peak(
+      run, [](const DeviceRow& device) { return device.role == "worker" && device.rank > 0; });
+}
+
+Figure largest_memory(const Run& run) {
+  return largest_peak(run, [](const DeviceRow&) { return true; });
 }
 
 Figure busy_share(const DeviceRow& device) {

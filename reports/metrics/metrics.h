@@ -42,6 +42,16 @@ void fill_time_to_accuracy(Run& run);
 Figure time_to_accuracy(const Run& run);
 std::string accuracy_words(double accuracy);  // "98 %" of 0.98
 
+// Figures of a run as tables, the gate and exports show them; missing, with the reason, where they
+// were not taken. The peak of the largest device counts for the others, or for all.
+Figure step_figure(const Run& run, double StepStatistics::*member);
+Figure epoch_time(const Run& run);  // the median over the epochs that ended
+Figure final_loss(const Run& run);
+Figure final_accuracy(const Run& run);
+Figure primary_memory(const Run& run);
+Figure other_memory(const Run& run);
+Figure largest_memory(const Run& run);
+
 // The share of a device's median step in which it computed: forward, backward, and the update if it
 // has one. At most 1: medians do not add up exactly. Missing, with the reason, for
 // servers, which compute no network, and where its phases were not observed.

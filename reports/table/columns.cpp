@@ -1,52 +1,214 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
+//
+// The cells of the columns, which columns a table has, and in which order its rows stand.
 #include "reports/table/columns.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
-#include <string>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "reports/data/settings.h"
 #include "reports/metrics/metrics.h"
+#include "reports/metrics/repetitions.h"
 
 namespace ddpbench::report {
 namespace {
 
-FieldValue value_of(const Fact& fact, const Run& run, bool whole) {
-  if (const auto* figure = std::get_if<Figure>(&fact)) {
-    if (!figure->value) return {{}, missing_reason(*figure, run)};
-    if (whole) return {static_cast<std::int64_t>(*figure->value)};
-    return {*figure->value};
-  }
-  if (const auto* text = std::get_if<std::string>(&fact)) {
-    if (text->empty()) return {{}, missing_reason(run)};
-    return {*text};
-  }
-  if (const auto* count = std::get_if<std::int64_t>(&fact)) return {*count};
-  return {std::get<bool>(fact)};
+// ---- cells ----
+
+std::string fixed(double value, Format format) {
+  return fmt::format("{:.{}f}", value / format.unit, format.decimals);
 }
 
-std::string error_note(const ErrorInfo& error) {
-  std::string where;
-  if (error.rank) where += fmt::format("rank {}, ", *error.rank);
-  if (error.step) where += fmt::format("step {}, ", *error.step);
-  return fmt::format("{}{}: {}", where, error.kind, error.message);
+// "-(1)".
+std::string missing_cell(const std::string& reason, Footnotes& notes) {
+  return "-" + notes.mark(reason);
 }
 
-std::vector<Column> make_columns() {
-  std::vector<Column> columns = setting_columns();
-  for (auto make : {figure_columns, repetition_columns}) {
-    for (Column& column : make()) columns.push_back(std::move(column));
+// "2+1*(3)": two workers and a server, oversubscribed, with a note on the whole run.
+std::string devices_cell(const RunRow& row, Footnotes& notes) {
+  const Run& run = *row.run;
+  std::string cell = std::to_string(run.world_size);
+  if (run.servers > 0) cell += fmt::format("+{}", run.servers);
+  if (run.oversubscribed) cell += '*';
+  if (run.status != Status::ok && !is_bare(run)) cell += notes.mark(status_note(run));
+  if (!run.injected.empty()) cell += notes.mark("injected: " + run.injected);
+  if (row.repeated != nullptr && !row.repeated->note.empty()) {
+    cell += notes.mark(row.repeated->note);
   }
-  return columns;
+  if (!row.marks.empty()) cell += fmt::format("[{}]", row.marks);
+  return cell;
 }
+
+std::string batch_cell(const RunRow& row, Footnotes& notes) {
+  const Run& run = *row.run;
+  if (run.per_device_batch_size == 0) return missing_cell("the batch size is not recorded", notes);
+  return fmt::format("{}/{}", run.per_device_batch_size, run.global_batch_size);
+}
+
+// Counts from 1, like the progress lines.
+std::string repetition_cell(const RunRow& row, Footnotes&) {
+  return row.repeated != nullptr ? "all" : std::to_string(row.run->repetition + 1);
+}
+
+std::string repetitions_cell(const RunRow& row, Footnotes&) {
+  if (row.repeated == nullptr) return "1";
+  const std::size_t all = row.repeated->runs.size(), timed = row.repeated->timed;
+  return timed == all ? std::to_string(all) : fmt::format("{} of {}", timed, all);
+}
+
+// "20.00 (1.00)".
+std::string step_cell(const RunRow& row, Footnotes& notes) {
+  const auto& time = row.run->step.time_s;
+  if (!time) return missing_cell(step_figure(*row.run, &StepStatistics::median).reason, notes);
+  return fmt::format("{} ({})", fixed(time->median, Format{1e-3, 2}),
+                     time->iqr.value ? fixed(*time->iqr.value, Format{1e-3, 2}) : "-");
+}
+
+std::string verified_cell(const RunRow& row, Footnotes& notes) {
+  constexpr std::pair<std::string_view, const char*> kWords[] = {
+      {"passed", "yes"}, {"reference", "ref."}, {"failed", "NO"}, {"not_applicable", "n/a"}};
+  const Verification& verification = row.run->verification;
+  const auto found =
+      std::ranges::find(kWords, verification.status, [](const auto& word) { return word.first; });
+  const std::string word = found == std::end(kWords) ? verification.status : found->second;
+  const bool told = verification.status == "failed" || verification.status == "diverged" ||
+                    verification.status == "not_applicable";
+  return told && !verification.reason.empty() ? word + notes.mark(verification.reason) : word;
+}
+
+// What a cell's mark says beside its value; empty: nothing.
+
+std::string status_words(const RunRow& row) { return status_note(*row.run); }
+
+// Whether --steps ended the epochs before they had seen the whole training set. An incomplete batch
+// may be left out at the end of a whole one.
+std::string epoch_note(const RunRow& row) {
+  const Run& run = *row.run;
+  if (run.epochs.empty() || run.train_samples == 0 ||
+      run.epochs.back().samples + run.global_batch_size > run.train_samples) {
+    return "";
+  }
+  return fmt::format("epochs of {} of {} samples (--steps)", run.epochs.back().samples,
+                     run.train_samples);
+}
+
+std::string peak_note(const RunRow& row) {
+  if (peak_share(*row.run).value.value_or(0) <= 1) return "";
+  return "above 100 %: operations are counted as those of direct convolutions, of which Winograd "
+         "makes fewer; or the clock was lower when the peak was measured";
+}
+
+std::string scaling_note(const RunRow& row) {
+  const auto& scaling = row.run->scaling;
+  return scaling && scaling->baseline != kBaseline ? "against " + scaling->baseline : "";
+}
+
+std::string accuracy_note(const RunRow& row) {
+  return row.repeated == nullptr ? "" : row.repeated->accuracy_note;
+}
+
+constexpr std::pair<std::string_view, std::string (*)(const RunRow&, Footnotes&)> kCells[] = {
+    {"devices", devices_cell}, {"batch", batch_cell},       {"repetition", repetition_cell},
+    {"step", step_cell},       {"verified", verified_cell}, {"repetitions", repetitions_cell}};
+
+constexpr std::pair<std::string_view, std::string (*)(const RunRow&)> kNotes[] = {
+    {"status", status_words}, {"speedup", scaling_note}, {"efficiency", scaling_note},
+    {"epoch", epoch_note},    {"peak-share", peak_note}, {"to-accuracy", accuracy_note}};
+
+// Whose figures are whole.
+bool is_bytes(const ColumnRow& column) { return std::string_view(column.key).ends_with("_bytes"); }
+
+Figure phase(const Run& run, const std::string& key) {
+  const auto found = run.phases.find(key);
+  if (found != run.phases.end()) return found->second;
+  const bool lacking = key == "sync_batch_norm_s" && !run.phases.empty();
+  return lacking ? Figure::missing("no batch norm is synchronised") : Figure{};
+}
+
+FieldValue value_of(const ColumnRow& column, const RunRow& row) {
+  const Run& run = *row.run;
+  FieldValue value = column.get == nullptr ? said(phase(run, column.key), run) : column.get(row);
+  if (value.value.index() == 0 && column.absent != nullptr) {
+    if (*column.absent == '\0') return {std::string()};
+    value.reason = column.absent;
+  }
+  const auto* number = std::get_if<double>(&value.value);
+  if (number != nullptr && is_bytes(column)) value.value = static_cast<std::int64_t>(*number);
+  return value;
+}
+
+std::string value_cell(const ColumnRow& column, const RunRow& row, Footnotes& notes) {
+  const FieldValue value = value_of(column, row);
+  if (const auto* text = std::get_if<std::string>(&value.value)) return text->empty() ? "-" : *text;
+  if (const auto* number = std::get_if<double>(&value.value)) return fixed(*number, column.format);
+  if (const auto* count = std::get_if<std::int64_t>(&value.value)) {
+    return is_bytes(column) ? fixed(static_cast<double>(*count), column.format)
+                            : std::to_string(*count);
+  }
+  return (column.traits & kLeft) != 0 ? "-" : missing_cell(value.reason, notes);
+}
+
+// "1.88 (1.85..1.90)"; the cell of the column `plain` where nothing is known of the noise: it says
+// why a figure is missing, and what a speed-up is measured against.
+std::string interval_cell(const Column& column, Format format, const RunRow& row,
+                          Footnotes& notes) {
+  const Column& plain = *find_column(column.name.substr(0, column.name.rfind('-')));
+  const Scalar value = plain.fields.front().value(row).value;
+  const auto* known = std::get_if<double>(&value);
+  // The one of the step has the spread of steps in brackets.
+  const bool own_text = known != nullptr && plain.name == "step";
+  const std::string text = own_text ? fixed(*known, format) : plain.cell(row, notes);
+  const Scalar low = column.fields.front().value(row).value;
+  const Scalar high = column.fields.back().value(row).value;
+  if (known == nullptr || low.index() == 0 || high.index() == 0) return text;
+  return fmt::format("{} ({}..{})", text, fixed(std::get<double>(low), format),
+                     fixed(std::get<double>(high), format));
+}
+
+std::string cell_of(const ColumnRow& column, const RunRow& row, Footnotes& notes) {
+  const std::string_view name = column.name;
+  const auto special = std::ranges::find(kCells, name, [](const auto& cell) { return cell.first; });
+  if (special != std::end(kCells)) return special->second(row, notes);
+  if (name.ends_with("-interval")) {
+    return interval_cell(*find_column(column.name), column.format, row, notes);
+  }
+  const auto noted = std::ranges::find(kNotes, name, [](const auto& note) { return note.first; });
+  if (noted == std::end(kNotes)) return value_cell(column, row, notes);
+  if (noted->second == scaling_note && !row.run->scaling && row.run->oversubscribed) return "-*";
+  const std::string text = value_cell(column, row, notes), words = noted->second(row);
+  return words.empty() ? text : text + notes.mark(words);
+}
+
+Column column_of(const ColumnRow& row) {
+  const auto has = [&row](unsigned trait) { return (row.traits & trait) != 0; };
+  Column column{row.name, row.top, row.bottom, row.about};
+  const Role role = has(kIdentity) ? Role::identity : has(kRemark) ? Role::remark : Role::measure;
+  const Better better = has(kSmaller)  ? Better::smaller
+                        : has(kBigger) ? Better::bigger
+                                       : Better::neither;
+  column.fields = {{row.key, role, [&row](const RunRow& of) { return value_of(row, of); }, better}};
+  for (const FieldRow& field : further_fields()) {
+    if (row.name != std::string_view(field.column)) continue;
+    column.fields.push_back({field.key, field.role, field.get});
+  }
+  column.joined = has(kJoined);
+  column.key = has(kKey);
+  column.left = has(kLeft);
+  if (has(kAlways)) column.in_table = InTable::always;
+  if (has(kVarying)) column.in_table = InTable::where_varying;
+  if (has(kForSome)) column.in_table = InTable::for_some_rows;
+  column.cell = [&row](const RunRow& of, Footnotes& notes) { return cell_of(row, of, notes); };
+  return column;
+}
+
+// ---- which columns a table has ----
 
 const Column* known_column(const std::string& name) {
   const Column* column = find_column(name);
@@ -54,48 +216,29 @@ const Column* known_column(const std::string& name) {
   return column;
 }
 
-// Puts the column `name` behind the one called `place`.
-void insert_behind(const std::string& place, const std::string& name, Columns& columns) {
-  const auto found = std::ranges::find(columns, place, &Column::name);
-  if (found != columns.end()) columns.insert(found + 1, known_column(name));
-}
-
-using Names = std::vector<std::string>;
-
-Names option_names(const Run& run) {
-  Names names;
-  for (const auto& [name, value] : run.strategy_options) names.push_back(name);
-  return names;
-}
-
-// Those that reports name only where they are not as usual.
-Names unusual_options(const Run& run) {
-  Names names = option_names(run);
-  std::erase_if(
-      names, [](const std::string& name) { return !is_usual_without("strategy_options/" + name); });
-  return names;
-}
-
 // Whether runs of one strategy differ in its options: their rows would look alike without them. A
 // run that names none may be of a program that does not record them. On another number of devices a
 // strategy may have other options.
 bool options_vary(std::span<const RunRow> rows) {
-  using Peers = std::tuple<std::string, int, int>;
-  std::map<std::pair<std::string, std::string>, std::string> known;  // strategy, option -> value
-  std::map<Peers, Names> named, unusual;
-  const auto differs = [](std::map<Peers, Names>& firsts, const Peers& peers, const Names& names) {
-    return firsts.try_emplace(peers, names).first->second != names;
+  using Peers = std::tuple<std::string, int, int, bool>;
+  std::map<std::pair<std::string, std::string>, std::string> values;  // strategy, option -> value
+  std::map<Peers, std::vector<std::string>> named;
+  const auto differs = [](auto& firsts, const auto& key, const auto& value) {
+    return firsts.try_emplace(key, value).first->second != value;
   };
   for (const RunRow& row : rows) {
     const Run& run = *row.run;
+    std::vector<std::string> all, unusual;  // reports name these only where they are not as usual
     for (const auto& [name, value] : run.strategy_options) {
-      const auto [first, added] = known.try_emplace({run.strategy, name}, value);
-      if (!added && first->second != value) return true;
+      if (differs(values, std::pair(run.strategy, name), value)) return true;
+      all.push_back(name);
+      if (is_usual_without("strategy_options/" + name)) unusual.push_back(name);
     }
-    const Peers peers = {run.strategy, run.world_size, run.servers};
-    if (differs(unusual, peers, unusual_options(run))) return true;
-    const bool records = !run.strategy_options.empty();
-    if (records && differs(named, peers, option_names(run))) return true;
+    if (differs(named, Peers(run.strategy, run.world_size, run.servers, false), unusual) ||
+        (!all.empty() &&
+         differs(named, Peers(run.strategy, run.world_size, run.servers, true), all))) {
+      return true;
+    }
   }
   return false;
 }
@@ -112,21 +255,17 @@ bool varies(std::span<const RunRow> rows, const Column& column) {
   return false;
 }
 
-// What tells rows apart and stands in no column of the table where all agree in it.
-constexpr const char* kVarying[] = {"model", "dataset", "device", "threads", "precision", "update"};
-// The other columns that table_columns() adds for some rows.
-constexpr const char* kForSomeRows[] = {"others-idle", "to-accuracy", "sync",  "repetition",
-                                        "repetitions", "options",     "report"};
-
-Columns varying_columns(std::span<const RunRow> rows) {
-  Columns columns;
-  for (const char* name : kVarying) {
-    const Column* const column = known_column(name);
-    if (varies(rows, *column)) columns.push_back(column);
-  }
-  if (options_vary(rows)) columns.push_back(known_column("options"));
-  return columns;
-}
+// A column that stands behind another one where it applies to a row.
+struct Companion {
+  const char *name, *behind;
+  bool (*applies)(const Run&);
+};
+constexpr Companion kCompanions[] = {
+    // The imbalance of dp beside the primary's communication.
+    {"others-idle", "exposed", [](const Run& run) { return others_idle(run).value.has_value(); }},
+    {"to-accuracy", "epoch", [](const Run& run) { return run.until_accuracy && !is_bare(run); }},
+    // What batch norm exchanges within the passes is no part of the communication beside them.
+    {"sync", "exposed", [](const Run& run) { return run.phases.contains("sync_batch_norm_s"); }}};
 
 }  // namespace
 
@@ -135,69 +274,57 @@ bool is_condensed(std::span<const RunRow> rows) {
 }
 
 const std::vector<Column>& run_columns() {
-  static const std::vector<Column> columns = make_columns();
+  static const std::vector<Column> columns = [] {
+    std::vector<Column> made;
+    for (const ColumnRow& row : column_rows()) made.push_back(column_of(row));
+    return made;
+  }();
   return columns;
 }
 
 const Column* find_column(const std::string& name) {
-  for (const Column& column : run_columns()) {
-    if (column.name == name) return &column;
-  }
-  for (const Column& column : run_columns()) {
-    if (std::ranges::find(column.fields, name, &Field::key) != column.fields.end()) return &column;
+  const auto find = [](auto matches) -> const Column* {
+    const auto found = std::ranges::find_if(run_columns(), matches);
+    return found == run_columns().end() ? nullptr : &*found;
+  };
+  const Column* column = find([&](const Column& c) { return c.name == name; });
+  if (column == nullptr) {
+    column = find([&](const Column& c) { return std::ranges::count(c.fields, name, &Field::key); });
   }
   // Headings of two lines are words that need the columns beside them.
-  for (const Column& column : run_columns()) {
-    if (column.top.empty() && column.bottom == name) return &column;
+  if (column == nullptr) {
+    column = find([&](const Column& c) { return c.top.empty() && c.bottom == name; });
   }
-  return nullptr;
-}
-
-bool may_join_table(const Column& column) {
-  const auto is_it = [&](const char* name) { return column.name == name; };
-  return std::ranges::any_of(kVarying, is_it) || std::ranges::any_of(kForSomeRows, is_it);
+  return column;
 }
 
 Columns table_columns(std::span<const RunRow> rows) {
-  Columns columns;
+  Columns keys, figures;
   for (const Column& column : run_columns()) {
-    if (column.in_table) columns.push_back(&column);
+    if (column.in_table == InTable::always) (column.key ? keys : figures).push_back(&column);
   }
-  // The imbalance of dp beside the primary's communication.
-  if (std::ranges::any_of(
-          rows, [](const RunRow& row) { return others_idle(*row.run).value.has_value(); })) {
-    insert_behind("exposed", "others-idle", columns);
+  for (const Companion& companion : kCompanions) {
+    const auto place = std::ranges::find(figures, companion.behind, &Column::name);
+    if (std::ranges::any_of(rows, [&](const RunRow& r) { return companion.applies(*r.run); })) {
+      figures.insert(place + 1, known_column(companion.name));
+    }
   }
-  if (std::ranges::any_of(rows, [](const RunRow& row) {
-        return row.run->until_accuracy.has_value() && !is_bare(*row.run);
-      })) {
-    insert_behind("epoch", "to-accuracy", columns);
+  for (const Column& column : run_columns()) {
+    if (column.in_table == InTable::where_varying && varies(rows, column)) keys.push_back(&column);
   }
-  // What batch norm exchanges within the passes is no part of the communication beside them.
-  if (std::ranges::any_of(
-          rows, [](const RunRow& row) { return row.run->phases.contains("sync_batch_norm_s"); })) {
-    const auto exposed = std::ranges::find(columns, std::string("exposed"), &Column::name);
-    if (exposed != columns.end()) columns.insert(exposed + 1, known_column("sync"));
-  }
-  const bool repeated =
-      std::ranges::any_of(rows, [](const RunRow& row) { return row.run->repetition > 0; });
-  // The place after the other columns that say which run it is.
-  const auto end_of_keys =
-      std::ranges::find_if(columns, [](const Column* column) { return !column->key; });
-  const auto place = end_of_keys - columns.begin();
-  if (!is_condensed(rows)) {
-    if (repeated) columns.insert(end_of_keys, known_column("repetition"));
-  } else {
-    columns.insert(end_of_keys, known_column("repetitions"));
-    for (const Column*& column : columns) {
+  if (options_vary(rows)) keys.push_back(known_column("options"));
+  if (is_condensed(rows)) {
+    keys.push_back(known_column("repetitions"));
+    for (const Column*& column : figures) {
       const Column* interval = find_column(column->name + "-interval");
       if (interval != nullptr) column = interval;
     }
+  } else if (std::ranges::any_of(rows, [](const RunRow& r) { return r.run->repetition > 0; })) {
+    keys.push_back(known_column("repetition"));
   }
-  const Columns varying = varying_columns(rows);
-  columns.insert(columns.begin() + place, varying.begin(), varying.end());
-  if (from_several_files(rows)) columns.insert(columns.begin(), known_column("report"));
-  return columns;
+  if (from_several_files(rows)) keys.insert(keys.begin(), known_column("report"));
+  keys.insert(keys.end(), figures.begin(), figures.end());
+  return keys;
 }
 
 Columns all_columns() {
@@ -220,84 +347,16 @@ void sort_rows(std::vector<RunRow>& rows, const Column& column, bool descending)
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = std::move(keyed[i].second);
 }
 
-// ---- what makes columns ----
-
-Field field(const char* key, Role role, GetFact get, Better better) {
-  const bool whole = std::string_view(key).ends_with("_bytes");
-  return {key, role, better, [get = std::move(get), whole](const RunRow& row) {
-            return value_of(get(row), *row.run, whole);
-          }};
-}
-
-Column with_value(Column column, const char* key, Role role, const GetFact& get) {
-  column.fields.push_back(field(key, role, get));
-  column.cell = [value = column.fields.back().value](const RunRow& row, Footnotes& notes) {
-    const FieldValue found = value(row);
-    if (const auto* text = std::get_if<std::string>(&found.value)) return *text;
-    if (const auto* count = std::get_if<std::int64_t>(&found.value)) return std::to_string(*count);
-    return missing_cell(found.reason, notes);
-  };
-  return column;
-}
-
-Column with_figure(Column column, const char* key, Format format, Figure (*get)(const Run&),
-                   Better better) {
-  column.fields.push_back(field(
-      key, Role::measure, [get](const RunRow& row) { return get(*row.run); }, better));
-  column.cell = [get, format](const RunRow& row, Footnotes& notes) {
-    return figure_cell(get(*row.run), format, *row.run, notes);
-  };
-  return column;
-}
-
-Column with_phase(Column column, const char* phase) {
-  const Format format = std::string_view(phase).ends_with("_ratio") ? kPercentage : kMilliseconds;
-  const auto get = [phase](const RunRow& row) { return phase_figure(*row.run, phase); };
-  column.fields.push_back(field(phase, Role::measure, get));
-  column.cell = [get, format](const RunRow& row, Footnotes& notes) {
-    return figure_cell(get(row), format, *row.run, notes);
-  };
-  return column;
-}
-
-Column where_absent(Column column, const char* reason) {
-  Field& only = column.fields.front();
-  only.value = [get = only.value, reason = std::string(reason)](const RunRow& row) {
-    FieldValue value = get(row);
-    if (value.value.index() != 0) return value;
-    return reason.empty() ? FieldValue{std::string()} : FieldValue{{}, reason};
-  };
-  column.cell = [get = only.value](const RunRow& row, Footnotes&) -> std::string {
-    const Scalar value = get(row).value;
-    const auto* text = std::get_if<std::string>(&value);
-    return text == nullptr || text->empty() ? "-" : *text;
-  };
-  return column;
-}
-
-Figure phase_figure(const Run& run, const std::string& phase) {
-  const auto found = run.phases.find(phase);
-  return found == run.phases.end() ? Figure{} : found->second;
-}
-
-std::string fixed(double value, Format format) {
-  return fmt::format("{:.{}f}", value / format.unit, format.decimals);
-}
-
-std::string missing_cell(const std::string& reason, Footnotes& notes) {
-  return fmt::format("-{}", notes.mark(reason));
-}
-
-std::string figure_cell(const Figure& figure, Format format, const Run& run, Footnotes& notes) {
-  if (figure.value) return fixed(*figure.value, format);
-  return missing_cell(missing_reason(figure, run), notes);
-}
-
 std::string status_note(const Run& run) {
   if (run.status == Status::ok) return {};
-  std::string why = run.reason;
-  if (run.error) why = error_note(*run.error);
   if (run.status == Status::diverged && run.error) return run.error->message;
+  std::string why = run.reason;
+  if (run.error) {
+    const ErrorInfo& error = *run.error;
+    why = fmt::format("{}{}{}: {}", error.rank ? fmt::format("rank {}, ", *error.rank) : "",
+                      error.step ? fmt::format("step {}, ", *error.step) : "", error.kind,
+                      error.message);
+  }
   return why.empty() ? std::string(to_string(run.status))
                      : fmt::format("{}: {}", to_string(run.status), why);
 }

@@ -13,7 +13,6 @@
 #include <variant>
 #include <vector>
 
-#include "base/math.h"
 #include "reports/data/report_view.h"
 #include "reports/table/table_layout.h"
 
@@ -37,38 +36,45 @@ enum class Better : std::uint8_t { neither, smaller, bigger };
 struct Field {
   std::string key;
   Role role = Role::remark;
-  Better better = Better::neither;
   std::function<FieldValue(const RunRow&)> value = {};
+  Better better = Better::neither;
+};
+
+// Whether the table has a column where the user chose none.
+enum class InTable : std::uint8_t {
+  never,
+  where_varying,  // where the rows differ in it
+  for_some_rows,  // where table_columns() finds it of use
+  always
 };
 
 struct Column {
-  std::string name;         // for --columns
-  std::string top, bottom;  // the two lines of the heading
-  std::string about;        // for --columns=help
-  bool joined = false;      // stays beside the column before it
-  bool key = false;         // says which run it is; in a narrow table every block has it
-  bool left = false;        // alignment
-  bool in_table = false;    // one of the table's default columns
+  std::string name;           // for --columns
+  std::string top, bottom;    // the two lines of the heading
+  std::string about;          // for --columns=help
+  std::vector<Field> fields;  // at least one
+  InTable in_table = InTable::never;
+  bool joined = false;  // stays beside the column before it
+  bool key = false;     // says which run it is; in a narrow table every block has it
+  bool left = false;    // alignment
   // The text for people. The reason for a missing value goes to the notes.
   std::function<std::string(const RunRow&, Footnotes&)> cell = {};
-  std::vector<Field> fields = {};  // at least one
 };
 using Columns = std::vector<const Column*>;
 
 // All columns: those that say which run it is, then the figures.
 const std::vector<Column>& run_columns();
-// Finds a column by its name, else by a key of its fields; null when there is none.
+// Finds a column by its name, else by a key of its fields, else by its heading of one line; null
+// when there is none.
 const Column* find_column(const std::string& name);
 
 // Whether rows stand for several repetitions (metrics/repetitions.h).
 bool is_condensed(std::span<const RunRow> rows);
 
-// The columns of the table where the user chose none: `in_table`, the repetition (of condensed rows
-// their number, and the intervals) and the strategy's options where they differ, and the report
-// where there are several files.
+// The columns of the table where the user chose none: the usual ones, the repetition (of condensed
+// rows their number, and the intervals), what rows differ in, and the report where there are
+// several files.
 Columns table_columns(std::span<const RunRow> rows);
-// Whether table_columns() adds the column for some rows, though it is not `in_table`.
-bool may_join_table(const Column& column);
 Columns all_columns();
 
 // Sorts rows by the first field of `column`. The sort is stable; missing values come last in both
@@ -83,45 +89,46 @@ bool is_bare(const Run& run);
 // the run, and for the verdict of verification, which is known before a step is timed.
 bool has_cell_when_bare(const Column& column, const Run& run);
 
-// ---- what makes columns: one function defines both the cell of the table and the field of the
-// exports, so that they cannot differ. Private to reports/table. ----
+// ---- what columns are made of (run_columns.cpp). Private to reports/table. ----
 
 // How the table writes a figure: divided by `unit`, with `decimals` digits after the point.
 struct Format {
   double unit = 1;
   int decimals = 0;
 };
-inline constexpr Format kPlain{1, 0};
-inline constexpr Format kMilliseconds{1e-3, 2};
-inline constexpr Format kSeconds{1, 2};
-inline constexpr Format kPercentage{0.01, 1};
-inline constexpr Format kMebibytes{kMiB, 1};
 
-// What a run says of itself. An empty text is missing, for the run's reason.
-using Fact = std::variant<Figure, std::string, std::int64_t, bool>;
-using GetFact = std::function<Fact(const RunRow&)>;
+enum Trait : unsigned {
+  kJoined = 1U << 0U,
+  kLeft = 1U << 1U,
+  kKey = 1U << 2U,
+  kAlways = 1U << 3U,
+  kVarying = 1U << 4U,
+  kForSome = 1U << 5U,
+  kIdentity = 1U << 6U,
+  kRemark = 1U << 7U,
+  kSmaller = 1U << 8U,
+  kBigger = 1U << 9U,
+};
 
-// A field; figures whose keys end in "_bytes" are whole.
-Field field(const char* key, Role role, GetFact get, Better better = Better::neither);
-// Adds the cell and a field of one value to a column that has a heading.
-Column with_value(Column column, const char* key, Role role, const GetFact& get);
-// The same of a figure that was measured.
-Column with_figure(Column column, const char* key, Format format, Figure (*get)(const Run&),
-                   Better better = Better::neither);
-// The same of the time (or the ratio) of a phase in a step; `phase` is its key in the report.
-Column with_phase(Column column, const char* phase);
-// Replaces the run's reason for a missing text by `reason`, and its cell by "-". With "" nothing is
-// missing: programs get an empty text.
-Column where_absent(Column column, const char* reason);
+using Get = FieldValue (*)(const RunRow&);
+// The figure, or the reason why it is missing.
+FieldValue said(const Figure& figure, const Run& run);
 
-Figure phase_figure(const Run& run, const std::string& phase);
-std::string fixed(double value, Format format);
-// "-(1)".
-std::string missing_cell(const std::string& reason, Footnotes& notes);
-std::string figure_cell(const Figure& figure, Format format, const Run& run, Footnotes& notes);
+struct ColumnRow {
+  const char *name, *top, *bottom, *about, *key;
+  Get get = nullptr;             // null: the time (or the ratio) of the phase `key`
+  unsigned traits = 0;           // without kIdentity and kRemark it is a figure that was measured
+  Format format = {1e-3, 2};     // milliseconds
+  const char* absent = nullptr;  // why there is no text, "": programs get ""; null: its own reason
+};
 
-std::vector<Column> setting_columns();     // which run it is
-std::vector<Column> figure_columns();      // what it measured
-std::vector<Column> repetition_columns();  // what repetitions of a setting show together
+// A further field of a column.
+struct FieldRow {
+  const char *column, *key;
+  Get get;
+  Role role = Role::remark;
+};
+std::span<const ColumnRow> column_rows();
+std::span<const FieldRow> further_fields();
 
 }  // namespace ddpbench::report

@@ -117,6 +117,11 @@ std::vector<Block> split(const TextTable& table, std::size_t width) {
 
 }  // namespace
 
+void TextTable::add_row(std::vector<std::string> cells) {
+  for (std::size_t c = 0; c < cells.size(); ++c) columns.at(c).cells.push_back(std::move(cells[c]));
+  instead.emplace_back();
+}
+
 std::string render_blocks(const TextTable& table, std::size_t width) {
   std::string text;
   for (const Block& block : split(table, width)) {

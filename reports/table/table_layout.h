@@ -13,10 +13,10 @@
 namespace ddpbench::report {
 
 struct TextColumn {
-  std::string top, bottom;  // the two lines of the heading
-  bool left = false;        // alignment
-  bool joined = false;      // stays beside the column before it, if the width allows
-  std::vector<std::string> cells;
+  std::string top = {}, bottom = {};  // the two lines of the heading
+  bool left = false;                  // alignment
+  bool joined = false;                // stays beside the column before it, if the width allows
+  std::vector<std::string> cells = {};
 };
 
 struct TextTable {
@@ -24,7 +24,10 @@ struct TextTable {
   std::vector<TextColumn> columns;  // all have the same number of cells
   // One for each row: a text that stands in place of the row's empty cells after the keys, of which
   // there is at least one; empty: the row has cells.
-  std::vector<std::string> instead;
+  std::vector<std::string> instead = {};
+
+  // A row of cells, one for each column.
+  void add_row(std::vector<std::string> cells);
 };
 
 // Lines of at most `width` characters where that is possible. Columns that do not fit go into a

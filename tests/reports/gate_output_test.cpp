@@ -163,7 +163,7 @@ TEST(GateRefusal, IsOneErrorOfJunit) {
 TEST(GateMarkdown, IsATableThatHostileTextCannotBreak) {
   const std::string text = render_gate_markdown(mixed_result());
   EXPECT_THAT(text, HasSubstr("| pair |"));
-  EXPECT_THAT(text, HasSubstr("&lt;b>&amp;"));
+  EXPECT_THAT(text, HasSubstr("\\<b\\>\\&"));
   EXPECT_THAT(text, HasSubstr("\\|"));
   EXPECT_THAT(text, AllOf(HasSubstr("<details>"), HasSubstr("</details>")));
   // Every row of the first table has seven cells.

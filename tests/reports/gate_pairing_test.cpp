@@ -296,8 +296,7 @@ TEST(GateHealth, ListsPairsWhoseBaselineFailed) {
   const GateResult result = check_one(candidate, base);
   EXPECT_EQ(result.verdict, GateVerdict::pass);
   ASSERT_EQ(result.uncompared.size(), 1u);
-  EXPECT_THAT(result.uncompared[0].reason,
-              AllOf(HasSubstr("killed by SIGKILL"), HasSubstr("the new runs have")));
+  EXPECT_THAT(result.uncompared[0].reason, HasSubstr("killed by SIGKILL"));
 }
 
 // A skipped run knows neither its backend nor its batch.

@@ -266,7 +266,7 @@ TEST(GateWithOneRepetition, IsInconclusiveWithTooFewStepsToKnowTheNoise) {
   const GateResult result = check_one(gate_report({0.024}), gate_report({0.02}));
   EXPECT_EQ(result.verdict, GateVerdict::inconclusive);
   EXPECT_FALSE(figure_of(result, "median_step_s").p_worse);
-  EXPECT_THAT(figure_of(result, "median_step_s").note, HasSubstr("too few steps"));
+  EXPECT_THAT(figure_of(result, "median_step_s").note, HasSubstr("does not tell the noise"));
   EXPECT_TRUE(figure_of(result, "median_step_s").repetitions_needed);
 }
 

@@ -123,11 +123,17 @@ TEST_P(SettingColumns, CellsAreThoseOfTheirRuns) {
   EXPECT_EQ(repetition_groups(all_runs(report)).size() == 1, !takes_part("cell"));
 }
 
+std::vector<Cell> cells_of(const Report& report) {
+  std::deque<Run> collectives;
+  return single_cells(std::span(&report, 1), collectives);
+}
+
 TEST_P(SettingColumns, PairsHaveEqualSettings) {
-  const Report report = sample_report();
-  EXPECT_EQ(pair_key(plain()) != pair_key(changed()), takes_part("key"));
-  const auto differing =
-      differing_keys(pair_settings(report, plain()), pair_settings(report, changed()));
+  Report report = sample_report();
+  report.runs = {plain(), changed()};
+  const std::vector<Cell> cells = cells_of(report);
+  EXPECT_EQ(cells[0].key != cells[1].key, takes_part("key"));
+  const auto differing = differing_keys(cells[0].settings, cells[1].settings);
   EXPECT_EQ(!differing.empty(), takes_part("pair"));
   for (const std::string& key : differing) EXPECT_THAT(key, HasSubstr(GetParam().key));
 }
@@ -203,7 +209,7 @@ Report configured(const std::string& config) {
 TEST(Settings, OfTheConfigurationTellReportsApart) {
   const Report host = configured(R"({"residency":"host","deterministic":false,"seed":1})");
   const Report device = configured(R"({"residency":"device","deterministic":true,"seed":2})");
-  const Settings a = pair_settings(host, host.runs[0]), b = pair_settings(device, device.runs[0]);
+  const Settings a = cells_of(host)[0].settings, b = cells_of(device)[0].settings;
   EXPECT_THAT(differing_keys(a, b), ElementsAre("config/deterministic", "config/residency"));
   const std::vector<Report> both = {host, device};
   std::vector<std::string> names;

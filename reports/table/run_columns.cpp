@@ -1,0 +1,301 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The columns: which run it is, what it measured, and what repetitions show together. One row makes
+// both the cell of the table and the field of the exports, so that they cannot differ. The headings
+// of the default ones are narrow enough for two blocks of 80 characters to hold all of them.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/math.h"
+#include "reports/data/settings.h"
+#include "reports/metrics/metrics.h"
+#include "reports/metrics/repetitions.h"
+#include "reports/table/columns.h"
+
+namespace ddpbench::report {
+namespace {
+
+constexpr const char* kUnrecorded = "not recorded";
+constexpr const char* kOneRepetition = "one repetition: the noise is unknown";
+
+constexpr Format kPlain{1, 0}, kHundredths{1, 2}, kMilliseconds{1e-3, 2}, kPercentage{0.01, 1},
+    kMebibytes{kMiB, 1}, kMegabytes{1e6, 2}, kBillions{1e9, 1}, kFraction{1, 4},
+    kFinePercentage{0.01, 2};
+
+// ---- values ----
+
+FieldValue said(const std::string& text, const Run& run) {
+  return text.empty() ? FieldValue{{}, missing_reason(run)} : FieldValue{text};
+}
+
+FieldValue said(bool flag, const Run&) { return {flag}; }
+
+FieldValue said(std::integral auto count, const Run&) { return {static_cast<std::int64_t>(count)}; }
+
+template <auto kMember>
+FieldValue of(const RunRow& row) {
+  return said(row.run->*kMember, *row.run);
+}
+
+template <Figure Times::*kMember>
+FieldValue time_of(const RunRow& row) {
+  return said(row.run->time.*kMember, *row.run);
+}
+
+template <Figure (*kGet)(const Run&)>
+FieldValue figure(const RunRow& row) {
+  return said(kGet(*row.run), *row.run);
+}
+
+template <double StepStatistics::*kMember>
+Figure step(const Run& run) {
+  return step_figure(run, kMember);
+}
+
+Figure step_iqr(const Run& run) {
+  return run.step.time_s ? run.step.time_s->iqr : step_figure(run, &StepStatistics::median);
+}
+
+template <double Scaling::*kMember>
+Figure scaling(const Run& run) {
+  return run.scaling ? Figure::of((*run.scaling).*kMember) : Figure::missing(run.scaling_reason);
+}
+
+template <auto kMember>
+Figure traffic(const Run& run) {
+  if (run.traffic.value) return Figure::of(static_cast<double>((*run.traffic.value).*kMember));
+  return Figure::missing(run.traffic.reason.empty() ? kUnrecorded : run.traffic.reason);
+}
+
+// "overlap=on,bucket_cap_mb=25".
+FieldValue options(const RunRow& row) {
+  std::vector<std::string> words;
+  for (const auto& [name, value] : row.run->strategy_options) words.push_back(name + "=" + value);
+  return {fmt::format("{}", fmt::join(words, ","))};
+}
+
+// "adam,lr=0.001,lr_schedule=cosine": name, numbers and choices of the optimizer.
+FieldValue update(const RunRow& row) {
+  const Run& run = *row.run;
+  std::string text = run.optimizer_name;
+  if (text.empty() || text == "unknown") return {{}, kUnrecorded};  // of an import
+  for (const auto& [name, value] : run.optimizer) text += fmt::format(",{}={}", name, value);
+  for (const auto& [name, value] : run.optimizer_choices)
+    text += fmt::format(",{}={}", name, value);
+  return {text};
+}
+
+FieldValue hosts(const RunRow& row) {
+  return said(fmt::format("{}", fmt::join(row.report->environment.hosts, "+")), *row.run);
+}
+
+FieldValue commit(const RunRow& row) {
+  return said(row.report->generator.git_commit.value_or(""), *row.run);
+}
+
+FieldValue repetition(const RunRow& row) {
+  if (row.repeated == nullptr) return {std::int64_t{row.run->repetition}};
+  return {{}, "the row stands for all repetitions"};
+}
+
+FieldValue repetitions(const RunRow& row) {
+  return said(row.repeated == nullptr ? 1 : row.repeated->runs.size(), *row.run);
+}
+
+FieldValue timed_repetitions(const RunRow& row) {
+  const Run& run = *row.run;
+  if (row.repeated != nullptr) return said(row.repeated->timed, run);
+  return said(run.status == Status::ok && run.step.time_s ? 1 : 0, run);
+}
+
+FieldValue interval_kind(const RunRow& row) {
+  if (row.repeated == nullptr || row.repeated->step_s.kind == SpreadKind::none) {
+    return {{}, kOneRepetition};
+  }
+  return {std::string(to_string(row.repeated->step_s.kind))};
+}
+
+template <MedianSpread RepeatedRuns::*kSpread, Figure MedianSpread::*kEnd>
+FieldValue end(const RunRow& row) {
+  if (row.repeated == nullptr) return {{}, kOneRepetition};
+  return said((*row.repeated).*kSpread.*kEnd, *row.run);
+}
+
+// "96/44/43/44": a number for each worker, in the order of their ranks. Why no worker's share is
+// known: the first worker's reason.
+FieldValue busy_shares(const RunRow& row) {
+  const Run& run = *row.run;
+  std::vector<std::string> shares;
+  Figure first = Figure::missing("no device was recorded");
+  for (const DeviceRow& device : run.devices) {
+    if (device.role != "worker") continue;
+    const Figure share = busy_share(device);
+    if (shares.empty()) first = share;
+    shares.push_back(share.value ? fmt::format("{:.0f}", 100 * *share.value) : "-");
+  }
+  if (least_busy(run) == nullptr) return {{}, missing_reason(first, run)};
+  return {fmt::format("{}", fmt::join(shares, "/"))};
+}
+
+// ---- the table ----
+
+constexpr unsigned kText = kLeft | kIdentity;
+
+constexpr ColumnRow kColumns[] = {
+    {"strategy", "", "strategy", "single, dp, ddp, ps", "strategy", of<&Run::strategy>,
+     kText | kKey | kAlways},
+    {"devices", "", "devices", "replicas, +parameter servers, * when oversubscribed", "world_size",
+     of<&Run::world_size>, kText | kKey | kAlways},
+    {"batch", "batch", "each/all", "batch per device and of a step", "per_device_batch_size",
+     of<&Run::per_device_batch_size>, kIdentity | kAlways},
+    {"report", "", "report", "file that the run is from", "report",
+     [](const RunRow& row) { return said(row.file, *row.run); }, kText | kKey | kForSome, kPlain,
+     "not from a file"},
+    {"repetition", "", "rep.", "number of the repetition, from 1 (key: from 0)", "repetition",
+     repetition, kIdentity | kKey | kForSome},
+    {"status", "", "status", "ok, diverged, failed, skipped, interrupted", "status",
+     [](const RunRow& row) { return FieldValue{std::string(to_string(row.run->status))}; },
+     kLeft | kRemark},
+    {"device", "", "device", "kind of device", "device", of<&Run::device>, kText | kVarying},
+    {"device-model", "device", "model", "model of the device", "device_model",
+     of<&Run::device_model>, kText, kPlain, kUnrecorded},
+    {"backend", "", "backend", "how the devices communicate", "backend", of<&Run::backend>, kText,
+     kPlain, "nothing to communicate, or not recorded"},
+    {"precision", "", "precision", "number format", "precision", of<&Run::precision>,
+     kText | kVarying},
+    {"model", "", "model", "network", "model", of<&Run::model>, kText | kVarying},
+    {"dataset", "", "data set", "data set", "dataset", of<&Run::dataset_name>, kText | kVarying},
+    {"data-source", "data", "source", "files or synthetic", "dataset_source",
+     of<&Run::dataset_source>, kText, kPlain, kUnrecorded},
+    {"scaling", "scaling", "mode", "weak or strong", "scaling_mode", of<&Run::scaling_mode>, kText},
+    {"update", "", "update", "how weights are updated: optimizer and schedule", "update", update,
+     kText | kVarying},
+    {"options", "", "options", "options of the strategy", "strategy_options", options,
+     kText | kForSome},
+    {"injected", "", "injected", "planted fault (--inject)", "injected", of<&Run::injected>, kText,
+     kPlain, ""},
+    {"hosts", "", "hosts", "machines of the report", "hosts", hosts, kText, kPlain, kUnrecorded},
+    {"commit", "", "commit", "commit of ddpbench", "git_commit", commit, kLeft | kRemark, kPlain,
+     "not built in a git checkout"},
+    {"threads", "", "threads", "compute threads a device", "threads_per_device",
+     of<&Run::threads_per_device>, kIdentity | kVarying},
+    {"accumulation", "accum.", "steps", "gradient accumulation steps", "accumulation_steps",
+     of<&Run::accumulation_steps>, kIdentity},
+    {"step", "step ms", "median (IQR)", "step time of the slowest rank: median and IQR",
+     "step_time_median_s", figure<step<&StepStatistics::median>>, kAlways | kSmaller},
+    {"rate", "samples", "/s", "samples a second", "samples_per_s", of<&Run::samples_per_s>,
+     kAlways | kBigger, kPlain},
+    {"device-rate", "/s per", "device", "samples a second and device", "samples_per_s_per_device",
+     of<&Run::samples_per_s_per_device>, kAlways | kJoined, kPlain},
+    {"speedup", "speed-", "up", "throughput against single's", "speedup",
+     figure<scaling<&Scaling::speedup>>, kAlways, kHundredths},
+    {"efficiency", "eff.", "%", "speed-up / devices", "efficiency",
+     figure<scaling<&Scaling::efficiency>>, kAlways | kJoined | kBigger, kPercentage},
+    {"epoch", "epoch", "s", "time of an epoch, the median over epochs; without evaluation",
+     "epoch_time_s", figure<epoch_time>, kAlways, kHundredths},
+    {"comm", "comm", "ms", "communication in a step", "comm_s", nullptr, kAlways},
+    {"exposed", "exposed", "ms", "communication not hidden by compute", "comm_exposed_s", nullptr,
+     kAlways | kJoined},
+    {"memory", "peak MiB", "primary", "peak memory of device 0", "primary_peak_bytes",
+     figure<primary_memory>, kAlways | kSmaller, kMebibytes},
+    {"other-memory", "peak MiB", "others", "largest peak memory of the other workers",
+     "others_peak_bytes", figure<other_memory>, kAlways | kJoined | kSmaller, kMebibytes},
+    {"loss", "train", "loss", "training loss of the last epoch", "train_loss", figure<final_loss>,
+     kAlways, kFraction},
+    {"accuracy", "test", "acc. %", "test accuracy after the last epoch", "test_accuracy",
+     figure<final_accuracy>, kAlways | kJoined, kFinePercentage},
+    {"verified", "", "verified", "whether it computed what the reference did",
+     "verification_status",
+     [](const RunRow& row) { return said(row.run->verification.status, *row.run); },
+     kRemark | kAlways},
+    {"steps", "", "steps", "timed steps", "step_count",
+     [](const RunRow& row) { return said(row.run->step.count, *row.run); }},
+    {"step-p95", "step ms", "p95", "step time, 95 %", "step_time_p95_s",
+     figure<step<&StepStatistics::p95>>},
+    {"step-max", "step ms", "max", "longest step", "step_time_max_s",
+     figure<step<&StepStatistics::max>>},
+    {"wait", "data", "wait ms", "waiting for input in a step", "data_wait_s"},
+    {"forward", "forward", "ms", "forward pass in a step", "forward_s"},
+    {"backward", "backward", "ms", "backward pass in a step", "backward_s"},
+    {"optimizer", "optim.", "ms", "update in a step", "optimizer_s"},
+    {"sync", "batch norm", "sync ms",
+     "exchanging batch norm's statistics between devices in a step", "sync_batch_norm_s", nullptr,
+     kForSome},
+    {"others-idle", "others", "idle ms",
+     "dp: wait or idleness of the devices beside the primary in a step", "others_idle_s",
+     figure<others_idle>, kForSome},
+    {"busy", "busy", "% a device", "share of the step in which each device computes, by rank",
+     "busy_percent_by_rank", busy_shares, kRemark},
+    {"flops", "GFLOP/s", "a device", "operations of forward and backward a second and device",
+     "flops_per_s_per_device", figure<flops_per_s_per_device>, 0, kBillions},
+    {"peak-share", "share", "of peak %",
+     "the same as a share of the peak that was measured on the devices in the run's precision",
+     "peak_flops_ratio", figure<peak_share>, 0, kPercentage},
+    {"overlap", "overlap", "%", "share of communication hidden by compute", "overlap_ratio",
+     nullptr, 0, kPercentage},
+    {"train", "train", "s", "training", "train_s", time_of<&Times::train_s>, 0, kHundredths},
+    {"total", "total", "s", "the whole run", "total_s", time_of<&Times::total_s>, 0, kHundredths},
+    {"to-accuracy", "to acc.", "s", "training time until --until-accuracy was reached",
+     "time_to_accuracy_s", figure<time_to_accuracy>, kForSome | kSmaller, kHundredths},
+    {"messages", "messages", "a step", "what devices and servers send each other in a step",
+     "step_messages", figure<traffic<&StepTraffic::messages>>, 0, kPlain},
+    {"wire", "on wire", "MB", "the bytes of these messages, of all together", "step_wire_bytes",
+     figure<traffic<&StepTraffic::bytes>>, 0, kMegabytes},
+    {"busiest-messages", "busiest", "messages",
+     "the most that one device or server sends in a step, or receives if that is more",
+     "step_busiest_messages", figure<traffic<&StepTraffic::busiest_messages>>, 0, kPlain},
+    {"busiest-wire", "busiest", "MB", "the same in bytes", "step_busiest_wire_bytes",
+     figure<traffic<&StepTraffic::busiest_bytes>>, 0, kMegabytes},
+    {"repetitions", "", "reps", "repetitions of the setting", "repetitions", repetitions,
+     kRemark | kKey | kForSome},
+    {"step-interval", "step ms", "median (interval)",
+     "step time: median over repetitions and how far they reach", "step_time_low_s",
+     end<&RepeatedRuns::step_s, &MedianSpread::low>, kRemark},
+    {"speedup-interval", "speed-up", "(interval)",
+     "speed-up: median over repetitions and how far they reach", "speedup_low",
+     end<&RepeatedRuns::speedup, &MedianSpread::low>, kRemark, kHundredths},
+    {"efficiency-interval", "eff. %", "(interval)",
+     "efficiency: median over repetitions and how far they reach", "efficiency_low",
+     end<&RepeatedRuns::efficiency, &MedianSpread::low>, kRemark | kJoined, kPercentage},
+    {"to-accuracy-interval", "to acc. s", "(interval)",
+     "training time to the accuracy: median over repetitions and how far they reach",
+     "time_to_accuracy_low_s", end<&RepeatedRuns::to_accuracy_s, &MedianSpread::low>, kRemark,
+     kHundredths}};
+
+// Further fields of columns.
+constexpr FieldRow kFields[] = {
+    {"devices", "servers", of<&Run::servers>, Role::identity},
+    {"devices", "oversubscribed", of<&Run::oversubscribed>},
+    {"batch", "global_batch_size", of<&Run::global_batch_size>, Role::identity},
+    {"step", "step_time_iqr_s", figure<step_iqr>, Role::measure},
+    {"verified", "verification_max_relative_error",
+     [](const RunRow& row) { return said(row.run->verification.max_relative_error, *row.run); },
+     Role::measure},
+    {"to-accuracy", "until_accuracy",
+     [](const RunRow& row) {
+       const auto& wanted = row.run->until_accuracy;
+       return wanted ? FieldValue{wanted->target} : FieldValue{{}, "no --until-accuracy"};
+     }},
+    {"repetitions", "timed_repetitions", timed_repetitions},
+    {"repetitions", "interval", interval_kind},
+    {"step-interval", "step_time_high_s", end<&RepeatedRuns::step_s, &MedianSpread::high>},
+    {"speedup-interval", "speedup_high", end<&RepeatedRuns::speedup, &MedianSpread::high>},
+    {"efficiency-interval", "efficiency_high", end<&RepeatedRuns::efficiency, &MedianSpread::high>},
+    {"to-accuracy-interval", "time_to_accuracy_high_s",
+     end<&RepeatedRuns::to_accuracy_s, &MedianSpread::high>}};
+
+}  // namespace
+
+FieldValue said(const Figure& figure, const Run& run) {
+  return figure.value ? FieldValue{*figure.value} : FieldValue{{}, missing_reason(figure, run)};
+}
+
+std::span<const ColumnRow> column_rows() { return kColumns; }
+
+std::span<const FieldRow> further_fields() { return kFields; }
+
+}  // namespace ddpbench::report
