@@ -299,7 +299,7 @@ double additions(const TrainingJob& job, const nn::ModelSpec& model) {
   double own = 0, on_the_way = 0;
   for (const nn::LayerSpec& layer : model.layers) {
     if (!nn::has_weights(layer.type)) continue;
-    const ops::Shape shape = nn::weight_shape(layer, model.input_of(layer));
+    const ops::Shape shape = model.plan_of(layer).parameters.at(0).shape;
     const auto weights = static_cast<double>(ops::element_count(shape));
     const double positions = layer.type == nn::LayerType::conv2d
                                  ? static_cast<double>(layer.output_shape.at(1)) *

@@ -31,10 +31,9 @@ nn::ParameterPlan parameter_plan(const nn::ModelSpec& model) {
   nn::ParameterPlan plan;
   for (std::size_t i = model.layers.size(); i-- > 0;) {
     const nn::LayerSpec& layer = model.layers[i];
-    const auto shapes = nn::parameter_shapes(layer, model.input_of(layer));
-    for (std::size_t k = shapes.size(); k-- > 0;) {
-      const std::size_t bytes =
-          static_cast<std::size_t>(ops::element_count(shapes[k])) * sizeof(float);
+    const auto parameters = model.plan_of(layer).parameters;
+    for (std::size_t k = parameters.size(); k-- > 0;) {
+      const std::size_t bytes = parameters[k].layout.bytes;
       plan.parameters.push_back({.offset_bytes = plan.flat_bytes, .bytes = bytes});
       plan.flat_bytes += round_up(bytes, nn::kParameterAlignment);
     }

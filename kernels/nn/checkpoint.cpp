@@ -63,18 +63,12 @@ std::string difference(const TensorInfo& wanted, const TensorInfo& tensor) {
 std::vector<TensorInfo> checkpoint_tensors(const ModelSpec& model) {
   std::vector<TensorInfo> tensors, state;
   for (const LayerSpec& layer : model.layers) {
-    const ops::Shape& input = model.input_of(layer);
-    std::string_view name = ".weight";
-    for (ops::Shape& shape : parameter_shapes(layer, input)) {
-      tensors.push_back({layer.name + std::string(name), std::move(shape)});
-      name = ".bias";
+    const ops::OpPlan plan = model.plan_of(layer);
+    for (const ops::ParameterSpec& spec : plan.parameters) {
+      tensors.push_back({layer.name + "." + spec.name, spec.shape});
     }
-    constexpr std::string_view kStateNames[] = {kMeanName, kVarianceName, kBatchCountName};
-    std::size_t k = 0;
-    for (ops::Shape& shape : state_shapes(layer, input)) {
-      const std::string_view own = kStateNames[k++];
-      state.push_back({layer.name + std::string(own), std::move(shape),
-                       own == kBatchCountName ? DataType::int64 : DataType::fp32});
+    for (const ops::StateSpec& spec : plan.state) {
+      state.push_back({layer.name + "." + spec.name, spec.shape, spec.type});
     }
   }
   std::ranges::move(state, std::back_inserter(tensors));

@@ -21,7 +21,9 @@
 #include <vector>
 
 #include "kernels/nn/model/model.h"
+#include "kernels/nn/plan/lowering.h"
 #include "kernels/nn/plan/parameter_plan.h"
+#include "kernels/nn/plan/plan.h"
 #include "kernels/nn/program.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/device.h"
@@ -49,30 +51,31 @@ class Graph {
   // `device` and `backend` must outlive the graph. Throws ConfigError or DeviceError.
   Graph(const ModelSpec& model, Device& device, ops::OpBackend& backend,
         const GraphOptions& options);
-  ~Graph();
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
-  const ParameterPlan& plan() const;
-  const ModelSpec& model() const;
-  std::int64_t batch() const;
-  std::int64_t micro_batch() const;  // samples of a micro-batch of the micro-batched part; 0: none
+  const ParameterPlan& plan() const { return parameters_; }
+  const ModelSpec& model() const { return model_; }
+  std::int64_t batch() const { return plan_.batch; }
+  // Samples of a micro-batch of the micro-batched part; 0: none.
+  std::int64_t micro_batch() const { return plan_.micro_batch; }
   // One line for each planned operation: name, description, layouts, bytes.
   std::string describe() const;
   // Calls of a forward and a backward pass in order: "conv1+relu1 forward, micro-batch 3 of 8".
-  const std::vector<std::string>& call_names() const;
+  const std::vector<std::string>& call_names() const { return program_.call_names(); }
   // Floating-point operations of one forward + backward pass.
   double step_flops() const;
   // The exchanges with the other parts of the batch in one forward + backward pass: the bytes that
   // this part gives to each other one.
   std::vector<std::size_t> exchanges() const;
 
-  const Buffer& weights() const;    // flat, plan().flat_bytes
-  const Buffer& gradients() const;  // flat, same order; REQUIRES: training
-  const Buffer& state() const;      // flat, plan().state_bytes; empty where no operation has any
+  const Buffer& weights() const { return memory_.weights; }  // flat, plan().flat_bytes
+  const Buffer& gradients() const;                           // flat, same order; REQUIRES: training
+  // Flat, plan().state_bytes; empty where no operation has any.
+  const Buffer& state() const { return memory_.state; }
 
   // Tells `observer`, which must outlive its use, of every call from now on. Null ends that.
-  void observe_layers(LayerObserver* observer);
+  void observe_layers(LayerObserver* observer) { program_.observe(observer); }
 
   // Runs the network on `input`: [batch, c, h, w] plain fp32 in device memory. It must stay valid
   // and unchanged until backward is done. A graph that is not for training evaluates, whatever
@@ -106,8 +109,33 @@ class Graph {
   void import_state(std::size_t i, std::span<const std::byte> bytes);
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  struct Memory {
+    Buffer weights_bf16;  // of the last forward, where operations read bf16
+    Buffer weights, gradients, state, arena, workspace;
+    Buffer steps;  // the number of training steps, where operations draw by it
+
+    std::int64_t* step_count() const { return reinterpret_cast<std::int64_t*>(steps.data()); }
+    ProgramMemory views() const;
+  };
+  Graph(const ModelSpec& model, Device& device, ops::OpBackend& backend,
+        const GraphOptions& options, LoweredNetwork network);
+  static Memory allocate_memory(const LoweredNetwork& network, Device& device,
+                                const GraphOptions& options);
+  // Copies a tensor in device memory to the host, after all work that was queued before; and back.
+  void to_host(const ops::TensorLayout& layout, const std::byte* at, const ops::TensorLayout& plain,
+               std::span<std::byte> host) const;
+  void to_device(std::span<const std::byte> host, const ops::TensorLayout& plain,
+                 const ops::TensorLayout& layout, std::byte* at);
+  float* floats_of(int value) const;
+
+  ModelSpec model_;
+  Device& device_;
+  ops::OpBackend& backend_;
+  Memory memory_;
+  Plan plan_;
+  ParameterPlan parameters_;
+  Program program_;
+  bool forward_done_ = false;  // in training, since the last backward
 };
 
 }  // namespace ddpbench::nn

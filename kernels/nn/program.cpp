@@ -18,9 +18,7 @@ class Program::Binder {
  public:
   Binder(Program& program, const Plan& plan, const ParameterPlan& parameters,
          const ProgramMemory& memory)
-      : program_(program), plan_(plan), parameters_(parameters), memory_(memory) {
-    reserve();
-  }
+      : program_(program), plan_(plan), parameters_(parameters), memory_(memory) {}
 
   void run() {
     const std::span<const PlannedCall> forward = plan_.forward, backward = plan_.backward;
@@ -40,20 +38,6 @@ class Program::Binder {
   }
 
  private:
-  void reserve() {
-    std::size_t reads = 1, writes = 0;  // the first is the cast's
-    for (const std::vector<PlannedCall>* list : {&plan_.forward, &plan_.backward}) {
-      for (const PlannedCall& planned : *list) {
-        const std::size_t repeats = plan_.repeats(planned.micro);
-        reads += repeats * (planned.inputs.size() + 2 * planned.parameters.size());
-        writes += repeats *
-                  (planned.grad_inputs.size() + planned.parameters.size() + planned.state.size());
-      }
-    }
-    program_.read_pointers_.reserve(reads);
-    program_.write_pointers_.reserve(writes);
-  }
-
   void bind(std::span<const PlannedCall> list, std::size_t k, std::vector<BoundCall>& calls) {
     for (const PlannedCall& planned : list) {
       add(calls, make_call(planned, k), call_name(planned, k, &calls == &program_.forward_));
@@ -61,18 +45,16 @@ class Program::Binder {
   }
 
   void bind_cast() {
-    auto& pointers = program_.read_pointers_;
-    pointers.push_back(memory_.weights.data);
-    BoundCall call{.op = plan_.cast_to_bf16};
-    call.forward = {.inputs = {&pointers.back(), 1},
+    BoundCall call{.op = plan_.cast_to_bf16, .inputs = {memory_.weights.data}};
+    call.forward = {.inputs = call.inputs,
                     .output = memory_.weights_bf16.data,
                     .workspace = memory_.workspace.data};
-    add(program_.forward_, call, "weights to bf16");
+    add(program_.forward_, std::move(call), "weights to bf16");
   }
 
-  void add(std::vector<BoundCall>& calls, const BoundCall& call, std::string name) {
-    calls.push_back(call);
-    calls.back().number = program_.call_names_.size();
+  void add(std::vector<BoundCall>& calls, BoundCall call, std::string name) {
+    call.number = program_.call_names_.size();
+    calls.push_back(std::move(call));
     program_.call_names_.push_back(std::move(name));
   }
 
@@ -97,99 +79,79 @@ class Program::Binder {
     return memory_.arena.data + v.offset_bytes + (micro ? k * v.stride_bytes : 0);
   }
 
+  // The spans of the arguments refer to the call's own vectors, whose elements stay where they are
+  // when the call moves.
   BoundCall make_call(const PlannedCall& planned, std::size_t k) {
     BoundCall call{.op = planned.op, .direction = planned.direction};
-    const std::span<const void* const> inputs = input_pointers(planned, k);
-    const std::span<const void* const> weights =
-        parameter_pointers(planned, memory_.weights, sizeof(float));
-    std::span<const void* const> bf16;
-    if (planned.op->plan().reads_bf16_weights) {
-      bf16 = parameter_pointers(planned, memory_.weights_bf16, size_of(DataType::bf16));
-    }
+    put_input_pointers(planned, k, call);
+    put_parameter_pointers(planned, call);
     void* const output = at(planned.output, planned.micro, k);
     void* const saved = at(planned.saved, planned.micro, k);
     const auto samples = static_cast<std::size_t>(planned.micro ? plan_.micro_batch : 0);
     const ops::RandomDraw draw{.step = memory_.steps,
                                .first_sample = static_cast<std::int64_t>(k * samples)};
     if (planned.direction != Direction::backward) {
-      call.forward = {
-          inputs, output, weights, saved, memory_.workspace.data, bf16, state_pointers(planned)};
-      call.forward.draw = draw;
+      call.forward = {.inputs = call.inputs,
+                      .output = output,
+                      .parameters = call.weights,
+                      .saved = saved,
+                      .workspace = memory_.workspace.data,
+                      .bf16_weights = call.bf16_weights,
+                      .state = call.state,
+                      .draw = draw};
       return call;
     }
-    call.backward.draw = draw;
-    call.backward.inputs = inputs;
-    call.backward.output = output;
-    call.backward.grad_output = at(planned.grad_output, planned.micro, k);
-    call.backward.more_grad_output = at(planned.more_grad_output, planned.micro, k);
-    call.backward.grad_inputs = gradient_pointers(planned, k);
-    call.backward.parameters = weights;
-    call.backward.grad_parameters = parameter_gradient_pointers(planned);
-    call.backward.saved = saved;
-    call.backward.workspace = memory_.workspace.data;
-    call.backward.bf16_weights = bf16;
+    for (const int gradient : planned.grad_inputs) {
+      call.grad_inputs.push_back(at(gradient, planned.micro, k));
+    }
+    call.backward = {.inputs = call.inputs,
+                     .output = output,
+                     .grad_output = at(planned.grad_output, planned.micro, k),
+                     .more_grad_output = at(planned.more_grad_output, planned.micro, k),
+                     .grad_inputs = call.grad_inputs,
+                     .parameters = call.weights,
+                     .grad_parameters = call.grad_parameters,
+                     .saved = saved,
+                     .workspace = memory_.workspace.data,
+                     .bf16_weights = call.bf16_weights,
+                     .draw = draw};
     // Micro-batches run from last to first.
     call.adds = planned.micro && k + 1 < plan_.repeats(true);
-    if (!planned.micro || k == 0) add_ready(planned, call);
+    if (!planned.micro || k == 0) {
+      call.ready = planned.parameters;
+      std::ranges::sort(call.ready);
+    }
     return call;
   }
 
-  void add_ready(const PlannedCall& planned, BoundCall& call) {
-    call.ready_begin = program_.ready_.size();
-    call.ready_count = planned.parameters.size();
-    program_.ready_.insert(program_.ready_.end(), planned.parameters.begin(),
-                           planned.parameters.end());
-    std::sort(program_.ready_.end() - static_cast<std::ptrdiff_t>(call.ready_count),
-              program_.ready_.end());
-  }
-
-  std::span<const void* const> input_pointers(const PlannedCall& planned, std::size_t k) {
-    auto& pointers = program_.read_pointers_;
-    const std::size_t begin = pointers.size();
-    for (const int input : planned.inputs) {
+  void put_input_pointers(const PlannedCall& planned, std::size_t k, BoundCall& call) {
+    call.inputs.resize(planned.inputs.size());
+    for (std::size_t i = 0; i < planned.inputs.size(); ++i) {
+      const int input = planned.inputs[i];
       if (input == plan_.input) {
         const std::size_t slice = planned.micro ? bytes_at(plan_, input, true) : 0;
-        program_.input_pointers_.emplace_back(pointers.size(), k * slice);
-        pointers.push_back(nullptr);
+        program_.input_pointers_.emplace_back(&call.inputs[i], k * slice);
       } else {
-        pointers.push_back(at(input, planned.micro, k));
+        call.inputs[i] = at(input, planned.micro, k);
       }
     }
-    return {pointers.data() + begin, planned.inputs.size()};
   }
 
-  // Appends at(i) of all `items`, and returns what it appended.
-  template <typename Pointer, typename Items, typename At>
-  static std::span<const Pointer> append(std::vector<Pointer>& pointers, const Items& items,
-                                         const At& at) {
-    const std::size_t begin = pointers.size();
-    for (const auto item : items) pointers.push_back(at(item));
-    return {pointers.data() + begin, items.size()};
-  }
-
-  std::span<const void* const> parameter_pointers(const PlannedCall& planned,
-                                                  const BufferView& flat,
-                                                  std::size_t element_bytes) {
-    return append(program_.read_pointers_, planned.parameters, [&](std::size_t i) {
-      return flat.data + parameters_.parameters[i].offset_bytes / sizeof(float) * element_bytes;
-    });
-  }
-
-  std::span<void* const> gradient_pointers(const PlannedCall& planned, std::size_t k) {
-    return append(program_.write_pointers_, planned.grad_inputs,
-                  [&](int gradient) { return at(gradient, planned.micro, k); });
-  }
-
-  std::span<void* const> parameter_gradient_pointers(const PlannedCall& planned) {
-    return append(program_.write_pointers_, planned.parameters, [&](std::size_t i) {
-      return memory_.gradients.data + parameters_.parameters[i].offset_bytes;
-    });
-  }
-
-  std::span<void* const> state_pointers(const PlannedCall& planned) {
-    return append(program_.write_pointers_, planned.state, [&](std::size_t i) {
-      return memory_.state.data + parameters_.state[i].offset_bytes;
-    });
+  void put_parameter_pointers(const PlannedCall& planned, BoundCall& call) {
+    for (const std::size_t i : planned.parameters) {
+      const std::size_t offset = parameters_.parameters[i].offset_bytes;
+      call.weights.push_back(memory_.weights.data + offset);
+      if (planned.op->plan().reads_bf16_weights) {
+        call.bf16_weights.push_back(memory_.weights_bf16.data +
+                                    offset / sizeof(float) * size_of(DataType::bf16));
+      }
+      if (planned.direction == Direction::backward) {
+        call.grad_parameters.push_back(memory_.gradients.data + offset);
+      }
+    }
+    for (const std::size_t i : planned.state) {
+      call.state.push_back(memory_.state.data + parameters_.state[i].offset_bytes);
+    }
   }
 
   Program& program_;
@@ -205,7 +167,7 @@ Program::Program(const Plan& plan, const ParameterPlan& parameters, const Progra
 void Program::forward(Stream& stream, const float* input, ops::Mode mode,
                       const ops::SamplePlaces& places) {
   const auto* bytes = reinterpret_cast<const std::byte*>(input);
-  for (const auto& [pointer, offset] : input_pointers_) read_pointers_[pointer] = bytes + offset;
+  for (const auto& [pointer, offset] : input_pointers_) *pointer = bytes + offset;
   for (BoundCall& call : forward_) {
     call.forward.mode = mode;
     call.forward.draw.places = places;
@@ -235,7 +197,7 @@ void Program::backward(Stream& stream, const GradientReady& ready, bool accumula
     call.backward.accumulate = accumulate || call.adds;
     run(call, stream);
     if (!ready) continue;
-    for (std::size_t i = 0; i < call.ready_count; ++i) ready(ready_[call.ready_begin + i]);
+    for (const std::size_t parameter : call.ready) ready(parameter);
   }
 }
 

@@ -60,9 +60,11 @@ class Program {
     bool adds = false;  // an earlier micro-batch wrote the parameters' gradients
     ops::ForwardArgs forward = {};
     ops::BackwardArgs backward = {};
-    std::size_t ready_begin = 0;  // parameters whose gradients are final after the call, in ready_
-    std::size_t ready_count = 0;
-    std::size_t number = 0;  // in call_names_
+    // What these refer to.
+    std::vector<const void*> inputs = {}, weights = {}, bf16_weights = {};
+    std::vector<void*> grad_inputs = {}, grad_parameters = {}, state = {};
+    std::vector<std::size_t> ready = {};  // parameters whose gradients are final after the call
+    std::size_t number = 0;               // in call_names_
   };
   class Binder;
 
@@ -70,14 +72,10 @@ class Program {
 
   std::vector<BoundCall> forward_;
   std::vector<BoundCall> backward_;
-  std::vector<std::size_t> ready_;
   std::vector<std::string> call_names_;
   LayerObserver* observer_ = nullptr;
-  // The memory of the calls' spans; never resized after construction.
-  std::vector<const void*> read_pointers_;
-  std::vector<void*> write_pointers_;
-  // Entries of read_pointers_ into the network's input, and their byte offsets in it.
-  std::vector<std::pair<std::size_t, std::size_t>> input_pointers_;
+  // Where calls have addresses in the network's input, and their byte offsets in it.
+  std::vector<std::pair<const void**, std::size_t>> input_pointers_;
 };
 
 }  // namespace ddpbench::nn

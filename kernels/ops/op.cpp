@@ -17,11 +17,13 @@
 namespace ddpbench::ops {
 namespace {
 
+Shape sample_of(const Shape& shape) { return {shape.begin() + 1, shape.end()}; }
+
 void check_image(const Shape& shape, const char* operation) {
   check_shape(shape, operation);
   if (shape.size() != 4)
-    throw ConfigError(fmt::format("{}: input {} is not [batch, channels, height, width]", operation,
-                                  to_string(shape)));
+    throw ConfigError(fmt::format("{}: a sample of {} is no image [channels, h, w]", operation,
+                                  to_string(sample_of(shape))));
 }
 
 void check_extents(std::int64_t kernel, std::int64_t stride, std::int64_t pad,
@@ -41,9 +43,10 @@ Shape slide(const Shape& input, std::int64_t channels, const Window2d& w, const 
   Shape shape = {input[0], channels, window_positions(input[2], span.kernel_h, w.stride_h, w.pad_h),
                  window_positions(input[3], span.kernel_w, w.stride_w, w.pad_w)};
   if (shape[2] < 1 || shape[3] < 1)
-    throw ConfigError(
-        fmt::format("{}: a {}x{} kernel with padding {}x{} does not fit into input {}", operation,
-                    span.kernel_h, span.kernel_w, w.pad_h, w.pad_w, to_string(input)));
+    throw ConfigError(fmt::format(
+        "{}: the kernel [{}, {}] with padding [{}, {}] and dilation [{}, {}] does not fit into {}",
+        operation, w.kernel_h, w.kernel_w, w.pad_h, w.pad_w, dilation.h, dilation.w,
+        to_string(sample_of(input))));
   return shape;
 }
 
@@ -56,8 +59,8 @@ void check_outputs(std::int64_t outputs, const char* operation) {
 Shape pooled(const Shape& input, const Window2d& w, const char* operation) {
   check_image(input, operation);
   if (2 * w.pad_h > w.kernel_h || 2 * w.pad_w > w.kernel_w)
-    throw ConfigError(fmt::format("{}: padding {}x{} is more than half of kernel {}x{}", operation,
-                                  w.pad_h, w.pad_w, w.kernel_h, w.kernel_w));
+    throw ConfigError(fmt::format("{}: padding [{}, {}] is more than half of the kernel [{}, {}]",
+                                  operation, w.pad_h, w.pad_w, w.kernel_h, w.kernel_w));
   return slide(input, input[1], w, operation);
 }
 
@@ -227,7 +230,8 @@ OpPlan plain_plan(const ConcatDesc& desc) {
     sum[1] += std::exchange(wanted[1], first[1]);
     if (wanted != first)
       throw ConfigError(fmt::format("concat: {} and {} differ in more than their channels",
-                                    to_string(first), to_string(input.shape)));
+                                    to_string(sample_of(first)),
+                                    to_string(sample_of(input.shape))));
     plan.inputs.push_back(TensorLayout::plain(input.shape));
   }
   sum[1] -= first[1];

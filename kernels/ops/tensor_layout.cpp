@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <limits>
+
 #include "base/error.h"
 #include "base/math.h"
 
@@ -14,7 +16,10 @@ namespace ddpbench::ops {
 
 std::int64_t element_count(const Shape& shape) {
   std::int64_t count = 1;
-  for (const std::int64_t extent : shape) count *= extent;
+  for (const std::int64_t extent : shape) {
+    if (__builtin_mul_overflow(count, extent, &count))
+      return std::numeric_limits<std::int64_t>::max();
+  }
   return count;
 }
 

@@ -18,8 +18,8 @@ namespace ddpbench::ops {
 
 using Shape = std::vector<std::int64_t>;  // outermost first; images are [batch, channels, h, w]
 
-std::int64_t element_count(const Shape& shape);
-std::string to_string(const Shape& shape);  // "[64, 1, 28, 28]"
+std::int64_t element_count(const Shape& shape);  // at most the largest number there is
+std::string to_string(const Shape& shape);       // "[64, 1, 28, 28]"
 
 // Plain (row-major) or a backend's own layout. Two layouts are equal when shape, type and tag are.
 struct TensorLayout {

@@ -32,7 +32,7 @@ TEST(LayerTypes, ConvolutionsHaveGroupsAndDilation) {
   EXPECT_EQ(conv.groups, 4);
   EXPECT_EQ(conv.dilation, (ops::Dilation2d{2, 3}));
   EXPECT_EQ(conv.output_shape, (ops::Shape{12, 4, 5}));
-  EXPECT_EQ(weight_shape(conv, model.input_shape), (ops::Shape{12, 2, 3, 3}));
+  EXPECT_EQ(model.plan_of(conv).parameters[0].shape, (ops::Shape{12, 2, 3, 3}));
   EXPECT_EQ(model.parameter_count(), 12 * 2 * 9 + 12 + 3 * 12 * 20 + 3);
   const LayerSpec plain =
       on_a_map(R"({"name": "c", "type": "conv2d", "out_channels": 12, "kernel": 3})").layers[0];
@@ -124,8 +124,8 @@ std::vector<WrongLayer> wrong_layers() {
        {"groups is 4", "out_channels, 6"}},
       {"GroupsThatDoNotDivideTheInput",
        conv(R"(, "groups": 3)"),
-       "/layers/0/groups:",
-       {"groups is 3", "8 channels", R"("input" of the layer "c")"}},
+       "/layers/0:",
+       {R"(the layer "c")", "3 groups do not divide 8 input and 6 output channels"}},
       {"UnknownInit",
        conv(R"(, "init": "normal_fan_in")"),
        "/layers/0/init:",
@@ -135,14 +135,14 @@ std::vector<WrongLayer> wrong_layers() {
       {"DilationBeyondTheMap",
        conv(R"(, "dilation": [1, 5])"),
        "/layers/0:",
-       {"the kernel [3, 3]", "with dilation [1, 5] does not fit", "[8, 12, 9]"}},
+       {"the kernel [3, 3]", "dilation [1, 5] does not fit", "[8, 12, 9]"}},
       {"GroupsOfAPool",
        R"({"name": "p", "type": "avg_pool2d", "kernel": 2, "groups": 2})",
        "/layers/0/groups:",
        {"a layer of type avg_pool2d"}},
       {"AveragePaddedPastHalf",
        R"({"name": "p", "type": "avg_pool2d", "kernel": 3, "padding": 2})",
-       "/layers/0/padding:",
+       "/layers/0:",
        {"more than half of the kernel [3, 3]"}},
       {"CountOfPaddingNoBoolean",
        R"({"name": "p", "type": "avg_pool2d", "kernel": 2, "count_include_pad": 1})",
@@ -152,7 +152,7 @@ std::vector<WrongLayer> wrong_layers() {
        R"({"name": "fc", "type": "linear", "out_features": 3},
           {"name": "p", "type": "avg_pool2d", "kernel": 2})",
        "/layers/1:",
-       {"[channels, h, w]", R"("fc" is [3])"}},
+       {"[channels, h, w]", R"("fc" of shape [3])"}},
       {"AdaptiveWithoutASize",
        R"({"name": "p", "type": "adaptive_avg_pool2d"})",
        "/layers/0:",

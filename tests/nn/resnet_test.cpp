@@ -83,11 +83,11 @@ TEST(ResidualNetworks, HaveTorchvisionsLayers) {
       SCOPED_TRACE(std::string(network) + " " + want.name);
       const auto layer = std::ranges::find(model.layers, want.name, &LayerSpec::name);
       ASSERT_NE(layer, model.layers.end());
-      EXPECT_EQ(extents(model.input_of(*layer)), want.input);
+      EXPECT_EQ(extents(model.inputs_of(*layer)[0]), want.input);
       EXPECT_EQ(extents(layer->output_shape), want.output);
       std::int64_t count = 0;
-      for (const ops::Shape& shape : parameter_shapes(*layer, model.input_of(*layer))) {
-        count += ops::element_count(shape);
+      for (const auto& tensor : model.plan_of(*layer).parameters) {
+        count += ops::element_count(tensor.shape);
       }
       EXPECT_EQ(count, want.parameters);
       parameters += count;

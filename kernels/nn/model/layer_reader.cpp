@@ -1,16 +1,14 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The attributes of each layer type and their defaults. Shapes follow PyTorch: windows give
-// out = floor((in + 2 * padding - span) / stride) + 1 with span = dilation * (kernel - 1) + 1,
-// linear layers flatten in row-major order.
+// The attributes of each layer type. Their defaults are PyTorch's.
 #include "kernels/nn/model/layer_reader.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
-#include <array>
 #include <limits>
-#include <span>
-#include <utility>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/nearest_name.h"
@@ -18,47 +16,6 @@
 
 namespace ddpbench::nn {
 namespace {
-
-using namespace std::string_view_literals;
-
-constexpr std::array kPlainKeys = {"name"sv, "type"sv, "inputs"sv};
-constexpr std::array kConvKeys = {"name"sv,         "type"sv,     "inputs"sv, "in_channels"sv,
-                                  "out_channels"sv, "kernel"sv,   "stride"sv, "padding"sv,
-                                  "bias"sv,         "dilation"sv, "groups"sv, "init"sv};
-constexpr std::array kBatchNormKeys = {"name"sv, "type"sv,     "inputs"sv, "num_features"sv,
-                                       "eps"sv,  "momentum"sv, "affine"sv};
-constexpr std::array kPoolKeys = {"name"sv,   "type"sv,   "inputs"sv,
-                                  "kernel"sv, "stride"sv, "padding"sv};
-constexpr std::array kAveragePoolKeys = {"name"sv,   "type"sv,    "inputs"sv,           "kernel"sv,
-                                         "stride"sv, "padding"sv, "count_include_pad"sv};
-constexpr std::array kAdaptivePoolKeys = {"name"sv, "type"sv, "inputs"sv, "output_size"sv};
-constexpr std::array kDropoutKeys = {"name"sv, "type"sv, "inputs"sv, "p"sv};
-constexpr std::array kLinearKeys = {"name"sv,         "type"sv, "inputs"sv, "in_features"sv,
-                                    "out_features"sv, "bias"sv, "init"sv};
-
-std::span<const std::string_view> keys_of(LayerType type) {
-  switch (type) {
-    case LayerType::conv2d:
-      return kConvKeys;
-    case LayerType::batch_norm2d:
-      return kBatchNormKeys;
-    case LayerType::max_pool2d:
-      return kPoolKeys;
-    case LayerType::avg_pool2d:
-      return kAveragePoolKeys;
-    case LayerType::adaptive_avg_pool2d:
-      return kAdaptivePoolKeys;
-    case LayerType::linear:
-      return kLinearKeys;
-    case LayerType::dropout:
-      return kDropoutKeys;
-    case LayerType::relu:
-    case LayerType::add:
-    case LayerType::concat:
-      break;
-  }
-  return kPlainKeys;
-}
 
 LayerType read_type(const JsonReader& json) {
   const std::string word = json.string("a layer's type");
@@ -84,43 +41,108 @@ std::pair<std::int64_t, std::int64_t> read_extent(const JsonReader& json, std::s
   return {pair[0].integer(what, least, kMostExtent), pair[1].integer(what, least, kMostExtent)};
 }
 
-void read_window(const JsonReader& json, LayerSpec& spec) {
-  ops::Window2d& w = spec.window;
-  const bool pool = spec.type != LayerType::conv2d;
-  std::tie(w.kernel_h, w.kernel_w) = read_extent(json.at("kernel"), "kernel", 1);
-  w.stride_h = pool ? w.kernel_h : 1;
-  w.stride_w = pool ? w.kernel_w : 1;
-  if (json.has("stride")) {
-    std::tie(w.stride_h, w.stride_w) = read_extent(json.at("stride"), "stride", 1);
-  }
-  if (!json.has("padding")) return;
-  std::tie(w.pad_h, w.pad_w) = read_extent(json.at("padding"), "padding", 0);
-  // With more padding a window could see padding only (PyTorch has the same rule for pools).
-  if (pool && (2 * w.pad_h > w.kernel_h || 2 * w.pad_w > w.kernel_w)) {
-    json.at("padding").fail(fmt::format("padding [{}, {}] is more than half of the kernel [{}, {}]",
-                                        w.pad_h, w.pad_w, w.kernel_h, w.kernel_w));
-  }
+// Each of these reads what an entry may leave out.
+void read(const JsonReader& json, std::string_view key, std::int64_t& value) {
+  if (json.has(key)) value = json.at(key).integer(key, 1, kMostExtent);
+}
+void read(const JsonReader& json, std::string_view key, double& value) {
+  if (json.has(key)) value = json.at(key).number(key, 0, 1);
+}
+void read(const JsonReader& json, std::string_view key, bool& value) {
+  if (json.has(key)) value = json.at(key).boolean(key);
+}
+void read(const JsonReader& json, std::string_view key, std::int64_t least, std::int64_t& h,
+          std::int64_t& w) {
+  if (json.has(key)) std::tie(h, w) = read_extent(json.at(key), key, least);
 }
 
-void read_weights(const JsonReader& json, std::string_view in_key, std::string_view out_key,
-                  LayerEntry& entry) {
+void read_window(const JsonReader& json, LayerEntry& entry) {
+  ops::Window2d& w = entry.spec.window;
+  std::tie(w.kernel_h, w.kernel_w) = read_extent(json.at("kernel"), "kernel", 1);
+  if (entry.spec.type != LayerType::conv2d) w.stride_h = w.kernel_h, w.stride_w = w.kernel_w;
+  read(json, "stride", 1, w.stride_h, w.stride_w);
+  read(json, "padding", 0, w.pad_h, w.pad_w);
+}
+
+void read_weights(const JsonReader& json, std::string_view out_key, LayerEntry& entry) {
   entry.spec.out = json.at(out_key).integer(out_key, 1, kMostExtent);
-  if (json.has(in_key)) entry.declared_in = json.at(in_key).integer(in_key, 1, kMostExtent);
-  if (json.has("bias")) entry.spec.bias = json.at("bias").boolean("bias");
+  read(json, "bias", entry.spec.bias);
   entry.has_init = json.has("init");
   if (entry.has_init) entry.spec.init = read_init(json.at("init"));
 }
 
-// What a convolution has beside weights and a window.
-void read_convolution(const JsonReader& json, LayerSpec& spec) {
-  if (json.has("dilation")) {
-    std::tie(spec.dilation.h, spec.dilation.w) = read_extent(json.at("dilation"), "dilation", 1);
-  }
-  if (!json.has("groups")) return;
-  spec.groups = json.at("groups").integer("groups", 1, kMostExtent);
+void read_conv2d(const JsonReader& json, LayerEntry& entry) {
+  LayerSpec& spec = entry.spec;
+  read_weights(json, "out_channels", entry);
+  read_window(json, entry);
+  read(json, "dilation", 1, spec.dilation.h, spec.dilation.w);
+  read(json, "groups", spec.groups);
   if (spec.out % spec.groups == 0) return;
   json.at("groups").fail(
       fmt::format("groups is {}, which does not divide out_channels, {}", spec.groups, spec.out));
+}
+
+void read_batch_norm(const JsonReader& json, LayerEntry& entry) {
+  read(json, "eps", entry.spec.eps);
+  read(json, "momentum", entry.spec.momentum);
+  read(json, "affine", entry.spec.affine);
+}
+
+void read_dropout(const JsonReader& json, LayerEntry& entry) {
+  read(json, "p", entry.spec.drop_probability);
+  if (entry.spec.drop_probability == 1) {
+    json.at("p").fail("p is 1, which drops everything; it must be less");
+  }
+}
+
+void read_average(const JsonReader& json, LayerEntry& entry) {
+  read_window(json, entry);
+  read(json, "count_include_pad", entry.spec.count_include_pad);
+}
+
+void read_adaptive(const JsonReader& json, LayerEntry& entry) {
+  std::tie(entry.spec.out_h, entry.spec.out_w) =
+      read_extent(json.at("output_size"), "output_size", 1);
+}
+
+void read_nothing(const JsonReader&, LayerEntry&) {}
+
+// What an entry of a type has beside its name, type and inputs. `in_key` may say how many channels
+// or features the layer reads.
+struct Kind {
+  void (*read)(const JsonReader&, LayerEntry&) = read_nothing;
+  std::vector<std::string_view> keys = {};
+  std::string_view in_key = {};
+};
+
+Kind kind_of(LayerType type) {
+  switch (type) {
+    case LayerType::conv2d:
+      return {read_conv2d,
+              {"out_channels", "kernel", "stride", "padding", "bias", "dilation", "groups", "init"},
+              "in_channels"};
+    case LayerType::batch_norm2d:
+      return {read_batch_norm, {"eps", "momentum", "affine"}, "num_features"};
+    case LayerType::max_pool2d:
+      return {read_window, {"kernel", "stride", "padding"}};
+    case LayerType::avg_pool2d:
+      return {read_average, {"kernel", "stride", "padding", "count_include_pad"}};
+    case LayerType::adaptive_avg_pool2d:
+      return {read_adaptive, {"output_size"}};
+    case LayerType::linear:
+      return {[](const JsonReader& json, LayerEntry& entry) {
+                read_weights(json, "out_features", entry);
+              },
+              {"out_features", "bias", "init"},
+              "in_features"};
+    case LayerType::dropout:
+      return {read_dropout, {"p"}};
+    case LayerType::relu:
+    case LayerType::add:
+    case LayerType::concat:
+      break;
+  }
+  return {};
 }
 
 // An `add` has two inputs, a `concat` two or more, all others one.
@@ -133,23 +155,6 @@ void expect_input_count(const JsonReader& json, const LayerEntry& entry, std::si
                   to_string(entry.spec.type), concat ? "from 2 to " : "",
                   counted(concat ? kMostInputs : wanted, "input"), found);
   json.has("inputs") ? json.at("inputs").fail(message) : json.fail(message);
-}
-
-void read_batch_norm(const JsonReader& json, LayerEntry& entry) {
-  if (json.has("num_features")) {
-    entry.declared_in = json.at("num_features").integer("num_features", 1, kMostExtent);
-  }
-  if (json.has("eps")) entry.spec.eps = json.at("eps").number("eps", 0, 1);
-  if (json.has("momentum")) entry.spec.momentum = json.at("momentum").number("momentum", 0, 1);
-  if (json.has("affine")) entry.spec.affine = json.at("affine").boolean("affine");
-}
-
-void read_dropout(const JsonReader& json, LayerSpec& spec) {
-  if (!json.has("p")) return;
-  spec.drop_probability = json.at("p").number("p", 0, 1);
-  if (spec.drop_probability == 1) {
-    json.at("p").fail("p is 1, which drops everything; it must be less");
-  }
 }
 
 void read_inputs(const JsonReader& json, const std::string& previous, LayerEntry& entry) {
@@ -165,105 +170,6 @@ void read_inputs(const JsonReader& json, const std::string& previous, LayerEntry
     entry.input_names.push_back(input.string("an input"));
     entry.input_pointers.push_back(input.pointer());
   }
-}
-
-// The context of one entry's error messages.
-struct Site {
-  const LayerEntry& entry;
-  const std::string& origin;
-
-  [[noreturn]] void fail(const std::string& message) const {
-    fail_at(origin, entry.pointer, message + entry.placed);
-  }
-  [[noreturn]] void fail_at_key(std::string_view key, const std::string& message) const {
-    fail_at(origin, fmt::format("{}/{}", entry.pointer, key), message + entry.placed);
-  }
-};
-
-void expect_image(const Site& site, const ops::Shape& input) {
-  if (input.size() == 3) return;
-  site.fail(fmt::format(
-      "the layer \"{}\" of type {} needs an input [channels, h, w], its input \"{}\" is {}",
-      site.entry.spec.name, to_string(site.entry.spec.type), site.entry.input_names[0],
-      ops::to_string(input)));
-}
-
-void expect_declared(const Site& site, std::string_view key, std::int64_t met,
-                     const ops::Shape& input) {
-  if (!site.entry.declared_in || *site.entry.declared_in == met) return;
-  site.fail_at_key(
-      key, fmt::format("{} is {}, but the input \"{}\" of the layer \"{}\" is {}, which makes {}",
-                       key, *site.entry.declared_in, site.entry.input_names[0],
-                       site.entry.spec.name, ops::to_string(input), met));
-}
-
-ops::Shape windowed(const Site& site, const ops::Shape& input, std::int64_t channels) {
-  const LayerSpec& s = site.entry.spec;
-  const ops::Window2d span = ops::spanned_window(s.window, s.dilation);
-  const std::int64_t h = ops::window_positions(input[1], span.kernel_h, span.stride_h, span.pad_h);
-  const std::int64_t w = ops::window_positions(input[2], span.kernel_w, span.stride_w, span.pad_w);
-  if (h == 0 || w == 0) {
-    site.fail(fmt::format(
-        "the kernel [{}, {}] of the layer \"{}\"{} does not fit its input \"{}\" of shape {} with "
-        "padding [{}, {}]; make the kernel smaller or the padding larger",
-        s.window.kernel_h, s.window.kernel_w, s.name,
-        s.dilation == ops::Dilation2d{}
-            ? ""
-            : fmt::format(" with dilation [{}, {}]", s.dilation.h, s.dilation.w),
-        site.entry.input_names[0], ops::to_string(input), s.window.pad_h, s.window.pad_w));
-  }
-  return {channels, h, w};
-}
-
-// The type of an element count. It cannot overflow for four factors of at most 2^31.
-__extension__ using Wide = __int128;
-
-void expect_addressable(const Site& site, const ops::Shape& shape, std::string_view what) {
-  constexpr std::int64_t kLargest = std::numeric_limits<std::int32_t>::max();
-  Wide count = 1;
-  for (const std::int64_t extent : shape) {
-    count *= extent;
-    if (count <= kLargest) continue;
-    site.fail(fmt::format("the {} of the layer \"{}\" would be {}, more than {} elements", what,
-                          site.entry.spec.name, ops::to_string(shape), kLargest));
-  }
-}
-
-ops::Shape infer_add(const Site& site, std::span<const ops::Shape> inputs) {
-  if (inputs[0] == inputs[1]) return inputs[0];
-  site.fail(fmt::format(
-      "the layer \"{}\" adds \"{}\" of shape {} and \"{}\" of shape {}; they must be equal",
-      site.entry.spec.name, site.entry.input_names[0], ops::to_string(inputs[0]),
-      site.entry.input_names[1], ops::to_string(inputs[1])));
-}
-
-ops::Shape infer_conv2d(const Site& site, const ops::Shape& input) {
-  expect_image(site, input);
-  expect_declared(site, "in_channels", input[0], input);
-  if (input[0] % site.entry.spec.groups != 0) {
-    site.fail_at_key("groups",
-                     fmt::format("groups is {}, which does not divide the {} channels of the input "
-                                 "\"{}\" of the layer \"{}\"",
-                                 site.entry.spec.groups, input[0], site.entry.input_names[0],
-                                 site.entry.spec.name));
-  }
-  expect_addressable(site, weight_shape(site.entry.spec, input), "weight");
-  return windowed(site, input, site.entry.spec.out);
-}
-
-ops::Shape infer_concat(const Site& site, std::span<const ops::Shape> inputs) {
-  ops::Shape sum = inputs[0];
-  for (std::size_t i = 1; i < inputs.size(); ++i) {
-    ops::Shape rest = inputs[i];
-    sum[0] += std::exchange(rest[0], inputs[0][0]);
-    if (rest == inputs[0]) continue;
-    site.fail(fmt::format(
-        "the layer \"{}\" joins the channels of \"{}\" of shape {} and \"{}\" of shape {}; all "
-        "else must be equal",
-        site.entry.spec.name, site.entry.input_names[0], ops::to_string(inputs[0]),
-        site.entry.input_names[i], ops::to_string(inputs[i])));
-  }
-  return sum;
 }
 
 }  // namespace
@@ -314,84 +220,56 @@ LayerEntry read_layer(const JsonReader& json, const std::string& previous) {
   LayerEntry entry;
   entry.pointer = json.pointer();
   entry.spec.type = read_type(json.at("type"));
-  json.expect_keys(fmt::format("a layer of type {}", to_string(entry.spec.type)),
-                   keys_of(entry.spec.type));
+  Kind kind = kind_of(entry.spec.type);
+  kind.keys.insert(kind.keys.end(), {"name", "type", "inputs"});
+  if (!kind.in_key.empty()) kind.keys.push_back(kind.in_key);
+  json.expect_keys(fmt::format("a layer of type {}", to_string(entry.spec.type)), kind.keys);
   entry.spec.name = read_name(json.at("name"));
-  switch (entry.spec.type) {
-    case LayerType::conv2d:
-      read_weights(json, "in_channels", "out_channels", entry);
-      read_window(json, entry.spec);
-      read_convolution(json, entry.spec);
-      break;
-    case LayerType::batch_norm2d:
-      read_batch_norm(json, entry);
-      break;
-    case LayerType::avg_pool2d:
-      if (json.has("count_include_pad")) {
-        entry.spec.count_include_pad = json.at("count_include_pad").boolean("count_include_pad");
-      }
-      [[fallthrough]];
-    case LayerType::max_pool2d:
-      read_window(json, entry.spec);
-      break;
-    case LayerType::adaptive_avg_pool2d:
-      std::tie(entry.spec.out_h, entry.spec.out_w) =
-          read_extent(json.at("output_size"), "output_size", 1);
-      break;
-    case LayerType::linear:
-      read_weights(json, "in_features", "out_features", entry);
-      break;
-    case LayerType::dropout:
-      read_dropout(json, entry.spec);
-      break;
-    case LayerType::relu:
-    case LayerType::add:
-    case LayerType::concat:
-      break;
-  }
+  read(json, kind.in_key, entry.declared_in);
+  kind.read(json, entry);
   read_inputs(json, previous, entry);
   return entry;
 }
 
-ops::Shape infer_shape(const LayerEntry& entry, std::span<const ops::Shape> inputs,
+ops::Shape infer_shape(const LayerEntry& entry, const std::vector<ops::Shape>& inputs,
                        const std::string& origin) {
-  const Site site{entry, origin};
-  ops::Shape shape;
-  switch (entry.spec.type) {
-    case LayerType::conv2d:
-      shape = infer_conv2d(site, inputs[0]);
-      break;
-    case LayerType::batch_norm2d:
-      expect_image(site, inputs[0]);
-      expect_declared(site, "num_features", inputs[0][0], inputs[0]);
-      shape = inputs[0];
-      break;
-    case LayerType::max_pool2d:
-    case LayerType::avg_pool2d:
-      expect_image(site, inputs[0]);
-      shape = windowed(site, inputs[0], inputs[0][0]);
-      break;
-    case LayerType::adaptive_avg_pool2d:
-      expect_image(site, inputs[0]);
-      shape = {inputs[0][0], entry.spec.out_h, entry.spec.out_w};
-      break;
-    case LayerType::concat:
-      shape = infer_concat(site, inputs);
-      break;
-    case LayerType::linear:
-      expect_declared(site, "in_features", ops::element_count(inputs[0]), inputs[0]);
-      expect_addressable(site, weight_shape(entry.spec, inputs[0]), "weight");
-      shape = {entry.spec.out};
-      break;
-    case LayerType::add:
-      shape = infer_add(site, inputs);
-      break;
-    case LayerType::relu:
-    case LayerType::dropout:
-      shape = inputs[0];
-      break;
+  constexpr std::int64_t kLargest = std::numeric_limits<std::int32_t>::max();
+  const LayerSpec& layer = entry.spec;
+  const auto fail = [&](const std::string& pointer, const std::string& why) {
+    std::vector<std::string> read;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      read.push_back(
+          fmt::format("\"{}\" of shape {}", entry.input_names[i], ops::to_string(inputs[i])));
+    }
+    fail_at(origin, pointer,
+            fmt::format("the layer \"{}\" cannot read {}: {}{}", layer.name,
+                        fmt::join(read, " and "), why, entry.placed));
+  };
+  const auto expect_addressable = [&](const char* what, const ops::Shape& shape) {
+    if (ops::element_count(shape) <= kLargest) return;
+    fail(entry.pointer, fmt::format("its {} would be {}, more than {} elements", what,
+                                    ops::to_string(shape), kLargest));
+  };
+  ops::OpPlan plan;
+  try {
+    if (layer.type == LayerType::add && inputs[0] != inputs[1])
+      throw ConfigError("add: the shapes must be equal");
+    plan = plan_of(layer, inputs);
+  } catch (const ConfigError& error) {
+    fail(entry.pointer, error.what());
   }
-  expect_addressable(site, shape, "output");
+  const std::int64_t met =
+      layer.type == LayerType::linear ? ops::element_count(inputs[0]) : inputs[0][0];
+  if (entry.declared_in != 0 && entry.declared_in != met) {
+    const std::string_view key = kind_of(layer.type).in_key;
+    fail(fmt::format("{}/{}", entry.pointer, key),
+         fmt::format("{} is {}, but the input makes {}", key, entry.declared_in, met));
+  }
+  for (const ops::ParameterSpec& spec : plan.parameters) {
+    expect_addressable(spec.name.c_str(), spec.shape);
+  }
+  ops::Shape shape(plan.output.shape.begin() + 1, plan.output.shape.end());
+  expect_addressable("output", shape);
   return shape;
 }
 

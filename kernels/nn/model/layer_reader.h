@@ -4,8 +4,6 @@
 // One entry of a model's "layers": read from JSON, and its output shape inferred from its inputs'.
 #pragma once
 
-#include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,14 +21,13 @@ struct LayerEntry {
   std::vector<std::string> input_names;     // "inputs", or the layer before
   std::vector<std::string> input_pointers;  // JSON pointer of each of them
   bool has_init = false;                    // "init" is there
-  std::optional<std::int64_t> declared_in;  // in_channels, in_features or num_features
-  std::string pointer;                      // "/layers/3"
+  std::int64_t declared_in = 0;  // in_channels, in_features or num_features; 0: not given
+  std::string pointer;           // "/layers/3"
   // What ends messages about a layer of a block: " (in \"b.0\", which /layers/3 places)".
   std::string placed;
 };
 
-// The largest number in a model: above any size of a layer that makes sense, and so small that
-// products of four fit in 128 bits.
+// The largest number in a model, above any size of a layer that makes sense.
 inline constexpr std::int64_t kMostExtent = 1 << 20;
 
 // The most inputs of one `concat`.
@@ -54,7 +51,7 @@ LayerEntry read_layer(const JsonReader& json, const std::string& previous);
 
 // The output's shape for `inputs`, both without the batch. When they do not fit, throws ConfigError
 // that names `origin`, the pointer of the entry or its attribute, and the given shapes.
-ops::Shape infer_shape(const LayerEntry& entry, std::span<const ops::Shape> inputs,
+ops::Shape infer_shape(const LayerEntry& entry, const std::vector<ops::Shape>& inputs,
                        const std::string& origin);
 
 }  // namespace ddpbench::nn

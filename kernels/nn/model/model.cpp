@@ -48,40 +48,19 @@ std::uint64_t hash_layer(std::uint64_t hash, const LayerSpec& layer) {
                                                     layer.affine ? 1U : 0U});
 }
 
-std::int64_t one(const ops::Shape&) { return 1; }
-
-// The sum of `size` over all shapes that `shapes_of` gives for the layers.
-std::int64_t sum_over(const ModelSpec& model,
-                      std::vector<ops::Shape> (*shapes_of)(const LayerSpec&, const ops::Shape&),
-                      std::int64_t (*size)(const ops::Shape&)) {
+// The sum of `size` over all tensors that the layers' plans have as `tensors`.
+template <typename Spec, typename Size>
+std::int64_t sum_over(const ModelSpec& model, std::vector<Spec> ops::OpPlan::*tensors,
+                      const Size& size) {
   std::int64_t sum = 0;
   for (const LayerSpec& layer : model.layers) {
-    for (const ops::Shape& shape : shapes_of(layer, model.input_of(layer))) sum += size(shape);
+    const ops::OpPlan plan = model.plan_of(layer);
+    for (const Spec& spec : plan.*tensors) sum += size(spec.shape);
   }
   return sum;
 }
 
-// Multiplications of a layer for one sample: each output is a sum over one row of the weights.
-double multiplications(const ModelSpec& model, const LayerSpec& layer) {
-  switch (layer.type) {
-    case LayerType::conv2d:
-    case LayerType::linear: {
-      const ops::Shape weights = weight_shape(layer, model.input_of(layer));
-      return static_cast<double>(ops::element_count(weights)) / static_cast<double>(weights[0]) *
-             static_cast<double>(ops::element_count(layer.output_shape));
-    }
-    case LayerType::relu:
-    case LayerType::max_pool2d:
-    case LayerType::add:
-    case LayerType::avg_pool2d:
-    case LayerType::adaptive_avg_pool2d:
-    case LayerType::concat:
-    case LayerType::batch_norm2d:
-    case LayerType::dropout:
-      return 0;
-  }
-  return 0;
-}
+std::int64_t one(const ops::Shape&) { return 1; }
 
 std::size_t readers_of(const ModelSpec& model, int layer) {
   std::size_t readers = 0;
@@ -133,26 +112,47 @@ ops::CrossEntropyDesc loss_of(const ModelSpec& model, std::size_t k, std::int64_
   return desc;
 }
 
-ops::Shape weight_shape(const LayerSpec& layer, const ops::Shape& input) {
-  if (layer.type == LayerType::conv2d)
-    return {layer.out, input[0] / layer.groups, layer.window.kernel_h, layer.window.kernel_w};
-  return {layer.out, ops::element_count(input)};
-}
-
-std::vector<ops::Shape> parameter_shapes(const LayerSpec& layer, const ops::Shape& input) {
-  if (layer.type == LayerType::batch_norm2d) {
-    if (!layer.affine) return {};
-    return {{input[0]}, {input[0]}};
+ops::OpDesc operation_of(const LayerSpec& layer, const std::vector<ops::TensorLayout>& inputs) {
+  const ops::TensorLayout& input = inputs[0];
+  switch (layer.type) {
+    case LayerType::conv2d:
+      return ops::Conv2dDesc{.input = input,
+                             .out_channels = layer.out,
+                             .window = layer.window,
+                             .dilation = layer.dilation,
+                             .groups = layer.groups,
+                             .bias = layer.bias};
+    case LayerType::relu:
+      return ops::ReluDesc{input};
+    case LayerType::max_pool2d:
+      return ops::MaxPool2dDesc{.input = input, .window = layer.window};
+    case LayerType::linear:
+      return ops::LinearDesc{.input = input, .out_features = layer.out, .bias = layer.bias};
+    case LayerType::add:
+      return ops::AddDesc{input};
+    case LayerType::avg_pool2d:
+      return ops::AvgPool2dDesc{input, layer.window, layer.count_include_pad};
+    case LayerType::adaptive_avg_pool2d:
+      return ops::AdaptiveAvgPool2dDesc{input, layer.out_h, layer.out_w};
+    case LayerType::concat:
+      return ops::ConcatDesc{inputs};
+    case LayerType::batch_norm2d:
+      return ops::BatchNorm2dDesc{
+          .input = input, .eps = layer.eps, .momentum = layer.momentum, .affine = layer.affine};
+    case LayerType::dropout:
+      break;
   }
-  if (!has_weights(layer.type)) return {};
-  std::vector<ops::Shape> shapes = {weight_shape(layer, input)};
-  if (layer.bias) shapes.push_back({layer.out});
-  return shapes;
+  return ops::DropoutDesc{.input = input, .p = layer.drop_probability};
 }
 
-std::vector<ops::Shape> state_shapes(const LayerSpec& layer, const ops::Shape& input) {
-  if (layer.type != LayerType::batch_norm2d) return {};
-  return {{input[0]}, {input[0]}, {}};
+ops::OpPlan plan_of(const LayerSpec& layer, const std::vector<ops::Shape>& inputs) {
+  std::vector<ops::TensorLayout> layouts;
+  for (ops::Shape shape : inputs) {
+    shape.insert(shape.begin(), kPlannedSamples);
+    layouts.push_back(ops::TensorLayout::plain(std::move(shape)));
+  }
+  return std::visit([](const auto& desc) { return ops::plain_plan(desc); },
+                    operation_of(layer, layouts));
 }
 
 const ops::Shape& ModelSpec::logits_shape() const {
@@ -164,20 +164,28 @@ std::int64_t ModelSpec::predictions() const {
 }
 
 std::int64_t ModelSpec::parameter_count() const {
-  return sum_over(*this, parameter_shapes, ops::element_count);
+  return sum_over(*this, &ops::OpPlan::parameters, ops::element_count);
 }
 
-std::int64_t ModelSpec::tensor_count() const { return sum_over(*this, parameter_shapes, one); }
+std::int64_t ModelSpec::tensor_count() const {
+  return sum_over(*this, &ops::OpPlan::parameters, one);
+}
 
 std::int64_t ModelSpec::state_count() const {
-  return sum_over(*this, state_shapes, ops::element_count);
+  return sum_over(*this, &ops::OpPlan::state, ops::element_count);
 }
 
-std::int64_t ModelSpec::state_tensor_count() const { return sum_over(*this, state_shapes, one); }
+std::int64_t ModelSpec::state_tensor_count() const {
+  return sum_over(*this, &ops::OpPlan::state, one);
+}
 
-const ops::Shape& ModelSpec::input_of(const LayerSpec& layer) const {
-  const int from = layer.inputs[0];
-  return from == kNetworkInput ? input_shape : layers[static_cast<std::size_t>(from)].output_shape;
+std::vector<ops::Shape> ModelSpec::inputs_of(const LayerSpec& layer) const {
+  std::vector<ops::Shape> shapes;
+  for (const int from : layer.inputs) {
+    shapes.push_back(from == kNetworkInput ? input_shape
+                                           : layers[static_cast<std::size_t>(from)].output_shape);
+  }
+  return shapes;
 }
 
 ModelCost cost_of(const ModelSpec& model) {
@@ -187,8 +195,9 @@ ModelCost cost_of(const ModelSpec& model) {
     const bool needs_grad_input = std::ranges::any_of(layer.inputs, [&](int input) {
       return input != kNetworkInput && trained[static_cast<std::size_t>(input)];
     });
-    trained.push_back(needs_grad_input || !parameter_shapes(layer, model.input_of(layer)).empty());
-    const double flops = 2 * multiplications(model, layer);
+    const ops::OpPlan plan = model.plan_of(layer);
+    trained.push_back(needs_grad_input || !plan.parameters.empty());
+    const double flops = has_weights(layer.type) ? plan.forward_flops / kPlannedSamples : 0;
     cost.forward_flops += flops;
     cost.backward_flops += flops * (needs_grad_input ? 2 : 1);
     if (works_in_place(model, layer)) continue;

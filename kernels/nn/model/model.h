@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "kernels/ops/flat_ops.h"
-#include "kernels/ops/tensor_layout.h"
+#include "kernels/ops/op.h"
 
 namespace ddpbench::nn {
 
@@ -80,13 +80,12 @@ constexpr bool has_weights(LayerType type) {
   return type == LayerType::conv2d || type == LayerType::linear;
 }
 
-// Shape of the weight of a conv2d or linear layer whose input has the shape `input`.
-ops::Shape weight_shape(const LayerSpec& layer, const ops::Shape& input);
-
-// Shapes of all parameters of a layer whose input has the shape `input`: weight before bias.
-std::vector<ops::Shape> parameter_shapes(const LayerSpec& layer, const ops::Shape& input);
-// Shapes of the tensors of its state (ops::StateSpec).
-std::vector<ops::Shape> state_shapes(const LayerSpec& layer, const ops::Shape& input);
+// The operation of a layer that reads `inputs`, as far as the layer tells it.
+ops::OpDesc operation_of(const LayerSpec& layer, const std::vector<ops::TensorLayout>& inputs);
+// Its plan for kPlannedSamples samples whose shapes are `inputs`. Throws ConfigError where they do
+// not fit. Batch norm needs two samples.
+inline constexpr std::int64_t kPlannedSamples = 2;
+ops::OpPlan plan_of(const LayerSpec& layer, const std::vector<ops::Shape>& inputs);
 
 // Cross-entropy (ops::CrossEntropyDesc). A new field takes part in hash_losses().
 struct LossSpec {
@@ -128,8 +127,9 @@ struct ModelSpec {
   std::int64_t state_count() const;
   std::int64_t state_tensor_count() const;
   bool has_state() const { return state_tensor_count() > 0; }
-  // Without the batch: the output of the layer that `layer` reads first, or the network's input.
-  const ops::Shape& input_of(const LayerSpec& layer) const;
+  // Without the batch: the outputs of the layers that `layer` reads, or the network's input.
+  std::vector<ops::Shape> inputs_of(const LayerSpec& layer) const;
+  ops::OpPlan plan_of(const LayerSpec& layer) const { return nn::plan_of(layer, inputs_of(layer)); }
 };
 
 // A hash of what the network computes and of its layers' names: equal for equal networks in any

@@ -311,16 +311,11 @@ void add_layers(const Network& network, const std::vector<int>& outputs, ModelSp
   for (const int position : topological_order(network)) {
     const LayerEntry& entry = network.entry(position);
     LayerSpec layer = entry.spec;
-    std::vector<ops::Shape> shapes;
     for (const int input : network.inputs[static_cast<std::size_t>(position)]) {
       layer.inputs.push_back(input == kNetworkInput ? kNetworkInput
                                                     : placed_at[static_cast<std::size_t>(input)]);
-      const int at = layer.inputs.back();
-      shapes.push_back(at == kNetworkInput
-                           ? model.input_shape
-                           : model.layers[static_cast<std::size_t>(at)].output_shape);
     }
-    layer.output_shape = infer_shape(entry, shapes, network.origin);
+    layer.output_shape = infer_shape(entry, model.inputs_of(layer), network.origin);
     placed_at[static_cast<std::size_t>(position)] = static_cast<int>(model.layers.size());
     model.layers.push_back(std::move(layer));
   }

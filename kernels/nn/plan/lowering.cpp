@@ -52,11 +52,8 @@ class Lowering {
             choose_micro_batching(model, nodes_, backend, options.batch, options.micro_batch)),
         versions_(nodes_.size() + 1),
         trained_(nodes_.size() + 1, false),
-        taken_in_(nodes_.size(), false),
-        specs_(model.layers.size()),
-        states_(model.layers.size()),
-        calls_of_(model.layers.size()),
-        call_of_state_(model.layers.size()) {
+        taken_in_(nodes_.size(), false) {
+    for (const LayerSpec& layer : model.layers) tensors_.push_back({{layer.name, {}}});
     plan_.batch = options.batch;
     plan_.micro_batch = micro_batching_.micro_batch;
     ops::Shape shape = model.input_shape;
@@ -173,80 +170,47 @@ class Lowering {
 
   std::vector<ops::OpDesc> describe(const std::vector<std::size_t>& chain, bool micro) {
     std::vector<ops::OpDesc> descs;
-    const FusedNode& first = nodes_[chain[0]];
-    ops::TensorLayout input = hint(first.inputs[0], micro);
-    bool trained =
-        std::ranges::any_of(first.inputs, [&](int node) { return trained_[slot(node)]; });
-    for (const std::size_t i : chain) {
-      descs.push_back(describe(nodes_[i], input, training_ && trained));
-      trained = trained || parameter_count(i) > 0;
-      input = plain_output(i, micro);
+    std::vector<ops::TensorLayout> inputs;
+    bool trained = false;
+    for (const int node : nodes_[chain[0]].inputs) {
+      inputs.push_back(hint(node, micro));
+      trained = trained || trained_[slot(node)];
     }
-    if (auto* const concat = std::get_if<ops::ConcatDesc>(&descs[0])) {
-      for (std::size_t k = 1; k < first.inputs.size(); ++k) {
-        concat->inputs.push_back(hint(first.inputs[k], micro));
-      }
+    for (const std::size_t i : chain) {
+      descs.push_back(describe(nodes_[i], inputs, training_ && trained));
+      trained = trained || !layer_plan(i).parameters.empty();
+      inputs = {plain_output(i, micro)};
     }
     if (only_linear_reads(chain.back())) {
-      descs.emplace_back(ops::ReorderDesc{.from = input, .to = input});
+      descs.emplace_back(ops::ReorderDesc{.from = inputs[0], .to = inputs[0]});
     }
     return descs;
   }
 
-  ops::OpDesc describe(const FusedNode& node, const ops::TensorLayout& input,
+  ops::OpDesc describe(const FusedNode& node, const std::vector<ops::TensorLayout>& inputs,
                        bool needs_grad_input) const {
     const LayerSpec& layer = model_.layers[node.layer];
-    switch (layer.type) {
-      case LayerType::batch_norm2d:
-        return checked(layer, {.input = input,
-                               .eps = layer.eps,
-                               .momentum = layer.momentum,
-                               .affine = layer.affine,
-                               .needs_grad_input = needs_grad_input,
-                               .fuse_add = node.fuse_add,
-                               .fuse_relu = node.fuse_relu,
-                               .parts = parts_});
-      case LayerType::conv2d:
-        return ops::Conv2dDesc{.input = input,
-                               .out_channels = layer.out,
-                               .window = layer.window,
-                               .dilation = layer.dilation,
-                               .groups = layer.groups,
-                               .bias = layer.bias,
-                               .fuse_relu = node.fuse_relu,
-                               .needs_grad_input = needs_grad_input};
-      case LayerType::max_pool2d:
-        return ops::MaxPool2dDesc{
-            .input = input, .window = layer.window, .fuse_relu = node.fuse_relu};
-      case LayerType::linear:
-        return ops::LinearDesc{.input = input,
-                               .out_features = layer.out,
-                               .bias = layer.bias,
-                               .fuse_relu = node.fuse_relu,
-                               .needs_grad_input = needs_grad_input};
-      case LayerType::relu:
-        return ops::ReluDesc{.input = input};
-      case LayerType::avg_pool2d:
-        return ops::AvgPool2dDesc{
-            .input = input, .window = layer.window, .count_include_pad = layer.count_include_pad};
-      case LayerType::adaptive_avg_pool2d:
-        return ops::AdaptiveAvgPool2dDesc{
-            .input = input, .out_h = layer.out_h, .out_w = layer.out_w};
-      case LayerType::concat:
-        return ops::ConcatDesc{.inputs = {input}};  // describe(chain) adds the others
-      case LayerType::dropout:
-        return ops::DropoutDesc{.input = input, .p = layer.drop_probability, .key = key_of(layer)};
-      case LayerType::add:
-        break;
-    }
-    return ops::AddDesc{.input = input};
+    ops::OpDesc described = operation_of(layer, inputs);
+    std::visit(
+        [&](auto& desc) {
+          if constexpr (requires { desc.needs_grad_input; })
+            desc.needs_grad_input = needs_grad_input;
+          if constexpr (requires { desc.fuse_relu; }) desc.fuse_relu = node.fuse_relu;
+          if constexpr (requires { desc.fuse_add; }) desc.fuse_add = node.fuse_add;
+          if constexpr (requires { desc.parts; }) {
+            desc.parts = parts_;
+            check(layer, desc);
+          }
+          if constexpr (requires { desc.key; }) desc.key = key_of(layer);
+        },
+        described);
+    return described;
   }
 
   // Operations know no layers, so a batch that is too small for one is refused here, by its name.
-  ops::BatchNorm2dDesc checked(const LayerSpec& layer, const ops::BatchNorm2dDesc& desc) const {
+  void check(const LayerSpec& layer, const ops::BatchNorm2dDesc& desc) const {
     try {
-      static_cast<void>(ops::output_shape(desc));
-      return desc;
+      static_cast<void>(ops::plain_plan(desc));
     } catch (const ops::BatchTooSmall& error) {
       throw ops::BatchTooSmall(
           fmt::format("network {}, layer \"{}\": {}", model_.name, layer.name, error.what()));
@@ -265,14 +229,8 @@ class Lowering {
     return ops::TensorLayout::plain(std::move(shape));
   }
 
-  std::size_t parameter_count(std::size_t i) const {
-    const LayerSpec& layer = model_.layers[nodes_[i].layer];
-    return parameter_shapes(layer, model_.input_of(layer)).size();
-  }
-
-  std::size_t state_count(std::size_t i) const {
-    const LayerSpec& layer = model_.layers[nodes_[i].layer];
-    return state_shapes(layer, model_.input_of(layer)).size();
+  ops::OpPlan layer_plan(std::size_t i) const {
+    return model_.plan_of(model_.layers[nodes_[i].layer]);
   }
 
   // Adds the parameters and the state of the next call, which runs the nodes of `chain`. Returns
@@ -280,14 +238,15 @@ class Lowering {
   bool add_tensors(const std::vector<std::size_t>& chain, const ops::OpPlan& op, bool micro) {
     std::size_t parameters = 0, state = 0;
     for (const std::size_t i : chain) {
-      const std::size_t layer = nodes_[i].layer;
-      for (std::size_t k = 0; k < parameter_count(i); ++k) {
-        specs_[layer].push_back(op.parameters.at(parameters++));
-        calls_of_[layer].emplace_back(micro, calls(micro).size());
+      LayerTensors& layer = tensors_[nodes_[i].layer];
+      const ops::OpPlan own = layer_plan(i);
+      for (std::size_t k = 0; k < own.parameters.size(); ++k) {
+        layer.of.specs.push_back(op.parameters.at(parameters++));
+        layer.calls.emplace_back(micro, calls(micro).size());
       }
-      for (std::size_t k = 0; k < state_count(i); ++k) {
-        states_[layer].push_back(op.state.at(state++));
-        call_of_state_[layer] = {micro, calls(micro).size()};
+      for (std::size_t k = 0; k < own.state.size(); ++k) {
+        layer.of.state.push_back(op.state.at(state++));
+        layer.call_of_state = {micro, calls(micro).size()};
       }
     }
     ensure(parameters == op.parameters.size() && state == op.state.size(),
@@ -357,25 +316,28 @@ class Lowering {
 
   ParameterPlan place_parameters() {
     std::vector<LayerParameters> layers;
-    std::size_t count = 0;
-    for (std::size_t i = 0; i < specs_.size(); ++i) {
-      if (specs_[i].empty() && states_[i].empty()) continue;
-      layers.push_back({model_.layers[i].name, specs_[i], states_[i]});
-      count += specs_[i].size();
+    std::size_t next = 0, next_state = 0;
+    for (const LayerTensors& layer : tensors_) {
+      layers.push_back(layer.of);
+      next += layer.calls.size();  // the plan's order is the reverse
     }
-    std::size_t next = count;  // the plan's order is the reverse
-    std::size_t next_state = 0;
-    for (std::size_t i = 0; i < specs_.size(); ++i) {
-      for (const auto& [micro, call] : calls_of_[i]) {
-        calls(micro)[call].parameters.push_back(--next);
-      }
-      for (std::size_t k = 0; k < states_[i].size(); ++k) {
-        const auto [micro, call] = call_of_state_[i];
+    for (const LayerTensors& layer : tensors_) {
+      for (const auto& [micro, call] : layer.calls) calls(micro)[call].parameters.push_back(--next);
+      const auto [micro, call] = layer.call_of_state;
+      for (std::size_t k = 0; k < layer.of.state.size(); ++k) {
         calls(micro)[call].state.push_back(next_state++);
       }
     }
     return plan_parameters(layers);
   }
+
+  // The tensors of a layer, and the calls that have each parameter, and the state: whether they are
+  // in the micro-batched part, and their indices.
+  struct LayerTensors {
+    LayerParameters of;
+    std::vector<std::pair<bool, std::size_t>> calls = {};
+    std::pair<bool, std::size_t> call_of_state = {};
+  };
 
   const ModelSpec& model_;
   ops::OpBackend& backend_;
@@ -387,15 +349,10 @@ class Lowering {
   MicroBatching micro_batching_;
   Plan plan_;
   std::vector<PlannedCall> micro_calls_, rest_calls_;
-  std::vector<std::vector<int>> versions_;              // values; the natural one first
-  std::vector<bool> trained_;                           // whether a tensor depends on parameters
-  std::vector<bool> taken_in_;                          // nodes that run with an earlier one
-  std::vector<std::vector<ops::ParameterSpec>> specs_;  // of each layer
-  std::vector<std::vector<ops::StateSpec>> states_;     // of each layer
-  // The call that has each spec as a parameter: whether it is in the micro-batched part, and its
-  // index.
-  std::vector<std::vector<std::pair<bool, std::size_t>>> calls_of_;
-  std::vector<std::pair<bool, std::size_t>> call_of_state_;  // the same for a layer's state
+  std::vector<std::vector<int>> versions_;  // values; the natural one first
+  std::vector<bool> trained_;               // whether a tensor depends on parameters
+  std::vector<bool> taken_in_;              // nodes that run with an earlier one
+  std::vector<LayerTensors> tensors_;       // of each layer
 };
 
 }  // namespace

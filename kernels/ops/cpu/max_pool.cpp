@@ -54,84 +54,62 @@ template <typename Index>
 constexpr Index kNoGradient = std::numeric_limits<Index>::max();
 
 // Codes are those of winners; in registers they have 32 bits, as the comparisons of floats.
-// `challenge` takes the candidate and its code where it is NaN or greater than the best; `cut` sets
-// the code where the value is not positive; `pick` gives the gradient where the code is `code`.
+// Conversions of bytes are intrinsics, because GCC 12 takes __builtin_convertvector's apart.
 #if DDPBENCH_LANES == 16
 
-using Codes = __m512i;
-inline Codes codes_of(int code) { return _mm512_set1_epi32(code); }
+using Codes = std::int32_t __attribute__((vector_size(64)));
 inline Codes load_codes(const std::uint8_t* from) {
-  return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return reinterpret_cast<Codes>(_mm512_cvtepu8_epi32(bytes));
 }
 inline void store_codes(std::uint8_t* to, Codes codes) {
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(codes));
-}
-inline void challenge(Values& best, Codes& codes, Values candidate, int code) {
-  const auto wins = static_cast<__mmask16>(_mm512_cmp_ps_mask(candidate, best, _CMP_GT_OQ) |
-                                           _mm512_cmp_ps_mask(candidate, candidate, _CMP_UNORD_Q));
-  best = _mm512_mask_mov_ps(best, wins, candidate);
-  codes = _mm512_mask_set1_epi32(codes, wins, code);
-}
-inline void cut(Values values, Codes& codes, int code) {
-  codes = _mm512_mask_set1_epi32(codes, _mm512_cmp_ps_mask(values, _mm512_setzero_ps(), _CMP_LE_OQ),
-                                 code);
-}
-inline Values pick(Values grad, Codes codes, int code) {
-  return _mm512_maskz_mov_ps(_mm512_cmpeq_epi32_mask(codes, codes_of(code)), grad);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
+                   _mm512_cvtepi32_epi8(reinterpret_cast<__m512i>(codes)));
 }
 
 #elif DDPBENCH_LANES == 8
 
-using Codes = __m256i;
-inline Codes codes_of(int code) { return _mm256_set1_epi32(code); }
+using Codes = std::int32_t __attribute__((vector_size(32)));
 inline Codes load_codes(const std::uint8_t* from) {
-  return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from));
+  return reinterpret_cast<Codes>(_mm256_cvtepu8_epi32(bytes));
 }
 inline void store_codes(std::uint8_t* to, Codes codes) {
-  // Saturating packs keep 0..255: 8 x 32 -> 8 x 16 -> 8 x 8 bits.
+  const auto all = reinterpret_cast<__m256i>(codes);
   const __m128i words =
-      _mm_packus_epi32(_mm256_castsi256_si128(codes), _mm256_extracti128_si256(codes, 1));
+      _mm_packus_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
   _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packus_epi16(words, words));
-}
-inline void challenge(Values& best, Codes& codes, Values candidate, int code) {
-  const __m256 wins = _mm256_or_ps(_mm256_cmp_ps(candidate, best, _CMP_GT_OQ),
-                                   _mm256_cmp_ps(candidate, candidate, _CMP_UNORD_Q));
-  best = _mm256_blendv_ps(best, candidate, wins);
-  codes = _mm256_blendv_epi8(codes, codes_of(code), _mm256_castps_si256(wins));
-}
-inline void cut(Values values, Codes& codes, int code) {
-  const __m256 none = _mm256_cmp_ps(values, _mm256_setzero_ps(), _CMP_LE_OQ);
-  codes = _mm256_blendv_epi8(codes, codes_of(code), _mm256_castps_si256(none));
-}
-inline Values pick(Values grad, Codes codes, int code) {
-  return _mm256_and_ps(grad, _mm256_castsi256_ps(_mm256_cmpeq_epi32(codes, codes_of(code))));
 }
 
 #else
 
-using Codes = std::uint32_t;
-inline Codes codes_of(int code) { return static_cast<Codes>(code); }
+using Codes = std::int32_t;
 template <typename Index>
 inline Codes load_codes(const Index* from) {
-  return *from;
+  return static_cast<Codes>(*from);
 }
 template <typename Index>
 inline void store_codes(Index* to, Codes code) {
   *to = static_cast<Index>(code);
 }
-inline void challenge(Values& best, Codes& winner, Values candidate, int code) {
-  const bool wins = candidate > best || candidate != candidate;
-  best = wins ? candidate : best;
-  winner = wins ? codes_of(code) : winner;
-}
-inline void cut(Values value, Codes& winner, int code) {
-  winner = value <= 0 ? codes_of(code) : winner;
-}
-inline Values pick(Values grad, Codes winner, int code) {
-  return winner == codes_of(code) ? grad : 0;
-}
 
 #endif
+
+DDPBENCH_INLINE Codes codes_of(int code) { return Codes{} + code; }
+// Takes the candidate and its code where it is NaN or greater than the best.
+DDPBENCH_INLINE void challenge(Values& best, Codes& codes, Values candidate, int code) {
+  const auto wins = (candidate > best) | (candidate != candidate);
+  best = wins ? candidate : best;
+  codes = wins ? codes_of(code) : codes;
+}
+// Sets the code where the value is not positive.
+DDPBENCH_INLINE void cut(Values values, Codes& codes, int code) {
+  codes = values <= 0 ? codes_of(code) : codes;
+}
+// The gradient where the code is `code`.
+DDPBENCH_INLINE Values pick(Values grad, Codes codes, int code) {
+  return codes == codes_of(code) ? grad : Values{};
+}
 
 template <typename Element, typename Index>
 inline void finish(bool relu, Values best, Codes codes, Element* y, Index* winners) {
