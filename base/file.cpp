@@ -1,11 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// File without a name, fsync, name, rename, fsync of the file and of the directory. So a process
-// that is killed while it writes leaves nothing. Where the system has no such files (O_TMPFILE) or
-// cannot name them, a temporary name stands in, as it does for the moment in which a file is
-// replaced. Its writer holds a lock on it; a temporary file without one belongs to a process that
-// was killed in that moment, and the next that replaces a file there removes it.
+// A file is written as <path>.part under a lock, which ends with its process; then come fsync,
+// rename and fsync of the directory. The next writer of the path takes over what a killed one left.
 #include "base/file.h"
 
 #include <fcntl.h>
@@ -16,7 +13,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <system_error>
@@ -46,34 +42,11 @@ fs::path directory_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-// A name beside the target. It is short and independent of the target's name, so that it meets no
-// length limit that the target's own name does not meet.
-constexpr std::string_view kTemporaryBegin = ".ddpbench-", kTemporaryEnd = ".tmp";
-fs::path temporary_name(const fs::path& target, int attempt) {
-  return directory_of(target) /
-         fmt::format("{}{}-{}{}", kTemporaryBegin, ::getpid(), attempt, kTemporaryEnd);
-}
-
 // Whether `path` names the open file, and not another one or none.
 bool is_name_of(const fs::path& path, const FileDescriptor& file) {
   Status open{}, named{};
   return ::fstat(file.get(), &open) == 0 && ::lstat(path.c_str(), &named) == 0 &&
          open.st_dev == named.st_dev && open.st_ino == named.st_ino;
-}
-
-// Removes the temporary files of killed processes. The name is looked at again under the lock: its
-// writer may have renamed the file meanwhile and begun another.
-void remove_abandoned(const fs::path& directory) {
-  std::error_code code;
-  fs::directory_iterator entry(directory, code);
-  for (; !code && entry != fs::directory_iterator{}; entry.increment(code)) {
-    const fs::path& path = entry->path();
-    const std::string name = path.filename();
-    if (!name.starts_with(kTemporaryBegin) || !name.ends_with(kTemporaryEnd)) continue;
-    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-    if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) continue;
-    if (is_name_of(path, file)) ::unlink(path.c_str());
-  }
 }
 
 // The regular file that a forced write replaces; a link stays a link.
@@ -186,129 +159,56 @@ void fill_standard_descriptors() noexcept {
 NewFile::NewFile(const std::string& path, WriteOptions options) : options_(options) {
   check_output_path(path, options.force);
   target_ = options.force ? resolved(path) : fs::path(path);
-  if (options.force) remove_abandoned(directory_of(target_));
-  if (options.one_writer) {
-    temporary_ = target_.string() + ".part";
-    while (!open_and_lock_part()) {
-    }
-  } else {
-    open_unnamed();
+  part_ = target_.string() + ".part";
+  while (!open_and_lock_part()) {
   }
-}
-
-void NewFile::open_unnamed() {
-  file_ =
-      FileDescriptor(::open(directory_of(target_).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
-  if (!file_) open_own_name();
-}
-
-void NewFile::open_own_name() {
-  for (int attempt = 0; attempt < 100; ++attempt) {
-    temporary_ = temporary_name(target_, attempt);
-    file_ =
-        FileDescriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    if (file_) {
-      lock();
-      if (is_name_of(temporary_, file_)) return;  // else it was taken for abandoned before the lock
-    } else if (errno != EEXIST) {
-      break;
-    }
-  }
-  fail_write(target_, "making a temporary file beside it", errno);
 }
 
 // False when the process that held the lock renamed or removed the file before we got the lock.
+// File systems without locks do without.
 bool NewFile::open_and_lock_part() {
-  FileDescriptor part(
-      ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
-  if (!part) fail_write(temporary_, "making it", errno);
-  if (::flock(part.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) fail_write(temporary_, "locking it", errno);
-    throw ConfigError(fmt::format("{}: another process is writing it; wait until it is done",
-                                  temporary_.string()));
+  FileDescriptor part(::open(part_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+  if (!part) fail_write(part_, "making it", errno);
+  if (::flock(part.get(), options_.one_writer ? LOCK_EX | LOCK_NB : LOCK_EX) != 0 &&
+      errno == EWOULDBLOCK) {
+    throw ConfigError(
+        fmt::format("{}: another process is writing it; wait until it is done", part_.string()));
   }
-  if (!is_name_of(temporary_, part)) return false;
-  if (::ftruncate(part.get(), 0) != 0) fail_write(temporary_, "emptying it", errno);
+  if (!is_name_of(part_, part)) return false;
+  if (::ftruncate(part.get(), 0) != 0) fail_write(part_, "emptying it", errno);
   file_ = std::move(part);
   return true;
 }
 
 // The name is removed before the lock ends, so that the file of the next process is not removed.
 NewFile::~NewFile() {
-  if (file_ && !temporary_.empty()) ::unlink(temporary_.c_str());
+  if (file_) ::unlink(part_.c_str());
 }
 
 void NewFile::write(std::span<const std::byte> bytes) {
   if (const int code = write_all(file_, bytes); code != 0) fail_write(target_, "writing", code);
 }
 
-void NewFile::sync() {
-  if (options_.durable && ::fsync(file_.get()) != 0) fail_write(target_, "syncing", errno);
-}
-
 void NewFile::commit() {
-  sync();
-  const bool is_unnamed = temporary_.empty();
-  if (is_unnamed) give_name();
-  if (temporary_.empty()) {
-    // It has its own name.
-  } else if (!options_.force) {
+  if (options_.durable && ::fsync(file_.get()) != 0) fail_write(target_, "syncing", errno);
+  if (!options_.force) {
     publish_new();
-  } else if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
+  } else if (::rename(part_.c_str(), target_.c_str()) != 0) {
     fail_write(target_, "renaming", errno);
   }
-  // Some file systems (btrfs) log nothing of a file that has no name yet. A temporary name is gone
-  // by now, so that a kill during this leaves none.
-  if (is_unnamed) sync();
   // Some file systems (NFS) report only now that bytes did not fit.
   if (::close(file_.release()) != 0) fail_write(target_, "closing", errno);
   if (options_.durable) sync_directory(target_);
 }
 
-// Says that the temporary file is in use. File systems without locks have no abandoned files
-// removed.
-void NewFile::lock() { static_cast<void>(::flock(file_.get(), LOCK_EX | LOCK_NB)); }
-
-// Links the file without a name to the target, or to a temporary name that rename() can put in the
-// place of an existing target.
-void NewFile::give_name() {
-  const std::string own = fmt::format("/proc/self/fd/{}", file_.get());
-  if (options_.force) lock();
-  for (int attempt = 0; attempt < 100; ++attempt) {
-    const fs::path name = options_.force ? temporary_name(target_, attempt) : target_;
-    if (::linkat(AT_FDCWD, own.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
-      if (options_.force) temporary_ = name;
-      return;
-    }
-    if (errno != EEXIST) break;  // /proc is not there, or links are not allowed
-    if (!options_.force) fail_exists(target_);
-  }
-  copy_to_own_name();
-}
-
-void NewFile::copy_to_own_name() {
-  const FileDescriptor unnamed = std::move(file_);
-  open_own_name();
-  std::array<std::byte, 65'536> part{};
-  for (off_t at = 0;;) {
-    const ssize_t count = ::pread(unnamed.get(), part.data(), part.size(), at);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail_write(target_, "copying", errno);
-    if (count == 0) break;
-    write(std::span(part).first(static_cast<std::size_t>(count)));
-    at += count;
-  }
-  sync();
-}
-
-// Gives the temporary file its name. Never replaces a file, even one made just before.
+// Never replaces a file, even one made just before.
 void NewFile::publish_new() {
-  if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, target_.c_str(), RENAME_NOREPLACE) == 0) {
+  if (::renameat2(AT_FDCWD, part_.c_str(), AT_FDCWD, target_.c_str(), RENAME_NOREPLACE) == 0) {
     return;
   }
   // Some file systems (NFS) have no such rename; a hard link refuses existing names too.
-  if ((errno == EINVAL || errno == ENOSYS) && ::link(temporary_.c_str(), target_.c_str()) == 0) {
-    ::unlink(temporary_.c_str());
+  if ((errno == EINVAL || errno == ENOSYS) && ::link(part_.c_str(), target_.c_str()) == 0) {
+    ::unlink(part_.c_str());
     return;
   }
   if (errno == EEXIST) fail_exists(target_);

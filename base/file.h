@@ -52,14 +52,13 @@ struct WriteOptions {
   // Replaces an existing file. A link stays a link and its target is replaced. Without `force` an
   // existing file stays, even one that appears while the new one is written.
   bool force = false;
-  // One process at a time writes this file, to <path>.part, whose lock ends with the process. The
-  // next one takes over what a killed one left. Otherwise each process has its own name.
+  // Refuses to write while another process does; otherwise waits for it.
   bool one_writer = false;
   // Waits until the disk has the data, so that the file survives a power cut.
   bool durable = true;
 };
 
-// A file that is written beside its place and gets its name when it is whole. Not thread-safe.
+// A file that is written as <path>.part and gets its name when it is whole. Not thread-safe.
 class NewFile {
  public:
   // Throws ConfigError as check_output_path does, and when another process is writing the file
@@ -75,18 +74,11 @@ class NewFile {
   void commit();
 
  private:
-  void open_unnamed();
-  void open_own_name();
-  void sync();
-  void lock();
-  void give_name();
-  void copy_to_own_name();
   bool open_and_lock_part();
   void publish_new();
 
   WriteOptions options_;
-  std::filesystem::path target_;
-  std::filesystem::path temporary_;  // empty while the file has no name
+  std::filesystem::path target_, part_;
   FileDescriptor file_;
 };
 

@@ -19,46 +19,6 @@ namespace {
 
 using nlohmann::json;
 
-// Where nlohmann's parser must be stopped. It keeps whole tokens, quotes them in its messages, and
-// takes a NUL byte for the end.
-struct JsonStop {
-  std::size_t position;
-  std::string why;
-};
-
-bool ends_word(char c) {
-  constexpr std::string_view kEnds = "\",:[]{} \t\r\n";
-  return c == '\0' || kEnds.find(c) != std::string_view::npos;
-}
-
-// For the string that begins at `begin`: the position behind its closing quote, of a NUL byte in
-// it, or of the end of the text.
-std::size_t end_of_string(std::string_view text, std::size_t begin) {
-  std::size_t at = begin + 1;
-  while (at < text.size() && text[at] != '"' && text[at] != '\0') at += text[at] == '\\' ? 2 : 1;
-  at = std::min(at, text.size());
-  return at < text.size() && text[at] == '"' ? at + 1 : at;
-}
-
-std::optional<JsonStop> first_stop(std::string_view text, std::size_t longest_text) {
-  for (std::size_t at = 0; at < text.size();) {
-    if (text[at] == '\0') return JsonStop{at, "a NUL byte"};
-    const std::size_t begin = at;
-    if (text[at] == '"') {
-      at = end_of_string(text, begin);
-    } else if (ends_word(text[at])) {
-      ++at;
-    } else {
-      while (at < text.size() && !ends_word(text[at])) ++at;
-    }
-    if (at - begin > longest_text) {
-      return JsonStop{begin,
-                      fmt::format("a text or number of more than {}", size_text(longest_text))};
-    }
-  }
-  return std::nullopt;
-}
-
 std::string line_and_column(std::string_view text, std::size_t position) {
   const std::string_view before = text.substr(0, position);
   const auto line = 1 + std::ranges::count(before, '\n');
@@ -231,14 +191,14 @@ namespace {
 
 template <typename Json>
 std::optional<JsonFault> listen(std::string_view text, const JsonLimits& limits, Json* root) {
-  const std::optional<JsonStop> stop = first_stop(text, limits.longest_text);
-  const std::string_view safe = text.substr(0, stop ? stop->position : text.npos);
+  const std::size_t nul = text.find('\0');  // the parser takes it for the end
+  const std::string_view safe = text.substr(0, nul);
   JsonListener<Json> listener(limits, root);
   json::sax_parse(safe.begin(), safe.end(), &listener);
   const std::optional<std::size_t> position = listener.position();
   // Where the text was cut off, its early end is not a fault.
   const bool cut_off = listener.why().empty() || (position && *position >= safe.size());
-  if (stop && cut_off) return JsonFault{stop->why, listener.pointer(), stop->position};
+  if (nul != text.npos && cut_off) return JsonFault{"a NUL byte", listener.pointer(), nul};
   if (listener.why().empty()) return std::nullopt;
   return JsonFault{listener.why(), listener.pointer(), position};
 }

@@ -29,9 +29,8 @@ std::string pointer_step(std::string_view key);
 std::string pointer_text(const std::vector<std::string>& steps);
 
 struct JsonLimits {
-  std::size_t most_bytes = kMiB;    // in the whole text
-  std::size_t deepest = 16;         // levels of arrays and objects
-  std::size_t longest_text = kMiB;  // bytes in one string or number
+  std::size_t most_bytes = kMiB;  // in the whole text
+  std::size_t deepest = 16;       // levels of arrays and objects
   bool unique_keys = true;
   std::size_t most_members = SIZE_MAX;  // of one object, where keys are unique
   std::size_t most_values = SIZE_MAX;   // in the whole text

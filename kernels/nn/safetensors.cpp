@@ -112,8 +112,7 @@ class Reader {
     }
     const std::string text = read_bytes(kLengthBytes, length, "header");
     data_ = kLengthBytes + length;
-    const auto fault =
-        find_json_fault(text, {.most_bytes = kLongestHeader, .longest_text = kLongestHeader});
+    const auto fault = find_json_fault(text, {.most_bytes = kLongestHeader});
     if (fault) {
       fail(kLengthBytes + fault->position.value_or(0),
            fmt::format("the header is not valid JSON: {}: {}", fault->pointer, fault->why));

@@ -20,7 +20,6 @@ namespace {
 constexpr JsonLimits kReportLimits = {.most_bytes = 512 * kMiB,
                                       // A report nests eight deep; only its configuration is free.
                                       .deepest = 64,
-                                      .longest_text = kMiB,
                                       .most_members = 1000,  // looking one up is linear
                                       .most_values = 20'000'000};
 

@@ -99,19 +99,6 @@ TEST_F(File, HasNoNameUntilItIsCommitted) {
   EXPECT_EQ(files(), 0U);
 }
 
-TEST_F(File, OfAProcessThatWasKilledIsGone) {
-  const FileDescriptor unnamed(::open(directory_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
-  if (!unnamed) GTEST_SKIP() << "files without a name do not exist on this file system";
-  const pid_t child = ::fork();
-  if (child == 0) {
-    NewFile file(path_);
-    file.write(bytes_of("half"));
-    ::kill(::getpid(), SIGKILL);
-  }
-  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
-  EXPECT_EQ(files(), 0U);
-}
-
 TEST_F(File, IsNotReplacedByOneThatWasBegunBeforeIt) {
   NewFile late(path_);
   late.write(bytes_of("late"));
@@ -129,24 +116,7 @@ TEST_F(File, IsReplacedWhenForced) {
   EXPECT_EQ(files(), 1U);
 }
 
-TEST_F(File, ThatReplacesAnotherRemovesWhatKilledProcessesLeftInThatMoment) {
-  const fs::path left = directory_ / ".ddpbench-4194305-0.tmp",
-                 used = directory_ / ".ddpbench-4194306-0.tmp";
-  const fs::path other = directory_ / ".ddpbench-notes";
-  for (const fs::path& path : {left, used, other}) put(path, "half a rep");
-  const FileDescriptor writer(::open(used.c_str(), O_WRONLY | O_CLOEXEC));
-  ASSERT_EQ(::flock(writer.get(), LOCK_EX | LOCK_NB), 0);
-  const fs::path link = directory_ / ".ddpbench-4194307-0.tmp";
-  fs::create_symlink(other, link);
-  put(path_, "old");
-  write_file(path_, "new", {.force = true});
-  EXPECT_EQ(contents(path_), "new");
-  EXPECT_FALSE(fs::exists(left));
-  for (const fs::path& path : {used, other, link}) EXPECT_TRUE(fs::exists(path)) << path;
-  EXPECT_EQ(files(), 4u);
-}
-
-TEST_F(File, ThatReplacesAnotherKeepsItsOwnTemporaryNameFromOthers) {
+TEST_F(File, IsReplacedByOneProcessAtATime) {
   put(path_, "old");
   for (int i = 0; i < 2; ++i) {
     const pid_t child = ::fork();
@@ -164,9 +134,9 @@ TEST_F(File, ThatReplacesAnotherKeepsItsOwnTemporaryNameFromOthers) {
   EXPECT_EQ(files(), 1u);
 }
 
-TEST_F(File, WithOneWriterTakesOverWhatAKilledOneLeft) {
+TEST_F(File, TakesOverWhatAKilledWriterLeft) {
   put(path_ + ".part", std::string(1000, '?'));
-  write_file(path_, "whole", {.one_writer = true});
+  write_file(path_, "whole");
   EXPECT_EQ(contents(path_), "whole");
   EXPECT_EQ(files(), 1U);
 }

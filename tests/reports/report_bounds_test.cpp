@@ -124,10 +124,7 @@ TEST(ReportBounds, NestingIsFollowedTo64Levels) {
   EXPECT_THAT(nested(63), HasSubstr("nested deeper than 64 levels"));
 }
 
-TEST(ReportBounds, LongTextsManyMembersAndManyValuesAreRefused) {
-  EXPECT_THAT(refusal_with("/runs/0/model", std::string((1 << 20) + 1, 'm')),
-              AllOf(HasSubstr("in /runs/0/model: a text or number of more than 1 MiB"),
-                    SizeIs(testing::Lt(150u))));
+TEST(ReportBounds, ManyMembersAndManyValuesAreRefused) {
   ordered_json members = ordered_json::object();
   for (int i = 0; i < 1001; ++i) members[std::to_string(i)] = i;
   EXPECT_THAT(refusal_with("/environment/libraries", members),

@@ -190,12 +190,5 @@ TEST_F(ReportWriter, LeavesNothingWhenTheReportItselfIsWrong) {
   EXPECT_EQ(files(), 0u);
 }
 
-TEST_F(ReportWriter, GetsPastATemporaryFileThatAKilledProcessLeft) {
-  put(directory_ / (".ddpbench-" + std::to_string(::getpid()) + "-0.tmp"), "left over");
-  write_report(test::sample_report(), path_, false);
-  EXPECT_TRUE(nlohmann::json::accept(contents(path_)));
-  EXPECT_EQ(files(), 2u);
-}
-
 }  // namespace
 }  // namespace ddpbench::report
