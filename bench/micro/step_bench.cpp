@@ -106,41 +106,39 @@ void time_step(benchmark::State& state, const char* model, DataType activations)
   state.SetLabel("micro-batch " + std::to_string(step.graph().micro_batch()));
 }
 
-void simple_cnn(benchmark::State& state) { time_step(state, "simple_cnn", DataType::fp32); }
-void simple_cnn_bf16(benchmark::State& state) { time_step(state, "simple_cnn", DataType::bf16); }
-void resnet50(benchmark::State& state) { time_step(state, "resnet50", DataType::fp32); }
-void resnet50_bf16(benchmark::State& state) { time_step(state, "resnet50", DataType::bf16); }
+struct Case {
+  const char* model;
+  DataType activations;
+  std::vector<std::vector<std::int64_t>> sizes;  // batch, micro-batch
+};
 
-BENCHMARK(simple_cnn)
-    ->ArgNames({"batch", "micro"})
-    ->Args({64, -1})
-    ->Args({128, -1})
-    ->Args({256, -1})
-    ->Args({256, 0})
-    ->Args({256, 8})
-    ->Args({256, 16})
-    ->Args({256, 32})
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime();
-BENCHMARK(simple_cnn_bf16)
-    ->ArgNames({"batch", "micro"})
-    ->Args({256, -1})
-    ->Args({256, 16})
-    ->Args({256, 32})
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime();
-BENCHMARK(resnet50)
-    ->ArgNames({"batch", "micro"})
-    ->Args({16, -1})
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime();
-BENCHMARK(resnet50_bf16)
-    ->ArgNames({"batch", "micro"})
-    ->Args({16, -1})
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime();
+const Case kCases[] = {
+    {"simple_cnn",
+     DataType::fp32,
+     {{64, -1}, {128, -1}, {256, -1}, {256, 0}, {256, 8}, {256, 16}, {256, 32}}},
+    {"simple_cnn", DataType::bf16, {{256, -1}, {256, 16}, {256, 32}}},
+    {"resnet50", DataType::fp32, {{16, -1}}},
+    {"resnet50", DataType::bf16, {{16, -1}}},
+};
+
+void register_cases() {
+  for (const Case& c : kCases) {
+    const std::string name =
+        std::string(c.model) + (c.activations == DataType::bf16 ? "_bf16" : "");
+    auto* const timed = benchmark::RegisterBenchmark(
+        name.c_str(), [&c](benchmark::State& state) { time_step(state, c.model, c.activations); });
+    for (const auto& size : c.sizes) timed->Args(size);
+    timed->ArgNames({"batch", "micro"})->Unit(benchmark::kMillisecond)->UseRealTime();
+  }
+}
 
 }  // namespace
 }  // namespace ddpbench
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  ddpbench::register_cases();
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}
