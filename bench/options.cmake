@@ -10,7 +10,6 @@ set(DDPBENCH_BENCH_OPTION_SOURCES
   host/environment_capture.cpp
   host/host_limits.cpp
   options/command_words.cpp
-  options/handling_options.cpp
   options/option_definitions.cpp
   options/option_help.cpp
   options/option_source.cpp

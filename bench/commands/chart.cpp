@@ -10,9 +10,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
-#include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string_view>
 
@@ -45,11 +45,8 @@ struct ChartWords {
 };
 
 struct ChartDrawing {
-  std::string empty_reason;  // why there is nothing to draw; then no function may be called
-  // The picture with all of its words.
-  std::function<pictures::Picture(const pictures::Medium&)> picture;
-  // Empty where the kind is a picture alone.
-  std::function<std::string(const report::TextOptions&, const ChartWords&)> text = {};
+  std::string empty_reason;  // why there is nothing to draw; then `picture` may not be called
+  std::function<pictures::Picture(const pictures::Medium&)> picture;  // with all of its words
 };
 
 void change_words(report::ChartCaption& caption, const ChartWords& words) {
@@ -67,23 +64,13 @@ ChartDrawing drawing(Data chart,
                                  const pictures::Medium& m) { return picture(*shared, m); }};
 }
 
-ChartDrawing scaling_drawing(report::ScalingChart chart) {
-  ChartDrawing result = drawing(chart, pictures::scaling_picture);
-  result.text = [chart = std::move(chart)](const report::TextOptions& options,
-                                           const ChartWords& words) {
-    report::ScalingChart changed = chart;
-    change_words(changed.caption, words);
-    return draw_text(changed, options);
-  };
-  return result;
-}
-
-// The chart of these reports with what fits into `room`. `axis`: of kind accuracy.
+// `axis`: of kind accuracy.
 ChartDrawing draw_chart(ChartKind kind, const std::vector<report::Report>& reports,
-                        report::ChartRoom room, report::CourseAxis axis) {
+                        report::CourseAxis axis) {
   switch (kind) {
     case ChartKind::scaling:
-      return scaling_drawing(scaling_chart(reports, room));
+      return drawing(report::scaling_chart(reports, report::ChartRoom::picture),
+                     pictures::scaling_picture);
     case ChartKind::breakdown:
       return drawing(report::breakdown_chart(reports), pictures::breakdown_picture);
     case ChartKind::memory:
@@ -102,47 +89,33 @@ ChartDrawing draw_chart(ChartKind kind, const std::vector<report::Report>& repor
   return drawing(report::bandwidth_chart(reports), pictures::bandwidth_picture);
 }
 
-// The whole text as a number of pixels; 0 when it is none.
-int side(std::string_view text) { return number_in<int>(text).value_or(0); }
-
 // Reads "880x400" as pixels. Throws ConfigError.
 pictures::PictureSize picture_size(const std::string& text) {
-  const std::size_t cross = text.find('x');
-  const std::string_view whole = text;
-  if (cross != std::string::npos) {
-    const pictures::PictureSize size = {side(whole.substr(0, cross)),
-                                        side(whole.substr(cross + 1))};
-    const auto fits = [](int pixels) { return pixels >= kLeastSide && pixels <= kMostSide; };
-    if (fits(size.width) && fits(size.height)) return size;
-  }
+  const std::vector<std::string> sides = split(text, 'x');
+  const auto side = [&](std::size_t i) { return number_in<int>(sides[i]).value_or(0); };
+  const auto fits = [](int pixels) { return pixels >= kLeastSide && pixels <= kMostSide; };
+  if (sides.size() == 2 && fits(side(0)) && fits(side(1))) return {side(0), side(1)};
   throw ConfigError(
       fmt::format("chart: --size={}: expected WIDTHxHEIGHT in pixels, {} to {} each, as 880x400",
                   text, kLeastSide, kMostSide));
 }
 
-std::vector<std::string> kind_words() {
-  std::vector<std::string> known;
-  for (const ChartKind kind : report::kChartKinds) known.emplace_back(to_string(kind));
-  return known;
+template <typename Values>
+std::vector<std::string> words_of(const Values& values) {
+  std::vector<std::string> words;
+  for (const auto value : values) words.emplace_back(to_string(value));
+  return words;
 }
 
-std::vector<std::string> axis_words() {
-  std::vector<std::string> known;
-  for (const report::CourseAxis axis : report::kCourseAxes) known.emplace_back(to_string(axis));
-  return known;
-}
-
-report::CourseAxis axis_of(const std::optional<std::string>& word) {
-  if (!word) return report::CourseAxis::seconds;
-  return *word == to_string(report::CourseAxis::steps) ? report::CourseAxis::steps
-                                                       : report::CourseAxis::seconds;
+std::string in_small_letters(std::string text) {
+  std::ranges::transform(text, text.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
 }
 
 // The extension of a picture's file name: ".svg", ".png" or ".pdf".
 std::string format_of(const std::string& path) {
-  std::string extension = std::filesystem::path(path).extension();
-  std::ranges::transform(extension, extension.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::string extension = in_small_letters(std::filesystem::path(path).extension());
   if (extension == ".svg" || extension == ".png" || extension == ".pdf") return extension;
   throw ConfigError(fmt::format(
       "chart: -o {}: the name must end in .svg, .png or .pdf, which says what to draw", path));
@@ -165,9 +138,7 @@ bool is_utf8_locale() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const char* value = std::getenv(name);
     if (value == nullptr || *value == '\0') continue;
-    std::string word(value);
-    std::ranges::transform(word, word.begin(),
-                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const std::string word = in_small_letters(value);
     return word.find("utf-8") != std::string::npos || word.find("utf8") != std::string::npos;
   }
   return false;
@@ -175,9 +146,10 @@ bool is_utf8_locale() {
 
 // The chart's kind where none is asked for: that of what the reports hold.
 ChartKind usual_kind(std::span<const report::ReportFile> files) {
-  const auto collectives = std::ranges::count_if(
-      files, [](const report::ReportFile& file) { return !file.report.collectives.empty(); });
-  return collectives == std::ssize(files) ? ChartKind::bandwidth : ChartKind::scaling;
+  return std::ranges::all_of(files,
+                             [](const auto& file) { return !file.report.collectives.empty(); })
+             ? ChartKind::bandwidth
+             : ChartKind::scaling;
 }
 
 // Throws for a report that lacks what the kind draws.
@@ -185,15 +157,10 @@ void check_contents(ChartKind kind, std::span<const report::ReportFile> files) {
   for (const report::ReportFile& file : files) {
     const bool of_collectives = !file.report.collectives.empty();
     if (of_collectives == (kind == ChartKind::bandwidth)) continue;
-    if (of_collectives) {
-      throw ConfigError(
-          fmt::format("chart: {} holds collectives (ddpbench comm), which --kind=bandwidth draws, "
-                      "and --kind={} does not",
-                      file.name, to_string(kind)));
-    }
-    throw ConfigError(fmt::format(
-        "chart: {} holds no collectives (ddpbench comm), and --kind=bandwidth draws nothing else",
-        file.name));
+    throw ConfigError(
+        fmt::format("chart: {} holds {}collectives (ddpbench comm), which --kind=bandwidth draws, "
+                    "and nothing else does",
+                    file.name, of_collectives ? "" : "no "));
   }
 }
 
@@ -208,37 +175,25 @@ class CollectiveFilter {
 
   // Removes the other rows. Throws ConfigError for a value that no row has, and when none is left.
   void apply(std::vector<report::ReportFile>& files) const {
-    std::vector<std::string> operations, ranks;
-    for (const report::ReportFile& file : files) {
-      for (const report::CollectiveRow& row : file.report.collectives) {
-        operations.push_back(row.operation);
-        ranks.push_back(std::to_string(row.ranks));
+    const auto keep = [&](const char* option, const std::vector<std::string>& wanted,
+                          const auto& value_of) {
+      std::set<std::string> known;
+      for (report::ReportFile& file : files) {
+        for (const report::CollectiveRow& row : file.report.collectives)
+          known.insert(value_of(row));
       }
-    }
-    for (const std::string& word : operations_) check_word("chart: --op", word, each(operations));
-    for (const std::string& word : ranks_) check_word("chart: --ranks", word, each(ranks));
-    std::size_t left = 0;
-    for (report::ReportFile& file : files) {
-      std::erase_if(file.report.collectives, [&](const report::CollectiveRow& row) {
-        return !admits(operations_, row.operation) || !admits(ranks_, std::to_string(row.ranks));
-      });
-      left += file.report.collectives.size();
-    }
-    if (left == 0 && is_given()) {
-      throw ConfigError("chart: no collective is left by --op and --ranks");
-    }
+      for (const std::string& word : wanted) check_word(option, word, {known.begin(), known.end()});
+      for (report::ReportFile& file : files) {
+        std::erase_if(file.report.collectives, [&](const report::CollectiveRow& row) {
+          return !wanted.empty() && std::ranges::count(wanted, value_of(row)) == 0;
+        });
+      }
+    };
+    keep("chart: --op", operations_, [](const auto& row) { return row.operation; });
+    keep("chart: --ranks", ranks_, [](const auto& row) { return std::to_string(row.ranks); });
   }
 
  private:
-  static std::vector<std::string> each(std::vector<std::string> words) {
-    std::ranges::sort(words);
-    words.erase(std::ranges::unique(words).begin(), words.end());
-    return words;
-  }
-  static bool admits(const std::vector<std::string>& wanted, const std::string& word) {
-    return wanted.empty() || std::ranges::find(wanted, word) != wanted.end();
-  }
-
   std::vector<std::string> operations_, ranks_;
 };
 
@@ -249,70 +204,64 @@ class Chart final : public Subcommand {
                       true);
     options.add("--kind", "", &kind_,
                 "What to draw [scaling; bandwidth of reports of ddpbench comm]",
-                one_of(kind_words()));
+                one_of(words_of(report::kChartKinds)));
     options.add("--axis", "", &axis_, "accuracy: what to draw it over [seconds]",
-                one_of(axis_words()));
+                one_of(words_of(report::kCourseAxes)));
     filter_.define(options);
     collectives_.define(options);
-    options.add("-o,--output", "FILE", &output_,
-                "Picture to write: .svg, or .png or .pdf through rsvg-convert; without it the "
-                "scaling is drawn in the terminal");
+    output_.define(options,
+                   "Picture to write: .svg, or .png or .pdf through rsvg-convert; without it the "
+                   "scaling is drawn in the terminal");
     options.add("--title", "TEXT", &words_.title, "The title, in place of the chart's own");
     options.add("--size", "WIDTHxHEIGHT", &size_,
                 "Size of the picture in pixels (880x400), of 1/96 inch each in a PDF; type keeps "
                 "its size [912 wide, as high as it needs]");
     options.add("--no-notes", "", &no_notes_,
                 "Leave out the second line and the notes below; with -o they are printed instead");
-    options.add("--force", "", &force_, "Replace FILE where it exists");
   }
 
   int run() override {
-    std::optional<ChartKind> kind;
-    if (kind_) kind = report::chart_kind(*kind_);
-    const report::CourseAxis axis = axis_of(axis_);
     check_picture();
     words_.notes = !no_notes_;
-    std::vector<report::ReportFile> files;
-    for (const std::string& path : paths_) files.push_back({path, report::read_report(path)});
-    if (!kind) kind = usual_kind(files);
-    check_contents(*kind, files);
-    if (axis_ && *kind != ChartKind::accuracy) {
+    std::vector<report::ReportFile> files = read_files(paths_);
+    const ChartKind kind = kind_ ? *report::chart_kind(*kind_) : usual_kind(files);
+    check_contents(kind, files);
+    if (axis_ && kind != ChartKind::accuracy) {
       throw ConfigError(
-          fmt::format("chart: --axis is of --kind=accuracy, not of {}", to_string(*kind)));
+          fmt::format("chart: --axis is of --kind=accuracy, not of {}", to_string(kind)));
     }
-    choose(*kind, files);
+    choose(kind, files);
     std::vector<report::Report> reports;
     for (report::ReportFile& file : files) reports.push_back(std::move(file.report));
-    const ChartDrawing drawing = draw_chart(
-        *kind, reports, output_ ? report::ChartRoom::picture : report::ChartRoom::terminal, axis);
+    const auto axis = axis_ == to_string(report::CourseAxis::steps) ? report::CourseAxis::steps
+                                                                    : report::CourseAxis::seconds;
+    const ChartDrawing drawing = draw_chart(kind, reports, axis);
     if (!drawing.empty_reason.empty()) {
-      throw ConfigError(without_last_newline(
-          fmt::format("chart: nothing to draw of kind {} in {}: {}\n{}", to_string(*kind),
-                      fmt::join(paths_, ", "), drawing.empty_reason, interruptions(reports, 0))));
+      std::string text =
+          fmt::format("chart: nothing to draw of kind {} in {}: {}\n{}", to_string(kind),
+                      fmt::join(paths_, ", "), drawing.empty_reason, interruptions(reports, 0));
+      text.pop_back();
+      throw ConfigError(text);
     }
     const int width = terminal_width();
     const std::string interrupted = interruptions(reports, width);
-    if (!output_ && !drawing.text) {
+    if (output_.path.empty() && kind != ChartKind::scaling) {
       throw ConfigError(
-          fmt::format("chart: --kind={} is drawn in a file: -o FILE.svg", to_string(*kind)));
+          fmt::format("chart: --kind={} is drawn in a file: -o FILE.svg", to_string(kind)));
     }
-    if (!output_) {
-      say("{}{}", drawing.text({width > 0 ? width : kUsualWidth, is_utf8_locale()}, words_),
+    if (output_.path.empty()) {
+      report::ScalingChart chart = scaling_chart(reports, report::ChartRoom::terminal);
+      change_words(chart.caption, words_);
+      say("{}{}", draw_text(chart, {width > 0 ? width : kUsualWidth, is_utf8_locale()}),
           interrupted);
       return 0;
     }
-    const std::string svg = svg_of(drawing), format = format_of(*output_);
-    write_file(*output_, picture_as(format, svg, size_.has_value()), {.force = force_});
-    say("{}{}chart: {}\n", interrupted, left_out(drawing, width), *output_);
+    output_.write(picture_as(format_of(output_.path), svg_of(drawing), size_.has_value()));
+    say("{}{}chart: {}\n", interrupted, left_out(drawing, width), output_.path);
     return 0;
   }
 
  private:
-  static std::string without_last_newline(std::string text) {
-    text.pop_back();
-    return text;
-  }
-
   // How to go on with the reports that were interrupted.
   std::string interruptions(const std::vector<report::Report>& reports, int width) const {
     std::string text;
@@ -326,15 +275,15 @@ class Chart final : public Subcommand {
   void check_picture() const {
     if (size_) {
       picture_size(*size_);
-      if (!output_) {
+      if (output_.path.empty()) {
         throw ConfigError(
             "chart: --size is of a picture and needs -o FILE; in the terminal a chart takes the "
             "terminal's width");
       }
     }
-    if (!output_) return;
-    format_of(*output_);
-    check_output("chart", *output_, paths_, force_);
+    if (output_.path.empty()) return;
+    format_of(output_.path);
+    output_.check("chart", paths_);
   }
 
   void choose(ChartKind kind, std::vector<report::ReportFile>& files) const {
@@ -381,8 +330,9 @@ class Chart final : public Subcommand {
   RunFilter filter_;
   CollectiveFilter collectives_;
   ChartWords words_;
-  std::optional<std::string> kind_, axis_, output_, size_;
-  bool force_ = false, no_notes_ = false;
+  TextOutput output_;
+  std::optional<std::string> kind_, axis_, size_;
+  bool no_notes_ = false;
 };
 
 }  // namespace

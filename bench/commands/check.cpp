@@ -83,8 +83,7 @@ class Check final : public Subcommand {
     options.add("--allow-mismatch", "KEY,...", &allowed_,
                 "Settings that may differ in a pair (device_model, optimizer/lr, ...)");
     options.add("--format", "", &format_, "How the result is written", one_of(gate_formats()));
-    options.add("-o,--output", "FILE", &output_, "Write to this file instead of standard output");
-    options.add("--force", "", &force_, "Overwrite FILE");
+    output_.define(options);
     options.set_footer(
         "SHARE is 5% or 0.05. Several files, and repetitions within a file, are repetitions. Exit "
         "code: 0 passed or improved, 6 a regression, 7 inconclusive, 2 not comparable.");
@@ -93,11 +92,8 @@ class Check final : public Subcommand {
   int run() override {
     const Format& format = chosen_format();
     const GateOptions options = gate_options();
-    if (output_ == kStandardStream) output_.clear();
-    if (!output_.empty()) {
-      check_output("check", output_, candidate_, force_);
-      check_output("check", output_, base_, force_);
-    }
+    output_.check("check", candidate_);
+    output_.check("check", base_);
     GateResult result;
     try {
       result = compare(options);
@@ -105,17 +101,13 @@ class Check final : public Subcommand {
       leave_refusal(format, options, error.what());
       throw;
     }
-    if (output_.empty()) {
-      const std::string text = format.render(result, terminal_width());
-      if (format_ == "table") {
-        say_table(text);
-      } else {
-        say("{}", text);
-      }
+    const std::string text = format.render(result, output_.width());
+    if (format_ == "table" && !output_.is_file()) {
+      say_table(text);
     } else {
-      write_file(output_, format.render(result, 0), {.force = force_});
-      say("{}\ncheck: {}\n", report::gate_summary(result), output_);
+      output_.write(text);
     }
+    if (output_.is_file()) say("{}\ncheck: {}\n", report::gate_summary(result), output_.path);
     return exit_code(result.verdict);
   }
 
@@ -136,13 +128,10 @@ class Check final : public Subcommand {
                      const std::string& reason) const {
     const report::GateOrigin here{utc_timestamp(), {host_name()}};
     const GateResult refused = report::refused_check(options, here, reason);
-    if (output_.empty()) {
-      if (format.name != kTable) say("{}", format.render(refused, 0));
-      return;
-    }
+    if (!output_.is_file() && format.name == kTable) return;
     try {
-      write_file(output_, format.render(refused, 0), {.force = force_});
-      say("check: {}\n", output_);
+      output_.write(format.render(refused, 0));
+      if (output_.is_file()) say("check: {}\n", output_.path);
     } catch (const Error& error) {
       say_error("ddpbench: {}\n", error.what());
     }
@@ -162,9 +151,9 @@ class Check final : public Subcommand {
   }
 
   std::vector<std::string> candidate_, base_, allowed_;
-  std::string format_ = "table", output_;
+  std::string format_ = "table";
+  TextOutput output_;
   Percent alpha_{5}, limits_[std::size(kGateLimits)];
-  bool force_ = false;
 };
 
 }  // namespace

@@ -142,35 +142,20 @@ int fetch_data(const ParsedCommand& command) {
   return 0;
 }
 
-// Calls `act`. A value that a variable gave is refused in the name of the variable, too.
-template <typename Act>
-auto named_by(const std::map<std::string, std::string>& from_variables, Act&& act) {
-  try {
-    return act();
-  } catch (const ConfigError& error) {
-    const std::string message = error.what();
-    const auto found = from_variables.find(message.substr(0, message.find_first_of(":= ")));
-    if (found == from_variables.end()) throw;
-    throw ConfigError(fmt::format("{}: {}", found->second, message));
-  }
-}
-
 int run_comm(const ParsedCommand& command, const std::vector<std::string>& arguments,
              const launch::GetVariable& get) {
   const Options& asked = command.options;
-  return named_by(command.from_variables, [&] {
-    if (const auto place = launch::read_rank_environment(get)) {
-      return join_comm(asked, arguments, *place);
-    }
-    if (!asked.interface.empty()) {
-      throw ConfigError(fmt::format(
-          "--interface={}: it is for ranks that a launcher started; these are all on this host",
-          asked.interface));
-    }
-    HostDevices host = find_devices(asked.device);
-    host.available_bytes = memory_limit(read_host_limits()).bytes;
-    return CommSession(resolve(asked, host), host, asked, arguments).run();
-  });
+  if (const auto place = launch::read_rank_environment(get)) {
+    return join_comm(asked, arguments, *place);
+  }
+  if (!asked.interface.empty()) {
+    throw ConfigError(fmt::format(
+        "--interface={}: it is for ranks that a launcher started; these are all on this host",
+        asked.interface));
+  }
+  HostDevices host = find_devices(asked.device);
+  host.available_bytes = memory_limit(read_host_limits()).bytes;
+  return CommSession(resolve(asked, host), host, asked, arguments).run();
 }
 
 int run_matrix(const Options& options, const std::vector<std::string>& arguments,

@@ -50,31 +50,29 @@ class Html final : public Subcommand {
     options.add_words("--baseline", "BASE...", baseline_,
                       "Reports to hold these against: the page says what `ddpbench check` says");
     filter_.define(options);
-    options.add("-o,--output", "FILE", &output_,
-                "Page to write; the first report's name with .html in the working directory "
-                "when not given");
-    options.add("--force", "", &force_, "Overwrite a page that exists");
+    output_.define(options,
+                   "Page to write; the first report's name with .html in the working directory "
+                   "when not given");
   }
 
   int run() override {
-    const std::string output = output_.empty() ? default_page(paths_.front()) : output_;
+    if (output_.path.empty()) output_.path = default_page(paths_.front());
     check_inputs("html", paths_);
-    check_text_output("html", output, paths_, force_);
-    check_text_output("html", output, baseline_, force_);
+    output_.check("html", paths_);
+    output_.check("html", baseline_);
     if (!baseline_.empty()) {
       refuse_twice_on_one_side("html", paths_);
       refuse_same_on_both_sides("html", paths_, baseline_);
     }
-    std::vector<report::ReportFile> files;
-    for (const std::string& path : paths_) files.push_back({path, report::read_report(path)});
+    std::vector<report::ReportFile> files = read_files(paths_);
     report::complete_scaling(files);
     filter_.apply("html", files);
     report::HtmlInput input{names_of(files), {}, {}};
     for (report::ReportFile& file : files) input.reports.push_back(std::move(file.report));
     std::exception_ptr unreadable;
     if (!baseline_.empty()) input.gate = gate(input.reports, unreadable);
-    write_text_output(output, report::html_page(input), force_);
-    if (output != kStandardStream) say("page: {}\n", output);
+    output_.write(report::html_page(input));
+    if (output_.is_file()) say("page: {}\n", output_.path);
     if (unreadable) std::rethrow_exception(unreadable);
     return 0;
   }
@@ -105,8 +103,7 @@ class Html final : public Subcommand {
 
   std::vector<std::string> paths_, baseline_;
   RunFilter filter_;
-  std::string output_;
-  bool force_ = false;
+  TextOutput output_;
 };
 
 }  // namespace

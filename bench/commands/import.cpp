@@ -85,10 +85,9 @@ class Import final : public Subcommand {
     options.add("--measured-at", "TIME", &measured_at_,
                 "When it was measured, as 2026-01-31T12:00:00Z, for `history`; not recorded if not "
                 "given");
-    options.add("-o,--output", "FILE", &output_,
-                "Report to write, - for standard output; the file's name with .json in the working "
-                "directory when not given");
-    options.add("--force", "", &force_, "Overwrite a report that exists");
+    output_.define(options,
+                   "Report to write, - for standard output; the file's name with .json in the "
+                   "working directory when not given");
   }
 
   int run() override {
@@ -97,11 +96,11 @@ class Import final : public Subcommand {
     }
     const std::string name = input_name(paths_.front());
     const report::ImportedProgram program = described();
-    const std::string output = output_.empty() ? default_report(paths_.front()) : output_;
-    check_text_output("import", output, paths_, force_);
+    if (output_.path.empty()) output_.path = default_report(paths_.front());
+    output_.check("import", paths_);
     const report::StepTimes times = read_times(paths_.front());
     FileDescriptor stream;
-    if (output == kStandardStream) stream = take_standard_output();
+    if (!output_.is_file()) stream = take_standard_output();
     report::Report result = begin(name);
     result.runs = report::imported_runs(times, program, name);
     report::fill_scaling(result);
@@ -113,9 +112,9 @@ class Import final : public Subcommand {
     if (stream) {
       write_standard_output(stream, report::report_text(result));
     } else {
-      report::write_report(result, output, force_);
+      report::write_report(result, output_.path, output_.force);
     }
-    say("report: {}\n", stream ? "standard output" : output);
+    say("report: {}\n", stream ? "standard output" : output_.path);
     return 0;
   }
 
@@ -164,9 +163,9 @@ class Import final : public Subcommand {
 
   std::vector<std::string> paths_;
   std::string as_, model_ = "unknown", dataset_, device_ = "cpu", device_model_;
-  std::string precision_ = "fp32", commit_, output_, measured_at_;
+  std::string precision_ = "fp32", commit_, measured_at_;
   std::optional<std::int64_t> batch_size_, warmup_steps_;
-  bool force_ = false;
+  TextOutput output_;
 };
 
 }  // namespace

@@ -147,6 +147,12 @@ void RunFilter::apply(const std::string& command, std::vector<report::ReportFile
   }
 }
 
+std::vector<report::ReportFile> read_files(const std::vector<std::string>& paths) {
+  std::vector<report::ReportFile> files;
+  for (const std::string& path : paths) files.push_back({path, report::read_report(path)});
+  return files;
+}
+
 void refuse_twice_on_one_side(const std::string& command, const std::vector<std::string>& paths) {
   for (std::size_t i = 0; i < paths.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {

@@ -37,6 +37,8 @@ class RunFilter {
   std::vector<std::string> settings_;                       // "overlap=off"
 };
 
+std::vector<report::ReportFile> read_files(const std::vector<std::string>& paths);
+
 // Throws ConfigError for a file that is given twice: its runs would pass for repetitions.
 void refuse_twice_on_one_side(const std::string& command, const std::vector<std::string>& paths);
 

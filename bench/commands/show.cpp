@@ -91,8 +91,7 @@ class Show final : public Subcommand {
         "median: a row for each setting, with the median over its repetitions and their "
         "interval; all: a row for each repetition. Of table, markdown, csv and json [median]",
         one_of({"median", "all"}));
-    options.add("-o,--output", "FILE", &output_, "Write to this file instead of standard output");
-    options.add("--force", "", &force_, "Let --output replace an existing file");
+    output_.define(options);
   }
 
   int run() override {
@@ -101,24 +100,15 @@ class Show final : public Subcommand {
       return 0;
     }
     check_inputs("show", paths_);
-    if (output_ == kStandardStream) output_.reset();
     if (paths_.empty()) throw ConfigError("show: REPORT is missing; name at least one report file");
     const report::RunFormat& format = chosen_format();
-    if (!columns_.empty() && !format.columns) {
+    if (!format.columns && (!columns_.empty() || repetitions_)) {
       throw ConfigError(
-          fmt::format("show: --columns does not apply to --format={}: what it holds "
-                      "is fixed",
-                      format.name));
+          fmt::format("show: {} does not apply to --format={}: what it holds is fixed",
+                      columns_.empty() ? "--repetitions" : "--columns", format.name));
     }
     const report::Columns named = named_columns();
-    if (repetitions_) {
-      if (!format.columns) {
-        throw ConfigError(
-            fmt::format("show: --repetitions does not apply to --format={}: what it holds is fixed",
-                        format.name));
-      }
-    }
-    if (output_) check_output("show", *output_, paths_, force_);
+    output_.check("show", paths_);
     write(format, named);
     return 0;
   }
@@ -147,18 +137,15 @@ class Show final : public Subcommand {
   }
 
   void write(const report::RunFormat& format, const report::Columns& columns) const {
-    std::vector<report::ReportFile> files;
-    for (const std::string& path : paths_) files.push_back({path, report::read_report(path)});
-    const int width = output_ ? 0 : terminal_width();
+    std::vector<report::ReportFile> files = read_files(paths_);
+    const int width = output_.width();
     std::string text = collectives_text(format, files, width);
     if (files.empty()) refuse_options_of_runs();
     text += runs_text(format, columns, files, width);
-    if (output_) {
-      write_file(*output_, text, {.force = force_});
-    } else if (format.name == "table") {
+    if (format.name == "table" && !output_.is_file()) {
       say_table(text);
     } else {
-      say("{}", text);
+      output_.write(text);
     }
   }
 
@@ -233,11 +220,54 @@ class Show final : public Subcommand {
 
   Names paths_, columns_;
   RunFilter filter_;
-  std::optional<std::string> format_, sort_, repetitions_, output_;
-  bool mllog_ = false, force_ = false;
+  TextOutput output_;
+  std::optional<std::string> format_, sort_, repetitions_;
+  bool mllog_ = false;
+};
+
+// The runs of several commits, as a table or for Apache Otava.
+class HistoryCommand final : public Subcommand {
+ public:
+  void define(CommandOptions& options) override {
+    options.add_words("REPORT", "...", paths_,
+                      "Reports of several commits; those of one commit are repetitions", true);
+    options.add("--format", "", &format_, "otava: a CSV in the layout that Apache Otava reads",
+                one_of({"table", "otava"}));
+    output_.define(options);
+    options.set_footer(
+        "Commits are in the order in which they were measured; in that of the command line where "
+        "that is not recorded of all (imports). `ddpbench html` shows the same of several "
+        "commits.");
+  }
+
+  int run() override {
+    refuse_twice_on_one_side("history", paths_);
+    output_.check("history", paths_);
+    const std::vector<report::ReportFile> files = read_files(paths_);
+    for (const report::ReportFile& file : files) {
+      if (file.report.collectives.empty()) continue;
+      throw ConfigError(fmt::format(
+          "history: {} holds collectives (ddpbench comm), and a history is of runs", file.name));
+    }
+    const report::History history = report::history_of(report::all_runs(files));
+    output_.write(format_ == "otava" ? report::otava_csv(history)
+                                     : report::render_history(history, output_.width()));
+    return 0;
+  }
+
+ private:
+  Names paths_;
+  std::string format_ = "table";
+  TextOutput output_;
 };
 
 }  // namespace
+
+SubcommandEntry history_entry() {
+  return {"history", "ddpbench history REPORT... [OPTION]...",
+          "show each setting's median step over the commits of many reports",
+          [] { return std::make_unique<HistoryCommand>(); }};
+}
 
 SubcommandEntry show_entry() {
   return {"show", "ddpbench show REPORT... [OPTION]...",

@@ -8,7 +8,6 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "bench/host/terminal.h"
 
 namespace ddpbench::bench {
@@ -39,28 +38,29 @@ int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>&
   return command->run();
 }
 
-void check_output(const std::string& command, const std::string& output,
-                  const std::vector<std::string>& inputs, bool force) {
-  check_output_path(output, force);
+void TextOutput::define(CommandOptions& options, const std::string& help) {
+  options.add("-o,--output", "FILE", &path, help);
+  options.add("--force", "", &force, "Overwrite FILE");
+}
+
+int TextOutput::width() const { return is_file() ? 0 : terminal_width(); }
+
+void TextOutput::check(const std::string& command, const std::vector<std::string>& inputs) const {
+  if (!is_file()) return;
+  check_output_path(path, force);
   for (const std::string& input : inputs) {
     std::error_code code;
-    if (!std::filesystem::equivalent(input, output, code)) continue;
-    throw ConfigError(
-        fmt::format("{}: --output={}: that is one of the reports to read; choose another name",
-                    command, output));
+    if (!std::filesystem::equivalent(input, path, code)) continue;
+    throw ConfigError(fmt::format(
+        "{}: --output={}: that is one of the reports to read; choose another name", command, path));
   }
 }
 
-void check_text_output(const std::string& command, const std::string& output,
-                       const std::vector<std::string>& inputs, bool force) {
-  if (output != kStandardStream) check_output(command, output, inputs, force);
-}
-
-void write_text_output(const std::string& output, const std::string& text, bool force) {
-  if (output == kStandardStream) {
-    say("{}", text);
+void TextOutput::write(const std::string& text) const {
+  if (is_file()) {
+    write_file(path, text, {.force = force});
   } else {
-    write_file(output, text, {.force = force});
+    say("{}", text);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "bench/options/command_words.h"
 #include "bench/options/option_help.h"
 
@@ -36,7 +37,7 @@ struct SubcommandEntry {
 // Each is defined in the source file of its name.
 SubcommandEntry chart_entry();
 SubcommandEntry check_entry();
-SubcommandEntry history_entry();
+SubcommandEntry history_entry();  // show.cpp
 SubcommandEntry html_entry();
 SubcommandEntry import_entry();
 SubcommandEntry models_entry();
@@ -52,16 +53,21 @@ const SubcommandEntry* find_subcommand(const std::string& name);
 int run_subcommand(const SubcommandEntry& entry, const std::vector<std::string>& arguments,
                    const std::string& program = "ddpbench");
 
-// Checks before any work. Throws ConfigError when `output` exists without `force`, cannot be
-// written, or is one of `inputs`. Not even `force` replaces an input.
-void check_output(const std::string& command, const std::string& output,
-                  const std::vector<std::string>& inputs, bool force);
+// The options --output and --force. Without a path, or with "-", text goes to standard output.
+struct TextOutput {
+  std::string path;
+  bool force = false;
 
-// The same for commands that write text: `output` may then be "-" (kStandardStream). The second
-// writes to it. A further line about it belongs on stderr, or on stdout when `output` is a file.
-void check_text_output(const std::string& command, const std::string& output,
-                       const std::vector<std::string>& inputs, bool force);
-void write_text_output(const std::string& output, const std::string& text, bool force);
+  void define(CommandOptions& options,
+              const std::string& help = "Write to this file instead of standard output");
+  bool is_file() const { return !path.empty() && path != kStandardStream; }
+  int width() const;  // the terminal's; 0 for a file
+  // Checks before any work. Throws ConfigError when the file exists without --force, cannot be
+  // written, or is one of `inputs`, which not even --force replaces.
+  void check(const std::string& command, const std::vector<std::string>& inputs) const;
+  void write(const std::string& text) const;
+};
+
 // Throws ConfigError when standard input ("-") is more than one of the inputs.
 void check_inputs(const std::string& command, const std::vector<std::string>& inputs);
 

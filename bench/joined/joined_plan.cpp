@@ -59,8 +59,7 @@ PlanValues option_values(const Options& options, const launch::RankEnvironment& 
     if (std::ranges::find(kHandling, definition.name) != kHandling.end()) continue;
     if (std::holds_alternative<NoMember>(definition.member)) continue;
     const nlohmann::ordered_json::json_pointer key(definition.canonical_key());
-    const bool flag = (definition.sources & kFlag) != 0;
-    values.push_back({flag ? definition.flag() : definition.name,
+    values.push_back({definition.is_flag() ? definition.flag() : definition.name,
                       all.contains(key) ? all.at(key).dump() : "not set"});
   }
   values.push_back({"--trace", options.trace_path.empty() ? "not set" : "set"});

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <regex>
 #include <sstream>
 #include <string_view>
 
@@ -31,32 +32,17 @@ int parse_slots(const std::string& where, std::string_view text) {
   return *slots;
 }
 
-// A name goes to the remote shell as a word of its own. One that begins with a dash would be an
-// option of it.
-void check_name(const std::string& where, std::string_view name) {
-  constexpr std::string_view kLetters =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_@";
-  const std::string_view host = name.substr(name.find('@') + 1);  // npos + 1 is 0
-  const bool known = name.find_first_not_of(kLetters) == std::string_view::npos;
-  const bool one_user = host.find('@') == std::string_view::npos && !name.starts_with('@');
-  if (!host.empty() && known && one_user && !host.starts_with('-') && !name.starts_with('-')) {
-    return;
-  }
-  refuse(where,
-         fmt::format("'{}' is not the name of a host, its IPv4 address, or USER@HOST", name));
-}
-
-// Adds "NAME" or "NAME:SLOTS"; `slots` is set where another word says how many.
+// Adds "NAME" or "NAME:SLOTS"; `slots` is set where another word says how many. A name goes to the
+// remote shell as a word of its own. One that begins with a dash would be an option of it.
 void add_host(const std::string& where, std::string_view entry, std::optional<int> slots,
               std::vector<HostSlots>& hosts) {
+  static const std::regex kName(R"((\w[\w.-]*@)?\w[\w.-]*)");
   const std::size_t colon = entry.find(':');
-  if (std::ranges::count(entry, ':') > 1) {
-    refuse(where, fmt::format("'{}': IPv6 addresses are not known; give the host's name or its "
-                              "IPv4 address, as HOST or HOST:N",
-                              entry));
-  }
   const std::string name(entry.substr(0, colon));
-  check_name(where, name);
+  if (!std::regex_match(name, kName) || std::ranges::count(entry, ':') > 1) {
+    refuse(where,
+           fmt::format("'{}' is not the name of a host, its IPv4 address, or USER@HOST", entry));
+  }
   if (colon != std::string_view::npos) {
     if (slots) refuse(where, fmt::format("'{}' and slots={}: give one of them", entry, *slots));
     slots = parse_slots(where, entry.substr(colon + 1));
@@ -89,13 +75,9 @@ void add_line(const std::string& where, const std::string& line, std::vector<Hos
 
 std::vector<HostSlots> parse_host_list(const std::string& text) {
   std::vector<HostSlots> hosts;
-  std::string_view rest = text;
-  while (true) {
-    const std::size_t comma = rest.find(',');
-    add_host("--hosts", trimmed(rest.substr(0, comma), kSpaces), std::nullopt, hosts);
-    if (comma == std::string_view::npos) return hosts;
-    rest.remove_prefix(comma + 1);
-  }
+  for (const std::string& entry : split(text, ','))
+    add_host("--hosts", trimmed(entry, kSpaces), std::nullopt, hosts);
+  return hosts;
 }
 
 std::vector<HostSlots> read_host_file(const std::string& path) {

@@ -64,21 +64,6 @@ void refuse_shared_processes(const Options& options, std::string_view launcher) 
   }
 }
 
-// The shell that reads the words would not say whose they are.
-void check_quotes(const std::string& words, const char* option) {
-  char open = 0;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == '\\' && open != '\'') {
-      if (++i == words.size()) open = '\\';
-    } else if (open != 0 ? words[i] == open : words[i] == '"' || words[i] == '\'') {
-      open = open != 0 ? '\0' : words[i];
-    }
-  }
-  if (open != 0)
-    throw ConfigError(
-        fmt::format("{}={}: a quote is not closed, or nothing follows a backslash", option, words));
-}
-
 // An address is that of one host, whose rank finds the interface. Who sets a variable of Open MPI
 // chooses the interfaces in its words.
 std::string interface_for_mpirun(const Options& options) {
@@ -124,8 +109,6 @@ LauncherChoice choose_launcher(const Options& options) {
   if (choice.launcher == kLocal || choice.launcher == kSsh) {
     refuse_unused(options.launcher_arguments, "--launcher-args", choice.launcher);
   }
-  check_quotes(options.remote_shell, "--remote-shell");
-  check_quotes(options.launcher_arguments, "--launcher-args");
   if (choice.launcher != kLocal) refuse_shared_processes(options, choice.launcher);
   check_first_host(choice.hosts);
   return choice;

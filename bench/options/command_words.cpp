@@ -79,12 +79,12 @@ class WordReader {
       if (at_ == words_.size() || is_long(words_[at_])) refuse_missing(*option, word);
       texts.push_back(words_[at_++]);
     }
-    if (option->takes_words) read_more(texts);
+    if (option->has(kTakesWords)) read_more(texts);
   }
 
   void read_more(std::vector<std::string>& texts) {
     const bool needs_name = std::ranges::any_of(
-        rows_, [](const OptionDefinition& row) { return !row.is_flag() && row.is_required; });
+        rows_, [](const OptionDefinition& row) { return !row.is_flag() && row.has(kRequired); });
     while (at_ < words_.size() && !words_[at_].starts_with('-')) {
       const bool last = at_ + 1 == words_.size();
       if (last && needs_name && found_.names.empty()) return;
@@ -140,23 +140,21 @@ CommandWords read_words(const std::string& command, std::span<const OptionDefini
 
 CommandOptions::CommandOptions() {
   rows_.push_back({.name = "help",
+                   .traits = kFlagOnly,
                    .help = "Print this text and stop",
-                   .sources = kFlag,
-                   .other_names = {"-h"}});
+                   .other_name = "-h"});
 }
 
 void CommandOptions::add(const std::string& names, const std::string& hint, const Member& target,
                          const std::string& help, const ValueRule& rule) {
-  OptionDefinition row{
-      .hint = hint, .help = help, .member = target, .rule = rule, .sources = kFlag};
-  for (std::string& name : split(names, ',')) {
-    if (row.name.empty() && is_long(name)) {
-      row.name = name.substr(2);
-    } else {
-      row.other_names.push_back(std::move(name));
-    }
-  }
-  rows_.push_back(with_hint(std::move(row)));
+  const std::size_t comma = names.rfind(',');  // npos + 1 is 0
+  rows_.push_back(with_hint({.name = names.substr(comma + 1 + 2),
+                             .traits = kFlagOnly,
+                             .hint = hint,
+                             .member = target,
+                             .rule = rule,
+                             .help = help,
+                             .other_name = names.substr(0, comma == names.npos ? 0 : comma)}));
 }
 
 void CommandOptions::add_words(const std::string& names, const std::string& hint,
@@ -164,12 +162,11 @@ void CommandOptions::add_words(const std::string& names, const std::string& hint
                                bool is_required) {
   const bool is_flag = is_long(names);
   rows_.push_back({.name = is_flag ? names.substr(2) : names,
+                   .traits = kTakesWords | kFlagOnly | (is_flag ? 0U : kNoFlag) |
+                             (is_required ? kRequired : 0U),
                    .hint = hint,
-                   .help = help + (is_required ? " (required)" : ""),
                    .member = &target,
-                   .sources = is_flag ? kFlag : 0U,
-                   .takes_words = true,
-                   .is_required = is_required});
+                   .help = help + (is_required ? " (required)" : "")});
 }
 
 bool CommandOptions::read(const std::string& command,
@@ -190,7 +187,7 @@ bool CommandOptions::read(const std::string& command,
                                                ? std::vector<std::string>()
                                                : found->second;
     const std::string name = row.is_flag() ? row.flag() : row.name;
-    if (row.is_required && texts.empty()) refuse(fmt::format("{} is required", name));
+    if (row.has(kRequired) && texts.empty()) refuse(fmt::format("{} is required", name));
     if (texts.empty()) continue;
     const std::string where = fmt::format("{}: {}", command, name);
     set_value(none, row, words_of_texts(row, texts, where), where);

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The definitions of the options that say what is compared and trained; handling_options.cpp has
-// the others. A new option needs a member of Options, an entry in one of the two, and docs/cli.md
-// and configs/schema/config.schema.json generated anew (the tests say how).
+// The rows of the table of options. A new option needs a member of Options, a row here, and
+// docs/cli.md and configs/schema/config.schema.json generated anew (the tests say how).
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -14,6 +13,8 @@
 #include "kernels/ops/optimizer.h"
 #include "parallel/comm_backends.h"
 #include "parallel/strategies.h"
+#include "reports/exports/records.h"
+#include "reports/metrics/repetitions.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -28,211 +29,102 @@ std::string strategies_in_words() {
   return text;
 }
 
-// Kinds of devices of other programs.
-std::vector<AbsentChoice> absent_devices() {
-  std::vector<AbsentChoice> devices;
-  for (const char* name : {"rocm", "hip", "xpu", "mps", "tpu"}) {
-    devices.push_back({name, "this version computes on CPUs and on NVIDIA's GPUs"});
-  }
-  return devices;
-}
-
 constexpr double kMostThreads = 4096, kMostSteps = 1e12, kMostSamples = 1 << 24;
-constexpr const char* kNoSuchPrecision = "this version does not compute in it";
+constexpr double kMostTracedSteps = 1e4, kMostCommIterations = 1e5;
 
 Definitions comparison_options() {
   return {
-      {.name = "strategy",
-       .scope = kPerRun | kPlannedByFit | kNotOfTune,
-       .help = fmt::format("Strategies, separated by commas: {}. all: all of them.",
-                           strategies_in_words()),
-       .member = &Options::strategies,
-       .rule = {.choices = known_strategies(), .takes_all = true}},
-      {.name = "gpus",
-       .scope = kPerRun | kPlannedByFit,
-       .hint = "LIST|all",
-       .help = "Numbers of devices (of CPU devices too), separated by commas; all: as many as "
-               "there "
-               "are. single runs once, on one device, whatever is listed.",
-       .member = GpuList{},
-       .rule = between(1, kMostDevices)},
-      {.name = "config",
-       .scope = kPlannedByFit,
-       .hint = "NAME",
-       .help = "Configuration file: a path, a name in the configs directory (with or without "
-               ".json), "
-               "or - for standard input.",
-       .member = &Options::config_path,
-       .default_text = "none",
-       .sources = kFlag | kVariable,
-       .free_on_resume = true},
-      {.name = "device",
-       .scope = kPlannedByFit | kOfComm,
-       .help = "Kind of device. auto takes CUDA when a GPU is there, and says which it took.",
-       .member = &Options::device,
-       .rule = one_of({"auto", "cpu", "cuda"}, absent_devices())},
-      {.name = "backend",
-       .scope = kPlannedByFit | kOfComm,
-       .help = backend_help(),
-       .member = &Options::backend,
-       .rule = one_of(backend_words())},
-      {.name = "precision",
-       .scope = kPerRun | kPlannedByFit,
-       .help = "What products are computed in; weights, gradients and updates are fp32 in all. "
-               "auto: fp32 on CPU devices, tf32 on CUDA devices that have it. bf16 on CPU devices "
-               "needs avx512_bf16 or AMX (`ddpbench info` says).",
-       .member = &Options::precision,
-       .rule = one_of({"auto", "fp32", "tf32", "bf16"},
-                      {{"fp16", kNoSuchPrecision}, {"fp64", kNoSuchPrecision}})},
-      {.name = "cuda-graph",
-       .scope = kPerRun,
-       .help = fmt::format(
-           "Record a step as a CUDA graph and replay it, so that it costs the host one call. "
-           "auto: where the strategy allows it ({}). on,off: such strategies with and without.",
-           fmt::join(known_strategies(&StrategyTraits::records_steps), ", ")),
-       .member = &Options::cuda_graphs,
-       .rule = one_of({"auto", "on", "off"}),
-       .bare_when_single = true},
-      {.name = "residency",
-       .scope = kPlannedByFit,
-       .help = "Where the training set lives. host: loader threads assemble batches, which are "
-               "copied to CUDA devices ahead of the steps. device (CUDA): a copy on the first "
-               "device of each process, which assembles its batches itself.",
-       .member = &Options::residency,
-       .rule = one_of({"host", "device"})},
-      {.name = "deterministic",
-       .scope = kPlannedByFit,
-       .help = "On CUDA devices use only algorithms whose results repeat bit by bit. CPU devices "
-               "always do.",
-       .member = &Options::deterministic},
+      {"strategy", kPerRun | kPlannedByFit | kNotOfTune, "", &Options::strategies,
+       all_or_some_of(known_strategies()),
+       fmt::format("Strategies, separated by commas: {}. all: all of them.",
+                   strategies_in_words())},
+      {"gpus", kPerRun | kPlannedByFit, "LIST|all", GpuList{}, between(1, kMostDevices),
+       "Numbers of devices (of CPU devices too), separated by commas; all: as many as there are. "
+       "single runs once, on one device, whatever is listed."},
+      {"config", kPlannedByFit | kFreeOnResume | kNoKey, "NAME", &Options::config_path, anything(),
+       "Configuration file: a path, a name in the configs directory (with or without .json), or - "
+       "for standard input.",
+       "none"},
+      {"device", kPlannedByFit | kOfComm, "", &Options::device, one_of({"auto", "cpu", "cuda"}),
+       "Kind of device. auto takes CUDA when a GPU is there, and says which it took."},
+      {"backend", kPlannedByFit | kOfComm, "", &Options::backend, one_of(backend_words()),
+       backend_help()},
+      {"precision", kPerRun | kPlannedByFit, "", &Options::precision,
+       one_of({"auto", "fp32", "tf32", "bf16"}),
+       "What products are computed in; weights, gradients and updates are fp32 in all. auto: fp32 "
+       "on CPU devices, tf32 on CUDA devices that have it. bf16 on CPU devices needs avx512_bf16 "
+       "or AMX (`ddpbench info` says)."},
+      {"cuda-graph", kPerRun | kBare, "", &Options::cuda_graphs, one_of({"auto", "on", "off"}),
+       fmt::format(
+           "Record a step as a CUDA graph and replay it, so that it costs the host one call. auto: "
+           "where the strategy allows it ({}). on,off: such strategies with and without.",
+           fmt::join(known_strategies(&StrategyTraits::records_steps), ", "))},
+      {"residency", kPlannedByFit, "", &Options::residency, one_of({"host", "device"}),
+       "Where the training set lives. host: loader threads assemble batches, which are copied to "
+       "CUDA devices ahead of the steps. device (CUDA): a copy on the first device of each "
+       "process, which assembles its batches itself."},
+      {"deterministic", kPlannedByFit, "", &Options::deterministic, anything(),
+       "On CUDA devices use only algorithms whose results repeat bit by bit. CPU devices always "
+       "do."},
   };
 }
 
 Definitions training_options() {
   return {
-      {.name = "batch-size",
-       .scope = kPerRun,
-       .hint = "N,...",
-       .help = "Samples a device and step (weak scaling). Excludes --global-batch-size.",
-       .member = &Options::batch_sizes,
-       .rule = between(1, kMostSamples),
-       .default_text = std::to_string(kDefaultBatchSize),
-       .bare_when_single = true},
-      {.name = "global-batch-size",
-       .scope = kPerRun,
-       .hint = "N,...",
-       .help = "Samples a step over all devices (strong scaling); every number of devices must "
-               "divide it.",
-       .member = &Options::global_batch_sizes,
-       .rule = between(1, kMostSamples),
-       .default_text = "none",
-       .bare_when_single = true},
-      {.name = "epochs",
-       .hint = "N",
-       .help = "Epochs to train, at most: --until-accuracy and a loss that is not finite end a "
-               "run.",
-       .member = &Options::epochs,
-       .rule = between(1, kMostTimes)},
-      {.name = "steps",
-       .hint = "N",
-       .help = "Steps of an epoch, at most.",
-       .member = &Options::steps,
-       .rule = between(1, kMostSteps),
-       .default_text = "whole epochs"},
-      {.name = "until-accuracy",
-       .scope = kNotOfTune,
-       .hint = "PERCENT%",
-       .help = "End a run after the first epoch at whose end the accuracy over the whole test set "
-               "is "
-               "at least this. The report says how long training took until then, or that --epochs "
-               "were too few.",
-       .member = &Options::until_accuracy,
-       .rule = {.maximum = 100, .above_minimum = true},
-       .default_text = "off"},
-      {.name = "last-batch",
-       .scope = kPlannedByFit,
-       .help = "The incomplete batch at an epoch's end: filled by wrapping around, or left out.",
-       .member = &Options::last_batch,
-       .rule = one_of({"pad", "drop"})},
-      {.name = "seed",
-       .scope = kPlannedByFit,
-       .hint = "N",
-       .help = "Of the weights, the sample order and synthetic data.",
-       .member = &Options::seed},
+      {"batch-size", kPerRun | kBare, "N,...", &Options::batch_sizes, between(1, kMostSamples),
+       "Samples a device and step (weak scaling). Excludes --global-batch-size.",
+       std::to_string(kDefaultBatchSize)},
+      {"global-batch-size", kPerRun | kBare, "N,...", &Options::global_batch_sizes,
+       between(1, kMostSamples),
+       "Samples a step over all devices (strong scaling); every number of devices must divide it.",
+       "none"},
+      {"epochs", 0, "N", &Options::epochs, between(1, kMostTimes),
+       "Epochs to train, at most: --until-accuracy and a loss that is not finite end a run."},
+      {"steps", 0, "N", &Options::steps, between(1, kMostSteps), "Steps of an epoch, at most.",
+       "whole epochs"},
+      {"until-accuracy", kNotOfTune, "PERCENT%", &Options::until_accuracy, above_zero_to(100),
+       "End a run after the first epoch at whose end the accuracy over the whole test set is at "
+       "least this. The report says how long training took until then, or that --epochs were too "
+       "few.",
+       "off"},
+      {"last-batch", kPlannedByFit, "", &Options::last_batch, one_of({"pad", "drop"}),
+       "The incomplete batch at an epoch's end: filled by wrapping around, or left out."},
+      {"seed", kPlannedByFit, "N", &Options::seed, anything(),
+       "Of the weights, the sample order and synthetic data."},
   };
 }
 
 constexpr ValueRule kBelowOne = {.maximum = 1, .below_maximum = true};
+constexpr ValueRule kInsideOne = {.maximum = 1, .above_minimum = true, .below_maximum = true};
 
 // The optimizer and its numbers, as PyTorch's classes have them.
 Definitions optimizer_options() {
   const OnlyWith sgd = {"optimizer", {"sgd"}}, adam = {"optimizer", {"adam", "adamw"}};
   return {
-      {.name = "optimizer",
-       .scope = kPerRun | kPlannedByFit,
-       .help = "What updates parameters: on replicas, or on the servers of ps.",
-       .member = &Options::optimizer,
-       .rule = one_of({ops::kOptimizerNames.begin(), ops::kOptimizerNames.end()}),
-       .json_key = "/optimizer/name"},
-      {.name = "lr",
-       .scope = kPerRun,
-       .hint = "RATE",
-       .help = "Learning rate.",
-       .member = &Options::lr,
-       .rule = positive(),
-       .default_text = "0.01 (adam, adamw: 0.001)",
-       .json_key = "/optimizer/lr"},
-      {.name = "momentum",
-       .scope = kPerRun | kPlannedByFit,
-       .hint = "M",
-       .help = "sgd: momentum.",
-       .member = &Options::momentum,
-       .rule = kBelowOne,
-       .json_key = "/optimizer/momentum",
-       .only_with = sgd},
-      {.name = "nesterov",
-       .scope = kPerRun,
-       .help = "sgd: Nesterov's momentum.",
-       .member = &Options::nesterov,
-       .json_key = "/optimizer/nesterov",
-       .only_with = sgd},
-      {.name = "beta1",
-       .scope = kPerRun,
-       .hint = "B",
-       .help = "adam, adamw: how much of the mean of gradients each step keeps.",
-       .member = &Options::beta1,
-       .rule = kBelowOne,
-       .json_key = "/optimizer/beta1",
-       .only_with = adam},
-      {.name = "beta2",
-       .scope = kPerRun,
-       .hint = "B",
-       .help = "adam, adamw: how much of the mean of squared gradients each step keeps.",
-       .member = &Options::beta2,
-       .rule = {.maximum = 1, .above_minimum = true, .below_maximum = true},
-       .json_key = "/optimizer/beta2",
-       .only_with = adam},
-      {.name = "epsilon",
-       .scope = kPerRun,
-       .hint = "E",
-       .help = "adam, adamw: what is added to the root that updates are divided by.",
-       .member = &Options::epsilon,
-       .rule = {.minimum = 1e-30},
-       .json_key = "/optimizer/epsilon",
-       .only_with = adam},
-      {.name = "weight-decay",
-       .scope = kPerRun,
-       .hint = "D",
-       .help = "sgd, adam: L2 penalty added to gradients. adamw: share of the weights, times the "
-               "learning rate, that each step takes off.",
-       .member = &Options::weight_decay,
-       .default_text = "0 (adamw: 0.01)",
-       .json_key = "/optimizer/weight_decay"},
-      {.name = "lr-scaling",
-       .scope = kPerRun,
-       .help = "linear multiplies the learning rate by the number of devices.",
-       .member = &Options::lr_scaling,
-       .rule = one_of({"none", "linear"})},
+      {"optimizer", kPerRun | kPlannedByFit, "", &Options::optimizer,
+       one_of({ops::kOptimizerNames.begin(), ops::kOptimizerNames.end()}),
+       "What updates parameters: on replicas, or on the servers of ps.", "", "/optimizer/name"},
+      {"lr", kPerRun, "RATE", &Options::lr, positive(), "Learning rate.",
+       "0.01 (adam, adamw: 0.001)", "/optimizer/lr"},
+      {"momentum", kPerRun | kPlannedByFit, "M", &Options::momentum, kBelowOne, "sgd: momentum.",
+       "", "/optimizer/momentum", sgd},
+      {"nesterov", kPerRun, "", &Options::nesterov, anything(), "sgd: Nesterov's momentum.", "",
+       "/optimizer/nesterov", sgd},
+      {"beta1", kPerRun, "B", &Options::beta1, kBelowOne,
+       "adam, adamw: how much of the mean of gradients each step keeps.", "", "/optimizer/beta1",
+       adam},
+      {"beta2", kPerRun, "B", &Options::beta2, kInsideOne,
+       "adam, adamw: how much of the mean of squared gradients each step keeps.", "",
+       "/optimizer/beta2", adam},
+      {"epsilon", kPerRun, "E", &Options::epsilon, from(1e-30),
+       "adam, adamw: what is added to the root that updates are divided by.", "",
+       "/optimizer/epsilon", adam},
+      {"weight-decay", kPerRun, "D", &Options::weight_decay, anything(),
+       "sgd, adam: L2 penalty added to gradients. adamw: share of the weights, times the learning "
+       "rate, that each step takes off.",
+       "0 (adamw: 0.01)", "/optimizer/weight_decay"},
+      {"lr-scaling", kPerRun, "", &Options::lr_scaling, one_of({"none", "linear"}),
+       "linear multiplies the learning rate by the number of devices."},
   };
 }
 
@@ -240,185 +132,285 @@ Definitions optimizer_options() {
 Definitions schedule_options() {
   const OnlyWith step = {"lr-schedule", {"step"}}, cosine = {"lr-schedule", {"cosine"}};
   return {
-      {.name = "lr-schedule",
-       .scope = kPerRun,
-       .help = "How the learning rate changes: not at all, by a factor every so many steps, or "
-               "down "
-               "along a cosine. Verification and timed training each begin it anew.",
-       .member = &Options::lr_schedule,
-       .rule = one_of({ops::kScheduleNames.begin(), ops::kScheduleNames.end()})},
-      {.name = "lr-step-size",
-       .scope = kPerRun,
-       .hint = "N",
-       .help = "step: every N steps the rate is multiplied by --lr-gamma.",
-       .member = &Options::lr_step_size,
-       .rule = between(1, kMostSteps),
-       .default_text = "must be given",
-       .only_with = step},
-      {.name = "lr-gamma",
-       .scope = kPerRun,
-       .hint = "G",
-       .help = "step: what the rate is multiplied by.",
-       .member = &Options::lr_gamma,
-       .rule = {.maximum = 1, .above_minimum = true},
-       .only_with = step},
-      {.name = "lr-cosine-steps",
-       .scope = kPerRun,
-       .hint = "N",
-       .help = "cosine: after N steps the rate is --lr-min; then it rises again, as PyTorch's "
-               "does.",
-       .member = &Options::lr_cosine_steps,
-       .rule = between(1, kMostSteps),
-       .default_text = "all of the training after --lr-warmup-steps",
-       .only_with = cosine},
-      {.name = "lr-min",
-       .scope = kPerRun,
-       .hint = "RATE",
-       .help = "cosine: the least rate.",
-       .member = &Options::lr_min,
-       .only_with = cosine},
-      {.name = "lr-warmup-steps",
-       .scope = kPerRun,
-       .hint = "N",
-       .help = "The first N steps of the training: the rate grows linearly, then the schedule "
-               "begins. (--warmup-steps come before the training and are not timed.)",
-       .member = &Options::lr_warmup_steps,
-       .rule = between(0, kMostTimes)},
-      {.name = "lr-warmup-factor",
-       .scope = kPerRun,
-       .hint = "F",
-       .help = "The share of the rate from which it grows in the first --lr-warmup-steps.",
-       .member = &Options::lr_warmup_factor,
-       .rule = {.maximum = 1, .above_minimum = true},
-       .only_with = {"lr-warmup-steps"}},
+      {"lr-schedule", kPerRun, "", &Options::lr_schedule,
+       one_of({ops::kScheduleNames.begin(), ops::kScheduleNames.end()}),
+       "How the learning rate changes: not at all, by a factor every so many steps, or down along "
+       "a cosine. Verification and timed training each begin it anew."},
+      {"lr-step-size", kPerRun, "N", &Options::lr_step_size, between(1, kMostSteps),
+       "step: every N steps the rate is multiplied by --lr-gamma.", "must be given", "", step},
+      {"lr-gamma", kPerRun, "G", &Options::lr_gamma, above_zero_to(1),
+       "step: what the rate is multiplied by.", "", "", step},
+      {"lr-cosine-steps", kPerRun, "N", &Options::lr_cosine_steps, between(1, kMostSteps),
+       "cosine: after N steps the rate is --lr-min; then it rises again, as PyTorch's does.",
+       "all of the training after --lr-warmup-steps", "", cosine},
+      {"lr-min", kPerRun, "RATE", &Options::lr_min, anything(), "cosine: the least rate.", "", "",
+       cosine},
+      {"lr-warmup-steps", kPerRun, "N", &Options::lr_warmup_steps, between(0, kMostTimes),
+       "The first N steps of the training: the rate grows linearly, then the schedule begins. "
+       "(--warmup-steps come before the training and are not timed.)"},
+      {"lr-warmup-factor", kPerRun, "F", &Options::lr_warmup_factor, above_zero_to(1),
+       "The share of the rate from which it grows in the first --lr-warmup-steps.", "", "",
+       OnlyWith{"lr-warmup-steps"}},
   };
 }
 
 Definitions strategy_options() {
   return {
-      {.name = "overlap",
-       .scope = kPerRun,
-       .hint = "on|off,...",
-       .help = "ddp, ps: send buckets or shards while backward still runs, or after it.",
-       .member = &Options::overlaps,
-       .bare_when_single = true},
-      {.name = "bucket-cap-mb",
-       .scope = kPerRun,
-       .hint = "MIB,...",
-       .help = "ddp: largest gradient bucket, in MiB.",
-       .member = &Options::bucket_caps_mb,
-       .rule = positive(),
-       .bare_when_single = true},
-      {.name = "first-bucket-mb",
-       .scope = kPerRun,
-       .hint = "MIB,...",
-       .help = "ddp: the first bucket, in MiB; small, so that communication starts early.",
-       .member = &Options::first_buckets_mb,
-       .rule = positive(),
-       .bare_when_single = true},
-      {.name = "all-reduce",
-       .scope = kPerRun | kOfComm,
-       .help =
-           "ddp: how gradients are summed. ring: 2 (n - 1) steps between n ranks, each with one "
-           "neighbour; direct: 2 steps, each with all others. auto: what the backend does best; "
-           "the report says which it was. nccl, gloo and mpi run their own and take auto only.",
-       .member = &Options::all_reduces,
-       .rule = one_of({comm::kAllReduceAlgorithms.begin(), comm::kAllReduceAlgorithms.end()}),
-       .bare_when_single = true},
-      {.name = "devices-per-process",
-       .scope = kPerRun | kPlannedByFit,
-       .hint = "K,...",
-       .help = "ddp: how many devices each process drives, with a thread and a rank for each "
-               "(PyTorch's older DistributedDataParallel with several device_ids). It divides "
-               "--gpus.",
-       .member = &Options::devices_per_process,
-       .rule = between(1, kMostDevices),
-       .bare_when_single = true},
-      {.name = "broadcast-buffers",
-       .scope = kPerRun,
-       .hint = "on|off",
-       .help = "ddp: before each step all ranks take rank 0's running statistics (PyTorch's "
-               "buffers), "
-               "or each keeps its own; only for networks that have some.",
-       .member = &Options::broadcast_buffers},
-      {.name = "sync-batch-norm",
-       .scope = kPerRun | kPlannedByFit,
-       .hint = "on|off",
-       .help = "Batch norm takes mean and variance of the global batch, which the devices exchange "
-               "within forward and backward (PyTorch's SyncBatchNorm), or each device those of its "
-               "own samples. A network without batch norm is refused.",
-       .member = &Options::sync_batch_norm},
-      {.name = "servers",
-       .scope = kPerRun | kPlannedByFit,
-       .hint = "N,...",
-       .help = "ps: server processes, each with a shard of the parameters.",
-       .member = &Options::server_counts,
-       .rule = between(1, kMostDevices),
-       .bare_when_single = true},
-      {.name = "ps-update",
-       .scope = kPerRun | kPlannedByFit,
-       .help = "ps: who updates. Workers pull parameters from a server that does, averaged "
-               "gradients "
-               "from one that does not.",
-       .member = &Options::ps_updates,
-       .rule = one_of({"server", "worker"}),
-       .bare_when_single = true},
-      {.name = "server-device",
-       .scope = kPerRun | kPlannedByFit,
-       .help = "ps: kind of device that servers are on, beside workers on GPUs; auto: as the "
-               "workers. "
-               "On "
-               "cpu a server takes cores and no GPU, and shards pass through page-locked host "
-               "memory.",
-       .member = &Options::server_device,
-       .rule = one_of({"auto", "cpu", "cuda"})},
-      {.name = "threads-per-device",
-       .scope = kPlannedByFit,
-       .hint = "N",
-       .help = "Compute threads of a CPU device, the same for every run of a report.",
-       .member = &Options::threads_per_device,
-       .rule = between(1, kMostThreads)},
-      {.name = "loader-workers",
-       .scope = kPerRun | kPlannedByFit,
-       .hint = "N",
-       .help = "Threads a rank that assemble batches ahead; 0: the training thread does it.",
-       .member = &Options::loader_workers,
-       .rule = between(0, kMostThreads)},
-      {.name = "loader-cost",
-       .scope = kPerRun,
-       .hint = "US",
-       .help = "Microseconds of processor time that loader workers spend on each training "
-               "sample, as "
-               "transforms in Python would; runs are marked with it.",
-       .member = &Options::loader_cost_us,
-       .rule = between(0, 1e6)},
-      {.name = "emulate-gil",
-       .scope = kPerRun,
-       .hint = "US",
-       .help = "Microseconds of processor time to launch each call of a layer, forward and "
-               "backward, "
-               "under one lock a process: dp's replicas share it as threads of Python would, and "
-               "ddp's with --devices-per-process; other ranks have their own; runs are marked with "
-               "it.",
-       .member = &Options::emulate_gil_us,
-       .rule = between(0, 1e6)},
-      {.name = "oversubscribe",
-       .scope = kOfComm,
-       .help = "Let ranks share GPUs when there are fewer than asked for; such runs are marked.",
-       .member = &Options::oversubscribe},
+      {"overlap", kPerRun | kBare, "on|off,...", &Options::overlaps, anything(),
+       "ddp, ps: send buckets or shards while backward still runs, or after it."},
+      {"bucket-cap-mb", kPerRun | kBare, "MIB,...", &Options::bucket_caps_mb, positive(),
+       "ddp: largest gradient bucket, in MiB."},
+      {"first-bucket-mb", kPerRun | kBare, "MIB,...", &Options::first_buckets_mb, positive(),
+       "ddp: the first bucket, in MiB; small, so that communication starts early."},
+      {"all-reduce", kPerRun | kOfComm | kBare, "", &Options::all_reduces,
+       one_of({comm::kAllReduceAlgorithms.begin(), comm::kAllReduceAlgorithms.end()}),
+       "ddp: how gradients are summed. ring: 2 (n - 1) steps between n ranks, each with one "
+       "neighbour; direct: 2 steps, each with all others. auto: what the backend does best; the "
+       "report says which it was. nccl, gloo and mpi run their own and take auto only."},
+      {"devices-per-process", kPerRun | kPlannedByFit | kBare, "K,...",
+       &Options::devices_per_process, between(1, kMostDevices),
+       "ddp: how many devices each process drives, with a thread and a rank for each (PyTorch's "
+       "older DistributedDataParallel with several device_ids). It divides --gpus."},
+      {"broadcast-buffers", kPerRun, "on|off", &Options::broadcast_buffers, anything(),
+       "ddp: before each step all ranks take rank 0's running statistics (PyTorch's buffers), or "
+       "each keeps its own; only for networks that have some."},
+      {"sync-batch-norm", kPerRun | kPlannedByFit, "on|off", &Options::sync_batch_norm, anything(),
+       "Batch norm takes mean and variance of the global batch, which the devices exchange within "
+       "forward and backward (PyTorch's SyncBatchNorm), or each device those of its own samples. A "
+       "network without batch norm is refused."},
+      {"servers", kPerRun | kPlannedByFit | kBare, "N,...", &Options::server_counts,
+       between(1, kMostDevices), "ps: server processes, each with a shard of the parameters."},
+      {"ps-update", kPerRun | kPlannedByFit | kBare, "", &Options::ps_updates,
+       one_of({"server", "worker"}),
+       "ps: who updates. Workers pull parameters from a server that does, averaged gradients from "
+       "one that does not."},
+      {"server-device", kPerRun | kPlannedByFit, "", &Options::server_device,
+       one_of({"auto", "cpu", "cuda"}),
+       "ps: kind of device that servers are on, beside workers on GPUs; auto: as the workers. On "
+       "cpu a server takes cores and no GPU, and shards pass through page-locked host memory."},
+      {"threads-per-device", kPlannedByFit, "N", &Options::threads_per_device,
+       between(1, kMostThreads),
+       "Compute threads of a CPU device, the same for every run of a report."},
+      {"loader-workers", kPerRun | kPlannedByFit, "N", &Options::loader_workers,
+       between(0, kMostThreads),
+       "Threads a rank that assemble batches ahead; 0: the training thread does it."},
+      {"loader-cost", kPerRun, "US", &Options::loader_cost_us, between(0, 1e6),
+       "Microseconds of processor time that loader workers spend on each training sample, as "
+       "transforms in Python would; runs are marked with it."},
+      {"emulate-gil", kPerRun, "US", &Options::emulate_gil_us, between(0, 1e6),
+       "Microseconds of processor time to launch each call of a layer, forward and backward, under "
+       "one lock a process: dp's replicas share it as threads of Python would, and ddp's with "
+       "--devices-per-process; other ranks have their own; runs are marked with it."},
+      {"oversubscribe", kOfComm, "", &Options::oversubscribe, anything(),
+       "Let ranks share GPUs when there are fewer than asked for; such runs are marked."},
   };
+}
+
+Definitions measuring_options() {
+  return {
+      {"warmup-steps", 0, "N", &Options::warmup_steps, between(0, kMostTimes),
+       "Steps before the timed ones, at least: more follow until step times are steady. Training "
+       "starts anew after them. 0: none."},
+      {"warmup-max-steps", 0, "N", &Options::warmup_max_steps, between(0, kMostTimes),
+       "End the warm-up after this many steps, steady or not; as many as --warmup-steps: a fixed "
+       "number.",
+       "10 times --warmup-steps"},
+      {"repetitions", kFreeOnResume, "N", &Options::repetitions, between(1, kMostTimes),
+       "Times that every run is made, in fresh processes."},
+      {"order", kNotOfTune | kFreeOnResume, "", &Options::order,
+       one_of({"interleaved", "sequential"}),
+       "Of repeated runs. interleaved: rounds that make every run once, each in a random order of "
+       "its own (from --seed), so that drift does not become an effect; sequential: all "
+       "repetitions of a run after each other."},
+      {"until-ci", kNotOfTune | kFreeOnResume, "PERCENT%", &Options::until_ci, above_zero_to(100),
+       "Repeat a run until the 95 % confidence interval of its median step time is at most so wide "
+       "(high end minus low end, relative to the median), or a limit is met.",
+       "off"},
+      {"max-repetitions", kNotOfTune | kFreeOnResume, "N", &Options::max_repetitions,
+       between(1, kMostTimes),
+       "Limit of --until-ci; a run that is not so precise by then is marked noisy."},
+      {"max-minutes", kNotOfTune | kFreeOnResume, "MINUTES", &Options::max_minutes, between(0, 1e6),
+       "Limit of --until-ci: no repetition beyond --repetitions starts after so long; 0: none."},
+      {"confirm-repetitions", kTuneAlone, "N", &Options::confirm_repetitions,
+       between(report::kFewestForInterval, kMostTimes),
+       "tune: fresh runs each of the best setting and of the default, after the screening."},
+      {"least-gain", kTuneAlone, "PERCENT%", &Options::least_gain, between(0, 100),
+       "tune: recommend a setting only when its steps are at least so much shorter."},
+      {"memory-per-device", kFlagOnly | kFitAlone, "SIZE", &Options::memory_per_device, anything(),
+       "fit: memory of each device, such as 16GiB or 80GB, in place of what this machine's devices "
+       "have free.",
+       "the device's own"},
+      {"format", kFlagOnly | kFitAlone, "", &Options::format, one_of(report::record_formats()),
+       "fit: how the batches are printed.", "table"},
+      {"verify-steps", kPlannedByFit, "N", &Options::verify_steps, between(0, kMostTimes),
+       "Steps compared with a reference on one device before the timing; 0: none."},
+      {"observe", 0, "on|off", &Options::observe, anything(),
+       "Record phases and buckets; off shows what recording costs."},
+      {"timeout", kOfComm | kFreeOnResume, "SECONDS", &Options::timeout_s, between(0, 1e9),
+       "A rank without progress for so long ends the run; 0: never."},
+      {"interface", kOfComm, "NAME|ADDRESS", &Options::interface, anything(),
+       "The network interface of this host (eth0), or its IPv4 address, that ranks of several "
+       "hosts use. Each rank may have its own.",
+       "that of the way to MASTER_ADDR"},
+      {"local-rank", kNotOfTune | kFlagOnly, "N", &Options::local_rank, between(0, kMostDevices),
+       "This process's rank on its host, as `python -m torch.distributed.launch` gives it to those "
+       "that it starts. LOCAL_RANK says the same.",
+       "LOCAL_RANK"},
+      {"inject", 0, "FAULT", &Options::injections, anything(),
+       "Plant a fault, for tests and demonstrations: slow:rank=R,phase=P,percent=X (or ms=T; ms "
+       "without phase: each call between ranks begins so much later); kill:rank=R,step=S; "
+       "stop:...; throw:...; stall:rank=R,step=S,ms=T (it does not come to a call; without ms for "
+       "ever); missing_bucket:bucket=B; sum; stale:rank=R,step=S; seed:rank=R (it starts from "
+       "other weights). R is a process; of slow with a phase and stale a device, also one of dp. "
+       "May be repeated, or separated by ';'.",
+       "none"},
+  };
+}
+
+Definitions launch_options() {
+  return {
+      {"hosts", kNotOfTune, "HOSTS", &Options::hosts, anything(),
+       "Hosts for the ranks, as a:2,b:2, each with the number of devices that it is to have. The "
+       "first has rank 0, and its name is one at which the others reach it. Servers of ps come "
+       "beside the devices.",
+       "this one"},
+      {"hostfile", kNotOfTune, "FILE", &Options::host_file, anything(),
+       "The same from a file with a host a line: HOST, HOST:N or HOST slots=N; # begins a comment. "
+       "-: from standard input.",
+       "none"},
+      {"launcher", kNotOfTune | kNoVariable, "", &Options::launcher,
+       one_of({"local", "ssh", "mpirun", "srun"}),
+       "Who starts the ranks of every run. local: this program, here. ssh: this program, on "
+       "--hosts by --remote-shell. mpirun (Open MPI), srun: that program, once a run, on --hosts "
+       "or where it puts them.",
+       "ssh with --hosts, else local"},
+      {"remote-shell", kNotOfTune, "COMMAND", &Options::remote_shell, anything(),
+       "With --launcher=ssh: the command that runs a command line on a host, called as COMMAND "
+       "HOST LINE. It may have arguments, quoted as in a shell.",
+       "ssh"},
+      {"remote-program", kNotOfTune, "PATH", &Options::remote_program, anything(),
+       "ddpbench on the hosts. It must be the same version as here.", "the path that it has here"},
+      {"launcher-args", kNotOfTune, "ARGUMENTS", &Options::launcher_arguments, anything(),
+       "Further arguments for mpirun or srun, quoted as in a shell.", "none"},
+  };
+}
+
+Definitions file_options() {
+  return {
+      {"json", kOfComm | kFreeOnResume, "PATH", &Options::json_path, anything(),
+       "Where the report goes. -: to standard output; what else is printed then goes to stderr.",
+       "ddpbench-<UTC time>.json"},
+      {"resume", kNotOfTune | kFreeOnResume | kNoKey, "REPORT", &Options::resume_path, anything(),
+       "Complete an interrupted report: runs that are ok in it are kept, the others are made. "
+       "Configuration and machine must be the same; repetitions may differ. Written to --json, or "
+       "back to REPORT. Not of ranks that a launcher started, nor of other commands' reports.",
+       "none"},
+      {"force", kOfComm | kFreeOnResume | kOfFetch, "", &Options::force, anything(),
+       "Overwrite existing reports, traces and weights; data fetch: download again."},
+      {"trace", kFreeOnResume, "FILE", &Options::trace_path, anything(),
+       "Write the first timed steps of every run as Chrome trace events: steps, phases, layers, "
+       "buckets and waiting of every rank, for Perfetto or chrome://tracing.",
+       "none"},
+      {"trace-steps", kFreeOnResume, "N", &Options::trace_steps, between(1, kMostTracedSteps),
+       "With --trace: timed steps of a run that are traced."},
+      {"save-model", kNotOfTune, "FILE", &Options::save_model, anything(),
+       "Write the trained weights (safetensors, PyTorch's names and shapes). Needs a command that "
+       "makes one run.",
+       "none"},
+      {"load-model", 0, "FILE", &Options::load_model, anything(),
+       "Start from these weights (safetensors).", "none"},
+      {"data-dir", kPlannedByFit | kFreeOnResume | kOfData, "DIR", &Options::data_dir, anything(),
+       "Data sets lie in DIR/NAME/.", "the user's cache directory"},
+  };
+}
+
+Definitions other_options() {
+  return {
+      {"dry-run", kFreeOnResume, "", &Options::dry_run, anything(),
+       "Check everything, print what would run, and stop: files, data, faults, and each run set up "
+       "on its devices (memory, weights) but for its first step. The exit code is what the runs "
+       "would have."},
+      {"quiet", kOfComm | kFreeOnResume | kOfFetch, "", &Options::quiet, anything(),
+       "No progress lines; notes, table and the report's path are still printed."},
+      {"help", kPlannedByFit | kOfComm | kOfData | kFlagOnly, "", NoMember{}, anything(),
+       "Print this text and stop.", "", "", OnlyWith{}, "-h"},
+      {"version", kPlannedByFit | kOfComm | kOfData | kFlagOnly, "", NoMember{}, anything(),
+       "Print the version and stop."},
+  };
+}
+
+Definitions file_only_keys() {
+  return {
+      {"model", kKeyOnly, "NAME", &Options::model, anything(),
+       "The network: a name in configs/models, or a path."},
+      {"dataset.name", kKeyOnly, "NAME", &Options::dataset, anything(),
+       "The data set. auto: the first known one whose images and classes fit the network, else "
+       "synthetic. synthetic: images drawn in the network's own shape and classes."},
+      {"dataset.on_missing", kKeyOnly, "", &Options::on_missing, one_of({"synthesize", "error"}),
+       "Without the data set's files: draw synthetic samples of the same shapes and counts (and "
+       "say so), or stop."},
+      {"dataset.mean", kKeyOnly, "X", &Options::dataset_mean,
+       from(-std::numeric_limits<double>::infinity()),
+       "Subtracted from samples in [0, 1]: a number for all channels, or a list of one a channel.",
+       "the data set's own"},
+      {"dataset.std", kKeyOnly, "X", &Options::dataset_std, positive(),
+       "What samples are divided by: a number, or a list of one a channel.", "the data set's own"},
+      {"dataset.augment", kKeyOnly, "on|off", &Options::augment, anything(),
+       "Crop every training image at random, out of its padding by 4 black pixels, and mirror half "
+       "of them. Which way depends on the seed, the epoch and the sample, so all strategies and "
+       "numbers of devices see the same pixels."},
+  };
+}
+
+// The commands of `ddpbench comm` alone. What its other options say of ranks holds for them.
+Definitions comm_options() {
+  Definitions rows = {
+      {"op", 0, "NAME,...", &Options::operations,
+       all_or_some_of({"all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter",
+                       "scatter", "gather", "send_recv", "barrier"}),
+       "Collectives: all_reduce, reduce, broadcast, all_gather, reduce_scatter, scatter, gather, "
+       "send_recv, barrier; all: all of them."},
+      {"sizes", 0, "SIZES", &Options::sizes, anything(),
+       "Bytes of the whole buffer, as nccl-tests counts them: 4K..128M doubles, 4K..128M*4 takes "
+       "larger steps, 1K,1M is a list."},
+      {"ranks", 0, "N|all,...", &Options::ranks, anything(),
+       "Numbers of ranks; all: one a core, or one a GPU. Ranks that mpirun, srun, torchrun or the "
+       "variables of docs/launch.md started all take part.",
+       "2", "", OnlyWith{}, "--gpus"},
+      {"type", 0, "", &Options::type,
+       one_of({"fp32", "fp64", "bf16", "fp16", "int32", "int64", "uint8"}),
+       "Type of the elements."},
+      {"redop", 0, "", &Options::reduction, one_of({"sum", "average", "max"}),
+       "What is computed of the ranks' elements."},
+      {"mode", 0, "", &Options::mode, one_of({"process", "thread"}),
+       "What ranks are: processes, or threads of one process."},
+      {"iterations", 0, "N", &Options::iterations, between(1, kMostCommIterations),
+       "Timed iterations of a row."},
+      {"warmup", 0, "N", &Options::warmup, between(0, kMostCommIterations),
+       "Iterations before them."},
+  };
+  for (OptionDefinition& row : rows) row.traits = kCommAlone | kNoKey;
+  return rows;
 }
 
 }  // namespace
 
-Definitions training_definitions() {
-  Definitions all;
-  for (Definitions part :
-       {in_group("What to compare", comparison_options()), in_group("Training", training_options()),
-        in_group("Training", optimizer_options()), in_group("Training", schedule_options()),
-        in_group("Strategies and devices", strategy_options())})
-    std::ranges::move(part, std::back_inserter(all));
-  return all;
+const Definitions& option_table() {
+  static const std::vector<OptionDefinition> table = [] {
+    Definitions all;
+    for (Definitions part :
+         {in_group("What to compare", comparison_options()),
+          in_group("Training", training_options()), in_group("Training", optimizer_options()),
+          in_group("Training", schedule_options()),
+          in_group("Strategies and devices", strategy_options()),
+          in_group("Measuring", measuring_options()),
+          in_group("Hosts and launchers", launch_options()), in_group("Files", file_options()),
+          in_group("Other", other_options()), in_group("Collectives (comm)", comm_options()),
+          in_group("Keys that only a configuration file has", file_only_keys())})
+      std::ranges::move(part, std::back_inserter(all));
+    return all;
+  }();
+  return table;
 }
 
 }  // namespace ddpbench::bench

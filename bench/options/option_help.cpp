@@ -100,11 +100,12 @@ std::string entry_keys() {
 
 std::string option_row(const OptionDefinition& definition) {
   const bool flag = definition.is_flag();
-  const bool variable = (definition.sources & kVariable) != 0;
+  const bool variable = definition.is_variable();
   return fmt::format("| {} | {} | {} | {} | {} |\n",
                      flag ? code(name_with_hint(definition)) : code(definition.hint),
-                     code(default_text(definition)), variable ? code(definition.variable()) : "",
-                     keys_cell(definition), cell(definition.help));
+                     code(default_text(definition)),
+                     variable ? code(definition.variables().front()) : "", keys_cell(definition),
+                     cell(definition.help));
 }
 
 constexpr std::string_view kRunsHelp =
@@ -145,7 +146,7 @@ std::string TableCommand::spoken() const {
 
 std::string name_with_hint(const OptionDefinition& definition) {
   const std::string& hint = definition.hint;
-  if (definition.takes_words && !definition.is_flag())
+  if (definition.has(kTakesWords) && !definition.is_flag())
     return definition.name + (hint == "..." || hint.empty() ? hint : " " + hint);
   if (!definition.is_flag()) return fmt::format("{}: {}", definition.name, hint);
   return fmt::format("{}{}{}", fmt::join(definition.flags(), ", "), hint.empty() ? "" : "=", hint);

@@ -222,12 +222,6 @@ ParsedCommand parse_command(const std::vector<std::string>& arguments,
   std::vector<std::string> notes;  // of what is around entries, where there are some
   parsed.options =
       resolve(layers, flags.command, nullptr, layers.entries.empty() ? parsed.notes : notes);
-  for (const OptionDefinition& definition : option_table()) {
-    const OptionSource::Given* const given = layers.variables.find(definition.name);
-    if (given == nullptr || layers.given.find(definition.name) != nullptr) continue;
-    parsed.from_variables[definition.flag()] =
-        fmt::format("{}={}", given->where, context.variables.at(given->where));
-  }
   check_file_conflicts(parsed.options);
   if (layers.entries.empty()) check_options(parsed.options);
   for (const RunEntry& entry : layers.entries) {

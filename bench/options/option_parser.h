@@ -19,8 +19,6 @@ struct ParsedCommand {
   std::vector<std::string> names = {};  // for data fetch NAME...
   std::string text = {};                // for help and version
   std::vector<std::string> notes = {};  // on options, for people; for run and tune
-  // "--lr" with "DDPBENCH_LR=0.1", for each option that a variable gives and no flag.
-  std::map<std::string, std::string> from_variables = {};
 };
 
 struct ParseContext {

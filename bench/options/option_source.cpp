@@ -25,15 +25,16 @@ using nlohmann::json;
 constexpr const char* kRunsKey = "runs";
 constexpr const char* kRunsPointer = "/runs";
 constexpr std::size_t kMostEntries = 1000;
+constexpr std::string_view kSuffix = ".json";  // of configurations
 
 // "/optimizer/lr" -> "/optimizer"; "/lr" -> "".
 std::string parent_of(const std::string& pointer) { return pointer.substr(0, pointer.rfind('/')); }
 
 std::string leaf_of(const std::string& pointer) { return pointer.substr(pointer.rfind('/') + 1); }
 
-std::vector<std::string> keys_of(const OptionDefinition& definition, unsigned sources) {
-  if ((definition.sources & kFile) == 0 && (definition.sources & sources) != 0)
-    return {definition.canonical_key()};
+// The keys that set it; `all`: also where files may not have it.
+std::vector<std::string> keys_of(const OptionDefinition& definition, bool all) {
+  if (all && !definition.is_key()) return {definition.canonical_key()};
   return definition.file_keys();
 }
 
@@ -41,7 +42,7 @@ std::vector<std::string> keys_of(const OptionDefinition& definition, unsigned so
 struct KeyPlace {
   const std::string& origin;
   std::string pointer = {};
-  unsigned sources = kFile;
+  bool all_keys = false;
 
   bool is_entry() const { return !pointer.empty(); }
   std::string of(const std::string& key) const {
@@ -53,27 +54,10 @@ std::vector<std::string> known_keys(const KeyPlace& place) {
   std::vector<std::string> keys;
   for (const OptionDefinition& definition : option_table()) {
     if (place.is_entry() && !definition.is_per_run()) continue;
-    for (const std::string& key : keys_of(definition, place.sources)) keys.push_back(key);
+    for (const std::string& key : keys_of(definition, place.all_keys)) keys.push_back(key);
   }
   if (!place.is_entry()) keys.emplace_back(kRunsPointer);
   return keys;
-}
-
-// Returns the nearest key with the same parent, else the nearest of all keys.
-std::string key_suggestion(const KeyPlace& place, const std::string& key,
-                           const std::vector<std::string>& known) {
-  std::vector<std::string> siblings, others;
-  for (const std::string& candidate : known) {
-    (parent_of(candidate) == parent_of(key) ? siblings : others).push_back(leaf_of(candidate));
-    if (parent_of(key).empty()) siblings.push_back(leaf_of(parent_of(candidate)));
-  }
-  if (const auto near = nearest_name(leaf_of(key), siblings))
-    return fmt::format(" Did you mean '{}{}/{}'?", place.pointer, parent_of(key), *near);
-  const auto near = nearest_name(leaf_of(key), others);
-  for (const std::string& candidate : known)
-    if (near && leaf_of(candidate) == *near)
-      return fmt::format(" Did you mean '{}{}'?", place.pointer, candidate);
-  return "";
 }
 
 [[noreturn]] void refuse_key(const KeyPlace& place, const std::string& key, const json& value) {
@@ -87,10 +71,13 @@ std::string key_suggestion(const KeyPlace& place, const std::string& key,
       throw ConfigError(fmt::format("{}: expected a value, got an object.", place.of(candidate)));
   }
   const OptionDefinition* flag = find_flag(leaf_of(key));
-  if (flag != nullptr && parent_of(key).empty() && (flag->sources & kFile) == 0)
+  if (flag != nullptr && parent_of(key).empty() && !flag->is_key())
     throw ConfigError(
         fmt::format("{}: {} can only be given as a flag or variable.", where, flag->flag()));
-  throw ConfigError(fmt::format("{}: unknown key.{}", where, key_suggestion(place, key, known)));
+  const auto near = nearest_name(key, known);
+  throw ConfigError(
+      fmt::format("{}: unknown key.{}", where,
+                  near ? fmt::format(" Did you mean '{}{}'?", place.pointer, *near) : ""));
 }
 
 OptionSource source_of(const json& content, const KeyPlace& place) {
@@ -98,7 +85,7 @@ OptionSource source_of(const json& content, const KeyPlace& place) {
   for (const auto& [key, value] : flatten(content)) {
     const auto definition =
         std::ranges::find_if(option_table(), [&, &wanted = key](const OptionDefinition& candidate) {
-          return std::ranges::count(keys_of(candidate, place.sources), wanted) != 0;
+          return std::ranges::count(keys_of(candidate, place.all_keys), wanted) != 0;
         });
     if (definition == option_table().end()) refuse_key(place, key, value);
     if (place.is_entry() && !definition->is_per_run())
@@ -148,10 +135,6 @@ nlohmann::ordered_json entry_json(const nlohmann::ordered_json& all, const Optio
   return different;
 }
 
-std::string stem(const std::string& name) {
-  return name.ends_with(".json") ? name.substr(0, name.size() - 5) : name;
-}
-
 // A configuration has a few hundred bytes and nests two deep. Code that reads it may recurse.
 constexpr JsonLimits kLimits{.most_bytes = kMiB, .deepest = 16};
 
@@ -164,23 +147,6 @@ void append_leaves(const json& object, const json::json_pointer& parent, Leaves&
       append_leaves(value, parent / key, leaves);
     else
       leaves.emplace_back((parent / key).to_string(), value);
-  }
-}
-
-// Adds the names of the JSON files in `directory`, with `prefix` before each, and of its folders.
-// A directory that is not there has none.
-void add_names(const fs::path& directory, const std::string& prefix, std::set<std::string>& names) {
-  std::error_code absent;
-  for (const auto& entry : fs::directory_iterator(directory, absent)) {
-    const fs::path& path = entry.path();
-    const std::string folder = prefix + path.filename().string();
-    const bool has_others = folder == "models" || folder == "schema";  // JSON of another kind
-    // Links between folders might go round.
-    if (entry.is_directory(absent) && !entry.is_symlink(absent) && !has_others) {
-      add_names(path, folder + "/", names);
-    } else if (path.extension() == ".json" && is_file(path)) {
-      names.insert(prefix + path.stem().string());
-    }
   }
 }
 
@@ -224,8 +190,8 @@ void OptionSource::apply(Options& options) const {
   if (global != nullptr) options.batch_sizes.clear();
 }
 
-OptionSource file_source(const json& content, const std::string& origin, unsigned sources) {
-  return source_of(content, {.origin = origin, .sources = sources});
+OptionSource file_source(const json& content, const std::string& origin, bool all_keys) {
+  return source_of(content, {.origin = origin, .all_keys = all_keys});
 }
 
 std::vector<RunEntry> take_run_entries(json& content, const std::string& origin) {
@@ -265,7 +231,7 @@ Options options_from_json(const nlohmann::json& json) {
   nlohmann::json content = json;
   const std::vector<RunEntry> entries = take_run_entries(content, "options");
   Options options;
-  file_source(content, "options", kAnywhere).apply(options);
+  file_source(content, "options", true).apply(options);
   std::vector<Options> runs;
   for (const RunEntry& entry : entries) {
     Options& run = runs.emplace_back(options);
@@ -284,7 +250,7 @@ OptionSource variable_source(const std::map<std::string, std::string>& variables
   for (const auto& names : {reserved_variables(), option_variables()})
     for (const std::string& name : names) known.push_back(without_prefix(name));
   for (const OptionDefinition& definition : option_table()) {
-    if ((definition.sources & kVariable) == 0 || !definition.applies_to(command)) continue;
+    if (!definition.is_variable() || !definition.applies_to(command)) continue;
     for (const std::string& name : definition.variables()) {
       const auto given = variables.find(name);
       if (given == variables.end() || given->second.empty()) continue;
@@ -297,30 +263,34 @@ OptionSource variable_source(const std::map<std::string, std::string>& variables
 
 std::vector<std::string> config_names(const std::vector<std::string>& directories) {
   std::set<std::string> names;
-  for (const std::string& directory : directories) add_names(directory, "", names);
+  for (const std::string& directory : directories) {
+    std::error_code stop;  // a directory that is not there has none
+    fs::recursive_directory_iterator entry(directory, stop);
+    for (; !stop && entry != fs::recursive_directory_iterator(); entry.increment(stop)) {
+      const std::string name = entry->path().lexically_relative(directory).string();
+      if (name == "models" || name == "schema") entry.disable_recursion_pending();
+      if (name.ends_with(kSuffix) && is_file(entry->path()))
+        names.insert(name.substr(0, name.size() - kSuffix.size()));
+    }
+  }
   return {names.begin(), names.end()};
 }
 
 std::string find_config(const std::string& name, const std::vector<std::string>& directories) {
   if (is_file(name) || is_stream(name)) return name;
-  std::vector<std::string> places = {name};
-  for (const std::string& directory : directories) {
-    for (const std::string& file : {name, name + ".json"}) {
-      const fs::path candidate = fs::path(directory) / file;
-      if (is_file(candidate)) return candidate.string();
-      if (std::ranges::count(places, candidate.string()) == 0) places.push_back(candidate.string());
-    }
-  }
+  for (const std::string& directory : directories)
+    for (const std::string& file : {name, name + std::string(kSuffix)})
+      if (const fs::path candidate = fs::path(directory) / file; is_file(candidate))
+        return candidate.string();
   if (is_folder(name))
-    throw ConfigError(fmt::format("--config={0}: that is a directory; name a file in it, as {1}",
-                                  name, (fs::path(name) / "NAME.json").string()));
+    throw ConfigError(fmt::format("--config={}: that is a directory; name a file in it", name));
   const auto names = config_names(directories);
-  std::string suggested = suggestion(stem(name), names);
-  if (suggested.empty()) suggested = suggestion(stem(fs::path(name).filename().string()), names);
-  throw ConfigError(
-      fmt::format("--config: there is no configuration '{}'.{} Looked at: {}. Known names: {}.",
-                  name, suggested, fmt::join(places, ", "),
-                  names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+  std::string near = suggestion(fs::path(name).replace_extension().string(), names);
+  if (near.empty()) near = suggestion(fs::path(name).stem().string(), names);
+  throw ConfigError(fmt::format(
+      "--config: there is no configuration '{}'.{} Looked here and in {}. Known names: {}.", name,
+      near, fmt::join(directories, ", "),
+      names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
 }
 
 json read_config(const std::string& path) {

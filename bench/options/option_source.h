@@ -58,11 +58,11 @@ nlohmann::json parse_config(const std::string& text, const std::string& path);
 std::vector<std::pair<std::string, nlohmann::json>> flatten(const nlohmann::json& object);
 
 // Reads a configuration file's content, or to_json's, without "runs" (take_run_entries). `origin`
-// is its path. `sources` admits more keys than files may have (kAnywhere: to_json's "config").
+// is its path. `all_keys` admits those that files may not have (to_json's "config").
 // Throws ConfigError for unknown keys, naming the nearest, and for an object in place of a value or
 // the reverse.
 OptionSource file_source(const nlohmann::json& content, const std::string& origin,
-                         unsigned sources = kFile);
+                         bool all_keys = false);
 
 // An entry of a configuration's "runs": what the runs of one matrix differ in from the rest of the
 // file, by the keys of options for which OptionDefinition::is_per_run.

@@ -26,11 +26,9 @@ std::string with_dashes(std::string name) {
 std::string OptionDefinition::flag() const { return fmt::format("--{}", name); }
 
 std::vector<std::string> OptionDefinition::flags() const {
-  std::vector<std::string> all = other_names;
-  const auto first_long =
-      std::ranges::find_if(all, [](const std::string& other) { return other.starts_with("--"); });
-  all.insert(first_long, flag());
-  return all;
+  if (other_name.empty()) return {flag()};
+  if (other_name.starts_with("--")) return {flag(), other_name};
+  return {other_name, flag()};
 }
 
 bool OptionDefinition::is_list() const {
@@ -41,8 +39,6 @@ bool OptionDefinition::is_list() const {
                                []<typename T>(T*) { return kIsList<T>; }},
                     member);
 }
-
-std::string OptionDefinition::variable() const { return variables().front(); }
 
 std::vector<std::string> OptionDefinition::variables() const {
   std::vector<std::string> all;
@@ -56,35 +52,37 @@ std::vector<std::string> OptionDefinition::variables() const {
 }
 
 std::string OptionDefinition::canonical_key() const {
-  return json_key.empty() ? fmt::format("/{}", with_underscores(name)) : json_key;
+  if (!json_key.empty()) return json_key;
+  std::string key = "/" + with_underscores(name);
+  std::ranges::replace(key, '.', '/');
+  return key;
 }
 
 bool OptionDefinition::applies_to(Command command) const {
-  if (std::ranges::count(commands, command) != 0) return true;
-  if (command == Command::fit) return (scope & kPlannedByFit) != 0;
-  if (command == Command::comm) return (scope & kOfComm) != 0;
-  return command == Command::tune && std::ranges::count(commands, Command::run) != 0 &&
-         (scope & kNotOfTune) == 0;
+  const bool of_run = !has(kTuneAlone | kFitAlone | kCommAlone);
+  switch (command) {
+    case Command::tune:
+      return has(kTuneAlone) || (of_run && !has(kNotOfTune));
+    case Command::fit:
+      return has(kPlannedByFit | kFitAlone);
+    case Command::comm:
+      return has(kOfComm | kCommAlone);
+    case Command::data_fetch:
+      return has(kOfFetch | kOfData);
+    case Command::info:
+    case Command::data_list:
+      return has(kOfData);
+    default:
+      return of_run;
+  }
 }
 
 std::vector<std::string> OptionDefinition::file_keys() const {
-  if ((sources & kFile) == 0) return {};
-  std::vector<std::string> keys;
+  if (!is_key()) return {};
+  const std::string key = canonical_key(), short_key = "/" + with_underscores(name);
   // "/optimizer" is no key where "/optimizer/name" is one.
-  const std::string short_key = fmt::format("/{}", with_underscores(name));
-  if ((sources & kFlag) != 0 && !json_key.empty() && !json_key.starts_with(short_key + "/"))
-    keys.push_back(short_key);
-  keys.push_back(canonical_key());
-  return keys;
-}
-
-const std::vector<OptionDefinition>& option_table() {
-  static const std::vector<OptionDefinition> table = [] {
-    Definitions all = training_definitions();
-    std::ranges::move(handling_definitions(), std::back_inserter(all));
-    return all;
-  }();
-  return table;
+  if (!is_flag() || key == short_key || key.starts_with(short_key + "/")) return {key};
+  return {short_key, key};
 }
 
 OptionDefinition with_hint(OptionDefinition row) {
@@ -106,14 +104,14 @@ Definitions in_group(const std::string& group, Definitions rows) {
 const OptionDefinition* find_flag(const std::string& name) {
   const std::string wanted = with_dashes(name);
   for (const OptionDefinition& definition : option_table())
-    if ((definition.sources & kFlag) != 0 && definition.name == wanted) return &definition;
+    if (definition.is_flag() && definition.name == wanted) return &definition;
   return nullptr;
 }
 
 std::vector<std::string> option_variables() {
   std::vector<std::string> names;
   for (const OptionDefinition& definition : option_table())
-    if ((definition.sources & kVariable) != 0) names.push_back(definition.variable());
+    if (definition.is_variable()) names.push_back(definition.variables().front());
   return names;
 }
 

@@ -76,15 +76,9 @@ struct Overloaded : Functions... {
 template <typename... Functions>
 Overloaded(Functions...) -> Overloaded<Functions...>;
 
-// A word that users may know and that has no meaning here, with the reason as part of a sentence.
-struct AbsentChoice {
-  std::string name, why;
-};
-
 // The values that an option takes, beyond its type.
 struct ValueRule {
   std::vector<std::string> choices = {};  // for text; empty: any text that is not empty
-  std::vector<AbsentChoice> absent = {};  // refused as unavailable (exit 3), not as misspelt
   bool takes_all = false;                 // "all" in a list stands for all choices
   double minimum = 0;
   double maximum = std::numeric_limits<double>::infinity();  // included
@@ -92,14 +86,21 @@ struct ValueRule {
   bool below_maximum = false;                                // the maximum itself is excluded
 };
 
-inline ValueRule one_of(std::vector<std::string> choices, std::vector<AbsentChoice> absent = {}) {
-  return {.choices = std::move(choices), .absent = std::move(absent)};
+inline ValueRule anything() { return {}; }  // numbers from 0
+inline ValueRule one_of(std::vector<std::string> choices) {
+  return {.choices = std::move(choices)};
+}
+inline ValueRule all_or_some_of(std::vector<std::string> choices) {
+  return {.choices = std::move(choices), .takes_all = true};
 }
 inline ValueRule between(double minimum, double maximum) {
   return {.minimum = minimum, .maximum = maximum};
 }
+inline ValueRule from(double minimum) { return {.minimum = minimum}; }
 inline ValueRule positive() { return {.above_minimum = true}; }
-inline ValueRule any_number() { return {.minimum = -std::numeric_limits<double>::infinity()}; }
+inline ValueRule above_zero_to(double maximum) {
+  return {.maximum = maximum, .above_minimum = true};
+}
 
 // More than any machine has: a slipped digit is refused before it becomes an allocation.
 inline constexpr double kMostDevices = 65536, kMostTimes = 1e6;
@@ -111,64 +112,65 @@ struct OnlyWith {
   std::vector<std::string> values = {};
 };
 
-// Where an option may be given (bits).
-enum GivenAs : unsigned { kFlag = 1, kVariable = 2, kFile = 4, kAnywhere = 7 };
-
-// Who else sets an option of run (bits).
-enum OptionScope : unsigned {
+// Bits. Without one an option is of a run and of tune, and given by a flag, a variable or a file.
+enum OptionTrait : unsigned {
   kPerRun = 1,        // entries of a configuration's "runs" may set it (option_source.h)
   kPlannedByFit = 2,  // fit takes it, because it decides what is in memory
-  kNotOfTune = 4,     // tune does not take it: it decides it itself, and starts its runs itself
-  kOfComm = 8         // comm takes it, too
+  kNotOfTune = 4,     // tune decides it itself, and starts its runs itself
+  kOfComm = 8,        // comm takes it, too
+  kOfFetch = 16,      // data fetch takes it, too
+  kOfData = 32,       // info and both data commands take it, too
+  kTuneAlone = 64,
+  kFitAlone = 128,
+  kCommAlone = 256,
+  kNoFlag = 512,
+  kNoVariable = 1024,
+  kNoKey = 2048,  // in configuration files
+  kFlagOnly = kNoVariable | kNoKey,
+  kKeyOnly = kNoFlag | kNoVariable,
+  kBare = 4096,  // a list of one value is shown and written as that value, without brackets
+  // It changes which runs are made or where files lie, not what a run does: a report may be resumed
+  // with another value of it.
+  kFreeOnResume = 8192,
+  kTakesWords = 16384,  // all words up to the next option
+  kRequired = 32768
 };
 
+// A row of the table. Its members stand in the order in which rows give them.
 struct OptionDefinition {
   std::string name;  // "batch-size"; "dataset.name" for a key that only a file has
-  unsigned scope = 0;
-  std::string group;  // heading in --help
+  unsigned traits = 0;
   // What its value looks like: "N", "N,..." for a list. Empty: its choices, or without choices a
   // switch, which is on when named.
-  std::string hint;
-  std::string help;  // a sentence or two
+  std::string hint = {};
   Member member = NoMember{};
   ValueRule rule = {};
+  std::string help = {};          // a sentence or two
   std::string default_text = {};  // where the member's default does not say it
-  std::string json_key = {};      // canonical JSON pointer, "/optimizer/lr"; empty: name with '_'
-  unsigned sources = kAnywhere;
-  std::vector<Command> commands = {Command::run};
-  // A list of one value is shown and written as that value, without brackets.
-  bool bare_when_single = false;
-  // The option changes which runs are made or where files lie, not what a run does. A report may be
-  // resumed with another value of it.
-  bool free_on_resume = false;
-  // With other values of that option it does nothing (is_heeded).
-  OnlyWith only_with = {};
-  std::vector<std::string> other_names = {};  // more flags that give it: "-o"
-  bool takes_words = false;                   // all words up to the next option
-  bool is_required = false;
+  std::string json_key = {};      // canonical JSON pointer, "/optimizer/lr"; empty: of the name
+  OnlyWith only_with = {};        // with other values of that option it does nothing (is_heeded)
+  std::string other_name = {};    // one more flag that gives it: "-o"
+  std::string group = {};         // heading in --help
 
-  bool is_flag() const { return (sources & kFlag) != 0; }
+  bool has(unsigned trait) const { return (traits & trait) != 0; }
+  bool is_flag() const { return !has(kNoFlag); }
+  bool is_variable() const { return !has(kNoVariable); }
+  bool is_key() const { return !has(kNoKey); }
   bool is_switch() const { return hint.empty(); }
   bool is_list() const;                        // several values, separated by commas
   std::string flag() const;                    // "--batch-size"
   std::vector<std::string> flags() const;      // "-o", "--output"
-  std::string variable() const;                // "DDPBENCH_BATCH_SIZE"
-  std::vector<std::string> variables() const;  // that, and those of other long names
+  std::vector<std::string> variables() const;  // "DDPBENCH_BATCH_SIZE", and of other long names
   // The JSON pointers of the configuration keys that set it, the canonical one last.
   std::vector<std::string> file_keys() const;
   std::string canonical_key() const;
-  // tune takes all options of run but those of kNotOfTune; fit takes those of kPlannedByFit, comm
-  // those of kOfComm.
   bool applies_to(Command command) const;
   // Runs of a report that differ in it have different settings (reports/data/settings.h).
-  bool is_per_run() const { return (scope & kPerRun) != 0; }
+  bool is_per_run() const { return has(kPerRun); }
 };
 
-const std::vector<OptionDefinition>& option_table();
-// Its two parts: what is compared and trained, and how runs are handled.
 using Definitions = std::vector<OptionDefinition>;
-Definitions training_definitions();  // option_definitions.cpp
-Definitions handling_definitions();  // handling_options.cpp
+const Definitions& option_table();  // option_definitions.cpp
 // The rows with this heading.
 Definitions in_group(const std::string& group, Definitions rows);
 // The row with its hint, where its choices make it.

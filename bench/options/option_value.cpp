@@ -98,10 +98,6 @@ struct Reader {
   std::string name_or_text(const Word& word) const {
     if (word.form != Form::typed && word.form != Form::text) refuse(word);
     const ValueRule& rule = definition.rule;
-    const auto absent = std::ranges::find(rule.absent, word.text, &AbsentChoice::name);
-    if (absent != rule.absent.end())
-      throw UnavailableError(fmt::format("{}: {} is not here: {}. There is {}.", where, word.text,
-                                         absent->why, fmt::join(rule.choices, ", ")));
     if (rule.choices.empty() ? word.text.empty() : std::ranges::count(rule.choices, word.text) == 0)
       refuse(word, suggestion(word.text, rule.choices));
     return word.text;
@@ -266,7 +262,7 @@ Words words_of_texts(const OptionDefinition& definition, const std::vector<std::
                                   definition.is_list() ? ", with commas" : ""));
   Words words;
   for (const std::string& text : texts) {
-    if (definition.takes_words || !(definition.is_list() || is_faults)) {
+    if (definition.has(kTakesWords) || !(definition.is_list() || is_faults)) {
       words.push_back({text});
       continue;
     }
@@ -310,7 +306,7 @@ json get_value(const Options& options, const OptionDefinition& definition) {
       options, definition, [](const auto& member) { return json(written(member)); },
       [&] { return options.gpus.empty() ? json("all") : json(options.gpus); },
       [] { return json(nullptr); });
-  return definition.bare_when_single && value.size() == 1 ? value[0] : value;
+  return definition.has(kBare) && value.size() == 1 ? value[0] : value;
 }
 
 void reset_value(Options& options, const OptionDefinition& definition) {

@@ -32,8 +32,7 @@ Words words_of_texts(const OptionDefinition& definition, const std::vector<std::
 Words words_of_json(const OptionDefinition& definition, const nlohmann::json& value);
 
 // Checks and assigns the option's words. `where` says where they stood ("--lr", "DDPBENCH_LR",
-// "x.json: /lr"). Throws ConfigError that says where, what was expected and what was found. Throws
-// UnavailableError for a name with a meaning that is not in this build.
+// "x.json: /lr"). Throws ConfigError that says where, what was expected and what was found.
 void set_value(Options& options, const OptionDefinition& definition, const Words& words,
                const std::string& where);
 

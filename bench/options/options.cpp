@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <map>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <vector>
@@ -25,13 +25,7 @@ namespace ddpbench::bench {
 
 namespace {
 
-void check_trace(const Options& options) {
-  if (options.trace_path.empty()) return;
-  if (!options.observe)
-    throw ConfigError(
-        fmt::format("--trace={}: --observe=off leaves nothing to trace", options.trace_path));
-}
-
+// Every device gets the same number of samples.
 void check_global_batches(const Options& options) {
   const bool several = std::ranges::any_of(options.strategies, [](const std::string& name) {
     return !strategy_traits(name).is_baseline();
@@ -46,59 +40,8 @@ void check_global_batches(const Options& options) {
             global, devices, devices, (global / devices + 1) * devices));
 }
 
-void check_limits(const Options& options) {
-  if (options.warmup_max_steps && *options.warmup_max_steps < options.warmup_steps)
-    throw ConfigError(fmt::format("--warmup-max-steps={} is below --warmup-steps={}.",
-                                  *options.warmup_max_steps, options.warmup_steps));
-  if (options.until_ci && options.max_repetitions < options.repetitions)
-    throw ConfigError(fmt::format("--max-repetitions={} is below --repetitions={}.",
-                                  options.max_repetitions, options.repetitions));
-  if (options.until_ci && options.max_repetitions < report::kFewestForInterval)
-    throw ConfigError(fmt::format(
-        "--max-repetitions={} leaves --until-ci={}% no interval to look at: a 95 % interval of the "
-        "median needs {} repetitions. Allow at least that many, or give --repetitions alone.",
-        options.max_repetitions, options.until_ci->value, report::kFewestForInterval));
-}
-
-void check_cuda_graphs(const Options& options) {
-  const auto& listed = options.cuda_graphs;
-  if (listed.size() > 1 && std::ranges::find(listed, "auto") != listed.end())
-    throw ConfigError("--cuda-graph=auto chooses on or off; to compare both, list on,off.");
-}
-
-void check_all_reduces(const Options& options) {
-  const auto& listed = options.all_reduces;
-  if (listed.size() > 1 && std::ranges::find(listed, "auto") != listed.end())
-    throw ConfigError(
-        "--all-reduce=auto chooses ring or direct; to compare both, list ring,direct.");
-}
-
-void check_augmentation(const Options& options) {
-  if (options.augment && options.residency == "device")
-    throw ConfigError(
-        "--residency=device: devices assemble their batches without the crops and flips of "
-        "\"dataset\": {\"augment\": true}; use --residency=host, or do not augment");
-}
-
-void check_loader_cost(const Options& options) {
-  if (options.loader_cost_us > 0 && options.residency == "device")
-    throw ConfigError(
-        fmt::format("--loader-cost={}: with --residency=device no loader assembles batches; use "
-                    "--residency=host",
-                    options.loader_cost_us));
-}
-
-// PyTorch refuses it as well.
-void check_nesterov(const Options& options) {
-  if (options.nesterov && options.momentum == 0)
-    throw ConfigError("--nesterov: it changes the momentum, and --momentum is 0");
-}
-
-void check_schedule(const Options& options) {
-  if (options.lr_schedule == "step" && !options.lr_step_size)
-    throw ConfigError("--lr-schedule=step needs --lr-step-size=N, the steps between two changes");
-  if (options.lr_schedule == "cosine" && options.lr_min > options.lr)
-    throw ConfigError(fmt::format("--lr-min={} is above --lr={}", options.lr_min, options.lr));
+bool mixes_auto(const std::vector<std::string>& listed) {
+  return listed.size() > 1 && std::ranges::count(listed, "auto") != 0;
 }
 
 struct NamedFile {
@@ -122,102 +65,55 @@ struct FaultKind {
   std::vector<std::string> required, optional;
 };
 
-const std::vector<FaultKind>& fault_kinds() {
-  static const std::vector<FaultKind> known = {
-      {"slow", {}, {"rank", "step", "phase", "percent", "ms"}},
-      {"kill", {"rank", "step"}, {}},
-      {"stop", {"rank", "step"}, {}},
-      {"throw", {"rank", "step"}, {}},
-      {"missing_bucket", {"bucket"}, {}},
-      {"sum", {}, {}},
-      {"stale", {"rank", "step"}, {}},
-      {"seed", {"rank"}, {}},
-      {"stall", {"rank", "step"}, {"ms"}},
-  };
-  return known;
+const std::vector<FaultKind> kFaultKinds = {
+    {"slow", {}, {"rank", "step", "phase", "percent", "ms"}},
+    {"kill", {"rank", "step"}, {}},
+    {"stop", {"rank", "step"}, {}},
+    {"throw", {"rank", "step"}, {}},
+    {"missing_bucket", {"bucket"}, {}},
+    {"sum", {}, {}},
+    {"stale", {"rank", "step"}, {}},
+    {"seed", {"rank"}, {}},
+    {"stall", {"rank", "step"}, {"ms"}},
+};
+
+template <typename T>
+bool read_whole(const std::string& text, T& value) {
+  value = number_in<T>(text).value_or(-1);
+  return value >= 0;
 }
 
-// One text being read, with what every message begins with.
-struct FaultReader {
-  const std::string& text;
-  const std::string& where;
+bool read_above_zero(const std::string& text, double& value) {
+  value = number_in<double>(text).value_or(0);
+  return std::isfinite(value) && value > 0;
+}
 
-  [[noreturn]] void refuse(const std::string& why) const {
-    throw ConfigError(fmt::format("{}: in \"{}\": {}", where, text, why));
-  }
+std::vector<std::string> phase_names() {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < kPhaseCount; ++i)
+    names.emplace_back(to_string(static_cast<Phase>(i)));
+  return names;
+}
 
-  const FaultKind& kind(const std::string& name) const {
-    std::vector<std::string> names;
-    for (const FaultKind& known : fault_kinds()) {
-      if (known.name == name) return known;
-      names.push_back(known.name);
-    }
-    refuse(fmt::format("unknown fault \"{}\".{} Known are {}.", name, suggestion(name, names),
-                       fmt::join(names, ", ")));
+// What is wrong with the value of a key; empty: nothing.
+std::string read_fault_key(Injection& fault, const std::string& key, const std::string& value) {
+  if (key == "phase") {
+    const std::vector<std::string> names = phase_names();
+    fault.phase = value;
+    if (std::ranges::count(names, value) != 0) return "";
+    return fmt::format("unknown phase \"{}\".{} Known are {}.", value, suggestion(value, names),
+                       fmt::join(names, ", "));
   }
-
-  // Reads "key=value,key=value" after the colon.
-  std::map<std::string, std::string> pairs(std::size_t colon) const {
-    std::map<std::string, std::string> found;
-    if (colon == std::string::npos) return found;
-    const std::string list = text.substr(colon + 1);
-    for (std::size_t begin = 0; begin <= list.size();) {
-      const std::size_t end = std::min(list.find(',', begin), list.size());
-      const std::string part = list.substr(begin, end - begin);
-      const std::size_t equals = part.find('=');
-      if (equals == std::string::npos || equals == 0 || equals + 1 == part.size())
-        refuse(fmt::format("expected key=value, got \"{}\".", part));
-      if (!found.emplace(part.substr(0, equals), part.substr(equals + 1)).second)
-        refuse(fmt::format("{} is given twice.", part.substr(0, equals)));
-      begin = end + 1;
-    }
-    return found;
-  }
-
-  void check_keys(const FaultKind& kind, const std::map<std::string, std::string>& values) const {
-    std::vector<std::string> allowed = kind.required;
-    allowed.insert(allowed.end(), kind.optional.begin(), kind.optional.end());
-    for (const auto& [key, value] : values)
-      if (std::ranges::count(allowed, key) == 0)
-        refuse(fmt::format("{} does not take \"{}\".{} It takes {}.", kind.name, key,
-                           suggestion(key, allowed), fmt::join(allowed, ", ")));
-    for (const std::string& key : kind.required)
-      if (!values.contains(key)) refuse(fmt::format("{} needs {}=...", kind.name, key));
-  }
-
-  template <typename T>
-  T whole(const std::string& key, const std::string& value) const {
-    const auto number = number_in<T>(value);
-    if (!number || *number < 0)
-      refuse(fmt::format("{} must be a whole number from 0, got \"{}\".", key, value));
-    return *number;
-  }
-
-  // A phase is stretched by a share of itself or by a time, a call by a time.
-  void check_slow(const std::map<std::string, std::string>& values) const {
-    if (values.contains("percent") == values.contains("ms"))
-      refuse("slow needs percent=... or ms=..., one of the two.");
-    if (values.contains("percent") && !values.contains("phase"))
-      refuse("slow needs phase=... beside percent (ms alone slows each call between ranks).");
-  }
-
-  double above_zero(const std::string& key, const std::string& value) const {
-    const auto number = number_in<double>(value);
-    if (!number || !std::isfinite(*number) || *number <= 0)
-      refuse(fmt::format("{} must be a number above 0, got \"{}\".", key, value));
-    return *number;
-  }
-
-  std::string phase(const std::string& value) const {
-    std::vector<std::string> names;
-    for (std::size_t i = 0; i < kPhaseCount; ++i)
-      names.emplace_back(to_string(static_cast<Phase>(i)));
-    if (std::ranges::count(names, value) == 0)
-      refuse(fmt::format("unknown phase \"{}\".{} Known are {}.", value, suggestion(value, names),
-                         fmt::join(names, ", ")));
-    return value;
-  }
-};
+  const bool real = key == "percent" || key == "ms";
+  const bool read = key == "rank"   ? read_whole(value, fault.rank)
+                    : key == "step" ? read_whole(value, fault.step)
+                    : key == "bucket"
+                        ? read_whole(value, fault.bucket)
+                        : read_above_zero(value, key == "ms" ? fault.ms : fault.percent);
+  if (read) return "";
+  return fmt::format("{} must be a {}, got \"{}\".", key,
+                     real ? "number above 0" : "whole number from 0", value);
+}
 
 }  // namespace
 
@@ -227,15 +123,40 @@ std::int64_t warmup_limit(const RunOptions& options) {
 }
 
 void check_options(const Options& options) {
-  check_cuda_graphs(options);
-  check_all_reduces(options);
-  check_trace(options);
+  const auto refuse = [](bool is_wrong, const std::string& why) {
+    if (is_wrong) throw ConfigError(why);
+  };
   check_global_batches(options);
-  check_limits(options);
-  check_augmentation(options);
-  check_loader_cost(options);
-  check_nesterov(options);
-  check_schedule(options);
+  refuse(mixes_auto(options.cuda_graphs),
+         "--cuda-graph=auto chooses on or off; to compare both, list on,off.");
+  refuse(mixes_auto(options.all_reduces),
+         "--all-reduce=auto chooses ring or direct; to compare both, list ring,direct.");
+  refuse(!options.trace_path.empty() && !options.observe,
+         fmt::format("--trace={}: --observe=off leaves nothing to trace", options.trace_path));
+  const std::int64_t most_warmup = options.warmup_max_steps.value_or(options.warmup_steps);
+  refuse(most_warmup < options.warmup_steps,
+         fmt::format("--warmup-max-steps={} is below --warmup-steps={}.", most_warmup,
+                     options.warmup_steps));
+  const int fewest = std::max<int>(options.repetitions, report::kFewestForInterval);
+  refuse(options.until_ci && options.max_repetitions < fewest,
+         fmt::format("--max-repetitions={}: --until-ci needs {} repetitions for an interval, and "
+                     "--repetitions is {}.",
+                     options.max_repetitions, report::kFewestForInterval, options.repetitions));
+  const bool on_device = options.residency == "device";
+  refuse(options.augment && on_device,
+         "--residency=device: devices assemble their batches without the crops and flips of "
+         "\"dataset\": {\"augment\": true}; use --residency=host, or do not augment");
+  refuse(options.loader_cost_us > 0 && on_device,
+         fmt::format("--loader-cost={}: with --residency=device no loader assembles batches; use "
+                     "--residency=host",
+                     options.loader_cost_us));
+  // PyTorch refuses it as well.
+  refuse(options.nesterov && options.momentum == 0,
+         "--nesterov: it changes the momentum, and --momentum is 0");
+  refuse(options.lr_schedule == "step" && !options.lr_step_size,
+         "--lr-schedule=step needs --lr-step-size=N, the steps between two changes");
+  refuse(options.lr_schedule == "cosine" && options.lr_min > options.lr,
+         fmt::format("--lr-min={} is above --lr={}", options.lr_min, options.lr));
 }
 
 void check_file_conflicts(const Options& options) {
@@ -262,24 +183,43 @@ void check_file_conflicts(const Options& options) {
 }
 
 Injection parse_injection(const std::string& text, const std::string& where) {
-  const FaultReader reader{text, where};
-  const std::size_t colon = text.find(':');
-  const FaultKind& kind = reader.kind(text.substr(0, colon));
-  const auto values = reader.pairs(colon);
-  reader.check_keys(kind, values);
-  if (kind.name == "slow") reader.check_slow(values);
-  Injection injection;
-  injection.kind = kind.name;
-  injection.text = text;
-  for (const auto& [key, value] : values) {
-    if (key == "rank") injection.rank = reader.whole<int>(key, value);
-    if (key == "step") injection.step = reader.whole<std::int64_t>(key, value);
-    if (key == "bucket") injection.bucket = reader.whole<int>(key, value);
-    if (key == "percent") injection.percent = reader.above_zero(key, value);
-    if (key == "ms") injection.ms = reader.above_zero(key, value);
-    if (key == "phase") injection.phase = reader.phase(value);
+  const auto refuse = [&](const std::string& why) {
+    throw ConfigError(fmt::format("{}: in \"{}\": {}", where, text, why));
+  };
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  Injection fault{.kind = text.substr(0, colon), .text = text};
+  const auto kind = std::ranges::find(kFaultKinds, fault.kind, &FaultKind::name);
+  if (kind == kFaultKinds.end()) {
+    std::vector<std::string> names;
+    for (const FaultKind& known : kFaultKinds) names.push_back(known.name);
+    refuse(fmt::format("unknown fault \"{}\".{} Known are {}.", fault.kind,
+                       suggestion(fault.kind, names), fmt::join(names, ", ")));
   }
-  return injection;
+  std::vector<std::string> allowed = kind->required;
+  allowed.insert(allowed.end(), kind->optional.begin(), kind->optional.end());
+  std::set<std::string> given;
+  if (colon < text.size()) {
+    for (const std::string& part : split(text.substr(colon + 1), ',')) {
+      const std::size_t equals = part.find('=');
+      const std::string key = part.substr(0, equals);
+      if (equals == std::string::npos || key.empty() || equals + 1 == part.size())
+        refuse(fmt::format("expected key=value, got \"{}\".", part));
+      if (!given.insert(key).second) refuse(fmt::format("{} is given twice.", key));
+      if (std::ranges::count(allowed, key) == 0)
+        refuse(fmt::format("{} does not take \"{}\".{} It takes {}.", kind->name, key,
+                           suggestion(key, allowed), fmt::join(allowed, ", ")));
+      const std::string wrong = read_fault_key(fault, key, part.substr(equals + 1));
+      if (!wrong.empty()) refuse(wrong);
+    }
+  }
+  for (const std::string& key : kind->required)
+    if (!given.contains(key)) refuse(fmt::format("{} needs {}=...", kind->name, key));
+  // A phase is stretched by a share of itself or by a time, a call by a time.
+  if (kind->name == "slow" && given.contains("percent") == given.contains("ms"))
+    refuse("slow needs percent=... or ms=..., one of the two.");
+  if (given.contains("percent") && !given.contains("phase"))
+    refuse("slow needs phase=... beside percent (ms alone slows each call between ranks).");
+  return fault;
 }
 
 bool strikes_calls(const Injection& injection) {

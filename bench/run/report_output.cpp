@@ -278,7 +278,7 @@ using Texts = std::map<std::string, std::string>;
 Texts config_texts(const report::Report& report) {
   std::set<std::string> free;
   for (const OptionDefinition& option : option_table()) {
-    if (option.free_on_resume) free.insert(option.canonical_key());
+    if (option.has(kFreeOnResume)) free.insert(option.canonical_key());
   }
   Texts texts;
   for (const auto& [key, value] : flatten(nlohmann::json::parse(report.config_json))) {

@@ -22,7 +22,7 @@ class CommandOptionsTest : public ::testing::Test {
   CommandOptionsTest() {
     options_.add_words("NEW", "...", names_, "What is judged", true);
     options_.add_words("--baseline", "BASE...", base_, "What it is held against");
-    options_.add("--max-slowdown,--limit", "SHARE", &limit_, "What is let pass");
+    options_.add("--limit,--max-slowdown", "SHARE", &limit_, "What is let pass");
     options_.add("--keys", "KEY,...", &keys_, "What may differ");
     options_.add("--count", "INT", &count_, "How often");
     options_.add("-o,--output", "FILE", &output_, "Where to");

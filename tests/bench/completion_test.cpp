@@ -65,7 +65,7 @@ TEST_F(BashCompletion, OffersEveryOptionOfEveryCommandAndNoOther) {
     for (const OptionDefinition& definition : option_table()) {
       // The help of a run is that of the whole program.
       const bool applies = command == Command::run || definition.applies_to(command);
-      if ((definition.sources & kFlag) == 0 || !applies) continue;
+      if (!definition.is_flag() || !applies) continue;
       for (const std::string& name : definition.flags())
         if (name.starts_with("--")) expected.push_back(name + (definition.is_switch() ? "" : "="));
     }

@@ -59,10 +59,6 @@ TEST(LauncherChoice, RefusesWhatContradictsOrDoesNothing) {
   EXPECT_THAT(choice_error({"--launcher=srun", "--remote-program=/d"}),
               HasSubstr("does nothing with --launcher=srun"));
   EXPECT_THAT(choice_error({"--hosts=a", "--launcher-args=-v"}), HasSubstr("--launcher-args=-v"));
-  EXPECT_THAT(choice_error({"--launcher=mpirun", "--launcher-args=-x 'A=1 \""}),
-              HasSubstr("--launcher-args=-x 'A=1 \": a quote is not closed"));
-  EXPECT_THAT(choice_error({"--launcher=mpirun", "--launcher-args=-v \\"}),
-              HasSubstr("nothing follows a backslash"));
   EXPECT_EQ(choice_of({"--launcher=mpirun", "--launcher-args=-x A=\"it's\" \\' '\\'"}).launcher,
             "mpirun");
   EXPECT_THAT(

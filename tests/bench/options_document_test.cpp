@@ -63,12 +63,12 @@ TEST(OptionDocuments, HelpAndDocumentNameEveryOption) {
   const std::string help = help_text(command_summaries());
   const std::string document = cli_document(command_summaries());
   for (const OptionDefinition& definition : option_table()) {
-    const bool flag = (definition.sources & kFlag) != 0;
+    const bool flag = definition.is_flag();
     EXPECT_THAT(help, HasSubstr(flag ? definition.flag() : definition.name));
     for (const std::string& key : definition.file_keys())
       EXPECT_THAT(document, HasSubstr(fmt::format("`{}`", key.substr(1))));
-    if ((definition.sources & kVariable) != 0) {
-      EXPECT_THAT(document, HasSubstr(fmt::format("`{}`", definition.variable())));
+    if (definition.is_variable()) {
+      EXPECT_THAT(document, HasSubstr(fmt::format("`{}`", definition.variables().front())));
     }
   }
 }
@@ -82,7 +82,7 @@ TEST(OptionDocuments, NoTwoOptionsShareANameAVariableOrAKey) {
   std::map<std::string, int> seen;
   for (const OptionDefinition& definition : option_table()) {
     ++seen[definition.name];
-    if ((definition.sources & kVariable) != 0) ++seen[definition.variable()];
+    if (definition.is_variable()) ++seen[definition.variables().front()];
     for (const std::string& key : definition.file_keys()) ++seen[key];
   }
   for (const std::string& name : reserved_variables()) ++seen[name];

@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(
             "DataWithATooLongName", {"--data-dir=" + std::string(5000, 'x')}, "no such directory"},
         Obstacle{"DamagedData", {"--data-dir=damaged"}, "train-images"},
         Obstacle{"TooManyProcesses", {"--gpus=60000", "--batch-size=1"}, "60000 processes need"},
-        Obstacle{"AbsentDevice", {"--device=rocm"}, "rocm is not here"}),
+        Obstacle{"AbsentDevice", {"--device=rocm"}, "auto, cpu, cuda"}),
     [](const auto& p) { return p.param.name; });
 
 // All runs have one network, so the file is refused once, before any of them.

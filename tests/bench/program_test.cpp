@@ -245,7 +245,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCommand{"NoNcclForCpu", {"--backend=nccl", "--device=cpu"}, 3, "nccl"},
         BadCommand{"MpiWithoutMpirun", {"--backend=mpi", "--gpus=2", "--device=cpu"}, 3, "mpi"},
         BadCommand{"MpiOfComm", {"comm", "--backend=mpi"}, 3, "mpirun -n RANKS ddpbench comm"},
-        BadCommand{"Rocm", {"--device=rocm"}, 3, "rocm is not here: "},
+        BadCommand{"Rocm", {"--device=rocm"}, 2, "auto, cpu, cuda"},
         BadCommand{"MisspeltBackend", {"--backend=nccll"}, 2, "Did you mean 'nccl'?"},
         BadCommand{
             "IndivisibleBatch", {"--strategy=ddp", "--gpus=3", "--global-batch-size=64"}, 2, "64"},

@@ -70,7 +70,7 @@ TEST(Resume, AllowsWhatChangesNoRun) {
 TEST(Resume, IsFreeInNoOtherOption) {
   std::set<std::string> free;
   for (const OptionDefinition& option : option_table()) {
-    if (option.free_on_resume) free.insert(option.name);
+    if (option.has(kFreeOnResume)) free.insert(option.name);
   }
   EXPECT_EQ(free,
             (std::set<std::string>{"config", "json", "resume", "force", "quiet", "repetitions",
