@@ -248,9 +248,17 @@ JsonReader::JsonReader(const json& value, const std::string& name, std::string p
 
 void JsonReader::fail(const std::string& message) const { fail_at(*name_, pointer_, message); }
 
+namespace {
+
+void expect(bool holds, const JsonReader& reader, const json& value, std::string_view what,
+            const std::string& type) {
+  if (!holds) reader.fail(fmt::format("{} must be {}, found {}", what, type, excerpt(value)));
+}
+
+}  // namespace
+
 void JsonReader::expect_object(std::string_view what) const {
-  if (!value_->is_object())
-    fail(fmt::format("{} must be an object, found {}", what, excerpt(*value_)));
+  expect(value_->is_object(), *this, *value_, what, "an object");
 }
 
 void JsonReader::expect_keys(std::string_view what, std::span<const std::string_view> known) const {
@@ -271,8 +279,7 @@ JsonReader JsonReader::at(std::string_view key) const {
 }
 
 std::vector<JsonReader> JsonReader::elements(std::string_view what) const {
-  if (!value_->is_array())
-    fail(fmt::format("{} must be an array, found {}", what, excerpt(*value_)));
+  expect(value_->is_array(), *this, *value_, what, "an array");
   std::vector<JsonReader> result;
   for (std::size_t i = 0; i < value_->size(); ++i) {
     result.emplace_back((*value_)[i], *name_, fmt::format("{}/{}", pointer_, i));
@@ -281,15 +288,12 @@ std::vector<JsonReader> JsonReader::elements(std::string_view what) const {
 }
 
 std::string JsonReader::string(std::string_view what) const {
-  if (!value_->is_string())
-    fail(fmt::format("{} must be a string, found {}", what, excerpt(*value_)));
+  expect(value_->is_string(), *this, *value_, what, "a string");
   return value_->get<std::string>();
 }
 
 bool JsonReader::boolean(std::string_view what) const {
-  if (!value_->is_boolean()) {
-    fail(fmt::format("{} must be true or false, found {}", what, excerpt(*value_)));
-  }
+  expect(value_->is_boolean(), *this, *value_, what, "true or false");
   return value_->get<bool>();
 }
 
@@ -298,28 +302,19 @@ bool JsonReader::is_array() const { return value_->is_array(); }
 
 std::int64_t JsonReader::integer(std::string_view what, std::int64_t least,
                                  std::int64_t most) const {
-  std::optional<std::int64_t> number;
   // The parser stores non-negative integers as unsigned.
-  if (value_->is_number_unsigned()) {
-    const auto found = value_->get<std::uint64_t>();
-    if (std::in_range<std::int64_t>(found)) number = static_cast<std::int64_t>(found);
-  } else if (value_->is_number_integer()) {
-    number = value_->get<std::int64_t>();
-  }
-  if (!number || *number < least || *number > most) {
-    fail(fmt::format("{} must be a whole number from {} to {}, found {}", what, least, most,
-                     excerpt(*value_)));
-  }
-  return *number;
+  const bool fits =
+      value_->is_number_integer() &&
+      (!value_->is_number_unsigned() || std::in_range<std::int64_t>(value_->get<std::uint64_t>()));
+  const std::int64_t number = fits ? value_->get<std::int64_t>() : 0;
+  expect(fits && number >= least && number <= most, *this, *value_, what,
+         fmt::format("a whole number from {} to {}", least, most));
+  return number;
 }
 
 double JsonReader::number(std::string_view what, double least, double most) const {
-  const bool is_within =
-      value_->is_number() && value_->get<double>() >= least && value_->get<double>() <= most;
-  if (!is_within) {
-    fail(fmt::format("{} must be a number from {} to {}, found {}", what, least, most,
-                     excerpt(*value_)));
-  }
+  expect(value_->is_number() && value_->get<double>() >= least && value_->get<double>() <= most,
+         *this, *value_, what, fmt::format("a number from {} to {}", least, most));
   return value_->get<double>();
 }
 

@@ -24,23 +24,22 @@ struct Criterion {
   const char* hint;
   const char* help;
   std::string (*value)(const report::Run& run);
+  Names words = {};  // that it takes also where no run has them
 };
 
-constexpr Criterion kCriteriaTable[] = {
+const Criterion kCriteriaTable[] = {
     {"--strategy", "NAME,...", "Only runs of these strategies",
      [](const report::Run& run) { return run.strategy; }},
     {"--gpus", "N,...", "Only runs on so many devices",
      [](const report::Run& run) { return std::to_string(run.world_size); }},
     {"--batch-size", "N,...", "Only runs with so many samples a device and step",
      [](const report::Run& run) { return std::to_string(run.per_device_batch_size); }},
-    {"--status", "WORD,...", "Only runs that are ok, diverged, failed, skipped or interrupted",
-     [](const report::Run& run) { return std::string(to_string(run.status)); }},
+    {"--status",
+     "WORD,...",
+     "Only runs that are ok, diverged, failed, skipped or interrupted",
+     [](const report::Run& run) { return std::string(to_string(run.status)); },
+     {"ok", "diverged", "failed", "skipped", "interrupted"}},
 };
-const Names kStatusWords = {"ok", "diverged", "failed", "skipped", "interrupted"};
-
-bool is_status(const Criterion& criterion) {
-  return std::string_view(criterion.flag) == "--status";
-}
 
 // A setting by its whole key ("strategy_options/overlap") or by the last part of it ("overlap").
 bool has_setting(const report::Run& run, const std::string& wanted) {
@@ -110,23 +109,19 @@ void RunFilter::check_values(const std::string& command,
                              const std::vector<report::RunRow>& rows) const {
   for (std::size_t i = 0; i < kCriteria; ++i) {
     const Criterion& criterion = kCriteriaTable[i];
-    Names known;
+    Names known = criterion.words;
     for (const report::RunRow& row : rows) {
       const std::string value = criterion.value(*row.run);
       if (std::ranges::find(known, value) == known.end()) known.push_back(value);
     }
-    for (const std::string& value : wanted_[i]) {
-      check_word(fmt::format("{}: {}", command, criterion.flag), value,
-                 is_status(criterion) ? kStatusWords : known);
-    }
+    for (const std::string& value : wanted_[i])
+      check_word(fmt::format("{}: {}", command, criterion.flag), value, known);
   }
-  if (settings_.empty()) return;
-  const Names known = known_settings(rows);
+  const Names known = settings_.empty() ? Names() : known_settings(rows);
   for (const std::string& wanted : settings_) {
     if (std::ranges::find(known, wanted) != known.end()) continue;
-    const auto nearest = nearest_name(wanted, known);
-    throw ConfigError(fmt::format("{}: --where={}: no run has this setting{}", command, wanted,
-                                  nearest ? fmt::format("; did you mean '{}'?", *nearest) : ""));
+    throw ConfigError(fmt::format("{}: --where={}: no run has this setting.{}", command, wanted,
+                                  suggestion(wanted, known)));
   }
 }
 
@@ -165,16 +160,20 @@ void refuse_twice_on_one_side(const std::string& command, const std::vector<std:
   }
 }
 
+[[noreturn]] static void refuse_pair(const std::string& command, const std::string& pair) {
+  throw ConfigError(
+      fmt::format("{}: {}; a report never differs from itself, give one of another measurement",
+                  command, pair));
+}
+
 void refuse_same_on_both_sides(const std::string& command,
                                const std::vector<std::string>& candidate,
                                const std::vector<std::string>& base) {
   for (const std::string& path : candidate) {
-    const auto same = [&path](const std::string& other) { return same_file(path, other); };
-    if (std::ranges::none_of(base, same)) continue;
-    throw ConfigError(
-        fmt::format("{}: {} is given as new and as baseline; a report never differs from itself, "
-                    "give one of another measurement",
-                    command, path));
+    for (const std::string& other : base) {
+      if (same_file(path, other))
+        refuse_pair(command, fmt::format("{} is given as new and as baseline", path));
+    }
   }
 }
 
@@ -185,11 +184,9 @@ void refuse_copies_on_both_sides(const std::string& command,
                                  const std::vector<report::Report>& base) {
   for (std::size_t i = 0; i < candidate.size(); ++i) {
     for (std::size_t j = 0; j < base.size(); ++j) {
-      if (!same_content(candidate[i], base[j])) continue;
-      throw ConfigError(
-          fmt::format("{}: {} is a copy of the baseline {}; a report never differs from itself, "
-                      "give one of another measurement",
-                      command, candidate_paths[i], base_paths[j]));
+      if (same_content(candidate[i], base[j]))
+        refuse_pair(command, fmt::format("{} is a copy of the baseline {}", candidate_paths[i],
+                                         base_paths[j]));
     }
   }
 }

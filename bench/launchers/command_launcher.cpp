@@ -203,17 +203,10 @@ std::optional<int> CommandLauncher::slots() const {
 // Two names count as two hosts: whether they mean the same one is not known here.
 std::string CommandLauncher::backend(const Options& options, const RunCell& cell) const {
   if (command_.hosts.empty()) return options.backend;
-  check_slots(command_.hosts, cell);
-  const auto [workers, servers] = processes_of(cell);
-  std::vector<JoinedHosts::Member> members;
-  for (const HostPlace& place : place_ranks(command_.hosts, workers, servers)) {
-    const std::string& name = command_.hosts[place.host].name;
-    members.push_back({name, name});
-  }
-  const JoinedHosts hosts(members);
-  return hosts.are_several()
-             ? backend_over_hosts(options.backend, backend_device(options, cell.servers), hosts)
-             : options.backend;
+  return backend_on(command_.hosts, options, cell, [this](std::size_t host) {
+    const std::string& name = command_.hosts[host].name;
+    return JoinedHosts::Member{name, name};
+  });
 }
 
 LaunchedRun CommandLauncher::run(const TrainingJob& job, const Options& options,

@@ -42,13 +42,22 @@ CellProcesses processes_of(const RunCell& cell) {
   return {alone ? 1 : cell.world_size, alone ? 0 : cell.servers};
 }
 
-void check_slots(const std::vector<HostSlots>& hosts, const RunCell& cell) {
+std::string backend_on(const std::vector<HostSlots>& hosts, const Options& options,
+                       const RunCell& cell,
+                       const std::function<JoinedHosts::Member(std::size_t)>& member) {
   const HostSlots& first = hosts.front();
-  if (!strategy_traits(cell.strategy).one_process || cell.world_size <= first.slots) return;
-  throw ConfigError(fmt::format(
-      "{} is one process: its {} devices are on the first host, but {} has {}; give it more "
-      "(HOST:N), or leave out {}",
-      cell.strategy, cell.world_size, first.name, counted(first.slots, "slot"), cell.strategy));
+  if (strategy_traits(cell.strategy).one_process && cell.world_size > first.slots)
+    throw ConfigError(fmt::format(
+        "{} is one process: its {} devices are on the first host, but {} has {}; give it more "
+        "(HOST:N), or leave out {}",
+        cell.strategy, cell.world_size, first.name, counted(first.slots, "slot"), cell.strategy));
+  const auto [workers, servers] = processes_of(cell);
+  std::vector<JoinedHosts::Member> members;
+  for (const HostPlace& place : place_ranks(hosts, workers, servers))
+    members.push_back(member(place.host));
+  const JoinedHosts joined(members);
+  if (!joined.are_several()) return options.backend;
+  return backend_over_hosts(options.backend, backend_device(options, cell.servers), joined);
 }
 
 SshLauncher::SshLauncher(std::vector<HostSlots> hosts, AgentStart start, std::string port)
@@ -110,30 +119,23 @@ void SshLauncher::find_devices(HostDevices& devices) const {
   devices.cuda = assign_gpus(visible).world;
 }
 
-JoinedHosts SshLauncher::hosts_of(const std::vector<HostPlace>& places) const {
-  std::vector<JoinedHosts::Member> members;
-  for (const HostPlace& place : places) {
-    const HostView& host = view(place.host);
-    members.push_back({host.name, host.mark, host.environment.tcp_congestion_control});
-  }
-  return JoinedHosts(members);
+JoinedHosts::Member SshLauncher::member(std::size_t host) const {
+  const HostView& seen = view(host);
+  return {seen.name, seen.mark, seen.environment.tcp_congestion_control};
 }
 
 // The first host has rank 0, whose environment is that of a joined world's report.
 void SshLauncher::describe(report::Environment& environment) const {
   environment = view(0).environment;
-  const JoinedHosts hosts = hosts_of(all_places(hosts_));
+  std::vector<JoinedHosts::Member> members;
+  for (const HostPlace& place : all_places(hosts_)) members.push_back(member(place.host));
+  const JoinedHosts hosts(members);
   environment.hosts = hosts.names();
   environment.tcp_congestion_control = hosts.congestion_control();
 }
 
 std::string SshLauncher::backend(const Options& options, const RunCell& cell) const {
-  check_slots(hosts_, cell);
-  const auto [workers, servers] = processes_of(cell);
-  const JoinedHosts hosts = hosts_of(place_ranks(hosts_, workers, servers));
-  return hosts.are_several()
-             ? backend_over_hosts(options.backend, backend_device(options, cell.servers), hosts)
-             : options.backend;
+  return backend_on(hosts_, options, cell, [this](std::size_t host) { return member(host); });
 }
 
 LaunchedRun SshLauncher::run(const TrainingJob& job, const Options& options,

@@ -5,6 +5,7 @@
 // which a remote shell starts once for the whole matrix.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,11 @@ struct CellProcesses {
 };
 CellProcesses processes_of(const RunCell& cell);
 
-// Throws ConfigError where a run's devices, all in one process, are more than the slots of the host
-// that it runs on.
-void check_slots(const std::vector<HostSlots>& hosts, const RunCell& cell);
+// The backend of a cell's run on these hosts. `member`: of a host, by its number. Throws
+// ConfigError where the devices of one process are more than the slots of its host.
+std::string backend_on(const std::vector<HostSlots>& hosts, const Options& options,
+                       const RunCell& cell,
+                       const std::function<JoinedHosts::Member(std::size_t)>& member);
 
 class SshLauncher final : public RunLauncher {
  public:
@@ -45,7 +48,7 @@ class SshLauncher final : public RunLauncher {
  private:
   void connect(const std::vector<HostPlace>& places);
   const HostView& view(std::size_t host) const { return views_.at(host); }
-  JoinedHosts hosts_of(const std::vector<HostPlace>& places) const;
+  JoinedHosts::Member member(std::size_t host) const;
 
   std::vector<HostSlots> hosts_;
   AgentStart start_;

@@ -71,12 +71,7 @@ std::string option_groups(const std::function<bool(const OptionDefinition&)>& ta
 
 // The text of a cell of a Markdown table.
 std::string cell(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '|') result += '\\';
-    result += c;
-  }
-  return result;
+  return fmt::format("{}", fmt::join(split(text, '|'), "\\|"));
 }
 
 std::string code(std::string_view text) {

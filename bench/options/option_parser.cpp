@@ -26,27 +26,14 @@ namespace ddpbench::bench {
 
 namespace {
 
-[[noreturn]] void refuse_argument(const std::string& argument, bool is_data,
+[[noreturn]] void refuse_argument(const std::string& argument,
                                   const std::vector<CommandSummary>& commands) {
-  if (is_data) {
-    throw ConfigError(fmt::format("ddpbench data {}: there is data list and data fetch NAME.{}",
-                                  argument, suggestion(argument, {"list", "fetch"})));
-  }
-  std::vector<std::string> known = {"data"};
-  for (const TableCommand& row : table_commands())
-    if (!row.words.empty()) known.push_back(row.words);
+  std::vector<std::string> known;
+  for (const TableCommand& row : table_commands()) known.push_back(row.words);
   for (const CommandSummary& command : commands) known.push_back(command.name);
-  if (std::ranges::find(commands, argument, &CommandSummary::name) != commands.end()) {
-    throw ConfigError(
-        fmt::format("'{0}' must be the first word: ddpbench {0}, then its own options.", argument));
-  }
-  if (argument == "help")
-    throw ConfigError(
-        "there is no command 'help'. `ddpbench --help` shows the usage, `ddpbench COMMAND --help` "
-        "that of a command.");
   throw ConfigError(fmt::format(
-      "unexpected argument '{}'.{} Lists are written with commas (--gpus=1,2,4); `ddpbench "
-      "--help` lists the commands.",
+      "unexpected argument '{}'.{} A command comes first; lists are written with commas "
+      "(--gpus=1,2,4); `ddpbench --help` lists the commands.",
       argument, suggestion(argument, known)));
 }
 
@@ -87,7 +74,8 @@ Flags read_flags(const std::vector<std::string>& arguments,
     flags.names.assign(names.begin() + static_cast<std::ptrdiff_t>(used), names.end());
     used = names.size();
   }
-  if (used < names.size()) refuse_argument(names[used], flags.is_data, commands);
+  if (used < names.size())
+    refuse_argument(flags.is_data ? "data " + names[used] : names[used], commands);
   if (flags.words.has("help")) return flags;
   if (flags.is_data && flags.command == Command::run && !flags.words.has("version"))
     throw ConfigError("ddpbench data needs to know what to do: data list, or data fetch NAME.");

@@ -174,31 +174,26 @@ struct Reader {
   }
 };
 
+// Values that are not set become null: empty text, an empty list, an empty optional.
 template <typename T>
 json written(const T& value) {
   if constexpr (std::is_same_v<T, Percent>) {
     return fmt::format("{}%", value.value);
   } else if constexpr (std::is_same_v<T, Injection>) {
     return value.text;
+  } else if constexpr (std::is_same_v<T, PerChannel>) {
+    return value.values.size() == 1 ? json(value.values[0]) : written(value.values);
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return value.empty() ? json(nullptr) : json(value);
+  } else if constexpr (kIsList<T>) {
+    json array = json::array();
+    for (const auto& entry : value) array.push_back(written<EntryOf<T>>(entry));
+    return array.empty() ? json(nullptr) : array;
+  } else if constexpr (!std::is_same_v<T, EntryOf<T>>) {  // std::optional
+    return value ? written(*value) : json(nullptr);
   } else {
     return value;
   }
-}
-json written(const PerChannel& numbers) {
-  if (numbers.values.empty()) return nullptr;
-  return numbers.values.size() == 1 ? json(numbers.values[0]) : json(numbers.values);
-}
-// Values that are not set become null: empty text, an empty list, an empty optional.
-json written(const std::string& text) { return text.empty() ? json(nullptr) : json(text); }
-template <typename T>
-json written(const std::optional<T>& value) {
-  return value ? written(*value) : json(nullptr);
-}
-template <typename T>
-json written(const std::vector<T>& list) {
-  json array = json::array();
-  for (const T& entry : list) array.push_back(written(entry));
-  return array.empty() ? json(nullptr) : array;
 }
 
 template <typename T>

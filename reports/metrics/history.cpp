@@ -28,29 +28,21 @@ std::string commit_name(const RunRow& row) {
   return generator.git_dirty.value_or(false) ? commit + " with changes" : commit;
 }
 
-// Sets the commits and their order; returns the index of each report's commit.
-std::map<const Report*, std::size_t> find_commits(std::span<const RunRow> rows, History& history) {
+// The commits in their order.
+void add_commits(std::span<const RunRow> rows, History& history) {
   std::vector<HistoryCommit>& commits = history.commits;
-  std::map<const Report*, std::string> names;
   for (const RunRow& row : rows) {
-    if (!names.emplace(row.report, commit_name(row)).second) continue;
-    const std::string& name = names.at(row.report);
-    const auto known = std::ranges::find(commits, name, &HistoryCommit::name);
+    const std::string& started_at = row.report->started_at;
+    const auto known = std::ranges::find(commits, commit_name(row), &HistoryCommit::name);
     if (known == commits.end()) {
-      commits.push_back({name, row.report->started_at});
+      commits.push_back({commit_name(row), started_at});
     } else {
-      known->started_at = std::min(known->started_at, row.report->started_at);
+      known->started_at = std::min(known->started_at, started_at);
     }
   }
   history.measured_order = std::ranges::none_of(
       commits, [](const HistoryCommit& commit) { return commit.started_at.empty(); });
   if (history.measured_order) std::ranges::stable_sort(commits, {}, &HistoryCommit::started_at);
-  std::map<const Report*, std::size_t> indices;
-  for (const auto& [report, name] : names) {
-    const auto found = std::ranges::find(commits, name, &HistoryCommit::name);
-    indices[report] = static_cast<std::size_t>(found - commits.begin());
-  }
-  return indices;
 }
 
 // The repetitions of a setting by commit.
@@ -68,19 +60,11 @@ Settings key_of(const Report& report, const Run& run) {
   return key;
 }
 
-HistoryLine line_of(const Measured& setting, const RunNames& names) {
-  HistoryLine line{names.setting(*setting.first), {}};
-  for (const auto& [commit, steps] : setting.steps_s) {
-    line.points.push_back({commit, steps.size(), median(steps), median_spread(steps)});
-  }
-  return line;
-}
-
 }  // namespace
 
 History history_of(std::span<const RunRow> rows) {
   History history;
-  const std::map<const Report*, std::size_t> commits = find_commits(rows, history);
+  add_commits(rows, history);
   std::vector<Measured> settings;
   std::map<Settings, std::size_t> places;
   for (const RunRow& row : rows) {
@@ -91,12 +75,19 @@ History history_of(std::span<const RunRow> rows) {
     }
     const auto [place, added] = places.try_emplace(key_of(*row.report, run), settings.size());
     if (added) settings.push_back({&run, {}});
-    settings[place->second].steps_s[commits.at(row.report)].push_back(run.step.time_s->median);
+    const auto commit = std::ranges::find(history.commits, commit_name(row), &HistoryCommit::name);
+    const auto number = static_cast<std::size_t>(commit - history.commits.begin());
+    settings[place->second].steps_s[number].push_back(run.step.time_s->median);
   }
   std::vector<const Run*> firsts;
   for (const Measured& setting : settings) firsts.push_back(setting.first);
   const RunNames names(firsts);
-  for (const Measured& setting : settings) history.lines.push_back(line_of(setting, names));
+  for (const Measured& setting : settings) {
+    HistoryLine& line = history.lines.emplace_back();
+    line.name = names.setting(*setting.first);
+    for (const auto& [commit, steps] : setting.steps_s)
+      line.points.push_back({commit, steps.size(), median(steps), median_spread(steps)});
+  }
   return history;
 }
 
