@@ -95,7 +95,7 @@ class GpuBench {
 
   ops::Machine machine() { return {*device_, *stream_}; }
   OpBackend& backend(CudaPrecision precision,
-                     ConvolutionKernels convolutions = ConvolutionKernels::measured) {
+                     ConvolutionKernels convolutions = ConvolutionKernels::own) {
     auto& backend = backends_[{precision, convolutions}];
     if (!backend)
       backend = module_.make_backend(*device_, {.precision = precision,
@@ -288,7 +288,7 @@ void add_simple_cnn(GpuBench& bench, CudaPrecision precision) {
   add("conv1_library", ops::kConv1, true, ConvolutionKernels::library, batches);
   for (const ops::OpCase& c : ops::kOpCases)
     if (c.products || precision != CudaPrecision::tf32)  // else as in fp32
-      add(c.name, c, c.products, ConvolutionKernels::measured,
+      add(c.name, c, c.products, ConvolutionKernels::own,
           c.products ? batches : std::vector{kStreaming});
   // The pool adds the bias of the convolution.
   const auto fused = [&bench, precision](std::int64_t batch) {

@@ -23,16 +23,12 @@ enum class CudaPrecision : std::uint8_t {
 
 // The kernels of convolutions that have an own kernel beside the library's algorithms. Own kernels
 // compute in fp32 and repeat their bits in every precision.
-enum class ConvolutionKernels : std::uint8_t {
-  measured,  // for each pass the faster one, by a trial; if deterministic, own ones if any
-  library,
-  own,
-};
+enum class ConvolutionKernels : std::uint8_t { own, library };
 
 struct CudaBackendOptions {
   CudaPrecision precision = CudaPrecision::tf32;
   bool deterministic = false;  // only algorithms whose results repeat bit by bit
-  ConvolutionKernels convolutions = ConvolutionKernels::measured;
+  ConvolutionKernels convolutions = ConvolutionKernels::own;
   std::string cache_directory;  // where tuned choices are kept; empty: nowhere
 };
 

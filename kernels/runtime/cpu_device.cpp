@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "kernels/runtime/cpu_topology.h"
+#include "kernels/runtime/memory_counter.h"
 #include "kernels/runtime/memory_mapping.h"
 #include "kernels/runtime/memory_needs.h"
 #include "kernels/runtime/shared_memory.h"
@@ -54,6 +55,15 @@ constexpr std::size_t kAlignmentBytes = 64;
 // Below this size a mapping of its own would waste more than a tenth in its last page.
 constexpr std::size_t kSmallBytes = 32 << 10;
 
+struct CpuMemoryRequest {
+  std::string device;  // for messages
+  std::size_t bytes = 0;
+  MemoryCategory category = MemoryCategory::workspace;
+  Sharing sharing = Sharing::process_private;
+};
+
+std::size_t counted_bytes(std::size_t bytes) noexcept { return round_up(bytes, kAlignmentBytes); }
+
 [[noreturn]] void throw_out_of_memory(const CpuMemoryRequest& request, const MemoryCounter& counter,
                                       const char* reason) {
   throw DeviceError(fmt::format("{}: cannot allocate {} bytes for {}: {}; this device holds{}",
@@ -61,84 +71,48 @@ constexpr std::size_t kSmallBytes = 32 << 10;
                                 memory_table(counter.usage().live_bytes)));
 }
 
-class HeapAllocation final : public Allocation {
- public:
-  explicit HeapAllocation(std::size_t bytes)
-      : view_{static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignmentBytes})),
-              bytes} {
-    std::memset(view_.data, 0, bytes);
+// Returns zeroed memory whose pages are populated, so that no training step faults, near the
+// calling thread: from the heap for small buffers, own page mappings for large ones, memfd for what
+// other ranks map. The memory counts as counted_bytes(). When there is not enough, throws
+// DeviceError with a table of what `counter` counts.
+std::unique_ptr<Allocation> allocate_cpu_memory(const CpuMemoryRequest& request,
+                                                std::shared_ptr<MemoryCounter> counter) {
+  // A request for more pages than the host has would wake the out-of-memory killer.
+  if (request.bytes >= physical_memory_bytes()) {
+    throw_out_of_memory(
+        request, *counter,
+        "this host has less memory; use a smaller batch, smaller buffers or fewer devices");
   }
-  ~HeapAllocation() override { ::operator delete (view_.data, std::align_val_t{kAlignmentBytes}); }
-  HeapAllocation(const HeapAllocation&) = delete;
-  HeapAllocation& operator=(const HeapAllocation&) = delete;
-  BufferView view() const noexcept override { return view_; }
-  std::string export_handle() const override { return ""; }
-
- private:
-  BufferView view_;
-};
-
-class MappedAllocation final : public Allocation {
- public:
-  explicit MappedAllocation(BufferView view) : view_(view) {}
-  ~MappedAllocation() override { unmap_memory(view_); }
-  MappedAllocation(const MappedAllocation&) = delete;
-  MappedAllocation& operator=(const MappedAllocation&) = delete;
-  BufferView view() const noexcept override { return view_; }
-  std::string export_handle() const override { return ""; }
-
- private:
-  BufferView view_;
-};
-
-class SharedAllocation final : public Allocation {
- public:
-  explicit SharedAllocation(SharedMemory memory) : memory_(std::move(memory)) {}
-  BufferView view() const noexcept override { return memory_.view(); }
-  std::string export_handle() const override { return memory_.handle(); }
-
- private:
-  SharedMemory memory_;
-};
-
-// Adds the counted bytes to an allocation.
-class CountedAllocation final : public Allocation {
- public:
-  CountedAllocation(std::unique_ptr<Allocation> memory, const CpuMemoryRequest& request,
-                    std::shared_ptr<MemoryCounter> counter)
-      : bytes_(request.bytes),
-        counted_(std::move(counter), request.category, counted_bytes(request.bytes)),
-        memory_(std::move(memory)) {}
-  BufferView view() const noexcept override { return {memory_->view().data, bytes_}; }
-  std::string export_handle() const override { return memory_->export_handle(); }
-
- private:
-  std::size_t bytes_;
-  CountedBytes counted_;
-  std::unique_ptr<Allocation> memory_;
-};
-
-std::unique_ptr<Allocation> allocate_pages(const CpuMemoryRequest& request, std::size_t bytes,
-                                           const MemoryCounter& counter) {
-  std::unique_ptr<Allocation> pages;
-  if (request.sharing == Sharing::mappable) {
-    const std::string name =
-        fmt::format("ddpbench-{}-{}", request.device, to_string(request.category));
-    pages = std::make_unique<SharedAllocation>(SharedMemory::create(name, bytes));
+  const std::size_t bytes = std::max(counted_bytes(request.bytes), kAlignmentBytes);
+  const bool is_mappable = request.sharing == Sharing::mappable;
+  const bool is_small = !is_mappable && bytes < kSmallBytes;
+  BufferView view;
+  std::shared_ptr<void> owner;
+  std::string handle;
+  if (is_small) {
+    constexpr std::align_val_t kAlignment{kAlignmentBytes};
+    view = {static_cast<std::byte*>(::operator new(bytes, kAlignment)), bytes};
+    owner.reset(view.data, [](void* data) { ::operator delete(data, kAlignment); });
+    std::memset(view.data, 0, bytes);
+  } else if (is_mappable) {
+    auto memory = std::make_shared<SharedMemory>(SharedMemory::create(
+        fmt::format("ddpbench-{}-{}", request.device, to_string(request.category)), bytes));
+    view = memory->view();
+    handle = memory->handle();
+    owner = std::move(memory);
   } else {
-    const BufferView view = map_memory(bytes, -1);
-    if (!view.data) throw_out_of_memory(request, counter, std::strerror(errno));
-    pages = std::make_unique<MappedAllocation>(view);
+    view = map_memory(bytes, -1);
+    if (!view.data) throw_out_of_memory(request, *counter, std::strerror(errno));
+    owner.reset(view.data, [view](void*) { unmap_memory(view); });
   }
-  if (!populate_memory(pages->view())) {
-    throw_out_of_memory(request, counter, std::strerror(errno));
+  if (!is_small && !populate_memory(view)) {
+    throw_out_of_memory(request, *counter, std::strerror(errno));
   }
-  return pages;
+  auto counted = std::make_unique<CountedBytes>(std::move(counter), request.category,
+                                                counted_bytes(request.bytes));
+  return std::make_unique<OwnedMemory>(BufferView{view.data, request.bytes}, std::move(owner),
+                                       std::move(counted), std::move(handle));
 }
-
-// A request for more pages than the host has would wake the out-of-memory killer instead of
-// failing.
-bool exceeds_this_host(std::size_t bytes) { return bytes >= physical_memory_bytes(); }
 
 // Binds the calling thread to one OS processor number. Returns 0 or an errno value.
 int pin_calling_thread(int processor) noexcept {
@@ -275,28 +249,6 @@ class CpuDevice final : public Device {
 };
 
 }  // namespace
-
-// Where the memory of a CPU device comes from: the heap for small buffers, own page mappings for
-// large ones, memfd for what other ranks map.
-
-std::size_t counted_bytes(std::size_t bytes) noexcept { return round_up(bytes, kAlignmentBytes); }
-
-std::unique_ptr<Allocation> allocate_cpu_memory(const CpuMemoryRequest& request,
-                                                std::shared_ptr<MemoryCounter> counter) {
-  if (exceeds_this_host(request.bytes)) {
-    throw_out_of_memory(
-        request, *counter,
-        "this host has less memory; use a smaller batch, smaller buffers or fewer devices");
-  }
-  const std::size_t bytes = std::max(counted_bytes(request.bytes), kAlignmentBytes);
-  std::unique_ptr<Allocation> memory;
-  if (request.sharing == Sharing::process_private && bytes < kSmallBytes) {
-    memory = std::make_unique<HeapAllocation>(bytes);
-  } else {
-    memory = allocate_pages(request, bytes, *counter);
-  }
-  return std::make_unique<CountedAllocation>(std::move(memory), request, std::move(counter));
-}
 
 std::unique_ptr<Device> make_cpu_device(const CpuDeviceOptions& options) {
   return std::make_unique<CpuDevice>(options);

@@ -8,28 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/runtime/buffer.h"
 #include "kernels/runtime/device.h"
-#include "kernels/runtime/memory_counter.h"
 
 namespace ddpbench {
-
-// A request for memory of a CPU device.
-struct CpuMemoryRequest {
-  std::string device;  // for messages
-  std::size_t bytes = 0;
-  MemoryCategory category = MemoryCategory::workspace;
-  Sharing sharing = Sharing::process_private;
-};
-
-// `bytes` rounded up to 64.
-std::size_t counted_bytes(std::size_t bytes) noexcept;
-
-// Returns zeroed memory whose pages are populated, so that no training step faults. The pages lie
-// near the calling thread. The memory counts as counted_bytes(). When there is not enough, throws
-// DeviceError with a table of what `counter` counts.
-std::unique_ptr<Allocation> allocate_cpu_memory(const CpuMemoryRequest& request,
-                                                std::shared_ptr<MemoryCounter> counter);
 
 struct CpuDeviceOptions {
   int index = 0;             // becomes the name "cpu:<index>"

@@ -14,10 +14,6 @@
 
 #include "base/error.h"
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-
 namespace ddpbench {
 namespace {
 
@@ -114,54 +110,39 @@ CpuPlacement place_cpu_devices(const CpuTopology& topology, int devices, int thr
   return placement;
 }
 
-std::string cpu_model_name() {
-  // The first processor's entry is enough: reading all entries of a large host takes milliseconds.
+namespace {
+
+// What the first processor's entry in /proc/cpuinfo says of `key`; reading all entries of a large
+// host takes milliseconds.
+std::string first_entry(std::string_view key) {
   constexpr int kLinesOfOneEntry = 32;
   std::ifstream file("/proc/cpuinfo");
   std::string line;
   for (int i = 0; i < kLinesOfOneEntry && std::getline(file, line); ++i) {
-    if (!line.starts_with("model name")) continue;
+    if (!line.starts_with(key)) continue;
     const std::size_t start = line.find_first_not_of(" \t", line.find(':') + 1);
     if (start != std::string::npos) return line.substr(start);
   }
-  return "unknown";
-}
-
-#if defined(__x86_64__)
-namespace {
-
-// __builtin_cpu_supports of GCC 12 has no name for AMX. This reads CPUID leaf 7, register EDX
-// (Intel SDM, volume 2A, CPUID).
-void add_amx(std::vector<std::string>& features) {
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return;
-  if (edx & (1U << 24)) features.emplace_back("amx_tile");
-  if (edx & (1U << 22)) features.emplace_back("amx_bf16");
-  if (edx & (1U << 25)) features.emplace_back("amx_int8");
+  return "";
 }
 
 }  // namespace
 
+std::string cpu_model_name() {
+  std::string name = first_entry("model name");
+  return name.empty() ? "unknown" : name;
+}
+
 std::vector<std::string> cpu_features() {
+  static constexpr std::string_view kMattering[] = {
+      "sse4_2",   "avx",         "avx2",        "fma",      "avx512f",  "avx512bw", "avx512dq",
+      "avx512vl", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16", "amx_int8"};
+  const std::string all = fmt::format(" {} ", first_entry("flags"));
   std::vector<std::string> features;
-  const auto add = [&](bool there, const char* name) {
-    if (there) features.emplace_back(name);
-  };
-  add(__builtin_cpu_supports("sse4.2"), "sse4_2");
-  add(__builtin_cpu_supports("avx"), "avx");
-  add(__builtin_cpu_supports("avx2"), "avx2");
-  add(__builtin_cpu_supports("fma"), "fma");
-  add(__builtin_cpu_supports("avx512f"), "avx512f");
-  add(__builtin_cpu_supports("avx512bw"), "avx512bw");
-  add(__builtin_cpu_supports("avx512dq"), "avx512dq");
-  add(__builtin_cpu_supports("avx512vl"), "avx512vl");
-  add(__builtin_cpu_supports("avx512vnni"), "avx512_vnni");
-  add(__builtin_cpu_supports("avx512bf16"), "avx512_bf16");
-  add_amx(features);
+  for (const std::string_view feature : kMattering) {
+    if (all.find(fmt::format(" {} ", feature)) != std::string::npos) features.emplace_back(feature);
+  }
   return features;
 }
-#else
-std::vector<std::string> cpu_features() { return {}; }
-#endif
 
 }  // namespace ddpbench

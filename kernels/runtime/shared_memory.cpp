@@ -11,7 +11,7 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
+#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -23,35 +23,19 @@
 namespace ddpbench {
 namespace {
 
-constexpr std::string_view kHandlePrefix = "memfd:";
-
 struct Handle {
   long pid = 0;
   int fd = 0;
   std::size_t bytes = 0;
 };
 
-template <typename T>
-bool take_number(std::string_view& text, T& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{}) return false;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return value >= 0;
-}
-
-bool take_colon(std::string_view& text) {
-  if (text.empty() || text.front() != ':') return false;
-  text.remove_prefix(1);
-  return true;
-}
-
-std::optional<Handle> parse_handle(std::string_view text) {
-  if (!text.starts_with(kHandlePrefix)) return std::nullopt;
-  text.remove_prefix(kHandlePrefix.size());
+std::optional<Handle> parse_handle(const std::string& text) {
   Handle handle;
-  const bool complete = take_number(text, handle.pid) && take_colon(text) &&
-                        take_number(text, handle.fd) && take_colon(text) &&
-                        take_number(text, handle.bytes) && text.empty() && handle.bytes > 0;
+  int end = 0;
+  const int found =
+      std::sscanf(text.c_str(), "memfd:%ld:%d:%zu%n", &handle.pid, &handle.fd, &handle.bytes, &end);
+  const bool complete = found == 3 && static_cast<std::size_t>(end) == text.size() &&
+                        handle.pid >= 0 && handle.fd >= 0 && handle.bytes > 0;
   return complete ? std::optional(handle) : std::nullopt;
 }
 
@@ -189,7 +173,7 @@ SharedMemory::~SharedMemory() { unmap_memory(view_); }
 std::string SharedMemory::handle() const {
   ensure(static_cast<bool>(fd_),
          "shared memory that was opened from a handle has no handle of its own");
-  return fmt::format("{}{}:{}:{}", kHandlePrefix, ::getpid(), fd_.get(), view_.bytes);
+  return fmt::format("memfd:{}:{}:{}", ::getpid(), fd_.get(), view_.bytes);
 }
 
 }  // namespace ddpbench

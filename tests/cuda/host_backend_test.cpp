@@ -29,10 +29,6 @@ std::string conv_of(const CudaBackendOptions& options, const Conv2dDesc& desc) {
   return fixture.backend().make(desc)->plan().description;
 }
 
-std::string first_conv_of(const CudaBackendOptions& options) {
-  return conv_of(options, kFirstConv);
-}
-
 TEST(CudaBackend, SearchesOnceForAShapeAndRemembersItOnDisk) {
   const CacheDirectory directory;
   const CudaBackendOptions options{.cache_directory = directory.path()};
@@ -108,90 +104,24 @@ TEST(CudaBackend, SearchesAgainAndFindsTheSameWhenDeterministic) {
 TEST(CudaBackend, PlansWithoutMemoryForMeasurements) {
   const CacheDirectory directory;
   const CudaBackendOptions options{.cache_directory = directory.path()};
-  const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
   {
     const LittleMemory little;
-    EXPECT_THAT(first_conv_of(options), ::testing::HasSubstr("(own kernel)"));
     EXPECT_THAT(conv_of(options, kConv), ::testing::HasSubstr("algorithm 0)"));
   }
   EXPECT_TRUE(directory.choices().empty());  // with memory all is measured
-  EXPECT_THAT(conv_of(options, without_bias(kFirstConv)), ::testing::HasSubstr("algorithm 0)"));
-  EXPECT_EQ(directory.choices().size(), 2U);
-}
-
-TEST(CudaBackend, TakesTheOwnKernelWhereTheLibraryCannotBeRecorded) {
-  const CacheDirectory directory;
-  const CudaBackendOptions options{.cache_directory = directory.path()};
-  const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
-  test::convolutions_refuse_recording() = true;
-  EXPECT_THAT(conv_of(options, without_bias(kFirstConv)), ::testing::HasSubstr("(own kernel)"));
-  EXPECT_TRUE(directory.choices().empty());
-  test::convolutions_refuse_recording() = false;
-  EXPECT_THAT(conv_of(options, without_bias(kFirstConv)), ::testing::HasSubstr("algorithm 0)"));
-}
-
-TEST(CudaBackend, MeasuresAgainWhenTheOwnKernelsAreOthers) {
-  const CacheDirectory directory;
-  const CudaBackendOptions options{.cache_directory = directory.path()};
-  {
-    const PretendCosts library_is_slow({.convolution_ms = 1e4});
-    conv_of(options, without_bias(kFirstConv));
-  }
-  std::map<std::string, cuda::AlgorithmChoice> of_others;
-  for (const auto& [key, choice] : directory.choices()) {
-    const std::string version = "|own kernels ";
-    const std::size_t at = key.find(version);
-    ASSERT_NE(at, std::string::npos) << key;
-    std::string other = key;
-    other.insert(at + version.size(), 1, '1');
-    of_others[other] = choice;
-  }
-  directory.write(of_others);
-  const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
-  EXPECT_THAT(conv_of(options, without_bias(kFirstConv)), ::testing::HasSubstr("algorithm 0)"));
-  EXPECT_EQ(directory.choices().size(), 4U);
-  // Where there are no own kernels, their version does not count.
   conv_of(options, kConv);
-  for (const auto& [key, choice] : directory.choices()) {
-    EXPECT_EQ(key.find("x [2, 5, 6, 6]") != std::string::npos,
-              key.find("|own kernels ") == std::string::npos)
-        << key;
-  }
+  EXPECT_EQ(directory.choices().size(), 3U);
 }
 
-TEST(CudaBackend, TakesTheFasterOfTheLibraryAndTheOwnKernel) {
-  {
-    const PretendCosts library_is_slow({.convolution_ms = 1e4});
-    EXPECT_THAT(first_conv_of({}), ::testing::HasSubstr("(own kernel)"));
-  }
-  const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
-  // Without a bias no own kernel runs around the library's call.
-  BackendFixture fixture = cuda_backend();
-  EXPECT_THAT(fixture.backend().make(without_bias(kFirstConv))->plan().description,
-              ::testing::HasSubstr("algorithm 0)"));
-}
-
-TEST(CudaBackend, RemembersOnDiskThatAnOwnKernelWasFaster) {
+TEST(CudaBackend, TakesTheOwnKernelUntriedWhereThereIsOne) {
   const CacheDirectory directory;
-  const CudaBackendOptions options{.cache_directory = directory.path()};
-  std::string chosen;
-  {
-    const PretendCosts library_is_slow({.convolution_ms = 1e4});
-    chosen = first_conv_of(options);
-  }
-  const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
+  CudaBackendOptions options{.cache_directory = directory.path()};
   const int before = test::algorithm_searches().load();
-  EXPECT_EQ(first_conv_of(options), chosen);
+  EXPECT_THAT(conv_of(options, kFirstConv), ::testing::HasSubstr("(own kernel)"));
   EXPECT_EQ(test::algorithm_searches().load(), before);
-  // A choice among more candidates does not hold for fewer.
-  CudaBackendOptions library = options;
-  library.convolutions = ConvolutionKernels::library;
-  EXPECT_THAT(first_conv_of(library), ::testing::HasSubstr("(cudnn tf32 algorithm 0)"));
-}
-
-TEST(CudaBackend, MeasuresNothingBetweenLibraryAndOwnKernelWhenDeterministic) {
-  const PretendCosts kernels_are_slow({.kernel_ms = 1e4});
-  EXPECT_THAT(first_conv_of({.deterministic = true}), ::testing::HasSubstr("(own kernel)"));
+  EXPECT_TRUE(directory.choices().empty());
+  options.convolutions = ConvolutionKernels::library;
+  EXPECT_THAT(conv_of(options, kFirstConv), ::testing::HasSubstr("(cudnn tf32 algorithm 0)"));
 }
 
 // The nodes of a training step of SimpleCNN, as docs/cuda-step.md lists them.

@@ -33,7 +33,7 @@ class CacheDirectory {
   std::map<std::string, cuda::AlgorithmChoice> choices() const {
     std::ifstream in(file());
     const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-    return cuda::from_text(text).value_or(std::map<std::string, cuda::AlgorithmChoice>());
+    return cuda::from_text(text);
   }
   void write(const std::map<std::string, cuda::AlgorithmChoice>& choices) const {
     std::ofstream(file()) << cuda::to_text(choices);

@@ -27,94 +27,11 @@ namespace {
 
 // ---- memory ----
 
-struct CudaMemoryRequest {
-  std::string device;  // for messages
-  int ordinal = 0;
-  std::size_t bytes = 0;
-  MemoryCategory category = MemoryCategory::workspace;
-};
-
 constexpr std::size_t kAlignmentBytes = 256;  // what cudaMalloc promises (CUDA C++ Guide, 5.3.2)
 
 // The size that is allocated for a buffer of `bytes`.
 std::size_t allocated_bytes(std::size_t bytes) noexcept {
   return round_up(std::max(bytes, std::size_t{1}), kAlignmentBytes);
-}
-
-class DeviceAllocation final : public Allocation {
- public:
-  DeviceAllocation(const CudaMemoryRequest& request, void* data,
-                   std::shared_ptr<MemoryCounter> counter)
-      : view_{static_cast<std::byte*>(data), request.bytes},
-        counted_(std::move(counter), request.category, allocated_bytes(request.bytes)) {}
-  ~DeviceAllocation() override { static_cast<void>(cudaFree(view_.data)); }
-  DeviceAllocation(const DeviceAllocation&) = delete;
-  DeviceAllocation& operator=(const DeviceAllocation&) = delete;
-
-  BufferView view() const noexcept override { return view_; }
-  std::string export_handle() const override { return ""; }
-
- private:
-  BufferView view_;
-  CountedBytes counted_;
-};
-
-class PinnedAllocation final : public Allocation {
- public:
-  PinnedAllocation(void* data, std::size_t bytes) : view_{static_cast<std::byte*>(data), bytes} {}
-  ~PinnedAllocation() override { static_cast<void>(cudaFreeHost(view_.data)); }
-  PinnedAllocation(const PinnedAllocation&) = delete;
-  PinnedAllocation& operator=(const PinnedAllocation&) = delete;
-  BufferView view() const noexcept override { return view_; }
-  std::string export_handle() const override { return ""; }
-
- private:
-  BufferView view_;
-};
-
-[[noreturn]] void throw_out_of_memory(const CudaMemoryRequest& request,
-                                      const MemoryCounter& counter) {
-  std::size_t free_bytes = 0, total_bytes = 0;
-  static_cast<void>(cudaMemGetInfo(&free_bytes, &total_bytes));
-  throw DeviceError(fmt::format(
-      "{}: cannot allocate {} bytes for {}: {} of its {} bytes are free; use a smaller batch or "
-      "smaller buffers; this process holds{}",
-      request.device, request.bytes, to_string(request.category), free_bytes, total_bytes,
-      memory_table(counter.usage().live_bytes)));
-}
-
-void fill_with_zeros(void* data, std::size_t bytes) {
-  check(cudaMemset(data, 0, bytes), "cudaMemset");
-  // Streams here do not wait for the default stream.
-  check(cudaStreamSynchronize(cudaStreamLegacy), "cudaMemset");
-}
-
-// Returns zeroed memory from cudaMalloc. It counts as allocated_bytes(). When there is not enough,
-// throws DeviceError with a table of what `counter` counts.
-std::unique_ptr<Allocation> allocate_device_memory(const CudaMemoryRequest& request,
-                                                   std::shared_ptr<MemoryCounter> counter) {
-  const CurrentDevice current(request.ordinal);
-  void* data = nullptr;
-  const std::size_t bytes = allocated_bytes(request.bytes);
-  const cudaError_t status = cudaMalloc(&data, bytes);
-  if (status == cudaErrorMemoryAllocation) {
-    static_cast<void>(cudaGetLastError());  // the error is not sticky: the device stays usable
-    throw_out_of_memory(request, *counter);
-  }
-  check(status, "cudaMalloc");
-  auto allocation = std::make_unique<DeviceAllocation>(request, data, std::move(counter));
-  fill_with_zeros(data, bytes);
-  return allocation;
-}
-
-// Zeroed page-locked host memory for copies by any device of the process.
-std::unique_ptr<Allocation> allocate_pinned_memory(const std::string& device, std::size_t bytes) {
-  void* data = nullptr;
-  const std::size_t pinned_bytes = allocated_bytes(bytes);
-  check_with(cudaHostAlloc(&data, pinned_bytes, cudaHostAllocPortable),
-             [&] { return fmt::format("{}: cannot lock {} bytes of host memory", device, bytes); });
-  std::memset(data, 0, pinned_bytes);
-  return std::make_unique<PinnedAllocation>(data, bytes);
 }
 
 // ---- the device ----
@@ -152,12 +69,33 @@ class CudaDevice final : public NativeDevice {
   void bind_calling_thread() override { check(cudaSetDevice(options_.ordinal), "cudaSetDevice"); }
 
   Buffer allocate(std::size_t bytes, MemoryCategory category, Sharing) override {
-    return Buffer(allocate_device_memory({name(), options_.ordinal, bytes, category}, counter_));
+    const CurrentDevice current(options_.ordinal);
+    const std::size_t taken = allocated_bytes(bytes);
+    void* data = nullptr;
+    const cudaError_t status = cudaMalloc(&data, taken);
+    if (status == cudaErrorMemoryAllocation) throw_out_of_memory(bytes, category);
+    check(status, "cudaMalloc");
+    std::shared_ptr<void> owner(data, [](void* at) { static_cast<void>(cudaFree(at)); });
+    check(cudaMemset(data, 0, taken), "cudaMemset");
+    // Streams here do not wait for the default stream.
+    check(cudaStreamSynchronize(cudaStreamLegacy), "cudaMemset");
+    return Buffer(std::make_unique<OwnedMemory>(
+        BufferView{static_cast<std::byte*>(data), bytes}, std::move(owner),
+        std::make_unique<CountedBytes>(counter_, category, taken)));
   }
   bool is_host_accessible() const noexcept override { return false; }
+  // For copies by any device of the process.
   Buffer allocate_staging(std::size_t bytes) override {
     const CurrentDevice current(options_.ordinal);
-    return Buffer(allocate_pinned_memory(name(), bytes));
+    const std::size_t taken = allocated_bytes(bytes);
+    void* data = nullptr;
+    check_with(cudaHostAlloc(&data, taken, cudaHostAllocPortable), [&] {
+      return fmt::format("{}: cannot lock {} bytes of host memory", name(), bytes);
+    });
+    std::shared_ptr<void> owner(data, [](void* at) { static_cast<void>(cudaFreeHost(at)); });
+    std::memset(data, 0, taken);
+    return Buffer(std::make_unique<OwnedMemory>(BufferView{static_cast<std::byte*>(data), bytes},
+                                                std::move(owner)));
   }
 
   std::unique_ptr<Stream> make_stream() override {
@@ -192,6 +130,17 @@ class CudaDevice final : public NativeDevice {
   std::string memory_pool() const override { return uuid_; }
 
  private:
+  [[noreturn]] void throw_out_of_memory(std::size_t bytes, MemoryCategory category) const {
+    static_cast<void>(cudaGetLastError());  // the error is not sticky: the device stays usable
+    std::size_t free_bytes = 0, total_bytes = 0;
+    static_cast<void>(cudaMemGetInfo(&free_bytes, &total_bytes));
+    throw DeviceError(fmt::format(
+        "{}: cannot allocate {} bytes for {}: {} of its {} bytes are free; use a smaller batch or "
+        "smaller buffers; this process holds{}",
+        name(), bytes, to_string(category), free_bytes, total_bytes,
+        memory_table(memory().live_bytes)));
+  }
+
   CudaDeviceOptions options_;
   std::string model_, uuid_;
   std::shared_ptr<CudaClock> clock_;

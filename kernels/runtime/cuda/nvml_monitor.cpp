@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,117 +36,67 @@ struct NvmlUtilization {
   unsigned gpu, memory;  // percent
 };
 
-// Functions of the library; null where the installed driver lacks one.
-struct NvmlFunctions {
-  NvmlReturn (*init)() = nullptr;
-  NvmlReturn (*shutdown)() = nullptr;
-  const char* (*error_text)(NvmlReturn) = nullptr;
-  NvmlReturn (*driver_version)(char*, unsigned) = nullptr;
-  NvmlReturn (*device_by_uuid)(const char*, NvmlDevice*) = nullptr;
-  NvmlReturn (*utilization)(NvmlDevice, NvmlUtilization*) = nullptr;
-  NvmlReturn (*clock)(NvmlDevice, int, unsigned*) = nullptr;
-  NvmlReturn (*power)(NvmlDevice, unsigned*) = nullptr;
-  NvmlReturn (*temperature)(NvmlDevice, int, unsigned*) = nullptr;
-  NvmlReturn (*clock_events)(NvmlDevice, unsigned long long*) = nullptr;
-  NvmlReturn (*pcie_generation)(NvmlDevice, unsigned*) = nullptr;
-  NvmlReturn (*pcie_width)(NvmlDevice, unsigned*) = nullptr;
-};
-
 // The library, opened and initialised for as long as it lives.
 class NvmlLibrary {
  public:
   // Never throws; reason() tells what went wrong.
-  explicit NvmlLibrary(const std::string& path);
-  ~NvmlLibrary();
+  explicit NvmlLibrary(const std::string& path) {
+    try {
+      library_ = open_library(path, "NVML cannot be opened");
+    } catch (const UnavailableError& error) {
+      reason_ = error.what();
+      return;
+    }
+    if (!has("nvmlInit_v2") || !has("nvmlDeviceGetHandleByUUID")) {
+      reason_ = fmt::format("{} is not NVML, or its version is too old", path);
+      return;
+    }
+    const NvmlReturn status = function<>("nvmlInit_v2")();
+    initialised_ = status == kNvmlSuccess;
+    if (!initialised_) reason_ = fmt::format("NVML does not start: {}", error_text(status));
+  }
+  ~NvmlLibrary() {
+    if (initialised_ && has("nvmlShutdown")) function<>("nvmlShutdown")();
+    close_library(library_);
+  }
   NvmlLibrary(const NvmlLibrary&) = delete;
   NvmlLibrary& operator=(const NvmlLibrary&) = delete;
 
   const std::string& reason() const noexcept { return reason_; }  // empty: it can be used
-  const NvmlFunctions& functions() const noexcept { return functions_; }
-  std::string error_text(NvmlReturn status) const;
+  bool has(const char* name) const { return find_in_library(library_, name) != nullptr; }
+
+  // Returns why there is no answer; empty: there is one. REQUIRES: the arguments have the types of
+  // the function's parameters.
+  template <typename... Arguments>
+  std::string call(const char* name, Arguments... arguments) const {
+    if (!reason_.empty()) return reason_;
+    if (!has(name)) return fmt::format("this driver's NVML has no {}", name);
+    const NvmlReturn status = function<Arguments...>(name)(arguments...);
+    return status == kNvmlSuccess ? "" : fmt::format("{}: {}", name, error_text(status));
+  }
 
  private:
-  void find_functions();
+  template <typename... Arguments>
+  using Function = NvmlReturn (*)(Arguments...);
+  template <typename... Arguments>
+  Function<Arguments...> function(const char* name) const {
+    return reinterpret_cast<Function<Arguments...>>(find_in_library(library_, name));
+  }
+  std::string error_text(NvmlReturn status) const {
+    const auto text_of =
+        reinterpret_cast<const char* (*)(NvmlReturn)>(find_in_library(library_, "nvmlErrorString"));
+    const char* const text = text_of == nullptr ? nullptr : text_of(status);
+    return text == nullptr ? fmt::format("NVML error {}", status) : std::string(text);
+  }
 
   void* library_ = nullptr;
   bool initialised_ = false;
-  NvmlFunctions functions_;
   std::string reason_;
 };
-
-// The first of the names that the library has; newer ones come first.
-template <typename Function>
-void find(void* library, Function& function, std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    function = reinterpret_cast<Function>(find_in_library(library, name));
-    if (function != nullptr) return;
-  }
-}
-
-NvmlLibrary::NvmlLibrary(const std::string& path) {
-  try {
-    library_ = open_library(path, "NVML cannot be opened");
-  } catch (const UnavailableError& error) {
-    reason_ = error.what();
-    return;
-  }
-  find_functions();
-  if (functions_.init == nullptr || functions_.device_by_uuid == nullptr) {
-    reason_ = fmt::format("{} is not NVML, or its version is too old", path);
-    return;
-  }
-  const NvmlReturn status = functions_.init();
-  initialised_ = status == kNvmlSuccess;
-  if (!initialised_) reason_ = fmt::format("NVML does not start: {}", error_text(status));
-}
-
-NvmlLibrary::~NvmlLibrary() {
-  if (initialised_ && functions_.shutdown != nullptr) static_cast<void>(functions_.shutdown());
-  close_library(library_);
-}
-
-void NvmlLibrary::find_functions() {
-  NvmlFunctions& f = functions_;
-  find(library_, f.init, {"nvmlInit_v2"});
-  find(library_, f.shutdown, {"nvmlShutdown"});
-  find(library_, f.error_text, {"nvmlErrorString"});
-  find(library_, f.driver_version, {"nvmlSystemGetDriverVersion"});
-  find(library_, f.device_by_uuid, {"nvmlDeviceGetHandleByUUID"});
-  find(library_, f.utilization, {"nvmlDeviceGetUtilizationRates"});
-  find(library_, f.clock, {"nvmlDeviceGetClockInfo"});
-  find(library_, f.power, {"nvmlDeviceGetPowerUsage"});
-  find(library_, f.temperature, {"nvmlDeviceGetTemperature"});
-  // The function got its new name with r535.
-  find(library_, f.clock_events,
-       {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"});
-  find(library_, f.pcie_generation, {"nvmlDeviceGetMaxPcieLinkGeneration"});
-  find(library_, f.pcie_width, {"nvmlDeviceGetMaxPcieLinkWidth"});
-}
-
-std::string NvmlLibrary::error_text(NvmlReturn status) const {
-  const char* const text =
-      functions_.error_text == nullptr ? nullptr : functions_.error_text(status);
-  return text == nullptr ? fmt::format("NVML error {}", status) : std::string(text);
-}
 
 struct Gpu {
   NvmlDevice device = nullptr;
   std::string reason;  // why it cannot be queried; empty: it can
-};
-
-// Calls functions of the library. Returns why there is no answer; empty: there is one.
-struct Caller {
-  const NvmlLibrary& library;
-  const std::string& reason;  // why no call can succeed; empty: calls are made
-
-  template <typename Function, typename... Arguments>
-  std::string operator()(Function function, const char* name, Arguments... arguments) const {
-    if (!reason.empty()) return reason;
-    if (function == nullptr) return fmt::format("this driver's NVML has no {}", name);
-    const NvmlReturn status = function(arguments...);
-    if (status == kNvmlSuccess) return {};
-    return fmt::format("{}: {}", name, library.error_text(status));
-  }
 };
 
 // NVML's bits (nvmlClocksEventReason...) have the order of kClockEvents; all others are new.
@@ -169,56 +118,53 @@ class NvmlMonitor final : public GpuMonitor {
 
   Known<std::string> driver_version() override {
     std::array<char, kNvmlVersionBytes> text{};
-    const Caller call{library_, library_.reason()};
-    const std::string why = call(functions().driver_version, "nvmlSystemGetDriverVersion",
-                                 text.data(), kNvmlVersionBytes);
+    const std::string why =
+        library_.call("nvmlSystemGetDriverVersion", text.data(), kNvmlVersionBytes);
     return why.empty() ? Known<std::string>{text.data(), {}}
                        : Known<std::string>{std::nullopt, why};
   }
 
   GpuSample sample(std::size_t gpu) override {
-    const Gpu& at = gpus_.at(gpu);
-    const Caller call{library_, at.reason};
-    const NvmlFunctions& f = functions();
-    GpuSample sample;
-    NvmlUtilization load{};
-    const std::string no_load =
-        call(f.utilization, "nvmlDeviceGetUtilizationRates", at.device, &load);
-    sample.utilization_ratio = told(no_load, load.gpu, 0.01);
-    unsigned value = 0;
-    const auto number = [&](double unit, const auto&... arguments) {
-      const std::string why = call(arguments..., &value);
+    const NvmlDevice device = gpus_.at(gpu).device;
+    const auto number = [&](double unit, const char* name, auto... arguments) {
+      unsigned value = 0;
+      const std::string why = ask(gpu, name, device, arguments..., &value);
       return told(why, value, unit);
     };
-    constexpr const char* kClock = "nvmlDeviceGetClockInfo";
-    sample.sm_clock_mhz = number(1, f.clock, kClock, at.device, int{kNvmlClockSm});
-    sample.memory_clock_mhz = number(1, f.clock, kClock, at.device, int{kNvmlClockMemory});
-    sample.power_w = number(1e-3, f.power, "nvmlDeviceGetPowerUsage", at.device);
-    sample.temperature_celsius =
-        number(1, f.temperature, "nvmlDeviceGetTemperature", at.device, int{kNvmlSensorGpu});
+    GpuSample sample;
+    NvmlUtilization load{};
+    const std::string no_load = ask(gpu, "nvmlDeviceGetUtilizationRates", device, &load);
+    sample.utilization_ratio = told(no_load, load.gpu, 0.01);
+    sample.sm_clock_mhz = number(1, "nvmlDeviceGetClockInfo", int{kNvmlClockSm});
+    sample.memory_clock_mhz = number(1, "nvmlDeviceGetClockInfo", int{kNvmlClockMemory});
+    sample.power_w = number(1e-3, "nvmlDeviceGetPowerUsage");
+    sample.temperature_celsius = number(1, "nvmlDeviceGetTemperature", int{kNvmlSensorGpu});
+    // The function got its new name with r535.
+    const char* const older = "nvmlDeviceGetCurrentClocksThrottleReasons";
+    const char* events = "nvmlDeviceGetCurrentClocksEventReasons";
+    if (!library_.has(events) && library_.has(older)) events = older;
     unsigned long long bits = 0;
-    const std::string why =
-        call(f.clock_events, "nvmlDeviceGetCurrentClocksEventReasons", at.device, &bits);
-    sample.clock_events.reason = why;
-    if (why.empty()) sample.clock_events.value = events_of(bits);
+    sample.clock_events.reason = ask(gpu, events, device, &bits);
+    if (sample.clock_events.reason.empty()) sample.clock_events.value = events_of(bits);
     return sample;
   }
 
   PcieSlot pcie_slot(std::size_t gpu) override {
-    const Gpu& at = gpus_.at(gpu);
-    const Caller call{library_, at.reason};
-    const auto number = [&](auto function, const char* name) {
+    const auto number = [&](const char* name) {
       unsigned value = 0;
-      Known<int> told{std::nullopt, call(function, name, at.device, &value)};
+      Known<int> told{std::nullopt, ask(gpu, name, gpus_.at(gpu).device, &value)};
       if (told.reason.empty()) told.value = static_cast<int>(value);
       return told;
     };
-    return {number(functions().pcie_generation, "nvmlDeviceGetMaxPcieLinkGeneration"),
-            number(functions().pcie_width, "nvmlDeviceGetMaxPcieLinkWidth")};
+    return {number("nvmlDeviceGetMaxPcieLinkGeneration"), number("nvmlDeviceGetMaxPcieLinkWidth")};
   }
 
  private:
-  const NvmlFunctions& functions() const { return library_.functions(); }
+  template <typename... Arguments>
+  std::string ask(std::size_t gpu, const char* name, Arguments... arguments) const {
+    const std::string& reason = gpus_.at(gpu).reason;
+    return reason.empty() ? library_.call(name, arguments...) : reason;
+  }
 
   static Known<double> told(const std::string& why, unsigned value, double unit) {
     if (!why.empty()) return {std::nullopt, why};
@@ -227,9 +173,7 @@ class NvmlMonitor final : public GpuMonitor {
 
   Gpu find(const std::string& uuid) const {
     Gpu gpu;
-    const Caller call{library_, library_.reason()};
-    gpu.reason =
-        call(functions().device_by_uuid, "nvmlDeviceGetHandleByUUID", uuid.c_str(), &gpu.device);
+    gpu.reason = library_.call("nvmlDeviceGetHandleByUUID", uuid.c_str(), &gpu.device);
     if (!gpu.reason.empty() && library_.reason().empty()) {
       gpu.reason = fmt::format("NVML does not know {}: {}", uuid, gpu.reason);
     }

@@ -9,9 +9,7 @@
 
 #include <cmath>
 
-#include "kernels/ops/cuda/kernels/launch.cuh"
 #include "kernels/ops/cuda/kernels/norm_pieces.cuh"
-#include "kernels/ops/cuda/kernels/number.cuh"
 
 namespace ddpbench::ops::cuda {
 namespace {
@@ -23,7 +21,6 @@ namespace {
 // "Updating formulae and a pairwise algorithm for computing sample variances", 1979).
 template <typename T, std::uint32_t kWidth>
 struct SumValues : SummedPieces<SumValues<T, kWidth>, T, kWidth> {
-  using Pieces = NormPieces<T, kWidth>;
   using Shared = PieceSums<kWidth>;
 
   const T* x;
@@ -38,7 +35,7 @@ struct SumValues : SummedPieces<SumValues<T, kWidth>, T, kWidth> {
   __host__ __device__ void sum_thread(const Line& line, Shared& shared,
                                       std::uint32_t thread) const {
     float pivot[kWidth], sum[kWidth] = {}, square[kWidth] = {};
-    Pieces::read(x + line.at, pivot);
+    load(x + line.at, pivot);
     this->for_batches(line, [&](auto rows, std::uint32_t at) {
       constexpr std::uint32_t kRows = decltype(rows)::kCount;
       float values[kRows][kWidth];
@@ -70,7 +67,6 @@ inline constexpr int kGradientBlocks = kWidth > 4 ? 2 : 3;
 // Sums g and g (x - mean).
 template <typename T, std::uint32_t kWidth>
 struct SumGradients : SummedPieces<SumGradients<T, kWidth>, T, kWidth> {
-  using Pieces = NormPieces<T, kWidth>;
   using Shared = PieceSums<kWidth>;
   static constexpr int kBlocksAtOnce = kGradientBlocks<kWidth>;
 
@@ -93,7 +89,7 @@ struct SumGradients : SummedPieces<SumGradients<T, kWidth>, T, kWidth> {
       lines.template read<kRows>(*this, by, at, x, g);
       DDPBENCH_UNROLL
       for (std::uint32_t r = 0; r < kRows; ++r) {
-        if (rectified != nullptr) Pieces::write(rectified + at + r * this->step, g[r]);
+        if (rectified != nullptr) store(rectified + at + r * this->step, g[r]);
         DDPBENCH_UNROLL
         for (std::uint32_t k = 0; k < kWidth; ++k) {
           sum[k] += g[r][k];
@@ -113,7 +109,6 @@ struct SumGradients : SummedPieces<SumGradients<T, kWidth>, T, kWidth> {
 
 template <typename T, std::uint32_t kWidth>
 struct Normalize : NormPieces<T, kWidth> {
-  using Pieces = NormPieces<T, kWidth>;
   static constexpr int kPhases = 1;
   struct Shared {};
 
@@ -129,7 +124,7 @@ struct Normalize : NormPieces<T, kWidth> {
     const ChannelFactors<kWidth> factors(by, line.channel);
     this->for_batches(line, [&](auto rows, std::uint32_t at) {
       constexpr std::uint32_t kRows = decltype(rows)::kCount;
-      float values[kRows][kWidth], more[kRows][kWidth];
+      float values[kRows][kWidth], more[kRows][kWidth] = {};
       this->template read_rows<kRows>(x, at, values);
       if (addend != nullptr) this->template read_rows<kRows>(addend, at, more);
       DDPBENCH_UNROLL
@@ -140,7 +135,7 @@ struct Normalize : NormPieces<T, kWidth> {
           if (addend != nullptr) value += more[r][k];
           values[r][k] = relu ? ddpbench::ops::cuda::relu(value) : value;
         }
-        Pieces::write(y + at + r * this->step, values[r]);
+        store(y + at + r * this->step, values[r]);
       }
     });
   }
@@ -148,7 +143,6 @@ struct Normalize : NormPieces<T, kWidth> {
 
 template <typename T, std::uint32_t kWidth>
 struct InputGradient : NormPieces<T, kWidth> {
-  using Pieces = NormPieces<T, kWidth>;
   static constexpr int kPhases = 1, kBlocksAtOnce = kGradientBlocks<kWidth>;
   struct Shared {};
 
@@ -174,7 +168,7 @@ struct InputGradient : NormPieces<T, kWidth> {
         for (std::uint32_t k = 0; k < kWidth; ++k) {
           g[r][k] = g[r][k] * by.scale[k] + ((x[r][k] - by.mean[k]) * slope[k] + shift[k]);
         }
-        Pieces::write(dx + at + r * this->step, g[r]);
+        store(dx + at + r * this->step, g[r]);
       }
     });
   }
@@ -328,11 +322,10 @@ double values_of(const NormShape& shape, std::uint32_t parts = 1) {
   return static_cast<double>(shape.samples) * shape.pixels * parts;
 }
 
-// Calls run(Body()) with the body's pieces set, for the widest vectors that shape and addresses
-// allow.
+// Calls set_up(body) with the body's pieces set, for the widest vectors that the shape allows, and
+// launches it.
 template <template <typename, std::uint32_t> typename Body, typename Run>
-cudaError_t over_pieces(const NormShape& shape, bool aligned, cudaStream_t stream,
-                        const Run& set_up) {
+cudaError_t over_pieces(const NormShape& shape, cudaStream_t stream, const Run& set_up) {
   return with_element_type(shape.type, [&](auto element) {
     using T = decltype(element);
     const auto launch = [&](auto body) {
@@ -341,7 +334,7 @@ cudaError_t over_pieces(const NormShape& shape, bool aligned, cudaStream_t strea
       return for_each_block(body.blocks(shape.samples), stream, body);
     };
     constexpr std::uint32_t kWidth = kVectorOf<T>;
-    const bool vectors = shape.channels_last && shape.channels % kWidth == 0 && aligned;
+    const bool vectors = shape.channels_last && shape.channels % kWidth == 0;
     return vectors ? launch(Body<T, kWidth>{}) : launch(Body<T, 1>{});
   });
 }
@@ -371,30 +364,24 @@ template <typename Finish>
 cudaError_t statistics(const NormShape& shape, const void* x, void* workspace, const Finish& finish,
                        cudaStream_t stream) {
   std::uint32_t pieces = 0;
-  const cudaError_t status =
-      over_pieces<SumValues>(shape, are_vector_aligned(x), stream, [&](auto& body) {
-        pieces = body.pieces(shape.samples);
-        body.x = static_cast<decltype(body.x)>(x);
-        body.sums = static_cast<double*>(workspace);
-      });
+  const cudaError_t status = over_pieces<SumValues>(shape, stream, [&](auto& body) {
+    pieces = body.pieces(shape.samples);
+    body.x = static_cast<decltype(body.x)>(x);
+    body.sums = static_cast<double*>(workspace);
+  });
   return status != cudaSuccess ? status : add_up(shape, workspace, pieces, finish, stream);
-}
-
-bool are_aligned(const NormGradient& args, const void* dx = nullptr) {
-  return are_vector_aligned(args.x, args.output, args.grad_output, args.rectified, dx);
 }
 
 template <typename Finish>
 cudaError_t gradient_sums(const NormShape& shape, const NormGradient& args, void* workspace,
                           const Finish& finish, cudaStream_t stream) {
   std::uint32_t pieces = 0;
-  const cudaError_t status =
-      over_pieces<SumGradients>(shape, are_aligned(args), stream, [&](auto& body) {
-        pieces = body.pieces(shape.samples);
-        set_lines(body.lines, args, false);
-        body.rectified = static_cast<decltype(body.rectified)>(args.rectified);
-        body.sums = static_cast<double*>(workspace);
-      });
+  const cudaError_t status = over_pieces<SumGradients>(shape, stream, [&](auto& body) {
+    pieces = body.pieces(shape.samples);
+    set_lines(body.lines, args, false);
+    body.rectified = static_cast<decltype(body.rectified)>(args.rectified);
+    body.sums = static_cast<double*>(workspace);
+  });
   return status != cudaSuccess ? status : add_up(shape, workspace, pieces, finish, stream);
 }
 
@@ -422,8 +409,7 @@ cudaError_t join_statistics(const NormShape& shape, std::uint32_t parts, const C
 }
 
 cudaError_t normalize(const NormShape& shape, const Normalized& args, cudaStream_t stream) {
-  const bool aligned = are_vector_aligned(args.x, args.addend, args.y);
-  return over_pieces<Normalize>(shape, aligned, stream, [&](auto& body) {
+  return over_pieces<Normalize>(shape, stream, [&](auto& body) {
     body.x = static_cast<decltype(body.x)>(args.x);
     body.addend = static_cast<decltype(body.x)>(args.addend);
     body.y = static_cast<decltype(body.y)>(args.y);
@@ -457,7 +443,7 @@ cudaError_t join_gradients(const NormShape& shape, std::uint32_t parts, const Ch
 
 cudaError_t input_gradient(const NormShape& shape, const NormGradient& args, const float* factors,
                            void* dx, cudaStream_t stream) {
-  return over_pieces<InputGradient>(shape, are_aligned(args, dx), stream, [&](auto& body) {
+  return over_pieces<InputGradient>(shape, stream, [&](auto& body) {
     set_lines(body.lines, args, true);
     body.factors = factors;
     body.dx = static_cast<decltype(body.dx)>(dx);

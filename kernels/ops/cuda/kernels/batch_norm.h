@@ -15,9 +15,26 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/ops/cuda/kernels/norm_shape.h"
+#include "kernels/runtime/data_type.h"
 
 namespace ddpbench::ops::cuda {
+
+// Maps of one part of a batch, 16-byte aligned. REQUIRES: fewer than 2^31 elements.
+struct NormShape {
+  DataType type = DataType::fp32;
+  std::uint32_t samples = 0, channels = 0, pixels = 0;
+  bool channels_last = false;
+  double eps = 0;
+};
+
+// How each channel is normalised. weight and bias are null where they are no parameters (1 and 0).
+struct Affine {
+  const float* mean = nullptr;
+  const float* inv_std = nullptr;  // null: from `variance`
+  const float* variance = nullptr;
+  const float *weight = nullptr, *bias = nullptr;
+  float eps = 0;  // with `variance`
+};
 
 // Two numbers a channel, [2][channels]: of forward the sums of x and of x^2, of backward those of g
 // and of g (x - mean), where g is the gradient in front of ReLU and sum.

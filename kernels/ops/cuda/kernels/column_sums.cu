@@ -54,7 +54,7 @@ struct ChunkSums {
   const T *gradient, *output;
   T* masked;
   float* sums;  // [chunks][columns]; null: not wanted
-  bool accumulate, vectors;
+  bool accumulate;
 
   __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
                                       std::uint32_t thread) const {
@@ -65,14 +65,7 @@ struct ChunkSums {
       const std::uint32_t lane = thread & ((1U << lane_bits) - 1);
       const std::uint32_t column = first + lane * kWidth;
       float total[kWidth] = {};
-      if (column < columns) {
-        const std::uint32_t part = thread >> lane_bits;
-        if (kWidth > 1 && vectors) {
-          sum_rows<true>(chunk, part, column, total);
-        } else {
-          sum_rows<false>(chunk, part, column, total);
-        }
-      }
+      if (column < columns) sum_rows(chunk, thread >> lane_bits, column, total);
       DDPBENCH_UNROLL
       for (std::uint32_t k = 0; k < kWidth; ++k) shared.sums[thread * kWidth + k] = total[k];
     } else if (sums != nullptr) {
@@ -88,7 +81,6 @@ struct ChunkSums {
   }
 
   // Sums those of the chunk's rows that belong to one row thread, in order.
-  template <bool kVectors>
   __host__ __device__ void sum_rows(std::uint32_t chunk, std::uint32_t part, std::uint32_t column,
                                     float (&total)[kWidth]) const {
     const std::uint32_t row_threads = kThreads >> lane_bits, begin = chunk * rows_per_chunk + part;
@@ -99,59 +91,30 @@ struct ChunkSums {
     std::uint32_t at = begin * columns + column;
     DDPBENCH_UNROLL_BY(1)
     for (std::uint32_t i = 0; i < count / kReads; ++i, at += kReads * step) {
-      add_rows<kVectors, kReads>(at, step, total);
+      add_rows<kReads>(at, step, total);
     }
     DDPBENCH_UNROLL_BY(1)
-    for (std::uint32_t i = 0; i < count % kReads; ++i, at += step)
-      add_rows<kVectors, 1>(at, step, total);
+    for (std::uint32_t i = 0; i < count % kReads; ++i, at += step) add_rows<1>(at, step, total);
   }
 
-  template <bool kVectors, std::uint32_t kRows>
+  template <std::uint32_t kRows>
   __host__ __device__ void add_rows(std::uint32_t at, std::uint32_t step,
                                     float (&total)[kWidth]) const {
-    float values[kRows][kWidth];
+    float values[kRows][kWidth], outputs[kRows][kWidth];
     DDPBENCH_UNROLL
-    for (std::uint32_t r = 0; r < kRows; ++r) read<kVectors>(gradient + at + r * step, values[r]);
-    if (output != nullptr) mask<kVectors, kRows>(at, step, values);
-    DDPBENCH_UNROLL
-    for (std::uint32_t r = 0; r < kRows; ++r) {
+    for (std::uint32_t r = 0; r < kRows; ++r) load(gradient + at + r * step, values[r]);
+    if (output != nullptr) {
       DDPBENCH_UNROLL
-      for (std::uint32_t k = 0; k < kWidth; ++k) total[k] += values[r][k];
+      for (std::uint32_t r = 0; r < kRows; ++r) load(output + at + r * step, outputs[r]);
     }
-  }
-
-  template <bool kVectors, std::uint32_t kRows>
-  __host__ __device__ void mask(std::uint32_t at, std::uint32_t step,
-                                float (&values)[kRows][kWidth]) const {
-    float outputs[kRows][kWidth];
-    DDPBENCH_UNROLL
-    for (std::uint32_t r = 0; r < kRows; ++r) read<kVectors>(output + at + r * step, outputs[r]);
     DDPBENCH_UNROLL
     for (std::uint32_t r = 0; r < kRows; ++r) {
       DDPBENCH_UNROLL
       for (std::uint32_t k = 0; k < kWidth; ++k) {
-        values[r][k] = relu_gradient(outputs[r][k], values[r][k]);
+        if (output != nullptr) values[r][k] = relu_gradient(outputs[r][k], values[r][k]);
+        total[k] += values[r][k];
       }
-      write<kVectors>(masked + at + r * step, values[r]);
-    }
-  }
-
-  template <bool kVectors>
-  __host__ __device__ void read(const T* from, float (&values)[kWidth]) const {
-    if constexpr (kWidth > 1 && kVectors) {
-      load(from, values);
-    } else {
-      DDPBENCH_UNROLL
-      for (std::uint32_t k = 0; k < kWidth; ++k) values[k] = to_float(from[k]);
-    }
-  }
-  template <bool kVectors>
-  __host__ __device__ void write(T* to, const float (&values)[kWidth]) const {
-    if constexpr (kWidth > 1 && kVectors) {
-      store(to, values);
-    } else {
-      DDPBENCH_UNROLL
-      for (std::uint32_t k = 0; k < kWidth; ++k) to[k] = from_float<T>(values[k]);
+      if (output != nullptr) store(masked + at + r * step, values[r]);
     }
   }
 };
@@ -221,12 +184,11 @@ cudaError_t sum_chunks(const ColumnSums& args, float* sums, std::uint32_t chunks
   body.masked = static_cast<T*>(args.masked);
   body.sums = sums;
   body.accumulate = args.accumulate && chunks == 1;
-  body.vectors = are_vector_aligned(args.gradient, args.output, args.masked);
   return for_each_block(tiles * chunks, stream, body);
 }
 
 // With few rows each thread has one column, for more blocks. The width decides the order of the
-// sums, so only the shape decides it. Addresses decide only how the columns are read.
+// sums, so only the shape decides it.
 template <typename T>
 cudaError_t sum_chunks_of(const ColumnSums& args, float* sums, std::uint32_t chunks,
                           cudaStream_t stream) {

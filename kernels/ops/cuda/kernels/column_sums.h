@@ -21,6 +21,7 @@ namespace ddpbench::ops::cuda {
 struct ColumnSums {
   DataType type = DataType::fp32;
   std::uint32_t rows = 0, columns = 0;
+  // This and the next two are 16-byte aligned.
   const void* gradient = nullptr;
   const void* output = nullptr;  // null: no ReLU
   void* masked = nullptr;        // with `output` only; not the gradient itself

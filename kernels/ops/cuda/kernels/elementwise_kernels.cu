@@ -13,31 +13,20 @@
 namespace ddpbench::ops::cuda {
 namespace {
 
-// Thread i takes elements [kCount i, kCount i + kCount), as vectors where all memory is aligned.
-// The last thread takes the rest. `Function` makes one element from one of each input.
+// `Function` makes one element from one of each input.
 template <typename T, typename Function, std::uint32_t kInputs>
 struct Map {
-  static constexpr std::uint32_t kCount = kVectorOf<T>;
-
   const T* x[kInputs];
   T* y;
   std::uint32_t count;
   bool vectors;
 
   __host__ __device__ void operator()(std::uint32_t i) const {
-    const std::uint32_t first = i * kCount;
-    if (vectors && first + kCount <= count) {
-      run_vector(first);
-      return;
-    }
-    for (std::uint32_t k = first; k < count && k < first + kCount; ++k) {
-      float operands[kInputs];
-      for (std::uint32_t j = 0; j < kInputs; ++j) operands[j] = to_float(x[j][k]);
-      y[k] = from_float<T>(Function::of(operands));
-    }
+    take_elements<kVectorOf<T>>(*this, i, count, vectors);
   }
 
-  __host__ __device__ void run_vector(std::uint32_t first) const {
+  template <std::uint32_t kCount>
+  __host__ __device__ void take(std::uint32_t first) const {
     float from[kInputs][kCount], to[kCount];
     DDPBENCH_UNROLL
     for (std::uint32_t j = 0; j < kInputs; ++j) load(x[j] + first, from[j]);
@@ -69,36 +58,23 @@ cudaError_t map(DataType type, void* y, std::uint32_t count, cudaStream_t stream
     using T = decltype(element);
     const Map<T, Function, sizeof...(Inputs)> body{
         {static_cast<const T*>(x)...}, static_cast<T*>(y), count, are_vector_aligned(y, x...)};
-    return for_each(ceil_div(count, body.kCount), stream, body);
+    return for_each(ceil_div(count, kVectorOf<T>), stream, body);
   });
 }
 
-template <typename T>
+// A row has a whole number of vectors where a thread takes one.
+template <typename T, std::uint32_t kCount>
 struct AddBias {
   BiasRelu args;
-  Divisor columns;
+  Divisor pieces;  // of a row
   __host__ __device__ void operator()(std::uint32_t i) const {
-    T* const y = static_cast<T*>(args.y);
+    T* const y = static_cast<T*>(args.y) + i * kCount;
     std::uint32_t row = i;
-    const float bias = args.bias != nullptr ? args.bias[columns.split(row)] : 0.0F;
-    const float value = to_float(y[i]) + bias;
-    y[i] = from_float<T>(args.relu ? relu(value) : value);
-  }
-};
-
-// The same for vectors. A row has a whole number of them.
-template <typename T>
-struct AddBiasVectors {
-  BiasRelu args;
-  Divisor vectors;
-  __host__ __device__ void operator()(std::uint32_t i) const {
-    T* const y = static_cast<T*>(args.y) + i * kVectorOf<T>;
-    std::uint32_t row = i;
-    const std::uint32_t column = vectors.split(row) * kVectorOf<T>;
-    float value[kVectorOf<T>];
+    const std::uint32_t column = pieces.split(row) * kCount;
+    float value[kCount];
     load(y, value);
     DDPBENCH_UNROLL
-    for (std::uint32_t k = 0; k < kVectorOf<T>; ++k) {
+    for (std::uint32_t k = 0; k < kCount; ++k) {
       if (args.bias != nullptr) value[k] += args.bias[column + k];
       if (args.relu) value[k] = relu(value[k]);
     }
@@ -109,26 +85,24 @@ struct AddBiasVectors {
 // A thread takes four elements: 16 bytes of the wider type.
 template <typename From, typename To>
 struct ConvertType {
-  static constexpr std::uint32_t kCount = 4;
+  static constexpr std::uint32_t kElements = 4;
   const From* from;
   To* to;
   std::uint32_t count;
   bool accumulate, vectors;
 
   __host__ __device__ void operator()(std::uint32_t i) const {
-    const std::uint32_t first = i * kCount;
-    if (!vectors || first + kCount > count) {
-      for (std::uint32_t k = first; k < count && k < first + kCount; ++k) {
-        const float value = to_float(from[k]);
-        to[k] = from_float<To>(accumulate ? to_float(to[k]) + value : value);
-      }
-      return;
-    }
+    take_elements<kElements>(*this, i, count, vectors);
+  }
+
+  template <std::uint32_t kCount>
+  __host__ __device__ void take(std::uint32_t first) const {
     float value[kCount], before[kCount] = {};
     load(from + first, value);
     if (accumulate) load(to + first, before);
     DDPBENCH_UNROLL
-    for (std::uint32_t k = 0; accumulate && k < kCount; ++k) value[k] += before[k];
+    for (std::uint32_t k = 0; k < kCount; ++k)
+      value[k] = accumulate ? value[k] + before[k] : value[k];
     store(to + first, value);
   }
 };
@@ -256,11 +230,12 @@ cudaError_t add(DataType type, const void* a, const void* b, void* sum, std::uin
 cudaError_t bias_relu(const BiasRelu& args, std::uint32_t count, cudaStream_t stream) {
   return with_element_type(args.type, [&](auto element) {
     using T = decltype(element);
-    if (args.columns % kVectorOf<T> == 0 && are_vector_aligned(args.y)) {
-      const Divisor vectors(args.columns / kVectorOf<T>);
-      return for_each(count / kVectorOf<T>, stream, AddBiasVectors<T>{args, vectors});
+    constexpr std::uint32_t kVector = kVectorOf<T>;
+    if (args.columns % kVector == 0 && are_vector_aligned(args.y)) {
+      return for_each(count / kVector, stream,
+                      AddBias<T, kVector>{args, Divisor(args.columns / kVector)});
     }
-    return for_each(count, stream, AddBias<T>{args, Divisor(args.columns)});
+    return for_each(count, stream, AddBias<T, 1>{args, Divisor(args.columns)});
   });
 }
 
@@ -272,7 +247,7 @@ cudaError_t convert_type(DataType from_type, const void* from, DataType to_type,
       const Body body{static_cast<decltype(from_element) const*>(from),
                       static_cast<decltype(to_element)*>(to), count, accumulate,
                       are_vector_aligned(from, to)};
-      return for_each(ceil_div(count, Body::kCount), stream, body);
+      return for_each(ceil_div(count, Body::kElements), stream, body);
     });
   });
 }
@@ -317,16 +292,16 @@ cudaError_t transpose(const Transpose& args, cudaStream_t stream) {
     return with_element_type(args.to_type, [&](auto to_element) {
       using From = decltype(from_element);
       using To = decltype(to_element);
-      TransposeTiles<From, To> body{};
-      body.rows = args.rows;
-      body.columns = args.columns;
-      const std::uint32_t row_tiles = ceil_div(args.rows, kTile);
-      const std::uint32_t column_tiles = ceil_div(args.columns, kTile);
-      body.row_tiles = Divisor(row_tiles);
-      body.column_tiles = Divisor(column_tiles);
-      body.from = static_cast<const From*>(args.from);
-      body.to = static_cast<To*>(args.to);
-      return for_each_block(args.batch * row_tiles * column_tiles, stream, body);
+      const Divisor row_tiles(ceil_div(args.rows, kTile));
+      const Divisor column_tiles(ceil_div(args.columns, kTile));
+      const TransposeTiles<From, To> body{args.rows,
+                                          args.columns,
+                                          row_tiles,
+                                          column_tiles,
+                                          static_cast<const From*>(args.from),
+                                          static_cast<To*>(args.to)};
+      return for_each_block(args.batch * row_tiles.divisor() * column_tiles.divisor(), stream,
+                            body);
     });
   });
 }

@@ -43,10 +43,6 @@ inline bool has_few_channel_kernels(const FewChannelShape& s) {
          ((w.kernel_h == 3 && s.channels == 3) || (w.kernel_h == 5 && s.channels == 1));
 }
 
-// Raised with every change of the kernels. Measured choices between them and a library's algorithms
-// are kept on disk and hold only for the kernels that were measured.
-inline constexpr int kFewChannelKernels = 5;
-
 // All functions REQUIRE has_few_channel_kernels(), and fewer than 2^31 elements in each tensor.
 
 // y = x * w + bias, rectified where `relu`. One launch.

@@ -61,9 +61,8 @@ struct Adam {
   }
 };
 
-// Thread i takes elements [4 i, 4 i + 4); the last thread takes the rest.
 template <typename Rule>
-struct Update4 {
+struct Update {
   float* weights;
   const float* gradients;
   float* slots[kMostSlots];
@@ -72,27 +71,18 @@ struct Update4 {
   Rule rule;
 
   __host__ __device__ void operator()(std::uint32_t i) const {
-    const std::uint32_t first = i * kVector;
-    if (vectors && first + kVector <= count) {
-      run_vector(first);
-      return;
-    }
-    for (std::uint32_t k = first; k < count && k < first + kVector; ++k) {
-      float kept[kMostSlots] = {};
-      for (int s = 0; s < Rule::kSlots; ++s) kept[s] = slots[s][k];
-      rule.update(weights[k], kept, gradients[k]);
-      for (int s = 0; s < Rule::kSlots; ++s) slots[s][k] = kept[s];
-    }
+    take_elements<kVector>(*this, i, count, vectors);
   }
 
-  __host__ __device__ void run_vector(std::uint32_t first) const {
-    float w[kVector], g[kVector], kept[kMostSlots][kVector];
+  template <std::uint32_t kCount>
+  __host__ __device__ void take(std::uint32_t first) const {
+    float w[kCount], g[kCount], kept[kMostSlots][kCount];
     load(weights + first, w);
     load(gradients + first, g);
     DDPBENCH_UNROLL
     for (int s = 0; s < Rule::kSlots; ++s) load(slots[s] + first, kept[s]);
     DDPBENCH_UNROLL
-    for (std::uint32_t k = 0; k < kVector; ++k) {
+    for (std::uint32_t k = 0; k < kCount; ++k) {
       float own[kMostSlots] = {};
       DDPBENCH_UNROLL
       for (int s = 0; s < Rule::kSlots; ++s) own[s] = kept[s][k];
@@ -116,7 +106,7 @@ struct Advance {
 template <typename Rule>
 cudaError_t update_all(const OptimizerArgs& args, const OptimizerState& state, const Rule& rule,
                        cudaStream_t stream) {
-  Update4<Rule> body{};
+  Update<Rule> body{};
   body.weights = args.weights;
   body.gradients = args.gradients;
   for (std::size_t s = 0; s < kMostSlots; ++s) body.slots[s] = state.slots[s];
@@ -126,37 +116,29 @@ cudaError_t update_all(const OptimizerArgs& args, const OptimizerState& state, c
   return for_each(ceil_div(body.count, kVector), stream, body);
 }
 
-// Takes elements as Update4 does. Every element's sum has the order of the inputs.
-struct Mean4 {
+// Every element's sum has the order of the inputs.
+struct MeanOf {
   const float* inputs[kMaxMeanInputs];
   std::uint32_t input_count, count;
   bool vectors;  // all are 16-byte aligned
   float* out;
 
   __host__ __device__ void operator()(std::uint32_t i) const {
-    const std::uint32_t first = i * kVector;
-    if (vectors && first + kVector <= count) {
-      run_vector(first);
-      return;
-    }
-    for (std::uint32_t at = first; at < count && at < first + kVector; ++at) {
-      float sum = inputs[0][at];
-      for (std::uint32_t k = 1; k < input_count; ++k) sum += inputs[k][at];
-      out[at] = sum / static_cast<float>(input_count);
-    }
+    take_elements<kVector>(*this, i, count, vectors);
   }
 
-  __host__ __device__ void run_vector(std::uint32_t first) const {
-    float sums[kVector];
+  template <std::uint32_t kCount>
+  __host__ __device__ void take(std::uint32_t first) const {
+    float sums[kCount];
     load(inputs[0] + first, sums);
     for (std::uint32_t k = 1; k < input_count; ++k) {
-      float values[kVector];
+      float values[kCount];
       load(inputs[k] + first, values);
       DDPBENCH_UNROLL
-      for (std::uint32_t j = 0; j < kVector; ++j) sums[j] += values[j];
+      for (std::uint32_t j = 0; j < kCount; ++j) sums[j] += values[j];
     }
     DDPBENCH_UNROLL
-    for (std::uint32_t j = 0; j < kVector; ++j) sums[j] /= static_cast<float>(input_count);
+    for (std::uint32_t j = 0; j < kCount; ++j) sums[j] /= static_cast<float>(input_count);
     store(out + first, sums);
   }
 };
@@ -262,7 +244,7 @@ cudaError_t optimizer_step(const OptimizerArgs& args, cudaStream_t stream) {
 cudaError_t mean_of(std::span<const float* const> inputs, float* out, std::uint32_t count,
                     cudaStream_t stream) {
   if (inputs.empty() || inputs.size() > kMaxMeanInputs) return cudaErrorInvalidValue;
-  Mean4 body{};
+  MeanOf body{};
   body.vectors = are_vector_aligned(out);
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     body.inputs[k] = inputs[k];

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/ops/cuda/kernels/batch_norm.h"
 #include "kernels/ops/cuda/kernels/launch.cuh"
-#include "kernels/ops/cuda/kernels/norm_shape.h"
 #include "kernels/ops/cuda/kernels/number.cuh"
 
 namespace ddpbench::ops::cuda {
@@ -139,21 +139,7 @@ struct NormPieces {
   __host__ __device__ void read_rows(const T* map, std::uint32_t at,
                                      float (&values)[kRows][kWidth]) const {
     DDPBENCH_UNROLL
-    for (std::uint32_t r = 0; r < kRows; ++r) read(map + at + r * step, values[r]);
-  }
-  __host__ __device__ static void read(const T* from, float (&values)[kWidth]) {
-    if constexpr (kWidth > 1) {
-      load(from, values);
-    } else {
-      values[0] = to_float(*from);
-    }
-  }
-  __host__ __device__ static void write(T* to, const float (&values)[kWidth]) {
-    if constexpr (kWidth > 1) {
-      store(to, values);
-    } else {
-      *to = from_float<T>(values[0]);
-    }
+    for (std::uint32_t r = 0; r < kRows; ++r) load(map + at + r * step, values[r]);
   }
 
  private:

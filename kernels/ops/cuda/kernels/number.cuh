@@ -186,6 +186,19 @@ __host__ __device__ void store(Bf16* to, const float (&from)[kCount]) {
   }
 }
 
+// Calls body.take<kCount>(first) for thread i's elements [kCount i, kCount i + kCount) where
+// `vectors`, else, and for the last elements of `count`, body.take<1>() for each.
+template <std::uint32_t kCount, typename Body>
+__host__ __device__ void take_elements(const Body& body, std::uint32_t i, std::uint32_t count,
+                                       bool vectors) {
+  const std::uint32_t first = i * kCount;
+  if (vectors && first + kCount <= count) {
+    body.template take<kCount>(first);
+    return;
+  }
+  for (std::uint32_t k = first; k < count && k < first + kCount; ++k) body.template take<1>(k);
+}
+
 // ---- division ----
 
 // Division by a number that a whole launch shares: a multiplication and a shift, where a GPU needs

@@ -50,12 +50,8 @@ __host__ __device__ void read_winners(const Winner* from, std::uint32_t (&winner
   }
 }
 
-// Finds the channels and the pixel of the i-th piece of a map of `height` x `width`, in the order
-// of memory.
+// Finds the channels and the pixel of the i-th piece of a map, in the order of memory.
 struct PoolWalk {
-  PoolWalk(const PoolGeometry& g, std::uint32_t count, std::uint32_t height, std::uint32_t width)
-      : channels_last(g.channels_last), pieces(g.channels / count), columns(width), rows(height) {}
-
   struct Place {
     std::uint32_t n, h, w, piece;
   };
@@ -70,63 +66,71 @@ struct PoolWalk {
   }
 
   bool channels_last;
-  Divisor pieces, columns, rows;
+  Divisor pieces, rows, columns;
 };
 
-// The largest element of a window and its index, for each channel. The first of equal elements
-// stays; NaN is larger than all.
-template <typename Winner, std::uint32_t kCount>
-struct WindowMaximum {
-  float best[kCount];
-  std::uint32_t winner[kCount];
+PoolWalk walk_over(const PoolGeometry& g, std::uint32_t count, std::uint32_t rows,
+                   std::uint32_t columns) {
+  return {g.channels_last, Divisor(g.channels / count), Divisor(rows), Divisor(columns)};
+}
 
-  __host__ __device__ void take(const float (&value)[kCount], std::uint32_t element, bool first) {
-    DDPBENCH_UNROLL
-    for (std::uint32_t k = 0; k < kCount; ++k) {
-      if (first || exceeds(value[k], best[k])) {
-        best[k] = value[k];
-        winner[k] = element;
-      }
-    }
-  }
-  __host__ __device__ void rectify() {
-    DDPBENCH_UNROLL
-    for (std::uint32_t k = 0; k < kCount; ++k) {
-      if (best[k] <= 0) winner[k] = kNoGradient<Winner>;
-      best[k] = relu(best[k]);
-    }
-  }
-};
+constexpr std::uint32_t kPoolTile = 2;  // pixels a side of windows that lie side by side
 
-template <typename T, typename Winner, std::uint32_t kCount>
+// kTiles: the windows are such tiles, whose four reads are in flight before the first comparison.
+// The first of equal elements stays; NaN is larger than all.
+template <typename T, typename Winner, std::uint32_t kCount, bool kTiles>
 struct PoolForward {
   PoolGeometry g;
   PoolWalk walk;  // of the output
   const T* x;
+  const float* bias;  // of tiles only
   T* y;
   Winner* winners;
 
   __host__ __device__ void operator()(std::uint32_t index) const {
     const PoolWalk::Place at = walk.place(index);
     const T* const image = x + at.n * g.input.n + at.piece * kCount * g.input.c;
-    WindowMaximum<Winner, kCount> maximum{};  // every window has an element
-    bool first = true;
-    for (std::uint32_t p = 0; p < g.window.kernel_h; ++p) {
-      // Above the image the difference wraps around to a row far below it.
-      const std::uint32_t row = at.h * g.window.stride_h + p - g.window.pad_h;
-      if (row >= g.in_h) continue;
-      for (std::uint32_t q = 0; q < g.window.kernel_w; ++q) {
-        const std::uint32_t column = at.w * g.window.stride_w + q - g.window.pad_w;
-        if (column >= g.in_w) continue;
+    const KernelWindow2d& w = g.window;
+    const std::uint32_t kernel_h = kTiles ? kPoolTile : w.kernel_h;
+    const std::uint32_t kernel_w = kTiles ? kPoolTile : w.kernel_w;
+    // Above the image, or left of it, the difference wraps around to far beyond its other end.
+    const std::uint32_t top = kTiles ? at.h * kPoolTile : at.h * w.stride_h - w.pad_h;
+    const std::uint32_t left = kTiles ? at.w * kPoolTile : at.w * w.stride_w - w.pad_w;
+    float best[kCount] = {};
+    std::uint32_t winner[kCount] = {};
+    bool first = true;  // every window has an element
+    DDPBENCH_UNROLL
+    for (std::uint32_t p = 0; p < kernel_h; ++p) {
+      if (!kTiles && top + p >= g.in_h) continue;
+      DDPBENCH_UNROLL
+      for (std::uint32_t q = 0; q < kernel_w; ++q) {
+        if (!kTiles && left + q >= g.in_w) continue;
         float value[kCount];
-        load(image + row * g.input.h + column * g.input.w, value);
-        maximum.take(value, p * g.window.kernel_w + q, first);
+        load(image + (top + p) * g.input.h + (left + q) * g.input.w, value);
+        DDPBENCH_UNROLL
+        for (std::uint32_t k = 0; k < kCount; ++k) {
+          if (!first && !exceeds(value[k], best[k])) continue;
+          best[k] = value[k];
+          winner[k] = p * kernel_w + q;
+        }
         first = false;
       }
     }
-    if (g.relu) maximum.rectify();
-    store(y + index * kCount, maximum.best);
-    write_winners(winners + index * kCount, maximum.winner);
+    if (kTiles && bias != nullptr) {
+      float added[kCount];
+      load(bias + at.piece * kCount, added);
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kCount; ++k) best[k] += added[k];
+    }
+    if (g.relu) {
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kCount; ++k) {
+        if (best[k] <= 0) winner[k] = kNoGradient<Winner>;
+        best[k] = relu(best[k]);
+      }
+    }
+    store(y + index * kCount, best);
+    write_winners(winners + index * kCount, winner);
   }
 };
 
@@ -178,92 +182,84 @@ struct PoolBackward {
   }
 };
 
-// ---- windows of 2 x 2 that lie side by side, over channels-last maps of whole vectors ----
-//
-// One thread takes a window of a vector of channels, both ways. No pixel is in two windows. So
-// backward reads a window's gradient and winners once and writes its four pixels. Forward's four
-// reads are in flight before the first comparison.
-
-constexpr std::uint32_t kPoolTile = 2;  // pixels a side
-
-// Whether the windows are such tiles.
-bool has_tiles(const PoolGeometry& g) { return g.window.is_tiling(kPoolTile); }
-
-template <typename T>
-struct PoolForwardTiles {
-  static constexpr std::uint32_t kCount = kVectorOf<T>;
-
-  PoolGeometry g;
-  PoolWalk walk;  // of the output
-  const T* x;
-  const float* bias;  // null: none
-  T* y;
-  std::uint8_t* winners;
-
-  __host__ __device__ void operator()(std::uint32_t index) const {
-    const PoolWalk::Place at = walk.place(index);
-    const T* const window = x + at.n * g.input.n + at.h * kPoolTile * g.input.h +
-                            at.w * kPoolTile * g.input.w + at.piece * kCount;
-    float value[kPoolTile * kPoolTile][kCount];
-    DDPBENCH_UNROLL
-    for (std::uint32_t element = 0; element < kPoolTile * kPoolTile; ++element) {
-      load(window + element / kPoolTile * g.input.h + element % kPoolTile * g.input.w,
-           value[element]);
-    }
-    float added[kCount] = {};
-    if (bias != nullptr) load(bias + at.piece * kCount, added);
-    WindowMaximum<std::uint8_t, kCount> maximum;
-    DDPBENCH_UNROLL
-    for (std::uint32_t element = 0; element < kPoolTile * kPoolTile; ++element) {
-      maximum.take(value[element], element, element == 0);
-    }
-    if (bias != nullptr) {
-      DDPBENCH_UNROLL
-      for (std::uint32_t k = 0; k < kCount; ++k) maximum.best[k] += added[k];
-    }
-    if (g.relu) maximum.rectify();
-    store(y + index * kCount, maximum.best);
-    write_winners(winners + index * kCount, maximum.winner);
-  }
-};
-
-// Where the number of rows or columns is odd, the last one is in no window. Its tiles have no
-// gradient, and their pixels are set to zero.
+// Over tiles of channels-last maps of whole vectors. No pixel is in two windows, so a thread reads
+// a window's gradient and winners once and writes its four pixels. Where the number of rows or
+// columns is odd, the last one is in no window: its tiles have no gradient, and their pixels are
+// set to zero. With the gradient of a bias, which is the sum over all windows of what the winners
+// pass, each block writes the sums of its windows, and add_up_rows (column_sums.h) adds those up.
 template <typename T>
 struct PoolBackwardTiles {
   static constexpr std::uint32_t kCount = kVectorOf<T>;
+  static constexpr std::uint32_t kThreads = 512;
+  static constexpr int kBlocksAtOnce = 2, kPhases = 2;
+  // The most blocks that are launched for a multiprocessor: twice what fits at once in fp32 (38
+  // registers at compute capability 9.0), three times that in bf16.
+  static constexpr std::uint32_t kBlocksEach = 6;
+  struct Shared {
+    float sums[kThreads][kCount];
+  };
 
   PoolGeometry g;
-  PoolWalk walk;  // of the tiles, cut ones included
+  PoolWalk walk;          // of the tiles, cut ones included
+  std::uint32_t count;    // of tiles, in vectors of channels
+  std::uint32_t threads;  // that take tiles: whole pixels, so each keeps its channels
+  std::uint32_t blocks;
   const T* dy;
   const std::uint8_t* winners;
   T* dx;
+  float* sums;  // [blocks, channels]; null: no bias
 
-  struct Gradient {
-    float value[kCount] = {};
-    std::uint32_t winner[kCount] = {};
-  };
-
-  __host__ __device__ static std::uint32_t tiles(std::uint32_t pixels) {
-    return ceil_div(pixels, kPoolTile);
+  explicit PoolBackwardTiles(const PoolGeometry& geometry) : g(geometry) {
+    const std::uint32_t rows = ceil_div(g.in_h, kPoolTile), columns = ceil_div(g.in_w, kPoolTile);
+    const std::uint32_t vectors = g.channels / kCount;
+    walk = walk_over(g, kCount, rows, columns);
+    count = g.batch * rows * columns * vectors;
+    threads = kThreads / vectors * vectors;
+    blocks = std::min(ceil_div(count, threads), g.multiprocessors * kBlocksEach);
   }
 
-  __host__ __device__ void operator()(std::uint32_t index) const {
-    const PoolWalk::Place at = walk.place(index);
-    write(at, read(at));
+  __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
+                                      std::uint32_t thread) const {
+    if (phase == 0) {
+      if (thread < threads) take_tiles(shared.sums[thread], block * threads + thread);
+      return;
+    }
+    const std::uint32_t vectors = g.channels / kCount;
+    for (std::uint32_t channel = thread; sums != nullptr && channel < g.channels;
+         channel += kThreads) {
+      float sum = 0;
+      for (std::uint32_t from = channel / kCount; from < threads; from += vectors) {
+        sum += shared.sums[from][channel % kCount];
+      }
+      sums[block * g.channels + channel] = sum;
+    }
   }
 
-  __host__ __device__ Gradient read(const PoolWalk::Place& at) const {
-    Gradient gradient;
-    if (at.h >= g.out_h || at.w >= g.out_w) return gradient;
-    const std::uint32_t from =
-        at.n * g.output.n + at.h * g.output.h + at.w * g.output.w + at.piece * kCount;
-    read_winners(winners + from, gradient.winner);
-    load(dy + from, gradient.value);
-    return gradient;
+  __host__ __device__ void take_tiles(float (&to)[kCount], std::uint32_t first) const {
+    float sum[kCount] = {};
+    DDPBENCH_UNROLL_BY(1)
+    for (std::uint32_t index = first; index < count; index += blocks * threads) {
+      const PoolWalk::Place at = walk.place(index);
+      float gradient[kCount] = {};
+      std::uint32_t winner[kCount] = {};
+      if (at.h < g.out_h && at.w < g.out_w) {
+        const std::uint32_t from =
+            at.n * g.output.n + at.h * g.output.h + at.w * g.output.w + at.piece * kCount;
+        read_winners(winners + from, winner);
+        load(dy + from, gradient);
+      }
+      DDPBENCH_UNROLL
+      for (std::uint32_t k = 0; k < kCount; ++k) {
+        sum[k] += winner[k] != kNoGradient<std::uint8_t> ? gradient[k] : 0.0F;
+      }
+      write(at, gradient, winner);
+    }
+    DDPBENCH_UNROLL
+    for (std::uint32_t k = 0; k < kCount; ++k) to[k] = sum[k];
   }
 
-  __host__ __device__ void write(const PoolWalk::Place& at, const Gradient& gradient) const {
+  __host__ __device__ void write(const PoolWalk::Place& at, const float (&gradient)[kCount],
+                                 const std::uint32_t (&winner)[kCount]) const {
     T* const tile = dx + at.n * g.input.n + at.h * kPoolTile * g.input.h +
                     at.w * kPoolTile * g.input.w + at.piece * kCount;
     const std::uint32_t rows = g.in_h - at.h * kPoolTile, columns = g.in_w - at.w * kPoolTile;
@@ -275,81 +271,78 @@ struct PoolBackwardTiles {
       float passed[kCount];
       DDPBENCH_UNROLL
       for (std::uint32_t k = 0; k < kCount; ++k) {
-        passed[k] = gradient.winner[k] == element ? gradient.value[k] : 0.0F;
+        passed[k] = winner[k] == element ? gradient[k] : 0.0F;
       }
       store(tile + row * g.input.h + column * g.input.w, passed);
     }
   }
 };
 
-// The same with the gradient of a bias: the sums, over all windows, of what the winners pass. Each
-// block writes the sums of its windows, and add_up_rows (column_sums.h) adds those up.
+// ---- averages ----
+
+__host__ __device__ inline float window_factor(const AverageGeometry& g, std::uint32_t i,
+                                               std::uint32_t j) {
+  if (g.divisor > 0) return 1.0F / static_cast<float>(g.divisor);
+  const std::uint32_t elements =
+      (g.rows.end(i) - g.rows.begin(i)) * (g.columns.end(j) - g.columns.begin(j));
+  return 1.0F / static_cast<float>(elements);
+}
+
 template <typename T>
-struct PoolBackwardTilesWithBias {
-  static constexpr std::uint32_t kCount = kVectorOf<T>;
-  static constexpr std::uint32_t kThreads = 512;
-  static constexpr int kBlocksAtOnce = 2, kPhases = 2;
-  // The most blocks that are launched for a multiprocessor: what fits at once in fp32 (32 registers
-  // at compute capability 9.0), twice that in bf16.
-  static constexpr std::uint32_t kBlocksEach = 4;
-  struct Shared {
-    float sums[kThreads][kCount];
-  };
-
-  PoolBackwardTiles<T> tiles;
-  std::uint32_t count;    // of tiles, in vectors of channels
-  std::uint32_t threads;  // that take tiles: whole pixels, so each keeps its channels
-  float* sums;            // [blocks, channels]
-  std::uint32_t blocks;
-
-  __host__ __device__ void operator()(int phase, Shared& shared, std::uint32_t block,
-                                      std::uint32_t thread) const {
-    if (phase == 0) {
-      if (thread < threads) take_tiles(shared.sums[thread], block * threads + thread);
-      return;
-    }
-    const std::uint32_t channels = tiles.g.channels, vectors = channels / kCount;
-    for (std::uint32_t channel = thread; channel < channels; channel += kThreads) {
-      float sum = 0;
-      for (std::uint32_t from = channel / kCount; from < threads; from += vectors) {
-        sum += shared.sums[from][channel % kCount];
+struct AverageForward {
+  AverageGeometry g;
+  PoolWalk walk;  // of the output
+  const T* x;
+  T* y;
+  __host__ __device__ void operator()(std::uint32_t index) const {
+    const PoolWalk::Place at = walk.place(index);
+    const T* const map = x + at.n * g.input.n + at.piece * g.input.c;
+    float sum = 0;
+    for (std::uint32_t row = g.rows.begin(at.h); row < g.rows.end(at.h); ++row) {
+      for (std::uint32_t column = g.columns.begin(at.w); column < g.columns.end(at.w); ++column) {
+        sum += to_float(map[row * g.input.h + column * g.input.w]);
       }
-      sums[block * channels + channel] = sum;
     }
+    y[index] = from_float<T>(sum * window_factor(g, at.h, at.w));
   }
+};
 
-  __host__ __device__ void take_tiles(float (&to)[kCount], std::uint32_t first) const {
-    float sum[kCount] = {};
-    DDPBENCH_UNROLL_BY(1)
-    for (std::uint32_t index = first; index < count; index += blocks * threads) {
-      const PoolWalk::Place at = tiles.walk.place(index);
-      const auto gradient = tiles.read(at);
-      DDPBENCH_UNROLL
-      for (std::uint32_t k = 0; k < kCount; ++k) {
-        const bool passes = gradient.winner[k] != kNoGradient<std::uint8_t>;
-        sum[k] += passes ? gradient.value[k] : 0.0F;
+template <typename T>
+struct AverageBackward {
+  AverageGeometry g;
+  PoolWalk walk;  // of the input
+  const T* dy;
+  T* dx;
+  __host__ __device__ void operator()(std::uint32_t index) const {
+    const PoolWalk::Place at = walk.place(index);
+    const T* const map = dy + at.n * g.output.n + at.piece * g.output.c;
+    float sum = 0;
+    for (std::uint32_t i = g.rows.first_over(at.h); i < g.rows.end_over(at.h); ++i) {
+      for (std::uint32_t j = g.columns.first_over(at.w); j < g.columns.end_over(at.w); ++j) {
+        sum += to_float(map[i * g.output.h + j * g.output.w]) * window_factor(g, i, j);
       }
-      tiles.write(at, gradient);
     }
-    DDPBENCH_UNROLL
-    for (std::uint32_t k = 0; k < kCount; ++k) to[k] = sum[k];
+    dx[index] = from_float<T>(sum);
   }
 };
 
 // ---- launches ----
 
-// Whether these addresses of maps and winners allow 16-byte accesses.
 template <typename T, typename... Pointers>
-bool may_use_vectors(const PoolGeometry& g, const Pointers*... addresses) {
-  return g.channels_last && g.channels % kVectorOf<T> == 0 && are_vector_aligned(addresses...);
+bool may_use_tiles(const PoolGeometry& g, const Pointers*... addresses) {
+  return g.channels_last && has_tile_kernels(g.window, g.channels, g.type) &&
+         are_vector_aligned(addresses...);
 }
 
 // Calls with(Winner(), count) for the type that can count a window's elements and the number of
-// channels of a thread.
-template <typename T, typename With>
-cudaError_t with_winner_and_count(const PoolGeometry& g, bool vectors, const With& with) {
+// channels of a thread, which these addresses of maps and winners decide.
+template <typename T, typename With, typename... Pointers>
+cudaError_t with_winner_and_count(const PoolGeometry& g, const With& with,
+                                  const Pointers*... addresses) {
   const auto with_winner = [&](auto winner) {
-    if (vectors) return with(winner, std::integral_constant<std::uint32_t, kVectorOf<T>>());
+    if (g.channels_last && g.channels % kVectorOf<T> == 0 && are_vector_aligned(addresses...)) {
+      return with(winner, std::integral_constant<std::uint32_t, kVectorOf<T>>());
+    }
     return with(winner, std::integral_constant<std::uint32_t, 1>());
   };
   const std::uint32_t bytes = winner_bytes(g.window.kernel_h, g.window.kernel_w);
@@ -358,83 +351,46 @@ cudaError_t with_winner_and_count(const PoolGeometry& g, bool vectors, const Wit
   return cudaErrorInvalidValue;
 }
 
-template <typename T>
-cudaError_t forward_tiles(const PoolGeometry& g, const PoolForwardCall& call, cudaStream_t stream) {
-  const PoolWalk walk(g, kVectorOf<T>, g.out_h, g.out_w);
-  return for_each(
-      g.output_count() / kVectorOf<T>, stream,
-      PoolForwardTiles<T>{g, walk, static_cast<const T*>(call.x), call.bias,
-                          static_cast<T*>(call.y), static_cast<std::uint8_t*>(call.winners)});
-}
-
-template <typename T, typename Winner, std::uint32_t kCount>
+template <typename T, typename Winner, std::uint32_t kCount, bool kTiles>
 cudaError_t forward_windows(const PoolGeometry& g, const PoolForwardCall& call,
                             cudaStream_t stream) {
-  const PoolWalk walk(g, kCount, g.out_h, g.out_w);
-  return for_each(
-      g.output_count() / kCount, stream,
-      PoolForward<T, Winner, kCount>{g, walk, static_cast<const T*>(call.x),
-                                     static_cast<T*>(call.y), static_cast<Winner*>(call.winners)});
-}
-
-// The number of tiles, cut ones included, in vectors of channels.
-template <typename T>
-std::uint32_t tile_count(const PoolGeometry& g) {
-  using Tiles = PoolBackwardTiles<T>;
-  return g.batch * Tiles::tiles(g.in_h) * Tiles::tiles(g.in_w) * (g.channels / kVectorOf<T>);
-}
-
-// How the gradient of a bias is summed.
-struct BiasParts {
-  std::uint32_t threads, blocks;
-};
-template <typename T>
-BiasParts bias_parts(const PoolGeometry& g) {
-  using Body = PoolBackwardTilesWithBias<T>;
-  const std::uint32_t vectors = g.channels / kVectorOf<T>;
-  const std::uint32_t threads = Body::kThreads / vectors * vectors;
-  const std::uint32_t needed = ceil_div(tile_count<T>(g), threads);
-  return {threads, std::min(needed, g.multiprocessors * Body::kBlocksEach)};
-}
-
-template <typename T>
-cudaError_t backward_tiles_with_bias(const PoolBackwardTiles<T>& tiles,
-                                     const PoolBackwardCall& call, cudaStream_t stream) {
-  const auto [threads, blocks] = bias_parts<T>(tiles.g);
-  auto* const sums = static_cast<float*>(call.workspace);
-  const cudaError_t status = for_each_block(
-      blocks, stream,
-      PoolBackwardTilesWithBias<T>{tiles, tile_count<T>(tiles.g), threads, sums, blocks});
-  if (status != cudaSuccess) return status;
-  RowSums rows{};
-  rows.rows = blocks;
-  rows.columns = rows.split = tiles.g.channels;
-  rows.matrix = sums;
-  rows.sums = call.bias_gradient;
-  rows.accumulate = call.accumulate;
-  return add_up_rows(rows, stream);
+  return for_each(g.output_count() / kCount, stream,
+                  PoolForward<T, Winner, kCount, kTiles>{
+                      g, walk_over(g, kCount, g.out_h, g.out_w), static_cast<const T*>(call.x),
+                      call.bias, static_cast<T*>(call.y), static_cast<Winner*>(call.winners)});
 }
 
 template <typename T>
 cudaError_t backward_tiles(const PoolGeometry& g, const PoolBackwardCall& call,
                            cudaStream_t stream) {
-  using Tiles = PoolBackwardTiles<T>;
-  const PoolWalk walk(g, kVectorOf<T>, Tiles::tiles(g.in_h), Tiles::tiles(g.in_w));
-  const Tiles tiles{g, walk, static_cast<const T*>(call.dy),
-                    static_cast<const std::uint8_t*>(call.winners), static_cast<T*>(call.dx)};
-  if (call.bias_gradient != nullptr) return backward_tiles_with_bias(tiles, call, stream);
-  return for_each(tile_count<T>(g), stream, tiles);
+  PoolBackwardTiles<T> body(g);
+  body.dy = static_cast<const T*>(call.dy);
+  body.winners = static_cast<const std::uint8_t*>(call.winners);
+  body.dx = static_cast<T*>(call.dx);
+  body.sums = call.bias_gradient != nullptr ? static_cast<float*>(call.workspace) : nullptr;
+  const cudaError_t status = for_each_block(body.blocks, stream, body);
+  if (status != cudaSuccess || body.sums == nullptr) return status;
+  RowSums rows{};
+  rows.rows = body.blocks;
+  rows.columns = rows.split = g.channels;
+  rows.matrix = body.sums;
+  rows.sums = call.bias_gradient;
+  rows.accumulate = call.accumulate;
+  return add_up_rows(rows, stream);
 }
 
 template <typename T, typename Winner, std::uint32_t kCount>
 cudaError_t backward_windows(const PoolGeometry& g, const PoolBackwardCall& call,
                              cudaStream_t stream) {
-  const PoolWalk walk(g, kCount, g.in_h, g.in_w);
   return for_each(g.input_count() / kCount, stream,
                   PoolBackward<T, Winner, kCount>{
-                      g, walk, Divisor(g.window.stride_h), Divisor(g.window.stride_w),
-                      static_cast<const T*>(call.dy), static_cast<const Winner*>(call.winners),
-                      static_cast<T*>(call.dx)});
+                      g, walk_over(g, kCount, g.in_h, g.in_w), Divisor(g.window.stride_h),
+                      Divisor(g.window.stride_w), static_cast<const T*>(call.dy),
+                      static_cast<const Winner*>(call.winners), static_cast<T*>(call.dx)});
+}
+
+PoolWalk walk_over(const AverageGeometry& g, std::uint32_t rows, std::uint32_t columns) {
+  return {g.channels_last, Divisor(g.channels), Divisor(rows), Divisor(columns)};
 }
 
 }  // namespace
@@ -445,29 +401,32 @@ std::uint32_t winner_bytes(std::uint32_t kernel_h, std::uint32_t kernel_w) {
   return elements <= kNoGradient<std::uint16_t> ? 2 : 0;
 }
 
-bool may_add_bias(const PoolGeometry& g) {
-  const std::uint32_t vector = kVectorBytes / static_cast<std::uint32_t>(size_of(g.type));
-  return has_tiles(g) && g.channels_last && g.channels % vector == 0 &&
-         g.channels / vector <= PoolBackwardTilesWithBias<float>::kThreads;
+bool has_tile_kernels(const KernelWindow2d& window, std::uint32_t channels, DataType type) {
+  const std::uint32_t vector = kVectorBytes / static_cast<std::uint32_t>(size_of(type));
+  return window.is_tiling(kPoolTile) && channels % vector == 0 &&
+         channels / vector <= PoolBackwardTiles<float>::kThreads;
 }
 
 std::size_t pool_bias_workspace_bytes(const PoolGeometry& g) {
-  const BiasParts parts = g.type == DataType::bf16 ? bias_parts<Bf16>(g) : bias_parts<float>(g);
-  return std::size_t{parts.blocks} * g.channels * sizeof(float);
+  const std::uint32_t blocks = g.type == DataType::bf16 ? PoolBackwardTiles<Bf16>(g).blocks
+                                                        : PoolBackwardTiles<float>(g).blocks;
+  return std::size_t{blocks} * g.channels * sizeof(float);
 }
 
 cudaError_t pool_forward(const PoolGeometry& geometry, const PoolForwardCall& call,
                          cudaStream_t stream) {
   return with_element_type(geometry.type, [&](auto element) {
     using T = decltype(element);
-    if (has_tiles(geometry) && may_use_vectors<T>(geometry, call.x, call.y, call.winners)) {
-      return forward_tiles<T>(geometry, call, stream);
+    if (may_use_tiles<T>(geometry, call.x, call.y, call.winners)) {
+      return forward_windows<T, std::uint8_t, kVectorOf<T>, true>(geometry, call, stream);
     }
     if (call.bias != nullptr) return cudaErrorInvalidValue;
-    const bool vectors = may_use_vectors<T>(geometry, call.x, call.y, call.winners);
-    return with_winner_and_count<T>(geometry, vectors, [&](auto winner, auto count) {
-      return forward_windows<T, decltype(winner), count.value>(geometry, call, stream);
-    });
+    return with_winner_and_count<T>(
+        geometry,
+        [&](auto winner, auto count) {
+          return forward_windows<T, decltype(winner), count.value, false>(geometry, call, stream);
+        },
+        call.x, call.y, call.winners);
   });
 }
 
@@ -475,14 +434,35 @@ cudaError_t pool_backward(const PoolGeometry& geometry, const PoolBackwardCall& 
                           cudaStream_t stream) {
   return with_element_type(geometry.type, [&](auto element) {
     using T = decltype(element);
-    if (has_tiles(geometry) && may_use_vectors<T>(geometry, call.dx, call.dy, call.winners)) {
+    if (may_use_tiles<T>(geometry, call.dx, call.dy, call.winners)) {
       return backward_tiles<T>(geometry, call, stream);
     }
     if (call.bias_gradient != nullptr) return cudaErrorInvalidValue;
-    const bool vectors = may_use_vectors<T>(geometry, call.dx, call.dy, call.winners);
-    return with_winner_and_count<T>(geometry, vectors, [&](auto winner, auto count) {
-      return backward_windows<T, decltype(winner), count.value>(geometry, call, stream);
-    });
+    return with_winner_and_count<T>(
+        geometry,
+        [&](auto winner, auto count) {
+          return backward_windows<T, decltype(winner), count.value>(geometry, call, stream);
+        },
+        call.dx, call.dy, call.winners);
+  });
+}
+
+cudaError_t average_forward(const AverageGeometry& g, const void* x, void* y, cudaStream_t stream) {
+  return with_element_type(g.type, [&](auto element) {
+    using T = decltype(element);
+    return for_each(g.batch * g.channels * g.rows.outputs * g.columns.outputs, stream,
+                    AverageForward<T>{g, walk_over(g, g.rows.outputs, g.columns.outputs),
+                                      static_cast<const T*>(x), static_cast<T*>(y)});
+  });
+}
+
+cudaError_t average_backward(const AverageGeometry& g, const void* dy, void* dx,
+                             cudaStream_t stream) {
+  return with_element_type(g.type, [&](auto element) {
+    using T = decltype(element);
+    return for_each(g.batch * g.channels * g.rows.extent * g.columns.extent, stream,
+                    AverageBackward<T>{g, walk_over(g, g.rows.extent, g.columns.extent),
+                                       static_cast<const T*>(dy), static_cast<T*>(dx)});
   });
 }
 

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
+// Pooling over plain or channels-last maps.
+//
 // Max-pooling with a fused ReLU, and with the bias of the convolution before it (cuda_ops.h).
 // Forward keeps each window's winner as an index in the window. Backward looks, for each pixel,
 // through the windows that cover it: no atomics, the same sum every time. Bound by memory
@@ -42,15 +44,16 @@ struct PoolGeometry {
 // Bytes of one winner: 1 or 2; 0 when a window has more elements than 2 bytes can count.
 std::uint32_t winner_bytes(std::uint32_t kernel_h, std::uint32_t kernel_w);
 
-// Whether the kernels can add a bias. Windows must be 2 x 2 side by side, maps channels-last.
-// Channels must be whole vectors of 16 bytes and at most 2048 (bf16: 4096). Batch and extents do
-// not matter.
-bool may_add_bias(const PoolGeometry& geometry);
+// Whether there are kernels for windows of 2 x 2 side by side over channels-last maps, which can
+// add a bias. Channels must be whole vectors of 16 bytes and at most 2048 (bf16: 4096). Batch and
+// extents do not matter.
+bool has_tile_kernels(const KernelWindow2d& window, std::uint32_t channels, DataType type);
 
 // One launch.
 struct PoolForwardCall {
   const void* x = nullptr;
-  const float* bias = nullptr;  // null: none; else REQUIRES: may_add_bias(), all 32-byte aligned
+  const float* bias = nullptr;  // null: none; else REQUIRES: has_tile_kernels(), channels-last
+                                // maps, all 32-byte aligned
   void* y = nullptr;
   void* winners = nullptr;
 };
@@ -70,5 +73,54 @@ struct PoolBackwardCall {
 std::size_t pool_bias_workspace_bytes(const PoolGeometry& geometry);
 cudaError_t pool_backward(const PoolGeometry& geometry, const PoolBackwardCall& call,
                           cudaStream_t stream);
+
+// The windows along one axis. Output i averages [begin(i), end(i)) of the map.
+struct AverageAxis {
+  std::uint32_t extent = 0, outputs = 0;
+  std::uint32_t kernel = 0, stride = 1, pad = 0;  // kernel 0: an adaptive pool
+
+  __host__ __device__ std::uint32_t begin(std::uint32_t i) const {
+    if (kernel == 0) return static_cast<std::uint32_t>(std::uint64_t{i} * extent / outputs);
+    return i * stride < pad ? 0 : i * stride - pad;
+  }
+  __host__ __device__ std::uint32_t end(std::uint32_t i) const {
+    if (kernel == 0) {
+      return static_cast<std::uint32_t>(((i + std::uint64_t{1}) * extent + outputs - 1) / outputs);
+    }
+    const std::uint32_t last = i * stride + kernel - pad;
+    return last < extent ? last : extent;
+  }
+  // The windows that cover a position of the map: [first_over(position), end_over(position)).
+  __host__ __device__ std::uint32_t first_over(std::uint32_t position) const {
+    if (kernel == 0) return static_cast<std::uint32_t>(std::uint64_t{position} * outputs / extent);
+    return position + pad < kernel ? 0 : (position + pad - kernel) / stride + 1;
+  }
+  __host__ __device__ std::uint32_t end_over(std::uint32_t position) const {
+    if (kernel == 0) {
+      return static_cast<std::uint32_t>(((position + std::uint64_t{1}) * outputs + extent - 1) /
+                                        extent);
+    }
+    const std::uint32_t windows = (position + pad) / stride + 1;
+    return windows < outputs ? windows : outputs;
+  }
+};
+
+struct AverageGeometry {
+  std::uint32_t batch = 0, channels = 0;
+  AverageAxis rows, columns;
+  ImageStrides input, output;  // densely packed maps in one order
+  bool channels_last = false;  // the order of both
+  std::uint32_t divisor = 0;   // of every sum; 0: the elements of its own window
+  DataType type = DataType::fp32;
+};
+
+// Average-pooling. Forward reads the input and writes the output, one thread an output. Backward
+// has one thread a pixel, which adds up the gradients of the windows that cover it: no atomics, the
+// same sum every time. Bound by memory bandwidth; sums are fp32. Each is one launch. REQUIRES:
+// fewer than 2^31 elements in each map.
+cudaError_t average_forward(const AverageGeometry& geometry, const void* x, void* y,
+                            cudaStream_t stream);
+cudaError_t average_backward(const AverageGeometry& geometry, const void* dy, void* dx,
+                             cudaStream_t stream);
 
 }  // namespace ddpbench::ops::cuda

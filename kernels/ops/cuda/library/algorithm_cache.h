@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// AlgorithmCache: the fastest of a library's algorithms for each shape. A text file keeps them, so
-// that the next process need not measure again. It knows nothing of CUDA.
+// AlgorithmCache: the fastest of a library's algorithms for each shape. A file keeps them, so that
+// the next process need not measure again. It knows nothing of CUDA.
 //
 // The file is a convenience. When it is missing, damaged or cannot be written, the process measures
 // again; that is no error. When processes write at the same time, one of their files stays, whole.
@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -24,6 +23,7 @@ struct AlgorithmChoice {
   bool fused = false;               // forward adds the bias and rectifies in the same call
   friend bool operator==(const AlgorithmChoice&, const AlgorithmChoice&) = default;
 };
+using AlgorithmChoices = std::map<std::string, AlgorithmChoice>;
 
 class AlgorithmCache {
  public:
@@ -32,44 +32,17 @@ class AlgorithmCache {
 
   std::optional<AlgorithmChoice> find(const std::string& key) const;
   // Remembers the choice and writes the file anew, with what other processes wrote meanwhile.
-  // REQUIRES: the key has no tab and no line break.
   void store(const std::string& key, const AlgorithmChoice& choice);
 
-  static constexpr const char* kFileName = "cuda-algorithms.txt";
+  static constexpr const char* kFileName = "cuda-algorithms.json";
 
  private:
   std::string path_;
-  std::map<std::string, AlgorithmChoice> choices_;
+  AlgorithmChoices choices_;
 };
 
-// The file's text, and back; nullopt when it is damaged: another format, cut off, or changed.
-std::string to_text(const std::map<std::string, AlgorithmChoice>& choices);
-std::optional<std::map<std::string, AlgorithmChoice>> from_text(std::string_view text);
-
-// The result of measuring one algorithm.
-struct MeasuredAlgorithm {
-  AlgorithmChoice choice;
-  bool runs = false;  // the library could run it
-  bool repeatable = false;
-  double time_s = 0;
-};
-
-// The algorithm and the arithmetic that come first in a fixed order. Others follow by number.
-struct FixedOrder {
-  int algorithm = 0, math = 0;
-};
-
-// The rules that a choice must keep.
-struct AlgorithmRules {
-  std::size_t workspace_limit_bytes = 0;
-  // Set: only algorithms that repeat their bits count, and this order decides. Time does not, since
-  // it differs from day to day.
-  std::optional<FixedOrder> repeatable;
-};
-
-// The fastest algorithm that keeps the rules, or the first in their order; of equal ones the first.
-// Null: none does.
-const MeasuredAlgorithm* pick_algorithm(std::span<const MeasuredAlgorithm> measured,
-                                        const AlgorithmRules& rules);
+// The file's text, and back; nothing where it is damaged or of another format.
+std::string to_text(const AlgorithmChoices& choices);
+AlgorithmChoices from_text(std::string_view text);
 
 }  // namespace ddpbench::ops::cuda

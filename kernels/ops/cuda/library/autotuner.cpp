@@ -23,9 +23,8 @@ std::optional<AlgorithmChoice> autotune(AlgorithmCache& cache, const std::string
   } catch (const NoPlanningMemory&) {
     return candidates.untried();
   } catch (const DeviceError&) {
-    // The candidate cannot be recorded, for example. If the GPU itself fails, the next call reports
+    // A candidate cannot be recorded, for example. If the GPU itself fails, the next call reports
     // it.
-    if (candidates.must_run) throw;
     static_cast<void>(cudaGetLastError());
     return candidates.untried();
   }
@@ -63,15 +62,6 @@ double TuningStream::recorded_s(const std::function<void()>& call) {
     if (round <= 0 || time < shortest) shortest = time;
   }
   return shortest;
-}
-
-double TuningStream::once_s(const std::function<void()>& call) {
-  const auto begin = context_.device.make_event(), end = context_.device.make_event();
-  stream().record(*begin);
-  call();
-  stream().record(*end);
-  stream().synchronize();
-  return end->time_s() - begin->time_s();
 }
 
 std::unique_ptr<Recording> TuningStream::record(const std::function<void()>& call) {

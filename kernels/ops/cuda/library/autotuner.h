@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The autotuner: takes the fastest of the candidates that can do the same work. It tries them on
+// The autotuner: takes the fastest of a library's algorithms for the same work. It tries them on
 // memory and data of its own and remembers the choice in the algorithm cache.
 #pragma once
 
@@ -18,13 +18,10 @@ namespace ddpbench::ops::cuda {
 struct Candidates {
   // Whether a remembered choice is still one of them. May bring the choice up to date.
   std::function<bool(AlgorithmChoice&)> has;
-  // The fastest, by trial; nullopt: none ran. Throws NoPlanningMemory, or DeviceError where a
-  // candidate cannot be run or recorded.
+  // The fastest, by trial; nullopt: none ran. Throws NoPlanningMemory, or DeviceError.
   std::function<std::optional<AlgorithmChoice>()> fastest;
   // The candidate that is taken when there can be no trial; nullopt: none.
   std::function<std::optional<AlgorithmChoice>()> untried;
-  // Whether a DeviceError of a trial is rethrown, because no candidate is known to run.
-  bool must_run = false;
 };
 
 // Returns the choice remembered under `key`, else the fastest, and remembers it. Else returns the
@@ -32,7 +29,7 @@ struct Candidates {
 std::optional<AlgorithmChoice> autotune(AlgorithmCache& cache, const std::string& key,
                                         const Candidates& candidates);
 
-// The stream on which candidates are tried, and the times that they take there.
+// The stream on which candidates are tried.
 class TuningStream {
  public:
   explicit TuningStream(const Context& context);
@@ -50,9 +47,6 @@ class TuningStream {
   // The seconds of one call, which queues its work on the stream. As in a step, the call is
   // recorded and replayed. Throws DeviceError where it cannot be recorded.
   double recorded_s(const std::function<void()>& call);
-  // The seconds of one call that is not recorded. This is cheap, but includes the gap of a launch.
-  // REQUIRES: the call was queued before, which loads its kernels.
-  double once_s(const std::function<void()>& call);
 
  private:
   std::unique_ptr<Recording> record(const std::function<void()>& call);

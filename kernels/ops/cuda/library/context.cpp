@@ -33,15 +33,9 @@ void check_precision(const ddpbench::cuda::NativeDevice& device, CudaPrecision p
 }
 
 std::string machine_key(const Context& context) {
-  constexpr std::string_view kConvolutions[] = {"", "|library", "|own"};
-  std::string key = fmt::format("{}|cudnn {}|{}{}{}", context.device.model(), cudnnGetVersion(),
-                                precision_name(context.options.precision),
-                                context.options.deterministic ? "|deterministic" : "",
-                                kConvolutions[static_cast<int>(context.options.convolutions)]);
-  for (char& c : key) {
-    if (c == '\t' || c == '\n') c = ' ';
-  }
-  return key;
+  return fmt::format("{}|cudnn {}|{}{}", context.device.model(), cudnnGetVersion(),
+                     precision_name(context.options.precision),
+                     context.options.deterministic ? "|deterministic" : "");
 }
 
 }  // namespace

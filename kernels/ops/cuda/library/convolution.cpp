@@ -1,13 +1,20 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuDNN's descriptors of a convolution, and its three calls.
+// cuDNN's descriptors of a convolution, and its algorithms for a pass as candidates: the library
+// times them itself (cudnnFind...Ex), which takes tens of milliseconds a pass and shape, once on
+// each machine.
 #include "kernels/ops/cuda/library/convolution.h"
 
+#include <algorithm>
 #include <limits>
+#include <tuple>
+#include <vector>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "kernels/ops/cuda/kernels/few_channels.h"
+#include "kernels/ops/cuda/library/autotuner.h"
 #include "kernels/ops/op.h"
 
 namespace ddpbench::ops::cuda {
@@ -59,18 +66,16 @@ Descriptor<cudnnConvolutionStruct> convolution(const Conv2dDesc& d, const std::s
 
 std::string key_of(const Context& context, const Conv2dDesc& d) {
   const Window2d& w = d.window;
-  std::string key = fmt::format(
-      "{}|x {}|out {}|kernel {}x{}|stride {}x{}|pad {}x{}|bias {}|relu {}|dx {}", context.machine,
-      to_string(d.input.shape), d.out_channels, w.kernel_h, w.kernel_w, w.stride_h, w.stride_w,
-      w.pad_h, w.pad_w, d.bias ? 1 : 0, d.fuse_relu ? 1 : 0, d.needs_grad_input ? 1 : 0);
-  // Only where there are any, so that older choices for other convolutions still hold.
-  if (d.dilation != Dilation2d{}) key += fmt::format("|dilation {}x{}", d.dilation.h, d.dilation.w);
-  if (d.groups != 1) key += fmt::format("|groups {}", d.groups);
-  return key;
+  return fmt::format(
+      "{}|x {}|out {}|kernel {}x{}|stride {}x{}|pad {}x{}|dilation {}x{}|groups {}|bias {}|relu {}",
+      context.machine, to_string(d.input.shape), d.out_channels, w.kernel_h, w.kernel_w, w.stride_h,
+      w.stride_w, w.pad_h, w.pad_w, d.dilation.h, d.dilation.w, d.groups, d.bias ? 1 : 0,
+      d.fuse_relu ? 1 : 0);
 }
 
 std::optional<FewChannelShape> few_channel_shape(const Context& context, const Conv2dDesc& d,
                                                  const std::string& where) {
+  if (context.options.convolutions == ConvolutionKernels::library) return std::nullopt;
   if (d.groups != 1 || d.dilation != Dilation2d{}) return std::nullopt;
   const auto index = [&](std::int64_t extent) { return element_index(extent, where); };
   const Shape& in = d.input.shape;
@@ -88,9 +93,8 @@ std::optional<FewChannelShape> few_channel_shape(const Context& context, const C
 
 }  // namespace
 
-bool may_run_own_kernels(const Context& context, const Conv2dDesc& desc) {
-  return context.options.convolutions != ConvolutionKernels::library &&
-         few_channel_shape(context, desc, where_of(desc)).has_value();
+bool has_own_kernels(const Context& context, const Conv2dDesc& desc) {
+  return few_channel_shape(context, desc, where_of(desc)).has_value();
 }
 
 ConvolutionShape::ConvolutionShape(const Context& context, const Conv2dDesc& desc,
@@ -102,11 +106,11 @@ ConvolutionShape::ConvolutionShape(const Context& context, const Conv2dDesc& des
       needs_grad_input(desc.needs_grad_input),
       type(context.activation_type()),
       few_channels(few_channel_shape(context, desc, where)) {
-  if (few_channels) key += fmt::format("|own kernels {}", kFewChannelKernels);
   const Shape& input = desc.input.shape;
   const Shape weight = weight_shape(desc);
   const Shape output = output_shape(desc);
   x_count = element_count(input), w_count = element_count(weight), y_count = element_count(output);
+  element_index(x_count, where), element_index(y_count, where);  // cuDNN refuses more, too
   out_channels = desc.out_channels;
   x = image(input, type, where);
   y = image(output, type, where);
@@ -139,23 +143,283 @@ cudnnStatus_t convolve(const Context& context, const ConvolutionShape& s,
       s.activation.get(), s.y.get(), o.y);
 }
 
-cudnnStatus_t convolve_backward_data(const Context& context, const ConvolutionShape& s,
-                                     const AlgorithmChoice& choice, const DataOperands& o,
-                                     void* workspace) {
-  return cudnnConvolutionBackwardData(context.cudnn, &kOne, s.w.get(), o.w, s.y.get(), o.dy,
-                                      s.convolution(ConvolutionPass::backward_data),
-                                      static_cast<cudnnConvolutionBwdDataAlgo_t>(choice.algorithm),
-                                      workspace, choice.workspace_bytes, &kZero, s.x.get(), o.dx);
+namespace {
+
+// Enough for every algorithm of SimpleCNN and ResNet at the batches of one GPU. It counts in the
+// workspace that all operations share.
+constexpr std::size_t kWorkspaceLimit = 256 * kMiB;
+
+// What differs between the three passes. `Memory` is that of x, w and y, or of their gradients.
+struct Memory {
+  void *x, *w, *y;
+};
+
+// kFirst: the algorithm that each pass has for channels-last tensors and that repeats its bits.
+// `operands`: descriptor and memory of each, in the order of the library's arguments.
+struct Forward {
+  static constexpr ConvolutionPass kPass = ConvolutionPass::forward;
+  static constexpr int kAlgorithms = CUDNN_CONVOLUTION_FWD_ALGO_COUNT;
+  static constexpr int kFirst = CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;
+  using Performance = cudnnConvolutionFwdAlgoPerf_t;
+  static constexpr auto kWorkspace = &cudnnGetConvolutionForwardWorkspaceSize;
+  static constexpr auto kFind = &cudnnFindConvolutionForwardAlgorithmEx;
+  static constexpr auto kGuess = &cudnnGetConvolutionForwardAlgorithm_v7;
+  static auto operands(const ConvolutionShape& s, const Memory& m) {
+    return std::tuple(s.x.get(), m.x, s.w.get(), m.w, s.y.get(), m.y);
+  }
+};
+
+struct BackwardData {
+  static constexpr ConvolutionPass kPass = ConvolutionPass::backward_data;
+  static constexpr int kAlgorithms = CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT;
+  static constexpr int kFirst = CUDNN_CONVOLUTION_BWD_DATA_ALGO_1;
+  using Performance = cudnnConvolutionBwdDataAlgoPerf_t;
+  static constexpr auto kWorkspace = &cudnnGetConvolutionBackwardDataWorkspaceSize;
+  static constexpr auto kFind = &cudnnFindConvolutionBackwardDataAlgorithmEx;
+  static constexpr auto kGuess = &cudnnGetConvolutionBackwardDataAlgorithm_v7;
+  static auto operands(const ConvolutionShape& s, const Memory& m) {
+    return std::tuple(s.w.get(), m.w, s.y.get(), m.y, s.x.get(), m.x);
+  }
+};
+
+struct BackwardFilter {
+  static constexpr ConvolutionPass kPass = ConvolutionPass::backward_filter;
+  static constexpr int kAlgorithms = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT;
+  static constexpr int kFirst = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1;
+  using Performance = cudnnConvolutionBwdFilterAlgoPerf_t;
+  static constexpr auto kWorkspace = &cudnnGetConvolutionBackwardFilterWorkspaceSize;
+  static constexpr auto kFind = &cudnnFindConvolutionBackwardFilterAlgorithmEx;
+  static constexpr auto kGuess = &cudnnGetConvolutionBackwardFilterAlgorithm_v7;
+  static auto operands(const ConvolutionShape& s, const Memory& m) {
+    return std::tuple(s.x.get(), m.x, s.y.get(), m.y, s.w.get(), m.w);
+  }
+};
+
+// The arithmetic that a precision allows. bf16 products use tensor cores only on request.
+cudnnMathType_t math_of(CudaPrecision precision) {
+  switch (precision) {
+    case CudaPrecision::fp32:
+      return CUDNN_FMA_MATH;
+    case CudaPrecision::tf32:
+      return CUDNN_DEFAULT_MATH;
+    case CudaPrecision::bf16:
+      break;
+  }
+  return CUDNN_TENSOR_OP_MATH;
 }
 
-cudnnStatus_t convolve_backward_filter(const Context& context, const ConvolutionShape& s,
-                                       const AlgorithmChoice& choice, const FilterOperands& o,
-                                       void* workspace) {
-  return cudnnConvolutionBackwardFilter(
-      context.cudnn, &kOne, s.x.get(), o.x, s.y.get(), o.dy,
-      s.convolution(ConvolutionPass::backward_filter),
-      static_cast<cudnnConvolutionBwdFilterAlgo_t>(choice.algorithm), workspace,
-      choice.workspace_bytes, &kZero, s.w.get(), o.dw);
+void set_math(const ConvolutionShape& shape, ConvolutionPass pass, int math) {
+  check(cudnnSetConvolutionMathType(shape.convolution(pass), static_cast<cudnnMathType_t>(math)),
+        shape.where, "cudnnSetConvolutionMathType");
+}
+
+template <typename Pass>
+class LibraryCandidates {
+ public:
+  LibraryCandidates(const Context& context, const ConvolutionShape& shape)
+      : context_(context), shape_(shape) {}
+
+  // Asks the library, whose answer counts. Also sets the arithmetic.
+  bool has(AlgorithmChoice& choice) const {
+    if (choice.algorithm < 0 || choice.algorithm >= Pass::kAlgorithms) return false;
+    if (!may_use(static_cast<cudnnMathType_t>(choice.math))) return false;
+    set_math(shape_, Pass::kPass, choice.math);
+    std::size_t bytes = 0;
+    if (workspace(choice.algorithm, &bytes) != CUDNN_STATUS_SUCCESS) return false;
+    choice.workspace_bytes = bytes;
+    return bytes <= kWorkspaceLimit;
+  }
+
+  std::optional<AlgorithmChoice> measure() const {
+    set_math(shape_, Pass::kPass, math_of(context_.options.precision));
+    const std::size_t size = size_of(shape_.type);
+    const auto bytes = [&](std::int64_t count) { return static_cast<std::size_t>(count) * size; };
+    const PlanningMemory x(bytes(shape_.x_count), shape_.where);
+    const PlanningMemory w(bytes(shape_.w_count), shape_.where);
+    const PlanningMemory y(bytes(shape_.y_count), shape_.where);
+    const Memory memory{x.data(), w.data(), y.data()};
+    const std::size_t workspace_bytes = largest_workspace();
+    const PlanningMemory space(workspace_bytes, shape_.where);
+    TuningStream stream(context_);
+    stream.fill(shape_.type, x, shape_.x_count, shape_.where);
+    stream.fill(shape_.type, w, shape_.w_count, shape_.where);
+    stream.fill(shape_.type, y, shape_.y_count, shape_.where);
+
+    const auto search = [&] {
+      std::vector<typename Pass::Performance> results(kMostResults);
+      int count = 0;
+      const auto [a, in_a, b, in_b, c, in_c] = Pass::operands(shape_, memory);
+      const cudnnStatus_t status = Pass::kFind(
+          context_.cudnn, a, in_a, b, in_b, shape_.convolution(Pass::kPass), c, in_c,
+          static_cast<int>(results.size()), &count, results.data(), space.data(), workspace_bytes);
+      if (status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED) {
+        throw NoPlanningMemory(shape_.where + ": cuDNN lacks memory for its search");
+      }
+      check(status, shape_.where, "the search for cuDNN's fastest algorithm");
+      stream.stream().synchronize();
+      results.resize(static_cast<std::size_t>(count));
+      return results;
+    };
+    std::optional<AlgorithmChoice> choice = pick(shortest_of(search));
+    if constexpr (Pass::kPass == ConvolutionPass::forward) {
+      if (choice) choice->fused = can_fuse(*choice, memory, stream);
+    }
+    return choice;
+  }
+
+  // The library's guess of the fastest, with bias and ReLU in their own pass. It takes no memory.
+  std::optional<AlgorithmChoice> guess() const {
+    set_math(shape_, Pass::kPass, math_of(context_.options.precision));
+    std::vector<typename Pass::Performance> results(kMostResults);
+    int count = 0;
+    const auto [a, in_a, b, in_b, c, in_c] = Pass::operands(shape_, {});
+    check(Pass::kGuess(context_.cudnn, a, b, shape_.convolution(Pass::kPass), c,
+                       static_cast<int>(results.size()), &count, results.data()),
+          shape_.where, "cuDNN's guess of its fastest algorithm");
+    results.resize(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < results.size(); ++i) results[i].time = static_cast<float>(i);
+    return pick(results);
+  }
+
+ private:
+  static constexpr std::size_t kMostResults = 2 * Pass::kAlgorithms + 4;
+
+  cudnnStatus_t workspace(int algorithm, std::size_t* bytes) const {
+    const auto [a, in_a, b, in_b, c, in_c] = Pass::operands(shape_, {});
+    return Pass::kWorkspace(context_.cudnn, a, b, shape_.convolution(Pass::kPass), c,
+                            static_cast<decltype(Pass::Performance::algo)>(algorithm), bytes);
+  }
+
+  // fp32 must be strict, even where other arithmetic is faster.
+  bool may_use(cudnnMathType_t math) const {
+    return context_.options.precision != CudaPrecision::fp32 || math == CUDNN_FMA_MATH;
+  }
+
+  // The search times each algorithm once, and in its first run a kernel is loaded, which takes
+  // longer than most convolutions (seen on an H200: the forward passes of one network took 2.6 ms
+  // more with the choices of one process than of another). So a first search only loads, and of two
+  // more the shorter time counts. In a deterministic run no time does.
+  template <typename Search>
+  std::vector<typename Pass::Performance> shortest_of(const Search& search) const {
+    auto results = search();
+    if (context_.options.deterministic) return results;
+    results = search();
+    for (const auto& again : search()) {
+      for (auto& known : results) {
+        if (known.algo != again.algo || known.mathType != again.mathType) continue;
+        // The time of an algorithm that failed is negative.
+        if (again.status == CUDNN_STATUS_SUCCESS) known.time = std::min(known.time, again.time);
+      }
+    }
+    return results;
+  }
+
+  std::size_t largest_workspace() const {
+    std::size_t largest = 0;
+    for (int algorithm = 0; algorithm < Pass::kAlgorithms; ++algorithm) {
+      std::size_t bytes = 0;
+      const cudnnStatus_t status = workspace(algorithm, &bytes);
+      if (status == CUDNN_STATUS_SUCCESS && bytes <= kWorkspaceLimit) {
+        largest = std::max(largest, bytes);
+      }
+    }
+    return largest;
+  }
+
+  // The fastest, or, since times differ from day to day, of those that repeat their bits the first
+  // in a fixed order. Sets the arithmetic.
+  std::optional<AlgorithmChoice> pick(
+      const std::vector<typename Pass::Performance>& results) const {
+    const bool repeats = context_.options.deterministic;
+    std::optional<AlgorithmChoice> best;
+    std::tuple<float, bool, int, bool, int> first;
+    for (const auto& result : results) {
+      AlgorithmChoice choice{.algorithm = static_cast<int>(result.algo),
+                             .math = static_cast<int>(result.mathType)};
+      if (context_.options.precision == CudaPrecision::fp32 &&
+          result.mathType == CUDNN_DEFAULT_MATH) {
+        // Where the library reports only its default, it ran FMA, as it was told. Where it reports
+        // both, the default ran in TF32, and its time does not count.
+        if (is_measured_strictly(results, result.algo)) continue;
+        choice.math = CUDNN_FMA_MATH;
+      }
+      if (result.status != CUDNN_STATUS_SUCCESS || !has(choice)) continue;
+      if (repeats && result.determinism != CUDNN_DETERMINISTIC) continue;
+      const std::tuple place(repeats ? 0 : result.time, choice.algorithm != Pass::kFirst,
+                             choice.algorithm, choice.math != math_of(context_.options.precision),
+                             choice.math);
+      if (!best || place < first) best = choice, first = place;
+    }
+    if (best) set_math(shape_, Pass::kPass, best->math);
+    return best;
+  }
+
+  template <typename Algorithm>
+  static bool is_measured_strictly(const std::vector<typename Pass::Performance>& results,
+                                   Algorithm algorithm) {
+    return std::ranges::any_of(results, [&](const auto& result) {
+      return result.algo == algorithm && result.mathType == CUDNN_FMA_MATH;
+    });
+  }
+
+  // Whether the library adds the bias and rectifies in the same call, found by calling it. Only one
+  // algorithm has the identity activation (cuDNN's reference of the call).
+  bool can_fuse(AlgorithmChoice choice, const Memory& memory, TuningStream& stream) const {
+    if (!shape_.bias) return false;
+    if (!shape_.relu && choice.algorithm != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM) {
+      return false;
+    }
+    choice.fused = true;
+    // The workspace of the chosen arithmetic, which may exceed that of the searched one.
+    const PlanningMemory workspace(std::max<std::size_t>(choice.workspace_bytes, 1), shape_.where);
+    const PlanningMemory bias(static_cast<std::size_t>(shape_.out_channels) * size_of(shape_.type),
+                              shape_.where);
+    stream.fill(shape_.type, bias, shape_.out_channels, shape_.where);
+    const cudnnStatus_t status = convolve(
+        context_, shape_, choice, {memory.x, memory.w, bias.data(), memory.y}, workspace.data());
+    stream.stream().synchronize();
+    return status == CUDNN_STATUS_SUCCESS;
+  }
+
+  const Context& context_;
+  const ConvolutionShape& shape_;
+};
+
+const char* name_of(ConvolutionPass pass) {
+  if (pass == ConvolutionPass::forward) return "forward";
+  return pass == ConvolutionPass::backward_data ? "backward data" : "backward filter";
+}
+
+template <typename Pass>
+AlgorithmChoice tune(Context& context, const ConvolutionShape& shape) {
+  const LibraryCandidates<Pass> candidates(context, shape);
+  auto choice = autotune(context.algorithms, shape.key + "|" + name_of(Pass::kPass),
+                         {.has = [&](AlgorithmChoice& known) { return candidates.has(known); },
+                          .fastest = [&] { return candidates.measure(); },
+                          .untried = [&] { return candidates.guess(); }});
+  if (!choice) {
+    throw DeviceError(
+        fmt::format("{}: {}: no algorithm of cuDNN's works in {}{} and {} bytes", shape.where,
+                    name_of(Pass::kPass), precision_name(context.options.precision),
+                    context.options.deterministic ? ", deterministically" : "", kWorkspaceLimit));
+  }
+  candidates.has(*choice);  // sets the arithmetic
+  return *choice;
+}
+
+}  // namespace
+
+AlgorithmChoice tune_convolution(Context& context, const ConvolutionShape& shape,
+                                 ConvolutionPass pass) {
+  switch (pass) {
+    case ConvolutionPass::forward:
+      return tune<Forward>(context, shape);
+    case ConvolutionPass::backward_data:
+      return tune<BackwardData>(context, shape);
+    case ConvolutionPass::backward_filter:
+      break;
+  }
+  return tune<BackwardFilter>(context, shape);
 }
 
 }  // namespace ddpbench::ops::cuda

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolution by cuDNN: the descriptors for one shape, and the calls of the three passes.
+// Convolution by cuDNN: the descriptors for one shape, and the choice of algorithms.
 #pragma once
 
 #include <cudnn.h>
@@ -49,15 +49,17 @@ struct ConvolutionShape {
   }
 };
 
-// AlgorithmChoice::algorithm of an own kernel; cuDNN counts from 0.
-inline constexpr int kOwnKernel = -1;
-inline bool is_own(const AlgorithmChoice& choice) { return choice.algorithm == kOwnKernel; }
+// Whether there are own kernels for the passes of `desc`, which are then taken untried.
+bool has_own_kernels(const Context& context, const Conv2dDesc& desc);
 
-// Whether own kernels are among the candidates for the passes of `desc`.
-bool may_run_own_kernels(const Context& context, const Conv2dDesc& desc);
+// The library's fastest algorithm for a pass (autotuner.h); without a trial its guess. The
+// arithmetic stays set in the descriptor of the pass. Throws DeviceError when no algorithm keeps to
+// the options.
+AlgorithmChoice tune_convolution(Context& context, const ConvolutionShape& shape,
+                                 ConvolutionPass pass);
 
-// cuDNN's calls. Forward: y = x * w. If the choice is "fused", the library also adds the bias and
-// rectifies. `bias` has the activations' type.
+// cuDNN's call: y = x * w. If the choice is "fused", the library also adds the bias, which has the
+// activations' type, and rectifies.
 struct ForwardOperands {
   const void *x, *w, *bias;
   void* y;
@@ -65,22 +67,5 @@ struct ForwardOperands {
 cudnnStatus_t convolve(const Context& context, const ConvolutionShape& shape,
                        const AlgorithmChoice& choice, const ForwardOperands& operands,
                        void* workspace);
-// dx from dy and w.
-struct DataOperands {
-  const void *w, *dy;
-  void* dx;
-};
-cudnnStatus_t convolve_backward_data(const Context& context, const ConvolutionShape& shape,
-                                     const AlgorithmChoice& choice, const DataOperands& operands,
-                                     void* workspace);
-// dw from x and dy, without accumulation: the search for an algorithm and the size of its workspace
-// do not cover it, and an algorithm may lack it.
-struct FilterOperands {
-  const void *x, *dy;
-  void* dw;
-};
-cudnnStatus_t convolve_backward_filter(const Context& context, const ConvolutionShape& shape,
-                                       const AlgorithmChoice& choice,
-                                       const FilterOperands& operands, void* workspace);
 
 }  // namespace ddpbench::ops::cuda

@@ -20,9 +20,6 @@ constexpr std::uint32_t kAlignment = 16;
 constexpr std::size_t kGemmWorkspaceLimit = 32 * kMiB;  // NVIDIA's advice for Hopper
 // The number of trials. The library sorts algorithms by the time that it estimates.
 constexpr int kCandidates = 8;
-// A candidate whose single call takes kHopeless times the fastest so far is not tried further. A
-// call longer than kLong_s needs no repetition to be compared.
-constexpr double kHopeless = 2, kLong_s = 2e-3;
 
 cublasLtEpilogue_t native_epilogue(Epilogue epilogue) {
   switch (epilogue) {
@@ -79,29 +76,29 @@ struct TuningMemory {
 
 }  // namespace
 
-Gemm::Gemm(Context& context, const GemmDesc& desc, std::string where, NotYet)
+Gemm::Gemm(Context& context, const GemmDesc& desc, std::string where)
     : context_(context), where_(std::move(where)), epilogue_(desc.epilogue) {
   describe(desc);
-}
-
-Gemm::Gemm(Context& context, const GemmDesc& desc, std::string where)
-    : Gemm(context, desc, std::move(where), NotYet()) {
-  if (find_algorithm(desc)) return;
-  throw DeviceError(fmt::format("{}: cuBLASLt has no algorithm for {} x {} x {} of {} in {}{}",
-                                where_, desc.m, desc.n, desc.k, ddpbench::to_string(desc.input),
-                                precision_name(context.options.precision),
-                                context.options.deterministic ? ", deterministically" : ""));
+  const std::vector<cublasLtMatmulHeuristicResult_t> found = candidates(desc);
+  if (found.empty()) {
+    throw DeviceError(fmt::format("{}: cuBLASLt has no algorithm for {} x {} x {} of {} in {}{}",
+                                  where_, desc.m, desc.n, desc.k, ddpbench::to_string(desc.input),
+                                  precision_name(context.options.precision),
+                                  context.options.deterministic ? ", deterministically" : ""));
+  }
+  place_ = tune(desc, found);
+  heuristic_ = found[place_];
 }
 
 std::unique_ptr<Gemm> Gemm::make_if_supported(Context& context, const GemmDesc& desc,
                                               const std::string& where) {
-  std::unique_ptr<Gemm> product(new Gemm(context, desc, where, NotYet()));
   try {
-    if (!product->find_algorithm(desc)) return nullptr;
-    return product->runs(desc) ? std::move(product) : nullptr;
+    auto product = std::make_unique<Gemm>(context, desc, where);
+    if (product->runs(desc)) return product;
   } catch (const NoPlanningMemory&) {
-    return nullptr;
+  } catch (const DeviceError&) {  // of a GPU that fails the next call tells
   }
+  return nullptr;
 }
 
 void Gemm::describe(const GemmDesc& desc) {
@@ -175,14 +172,6 @@ std::vector<cublasLtMatmulHeuristicResult_t> Gemm::candidates(const GemmDesc& de
   return results;
 }
 
-bool Gemm::find_algorithm(const GemmDesc& desc) {
-  const std::vector<cublasLtMatmulHeuristicResult_t> found = candidates(desc);
-  if (found.empty()) return false;
-  place_ = tune(desc, found);
-  heuristic_ = found[place_];
-  return true;
-}
-
 // In a deterministic run no measurement decides: its result may differ from day to day.
 std::size_t Gemm::tune(const GemmDesc& desc,
                        const std::vector<cublasLtMatmulHeuristicResult_t>& candidates) {
@@ -216,9 +205,7 @@ std::optional<AlgorithmChoice> Gemm::fastest(
         queue(tuning.native(), memory.operands(), memory.workspace.data());
     if (status == CUBLAS_STATUS_NOT_SUPPORTED) continue;
     check(status, where_, "cublasLtMatmul");
-    double time_s = tuning.once_s(call);
-    if (time_s > kHopeless * shortest_s) continue;
-    if (time_s < kLong_s) time_s = tuning.recorded_s(call);
+    const double time_s = tuning.recorded_s(call);
     if (time_s < shortest_s) best = choice_of(candidate), shortest_s = time_s;
   }
   return best;

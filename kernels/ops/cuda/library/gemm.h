@@ -77,7 +77,6 @@ class Gemm {
                                               std::int64_t columns) const;
   // The library's algorithms that keep to the options, its best guess first.
   std::vector<cublasLtMatmulHeuristicResult_t> candidates(const GemmDesc& desc) const;
-  bool find_algorithm(const GemmDesc& desc);
   // Returns the place of the algorithm to take.
   std::size_t tune(const GemmDesc& desc,
                    const std::vector<cublasLtMatmulHeuristicResult_t>& candidates);
@@ -87,9 +86,6 @@ class Gemm {
   bool runs(const GemmDesc& desc) const;
   cublasStatus_t queue(cudaStream_t stream, const Operands& operands, void* workspace) const;
   bool has_vector() const { return epilogue_ != Epilogue::none && epilogue_ != Epilogue::relu; }
-  // Makes a product without an algorithm, for make_if_supported.
-  struct NotYet {};
-  Gemm(Context& context, const GemmDesc& desc, std::string where, NotYet);
 
   Context& context_;
   std::string where_;

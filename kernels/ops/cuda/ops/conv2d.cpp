@@ -8,7 +8,9 @@
 #include <array>
 
 #include "base/error.h"
-#include "kernels/ops/cuda/library/convolution_pass.h"
+#include "kernels/ops/cuda/kernels/elementwise_kernels.h"
+#include "kernels/ops/cuda/library/convolution.h"
+#include "kernels/ops/cuda/library/gradient_pass.h"
 #include "kernels/ops/cuda/library/layout.h"
 #include "kernels/ops/cuda/ops/cuda_ops.h"
 #include "kernels/ops/op.h"
@@ -16,6 +18,13 @@
 namespace ddpbench::ops::cuda {
 namespace {
 
+// The forward pass and the gradients of the parameters each run on an own kernel where the shape
+// has some (few_channels.h), which do all below themselves and read fp32 weights, else by cuDNN.
+// Around cuDNN's calls run passes over the output, bound by memory bandwidth. Forward, one adds the
+// bias (2 maps), only where the chosen algorithm cannot. Backward, one rectifies the gradient and
+// sums the bias's gradient (2 to 3 maps). cuDNN's bf16 gradient of the weights is widened; a
+// gradient that is accumulated goes through the workspace, too: the search for an algorithm does
+// not cover accumulation. Both are small. The gradient of the input is always cuDNN's.
 class Conv2d final : public Op {
  public:
   Conv2d(ContextPtr context, const Conv2dDesc& desc, const std::string& where)
@@ -23,64 +32,134 @@ class Conv2d final : public Op {
     plan_.inputs = {same_memory_or(desc.input, nhwc_layout(desc.input.shape, shape_.type))};
     plan_.output = nhwc_layout(plan_.output.shape, shape_.type);
     plan_.parameters[0].layout = ohwi_layout(plan_.parameters[0].shape);
-    element_index(shape_.y_count, where);
-    element_index(shape_.x_count, where);
-    tune_passes();
-    plan_.reads_bf16_weights = shape_.type == DataType::bf16 && (data_ || !forward_->is_own());
-    // FilterPass leaves the rectified gradient in its part.
-    WorkspaceLayout backward;
-    backward.add(filter_->workspace_bytes());
-    if (data_) data_workspace_ = backward.add(data_->workspace_bytes());
-    plan_.workspace_bytes = std::max(forward_->workspace_bytes(), backward.bytes());
+    const bool data = shape_.needs_grad_input;
+    if (!is_own()) forward_ = tune_convolution(*context_, shape_, ConvolutionPass::forward);
+    if (!is_own()) filter_ = tune_convolution(*context_, shape_, ConvolutionPass::backward_filter);
+    if (data) data_ = tune_convolution(*context_, shape_, ConvolutionPass::backward_data);
+    plan_.description += is_own() ? std::string(" (own kernel)")
+                                  : fmt::format(" (cudnn {} algorithm {}{})",
+                                                precision_name(context_->options.precision),
+                                                forward_.algorithm, forward_.fused ? " fused" : "");
+    plan_.reads_bf16_weights = shape_.type == DataType::bf16 && (data || !is_own());
+    lay_out_backward();
   }
 
   void forward(Stream& stream, const ForwardArgs& args) override {
-    forward_->run(args, context_->use(stream));
+    const cudaStream_t native = context_->use(stream);
+    const auto* const bias = shape_.bias ? static_cast<const float*>(args.parameters[1]) : nullptr;
+    if (is_own()) {
+      const FewChannelForward own{.x = args.inputs[0],
+                                  .w = static_cast<const float*>(args.parameters[0]),
+                                  .bias = bias,
+                                  .y = args.output,
+                                  .relu = shape_.relu};
+      return check(few_channel_forward(*shape_.few_channels, own, native), shape_.where,
+                   "few_channel_forward");
+    }
+    const auto parameters = parameters_beside(shape_.type, args);
+    const void* const library_bias = forward_.fused ? parameters[1] : nullptr;
+    check(convolve(*context_, shape_, forward_,
+                   {args.inputs[0], parameters[0], library_bias, args.output}, args.workspace),
+          shape_.where, "cudnnConvolutionForward");
+    if (forward_.fused || (!shape_.bias && !shape_.relu)) return;
+    const BiasRelu rest{.type = shape_.type,
+                        .y = args.output,
+                        .bias = bias,
+                        .columns = static_cast<std::uint32_t>(shape_.out_channels),
+                        .relu = shape_.relu};
+    check(bias_relu(rest, static_cast<std::uint32_t>(shape_.y_count), native), shape_.where,
+          "bias_relu");
   }
 
   void backward(Stream& stream, const BackwardArgs& args) override {
     const cudaStream_t native = context_->use(stream);
-    const void* const dy = filter_->run(args, native);
-    if (!data_ || args.grad_inputs.empty() || !args.grad_inputs[0]) return;
-    data_->run(args, dy, static_cast<std::byte*>(args.workspace) + data_workspace_);
+    const void* const dy =
+        is_one_pass() ? args.grad_output : gradient_pass_.run(args, native, shape_.where);
+    if (is_own()) {
+      run_own_gradients(args, dy, native);
+    } else {
+      run_filter(args, dy, native);
+    }
+    if (!shape_.needs_grad_input || args.grad_inputs.empty() || !args.grad_inputs[0]) return;
+    check(cudnnConvolutionBackwardData(context_->cudnn, &kOne, shape_.w.get(),
+                                       parameters_beside(shape_.type, args)[0], shape_.y.get(), dy,
+                                       shape_.convolution(ConvolutionPass::backward_data),
+                                       static_cast<cudnnConvolutionBwdDataAlgo_t>(data_.algorithm),
+                                       part(args, data_workspace_), data_.workspace_bytes, &kZero,
+                                       shape_.x.get(), args.grad_inputs[0]),
+          shape_.where, "cudnnConvolutionBackwardData");
   }
 
  private:
-  void tune_passes() {
-    const AlgorithmChoice forward = tune_convolution(*context_, shape_, ConvolutionPass::forward);
-    const AlgorithmChoice filter =
-        tune_convolution(*context_, shape_, ConvolutionPass::backward_filter);
-    forward_.emplace(*context_, shape_, forward);
-    filter_.emplace(*context_, shape_, filter);
-    if (shape_.needs_grad_input) {
-      data_.emplace(*context_, shape_,
-                    tune_convolution(*context_, shape_, ConvolutionPass::backward_data));
+  bool is_own() const { return shape_.few_channels.has_value(); }
+  // Whether the own kernel rectifies and sums the bias's gradient itself. It does not where the
+  // input's gradient needs the rectified gradient, too.
+  bool is_one_pass() const { return is_own() && !(shape_.relu && shape_.needs_grad_input); }
+
+  static void* part(const BackwardArgs& args, std::size_t offset) {
+    return static_cast<std::byte*>(args.workspace) + offset;
+  }
+
+  void lay_out_backward() {
+    const auto columns = static_cast<std::uint32_t>(shape_.out_channels);
+    WorkspaceLayout backward;
+    if (!is_one_pass()) {
+      gradient_pass_ = GradientPass({.type = shape_.type,
+                                     .rows = static_cast<std::uint32_t>(shape_.y_count) / columns,
+                                     .columns = columns,
+                                     .relu = shape_.relu,
+                                     .bias = shape_.bias},
+                                    backward);
     }
-    const auto name = [&](const AlgorithmChoice& choice) {
-      if (is_own(choice)) return std::string("own kernel");
-      return fmt::format("cudnn {} algorithm {}{}", precision_name(context_->options.precision),
-                         choice.algorithm, choice.fused ? " fused" : "");
-    };
-    plan_.description += fmt::format(" ({}", name(forward));
-    if (is_own(forward) != is_own(filter)) {
-      plan_.description += fmt::format(", weight gradient {}", name(filter));
+    if (!is_own()) {
+      gradient_ = backward.add(static_cast<std::size_t>(shape_.w_count) * size_of(shape_.type));
     }
-    plan_.description += ")";
+    filter_workspace_ = backward.add(is_own() ? few_channel_workspace_bytes(*shape_.few_channels)
+                                              : filter_.workspace_bytes);
+    data_workspace_ = backward.add(data_.workspace_bytes);
+    plan_.workspace_bytes = std::max(forward_.workspace_bytes, backward.bytes());
+  }
+
+  void run_own_gradients(const BackwardArgs& args, const void* dy, cudaStream_t stream) const {
+    FewChannelGradients own{.x = args.inputs[0],
+                            .dy = dy,
+                            .dw = static_cast<float*>(args.grad_parameters[0]),
+                            .accumulate = args.accumulate,
+                            .workspace = part(args, filter_workspace_)};
+    if (is_one_pass()) {
+      own.y = shape_.relu ? args.output : nullptr;
+      own.dbias = shape_.bias ? static_cast<float*>(args.grad_parameters[1]) : nullptr;
+    }
+    check(few_channel_gradients(*shape_.few_channels, own, stream), shape_.where,
+          "few_channel_gradients");
+  }
+
+  void run_filter(const BackwardArgs& args, const void* dy, cudaStream_t stream) const {
+    const bool in_place = shape_.type == DataType::fp32 && !args.accumulate;
+    void* const dw = in_place ? args.grad_parameters[0] : part(args, gradient_);
+    check(cudnnConvolutionBackwardFilter(
+              context_->cudnn, &kOne, shape_.x.get(), args.inputs[0], shape_.y.get(), dy,
+              shape_.convolution(ConvolutionPass::backward_filter),
+              static_cast<cudnnConvolutionBwdFilterAlgo_t>(filter_.algorithm),
+              part(args, filter_workspace_), filter_.workspace_bytes, &kZero, shape_.w.get(), dw),
+          shape_.where, "cudnnConvolutionBackwardFilter");
+    if (in_place) return;
+    check(convert_type(shape_.type, dw, DataType::fp32, args.grad_parameters[0], args.accumulate,
+                       static_cast<std::uint32_t>(shape_.w_count), stream),
+          shape_.where, "convert_type");
   }
 
   ContextPtr context_;
   ConvolutionShape shape_;
-  std::optional<ForwardPass> forward_;
-  std::optional<FilterPass> filter_;
-  std::optional<DataPass> data_;
-  std::size_t data_workspace_ = 0;
+  AlgorithmChoice forward_, filter_, data_;  // of the library
+  GradientPass gradient_pass_;
+  std::size_t gradient_ = 0, filter_workspace_ = 0, data_workspace_ = 0;  // offsets of backward's
 };
 
 // The pool adds the bias of a convolution of the library. That saves a pass over the output's
 // gradient and, where the library does not add the bias itself, a pass over the output. Own kernels
-// of a convolution add the bias at no cost. Where they may run and the library turns out faster,
-// the convolution keeps its bias: it was tried with it. The map between the two and its gradient
-// are part of the workspace.
+// of a convolution add the bias at no cost. The map between the two and its gradient are part of
+// the workspace.
 class BiasInPool final : public Op {
  public:
   BiasInPool(const ContextPtr& context, const Conv2dDesc& conv, const MaxPool2dDesc& pool) {
@@ -155,7 +234,7 @@ class BiasInPool final : public Op {
 
 bool bias_is_better_in_pool(const Context& context, const Conv2dDesc& conv,
                             const MaxPool2dDesc& pool) {
-  return conv.bias && !conv.fuse_relu && !may_run_own_kernels(context, conv) &&
+  return conv.bias && !conv.fuse_relu && !has_own_kernels(context, conv) &&
          pool_adds_bias(context, pool, conv.out_channels);
 }
 

@@ -4,7 +4,6 @@
 // max_pool2d, avg_pool2d and adaptive_avg_pool2d on the own kernels, over plain or channels-last
 // maps of either type. The output keeps the input's layout: linear layers here read both.
 #include "base/error.h"
-#include "kernels/ops/cuda/kernels/average_pool.h"
 #include "kernels/ops/cuda/kernels/pool_kernels.h"
 #include "kernels/ops/cuda/library/layout.h"
 #include "kernels/ops/cuda/ops/cuda_ops.h"
@@ -25,18 +24,17 @@ ImageStrides image_strides(const TensorLayout& layout) {
 
 std::uint32_t narrow(std::int64_t value) { return static_cast<std::uint32_t>(value); }
 
-// Sets channels and window. The rest is set when the input is known.
-PoolGeometry window_of(const MaxPool2dDesc& desc, std::int64_t channels, DataType type,
-                       bool channels_last) {
-  PoolGeometry geometry;
-  geometry.channels = narrow(channels);
-  const Window2d& w = desc.window;
-  geometry.window = {narrow(w.kernel_h), narrow(w.kernel_w), narrow(w.stride_h),
-                     narrow(w.stride_w), narrow(w.pad_h),    narrow(w.pad_w)};
-  geometry.channels_last = channels_last;
-  geometry.relu = desc.fuse_relu;
-  geometry.type = type;
-  return geometry;
+KernelWindow2d kernel_window(const Window2d& w) {
+  return {narrow(w.kernel_h), narrow(w.kernel_w), narrow(w.stride_h),
+          narrow(w.stride_w), narrow(w.pad_h),    narrow(w.pad_w)};
+}
+
+// The input's layout and the output's, which keeps it.
+void keep_layout(const TensorLayout& input, OpPlan& plan) {
+  const bool channels_last = is_nhwc(input);
+  plan.inputs = {channels_last ? input : TensorLayout::plain(input.shape, input.type)};
+  plan.output = channels_last ? nhwc_layout(plan.output.shape, input.type)
+                              : TensorLayout::plain(plan.output.shape, input.type);
 }
 
 class MaxPool2d final : public Op {
@@ -46,10 +44,7 @@ class MaxPool2d final : public Op {
         context_(std::move(context)),
         where_(std::move(where)),
         has_bias_(adds_bias) {
-    plan_.inputs = {is_nhwc(desc.input) ? desc.input
-                                        : TensorLayout::plain(desc.input.shape, desc.input.type)};
-    plan_.output = is_nhwc(desc.input) ? nhwc_layout(plan_.output.shape, desc.input.type)
-                                       : TensorLayout::plain(plan_.output.shape, desc.input.type);
+    keep_layout(desc.input, plan_);
     element_index(element_count(desc.input.shape), where_);
     const std::uint32_t outputs = element_index(element_count(plan_.output.shape), where_);
     describe_geometry(desc);
@@ -73,13 +68,13 @@ class MaxPool2d final : public Op {
 
   void backward(Stream& stream, const BackwardArgs& args) override {
     if (args.grad_inputs.empty() || !args.grad_inputs[0]) return;
-    PoolBackwardCall call{};
-    call.dy = args.grad_output;
-    call.winners = args.saved;
-    call.dx = args.grad_inputs[0];
-    if (has_bias_) call.bias_gradient = static_cast<float*>(args.grad_parameters[0]);
-    call.accumulate = args.accumulate;
-    call.workspace = args.workspace;
+    const PoolBackwardCall call{
+        .dy = args.grad_output,
+        .winners = args.saved,
+        .dx = args.grad_inputs[0],
+        .bias_gradient = has_bias_ ? static_cast<float*>(args.grad_parameters[0]) : nullptr,
+        .accumulate = args.accumulate,
+        .workspace = args.workspace};
     check(pool_backward(geometry_, call, ddpbench::cuda::native_stream(stream)), where_,
           "pool_backward");
   }
@@ -88,23 +83,30 @@ class MaxPool2d final : public Op {
   void describe_geometry(const MaxPool2dDesc& desc) {
     const Shape& in = desc.input.shape;
     const Shape& out = plan_.output.shape;
-    geometry_ = window_of(desc, in[1], desc.input.type, is_nhwc(plan_.inputs[0]));
-    geometry_.batch = narrow(in[0]);
-    geometry_.in_h = narrow(in[2]), geometry_.in_w = narrow(in[3]);
-    geometry_.out_h = narrow(out[2]), geometry_.out_w = narrow(out[3]);
-    geometry_.input = image_strides(plan_.inputs[0]);
-    geometry_.output = image_strides(plan_.output);
+    geometry_ = {.batch = narrow(in[0]),
+                 .channels = narrow(in[1]),
+                 .in_h = narrow(in[2]),
+                 .in_w = narrow(in[3]),
+                 .out_h = narrow(out[2]),
+                 .out_w = narrow(out[3]),
+                 .window = kernel_window(desc.window),
+                 .input = image_strides(plan_.inputs[0]),
+                 .output = image_strides(plan_.output),
+                 .channels_last = is_nhwc(plan_.inputs[0]),
+                 .relu = desc.fuse_relu,
+                 .type = desc.input.type,
+                 .multiprocessors = multiprocessors_of(*context_, where_)};
   }
 
   void plan_bias(const MaxPool2dDesc& desc) {
-    ensure(may_add_bias(geometry_), "{}: the kernels add no bias to such windows", where_);
+    ensure(has_tile_kernels(geometry_.window, geometry_.channels, geometry_.type),
+           "{}: the kernels add no bias to such windows", where_);
     MaxPool2dDesc without_relu = desc;
     without_relu.fuse_relu = false;
     plan_.description =
         plain_plan(without_relu).description + (desc.fuse_relu ? " +bias +relu" : " +bias");
     const Shape channels = {plan_.output.shape[1]};
     plan_.parameters = {{"bias", channels, TensorLayout::plain(channels)}};
-    geometry_.multiprocessors = multiprocessors_of(*context_, where_);
     plan_.workspace_bytes = pool_bias_workspace_bytes(geometry_);
   }
 
@@ -132,11 +134,7 @@ class AveragePool final : public Op {
   template <typename Desc>
   AveragePool(ContextPtr context, const Desc& desc)
       : Op(plain_plan(desc)), context_(std::move(context)), where_(where_of(desc)) {
-    const bool channels_last = is_nhwc(desc.input);
-    const DataType type = desc.input.type;
-    plan_.inputs = {channels_last ? desc.input : TensorLayout::plain(desc.input.shape, type)};
-    plan_.output = channels_last ? nhwc_layout(plan_.output.shape, type)
-                                 : TensorLayout::plain(plan_.output.shape, type);
+    keep_layout(desc.input, plan_);
     const auto index = [&](std::int64_t value) { return element_index(value, where_); };
     const Shape& in = plan_.inputs[0].shape;
     const Shape& out = plan_.output.shape;
@@ -146,8 +144,8 @@ class AveragePool final : public Op {
     geometry_.rows.outputs = index(out[2]), geometry_.columns.outputs = index(out[3]);
     geometry_.input = image_strides(plan_.inputs[0]),
     geometry_.output = image_strides(plan_.output);
-    geometry_.channels_last = channels_last;
-    geometry_.type = type;
+    geometry_.channels_last = is_nhwc(desc.input);
+    geometry_.type = desc.input.type;
     set_windows(desc, where_, geometry_);
     plan_.description += " (own kernel)";
   }
@@ -182,7 +180,7 @@ std::unique_ptr<Op> make_op(ContextPtr context, const MaxPool2dDesc& desc) {
 }
 
 bool pool_adds_bias(const Context& context, const MaxPool2dDesc& desc, std::int64_t channels) {
-  return may_add_bias(window_of(desc, channels, context.activation_type(), true));
+  return has_tile_kernels(kernel_window(desc.window), narrow(channels), context.activation_type());
 }
 
 std::unique_ptr<Op> make_op(ContextPtr context, const AvgPool2dDesc& desc) {
