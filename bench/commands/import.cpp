@@ -67,16 +67,16 @@ class Import final : public Subcommand {
                       "repetition, rank, phase; memory and loss where known (docs/ci.md). -: "
                       "standard input, either of the two",
                       true);
-    options.add("--as", "NAME", &as_,
+    options.add("--as", "NAME", &program_.strategy,
                 "What ran, as the strategy of the report: single, ddp, or a name of your own");
-    options.add("--model", "NAME", &model_, "The network's name");
-    options.add("--dataset", "NAME", &dataset_, "The data set's name");
-    options.add("--device", "", &device_, "What it ran on", one_of({"cpu", "cuda"}));
-    options.add("--device-model", "NAME", &device_model_,
+    options.add("--model", "NAME", &program_.model, "The network's name");
+    options.add("--dataset", "NAME", &program_.dataset, "The data set's name");
+    options.add("--device", "", &program_.device, "What it ran on", one_of({"cpu", "cuda"}));
+    options.add("--device-model", "NAME", &program_.device_model,
                 "The device's model; if not given, for cpu this machine's processor");
-    options.add("--precision", "", &precision_, "What it computed in",
+    options.add("--precision", "", &program_.precision, "What it computed in",
                 one_of({"fp32", "tf32", "bf16"}));
-    options.add("--batch-size", "N", &batch_size_,
+    options.add("--batch-size", "N", &program_.batch_size,
                 "Samples of a rank in a step; without it there are no samples a second",
                 between(1, kLargestCount));
     options.add("--warmup-steps", "N", &warmup_steps_,
@@ -95,14 +95,14 @@ class Import final : public Subcommand {
       throw ConfigError("import: give one file; several repetitions belong into one");
     }
     const std::string name = input_name(paths_.front());
-    const report::ImportedProgram program = described();
+    complete_program();
     if (output_.path.empty()) output_.path = default_report(paths_.front());
     output_.check("import", paths_);
     const report::StepTimes times = read_times(paths_.front());
     FileDescriptor stream;
     if (!output_.is_file()) stream = take_standard_output();
     report::Report result = begin(name);
-    result.runs = report::imported_runs(times, program, name);
+    result.runs = report::imported_runs(times, program_, name);
     report::fill_scaling(result);
     report::fill_cells(result, std::nullopt);
     say("{}\n", report::render_table(result, terminal_width()));
@@ -119,8 +119,8 @@ class Import final : public Subcommand {
   }
 
  private:
-  report::ImportedProgram described() const {
-    if (as_.empty()) {
+  void complete_program() {
+    if (program_.strategy.empty()) {
       throw ConfigError(
           "import: --as is missing; name what ran, as --as=ddp or a word of your own");
     }
@@ -130,20 +130,11 @@ class Import final : public Subcommand {
           "import: --commit={}: expected 7 to 40 hexadecimal digits, as git writes them", commit_));
     }
     checked_time(measured_at_);
-    report::ImportedProgram program;
-    program.strategy = as_;
-    program.model = model_;
-    program.dataset = dataset_;
-    program.device = device_;
-    program.device_model = device_model_;
-    program.precision = precision_;
-    program.host = host_name();
-    if (batch_size_) program.batch_size = *batch_size_;
-    if (warmup_steps_) program.warmup_steps = *warmup_steps_;
-    if (device_model_.empty() && device_ == "cpu") {
-      program.device_model = capture_environment({}, {}).cpu.model;
+    program_.host = host_name();
+    program_.warmup_steps = warmup_steps_.value_or(0);
+    if (program_.device_model.empty() && program_.device == "cpu") {
+      program_.device_model = capture_environment({}, {}).cpu.model;
     }
-    return program;
   }
 
   report::Report begin(const std::string& path) const {
@@ -162,9 +153,9 @@ class Import final : public Subcommand {
   }
 
   std::vector<std::string> paths_;
-  std::string as_, model_ = "unknown", dataset_, device_ = "cpu", device_model_;
-  std::string precision_ = "fp32", commit_, measured_at_;
-  std::optional<std::int64_t> batch_size_, warmup_steps_;
+  report::ImportedProgram program_;
+  std::string commit_, measured_at_;
+  std::optional<std::int64_t> warmup_steps_;
   TextOutput output_;
 };
 

@@ -22,23 +22,13 @@ namespace ddpbench::bench {
 namespace {
 
 constexpr std::size_t kKeptErrors = 5;
-// What shells say by their exit codes (POSIX): the program is not there, or cannot be executed.
-constexpr int kNotFound = 127, kNotExecutable = 126;
-
 // How a remote shell has ended that was not asked to. `answered`: the program behind it had spoken.
 std::string end_words(const launch::ChildExit& exit, bool answered) {
   if (exit.signal != 0) return "ended by " + launch::signal_name(exit.signal);
-  std::string words = fmt::format("ended with exit code {}", exit.code);
-  if (exit.code == kNotFound || exit.code == kNotExecutable) {
-    words +=
-        " (the remote shell or the program is not there: --remote-shell and "
-        "--remote-program=PATH name others)";
-  } else if (exit.code == 0 && !answered) {
-    words +=
-        " and nothing there answered as ddpbench does (--remote-program=PATH names it on the "
-        "hosts)";
-  }
-  return words;
+  return fmt::format("ended with exit code {}{}", exit.code,
+                     answered ? ""
+                              : " and nothing there answered as ddpbench does (--remote-shell and "
+                                "--remote-program=PATH name others)");
 }
 
 }  // namespace
