@@ -289,11 +289,10 @@ class Chart final : public Subcommand {
   void choose(ChartKind kind, std::vector<report::ReportFile>& files) const {
     const bool bandwidth = kind == ChartKind::bandwidth;
     if (bandwidth ? filter_.is_given() : collectives_.is_given()) {
-      throw ConfigError(fmt::format("chart: --kind={} takes {}, which choose {}", to_string(kind),
-                                    bandwidth ? "--op and --ranks"
-                                              : "--strategy, --gpus, --batch-size, --status and "
-                                                "--where",
-                                    bandwidth ? "collectives" : "runs"));
+      throw ConfigError(fmt::format(
+          "chart: --kind={} takes {}, which choose {}", to_string(kind),
+          bandwidth ? "--op and --ranks" : "--strategy, --gpus, --batch-size, --status and --where",
+          bandwidth ? "collectives" : "runs"));
     }
     if (bandwidth) {
       collectives_.apply(files);

@@ -74,10 +74,9 @@ std::string columns_help() {
 class Show final : public Subcommand {
  public:
   void define(CommandOptions& options) override {
-    options.add_words(
-        "REPORT", "...", paths_,
-        "Reports to show; several are shown in one table. -: standard input (required, but for "
-        "--columns=help)");
+    options.add_words("REPORT", "...", paths_,
+                      "Reports to show; several are shown in one table. -: standard input "
+                      "(required, but for --columns=help)");
     options.add("--format", "", &format_, "How; docs/exports.md says who reads which [table]",
                 one_of(format_names()));
     options.add("--mllog", "", &mllog_, "The same as --format=mllog");
@@ -88,8 +87,8 @@ class Show final : public Subcommand {
     filter_.define(options);
     options.add(
         "--repetitions", "", &repetitions_,
-        "median: a row for each setting, with the median over its repetitions and their "
-        "interval; all: a row for each repetition. Of table, markdown, csv and json [median]",
+        "median: a row for each setting, with the median over its repetitions and their interval; "
+        "all: a row for each repetition. Of table, markdown, csv and json [median]",
         one_of({"median", "all"}));
     output_.define(options);
   }

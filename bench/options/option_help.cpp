@@ -26,13 +26,11 @@ constexpr std::string_view kPurpose =
 
 constexpr std::string_view kPrecedence =
     "LIST, and \",...\" in what a value looks like: several with commas, of which every "
-    "combination "
-    "that a strategy heeds is run. Later wins: defaults, the configuration file, DDPBENCH_ "
-    "variables, flags. Most options have a "
-    "variable (--batch-size: DDPBENCH_BATCH_SIZE; on or off for switches; an empty one counts as "
-    "not "
-    "set) and, except --config, --help and --version, a key in configuration files (batch_size). "
-    "Long options accept - and _. Relative paths start at the working directory.";
+    "combination that a strategy heeds is run. Later wins: defaults, the configuration file, "
+    "DDPBENCH_ variables, flags. Most options have a variable (--batch-size: DDPBENCH_BATCH_SIZE; "
+    "on or off for switches; an empty one counts as not set) and, except --config, --help and "
+    "--version, a key in configuration files (batch_size). Long options accept - and _. Relative "
+    "paths start at the working directory.";
 
 struct ExitCode {
   int code;
@@ -197,9 +195,7 @@ std::string cli_document(const std::vector<CommandSummary>& commands) {
       "<!-- SPDX-FileCopyrightText: The ddpbench authors -->\n"
       "<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
       "<!-- Made from bench/options/option_definitions.cpp; a test compares both and says how to "
-      "renew "
-      "this. "
-      "-->\n\n"
+      "renew this. -->\n\n"
       "# Command line\n\n";
   text += fmt::format("{}\n\n| command | does |\n|---|---|\n", kPurpose);
   for (const TableCommand& row : table_commands())
@@ -224,11 +220,9 @@ std::string cli_document(const std::vector<CommandSummary>& commands) {
     text += fmt::format("| {} | {} |\n", exit.code, exit.meaning);
   return text + fmt::format(
                     "\n## Variables that are not options\n\nSet by the program, its scripts or "
-                    "launchers for the "
-                    "processes that they start: `{}`.\n"
+                    "launchers for the processes that they start: `{}`.\n"
                     "\n## Keys of runs\n\nAn entry of `runs` (below) may have these keys; all "
-                    "others are the same "
-                    "for all runs of a report: {}.\n",
+                    "others are the same for all runs of a report: {}.\n",
                     fmt::join(reserved_variables(), "`, `"), entry_keys());
 }
 

@@ -179,10 +179,10 @@ void OptionSource::apply(Options& options) const {
   const Given* batch = find("batch-size");
   const Given* global = find("global-batch-size");
   if (batch != nullptr && global != nullptr)
-    throw ConfigError(fmt::format(
-        "{} and {} exclude each other: give the batch of each device (weak scaling) or of all "
-        "devices together (strong scaling).",
-        batch->where, global->where));
+    throw ConfigError(
+        fmt::format("{} and {} exclude each other: give the batch of each device (weak scaling) or "
+                    "of all devices together (strong scaling).",
+                    batch->where, global->where));
   for (const OptionDefinition& definition : option_table())
     if (const Given* given = find(definition.name))
       set_value(options, definition, given->words, given->where);
@@ -201,10 +201,9 @@ std::vector<RunEntry> take_run_entries(json& content, const std::string& origin)
   content.erase(listed);
   const KeyPlace place{.origin = origin};
   if (!list.is_array() || list.empty())
-    throw ConfigError(
-        fmt::format("{}: expected a list of objects, one or more, each with what its runs differ "
-                    "in, got {}.",
-                    place.of(kRunsPointer), list.is_array() ? "none" : list.type_name()));
+    throw ConfigError(fmt::format(
+        "{}: expected a list of objects, one or more, each with what its runs differ in, got {}.",
+        place.of(kRunsPointer), list.is_array() ? "none" : list.type_name()));
   if (list.size() > kMostEntries)
     throw ConfigError(fmt::format("{}: {} entries; there may be {}.", place.of(kRunsPointer),
                                   list.size(), kMostEntries));
