@@ -17,7 +17,7 @@
 #include "bench/comm/collective_case.h"
 #include "parallel/comm/operation.h"
 #include "parallel/comm_backends.h"
-#include "reports/metrics/collective_metrics.h"
+#include "reports/metrics/metrics.h"
 
 namespace ddpbench::bench {
 

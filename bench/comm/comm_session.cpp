@@ -20,7 +20,6 @@
 #include "bench/run/report_output.h"
 #include "bench/run/run_collector.h"
 #include "parallel/comm_backends.h"
-#include "reports/metrics/collective_metrics.h"
 #include "reports/metrics/metrics.h"
 
 namespace ddpbench::bench {

@@ -201,7 +201,6 @@ class Show final : public Subcommand {
     if (format.name != "table") return text;
     const auto limit = static_cast<std::size_t>(width);
     for (const report::ReportFile& file : files) {
-      if (all) text += report::cell_lines(file.report, limit);
       text += report::interruption_lines(file.report, file.name, width);
     }
     text += report::warning_lines(shown, limit);

@@ -2,24 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/data/report.h"
 
-#include "base/error.h"
-
 namespace ddpbench::report {
 
 std::string_view to_string(Status status) {
-  switch (status) {
-    case Status::ok:
-      return "ok";
-    case Status::diverged:
-      return "diverged";
-    case Status::failed:
-      return "failed";
-    case Status::skipped:
-      return "skipped";
-    case Status::interrupted:
-      return "interrupted";
-  }
-  throw InternalError(fmt::format("unknown status {}", static_cast<int>(status)));
+  return kStatusWords.at(static_cast<std::size_t>(status));
+}
+
+Figure DeviceRow::peak_memory() const {
+  return peak_reason.empty() ? Figure::of(static_cast<double>(peak_bytes))
+                             : Figure::missing(peak_reason);
 }
 
 bool is_complete(const Run& run) {
@@ -32,19 +23,9 @@ void mark_diverged(Run& run, const std::string& why) {
 }
 
 std::string missing_reason(const Run& run) {
-  switch (run.status) {
-    case Status::failed:
-      return "the run failed";
-    case Status::skipped:
-      return "the run was skipped";
-    case Status::interrupted:
-      return "the run was interrupted";
-    case Status::diverged:
-      return "training diverged";
-    case Status::ok:
-      break;
-  }
-  return "not recorded";
+  constexpr const char* kReasons[] = {"not recorded", "training diverged", "the run failed",
+                                      "the run was skipped", "the run was interrupted"};
+  return kReasons[static_cast<std::size_t>(run.status)];
 }
 
 std::string missing_reason(const Figure& figure, const Run& run) {

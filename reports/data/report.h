@@ -5,6 +5,7 @@
 // its JSON form. reports/ knows no device; bench/ fills everything in.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -22,11 +23,8 @@ inline constexpr int kSchemaVersion = 1;
 // A figure that may be missing.
 using Figure = Known<double>;
 
-// ---- GPUs: their properties, and what they did during a run ----
-
-// Bytes that all processes together use on a GPU, as the driver told after each stage of a rank's
-// set-up: "with_context", "with_libraries" (handles of cuDNN and cuBLAS), "with_communicators"
-// (buffers of NCCL), and "at_end". The difference of two stages is what the later one added.
+// Bytes that all processes together use on a GPU after each stage of a rank's set-up:
+// "with_context", "with_libraries" (handles of cuDNN and cuBLAS), "with_communicators", "at_end".
 using DriverBytes = std::map<std::string, std::uint64_t>;
 
 struct GpuInfo {
@@ -41,7 +39,6 @@ struct GpuInfo {
   Known<int> pcie_generation, pcie_width;
 };
 
-// The range of the samples of one figure.
 struct SampleRange {
   double median = 0, min = 0, max = 0;
 };
@@ -50,17 +47,12 @@ struct SampleRange {
 struct GpuTelemetry {
   std::int64_t samples = 0;
   double interval_s = 0;  // between two samples
-  // The share of the driver's own period (1/6 s to 1 s) in which any kernel ran. It says how long
-  // the GPU was busy, not how much of it was.
-  Known<SampleRange> utilization_ratio;
-  Known<SampleRange> sm_clock_mhz, memory_clock_mhz;
-  Known<SampleRange> power_w;
-  Known<SampleRange> temperature_celsius;
+  // utilization_ratio: of the driver's own period (1/6 s to 1 s), how long any kernel ran.
+  Known<SampleRange> utilization_ratio, sm_clock_mhz, memory_clock_mhz, power_w,
+      temperature_celsius;
   // The share of the samples with each reason for which clocks were held down or the GPU was idle.
   Known<std::map<std::string, double>> clock_event_ratios;
 };
-
-// ---- runs ----
 
 // diverged (of runs): it was run and timed, but the weights have become useless. Training ends with
 // the epoch in which the loss ceases to be finite.
@@ -106,19 +98,17 @@ struct EpochRow {
   Figure test_accuracy;
 };
 
-// A point of training's course. Loss and accuracy are means over the labels of all ranks since the
-// point before.
+// A point of training's course, with the members of EpochRow. Loss and accuracy are means over the
+// labels of all ranks since the point before; steps, time and samples are those until then.
 struct ProgressPoint {
-  int epoch = 0;              // that of its last step, as EpochRow::epoch
-  std::int64_t step = 0;      // timed steps until then, over all epochs
-  double train_s = 0;         // training time until then, without evaluation
-  std::int64_t samples = 0;   // processed by all ranks until then, padding included
-  double train_loss = 0;      // as EpochRow::train_loss
-  double train_accuracy = 0;  // as EpochRow::train_accuracy
+  int epoch = 0;
+  std::int64_t step = 0;
+  double train_s = 0;
+  std::int64_t samples = 0;
+  double train_loss = 0, train_accuracy = 0;
 };
 
-// What --until-accuracy asked for, and the training time that it took: of the epochs up to the end
-// of the first one that reached it, without evaluation.
+// What --until-accuracy asked for, and the training time up to the end of the first epoch with it.
 struct AccuracyTarget {
   double target = 0;  // test accuracy, 1 is all
   Figure train_s;
@@ -151,10 +141,7 @@ struct DeviceRow {
   Known<GpuTelemetry> gpu_telemetry;  // of this replica's own GPU
   Known<DriverBytes> driver_bytes;    // of the same GPU
 
-  Figure peak_memory() const {
-    return peak_reason.empty() ? Figure::of(static_cast<double>(peak_bytes))
-                               : Figure::missing(peak_reason);
-  }
+  Figure peak_memory() const;
 };
 
 struct Verification {
@@ -178,7 +165,7 @@ struct Scaling {
   double efficiency = 0;
 };
 
-// Why the run is not faster (reports/why/why.h), as found when the report was written.
+// Why the run is not faster (reports/why/why.h).
 struct Why {
   std::string cause;                    // a word of Cause
   std::string sentence;                 // it names the largest loss and its time
@@ -186,41 +173,36 @@ struct Why {
   std::map<std::string, Figure> parts;  // "compute_s", ...; they add up to the step's median time
 };
 
-// The stages of a run, in seconds. A stage that the run did not reach is missing.
+// A stage that the run did not reach is missing.
 struct Times {
   Figure startup_s, verify_s, warmup_s, train_s, evaluate_s, total_s;
 };
 
-// What the machine did during a run, and whether its step times drifted
-// (reports/metrics/conditions.h).
+// What the machine did during a run (reports/metrics/conditions.h).
 struct Conditions {
   Figure cpu_frequency_begin_mhz, cpu_frequency_end_mhz;  // mean over processors
-  // Shares of the machine's processor time: used by other programs, taken by other virtual
-  // machines.
-  Figure other_load_ratio, stolen_ratio;
-  Figure quota_throttled_ratio;  // share of the time in which a CPU quota stopped the run
+  // Shares of the machine's processor time that other programs and virtual machines took, and of
+  // the time in which a CPU quota stopped the run.
+  Figure other_load_ratio, stolen_ratio, quota_throttled_ratio;
   Figure major_page_faults, involuntary_context_switches;  // of the run's processes
   Figure swapped_in_pages, thermal_throttle_count;         // of the machine
   Figure step_drift_ratio;  // last third of the steps / first third - 1
-  // How long the whole job was stopped, and how many timed steps were under way then. These steps
-  // are not in StepSection. Not set: it was not stopped.
+  // How long the whole job was stopped, and how many timed steps were under way then, which are not
+  // in StepSection; how long the supervising process alone was. Not set: it was not.
   std::optional<double> stopped_s;
   std::optional<int> stopped_steps;
-  // How long the supervising process alone was stopped while its ranks went on. Not set: it was
-  // not.
   std::optional<double> supervisor_stopped_s;
   std::vector<std::string> notes;  // on what was out of the ordinary
 };
 
-// What the participants of a run (devices and servers) send each other in one step; docs/metrics.md
-// says what a message is.
+// What devices and servers send each other in one step (docs/metrics.md).
 struct StepTraffic {
   std::uint64_t messages = 0, bytes = 0;  // of all together, each counted once
   // The most that one participant sends, or receives if that is more.
   std::uint64_t busiest_messages = 0, busiest_bytes = 0;
 };
 
-// The clock of one host of a run on several, as its ranks measured it (docs/metrics.md).
+// The clock of one host of a run on several (docs/metrics.md).
 struct HostClock {
   std::string host;
   // Its time minus that of rank 0's host when the run began, and how far times of this host may be
@@ -262,15 +244,13 @@ struct Run {
   std::optional<double> flops_per_sample;
   std::string optimizer_name = "sgd";
   std::map<std::string, double> optimizer;  // its numbers: lr, momentum, weight_decay, ...
-  // Its other values, only where they are not the usual ones: "nesterov". In JSON as those of
-  // strategy_options.
+  // Its other values, only where they are not the usual ones: "nesterov".
   std::map<std::string, std::string> optimizer_choices;
   std::int64_t per_device_batch_size = 0, global_batch_size = 0;
   int accumulation_steps = 1;
   std::string scaling_mode;  // weak | strong
   bool oversubscribed = false;
-  // The strategy's own options (overlap, bucket_cap_mb, ps_update, ...) as on the command line. In
-  // JSON "on", "off", "true" and "false" are booleans, and numbers are numbers.
+  // The strategy's own options as on the command line; in JSON booleans and numbers where they are.
   std::map<std::string, std::string> strategy_options;
   std::string dataset_name, dataset_source;
   std::int64_t train_samples = 0, test_samples = 0;
@@ -281,8 +261,8 @@ struct Run {
   std::vector<EpochRow> epochs;
   std::vector<ProgressPoint> progress;
   std::string progress_reason;  // why there is none; empty: there is, or it was not recorded
-  // The first timed step, from 1 over all epochs, whose loss is not finite. Neither a value nor a
-  // reason: training did not diverge, or this was not recorded.
+  // The first timed step, from 1 over all epochs, whose loss is not finite. Neither value nor
+  // reason: training did not diverge, or it was not recorded.
   Known<std::int64_t> diverged_step;
   // A weight tensor that was not finite when training ended; empty: all were, or not recorded.
   std::string diverged_tensor;
@@ -296,9 +276,7 @@ struct Run {
   std::optional<Scaling> scaling;
   std::string scaling_reason;
   Figure samples_per_s, samples_per_s_per_device;
-  // What a device could do at most, as measured before the run; neither a value nor a reason: not
-  // recorded.
-  Figure peak_flops_per_s_per_device;
+  Figure peak_flops_per_s_per_device;    // as measured before the run; no reason: not recorded
   std::optional<Why> why;                // of runs on several devices
   std::optional<Conditions> conditions;  // not set: not recorded
   std::vector<HostClock> clocks;         // of runs on several hosts
@@ -328,15 +306,14 @@ struct CollectiveRow {
   Figure algbw_gb_per_s, busbw_gb_per_s;
   std::optional<std::uint64_t> wrong;  // elements of all ranks that are not exactly right
   std::string wrong_reason;            // why `wrong` is not set
-  // The highest bus bandwidth that memory allows (metrics/collective_metrics.h), busbw divided by
-  // it, and which memory bandwidth sets it: memory_copy, memory_reduce, or empty if none was
-  // measured.
+  // The highest bus bandwidth that memory allows (metrics.h), busbw divided by it, and which memory
+  // bandwidth sets it: memory_copy, memory_reduce, or empty if none was measured.
   Figure bound_busbw_gb_per_s, share_of_bound;
   std::string bound;
 };
 
-// Memory bandwidth: what the ranks' cores reach, each in memory of its own, or the copies of a GPU.
-// It counts bytes read and bytes written.
+// What the ranks' cores reach, each in memory of its own, or the copies of a GPU: bytes read and
+// bytes written.
 struct BandwidthRow {
   std::uint64_t working_set_bytes = 0;  // of a core, or of the GPU
   std::optional<int> cores;             // that ran at once; not set for a GPU
@@ -355,8 +332,7 @@ struct CellSummary {
   bool noisy = false;                        // the interval is wider than wanted
 };
 
-// The fastest of the settings that do the same work (reports/metrics/ranking.h), as found when the
-// report was written.
+// The fastest of the settings that do the same work (reports/metrics/ranking.h).
 struct Recommendation {
   std::string work;                           // "simple_cnn on mnist, global batch 128"
   std::string name, rival;                    // the fastest setting and the next one
@@ -367,7 +343,6 @@ struct Recommendation {
   std::string sentence;  // "ddp on 2 devices, 12 % ahead of ..."
 };
 
-// One way to cut gradients into buckets, tried by `ddpbench tune`.
 struct TuneSetting {
   double first_bucket_mb = 0, bucket_cap_mb = 0;  // MiB
   bool overlap = true;
@@ -430,6 +405,9 @@ struct Report {
   std::optional<Tune> tune;                     // of `ddpbench tune`
 };
 
+// In the order of Status.
+inline constexpr std::array<std::string_view, 5> kStatusWords = {"ok", "diverged", "failed",
+                                                                 "skipped", "interrupted"};
 std::string_view to_string(Status status);
 
 // Whether the run did all that it was to do; how well it trained is another matter.
@@ -443,8 +421,7 @@ std::string missing_reason(const Run& run);
 // The figure's own reason; where it has none, the run's.
 std::string missing_reason(const Figure& figure, const Run& run);
 
-// Local changes to the sources beside the commit: "with changes"; "changes unknown" where the
-// commit is known and its state is not; empty where there are no changes, or no commit.
+// "with changes", "changes unknown" where only the commit is known; empty for none, or no commit.
 std::string_view local_changes(const Generator& generator);
 
 }  // namespace ddpbench::report

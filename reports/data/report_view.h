@@ -24,7 +24,7 @@ struct RepeatedRuns;  // metrics/repetitions.h
 // One run of a view, or the repetitions of one setting. Points into reports that outlive it.
 struct RunRow {
   const Report* report = nullptr;
-  const Run* run = nullptr;                // the run; of repetitions their medians
+  const Run* run = nullptr;                // of repetitions the one with the median step
   std::size_t index = 0;                   // in report->runs; of repetitions the first's
   std::string file;                        // name of the report; empty where there is no file
   const RepeatedRuns* repeated = nullptr;  // the repetitions that the row stands for; null: a run

@@ -42,7 +42,6 @@ Settings optimizer_values(const Run& run) {
 
 // Programs that do not record it do not augment.
 std::string augment_value(const Run& run) { return run.augment == true ? "true" : "false"; }
-
 std::string augment_words(const Run& run) { return run.augment == true ? "augmented" : ""; }
 
 // Programs that do not record it train all epochs.
@@ -68,16 +67,11 @@ std::string model_words(const Run& run) {
   return run.model_hash.empty() ? "" : "network " + run.model_hash.substr(0, kShown);
 }
 
-std::string samples_words(std::int64_t samples, const char* noun) {
-  return samples > 0 ? counted(samples, noun) : "";
-}
+constexpr char kTrainingSample[] = "training sample", kTestSample[] = "test sample";
 
-std::string train_samples_words(const Run& run) {
-  return samples_words(run.train_samples, "training sample");
-}
-
-std::string test_samples_words(const Run& run) {
-  return samples_words(run.test_samples, "test sample");
+template <auto kMember, const char* kNoun>
+std::string samples_words(const Run& run) {
+  return run.*kMember > 0 ? counted(run.*kMember, kNoun) : "";
 }
 
 std::string device_words(const Run& run) { return with_note(run.device, run.device_model); }
@@ -126,139 +120,82 @@ std::string cost_value(const Run& run) {
   return found == run.strategy_options.end() ? "0" : found->second;
 }
 
-std::string loader_cost_words(const Run& run) {
-  const std::string cost = cost_value<kLoaderCost>(run);
-  return cost == "0" ? "" : value_words(kLoaderCost, cost);
-}
-
-std::string emulated_gil_words(const Run& run) {
-  const std::string cost = cost_value<kEmulatedGil>(run);
-  return cost == "0" ? "" : value_words(kEmulatedGil, cost);
+template <const std::string_view& kKey>
+std::string cost_words(const Run& run) {
+  const std::string cost = cost_value<kKey>(run);
+  return cost == "0" ? "" : value_words(kKey, cost);
 }
 
 std::string injected_words(const Run& run) {
   return run.injected.empty() ? "not injected" : "injected " + run.injected;
 }
 
+std::string fixed_epochs(const Run& run) {
+  return of_fixed_length(run, text_of(run.epochs.size()));
+}
+
+std::string fixed_steps(const Run& run) { return of_fixed_length(run, text_of(run.step.count)); }
+
+std::string oversubscribed_value(const Run& run) {
+  return of_whole_run(run, run.oversubscribed ? "true" : "false");
+}
+
+// What runs that compete have in common, and what the titles of their table and chart state.
+constexpr unsigned kJointUse = kEqualUse | kWorkUse | kNameUse | kRankUse;
+constexpr unsigned kTitledUse = kJointUse | kTableTitleUse | kChartTitleUse;
+constexpr unsigned kSubtitledUse = kJointUse | kTableTitleUse | kChartSubtitleUse;
+constexpr unsigned kConfigUse = kPairUse | kWorkUse | kNameUse | kRankUse;
+
 constexpr auto kTable = std::to_array<Setting>({
-    {.key = "strategy", .uses = kCellUse | kPairKeyUse, .value = value_of<&Run::strategy>},
-    {.key = "world_size", .uses = kCellUse | kPairKeyUse, .value = value_of<&Run::world_size>},
-    {.key = "servers",
-     .uses = kCellUse | kPairKeyUse | kStrategyNameUse,
-     .value = value_of<&Run::servers>,
-     .words = servers_words},
-    {.key = "backend",
-     .uses = kCellUse | kPairKeyUse | kStrategyNameUse,
-     .value = value_of<&Run::backend>,
-     .words = backend_words},
+    {"strategy", kCellUse | kPairKeyUse, value_of<&Run::strategy>},
+    {"world_size", kCellUse | kPairKeyUse, value_of<&Run::world_size>},
+    {"servers", kCellUse | kPairKeyUse | kStrategyNameUse, value_of<&Run::servers>, servers_words},
+    {"backend", kCellUse | kPairKeyUse | kStrategyNameUse, value_of<&Run::backend>, backend_words},
     // No kPairUse: the gate prefers runs with the same faults but takes others (gate_pairing.h).
-    {.key = "injected",
-     .uses = kCellUse | kStrategyNameUse,
-     .value = value_of<&Run::injected>,
-     .words = injected_words},
+    {"injected", kCellUse | kStrategyNameUse, value_of<&Run::injected>, injected_words},
     {.key = "strategy_options",
      .uses = kEqualUse | kStrategyNameUse,
      .values = other_strategy_options},
-    {.key = "model",
-     .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartTitleUse | kRankUse,
-     .value = value_of<&Run::model>,
-     .words = value_of<&Run::model>},
+    {"model", kTitledUse, value_of<&Run::model>, value_of<&Run::model>},
     // The same name may stand for different networks.
-    {.key = "model_hash",
-     .uses = kEqualUse | kWorkUse | kNameUse | kRankUse,
-     .value = value_of<&Run::model_hash>,
-     .words = model_words},
-    {.key = "parameters", .uses = kPairUse, .value = value_of<&Run::parameters>},
-    {.key = "dataset/name",
-     .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartTitleUse | kRankUse,
-     .value = value_of<&Run::dataset_name>,
-     .words = dataset_words},
-    {.key = "dataset/source",
-     .uses = kEqualUse | kRankUse,
-     .value = value_of<&Run::dataset_source>},
-    {.key = "dataset/augment",
-     .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartTitleUse | kRankUse,
-     .value = augment_value,
-     .words = augment_words,
-     .without = "not augmented"},
+    {"model_hash", kJointUse, value_of<&Run::model_hash>, model_words},
+    {"parameters", kPairUse, value_of<&Run::parameters>},
+    {"dataset/name", kTitledUse, value_of<&Run::dataset_name>, dataset_words},
+    {"dataset/source", kEqualUse | kRankUse, value_of<&Run::dataset_source>},
+    {"dataset/augment", kTitledUse, augment_value, augment_words, "not augmented"},
     // The same name and source may stand for a part of the data.
-    {.key = "dataset/train_samples",
-     .uses = kPairUse | kNameUse | kRankUse,
-     .value = value_of<&Run::train_samples>,
-     .words = train_samples_words},
-    {.key = "dataset/test_samples",
-     .uses = kPairUse | kNameUse | kRankUse,
-     .value = value_of<&Run::test_samples>,
-     .words = test_samples_words},
-    {.key = "device",
-     .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartSubtitleUse | kRankUse,
-     .value = value_of<&Run::device>,
-     .words = device_words},
+    {"dataset/train_samples", kPairUse | kNameUse | kRankUse, value_of<&Run::train_samples>,
+     samples_words<&Run::train_samples, kTrainingSample>},
+    {"dataset/test_samples", kPairUse | kNameUse | kRankUse, value_of<&Run::test_samples>,
+     samples_words<&Run::test_samples, kTestSample>},
+    {"device", kSubtitledUse, value_of<&Run::device>, device_words},
     // No kCellUse: a run that failed early does not know it. repetition_groups() compares it.
-    {.key = "device_model",
-     .uses = kPairUse | kWorkUse | kRankUse,
-     .value = value_of<&Run::device_model>},
-    {.key = "threads_per_device",
-     .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartSubtitleUse | kRankUse,
-     .value = value_of<&Run::threads_per_device>,
-     .words = threads_words},
-    {.key = "precision",
-     .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartSubtitleUse | kRankUse,
-     .value = value_of<&Run::precision>,
-     .words = value_of<&Run::precision>},
-    {.key = "strategy_options/loader_cost_us",
-     .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartTitleUse | kRankUse,
-     .value = cost_value<kLoaderCost>,
-     .words = loader_cost_words,
-     .without = "no loader cost"},
-    {.key = "strategy_options/emulated_gil_us",
-     .uses = kEqualUse | kWorkUse | kNameUse | kTableTitleUse | kChartTitleUse | kRankUse,
-     .value = cost_value<kEmulatedGil>,
-     .words = emulated_gil_words,
-     .without = "no emulated GIL"},
-    {.key = "scaling_mode",
-     .uses = kEqualUse | kNameUse | kTableTitleUse | kChartTitleUse,
-     .value = value_of<&Run::scaling_mode>,
-     .words = scaling_words},
-    {.key = "per_device_batch_size",
-     .uses = kEqualUse | kWeakWorkUse | kNameUse | kChartTitleUse,
-     .value = value_of<&Run::per_device_batch_size>,
-     .words = batch_words},
-    {.key = "global_batch_size",
-     .uses = kEqualUse | kStrongWorkUse | kRankUse,
-     .value = value_of<&Run::global_batch_size>},
-    {.key = "accumulation_steps",
-     .uses = kEqualUse | kWeakWorkUse | kRankUse,
-     .value = value_of<&Run::accumulation_steps>},
-    {.key = "optimizer/name",
-     .uses = kEqualUse | kNameUse,
-     .value = value_of<&Run::optimizer_name>,
-     .words = value_of<&Run::optimizer_name>},
+    {"device_model", kPairUse | kWorkUse | kRankUse, value_of<&Run::device_model>},
+    {"threads_per_device", kSubtitledUse, value_of<&Run::threads_per_device>, threads_words},
+    {"precision", kSubtitledUse, value_of<&Run::precision>, value_of<&Run::precision>},
+    {"strategy_options/loader_cost_us", kTitledUse, cost_value<kLoaderCost>,
+     cost_words<kLoaderCost>, "no loader cost"},
+    {"strategy_options/emulated_gil_us", kTitledUse, cost_value<kEmulatedGil>,
+     cost_words<kEmulatedGil>, "no emulated GIL"},
+    {"scaling_mode", kEqualUse | kNameUse | kTableTitleUse | kChartTitleUse,
+     value_of<&Run::scaling_mode>, scaling_words},
+    {"per_device_batch_size", kEqualUse | kWeakWorkUse | kNameUse | kChartTitleUse,
+     value_of<&Run::per_device_batch_size>, batch_words},
+    {"global_batch_size", kEqualUse | kStrongWorkUse | kRankUse, value_of<&Run::global_batch_size>},
+    {"accumulation_steps", kEqualUse | kWeakWorkUse | kRankUse, value_of<&Run::accumulation_steps>},
+    {"optimizer/name", kEqualUse | kNameUse, value_of<&Run::optimizer_name>,
+     value_of<&Run::optimizer_name>},
     {.key = "optimizer", .uses = kEqualUse | kNameUse, .values = optimizer_values},
-    {.key = "epochs",
-     .uses = kPairUse,
-     .value = [](const Run& run) { return of_fixed_length(run, text_of(run.epochs.size())); }},
-    {.key = "steps",
-     .uses = kPairUse,
-     .value = [](const Run& run) { return of_fixed_length(run, text_of(run.step.count)); }},
-    {.key = "until_accuracy", .uses = kPairUse, .value = until_accuracy_value},
-    {.key = "oversubscribed",
-     .uses = kPairUse,
-     .value =
-         [](const Run& run) { return of_whole_run(run, run.oversubscribed ? "true" : "false"); }},
-    {.key = "config/residency",
-     .uses = kPairUse | kWorkUse | kNameUse | kRankUse,
-     .config_key = "residency"},
-    {.key = "config/deterministic",
-     .uses = kPairUse | kWorkUse | kNameUse | kRankUse,
-     .config_key = "deterministic"},
+    {"epochs", kPairUse, fixed_epochs},
+    {"steps", kPairUse, fixed_steps},
+    {"until_accuracy", kPairUse, until_accuracy_value},
+    {"oversubscribed", kPairUse, oversubscribed_value},
+    {.key = "config/residency", .uses = kConfigUse, .config_key = "residency"},
+    {.key = "config/deterministic", .uses = kConfigUse, .config_key = "deterministic"},
 });
 
 constexpr auto kStrategies =
-    std::to_array<StrategyRow>({{.name = kBaseline},
-                                {.name = "dp", .through_primary = true},
-                                {.name = "ddp", .collective = "all_reduce"},
-                                {.name = "ps"}});
+    std::to_array<StrategyRow>({{kBaseline}, {"dp", "", true}, {"ddp", "all_reduce"}, {"ps"}});
 
 // Calls `visit(row, key, value)` for every value of `run` whose setting has any of the bits `uses`.
 template <typename Visit>

@@ -48,16 +48,16 @@ struct Setting {
   unsigned uses = 0;
   // Returns the value; empty where the run has none.
   std::string (*value)(const Run& run) = nullptr;
-  // Returns values by their keys within the group.
-  Settings (*values)(const Run& run) = nullptr;
-  // A key of the report's configuration, which all of its runs share.
-  std::string_view config_key = {};
   // Returns the setting in words, "batch 32 a device"; empty where there is nothing to say. Null
   // where another row's words include it, and for `values` and `config_key`: use value_words().
   std::string (*words)(const Run& run) = nullptr;
   // What titles say of runs without words beside others that have some: "not augmented". Empty:
   // nothing.
   std::string_view without = {};
+  // Returns values by their keys within the group.
+  Settings (*values)(const Run& run) = nullptr;
+  // A key of the report's configuration, which all of its runs share.
+  std::string_view config_key = {};
 };
 
 // The different ones of `words`, which runs have for one setting, in order of appearance. Empty

@@ -5,22 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/text.h"
 
 namespace ddpbench::report {
 namespace {
-
-Json json_of(const RecordValue& value) {
-  return std::visit(
-      []<typename T>(const T& held) -> Json {
-        if constexpr (std::is_same_v<T, std::monostate>) return nullptr;
-        if constexpr (!std::is_same_v<T, std::monostate>) return held;
-      },
-      value);
-}
 
 // Lists are joined by spaces, which no number has. A number is the shortest text that reads back as
 // the same one.
@@ -35,16 +25,14 @@ std::string csv_cell(const Json& value) {
 }
 
 TextTable table_of(const Records& records) {
-  TextTable table{.keys = 1, .columns = {}, .instead = {}};
+  TextTable table{.keys = 1};
   table.instead.resize(records.rows.size());
   for (std::size_t c = 0; c < records.columns.size(); ++c) {
     const RecordColumn& column = records.columns[c];
     if (!column.for_people()) continue;
-    table.columns.push_back(
-        {.top = column.top, .bottom = column.bottom, .left = column.left, .cells = {}});
-    for (const std::vector<RecordCell>& row : records.rows) {
-      table.columns.back().cells.push_back(row.at(c).text);
-    }
+    TextColumn& shown =
+        table.columns.emplace_back(TextColumn{column.top, column.bottom, column.left});
+    for (const auto& row : records.rows) shown.cells.push_back(row.at(c).text);
   }
   return table;
 }
@@ -62,7 +50,7 @@ std::vector<Json> objects_of(const Records& records) {
   for (const std::vector<RecordCell>& row : records.rows) {
     Json& object = objects.emplace_back();
     for (std::size_t c = 0; c < row.size(); ++c) {
-      object[records.columns.at(c).key] = json_of(row[c].value);
+      object[records.columns.at(c).key] = row[c].value;
     }
   }
   return objects;

@@ -6,9 +6,8 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "reports/json/json_text.h"
@@ -16,11 +15,8 @@
 
 namespace ddpbench::report {
 
-// std::monostate: there is none. In csv it is an empty cell, in json null.
-using RecordValue = std::variant<std::monostate, std::string, std::int64_t, double>;
-
 struct RecordCell {
-  RecordValue value;
+  Json value;        // text, a number or null; in csv null is an empty cell
   std::string text;  // as people read it
 };
 

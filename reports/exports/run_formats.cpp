@@ -8,8 +8,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
+#include "base/text.h"
 #include "reports/exports/records.h"
 #include "reports/json/report_json.h"
 #include "reports/table/table.h"
@@ -43,20 +43,16 @@ std::vector<Json> flat_runs(RunRows rows, const Columns& columns) {
   return runs;
 }
 
-// The warnings, tune conclusions and verdicts of the reports of these rows, each report once.
-std::vector<std::string> remarks(std::span<const RunRow> rows) {
+// The verdicts of the reports of these rows, each report once. Lines of a report's text that are
+// indented list the parts of a step.
+std::vector<std::string> verdicts(RunRows rows) {
   std::vector<std::string> lines;
   std::set<const Report*> told;
-  const bool several = from_several_files(rows);
-  for (const RowWarning& warning : row_warnings(rows)) lines.push_back(to_string(warning, several));
   for (const RunRow& row : rows) {
     if (!told.insert(row.report).second) continue;
-    const std::string file = several ? row.file + ": " : "";
-    if (row.report->tune) lines.push_back(file + row.report->tune->conclusion);
-    // Lines that are not indented are verdicts; the indented ones list the parts of the step.
-    std::istringstream why(render_why(*row.report, 0));
-    for (std::string line; std::getline(why, line);) {
-      if (!line.starts_with(' ')) lines.push_back(file + line);
+    for (const std::string& line : split(render_why(*row.report, 0), '\n')) {
+      if (line.empty() || line.starts_with(' ')) continue;
+      lines.push_back(from_several_files(rows) ? row.file + ": " + line : line);
     }
   }
   return lines;
@@ -177,6 +173,7 @@ std::string markdown_text(RunRows rows, const Columns& columns) {
   const TextTable table = run_table(rows, columns, notes);
   std::vector<std::string> below = explanations(rows, columns, notes);
   std::ranges::move(remarks(rows), std::back_inserter(below));
+  std::ranges::move(verdicts(rows), std::back_inserter(below));
   return markdown_page(caption(rows), table, below);
 }
 

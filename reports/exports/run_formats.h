@@ -26,24 +26,19 @@ std::string csv_text(std::span<const RunRow> rows, const Columns& columns);
 // An array of flat objects. A missing figure is null beside "<key>_reason".
 std::string json_runs_text(std::span<const RunRow> rows, const Columns& columns);
 
-// For benchmark-action/github-action-benchmark: an array of {name, unit, value, range, extra} of
-// the figures for which smaller (customSmallerIsBetter) or bigger values are better. Values are
-// medians over repetitions, without runs that did not end well or had injected faults.
+// For benchmark-action/github-action-benchmark: the figures for which smaller or bigger values are
+// better, as medians over repetitions, without runs that did not end well or had injected faults.
 std::string github_benchmark_text(std::span<const RunRow> rows, Better direction);
-// Bencher's metric format: an object of benchmarks with their measures, each with the median over
-// repetitions as its value and the ends of its interval. The same runs as above.
+// Bencher's metric format, of the same medians with the ends of their intervals.
 std::string bencher_text(std::span<const RunRow> rows);
-// Prometheus' text format for the node exporter's textfile collector: base units, and one sample
-// for each label set.
+// Prometheus' text format for the node exporter's textfile collector.
 std::string prometheus_text(std::span<const RunRow> rows);
-// MLPerf's log lines (":::MLLOG {...}"), each run in its own namespace when there are several. A
-// time of day is the run's start, as recorded or computed from the report's start, plus durations.
-// Throws ConfigError where a start is no valid time.
+// MLPerf's log lines (":::MLLOG {...}"), each run in its own namespace when there are several.
+// Throws ConfigError where the start of a run is no valid time.
 std::string mllog_text(std::span<const RunRow> rows);
 
 // The layout that Apache Otava reads (its docs/CSV.md): `time`, `commit`, then a column of step
-// times in ms for each setting, called by otava_metric(). A setting that a commit did not measure
-// is empty.
+// times in ms for each setting; a setting that a commit did not measure is empty.
 std::string otava_csv(const History& history);
 // "ddp_on_2_devices_batch_32_a_device": letters, digits and _.
 std::string otava_metric(const std::string& name);
@@ -64,8 +59,7 @@ const std::vector<RunFormat>& run_formats();
 // A format of --format for the reports of `ddpbench comm`, by the same words.
 struct CollectiveFormat {
   std::string name;
-  // Columns of a missing figure are as in the format of runs. REQUIRES: all reports have
-  // collectives.
+  // REQUIRES: all reports have collectives.
   std::function<std::string(std::span<const ReportFile>, int width)> write;
 };
 const std::vector<CollectiveFormat>& collective_formats();

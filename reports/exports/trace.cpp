@@ -50,66 +50,57 @@ bool comes_before(const Timed& a, const Timed& b) {
          std::tuple(b.begin, -b.length, b.begin_s, -b.end_s);
 }
 
-Json name_event(const char* what, int process, int thread, const char* key, Json value) {
-  return {{"name", what},
-          {"ph", "M"},
-          {"pid", process},
-          {"tid", thread},
-          {"args", {{key, std::move(value)}}}};
+void append_names(const TraceProcess& process, Json& events) {
+  const auto add = [&](const char* what, int thread, const char* key, Json value) {
+    events.push_back({{"name", what},
+                      {"ph", "M"},
+                      {"pid", process.id},
+                      {"tid", thread},
+                      {"args", {{key, std::move(value)}}}});
+  };
+  add("process_name", 0, "name", process.name);
+  add("process_sort_index", 0, "sort_index", process.id);
+  if (!process.label.empty()) add("process_labels", 0, "labels", process.label);
+  for (const auto& [thread, name] : process.threads) {
+    add("thread_name", thread, "name", name);
+    add("thread_sort_index", thread, "sort_index", thread);
+  }
 }
 
-void append_names(const TraceProcess& process, Json& events) {
-  events.push_back(name_event("process_name", process.id, 0, "name", process.name));
-  events.push_back(name_event("process_sort_index", process.id, 0, "sort_index", process.id));
-  if (!process.label.empty()) {
-    events.push_back(name_event("process_labels", process.id, 0, "labels", process.label));
-  }
-  for (const auto& [thread, name] : process.threads) {
-    events.push_back(name_event("thread_name", process.id, thread, "name", name));
-    events.push_back(name_event("thread_sort_index", process.id, thread, "sort_index", thread));
-  }
+Timed timed(double begin_s, double end_s, Json json) {
+  const std::int64_t begin = ticks(begin_s);
+  json["ts"] = microseconds(begin);
+  return {begin, std::max<std::int64_t>(0, ticks(end_s) - begin), begin_s, end_s, std::move(json)};
 }
 
 Timed interval(const TraceEvent& event) {
-  const std::int64_t begin = ticks(event.begin_s);
-  const std::int64_t length = std::max<std::int64_t>(0, ticks(event.end_s) - begin);
-  Json json = {{"name", event.name},        {"cat", event.category},       {"ph", "X"},
-               {"ts", microseconds(begin)}, {"dur", microseconds(length)}, {"pid", event.process},
-               {"tid", event.thread}};
-  for (const auto& [name, value] : event.arguments) json["args"][name] = value;
-  return {begin, length, event.begin_s, event.end_s, std::move(json)};
-}
-
-Timed moment(const TraceFlow& flow, const char* kind, int thread, double time_s) {
-  const std::int64_t begin = ticks(time_s);
-  return {begin,
-          0,
-          time_s,
-          time_s,
-          {{"name", flow.name},
-           {"cat", "bucket"},
-           {"ph", kind},
-           {"ts", microseconds(begin)},
-           {"pid", flow.process},
-           {"tid", thread}}};
+  Timed result = timed(event.begin_s, event.end_s,
+                       {{"name", event.name},
+                        {"cat", event.category},
+                        {"ph", "X"},
+                        {"pid", event.process},
+                        {"tid", event.thread}});
+  result.json["dur"] = microseconds(result.length);
+  for (const auto& [name, value] : event.arguments) result.json["args"][name] = value;
+  return result;
 }
 
 void append_flow(const TraceFlow& flow, std::size_t id, std::vector<Timed>& events) {
-  Timed ready = moment(flow, "i", flow.from_thread, flow.from_s);
-  ready.json["s"] = "t";
-  Timed from = moment(flow, "s", flow.from_thread, flow.from_s);
-  Timed to = moment(flow, "f", flow.to_thread, flow.to_s);
-  from.json["id"] = to.json["id"] = id;
-  to.json["bp"] = "e";
-  for (Timed* event : {&ready, &from, &to}) events.push_back(std::move(*event));
+  const auto add = [&](const char* kind, int thread, double time_s, const char* key, Json value) {
+    Json json = {{"name", flow.name},   {"cat", "bucket"}, {"ph", kind},
+                 {"pid", flow.process}, {"tid", thread},   {key, std::move(value)}};
+    if (kind[0] != 'i') json["id"] = id;
+    events.push_back(timed(time_s, time_s, std::move(json)));
+  };
+  add("i", flow.from_thread, flow.from_s, "s", "t");
+  add("s", flow.from_thread, flow.from_s, "id", id);
+  add("f", flow.to_thread, flow.to_s, "bp", "e");
 }
 
 Timed change(const TraceCounter& counter) {
-  const std::int64_t begin = ticks(counter.time_s);
-  Json json = {
-      {"name", counter.name}, {"ph", "C"}, {"ts", microseconds(begin)}, {"pid", counter.process}};
-  for (const auto& [name, value] : counter.values) json["args"][name] = value;
-  return {begin, 0, counter.time_s, counter.time_s, std::move(json)};
+  return timed(
+      counter.time_s, counter.time_s,
+      {{"name", counter.name}, {"ph", "C"}, {"pid", counter.process}, {"args", counter.values}});
 }
 
 }  // namespace

@@ -39,11 +39,9 @@ struct GateOptions {
 struct FigureVerdict {
   std::string name;  // "median_step_s"
   GateVerdict verdict = GateVerdict::pass;
-  // What was compared: the mean over repetitions (geometric, of the accuracy arithmetic) after
-  // far-off ones were drawn in.
-  std::optional<double> base, candidate;
-  // The same mean of the repetitions as they were measured; differs only where `outliers` > 0.
-  std::optional<double> base_measured, candidate_measured;
+  // The mean over repetitions (geometric, of the accuracy arithmetic) after far-off ones were drawn
+  // in, which was compared; and as they were measured, which differs only where `outliers` > 0.
+  std::optional<double> base, candidate, base_measured, candidate_measured;
   double minimum_effect = 0;  // on the scale of `change`
   std::optional<double> change;
   std::optional<double> change_low, change_high;  // two-sided interval of confidence 1 - 2 alpha
@@ -54,7 +52,6 @@ struct FigureVerdict {
   std::string note;                       // a reason beyond the numbers
 };
 
-// What paired runs have in common.
 struct PairKey {
   std::string strategy;  // or the operation of a collective, "all_reduce"
   int world_size = 1, servers = 0;
@@ -86,7 +83,6 @@ struct UncomparedRuns {
   std::string reason;
 };
 
-// Where and when the new reports were made.
 struct GateOrigin {
   std::string started_at;          // "2026-01-31T12:00:00Z", of the first; empty: not known
   std::vector<std::string> hosts;  // each one once
@@ -115,8 +111,7 @@ GateResult check_reports(std::span<const Report> candidate, std::span<const Repo
 std::vector<std::string> gate_setting_keys(std::span<const Report> candidate,
                                            std::span<const Report> base);
 
-// The result of a check that could not be made. The outputs show it, so that an earlier file is not
-// mistaken for the result of this check.
+// The result of a check that could not be made, so that no earlier file is mistaken for it.
 GateResult refused_check(const GateOptions& options, GateOrigin origin, std::string refusal);
 
 // One line: the verdict, and how many pairs got each verdict; or why nothing was compared.

@@ -36,56 +36,24 @@ Figure least_loss(const Run& run) {
 }
 
 const std::array<GateFigure, 8> kFigures = {{
-    {.name = "median_step_s",
-     .heading = "median step",
-     .limit = &GateOptions::max_slowdown,
-     .value = median_step,
-     .step_quantile = 0.5},
-    {.name = "p95_step_s",
-     .heading = "p95 step",
-     .limit = &GateOptions::max_tail_slowdown,
-     .value = tail_step,
-     .decisive = false,
-     .step_quantile = 0.95},
-    {.name = "samples_per_s",
-     .heading = "throughput",
-     .limit = &GateOptions::max_slowdown,
-     .value = throughput,
-     .higher_is_better = true,
-     .step_quantile = 0.5},
-    {.name = "peak_bytes",
-     .heading = "peak memory",
-     .limit = &GateOptions::max_memory_growth,
-     .value = peak_memory},
-    {.name = "final_train_loss",
-     .heading = "final loss",
-     .limit = &GateOptions::max_loss_increase,
-     .value = least_loss,
-     .needs_equal_steps = true},
-    {.name = "final_test_accuracy",
-     .heading = "accuracy",
-     .limit = &GateOptions::max_accuracy_drop,
-     .value = final_accuracy,
-     .logarithmic = false,
-     .higher_is_better = true,
-     .needs_equal_steps = true},
+    {"median_step_s", "median step", &GateOptions::max_slowdown, median_step, 0.5},
+    {"p95_step_s", "p95 step", &GateOptions::max_tail_slowdown, tail_step, 0.95,
+     GateFigure::kIndecisive},
+    {"samples_per_s", "throughput", &GateOptions::max_slowdown, throughput, 0.5,
+     GateFigure::kHigherIsBetter},
+    {"peak_bytes", "peak memory", &GateOptions::max_memory_growth, peak_memory},
+    {"final_train_loss", "final loss", &GateOptions::max_loss_increase, least_loss, 0,
+     GateFigure::kOfEqualSteps},
+    {"final_test_accuracy", "accuracy", &GateOptions::max_accuracy_drop, final_accuracy, 0,
+     GateFigure::kByDifference | GateFigure::kHigherIsBetter | GateFigure::kOfEqualSteps},
     // The median over the iterations of the slowest rank's time.
-    {.name = "median_time_s",
-     .heading = "median time",
-     .limit = &GateOptions::max_slowdown,
-     .value = median_step,
-     .step_quantile = 0.5,
-     .of_collectives = true},
-    {.name = "p95_time_s",
-     .heading = "p95 time",
-     .limit = &GateOptions::max_tail_slowdown,
-     .value = tail_step,
-     .decisive = false,
-     .step_quantile = 0.95,
-     .of_collectives = true},
+    {"median_time_s", "median time", &GateOptions::max_slowdown, median_step, 0.5,
+     GateFigure::kOfCollectives},
+    {"p95_time_s", "p95 time", &GateOptions::max_tail_slowdown, tail_step, 0.95,
+     GateFigure::kIndecisive | GateFigure::kOfCollectives},
 }};
 
-double sign(const GateFigure& figure) { return figure.higher_is_better ? -1 : 1; }
+double sign(const GateFigure& figure) { return figure.is(GateFigure::kHigherIsBetter) ? -1 : 1; }
 
 }  // namespace
 
@@ -98,26 +66,27 @@ const GateFigure& gate_figure(std::string_view name) {
 }
 
 double badness(const GateFigure& figure, double value) {
-  return sign(figure) * (figure.logarithmic ? std::log(value) : value);
+  return sign(figure) * (figure.is(GateFigure::kByDifference) ? value : std::log(value));
 }
 
 double value_of_badness(const GateFigure& figure, double badness) {
   const double value = sign(figure) * badness;
-  return figure.logarithmic ? std::exp(value) : value;
+  return figure.is(GateFigure::kByDifference) ? value : std::exp(value);
 }
 
 double change_of(const GateFigure& figure, double difference) {
-  return figure.logarithmic ? sign(figure) * std::expm1(sign(figure) * difference) : difference;
+  if (figure.is(GateFigure::kByDifference)) return difference;
+  return sign(figure) * std::expm1(sign(figure) * difference);
 }
 
 double least_effect(const GateFigure& figure, const GateOptions& options) {
   const double limit = options.*figure.limit;
-  return figure.logarithmic ? std::log1p(limit) : limit;
+  return figure.is(GateFigure::kByDifference) ? limit : std::log1p(limit);
 }
 
 VarianceEstimate variance_within(const GateFigure& figure, const Run& run) {
   const std::span<const double> steps = run.step.samples_s;
-  if (!figure.step_quantile || steps.size() < kFewestSteps) return {};
+  if (figure.step_quantile == 0 || steps.size() < kFewestSteps) return {};
   std::vector<double> parts;
   for (std::size_t part = 0; part < kPartsOfRun; ++part) {
     const std::size_t begin = steps.size() * part / kPartsOfRun;
@@ -125,7 +94,7 @@ VarianceEstimate variance_within(const GateFigure& figure, const Run& run) {
     std::vector<double> values(steps.begin() + static_cast<std::ptrdiff_t>(begin),
                                steps.begin() + static_cast<std::ptrdiff_t>(end));
     std::ranges::sort(values);
-    const double value = quantile(values, *figure.step_quantile);
+    const double value = quantile(values, figure.step_quantile);
     if (!(value > 0)) return {};  // a step cannot take no time
     parts.push_back(badness(figure, value));
   }

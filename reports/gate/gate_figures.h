@@ -4,7 +4,6 @@
 // The figures that the gate compares, and the scale of the comparison. Private to reports/.
 #pragma once
 
-#include <optional>
 #include <span>
 
 #include "reports/data/report.h"
@@ -14,21 +13,20 @@
 namespace ddpbench::report {
 
 struct GateFigure {
+  enum Trait : unsigned {
+    kByDifference = 1U << 0U,  // compared by differences; the others by ratios
+    kHigherIsBetter = 1U << 1U,
+    kIndecisive = 1U << 2U,    // when only it is too noisy, the pair is not INCONCLUSIVE
+    kOfEqualSteps = 1U << 3U,  // not compared when steps, epochs or global batch differ
+    kOfCollectives = 1U << 4U  // collectives alone have it; the others belong to training runs
+  };
   const char* name;  // key in JSON
   const char* heading;
   double GateOptions::*limit;
   Figure (*value)(const Run&);
-  // Logarithmic figures are compared by ratios, the accuracy by differences.
-  bool logarithmic = true;
-  bool higher_is_better = false;
-  // False for the tail: when only it is too noisy, the pair is not INCONCLUSIVE.
-  bool decisive = true;
-  // Not compared when steps, epochs or global batch of the runs differ.
-  bool needs_equal_steps = false;
-  // The quantile of the step times that the figure is or follows from.
-  std::optional<double> step_quantile = {};
-  // Collectives alone have the figure. The others belong to training runs.
-  bool of_collectives = false;
+  double step_quantile = 0;  // of the step times, that the figure is or follows from; 0: of none
+  unsigned traits = 0;
+  bool is(Trait trait) const { return (traits & trait) != 0; }
 };
 
 std::span<const GateFigure> gate_figures();

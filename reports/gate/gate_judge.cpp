@@ -138,7 +138,7 @@ Side side_of(const GateFigure& figure, const Runs& runs) {
   Side side;
   for (const Run* run : runs) {
     const Figure value = figure.value(*run);
-    if (value.value && (!figure.logarithmic || *value.value > 0)) {
+    if (value.value && (figure.is(GateFigure::kByDifference) || *value.value > 0)) {
       side.values.push_back(badness(figure, *value.value));
     } else if (side.missing++ == 0) {
       side.reason = value.value ? "it is not positive" : value.reason;
@@ -183,7 +183,7 @@ void compare_sides(const Runs& base, const Runs& candidate, FigureTest& test) {
       compare({test.base, test.candidate},
               single && !same_run ? noise_within(*test.figure, *base.front(), *candidate.front())
                                   : VarianceEstimate{});
-  test.known = test.found.noise_known || same_run || !test.figure->step_quantile;
+  test.known = test.found.noise_known || same_run || test.figure->step_quantile == 0;
   if (!test.known) return;
   test.p_worse = test.found.p_above();
   test.p_better = test.found.p_below();
@@ -201,7 +201,7 @@ void gather_figure(const GateFigure& figure, const PairedCells& cells, const Gat
         fmt::format("{} not compared: in the baseline {}", figure.heading, base.reason));
     return;
   }
-  if (figure.needs_equal_steps && trained_differently(cells)) {
+  if (figure.is(GateFigure::kOfEqualSteps) && trained_differently(cells)) {
     pair.notes.push_back(
         fmt::format("{} not compared: the runs saw different numbers of samples", figure.heading));
     return;
@@ -323,8 +323,8 @@ FigureVerdict judge(const FigureTest& test, std::size_t family, const GateOption
 }
 
 void add_figure(PairVerdict& pair, FigureVerdict verdict) {
-  const bool counts =
-      gate_figure(verdict.name).decisive || verdict.verdict != GateVerdict::inconclusive;
+  const bool counts = !gate_figure(verdict.name).is(GateFigure::kIndecisive) ||
+                      verdict.verdict != GateVerdict::inconclusive;
   if (counts) pair.verdict = std::max(pair.verdict, verdict.verdict);
   if (verdict.outliers > 0 && verdict.name != "samples_per_s") {
     pair.notes.push_back(fmt::format(
@@ -350,7 +350,7 @@ void judge_pairs(std::span<const PairedCells> all, GateResult& result) {
     PairVerdict& pair = result.pairs.emplace_back(open_pair(cells));
     if (pair.candidate_repetitions == 0) continue;
     for (const GateFigure& figure : gate_figures()) {
-      if (figure.of_collectives != pair.key.collective) continue;
+      if (figure.is(GateFigure::kOfCollectives) != pair.key.collective) continue;
       gather_figure(figure, cells, result.options, index, pair, tests);
     }
   }

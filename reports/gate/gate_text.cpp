@@ -31,19 +31,9 @@ std::string bare_amount(const std::string& name, double change) {
   return fmt::format("{:.{}f}", std::abs(change) / kPercentUnit, is_accuracy(name) ? 2 : 1);
 }
 
-const char* direction(double change) { return change > 0 ? "worse" : "better"; }
-
 std::string values_text(const std::string& name, const std::optional<double>& base,
                         const std::optional<double>& candidate) {
   return fmt::format("{} -> {}", figure_text(name, base), figure_text(name, candidate));
-}
-
-std::string evidence(const FigureVerdict& figure, const GateOptions& options) {
-  const std::string interval = interval_text(figure);
-  if (interval.empty()) return "";
-  const std::string p = p_text(figure);
-  return fmt::format(" ({} {}, p {}{})", interval_heading(options), interval,
-                     p.starts_with('<') ? "" : "= ", p);
 }
 
 }  // namespace
@@ -61,7 +51,7 @@ std::string figure_text(const std::string& name, const std::optional<double>& va
 std::string change_text(const std::string& name, const std::optional<double>& change) {
   if (!change) return "-";
   if (*change == 0) return "unchanged";
-  return fmt::format("{} {}", amount(name, std::abs(*change)), direction(*change));
+  return fmt::format("{} {}", amount(name, std::abs(*change)), *change > 0 ? "worse" : "better");
 }
 
 std::string interval_text(const FigureVerdict& figure) {
@@ -110,9 +100,13 @@ std::string repetitions_text(const PairVerdict& pair) {
 std::string figure_sentence(const FigureVerdict& figure, const GateOptions& options) {
   std::string text = figure_heading(figure);
   if (figure.change) {
-    text += fmt::format(" {}{}: {}, allowed {}", change_text(figure.name, figure.change),
-                        evidence(figure, options),
-                        values_text(figure.name, figure.base, figure.candidate),
+    const std::string interval = interval_text(figure), p = p_text(figure);
+    text += " " + change_text(figure.name, figure.change);
+    if (!interval.empty()) {
+      text += fmt::format(" ({} {}, p {}{})", interval_heading(options), interval,
+                          p.starts_with('<') ? "" : "= ", p);
+    }
+    text += fmt::format(": {}, allowed {}", values_text(figure.name, figure.base, figure.candidate),
                         amount(figure.name, figure.minimum_effect));
   }
   if (!figure.note.empty()) text += (figure.change ? "; " : " ") + figure.note;
@@ -155,13 +149,11 @@ std::string gate_summary(const GateResult& result) {
 std::string rule_sentence(const GateResult& result) {
   const GateOptions& options = result.options;
   std::vector<std::string> limits;
-  const auto compared = [&result](bool collectives) {
-    return std::ranges::any_of(result.pairs, [collectives](const PairVerdict& pair) {
-      return pair.key.collective == collectives;
-    });
-  };
   for (const GateFigure& figure : gate_figures()) {
-    if (!compared(figure.of_collectives)) continue;
+    const bool compared = std::ranges::any_of(result.pairs, [&](const PairVerdict& pair) {
+      return pair.key.collective == figure.is(GateFigure::kOfCollectives);
+    });
+    if (!compared) continue;
     limits.push_back(
         fmt::format("{} {}", figure.heading,
                     amount(figure.name, change_of(figure, least_effect(figure, options)))));

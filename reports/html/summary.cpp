@@ -316,9 +316,8 @@ void write_summary(Markup& page, const HtmlInput& input, const ScalingChart& sca
 }
 
 void write_warnings(Markup& page, const HtmlInput& input) {
-  for (const RowWarning& warning : row_warnings(rows_of(input))) {
-    page.leaf("p", {{"class", "alert warning"}},
-              sentence(to_string(warning, input.reports.size() > 1)));
+  for (const std::string& text : warning_texts(rows_of(input))) {
+    page.leaf("p", {{"class", "alert warning"}}, sentence(text));
   }
 }
 

@@ -3,7 +3,6 @@
 #include "reports/json/fields.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -17,11 +16,6 @@ constexpr double kLargest = 1e150, kSmallest = 1e-150;
 
 // All integers up to it are exact as doubles, and other JSON readers keep them.
 constexpr std::int64_t kLargestInteger = std::int64_t{1} << 53;
-
-constexpr std::array<std::string_view, 5> kStatusWords = {"ok", "diverged", "failed", "skipped",
-                                                          "interrupted"};
-constexpr std::array<Status, 5> kStatuses = {Status::ok, Status::diverged, Status::failed,
-                                             Status::skipped, Status::interrupted};
 
 std::string pointer_of(const Found& found) {
   std::vector<std::string> steps;
@@ -117,8 +111,7 @@ std::string Found::text(const Words& words) const {
 
 Status Found::status() const {
   const std::string word = text(kStatusWords);
-  return kStatuses.at(
-      static_cast<std::size_t>(std::ranges::find(kStatusWords, word) - kStatusWords.begin()));
+  return static_cast<Status>(std::ranges::find(kStatusWords, word) - kStatusWords.begin());
 }
 
 Json option_json(const std::string& text) {

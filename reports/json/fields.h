@@ -80,22 +80,11 @@ Json document_json(const std::string& text);  // throws InternalError for what i
 // Whether the value of `key` is written as an integer: it is a number of bytes.
 bool is_byte_count(const std::string& key, const Json& value);
 
-template <typename T>
-inline constexpr bool kIsList = false;
-template <typename T>
-inline constexpr bool kIsList<std::vector<T>> = true;
-template <typename T>
-inline constexpr bool kIsMap = false;
-template <typename T>
-inline constexpr bool kIsMap<std::map<std::string, T>> = true;
-template <typename T>
-inline constexpr bool kIsOptional = false;
-template <typename T>
-inline constexpr bool kIsOptional<std::optional<T>> = true;
-template <typename T>
-inline constexpr bool kIsKnown = false;
-template <typename T>
-inline constexpr bool kIsKnown<Known<T>> = true;
+// Whether T is a std::vector, std::map, std::optional or Known.
+template <typename T, template <typename...> class Container>
+inline constexpr bool kIs = false;
+template <template <typename...> class Container, typename... Parts>
+inline constexpr bool kIs<Container<Parts...>, Container> = true;
 
 // `kReads`: a list reads the members out of the object; else it writes them into it. The object
 // must outlive this.
@@ -144,7 +133,7 @@ class Fields {
   template <typename Member, typename Rule = Any>
   void known(const std::string& key, Member& member, const std::string& fallback,
              const Rule& rule = {}) {
-    if constexpr (kIsKnown<std::remove_const_t<Member>>) {
+    if constexpr (kIs<std::remove_const_t<Member>, Known>) {
       known_beside(key, member.value, member.reason, fallback, rule);
     } else {
       std::string reason;  // is not kept: the member shows whether it is known
@@ -155,11 +144,8 @@ class Fields {
   template <typename Member, typename Reason, typename Rule = Any>
   void known_beside(const std::string& key, Member& member, Reason& reason,
                     const std::string& fallback, const Rule& rule = {}) {
-    if constexpr (std::is_arithmetic_v<Member>) {
-      null_or(key, member, !reason.empty(), reason, fallback, rule);
-    } else {
-      null_or(key, member, is_absent(member), reason, fallback, rule);
-    }
+    const bool absent = std::is_arithmetic_v<Member> ? !reason.empty() : is_absent(member);
+    null_or(key, member, absent, reason, fallback, rule);
   }
   // The same, but nothing where there is neither a value nor a reason.
   template <typename Member, typename Reason, typename Rule = Any>
@@ -218,7 +204,7 @@ class Fields {
  private:
   template <typename Member>
   static bool is_absent(const Member& member) {
-    if constexpr (kIsOptional<Member>) {
+    if constexpr (kIs<Member, std::optional>) {
       return !member;
     } else if constexpr (std::floating_point<Member>) {
       return !std::isfinite(member);
@@ -237,18 +223,17 @@ class Fields {
   template <typename Member, typename Reason, typename Rule>
   void null_or(const std::string& key, Member& member, bool absent, Reason& reason,
                const std::string& fallback, const Rule& rule) {
-    const std::string reason_key = key + kReasonSuffix;
     if constexpr (kReads) {
       const auto found = next(key);
       if (!found) return;
       if (!found->json.is_null()) return take(*found, member, rule);
-      reason = object_.at(reason_key).text(kNotEmpty);
+      reason = object_.at(key + kReasonSuffix).text(kNotEmpty);
       if constexpr (std::floating_point<Member>) {
         member = std::numeric_limits<Member>::quiet_NaN();
       }
     } else if (absent) {
       object_[key] = nullptr;
-      object_[reason_key] = reason.empty() ? fallback : reason;
+      object_[key + kReasonSuffix] = reason.empty() ? fallback : reason;
     } else {
       put_member(key, member, rule);
     }
@@ -256,15 +241,15 @@ class Fields {
 
   template <typename T, typename Rule>
   static void take(const Found& from, T& value, const Rule& rule) {
-    if constexpr (kIsOptional<T>) {
+    if constexpr (kIs<T, std::optional>) {
       take(from, value.emplace(), rule);
-    } else if constexpr (kIsList<T>) {
+    } else if constexpr (kIs<T, std::vector>) {
       from.expect(from.json.is_array(), "an array");
       value.reserve(from.json.size());
       for (std::size_t i = 0; i < from.json.size(); ++i) {
         take(Found{from.json[i], from.file, &from, {}, i}, value.emplace_back(), rule);
       }
-    } else if constexpr (kIsMap<T>) {
+    } else if constexpr (kIs<T, std::map>) {
       from.expect(from.json.is_object(), "an object");
       for (const auto& [name, json] : from.json.items()) {
         take(Found{json, from.file, &from, name}, value[name], rule);
@@ -290,12 +275,12 @@ class Fields {
 
   template <typename T, typename Rule>
   static void put(Json& to, const T& value, const Rule& rule) {
-    if constexpr (kIsOptional<T>) {
+    if constexpr (kIs<T, std::optional>) {
       put(to, *value, rule);
-    } else if constexpr (kIsList<T>) {
+    } else if constexpr (kIs<T, std::vector>) {
       to = Json::array();
       for (const auto& element : value) put(to.emplace_back(), element, rule);
-    } else if constexpr (kIsMap<T>) {
+    } else if constexpr (kIs<T, std::map>) {
       to = Json::object();
       for (const auto& [name, element] : value) put(to[name], element, rule);
     } else if constexpr (std::is_same_v<Rule, Option>) {

@@ -18,19 +18,16 @@ constexpr double kSteadyTolerance = 0.02;
 constexpr std::size_t kSmallestWindow = 5, kLargestWindow = 25;
 constexpr std::size_t kFewestForDrift = 60;  // 20 in each third
 
-void append_changes(std::span<const double> window, std::vector<double>& changes) {
-  for (std::size_t i = 1; i < window.size(); ++i) {
-    changes.push_back(std::abs(window[i] - window[i - 1]));
-  }
-}
-
 // The standard deviation of the noise in both windows, from the changes between neighbours. A trend
 // hardly moves these, and their median ignores outliers. For normal noise that median is 0.6745 *
 // sqrt(2) * sigma.
 double noise_sigma(std::span<const double> earlier, std::span<const double> later) {
   std::vector<double> changes;
-  append_changes(earlier, changes);
-  append_changes(later, changes);
+  for (const auto& window : {earlier, later}) {
+    for (std::size_t i = 1; i < window.size(); ++i) {
+      changes.push_back(std::abs(window[i] - window[i - 1]));
+    }
+  }
   return changes.empty() ? 0 : median(std::move(changes)) / (0.6745 * std::sqrt(2.0));
 }
 
@@ -49,28 +46,30 @@ Figure level_of(const std::optional<double>& value) {
   return value ? Figure::of(*value) : Figure::missing(kNotTold);
 }
 
-// part / whole, in [0, 1].
-Figure share(const Figure& part, const Figure& whole) {
-  if (!part.value || !whole.value) return Figure::missing(kNotTold);
+// (part - own) / whole, in [0, 1].
+Figure share(const Figure& part, const Figure& whole, const Figure& own = Figure::of(0)) {
+  if (!part.value || !whole.value || !own.value) return Figure::missing(kNotTold);
   if (!(*whole.value > 0)) return Figure::missing("the run was too short");
-  return Figure::of(std::clamp(*part.value / *whole.value, 0.0, 1.0));
+  return Figure::of(std::clamp((*part.value - *own.value) / *whole.value, 0.0, 1.0));
 }
-
-Figure minus(const Figure& a, const Figure& b) {
-  if (!a.value || !b.value) return Figure::missing(kNotTold);
-  return Figure::of(std::max(0.0, *a.value - *b.value));
-}
-
-double value_or_zero(const Figure& figure) { return figure.value.value_or(0); }
 
 std::string percent(double ratio) { return fmt::format("{:.0f} %", 100 * ratio); }
 
-// A condition that may be out of the ordinary: its amount, from which limit on, and its words.
+// A condition that may be out of the ordinary: its amount, from which limit on, and its words, in
+// which {x} is the amount and {p} the amount in per cent.
 struct Check {
   double (*amount)(const Conditions&);
   double limit;
-  std::string (*words)(double amount);
+  const char* text;
+  std::string words(double x) const {
+    return fmt::format(fmt::runtime(text), fmt::arg("x", x), fmt::arg("p", percent(x)));
+  }
 };
+
+template <Figure Conditions::*kMember>
+double of(const Conditions& conditions) {
+  return (conditions.*kMember).value.value_or(0);
+}
 
 double frequency_loss(const Conditions& c) {
   const auto& begin = c.cpu_frequency_begin_mhz.value;
@@ -81,44 +80,21 @@ double frequency_loss(const Conditions& c) {
 // The first kChecksOfOthers are of work that is not this program's.
 constexpr std::size_t kChecksOfOthers = 2;
 constexpr Check kChecks[] = {
-    {[](const Conditions& c) { return value_or_zero(c.other_load_ratio); }, 0.10,
-     [](double x) { return fmt::format("other processes used {} of the machine", percent(x)); }},
-    {[](const Conditions& c) { return value_or_zero(c.stolen_ratio); }, 0.02,
-     [](double x) {
-       return fmt::format("other virtual machines took {} of the machine", percent(x));
-     }},
+    {of<&Conditions::other_load_ratio>, 0.10, "other processes used {p} of the machine"},
+    {of<&Conditions::stolen_ratio>, 0.02, "other virtual machines took {p} of the machine"},
     {[](const Conditions& c) { return c.stopped_s.value_or(0); }, 1e-3,
-     [](double x) {
-       return fmt::format(
-           "the job was stopped (Ctrl-Z), or got no processor, for {:.3g} s, which counts for no "
-           "step",
-           x);
-     }},
+     "the job was stopped (Ctrl-Z), or got no processor, for {x:.3g} s, which counts for no step"},
     {[](const Conditions& c) { return c.supervisor_stopped_s.value_or(0); }, 1e-3,
-     [](double x) {
-       return fmt::format(
-           "the supervising process alone was stopped for {:.3g} s, which no step "
-           "waits for",
-           x);
-     }},
-    {[](const Conditions& c) { return value_or_zero(c.quota_throttled_ratio); }, 0.01,
-     [](double x) { return fmt::format("a CPU quota stopped it for {} of the time", percent(x)); }},
-    {frequency_loss, 0.05,
-     [](double x) { return fmt::format("the CPU's frequency fell by {}", percent(x)); }},
-    {[](const Conditions& c) { return value_or_zero(c.thermal_throttle_count); }, 1,
-     [](double x) { return fmt::format("heat throttled the CPU {:.0f} times", x); }},
-    {[](const Conditions& c) { return value_or_zero(c.swapped_in_pages); }, 256,
-     [](double x) { return fmt::format("{:.0f} pages were swapped in", x); }},
-    {[](const Conditions& c) { return value_or_zero(c.major_page_faults); }, 1000,
-     [](double x) { return fmt::format("{:.0f} pages had to come from disk", x); }},
-    {[](const Conditions& c) { return value_or_zero(c.step_drift_ratio); }, 0.05,
-     [](double x) {
-       return fmt::format("steps of the last third took {} longer than of the first", percent(x));
-     }},
-    {[](const Conditions& c) { return -value_or_zero(c.step_drift_ratio); }, 0.05,
-     [](double x) {
-       return fmt::format("steps of the last third took {} less than of the first", percent(x));
-     }},
+     "the supervising process alone was stopped for {x:.3g} s, which no step waits for"},
+    {of<&Conditions::quota_throttled_ratio>, 0.01, "a CPU quota stopped it for {p} of the time"},
+    {frequency_loss, 0.05, "the CPU's frequency fell by {p}"},
+    {of<&Conditions::thermal_throttle_count>, 1, "heat throttled the CPU {x:.0f} times"},
+    {of<&Conditions::swapped_in_pages>, 256, "{x:.0f} pages were swapped in"},
+    {of<&Conditions::major_page_faults>, 1000, "{x:.0f} pages had to come from disk"},
+    {of<&Conditions::step_drift_ratio>, 0.05,
+     "steps of the last third took {p} longer than of the first"},
+    {[](const Conditions& c) { return -of<&Conditions::step_drift_ratio>(c); }, 0.05,
+     "steps of the last third took {p} less than of the first"},
 };
 
 // The least share of the samples that is worth a warning (docs/metrics.md).
@@ -184,8 +160,8 @@ Figure step_drift(std::span<const double> step_s) {
 Conditions conditions_between(const MachineSnapshot& before, const MachineSnapshot& after) {
   Conditions c;
   const Figure all = grown(before.all_s, after.all_s);
-  c.other_load_ratio = share(
-      minus(grown(before.busy_s, after.busy_s), grown(before.own_busy_s, after.own_busy_s)), all);
+  c.other_load_ratio =
+      share(grown(before.busy_s, after.busy_s), all, grown(before.own_busy_s, after.own_busy_s));
   c.stolen_ratio = share(grown(before.stolen_s, after.stolen_s), all);
   c.quota_throttled_ratio = share(grown(before.quota_throttled_s, after.quota_throttled_s),
                                   grown(before.wall_s, after.wall_s));
@@ -225,20 +201,20 @@ std::string other_work(const Conditions& conditions) {
 std::vector<Warning> condition_warnings(const Report& report) {
   std::vector<Warning> warnings;
   for (const Check& check : kChecks) {
-    std::vector<const Run*> runs;
+    Warning warning;
     double most = 0;
     for (const Run& run : report.runs) {
       const double amount = run.conditions ? check.amount(*run.conditions) : 0;
       if (amount < check.limit) continue;
-      runs.push_back(&run);
+      warning.runs.push_back(&run);
       most = std::max(most, amount);
     }
-    if (runs.empty()) continue;
-    std::string text = report.runs.size() == 1
-                           ? check.words(most) + " during the run"
-                           : fmt::format("in {} of {} runs, at worst: {}", runs.size(),
-                                         report.runs.size(), check.words(most));
-    warnings.push_back({std::move(text), std::move(runs)});
+    if (warning.runs.empty()) continue;
+    warning.text = report.runs.size() == 1
+                       ? check.words(most) + " during the run"
+                       : fmt::format("in {} of {} runs, at worst: {}", warning.runs.size(),
+                                     report.runs.size(), check.words(most));
+    warnings.push_back(std::move(warning));
   }
   return warnings;
 }
@@ -246,7 +222,7 @@ std::vector<Warning> condition_warnings(const Report& report) {
 std::vector<Warning> gpu_warnings(const Report& report) {
   std::vector<Warning> warnings;
   for (const Reason& reason : kReasons) {
-    std::vector<const Run*> runs;
+    Warning warning;
     double most = 0;
     std::string worst;
     for (const Run& run : report.runs) {
@@ -258,14 +234,14 @@ std::vector<Warning> gpu_warnings(const Report& report) {
         most = share;
         worst = device.device;
       }
-      if (here) runs.push_back(&run);
+      if (here) warning.runs.push_back(&run);
     }
-    if (runs.empty()) continue;
-    std::string text = fmt::format(
+    if (warning.runs.empty()) continue;
+    warning.text = fmt::format(
         "in {} of {} runs a GPU's clocks were held down by {}, at worst on {} in {:.0f} % of the "
         "samples",
-        runs.size(), report.runs.size(), reason.words, worst, 100 * most);
-    warnings.push_back({std::move(text), std::move(runs)});
+        warning.runs.size(), report.runs.size(), reason.words, worst, 100 * most);
+    warnings.push_back(std::move(warning));
   }
   return warnings;
 }

@@ -75,4 +75,18 @@ double algorithm_bandwidth_gb_per_s(double bytes, double seconds);
 // recv and send_recv. Throws InternalError for an unknown collective.
 double bus_bandwidth_factor(const std::string& collective, int ranks);
 
+// A lower bound of the memory traffic of every algorithm whose ranks share memory
+// (docs/metrics.md): each byte that contributes is read once and each byte of a result is written
+// once, except what a rank already has in place. `bytes`: of the whole buffer, as nccl-tests counts
+// it. Nothing for "barrier". Throws InternalError for an unknown collective.
+struct CollectiveTraffic {
+  double moved_bytes = 0;      // at least read and written, by all ranks together
+  double footprint_bytes = 0;  // different bytes touched, by all ranks together
+};
+CollectiveTraffic collective_traffic(const std::string& collective, int ranks, double bytes);
+// The bus bandwidth that keeps memory busy all the time. `memory_gb_per_s`: bytes read and written
+// by the cores of all ranks together. REQUIRES: the collective moves bytes.
+double bound_bus_bandwidth_gb_per_s(const std::string& collective, int ranks, double bytes,
+                                    double memory_gb_per_s);
+
 }  // namespace ddpbench::report

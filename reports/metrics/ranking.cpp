@@ -28,16 +28,14 @@ constexpr const char* kMachine = "machine";
 // difference only among runs with the same name, as other names differ in it anyway.
 struct Content {
   std::string_view key, of;
-  const char* missing;  // the words where a run did not record it
 };
-constexpr std::array kContents = {
-    Content{"model_hash", "model", "network's content not recorded"},
-    Content{"dataset/train_samples", "dataset/name", "number of training samples not recorded"},
-    Content{"dataset/test_samples", "dataset/name", "number of test samples not recorded"}};
+constexpr Content kContents[] = {{"model_hash", "model"},
+                                 {"dataset/train_samples", "dataset/name"},
+                                 {"dataset/test_samples", "dataset/name"}};
 
 const Content* content_of(std::string_view key) {
   const auto found = std::ranges::find(kContents, key, &Content::key);
-  return found == kContents.end() ? nullptr : &*found;
+  return found == std::end(kContents) ? nullptr : &*found;
 }
 
 std::string value_in(const Settings& settings, std::string_view key) {
@@ -58,42 +56,11 @@ std::string machine_of(const Report& report) {
   return text + ")";
 }
 
-// What runs have to have in common to compete. Imports and older reports do not record the content
-// of their network and data: where all others that do the same have the same content, so do they.
-//
-// Caches what is the same for all runs of a report: parsing the configuration takes time.
+// What runs have to have in common to compete. Caches what is the same for all runs of a report:
+// parsing the configuration takes time.
 class Works {
  public:
-  explicit Works(std::span<const RunRow> rows) {
-    for (const RunRow& row : rows) {
-      if (!competes(*row.run)) continue;
-      const Settings work = recorded(row);
-      Settings& known = known_[without_content(work)];
-      for (const Content& content : kContents) {
-        const std::string value = value_in(work, content.key);
-        if (value.empty()) continue;
-        const auto [place, added] = known.try_emplace(std::string(content.key), value);
-        if (!added && place->second != value) place->second.clear();  // several
-      }
-    }
-  }
-
-  // REQUIRES: `row` is one of the rows that were given, and competes.
-  Settings of(const RunRow& row) const {
-    Settings work = recorded(row);
-    for (const auto& [key, value] : known_.at(without_content(work))) {
-      if (!value.empty()) work.try_emplace(key, value);
-    }
-    return work;
-  }
-
- private:
-  static Settings without_content(Settings work) {
-    for (const Content& content : kContents) work.erase(std::string(content.key));
-    return work;
-  }
-
-  Settings recorded(const RunRow& row) const {
+  Settings of(const RunRow& row) {
     const auto [place, added] = of_reports_.try_emplace(row.report);
     if (added) {
       place->second = config_settings(*row.report, kRankUse);
@@ -104,8 +71,8 @@ class Works {
     return work;
   }
 
-  mutable std::map<const Report*, Settings> of_reports_;
-  std::map<Settings, Settings> known_;  // by what is no content; values are empty for several
+ private:
+  std::map<const Report*, Settings> of_reports_;
 };
 
 // The program that measured. Its repetitions are not those of another build.
@@ -149,19 +116,18 @@ std::vector<double> rates_of(const Standing& standing) {
 // is due: all of them would have to err (an intersection-union test: Berger, Multiparameter
 // hypothesis testing and acceptance sampling, Technometrics 24(4), 1982).
 void judge_lead(Contest& contest) {
-  constexpr const char* kAlone = "no other setting does the same work";
-  constexpr const char* kOne = "one repetition of each setting: the noise is unknown";
   const std::vector<Standing>& standings = contest.standings;
   if (standings.size() == 1) {
     contest.ahead_ratio = contest.ahead_low_ratio = contest.ahead_high_ratio =
-        Figure::missing(kAlone);
+        Figure::missing("no other setting does the same work");
     return;
   }
   const RatioInterval second = compare_ratios(rates_of(standings[0]), rates_of(standings[1]));
   contest.ahead_ratio = Figure::of(second.ratio - 1);
   if (!second.low) {
     contest.lead = Lead::noise_unknown;
-    contest.ahead_low_ratio = contest.ahead_high_ratio = Figure::missing(kOne);
+    contest.ahead_low_ratio = contest.ahead_high_ratio =
+        Figure::missing("one repetition of each setting: the noise is unknown");
     return;
   }
   contest.ahead_low_ratio = Figure::of(*second.low - 1);
@@ -223,10 +189,6 @@ std::string joined_words(const Contest& contest,
   for (const auto& [key, value] : contest.work) {
     if (use(key)) words.push_back(words_for(key, shown_value(key, value)));
   }
-  for (const Content& content : kContents) {
-    const std::string key(content.key);
-    if (!contest.work.contains(key) && use(key)) words.emplace_back(content.missing);
-  }
   // The batch, which differs most often, comes first.
   std::ranges::stable_partition(words,
                                 [](const std::string& w) { return w.starts_with("global"); });
@@ -237,12 +199,6 @@ std::string joined_words(const Contest& contest,
 std::string lead_percent(double ratio) {
   const double value = 100 * ratio;
   return fmt::format("{:.{}f}", value, std::abs(value) < 9.95 ? 1 : 0);
-}
-
-std::string names_of(const Contest& contest) {
-  std::vector<std::string> names;
-  for (const std::size_t i : contest.equals) names.push_back(contest.standings[i].name);
-  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 // A setting on several devices may lead its contest and still do less than one device.
@@ -256,16 +212,6 @@ std::string slower_than_one(const Standing& first) {
   return speedup < 1 ? fmt::format("; a single device does more (speed-up {:.2f})", speedup) : "";
 }
 
-// ---- tune ----
-
-std::string tenths_of_percent(double ratio) { return fmt::format("{:.1f} %", 100 * ratio); }
-
-std::string interval_text(const Tune& tune) {
-  return fmt::format("95 % interval {} to {}, {} pairs of fresh runs",
-                     tenths_of_percent(*tune.gain_low_ratio.value),
-                     tenths_of_percent(*tune.gain_high_ratio.value), tune.confirmation_pairs);
-}
-
 }  // namespace
 
 std::string_view to_string(Lead lead) {
@@ -276,7 +222,7 @@ std::string_view to_string(Lead lead) {
 
 std::vector<Contest> contests(std::span<const RunRow> rows, Scope scope) {
   using Key = std::pair<int, Settings>;
-  const Works works(rows);
+  Works works;
   std::map<Key, std::size_t> places;
   std::vector<std::pair<Key, std::vector<RunRow>>> groups;
   for (const RunRow& row : rows) {
@@ -295,8 +241,8 @@ std::vector<Contest> contests(std::span<const RunRow> rows, Scope scope) {
 std::string work_words(const Contest& contest, std::span<const Contest> all) {
   const Settings& work = contest.work;
   const auto value = [&work](const char* key) {
-    const auto found = work.find(key);
-    return found == work.end() ? std::string("?") : found->second;
+    const std::string text = value_in(work, key);
+    return text.empty() ? "?" : text;
   };
   const std::string others = joined_words(contest, [&](const std::string& key) {
     const bool stated = key == "model" || key == "dataset/name";
@@ -314,19 +260,18 @@ std::string remark(const Contest& contest) {
   if (contest.lead == Lead::alone) return "nothing to compare with";
   const std::string ahead = fmt::format(
       "{} % ahead of {}", lead_percent(*contest.ahead_ratio.value), contest.standings[1].name);
-  std::string text;
+  const std::string slower = slower_than_one(contest.standings[0]);
   if (contest.lead == Lead::noise_unknown) {
-    text = ahead + "; one repetition each, so the noise is unknown";
-  } else {
-    const std::string interval =
-        fmt::format("95 % interval {} to {}", lead_percent(*contest.ahead_low_ratio.value),
-                    lead_percent(*contest.ahead_high_ratio.value));
-    text = contest.lead == Lead::ahead
-               ? fmt::format("{} ({})", ahead, interval)
-               : fmt::format("no difference from {} that could be told from noise ({}, {})",
-                             names_of(contest), ahead, interval);
+    return ahead + "; one repetition each, so the noise is unknown" + slower;
   }
-  return text + slower_than_one(contest.standings[0]);
+  const std::string interval =
+      fmt::format("95 % interval {} to {}", lead_percent(*contest.ahead_low_ratio.value),
+                  lead_percent(*contest.ahead_high_ratio.value));
+  if (contest.lead == Lead::ahead) return fmt::format("{} ({}){}", ahead, interval, slower);
+  std::vector<std::string> equals;
+  for (const std::size_t i : contest.equals) equals.push_back(contest.standings[i].name);
+  return fmt::format("no difference from {} that could be told from noise ({}, {}){}",
+                     fmt::join(equals, ", "), ahead, interval, slower);
 }
 
 std::string recommendation(const Contest& contest) {
@@ -335,7 +280,7 @@ std::string recommendation(const Contest& contest) {
 }
 
 std::string unlike_words(std::span<const RunRow> rows) {
-  const Works works(rows);
+  Works works;
   // What differs -> its values in the order of the rows. Batches: of each number of devices.
   // Contents: of each name.
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> values;
@@ -414,34 +359,24 @@ std::string conclude(const Tune& tune) {
         "the default in {} rounds.",
         tune.settings.size(), tune.screening_rounds);
   }
-  const std::string name = describe(tune.settings.at(*tune.candidate));
+  const TuneSetting& best = tune.settings.at(*tune.candidate);
   if (!tune.gain_ratio.value) {
-    return fmt::format("Nothing can be said: {} looked best, but {}.", name,
+    return fmt::format("Nothing can be said: {} looked best, but {}.", describe(best),
                        tune.gain_ratio.reason);
   }
-  const TuneSetting& best = tune.settings[*tune.candidate];
+  const std::string gain = fmt::format("{:.1f} %", 100 * *tune.gain_ratio.value);
+  const std::string interval = fmt::format(
+      "95 % interval {:.1f} % to {:.1f} %, {} pairs of fresh runs",
+      100 * *tune.gain_low_ratio.value, 100 * *tune.gain_high_ratio.value, tune.confirmation_pairs);
   if (tune.recommended) {
     return fmt::format(
         "Use --first-bucket-mb={} --bucket-cap-mb={} --overlap={}: steps are {} shorter than with "
         "the default ({}).",
-        best.first_bucket_mb, best.bucket_cap_mb, best.overlap ? "on" : "off",
-        tenths_of_percent(*tune.gain_ratio.value), interval_text(tune));
-  }
-  if (*tune.gain_low_ratio.value > 0) {
-    return fmt::format("Keep the default: {} is faster, but by {} only ({}).", name,
-                       tenths_of_percent(*tune.gain_ratio.value), interval_text(tune));
-  }
-  if (*tune.gain_high_ratio.value < 0) {
-    return fmt::format(
-        "Keep the default: {} looked best of {} settings, but was {} slower when "
-        "measured again ({}).",
-        name, tune.settings.size(), tenths_of_percent(-*tune.gain_ratio.value),
-        interval_text(tune));
+        best.first_bucket_mb, best.bucket_cap_mb, best.overlap ? "on" : "off", gain, interval);
   }
   return fmt::format(
-      "Keep the default: it makes no difference that could be told from noise. The best of {} "
-      "settings ({}) gained {} when measured again ({}).",
-      tune.settings.size(), name, tenths_of_percent(*tune.gain_ratio.value), interval_text(tune));
+      "Keep the default: the best of {} settings ({}) gained {} when measured again ({}).",
+      tune.settings.size(), describe(best), gain, interval);
 }
 
 }  // namespace ddpbench::report

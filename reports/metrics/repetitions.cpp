@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <map>
 #include <utility>
 
@@ -29,34 +27,19 @@ MedianInterval around(double middle, const RatioInterval& interval) {
   return {middle, std::min(middle, *interval.low), std::max(middle, *interval.high)};
 }
 
-// The number of failed repetitions, and the step times of the others.
-struct Outcome {
-  std::vector<double> step_s;
-  std::size_t failed = 0;
-};
-
-Outcome outcome(const Report& report, const std::vector<std::size_t>& runs) {
-  Outcome result;
-  for (const std::size_t index : runs) {
-    const Run& run = report.runs[index];
-    if (is_complete(run) && run.step.time_s) {
-      result.step_s.push_back(run.step.time_s->median);
-    } else {
-      ++result.failed;
-    }
-  }
-  return result;
-}
-
 CellSummary summary(const Report& report, std::vector<std::size_t> runs,
                     std::optional<double> wanted_width) {
   CellSummary cell;
-  const Outcome found = outcome(report, runs);
+  std::vector<double> step_s;
+  for (const std::size_t index : runs) {
+    const Run& run = report.runs[index];
+    if (is_complete(run) && run.step.time_s) step_s.push_back(run.step.time_s->median);
+  }
   cell.runs = std::move(runs);
-  const std::size_t n = found.step_s.size();
+  const std::size_t n = step_s.size();
   cell.step_median_s =
-      n > 0 ? Figure::of(median(found.step_s)) : Figure::missing("no repetition was timed");
-  if (const auto interval = median_interval(found.step_s)) {
+      n > 0 ? Figure::of(median(step_s)) : Figure::missing("no repetition was timed");
+  if (const auto interval = median_interval(step_s)) {
     cell.ci_low_s = Figure::of(interval->low);
     cell.ci_high_s = Figure::of(interval->high);
     cell.ci_width_ratio = Figure::of(interval->relative_width());
@@ -89,90 +72,7 @@ std::vector<double> known_values(const Runs& runs, Get get) {
   return values;
 }
 
-// The median of what `get` returns for the runs; `own` where no run has it.
-template <typename Get>
-Figure median_figure(const Figure& own, const Runs& runs, Get get) {
-  std::vector<double> values = known_values(runs, get);
-  return values.empty() ? own : Figure::of(median(std::move(values)));
-}
-
-// The same of a rate, so that it fits the median step time that stands beside it.
-template <typename Get>
-Figure median_rate_figure(const Figure& own, const Runs& runs, Get get) {
-  std::vector<double> values = known_values(runs, get);
-  return values.empty() ? own : Figure::of(median_rate(std::move(values)));
-}
-
-// NaN where one of the numbers is infinite or NaN: then their median means nothing.
-double median_number(std::vector<double> values) {
-  const bool finite = std::ranges::all_of(values, [](double v) { return std::isfinite(v); });
-  return finite ? median(std::move(values)) : std::numeric_limits<double>::quiet_NaN();
-}
-
-void condense_steps(const Runs& runs, StepStatistics& time) {
-  for (double StepStatistics::*member :
-       {&StepStatistics::median, &StepStatistics::p5, &StepStatistics::p95, &StepStatistics::p99}) {
-    time.*member = *median_figure({}, runs, [member](const Run& run) {
-                      return Figure::of((*run.step.time_s).*member);
-                    }).value;
-  }
-  time.iqr = median_figure(time.iqr, runs, [](const Run& run) { return run.step.time_s->iqr; });
-  for (const Run* run : runs) {
-    time.min = std::min(time.min, run->step.time_s->min);
-    time.max = std::max(time.max, run->step.time_s->max);
-  }
-}
-
-void condense_epochs(const Runs& runs, std::vector<EpochRow>& epochs) {
-  for (std::size_t e = 0; e < epochs.size(); ++e) {
-    const auto middle = [&](double EpochRow::*member) {
-      std::vector<double> values;
-      for (const Run* run : runs) {
-        if (e < run->epochs.size()) values.push_back(run->epochs[e].*member);
-      }
-      return median_number(std::move(values));
-    };
-    for (double EpochRow::*member : {&EpochRow::time_s, &EpochRow::samples_per_s,
-                                     &EpochRow::train_loss, &EpochRow::train_accuracy}) {
-      epochs[e].*member = middle(member);
-    }
-    epochs[e].test_accuracy = median_figure(epochs[e].test_accuracy, runs, [e](const Run& run) {
-      return e < run.epochs.size() ? run.epochs[e].test_accuracy : Figure{};
-    });
-  }
-}
-
-void condense_devices(const Runs& runs, std::vector<DeviceRow>& devices) {
-  for (std::size_t d = 0; d < devices.size(); ++d) {
-    for (const Run* run : runs) {
-      if (d >= run->devices.size() || !run->devices[d].peak_reason.empty()) continue;
-      devices[d].peak_bytes = std::max(devices[d].peak_bytes, run->devices[d].peak_bytes);
-    }
-  }
-}
-
-void condense_times(const Runs& runs, Times& time) {
-  for (Figure Times::*member : {&Times::startup_s, &Times::verify_s, &Times::warmup_s,
-                                &Times::train_s, &Times::evaluate_s, &Times::total_s}) {
-    time.*member =
-        median_figure(time.*member, runs, [member](const Run& run) { return run.time.*member; });
-  }
-}
-
-template <double Scaling::*member>
-Figure scaling_of(const Run& run) {
-  return run.scaling ? Figure::of((*run.scaling).*member) : Figure{};
-}
-
-void condense_scaling(const Runs& runs, Run& result) {
-  const auto with =
-      std::ranges::find_if(runs, [](const Run* run) { return run->scaling.has_value(); });
-  if (with == runs.end()) return;
-  result.scaling = (*with)->scaling;
-  result.scaling->speedup = *median_rate_figure({}, runs, scaling_of<&Scaling::speedup>).value;
-  result.scaling->efficiency =
-      *median_rate_figure({}, runs, scaling_of<&Scaling::efficiency>).value;
-}
+Figure rate_of(const Run& run) { return run.samples_per_s; }
 
 // How many of `runs` did not reach the accuracy that they had to.
 std::size_t missed_accuracy(const Runs& runs) {
@@ -196,42 +96,13 @@ Figure median_time_to_accuracy(const Figure& own, const Runs& runs) {
 }
 
 // One repetition that disagrees with one device is enough to trust none of them.
-void condense_verification(const Runs& all, Verification& result) {
+Verification joint_verification(const Runs& all, const Run& middle) {
   const auto failed = [](const Run* run) { return run->verification.status == "failed"; };
   const auto first = std::ranges::find_if(all, failed);
-  if (first == all.end()) return;
-  result = (*first)->verification;
+  if (first == all.end()) return middle.verification;
+  Verification result = (*first)->verification;
   result.reason = fmt::format("in {} of {} repetitions{}{}", std::ranges::count_if(all, failed),
                               all.size(), result.reason.empty() ? "" : ": ", result.reason);
-}
-
-Run median_run(const Runs& all, Runs timed) {
-  if (timed.empty()) return *all.front();
-  std::ranges::stable_sort(timed, {}, [](const Run* run) { return run->step.time_s->median; });
-  const Run& middle = *timed[(timed.size() - 1) / 2];
-  Run result = middle;
-  result.repetition = 0;
-  result.step.samples_s.clear();
-  condense_steps(timed, *result.step.time_s);
-  condense_epochs(timed, result.epochs);
-  condense_devices(timed, result.devices);
-  condense_times(timed, result.time);
-  if (result.until_accuracy) {
-    result.until_accuracy->train_s = median_time_to_accuracy(result.until_accuracy->train_s, timed);
-  }
-  for (auto& [name, figure] : result.phases) {
-    figure = median_figure(figure, timed, [&name](const Run& run) {
-      const auto found = run.phases.find(name);
-      return found == run.phases.end() ? Figure{} : found->second;
-    });
-  }
-  result.samples_per_s = median_rate_figure(result.samples_per_s, timed,
-                                            [](const Run& run) { return run.samples_per_s; });
-  result.samples_per_s_per_device =
-      median_rate_figure(result.samples_per_s_per_device, timed,
-                         [](const Run& run) { return run.samples_per_s_per_device; });
-  condense_scaling(timed, result);
-  condense_verification(all, result.verification);
   return result;
 }
 
@@ -250,25 +121,21 @@ MedianSpread speedup_spread(const Report& report, const Run& run, const Runs& ti
     return missing_spread("measured against another report");
   }
   if (run.strategy == kBaseline) return missing_spread("it is its own baseline");
-  const auto rate = [](const Run& one) { return one.samples_per_s; };
-  return quotient_spread(known_values(timed, rate), known_values(baseline_runs(report, run), rate));
+  return quotient_spread(known_values(timed, rate_of),
+                         known_values(baseline_runs(report, run), rate_of));
 }
 
-MedianSpread divided(MedianSpread spread, int divisor) {
-  for (Figure* end : {&spread.low, &spread.high}) {
-    if (end->value) *end->value /= divisor;
-  }
-  return spread;
-}
-
-void condense_accuracy_spread(const Runs& timed, RepeatedRuns& result) {
-  if (timed.empty() || !result.median.until_accuracy) return;
+void fill_accuracy(const Runs& timed, RepeatedRuns& result) {
+  result.time_to_accuracy = time_to_accuracy(*result.middle);
+  result.to_accuracy_s = missing_spread("no --until-accuracy");
+  if (timed.empty() || !result.middle->until_accuracy) return;
+  result.time_to_accuracy = median_time_to_accuracy(result.time_to_accuracy, timed);
   if (missed_accuracy(timed) == 0) {
     result.to_accuracy_s = median_spread(known_values(timed, time_to_accuracy));
     return;
   }
   result.to_accuracy_s = missing_spread(missed_words(timed));
-  if (result.median.until_accuracy->train_s.value) {
+  if (result.time_to_accuracy.value) {
     result.accuracy_note = missed_words(timed) + ", which counts as slower than all others";
   }
 }
@@ -284,33 +151,27 @@ std::string note_on(const Runs& all, std::size_t timed) {
                      all.size(), to_string(first.status), why.empty() ? "" : ": ", why);
 }
 
-// The speed-up of the rates that stand in the table. Those that a report holds may be of rates that
-// were condensed in another way.
-void fit_scaling(const Report& report, Run& run) {
-  if (!run.scaling || run.scaling->baseline != kBaseline || !run.samples_per_s.value) return;
-  const auto rates =
-      known_values(baseline_runs(report, run), [](const Run& one) { return one.samples_per_s; });
-  if (rates.empty()) return;
-  run.scaling->speedup = *run.samples_per_s.value / median_rate(rates);
-  run.scaling->efficiency = run.scaling->speedup / run.world_size;
-}
-
 RepeatedRuns condensed(const Report& report, Runs runs) {
-  Runs timed;
-  std::ranges::copy_if(runs, std::back_inserter(timed), [](const Run* run) {
+  RepeatedRuns result;
+  std::ranges::copy_if(runs, std::back_inserter(result.timed), [](const Run* run) {
     return run->status == Status::ok && run->step.time_s.has_value();
   });
-  RepeatedRuns result;
-  result.timed = timed.size();
+  const Runs& timed = result.timed;
   result.note = note_on(runs, timed.size());
-  result.median = median_run(runs, timed);
-  if (timed.size() > 1) fit_scaling(report, result.median);
+  Runs sorted = timed.empty() ? Runs{runs.front()} : timed;
+  if (!timed.empty()) {
+    std::ranges::stable_sort(sorted, {}, [](const Run* run) { return run->step.time_s->median; });
+  }
+  result.middle = sorted[(sorted.size() - 1) / 2];
+  result.verification = joint_verification(runs, *result.middle);
   result.step_s = median_spread(
       known_values(timed, [](const Run& run) { return Figure::of(run.step.time_s->median); }));
-  result.speedup = speedup_spread(report, result.median, timed);
-  result.efficiency = divided(result.speedup, result.median.world_size);
-  result.to_accuracy_s = missing_spread("no --until-accuracy");
-  condense_accuracy_spread(timed, result);
+  result.speedup = speedup_spread(report, *result.middle, timed);
+  result.efficiency = result.speedup;
+  for (Figure* end : {&result.efficiency.low, &result.efficiency.high}) {
+    if (end->value) *end->value /= result.middle->world_size;
+  }
+  fill_accuracy(timed, result);
   result.runs = std::move(runs);
   return result;
 }
@@ -353,15 +214,8 @@ void fill_cells(Report& report, std::optional<double> wanted_width) {
 }
 
 std::string_view to_string(SpreadKind kind) {
-  switch (kind) {
-    case SpreadKind::none:
-      return "";
-    case SpreadKind::least_and_most:
-      return "least and most";
-    case SpreadKind::confidence:
-      return "95 % confidence";
-  }
-  throw InternalError("unknown kind of a spread");
+  constexpr std::string_view kWords[] = {"", "least and most", "95 % confidence"};
+  return kWords[static_cast<std::size_t>(kind)];
 }
 
 MedianSpread median_spread(const std::vector<double>& values) {
@@ -401,12 +255,16 @@ CondensedRows::CondensedRows(std::span<const RunRow> rows) {
     for (const std::size_t index : group) runs.push_back(rows[index].run);
     const RepeatedRuns& repeated =
         repeated_.emplace_back(condensed(*first.report, std::move(runs)));
-    rows_.push_back({first.report, &repeated.median, first.index, first.file, &repeated});
+    rows_.push_back({first.report, repeated.middle, first.index, first.file, &repeated});
   }
 }
 
 std::vector<const Run*> runs_of_row(const RunRow& row) {
   return row.repeated != nullptr ? row.repeated->runs : std::vector<const Run*>{row.run};
+}
+
+const Verification& verification_of(const RunRow& row) {
+  return row.repeated == nullptr ? row.run->verification : row.repeated->verification;
 }
 
 }  // namespace ddpbench::report

@@ -54,12 +54,13 @@ struct MedianSpread {
 
 // The repetitions of one setting in one report.
 struct RepeatedRuns {
-  std::vector<const Run*> runs;  // all of them; not empty
-  std::size_t timed = 0;         // that ended well with timed steps
-  // A run that stands for all. It is the timed repetition with the median step time, but its
-  // figures are the medians over the timed repetitions; of peaks of memory and the longest step,
-  // the largest. It has no step samples. If none was timed, it is the first repetition as it is.
-  Run median;
+  std::vector<const Run*> runs;   // all of them; not empty
+  std::vector<const Run*> timed;  // that ended well with timed steps
+  // The timed one with the median step time, or the first of all if none was timed.
+  const Run* middle = nullptr;
+  Verification verification;  // of the first that failed it, if one did
+  // The median, where a repetition that did not reach the accuracy is slower than all others.
+  Figure time_to_accuracy;
   MedianSpread step_s, speedup, efficiency, to_accuracy_s;
   std::string note;  // on repetitions that did not end well; empty: all did
   // About repetitions that did not reach the accuracy (--until-accuracy) although the median did.
@@ -91,7 +92,8 @@ class CondensedRows {
   std::vector<RunRow> rows_;
 };
 
-// The runs that a row stands for.
+// The runs that a row stands for, and what verification found in them.
 std::vector<const Run*> runs_of_row(const RunRow& row);
+const Verification& verification_of(const RunRow& row);
 
 }  // namespace ddpbench::report

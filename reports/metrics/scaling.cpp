@@ -14,8 +14,8 @@
 namespace ddpbench::report {
 namespace {
 
-// The settings that must be equal in a run and its baseline. The flag says whether the scaling is
-// strong, which decides what batch must be equal.
+// The settings that must be equal in a run and its baseline, of which the batch depends on whether
+// the scaling is strong.
 using Work = std::pair<bool, Settings>;
 
 Work work_of(const Run& run, bool strong) {
@@ -26,16 +26,6 @@ Work work_of(const Run& run, bool strong) {
 std::string graph_mode(const Run& run) {
   const auto found = run.strategy_options.find("cuda_graph");
   return found == run.strategy_options.end() ? "" : found->second;
-}
-
-// The graph mode of the `single` runs against which a run in `mode` is measured: the same if there
-// is one, otherwise the first of the order that --cuda-graph=auto prefers.
-template <typename Modes>  // a map by mode
-std::string baseline_mode(const std::string& mode, const Modes& modes) {
-  for (const std::string& wanted : {mode, std::string("on"), std::string("off"), std::string()}) {
-    if (modes.contains(wanted)) return wanted;
-  }
-  return mode;
 }
 
 // Why the throughput of `run` means nothing; empty when it does.
@@ -54,29 +44,37 @@ bool is_baseline(const Run& run) {
   return run.strategy == kBaseline && unusable(run).empty() && run.injected.empty();
 }
 
-// The throughputs of all `single` runs by their work. Made in one pass, as a report may hold
-// thousands of runs.
+// All `single` runs by their work. Made in one pass, as a report may hold thousands of runs. Points
+// into the report.
 class Baselines {
  public:
   explicit Baselines(const Report& report) {
-    std::map<Work, std::map<std::string, std::vector<double>>> throughputs;
     for (const Run& run : report.runs) {
       any_ = any_ || run.strategy == kBaseline;
       if (!is_baseline(run)) continue;
       for (const bool strong : {false, true}) {
-        throughputs[work_of(run, strong)][graph_mode(run)].push_back(*run.samples_per_s.value);
+        runs_[work_of(run, strong)][graph_mode(run)].push_back(&run);
       }
-    }
-    for (auto& [work, modes] : throughputs) {
-      for (auto& [mode, values] : modes) medians_[work][mode] = median_rate(std::move(values));
     }
   }
 
-  // The median over the repetitions of the `single` run that does the same work as `run`.
+  // The repetitions of the `single` run that does the same work as `run`, in the same graph mode if
+  // there are any, otherwise in the first of the order that --cuda-graph=auto prefers.
+  std::vector<const Run*> of(const Run& run) const {
+    const auto found = runs_.find(work_of(run, run.scaling_mode == "strong"));
+    if (found == runs_.end()) return {};
+    for (const std::string& mode : {graph_mode(run), std::string("on"), std::string("off")}) {
+      const auto runs = found->second.find(mode);
+      if (runs != found->second.end()) return runs->second;
+    }
+    return found->second.begin()->second;
+  }
+
+  // The median over these.
   std::optional<double> throughput(const Run& run) const {
-    const auto found = medians_.find(work_of(run, run.scaling_mode == "strong"));
-    if (found == medians_.end()) return std::nullopt;
-    return found->second.at(baseline_mode(graph_mode(run), found->second));
+    std::vector<double> rates;
+    for (const Run* single : of(run)) rates.push_back(*single->samples_per_s.value);
+    return rates.empty() ? std::nullopt : std::optional(median_rate(std::move(rates)));
   }
 
   // Whether there is a `single` run, usable or not.
@@ -84,7 +82,7 @@ class Baselines {
 
   std::string why_none(const Run& run) const {
     if (!any_) return "no single run in this report";
-    if (medians_.empty()) return "no usable single run in this report";
+    if (runs_.empty()) return "no usable single run in this report";
     const bool strong = run.scaling_mode == "strong";
     const std::int64_t batch = strong ? run.global_batch_size : run.per_device_batch_size;
     return fmt::format("no single run with the same device, network and {} batch size ({})",
@@ -94,52 +92,8 @@ class Baselines {
 
  private:
   bool any_ = false;
-  std::map<Work, std::map<std::string, double>> medians_;  // by mode
+  std::map<Work, std::map<std::string, std::vector<const Run*>>> runs_;  // by graph mode
 };
-
-}  // namespace
-
-std::vector<const Run*> baseline_runs(const Report& report, const Run& run) {
-  const bool strong = run.scaling_mode == "strong";
-  const Work work = work_of(run, strong);
-  std::map<std::string, std::vector<const Run*>> modes;
-  for (const Run& other : report.runs) {
-    if (!is_baseline(other) || work_of(other, strong) != work) continue;
-    modes[graph_mode(other)].push_back(&other);
-  }
-  return modes[baseline_mode(graph_mode(run), modes)];
-}
-
-std::string no_baseline_reason(const Report& report, const Run& run) {
-  return Baselines(report).why_none(run);
-}
-
-Scaling scaling(double samples_per_s, double single_samples_per_s, int world_size) {
-  ensure(single_samples_per_s > 0, "scaling against {} samples/s", single_samples_per_s);
-  ensure(world_size >= 1, "scaling of a world of {}", world_size);
-  const double speedup = samples_per_s / single_samples_per_s;
-  return {kBaseline, speedup, speedup / world_size};
-}
-
-void fill_scaling(Report& report) {
-  const Baselines baselines(report);
-  for (Run& run : report.runs) {
-    run.scaling.reset();
-    run.scaling_reason = unusable(run);
-    if (!run.scaling_reason.empty()) continue;
-    if (const auto single = baselines.throughput(run)) {
-      run.scaling = scaling(*run.samples_per_s.value, *single, run.world_size);
-    } else {
-      run.scaling_reason = baselines.why_none(run);
-    }
-  }
-}
-
-std::string borrowed_baseline(const ReportFile& file) {
-  return fmt::format("{} of {}", kBaseline, file.name);
-}
-
-namespace {
 
 bool same_gpu(const GpuInfo& a, const GpuInfo& b) {
   return a.name == b.name && a.driver == b.driver && a.memory_bytes == b.memory_bytes;
@@ -175,6 +129,39 @@ void measure_against_others(std::span<const ReportFile> files, std::span<const B
 }
 
 }  // namespace
+
+std::vector<const Run*> baseline_runs(const Report& report, const Run& run) {
+  return Baselines(report).of(run);
+}
+
+std::string no_baseline_reason(const Report& report, const Run& run) {
+  return Baselines(report).why_none(run);
+}
+
+Scaling scaling(double samples_per_s, double single_samples_per_s, int world_size) {
+  ensure(single_samples_per_s > 0, "scaling against {} samples/s", single_samples_per_s);
+  ensure(world_size >= 1, "scaling of a world of {}", world_size);
+  const double speedup = samples_per_s / single_samples_per_s;
+  return {kBaseline, speedup, speedup / world_size};
+}
+
+void fill_scaling(Report& report) {
+  const Baselines baselines(report);
+  for (Run& run : report.runs) {
+    run.scaling.reset();
+    run.scaling_reason = unusable(run);
+    if (!run.scaling_reason.empty()) continue;
+    if (const auto single = baselines.throughput(run)) {
+      run.scaling = scaling(*run.samples_per_s.value, *single, run.world_size);
+    } else {
+      run.scaling_reason = baselines.why_none(run);
+    }
+  }
+}
+
+std::string borrowed_baseline(const ReportFile& file) {
+  return fmt::format("{} of {}", kBaseline, file.name);
+}
 
 void complete_scaling(std::span<ReportFile> files) {
   if (files.size() < 2) return;

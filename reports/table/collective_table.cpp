@@ -51,34 +51,23 @@ bool on_gpus(const CollectiveRow& row) { return row.device == "cuda"; }
 
 TextTable collective_rows(const Report& report, Footnotes& notes) {
   TextTable table;
-  table.columns = {{"", "op", true, false, {}},         {"", "ranks", false, false, {}},
-                   {"", "size", false, false, {}},      {"", "count", false, false, {}},
-                   {"", "type", true, false, {}},       {"", "redop", true, false, {}},
-                   {"in", "place", true, false, {}},    {"time us", "median", false, false, {}},
-                   {"", "(IQR)", false, true, {}},      {"algbw", "GB/s", false, false, {}},
-                   {"busbw", "GB/s", false, false, {}}, {"bound", "GB/s", false, false, {}},
-                   {"share", "%", false, false, {}},    {"", "wrong", false, false, {}}};
+  table.columns = {{"", "op", true},      {"", "ranks"},         {"", "size"},
+                   {"", "count"},         {"", "type", true},    {"", "redop", true},
+                   {"in", "place", true}, {"time us", "median"}, {"", "(IQR)", false, true},
+                   {"algbw", "GB/s"},     {"busbw", "GB/s"},     {"bound", "GB/s"},
+                   {"share", "%"},        {"", "wrong"}};
   table.keys = 3;
   const bool several = algorithms_of(report).size() > 1;
   for (const CollectiveRow& row : report.collectives) {
     const std::string ranks = fmt::format("{}{}", row.ranks, row.oversubscribed ? "*" : "");
-    std::vector<std::string> cells = {
-        operation_text(row, several),
-        ranks,
-        size_text(row.bytes),
-        std::to_string(row.count),
-        printable(row.data_type),
-        row.reduction.empty() ? "none" : row.reduction,
-        row.in_place ? "yes" : "no",
-        time_text(row, &StepStatistics::median),
-        iqr_text(row),
-        cell(row.algbw_gb_per_s, 1, 2, notes),
-        cell(row.busbw_gb_per_s, 1, 2, notes),
-        cell(row.bound_busbw_gb_per_s, 1, 2, notes),
-        cell(row.share_of_bound, 100, 1, notes),
-        row.wrong ? std::to_string(*row.wrong) : fmt::format("-{}", notes.mark(row.wrong_reason))};
-    for (std::size_t i = 0; i < cells.size(); ++i) table.columns[i].cells.push_back(cells[i]);
-    table.instead.emplace_back();
+    table.add_row(
+        {operation_text(row, several), ranks, size_text(row.bytes), std::to_string(row.count),
+         printable(row.data_type), row.reduction.empty() ? "none" : row.reduction,
+         row.in_place ? "yes" : "no", time_text(row, &StepStatistics::median), iqr_text(row),
+         cell(row.algbw_gb_per_s, 1, 2, notes), cell(row.busbw_gb_per_s, 1, 2, notes),
+         cell(row.bound_busbw_gb_per_s, 1, 2, notes), cell(row.share_of_bound, 100, 1, notes),
+         row.wrong ? std::to_string(*row.wrong)
+                   : fmt::format("-{}", notes.mark(row.wrong_reason))});
   }
   return table;
 }
@@ -108,24 +97,22 @@ TextTable bandwidth_rows(const Report& report) {
     raise(best.reduce_gb_per_s, row.reduce_gb_per_s);
   }
   const bool gpus = movers.rbegin()->first.second.has_value();
-  TextTable table{1, {{"memory", gpus ? "" : "a core", false, false, {}}}, {}};
+  TextTable table{1, {{"memory", gpus ? "" : "a core"}}};
   for (const auto& [mover, reduces] : movers) {
-    table.columns.push_back({mover_text(mover), "copy GB/s", false, false, {}});
-    if (reduces) table.columns.push_back({"", "reduce GB/s", false, true, {}});
+    table.columns.push_back({mover_text(mover), "copy GB/s"});
+    if (reduces) table.columns.push_back({"", "reduce GB/s", false, true});
   }
+  const auto text = [](std::optional<double> gb_per_s) {
+    return gb_per_s.value_or(0) > 0 ? fmt::format("{:.2f}", *gb_per_s) : "-";
+  };
   for (auto& [bytes, by_mover] : by_set) {
-    table.columns[0].cells.push_back(size_text(bytes));
-    std::size_t column = 1;
+    std::vector<std::string> cells = {size_text(bytes)};
     for (const auto& [mover, reduces] : movers) {
-      const auto found = by_mover.find(mover);
-      const bool known = found != by_mover.end();
-      table.columns[column++].cells.push_back(
-          known ? fmt::format("{:.2f}", found->second.copy_gb_per_s) : "-");
-      if (!reduces) continue;
-      const auto reduced = known ? found->second.reduce_gb_per_s.value : std::nullopt;
-      table.columns[column++].cells.push_back(reduced ? fmt::format("{:.2f}", *reduced) : "-");
+      const BandwidthRow& row = by_mover[mover];
+      cells.push_back(text(row.copy_gb_per_s));
+      if (reduces) cells.push_back(text(row.reduce_gb_per_s.value));
     }
-    table.instead.emplace_back();
+    table.add_row(std::move(cells));
   }
   return table;
 }

@@ -59,22 +59,27 @@ std::string repetition_cell(const RunRow& row, Footnotes&) {
 
 std::string repetitions_cell(const RunRow& row, Footnotes&) {
   if (row.repeated == nullptr) return "1";
-  const std::size_t all = row.repeated->runs.size(), timed = row.repeated->timed;
+  const std::size_t all = row.repeated->runs.size(), timed = row.repeated->timed.size();
   return timed == all ? std::to_string(all) : fmt::format("{} of {}", timed, all);
 }
 
 // "20.00 (1.00)".
 std::string step_cell(const RunRow& row, Footnotes& notes) {
-  const auto& time = row.run->step.time_s;
-  if (!time) return missing_cell(step_figure(*row.run, &StepStatistics::median).reason, notes);
-  return fmt::format("{} ({})", fixed(time->median, Format{1e-3, 2}),
-                     time->iqr.value ? fixed(*time->iqr.value, Format{1e-3, 2}) : "-");
+  const std::vector<Field>& fields = find_column("step")->fields;
+  const FieldValue median = fields.front().value(row);
+  if (median.value.index() == 0) return missing_cell(median.reason, notes);
+  const Scalar iqr = fields.back().value(row).value;
+  const auto text = [](const Scalar& value) {
+    const auto* seconds = std::get_if<double>(&value);
+    return seconds == nullptr ? "-" : fixed(*seconds, {1e-3, 2});
+  };
+  return fmt::format("{} ({})", text(median.value), text(iqr));
 }
 
 std::string verified_cell(const RunRow& row, Footnotes& notes) {
   constexpr std::pair<std::string_view, const char*> kWords[] = {
       {"passed", "yes"}, {"reference", "ref."}, {"failed", "NO"}, {"not_applicable", "n/a"}};
-  const Verification& verification = row.run->verification;
+  const Verification& verification = verification_of(row);
   const auto found =
       std::ranges::find(kWords, verification.status, [](const auto& word) { return word.first; });
   const std::string word = found == std::end(kWords) ? verification.status : found->second;
@@ -132,9 +137,29 @@ Figure phase(const Run& run, const std::string& key) {
   return lacking ? Figure::missing("no batch norm is synchronised") : Figure{};
 }
 
+// The value of a row; of repetitions that of all together.
+template <typename Get>
+FieldValue over_repetitions(const RunRow& row, unsigned traits, Get get) {
+  const bool own = row.repeated == nullptr || (traits & (kIdentity | kRemark | kOwn)) != 0;
+  std::vector<double> values;
+  for (const Run* run : own ? std::vector<const Run*>() : row.repeated->timed) {
+    RunRow one = row;
+    one.run = run;
+    one.repeated = nullptr;
+    FieldValue value = get(one);
+    const auto* number = std::get_if<double>(&value.value);
+    if (number == nullptr && (traits & kAll) != 0) return value;
+    if (number != nullptr) values.push_back(*number);
+  }
+  if (values.empty()) return get(row);
+  if ((traits & kLargest) != 0) return {std::ranges::max(values)};
+  return {(traits & kRate) != 0 ? median_rate(std::move(values)) : median(std::move(values))};
+}
+
 FieldValue value_of(const ColumnRow& column, const RunRow& row) {
-  const Run& run = *row.run;
-  FieldValue value = column.get == nullptr ? said(phase(run, column.key), run) : column.get(row);
+  FieldValue value = over_repetitions(row, column.traits, [&column](const RunRow& one) {
+    return column.get != nullptr ? column.get(one) : said(phase(*one.run, column.key), *one.run);
+  });
   if (value.value.index() == 0 && column.absent != nullptr) {
     if (*column.absent == '\0') return {std::string()};
     value.reason = column.absent;
@@ -186,17 +211,24 @@ std::string cell_of(const ColumnRow& column, const RunRow& row, Footnotes& notes
   return words.empty() ? text : text + notes.mark(words);
 }
 
+Role role_of(unsigned traits) {
+  if ((traits & kIdentity) != 0) return Role::identity;
+  return (traits & kRemark) != 0 ? Role::remark : Role::measure;
+}
+
 Column column_of(const ColumnRow& row) {
   const auto has = [&row](unsigned trait) { return (row.traits & trait) != 0; };
   Column column{row.name, row.top, row.bottom, row.about};
-  const Role role = has(kIdentity) ? Role::identity : has(kRemark) ? Role::remark : Role::measure;
   const Better better = has(kSmaller)  ? Better::smaller
                         : has(kBigger) ? Better::bigger
                                        : Better::neither;
-  column.fields = {{row.key, role, [&row](const RunRow& of) { return value_of(row, of); }, better}};
+  column.fields = {{row.key, role_of(row.traits),
+                    [&row](const RunRow& of) { return value_of(row, of); }, better}};
   for (const FieldRow& field : further_fields()) {
     if (row.name != std::string_view(field.column)) continue;
-    column.fields.push_back({field.key, field.role, field.get});
+    column.fields.push_back({field.key, role_of(field.traits), [&field](const RunRow& of) {
+                               return over_repetitions(of, field.traits, field.get);
+                             }});
   }
   column.joined = has(kJoined);
   column.key = has(kKey);

@@ -108,6 +108,12 @@ enum Trait : unsigned {
   kRemark = 1U << 7U,
   kSmaller = 1U << 8U,
   kBigger = 1U << 9U,
+  // What a figure is over repetitions: the median, for these the median of rates, the largest, none
+  // where one has none, and what the getter says itself.
+  kRate = 1U << 10U,
+  kLargest = 1U << 11U,
+  kAll = 1U << 12U,
+  kOwn = 1U << 13U,
 };
 
 using Get = FieldValue (*)(const RunRow&);
@@ -126,7 +132,7 @@ struct ColumnRow {
 struct FieldRow {
   const char *column, *key;
   Get get;
-  Role role = Role::remark;
+  unsigned traits = kRemark;
 };
 std::span<const ColumnRow> column_rows();
 std::span<const FieldRow> further_fields();

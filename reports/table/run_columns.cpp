@@ -108,7 +108,7 @@ FieldValue repetitions(const RunRow& row) {
 
 FieldValue timed_repetitions(const RunRow& row) {
   const Run& run = *row.run;
-  if (row.repeated != nullptr) return said(row.repeated->timed, run);
+  if (row.repeated != nullptr) return said(row.repeated->timed.size(), run);
   return said(run.status == Status::ok && run.step.time_s ? 1 : 0, run);
 }
 
@@ -123,6 +123,11 @@ template <MedianSpread RepeatedRuns::*kSpread, Figure MedianSpread::*kEnd>
 FieldValue end(const RunRow& row) {
   if (row.repeated == nullptr) return {{}, kOneRepetition};
   return said((*row.repeated).*kSpread.*kEnd, *row.run);
+}
+
+FieldValue to_accuracy(const RunRow& row) {
+  const bool repeated = row.repeated != nullptr;
+  return said(repeated ? row.repeated->time_to_accuracy : time_to_accuracy(*row.run), *row.run);
 }
 
 // "96/44/43/44": a number for each worker, in the order of their ranks. Why no worker's share is
@@ -188,36 +193,37 @@ constexpr ColumnRow kColumns[] = {
     {"step", "step ms", "median (IQR)", "step time of the slowest rank: median and IQR",
      "step_time_median_s", figure<step<&StepStatistics::median>>, kAlways | kSmaller},
     {"rate", "samples", "/s", "samples a second", "samples_per_s", of<&Run::samples_per_s>,
-     kAlways | kBigger, kPlain},
+     kAlways | kBigger | kRate, kPlain},
     {"device-rate", "/s per", "device", "samples a second and device", "samples_per_s_per_device",
-     of<&Run::samples_per_s_per_device>, kAlways | kJoined, kPlain},
+     of<&Run::samples_per_s_per_device>, kAlways | kJoined | kRate, kPlain},
     {"speedup", "speed-", "up", "throughput against single's", "speedup",
-     figure<scaling<&Scaling::speedup>>, kAlways, kHundredths},
+     figure<scaling<&Scaling::speedup>>, kAlways | kRate, kHundredths},
     {"efficiency", "eff.", "%", "speed-up / devices", "efficiency",
-     figure<scaling<&Scaling::efficiency>>, kAlways | kJoined | kBigger, kPercentage},
+     figure<scaling<&Scaling::efficiency>>, kAlways | kJoined | kBigger | kRate, kPercentage},
     {"epoch", "epoch", "s", "time of an epoch, the median over epochs; without evaluation",
      "epoch_time_s", figure<epoch_time>, kAlways, kHundredths},
     {"comm", "comm", "ms", "communication in a step", "comm_s", nullptr, kAlways},
     {"exposed", "exposed", "ms", "communication not hidden by compute", "comm_exposed_s", nullptr,
      kAlways | kJoined},
     {"memory", "peak MiB", "primary", "peak memory of device 0", "primary_peak_bytes",
-     figure<primary_memory>, kAlways | kSmaller, kMebibytes},
+     figure<primary_memory>, kAlways | kSmaller | kLargest, kMebibytes},
     {"other-memory", "peak MiB", "others", "largest peak memory of the other workers",
-     "others_peak_bytes", figure<other_memory>, kAlways | kJoined | kSmaller, kMebibytes},
+     "others_peak_bytes", figure<other_memory>, kAlways | kJoined | kSmaller | kLargest,
+     kMebibytes},
     {"loss", "train", "loss", "training loss of the last epoch", "train_loss", figure<final_loss>,
-     kAlways, kFraction},
+     kAlways | kAll, kFraction},
     {"accuracy", "test", "acc. %", "test accuracy after the last epoch", "test_accuracy",
      figure<final_accuracy>, kAlways | kJoined, kFinePercentage},
     {"verified", "", "verified", "whether it computed what the reference did",
      "verification_status",
-     [](const RunRow& row) { return said(row.run->verification.status, *row.run); },
+     [](const RunRow& row) { return said(verification_of(row).status, *row.run); },
      kRemark | kAlways},
     {"steps", "", "steps", "timed steps", "step_count",
      [](const RunRow& row) { return said(row.run->step.count, *row.run); }},
     {"step-p95", "step ms", "p95", "step time, 95 %", "step_time_p95_s",
      figure<step<&StepStatistics::p95>>},
     {"step-max", "step ms", "max", "longest step", "step_time_max_s",
-     figure<step<&StepStatistics::max>>},
+     figure<step<&StepStatistics::max>>, kLargest},
     {"wait", "data", "wait ms", "waiting for input in a step", "data_wait_s"},
     {"forward", "forward", "ms", "forward pass in a step", "forward_s"},
     {"backward", "backward", "ms", "backward pass in a step", "backward_s"},
@@ -231,16 +237,16 @@ constexpr ColumnRow kColumns[] = {
     {"busy", "busy", "% a device", "share of the step in which each device computes, by rank",
      "busy_percent_by_rank", busy_shares, kRemark},
     {"flops", "GFLOP/s", "a device", "operations of forward and backward a second and device",
-     "flops_per_s_per_device", figure<flops_per_s_per_device>, 0, kBillions},
+     "flops_per_s_per_device", figure<flops_per_s_per_device>, kRate, kBillions},
     {"peak-share", "share", "of peak %",
      "the same as a share of the peak that was measured on the devices in the run's precision",
-     "peak_flops_ratio", figure<peak_share>, 0, kPercentage},
+     "peak_flops_ratio", figure<peak_share>, kRate, kPercentage},
     {"overlap", "overlap", "%", "share of communication hidden by compute", "overlap_ratio",
      nullptr, 0, kPercentage},
     {"train", "train", "s", "training", "train_s", time_of<&Times::train_s>, 0, kHundredths},
     {"total", "total", "s", "the whole run", "total_s", time_of<&Times::total_s>, 0, kHundredths},
     {"to-accuracy", "to acc.", "s", "training time until --until-accuracy was reached",
-     "time_to_accuracy_s", figure<time_to_accuracy>, kForSome | kSmaller, kHundredths},
+     "time_to_accuracy_s", to_accuracy, kForSome | kSmaller | kOwn, kHundredths},
     {"messages", "messages", "a step", "what devices and servers send each other in a step",
      "step_messages", figure<traffic<&StepTraffic::messages>>, 0, kPlain},
     {"wire", "on wire", "MB", "the bytes of these messages, of all together", "step_wire_bytes",
@@ -268,13 +274,13 @@ constexpr ColumnRow kColumns[] = {
 
 // Further fields of columns.
 constexpr FieldRow kFields[] = {
-    {"devices", "servers", of<&Run::servers>, Role::identity},
+    {"devices", "servers", of<&Run::servers>, kIdentity},
     {"devices", "oversubscribed", of<&Run::oversubscribed>},
-    {"batch", "global_batch_size", of<&Run::global_batch_size>, Role::identity},
-    {"step", "step_time_iqr_s", figure<step_iqr>, Role::measure},
+    {"batch", "global_batch_size", of<&Run::global_batch_size>, kIdentity},
+    {"step", "step_time_iqr_s", figure<step_iqr>, 0},
     {"verified", "verification_max_relative_error",
-     [](const RunRow& row) { return said(row.run->verification.max_relative_error, *row.run); },
-     Role::measure},
+     [](const RunRow& row) { return said(verification_of(row).max_relative_error, *row.run); },
+     kOwn},
     {"to-accuracy", "until_accuracy",
      [](const RunRow& row) {
        const auto& wanted = row.run->until_accuracy;

@@ -85,7 +85,7 @@ TextTable run_table(std::span<const RunRow> rows, const Columns& columns, Footno
   TextTable table;
   table.keys = leading_keys(columns);
   for (const Column* column : columns) {
-    table.columns.push_back({column->top, column->bottom, column->left, column->joined, {}});
+    table.columns.push_back({column->top, column->bottom, column->left, column->joined});
   }
   for (const RunRow& row : marked_rows(rows)) {
     const auto told = [&row](const Column* column) {

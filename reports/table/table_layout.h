@@ -20,8 +20,8 @@ struct TextColumn {
 };
 
 struct TextTable {
-  std::size_t keys = 0;             // the number of first columns that every block repeats
-  std::vector<TextColumn> columns;  // all have the same number of cells
+  std::size_t keys = 0;                  // the number of first columns that every block repeats
+  std::vector<TextColumn> columns = {};  // all have the same number of cells
   // One for each row: a text that stands in place of the row's empty cells after the keys, of which
   // there is at least one; empty: the row has cells.
   std::vector<std::string> instead = {};

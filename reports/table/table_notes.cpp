@@ -5,129 +5,40 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 
 #include "base/text.h"
-#include "reports/charts/chart_names.h"
+#include "reports/data/run_names.h"
+#include "reports/metrics/conditions.h"
 #include "reports/metrics/ranking.h"
 #include "reports/metrics/repetitions.h"
 
 namespace ddpbench::report {
 namespace {
 
-// With `digits` significant digits, but with all digits before the point.
-std::string significant_ms(double seconds, int digits = 3) {
-  const double ms = 1e3 * seconds;
-  const int before = ms > 0 ? static_cast<int>(std::floor(std::log10(ms))) + 1 : 1;
-  return fmt::format("{:.{}f}", ms, std::max(0, digits - before));
-}
-
-// Close values get more digits until they differ.
-std::string interval_text(double low_s, double high_s) {
-  constexpr int kMostDigits = 9;
-  int digits = 3;
-  while (digits < kMostDigits && low_s < high_s &&
-         significant_ms(low_s, digits) == significant_ms(high_s, digits)) {
-    ++digits;
-  }
-  return fmt::format("{} to {} ms", significant_ms(low_s, digits), significant_ms(high_s, digits));
-}
-
-// "8 repetitions", "7 of 8 repetitions" where some were not timed.
-std::string count_text(const Report& report, const CellSummary& cell) {
-  const auto timed = static_cast<std::size_t>(std::ranges::count_if(cell.runs, [&](std::size_t i) {
-    return is_complete(report.runs.at(i)) && report.runs.at(i).step.time_s.has_value();
-  }));
-  const std::size_t all = cell.runs.size();
-  const std::string part = timed < all ? fmt::format("{} of ", timed) : "";
-  return part + counted(all, "repetition");
-}
-
-std::string line(const Report& report, const std::string& name, const CellSummary& cell) {
-  std::string text = name + ": ";
-  text += cell.step_median_s.value ? significant_ms(*cell.step_median_s.value) + " ms"
-                                   : cell.step_median_s.reason;
-  if (cell.ci_low_s.value && cell.ci_high_s.value && cell.ci_width_ratio.value) {
-    text += fmt::format(", 95 % interval {} ({:.1f} %)",
-                        interval_text(*cell.ci_low_s.value, *cell.ci_high_s.value),
-                        100 * *cell.ci_width_ratio.value);
-  }
-  return fmt::format("{}, {}{}", text, count_text(report, cell), cell.noisy ? ", noisy" : "");
-}
-
 // "ddp on 2 devices / ps on 2 devices": at most five, then "N more".
 std::string noisy_names(const Report& report) {
   constexpr std::size_t kNamed = 5;
-  const std::vector<std::string> names = cell_names(report);
-  std::string text;
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (!report.cells[i].noisy || ++count > kNamed) continue;
-    text += (text.empty() ? "" : " / ") + names[i];
-  }
-  return count > kNamed ? fmt::format("{} / {} more", text, count - kNamed) : text;
-}
-
-constexpr std::size_t kMostContests = 12;  // that are told; further ones are counted
-constexpr std::size_t kMostLone = 6;       // that are named; further ones are counted
-
-// "single on 1 device (global batch 64); ddp on 2 devices (global batch 256)".
-std::string lone_settings(std::span<const Contest> all) {
-  std::vector<std::string> names;
-  for (const Contest& contest : all) {
-    if (contest.lead != Lead::alone) continue;
-    names.push_back(
-        fmt::format("{} ({})", contest.standings[0].name, distinguishing_words(contest, all)));
-  }
-  const std::size_t count = names.size();
-  if (count > kMostLone) {
-    names.resize(kMostLone);
-    names.push_back(fmt::format("{} more", count - kMostLone));
-  }
-  return fmt::format("{}", fmt::join(names, "; "));
-}
-
-bool on_one_machine(std::span<const RunRow> rows) {
-  return std::ranges::all_of(rows, [&rows](const RunRow& row) {
-    return row.report->environment.hosts == rows.front().report->environment.hosts;
-  });
-}
-
-}  // namespace
-
-std::vector<std::string> cell_names(const Report& report) {
-  std::vector<ChartRun> firsts;
+  const RunNames names(report);
+  std::vector<std::string> noisy;
   for (const CellSummary& cell : report.cells) {
-    firsts.push_back({&report, &report.runs.at(cell.runs.at(0))});
+    if (cell.noisy) noisy.push_back(names.setting(report.runs.at(cell.runs.at(0))));
   }
-  std::vector<std::string> names = series_names(firsts);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const Run& run = *firsts[i].run;
-    names[i].insert(run.strategy.size(), " on " + counted(run.world_size, "device"));
-    names[i] = printable(names[i]);
+  if (const std::size_t count = noisy.size(); count > kNamed) {
+    noisy.resize(kNamed);
+    noisy.push_back(fmt::format("{} more", count - kNamed));
   }
-  return names;
+  return fmt::format("{}", fmt::join(noisy, " / "));
 }
 
-std::string cell_lines(const Report& report, std::size_t width) {
-  if (report.cells.empty()) return {};
-  const std::vector<std::string> names = cell_names(report);
-  std::string text = "\nmedian step time over repetitions:\n";
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    text += wrap(printable(line(report, names[i], report.cells[i])), width, 4);
-  }
-  const bool too_few = std::ranges::any_of(
-      report.cells, [](const CellSummary& cell) { return !cell.ci_width_ratio.value; });
-  if (too_few) {
-    text += wrap(
-        fmt::format("a 95 % interval of the median needs {} timed repetitions", kFewestForInterval),
-        width, 4);
-  }
-  return text;
-}
+struct RowWarning {
+  std::string file;  // RunRow::file
+  Warning warning;
+  std::string mark;  // the letter of the rows that it concerns; empty where it concerns all
+};
 
+// One sentence each, without control characters and without the word "warning:".
 std::vector<Warning> warnings(const Report& report) {
   std::vector<Warning> found = condition_warnings(report);
   for (Warning& warning : gpu_warnings(report)) found.push_back(std::move(warning));
@@ -166,12 +77,39 @@ std::vector<RowWarning> row_warnings(std::span<const RunRow> rows) {
     if (!told.insert(row.report).second) continue;
     for (Warning& warning : warnings(*row.report)) {
       const bool some = warning.runs.size() < row.report->runs.size() && letter <= kLast;
-      found.push_back({row.report, row.file, std::move(warning), ""});
+      found.push_back({row.file, std::move(warning), ""});
       if (some) found.back().mark = letter++;
     }
   }
   return found;
 }
+
+constexpr std::size_t kMostContests = 12;  // that are told; further ones are counted
+constexpr std::size_t kMostLone = 6;       // that are named; further ones are counted
+
+// "single on 1 device (global batch 64); ddp on 2 devices (global batch 256)".
+std::string lone_settings(std::span<const Contest> all) {
+  std::vector<std::string> names;
+  for (const Contest& contest : all) {
+    if (contest.lead != Lead::alone) continue;
+    names.push_back(
+        fmt::format("{} ({})", contest.standings[0].name, distinguishing_words(contest, all)));
+  }
+  const std::size_t count = names.size();
+  if (count > kMostLone) {
+    names.resize(kMostLone);
+    names.push_back(fmt::format("{} more", count - kMostLone));
+  }
+  return fmt::format("{}", fmt::join(names, "; "));
+}
+
+bool on_one_machine(std::span<const RunRow> rows) {
+  return std::ranges::all_of(rows, [&rows](const RunRow& row) {
+    return row.report->environment.hosts == rows.front().report->environment.hosts;
+  });
+}
+
+}  // namespace
 
 std::vector<RunRow> marked_rows(std::span<const RunRow> rows) {
   std::map<const Run*, std::string> marks;
@@ -191,24 +129,30 @@ std::vector<RunRow> marked_rows(std::span<const RunRow> rows) {
   return marked;
 }
 
-std::string to_string(const RowWarning& warning, bool several_files) {
-  return fmt::format("warning{}: {}{}", warning.mark.empty() ? "" : " [" + warning.mark + "]",
-                     several_files ? printable(warning.file) + ": " : "", warning.warning.text);
+std::vector<std::string> warning_texts(std::span<const RunRow> rows) {
+  std::vector<std::string> lines;
+  for (const RowWarning& warning : row_warnings(rows)) {
+    lines.push_back(fmt::format(
+        "warning{}: {}{}", warning.mark.empty() ? "" : " [" + warning.mark + "]",
+        from_several_files(rows) ? printable(warning.file) + ": " : "", warning.warning.text));
+  }
+  return lines;
 }
 
-std::string warning_lines(std::span<const RunRow> rows, std::size_t width) {
-  if (rows.empty()) return {};
-  const bool several = from_several_files(rows);
-  std::string text;
-  for (const RowWarning& warning : row_warnings(rows)) {
-    text += wrap(to_string(warning, several), width, 4);
-  }
+std::vector<std::string> remarks(std::span<const RunRow> rows) {
+  std::vector<std::string> lines = warning_texts(rows);
   std::set<const Report*> told;
   for (const RunRow& row : rows) {
     if (!told.insert(row.report).second || !row.report->tune) continue;
-    const std::string where = several ? printable(row.file) + ": " : "";
-    text += wrap(where + printable(row.report->tune->conclusion), width, 2);
+    lines.push_back((from_several_files(rows) ? printable(row.file) + ": " : "") +
+                    printable(row.report->tune->conclusion));
   }
+  return lines;
+}
+
+std::string warning_lines(std::span<const RunRow> rows, std::size_t width) {
+  std::string text;
+  for (const std::string& line : remarks(rows)) text += wrap(line, width, 4);
   return text;
 }
 

@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "reports/exports/run_formats.h"
 #include "reports/json/report_json.h"
-#include "reports/metrics/collective_metrics.h"
 #include "reports/metrics/metrics.h"
 #include "reports/table/table.h"
 #include "tests/reports/sample_report.h"

@@ -144,19 +144,6 @@ TEST(Ranking, SaysNothingOfTheContentOfNetworksWithOtherNames) {
   EXPECT_EQ(unlike_words(all_runs(report)), "network simple_cnn / lenet5");
 }
 
-// Imports and older reports do not record it.
-TEST(Ranking, TakesContentThatIsNotRecordedAsThatOfTheOthers) {
-  report::Run unknown = sample_run("dp", 2, 4000), known = sample_run("ddp", 2, 5000),
-              other = known;
-  unknown.model_hash.clear();
-  unknown.train_samples = unknown.test_samples = 0;
-  EXPECT_EQ(ranked(report_of({unknown, known})).size(), 1U);
-  other.model_hash = "fedcba9876543210";
-  const std::vector<Contest> found = ranked(report_of({unknown, known, other}));
-  ASSERT_EQ(found.size(), 3U);
-  EXPECT_EQ(distinguishing_words(found[0], found), "network's content not recorded");
-}
-
 TEST(Ranking, ComparesNoMachines) {
   const Report here = report_of({sample_run("dp", 2, 5000)});
   Report there = report_of({sample_run("ddp", 2, 6000)});

@@ -118,35 +118,6 @@ TEST(Cells, AreNoisyWhenLessPreciseThanWanted) {
   EXPECT_THAT(render_table(report, 0), HasSubstr("asks for (ddp on 2 devices / ps on 2 devices)"));
 }
 
-TEST(Cells, HaveALineEach) {
-  std::vector<report::Run> runs;
-  for (int r = 0; r < 8; ++r) runs.push_back(repeated("ddp", r, r == 0 ? 0.0117 : 0.0116));
-  for (report::Run& run : runs) run.strategy_options["bucket_cap_mb"] = "25";
-  for (int r = 0; r < 8; ++r) {
-    runs.push_back(repeated("ddp", r, 0.02 + 0.002 * (r % 2)));
-    runs.back().strategy_options["bucket_cap_mb"] = "4";
-  }
-  Report report = test::report_of(runs);
-  fill_cells(report, 0.02);
-  const std::string table = cell_lines(report, 0);
-  EXPECT_THAT(table, HasSubstr("ddp on 2 devices, cap 25: 11.6 ms, 95 % interval 11.58 to "
-                               "11.64 ms (0.5 %), 8 repetitions\n"));
-  EXPECT_THAT(table, HasSubstr("ddp on 2 devices, cap 4: 21.0 ms, 95 % interval 20.1 to "
-                               "21.9 ms (8.5 %), 8 repetitions, noisy\n"));
-  EXPECT_THAT(table, Not(HasSubstr("interval of the median needs")));
-}
-
-TEST(Cells, SayOnceThatThereAreTooFewForAnInterval) {
-  Report report =
-      test::report_of({repeated("dp", 0, 1), repeated("dp", 1, 1), repeated("ddp", 0, 1)});
-  fill_cells(report, std::nullopt);
-  const std::string table = cell_lines(report, 0);
-  const std::string words = "a 95 % interval of the median needs 6 timed repetitions";
-  ASSERT_THAT(table, HasSubstr(words));
-  EXPECT_EQ(table.find(words), table.rfind(words));
-  EXPECT_THAT(table, HasSubstr("dp on 2 devices: 1000 ms, 2 repetitions\n"));
-}
-
 TEST(Cells, LeaveFailedRepetitionsOut) {
   Report report = test::report_of({repeated("ddp", 0, 1), repeated("ddp", 1, 5)});
   report.runs[1].status = Status::failed;
