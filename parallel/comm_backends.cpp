@@ -30,34 +30,15 @@ using Variables = std::map<std::string, std::string>;
 std::string always_here(const CudaProbe&) { return ""; }
 std::string no_gpu(const CudaProbe& cuda) { return cuda.devices.empty() ? cuda.reason : ""; }
 
-comm::EngineOptions engine_options(const WorldOptions& world) {
-  comm::EngineOptions options;
-  options.name = world.name;
-  options.timeout_s = world.timeout_s;
-  options.thread_cores = world.thread_cores;
-  options.progress = world.progress;
-  options.watch = world.watch;
-  options.check = world.check;
-  if (!world.address.empty()) options.address = world.address;
-  return options;
-}
-
 // ---- shm ----
 
 std::unique_ptr<Communicator> make_shm(comm::Store& store, int rank, int size, Device&,
                                        const WorldOptions& options) {
-  return comm::make_shm(store, rank, size, {engine_options(options), options.all_reduce});
+  return comm::make_shm(store, rank, size, options);
 }
 
 Communicators make_thread_shm(const std::vector<Device*>& devices, const WorldOptions& options) {
-  return comm::make_thread_shm(static_cast<int>(devices.size()),
-                               {engine_options(options), options.all_reduce});
-}
-
-bool add_shm_traffic(const comm::LinkCall& call, AllReduceAlgorithm wanted,
-                     comm::LinkTraffic& traffic) {
-  comm::add_shm_traffic(call, wanted, traffic);
-  return true;
+  return comm::make_thread_shm(static_cast<int>(devices.size()), options);
 }
 
 // ---- nccl, in the CUDA module ----
@@ -65,15 +46,6 @@ bool add_shm_traffic(const comm::LinkCall& call, AllReduceAlgorithm wanted,
 const CudaModule& module_of(const WorldOptions& world) {
   ensure(world.cuda != nullptr, "a communicator of GPUs without the CUDA module");
   return *world.cuda;
-}
-
-comm::CudaCommOptions cuda_options(const WorldOptions& world) {
-  comm::CudaCommOptions options;
-  options.name = world.name;
-  options.timeout_s = world.timeout_s;
-  options.progress = world.progress;
-  options.joining = world.joining;
-  return options;
 }
 
 // Unless told to connect ranks when the communicator is made, NCCL does it in the first collective
@@ -93,11 +65,11 @@ Variables nccl_variables(const RankSurroundings& rank) {
 
 std::unique_ptr<Communicator> make_nccl(comm::Store& store, int rank, int size, Device& device,
                                         const WorldOptions& options) {
-  return module_of(options).make_nccl(store, rank, size, device, cuda_options(options));
+  return module_of(options).make_nccl(store, rank, size, device, options);
 }
 
 Communicators make_thread_nccl(const std::vector<Device*>& devices, const WorldOptions& options) {
-  return module_of(options).make_thread_nccl(devices, cuda_options(options));
+  return module_of(options).make_thread_nccl(devices, options);
 }
 
 // ---- gloo, mpi: each in a module of its own ----
@@ -109,13 +81,12 @@ const comm::CommModule& world_module(const WorldOptions& world) {
 
 std::unique_ptr<Communicator> make_by_module(comm::Store& store, int rank, int size, Device&,
                                              const WorldOptions& options) {
-  return world_module(options).make(store, rank, size, engine_options(options));
+  return world_module(options).make(store, rank, size, options);
 }
 
 Communicators make_threads_by_module(const std::vector<Device*>& devices,
                                      const WorldOptions& options) {
-  return world_module(options).make_for_threads(static_cast<int>(devices.size()),
-                                                engine_options(options));
+  return world_module(options).make_for_threads(static_cast<int>(devices.size()), options);
 }
 
 // Those of Open MPI. Another MPI has names of its own and ignores these.
@@ -147,11 +118,10 @@ std::unique_ptr<Communicator> make_within_and_across(comm::Store& store, int ran
                                                      Device&, const WorldOptions& options) {
   const comm::CommModule& module = world_module(options);
   const auto make_engine = [&module](comm::Store& its, int its_rank, int its_size,
-                                     const comm::EngineOptions& engine) {
+                                     const WorldOptions& engine) {
     return module.make(its, its_rank, its_size, engine);
   };
-  return comm::make_hierarchical(kName, store, rank, size, comm::host_mark(), make_engine,
-                                 engine_options(options));
+  return comm::make_hierarchical(kName, store, rank, size, comm::host_mark(), make_engine, options);
 }
 
 Communicators refuse_threads(const std::vector<Device*>&, const WorldOptions&) {
@@ -185,7 +155,6 @@ CommBackend over_engine(const char* name, const char* medium, const EngineLibrar
           .all_reduces = {},
           .automatic_all_reduce = nullptr,
           .own_all_reduce = engine.all_reduce,
-          .add_traffic = nullptr,
           .why_not_here = &always_here,
           .variables = engine.variables,
           .make = &make_by_module,
@@ -208,7 +177,6 @@ const std::vector<CommBackend>& rows() {
        .shares_devices = true,
        .all_reduces = {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct},
        .automatic_all_reduce = &comm::automatic_shm_all_reduce,
-       .add_traffic = &add_shm_traffic,
        .why_not_here = &always_here,
        .variables = nullptr,
        .make = &make_shm,
@@ -220,7 +188,6 @@ const std::vector<CommBackend>& rows() {
        .spans_hosts = true,
        .all_reduces = {},
        .automatic_all_reduce = nullptr,
-       .add_traffic = nullptr,
        .why_not_here = &no_gpu,
        .variables = &nccl_variables,
        .make = &make_nccl,

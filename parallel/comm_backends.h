@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -18,37 +17,9 @@
 #include "kernels/runtime/device.h"
 #include "parallel/comm/comm_module.h"
 #include "parallel/comm/communicator.h"
-#include "parallel/comm/link_call.h"
-#include "parallel/comm/operation.h"
 #include "parallel/comm/store/store.h"
 
 namespace ddpbench {
-
-class CudaModule;
-
-// Options of a communicator. They are equal on all ranks, except thread_cores and the functions.
-struct WorldOptions {
-  std::string name = "world";      // key prefix in the store; one name per communicator
-  double timeout_s = 60;           // deadline of every wait for peers
-  std::vector<int> thread_cores;   // OS processors of its own thread, on CPU devices; empty: any
-  std::function<void()> progress;  // called after each completed operation; may be empty
-  // It is told of this rank's calls, except over nccl. Null: none. It outlives the communicator.
-  comm::CallWatch* watch = nullptr;
-  std::function<void()> joining;  // called while it is made, between GPUs; may be empty
-  // Called while a rank waits for the others to come, not over nccl; may be empty. What it throws
-  // ends the wait.
-  std::function<void()> check;
-  comm::AllReduceAlgorithm all_reduce = comm::AllReduceAlgorithm::automatic;
-  // Of GPUs through host memory: see comm::make_staged.
-  bool blocks = false;
-  // This host's IPv4 address at which the peers of other hosts reach it. Empty: all ranks are on
-  // one host, and may meet on the loopback interface.
-  std::string address;
-  // REQUIRED by backends of CUDA devices.
-  const CudaModule* cuda = nullptr;
-  // REQUIRED by backends with a module of their own.
-  const comm::CommModule* module = nullptr;
-};
 
 // Where the ranks of a world are.
 struct RankNetwork {
@@ -95,12 +66,6 @@ struct CommBackend {
   // The all-reduce of a library, "MPI_Iallreduce"; empty: it does not tell, or the backend has
   // none.
   std::string_view own_all_reduce = {};
-  // Adds what ranks send each other in a call (over shared memory: where all can read the buffer),
-  // with the all-reduce that was asked for; false when the backend does not tell of such a call.
-  // Null: of none.
-  bool (*add_traffic)(const comm::LinkCall& call, comm::AllReduceAlgorithm wanted,
-                      comm::LinkTraffic& traffic) = nullptr;
-
   // Why the backend is not available; empty where it is. `cuda`: the GPUs that were found.
   std::string (*why_not_here)(const CudaProbe& cuda);
   // Environment variables that a rank needs before its first device is made and its module is

@@ -29,13 +29,13 @@ class CudaModule {
   virtual std::unique_ptr<Device> make_device(const CudaDeviceOptions& options) const = 0;
   virtual std::unique_ptr<ops::OpBackend> make_backend(
       Device& device, const ops::CudaBackendOptions& options) const = 0;
-  virtual std::unique_ptr<comm::Communicator> make_nccl(
-      comm::Store& store, int rank, int size, Device& device,
-      const comm::CudaCommOptions& options) const = 0;
+  virtual std::unique_ptr<comm::Communicator> make_nccl(comm::Store& store, int rank, int size,
+                                                        Device& device,
+                                                        const WorldOptions& options) const = 0;
   virtual std::unique_ptr<comm::Communicator> make_staged(std::unique_ptr<comm::Communicator> host,
                                                           Device& device, bool blocks) const = 0;
   virtual std::vector<std::unique_ptr<comm::Communicator>> make_thread_nccl(
-      const std::vector<Device*>& devices, const comm::CudaCommOptions& options) const = 0;
+      const std::vector<Device*>& devices, const WorldOptions& options) const = 0;
   virtual std::unique_ptr<GpuMonitor> make_monitor(const GpuMonitorOptions& options) const = 0;
   virtual std::unique_ptr<RangeMarker> make_range_marker() const = 0;
   // The module's waits use the program's deadlines (DeadlineClock::share).

@@ -58,7 +58,6 @@ class DataParallel final : public Strategy {
   std::int64_t output_elements() const {  // of one replica's batch
     return config_.per_device_batch * ops::element_count(context_.model->logits_shape());
   }
-  comm::Elements all_outputs(const Buffer& buffer) const;
   comm::Elements own_outputs(float* data) const;
 
   StrategyConfig config_;
@@ -111,16 +110,10 @@ void DataParallel::setup(const StrategyContext& context) {
       needs.add(planned_buffers(i, plan.flat_bytes));
     };
     synced_[i] = make_synced_batch(config_, context_, i);
-    replicas_[i] =
-        std::make_unique<Replica>(*context.model, *context.devices[i], *context.backends[i],
-                                  ReplicaOptions{.batch = config_.per_device_batch,
-                                                 .seed = config_.seed,
-                                                 .parts = synced_[i].get(),
-                                                 .loss_batch = primary ? global_batch : 0,
-                                                 .updates = primary,
-                                                 .optimizer = config_.optimizer,
-                                                 .initialize = context.initialize,
-                                                 .admit = admission(context_, i, add)});
+    replicas_[i] = make_replica(
+        config_, context_, i,
+        {.parts = synced_[i].get(), .loss_batch = primary ? global_batch : 0, .updates = primary},
+        add);
     allocate(*context.devices[i], planned_buffers(i, replicas_[i]->graph().plan().flat_bytes));
   });
   step_work_ = [this](std::size_t i) { run_replica(i, input_); };
@@ -192,7 +185,7 @@ void DataParallel::run_replica(std::size_t i, const StepInput& input) {
 }
 
 bool DataParallel::is_stale(std::size_t i) const {
-  return config_.faults.stale_replica == static_cast<int>(i) && config_.faults.stale_step == step_;
+  return config_.faults.is_stale(static_cast<int>(i), step_);
 }
 
 void DataParallel::scatter_input(std::size_t i, const float* images) {
@@ -222,10 +215,6 @@ void DataParallel::replicate(std::size_t i) {
   broadcast_state(*context_.local[i], replica, kPrimary);
 }
 
-comm::Elements DataParallel::all_outputs(const Buffer& buffer) const {
-  return flat_elements(buffer.view());
-}
-
 comm::Elements DataParallel::own_outputs(float* data) const {
   return {data, static_cast<std::size_t>(output_elements()), DataType::fp32};
 }
@@ -235,8 +224,7 @@ void DataParallel::gather_loss_scatter(std::size_t i, const StepInput& input) {
   Stream& stream = replica.stream();
   const std::int64_t global_batch = config_.per_device_batch * config_.replicas;
   const float scale =
-      (config_.faults.sum_for_average ? static_cast<float>(config_.replicas) : 1.0f) /
-      static_cast<float>(global_batch);
+      config_.faults.gradient_factor(config_.replicas) / static_cast<float>(global_batch);
   if (context_.local.empty()) {
     const ScopedPhase phase(observer(i), Phase::loss, stream);
     replica.loss(input.labels, scale, input.valid_weight);
@@ -247,8 +235,8 @@ void DataParallel::gather_loss_scatter(std::size_t i, const StepInput& input) {
     const ScopedPhase phase(observer(i), Phase::gather, stream);
     for (std::size_t k = 0; k < gathered_.size(); ++k) {
       context_.local[i]
-          ->gather(own_outputs(replica.graph().output(k)), all_outputs(gathered_[k].logits),
-                   kPrimary, options)
+          ->gather(own_outputs(replica.graph().output(k)),
+                   flat_elements(gathered_[k].logits.view()), kPrimary, options)
           .wait(stream);
     }
   }
@@ -259,7 +247,7 @@ void DataParallel::gather_loss_scatter(std::size_t i, const StepInput& input) {
                             input.valid_weight, gathered_[k].gradients.view().as<float>().data());
     }
     context_.local[i]
-        ->scatter(all_outputs(gathered_[k].gradients),
+        ->scatter(flat_elements(gathered_[k].gradients.view()),
                   own_outputs(replica.graph().output_gradient(k)), kPrimary, options)
         .wait(stream);
   }
@@ -277,29 +265,6 @@ void DataParallel::reduce(std::size_t i) {
 }
 
 }  // namespace
-
-std::vector<comm::LinkCall> calls_of_data_parallel(const StrategyConfig& config,
-                                                   const nn::Graph& graph) {
-  using comm::OperationKind;
-  const nn::ModelSpec& model = graph.model();
-  const auto bytes_of = [&](const ops::Shape& shape) {  // of one replica's samples
-    return static_cast<std::size_t>(config.per_device_batch * ops::element_count(shape)) *
-           sizeof(float);
-  };
-  std::vector<comm::LinkCall> calls;
-  const auto add = [&](OperationKind kind, std::size_t bytes) {
-    calls.push_back({.kind = kind, .ranks = config.replicas, .root = kPrimary, .bytes = bytes});
-  };
-  add(OperationKind::scatter, bytes_of(model.input_shape));
-  add(OperationKind::broadcast, graph.plan().flat_bytes);
-  add(OperationKind::broadcast, graph.plan().state_bytes);
-  for (std::size_t k = 0; k < model.output_count(); ++k) {
-    add(OperationKind::gather, bytes_of(model.logits_shape()));
-    add(OperationKind::scatter, bytes_of(model.logits_shape()));
-  }
-  add(OperationKind::reduce, graph.plan().flat_bytes);
-  return calls;
-}
 
 std::unique_ptr<Strategy> make_data_parallel(const StrategyConfig& config) {
   return std::make_unique<DataParallel>(config);

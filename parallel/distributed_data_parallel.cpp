@@ -52,7 +52,6 @@ class DistributedDataParallel final : public Strategy {
   int rank() const { return context_.world == nullptr ? 0 : context_.world->rank(); }
   void start_bucket(std::size_t bucket);
   void wait_for_buckets();
-  bool keeps_stale_parameters() const;
 
   StrategyConfig config_;
   StrategyContext context_;
@@ -80,14 +79,8 @@ void DistributedDataParallel::setup(const StrategyContext& context) {
     needs.add(planned_summary(summary));
   };
   synced_ = make_synced_batch(config_, context_, 0);
-  replica_ = std::make_unique<Replica>(*context.model, device, *context.backends[0],
-                                       ReplicaOptions{.batch = config_.per_device_batch,
-                                                      .seed = config_.seed,
-                                                      .parts = synced_.get(),
-                                                      .share_gradients = true,
-                                                      .optimizer = config_.optimizer,
-                                                      .initialize = context.initialize,
-                                                      .admit = admission(context_, 0, add)});
+  replica_ =
+      make_replica(config_, context_, 0, {.parts = synced_.get(), .share_gradients = true}, add);
   const nn::ParameterPlan& plan = replica_->graph().plan();
   auto buckets = plan_buckets(plan, config_.first_bucket_bytes, config_.bucket_cap_bytes);
   works_.resize(buckets.size());
@@ -124,7 +117,7 @@ void DistributedDataParallel::step(const StepInput& input) {
     replica_->backward(ready_);
   }
   if (context_.world != nullptr) wait_for_buckets();
-  if (!keeps_stale_parameters()) update(*replica_, context_.observer);
+  if (!config_.faults.is_stale(rank(), step_)) update(*replica_, context_.observer);
   replica_->end_step();
   ++step_;
 }
@@ -158,38 +151,12 @@ void DistributedDataParallel::report(PhaseObserver& observer) {
   if (context_.world == nullptr) return;
   for (std::size_t b = 0; b < works_.size(); ++b) {
     if (static_cast<int>(b) == config_.faults.missing_bucket) continue;
-    const comm::WorkTimes times = works_[b].times();
-    observer.bucket({.bucket = static_cast<std::uint32_t>(b),
-                     .bytes = bucketer_->buckets()[b].bytes,
-                     .ready_s = ready_events_[b]->time_s(),
-                     .start_s = times.start_s,
-                     .arrived_s = times.arrived_s,
-                     .end_s = times.end_s,
-                     .arrived_told = times.arrived_told});
+    report_transfer(observer, b, bucketer_->buckets()[b].bytes, ready_events_[b]->time_s(),
+                    works_[b].times());
   }
-}
-
-bool DistributedDataParallel::keeps_stale_parameters() const {
-  return config_.faults.stale_replica == rank() && config_.faults.stale_step == step_;
 }
 
 }  // namespace
-
-std::vector<comm::LinkCall> calls_of_distributed_data_parallel(const StrategyConfig& config,
-                                                               const nn::Graph& graph) {
-  std::vector<comm::LinkCall> calls;
-  if (config.broadcast_buffers) {
-    calls.push_back({.kind = comm::OperationKind::broadcast,
-                     .ranks = config.replicas,
-                     .bytes = graph.plan().state_bytes});
-  }
-  for (const Bucket& bucket :
-       plan_buckets(graph.plan(), config.first_bucket_bytes, config.bucket_cap_bytes)) {
-    calls.push_back(
-        {.kind = comm::OperationKind::all_reduce, .ranks = config.replicas, .bytes = bucket.bytes});
-  }
-  return calls;
-}
 
 std::unique_ptr<Strategy> make_distributed_data_parallel(const StrategyConfig& config) {
   return std::make_unique<DistributedDataParallel>(config);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "parallel/comm/operation.h"
+#include "parallel/comm/communicator.h"
 #include "parallel/replica_group.h"
 #include "parallel/step_parts.h"
 #include "parallel/strategies.h"
@@ -23,18 +23,15 @@ namespace {
 struct NeedsKnown {};
 
 // Stands for the ranks of the job. Rank 0's broadcast of its plan is kept for the others.
-class AbsentPeers final : public comm::OperationCommunicator {
+class AbsentPeers final : public comm::Communicator {
  public:
   AbsentPeers(int rank, int size, Device& device, PlanSummary& summary)
-      : OperationCommunicator(rank, size), device_(device), summary_(summary) {}
+      : Communicator(rank, size), device_(device), summary_(summary) {}
 
   std::string backend() const override { return "none"; }
   double timeout_s() const noexcept override { return 0; }
   void group_start() override {}
   void group_end() override {}
-  std::unique_ptr<Communicator> split(int, int) override {
-    throw InternalError("absent peers form no further communicator");
-  }
   void register_buffer(const Buffer&) override {}
   void deregister_buffer(const Buffer&) override {}
   void abort(const std::string&) noexcept override {}

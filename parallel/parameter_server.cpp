@@ -59,8 +59,6 @@ class ParameterServer final : public Strategy {
   void send_parameters(ServerCommand command);
   void push_shard(std::size_t shard);
   void pull();
-  void report_transfer(PhaseObserver& observer, std::size_t bucket, double ready_s,
-                       std::size_t shard, const comm::WorkTimes& times);
   comm::Elements pulled(std::size_t shard) const;
   comm::Elements elements_of(const Buffer& flat, std::size_t shard) const;
 
@@ -117,17 +115,12 @@ void ParameterServer::setup_worker() {
     needs.add(planned_buffers(plan.flat_bytes));
   };
   synced_ = make_synced_batch(config_, context_, 0);
-  replica_ =
-      std::make_unique<Replica>(*context_.model, device, *context_.backends[0],
-                                ReplicaOptions{.batch = config_.per_device_batch,
-                                               .seed = config_.seed,
-                                               .parts = synced_.get(),
-                                               .updates = config_.ps_update == PsUpdate::worker,
-                                               .share_gradients = true,
-                                               .share_weights = true,
-                                               .optimizer = config_.optimizer,
-                                               .initialize = context_.initialize,
-                                               .admit = admission(context_, 0, add)});
+  replica_ = make_replica(config_, context_, 0,
+                          {.parts = synced_.get(),
+                           .updates = config_.ps_update == PsUpdate::worker,
+                           .share_gradients = true,
+                           .share_weights = true},
+                          add);
   const nn::ParameterPlan& plan = replica_->graph().plan();
   allocate(device, planned_buffers(plan.flat_bytes));
   // Registration is collective: the servers register as many buffers, in the same order.
@@ -244,7 +237,7 @@ void ParameterServer::step(const StepInput& input) {
   pull();
   if (config_.ps_update == PsUpdate::worker) {
     const ScopedPhase phase(context_.observer, Phase::optimizer, stream);
-    replica_->update(config_.faults.sum_for_average ? static_cast<float>(config_.replicas) : 1.0f);
+    replica_->update(config_.faults.gradient_factor(config_.replicas));
   }
   replica_->end_step();
   ++step_;
@@ -267,9 +260,9 @@ void ParameterServer::push_shard(std::size_t s) {
 
 // New parameters go straight into the weights, averaged gradients straight into the gradients.
 comm::Elements ParameterServer::pulled(std::size_t shard) const {
-  const bool stale =
-      config_.faults.stale_replica == context_.world->rank() && config_.faults.stale_step == step_;
-  if (stale) return elements_of(stale_sink_, shard);
+  if (config_.faults.is_stale(context_.world->rank(), step_)) {
+    return elements_of(stale_sink_, shard);
+  }
   return elements_of(config_.ps_update == PsUpdate::server ? replica_->graph().weights()
                                                            : replica_->graph().gradients(),
                      shard);
@@ -291,25 +284,16 @@ void ParameterServer::pull() {
 
 // Reports pushes, then pulls, numbered on. Between the transfers of a shard its server works.
 void ParameterServer::report(PhaseObserver& observer) {
-  const std::size_t servers = pulls_.size();
+  const std::vector<Bucket>& shards = shards_->buckets();
+  const std::size_t servers = shards.size();
   for (std::size_t s = 0; s < servers; ++s) {
-    report_transfer(observer, s, ready_events_[s]->time_s(), s, pushes_[2 * s + 1].times());
+    report_transfer(observer, s, shards[s].bytes, ready_events_[s]->time_s(),
+                    pushes_[2 * s + 1].times());
   }
   for (std::size_t s = 0; s < servers; ++s) {
     const comm::WorkTimes pull = pulls_[s].times();
-    report_transfer(observer, servers + s, pull.start_s, s, pull);
+    report_transfer(observer, servers + s, shards[s].bytes, pull.start_s, pull);
   }
-}
-
-void ParameterServer::report_transfer(PhaseObserver& observer, std::size_t bucket, double ready_s,
-                                      std::size_t shard, const comm::WorkTimes& times) {
-  observer.bucket({.bucket = static_cast<std::uint32_t>(bucket),
-                   .bytes = shards_->buckets()[shard].bytes,
-                   .ready_s = ready_s,
-                   .start_s = times.start_s,
-                   .arrived_s = times.arrived_s,
-                   .end_s = times.end_s,
-                   .arrived_told = times.arrived_told});
 }
 
 }  // namespace
@@ -319,26 +303,6 @@ std::vector<RankPlan> plan_parameter_server(const StrategyConfig& config) {
   std::vector<RankPlan> ranks = plan_rank_per_replica(config);
   for (int s = 0; s < config.servers; ++s) ranks.push_back({.role = Role::server});
   return ranks;
-}
-
-std::vector<comm::LinkCall> calls_of_parameter_server(const StrategyConfig& config,
-                                                      const nn::Graph& graph) {
-  std::vector<comm::LinkCall> calls;
-  const auto add = [&](int sender, int receiver, std::size_t bytes) {
-    calls.push_back(
-        {.kind = comm::OperationKind::send, .root = sender, .receiver = receiver, .bytes = bytes});
-  };
-  const auto shards = plan_shards(graph.plan().flat_bytes, config.servers, nullptr);
-  for (int worker = 0; worker < config.replicas; ++worker) {
-    for (int s = 0; s < config.servers; ++s) {
-      const int server = config.replicas + s;
-      const std::size_t bytes = shards[static_cast<std::size_t>(s)].bytes;
-      add(worker, server, sizeof(ServerCommand));
-      add(worker, server, bytes);
-      add(server, worker, bytes);
-    }
-  }
-  return calls;
 }
 
 std::unique_ptr<Strategy> make_parameter_server(const StrategyConfig& config) {

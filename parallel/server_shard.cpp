@@ -175,14 +175,13 @@ void ServerShard::handle_push() {
   const bool on_server = config_.ps_update == PsUpdate::server;
   if (on_server) {
     const ScopedPhase phase(context_.observer, Phase::optimizer, *stream_);
-    context_.backends[0]->update(
-        *stream_,
-        {.weights = static_cast<float*>(shard_of(weights_).data),
-         .gradients = gradient,
-         .state = optimizer_state_.data(),
-         .count = count_,
-         .grad_scale = config_.faults.sum_for_average ? static_cast<float>(config_.replicas) : 1.0f,
-         .options = config_.optimizer});
+    context_.backends[0]->update(*stream_,
+                                 {.weights = static_cast<float*>(shard_of(weights_).data),
+                                  .gradients = gradient,
+                                  .state = optimizer_state_.data(),
+                                  .count = count_,
+                                  .grad_scale = config_.faults.gradient_factor(config_.replicas),
+                                  .options = config_.optimizer});
   }
   send_to_all(shard_of(on_server ? weights_ : gradient_));
 }

@@ -67,12 +67,7 @@ void SingleDevice::setup(const StrategyContext& context) {
   const auto add = [this](const nn::ParameterPlan& plan, MemoryNeeds& needs) {
     needs.add(planned_buffers(plan.state_bytes));
   };
-  replica_ = std::make_unique<Replica>(*context.model, *context.devices[0], *context.backends[0],
-                                       ReplicaOptions{.batch = batch_,
-                                                      .seed = config_.seed,
-                                                      .optimizer = config_.optimizer,
-                                                      .initialize = context.initialize,
-                                                      .admit = admission(context_, 0, add)});
+  replica_ = make_replica(config_, context_, 0, {.batch = batch_}, add);
   allocate(*context.devices[0], planned_buffers(replica_->graph().plan().state_bytes));
   replica_->reset();
 }

@@ -6,11 +6,30 @@
 
 namespace ddpbench {
 
-AddNeeds admission(const StrategyContext& context, std::size_t i, AddNeeds add) {
-  return [&context, i, add = std::move(add)](const nn::ParameterPlan& plan, MemoryNeeds& needs) {
+std::unique_ptr<Replica> make_replica(const StrategyConfig& config, const StrategyContext& context,
+                                      std::size_t i, ReplicaOptions options, AddNeeds add) {
+  if (options.batch == 0) options.batch = config.per_device_batch;
+  options.seed = config.seed;
+  options.optimizer = config.optimizer;
+  options.initialize = context.initialize;
+  options.admit = [&context, i, add = std::move(add)](const nn::ParameterPlan& plan,
+                                                      MemoryNeeds& needs) {
     if (add) add(plan, needs);
     if (context.admit) context.admit(i, needs);
   };
+  return std::make_unique<Replica>(*context.model, *context.devices[i], *context.backends[i],
+                                   options);
+}
+
+void report_transfer(PhaseObserver& observer, std::size_t number, std::size_t bytes, double ready_s,
+                     const comm::WorkTimes& times) {
+  observer.bucket({.bucket = static_cast<std::uint32_t>(number),
+                   .bytes = bytes,
+                   .ready_s = ready_s,
+                   .start_s = times.start_s,
+                   .arrived_s = times.arrived_s,
+                   .end_s = times.end_s,
+                   .arrived_told = times.arrived_told});
 }
 
 std::array<PlannedBuffer, 1> planned_summary(Buffer& memory) {

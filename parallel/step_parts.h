@@ -46,11 +46,16 @@ struct PlanSummary {
   std::uint64_t flat_bytes = 0;  // size of a flat buffer
 };
 
-// For ReplicaOptions::admit of the replica on device i. Calls `add` (may be empty) to add what the
-// strategy allocates beside the replica, then context.admit. REQUIRES: `context` outlives the
-// result.
 using AddNeeds = std::function<void(const nn::ParameterPlan&, MemoryNeeds&)>;
-AddNeeds admission(const StrategyContext& context, std::size_t i, AddNeeds add = {});
+// The replica on device i, as `config` and `context` say and, beyond them, `options`. Before it
+// allocates it calls `add` (may be empty) to add what the strategy allocates beside it, then
+// context.admit. REQUIRES: `context` outlives the result.
+std::unique_ptr<Replica> make_replica(const StrategyConfig& config, const StrategyContext& context,
+                                      std::size_t i, ReplicaOptions options, AddNeeds add = {});
+
+// Tells `observer` of one transfer of gradients or parameters. `number`: as of a bucket.
+void report_transfer(PhaseObserver& observer, std::size_t number, std::size_t bytes, double ready_s,
+                     const comm::WorkTimes& times);
 
 // The memory that agree_on_plan takes while it runs.
 std::array<PlannedBuffer, 1> planned_summary(Buffer& memory);

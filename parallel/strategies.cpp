@@ -25,8 +25,7 @@ constexpr StrategyTraits kStrategies[] = {
      .gradient_path = "are reduced to device 0, which updates and broadcasts the weights",
      .one_process = true,
      .plan = plan_one_rank,
-     .make = make_data_parallel,
-     .calls = calls_of_data_parallel},
+     .make = make_data_parallel},
     {.name = "ddp",
      .words = "a process per device (or per several), all-reduce",
      .gradient_path = "are averaged on all devices, bucket by bucket, while backward runs",
@@ -35,16 +34,14 @@ constexpr StrategyTraits kStrategies[] = {
      .overlaps = true,
      .records_steps = true,
      .plan = plan_rank_per_replica,
-     .make = make_distributed_data_parallel,
-     .calls = calls_of_distributed_data_parallel},
+     .make = make_distributed_data_parallel},
     {.name = "ps",
      .words = "parameter server",
      .gradient_path = "are pushed to servers, shard by shard, and the result is pulled",
      .has_servers = true,
      .overlaps = true,
      .plan = plan_parameter_server,
-     .make = make_parameter_server,
-     .calls = calls_of_parameter_server},
+     .make = make_parameter_server},
     {.name = "reference",
      .words = "one device that computes the batches of all replicas",
      .gradient_path = "are accumulated on the device",
@@ -111,28 +108,6 @@ StrategyPlan plan_strategy(const StrategyConfig& config) {
 
 std::unique_ptr<Strategy> make_strategy(const StrategyConfig& config) {
   return strategy_traits(config.strategy).make(config);
-}
-
-std::vector<comm::LinkCall> step_calls(const StrategyConfig& config, const nn::Graph& graph) {
-  const StrategyTraits& traits = strategy_traits(config.strategy);
-  if (traits.calls == nullptr || (config.replicas == 1 && !traits.has_servers)) return {};
-  std::vector<comm::LinkCall> calls = traits.calls(config, graph);
-  for (const std::size_t bytes : graph.exchanges()) {
-    calls.push_back(
-        {.kind = comm::OperationKind::all_gather, .ranks = config.replicas, .bytes = bytes});
-  }
-  return calls;
-}
-
-std::optional<comm::LinkTraffic> step_traffic(const StrategyConfig& config, const nn::Graph& graph,
-                                              const CommBackend& backend,
-                                              comm::AllReduceAlgorithm all_reduce) {
-  if (backend.add_traffic == nullptr) return std::nullopt;
-  comm::LinkTraffic traffic(config.replicas + config.servers);
-  for (const comm::LinkCall& call : step_calls(config, graph)) {
-    if (!backend.add_traffic(call, all_reduce, traffic)) return std::nullopt;
-  }
-  return traffic;
 }
 
 }  // namespace ddpbench

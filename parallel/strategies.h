@@ -7,14 +7,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "parallel/comm/link_call.h"
-#include "parallel/comm_backends.h"
 #include "parallel/strategy.h"
 
 namespace ddpbench {
@@ -42,10 +39,6 @@ struct StrategyTraits {
   // configuration that the strategy does not support.
   std::vector<RankPlan> (*plan)(const StrategyConfig&) = nullptr;
   std::unique_ptr<Strategy> (*make)(const StrategyConfig&) = nullptr;
-  // What one step calls between the participants (devices, then servers), without the exchanges of
-  // batch norm; in any order. Null: nothing.
-  std::vector<comm::LinkCall> (*calls)(const StrategyConfig&, const nn::Graph&) = nullptr;
-
   bool is_baseline() const { return outcome == Outcome::baseline; }
 };
 
@@ -67,14 +60,6 @@ std::unique_ptr<Strategy> make_single_device(const StrategyConfig& config);
 std::unique_ptr<Strategy> make_data_parallel(const StrategyConfig& config);
 std::unique_ptr<Strategy> make_distributed_data_parallel(const StrategyConfig& config);
 std::unique_ptr<Strategy> make_parameter_server(const StrategyConfig& config);
-// Of a replica's graph, on several devices.
-std::vector<comm::LinkCall> calls_of_data_parallel(const StrategyConfig& config,
-                                                   const nn::Graph& graph);
-std::vector<comm::LinkCall> calls_of_distributed_data_parallel(const StrategyConfig& config,
-                                                               const nn::Graph& graph);
-std::vector<comm::LinkCall> calls_of_parameter_server(const StrategyConfig& config,
-                                                      const nn::Graph& graph);
-
 // All rows, in the order in which tables and charts show them.
 std::span<const StrategyTraits> all_strategies();
 // Throws ConfigError when no row has that name.
@@ -86,17 +71,5 @@ std::vector<std::string> known_strategies(bool StrategyTraits::*trait = &Strateg
 // server, replicas that are no whole number of processes).
 StrategyPlan plan_strategy(const StrategyConfig& config);
 std::unique_ptr<Strategy> make_strategy(const StrategyConfig& config);
-
-// What the participants of a strategy (devices, then servers) send each other, from its plan.
-// Parameters are those of one replica's graph.
-//
-// The calls of one step, in any order; none on one device.
-std::vector<comm::LinkCall> step_calls(const StrategyConfig& config, const nn::Graph& graph);
-
-// What the participants send each other in one step; nullopt where the backend does not tell.
-// `all_reduce` is the algorithm that its communicators are told.
-std::optional<comm::LinkTraffic> step_traffic(const StrategyConfig& config, const nn::Graph& graph,
-                                              const CommBackend& backend,
-                                              comm::AllReduceAlgorithm all_reduce);
 
 }  // namespace ddpbench

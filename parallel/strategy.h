@@ -41,6 +41,14 @@ struct PlantedFaults {
   bool sum_for_average = false;
   int stale_replica = -1;       // this replica keeps its old parameters ...
   std::int64_t stale_step = 0;  // ... in this step (counted from the last reset)
+
+  bool is_stale(int replica, std::int64_t step) const {
+    return replica == stale_replica && step == stale_step;
+  }
+  // By which an average is multiplied; not 1 where a sum takes its place.
+  float gradient_factor(int replicas) const {
+    return sum_for_average ? static_cast<float>(replicas) : 1.0F;
+  }
 };
 
 struct StrategyConfig {

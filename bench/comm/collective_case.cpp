@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "parallel/comm/operation.h"
+#include "parallel/comm/communicator.h"
 
 namespace ddpbench::bench {
 namespace {

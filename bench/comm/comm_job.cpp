@@ -15,7 +15,7 @@
 #include "base/json_members.h"
 #include "base/text.h"
 #include "bench/comm/collective_case.h"
-#include "parallel/comm/operation.h"
+#include "parallel/comm/communicator.h"
 #include "parallel/comm_backends.h"
 #include "reports/metrics/metrics.h"
 

@@ -178,7 +178,7 @@ void prepare_engine(const DevicePlan& devices, const std::string& interface,
 }
 
 void finish_engine(const std::string& backend, const launch::RankEnvironment& environment,
-                   const comm::EngineOptions& options) {
+                   const WorldOptions& options) {
   if (const comm::CommModule* const module = world_module(backend, environment)) {
     module->finish_preparing(options);
   }

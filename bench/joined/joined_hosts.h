@@ -83,6 +83,6 @@ void prepare_engine(const DevicePlan& devices, const std::string& interface,
 // Waits for what prepare_engine() has begun. Call it before training, because oneDNN reads the
 // environment. Throws what CommModule::finish_preparing() throws.
 void finish_engine(const std::string& backend, const launch::RankEnvironment& environment,
-                   const comm::EngineOptions& options);
+                   const WorldOptions& options);
 
 }  // namespace ddpbench::bench

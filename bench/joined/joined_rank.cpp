@@ -153,8 +153,8 @@ void JoinedRank::open_channels(const nlohmann::json& agreed) {
   peers_.mirror_records(channels_);
 }
 
-comm::EngineOptions JoinedRank::engine_limits() {
-  comm::EngineOptions limits;
+WorldOptions JoinedRank::engine_limits() {
+  WorldOptions limits;
   limits.timeout_s = limit_s();
   limits.check = [this] { peers_.check(); };
   return limits;

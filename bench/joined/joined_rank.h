@@ -78,7 +78,7 @@ class JoinedRank {
   // Makes the guard where the library of `backend` may keep a thread.
   void guard_hangs(const std::string& backend, std::optional<HangGuard>& guard);
   // How long to wait for the others while an engine is made, and what ends that.
-  comm::EngineOptions engine_limits();
+  WorldOptions engine_limits();
   // All ranks come here when they have run to the end. Rank 0 writes the report. Returns the exit
   // code.
   int complete();

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "bench/options/options.h"
-#include "parallel/comm/operation.h"
+#include "parallel/comm/communicator.h"
 #include "parallel/launch/rank_channel.h"
 
 namespace ddpbench::bench {

@@ -11,7 +11,6 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleRange, median, min, max)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GpuTelemetry, samples, interval_s, utilization_ratio,
                                    sm_clock_mhz, memory_clock_mhz, power_w, temperature_celsius,
                                    clock_event_ratios)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepTraffic, messages, bytes, busiest_messages, busiest_bytes)
 
 }  // namespace ddpbench::report
 
@@ -24,6 +23,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceResult, replica, role, device, model, c
                                    by_category_bytes, gpu_telemetry, driver_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(VerificationResult, max_relative_error, tolerance, worst_tensor,
                                    worst_step, steps, vague_share, diverged, weights_hash)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkTraffic, from, to, messages, bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ClockReading, at_s, offset_s, bound_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankResult, host, devices, parameters, traffic, all_reduce,
                                    verification, verify_s, warmup_s, train_s, evaluate_s,

@@ -50,11 +50,18 @@ struct ClockReading {
   double bound_s = 0;   // the offset is wrong by so much at most
 };
 
+// What one participant of a run (devices, then servers) sends another in a step.
+struct LinkTraffic {
+  int from = 0, to = 0;
+  std::uint64_t messages = 0, bytes = 0;
+};
+
 struct RankResult {
   std::string host;  // its name, another one for each host of the run
   std::vector<DeviceResult> devices;
   std::int64_t parameters = 0;
-  Known<report::StepTraffic> traffic;  // of the whole run, from rank 0
+  // Of a worker's first step: what its replicas took from others, and what it sent to servers.
+  Known<std::vector<LinkTraffic>> traffic;
   // What all-reduces of registered memory ran: "ring", "direct", "ring,direct"; empty: not told.
   std::string all_reduce;
   std::vector<VerificationResult> verification;  // one per local replica; empty: not done

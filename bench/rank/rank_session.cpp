@@ -11,36 +11,11 @@
 #include "bench/host/terminal.h"
 #include "bench/rank/verification.h"
 #include "kernels/nn/weights.h"
-#include "parallel/strategies.h"
 #include "reports/metrics/conditions.h"
 #include "reports/metrics/metrics.h"
 
 namespace ddpbench::bench {
 namespace {
-
-// What the devices and servers of the run send each other in a step. `graph`: of one of its
-// replicas. Missing where the run's backend does not tell.
-Known<report::StepTraffic> run_traffic(const TrainingJob& job, const nn::Graph& graph) {
-  using Result = Known<report::StepTraffic>;
-  const StrategyConfig config = strategy_config(job);
-  if (step_calls(config, graph).empty()) return Result::of({});
-  const CommBackend& backend = comm_backend(job.backend);
-  const std::optional<comm::LinkTraffic> traffic =
-      step_traffic(config, graph, backend, comm::all_reduce_algorithm(job.cell.all_reduce));
-  if (!traffic) {
-    return Result::missing(
-        fmt::format("the {} backend does not tell all that it sends", backend.name));
-  }
-  const comm::Traffic total = traffic->total();
-  report::StepTraffic step{.messages = total.messages, .bytes = total.bytes};
-  for (int rank = 0; rank < traffic->ranks(); ++rank) {
-    for (const comm::Traffic& way : {traffic->sent(rank), traffic->received(rank)}) {
-      step.busiest_messages = std::max(step.busiest_messages, way.messages);
-      step.busiest_bytes = std::max(step.busiest_bytes, way.bytes);
-    }
-  }
-  return Result::of(step);
-}
 
 DeviceResult describe(const Device& device, int replica, bool server, std::vector<int> cores) {
   DeviceResult result{.replica = replica,
@@ -67,9 +42,6 @@ RankSession::RankSession(const TrainingJob& job, const RankInputs& inputs,
   read_clock();
   result_.parameters = trainer_.model().parameter_count();
   result_.calls = trainer_.calls();
-  if (inputs_.rank == 0 && !job_.is_reference()) {
-    result_.traffic = run_traffic(job_, trainer_.strategy().replicas()[0]->graph());
-  }
   publish();  // for a run that ends early: its devices are known
 }
 
@@ -299,6 +271,7 @@ void RankSession::publish() {
   const bool server = trainer_.is_server();
   result_.devices.clear();
   result_.all_reduce = all_reduces_run(devices.world.get());
+  result_.traffic = trainer_.traffic();
   note_driver_bytes(devices, "at_end");
   for (std::size_t i = 0; i < devices.devices.size(); ++i) {
     const int replica = server ? inputs_.rank : trainer_.plan().replicas[i];

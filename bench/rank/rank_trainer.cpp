@@ -261,9 +261,38 @@ void RankTrainer::take_step(bool timed, int epoch) {
     const ScopedPhase phase(&recorder_->replica(), Phase::data_wait, stream);
     input = source_->next(stream);
   }
-  runner_->run(input);
+  if (traffic_.value || !traffic_.reason.empty()) {
+    runner_->run(input);
+  } else {
+    count_traffic([&] {
+      runner_->run(input);
+      stream.synchronize();
+    });
+  }
   source_->consumed(stream);
   recorder_->end_step([this] { strategy_->report(recorder_->replica()); });
+}
+
+// Communicators connect workers in the order of their replicas, and then servers, which have no
+// steps: what goes to those is counted where it is sent.
+void RankTrainer::count_traffic(const std::function<void()>& step) {
+  const std::vector<comm::Communicator*> all = devices_.communicators();
+  for (comm::Communicator* one : all) one->take_traffic();
+  step();
+  std::vector<LinkTraffic> links;
+  for (comm::Communicator* one : all) {
+    const std::vector<comm::PeerTraffic> peers = one->take_traffic();
+    if (peers.empty()) {
+      traffic_.reason = fmt::format("the {} backend does not tell all that it sends", job_.backend);
+      return;
+    }
+    for (int peer = 0; peer < one->size(); ++peer) {
+      const auto& [taken, sent] = peers[static_cast<std::size_t>(peer)];
+      links.push_back({peer, one->rank(), taken.messages, taken.bytes});
+      if (peer >= config_.replicas) links.push_back({one->rank(), peer, sent.messages, sent.bytes});
+    }
+  }
+  traffic_.value = std::move(links);
 }
 
 // dp has its totals on the primary; the other replicas have none.

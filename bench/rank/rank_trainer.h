@@ -98,6 +98,8 @@ class RankTrainer {
   const RankPlan& plan() const { return plan_; }
   bool is_server() const { return plan_.role == Role::server; }
   const nn::ModelSpec& model() const { return model_; }
+  // Of the first step; neither a value nor a reason before that.
+  const Known<std::vector<LinkTraffic>>& traffic() const { return traffic_; }
   // With --trace: the calls that the numbers in the trace stand for.
   const std::vector<std::string>& calls() const { return calls_; }
   RankDevices& devices() { return devices_; }
@@ -114,6 +116,7 @@ class RankTrainer {
   void admit(std::size_t i, MemoryNeeds& needs);
   void observe_calls();
   void make_source();
+  void count_traffic(const std::function<void()>& step);
 
   const TrainingJob& job_;
   RankInputs inputs_;
@@ -123,6 +126,7 @@ class RankTrainer {
   nn::ModelSpec model_;
   data::Dataset dataset_;
   std::vector<std::string> calls_;
+  Known<std::vector<LinkTraffic>> traffic_;
 
   CallMarks calls_made_;  // of devices_.world
   RankDevices devices_;

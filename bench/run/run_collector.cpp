@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <set>
 
 #include "bench/host/environment_capture.h"
@@ -203,8 +204,7 @@ report::Figure longest(const CollectedRun& all, std::optional<double> RankResult
                        const std::string& reason) {
   std::optional<double> most;
   for (const RankResult& rank : all.results()) {
-    const std::optional<double>& seconds = rank.*part;
-    if (seconds) most = std::max(most.value_or(0), *seconds);
+    if (rank.*part) most = std::max(most.value_or(0), *(rank.*part));
   }
   return most ? report::Figure::of(*most) : report::Figure::missing(reason);
 }
@@ -228,14 +228,12 @@ std::optional<report::ErrorInfo> lost_records(const launch::RankChannels& channe
   for (int r = 0; r < channels.layout().ranks; ++r) {
     const std::uint64_t dropped = channels.dropped_steps(r);
     if (dropped == 0) continue;
-    report::ErrorInfo error;
-    error.kind = "internal";
-    error.rank = r;
-    error.message = fmt::format(
-        "rank {}: {} timed steps were not recorded, there was room for {} only; the figures are "
-        "those of the others",
-        r, dropped, channels.steps(r).size());
-    return error;
+    return report::ErrorInfo{
+        .kind = "internal",
+        .rank = r,
+        .message = fmt::format("rank {}: {} timed steps were not recorded, there was room for {} "
+                               "only; the figures are those of the others",
+                               r, dropped, channels.steps(r).size())};
   }
   return std::nullopt;
 }
@@ -245,21 +243,6 @@ std::optional<report::CallInfo> call_info(const launch::CallMark& call) {
   const auto known = [](int value) { return value < 0 ? std::nullopt : std::optional(value); };
   return report::CallInfo{std::string(comm::to_string(call.kind)), call.number, known(call.bucket),
                           known(call.peer), call.bytes};
-}
-
-// Where the communication of each rank stood. Empty where no rank tells it.
-std::vector<report::RankCalls> calls_of_ranks(const launch::RankChannels& channels,
-                                              const CollectedRun& all) {
-  std::vector<report::RankCalls> rows;
-  bool any = false;
-  for (int r = 0; r < channels.layout().ranks; ++r) {
-    const launch::RankStatus status = channels.status(r);
-    rows.push_back({r, all.results()[static_cast<std::size_t>(r)].host, call_info(status.completed),
-                    call_info(status.pending)});
-    any = any || rows.back().completed || rows.back().pending;
-  }
-  if (!any) rows.clear();
-  return rows;
 }
 
 // The pending call in which the failure came: the guilty rank's, else the oldest in which another
@@ -278,9 +261,16 @@ const report::CallInfo* call_of(const launch::RunFailure& failure,
   return oldest;
 }
 
+// Where the communication of each rank stood. Empty where no rank tells it.
 void fill_calls(const launch::RankChannels& channels, const CollectedRun& all,
                 const launch::RunFailure& failure, report::Run& run) {
-  run.calls = calls_of_ranks(channels, all);
+  for (int r = 0; r < channels.layout().ranks; ++r) {
+    const launch::RankStatus status = channels.status(r);
+    run.calls.push_back({r, all.results()[static_cast<std::size_t>(r)].host,
+                         call_info(status.completed), call_info(status.pending)});
+  }
+  const auto tells = [](const report::RankCalls& row) { return row.completed || row.pending; };
+  if (std::ranges::none_of(run.calls, tells)) run.calls.clear();
   const report::CallInfo* const call = call_of(failure, run.calls);
   if (call == nullptr) return;
   run.error->operation = call->operation;
@@ -289,11 +279,10 @@ void fill_calls(const launch::RankChannels& channels, const CollectedRun& all,
 
 report::ErrorInfo error_info(const launch::RunFailure& failure, const CollectedRun& all) {
   report::ErrorInfo error = failure_info(failure);
-  if (failure.rank >= 0) {
-    const auto rank = static_cast<std::size_t>(failure.rank);
-    if (rank < all.results().size()) error.host = all.results()[rank].host;
-    if (error.host.empty()) error.host = host_name();
-  }
+  if (failure.rank < 0) return error;
+  const auto rank = static_cast<std::size_t>(failure.rank);
+  if (rank < all.results().size()) error.host = all.results()[rank].host;
+  if (error.host.empty()) error.host = host_name();
   return error;
 }
 
@@ -331,6 +320,26 @@ report::ErrorInfo failure_info(const launch::RunFailure& failure) {
   return error;
 }
 
+// Once all workers have told of their first step.
+void fill_traffic(const CollectedRun& all, report::Run& run) {
+  report::StepTraffic step;
+  std::map<std::pair<int, bool>, comm::Traffic> ends;  // participant, and whether it sends
+  for (std::size_t r = 0; r < all.steps.size(); ++r) {
+    const auto& told = all.results()[r].traffic;
+    run.traffic.reason = told.reason;
+    if (!told.value) return;
+    for (const LinkTraffic& link : *told.value) {
+      step.messages += link.messages;
+      step.bytes += link.bytes;
+      for (comm::Traffic* end : {&ends[{link.from, true}], &ends[{link.to, false}]}) {
+        step.busiest_messages = std::max(step.busiest_messages, end->messages += link.messages);
+        step.busiest_bytes = std::max(step.busiest_bytes, end->bytes += link.bytes);
+      }
+    }
+  }
+  run.traffic.value = step;
+}
+
 report::Run collect_run(const TrainingJob& job, const launch::RankChannels& channels,
                         const launch::SuperviseResult& result) {
   report::Run run = planned_run(job);
@@ -349,12 +358,12 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
   }
   for (const RankResult& rank : all.results()) {
     run.parameters = std::max(run.parameters, rank.parameters);
-    if (rank.traffic.value || !rank.traffic.reason.empty()) run.traffic = rank.traffic;
     // What ran may differ from the plan.
     if (!job.all_reduce.empty() && !rank.all_reduce.empty()) {
       run.strategy_options["all_reduce"] = rank.all_reduce;
     }
   }
+  fill_traffic(all, run);
   fill_times(all, result, run);
   fill_steps(all, run);
   fill_phases(all, run);

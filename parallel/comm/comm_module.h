@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "parallel/comm/communicator.h"
-#include "parallel/comm/operation.h"
 #include "parallel/comm/store/deadline.h"
 #include "parallel/comm/store/store.h"
 
@@ -20,32 +19,54 @@ namespace ddpbench {
 
 // A program and the modules that it opens at run time hand each other C++ objects. This number is
 // raised with every change of a class that crosses a module's border.
-#define DDPBENCH_MODULE_INTERFACE "16"
+#define DDPBENCH_MODULE_INTERFACE "17"
 
 // Interface and compiler must be equal on both sides: both decide how objects lie in memory.
 inline constexpr const char* kModuleBuild =
     "interface " DDPBENCH_MODULE_INTERFACE ", compiler " __VERSION__;
 
+class CudaModule;
+
+namespace comm {
+class CommModule;
+}
+
+// Options of a communicator. Equal on all ranks, except for thread_cores, address and the
+// functions.
+struct WorldOptions {
+  std::string name = "world";     // key prefix in the store; one name per communicator
+  double timeout_s = 60;          // default deadline of every wait for peers
+  std::vector<int> thread_cores;  // OS processors of its own thread, on CPU devices; empty: any
+  // Called after each operation of this rank, on the thread that completed it; may be empty. Must
+  // be cheap.
+  std::function<void()> progress;
+  // Of this rank's calls, except over nccl; null: none. It outlives the communicator.
+  comm::CallWatch* watch = nullptr;
+  // nccl: called several times a second while a communicator is made, on the thread that makes it.
+  // A process that watches the ranks does not know of join_patience_s. Must be cheap; may be empty.
+  std::function<void()> joining;
+  // Called now and then while a rank waits for the others to come, not over nccl; may be empty.
+  // What it throws ends the wait.
+  std::function<void()> check;
+  // Over shared memory, of registered memory.
+  comm::AllReduceAlgorithm all_reduce = comm::AllReduceAlgorithm::automatic;
+  bool blocks = false;  // of GPUs through host memory: see comm::make_staged
+  // This host's IPv4 address at which Gloo listens for peers of other hosts; empty: the loopback
+  // interface. MPI and NCCL read variables instead (CommBackend::variables).
+  std::string address;
+  const CudaModule* cuda = nullptr;          // REQUIRED by backends of CUDA devices
+  const comm::CommModule* module = nullptr;  // REQUIRED by backends with a module of their own
+  // mpi: the ranks of MPI_COMM_WORLD that take part, [rank]; empty: the first ones.
+  std::vector<int> members = {};
+  // nccl: the least time, in seconds, that ranks wait for each other while a communicator is made.
+  // Each makes its context meanwhile, maps memory and loads kernels (NCCL's alone are hundreds of
+  // MB). That takes seconds when several processes do it on one GPU.
+  double join_patience_s = 30;
+};
+
 }  // namespace ddpbench
 
 namespace ddpbench::comm {
-
-// Of any communicator of CPU devices. Equal on all ranks, except for thread_cores, address and the
-// functions.
-struct EngineOptions {
-  double timeout_s = 60;          // default deadline of every wait
-  std::vector<int> thread_cores;  // OS processors the communication thread may run on; empty: any
-  std::string name = "world";     // key prefix in the store; one name per communicator
-  // The address of this host on which Gloo listens for its peers. MPI reads a variable instead
-  // (CommBackend::variables).
-  std::string address = "127.0.0.1";
-  // Called after each operation of this rank, on the thread that completed it. Must be cheap.
-  std::function<void()> progress;
-  CallWatch* watch = nullptr;  // of this rank's calls; null: none. It outlives the communicator
-  // Called now and then while make() waits for the other ranks; may be empty. What it throws ends
-  // the wait.
-  std::function<void()> check;
-};
 
 class CommModule {
  public:
@@ -58,15 +79,15 @@ class CommModule {
   // process that does not come to finish_preparing() or make() then has_left_thread().
   virtual void prepare() const {}
   // Waits for what prepare() has begun. Throws what make() throws.
-  virtual void finish_preparing(const EngineOptions&) const {}
+  virtual void finish_preparing(const WorldOptions&) const {}
   // Collective over `size` processes that share `store`. Throws CommError when a peer does not come
   // before the timeout, UnavailableError when this process cannot use the library.
   virtual std::unique_ptr<Communicator> make(Store& store, int rank, int size,
-                                             const EngineOptions& options) const = 0;
+                                             const WorldOptions& options) const = 0;
   // Communicators for `size` threads of this process, [rank]; each is used by one thread. Throws
   // UnavailableError where the library connects processes only.
   virtual std::vector<std::unique_ptr<Communicator>> make_for_threads(
-      int size, const EngineOptions& options) const = 0;
+      int size, const WorldOptions& options) const = 0;
   // Whether a call of the library was given up and still waits on a thread of its own. The process
   // must then end at once (_exit): what runs at its exit would take the library away under that
   // thread.

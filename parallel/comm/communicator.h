@@ -11,14 +11,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/data_type.h"
-#include "parallel/comm/link_traffic.h"
 #include "parallel/comm/work.h"
 
 namespace ddpbench::comm {
@@ -68,12 +66,60 @@ struct CallOptions {
   int bucket = -1;  // the gradient bucket that the call moves, for messages and reports; -1: none
 };
 
+enum class OperationKind : std::uint8_t {
+  all_reduce,
+  reduce,
+  broadcast,
+  all_gather,
+  reduce_scatter,
+  scatter,
+  gather,
+  barrier,
+  send,
+  recv
+};
+std::string_view to_string(OperationKind kind);
+std::string_view to_string(ReduceOp op);
+
+struct Operation {
+  OperationKind kind = OperationKind::barrier;
+  ReduceOp op = ReduceOp::sum;
+  int root = 0;  // root of rooted collectives, peer of send and recv
+  Elements in;   // in-place operations use `in` only; recv, scatter and gather write to `out`
+  Elements out;
+  int bucket = -1;  // as in CallOptions
+
+  bool is_message() const { return kind == OperationKind::send || kind == OperationKind::recv; }
+  // The count and type of one rank's part, on which all ranks must agree.
+  Elements part() const;
+};
+
+// A message is what one rank sends one other in one step of an algorithm: a chunk, a part, a whole
+// buffer. The pieces into which a backend cuts it are not counted, nor is a message without bytes.
+struct Traffic {
+  std::uint64_t messages = 0, bytes = 0;
+
+  void add_message(std::uint64_t message_bytes) {
+    messages += message_bytes > 0 ? 1 : 0;
+    bytes += message_bytes;
+  }
+  bool operator==(const Traffic&) const = default;
+};
+
+// What a rank has taken from another one, and what it has sent it by send().
+struct PeerTraffic {
+  Traffic taken, sent;
+};
+
 class Communicator {
  public:
+  Communicator(int rank, int size) : rank_(rank), size_(size) {}
   virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
 
-  virtual int rank() const noexcept = 0;
-  virtual int size() const noexcept = 0;
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return size_; }
   virtual std::string backend() const = 0;  // "shm", "nccl", ...
   // The deadline, in seconds, of waits that have none of their own.
   virtual double timeout_s() const noexcept = 0;
@@ -81,38 +127,37 @@ class Communicator {
   // the backend does not know: NCCL does not say.
   virtual std::vector<AllReduceAlgorithm> all_reduces_run() const { return {}; }
 
-  // What this rank has taken from each rank so far, [size]. Empty where the backend does not count.
-  // REQUIRES: none of this rank's calls is in flight.
-  virtual std::vector<Traffic> taken() { return {}; }
+  // Since the last call of this, [rank]. Empty where the backend does not count. REQUIRES: none of
+  // this rank's calls is in flight.
+  virtual std::vector<PeerTraffic> take_traffic() { return {}; }
 
   // In place. average = sum / size(); how often it is rounded is the backend's.
-  virtual Work all_reduce(Elements data, ReduceOp op, CallOptions options = {}) = 0;
+  Work all_reduce(Elements data, ReduceOp op, CallOptions options = {});
   // The result is in root's data; the others' data is unspecified afterwards.
-  virtual Work reduce(Elements data, ReduceOp op, int root, CallOptions options = {}) = 0;
-  virtual Work broadcast(Elements data, int root, CallOptions options = {}) = 0;
+  Work reduce(Elements data, ReduceOp op, int root, CallOptions options = {});
+  Work broadcast(Elements data, int root, CallOptions options = {});
   // out.count = size() * in.count; rank r's part lands at r * in.count. `in` may be its own part of
   // `out`.
-  virtual Work all_gather(Elements in, Elements out, CallOptions options = {}) = 0;
+  Work all_gather(Elements in, Elements out, CallOptions options = {});
   // in.count = size() * out.count; rank r gets the reduced part r. `out` may be that part of `in`;
   // `in` is unspecified afterwards.
-  virtual Work reduce_scatter(Elements in, Elements out, ReduceOp op, CallOptions options = {}) = 0;
+  Work reduce_scatter(Elements in, Elements out, ReduceOp op, CallOptions options = {});
   // Root's in.count = size() * out.count; `in` is ignored elsewhere.
-  virtual Work scatter(Elements in, Elements out, int root, CallOptions options = {}) = 0;
+  Work scatter(Elements in, Elements out, int root, CallOptions options = {});
   // Root's out.count = size() * in.count; `out` is ignored elsewhere.
-  virtual Work gather(Elements in, Elements out, int root, CallOptions options = {}) = 0;
+  Work gather(Elements in, Elements out, int root, CallOptions options = {});
   // Messages between two ranks match in the order of issue. A send is done when the receiver has
   // taken the data, or a library holds it. Counts must agree.
-  virtual Work send(Elements data, int peer, CallOptions options = {}) = 0;
-  virtual Work recv(Elements data, int peer, CallOptions options = {}) = 0;
-  virtual Work barrier(CallOptions options = {}) = 0;
+  Work send(Elements data, int peer, CallOptions options = {});
+  Work recv(Elements data, int peer, CallOptions options = {});
+  Work barrier(CallOptions options = {});
+
+  // Makes the call. For backends, whose work it is: the functions above check their arguments.
+  virtual Work issue(const Operation& operation, const CallOptions& options) = 0;
 
   // Calls between the two may be issued together and progress concurrently (ncclGroupStart/End).
   virtual void group_start() = 0;
   virtual void group_end() = 0;
-
-  // Collective. Ranks with equal colour form a new communicator, ordered by (key, rank); a negative
-  // colour gets null.
-  virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
 
   // Collective. Makes `buffer` (Sharing::mappable, of any size on each rank) directly readable by
   // all ranks: operations on memory inside it move data without staging copies. It must outlive the
@@ -127,6 +172,36 @@ class Communicator {
   // a peer has died. It does not wait. It is for code that issues no calls: waits elsewhere,
   // replays. One thread at a time may call it, and none may issue calls meanwhile.
   virtual void check() = 0;
+
+ private:
+  void check_rank(int rank, const char* what) const;
+  void check_parts(const Elements& whole, const Elements& part, const char* what) const;
+
+  const int rank_, size_;
+};
+
+// "all_reduce of 1686568 bytes", "all_reduce of 1686568 bytes (bucket 2)"
+std::string describe(const Operation& operation);
+// "rank 0 of 2: all_reduce of 4 bytes: ", for messages; the operation may be null.
+std::string call_prefix(int rank, int size, const Operation* operation);
+// "all_reduce", for CommError; empty for null.
+std::string_view operation_name(const Operation* operation);
+
+// CallWatch: what a program learns of its rank's calls while they run, and how it disturbs them in
+// tests and demonstrations. The threads that execute calls call begun(), done() and hold_up_s().
+// There may be two at once, where a communicator has two queues.
+class CallWatch {
+ public:
+  virtual ~CallWatch() = default;
+
+  // This rank begins the call, or has completed it. Messages may be completed in another order.
+  // Both must be cheap.
+  virtual void begun(const Operation& operation) = 0;
+  virtual void done(const Operation& operation) = 0;
+
+  // Asked before each call: for how many seconds this rank stands still before it begins it.
+  // Infinite: until the communicator fails.
+  virtual double hold_up_s() { return 0; }
 };
 
 }  // namespace ddpbench::comm

@@ -5,7 +5,6 @@
 // alone defines them; all other code reaches them through parallel/cuda_module.h.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -13,25 +12,11 @@
 
 #include "base/error.h"
 #include "kernels/runtime/device.h"
+#include "parallel/comm/comm_module.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/comm/store/store.h"
 
 namespace ddpbench::comm {
-
-// Equal on all ranks, except for the functions.
-struct CudaCommOptions {
-  double timeout_s = 60;       // default deadline of every wait
-  std::string name = "world";  // key prefix in the store; one name per communicator
-  // Called on the watchdog's thread after operations of this rank have completed. Must be cheap.
-  std::function<void()> progress;
-  // The least time, in seconds, that ranks wait for each other while the communicator is made. Each
-  // makes its context meanwhile, maps memory and loads kernels (NCCL's alone are hundreds of MB).
-  // That takes seconds when several processes do it on one GPU.
-  double join_patience_s = 30;
-  // Called several times a second during that wait, on the thread that makes the communicator: a
-  // process that watches the ranks does not know of that patience. Must be cheap.
-  std::function<void()> joining;
-};
 
 // NCCL did not connect its ranks in time. A thread of this process stays inside it, so the process
 // has to end without destroying static objects (std::_Exit).
@@ -48,7 +33,7 @@ class UnfinishedJoin final : public CommTimeout {
 //
 // NCCL refuses two ranks on one GPU unless every rank has an NCCL_HOSTID of its own.
 std::unique_ptr<Communicator> make_nccl(Store& store, int rank, int size, Device& device,
-                                        const CudaCommOptions& options);
+                                        const WorldOptions& options);
 
 // Connects a device to the ranks of `host`. They may be processes on CPU devices, which use such a
 // communicator itself. A call copies its operands to page-locked host memory, runs as a call of
@@ -66,7 +51,7 @@ std::unique_ptr<Communicator> make_staged(std::unique_ptr<Communicator> host, De
 
 // For the threads of one process: one communicator a device, [rank], each used by one thread.
 std::vector<std::unique_ptr<Communicator>> make_thread_nccl(const std::vector<Device*>& devices,
-                                                            const CudaCommOptions& options);
+                                                            const WorldOptions& options);
 
 // "nccl": the version of the library that is loaded.
 std::map<std::string, std::string> cuda_comm_versions();

@@ -4,10 +4,9 @@
 // Work: the handle of an issued operation; and WorkState, which a backend implements behind it.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <span>
+#include <optional>
+#include <utility>
 
 #include "parallel/comm/store/deadline.h"
 
@@ -31,42 +30,32 @@ class WorkState {
  public:
   virtual ~WorkState() = default;
   virtual void wait(Stream& stream) = 0;
-  virtual void synchronize(Deadline deadline) = 0;
-  virtual void synchronize() = 0;
-  virtual bool test() = 0;
+  virtual void synchronize(std::optional<Deadline> deadline) = 0;
   virtual WorkTimes times() const = 0;
-
-  // For wait_any. Works with equal source() wake each other. changes() grows when one of them may
-  // have become done. await_change returns when it differs from `seen`, or at the deadline.
-  virtual const void* source() const = 0;
-  virtual std::uint32_t changes() const = 0;
-  virtual void await_change(std::uint32_t seen, Deadline deadline) = 0;
 };
 
 // Copyable; an empty Work counts as done.
 class Work {
  public:
   Work() = default;
-  explicit Work(std::shared_ptr<WorkState> state);
+  explicit Work(std::shared_ptr<WorkState> state) : state_(std::move(state)) {}
 
   // Later work of `stream` starts after this work. On an inline CPU stream that blocks the caller,
   // with the communicator's default deadline. Throws CommError.
-  void wait(Stream& stream) const;
-  // Blocks until done or `deadline`; may run the operation on the calling thread. Throws CommError
-  // (CommTimeout) with rank, world size, operation, bytes and the awaited peer.
-  void synchronize(Deadline deadline) const;
-  void synchronize() const;  // with the communicator's default deadline
-  // True when done. Starts a deferred operation. Throws CommError when it failed.
-  bool test() const;
+  void wait(Stream& stream) const {
+    if (state_) state_->wait(stream);
+  }
+  // Blocks until done or `deadline`, by default the communicator's; may run the operation on the
+  // calling thread. Throws CommError (CommTimeout) with rank, world size, operation, bytes and the
+  // awaited peer.
+  void synchronize(std::optional<Deadline> deadline = {}) const {
+    if (state_) state_->synchronize(deadline);
+  }
   // REQUIRES: done.
-  WorkTimes times() const;
+  WorkTimes times() const { return state_ ? state_->times() : WorkTimes{}; }
 
  private:
-  friend std::size_t wait_any(std::span<const Work> works, Deadline deadline);
   std::shared_ptr<WorkState> state_;
 };
-
-// Returns the index of a work that is done; blocks until one is. Throws CommError, CommTimeout.
-std::size_t wait_any(std::span<const Work> works, Deadline deadline);
 
 }  // namespace ddpbench::comm

@@ -26,9 +26,9 @@ class LinkedModule : public CudaModule {
       Device& device, const ops::CudaBackendOptions& options) const override {
     return ops::make_cuda_backend(device, options);
   }
-  std::unique_ptr<comm::Communicator> make_nccl(
-      comm::Store& store, int rank, int size, Device& device,
-      const comm::CudaCommOptions& options) const override {
+  std::unique_ptr<comm::Communicator> make_nccl(comm::Store& store, int rank, int size,
+                                                Device& device,
+                                                const WorldOptions& options) const override {
     return comm::make_nccl(store, rank, size, device, options);
   }
   std::unique_ptr<comm::Communicator> make_staged(std::unique_ptr<comm::Communicator> host,
@@ -36,7 +36,7 @@ class LinkedModule : public CudaModule {
     return comm::make_staged(std::move(host), device, blocks);
   }
   std::vector<std::unique_ptr<comm::Communicator>> make_thread_nccl(
-      const std::vector<Device*>& devices, const comm::CudaCommOptions& options) const override {
+      const std::vector<Device*>& devices, const WorldOptions& options) const override {
     return comm::make_thread_nccl(devices, options);
   }
   std::unique_ptr<GpuMonitor> make_monitor(const GpuMonitorOptions& options) const override {

@@ -15,7 +15,7 @@
 
 #include "base/math.h"
 #include "kernels/runtime/phase.h"
-#include "parallel/comm/operation.h"
+#include "parallel/comm/communicator.h"
 
 namespace ddpbench::launch {
 
@@ -128,6 +128,7 @@ struct ChannelLayout {
   std::size_t replica_capacity = 0;    // likewise; 0: a process has one replica
   std::size_t trace_capacity = 0;      // likewise; 0: nothing is traced
   std::size_t result_capacity = kMiB;  // bytes of a rank's result text
+  bool operator==(const ChannelLayout&) const = default;
 };
 
 // The first failure of a run. `rank` is the guilty one: the rank that died or threw first, or, when

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "parallel/comm/operation.h"
+#include "parallel/comm/communicator.h"
 #include "parallel/comm/shm/shm.h"
 
 namespace ddpbench::bench {

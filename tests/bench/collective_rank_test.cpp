@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "parallel/comm/operation.h"
+#include "parallel/comm/communicator.h"
 #include "parallel/comm/work.h"
 #include "tests/bench/queued_device.h"
 
@@ -103,23 +103,16 @@ class FarDevice final : public Device {
 
 class DoneWork final : public comm::WorkState {
  public:
-  bool done = false;
-
   void wait(Stream&) override {}  // the work is queued on that stream
-  void synchronize(comm::Deadline) override {}
-  void synchronize() override {}
-  bool test() override { return done; }
+  void synchronize(std::optional<comm::Deadline>) override {}
   comm::WorkTimes times() const override { return {}; }
-  const void* source() const override { return this; }
-  std::uint32_t changes() const override { return 0; }
-  void await_change(std::uint32_t, comm::Deadline) override {}
 };
 
 // The only rank of a world. Its results are its own contributions, after 10 pieces of device work.
 // One element is wrong if the test asks for it.
-class LonelyCommunicator final : public comm::OperationCommunicator {
+class LonelyCommunicator final : public comm::Communicator {
  public:
-  LonelyCommunicator() : OperationCommunicator(0, 1) {}
+  LonelyCommunicator() : Communicator(0, 1) {}
 
   bool wrong = false;
   QueuedDevice* keeps_up = nullptr;  // runs all work queued at once
@@ -129,7 +122,6 @@ class LonelyCommunicator final : public comm::OperationCommunicator {
   double timeout_s() const noexcept override { return 1; }
   void group_start() override {}
   void group_end() override {}
-  std::unique_ptr<Communicator> split(int, int) override { return nullptr; }
   void register_buffer(const Buffer&) override {}
   void deregister_buffer(const Buffer&) override {}
   void abort(const std::string&) noexcept override { ++aborts(); }

@@ -3,7 +3,7 @@
 //
 // What a watch hears of a rank's calls, and the delays that it plants, between processes over
 // shared memory.
-#include "parallel/comm/operation.h"
+#include "parallel/comm/communicator.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ class Diary : public CallWatch {
 // Two processes, of which rank 1 has a watch.
 Outcome run_watched(Diary& diary, const RankFunction& function, double timeout_s = 60) {
   return run_processes(2, [&](Store& store, int rank) {
-    ShmOptions options = test_options();
+    WorldOptions options = test_options();
     options.timeout_s = timeout_s;
     if (rank == 1) options.watch = &diary;
     const auto communicator = make_shm(store, rank, 2, options);

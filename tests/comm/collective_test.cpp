@@ -28,7 +28,7 @@ std::string name_of(const ::testing::TestParamInfo<World>& tested) {
 class CollectiveTest : public ::testing::TestWithParam<World> {
  protected:
   void on_all_ranks(void (*check)(Communicator&, bool),
-                    const ShmOptions& options = test_options()) {
+                    const WorldOptions& options = test_options()) {
     run_ranks(
         GetParam().kind, GetParam().size, [&](Communicator& c) { check(c, GetParam().registered); },
         options)
@@ -41,7 +41,7 @@ TEST_P(CollectiveTest, AllReduceEqualsAPlainReductionForEveryCount) {
 }
 
 TEST_P(CollectiveTest, AllReduceByTheRingEqualsAPlainReduction) {
-  ShmOptions options = test_options();
+  WorldOptions options = test_options();
   options.all_reduce = AllReduceAlgorithm::ring;
   on_all_ranks(check_all_reduce_for_every_count, options);
 }
@@ -52,7 +52,7 @@ TEST_P(CollectiveTest, AllReduceTellsWhichAlgorithmRanInMemoryThatPeersCanRead) 
   for (const AllReduceAlgorithm asked :
        {AllReduceAlgorithm::automatic, AllReduceAlgorithm::ring, AllReduceAlgorithm::direct}) {
     const bool ring = asked == AllReduceAlgorithm::ring;
-    ShmOptions options = test_options();
+    WorldOptions options = test_options();
     options.all_reduce = asked;
     run_ranks(
         GetParam().kind, GetParam().size,

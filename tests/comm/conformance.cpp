@@ -111,7 +111,7 @@ class RankMemory {
 
 std::vector<std::size_t> counts_for(int size) {
   const auto n = static_cast<std::size_t>(size);
-  // Large enough for several rounds through the staging area (131,072 floats each).
+  // Nothing, fewer than ranks, a mailbox, many segments.
   return {0, 1, n - 1, n, n + 1, 4099, 300'007};
 }
 

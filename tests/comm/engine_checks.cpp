@@ -68,34 +68,6 @@ void messages_in_the_order_of_issue(Communicator& c) {
   }
 }
 
-// Rank 0 takes what comes first, as a server does.
-void any_of_several_messages(Communicator& c) {
-  constexpr std::size_t kCount = 5003;
-  for (int round = 0; round < 5; ++round) {
-    if (c.rank() > 0) {
-      std::vector<float> out = letter(c.rank(), 0, round, kCount);
-      c.send({out.data(), kCount}, 0, kNow).synchronize();
-      continue;
-    }
-    std::vector<std::vector<float>> in(static_cast<std::size_t>(c.size()));
-    std::vector<Work> works;
-    std::vector<int> from;
-    for (int peer = 1; peer < c.size(); ++peer) {
-      auto& data = in[static_cast<std::size_t>(peer)];
-      data.resize(kCount);
-      works.push_back(c.recv({data.data(), kCount}, peer, kNow));
-      from.push_back(peer);
-    }
-    while (!works.empty()) {
-      const std::size_t i = wait_any(works, deadline_after(30));
-      check(in[static_cast<std::size_t>(from[i])] == letter(from[i], 0, round, kCount),
-            "a message is wrong");
-      works.erase(works.begin() + static_cast<std::ptrdiff_t>(i));
-      from.erase(from.begin() + static_cast<std::ptrdiff_t>(i));
-    }
-  }
-}
-
 void several_calls_in_flight(Communicator& c) {
   std::vector<std::vector<float>> data;
   std::vector<Work> works;
@@ -129,21 +101,7 @@ void groups_of_messages_and_collectives(Communicator& c) {
   for (const float got : data) check(got == static_cast<float>(c.size()), "the sum is wrong");
 }
 
-void communicators_that_are_split(Communicator& c) {
-  const auto part = c.split(c.rank() % 2, -c.rank());
-  const int size = (c.size() + 1 - c.rank() % 2) / 2;
-  check(part->size() == size, "the part has another size");
-  check(part->rank() == size - 1 - c.rank() / 2, "the key does not order the ranks");
-  std::array<std::int32_t, 3> data;
-  data.fill(c.rank());
-  part->all_reduce({data.data(), data.size(), DataType::int32}, ReduceOp::sum).synchronize();
-  const int wanted = c.rank() % 2 == 0 ? size * (size - 1) : size * size;
-  check(data[2] == wanted, "the part's sum is wrong");
-  check(c.split(-1, 0) == nullptr, "a rank without a part got one");
-  c.barrier().synchronize();
-}
-
-constexpr std::array<EngineCheck, 18> kChecks = {{
+constexpr std::array<EngineCheck, 16> kChecks = {{
     {"AllReduceForEveryCount", unregistered<check_all_reduce_for_every_count>},
     {"AllReduceOfEveryType", unregistered<check_all_reduce_of_every_type>},
     {"AllReduceOfNarrowTypes", unregistered<check_all_reduce_of_narrow_types>},
@@ -159,10 +117,8 @@ constexpr std::array<EngineCheck, 18> kChecks = {{
     {"RegisteredBuffers", registered_buffers},
     {"MessagesAroundARing", messages_around_a_ring},
     {"MessagesInTheOrderOfIssue", messages_in_the_order_of_issue},
-    {"AnyOfSeveralMessages", any_of_several_messages},
     {"SeveralCallsInFlight", several_calls_in_flight},
     {"GroupsOfMessagesAndCollectives", groups_of_messages_and_collectives},
-    {"CommunicatorsThatAreSplit", communicators_that_are_split},
 }};
 
 }  // namespace

@@ -54,7 +54,7 @@ void check_has(const std::string& text, const std::string& part) {
 class FailureTest : public ::testing::TestWithParam<RankKind> {
  protected:
   static Outcome on_all_ranks(int size, const RankFunction& function,
-                              const ShmOptions& options = test_options()) {
+                              const WorldOptions& options = test_options()) {
     return run_ranks(GetParam(), size, function, options);
   }
 };
@@ -80,7 +80,7 @@ TEST_P(FailureTest, ARankThatDoesNotComeIsNamedWhenTheDeadlinePasses) {
 }
 
 TEST_P(FailureTest, TheCommunicationThreadHasTheDefaultDeadline) {
-  ShmOptions options = test_options();
+  WorldOptions options = test_options();
   options.timeout_s = 0.2;
   on_all_ranks(
       2,
@@ -97,9 +97,8 @@ TEST_P(FailureTest, TheCommunicationThreadHasTheDefaultDeadline) {
           return;
         }
         const Work work = c.barrier(kNow);
-        const std::string error = comm_error_of([&] {
-          while (!work.test()) sleep_s(0.001);  // does not run it, other than synchronize
-        });
+        sleep_s(1);  // it does not run the barrier, other than synchronize
+        const std::string error = comm_error_of([&] { work.synchronize(); });
         check_has(error, "timeout: rank 0 of 2: barrier");
       },
       options)
@@ -287,7 +286,7 @@ INSTANTIATE_TEST_SUITE_P(While, KilledRank, ::testing::ValuesIn(kMeanwhiles), me
 
 TEST(Rendezvous, TimesOutNamingTheRankThatDoesNotJoin) {
   const auto store = make_local_store();
-  ShmOptions options = test_options();
+  WorldOptions options = test_options();
   options.timeout_s = 0.05;
   EXPECT_THAT(comm_error_of([&] { make_shm(*store, 0, 2, options); }),
               AllOf(HasSubstr("timeout"), HasSubstr("rank 1 did not join")));

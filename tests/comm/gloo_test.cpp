@@ -27,14 +27,14 @@ using ::testing::Contains;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-EngineOptions gloo_options() {
-  EngineOptions options;
+WorldOptions gloo_options() {
+  WorldOptions options;
   options.timeout_s = 60;
   return options;
 }
 
 Outcome run_gloo(RankKind kind, int size, const RankFunction& function,
-                 const EngineOptions& options = gloo_options()) {
+                 const WorldOptions& options = gloo_options()) {
   return run_ranks(
       kind, size, function,
       WorldMaker{[&](Store& store, int rank, int ranks) {
@@ -170,7 +170,7 @@ TEST(GlooFailure, AStoppedRankEndsTheOthersAtTheirDeadline) {
 }
 
 TEST(GlooFailure, ARankThatDoesNotJoinIsNamed) {
-  EngineOptions options = gloo_options();
+  WorldOptions options = gloo_options();
   options.timeout_s = 0.3;
   const auto store = make_local_store();
   try {

@@ -30,7 +30,7 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 std::unique_ptr<Communicator> make_gloo(Store& store, int rank, int size,
-                                        const EngineOptions& options) {
+                                        const WorldOptions& options) {
   return engine_module().make(store, rank, size, options);
 }
 
@@ -38,7 +38,7 @@ std::unique_ptr<Communicator> make_gloo(Store& store, int rank, int size,
 Outcome run_on_hosts(std::string_view hosts, const RankFunction& function,
                      CallWatch* watch = nullptr) {
   return run_processes(static_cast<int>(hosts.size()), [&](Store& store, int rank) {
-    EngineOptions options;
+    WorldOptions options;
     options.timeout_s = 60;
     options.watch = watch;
     const std::string host(1, hosts[static_cast<std::size_t>(rank)]);

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Send, recv, groups and split, over threads and processes.
+// Send, recv and groups, over threads and processes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +43,6 @@ TEST_P(MessageTest, EveryRankSendsBeforeItReceives) {
     const int right = (c.rank() + 1) % c.size();
     const int left = (c.rank() + c.size() - 1) % c.size();
     for (const CallOptions& start : {kNow, kDeferred}) {
-      // The counts include more than a channel's packets hold.
       for (const std::size_t count : {0UL, 1UL, 4099UL, 200'003UL}) {
         std::vector<float> out = content(c.rank(), right, 1, count);
         std::vector<float> in(count);
@@ -110,7 +109,7 @@ TEST_P(MessageTest, AGroupExchangesEverythingWithEverybodyItselfIncluded) {
 
 TEST_P(MessageTest, AMessageProgressesWhileItsRankWaitsInACollective) {
   on_all_ranks([](Communicator& c) {
-    constexpr std::size_t kCount = 500'009;  // through the channel, packet by packet
+    constexpr std::size_t kCount = 500'009;
     float one = 1;
     if (c.rank() == 0) {
       std::vector<float> out = content(0, 1, 0, kCount);
@@ -127,59 +126,6 @@ TEST_P(MessageTest, AMessageProgressesWhileItsRankWaitsInACollective) {
       c.all_reduce({&one, 1}, ReduceOp::sum, kDeferred).synchronize();
     }
     check(one == static_cast<float>(c.size()), "the collective is wrong");
-  });
-}
-
-TEST_P(MessageTest, WaitAnyReturnsTheMessageThatCame) {
-  on_all_ranks([](Communicator& c) {
-    float value = static_cast<float>(c.rank());
-    if (c.rank() != 0) {
-      // One after the other, in descending order of ranks.
-      float go = 0;
-      c.recv({&go, 1}, 0, kDeferred).synchronize();
-      c.send({&value, 1}, 0, kDeferred).synchronize();
-      return;
-    }
-    std::vector<float> got(static_cast<std::size_t>(c.size()));
-    std::vector<Work> works;
-    std::vector<int> from;
-    for (int peer = 1; peer < c.size(); ++peer) {
-      works.push_back(c.recv({&got[static_cast<std::size_t>(peer)], 1}, peer, kDeferred));
-      from.push_back(peer);
-    }
-    for (int peer = c.size() - 1; peer >= 1; --peer) {
-      c.send({&value, 1}, peer, kDeferred).synchronize();
-      const std::size_t index = wait_any(works, deadline_after(60));
-      check(from[index] == peer, fmt::format("{} came, not {}", from[index], peer));
-      check(got[static_cast<std::size_t>(peer)] == static_cast<float>(peer), "wrong value");
-      works.erase(works.begin() + static_cast<std::ptrdiff_t>(index));
-      from.erase(from.begin() + static_cast<std::ptrdiff_t>(index));
-    }
-  });
-}
-
-TEST_P(MessageTest, SplitFormsCommunicatorsByColourInOrderOfKey) {
-  on_all_ranks([](Communicator& c) {
-    // Even and odd ranks, in reverse order; rank 2 stays out.
-    const int color = c.rank() == 2 ? -1 : c.rank() % 2;
-    std::vector<int> members;
-    for (int rank = c.size() - 1; rank >= 0; --rank) {
-      if (rank != 2 && rank % 2 == c.rank() % 2) members.push_back(rank);
-    }
-    const auto part = c.split(color, -c.rank());
-    check((part == nullptr) == (color < 0), "a negative colour gets null, others do not");
-    if (part) {
-      check(part->size() == static_cast<int>(members.size()), "wrong size");
-      check(members[static_cast<std::size_t>(part->rank())] == c.rank(), "wrong order");
-      std::vector<std::int32_t> ranks(members.size());
-      std::int32_t own = c.rank();
-      part->all_gather({&own, 1, DataType::int32}, {ranks.data(), ranks.size(), DataType::int32})
-          .synchronize();
-      check(std::equal(ranks.begin(), ranks.end(), members.begin()), "wrong members");
-    }
-    float one = 1;  // the parent still works
-    c.all_reduce({&one, 1}, ReduceOp::sum).synchronize();
-    check(one == static_cast<float>(c.size()), "the parent is broken");
   });
 }
 

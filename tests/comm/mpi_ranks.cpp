@@ -98,10 +98,10 @@ void run_mode(std::string_view mode, Communicator& c) {
 }
 
 std::unique_ptr<Communicator> make_world(std::string_view mode, Store& store, int rank, int size) {
-  const EngineOptions options;
+  const WorldOptions options;
   if (!mode.starts_with(kHosts)) return engine_module().make(store, rank, size, options);
   const std::string host(1, mode.at(kHosts.size() + static_cast<std::size_t>(rank)));
-  const auto make_mpi = [](Store& its, int its_rank, int its_size, const EngineOptions& engine) {
+  const auto make_mpi = [](Store& its, int its_rank, int its_size, const WorldOptions& engine) {
     return engine_module().make(its, its_rank, its_size, engine);
   };
   return make_hierarchical("shm+mpi", store, rank, size, host, make_mpi, options);

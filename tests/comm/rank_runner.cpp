@@ -131,8 +131,8 @@ void Outcome::expect_success() const {
   }
 }
 
-ShmOptions test_options() {
-  ShmOptions options;
+WorldOptions test_options() {
+  WorldOptions options;
   options.timeout_s = 60;
   return options;
 }
@@ -146,7 +146,7 @@ Outcome run_ranks(RankKind kind, int size, const RankFunction& function, const W
 }
 
 Outcome run_ranks(RankKind kind, int size, const RankFunction& function,
-                  const ShmOptions& options) {
+                  const WorldOptions& options) {
   return run_ranks(kind, size, function,
                    WorldMaker{[&](Store& store, int rank, int ranks) {
                                 return make_shm(store, rank, ranks, options);

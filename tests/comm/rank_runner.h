@@ -32,10 +32,10 @@ struct Outcome {
   void expect_success() const;
 };
 
-ShmOptions test_options();
+WorldOptions test_options();
 
 Outcome run_ranks(RankKind kind, int size, const RankFunction& function,
-                  const ShmOptions& options = test_options());
+                  const WorldOptions& options = test_options());
 
 // Communicators of another backend: made by each process from the store, or for the threads of one.
 struct WorldMaker {

@@ -32,11 +32,8 @@ TEST_P(CudaThreads, ReduceScatter) { on_all_ranks(check_reduce_scatter); }
 TEST_P(CudaThreads, ScatterAndGather) { on_all_ranks(check_scatter_and_gather); }
 TEST_P(CudaThreads, BitIdentical) { on_all_ranks(check_all_reduce_is_bit_identical); }
 
-TEST_P(CudaThreads, SplitAndMessages) {
+TEST_P(CudaThreads, Messages) {
   run_cuda_threads(GetParam(), [](Communicator& c, Device& device) {
-    const auto part = c.split(c.rank() % 2, -c.rank());
-    const auto host = make_host_communicator(*part, device);
-    check_all_reduce_for_every_count(*host, false);
     const auto whole = make_host_communicator(c, device);
     float out = static_cast<float>(c.rank()), in = -1;
     whole->group_start();
@@ -75,7 +72,7 @@ TEST_F(NcclAlone, IsReplayed) {
   for (int i = 0; i < 3; ++i) {
     recording->replay(stream());
     stream().synchronize();
-    EXPECT_TRUE(work.test());
+    EXPECT_NO_THROW(work.synchronize(deadline_after(0)));
     EXPECT_GE(work.times().end_s, work.times().start_s);
   }
   EXPECT_EQ(download<float>(data.view())[999], 3.0f);

@@ -63,7 +63,7 @@ Outcome run_cuda_processes(CudaBackend backend, int size, const CudaRankFunction
     if (backend == CudaBackend::nccl) {
       communicator = make_nccl(store, rank, size, *device, {.timeout_s = timeout_s});
     } else {
-      ShmOptions host;
+      WorldOptions host;
       host.timeout_s = timeout_s;
       communicator = make_staged(make_shm(store, rank, size, host), *device);
     }

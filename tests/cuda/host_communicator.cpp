@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "parallel/comm/operation.h"
+#include "parallel/comm/communicator.h"
 #include "parallel/comm/work.h"
 
 namespace ddpbench::comm::testing {
@@ -33,23 +33,11 @@ class HostWork final : public WorkState {
   Work inner;
 
   void wait(Stream&) override { throw InternalError("a work of host memory knows no stream"); }
-  void synchronize(Deadline deadline) override {
+  void synchronize(std::optional<Deadline> deadline) override {
     inner.synchronize(deadline);
     finish();
   }
-  void synchronize() override {
-    inner.synchronize();
-    finish();
-  }
-  bool test() override {
-    if (!inner.test()) return false;
-    finish();
-    return true;
-  }
   WorkTimes times() const override { return inner.times(); }
-  const void* source() const override { return nullptr; }
-  std::uint32_t changes() const override { return 0; }
-  void await_change(std::uint32_t, Deadline) override {}
 
  private:
   void finish() {
@@ -62,10 +50,10 @@ class HostWork final : public WorkState {
   Stream& stream_;
 };
 
-class HostCommunicator final : public OperationCommunicator {
+class HostCommunicator final : public Communicator {
  public:
   HostCommunicator(Communicator& inner, Device& device)
-      : OperationCommunicator(inner.rank(), inner.size()),
+      : Communicator(inner.rank(), inner.size()),
         inner_(inner),
         device_(device),
         stream_(device.make_stream()) {}
@@ -77,12 +65,6 @@ class HostCommunicator final : public OperationCommunicator {
   void abort(const std::string& reason) noexcept override { inner_.abort(reason); }
   void check() override { inner_.check(); }
 
-  std::unique_ptr<Communicator> split(int color, int key) override {
-    auto part = inner_.split(color, key);
-    if (!part) return nullptr;
-    parts_.push_back(std::move(part));
-    return std::make_unique<HostCommunicator>(*parts_.back(), device_);
-  }
   void register_buffer(const Buffer& buffer) override {
     registered_.push_back(
         {buffer.view(), device_.allocate(buffer.bytes(), kCategory, Sharing::mappable)});
@@ -123,7 +105,7 @@ class HostCommunicator final : public OperationCommunicator {
           result, BufferView{from.on_device.data + (result.data - from.host.data), result.bytes});
     }
     stream_->synchronize();
-    work->inner = call(inner_, on_device, {.after = stream_.get()});
+    work->inner = inner_.issue(on_device, {.after = stream_.get()});
     return Work(work);
   }
 
@@ -148,7 +130,6 @@ class HostCommunicator final : public OperationCommunicator {
   Device& device_;
   std::unique_ptr<Stream> stream_;
   std::list<Registered> registered_;
-  std::vector<std::unique_ptr<Communicator>> parts_;
 };
 
 }  // namespace

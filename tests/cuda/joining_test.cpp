@@ -29,7 +29,7 @@ TEST(Joining, TellsThatItWaits) {
   run_processes(2, [](Store& store, int rank) {
     const auto device = make_cuda_device({.index = rank, .ordinal = 0});
     if (rank == 1) store.get("waits", 60);
-    const CudaCommOptions options{.joining = [&] { store.set("waits", "1"); }};
+    const WorldOptions options{.joining = [&] { store.set("waits", "1"); }};
     check(make_nccl(store, rank, 2, *device, options)->size() == 2, "another communicator");
   }).expect_success();
 }

@@ -46,7 +46,7 @@ struct World {
 Outcome run_world(const World& world, const std::function<void(Rank)>& function,
                   double timeout_s = 60) {
   return run_processes(world.size, [&](Store& store, int rank) {
-    ShmOptions options = test_options();
+    WorldOptions options = test_options();
     options.timeout_s = timeout_s;
     auto host = make_shm(store, rank, world.size, options);
     if (rank >= world.on_devices) return function({*host, nullptr, store});
@@ -150,8 +150,6 @@ TEST_P(StagedConformance, GroupsAndSplit) {
     const auto left = static_cast<float>((c.rank() + c.size() - 1) % c.size());
     check(in.front() == left && in.back() == left, "a wrong message");
     check(c.backend() == "shm", "another backend than the host's");
-    const auto part = c.split(c.rank() % 2, -c.rank());
-    check_all_reduce_for_every_count(*part, false);
   }).expect_success();
 }
 
@@ -179,13 +177,12 @@ TEST(StagedCommunicator, WaitingOrdersTheStreamAndDoesNotBlockTheHost) {
     }
     DeviceFloats memory(*rank.device, kCount);
     const Work recv = rank.world.recv(memory.elements(0, kCount), 1, {.after = &memory.stream()});
-    check(!recv.test(), "done before it was sent");
     recv.wait(memory.stream());
     // The send follows the stream, so it follows what was received.
     const Work send = rank.world.send(memory.elements(0, kCount), 1, {.after = &memory.stream()});
     rank.store.set("queued", "");
     send.synchronize();
-    check(recv.test(), "the message before is not done");
+    recv.synchronize(deadline_after(0));
   }).expect_success();
 }
 
@@ -265,7 +262,8 @@ TEST(StagedCommunicator, MovesPartsOfRegisteredBuffers) {
       expected[2 * kPart + i] = static_cast<float>(10'000 + i);
     }
     check(memory.read(kCount) == expected, "wrong values, or in the wrong place");
-    check(first.test() && second.test(), "not done, though later ones are");
+    first.synchronize(deadline_after(0));
+    second.synchronize(deadline_after(0));
     rank.world.deregister_buffer(memory.buffer());
     check_has(error_of([&] { rank.world.deregister_buffer(memory.buffer()); }), "not registered");
   }).expect_success();
@@ -289,22 +287,6 @@ TEST(StagedCommunicator, TimesTellWhenThePeerCame) {
           "not in the device's clock");
     check(times.start_s <= times.arrived_s && times.arrived_s <= times.end_s, "out of order");
     check(times.arrived_s - times.start_s > 0.05, "the receiver came later than that");
-  }).expect_success();
-}
-
-TEST(StagedCommunicator, WaitAnyReturnsTheMessageThatCame) {
-  run_world({.size = 3, .on_devices = 1}, [](Rank rank) {
-    float value = 1;
-    if (rank.device == nullptr) return rank.world.send({&value, 1}, 0).synchronize();
-    DeviceFloats memory(*rank.device, 2);
-    std::vector<Work> works;
-    for (const int peer : {1, 2}) {
-      works.push_back(
-          rank.world.recv(memory.elements(static_cast<std::size_t>(peer - 1), 1), peer));
-    }
-    check(wait_any(works, deadline_after(60)) == 0, "messages of one stream come in its order");
-    works[1].synchronize();
-    check(memory.read(2) == std::vector<float>({1, 1}), "wrong values");
   }).expect_success();
 }
 

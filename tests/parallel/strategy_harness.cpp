@@ -87,10 +87,10 @@ class Process {
     if (count > 1) {
       group_ = make_thread_replica_group(devices);
       local_ = comm::make_thread_shm(static_cast<int>(count),
-                                     {{.timeout_s = kTimeoutS, .thread_cores = {}}});
+                                     {.timeout_s = kTimeoutS, .thread_cores = {}});
       for (auto& local : local_) context_.local.push_back(local.get());
       statistics_ = comm::make_thread_shm(static_cast<int>(count),
-                                          {{.timeout_s = kTimeoutS, .thread_cores = {}}});
+                                          {.timeout_s = kTimeoutS, .thread_cores = {}});
       for (auto& one : statistics_) context_.statistics.push_back(one.get());
     } else {
       devices[0]->bind_calling_thread();
@@ -113,19 +113,20 @@ class Process {
   void run(HarnessResult& result, std::mutex& mutex) {
     run_role(result, mutex);
     const std::lock_guard lock(mutex);
-    add_traffic(context_.world, result.traffic);
-    for (comm::Communicator* local : context_.local) add_traffic(local, result.traffic);
-    for (comm::Communicator* one : context_.statistics) add_traffic(one, result.traffic);
+    add_traffic(context_.world, result.taken);
+    for (comm::Communicator* local : context_.local) add_traffic(local, result.taken);
+    for (comm::Communicator* one : context_.statistics) add_traffic(one, result.taken);
   }
 
  private:
   const nn::Graph& graph() { return strategy_->replicas()[0]->graph(); }
 
-  static void add_traffic(comm::Communicator* peers, comm::LinkTraffic& traffic) {
+  static void add_traffic(comm::Communicator* peers, std::vector<comm::Traffic>& taken) {
     if (peers == nullptr) return;
-    const std::vector<comm::Traffic> taken = peers->taken();
-    for (int from = 0; from < peers->size(); ++from) {
-      traffic.between(from, peers->rank()) += taken.at(static_cast<std::size_t>(from));
+    comm::Traffic& sum = taken.at(static_cast<std::size_t>(peers->rank()));
+    for (const comm::PeerTraffic& peer : peers->take_traffic()) {
+      sum.messages += peer.taken.messages;
+      sum.bytes += peer.taken.bytes;
     }
   }
 
@@ -294,14 +295,14 @@ HarnessResult run_strategy(const nn::ModelSpec& model, const StrategyConfig& con
   result.state.resize(static_cast<std::size_t>(config.replicas));
   result.gradients.resize(static_cast<std::size_t>(config.replicas));
   result.peak_bytes.resize(static_cast<std::size_t>(config.replicas));
-  result.traffic = comm::LinkTraffic(config.replicas + config.servers);
+  result.taken.resize(static_cast<std::size_t>(config.replicas + config.servers));
   std::vector<std::unique_ptr<comm::Communicator>> worlds, statistics;
   if (ranks > 1) {
-    worlds =
-        comm::make_thread_shm(static_cast<int>(ranks),
-                              {{.timeout_s = kTimeoutS, .thread_cores = {}}, options.all_reduce});
+    worlds = comm::make_thread_shm(
+        static_cast<int>(ranks),
+        {.timeout_s = kTimeoutS, .thread_cores = {}, .all_reduce = options.all_reduce});
     statistics =
-        comm::make_thread_shm(config.replicas, {{.timeout_s = kTimeoutS, .thread_cores = {}}});
+        comm::make_thread_shm(config.replicas, {.timeout_s = kTimeoutS, .thread_cores = {}});
   }
   std::mutex mutex;
   std::exception_ptr first_error;

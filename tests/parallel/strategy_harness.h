@@ -11,7 +11,7 @@
 
 #include "kernels/nn/safetensors.h"
 #include "kernels/runtime/phase.h"
-#include "parallel/comm/link_traffic.h"
+#include "parallel/comm/communicator.h"
 #include "parallel/strategy.h"
 
 namespace ddpbench::test {
@@ -41,8 +41,8 @@ struct HarnessResult {
   double loss_sum = 0;  // sum of the last pass over all replicas
   std::uint64_t counted = 0;
   std::vector<std::size_t> peak_bytes;  // [replica]
-  // What workers, then servers, were sent, beginning with the setup.
-  comm::LinkTraffic traffic{0};
+  // What workers, then servers, took from others, beginning with the setup.
+  std::vector<comm::Traffic> taken;
 };
 
 // A small network with two convolutions, a pool of odd size and two linear layers.

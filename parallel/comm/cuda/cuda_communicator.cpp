@@ -9,28 +9,9 @@
 
 namespace ddpbench::comm {
 
-namespace {
-
-// While it lives, the watchdog knows that its thread is inside the calls that queue `work`.
-class Launching {
- public:
-  Launching(WorkMonitor& monitor, const std::shared_ptr<CudaWork>& work) : monitor_(monitor) {
-    monitor_.launching(work);
-  }
-  ~Launching() { monitor_.launched(); }
-  Launching(const Launching&) = delete;
-  Launching& operator=(const Launching&) = delete;
-
- private:
-  WorkMonitor& monitor_;
-};
-
-}  // namespace
-
-CudaCommunicator::CudaCommunicator(Device& device, int rank, int size,
-                                   const CudaCommOptions& options,
+CudaCommunicator::CudaCommunicator(Device& device, int rank, int size, const WorldOptions& options,
                                    std::shared_ptr<SharedAbort> threads)
-    : OperationCommunicator(rank, size),
+    : Communicator(rank, size),
       device_(device),
       ordinal_(cuda::native_device(device).ordinal()),
       options_(options),
@@ -98,11 +79,13 @@ void CudaCommunicator::group_end() {
 
 void CudaCommunicator::run(std::span<const Call> calls) {
   try {
-    const Launching launching(*monitor_, calls.front().work);
+    monitor_->launching(calls.front().work);
     for (const Call& call : calls) call.work->begin(stream_);
     launch(calls);
     for (const Call& call : calls) call.work->end(stream_);
+    monitor_->launching(nullptr);
   } catch (const Error&) {
+    monitor_->launching(nullptr);
     // What was queued so far may wait for what was not, so this rank is of no use to the others.
     monitor_->fail(std::current_exception());
     // When the watchdog ended the call, its reason came first and says more.

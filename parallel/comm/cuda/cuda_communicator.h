@@ -20,13 +20,13 @@
 #include <vector>
 
 #include "kernels/runtime/cuda/cuda_stream.h"
+#include "parallel/comm/communicator.h"
 #include "parallel/comm/cuda/work_monitor.h"
 #include "parallel/comm/cuda_comm.h"
-#include "parallel/comm/operation.h"
 
 namespace ddpbench::comm {
 
-class CudaCommunicator : public OperationCommunicator, protected MonitoredBackend {
+class CudaCommunicator : public Communicator, protected MonitoredBackend {
  public:
   ~CudaCommunicator() override;
   CudaCommunicator(const CudaCommunicator&) = delete;
@@ -45,7 +45,7 @@ class CudaCommunicator : public OperationCommunicator, protected MonitoredBacken
   };
 
   // `threads`: null unless the ranks are threads of this process.
-  CudaCommunicator(Device& device, int rank, int size, const CudaCommOptions& options,
+  CudaCommunicator(Device& device, int rank, int size, const WorldOptions& options,
                    std::shared_ptr<SharedAbort> threads = nullptr);
 
   Work issue(const Operation& operation, const CallOptions& options) override;
@@ -59,7 +59,7 @@ class CudaCommunicator : public OperationCommunicator, protected MonitoredBacken
   Device& device() const noexcept { return device_; }
   int ordinal() const noexcept { return ordinal_; }
   cudaStream_t stream() const noexcept { return stream_; }
-  const CudaCommOptions& options() const noexcept { return options_; }
+  const WorldOptions& options() const noexcept { return options_; }
   WorkMonitor& monitor() const noexcept { return *monitor_; }
 
  private:
@@ -68,7 +68,7 @@ class CudaCommunicator : public OperationCommunicator, protected MonitoredBacken
 
   Device& device_;
   const int ordinal_;
-  const CudaCommOptions options_;
+  const WorldOptions options_;
   const std::shared_ptr<WorkMonitor> monitor_;
   cudaStream_t stream_ = nullptr;
   // An event that a recording has touched is of no use outside of it until it is recorded again.

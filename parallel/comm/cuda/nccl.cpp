@@ -80,19 +80,18 @@ ncclRedOp_t op_of(ReduceOp op) {
 class NcclCommunicator final : public CudaCommunicator {
  public:
   // Takes over `nccl`.
-  NcclCommunicator(ncclComm_t nccl, Device& device, int rank, int size,
-                   const CudaCommOptions& options, std::shared_ptr<SharedAbort> threads = nullptr);
+  NcclCommunicator(ncclComm_t nccl, Device& device, int rank, int size, const WorldOptions& options,
+                   std::shared_ptr<SharedAbort> threads = nullptr);
   ~NcclCommunicator() override;
 
   std::string backend() const override { return "nccl"; }
-  std::unique_ptr<Communicator> split(int color, int key) override;
   void register_buffer(const Buffer& buffer) override;
   void deregister_buffer(const Buffer& buffer) override;
 
  private:
   void launch(std::span<const Call> calls) override;
   void queue(const Operation& operation);
-  void queue_parts(const Operation& operation);
+  ncclResult_t queue_parts(const Operation& operation);
   void copy_own_part(void* to, const void* from, std::size_t bytes);
   std::string asynchronous_error() override;
   void abandon() noexcept override;
@@ -107,7 +106,7 @@ class NcclCommunicator final : public CudaCommunicator {
 };
 
 NcclCommunicator::NcclCommunicator(ncclComm_t nccl, Device& device, int rank, int size,
-                                   const CudaCommOptions& options,
+                                   const WorldOptions& options,
                                    std::shared_ptr<SharedAbort> threads)
     : CudaCommunicator(device, rank, size, options, std::move(threads)),
       nccl_(nccl),
@@ -160,58 +159,52 @@ void NcclCommunicator::queue(const Operation& operation) {
   const ncclDataType_t type = type_of(operation.part().type);
   const ncclRedOp_t op = op_of(operation.op);
   const int root = operation.root;
-  switch (operation.kind) {
-    case OperationKind::all_reduce:
-      return check_result(ncclAllReduce(in.data, in.data, in.count, type, op, nccl_, stream()),
-                          &operation);
-    case OperationKind::reduce:
-      return check_result(ncclReduce(in.data, in.data, in.count, type, op, root, nccl_, stream()),
-                          &operation);
-    case OperationKind::broadcast:
-      return check_result(ncclBroadcast(in.data, in.data, in.count, type, root, nccl_, stream()),
-                          &operation);
-    case OperationKind::all_gather:
-      return check_result(ncclAllGather(in.data, out.data, in.count, type, nccl_, stream()),
-                          &operation);
-    case OperationKind::reduce_scatter:
-      return check_result(
-          ncclReduceScatter(in.data, out.data, out.count, type, op, nccl_, stream()), &operation);
-    case OperationKind::send:
-      return check_result(ncclSend(in.data, in.count, type, root, nccl_, stream()), &operation);
-    case OperationKind::recv:
-      return check_result(ncclRecv(out.data, out.count, type, root, nccl_, stream()), &operation);
-    case OperationKind::barrier:
-      return check_result(
-          ncclAllReduce(barrier_.data(), barrier_.data(), 1, ncclInt32, ncclSum, nccl_, stream()),
-          &operation);
-    case OperationKind::scatter:
-    case OperationKind::gather:
-      return queue_parts(operation);
-  }
+  const auto queued = [&] {
+    switch (operation.kind) {
+      case OperationKind::all_reduce:
+        return ncclAllReduce(in.data, in.data, in.count, type, op, nccl_, stream());
+      case OperationKind::reduce:
+        return ncclReduce(in.data, in.data, in.count, type, op, root, nccl_, stream());
+      case OperationKind::broadcast:
+        return ncclBroadcast(in.data, in.data, in.count, type, root, nccl_, stream());
+      case OperationKind::all_gather:
+        return ncclAllGather(in.data, out.data, in.count, type, nccl_, stream());
+      case OperationKind::reduce_scatter:
+        return ncclReduceScatter(in.data, out.data, out.count, type, op, nccl_, stream());
+      case OperationKind::send:
+        return ncclSend(in.data, in.count, type, root, nccl_, stream());
+      case OperationKind::recv:
+        return ncclRecv(out.data, out.count, type, root, nccl_, stream());
+      case OperationKind::barrier:
+        return ncclAllReduce(barrier_.data(), barrier_.data(), 1, ncclInt32, ncclSum, nccl_,
+                             stream());
+      default:
+        return queue_parts(operation);
+    }
+  };
+  check_result(queued(), &operation);
 }
 
 // NCCL has no scatter and gather of its own: the root exchanges a message with every rank.
-void NcclCommunicator::queue_parts(const Operation& operation) {
+ncclResult_t NcclCommunicator::queue_parts(const Operation& operation) {
   const bool scatters = operation.kind == OperationKind::scatter;
   const Elements part = operation.part();
   const ncclDataType_t type = type_of(part.type);
-  if (rank() != operation.root) {
-    return check_result(
-        scatters ? ncclRecv(part.data, part.count, type, operation.root, nccl_, stream())
-                 : ncclSend(part.data, part.count, type, operation.root, nccl_, stream()),
-        &operation);
-  }
+  const auto exchange = [&](void* place, int peer, bool sends) {
+    return sends ? ncclSend(place, part.count, type, peer, nccl_, stream())
+                 : ncclRecv(place, part.count, type, peer, nccl_, stream());
+  };
+  if (rank() != operation.root) return exchange(part.data, operation.root, !scatters);
   auto* const whole = static_cast<std::byte*>(scatters ? operation.in.data : operation.out.data);
   for (int peer = 0; peer < size(); ++peer) {
     std::byte* const place = whole + static_cast<std::size_t>(peer) * part.bytes();
     if (peer == rank()) {
       copy_own_part(scatters ? part.data : place, scatters ? place : part.data, part.bytes());
-    } else {
-      check_result(scatters ? ncclSend(place, part.count, type, peer, nccl_, stream())
-                            : ncclRecv(place, part.count, type, peer, nccl_, stream()),
-                   &operation);
+    } else if (const ncclResult_t result = exchange(place, peer, scatters); result != ncclSuccess) {
+      return result;
     }
   }
+  return ncclSuccess;
 }
 
 void NcclCommunicator::copy_own_part(void* to, const void* from, std::size_t bytes) {
@@ -271,24 +264,8 @@ void NcclCommunicator::deregister_buffer(const Buffer& buffer) {
              fmt::format("{}deregistering {} bytes", monitor().prefix(nullptr), buffer.bytes()));
 }
 
-std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key) {
-  const cuda::CurrentDevice current(ordinal());
-  ncclComm_t made = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    if (nccl_ == nullptr) monitor().throw_if_failed();
-    check_nccl(ncclCommSplit(nccl_, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &made, nullptr),
-               nccl_, monitor().prefix(nullptr) + "split");
-  }
-  if (made == nullptr) return nullptr;
-  int made_rank = 0, made_size = 0;
-  check_nccl(ncclCommUserRank(made, &made_rank), made, "ncclCommUserRank");
-  check_nccl(ncclCommCount(made, &made_size), made, "ncclCommCount");
-  return std::make_unique<NcclCommunicator>(made, device(), made_rank, made_size, options());
-}
-
 // How long a rank waits for the others while a communicator is made.
-double patience_s(const CudaCommOptions& options) {
+double patience_s(const WorldOptions& options) {
   return std::max(options.timeout_s, options.join_patience_s);
 }
 
@@ -313,15 +290,10 @@ ncclUniqueId make_id() {
   return id;
 }
 
-std::string text_of(const ncclUniqueId& id) { return {id.internal, sizeof(id.internal)}; }
-
 ncclUniqueId id_of(const std::string& text) {
   ncclUniqueId id;
-  if (text.size() != sizeof(id.internal)) {
-    throw CommError(
-        fmt::format("NCCL's id has {} bytes, not {}", text.size(), sizeof(id.internal)));
-  }
-  std::memcpy(id.internal, text.data(), sizeof(id.internal));
+  if (text.size() != sizeof id) throw CommError(fmt::format("NCCL's id has {} bytes", text.size()));
+  std::memcpy(&id, text.data(), sizeof id);
   return id;
 }
 
@@ -350,7 +322,7 @@ std::vector<ncclComm_t> join(const Joining& joining) {
 }
 
 // NCCL has no deadline for this, so a thread does it. If it hangs, it lasts as long as the process.
-std::vector<ncclComm_t> join_before(const Joining& joining, const CudaCommOptions& options) {
+std::vector<ncclComm_t> join_before(const Joining& joining, const WorldOptions& options) {
   std::packaged_task<std::vector<ncclComm_t>()> task([joining] { return join(joining); });
   std::future<std::vector<ncclComm_t>> made = task.get_future();
   std::thread thread(std::move(task));
@@ -367,7 +339,7 @@ std::vector<ncclComm_t> join_before(const Joining& joining, const CudaCommOption
 
 // Blocks until rank 0 has told its id. The store's own wait cannot call `joining`, so another
 // thread waits where that is set.
-std::string id_from(Store& store, const std::string& key, const CudaCommOptions& options) {
+std::string id_from(Store& store, const std::string& key, const WorldOptions& options) {
   auto told = std::async(options.joining ? std::launch::async : std::launch::deferred,
                          [&] { return store.get(key, patience_s(options)); });
   if (options.joining) is_ready_in_time(told, patience_s(options), options.joining);
@@ -377,12 +349,14 @@ std::string id_from(Store& store, const std::string& key, const CudaCommOptions&
 }  // namespace
 
 std::unique_ptr<Communicator> make_nccl(Store& store, int rank, int size, Device& device,
-                                        const CudaCommOptions& options) {
+                                        const WorldOptions& options) {
   ensure(size >= 1 && rank >= 0 && rank < size, "rank {} of {}", rank, size);
   const std::string key = options.name + "/nccl_id";
-  if (rank == 0) store.set(key, text_of(make_id()));
-  const std::string id = id_from(store, key, options);
-  const Joining joining{.id = id_of(id),
+  if (rank == 0) {
+    const ncclUniqueId id = make_id();
+    store.set(key, {reinterpret_cast<const char*>(&id), sizeof id});
+  }
+  const Joining joining{.id = id_of(id_from(store, key, options)),
                         .first_rank = rank,
                         .size = size,
                         .ordinals = {cuda::native_device(device).ordinal()}};
@@ -391,7 +365,7 @@ std::unique_ptr<Communicator> make_nccl(Store& store, int rank, int size, Device
 }
 
 std::vector<std::unique_ptr<Communicator>> make_thread_nccl(const std::vector<Device*>& devices,
-                                                            const CudaCommOptions& options) {
+                                                            const WorldOptions& options) {
   ensure(!devices.empty(), "a communicator of no threads");
   const auto size = static_cast<int>(devices.size());
   Joining joining{.id = make_id(), .size = size};

@@ -17,7 +17,6 @@
 #include <bit>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <string>
 #include <thread>
@@ -37,8 +36,10 @@ namespace {
 // rank. Also how long the end of a communicator waits for work in flight.
 constexpr double kHostPatience_s = 2;
 
-CudaCommOptions options_beside(const Communicator& host) {
-  return {.timeout_s = host.timeout_s() + kHostPatience_s};
+WorldOptions options_beside(const Communicator& host) {
+  WorldOptions options;
+  options.timeout_s = host.timeout_s() + kHostPatience_s;
+  return options;
 }
 
 // `elements` lie within `whole`. Returns them for a `whole` that is at `place`.
@@ -51,7 +52,7 @@ Elements moved(Elements elements, const Elements& whole, void* place) {
 
 // The host's side: its communicator, and the calls on it that streams will make. It does not use
 // CUDA, because host functions may not call CUDA.
-class HostCalls : public std::enable_shared_from_this<HostCalls> {
+class HostCalls {
  public:
   HostCalls(std::unique_ptr<Communicator> communicator, std::shared_ptr<WorkMonitor> monitor)
       : communicator_(std::move(communicator)), monitor_(std::move(monitor)) {}
@@ -60,53 +61,30 @@ class HostCalls : public std::enable_shared_from_this<HostCalls> {
 
   // The calls of one launch.
   struct Batch {
-    std::shared_ptr<HostCalls> owner;  // set while it is queued
+    std::shared_ptr<HostCalls> owner;
     std::vector<std::pair<Operation, std::shared_ptr<CudaWork>>> calls;
     std::vector<Work> works;
   };
-  Batch& take() {
-    const std::lock_guard lock(mutex_);
-    if (free_.empty()) {
-      batches_.push_back(std::make_unique<Batch>());
-      free_.push_back(batches_.back().get());
-      free_.reserve(batches_.size());  // giving back must not throw
-    }
-    Batch& batch = *free_.back();
-    free_.pop_back();
-    return batch;
-  }
   // A cudaHostFn_t.
-  static void run(void* batch) {
-    auto& queued = *static_cast<Batch*>(batch);
-    const std::shared_ptr<HostCalls> owner = std::move(queued.owner);
-    owner->run(queued);
-  }
-  void give_back(Batch& batch) noexcept {
-    batch.calls.clear();
-    batch.works.clear();
-    batch.owner.reset();
-    const std::lock_guard lock(mutex_);
-    free_.push_back(&batch);
+  static void run(void* queued) {
+    const std::unique_ptr<Batch> batch(static_cast<Batch*>(queued));
+    const std::shared_ptr<HostCalls> owner = std::move(batch->owner);
+    try {
+      // After a failure no more calls are made, because what they would carry was not received.
+      if (!owner->monitor_->failed()) owner->call_all(*batch);
+    } catch (const std::exception& error) {
+      owner->communicator_->abort(error.what());
+      owner->monitor_->fail(std::current_exception());
+    }
   }
 
  private:
-  void run(Batch& batch) noexcept {
-    try {
-      // After a failure no more calls are made, because what they would carry was not received.
-      if (!monitor_->failed()) call_all(batch);
-    } catch (const std::exception& error) {
-      communicator_->abort(error.what());
-      monitor_->fail(std::current_exception());
-    }
-    give_back(batch);
-  }
-
   void call_all(Batch& batch) {
     const Deadline deadline = deadline_after(communicator_->timeout_s());
     communicator_->group_start();
     for (const auto& [operation, work] : batch.calls) {
       batch.works.push_back(
-          call(*communicator_, operation, {.after = nullptr, .start = Start::deferred}));
+          communicator_->issue(operation, {.after = nullptr, .start = Start::deferred}));
     }
     communicator_->group_end();
     for (std::size_t i = 0; i < batch.calls.size(); ++i) {
@@ -118,9 +96,6 @@ class HostCalls : public std::enable_shared_from_this<HostCalls> {
 
   const std::unique_ptr<Communicator> communicator_;
   const std::shared_ptr<WorkMonitor> monitor_;
-  std::mutex mutex_;  // guards what follows
-  std::vector<std::unique_ptr<Batch>> batches_;
-  std::vector<Batch*> free_;
 };
 
 constexpr std::size_t kLeastBlockBytes = 4096;
@@ -233,6 +208,32 @@ void StagingMemory::give_back() noexcept {
   for (Block& block : blocks_) block.borrowed = false;
 }
 
+// Whose `in` a call reads, and whose `out` it writes.
+enum class Who : std::uint8_t { none, all, root, others };
+struct Moves {
+  Who in, out;
+};
+
+Moves moves_of(const Operation& operation) {
+  switch (operation.kind) {
+    case OperationKind::broadcast:
+      return {Who::root, Who::others};
+    case OperationKind::scatter:
+      return {Who::root, Who::all};
+    case OperationKind::reduce:
+    case OperationKind::gather:
+      return {Who::all, Who::root};
+    case OperationKind::send:
+      return {Who::all, Who::none};
+    case OperationKind::recv:
+      return {Who::none, Who::all};
+    case OperationKind::barrier:
+      return {Who::none, Who::none};
+    default:
+      return {Who::all, Who::all};
+  }
+}
+
 class StagedCommunicator final : public CudaCommunicator {
  public:
   StagedCommunicator(std::unique_ptr<Communicator> host, Device& device, bool blocks);
@@ -241,7 +242,7 @@ class StagedCommunicator final : public CudaCommunicator {
   std::string backend() const override;
   double timeout_s() const noexcept override;
   std::vector<AllReduceAlgorithm> all_reduces_run() const override;
-  std::unique_ptr<Communicator> split(int color, int key) override;
+  std::vector<PeerTraffic> take_traffic() override;
   void register_buffer(const Buffer& buffer) override;
   void deregister_buffer(const Buffer& buffer) override;
   void abort(const std::string& reason) noexcept override;
@@ -252,9 +253,9 @@ class StagedCommunicator final : public CudaCommunicator {
   void launch(std::span<const Call> calls) override;
   void make_host_calls(std::span<const Call> calls);
   Operation on_host(const Operation& operation);
-  bool is_root(const Operation& operation) const { return rank() == operation.root; }
-  bool reads_in(const Operation& operation) const;
-  bool writes_out(const Operation& operation) const;
+  bool takes_part(Who who, const Operation& operation) const;
+  bool reads_in(const Operation& o) const { return takes_part(moves_of(o).in, o); }
+  bool writes_out(const Operation& o) const { return takes_part(moves_of(o).out, o); }
   void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind);
   // Waits until nothing is in flight; false at the deadline.
   bool is_idle_until(Deadline deadline) const noexcept;
@@ -311,32 +312,9 @@ Work StagedCommunicator::issue(const Operation& operation, const CallOptions& op
   return CudaCommunicator::issue(operation, options);
 }
 
-bool StagedCommunicator::reads_in(const Operation& operation) const {
-  switch (operation.kind) {
-    case OperationKind::broadcast:
-    case OperationKind::scatter:
-      return is_root(operation);
-    case OperationKind::recv:
-    case OperationKind::barrier:
-      return false;
-    default:
-      return true;
-  }
-}
-
-bool StagedCommunicator::writes_out(const Operation& operation) const {
-  switch (operation.kind) {
-    case OperationKind::broadcast:
-      return !is_root(operation);
-    case OperationKind::reduce:
-    case OperationKind::gather:
-      return is_root(operation);
-    case OperationKind::send:
-    case OperationKind::barrier:
-      return false;
-    default:
-      return true;
-  }
+bool StagedCommunicator::takes_part(Who who, const Operation& operation) const {
+  return who == Who::all || (who == Who::root && rank() == operation.root) ||
+         (who == Who::others && rank() != operation.root);
 }
 
 // The same call on host memory. Operands that lie within one another do so there, too.
@@ -385,18 +363,17 @@ void StagedCommunicator::launch(std::span<const Call> calls) {
 
 void StagedCommunicator::make_host_calls(std::span<const Call> calls) {
   if (blocks_) await_idle();
-  HostCalls::Batch& batch = host_->take();
+  auto batch = std::make_unique<HostCalls::Batch>(HostCalls::Batch{.owner = host_});
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    batch.calls.emplace_back(staged_[i], calls[i].work);
+    batch->calls.emplace_back(staged_[i], calls[i].work);
   }
-  batch.owner = host_;
   if (blocks_) {
-    HostCalls::run(&batch);
+    HostCalls::run(batch.release());
     return monitor().throw_if_failed();
   }
-  const cudaError_t status = cudaLaunchHostFunc(stream(), &HostCalls::run, &batch);
-  if (status != cudaSuccess) host_->give_back(batch);
-  cuda::check(status, "queueing a call of the host's communicator (cudaLaunchHostFunc)");
+  cuda::check(cudaLaunchHostFunc(stream(), &HostCalls::run, batch.get()),
+              "queueing a call of the host's communicator (cudaLaunchHostFunc)");
+  static_cast<void>(batch.release());  // run() has it
 }
 
 bool StagedCommunicator::is_idle_until(Deadline deadline) const noexcept {
@@ -427,10 +404,9 @@ void StagedCommunicator::deregister_buffer(const Buffer& buffer) {
   memory_->remove(buffer.view());
 }
 
-std::unique_ptr<Communicator> StagedCommunicator::split(int color, int key) {
+std::vector<PeerTraffic> StagedCommunicator::take_traffic() {
   await_idle();
-  auto part = host_->communicator().split(color, key);
-  return part ? make_staged(std::move(part), device(), blocks_) : nullptr;
+  return host_->communicator().take_traffic();
 }
 
 void StagedCommunicator::check() {

@@ -103,7 +103,7 @@ bool CudaWork::reached(cudaEvent_t event) const {
   return true;
 }
 
-bool CudaWork::test() {
+bool CudaWork::is_done() {
   ensure_issued();
   if (is_recorded()) {
     owner_->throw_if_failed();
@@ -117,8 +117,9 @@ bool CudaWork::test() {
   return true;
 }
 
-void CudaWork::synchronize(Deadline deadline) {
-  for (int looks = 0; !test(); ++looks) {
+void CudaWork::synchronize(std::optional<Deadline> given) {
+  const Deadline deadline = given ? *given : deadline_after(owner_->options_.timeout_s);
+  for (int looks = 0; !is_done(); ++looks) {
     if (has_passed(deadline)) owner_->deadline_passed(*this);
     if (looks < kEagerLooks) {
       std::this_thread::yield();
@@ -127,8 +128,6 @@ void CudaWork::synchronize(Deadline deadline) {
     }
   }
 }
-
-void CudaWork::synchronize() { synchronize(deadline_after(owner_->options_.timeout_s)); }
 
 WorkTimes CudaWork::times() const {
   ensure_issued();
@@ -144,12 +143,6 @@ WorkTimes CudaWork::times() const {
   times.arrived_told = told_s > 0;
   times.arrived_s = std::min(std::max(told_s, times.start_s), times.end_s);
   return times;
-}
-
-std::uint32_t CudaWork::changes() const { return owner_->changes(); }
-
-void CudaWork::await_change(std::uint32_t seen, Deadline deadline) {
-  owner_->await_change(seen, deadline);
 }
 
 void SharedAbort::set(int rank, const std::string& reason) noexcept {
@@ -225,55 +218,28 @@ WorkMarks WorkMonitor::recorded_marks(unsigned long long recording) {
   return recorded_marks_[place];
 }
 
-void WorkMonitor::launching(const std::shared_ptr<CudaWork>& work) {
-  bool wake = false;
-  {
-    const std::lock_guard lock(mutex_);
-    launching_ = work;
-    launching_since_ = Clock::now();
-    wake = was_dozing();
-  }
-  if (wake) wake_.notify_one();
-}
-
-void WorkMonitor::launched() noexcept {
+void WorkMonitor::launching(const std::shared_ptr<CudaWork>& work) noexcept {
   const std::lock_guard lock(mutex_);
-  launching_.reset();
+  launching_ = work;
+  launching_since_ = Clock::now();
 }
 
 void WorkMonitor::watch(const std::shared_ptr<CudaWork>& work) {
-  bool wake = false;
-  {
-    const std::lock_guard lock(mutex_);
-    if (work->is_recorded()) {
-      recorded_.push_back(work);
-      wake = was_dozing();
-    } else if (failure_) {
-      // The communicator failed while this work was queued, and the watchdog no longer looks at
-      // works.
-      work->fail(failure_);
-    } else {
-      works_.push_back(work);
-      wake = was_dozing();
-    }
+  const std::lock_guard lock(mutex_);
+  if (work->is_recorded()) {
+    recorded_.push_back(work);
+  } else if (failure_) {
+    // It failed while this work was queued, and the watchdog no longer looks at works.
+    work->fail(failure_);
+  } else {
+    works_.push_back(work);
   }
-  if (wake) wake_.notify_one();
-}
-
-std::string WorkMonitor::prefix(const Operation* operation) const {
-  return fmt::format("rank {} of {}: {}", options_.rank, options_.size,
-                     operation ? describe(*operation) + ": " : "");
 }
 
 void WorkMonitor::throw_if_failed() {
   if (!failed()) return;
   const std::lock_guard lock(mutex_);
   std::rethrow_exception(failure_);
-}
-
-void WorkMonitor::announce() noexcept {
-  changes_.fetch_add(1, std::memory_order_acq_rel);
-  changed_.notify_all();
 }
 
 void WorkMonitor::fail_locked(std::exception_ptr error) noexcept {
@@ -287,7 +253,6 @@ void WorkMonitor::fail_locked(std::exception_ptr error) noexcept {
   works_.clear();
   head_ = 0;
   failed_.store(true, std::memory_order_release);
-  announce();
 }
 
 void WorkMonitor::fail(std::exception_ptr error) noexcept {
@@ -340,25 +305,16 @@ void WorkMonitor::deadline_passed(CudaWork& work) {
   throw CommTimeout(timeout);
 }
 
-void WorkMonitor::await_change(std::uint32_t seen, Deadline deadline) {
-  std::unique_lock lock(mutex_);
-  while (changes() == seen && !has_passed(deadline)) {
-    changed_.wait_for(lock, sleep_until_look(deadline));
-  }
-}
-
 void WorkMonitor::serve() {
   static_cast<void>(cudaSetDevice(options_.ordinal));
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    const bool busy = head_ < works_.size() || launching_ != nullptr;
-    dozes_ = !busy && !failed();
+    const bool busy = head_ < works_.size() || launching_ != nullptr || failed();
     if (failed() && abandoned_) {
       wake_.wait(lock, [this] { return stopping_; });
     } else {
-      wake_.wait_for(lock, dozes_ ? std::chrono::microseconds(kIdleLook) : kBusyLook);
+      wake_.wait_for(lock, busy ? kBusyLook : std::chrono::microseconds(kIdleLook));
     }
-    dozes_ = false;
     if (stopping_) return;
     lock.unlock();
     look();
@@ -370,7 +326,10 @@ void WorkMonitor::look() {
   try {
     if (!failed()) {
       const std::shared_ptr<CudaWork> oldest = retire();
-      const auto [launch, since] = current_launch();
+      std::unique_lock lock(mutex_);
+      const std::shared_ptr<CudaWork> launch = launching_;
+      const Clock::time_point since = launching_since_;
+      lock.unlock();
       std::string reason = options_.threads ? options_.threads->reason() : "";
       if (reason.empty()) reason = backend_->asynchronous_error();
       if (!reason.empty()) {
@@ -415,16 +374,8 @@ std::shared_ptr<CudaWork> WorkMonitor::retire() {
       }
     }
   }
-  if (finished) {
-    announce();
-    if (options_.progress) options_.progress();
-  }
+  if (finished && options_.progress) options_.progress();
   return oldest;
-}
-
-WorkMonitor::Launch WorkMonitor::current_launch() {
-  const std::lock_guard lock(mutex_);
-  return {launching_, launching_since_};
 }
 
 // The deadline counts from when the operation itself runs. Before that it waits for its own stream.

@@ -9,7 +9,7 @@
 // The calls that queue an operation may block, too (NCCL connects ranks inside the first of a
 // kind). launching() tells the monitor of them, and they have the operation's deadline themselves.
 //
-// A work that was recorded into a CUDA graph stands for its latest replay: times(), test() and
+// A work that was recorded into a CUDA graph stands for its latest replay: times() and
 // synchronize() refer to that. Where a step is recorded several times (once an input buffer, say),
 // works at the same place share their events and stand for the latest replay of any recording.
 #pragma once
@@ -23,13 +23,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "kernels/runtime/cuda/cuda_stream.h"
-#include "parallel/comm/operation.h"
+#include "parallel/comm/communicator.h"
 #include "parallel/comm/work.h"
 
 namespace ddpbench::comm {
@@ -50,14 +51,9 @@ class CudaWork final : public WorkState {
   CudaWork& operator=(const CudaWork&) = delete;
 
   void wait(Stream& stream) override;
-  void synchronize(Deadline deadline) override;
-  void synchronize() override;
-  bool test() override;
+  void synchronize(std::optional<Deadline> deadline) override;
   // NCCL does not tell when the peers had entered: arrived_told is false then.
   WorkTimes times() const override;
-  const void* source() const override { return owner_.get(); }
-  std::uint32_t changes() const override;
-  void await_change(std::uint32_t seen, Deadline deadline) override;
 
   const Operation& operation() const noexcept { return operation_; }
 
@@ -74,6 +70,7 @@ class CudaWork final : public WorkState {
   friend class WorkMonitor;
   enum class State : std::uint8_t { open, issued, done, failed };
 
+  bool is_done();
   bool is_recorded() const noexcept { return recording_ != 0; }
   bool reached(cudaEvent_t event) const;
   void ensure_issued() const;
@@ -134,15 +131,15 @@ class WorkMonitor final : public std::enable_shared_from_this<WorkMonitor> {
   void start(MonitoredBackend& backend);
   void stop() noexcept;
 
-  // The issuing thread is inside the calls that queue `work`, from launching() to launched(). They
-  // may block; what ends them from outside is the backend's abandon().
-  void launching(const std::shared_ptr<CudaWork>& work);
-  void launched() noexcept;
+  // From now on the issuing thread is inside the calls that queue `work`; null: it has left them.
+  // They may block; what ends them from outside is the backend's abandon().
+  void launching(const std::shared_ptr<CudaWork>& work) noexcept;
   // The works were queued in this order on one stream.
   void watch(const std::shared_ptr<CudaWork>& work);
 
-  // "rank 1 of 2: all_reduce of 16 bytes: "
-  std::string prefix(const Operation* operation) const;
+  std::string prefix(const Operation* operation) const {
+    return call_prefix(options_.rank, options_.size, operation);
+  }
   bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
   void throw_if_failed();
   // Fails all works that are not done, and tells the other threads.
@@ -164,8 +161,6 @@ class WorkMonitor final : public std::enable_shared_from_this<WorkMonitor> {
   void settle(CudaWork& work);
   // A caller's own deadline passed. Throws CommTimeout; for a collective, all works fail.
   [[noreturn]] void deadline_passed(CudaWork& work);
-  std::uint32_t changes() const noexcept { return changes_.load(std::memory_order_acquire); }
-  void await_change(std::uint32_t seen, Deadline deadline);
 
   void serve();
   void look();
@@ -174,17 +169,8 @@ class WorkMonitor final : public std::enable_shared_from_this<WorkMonitor> {
   void look_at(CudaWork& oldest);
   void look_at_recorded();
   void look_at_launch(const CudaWork& work, Clock::time_point since) const;
-  struct Launch {
-    std::shared_ptr<CudaWork> work;  // null: none
-    Clock::time_point since;
-  };
-  Launch current_launch();
   void fail_locked(std::exception_ptr error) noexcept;
   std::string timeout_text(const CudaWork& work) const;
-  void announce() noexcept;
-  // Whether the watchdog has to be woken to look soon. REQUIRES: mutex_ is held.
-  bool was_dozing() noexcept { return std::exchange(dozes_, false); }
-
   const MonitorOptions options_;
 
   std::mutex events_mutex_;
@@ -194,18 +180,16 @@ class WorkMonitor final : public std::enable_shared_from_this<WorkMonitor> {
   std::size_t recorded_works_ = 0;
 
   std::mutex mutex_;  // guards what follows
-  std::condition_variable wake_, changed_;
+  std::condition_variable wake_;
   std::vector<std::shared_ptr<CudaWork>> works_;  // from head_ on
   std::size_t head_ = 0;
   std::vector<std::weak_ptr<CudaWork>> recorded_;
   std::shared_ptr<CudaWork> launching_;  // or null
   Clock::time_point launching_since_{};
-  bool dozes_ = false;  // the watchdog sleeps for long, or until it is woken
   std::exception_ptr failure_;
   bool stopping_ = false;
 
   std::atomic<bool> failed_ = false;
-  std::atomic<std::uint32_t> changes_ = 0;
 
   // The watchdog's thread alone uses these.
   MonitoredBackend* backend_ = nullptr;

@@ -19,7 +19,9 @@
 #include <gloo/transport/context.h>
 #include <gloo/transport/device.h>
 #include <gloo/transport/tcp/device.h>
+#include <sched.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -39,6 +41,7 @@
 
 #include "base/error.h"
 #include "parallel/comm/library/library_engine.h"
+#include "parallel/comm/queue/executor.h"
 #include "parallel/comm/shm/collectives/reduce_kernels.h"
 #include "parallel/comm/store/deadline.h"
 
@@ -48,14 +51,10 @@ namespace {
 
 class GlooEngine final : public LibraryEngine {
  public:
-  // Collective over the ranks of the part: connects them. `exchange`: as of split(). Throws
-  // CommError.
-  GlooEngine(const SplitPart& part, std::shared_ptr<gloo::transport::Device> device,
-             double timeout_s, const TextExchange& exchange);
+  // Collective: connects the ranks. Throws CommError.
+  GlooEngine(Store& store, int rank, int size, const WorldOptions& options);
   ~GlooEngine() override;
 
-  std::unique_ptr<LibraryEngine> split(const SplitPart& part,
-                                       const TextExchange& exchange) override;
   void leave() noexcept override;
 
  private:
@@ -63,7 +62,7 @@ class GlooEngine final : public LibraryEngine {
 
   void run(const Operation& operation, Deadline deadline, Waiter waiter) override;
   std::unique_ptr<Transfer> start(const Operation& operation) override;
-  void give_up() noexcept override;
+  void give_up(const std::string&) noexcept override { close_connections(); }
   void doze(Pause& pause, std::uint32_t seen, Deadline deadline) override;
 
   // Collectives. T is as wide as an element.
@@ -76,9 +75,8 @@ class GlooEngine final : public LibraryEngine {
   template <typename T>
   void move(const Operation& operation);
   void guard();
+  void close_connections() noexcept;
 
-  const std::shared_ptr<gloo::transport::Device> device_;
-  const double timeout_s_;
   std::shared_ptr<gloo::Context> context_;  // null for one rank
   std::uint32_t calls_ = 0;                 // collectives that have begun
   std::mutex guard_mutex_;                  // guards these
@@ -109,15 +107,37 @@ gloo::AllreduceOptions::Func reduction(DataType type, ReduceOp op) {
   };
 }
 
-// Gloo's context of the ranks of one part. What Gloo's own full mesh does, by an exchange.
+// What starts meanwhile may run wherever the process may that started this one, which is not
+// pinned.
+class Unpinned {
+ public:
+  Unpinned() {
+    cpu_set_t all;
+    ::sched_getaffinity(0, sizeof before_, &before_);
+    if (::sched_getaffinity(::getppid(), sizeof all, &all) == 0) {
+      ::sched_setaffinity(0, sizeof all, &all);
+    }
+  }
+  ~Unpinned() { ::sched_setaffinity(0, sizeof before_, &before_); }
+  Unpinned(const Unpinned&) = delete;
+  Unpinned& operator=(const Unpinned&) = delete;
+
+ private:
+  cpu_set_t before_;
+};
+
+// Gloo's context. What Gloo's own full mesh does, by an exchange.
 class Mesh final : public gloo::Context {
  public:
-  Mesh(const SplitPart& part, std::shared_ptr<gloo::transport::Device> device, double timeout_s,
-       const TextExchange& exchange)
-      : gloo::Context(part.rank, part.size()) {
+  Mesh(Store& store, int its_rank, int its_size, const WorldOptions& options)
+      : gloo::Context(its_rank, its_size) {
     // Gloo waits five times as long for a connection.
-    setTimeout(milliseconds(std::max<std::int64_t>(1, std::llround(timeout_s / 5 * 1e3))));
-    device_ = std::move(device);
+    setTimeout(milliseconds(std::max<std::int64_t>(1, std::llround(options.timeout_s / 5 * 1e3))));
+    const std::string host = options.address.empty() ? "127.0.0.1" : options.address;
+    {
+      const Unpinned unpinned;  // on one core with its rank, Gloo's thread takes 3.5 times as long
+      device_ = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(host.c_str()));
+    }
     transportContext_ = device_->createContext(rank, size);
     transportContext_->setTimeout(getTimeout());
     std::string own;  // the addresses for all peers; all are of one length
@@ -128,13 +148,12 @@ class Mesh final : public gloo::Context {
       own.append(address.begin(), address.end());
       length = address.size();
     }
-    const std::vector<std::string> all = exchange(own);
+    const std::vector<std::string> all = exchange_in(store, rank, size, options, own);
     for (int peer = 0; peer < size; ++peer) {
       if (peer == rank) continue;
       const auto place = static_cast<std::size_t>(rank < peer ? rank : rank - 1);
       const std::string address =
-          all[static_cast<std::size_t>(part.members[static_cast<std::size_t>(peer)])].substr(
-              place * length, length);
+          all[static_cast<std::size_t>(peer)].substr(place * length, length);
       transportContext_->getPair(peer)->connect({address.begin(), address.end()});
     }
     setTimeout(kForever);  // the guard looks at deadlines
@@ -181,15 +200,11 @@ class GlooEngine::Moving final : public Transfer {
   std::thread thread_;
 };
 
-GlooEngine::GlooEngine(const SplitPart& part, std::shared_ptr<gloo::transport::Device> device,
-                       double timeout_s, const TextExchange& exchange)
-    : LibraryEngine(part.rank, part.size()), device_(std::move(device)), timeout_s_(timeout_s) {
-  if (size() == 1) {
-    exchange("");
-    return;
-  }
+GlooEngine::GlooEngine(Store& store, int rank, int size, const WorldOptions& options)
+    : LibraryEngine(rank, size) {
+  if (size == 1) return;
   try {
-    context_ = std::make_shared<Mesh>(part, device_, timeout_s, exchange);
+    context_ = std::make_shared<Mesh>(store, rank, size, options);
     guard_ = std::thread([this] { guard(); });
   } catch (const Error&) {
     throw;
@@ -206,11 +221,6 @@ GlooEngine::~GlooEngine() {
   }
   guard_ends_.notify_all();
   guard_.join();
-}
-
-std::unique_ptr<LibraryEngine> GlooEngine::split(const SplitPart& part,
-                                                 const TextExchange& exchange) {
-  return std::make_unique<GlooEngine>(part, device_, timeout_s_, exchange);
 }
 
 // ---- collectives ----
@@ -250,7 +260,7 @@ void GlooEngine::guard() {
     if (!deadline_ || is_late_ || !has_passed(*deadline_)) continue;
     is_late_ = true;
     lock.unlock();
-    give_up();
+    close_connections();
     lock.lock();
   }
 }
@@ -358,7 +368,7 @@ void GlooEngine::doze(Pause&, std::uint32_t seen, Deadline deadline) {
 }
 
 // A wait that times out closes the connections to all peers.
-void GlooEngine::give_up() noexcept {
+void GlooEngine::close_connections() noexcept {
   if (!context_) return;
   try {
     char nothing = 0;
@@ -384,31 +394,26 @@ class GlooModule final : public CommModule {
     return fmt::format("Gloo {}.{}.{}", GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR, GLOO_VERSION_PATCH);
   }
   std::unique_ptr<Communicator> make(Store& store, int rank, int size,
-                                     const EngineOptions& options) const override;
+                                     const WorldOptions& options) const override;
   std::vector<std::unique_ptr<Communicator>> make_for_threads(
-      int size, const EngineOptions& options) const override;
+      int size, const WorldOptions& options) const override;
   void share_pauses(DeadlineClock::Pauses& pauses) const override { DeadlineClock::share(pauses); }
 };
 
 std::unique_ptr<Communicator> GlooModule::make(Store& store, int rank, int size,
-                                               const EngineOptions& options) const {
+                                               const WorldOptions& options) const {
   // Gloo writes to connections that a peer has closed. That is an error there, and no reason to
   // end.
   ::signal(SIGPIPE, SIG_IGN);
-  const SplitPart world = whole_world(rank, size);
-  const auto device =
-      gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(options.address.c_str()));
-  return make_library_communicator(
-      "gloo",
-      std::make_unique<GlooEngine>(world, device, options.timeout_s,
-                                   exchange_in(store, rank, size, options)),
-      options);
+  ensure(size >= 1 && rank >= 0 && rank < size, "rank {} of {}", rank, size);
+  return std::make_unique<QueuedCommunicator>(
+      "gloo", rank, size, std::make_unique<GlooEngine>(store, rank, size, options), options);
 }
 
 // The threads meet through a store of this process. Each end is made on a thread of its own,
 // because making one waits for the others.
 std::vector<std::unique_ptr<Communicator>> GlooModule::make_for_threads(
-    int size, const EngineOptions& options) const {
+    int size, const WorldOptions& options) const {
   ensure(size >= 1, "a communicator of {} threads", size);
   const auto store = make_local_store();
   std::vector<std::unique_ptr<Communicator>> ranks(static_cast<std::size_t>(size));

@@ -17,13 +17,13 @@ namespace ddpbench::comm {
 
 // Makes the communicator of the engine, over all ranks that share the store.
 using MakeEngine = std::function<std::unique_ptr<Communicator>(Store& store, int rank, int size,
-                                                               const EngineOptions& options)>;
+                                                               const WorldOptions& options)>;
 
 // Collective over `size` processes that share `store`. `host`: equal on the ranks that can map each
 // other's memory (host_mark()), and on no others. Throws CommError.
 std::unique_ptr<Communicator> make_hierarchical(const std::string& backend, Store& store, int rank,
                                                 int size, const std::string& host,
                                                 const MakeEngine& make_engine,
-                                                const EngineOptions& options);
+                                                const WorldOptions& options);
 
 }  // namespace ddpbench::comm

@@ -10,7 +10,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,7 +17,7 @@
 #include <vector>
 
 #include "parallel/comm/comm_module.h"
-#include "parallel/comm/operation.h"
+#include "parallel/comm/communicator.h"
 #include "parallel/comm/queue/engine.h"
 
 namespace ddpbench::comm {
@@ -43,24 +42,20 @@ class LibraryEngine : public Engine {
 
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
-  // Collective over the ranks of the part, and no others. `exchange` is collective over all ranks
-  // of this engine, and is to be called once.
-  virtual std::unique_ptr<LibraryEngine> split(const SplitPart& part,
-                                               const TextExchange& exchange) = 0;
 
   WorkTimes run_collective(const Operation& operation, Deadline deadline, Waiter waiter) final;
-  void start_message(std::shared_ptr<QueuedWork> work, Deadline deadline) final;
-  void advance_messages() final;
+  void start_message(std::shared_ptr<QueuedWork> work) final;
   void await(const Operation* operation, Deadline deadline, Waiter waiter, PredicateRef done) final;
-  std::optional<Deadline> earliest_message_deadline() const final;
-  std::vector<std::shared_ptr<QueuedWork>> take_messages() final;
+  void drop_messages() noexcept final { messages_.clear(); }
 
   void wake_waiter() noexcept final;
   void abort(const std::string& reason) noexcept final;
   void throw_if_aborted(const Operation* operation) const final;
   void stop() noexcept final;
   void leave() noexcept override {}
-  std::string prefix(const Operation* operation) const final;
+  std::string prefix(const Operation* operation) const override {
+    return call_prefix(rank_, size_, operation);
+  }
 
  protected:
   // A message under way. Destroying it gives it up: its memory is not touched any more.
@@ -75,12 +70,13 @@ class LibraryEngine : public Engine {
   };
 
   // What the library does. It has at least two ranks, no message goes from a rank to itself, and
-  // every average is a sum, which the caller divides. Both throw CommError, whose words need not
-  // name the operation, and `run` CommTimeout after the deadline.
+  // unless averages() every average is a sum, which the caller divides. Both throw CommError, whose
+  // words need not name the operation, and `run` CommTimeout after the deadline.
   virtual void run(const Operation& operation, Deadline deadline, Waiter waiter) = 0;
   virtual std::unique_ptr<Transfer> start(const Operation& operation) = 0;
+  virtual bool averages() const noexcept { return false; }
   // Makes this rank's calls fail, and those of its peers where the library can.
-  virtual void give_up() noexcept = 0;
+  virtual void give_up(const std::string& reason) noexcept = 0;
   // Waits until wake_waiter() is called, or for a moment. By default for the latter.
   virtual void doze(Pause& pause, std::uint32_t, Deadline) { pause.take(); }
 
@@ -90,11 +86,10 @@ class LibraryEngine : public Engine {
  private:
   struct Message {
     std::shared_ptr<QueuedWork> work;
-    Deadline deadline;
     std::unique_ptr<Transfer> transfer;  // null: from this rank to itself
   };
   void begin(const Operation& operation);
-  void divide(const Operation& average) const;
+  void advance_messages();
   bool deliver_own();
 
   const int rank_, size_;
@@ -104,17 +99,10 @@ class LibraryEngine : public Engine {
   bool stopped_ = false, running_ = false;
 };
 
-// All `size` ranks in their order, as a part of themselves.
-SplitPart whole_world(int rank, int size);
-
-// An exchange through the store, for ranks that are not connected yet. It throws CommTimeout naming
-// a rank that does not come in options.timeout_s, and what options.check throws. `store` and
-// `options` outlive it. To be called once.
-TextExchange exchange_in(Store& store, int rank, int size, const EngineOptions& options);
-
-// The Communicator over an engine. Buffers need no registration there.
-std::unique_ptr<Communicator> make_library_communicator(const std::string& backend,
-                                                        std::unique_ptr<LibraryEngine> engine,
-                                                        const EngineOptions& options);
+// A blocking all-gather of short texts through the store, [rank], for ranks that are not connected
+// yet. Throws CommTimeout naming a rank that does not come in options.timeout_s, and what
+// options.check throws. To be called once for each options.name.
+std::vector<std::string> exchange_in(Store& store, int rank, int size, const WorldOptions& options,
+                                     const std::string& text);
 
 }  // namespace ddpbench::comm

@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "parallel/comm/library/library_engine.h"
+#include "parallel/comm/queue/executor.h"
 #include "parallel/comm/shm/collectives/reduce_kernels.h"
 
 namespace ddpbench::comm {
@@ -28,30 +29,26 @@ namespace {
 // Throws CommError with MPI's words unless `code` is MPI_SUCCESS.
 void check_mpi(int code, const char* call);
 
+// After a failure MPI_Finalize would wait for who did not come.
+std::atomic<bool> any_has_failed = false;
+
 class MpiEngine final : public LibraryEngine {
  public:
-  // Collective over `members`, ranks of `parent`, which all have come. `rank`: this one's place.
-  MpiEngine(MPI_Comm parent, const std::vector<int>& members, int rank);
-
-  std::unique_ptr<LibraryEngine> split(const SplitPart& part,
-                                       const TextExchange& exchange) override;
-  // After a failure MPI_Finalize would wait for who did not come.
-  static void note_failure() noexcept;
-  static bool has_any_failed() noexcept;
+  // Collective over `members`, ranks of MPI_COMM_WORLD, which all have come. `rank`: this one's
+  // place.
+  MpiEngine(const std::vector<int>& members, int rank);
 
  private:
   class Moving;  // a message
 
   void run(const Operation& operation, Deadline deadline, Waiter waiter) override;
   std::unique_ptr<Transfer> start(const Operation& operation) override;
-  void give_up() noexcept override { note_failure(); }
+  void give_up(const std::string&) noexcept override { any_has_failed = true; }
   void begin_reduction(const Operation& operation, MPI_Request& request) const;
   void begin_move(const Operation& operation, MPI_Request& request) const;
 
   MPI_Comm comm_ = MPI_COMM_NULL;  // freeing it waits for all ranks in some MPIs: it ends with MPI
 };
-
-std::atomic<bool> any_has_failed = false;
 
 MPI_Datatype type_of(DataType type) {
   switch (type) {
@@ -143,27 +140,16 @@ class MpiEngine::Moving final : public Transfer {
   const bool is_send_;
 };
 
-MpiEngine::MpiEngine(MPI_Comm parent, const std::vector<int>& members, int rank)
+MpiEngine::MpiEngine(const std::vector<int>& members, int rank)
     : LibraryEngine(rank, static_cast<int>(members.size())) {
   MPI_Group all = MPI_GROUP_NULL, group = MPI_GROUP_NULL;
-  MPI_Comm_group(parent, &all);
+  MPI_Comm_group(MPI_COMM_WORLD, &all);
   MPI_Group_incl(all, size(), members.data(), &group);
-  check_mpi(MPI_Comm_create_group(parent, group, 0, &comm_), "MPI_Comm_create_group");
+  check_mpi(MPI_Comm_create_group(MPI_COMM_WORLD, group, 0, &comm_), "MPI_Comm_create_group");
   MPI_Group_free(&group);
   MPI_Group_free(&all);
   MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
 }
-
-// MPI's call blocks, so the exchange comes first: a rank that does not come has a deadline there.
-std::unique_ptr<LibraryEngine> MpiEngine::split(const SplitPart& part,
-                                                const TextExchange& exchange) {
-  exchange("");
-  return std::make_unique<MpiEngine>(comm_, part.members, part.rank);
-}
-
-bool MpiEngine::has_any_failed() noexcept { return any_has_failed.load(); }
-
-void MpiEngine::note_failure() noexcept { any_has_failed.store(true); }
 
 // ---- collectives ----
 
@@ -261,56 +247,43 @@ std::unique_ptr<LibraryEngine::Transfer> MpiEngine::start(const Operation& o) {
   return moving;
 }
 
-// How long a wait lasts before it asks EngineOptions::check again.
+// How long a wait lasts before it asks WorldOptions::check again.
 constexpr auto kLook = std::chrono::milliseconds(20);
 
-// MPI_Init_thread, on a thread of its own, which may stay inside it: it waits for all ranks that
-// mpirun has started.
-class Initialization {
- public:
-  Initialization() {
+// Whether MPI_Init_thread was begun and nobody has seen it end.
+std::atomic<bool> is_under_way = false;
+
+// MPI_Init_thread, which gives the level of threads: on a thread of its own, which may stay inside
+// it, because it waits for all ranks that mpirun has started. The first call begins it.
+const std::shared_future<int>& initialization() {
+  static const std::shared_future<int> provided = [] {
     std::packaged_task<int()> call([] {
-      int provided = MPI_THREAD_SINGLE;
-      if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
+      int level = MPI_THREAD_SINGLE;
+      if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) {
         throw UnavailableError("MPI_Init_thread failed; ranks of MPI are started by mpirun");
       }
-      return provided;
+      return level;
     });
-    provided_ = call.get_future();
+    std::shared_future<int> future = call.get_future();
+    is_under_way = true;
     std::thread(std::move(call)).detach();
-  }
-  // Whether nobody has seen it end.
-  bool is_under_way() const noexcept { return is_under_way_.load(); }
-  // The level of threads that MPI gives.
-  int await(const EngineOptions& options) {
-    const Deadline deadline = deadline_after(options.timeout_s);
-    while (provided_.wait_for(kLook) != std::future_status::ready) {
-      if (options.check) options.check();
-      if (has_passed(deadline)) {
-        throw CommTimeout(
-            "MPI_Init_thread: deadline passed while MPI waited for the ranks that mpirun has "
-            "started",
-            "MPI_Init_thread");
-      }
-    }
-    is_under_way_ = false;
-    return provided_.get();
-  }
-
- private:
-  std::shared_future<int> provided_;
-  std::atomic<bool> is_under_way_ = true;
-};
-
-std::atomic<Initialization*> begun = nullptr;
-
-Initialization& initialization() {
-  static const std::unique_ptr<Initialization> one = [] {
-    auto made = std::make_unique<Initialization>();
-    begun.store(made.get());
-    return made;
+    return future;
   }();
-  return *one;
+  return provided;
+}
+
+int await_initialization(const WorldOptions& options) {
+  const Deadline deadline = deadline_after(options.timeout_s);
+  while (initialization().wait_for(kLook) != std::future_status::ready) {
+    if (options.check) options.check();
+    if (has_passed(deadline)) {
+      throw CommTimeout(
+          "MPI_Init_thread: deadline passed while MPI waited for the ranks that mpirun has started",
+          "MPI_Init_thread");
+    }
+  }
+  is_under_way = false;
+  return initialization().get();
 }
 
 // MPI is finalized when the process ends, unless an engine has failed. Another thread than the one
@@ -318,7 +291,7 @@ Initialization& initialization() {
 class Session {
  public:
   // The first call waits until MPI is initialised.
-  static const Session& get(const EngineOptions& options) {
+  static const Session& get(const WorldOptions& options) {
     static const Session session(options);
     return session;
   }
@@ -329,8 +302,8 @@ class Session {
   int size() const noexcept { return size_; }
 
  private:
-  explicit Session(const EngineOptions& options) {
-    if (initialization().await(options) != MPI_THREAD_MULTIPLE) {
+  explicit Session(const WorldOptions& options) {
+    if (await_initialization(options) != MPI_THREAD_MULTIPLE) {
       throw UnavailableError(
           "this MPI does not let several threads call it (MPI_THREAD_MULTIPLE), which the "
           "communication thread needs");
@@ -340,7 +313,7 @@ class Session {
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
   }
   ~Session() {
-    if (!MpiEngine::has_any_failed()) MPI_Finalize();
+    if (!any_has_failed) MPI_Finalize();
   }
 
   int rank_ = 0, size_ = 1;
@@ -357,37 +330,35 @@ class MpiModule final : public CommModule {
 #endif
   }
   void prepare() const override { initialization(); }
-  void finish_preparing(const EngineOptions& options) const override { Session::get(options); }
+  void finish_preparing(const WorldOptions& options) const override { Session::get(options); }
 
-  // Rank r is rank r of MPI_COMM_WORLD.
   std::unique_ptr<Communicator> make(Store& store, int rank, int size,
-                                     const EngineOptions& options) const override {
+                                     const WorldOptions& options) const override {
     const Session& mpi = Session::get(options);
-    if (mpi.rank() != rank || mpi.size() < size) {
+    std::vector<int> members = options.members;
+    for (int i = 0; options.members.empty() && i < size; ++i) members.push_back(i);
+    const int own = members.at(static_cast<std::size_t>(rank));
+    if (mpi.rank() != own || mpi.size() < size) {
       throw UnavailableError(fmt::format(
           "MPI knows this process as rank {} of {}, which is to be rank {} of {}: start the ranks "
           "with the mpirun of {}",
-          mpi.rank(), mpi.size(), rank, size, version()));
+          mpi.rank(), mpi.size(), own, size, version()));
     }
     try {
       // MPI's call blocks: who does not come has a deadline in the exchange.
-      exchange_in(store, rank, size, options)("");
-      return make_library_communicator(
-          "mpi", std::make_unique<MpiEngine>(MPI_COMM_WORLD, whole_world(rank, size).members, rank),
-          options);
+      exchange_in(store, rank, size, options, "");
+      return std::make_unique<QueuedCommunicator>(
+          "mpi", rank, size, std::make_unique<MpiEngine>(members, rank), options);
     } catch (...) {
-      MpiEngine::note_failure();
+      any_has_failed = true;
       throw;
     }
   }
   std::vector<std::unique_ptr<Communicator>> make_for_threads(int,
-                                                              const EngineOptions&) const override {
+                                                              const WorldOptions&) const override {
     throw UnavailableError("MPI connects processes, not threads of one; use --backend=shm");
   }
-  bool has_left_thread() const override {
-    const Initialization* const one = begun.load();
-    return one != nullptr && one->is_under_way();
-  }
+  bool has_left_thread() const override { return is_under_way; }
   void share_pauses(DeadlineClock::Pauses& pauses) const override { DeadlineClock::share(pauses); }
 };
 

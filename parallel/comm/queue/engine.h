@@ -11,46 +11,26 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "base/error.h"
-#include "parallel/comm/operation.h"
+#include "parallel/comm/communicator.h"
 #include "parallel/comm/store/deadline.h"
 #include "parallel/comm/work.h"
 
 namespace ddpbench::comm {
 
-class QueuedWork;
-
-// Brings works to their end for the threads that wait for them. Thread-safe.
-class WorkDriver {
- public:
-  virtual ~WorkDriver() = default;
-  // Blocks until the work is done; rethrows its error.
-  virtual void complete(QueuedWork& work, Deadline deadline) = 0;
-  virtual bool test(QueuedWork& work) = 0;
-  // Grows with every work that is done; await_change returns when it differs from `seen`.
-  virtual std::uint32_t changes() const noexcept = 0;
-  virtual void await_change(std::uint32_t seen, Deadline deadline) = 0;
-  // The deadline, in seconds, of waits that have none of their own.
-  virtual double timeout_s() const noexcept = 0;
-  // Called on the executing thread when a work has succeeded.
-  virtual void on_complete(const QueuedWork& work) = 0;
-};
+class Executor;
 
 // An operation that a rank has issued, its place in the queue and its outcome.
 class QueuedWork : public WorkState {
  public:
-  QueuedWork(std::shared_ptr<WorkDriver> driver, const Operation& operation, Start start);
+  QueuedWork(std::shared_ptr<Executor> executor, const Operation& operation, Start start)
+      : executor_(std::move(executor)), operation_(operation), start_(start) {}
 
   void wait(Stream& stream) override;
-  void synchronize(Deadline deadline) override;
-  void synchronize() override;
-  bool test() override;
+  void synchronize(std::optional<Deadline> deadline) override;
   WorkTimes times() const override;
-  const void* source() const override { return driver_.get(); }
-  std::uint32_t changes() const override { return driver_->changes(); }
-  void await_change(std::uint32_t seen, Deadline deadline) override;
 
   const Operation& operation() const noexcept { return operation_; }
   Start start() const noexcept { return start_; }
@@ -73,7 +53,7 @@ class QueuedWork : public WorkState {
   void fail(std::exception_ptr error) noexcept;
 
  private:
-  const std::shared_ptr<WorkDriver> driver_;
+  const std::shared_ptr<Executor> executor_;
   const Operation operation_;
   const Start start_;
   std::uint64_t sequence_ = 0;
@@ -97,18 +77,14 @@ class Engine {
   // Throws CommError.
   virtual WorkTimes run_collective(const Operation& operation, Deadline deadline,
                                    Waiter waiter) = 0;
-  // Puts a message in flight. advance_messages() and await() complete its work.
-  virtual void start_message(std::shared_ptr<QueuedWork> work, Deadline deadline) = 0;
-  // Advances messages as far as possible without waiting. Throws CommError.
-  virtual void advance_messages() = 0;
+  // Puts a message in flight. await() completes its work.
+  virtual void start_message(std::shared_ptr<QueuedWork> work) = 0;
   // Advances messages until done(). `operation` is what is waited for; null: any message. Throws
   // CommTimeout after the deadline, and CommError.
   virtual void await(const Operation* operation, Deadline deadline, Waiter waiter,
                      PredicateRef done) = 0;
-  // The earliest deadline of the messages that were issued to start at once, if there are any.
-  virtual std::optional<Deadline> earliest_message_deadline() const = 0;
-  // Takes out the messages in flight that are not done.
-  virtual std::vector<std::shared_ptr<QueuedWork>> take_messages() = 0;
+  // Gives up the messages in flight.
+  virtual void drop_messages() noexcept = 0;
 
   // Any thread may call these.
 
@@ -118,11 +94,13 @@ class Engine {
   virtual void abort(const std::string& reason) noexcept = 0;
   // Throws CommError when abort() was called, by any rank.
   virtual void throw_if_aborted(const Operation* operation) const = 0;
+  // Communicator::check().
+  virtual void check() { throw_if_aborted(nullptr); }
   // Makes this rank's waits fail: its communicator is being destroyed.
   virtual void stop() noexcept = 0;
   // Tells the peers that this rank does nothing any more. Called after stop().
   virtual void leave() noexcept = 0;
-  // "rank 0 of 2: all_reduce of 4 bytes: ", for messages; the operation may be null.
+  // As call_prefix().
   virtual std::string prefix(const Operation* operation) const = 0;
 };
 

@@ -5,10 +5,13 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
+#include <memory_resource>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "kernels/runtime/device.h"
 #include "parallel/comm/store/deadline.h"
 
 namespace ddpbench::comm {
@@ -60,10 +63,8 @@ class Executor::Role {
   const bool held_;
 };
 
-Executor::Executor(std::unique_ptr<Engine> engine, EngineOptions options)
+Executor::Executor(std::unique_ptr<Engine> engine, WorldOptions options)
     : options_(std::move(options)), engine_(std::move(engine)) {}
-
-Executor::~Executor() { shut_down(); }
 
 void Executor::shut_down() noexcept {
   if (stopping_.exchange(true)) return;
@@ -80,8 +81,10 @@ void Executor::shut_down() noexcept {
 
 std::shared_ptr<QueuedWork> Executor::issue(const Operation& operation, Start start) {
   engine_->throw_if_aborted(&operation);
-  auto work = std::allocate_shared<QueuedWork>(PoolAllocator<QueuedWork>(pool_), shared_from_this(),
-                                               operation, start);
+  // It keeps freed memory for the next work. Never destroyed: works may outlive all else.
+  static auto& pool = *new std::pmr::synchronized_pool_resource;
+  auto work = std::allocate_shared<QueuedWork>(std::pmr::polymorphic_allocator<QueuedWork>(&pool),
+                                               shared_from_this(), operation, start);
   if (const std::uint64_t last = queue_.add(work)) start_background(last);
   return work;
 }
@@ -127,29 +130,6 @@ void Executor::complete(QueuedWork& work, Deadline deadline) {
     }
   }
   work.rethrow();
-}
-
-bool Executor::test(QueuedWork& work) {
-  ensure(work.finished() || work.sequence() != 0, "a work of a group that is still open is tested");
-  if (!work.finished()) {
-    const Role role(*this);
-    if (role) run_messages();
-  }
-  const bool queued = queue_.holds(work.sequence());
-  if (!work.finished() && queued) start_background(work.sequence());
-  if (!work.finished()) return false;
-  work.rethrow();
-  return true;
-}
-
-void Executor::await_change(std::uint32_t seen, Deadline deadline) {
-  const auto changed = [&] { return changes() != seen || has_passed(deadline); };
-  // A work that waits for the communication thread must not have to wait for this thread, too.
-  if (!queue_waits()) {
-    const Role role(*this);
-    if (role) return drive_messages(deadline, changed);
-  }
-  wait_locally(deadline, changed);
 }
 
 void Executor::while_idle(const std::function<void()>& change) {
@@ -207,7 +187,7 @@ void Executor::wait_locally(Deadline deadline, Predicate&& predicate) {
   }
   while (true) {
     local_sleepers_.fetch_add(1, std::memory_order_seq_cst);
-    const std::uint32_t seen = changes();
+    const std::uint32_t seen = changes_.load(std::memory_order_seq_cst);
     const bool done = predicate() || has_passed(deadline);
     if (!done) futex_wait(changes_, seen, deadline, FutexScope::process);
     local_sleepers_.fetch_sub(1, std::memory_order_seq_cst);
@@ -230,13 +210,15 @@ void Executor::run_queue(std::uint64_t last, Deadline deadline, Waiter waiter) {
 }
 
 void Executor::start_message(std::shared_ptr<QueuedWork> work, Waiter waiter) {
+  std::erase_if(in_flight_, [](const InFlight& one) { return one.message->finished(); });
   try {
     note_begin(work->operation(), waiter);
   } catch (...) {
     return fail_all(work.get(), std::current_exception());
   }
   if (work->start() == Start::now) background_messages_.fetch_add(1, std::memory_order_seq_cst);
-  engine_->start_message(std::move(work), deadline_after(timeout_s()));
+  in_flight_.push_back({work, deadline_after(timeout_s())});
+  engine_->start_message(std::move(work));
 }
 
 // Holds the call up first where that is planted. Throws what waiting throws.
@@ -273,26 +255,10 @@ void Executor::drive(QueuedWork& work, Deadline deadline) {
   }
   run_queue(work.sequence(), deadline, Waiter::caller);
   if (work.finished()) return;
-  drive_messages(
-      deadline, [&] { return work.finished(); }, &work.operation());
-}
-
-// A deadline leaves messages in flight; all other failures end the communicator.
-void Executor::drive_messages(Deadline deadline, PredicateRef done, const Operation* operation) {
-  try {
-    engine_->await(operation, deadline, Waiter::caller, done);
+  try {  // a deadline leaves messages in flight; all other failures end the communicator
+    engine_->await(&work.operation(), deadline, Waiter::caller, [&] { return work.finished(); });
   } catch (const CommTimeout&) {
     throw;
-  } catch (...) {
-    fail_all(nullptr, std::current_exception());
-  }
-}
-
-void Executor::run_messages() {
-  try {
-    run_queue(0, {}, Waiter::caller);
-    engine_->advance_messages();
-    engine_->throw_if_aborted(nullptr);
   } catch (...) {
     fail_all(nullptr, std::current_exception());
   }
@@ -301,7 +267,11 @@ void Executor::run_messages() {
 void Executor::fail_all(QueuedWork* culprit, const std::exception_ptr& error) noexcept {
   if (!stopping_.load(std::memory_order_seq_cst)) engine_->abort(what_of(error));
   if (culprit) culprit->fail(error);
-  for (const auto& work : engine_->take_messages()) work->fail(error);
+  engine_->drop_messages();
+  for (const InFlight& one : in_flight_) {
+    if (!one.message->finished()) one.message->fail(error);
+  }
+  in_flight_.clear();
   for (const auto& work : queue_.take_all()) work->fail(error);
   background_messages_.store(0, std::memory_order_seq_cst);
   announce();
@@ -309,11 +279,21 @@ void Executor::fail_all(QueuedWork* culprit, const std::exception_ptr& error) no
 
 // ---- the communication thread ----
 
+// Of the messages that were issued to start at once, if there are any.
+std::optional<Deadline> Executor::earliest_deadline() {
+  std::optional<Deadline> earliest;
+  for (const InFlight& one : in_flight_) {
+    if (one.message->finished() || one.message->start() != Start::now) continue;
+    earliest = std::min(earliest.value_or(one.deadline), one.deadline);
+  }
+  return earliest;
+}
+
 void Executor::drive_background() {
   while (!stopping_.load(std::memory_order_seq_cst)) {
     run_queue(background_up_to_.load(std::memory_order_seq_cst), deadline_after(timeout_s()),
               Waiter::communication_thread);
-    const std::optional<Deadline> deadline = engine_->earliest_message_deadline();
+    const std::optional<Deadline> deadline = earliest_deadline();
     if (!deadline || claimants_.load(std::memory_order_seq_cst) > 0) return;
     engine_->await(nullptr, *deadline, Waiter::communication_thread, [&] {
       return queue_waits() || background_messages_.load(std::memory_order_seq_cst) == 0 ||
@@ -407,6 +387,71 @@ std::vector<std::shared_ptr<QueuedWork>> WorkQueue::take_all() {
   head_ = 0;
   taken_.store(issued_.load(std::memory_order_relaxed), std::memory_order_seq_cst);
   return rest;
+}
+
+// ---- a work ----
+
+// A CPU stream runs inline: its later work is what the caller does next.
+void QueuedWork::wait(Stream& stream) {
+  ensure(stream.device().kind() == DeviceKind::cpu,
+         "work on host memory is ordered with streams of CPU devices only");
+  synchronize(std::nullopt);
+}
+
+void QueuedWork::synchronize(std::optional<Deadline> deadline) {
+  if (!deadline && finished()) return rethrow();
+  executor_->complete(*this, deadline ? *deadline : deadline_after(executor_->timeout_s()));
+}
+
+WorkTimes QueuedWork::times() const {
+  ensure(finished(), "times of a work that is not done");
+  return times_;
+}
+
+void QueuedWork::rethrow() const {
+  if (error_) std::rethrow_exception(error_);
+}
+
+void QueuedWork::begin() noexcept { times_.start_s = steady_s(); }
+
+void QueuedWork::peers_arrived() noexcept {
+  if (times_.arrived_s == 0) times_.arrived_s = steady_s();
+}
+
+void QueuedWork::complete(bool arrival_told) {
+  if (arrival_told) peers_arrived();
+  WorkTimes times = times_;
+  if (!arrival_told) times.arrived_s = times.start_s;
+  times.arrived_told = arrival_told;
+  complete(times);
+}
+
+void QueuedWork::complete(const WorkTimes& times) {
+  times_ = times;
+  times_.end_s = steady_s();
+  finished_.store(true, std::memory_order_seq_cst);
+  executor_->on_complete(*this);
+}
+
+void QueuedWork::fail(std::exception_ptr error) noexcept {
+  error_ = std::move(error);
+  finished_.store(true, std::memory_order_seq_cst);
+}
+
+// ---- a communicator ----
+
+QueuedCommunicator::QueuedCommunicator(std::string backend, int rank, int size,
+                                       std::unique_ptr<Engine> engine, const WorldOptions& options)
+    : Communicator(rank, size),
+      backend_(std::move(backend)),
+      engine_(engine.get()),
+      executor_(std::make_shared<Executor>(std::move(engine), options)) {}
+
+Work QueuedCommunicator::issue(const Operation& operation, const CallOptions& options) {
+  // A CPU stream runs inline: what is queued there now is done.
+  ensure(!options.after || options.after->device().kind() == DeviceKind::cpu,
+         "the backend {} runs after streams of CPU devices", backend_);
+  return Work(executor_->issue(operation, options.start));
 }
 
 }  // namespace ddpbench::comm

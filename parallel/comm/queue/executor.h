@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -23,56 +24,6 @@
 #include "parallel/comm/queue/engine.h"
 
 namespace ddpbench::comm {
-
-// Allocator for objects of one type that come and go. It keeps freed memory for the next object, so
-// that issuing operations allocates nothing after the first few. Thread-safe.
-class BlockPool {
- public:
-  BlockPool() = default;
-  ~BlockPool() {
-    for (void* block : free_) ::operator delete(block);
-  }
-  BlockPool(const BlockPool&) = delete;
-  BlockPool& operator=(const BlockPool&) = delete;
-
-  // REQUIRES: `bytes` is the same in all calls.
-  void* take(std::size_t bytes) {
-    const std::lock_guard lock(mutex_);
-    if (free_.empty()) return ::operator new(bytes);
-    void* const block = free_.back();
-    free_.pop_back();
-    return block;
-  }
-  void give_back(void* block) {
-    const std::lock_guard lock(mutex_);
-    free_.push_back(block);
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<void*> free_;
-};
-
-// For std::allocate_shared: one allocation holds the object and its count. Keeps the pool alive.
-template <typename T>
-class PoolAllocator {
- public:
-  using value_type = T;
-  explicit PoolAllocator(std::shared_ptr<BlockPool> pool) : pool_(std::move(pool)) {}
-  template <typename U>
-  PoolAllocator(const PoolAllocator<U>& other) : pool_(other.pool()) {}  // NOLINT: by contract
-
-  T* allocate(std::size_t count) { return static_cast<T*>(pool_->take(count * sizeof(T))); }
-  void deallocate(T* block, std::size_t) { pool_->give_back(block); }
-  const std::shared_ptr<BlockPool>& pool() const { return pool_; }
-  template <typename U>
-  bool operator==(const PoolAllocator<U>& other) const {
-    return pool_ == other.pool();
-  }
-
- private:
-  std::shared_ptr<BlockPool> pool_;
-};
 
 // The works of one rank that were issued and have not begun, in the order of issue.
 class WorkQueue {
@@ -109,24 +60,24 @@ class WorkQueue {
   std::atomic<std::uint64_t> taken_ = 0;   // and of the last that was taken out
 };
 
-class Executor final : public WorkDriver, public std::enable_shared_from_this<Executor> {
+class Executor final : public std::enable_shared_from_this<Executor> {
  public:
-  Executor(std::unique_ptr<Engine> engine, EngineOptions options);
-  ~Executor() override;
+  Executor(std::unique_ptr<Engine> engine, WorldOptions options);
+  ~Executor() { shut_down(); }
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
 
   // Called by the issuing thread. Throws CommError when the communicator was aborted.
   std::shared_ptr<QueuedWork> issue(const Operation& operation, Start start);
   void group_start() { queue_.group_start(); }
   void group_end();
 
-  void complete(QueuedWork& work, Deadline deadline) override;
-  bool test(QueuedWork& work) override;
-  std::uint32_t changes() const noexcept override {
-    return changes_.load(std::memory_order_seq_cst);
-  }
-  void await_change(std::uint32_t seen, Deadline deadline) override;
-  double timeout_s() const noexcept override { return options_.timeout_s; }
-  void on_complete(const QueuedWork& work) override;
+  // Blocks until the work is done; rethrows its error. Thread-safe.
+  void complete(QueuedWork& work, Deadline deadline);
+  // The deadline, in seconds, of waits that have none of their own.
+  double timeout_s() const noexcept { return options_.timeout_s; }
+  // Called on the executing thread when a work has succeeded.
+  void on_complete(const QueuedWork& work);
 
   // Calls `change` while no thread executes. Throws CommTimeout.
   void while_idle(const std::function<void()>& change);
@@ -143,8 +94,7 @@ class Executor final : public WorkDriver, public std::enable_shared_from_this<Ex
   void start_message(std::shared_ptr<QueuedWork> work, Waiter waiter);
   void note_begin(const Operation& operation, Waiter waiter);
   void drive(QueuedWork& work, Deadline deadline);
-  void drive_messages(Deadline deadline, PredicateRef done, const Operation* operation = nullptr);
-  void run_messages();
+  std::optional<Deadline> earliest_deadline();
   void drive_background();
   void fail_all(QueuedWork* culprit, const std::exception_ptr& error) noexcept;
 
@@ -160,10 +110,14 @@ class Executor final : public WorkDriver, public std::enable_shared_from_this<Ex
   bool queue_waits() noexcept;  // for the communication thread
   void wake_thread() noexcept;
 
-  const EngineOptions options_;
+  const WorldOptions options_;
   const std::unique_ptr<Engine> engine_;
-  const std::shared_ptr<BlockPool> pool_ = std::make_shared<BlockPool>();
   WorkQueue queue_;
+  struct InFlight {
+    std::shared_ptr<QueuedWork> message;
+    Deadline deadline;
+  };
+  std::vector<InFlight> in_flight_;  // for the holder of the role
 
   std::atomic<bool> role_taken_ = false;
   std::atomic<int> claimants_ = 0;          // callers that want the role
@@ -175,6 +129,35 @@ class Executor final : public WorkDriver, public std::enable_shared_from_this<Ex
   std::atomic<int> background_messages_ = 0;  // in flight, and no caller has to wait for them
   std::atomic<std::uint32_t> thread_bell_ = 0;
   std::atomic<bool> stopping_ = false;
+};
+
+// The communicator over an engine. As it is, buffers need no registration.
+class QueuedCommunicator : public Communicator {
+ public:
+  QueuedCommunicator(std::string backend, int rank, int size, std::unique_ptr<Engine> engine,
+                     const WorldOptions& options);
+  ~QueuedCommunicator() override { executor_->shut_down(); }
+  QueuedCommunicator(const QueuedCommunicator&) = delete;
+  QueuedCommunicator& operator=(const QueuedCommunicator&) = delete;
+
+  std::string backend() const override { return backend_; }
+  double timeout_s() const noexcept override { return executor_->timeout_s(); }
+  void group_start() override { executor_->group_start(); }
+  void group_end() override { executor_->group_end(); }
+  void register_buffer(const Buffer&) override {}
+  void deregister_buffer(const Buffer&) override {}
+  void abort(const std::string& reason) noexcept override { executor_->abort(reason); }
+  void check() override { engine_->check(); }
+
+ protected:
+  Work issue(const Operation& operation, const CallOptions& options) override;
+  Executor& executor() noexcept { return *executor_; }
+  Engine& engine() const noexcept { return *engine_; }
+
+ private:
+  const std::string backend_;
+  Engine* const engine_;                      // owned by the executor
+  const std::shared_ptr<Executor> executor_;  // works in flight own it, too
 };
 
 }  // namespace ddpbench::comm

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Send and receive take 1 step: the receiver reads the sender's memory. When it cannot map that,
-// packets pass through the channel, kChannelPackets of them in flight.
+// Send and receive take 1 step: the receiver reads the sender's memory, or a copy of it.
 #include "parallel/comm/shm/message_transfers.h"
 
 #include <algorithm>
@@ -22,16 +21,16 @@ std::uint64_t read(const std::atomic<std::uint64_t>& counter) {
 
 }  // namespace
 
-MessageTransfers::MessageTransfers(PeerGroup& peers, const PeerMemory& memory, WriteTuners& tuners,
-                                   std::span<Traffic> taken)
+MessageTransfers::MessageTransfers(PeerGroup& peers, PeerMemory& memory, WriteTuners& tuners,
+                                   std::span<PeerTraffic> traffic)
     : peers_(peers),
       memory_(memory),
       tuners_(tuners),
-      taken_(taken),
+      traffic_(traffic),
       sent_(static_cast<std::size_t>(peers.size())),
       received_(sent_) {}
 
-void MessageTransfers::start(std::shared_ptr<QueuedWork> work, Deadline deadline) {
+void MessageTransfers::start(std::shared_ptr<QueuedWork> work) {
   const Operation& o = work->operation();
   const auto peer = static_cast<std::size_t>(o.root);
   const bool is_send = o.kind == OperationKind::send;
@@ -40,7 +39,7 @@ void MessageTransfers::start(std::shared_ptr<QueuedWork> work, Deadline deadline
     peers_.block().channel(o.root, peers_.rank()).wanted.store(number, std::memory_order_release);
   }
   work->begin();
-  transfers_.push_back({std::move(work), number, deadline});
+  transfers_.push_back({std::move(work), number});
 }
 
 bool MessageTransfers::advance() {
@@ -58,24 +57,6 @@ bool MessageTransfers::needs(int peer) const {
   });
 }
 
-std::optional<Deadline> MessageTransfers::earliest_deadline() const {
-  std::optional<Deadline> earliest;
-  for (const Transfer& transfer : transfers_) {
-    if (transfer.work->start() != Start::now) continue;
-    earliest = std::min(earliest.value_or(transfer.deadline), transfer.deadline);
-  }
-  return earliest;
-}
-
-std::vector<std::shared_ptr<QueuedWork>> MessageTransfers::take_all() {
-  std::vector<std::shared_ptr<QueuedWork>> works;
-  for (Transfer& transfer : transfers_) {
-    if (!transfer.work->finished()) works.push_back(std::move(transfer.work));
-  }
-  transfers_.clear();
-  return works;
-}
-
 bool MessageTransfers::advance(Transfer& transfer) {
   const Operation& o = transfer.work->operation();
   if (o.kind == OperationKind::send) {
@@ -89,15 +70,15 @@ bool MessageTransfers::advance_send(Transfer& transfer, Channel& channel) {
   bool progressed = false;
   if (!transfer.posted) {
     if (read(channel.taken) != transfer.number - 1) return false;  // the one before is in flight
-    const MemoryLocation location = memory_.locate(o.in);
-    transfer.staged = location.buffer == MemoryLocation::kStaged;
+    const MemoryLocation location = memory_.expose(o.in, channel.copy);
     channel.message = {o.kind, o.in.type, o.op, o.root, o.in.count, location};
     peers_.publish(channel.posted, transfer.number);
     transfer.posted = progressed = true;
   }
   if (read(channel.wanted) >= transfer.number) transfer.work->peers_arrived();
-  if (transfer.staged) progressed = fill_packets(transfer, channel) || progressed;
   if (read(channel.taken) < transfer.number) return progressed;
+  if (o.root != peers_.rank())
+    traffic_[static_cast<std::size_t>(o.root)].sent.add_message(o.in.bytes());
   transfer.work->complete();
   return true;
 }
@@ -107,20 +88,11 @@ bool MessageTransfers::advance_recv(Transfer& transfer, Channel& channel) {
   if (read(channel.posted) < transfer.number) return false;
   // Another recv of the same channel may come before this one.
   if (read(channel.taken) != transfer.number - 1) return false;
-  bool progressed = false;
-  if (!transfer.posted) {
-    check_matches(o, channel.message);
-    transfer.work->peers_arrived();
-    transfer.staged = channel.message.memory.buffer == MemoryLocation::kStaged;
-    transfer.posted = progressed = true;
-  }
-  if (transfer.staged) {
-    progressed = drain_packets(transfer, channel) || progressed;
-    if (transfer.moved_bytes < o.out.bytes()) return progressed;
-  } else if (o.out.bytes() > 0) {
-    copy_message(o, channel);
-  }
-  if (o.root != peers_.rank()) taken_[static_cast<std::size_t>(o.root)].add_message(o.out.bytes());
+  check_matches(o, channel.message);
+  transfer.work->peers_arrived();
+  if (o.out.bytes() > 0) copy_message(o, channel);
+  if (o.root != peers_.rank())
+    traffic_[static_cast<std::size_t>(o.root)].taken.add_message(o.out.bytes());
   peers_.publish(channel.taken, transfer.number);
   transfer.work->complete();
   return true;
@@ -128,47 +100,14 @@ bool MessageTransfers::advance_recv(Transfer& transfer, Channel& channel) {
 
 void MessageTransfers::copy_message(const Operation& recv, const Channel& channel) {
   const std::size_t bytes = recv.out.bytes();
-  const std::byte* const source = memory_.resolve(recv.root, channel.message.memory, bytes);
+  const std::byte* const source = memory_.resolve(recv.root, channel.message.memory, bytes,
+                                                  peers_.block().slot(recv.root), channel.copy);
   WriteTuner& tuner = tuners_.of(recv.kind, bytes);
   const WriteMode mode = tuner.begin_operation();
   const auto begin = SteadyClock::now();
   copy_bytes(recv.out.data, source, bytes, mode);
   if (!tuner.wants_record()) return;
   tuner.record(bytes, seconds_since(begin));
-}
-
-bool MessageTransfers::fill_packets(Transfer& transfer, Channel& channel) {
-  const Operation& o = transfer.work->operation();
-  const auto* source = static_cast<const std::byte*>(o.in.data);
-  bool progressed = false;
-  std::uint64_t filled = read(channel.filled);
-  while (transfer.moved_bytes < o.in.bytes() && filled - read(channel.drained) < kChannelPackets) {
-    std::byte* const packet = peers_.block().channel_staging(peers_.rank(), o.root) +
-                              filled % kChannelPackets * kChannelPacketBytes;
-    const std::size_t bytes = std::min(kChannelPacketBytes, o.in.bytes() - transfer.moved_bytes);
-    copy_bytes(packet, source + transfer.moved_bytes, bytes);
-    transfer.moved_bytes += bytes;
-    peers_.publish(channel.filled, ++filled);
-    progressed = true;
-  }
-  return progressed;
-}
-
-bool MessageTransfers::drain_packets(Transfer& transfer, Channel& channel) {
-  const Operation& o = transfer.work->operation();
-  auto* target = static_cast<std::byte*>(o.out.data);
-  bool progressed = false;
-  std::uint64_t drained = read(channel.drained);
-  while (transfer.moved_bytes < o.out.bytes() && drained < read(channel.filled)) {
-    const std::byte* const packet = peers_.block().channel_staging(o.root, peers_.rank()) +
-                                    drained % kChannelPackets * kChannelPacketBytes;
-    const std::size_t bytes = std::min(kChannelPacketBytes, o.out.bytes() - transfer.moved_bytes);
-    copy_bytes(target + transfer.moved_bytes, packet, bytes);
-    transfer.moved_bytes += bytes;
-    peers_.publish(channel.drained, ++drained);
-    progressed = true;
-  }
-  return progressed;
 }
 
 void MessageTransfers::check_matches(const Operation& recv, const Descriptor& message) const {

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -15,15 +14,13 @@
 #include <vector>
 
 #include "base/error.h"
-#include "kernels/runtime/device.h"
-#include "parallel/comm/operation.h"
+#include "parallel/comm/communicator.h"
 #include "parallel/comm/queue/engine.h"
 #include "parallel/comm/queue/executor.h"
 #include "parallel/comm/shm/collectives/collective.h"
 #include "parallel/comm/shm/collectives/collectives.h"
 #include "parallel/comm/shm/message_transfers.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
-#include "parallel/comm/shm/peers/shared_part.h"
 
 namespace ddpbench::comm {
 
@@ -37,26 +34,29 @@ class ShmEngine final : public Engine {
   PeerGroup& peers() noexcept { return peers_; }
   // May be changed only while no thread executes.
   PeerMemory& memory() noexcept { return memory_; }
-  // What this rank has taken from each rank so far, [size]. Only while no thread executes.
-  const std::vector<Traffic>& taken() const noexcept { return taken_; }
+  // Only while no thread executes.
+  std::vector<PeerTraffic> take_traffic() {
+    std::vector<PeerTraffic> taken = traffic_;
+    std::ranges::fill(traffic_, PeerTraffic{});
+    return taken;
+  }
   // The algorithms that all-reduces of registered memory have run so far.
   std::vector<AllReduceAlgorithm> all_reduces_run() const;
 
   WorkTimes run_collective(const Operation& operation, Deadline deadline, Waiter waiter) override;
-  void start_message(std::shared_ptr<QueuedWork> work, Deadline deadline) override;
-  void advance_messages() override { messages_.advance(); }
+  void start_message(std::shared_ptr<QueuedWork> work) override {
+    messages_.start(std::move(work));
+  }
   void await(const Operation* operation, Deadline deadline, Waiter waiter,
              PredicateRef done) override;
-  std::optional<Deadline> earliest_message_deadline() const override {
-    return messages_.earliest_deadline();
-  }
-  std::vector<std::shared_ptr<QueuedWork>> take_messages() override { return messages_.take_all(); }
+  void drop_messages() noexcept override { messages_.drop_all(); }
 
   void wake_waiter() noexcept override { peers_.wake_own_waiter(); }
   void abort(const std::string& reason) noexcept override { peers_.abort(reason); }
   void throw_if_aborted(const Operation* operation) const override {
     if (peers_.aborted()) peers_.throw_aborted(operation);
   }
+  void check() override { peers_.check_all(); }
   void stop() noexcept override { peers_.stop(); }
   void leave() noexcept override { peers_.leave(); }
   std::string prefix(const Operation* operation) const override { return peers_.prefix(operation); }
@@ -68,7 +68,7 @@ class ShmEngine final : public Engine {
   PeerGroup peers_;
   PeerMemory memory_;
   WriteTuners tuners_;
-  std::vector<Traffic> taken_;  // [size]
+  std::vector<PeerTraffic> traffic_;  // [size]
   MessageTransfers messages_;
   const WaitPolicy caller_policy_, thread_policy_;
   std::vector<const std::byte*> sources_;     // scratch of collectives, [size]
@@ -100,9 +100,9 @@ ShmEngine::ShmEngine(const std::shared_ptr<ControlBlock>& block, int rank,
                      AllReduceAlgorithm all_reduce)
     : all_reduce_(all_reduce),
       peers_(block, rank),
-      memory_(rank, block->scope()),
-      taken_(static_cast<std::size_t>(block->size())),
-      messages_(peers_, memory_, tuners_, taken_),
+      memory_(rank, block->scope(), peers_.own()),
+      traffic_(static_cast<std::size_t>(block->size())),
+      messages_(peers_, memory_, tuners_, traffic_),
       caller_policy_(caller_policy(block->size())),
       thread_policy_(thread_policy(block->size())),
       sources_(static_cast<std::size_t>(block->size())) {
@@ -122,7 +122,7 @@ std::vector<AllReduceAlgorithm> ShmEngine::all_reduces_run() const {
 WorkTimes ShmEngine::run_collective(const Operation& operation, Deadline deadline, Waiter waiter) {
   const WaitPolicy& policy = waiter == Waiter::caller ? caller_policy_ : thread_policy_;
   Collective collective(peers_, memory_, operation,
-                        {++collectives_, deadline, policy, sources_, &tuners_, taken_});
+                        {++collectives_, deadline, policy, sources_, &tuners_, traffic_});
   run(collective);
   return {collective.started_s(), collective.arrived_s(), 0, true};
 }
@@ -132,7 +132,7 @@ void ShmEngine::run(Collective& c) {
   if (c.size() == 1) return run_alone(o);
   if (o.kind == OperationKind::all_reduce) {
     const AllReduceAlgorithm algorithm = run_all_reduce(c, all_reduce_);
-    const bool registered = c.locate(o.in).buffer != MemoryLocation::kStaged;
+    const bool registered = c.is_mapped(o.in);
     if (registered) algorithms_run_.fetch_or(1U << static_cast<unsigned>(algorithm));
     return;
   }
@@ -155,10 +155,6 @@ void ShmEngine::run(Collective& c) {
   }
 }
 
-void ShmEngine::start_message(std::shared_ptr<QueuedWork> work, Deadline deadline) {
-  messages_.start(std::move(work), deadline);
-}
-
 void ShmEngine::await(const Operation* operation, Deadline deadline, Waiter waiter,
                       PredicateRef done) {
   const WaitPolicy& policy = waiter == Waiter::caller ? caller_policy_ : thread_policy_;
@@ -169,114 +165,45 @@ void ShmEngine::await(const Operation* operation, Deadline deadline, Waiter wait
   });
 }
 
-// A short text, such as a handle of shared memory, as plain bytes that an all-gather can carry.
-using PlainText = std::array<char, 120>;
-
-PlainText to_plain(const std::string& text) {
-  PlainText plain{};
-  ensure(text.size() < plain.size(), "the text '{}' is too long", text);
-  std::copy(text.begin(), text.end(), plain.begin());
-  return plain;
-}
-
-// Issues operations to an executor, registers memory and splits communicators.
-class ShmCommunicator : public OperationCommunicator {
+class ShmCommunicator final : public QueuedCommunicator {
  public:
   // This rank's end of `block`.
-  ShmCommunicator(std::shared_ptr<ControlBlock> block, int rank, const ShmOptions& options);
-  ~ShmCommunicator() override;
+  ShmCommunicator(const std::shared_ptr<ControlBlock>& block, int rank, const WorldOptions& options)
+      : QueuedCommunicator("shm", rank, block->size(),
+                           std::make_unique<ShmEngine>(block, rank, options.all_reduce), options) {}
   // Waits until all ranks have come (CommTimeout). To be called once, before anything else.
-  void await_peers() { engine_->peers().await_attached(timeout_s(), options_.check); }
-
-  std::string backend() const override { return "shm"; }
-  double timeout_s() const noexcept override { return options_.timeout_s; }
-  std::vector<AllReduceAlgorithm> all_reduces_run() const override {
-    return engine_->all_reduces_run();
+  void await_peers(const std::function<void()>& check) {
+    shm().peers().await_attached(timeout_s(), check);
   }
 
-  std::vector<Traffic> taken() override;
-
-  void group_start() override { executor_->group_start(); }
-  void group_end() override { executor_->group_end(); }
-  std::unique_ptr<Communicator> split(int color, int key) override;
+  std::vector<AllReduceAlgorithm> all_reduces_run() const override {
+    return shm().all_reduces_run();
+  }
+  std::vector<PeerTraffic> take_traffic() override;
   void register_buffer(const Buffer& buffer) override;
   void deregister_buffer(const Buffer& buffer) override;
-  void abort(const std::string& reason) noexcept override { executor_->abort(reason); }
-  void check() override { engine_->peers().check_all(); }
 
  private:
-  Work issue(const Operation& operation, const CallOptions& options) override;
-  // A blocking all-gather of one short text a rank.
-  std::vector<std::string> exchange(const std::string& own);
-
-  const ShmOptions options_;
-  ShmEngine* engine_;                   // owned by the executor
-  std::shared_ptr<Executor> executor_;  // works in flight own it, too
-  int splits_ = 0;
+  ShmEngine& shm() const { return static_cast<ShmEngine&>(engine()); }
 };
 
-ShmCommunicator::ShmCommunicator(std::shared_ptr<ControlBlock> block, int rank,
-                                 const ShmOptions& options)
-    : OperationCommunicator(rank, block->size()), options_(options) {
-  auto engine = std::make_unique<ShmEngine>(std::move(block), rank, options.all_reduce);
-  engine_ = engine.get();
-  executor_ = std::make_shared<Executor>(std::move(engine), options);
-}
-
-ShmCommunicator::~ShmCommunicator() { executor_->shut_down(); }
-
-Work ShmCommunicator::issue(const Operation& operation, const CallOptions& options) {
-  // A CPU stream runs inline: what is queued there now is done.
-  ensure(!options.after || options.after->device().kind() == DeviceKind::cpu,
-         "the shm backend runs after streams of CPU devices");
-  return Work(executor_->issue(operation, options.start));
-}
-
-std::vector<std::string> ShmCommunicator::exchange(const std::string& own) {
-  PlainText mine = to_plain(own);
-  std::vector<PlainText> all(static_cast<std::size_t>(size()));
-  all_gather({&mine, sizeof(PlainText), DataType::uint8},
-             {all.data(), sizeof(PlainText) * all.size(), DataType::uint8},
-             {.after = nullptr, .start = Start::deferred})
-      .synchronize();
-  std::vector<std::string> texts;
-  for (const PlainText& text : all) texts.emplace_back(text.data());
-  return texts;
-}
-
-std::vector<Traffic> ShmCommunicator::taken() {
-  std::vector<Traffic> taken;
-  executor_->while_idle([&] { taken = engine_->taken(); });
+std::vector<PeerTraffic> ShmCommunicator::take_traffic() {
+  std::vector<PeerTraffic> taken;
+  executor().while_idle([&] { taken = shm().take_traffic(); });
   return taken;
 }
 
 void ShmCommunicator::register_buffer(const Buffer& buffer) {
-  if (engine_->peers().block().scope() == FutexScope::process) return;  // all is readable
+  if (shm().peers().block().scope() == FutexScope::process) return;  // all is readable
   const std::string handle = buffer.export_handle();
   ensure(buffer.bytes() == 0 || !handle.empty(),
          "a buffer of {} bytes that peers cannot map was to be registered", buffer.bytes());
-  const std::vector<std::string> handles = exchange(handle);
-  executor_->while_idle([&] { engine_->memory().add(buffer.view(), handles); });
-  exchange("");  // this rank may free or change its descriptor only when all have mapped it
+  executor().while_idle([&] { shm().memory().add(buffer.view(), handle); });
 }
 
 void ShmCommunicator::deregister_buffer(const Buffer& buffer) {
-  if (engine_->peers().block().scope() == FutexScope::process) return;
-  executor_->while_idle([&] { engine_->memory().remove(buffer.view()); });
-}
-
-std::unique_ptr<Communicator> ShmCommunicator::split(int color, int key) {
-  const auto exchange_texts = [this](const std::string& text) { return exchange(text); };
-  ShmOptions options = options_;
-  options.name = fmt::format("{}/split{}.{}", options.name, splits_++, color);
-  options.watch = nullptr;
-  const SplitPart part = choose_part(rank(), color, key, exchange_texts);
-  auto block = share_in_part<ControlBlock>(part, options.name, engine_->peers().block().scope(),
-                                           exchange_texts);
-  if (!block) return nullptr;
-  auto result = std::make_unique<ShmCommunicator>(std::move(block), part.rank, options);
-  result->await_peers();
-  return result;
+  if (shm().peers().block().scope() == FutexScope::process) return;
+  executor().while_idle([&] { shm().memory().remove(buffer.view()); });
 }
 
 }  // namespace
@@ -289,7 +216,7 @@ AllReduceAlgorithm automatic_shm_all_reduce(int ranks, std::size_t bytes) {
 // How processes of one host meet: rank 0 makes the control block and publishes its handle in the
 // store, beside a mark of its host and PID namespace; the others open it.
 std::unique_ptr<Communicator> make_shm(Store& store, int rank, int size,
-                                       const ShmOptions& options) {
+                                       const WorldOptions& options) {
   ensure(size >= 1 && rank >= 0 && rank < size, "rank {} of {}", rank, size);
   const std::string key = options.name + "/control";
   std::shared_ptr<ControlBlock> block;
@@ -308,12 +235,12 @@ std::unique_ptr<Communicator> make_shm(Store& store, int rank, int size,
     block = ControlBlock::open(published.substr(newline + 1), size);
   }
   auto communicator = std::make_unique<ShmCommunicator>(std::move(block), rank, options);
-  communicator->await_peers();
+  communicator->await_peers(options.check);
   return communicator;
 }
 
 // The threads of one process share a control block, and every address is readable.
-std::vector<std::unique_ptr<Communicator>> make_thread_shm(int size, const ShmOptions& options) {
+std::vector<std::unique_ptr<Communicator>> make_thread_shm(int size, const WorldOptions& options) {
   ensure(size >= 1, "a communicator of {} threads", size);
   const auto block = ControlBlock::create(options.name, size, FutexScope::process);
   std::vector<std::unique_ptr<Communicator>> communicators;

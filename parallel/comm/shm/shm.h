@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "parallel/comm/comm_module.h"
-#include "parallel/comm/link_call.h"
 #include "parallel/comm/store/store.h"
 
 namespace ddpbench::comm {
@@ -17,19 +16,12 @@ namespace ddpbench::comm {
 // The algorithm that AllReduceAlgorithm::automatic runs for so many bytes between so many ranks.
 AllReduceAlgorithm automatic_shm_all_reduce(int ranks, std::size_t bytes);
 
-// Adds what the ranks send each other in a call, with the all-reduce that was asked for, on memory
-// that all ranks can read. Memory that passes through staging areas moves as many bytes.
-void add_shm_traffic(const LinkCall& call, AllReduceAlgorithm wanted, LinkTraffic& traffic);
-
-struct ShmOptions : EngineOptions {
-  AllReduceAlgorithm all_reduce = AllReduceAlgorithm::automatic;  // for registered memory
-};
-
 // Collective over `size` processes that share `store`. Throws CommError when a peer is on another
 // host (or PID namespace) or does not come before the timeout.
-std::unique_ptr<Communicator> make_shm(Store& store, int rank, int size, const ShmOptions& options);
+std::unique_ptr<Communicator> make_shm(Store& store, int rank, int size,
+                                       const WorldOptions& options);
 
 // Communicators for `size` threads of this process, [rank]; each is used by one thread.
-std::vector<std::unique_ptr<Communicator>> make_thread_shm(int size, const ShmOptions& options);
+std::vector<std::unique_ptr<Communicator>> make_thread_shm(int size, const WorldOptions& options);
 
 }  // namespace ddpbench::comm

@@ -10,7 +10,7 @@
 namespace ddpbench {
 namespace {
 
-comm::CudaCommOptions with_patience(comm::CudaCommOptions options) {
+WorldOptions with_patience(WorldOptions options) {
   const char* const seconds = std::getenv("STAND_IN_JOIN_PATIENCE_S");
   if (seconds != nullptr) options.join_patience_s = std::atof(seconds);
   return options;
@@ -18,13 +18,13 @@ comm::CudaCommOptions with_patience(comm::CudaCommOptions options) {
 
 class HostModule final : public LinkedModule {
  public:
-  std::unique_ptr<comm::Communicator> make_nccl(
-      comm::Store& store, int rank, int size, Device& device,
-      const comm::CudaCommOptions& options) const override {
+  std::unique_ptr<comm::Communicator> make_nccl(comm::Store& store, int rank, int size,
+                                                Device& device,
+                                                const WorldOptions& options) const override {
     return LinkedModule::make_nccl(store, rank, size, device, with_patience(options));
   }
   std::vector<std::unique_ptr<comm::Communicator>> make_thread_nccl(
-      const std::vector<Device*>& devices, const comm::CudaCommOptions& options) const override {
+      const std::vector<Device*>& devices, const WorldOptions& options) const override {
     return LinkedModule::make_thread_nccl(devices, with_patience(options));
   }
 };

@@ -203,24 +203,23 @@ void ddpbench::test::wait_for_nccl() { inside.wait(); }
 
 namespace {
 
-std::shared_ptr<Member> make_member(std::unique_ptr<comm::Communicator> ranks) {
-  const char* const at_runtime = std::getenv("NCCL_RUNTIME_CONNECT");
-  const bool connected = at_runtime != nullptr && std::atoi(at_runtime) == 0;
-  auto connection = connected ? nullptr : ranks->split(0, ranks->rank());
-  return std::make_shared<Member>(std::move(ranks), std::move(connection));
-}
-
 // The stand-in's devices are on one host, so shared memory connects them all.
 ncclResult_t join(const Joining& joining) {
   Id id{};
   std::memcpy(&id, joining.id.internal, sizeof(id));
   try {
     const auto store = comm::connect_tcp_store({.port = id.port, .secret = id.secret});
-    comm::ShmOptions options;
+    ddpbench::WorldOptions options;
     options.timeout_s = kPatience_s;
     options.name = "nccl";
-    *joining.made =
-        new ncclComm{make_member(comm::make_shm(*store, joining.rank, joining.size, options))};
+    auto ranks = comm::make_shm(*store, joining.rank, joining.size, options);
+    const char* const at_runtime = std::getenv("NCCL_RUNTIME_CONNECT");
+    std::unique_ptr<comm::Communicator> connection;
+    if (at_runtime == nullptr || std::atoi(at_runtime) != 0) {
+      options.name = "nccl-connection";
+      connection = comm::make_shm(*store, joining.rank, joining.size, options);
+    }
+    *joining.made = new ncclComm{std::make_shared<Member>(std::move(ranks), std::move(connection))};
     return ncclSuccess;
   } catch (const ddpbench::Error& error) {
     return failed(error.what(), ncclSystemError);
@@ -333,20 +332,6 @@ ncclResult_t ncclCommAbort(ncclComm_t communicator) {
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t* error) {
   *error = communicator->member->error().empty() ? ncclSuccess : ncclRemoteError;
-  return ncclSuccess;
-}
-ncclResult_t ncclCommUserRank(const ncclComm_t communicator, int* rank) {
-  return *rank = communicator->member->ranks().rank(), ncclSuccess;
-}
-ncclResult_t ncclCommCount(const ncclComm_t communicator, int* size) {
-  return *size = communicator->member->ranks().size(), ncclSuccess;
-}
-ncclResult_t ncclCommSplit(ncclComm_t communicator, int color, int key, ncclComm_t* made,
-                           ncclConfig_t*) {
-  Member& member = *communicator->member;
-  if (!member.is_idle()) return failed("a split while calls are under way", ncclInvalidUsage);
-  auto part = member.ranks().split(color, key);
-  *made = part ? new ncclComm{make_member(std::move(part))} : nullptr;
   return ncclSuccess;
 }
 ncclResult_t ncclCommRegister(const ncclComm_t, void* data, size_t bytes, void** handle) {

@@ -8,7 +8,7 @@ namespace {
 
 // ---- the ring ----
 
-// Ring all-reduce of registered memory, in place: reduce-scatter, then all-gather.
+// Ring all-reduce, in place: reduce-scatter, then all-gather.
 // Cost for n ranks and S bytes: 2 (n - 1) steps; each rank reads 2 (n - 1) / n * S bytes of its
 // left neighbour and nothing of any other rank.
 //
@@ -52,10 +52,15 @@ struct Ring {
   }
 };
 
-void all_reduce_ring(Collective& c, const ExchangeWindow& window) {
+void all_reduce_ring(Collective& c) {
+  const Elements& data = c.operation().in;
   const int n = c.size();
   const int left = (c.rank() + n - 1) % n;
-  Ring ring{c, Chunks(window.bytes(0), n), window.at(c.rank(), 0, 0), window.at(left, 0, 0), left};
+  c.begin();
+  c.enter(data);
+  c.await_all_entered();
+  Ring ring{c, Chunks(data.bytes(), n), c.exposed(c.rank(), data.bytes()),
+            c.exposed(left, data.bytes()), left};
   for (int t = 0; t < n - 1; ++t) {
     ReduceSpec spec = c.reduce_spec();
     if (t < n - 2) spec.divisor = 1;  // an average divides the complete sum
@@ -70,6 +75,7 @@ void all_reduce_ring(Collective& c, const ExchangeWindow& window) {
       c.copy(ring.own + s.offset, ring.left_memory + s.offset, s.bytes);
     });
   }
+  if (ring.own != data.data) c.copy(data.view().data, ring.own, data.bytes());
   c.finish_reading();
   c.await_finished((c.rank() + 1) % n);
 }
@@ -87,71 +93,45 @@ void all_reduce_ring(Collective& c, const ExchangeWindow& window) {
 // overwrites its own chunk r, segment s, after it has seen that published. What a rank's peers read
 // in the second step is its own chunk, which it does not write any more.
 // Chunk r is added in the order of ranks r, r + 1, ..., by rank r alone: all get the same bits.
-class DirectRound {
- public:
-  DirectRound(Collective& c, const ExchangeWindow& window, std::uint64_t round)
-      : c_(c), window_(window), round_(round), chunks_(window.bytes(round), c.size()) {}
-
-  // `ready` is the step at which the round's input is readable; segment s is done at ready + 1 + s.
-  void reduce_own_chunk(std::uint64_t ready) {
-    const int n = c_.size();
-    const std::span<const std::byte*> sources = c_.run().sources;
-    for (std::size_t s = 0; s < chunks_.segments(); ++s) {
-      const Segment segment = chunks_.segment(c_.rank(), s);
-      for (int i = 0; i < n; ++i) {
-        sources[static_cast<std::size_t>(i)] =
-            window_.at((c_.rank() + i) % n, 0, round_) + segment.offset;
-      }
-      std::byte* const target = window_.at(c_.rank(), 0, round_) + segment.offset;
-      c_.reduce_to(target, sources, segment.bytes, c_.reduce_spec());
-      c_.publish(ready + 1 + s);
-      for (int i = 1; i < n; ++i) {
-        c_.count_taken((c_.rank() + i) % n, segment.bytes, round_ > 0 || s > 0);
-      }
-    }
-  }
-
-  void gather_chunks(std::uint64_t ready) {
-    const int n = c_.size();
+void reduce_own_chunk(Collective& c, const Chunks& chunks) {
+  const int n = c.size();
+  const std::size_t bytes = c.operation().in.bytes();
+  const std::span<const std::byte*> sources = c.run().sources;
+  std::byte* const own = c.exposed(c.rank(), bytes);
+  for (std::size_t s = 0; s < chunks.segments(); ++s) {
+    const Segment segment = chunks.segment(c.rank(), s);
     for (int i = 0; i < n; ++i) {
-      const int owner = (c_.rank() + i) % n;
-      std::byte* const target =
-          static_cast<std::byte*>(c_.operation().in.data) + window_.offset(round_);
-      const std::byte* const source = window_.at(owner, 0, round_);
-      if (source == target) continue;  // this rank's own chunk is in place
-      for (std::size_t s = 0; s < chunks_.segments(); ++s) {
-        const Segment segment = chunks_.segment(owner, s);
-        c_.await(owner, ready + 1 + s);
-        c_.copy(target + segment.offset, source + segment.offset, segment.bytes);
-        c_.count_taken(owner, segment.bytes, round_ > 0 || s > 0);
-      }
+      sources[static_cast<std::size_t>(i)] = c.exposed((c.rank() + i) % n, bytes) + segment.offset;
     }
+    c.reduce_to(own + segment.offset, sources, segment.bytes, c.reduce_spec());
+    c.publish(2 + s);
+    for (int i = 1; i < n; ++i) c.count_taken((c.rank() + i) % n, segment.bytes, s > 0);
   }
-
- private:
-  Collective& c_;
-  const ExchangeWindow& window_;
-  const std::uint64_t round_;
-  const Chunks chunks_;
-};
-
-bool gets_result(const Collective& c) {
-  return c.operation().kind == OperationKind::all_reduce || c.operation().root == c.rank();
 }
 
-void all_reduce_direct(Collective& c, ExchangeWindow& window) {
-  const std::uint64_t steps_a_round = 1 + Chunks(window.piece_bytes(), c.size()).segments();
-  for (std::uint64_t round = 0; round < window.rounds(); ++round) {
-    const std::uint64_t ready = 1 + round * steps_a_round;
-    if (round > 0) {
-      window.fill(round);
-      c.publish(ready);
-      for (int i = 1; i < c.size(); ++i) c.await((c.rank() + i) % c.size(), ready);
+void gather_chunks(Collective& c, const Chunks& chunks) {
+  const BufferView target = c.operation().in.view();
+  for (int i = 0; i < c.size(); ++i) {
+    const int owner = (c.rank() + i) % c.size();
+    const std::byte* const source = c.exposed(owner, target.bytes);
+    if (source == target.data) continue;  // this rank's own chunk is in place
+    for (std::size_t s = 0; s < chunks.segments(); ++s) {
+      const Segment segment = chunks.segment(owner, s);
+      c.await(owner, 2 + s);
+      c.copy(target.data + segment.offset, source + segment.offset, segment.bytes);
+      if (i > 0) c.count_taken(owner, segment.bytes, s > 0);
     }
-    DirectRound step(c, window, round);
-    step.reduce_own_chunk(ready);
-    if (gets_result(c)) step.gather_chunks(ready);
   }
+}
+
+void all_reduce_direct(Collective& c) {
+  const Operation& o = c.operation();
+  const Chunks chunks(o.in.bytes(), c.size());
+  c.begin();
+  c.enter(o.in);
+  c.await_all_entered();
+  reduce_own_chunk(c, chunks);
+  if (o.kind == OperationKind::all_reduce || o.root == c.rank()) gather_chunks(c, chunks);
   c.finish_reading();
   c.await_all_finished();
 }
@@ -171,18 +151,14 @@ AllReduceAlgorithm run_all_reduce(Collective& c, AllReduceAlgorithm wanted) {
     return AllReduceAlgorithm::direct;
   }
   if (wanted == AllReduceAlgorithm::automatic) wanted = automatic_all_reduce(c.size());
-  ExchangeWindow window(c, c.operation().in, 1);
-  if (wanted == AllReduceAlgorithm::ring && window.all_direct()) {
-    all_reduce_ring(c, window);
-    return AllReduceAlgorithm::ring;
+  if (wanted == AllReduceAlgorithm::ring) {
+    all_reduce_ring(c);
+  } else {
+    all_reduce_direct(c);
   }
-  all_reduce_direct(c, window);
-  return AllReduceAlgorithm::direct;
+  return wanted;
 }
 
-void run_reduce(Collective& c) {
-  ExchangeWindow window(c, c.operation().in, 1);
-  all_reduce_direct(c, window);
-}
+void run_reduce(Collective& c) { all_reduce_direct(c); }
 
 }  // namespace ddpbench::comm

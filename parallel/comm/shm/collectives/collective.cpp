@@ -6,7 +6,7 @@
 
 namespace ddpbench::comm {
 
-Collective::Collective(PeerGroup& peers, const PeerMemory& memory, const Operation& operation,
+Collective::Collective(PeerGroup& peers, PeerMemory& memory, const Operation& operation,
                        const Run& run)
     : peers_(peers),
       memory_(memory),
@@ -27,10 +27,11 @@ void Collective::begin() {
   }
 }
 
-void Collective::enter(const MemoryLocation& exposed) {
+void Collective::enter(const Elements& exposed) {
   const Elements part = operation_.part();
-  peers_.own().descriptors[run_.number % kHistory] = {operation_.kind, part.type,  operation_.op,
-                                                      operation_.root, part.count, exposed};
+  peers_.own().descriptors[run_.number % kHistory] = {
+      operation_.kind, part.type,  operation_.op,
+      operation_.root, part.count, memory_.expose(exposed, peers_.own().copy)};
   publish(1);
 }
 
@@ -51,14 +52,10 @@ void Collective::await_all_entered() {
   arrived_s_ = steady_s();
 }
 
-bool Collective::staged(int peer) const {
-  const Descriptor& d = peers_.block().slot(peer).descriptors[run_.number % kHistory];
-  return d.memory.buffer == MemoryLocation::kStaged;
-}
-
 std::byte* Collective::exposed(int peer, std::size_t bytes) const {
-  const Descriptor& d = peers_.block().slot(peer).descriptors[run_.number % kHistory];
-  return memory_.resolve(peer, d.memory, bytes);
+  const RankSlot& slot = peers_.block().slot(peer);
+  return memory_.resolve(peer, slot.descriptors[run_.number % kHistory].memory, bytes, slot,
+                         slot.copy);
 }
 
 template <typename Write>
@@ -81,7 +78,7 @@ void Collective::copy(std::byte* target, const std::byte* source, std::size_t by
 }
 
 void Collective::count_taken(int peer, std::size_t bytes, bool continues) {
-  Traffic& taken = run_.taken[static_cast<std::size_t>(peer)];
+  Traffic& taken = run_.traffic[static_cast<std::size_t>(peer)].taken;
   if (continues) {
     taken.bytes += bytes;
   } else {
@@ -91,10 +88,6 @@ void Collective::count_taken(int peer, std::size_t bytes, bool continues) {
 
 void Collective::await(int peer, std::uint64_t step) {
   await_counter(peer, peers_.block().slot(peer).progress, at(step));
-}
-
-void Collective::await_consumed(int peer, std::uint64_t rounds) {
-  await_counter(peer, peers_.block().slot(peer).consumed, at(rounds));
 }
 
 void Collective::finish_reading() {

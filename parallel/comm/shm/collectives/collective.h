@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <span>
 
-#include "parallel/comm/link_traffic.h"
 #include "parallel/comm/shm/collectives/reduce_kernels.h"
 #include "parallel/comm/shm/peers/peer_group.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
@@ -26,11 +25,10 @@ class Collective {
     WaitPolicy policy;
     std::span<const std::byte*> sources;  // scratch, [size]
     WriteTuners* tuners = nullptr;
-    std::span<Traffic> taken;  // [size] adds up what this rank takes from each peer
+    std::span<PeerTraffic> traffic;  // [size] adds up what this rank takes from each peer
   };
 
-  Collective(PeerGroup& peers, const PeerMemory& memory, const Operation& operation,
-             const Run& run);
+  Collective(PeerGroup& peers, PeerMemory& memory, const Operation& operation, const Run& run);
 
   int rank() const noexcept { return peers_.rank(); }
   int size() const noexcept { return peers_.size(); }
@@ -43,17 +41,17 @@ class Collective {
 
   // Waits until this rank's mailbox and descriptor of kHistory collectives ago may be overwritten.
   void begin();
-  // Posts the descriptor. `exposed` is what peers may read from now on.
-  void enter(const MemoryLocation& exposed);
-  // Where the peers find `elements`: kStaged when they cannot map them.
-  MemoryLocation locate(const Elements& elements) const { return memory_.locate(elements); }
+  // Posts the descriptor. `exposed`, or a copy of it, is what peers may read from now on.
+  void enter(const Elements& exposed = {});
+  // Whether the peers can map `elements`.
+  bool is_mapped(const Elements& elements) const {
+    return memory_.locate(elements).buffer != MemoryLocation::kCopied;
+  }
   // Waits until the root, or all, have entered, and checks that they called the same operation.
   void await_root();
   void await_all_entered();
   // What a peer (or this rank) exposed. REQUIRES: it has entered.
-  bool staged(int peer) const;
-  std::byte* exposed(int peer, std::size_t bytes) const;  // REQUIRES: not staged
-  std::byte* staging(int peer) const { return peers_.block().staging(peer); }
+  std::byte* exposed(int peer, std::size_t bytes) const;
   std::byte* mailbox(int peer) const { return peers_.block().mailbox(peer, run_.number); }
 
   // Writes results: reduces `sources`, or copies, in the mode that has proved fastest.
@@ -68,10 +66,6 @@ class Collective {
   // publish: this rank has reached `step`. await: waits until a peer has.
   void publish(std::uint64_t step) { peers_.publish(peers_.own().progress, at(step)); }
   void await(int peer, std::uint64_t step);
-  // consume: this rank has read what it needs of `rounds` rounds. await_consumed: waits until a
-  // peer has.
-  void consume(std::uint64_t rounds) { peers_.publish(peers_.own().consumed, at(rounds)); }
-  void await_consumed(int peer, std::uint64_t rounds);
   // finish_reading: this rank reads no peer's memory any more. await_finished: waits until the peer
   // reads this rank's no more.
   void finish_reading();
@@ -86,7 +80,7 @@ class Collective {
   void await_counter(int peer, const std::atomic<std::uint64_t>& counter, std::uint64_t value);
 
   PeerGroup& peers_;
-  const PeerMemory& memory_;
+  PeerMemory& memory_;
   const Operation& operation_;
   const Run run_;
   WriteTuner& tuner_;

@@ -17,9 +17,8 @@
 namespace ddpbench::comm {
 
 // All-reduce, by the ring or directly (all_reduce.cpp has the costs), and reduce, which is half of
-// the direct all-reduce. Returns the algorithm that ran. The ring needs memory that all peers can
-// map; where one rank's is staged, all ranks run the direct algorithm and not `wanted`. Operations
-// that fit into mailboxes (is_small) are direct unless the ring is wanted.
+// the direct all-reduce. Returns the algorithm that ran. Operations that fit into mailboxes
+// (is_small) are direct unless the ring is wanted.
 AllReduceAlgorithm run_all_reduce(Collective& c, AllReduceAlgorithm wanted);
 void run_reduce(Collective& c);
 
@@ -29,9 +28,6 @@ AllReduceAlgorithm automatic_all_reduce(int ranks);
 // The collectives between a root and the others, in 1 step. Broadcast: every other rank reads S
 // bytes of the root's memory, all at once. Scatter: each reads a different part of S bytes. Gather:
 // the root reads (n - 1) S bytes.
-//
-// Memory that peers cannot map passes through the staging area in pieces: kLanes of them are in
-// flight, so that one side fills a piece while the other empties another.
 void run_broadcast(Collective& c);
 void run_scatter(Collective& c);
 void run_gather(Collective& c);
@@ -89,43 +85,6 @@ class Chunks {
 
   std::size_t bytes_;
   std::size_t chunk_bytes_;
-};
-
-// Where each rank's exposed memory is, round by round.
-//
-// When all ranks' memory can be mapped there is one round over all of it. Otherwise there are as
-// many rounds as the staging area needs. In each, a rank without registered memory copies a piece
-// in, and all ranks work on pieces. The two halves of the staging area alternate, so that a rank
-// fills one while slower peers still read the other.
-class ExchangeWindow {
- public:
-  // Exposes `memory`, which is `parts` equal parts one behind the other. Enters the collective with
-  // the first round ready, and waits for all ranks.
-  ExchangeWindow(Collective& c, const Elements& memory, std::size_t parts);
-
-  std::uint64_t rounds() const noexcept { return rounds_; }
-  // Place and size of a round's piece, within each part.
-  std::size_t offset(std::uint64_t round) const { return round * piece_bytes_; }
-  std::size_t bytes(std::uint64_t round) const;
-  // The size of the largest piece.
-  std::size_t piece_bytes() const noexcept { return piece_bytes_; }
-  // Address here of a rank's piece of a part. REQUIRES: that rank has published the round.
-  std::byte* at(int rank, std::size_t part, std::uint64_t round) const;
-
-  // Copies this rank's pieces of a round in, if it is staged. REQUIRES: the round before is done.
-  void fill(std::uint64_t round);
-  bool all_direct() const noexcept { return all_direct_; }
-
- private:
-  void copy_in(std::uint64_t round);
-
-  Collective& c_;
-  std::byte* const own_;
-  const std::size_t parts_;
-  const std::size_t part_bytes_;
-  std::size_t piece_bytes_;
-  std::uint64_t rounds_;
-  bool all_direct_ = true;
 };
 
 }  // namespace ddpbench::comm

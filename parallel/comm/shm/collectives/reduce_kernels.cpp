@@ -16,11 +16,6 @@
 #include "base/error.h"
 #include "kernels/runtime/bfloat16.h"
 
-#if defined(__x86_64__)
-#endif
-#if defined(__x86_64__)
-#endif
-
 namespace ddpbench::comm {
 
 WriteMode WriteTuner::begin_operation() noexcept {
@@ -116,7 +111,6 @@ void divide_plain(void* target, std::size_t count, int divisor) {
   divide_body<T>(target, count, divisor);
 }
 
-#if defined(__x86_64__)
 template <typename T, typename Op>
 [[gnu::target("avx2,f16c")]] void combine_avx2(void* target, const void* a, const void* b,
                                                std::size_t count) {
@@ -131,14 +125,12 @@ template <typename T>
 [[gnu::target("avx2,f16c")]] void divide_avx2(void* target, std::size_t count, int divisor) {
   divide_body<T>(target, count, divisor);
 }
-#endif
 
 struct Kernels {
   void (*combine)(void* target, const void* a, const void* b, std::size_t count);
   void (*divide)(void* target, std::size_t count, int divisor);
 };
 
-#if defined(__x86_64__)
 enum class InstructionSet : std::uint8_t { plain, avx2, avx512 };
 
 InstructionSet find_instruction_set() {
@@ -151,17 +143,14 @@ InstructionSet find_instruction_set() {
                       __builtin_cpu_supports("avx512vl");
   return avx512 ? InstructionSet::avx512 : avx2 ? InstructionSet::avx2 : InstructionSet::plain;
 }
-#endif
 
 template <typename T, typename Op>
 Kernels kernels_for() {
-#if defined(__x86_64__)
   // Found once: on a virtual machine the hypervisor emulates CPUID, which takes longer than the
   // reduction of a small message.
   static const InstructionSet kFound = find_instruction_set();
   if (kFound == InstructionSet::avx512) return {combine_avx512<T, Op>, divide_avx2<T>};
   if (kFound == InstructionSet::avx2) return {combine_avx2<T, Op>, divide_avx2<T>};
-#endif
   return {combine_plain<T, Op>, divide_plain<T>};
 }
 
@@ -203,7 +192,6 @@ void reduce_block(const Kernels& kernels, std::byte* target,
 
 // Writes whole cache lines past the cache, and the rest as usual.
 void non_temporal_copy(std::byte* target, const std::byte* source, std::size_t bytes) {
-#if defined(__x86_64__)
   const std::size_t to_line = (64 - reinterpret_cast<std::uintptr_t>(target) % 64) % 64;
   const std::size_t head = std::min(to_line, bytes);
   std::memcpy(target, source, head);
@@ -220,9 +208,6 @@ void non_temporal_copy(std::byte* target, const std::byte* source, std::size_t b
   }
   std::memcpy(target + at, source + at, bytes - at);
   _mm_sfence();
-#else
-  std::memcpy(target, source, bytes);
-#endif
 }
 
 }  // namespace

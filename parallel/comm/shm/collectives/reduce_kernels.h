@@ -18,7 +18,6 @@
 #include <span>
 
 #include "parallel/comm/communicator.h"
-#include "parallel/comm/operation.h"
 
 namespace ddpbench::comm {
 
@@ -75,6 +74,12 @@ struct ReduceSpec {
 // REQUIRES: at least one source.
 void reduce_sources(void* target, std::span<const std::byte* const> sources, std::size_t count,
                     const ReduceSpec& spec, WriteMode mode = WriteMode::cached);
+
+// Divides a sum over `ranks`, in place, as reduce_sources() does for an average.
+inline void divide_sum(const Elements& sum, int ranks) {
+  const std::byte* const source = static_cast<const std::byte*>(sum.data);
+  reduce_sources(sum.data, {&source, 1}, sum.count, {sum.type, ReduceOp::average, ranks});
+}
 
 // memcpy with a choice of stores. It fences after non-temporal stores, so that publishing is in
 // order.

@@ -29,10 +29,6 @@ std::int32_t waiting_code(int peer) {
   return peer == PeerGroup::kAnybody ? RankSlot::kAnybody : peer + 1;
 }
 
-Operation told_operation(const Descriptor& d) {
-  return Operation::told(d.kind, d.op, d.root, d.count, d.type);
-}
-
 }  // namespace
 
 PeerGroup::PeerGroup(std::shared_ptr<ControlBlock> block, int rank)
@@ -198,7 +194,13 @@ void PeerGroup::ensure_same_operation(const Descriptor& mine, const Descriptor& 
     return std::tuple(d.kind, d.op, d.root, d.count, d.type);
   };
   if (agreed(mine) == agreed(theirs)) return;  // every call comes by here
-  check_same_call(rank_, size(), told_operation(mine), peer, told_operation(theirs));
+  const auto words = [](const Descriptor& d) {
+    return fmt::format("{} ({}, root {}) of {} {}", to_string(d.kind), to_string(d.op), d.root,
+                       d.count, to_string(d.type));
+  };
+  throw CommError(fmt::format("{}ranks disagree: rank {} calls {}, rank {} calls {}",
+                              prefix(nullptr), rank_, words(mine), peer, words(theirs)),
+                  to_string(mine.kind));
 }
 
 std::string PeerGroup::late_peers(int peer, const WaitReason& reason) const {
@@ -275,11 +277,6 @@ void PeerGroup::throw_aborted(const Operation* operation) const {
 void PeerGroup::stop() noexcept {
   stopped_.store(true, std::memory_order_seq_cst);
   wake_own_waiter();
-}
-
-std::string PeerGroup::prefix(const Operation* operation) const {
-  return fmt::format("rank {} of {}: {}", rank_, size(),
-                     operation ? describe(*operation) + ": " : "");
 }
 
 }  // namespace ddpbench::comm

@@ -18,10 +18,9 @@
 #include <vector>
 
 #include "base/file.h"
-#include "parallel/comm/operation.h"
+#include "parallel/comm/communicator.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
 #include "parallel/comm/store/deadline.h"
-#include "parallel/comm/store/tcp_store_protocol.h"
 
 namespace ddpbench::comm {
 
@@ -109,7 +108,9 @@ class PeerGroup {
   // Throws CommError when two ranks call different operations.
   void ensure_same_operation(const Descriptor& mine, const Descriptor& theirs, int peer) const;
 
-  std::string prefix(const Operation* operation) const;  // "rank 0 of 2: all_reduce of 4 bytes: "
+  std::string prefix(const Operation* operation) const {
+    return call_prefix(rank_, size(), operation);
+  }
 
  private:
   class Announced;

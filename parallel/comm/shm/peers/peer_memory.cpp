@@ -1,14 +1,16 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layout of the control block: header, slots, channels, mailboxes, staging areas, channel staging.
-// Zeroed memory is its initial state, and pages of parts that are never used are never allocated.
+// Layout of the control block: header, slots, channels, mailboxes. Zeroed
+// memory is its initial state, and pages of parts that are never used are never allocated.
 #include "parallel/comm/shm/peers/peer_memory.h"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstring>
 #include <fstream>
 
 #include "base/error.h"
@@ -22,7 +24,7 @@ namespace {
 std::size_t index(int value) { return static_cast<std::size_t>(value); }
 
 struct Layout {
-  std::size_t slots, channels, mailboxes, staging, channel_staging, end;
+  std::size_t slots, channels, mailboxes, end;
 };
 
 Layout layout_of(int size) {
@@ -31,9 +33,7 @@ Layout layout_of(int size) {
   at.slots = sizeof(ControlHeader);
   at.channels = at.slots + ranks * sizeof(RankSlot);
   at.mailboxes = at.channels + ranks * ranks * sizeof(Channel);
-  at.staging = at.mailboxes + ranks * kHistory * kMailboxBytes;
-  at.channel_staging = at.staging + ranks * kStagingBytes;
-  at.end = at.channel_staging + ranks * ranks * kChannelPackets * kChannelPacketBytes;
+  at.end = at.mailboxes + ranks * kHistory * kMailboxBytes;
   return at;
 }
 
@@ -71,42 +71,63 @@ std::byte* ControlBlock::mailbox(int rank, std::uint64_t collective) const noexc
   return base() + layout_of(size_).mailboxes + number * kMailboxBytes;
 }
 
-std::byte* ControlBlock::staging(int rank) const noexcept {
-  return base() + layout_of(size_).staging + index(rank) * kStagingBytes;
-}
-
-std::byte* ControlBlock::channel_staging(int from, int to) const noexcept {
-  const std::size_t number = index(from) * index(size_) + index(to);
-  return base() + layout_of(size_).channel_staging + number * kChannelPackets * kChannelPacketBytes;
-}
-
 MemoryLocation PeerMemory::locate(const Elements& elements) const {
-  const auto address = reinterpret_cast<std::uintptr_t>(elements.data);
-  if (scope_ == FutexScope::process) return {MemoryLocation::kAddress, address};
-  for (const Registration& registration : registrations_) {
-    const auto begin = reinterpret_cast<std::uintptr_t>(registration.own.data);
-    const bool inside = address >= begin && address - begin <= registration.own.bytes &&
-                        elements.bytes() <= registration.own.bytes - (address - begin);
-    if (inside) return {registration.number, address - begin};
+  if (scope_ == FutexScope::process) {
+    return {MemoryLocation::kAddress, reinterpret_cast<std::uintptr_t>(elements.data)};
   }
-  return {MemoryLocation::kStaged, 0};
+  for (const auto& [number, own] : registered_) {
+    if (!own.contains(elements.view())) continue;
+    return {number, static_cast<std::uint64_t>(elements.view().data - own.data)};
+  }
+  return {MemoryLocation::kCopied, 0};
 }
 
-std::byte* PeerMemory::resolve(int peer, const MemoryLocation& memory, std::size_t bytes) const {
+void PeerMemory::offer(SharedPlace& place, const std::string& handle) {
+  ensure(handle.size() < place.handle.size(), "the handle '{}' is too long", handle);
+  place.handle = {};
+  std::ranges::copy(handle, place.handle.begin());
+  ++place.version;
+}
+
+MemoryLocation PeerMemory::expose(const Elements& elements, SharedPlace& place) {
+  const MemoryLocation location = locate(elements);
+  const std::size_t bytes = elements.bytes();
+  if (location.buffer != MemoryLocation::kCopied || bytes == 0) return location;
+  Mapping& copy = mapped_[&place];
+  if (copy.memory.view().bytes < bytes) {
+    copy.memory = SharedMemory::create("ddpbench-copy", std::bit_ceil(bytes));
+    offer(place, copy.memory.handle());
+    copy.version = place.version;
+  }
+  std::memcpy(copy.memory.view().data, elements.data, bytes);
+  return location;
+}
+
+std::byte* PeerMemory::resolve(int peer, const MemoryLocation& memory, std::size_t bytes,
+                               const RankSlot& theirs, const SharedPlace& copy) {
   if (memory.buffer == MemoryLocation::kAddress) {
     if (scope_ != FutexScope::process) {
       throw CommError(fmt::format("rank {} announces an address of its own process", peer));
     }
     return reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(memory.offset));
   }
-  const auto found = std::find_if(registrations_.begin(), registrations_.end(),
-                                  [&](const Registration& r) { return r.number == memory.buffer; });
-  if (found == registrations_.end()) {
-    throw CommError(fmt::format("rank {} uses registered buffer {}, which rank {} has deregistered",
-                                peer, memory.buffer, rank_));
+  if (bytes == 0) return nullptr;
+  const bool is_copy = memory.buffer == MemoryLocation::kCopied;
+  if (memory.buffer < 0 || memory.buffer > static_cast<std::int64_t>(kMostRegistered)) {
+    throw CommError(fmt::format("rank {} announces a buffer {}", peer, memory.buffer));
   }
+  const auto view_at = [this](const SharedPlace& place) {
+    Mapping& mapping = mapped_[&place];
+    if (mapping.version != place.version) {
+      const auto end = std::ranges::find(place.handle, '\0');
+      mapping = {place.version, SharedMemory::open({place.handle.begin(), end})};
+    }
+    return mapping.memory.view();
+  };
   const BufferView mapped =
-      peer == rank_ ? found->own : found->peers[static_cast<std::size_t>(peer)].view();
+      is_copy         ? view_at(copy)
+      : peer == rank_ ? registered_[memory.buffer]
+                      : view_at(theirs.registered[static_cast<std::size_t>(memory.buffer - 1)]);
   if (memory.offset > mapped.bytes || bytes > mapped.bytes - memory.offset) {
     throw CommError(fmt::format("rank {} announces bytes {} to {} of a buffer of {} bytes", peer,
                                 memory.offset, memory.offset + bytes, mapped.bytes));
@@ -114,24 +135,24 @@ std::byte* PeerMemory::resolve(int peer, const MemoryLocation& memory, std::size
   return mapped.data + memory.offset;
 }
 
-void PeerMemory::add(BufferView own, const std::vector<std::string>& handles) {
-  Registration registration{next_number_++, own, {}};
-  for (std::size_t peer = 0; peer < handles.size(); ++peer) {
-    const bool map = static_cast<int>(peer) != rank_ && !handles[peer].empty();
-    registration.peers.push_back(map ? SharedMemory::open(handles[peer]) : SharedMemory());
-  }
-  registrations_.push_back(std::move(registration));
+void PeerMemory::add(BufferView own, const std::string& handle) {
+  std::int64_t number = 1;
+  while (registered_.contains(number)) ++number;
+  ensure(number <= static_cast<std::int64_t>(kMostRegistered), "more than {} registered buffers",
+         kMostRegistered);
+  registered_[number] = own;
+  offer(own_.registered[static_cast<std::size_t>(number - 1)], handle);
 }
 
 void PeerMemory::remove(BufferView own) {
-  const auto found = std::find_if(
-      registrations_.begin(), registrations_.end(),
-      [&](const Registration& r) { return r.own.data == own.data && r.own.bytes == own.bytes; });
-  if (found == registrations_.end()) {
+  const auto found = std::ranges::find_if(registered_, [&](const auto& one) {
+    return one.second.data == own.data && one.second.bytes == own.bytes;
+  });
+  if (found == registered_.end()) {
     throw CommError(fmt::format(
         "a buffer of {} bytes was not registered and cannot be deregistered", own.bytes));
   }
-  registrations_.erase(found);
+  registered_.erase(found);
 }
 
 namespace {

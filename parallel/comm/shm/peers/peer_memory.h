@@ -3,7 +3,7 @@
 //
 // The shared memory of one communicator: what its ranks tell each other.
 //
-// Each rank writes its own RankSlot, mailboxes and staging area, and all read them. Collectives are
+// Each rank writes its own RankSlot and mailboxes, and all read them. Collectives are
 // numbered 1, 2, ... in the order of issue, which is the same on all ranks. A rank's two counters
 // are positions (collective << kStepBits | step) that only grow:
 //   progress  step 1 of collective k: the rank has entered it, its descriptor is posted and its
@@ -17,6 +17,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,7 +25,7 @@
 #include "base/math.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/shared_memory.h"
-#include "parallel/comm/operation.h"
+#include "parallel/comm/communicator.h"
 #include "parallel/comm/store/deadline.h"
 
 namespace ddpbench::comm {
@@ -39,19 +40,21 @@ constexpr std::uint64_t position(std::uint64_t collective, std::uint64_t step) {
 // collective k + kHistory only when all have consumed k.
 inline constexpr std::size_t kHistory = 4;
 inline constexpr std::size_t kMailboxBytes = 16 << 10;
-// Unregistered memory travels through here: in rounds of half a staging area (collectives), or in
-// packets of a channel (messages).
-inline constexpr std::size_t kStagingBytes = kMiB;
-inline constexpr std::size_t kChannelPackets = 4;
-inline constexpr std::size_t kChannelPacketBytes = 64 << 10;
-
 // Where a rank's memory is, in words that its peers understand.
 struct MemoryLocation {
-  static constexpr std::int64_t kStaged = -1;   // passes through the staging area
-  static constexpr std::int64_t kAddress = -2;  // `offset` is an address (threads of one process)
-  std::int64_t buffer = kStaged;                // or the number of a registered buffer
+  static constexpr std::int64_t kAddress = -1;  // `offset` is an address (threads of one process)
+  static constexpr std::int64_t kCopied = 0;    // in a copy, at a place of its own
+  std::int64_t buffer = kCopied;                // or the number of a registered buffer, from 1
   std::uint64_t offset = 0;                     // in that buffer
 };
+
+// Where peers find memory of a rank, which they map when they first need it. Another memory at the
+// same place has another version.
+struct SharedPlace {
+  std::uint64_t version;
+  std::array<char, 120> handle;
+};
+inline constexpr std::size_t kMostRegistered = 64;
 
 struct alignas(kCacheLineBytes) Descriptor {
   OperationKind kind;
@@ -73,20 +76,20 @@ struct RankSlot {
   alignas(kCacheLineBytes) std::atomic<Presence> presence;
   std::int32_t pid;
   std::array<Descriptor, kHistory> descriptors;
+  SharedPlace copy;
+  std::array<SharedPlace, kMostRegistered> registered;  // [number - 1]
 
   static constexpr std::int32_t kNobody = 0;
   static constexpr std::int32_t kAnybody = -1;
 };
 
-// Messages from one rank to another, numbered 1, 2, ..., one in flight at a time. Packets are
-// counted over all messages.
+// Messages from one rank to another, numbered 1, 2, ..., one in flight at a time.
 struct Channel {
-  alignas(kCacheLineBytes) std::atomic<std::uint64_t> posted;  // messages, by the sender
-  std::atomic<std::uint64_t> filled;                           // packets
+  alignas(kCacheLineBytes) std::atomic<std::uint64_t> posted;  // by the sender
   Descriptor message;                                          // the one of number `posted`
-  alignas(kCacheLineBytes) std::atomic<std::uint64_t> taken;   // messages, by the receiver
-  std::atomic<std::uint64_t> drained;                          // packets
-  std::atomic<std::uint64_t> wanted;                           // messages that recv was called for
+  SharedPlace copy;
+  alignas(kCacheLineBytes) std::atomic<std::uint64_t> taken;  // by the receiver
+  std::atomic<std::uint64_t> wanted;                          // that recv was called for
 };
 
 struct AbortNotice {
@@ -118,8 +121,6 @@ class ControlBlock {
   RankSlot& slot(int rank) const noexcept;
   Channel& channel(int from, int to) const noexcept;
   std::byte* mailbox(int rank, std::uint64_t collective) const noexcept;
-  std::byte* staging(int rank) const noexcept;
-  std::byte* channel_staging(int from, int to) const noexcept;
 
  private:
   ControlBlock(SharedMemory memory, int size, FutexScope scope);
@@ -130,37 +131,42 @@ class ControlBlock {
   FutexScope scope_;
 };
 
-// The memory that peers may read directly: among processes registered buffers, each mapped once by
-// every rank; among threads of one process all of it. Not thread-safe: only the thread that
-// executes collectives uses it.
+// The memory that peers may read directly: among processes registered buffers and copies, each
+// mapped once by every rank that reads it; among threads of one process all of it. Not thread-safe:
+// only the thread that executes collectives uses it.
 class PeerMemory {
  public:
-  PeerMemory(int rank, FutexScope scope) : rank_(rank), scope_(scope) {}
+  // `own`: this rank's slot.
+  PeerMemory(int rank, FutexScope scope, RankSlot& own) : rank_(rank), scope_(scope), own_(own) {}
 
-  // How this rank's memory is announced to its peers; kStaged when no peer can map it.
+  // How this rank's memory is announced to its peers; kCopied when no peer can map it.
   MemoryLocation locate(const Elements& elements) const;
-  // The address here of `bytes` that `peer` announced. Throws CommError when they do not lie in a
-  // registered buffer, and for the address of another process. Among threads of one process any
-  // address is believed. REQUIRES: not kStaged.
-  std::byte* resolve(int peer, const MemoryLocation& memory, std::size_t bytes) const;
+  // The same, and copies it to memory at `place` where no peer can map it. REQUIRES: no peer reads
+  // what was there before.
+  MemoryLocation expose(const Elements& elements, SharedPlace& place);
+  // The address here of `bytes` that `peer` announced, whose slot is `theirs` and whose copy is at
+  // `place`. Throws CommError when they do not lie in a registered buffer or the copy, and for the
+  // address of another process. Among threads of one process any address is believed.
+  std::byte* resolve(int peer, const MemoryLocation& memory, std::size_t bytes,
+                     const RankSlot& theirs, const SharedPlace& place);
 
-  // Maps the peers' buffers. `handles` are [rank], empty where a rank has no bytes. All ranks add
-  // in the same order, so that numbers agree.
-  void add(BufferView own, const std::vector<std::string>& handles);
+  // Offers a buffer to the peers, by its handle.
+  void add(BufferView own, const std::string& handle);
   // Throws CommError when `own` is not registered.
   void remove(BufferView own);
 
  private:
-  struct Registration {
-    std::int64_t number = 0;
-    BufferView own;
-    std::vector<SharedMemory> peers;  // [rank]; own and empty ones are not mapped
-  };
+  void offer(SharedPlace& place, const std::string& handle);
 
   const int rank_;
   const FutexScope scope_;
-  std::int64_t next_number_ = 0;
-  std::vector<Registration> registrations_;
+  RankSlot& own_;
+  std::map<std::int64_t, BufferView> registered_;  // by number
+  struct Mapping {
+    std::uint64_t version = 0;
+    SharedMemory memory;
+  };
+  std::map<const SharedPlace*, Mapping> mapped_;  // of peers, and this rank's own copies
 };
 
 // A mark that is equal for processes that can reach each other's memory through /proc/<pid>/fd: one
