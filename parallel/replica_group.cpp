@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/replica_group.h"
 
-#include <condition_variable>
-#include <cstdint>
+#include <barrier>
+#include <cstddef>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -16,7 +16,8 @@ namespace {
 
 class ThreadReplicaGroup final : public ReplicaGroup {
  public:
-  explicit ThreadReplicaGroup(std::vector<Device*> devices) : devices_(std::move(devices)) {
+  explicit ThreadReplicaGroup(std::vector<Device*> devices)
+      : devices_(std::move(devices)), gate_(static_cast<std::ptrdiff_t>(devices_.size())) {
     devices_[0]->bind_calling_thread();
     for (std::size_t i = 1; i < devices_.size(); ++i) {
       threads_.emplace_back([this, i] { lead(i); });
@@ -24,11 +25,8 @@ class ThreadReplicaGroup final : public ReplicaGroup {
   }
 
   ~ThreadReplicaGroup() override {
-    {
-      const std::lock_guard lock(mutex_);
-      ending_ = true;
-    }
-    begin_.notify_all();
+    work_ = nullptr;
+    gate_.arrive_and_wait();
     for (auto& thread : threads_) thread.join();
   }
 
@@ -36,36 +34,22 @@ class ThreadReplicaGroup final : public ReplicaGroup {
 
   void run(const std::function<void(std::size_t)>& work,
            const std::function<void(const char*)>& on_failure) override {
-    {
-      const std::lock_guard lock(mutex_);
-      work_ = &work;
-      on_failure_ = &on_failure;
-      running_ = threads_.size();
-      ++generation_;
-    }
-    begin_.notify_all();
+    work_ = &work;
+    on_failure_ = &on_failure;
+    gate_.arrive_and_wait();
     execute(0);
-    {
-      std::unique_lock lock(mutex_);
-      done_.wait(lock, [this] { return running_ == 0; });
-    }
+    gate_.arrive_and_wait();
     if (first_error_) std::rethrow_exception(std::exchange(first_error_, nullptr));
   }
 
  private:
   void lead(std::size_t i) {
     devices_[i]->bind_calling_thread();
-    std::uint64_t seen = 0;
     for (;;) {
-      {
-        std::unique_lock lock(mutex_);
-        begin_.wait(lock, [&] { return ending_ || generation_ != seen; });
-        if (ending_) return;
-        seen = generation_;
-      }
+      gate_.arrive_and_wait();
+      if (work_ == nullptr) return;
       execute(i);
-      const std::lock_guard lock(mutex_);
-      if (--running_ == 0) done_.notify_one();
+      gate_.arrive_and_wait();
     }
   }
 
@@ -81,16 +65,14 @@ class ThreadReplicaGroup final : public ReplicaGroup {
     }
   }
 
-  std::vector<Device*> devices_;
+  const std::vector<Device*> devices_;
   std::vector<std::thread> threads_;  // for devices 1...
-  std::mutex mutex_;                  // guards what follows
-  std::condition_variable begin_, done_;
+  std::barrier<> gate_;               // all pass it before their work and behind it
+  // Set before the gate; no work ends the threads.
   const std::function<void(std::size_t)>* work_ = nullptr;
   const std::function<void(const char*)>* on_failure_ = nullptr;
+  std::mutex mutex_;
   std::exception_ptr first_error_;
-  std::uint64_t generation_ = 0;
-  std::size_t running_ = 0;
-  bool ending_ = false;
 };
 
 }  // namespace

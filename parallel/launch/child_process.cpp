@@ -149,18 +149,12 @@ struct Execution {
   ::_exit(kCannotExecute);
 }
 
-ChildExit to_exit(int status, const rusage& usage) {
-  ChildExit result;
-  if (WIFSIGNALED(status)) {
-    result.signal = WTERMSIG(status);
-  } else {
-    result.code = WEXITSTATUS(status);
-  }
-  result.peak_rss_bytes = static_cast<std::size_t>(usage.ru_maxrss) << 10;  // given in KiB
-  return result;
-}
-
 }  // namespace
+
+ChildExit exit_by(int wait_status) {
+  if (WIFSIGNALED(wait_status)) return {.signal = WTERMSIG(wait_status)};
+  return {.code = WEXITSTATUS(wait_status)};
+}
 
 ChildProcess::ChildProcess(const ChildSpec& spec) : executable_(spec.executable) {
   const std::vector<char*> arguments = pointers_to(spec.arguments);
@@ -225,7 +219,9 @@ const std::optional<ChildExit>& ChildProcess::reap(bool block) {
     reaped = ::wait4(pid_, &status, block ? 0 : WNOHANG, &usage);
   } while (reaped < 0 && errno == EINTR);
   ensure(reaped >= 0, "process {} cannot be waited for: {}", pid_, std::strerror(errno));
-  if (reaped == pid_) exit_ = to_exit(status, usage);
+  if (reaped != pid_) return exit_;
+  exit_ = exit_by(status);
+  exit_->peak_rss_bytes = static_cast<std::size_t>(usage.ru_maxrss) << 10;  // given in KiB
   return exit_;
 }
 

@@ -60,6 +60,9 @@ struct ChildExit {
   bool is_known = true;  // false: it is only known that it has ended; code and signal are 0
 };
 
+// By a wait status, as of waitpid(2).
+ChildExit exit_by(int wait_status);
+
 // Owns a child: one that is still alive when this object is destroyed is killed and reaped. Must be
 // used on the thread that started it, because the kernel ends the child with that thread.
 class ChildProcess {

@@ -21,18 +21,13 @@ std::size_t open_now() {
   return none ? 0 : static_cast<std::size_t>(std::distance(begin(files), end(files)));
 }
 
-struct Allowed {
-  bool enough = true;
-  std::size_t most = 0;  // where it is not enough
-};
-
 // Raises the soft limit so that `needed` files may be open, or as far as the hard limit allows.
-Allowed raise_soft_limit(std::size_t needed) {
+// Returns how many may be.
+std::size_t raise_soft_limit(std::size_t needed) {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return needed;
   limit.rlim_cur = std::min<rlim_t>(needed, limit.rlim_max);
-  const bool raised = ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
-  return {raised && limit.rlim_cur >= needed, limit.rlim_max};
+  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
 }
 
 }  // namespace
@@ -62,12 +57,12 @@ std::size_t files_of_joined_rank(std::size_t ranks, std::size_t open) {
 void allow_open_files(std::size_t ranks, std::size_t per_process, std::size_t inherited) {
   const std::size_t needed = std::max(files_of_supervisor(ranks, open_now()),
                                       files_of_process(ranks, per_process, inherited));
-  const Allowed allowed = raise_soft_limit(needed);
-  if (allowed.enough) return;
+  const std::size_t allowed = raise_soft_limit(needed);
+  if (allowed >= needed) return;
   throw UnavailableError(
       fmt::format("{} processes need up to {} open files each, but {} are allowed; raise the limit "
                   "(ulimit -n {})",
-                  ranks / per_process, needed, allowed.most, needed));
+                  ranks / per_process, needed, allowed, needed));
 }
 
 void allow_open_files_of_joined_rank(std::size_t ranks) {

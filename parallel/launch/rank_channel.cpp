@@ -19,14 +19,6 @@ void advance(std::atomic<T>& counter) {
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
-template <typename Record>
-void append_record(std::atomic<std::uint64_t>& count, std::uint64_t capacity, Record* records,
-                   const Record& record) {
-  const std::uint64_t index = count.load(std::memory_order_relaxed);
-  if (index < capacity) records[index] = record;
-  count.store(index + 1, std::memory_order_release);
-}
-
 // Cuts at the start of a character, because reports carry the text as UTF-8.
 template <std::size_t kSize>
 void store_text(std::array<char, kSize>& field, std::string_view text) {
@@ -110,35 +102,25 @@ void RankWriter::calls(const CallMark& completed, const CallMark& pending) {
   store_call(slot_of(area_).pending, pending);
 }
 
-void RankWriter::append(const StepRecord& record) {
+template <typename Record>
+void RankWriter::append(const Record& record) {
   if (!area_) return;
   RankSlot& slot = slot_of(area_);
-  append_record(slot.step_count, slot.step_capacity, steps_of(area_), record);
+  std::atomic<std::uint64_t>& count = slot.counts[kKindOf<Record>];
+  const std::uint64_t index = count.load(std::memory_order_relaxed);
+  if (index < capacities(slot.layout)[kKindOf<Record>]) records_in<Record>(area_)[index] = record;
+  count.store(index + 1, std::memory_order_release);
 }
-
-void RankWriter::append(const BucketRecord& record) {
-  if (!area_) return;
-  RankSlot& slot = slot_of(area_);
-  append_record(slot.bucket_count, slot.bucket_capacity, buckets_of(area_), record);
-}
-
-void RankWriter::append(const ReplicaRecord& record) {
-  if (!area_) return;
-  RankSlot& slot = slot_of(area_);
-  append_record(slot.replica_count, slot.replica_capacity, replicas_of(area_), record);
-}
-
-void RankWriter::append(const TraceRecord& record) {
-  if (!area_) return;
-  RankSlot& slot = slot_of(area_);
-  append_record(slot.trace_count, slot.trace_capacity, trace_of(area_), record);
-}
+template void RankWriter::append(const StepRecord& record);
+template void RankWriter::append(const BucketRecord& record);
+template void RankWriter::append(const ReplicaRecord& record);
+template void RankWriter::append(const TraceRecord& record);
 
 void RankWriter::result(std::string_view text) {
   if (!area_) return;
-  const RankSlot& slot = slot_of(area_);
-  ensure(text.size() <= slot.result_capacity, "a rank's result of {} bytes does not fit into {}",
-         text.size(), slot.result_capacity);
+  const std::size_t capacity = slot_of(area_).layout.result_capacity;
+  ensure(text.size() <= capacity, "a rank's result of {} bytes does not fit into {}", text.size(),
+         capacity);
   write_result(area_, text);
 }
 
@@ -176,31 +158,23 @@ CallMark read_call(const PackedCall& place) {
 
 }  // namespace
 
-RankChannels::RankChannels(SharedMemory memory) : memory_(std::move(memory)) {}
-
 std::size_t RankChannels::bytes_per_rank(const ChannelLayout& layout) {
-  return steps_offset() + aligned(layout.step_capacity * sizeof(StepRecord)) +
-         aligned(layout.bucket_capacity * sizeof(BucketRecord)) +
-         aligned(layout.replica_capacity * sizeof(ReplicaRecord)) +
-         aligned(layout.trace_capacity * sizeof(TraceRecord)) +
-         kResultCopies * aligned(layout.result_capacity);
+  return result_offset(layout, 0) + kResultCopies * aligned(layout.result_capacity);
+}
+
+std::size_t RankChannels::bytes() const {
+  return header_bytes() + static_cast<std::size_t>(layout_.ranks) * bytes_per_rank(layout_);
 }
 
 RankChannels RankChannels::create(const ChannelLayout& layout) {
   ensure(layout.ranks > 0, "channels for {} ranks", layout.ranks);
-  const std::size_t bytes =
-      header_bytes() + static_cast<std::size_t>(layout.ranks) * bytes_per_rank(layout);
-  RankChannels channels(SharedMemory::create("ddpbench-channels", bytes));
+  RankChannels channels{SharedMemory()};
+  channels.layout_ = layout;
+  channels.memory_ = SharedMemory::create("ddpbench-channels", channels.bytes());
   auto* const header = new (channels.memory_.view().data) ChannelHeader;
   header->layout = layout;
-  channels.layout_ = layout;
   for (int rank = 0; rank < layout.ranks; ++rank) {
-    auto* const slot = new (channels.area(rank).data()) RankSlot;
-    slot->step_capacity = layout.step_capacity;
-    slot->bucket_capacity = layout.bucket_capacity;
-    slot->replica_capacity = layout.replica_capacity;
-    slot->trace_capacity = layout.trace_capacity;
-    slot->result_capacity = layout.result_capacity;
+    (new (channels.area_of(rank)) RankSlot)->layout = layout;
   }
   header->magic = kMagic;
   return channels;
@@ -208,62 +182,44 @@ RankChannels RankChannels::create(const ChannelLayout& layout) {
 
 RankChannels RankChannels::adopt(int fd) {
   RankChannels channels(SharedMemory::adopt(fd));
-  const std::size_t bytes = channels.memory_.view().bytes;
-  ensure(bytes >= header_bytes() &&
-             reinterpret_cast<const ChannelHeader*>(channels.memory_.view().data)->magic == kMagic,
+  const BufferView view = channels.memory_.view();
+  const auto* const header = reinterpret_cast<const ChannelHeader*>(view.data);
+  ensure(view.bytes >= header_bytes() && header->magic == kMagic,
          "descriptor {} does not hold the channels of this program's version", fd);
-  const ChannelLayout layout =
-      reinterpret_cast<const ChannelHeader*>(channels.memory_.view().data)->layout;
-  ensure(layout.ranks > 0 && bytes == header_bytes() + static_cast<std::size_t>(layout.ranks) *
-                                                           bytes_per_rank(layout),
-         "the channels in descriptor {} have {} bytes, which does not fit {} ranks", fd, bytes,
-         layout.ranks);
-  channels.layout_ = layout;
+  channels.layout_ = header->layout;
+  ensure(channels.layout_.ranks > 0 && view.bytes == channels.bytes(),
+         "the channels in descriptor {} have {} bytes, which does not fit {} ranks", fd, view.bytes,
+         channels.layout_.ranks);
   return channels;
 }
 
 RankChannels RankChannels::open(const std::string& handle, const ChannelLayout& layout) {
   RankChannels channels(SharedMemory::open(handle));
+  channels.layout_ = layout;
   const BufferView view = channels.memory_.view();
-  const std::size_t bytes =
-      header_bytes() + static_cast<std::size_t>(layout.ranks) * bytes_per_rank(layout);
   const auto* const header = reinterpret_cast<const ChannelHeader*>(view.data);
-  if (view.bytes != bytes || header->magic != kMagic || header->layout.ranks != layout.ranks) {
+  if (view.bytes != channels.bytes() || header->magic != kMagic ||
+      header->layout.ranks != layout.ranks) {
     throw CommError(fmt::format("the memory {} does not hold the channels of {} ranks of this run",
                                 handle, layout.ranks));
   }
-  channels.layout_ = layout;
   return channels;
 }
 
-int RankChannels::fd() const { return memory_.fd(); }
-
-std::string RankChannels::handle() const { return memory_.handle(); }
-
-RankWriter RankChannels::writer(int rank) { return RankWriter(area(rank).data()); }
-
 std::span<std::byte> RankChannels::area(int rank) {
-  return {area_of(rank), bytes_per_rank(layout())};
+  return {area_of(rank), bytes_per_rank(layout_)};
 }
 
 std::byte* RankChannels::area_of(int rank) const {
-  ensure(rank >= 0 && rank < layout().ranks, "rank {} has no channel among {}", rank,
-         layout().ranks);
+  ensure(rank >= 0 && rank < layout_.ranks, "rank {} has no channel among {}", rank, layout_.ranks);
   return memory_.view().data + header_bytes() +
-         static_cast<std::size_t>(rank) * bytes_per_rank(layout());
+         static_cast<std::size_t>(rank) * bytes_per_rank(layout_);
 }
 
 // Mends the bounds: a rank that went astray may have written over them.
 RankSlot& RankChannels::bounded_slot(int rank) const {
   RankSlot& slot = slot_of(area_of(rank));
-  const auto mend = [](std::uint64_t& capacity, std::uint64_t planned) {
-    if (capacity != planned) capacity = planned;
-  };
-  mend(slot.step_capacity, layout_.step_capacity);
-  mend(slot.bucket_capacity, layout_.bucket_capacity);
-  mend(slot.replica_capacity, layout_.replica_capacity);
-  mend(slot.trace_capacity, layout_.trace_capacity);
-  mend(slot.result_capacity, layout_.result_capacity);
+  if (slot.layout != layout_) slot.layout = layout_;
   return slot;
 }
 
@@ -295,44 +251,29 @@ RankStatus RankChannels::status(int rank) const {
   return status;
 }
 
-std::span<const StepRecord> RankChannels::steps(int rank) const {
-  std::byte* const area = area_of(rank);
+template <typename Record>
+std::span<const Record> RankChannels::records(int rank) const {
   const RankSlot& slot = bounded_slot(rank);
-  return {steps_of(area),
-          std::min(slot.step_count.load(std::memory_order_acquire), slot.step_capacity)};
+  const std::uint64_t count = slot.counts[kKindOf<Record>].load(std::memory_order_acquire);
+  return {records_in<Record>(area_of(rank)),
+          std::min<std::uint64_t>(count, capacities(layout_)[kKindOf<Record>])};
 }
+template std::span<const StepRecord> RankChannels::records(int rank) const;
+template std::span<const BucketRecord> RankChannels::records(int rank) const;
+template std::span<const ReplicaRecord> RankChannels::records(int rank) const;
+template std::span<const TraceRecord> RankChannels::records(int rank) const;
 
-std::span<const BucketRecord> RankChannels::buckets(int rank) const {
-  std::byte* const area = area_of(rank);
-  const RankSlot& slot = bounded_slot(rank);
-  return {buckets_of(area),
-          std::min(slot.bucket_count.load(std::memory_order_acquire), slot.bucket_capacity)};
-}
-
-std::span<const ReplicaRecord> RankChannels::replicas(int rank) const {
-  std::byte* const area = area_of(rank);
-  const RankSlot& slot = bounded_slot(rank);
-  return {replicas_of(area),
-          std::min(slot.replica_count.load(std::memory_order_acquire), slot.replica_capacity)};
-}
-
-std::span<const TraceRecord> RankChannels::trace(int rank) const {
-  std::byte* const area = area_of(rank);
-  const RankSlot& slot = bounded_slot(rank);
-  return {trace_of(area),
-          std::min(slot.trace_count.load(std::memory_order_acquire), slot.trace_capacity)};
-}
-
-std::uint64_t RankChannels::dropped_trace(int rank) const {
-  const RankSlot& slot = bounded_slot(rank);
-  const std::uint64_t count = slot.trace_count.load(std::memory_order_acquire);
-  return count - std::min(count, slot.trace_capacity);
+std::uint64_t RankChannels::dropped(int rank, std::size_t kind) const {
+  const std::uint64_t count = bounded_slot(rank).counts[kind].load(std::memory_order_acquire);
+  return count - std::min<std::uint64_t>(count, capacities(layout_)[kind]);
 }
 
 std::uint64_t RankChannels::dropped_steps(int rank) const {
-  const RankSlot& slot = bounded_slot(rank);
-  const std::uint64_t count = slot.step_count.load(std::memory_order_acquire);
-  return count - std::min(count, slot.step_capacity);
+  return dropped(rank, kKindOf<StepRecord>);
+}
+
+std::uint64_t RankChannels::dropped_trace(int rank) const {
+  return dropped(rank, kKindOf<TraceRecord>);
 }
 
 std::string RankChannels::result(int rank) const {

@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "kernels/runtime/shared_memory.h"
 #include "parallel/launch/rank_records.h"
@@ -36,10 +37,8 @@ class RankWriter {
   void collective();
   // The threads that execute calls call this, one at a time.
   void calls(const CallMark& completed, const CallMark& pending);
-  void append(const StepRecord& record);
-  void append(const BucketRecord& record);
-  void append(const ReplicaRecord& record);
-  void append(const TraceRecord& record);
+  template <typename Record>
+  void append(const Record& record);
   // Replaces the result text, which is CBOR to its owner and bytes here. Throws InternalError when
   // it is longer than result_capacity.
   void result(std::string_view text);
@@ -65,14 +64,17 @@ class RankChannels {
   static std::size_t bytes_per_rank(const ChannelLayout& layout);
 
   const ChannelLayout& layout() const { return layout_; }
-  int fd() const;
-  std::string handle() const;  // for open(); REQUIRES: made by create()
-  RankWriter writer(int rank);
+  int fd() const { return memory_.fd(); }
+  std::string handle() const { return memory_.handle(); }  // for open(); REQUIRES: made by create()
+  RankWriter writer(int rank) { return RankWriter(area_of(rank)); }
   RankStatus status(int rank) const;
-  std::span<const StepRecord> steps(int rank) const;
-  std::span<const BucketRecord> buckets(int rank) const;
-  std::span<const ReplicaRecord> replicas(int rank) const;
-  std::span<const TraceRecord> trace(int rank) const;
+  // Of StepRecord, BucketRecord, ReplicaRecord or TraceRecord.
+  template <typename Record>
+  std::span<const Record> records(int rank) const;
+  std::span<const StepRecord> steps(int rank) const { return records<StepRecord>(rank); }
+  std::span<const BucketRecord> buckets(int rank) const { return records<BucketRecord>(rank); }
+  std::span<const ReplicaRecord> replicas(int rank) const { return records<ReplicaRecord>(rank); }
+  std::span<const TraceRecord> trace(int rank) const { return records<TraceRecord>(rank); }
   std::uint64_t dropped_steps(int rank) const;
   std::uint64_t dropped_trace(int rank) const;
   std::string result(int rank) const;
@@ -80,7 +82,9 @@ class RankChannels {
   std::span<std::byte> area(int rank);
 
  private:
-  explicit RankChannels(SharedMemory memory);
+  explicit RankChannels(SharedMemory memory) : memory_(std::move(memory)) {}
+  std::size_t bytes() const;
+  std::uint64_t dropped(int rank, std::size_t kind) const;
   std::byte* area_of(int rank) const;
   RankSlot& bounded_slot(int rank) const;
   SharedMemory memory_;

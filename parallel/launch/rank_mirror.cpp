@@ -5,7 +5,6 @@
 #include "parallel/launch/rank_mirror.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 
 #include "base/error.h"
@@ -39,20 +38,6 @@ void append_range(std::vector<std::string>& messages, std::size_t offset,
   }
 }
 
-struct Records {
-  std::atomic<std::uint64_t>& count;
-  std::uint64_t capacity;
-  std::size_t offset, bytes_each;
-};
-
-std::array<Records, 4> records_of(RankSlot& slot) {
-  return {
-      {{slot.step_count, slot.step_capacity, steps_offset(), sizeof(StepRecord)},
-       {slot.bucket_count, slot.bucket_capacity, buckets_offset(slot), sizeof(BucketRecord)},
-       {slot.replica_count, slot.replica_capacity, replicas_offset(slot), sizeof(ReplicaRecord)},
-       {slot.trace_count, slot.trace_capacity, trace_offset(slot), sizeof(TraceRecord)}}};
-}
-
 void put(std::string& bytes, std::size_t offset, std::uint64_t value) {
   std::memcpy(bytes.data() + offset, &value, sizeof value);
 }
@@ -64,29 +49,26 @@ std::vector<std::string> RankMirror::take() {
   std::vector<std::string> messages(1);
   // In this order: what the rank wrote before its error or result is then among the records.
   const bool failed = slot.has_error.load(std::memory_order_acquire) != 0;
-  const RankResult result = read_result(area_.data(), slot.result_capacity);
-  const auto records = records_of(slot);
-  std::array<std::uint64_t, 4> counts{};
-  for (std::size_t k = 0; k < records.size(); ++k) {
-    counts[k] = records[k].count.load(std::memory_order_acquire);
-    const std::uint64_t last = std::min(counts[k], records[k].capacity);
-    const std::size_t begin = records[k].offset + sent_[k] * records[k].bytes_each;
-    append_range(messages, begin, area_.subspan(begin, (last - sent_[k]) * records[k].bytes_each));
+  const ChannelLayout& layout = slot.layout;
+  const RankResult result = read_result(area_.data(), layout.result_capacity);
+  std::array<std::uint64_t, kRecordKinds> counts{};
+  for (std::size_t k = 0; k < kRecordKinds; ++k) {
+    counts[k] = slot.counts[k].load(std::memory_order_acquire);
+    const std::uint64_t last = std::min<std::uint64_t>(counts[k], capacities(layout)[k]);
+    const std::size_t begin = records_offset(layout, k) + sent_[k] * kRecordBytes[k];
+    append_range(messages, begin, area_.subspan(begin, (last - sent_[k]) * kRecordBytes[k]));
     sent_[k] = last;
   }
   if (result.version != result_version_) {
     result_version_ = result.version;
-    append_range(messages, result_offset(slot, ++mirrored_version_),
+    append_range(messages, result_offset(layout, ++mirrored_version_),
                  std::as_bytes(std::span(result.text)));
   }
   // The error is most of the slot, and not to be read before it is whole.
   const std::size_t slot_bytes = failed ? sizeof(RankSlot) : offsetof(RankSlot, has_error);
   static_assert(offsetof(RankSlot, has_error) % sizeof(std::uint64_t) == 0, "whole words");
   std::string status = copy_words(area_.data(), slot_bytes);
-  put(status, offsetof(RankSlot, step_count), counts[0]);
-  put(status, offsetof(RankSlot, bucket_count), counts[1]);
-  put(status, offsetof(RankSlot, replica_count), counts[2]);
-  put(status, offsetof(RankSlot, trace_count), counts[3]);
+  std::memcpy(status.data() + offsetof(RankSlot, counts), counts.data(), sizeof counts);
   put(status, offsetof(RankSlot, result_version), mirrored_version_);
   put(status,
       offsetof(RankSlot, result_bytes) + mirrored_version_ % kResultCopies * sizeof(std::uint64_t),

@@ -42,7 +42,7 @@ std::string copy_words(std::byte* from, std::size_t bytes) {
 void write_result(std::byte* area, std::string_view text) {
   RankSlot& slot = slot_of(area);
   const std::uint64_t version = slot.result_version.load(std::memory_order_relaxed) + 1;
-  store_words(area + result_offset(slot, version), text);
+  store_words(area + result_offset(slot.layout, version), text);
   slot.result_bytes[version % kResultCopies].store(text.size(), std::memory_order_relaxed);
   // Exchanged, so that no byte of the next version can be seen before this number.
   slot.result_version.exchange(version, std::memory_order_acq_rel);
@@ -55,7 +55,8 @@ RankResult read_result(std::byte* area, std::uint64_t capacity) {
     if (version == 0) return {};
     const std::uint64_t bytes = std::min(
         slot.result_bytes[version % kResultCopies].load(std::memory_order_relaxed), capacity);
-    std::string text = copy_words(area + result_offset(slot, version), round_up(bytes, kWord));
+    std::string text =
+        copy_words(area + result_offset(slot.layout, version), round_up(bytes, kWord));
     text.resize(bytes);
     // The writer touches this copy again only after it has published the next version. Adding
     // nothing, with release order, keeps the reads above before the look at the version. (A fence

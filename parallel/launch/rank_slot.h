@@ -19,15 +19,30 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "base/math.h"
 #include "parallel/launch/rank_records.h"
 
 namespace ddpbench::launch {
 
-inline constexpr std::uint64_t kMagic = 0x3663'6e68'6370'6464;  // "ddpchnc6", little endian
+inline constexpr std::uint64_t kMagic = 0x3763'6e68'6370'6464;  // "ddpchnc7", little endian
 inline constexpr std::size_t kAlignBytes = 64;
 inline constexpr std::size_t kResultCopies = 2;  // the one that readers see, the one being written
+
+// The kinds of records, in the order in which they lie in an area.
+inline constexpr std::size_t kRecordKinds = 4;
+inline constexpr std::array<std::size_t, kRecordKinds> kRecordBytes = {
+    sizeof(StepRecord), sizeof(BucketRecord), sizeof(ReplicaRecord), sizeof(TraceRecord)};
+inline std::array<std::size_t, kRecordKinds> capacities(const ChannelLayout& layout) {
+  return {layout.step_capacity, layout.bucket_capacity, layout.replica_capacity,
+          layout.trace_capacity};
+}
+template <typename Record>
+inline constexpr std::size_t kKindOf = std::is_same_v<Record, StepRecord>      ? 0
+                                       : std::is_same_v<Record, BucketRecord>  ? 1
+                                       : std::is_same_v<Record, ReplicaRecord> ? 2
+                                                                               : 3;
 
 struct ChannelHeader {
   std::uint64_t magic = 0;
@@ -42,11 +57,7 @@ struct PackedCall {
 
 // One writer, any number of readers. A reader may see single fields of different moments.
 struct alignas(kAlignBytes) RankSlot {
-  std::uint64_t step_capacity = 0;
-  std::uint64_t bucket_capacity = 0;
-  std::uint64_t replica_capacity = 0;
-  std::uint64_t trace_capacity = 0;
-  std::uint64_t result_capacity = 0;
+  ChannelLayout layout;
   std::atomic<RankState> state{RankState::starting};
   std::atomic<std::uint32_t> epoch{0};
   std::atomic<std::uint64_t> step{0};
@@ -61,10 +72,7 @@ struct alignas(kAlignBytes) RankSlot {
   std::atomic<std::uint32_t> has_loss{0};
   std::atomic<double> accuracy{0};
   std::atomic<std::uint32_t> has_accuracy{0};
-  std::atomic<std::uint64_t> step_count{0};    // appended, dropped ones included
-  std::atomic<std::uint64_t> bucket_count{0};  // likewise
-  std::atomic<std::uint64_t> replica_count{0};
-  std::atomic<std::uint64_t> trace_count{0};  // likewise
+  std::array<std::atomic<std::uint64_t>, kRecordKinds> counts{};  // appended, dropped ones included
   // Result version v lies in copy v % 2; version 0 is "none". A rank that dies while it writes
   // version v leaves v - 1 readable.
   std::atomic<std::uint64_t> result_version{0};
@@ -83,35 +91,25 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
 constexpr std::size_t aligned(std::size_t bytes) { return round_up(bytes, kAlignBytes); }
 
 inline std::size_t header_bytes() { return aligned(sizeof(ChannelHeader)); }
-inline std::size_t steps_offset() { return aligned(sizeof(RankSlot)); }
-inline std::size_t buckets_offset(const RankSlot& slot) {
-  return steps_offset() + aligned(slot.step_capacity * sizeof(StepRecord));
+// Where the records of a kind begin; of kRecordKinds: the results.
+inline std::size_t records_offset(const ChannelLayout& layout, std::size_t kind) {
+  std::size_t offset = aligned(sizeof(RankSlot));
+  for (std::size_t k = 0; k < kind; ++k) {
+    offset += aligned(capacities(layout)[k] * kRecordBytes[k]);
+  }
+  return offset;
 }
-inline std::size_t replicas_offset(const RankSlot& slot) {
-  return buckets_offset(slot) + aligned(slot.bucket_capacity * sizeof(BucketRecord));
-}
-inline std::size_t trace_offset(const RankSlot& slot) {
-  return replicas_offset(slot) + aligned(slot.replica_capacity * sizeof(ReplicaRecord));
-}
-inline std::size_t result_offset(const RankSlot& slot, std::uint64_t version) {
-  return trace_offset(slot) + aligned(slot.trace_capacity * sizeof(TraceRecord)) +
-         version % kResultCopies * aligned(slot.result_capacity);
+inline std::size_t result_offset(const ChannelLayout& layout, std::uint64_t version) {
+  return records_offset(layout, kRecordKinds) +
+         version % kResultCopies * aligned(layout.result_capacity);
 }
 
 inline RankSlot& slot_of(std::byte* area) {
   return *std::launder(reinterpret_cast<RankSlot*>(area));
 }
-inline StepRecord* steps_of(std::byte* area) {
-  return reinterpret_cast<StepRecord*>(area + steps_offset());
-}
-inline BucketRecord* buckets_of(std::byte* area) {
-  return reinterpret_cast<BucketRecord*>(area + buckets_offset(slot_of(area)));
-}
-inline ReplicaRecord* replicas_of(std::byte* area) {
-  return reinterpret_cast<ReplicaRecord*>(area + replicas_offset(slot_of(area)));
-}
-inline TraceRecord* trace_of(std::byte* area) {
-  return reinterpret_cast<TraceRecord*>(area + trace_offset(slot_of(area)));
+template <typename Record>
+Record* records_in(std::byte* area) {
+  return reinterpret_cast<Record*>(area + records_offset(slot_of(area).layout, kKindOf<Record>));
 }
 
 // The result in a rank's area: the rank writes a version while others, also threads of its own

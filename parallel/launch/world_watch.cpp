@@ -5,7 +5,6 @@
 #include "parallel/launch/world_watch.h"
 
 #include <sys/ioctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -27,16 +26,6 @@ static_assert(sizeof(PidfdInfo) == 64 && offsetof(PidfdInfo, exit_code) == 60,
               "a kernel interface");
 constexpr std::uint64_t kExitInfo = 1 << 3;                     // PIDFD_INFO_EXIT
 constexpr unsigned long kGetInfo = _IOWR(0xFF, 11, PidfdInfo);  // PIDFD_GET_INFO
-
-ChildExit exit_from(int wait_status) {
-  ChildExit exit;
-  if (WIFSIGNALED(wait_status)) {
-    exit.signal = WTERMSIG(wait_status);
-  } else {
-    exit.code = WEXITSTATUS(wait_status);
-  }
-  return exit;
-}
 
 // The wait status of a process that has ended. It has one in /proc until its parent awaits it, and
 // one at its pidfd from then on.
@@ -78,7 +67,7 @@ ChildExit WorldWatch::exit_of(int rank) const {
   const std::lock_guard lock(mutex_);
   if (!watched.exit) {
     if (const auto status = wait_status(watched.process, watched.handle.get())) {
-      watched.exit = exit_from(*status);
+      watched.exit = exit_by(*status);
     }
   }
   return watched.exit.value_or(ChildExit{.is_known = false});
