@@ -12,7 +12,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <type_traits>
 #include <utility>
 
 #include "base/error.h"
@@ -47,40 +46,31 @@ std::string name_of_setting(const RunRow& row) {
 using NamedRuns = std::pair<std::string, std::vector<const RunRow*>>;
 std::vector<NamedRuns> clean_runs_by_name(std::span<const RunRow> rows) {
   std::vector<NamedRuns> named;
-  std::map<std::string, std::size_t> places;
   for (const RunRow& row : rows) {
     if (row.run->status != Status::ok || !row.run->injected.empty()) continue;
-    std::string name = name_of_setting(row);
-    const auto [place, added] = places.try_emplace(name, named.size());
-    if (added) named.emplace_back(std::move(name), NamedRuns::second_type());
-    named[place->second].second.push_back(&row);
+    const std::string name = name_of_setting(row);
+    const auto found = std::ranges::find(named, name, &NamedRuns::first);
+    NamedRuns& same = found == named.end() ? named.emplace_back(name, 0) : *found;
+    same.second.push_back(&row);
   }
   return named;
 }
 
 // A number, or a flag as 0 or 1; nothing for text and missing values.
 std::optional<double> number_of(const FieldValue& value) {
-  return std::visit(
-      [](const auto& held) -> std::optional<double> {
-        if constexpr (std::is_arithmetic_v<std::decay_t<decltype(held)>>) {
-          return static_cast<double>(held);
-        }
-        return std::nullopt;
-      },
-      value.value);
+  if (const auto* number = std::get_if<double>(&value.value)) return *number;
+  if (const auto* count = std::get_if<std::int64_t>(&value.value)) {
+    return static_cast<double>(*count);
+  }
+  const auto* flag = std::get_if<bool>(&value.value);
+  return flag == nullptr ? std::nullopt : std::optional(*flag ? 1.0 : 0.0);
 }
 
 // The value as a label; empty where it is missing.
 std::string label_of(const FieldValue& value) {
-  return std::visit(
-      [](const auto& held) -> std::string {
-        if constexpr (std::is_same_v<std::decay_t<decltype(held)>, std::monostate>) {
-          return {};
-        } else {
-          return fmt::format("{}", held);
-        }
-      },
-      value.value);
+  if (const auto* text = std::get_if<std::string>(&value.value)) return *text;
+  const auto number = number_of(value);
+  return number ? fmt::format("{}", *number) : "";
 }
 
 // ---- https://github.com/benchmark-action/github-action-benchmark, customSmallerIsBetter and
@@ -153,9 +143,8 @@ constexpr Measure kMeasures[] = {
 void put_measure(Json& benchmark, const Measure& measure, const std::vector<const RunRow*>& rows) {
   std::vector<double> values;
   for (const RunRow* row : rows) {
-    if (const Figure value = measure.value(*row->run); value.value) {
-      values.push_back(*value.value / measure.unit);
-    }
+    const Figure figure = measure.value(*row->run);
+    if (figure.value) values.push_back(*figure.value / measure.unit);
   }
   if (values.empty()) return;
   Json metric = {{"value", measure.middle(values)}};
@@ -175,12 +164,8 @@ void put_measure(Json& benchmark, const Measure& measure, const std::vector<cons
 std::string escaped_label(const std::string& text) {
   std::string result;
   for (const char c : text) {
-    if (c == '\\' || c == '"') result += '\\';
-    if (c == '\n') {
-      result += "\\n";
-    } else {
-      result += c;
-    }
+    if (c == '\\' || c == '"' || c == '\n') result += '\\';
+    result += c == '\n' ? 'n' : c;
   }
   return result;
 }
@@ -292,11 +277,13 @@ std::string prometheus_text(std::span<const RunRow> rows) {
 std::string otava_metric(const std::string& name) {
   std::string metric;
   for (const char c : name) {
-    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0;
-    if (plain) metric += c;
-    if (!plain && !metric.empty() && metric.back() != '_') metric += '_';
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      metric += c;
+    } else if (!metric.empty() && metric.back() != '_') {
+      metric += '_';
+    }
   }
-  while (metric.ends_with('_')) metric.pop_back();
+  if (metric.ends_with('_')) metric.pop_back();
   return metric;
 }
 

@@ -32,7 +32,9 @@ class RunLog {
     settings();
     add(kStart, "init_start", nullptr);
     const Times& time = row_.run->time;
-    for (const Figure* part : {&time.startup_s, &time.verify_s, &time.warmup_s}) pass(*part);
+    for (const Figure* part : {&time.startup_s, &time.verify_s, &time.warmup_s}) {
+      now_ms_ += part->value.value_or(0) * 1000;
+    }
     add(kEnd, "init_stop", nullptr);
     add(kStart, "run_start", nullptr);
     for (const EpochRow& epoch : row_.run->epochs) add_epoch(epoch);
@@ -46,8 +48,6 @@ class RunLog {
     const Run& run = *row_.run;
     return run.status == Status::ok && (!run.until_accuracy || run.until_accuracy->train_s.value);
   }
-
-  void pass(const Figure& part) { now_ms_ += part.value.value_or(0) * 1000; }
 
   void add(const char* type, const char* key, Json value, const Json& metadata = Json::object()) {
     Json line = {
@@ -79,23 +79,19 @@ class RunLog {
          {"repetition", run.repetition}});
     const Json config = Json::parse(row_.report->config_json, nullptr, false);
     if (config.is_object() && config.contains("seed")) add(kPoint, "seed", config["seed"]);
-    add_known("global_batch_size", run.global_batch_size);
-    add(kPoint, "gradient_accumulation_steps", run.accumulation_steps);
-    add_known("train_samples", run.train_samples);
-    add_known("eval_samples", run.test_samples);
+    // Imports do not record all counts, which are 0 then.
+    for (const auto& [key, count] : {std::pair("global_batch_size", run.global_batch_size),
+                                     {"gradient_accumulation_steps", run.accumulation_steps},
+                                     {"train_samples", run.train_samples},
+                                     {"eval_samples", run.test_samples}}) {
+      if (count > 0) add(kPoint, key, count);
+    }
     add(kPoint, "opt_name", run.optimizer_name);
-    add_optimizer("opt_base_learning_rate", "lr");
-    add_optimizer("opt_weight_decay", "weight_decay");
-  }
-
-  // Imports do not record all counts, which are 0 then.
-  void add_known(const char* key, std::int64_t count) {
-    if (count > 0) add(kPoint, key, count);
-  }
-
-  void add_optimizer(const char* key, const char* name) {
-    const auto found = row_.run->optimizer.find(name);
-    if (found != row_.run->optimizer.end()) add(kPoint, key, found->second);
+    for (const auto& [key, name] :
+         {std::pair("opt_base_learning_rate", "lr"), {"opt_weight_decay", "weight_decay"}}) {
+      const auto found = run.optimizer.find(name);
+      if (found != run.optimizer.end()) add(kPoint, key, found->second);
+    }
   }
 
   void add_epoch(const EpochRow& epoch) {
@@ -125,21 +121,15 @@ class RunLog {
   std::string text_;
 };
 
-// Throws ConfigError that names the place if `text` is no valid time.
-double time_ms(const RunRow& row, const std::string& pointer, const std::string& text) {
-  const auto time = unix_ms(text);
-  if (time) return static_cast<double>(*time);
-  throw ConfigError(
-      fmt::format("report {}: {}: '{}' is no time of the form 2026-01-31T12:00:00Z, "
-                  "which mllog needs",
-                  row.file, pointer, text));
-}
-
 // When the run began, in milliseconds since 1970; of an imported run, when it was measured.
 double begin_ms(const RunRow& row) {
-  const std::string& recorded = row.run->started_at;
-  return recorded.empty() ? time_ms(row, "/started_at", row.report->started_at)
-                          : time_ms(row, fmt::format("/runs/{}/started_at", row.index), recorded);
+  const bool own = !row.run->started_at.empty();
+  const std::string& text = own ? row.run->started_at : row.report->started_at;
+  if (const auto time = unix_ms(text)) return static_cast<double>(*time);
+  throw ConfigError(
+      fmt::format("report {}: {}/started_at: '{}' is no time of the form 2026-01-31T12:00:00Z, "
+                  "which mllog needs",
+                  row.file, own ? fmt::format("/runs/{}", row.index) : "", text));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -25,7 +26,8 @@ namespace {
 constexpr std::string_view kColumns[] = {"repetition", "rank",   "step", "seconds",
                                          "phase",      "memory", "loss"};
 constexpr const char* kNeeded[] = {"step", "seconds"};
-constexpr std::int64_t kMostRanks = 100'000, kMostRepetitions = 1'000'000;
+constexpr int kMostRanks = 100'000, kMostRepetitions = 1'000'000;
+constexpr double kMostReal = 1e18;
 constexpr std::size_t kLongestLine = 64 * 1024;
 
 // The cells of one row by their columns; an absent or empty cell has no entry.
@@ -45,25 +47,15 @@ bool is_column(std::string_view name) {
   return std::ranges::find(kColumns, name) != std::end(kColumns);
 }
 
-std::int64_t whole(const Cells& cells, const char* column, std::int64_t most,
-                   const LinePlace& place) {
-  const auto found = cells.find(column);
-  if (found == cells.end()) return 0;
-  const auto value = number_in<std::int64_t>(found->second);
-  if (value && *value >= 0 && *value <= most) return *value;
-  place.fail(fmt::format("{}: expected a whole number from 0 to {}, got \"{}\"", column, most,
-                         message_text(found->second)));
-}
-
-// nan and inf are numbers, too. `least`: -inf where any number will do.
-std::optional<double> real(const Cells& cells, const char* column, double least,
-                           const LinePlace& place) {
+// From 0 to `most`; nothing where there is no cell.
+template <typename T>
+std::optional<T> number(const Cells& cells, const char* column, T most, const LinePlace& place) {
   const auto found = cells.find(column);
   if (found == cells.end()) return std::nullopt;
-  const auto value = number_in<double>(found->second);
-  if (value && (std::isinf(least) || *value >= least)) return value;
-  place.fail(fmt::format("{}: expected a number{}, got \"{}\"", column,
-                         std::isinf(least) ? "" : " that is not negative",
+  const auto value = number_in<T>(found->second);
+  if (value && *value >= 0 && *value <= most) return value;
+  place.fail(fmt::format("{}: expected a {} from 0 to {}, got \"{}\"", column,
+                         std::integral<T> ? "whole number" : "number", most,
                          message_text(found->second)));
 }
 
@@ -73,16 +65,17 @@ StepTime row_of(const Cells& cells, const LinePlace& place) {
   }
   StepTime row;
   row.line = place.line;
-  row.repetition = static_cast<int>(whole(cells, "repetition", kMostRepetitions, place));
-  row.rank = static_cast<int>(whole(cells, "rank", kMostRanks - 1, place));
-  row.step = whole(cells, "step", std::numeric_limits<std::int64_t>::max(), place);
-  row.seconds = *real(cells, "seconds", 0, place);
+  row.repetition = number(cells, "repetition", kMostRepetitions, place).value_or(0);
+  row.rank = number(cells, "rank", kMostRanks - 1, place).value_or(0);
+  row.step = *number(cells, "step", std::numeric_limits<std::int64_t>::max(), place);
+  row.seconds = *number(cells, "seconds", kMostReal, place);
+  row.memory_bytes = number(cells, "memory", kMostReal, place);
   if (const auto phase = cells.find("phase"); phase != cells.end()) row.phase = phase->second;
-  if (!std::isfinite(row.seconds)) place.fail("seconds: expected a finite number");
   if (row.phase.empty() && row.seconds == 0) place.fail("seconds: a step cannot take no time");
-  row.memory_bytes = real(cells, "memory", 0, place);
-  if (row.memory_bytes && !(*row.memory_bytes < 1e18)) place.fail("memory: too many bytes");
-  row.loss = real(cells, "loss", -std::numeric_limits<double>::infinity(), place);
+  if (const auto loss = cells.find("loss"); loss != cells.end()) {
+    row.loss = number_in<double>(loss->second);  // nan and inf are numbers, too
+    if (!row.loss) place.fail("loss: expected a number, got " + message_text(loss->second));
+  }
   return row;
 }
 
@@ -284,10 +277,11 @@ void fill_epoch(const Repetition& ranks, Run& run) {
   run.epochs.push_back(std::move(epoch));
 }
 
-Run identity_of(const ImportedProgram& program, int repetition, int ranks) {
+Run run_of(const ImportedProgram& program, int repetition, const Repetition& ranks,
+           const std::string& path) {
   Run run;
   run.strategy = program.strategy;
-  run.world_size = ranks;
+  run.world_size = static_cast<int>(ranks.size());
   run.repetition = repetition;
   run.device = program.device;
   run.device_model = program.device_model;
@@ -295,28 +289,21 @@ Run identity_of(const ImportedProgram& program, int repetition, int ranks) {
   run.model = program.model;
   run.optimizer_name = "unknown";
   run.per_device_batch_size = program.batch_size.value_or(0);
-  run.global_batch_size = run.per_device_batch_size * ranks;
+  run.global_batch_size = run.per_device_batch_size * run.world_size;
   run.scaling_mode = "weak";
   run.dataset_name = program.dataset;
   run.verification.reason = "an imported run is not verified";
-  return run;
-}
-
-Run run_of(const ImportedProgram& program, int repetition, const Repetition& ranks,
-           const std::string& path) {
-  Run run = identity_of(program, repetition, static_cast<int>(ranks.size()));
   std::vector<const Seconds*> whole;
   for (const auto& [rank, steps] : ranks) whole.push_back(&steps.whole);
-  run.step.samples_s = slowest(whole);
-  if (run.step.samples_s.empty()) {
+  std::vector<double>& samples_s = run.step.samples_s = slowest(whole);
+  if (samples_s.empty()) {
     throw ConfigError(
         fmt::format("{}: the ranks of repetition {} have no step in common", path, repetition));
   }
   run.step.warmup = static_cast<int>(program.warmup_steps);
-  run.step.count = static_cast<std::int64_t>(run.step.samples_s.size());
-  run.step.time_s = summarize(run.step.samples_s);
-  run.time.train_s =
-      Figure::of(std::accumulate(run.step.samples_s.begin(), run.step.samples_s.end(), 0.0));
+  run.step.count = static_cast<std::int64_t>(samples_s.size());
+  run.step.time_s = summarize(samples_s);
+  run.time.train_s = Figure::of(std::accumulate(samples_s.begin(), samples_s.end(), 0.0));
   run.phases = phases_of(ranks);
   for (const auto& [rank, steps] : ranks) run.devices.push_back(device_of(rank, steps, program));
   run.samples_per_s = run.samples_per_s_per_device =

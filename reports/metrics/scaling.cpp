@@ -30,9 +30,7 @@ std::string graph_mode(const Run& run) {
 
 // Why the throughput of `run` means nothing; empty when it does.
 std::string unusable(const Run& run) {
-  if (run.status == Status::failed) return "the run failed";
-  if (run.status == Status::skipped) return "the run was skipped";
-  if (run.status == Status::interrupted) return "the run was interrupted";
+  if (!is_complete(run)) return missing_reason(run);
   if (run.verification.status == "failed") return "the verification failed";
   if (run.oversubscribed) return "oversubscribed: more compute threads than cores";
   if (run.samples_per_s.value.value_or(0) <= 0) return "no throughput was measured";

@@ -27,8 +27,8 @@ std::string time_text(const CollectiveRow& row, double StepStatistics::*part) {
 }
 
 std::string iqr_text(const CollectiveRow& row) {
-  const bool known = row.time_s && row.time_s->iqr.value;
-  return known ? fmt::format("({:.2f})", 1e6 * *row.time_s->iqr.value) : "(-)";
+  const auto iqr = row.time_s ? row.time_s->iqr.value : std::nullopt;
+  return iqr ? fmt::format("({:.2f})", 1e6 * *iqr) : "(-)";
 }
 
 // The different algorithms of the all-reduces.

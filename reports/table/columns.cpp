@@ -140,7 +140,7 @@ Figure phase(const Run& run, const std::string& key) {
 // The value of a row; of repetitions that of all together.
 template <typename Get>
 FieldValue over_repetitions(const RunRow& row, unsigned traits, Get get) {
-  const bool own = row.repeated == nullptr || (traits & (kIdentity | kRemark | kOwn)) != 0;
+  const bool own = row.repeated == nullptr || (traits & (kIdentity | kRemark | kByGetter)) != 0;
   std::vector<double> values;
   for (const Run* run : own ? std::vector<const Run*>() : row.repeated->timed) {
     RunRow one = row;

@@ -113,7 +113,7 @@ enum Trait : unsigned {
   kRate = 1U << 10U,
   kLargest = 1U << 11U,
   kAll = 1U << 12U,
-  kOwn = 1U << 13U,
+  kByGetter = 1U << 13U,
 };
 
 using Get = FieldValue (*)(const RunRow&);

@@ -246,7 +246,7 @@ constexpr ColumnRow kColumns[] = {
     {"train", "train", "s", "training", "train_s", time_of<&Times::train_s>, 0, kHundredths},
     {"total", "total", "s", "the whole run", "total_s", time_of<&Times::total_s>, 0, kHundredths},
     {"to-accuracy", "to acc.", "s", "training time until --until-accuracy was reached",
-     "time_to_accuracy_s", to_accuracy, kForSome | kSmaller | kOwn, kHundredths},
+     "time_to_accuracy_s", to_accuracy, kForSome | kSmaller | kByGetter, kHundredths},
     {"messages", "messages", "a step", "what devices and servers send each other in a step",
      "step_messages", figure<traffic<&StepTraffic::messages>>, 0, kPlain},
     {"wire", "on wire", "MB", "the bytes of these messages, of all together", "step_wire_bytes",
@@ -280,7 +280,7 @@ constexpr FieldRow kFields[] = {
     {"step", "step_time_iqr_s", figure<step_iqr>, 0},
     {"verified", "verification_max_relative_error",
      [](const RunRow& row) { return said(verification_of(row).max_relative_error, *row.run); },
-     kOwn},
+     kByGetter},
     {"to-accuracy", "until_accuracy",
      [](const RunRow& row) {
        const auto& wanted = row.run->until_accuracy;

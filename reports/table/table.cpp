@@ -39,19 +39,16 @@ bool any_column(const Columns& columns, std::initializer_list<std::string_view> 
 
 // What the brackets of condensed rows mean; or that one repetition says nothing of the noise.
 std::string noise_explanation(std::span<const RunRow> rows, const Columns& columns) {
-  const auto has = [&rows](SpreadKind kind) {
-    return std::ranges::any_of(rows, [kind](const RunRow& row) {
-      return row.repeated != nullptr && row.repeated->step_s.kind == kind;
-    });
-  };
   if (is_condensed(rows)) {
     if (!any_column(columns, {"step-interval", "speedup-interval", "efficiency-interval",
-                              "to-accuracy-interval"}))
+                              "to-accuracy-interval"})) {
       return {};
-    const std::string few =
-        fmt::format("least and most of fewer than {} repetitions", kFewestForInterval);
-    if (!has(SpreadKind::confidence)) return "(a..b): over repetitions, " + few;
-    return "(a..b): over repetitions, 95 % interval of the median; " + few;
+    }
+    const bool confident = std::ranges::any_of(rows, [](const RunRow& row) {
+      return row.repeated != nullptr && row.repeated->step_s.kind == SpreadKind::confidence;
+    });
+    return fmt::format("(a..b): over repetitions, {}least and most of fewer than {} repetitions",
+                       confident ? "95 % interval of the median; " : "", kFewestForInterval);
   }
   const bool measured = any_run(rows, [](const Run& run) { return run.step.time_s.has_value(); });
   const bool repeated = any_run(rows, [](const Run& run) { return run.repetition > 0; });

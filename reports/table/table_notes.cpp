@@ -92,8 +92,7 @@ std::string lone_settings(std::span<const Contest> all) {
   std::vector<std::string> names;
   for (const Contest& contest : all) {
     if (contest.lead != Lead::alone) continue;
-    names.push_back(
-        fmt::format("{} ({})", contest.standings[0].name, distinguishing_words(contest, all)));
+    names.push_back(with_note(contest.standings[0].name, distinguishing_words(contest, all)));
   }
   const std::size_t count = names.size();
   if (count > kMostLone) {
