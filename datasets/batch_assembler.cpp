@@ -30,8 +30,8 @@ struct CroppedRow {
 // Writes `width` pixels of `row`, from right to left with `flip`.
 void convert_row(const CroppedRow& row, std::int64_t width, bool flip, float factor, float offset,
                  float* out) {
-  std::fill_n(out, width, offset);  // black: 0 * factor + offset
   const std::int64_t count = row.last - row.first;
+  if (count < width) std::fill_n(out, width, offset);  // black: 0 * factor + offset
   if (flip) {
     float* const end = out + width - row.first;
     for (std::int64_t x = 0; x < count; ++x) {
@@ -88,24 +88,13 @@ BatchAssembler::BatchAssembler(const Split& split, const Normalization& normaliz
   }
 }
 
-void BatchAssembler::convert(std::int64_t index, float* image) const {
-  const std::uint8_t* bytes =
-      split_.images.data() + static_cast<std::size_t>(index) * split_.sample_bytes;
-  for (const Scale& scale : scales_) {
-    const auto [factor, offset] = scale;
-    for (std::size_t i = 0; i < channel_bytes(); ++i) {
-      image[i] = static_cast<float>(bytes[i]) * factor + offset;
-    }
-    bytes += channel_bytes();
-    image += channel_bytes();
-  }
-}
-
 void BatchAssembler::convert(std::int64_t index, const CropAndFlip& change, float* image) const {
   const std::uint8_t* channel =
       split_.images.data() + static_cast<std::size_t>(index) * split_.sample_bytes;
-  const std::int64_t width = split_.width;
-  const std::int64_t height = static_cast<std::int64_t>(channel_bytes()) / width;
+  const auto channel_bytes = static_cast<std::int64_t>(split_.sample_bytes / scales_.size());
+  // A channel that is not changed is one long row.
+  const std::int64_t width = change == CropAndFlip{} ? channel_bytes : split_.width;
+  const std::int64_t height = channel_bytes / width;
   const std::int64_t first = std::clamp<std::int64_t>(-change.right, 0, width);
   const std::int64_t last = std::clamp<std::int64_t>(width - change.right, first, width);
   for (const Scale& scale : scales_) {
@@ -117,7 +106,7 @@ void BatchAssembler::convert(std::int64_t index, const CropAndFlip& change, floa
       }
       convert_row(row, width, change.flip, scale.factor, scale.offset, image);
     }
-    channel += channel_bytes();
+    channel += channel_bytes;
   }
 }
 
@@ -134,12 +123,11 @@ void BatchAssembler::gather(std::span<const std::int64_t> indices, float* images
           split_.sample_bytes);
     }
     float* const image = images + i * split_.sample_bytes;
-    if (augmentation != nullptr) {
-      convert(indices[i], draw_crop_and_flip(augmentation->seed, augmentation->epoch, indices[i]),
-              image);
-    } else {
-      convert(indices[i], image);
-    }
+    const CropAndFlip change =
+        augmentation == nullptr
+            ? CropAndFlip{}
+            : draw_crop_and_flip(augmentation->seed, augmentation->epoch, indices[i]);
+    convert(indices[i], change, image);
     const std::size_t count = split_.labels_per_sample;
     std::ranges::copy(split_.labels.subspan(static_cast<std::size_t>(indices[i]) * count, count),
                       labels + i * count);

@@ -24,9 +24,8 @@ struct Normalization {
 std::vector<double> for_each_channel(const std::vector<double>& values, std::int64_t channels);
 
 // Augmentation of training images as is common for CIFAR-10: a random crop of the image padded with
-// black, and a horizontal flip of half of the images (He et al., "Deep residual learning for image
-// recognition", 2015, section 4.2). It depends on the seed, the epoch and the sample only, so all
-// strategies and world sizes see the same pixels.
+// black, and a horizontal flip of half of the images (He et al. 2015, section 4.2). It depends on
+// seed, epoch and sample only, so all strategies and world sizes see the same pixels.
 
 // Black pixels on each side of the image that a crop is taken from.
 inline constexpr int kCropPadding = 4;
@@ -62,9 +61,8 @@ class BatchAssembler {
   // `split` must outlive it. Throws ConfigError unless the deviations are positive.
   BatchAssembler(const Split& split, const Normalization& normalization);
 
-  // Writes the samples with these indices one after the other. `images` and `labels` must have room
-  // for them. With `augmentation` every image is cropped and flipped; the split's images must have
-  // a width then.
+  // Writes the samples with these indices one after the other. With `augmentation` every image is
+  // cropped and flipped; the split's images must have a width then.
   void gather(std::span<const std::int64_t> indices, float* images, std::int32_t* labels,
               const BatchAugmentation* augmentation = nullptr) const;
 
@@ -74,9 +72,7 @@ class BatchAssembler {
     float factor = 1, offset = 0;
   };
 
-  void convert(std::int64_t index, float* image) const;
   void convert(std::int64_t index, const CropAndFlip& change, float* image) const;
-  std::size_t channel_bytes() const { return split_.sample_bytes / scales_.size(); }
 
   Split split_;
   std::vector<Scale> scales_;  // [channel]

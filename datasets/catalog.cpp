@@ -104,18 +104,18 @@ const std::vector<CatalogEntry>& rows() {
 }
 
 SyntheticRequest synthetic_request(const CatalogEntry& entry, const DatasetRequest& request) {
-  const bool any = entry.takes_any_shape();
-  return {.name = request.name,
-          .seed = request.seed,
-          .channels = any ? request.channels : entry.channels,
-          .height = any ? request.height : entry.height,
-          .width = any ? request.width : entry.width,
-          .classes = any ? request.classes : entry.classes,
-          .label_height = any ? request.label_height : 1,
-          .label_width = any ? request.label_width : 1,
-          .ignored_label = request.ignored_label,
-          .train_samples = entry.train_samples,
-          .test_samples = entry.test_samples};
+  DatasetInfo info = info_of_files(entry, "");
+  info.train_samples = entry.train_samples;
+  info.test_samples = entry.test_samples;
+  if (entry.takes_any_shape()) {
+    info.channels = request.channels;
+    info.height = request.height;
+    info.width = request.width;
+    info.classes = request.classes;
+    info.label_height = request.label_height;
+    info.label_width = request.label_width;
+  }
+  return {.info = info, .seed = request.seed, .ignored_label = request.ignored_label};
 }
 
 }  // namespace

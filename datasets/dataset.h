@@ -102,13 +102,9 @@ struct CatalogFile {
 
 // What a generator is asked for.
 struct SyntheticRequest {
-  std::string name;  // of the data set
+  DatasetInfo info;  // numbers of samples that are 0 the generator chooses
   std::uint64_t seed = 1;
-  std::int64_t channels = 1, height = 0, width = 0;
-  int classes = 0;
-  std::int64_t label_height = 1, label_width = 1;    // as in DatasetInfo
-  std::int32_t ignored_label = kNoLabel;             // of maps: what lies between two classes
-  std::int64_t train_samples = 0, test_samples = 0;  // 0: the generator chooses
+  std::int32_t ignored_label = kNoLabel;  // of maps: what lies between two classes
 };
 
 struct CatalogEntry {

@@ -18,7 +18,6 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"

@@ -26,11 +26,10 @@ std::unique_ptr<DatasetSource> open_idx_dataset(const CatalogEntry& entry,
                                                 const std::string& directory);
 
 // CatalogEntry::open for CIFAR-10 (https://www.cs.toronto.edu/~kriz/cifar.html, "binary version").
-// The training samples are those of data_batch_1.bin to data_batch_5.bin, in this order, the test
-// samples those of test_batch.bin. Looks for them in <directory>/<name>/ and in the archive's own
-// folder (<directory>/cifar-10-batches-bin/, or in <name>/), then for the archive itself, the
-// entry's only file, in <directory>/<name>/, which is read as it is. Fewer training files and fewer
-// records than were published are fine (a subset); an archive must be whole.
+// Looks for data_batch_1.bin to data_batch_5.bin and test_batch.bin in <directory>/<name>/ and in
+// the archive's own folder (<directory>/cifar-10-batches-bin/, or in <name>/), then for the
+// archive, the entry's only file. Fewer training files and records than were published are fine (a
+// subset); an archive must be whole.
 std::unique_ptr<DatasetSource> open_cifar_dataset(const CatalogEntry& entry,
                                                   const std::string& directory);
 

@@ -18,17 +18,12 @@ namespace ddpbench::data {
 namespace {
 
 void check(const SamplerOptions& options) {
-  if (options.samples < 1 || options.samples > std::numeric_limits<std::uint32_t>::max()) {
-    throw ConfigError(
-        fmt::format("sampler: a data set of {} samples; expected 1 to 2^32 - 1", options.samples));
-  }
-  if (options.global_batch < 1 || options.shards < 1 ||
-      options.global_batch % options.shards != 0) {
-    throw ConfigError(fmt::format(
-        "sampler: a global batch of {} does not divide into {} equal shards of at least "
-        "one sample",
-        options.global_batch, options.shards));
-  }
+  ensure(options.samples >= 1 && options.samples <= std::numeric_limits<std::uint32_t>::max(),
+         "sampler: a data set of {} samples", options.samples);
+  ensure(options.global_batch >= 1 && options.shards >= 1 &&
+             options.global_batch % options.shards == 0,
+         "sampler: a global batch of {} does not divide into {} equal shards", options.global_batch,
+         options.shards);
   if (options.last_batch == LastBatch::drop && options.global_batch > options.samples) {
     throw ConfigError(fmt::format(
         "sampler: a global batch of {} out of {} samples leaves no step when the last, incomplete "

@@ -99,24 +99,14 @@ void check_extent(const char* what, std::int64_t value, std::int64_t most) {
 class SyntheticSource final : public DatasetSource {
  public:
   SyntheticSource(const SyntheticRequest& request, bool digits)
-      : request_(request), digits_(digits) {
-    check_extent("channels", request.channels, kMostChannels);
-    check_extent("rows", request.height, kMostSide);
-    check_extent("columns", request.width, kMostSide);
-    check_extent("classes", request.classes, kMostClasses);
-    check_extent("rows of labels", request.label_height, kMostSide);
-    check_extent("columns of labels", request.label_width, kMostSide);
-    info_ = {.name = request.name,
-             .source = "synthetic",
-             .directory = "",
-             .train_samples = request.train_samples,
-             .test_samples = request.test_samples,
-             .channels = request.channels,
-             .height = request.height,
-             .width = request.width,
-             .classes = request.classes,
-             .label_height = request.label_height,
-             .label_width = request.label_width};
+      : request_(request), digits_(digits), info_(request.info) {
+    check_extent("channels", info_.channels, kMostChannels);
+    check_extent("rows", info_.height, kMostSide);
+    check_extent("columns", info_.width, kMostSide);
+    check_extent("classes", info_.classes, kMostClasses);
+    check_extent("rows of labels", info_.label_height, kMostSide);
+    check_extent("columns of labels", info_.label_width, kMostSide);
+    info_.source = "synthetic";
     const auto labels = static_cast<std::size_t>(info_.labels_per_sample()) * sizeof(std::uint16_t);
     const auto bytes = static_cast<std::int64_t>(std::max(info_.sample_bytes(), labels));
     if (info_.train_samples == 0) {
@@ -230,17 +220,17 @@ class Placement {
 };
 
 std::uint16_t draw_label(const SyntheticRequest& request, SplitMix64& random) {
-  return static_cast<std::uint16_t>(random.below(static_cast<std::uint32_t>(request.classes)));
+  return static_cast<std::uint16_t>(random.below(static_cast<std::uint32_t>(request.info.classes)));
 }
 
 // Fills `image` with the waves of a class, moved a little, and noise.
 void draw_waves(const SyntheticRequest& request, std::uint16_t label, SplitMix64& random,
                 std::span<std::uint8_t> image) {
   SplitMix64 of_class(combine_hash(request.seed, kClassStream), label);
-  std::vector<std::uint8_t> rows(static_cast<std::size_t>(request.height));
-  std::vector<std::uint8_t> columns(static_cast<std::size_t>(request.width));
+  std::vector<std::uint8_t> rows(static_cast<std::size_t>(request.info.height));
+  std::vector<std::uint8_t> columns(static_cast<std::size_t>(request.info.width));
   std::uint8_t* out = image.data();
-  for (std::int64_t channel = 0; channel < request.channels; ++channel) {
+  for (std::int64_t channel = 0; channel < request.info.channels; ++channel) {
     for (std::vector<std::uint8_t>* const wave : {&rows, &columns}) {
       const double cycles = of_class.uniform(0.5, 3.5);
       const double phase = of_class.uniform(0, 2 * std::numbers::pi);
@@ -282,12 +272,12 @@ struct Rectangle {
 
 void copy_inside(const Rectangle& inside, const SyntheticRequest& request,
                  std::span<const std::uint8_t> from, std::span<std::uint8_t> to) {
-  const auto [top, bottom] = inside.down.of(request.height);
-  const auto [left, right] = inside.across.of(request.width);
-  for (std::int64_t channel = 0; channel < request.channels; ++channel) {
+  const auto [top, bottom] = inside.down.of(request.info.height);
+  const auto [left, right] = inside.across.of(request.info.width);
+  for (std::int64_t channel = 0; channel < request.info.channels; ++channel) {
     for (std::int64_t y = top; y < bottom; ++y) {
       const auto first =
-          static_cast<std::size_t>((channel * request.height + y) * request.width + left);
+          static_cast<std::size_t>((channel * request.info.height + y) * request.info.width + left);
       std::ranges::copy(from.subspan(first, static_cast<std::size_t>(right - left)),
                         to.subspan(first).begin());
     }
@@ -298,8 +288,8 @@ void copy_inside(const Rectangle& inside, const SyntheticRequest& request,
 void write_labels(const Rectangle& inside, const SyntheticRequest& request,
                   std::uint16_t outer_label, std::uint16_t inner_label,
                   std::span<std::uint16_t> labels) {
-  const auto [top, bottom] = inside.down.of(request.label_height);
-  const auto [left, right] = inside.across.of(request.label_width);
+  const auto [top, bottom] = inside.down.of(request.info.label_height);
+  const auto [left, right] = inside.across.of(request.info.label_width);
   const std::uint16_t edge_label = request.ignored_label == kNoLabel
                                        ? inner_label
                                        : static_cast<std::uint16_t>(request.ignored_label);
@@ -307,7 +297,7 @@ void write_labels(const Rectangle& inside, const SyntheticRequest& request,
   for (std::int64_t y = top; y < bottom; ++y) {
     for (std::int64_t x = left; x < right; ++x) {
       const bool edge = y == top || y + 1 == bottom || x == left || x + 1 == right;
-      labels[static_cast<std::size_t>(y * request.label_width + x)] =
+      labels[static_cast<std::size_t>(y * request.info.label_width + x)] =
           edge ? edge_label : inner_label;
     }
   }
@@ -361,15 +351,17 @@ std::uint8_t draw_digit(std::uint64_t seed, std::uint64_t index,
 }
 
 std::unique_ptr<DatasetSource> make_synthetic_digits(const SyntheticRequest& request) {
-  return std::make_unique<SyntheticSource>(SyntheticRequest{.name = request.name,
-                                                            .seed = request.seed,
-                                                            .channels = 1,
-                                                            .height = kDigitSide,
-                                                            .width = kDigitSide,
-                                                            .classes = 10,
-                                                            .train_samples = 60000,
-                                                            .test_samples = 10000},
-                                           true);
+  SyntheticRequest digits = request;
+  digits.info = {.name = request.info.name,
+                 .source = "synthetic",
+                 .directory = "",
+                 .train_samples = 60000,
+                 .test_samples = 10000,
+                 .channels = 1,
+                 .height = kDigitSide,
+                 .width = kDigitSide,
+                 .classes = 10};
+  return std::make_unique<SyntheticSource>(digits, true);
 }
 
 std::unique_ptr<DatasetSource> make_synthetic_images(const SyntheticRequest& request) {

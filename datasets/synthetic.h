@@ -4,16 +4,12 @@
 // Synthetic samples, so that no files are needed, drawn by as many threads as the cores that the
 // calling thread may run on.
 //
-// Images of any shape and number of classes: each class has waves of its own over rows
-// and columns of each channel; a sample moves them a little, by chance, and adds noise. So networks
-// learn them.
-//
-// With a label for each place of a map, a sample has two classes: one in a rectangle anywhere, the
-// other around it. The places at the rectangle's edge have the ignored label, if there is one, as
-// outlines do in PASCAL VOC.
-//
-// Digits stand in for MNIST: a font's, each in its own place, size, slant, stroke width and noise.
-// Mean and spread are similar to MNIST's.
+// Images of any shape and number of classes: each class has waves of its own over rows and columns
+// of each channel; a sample moves them a little, by chance, and adds noise. With a label for each
+// place of a map, a sample has two classes: one in a rectangle anywhere, the other around it. The
+// rectangle's edge has the ignored label, if there is one, as outlines do in PASCAL VOC. Digits
+// stand in for MNIST, of similar mean and spread: a font's, each in its own place, size, slant,
+// stroke width and noise.
 //
 // Cost: images about 1 GB/s, maps half of it, a digit about 3 us of a core. Sample i depends on
 // (seed, i), shape and number of classes only.

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "bench/measure/device_wait.h"
 #include "datasets/loader.h"
@@ -29,9 +28,8 @@ struct BatchShape {
   bool has_valid_weight = false;  // where labels are ignored (StepInput)
 };
 
-// BatchMemory: memory for one batch that the host fills and a device trains on. Where the host
-// cannot write the device's memory, it has two buffers: page-locked memory for the host, and device
-// memory into which that is copied.
+// Memory for one batch that the host fills and a device trains on: where the host cannot write the
+// device's memory, page-locked memory for the host, and device memory into which that is copied.
 class BatchMemory {
  public:
   // Has no memory yet.
@@ -90,8 +88,7 @@ void add_loader_source(MemoryNeeds& needs, const BatchSourceOptions& options);
 void add_resident_source(MemoryNeeds& needs, const data::Split& split,
                          const data::ShardedSampler& sampler, const BatchSourceOptions& options);
 
-// Batches that the host's loader assembles. On a device with memory of its own they travel on a
-// separate stream, ahead of the steps. `device` and `split` outlive the source.
+// Batches that the host's loader assembles. `device` and `split` outlive the source.
 std::unique_ptr<BatchSource> make_loader_source(Device& device, const data::Split& split,
                                                 const data::ShardedSampler& sampler,
                                                 const BatchSourceOptions& options);

@@ -17,15 +17,15 @@ namespace ddpbench::bench {
 
 using Variables = std::map<std::string, std::string>;
 
-// The variables of `all` that affect measurements: those of threads, devices and libraries, and
-// those named in `options`. Reports are passed on, so they have no others, above all no secrets.
+// The variables of `all` that affect measurements, and those named in `options`. Reports are passed
+// on, so they have no others, above all no secrets.
 Variables recorded_variables(const Variables& all, const std::vector<std::string>& options);
 
 // This host's name; "unknown" when the system does not say.
 std::string host_name();
 
-// Reads this host. `recorded` goes into the report unchanged. `libraries` (name -> version) is
-// added to the versions that the build knows. add_gpus fills in the GPUs.
+// Reads this host. `libraries` (name -> version) is added to the versions that the build knows.
+// add_gpus fills in the GPUs.
 report::Environment capture_environment(const Variables& recorded, const Variables& libraries);
 
 // This host with the variables of this process that a report has, `options` among them (as

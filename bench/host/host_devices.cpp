@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <mutex>
 #include <set>
-#include <string_view>
 
 #include "base/error.h"
 #include "bench/host/build_info.h"

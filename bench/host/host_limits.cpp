@@ -185,26 +185,19 @@ MemoryKills read_memory_kills(const std::string& root) {
 
 std::string memory_kill_words(const MemoryKills& before, const MemoryKills& after,
                               const std::string& root) {
-  constexpr const char* kAdvice =
-      "use a smaller batch (--batch-size), fewer devices, or give it more memory";
-  if (has_grown(before.of_group, after.of_group)) {
-    for (const ControlGroup& group : control_groups(root)) {
-      if (const auto limit = memory_limit_of(group)) {
-        return fmt::format(
-            "the kernel ended it because memory ran out: the control group {} may use {} bytes; {}",
-            group.name, *limit, kAdvice);
-      }
-    }
-    return fmt::format("the kernel ended it because memory ran out; {}", kAdvice);
-  }
   // The group may not tell, and the machine's count may be of others.
-  if (!before.of_group && has_grown(before.of_machine, after.of_machine)) {
-    return fmt::format(
-        "the kernel ended a process of this machine meanwhile because memory ran out, probably "
-        "this one; {}",
-        kAdvice);
+  const bool of_group = has_grown(before.of_group, after.of_group);
+  if (!of_group && (before.of_group || !has_grown(before.of_machine, after.of_machine))) return "";
+  std::string limited;
+  for (const ControlGroup& group : control_groups(root)) {
+    const auto limit = memory_limit_of(group);
+    if (!of_group || !limit || !limited.empty()) continue;
+    limited = fmt::format(": the control group {} may use {} bytes", group.name, *limit);
   }
-  return "";
+  return fmt::format(
+      "the kernel ended {} because memory ran out{}; use a smaller batch (--batch-size), fewer "
+      "devices, or give it more memory",
+      of_group ? "it" : "a process of this machine meanwhile, probably this one,", limited);
 }
 
 namespace {

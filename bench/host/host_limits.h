@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the system tells of this process and machine: the limits that it sets, processes that it has
-// ended for lack of memory, and the counters that reports/metrics/conditions.h compares. Control
-// groups are those of version 2.
+// What the system tells of this process and machine: limits, processes that it has ended for lack
+// of memory, and the counters that reports/metrics/conditions.h compares. Control groups:
+// version 2.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ struct MemoryLimit {
 MemoryLimit memory_limit(const HostLimits& limits);
 
 // Where the address space is limited, keeps threads from mapping arenas of the allocator (64 MiB
-// each) of their own, which nothing plans. To be called before the process starts a thread.
+// each) of their own. Call it before the process starts a thread.
 void spare_address_space();
 
 // `root` stands before /proc and /sys in all of these: "" is the system itself, tests have others.
@@ -55,14 +55,13 @@ struct MemoryKills {
 };
 MemoryKills read_memory_kills(const std::string& root = "");
 
-// Returns a sentence about a rank that ended by a SIGKILL which this program did not send. It says
-// what the kernel did between the two readings, and what to change. It is empty if the kernel ended
-// no process for lack of memory, or if the system does not say.
+// A sentence about a rank that ended by a SIGKILL which this program did not send; empty if the
+// kernel ended no process for lack of memory between the readings, or if the system does not say.
 std::string memory_kill_words(const MemoryKills& before, const MemoryKills& after,
                               const std::string& root = "");
 
-// Reads this machine and this process now. Counters that the system does not tell are left out. It
-// takes tens of microseconds to a few milliseconds (one file per processor): call it between runs.
+// Reads this machine and this process now, which takes up to a few milliseconds (one file per
+// processor): call it between runs.
 report::MachineSnapshot take_machine_snapshot();
 
 // The same without the values of getrusage and the clock.

@@ -20,11 +20,8 @@
 #include <fstream>
 #include <memory>
 #include <set>
-#include <utility>
-#include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
 
 namespace ddpbench::bench {

@@ -27,10 +27,9 @@ std::string interface_name(const std::string& interface);
 // Throws ConfigError when the host is not known here, CommError when no way leads there.
 std::string address_towards(const std::string& host, double timeout_s);
 
-// HostClaim: a name that one process at a time has on this host. It is free again when that process
-// ends, however it ends, and leaves no file. It is an abstract socket address (unix(7)), so it
-// holds within one network namespace. Any user may take any name: it orders processes that trust
-// each other and protects nothing.
+// A name that one process at a time has on this host, until it ends, however it ends: an abstract
+// socket address (unix(7)), so it holds within one network namespace. Any user may take any name:
+// it orders processes that trust each other and protects nothing.
 class HostClaim {
  public:
   // At most 107 bytes of `name` count.

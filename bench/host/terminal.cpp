@@ -3,7 +3,6 @@
 #include "bench/host/terminal.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -14,55 +13,14 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <regex>
 #include <span>
-#include <string>
 #include <system_error>
 
-#include "base/error.h"
-#include "base/file.h"
 #include "base/text.h"
 #include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {
-namespace {
-
-constexpr std::string_view kRed = "\x1b[1;31m", kYellow = "\x1b[33m", kUsualColour = "\x1b[0m";
-
-struct Emphasis {
-  std::string_view word, colour;
-};
-constexpr Emphasis kEmphases[] = {
-    {"NO", kRed},     {"failed", kRed},          {"diverged", kRed},       {"REGRESSED", kRed},
-    {"FAILED", kRed}, {"INCONCLUSIVE", kYellow}, {"interrupted", kYellow}, {"warning:", kYellow},
-};
-
-// Whether `text` begins with the number of a footnote: "(1)", or " (1)" after a status.
-bool begins_with_mark(std::string_view text) {
-  if (text.starts_with(' ')) text.remove_prefix(1);
-  const std::size_t end = text.find_first_not_of("0123456789", 1);
-  return text.starts_with('(') && end != std::string_view::npos && end > 1 && text[end] == ')';
-}
-
-// Whether the word from `begin` to `end` is a cell, or the first word of a line, and not part of a
-// sentence. Cells are two spaces apart; the number of a footnote may follow.
-bool is_cell(std::string_view table, std::size_t begin, std::size_t end, bool opens_line) {
-  const bool first = begin == 0 || table[begin - 1] == '\n';
-  const bool begins = first || (begin >= 2 && table.substr(begin - 2, 2) == "  ");
-  const bool ends = end == table.size() || table[end] == '\n' ||
-                    begins_with_mark(table.substr(end)) || table.substr(end, 2) == "  ";
-  return opens_line ? first : begins && ends;
-}
-
-const Emphasis* emphasis_at(std::string_view table, std::size_t at) {
-  for (const Emphasis& emphasis : kEmphases) {
-    const std::size_t end = at + emphasis.word.size();
-    if (!table.substr(at).starts_with(emphasis.word)) continue;
-    if (is_cell(table, at, end, emphasis.word.ends_with(':'))) return &emphasis;
-  }
-  return nullptr;
-}
-
-}  // namespace
 
 int terminal_width() {
   winsize size{};
@@ -86,18 +44,16 @@ bool has_colours() {
          launch::environment_variable("TERM") != "dumb";
 }
 
-std::string coloured(std::string_view table) {
-  std::string text;
-  for (std::size_t at = 0; at < table.size();) {
-    const Emphasis* const emphasis = emphasis_at(table, at);
-    if (emphasis == nullptr) {
-      text += table[at++];
-    } else {
-      text.append(emphasis->colour).append(emphasis->word).append(kUsualColour);
-      at += emphasis->word.size();
-    }
-  }
-  return text;
+// Colours words that are cells, or the first word of a line, and no part of a sentence. Cells are
+// two spaces apart; the number of a footnote may follow: "NO(1)", "failed (2)".
+std::string coloured(const std::string& table) {
+  static const std::regex kRed(
+      R"((^|\n|  )(NO|failed|diverged|REGRESSED|FAILED)(?= ?\(\d+\)|  |\n|$))");
+  static const std::regex kYellow(R"((^|\n|  )(INCONCLUSIVE|interrupted)(?= ?\(\d+\)|  |\n|$))");
+  static const std::regex kWarning(R"((^|\n)(warning:))");
+  std::string text = std::regex_replace(table, kRed, "$1\x1b[1;31m$2\x1b[0m");
+  text = std::regex_replace(text, kYellow, "$1\x1b[33m$2\x1b[0m");
+  return std::regex_replace(text, kWarning, "$1\x1b[33m$2\x1b[0m");
 }
 
 void say_table(const std::string& table) { say("{}", has_colours() ? coloured(table) : table); }

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program's output, and the signals that end a run. Text that cannot be written (a full disk, a
-// reader that is gone) never ends a run, whose results are worth more; finish_output tells of it at
-// the end.
+// The program's output, and the signals that end a run. Text that cannot be written never ends a
+// run, whose results are worth more; finish_output tells of it at the end.
 #pragma once
 
 #include <fmt/format.h>
@@ -24,8 +23,7 @@ namespace ddpbench::bench {
 // limit.
 int terminal_width();
 
-// Whether stdout is a terminal. That which mpirun gives its ranks is none: its own output may go to
-// a file, in which colours and redrawn lines are noise.
+// Whether stdout is a terminal. That which mpirun gives its ranks is none: it may lead to a file.
 bool writes_to_terminal();
 
 void put(std::FILE* file, const std::string& text) noexcept;
@@ -43,15 +41,12 @@ void say_error(fmt::format_string<Arguments...> format, Arguments&&... arguments
 // Whether text for stdout may have colours: it goes to a terminal, and NO_COLOR (no-color.org) is
 // not set.
 bool has_colours();
-// A table in which the cells that a reader must not miss are coloured: NO, failed, REGRESSED and
-// the like red, INCONCLUSIVE and the word of warnings yellow. Columns keep their places.
-std::string coloured(std::string_view table);
+// The table with the cells coloured that a reader must not miss. Columns keep their places.
+std::string coloured(const std::string& table);
 // Prints a table to stdout, with colours where it has them.
 void say_table(const std::string& table);
 
-// The last line of a terminal, redrawn in its place. It is never wider than the terminal, on which
-// it would otherwise leave a new line with each drawing. To be used only where stdout is a
-// terminal.
+// The last line of a terminal, redrawn in its place and never wider than it.
 class StatusLine {
  public:
   void draw(const std::string& text);
@@ -75,9 +70,7 @@ void write_standard_output(const FileDescriptor& output, std::string_view text);
 // Writes what stdout holds back. Throws ConfigError when that, or anything before, did not arrive.
 void finish_output();
 
-// Saves results in another place when the intended one, which was usable at the start of a run, is
-// gone, full or closed at its end.
-
+// Where results were saved when the intended place is gone, full or closed at the end of a run.
 struct Rescue {
   std::string path;     // where the file is
   std::string message;  // why it is not where it was asked for, and where it is
@@ -89,8 +82,6 @@ struct Rescue {
 std::optional<Rescue> write_or_rescue(const std::string& path,
                                       const std::function<void(const std::string& path)>& write);
 
-// Signals that end a run set a flag that the supervisor polls, so that a report is left.
-
 // Ends a rank of a joined world that a signal asked to end (exit 130). Its words are always the
 // same: ranks whose collectives it gives up know it by them.
 class Interrupted : public Error {
@@ -100,10 +91,9 @@ class Interrupted : public Error {
   int exit_code() const noexcept override { return 130; }
 };
 
-// From now on SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU and SIGPIPE set
-// the flag instead of ending the process. A signal other than the first two stays ignored if it was
-// ignored before (nohup). After SIGPIPE the stream that lost its reader (stdout, stderr) is
-// replaced by /dev/null.
+// From now on signals that would end the process set a flag instead, which the supervisor polls, so
+// that a report is left. But for SIGINT and SIGTERM they stay ignored if they were (nohup). After
+// SIGPIPE the stream that lost its reader (stdout, stderr) is replaced by /dev/null.
 void catch_interrupts();
 bool interrupt_requested();
 // The last such signal; 0: none yet.

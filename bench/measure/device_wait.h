@@ -34,9 +34,8 @@ class DeviceWait {
   // The rank's step, counted over verification, warm-up and training. Messages name it.
   void at_step(std::uint64_t step) noexcept { step_ = step; }
 
-  // Returns when the device has reached `event`. Throws CommTimeout (of kind "timeout": peers may
-  // be to blame) that names rank, step and `what` when this takes longer than the limit,
-  // Interrupted when the user interrupts, and the device's own errors. Thread-safe.
+  // Returns when the device has reached `event`. Throws CommTimeout beyond the limit (peers may be
+  // to blame), Interrupted when the user interrupts, and the device's own errors. Thread-safe.
   void until(const Event& event, std::string_view what) {
     if (event.reached()) return;
     const comm::Deadline deadline = comm::deadline_after(options_.limit_s);
@@ -56,8 +55,7 @@ class DeviceWait {
     }
   }
 
-  // Whether a wait was given up. The device may then work for ever. Calls that free its memory and
-  // its streams wait for it to be idle, and would not return.
+  // Whether a wait was given up: calls that free the device's memory might then never return.
   bool gave_up() const noexcept { return gave_up_; }
 
  private:

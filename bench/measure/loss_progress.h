@@ -1,14 +1,13 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// LossProgress: reads a rank's running training loss while it trains, for the report and for the
-// line that shows the run's progress.
+// LossProgress: reads a rank's running training loss while it trains: every so many steps for the
+// report (points), and about once a second for the line that shows the run's progress.
 //
-// The totals are read every so many steps (points) and about once a second (the line). A reading
-// is a copy that is queued behind a step, and it is looked at when the device has done it, so
-// nothing waits for it. The steps between points are chosen so that a run has at most kMostPoints
-// and readings take less than a twentieth of a percent of the time. They are a power of two, so
-// that ranks with different intervals have points in common.
+// A reading is a copy that is queued behind a step, and it is looked at when the device has done
+// it, so nothing waits for it. The steps between points are a power of two, so that ranks with
+// different intervals have points in common, and so many that a run has at most kMostPoints and
+// readings take less than a twentieth of a percent of the time.
 #pragma once
 
 #include <array>
@@ -34,8 +33,7 @@ class LossProgress {
   static constexpr std::int64_t kMostPoints = 500;
 
   // `totals`: the memory of the rank's training totals on `device`, which begin at zero and to
-  // which steps on `stream` add. `steps`: how many timed ones there will be at most. All outlive
-  // it.
+  // which steps on `stream` add. `steps`: at most so many will be timed.
   LossProgress(Device& device, Stream& stream, BufferView totals, launch::RankWriter& writer,
                std::int64_t steps);
 

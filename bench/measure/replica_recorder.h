@@ -3,21 +3,21 @@
 //
 // ReplicaRecorder: observes one replica of a rank. It marks phases and calls on the replica's
 // device, and hands them on to what else takes part in them: the status in the rank's channel, a
-// profiler (NVTX), the slowness of --inject, the lock of --emulate-gil.
-//
-// The rank's StepRecorder reads the marks of all replicas when the step is done, tells waiting from
-// transfers (each replica marks when it enters a transfer, so the moment at which the last one came
-// is known), and writes the records of --trace.
+// profiler (NVTX), the slowness of --inject, the lock of --emulate-gil. The rank's StepRecorder
+// reads the marks of all replicas when the step is done.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -27,6 +27,7 @@
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/phase.h"
 #include "kernels/runtime/range_marker.h"
+#include "parallel/comm/communicator.h"
 #include "parallel/launch/rank_channel.h"
 
 namespace ddpbench::bench {
@@ -43,21 +44,18 @@ using PhaseLengths = std::array<double, kPhaseCount>;
 PhaseLengths lengths_of(const std::vector<PhaseInterval>& phases);
 
 // `own` lasts from entering a transfer to its end. Returns how long it waited until the replicas in
-// `others` had entered the same transfer: at most its length. Each of `others` has at most one
-// interval of that phase, and may have intervals of other phases.
+// `others`, each of which has at most one interval of that phase, had entered it, too.
 double waited_s(const PhaseInterval& own, std::span<const std::vector<PhaseInterval>> others);
 
 // Fills `records` with one record for each replica but the first, from the phases of all (`all[0]`:
-// the primary's). A transfer from or to the primary waits for the primary; a reduce waits for all.
-// Their loss phase counts as waiting, because the primary computes the loss. `step_s`: the length
-// of the step.
+// the primary's) in a step of `step_s`. A transfer waits for the primary, a reduce for all. Their
+// loss phase counts as waiting, because the primary computes the loss.
 void fill_replica_records(std::span<const std::vector<PhaseInterval>> all, std::uint32_t step,
                           double step_s, std::vector<launch::ReplicaRecord>& records);
 
 // --emulate-gil: what each call of a layer costs where an interpreter makes it, and what its global
-// lock adds where the replicas of a process are threads of one interpreter (dp, and ddp with
-// several devices a process). A replica holds the lock while it launches a call, not while the call
-// computes, as PyTorch does. One a process.
+// lock adds where replicas are threads of one interpreter. A replica holds the lock while it
+// launches a call, not while the call computes, as PyTorch does. One a process.
 class InterpreterLock {
  public:
   explicit InterpreterLock(double launch_s) : launch_s_(launch_s) {}
@@ -80,7 +78,7 @@ class StepFaults {
       : device_(device), injections_(std::move(injections)) {}
 
   // Call it before each step, also of verification and warm-up. A kill, stop or throw planted for
-  // this step strikes here; throw throws InternalError.
+  // this step strikes here.
   void begin_step();
   // A slowed phase does not end before its time. The replica's thread calls both.
   void begin(Phase phase, Stream& stream);
@@ -155,9 +153,8 @@ class ReplicaRecorder final : public PhaseObserver, public nn::LayerObserver {
   // A replay marks the step's phases: the marks are those that were recorded.
   void repeat_marks() { marks_.reuse(recorded_marks_); }
 
-  // What a step left. The following require that the replica's thread has queued all of it.
-  //
-  // Waits until the device has finished what is marked, which the next two require.
+  // The following require that the replica's thread has queued all of the step. This one waits
+  // until the device has finished what is marked, which the next two require.
   void wait_for_marks(DeviceWait& wait);
   // Puts the step's phases into `phases`.
   void take(std::vector<PhaseInterval>& phases);
@@ -190,9 +187,8 @@ class ReplicaRecorder final : public PhaseObserver, public nn::LayerObserver {
 };
 
 // Records what a server of ps does in its first rounds after it was given parameters, for --trace.
-//
-// A server does not know which steps are timed. Workers send parameters before the timed ones
-// begin, so it starts anew then. The last start in its records counts.
+// Workers send parameters before the timed steps begin, so it starts anew then: the last start in
+// its records counts.
 class ServerTrace final : public PhaseObserver {
  public:
   // Keeps the phases of `rounds` rounds, each of which begins with Phase::push. `device` and
@@ -204,8 +200,8 @@ class ServerTrace final : public PhaseObserver {
   void begin(Phase phase, Stream& stream) override;
   void end(Phase phase, Stream& stream) override;
   void bucket(const BucketTimes&) override {}
-  // Appends what is kept and done to the channel: records with the round as their step, and the
-  // number of the start as their replica. To be called when the server has ended, too.
+  // Appends what is kept and done: records with the round as their step, and the number of the
+  // start as their replica. To be called when the server has ended, too.
   void publish();
 
  private:
@@ -216,6 +212,35 @@ class ServerTrace final : public PhaseObserver {
   DeviceMarks marks_;
   std::size_t open_ = 0;
   std::uint32_t start_ = 0, round_ = 0;  // rounds begun since the last start
+};
+
+// Writes into a rank's channel which calls of its communicator are complete and pending, and plants
+// the faults of --inject that strike calls.
+class CallMarks final : public comm::CallWatch {
+ public:
+  // `injections` are this rank's, and strike calls. `writer` outlives this.
+  CallMarks(launch::RankWriter& writer, std::vector<Injection> injections);
+
+  // Call it before each step, also of verification and warm-up. Any thread may.
+  void begin_step();
+
+  void begun(const comm::Operation& operation) override;
+  void done(const comm::Operation& operation) override;
+  double hold_up_s() override;
+
+ private:
+  void write();
+
+  launch::RankWriter& writer_;
+  const std::vector<Injection> injections_;
+  std::mutex mutex_;                         // guards these, and the writer's calls
+  std::vector<launch::CallMark> under_way_;  // in the order in which they began
+  launch::CallMark completed_;
+  std::uint64_t collectives_ = 0;
+  std::map<std::pair<comm::OperationKind, int>, std::uint64_t> messages_;  // by kind and peer
+  std::int64_t stalled_step_ = -1;  // that a stall has struck
+
+  std::atomic<std::int64_t> step_ = -1;  // counted over verification, warm-up and training
 };
 
 }  // namespace ddpbench::bench

@@ -8,6 +8,8 @@
 #include <limits>
 #include <string_view>
 
+#include "base/error.h"
+
 namespace ddpbench::bench {
 namespace {
 
@@ -196,6 +198,43 @@ void fill_communication(const StepIntervals& intervals, launch::StepRecord& reco
   record.comm_wait_s = covered_s(intervals.waiting);
   all.insert(all.end(), intervals.waiting.begin(), intervals.waiting.end());
   record.comm_wait_exposed_s = std::clamp(covered_s(all) - busy_s, 0.0, record.comm_wait_s);
+}
+
+void StepRunner::run(const StepInput& input) {
+  if (!records_ || !warm_) {
+    strategy_.step(input);
+    warm_ = true;
+    return;
+  }
+  const bool observing = recorder_.observing();
+  if (!recordings_.contains({input.images, observing})) record_both(input);
+  if (observing) recorder_.replica().repeat_marks();
+  if (world_ != nullptr) world_->check();
+  recordings_.at({input.images, observing})->replay(stream_);
+}
+
+// Records with marks and without while the run still warms up: no timed step records anything.
+void StepRunner::record_both(const StepInput& input) {
+  for (const bool marked : {false, true}) {
+    recorder_.replica().begin_recording(marked);
+    recordings_[{input.images, marked}] = record(input);
+    recorder_.replica().end_recording();
+  }
+}
+
+std::unique_ptr<Recording> StepRunner::record(const StepInput& input) {
+  stream_.begin_recording();
+  try {
+    strategy_.step(input);
+  } catch (...) {
+    // The stream must leave the recording. An error in doing so is not the cause.
+    try {
+      stream_.end_recording();
+    } catch (const Error&) {
+    }
+    throw;
+  }
+  return stream_.end_recording();
 }
 
 }  // namespace ddpbench::bench

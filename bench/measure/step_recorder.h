@@ -4,26 +4,27 @@
 // StepRecorder: the stopwatch of one rank. It turns the phases and buckets that the observers of
 // the rank's replicas have marked into records in the rank's channel.
 //
-// A mark costs one event (on CPU devices one clock read) and one relaxed store. Phases are marked
-// on every Nth step only. N is chosen so that observing takes less than half a percent of the time.
-//
-// A CUDA device is asynchronous, and the host runs some steps ahead of it. The recorder reads the
-// times of such a step when the device has finished it. It waits for each step whose phases it
-// observes, because it reads their marks then. The wait is part of the cost of observing.
+// Phases are marked on every Nth step only. N is chosen so that observing takes less than half a
+// percent of the time. On an asynchronous device the host runs some steps ahead; the recorder waits
+// for each step whose phases it observes. That wait is part of the cost of observing.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "bench/measure/device_wait.h"
 #include "bench/measure/replica_recorder.h"
 #include "kernels/runtime/device.h"
+#include "parallel/comm/communicator.h"
 #include "parallel/launch/rank_channel.h"
+#include "parallel/strategy.h"
 
 namespace ddpbench::bench {
 
@@ -68,8 +69,7 @@ class StepRecorder {
 
   // Enclose each step. Only `timed` steps are appended to the channel.
   void begin_step(std::uint32_t epoch, bool timed);
-  // `report` tells the first replica's observer the step's buckets. It is called when they are
-  // wanted, after the step is done.
+  // `report` tells the first replica's observer the step's buckets, after the step is done.
   void end_step(const std::function<void()>& report = {});
   // Waits for the steps in flight and records them. Call it after each epoch.
   void finish_steps();
@@ -117,6 +117,42 @@ class StepRecorder {
   std::uint32_t interval_ = 1;
   bool timed_ = false;
   bool observing_ = false;  // the phases of this step are observed
+};
+
+// Runs a rank's steps. Where the device can, it records them once and replays them (a CUDA graph):
+// a step then costs the host one call.
+class StepRunner {
+ public:
+  // `world`: the strategy's, null for one process. `records`: the stream can record, and each step
+  // queues the same work for the same input. All outlive this: the communicator waits for
+  // recordings that hold its calls.
+  StepRunner(Strategy& strategy, Stream& stream, StepRecorder& recorder, comm::Communicator* world,
+             bool records)
+      : strategy_(strategy),
+        stream_(stream),
+        recorder_(recorder),
+        world_(world),
+        records_(records) {}
+
+  // Runs one step, between the recorder's begin_step and end_step. The first step is queued call by
+  // call. Once a step was recorded, all steps are replays, so that a strategy can report what it
+  // knows about the recording.
+  void run(const StepInput& input);
+
+ private:
+  // What a recording is for: the address of the batch, and whether the step's phases are marked.
+  using Key = std::pair<const float*, bool>;
+
+  void record_both(const StepInput& input);
+  std::unique_ptr<Recording> record(const StepInput& input);
+
+  Strategy& strategy_;
+  Stream& stream_;
+  StepRecorder& recorder_;
+  comm::Communicator* world_;
+  bool records_;
+  bool warm_ = false;  // a step has run: libraries have done their first-use work
+  std::map<Key, std::unique_ptr<Recording>> recordings_;
 };
 
 }  // namespace ddpbench::bench

@@ -24,15 +24,13 @@ std::vector<std::string> built_in_models();
 // Returns `given` (--data-dir, DDPBENCH_DATA_DIR) alone, else the user's cache directory.
 std::vector<std::string> data_directories(const std::string& given);
 
-// Settles what the options leave to the network and the data set: the name "auto" becomes the first
-// known data set that fits `model`, else synthetic; mean and deviation become the data set's own.
-// Returns a sentence for people when "auto" became synthetic; else empty. Throws ConfigError for an
-// unknown name.
+// The name "auto" becomes the first known data set that fits `model`, else synthetic; mean and
+// deviation become the data set's own. Returns a sentence for people when "auto" became synthetic;
+// else empty. Throws ConfigError for an unknown name.
 std::string resolve_dataset(Options& options, const nn::ModelSpec& model);
 
-// Opens the options' data set from those directories, or synthesizes it, in the shape of `model`
-// where the data set takes any. Throws ConfigError, also when the directory that was given is not
-// there. REQUIRES: resolve_dataset.
+// Opens the options' data set, or synthesizes it, in the shape of `model` where the data set takes
+// any. Throws ConfigError. REQUIRES: resolve_dataset.
 std::unique_ptr<data::DatasetSource> open_data(const Options& options, const nn::ModelSpec& model);
 // What the source gives, with a note where that is not all that was published or no real data
 // (DatasetInfo::note).
@@ -41,10 +39,8 @@ data::DatasetInfo describe_data(const data::DatasetSource& source, const Options
 std::string data_note(const data::DatasetInfo& dataset, const Options& options);
 
 // Reads the header of the file of --load-model. Throws ConfigError where it cannot be read, or
-// where its tensors are not those of the network (nn::match_checkpoint); whether the values can be,
-// the ranks see. Says for people how names are read that are not those of a network here: the
-// prefix of a wrapped network is left out, and counts of batches that are missing are 0. Empty
-// where there is nothing to say.
+// where its tensors are not those of the network (nn::match_checkpoint). Says for people how names
+// are read that are not those of a network here; empty where there is nothing to say.
 std::string check_checkpoint(const Options& options, const nn::ModelSpec& model);
 
 // The same note for who starts ranks that check the file themselves: empty where they will refuse

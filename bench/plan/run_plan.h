@@ -16,9 +16,8 @@
 
 namespace ddpbench::bench {
 
-// DevicePlan: the devices of a job, and the backend that moves data between them. The functions
-// below resolve --device, --backend and --oversubscribe, for training runs and `ddpbench comm`.
-
+// The devices of a job, and the backend that moves data between them. The functions below resolve
+// --device, --backend and --oversubscribe, for training runs and `ddpbench comm`.
 struct DevicePlan {
   std::string device = "cpu";   // cpu | cuda
   std::string backend = "shm";  // a name of comm_backends(); "none" for one device
@@ -81,19 +80,17 @@ std::string plan_line(const TrainingJob& job, std::size_t cores);
 // The last line of --dry-run: so many runs could be set up.
 std::string rehearsed_words(std::size_t runs);
 
-// Resolves --backend=auto: returns the one backend of all runs that move data. Returns "auto" where
-// the runs have several backends (each run then names its own) or none moves data.
+// The same of runs.
 std::string common_backend(const std::vector<TrainingJob>& runs);
 
-// Whether the run is verified against a reference. The baseline is not, because it computes the
-// same as the reference. Strategies whose results differ by design are not, either.
+// Whether the run is verified against a reference: not the baseline, which computes the same, nor
+// strategies whose results differ by design.
 bool needs_reference(const TrainingJob& job);
 
 // The reference that `job` is verified against: one process with the same slices.
 TrainingJob reference_job(const TrainingJob& job);
 
-// The values of a sweep's run that its reference depends on. Runs with equal keys share a
-// reference.
+// What the reference of a run depends on. Runs with equal keys share one.
 struct ReferenceKey {
   int world_size = 1;  // slices
   std::int64_t per_device_batch = 0;
@@ -103,9 +100,8 @@ struct ReferenceKey {
 };
 ReferenceKey reference_key(const TrainingJob& job);
 
-// The relative tolerance of one update of the run's verification: report::verification_tolerance
-// for the run's precision and the number of additions behind an element of a gradient. Returns 0
-// when verification is off.
+// report::verification_tolerance for the run's precision and the number of additions behind an
+// element of a gradient. 0 when verification is off.
 double tolerance_for(const TrainingJob& job, const nn::ModelSpec& model);
 
 // The number of devices that --gpus=all stands for.

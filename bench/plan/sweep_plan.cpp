@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -310,20 +309,14 @@ RunCell joined_cell(const Options& options, int processes, int devices) {
     throw ConfigError(fmt::format("{} processes cannot be {} servers and at least 1 worker",
                                   processes, cell.servers));
   }
-  if (options.all_gpus) {
-    cell.world_size = one_process ? devices : workers;
-    return cell;
-  }
-  const int asked = options.gpus.at(0);
+  const int asked = options.all_gpus ? devices : options.gpus.at(0);
   cell.world_size = one_process ? asked : workers;
   // 1 is the default: then the launcher alone decides.
-  if (!one_process && asked != 1 && asked != workers) {
-    throw ConfigError(
-        fmt::format("--gpus={} (here or in the configuration), but the launcher started {} "
-                    "worker{}; give --gpus={}",
-                    asked, workers, workers == 1 ? "" : "s", workers));
-  }
-  return cell;
+  if (one_process || options.all_gpus || asked == 1 || asked == workers) return cell;
+  throw ConfigError(
+      fmt::format("--gpus={} (here or in the configuration), but the launcher started {} worker{}; "
+                  "give --gpus={}",
+                  asked, workers, workers == 1 ? "" : "s", workers));
 }
 
 int cpu_servers(const Options& options) {

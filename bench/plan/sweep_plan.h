@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The matrix of a sweep: the cells that the lists in options make. It is pure. SweepSchedule
-// decides the order and the number of repetitions.
+// The matrix of a sweep: the cells that the lists in options make, and their order and repetitions.
 #pragma once
 
 #include <compare>
@@ -56,13 +55,11 @@ struct SweepAxis {
 // In the order in which they multiply: the last axis varies fastest.
 std::span<const SweepAxis> sweep_axes();
 
-// Returns every strategy with every device count and batch size, and with the other options that it
-// uses: ddp uses devices per process, and on several devices overlap, bucket sizes and algorithms;
-// ps uses overlap, servers and update; single and ddp use CUDA graphs. Other options do not
-// multiply a strategy's cells. `single` runs on one device for any --gpus, and comes first as the
-// baseline. Repetitions are 0. --gpus=all counts as one device count while it is unresolved. With
-// Options::runs: the matrices of its entries, one after the other, without the cells that an
-// earlier entry has.
+// Returns every strategy with every device count and batch size, and with the values of the other
+// options that it uses (SweepAxis::heeded). `single` runs on one device for any --gpus, and comes
+// first as the baseline. Repetitions are 0. --gpus=all counts as one device count while it is
+// unresolved. With Options::runs: the matrices of its entries, one after the other, without the
+// cells that an earlier entry has.
 std::vector<RunCell> plan_matrix(const Options& options);
 
 // The options of the cell's run: those of its entry in Options::runs, or `options` without entries.
@@ -71,27 +68,24 @@ const Options& entry_options(const Options& options, const RunCell& cell);
 // The same without the other runs: options whose matrix is this run alone, once.
 Options cell_options(const Options& options, const RunCell& cell);
 
-// Throws ConfigError for an entry of Options::runs whose runs are all made for earlier entries, as
-// when a flag takes the place of what they differ in.
+// Throws ConfigError for an entry of Options::runs whose runs are all made for earlier entries.
 void check_run_list(const Options& options);
 // The entries of Options::runs that make none of these runs.
 std::vector<std::size_t> entries_without_runs(const Options& options,
                                               const std::vector<RunCell>& cells);
 
-// Throws ConfigError when --save-model is given and the options make several runs: their weights
-// would overwrite each other.
+// Throws ConfigError when --save-model is given and the options make several runs.
 void check_saving(const Options& options);
 
 // The options that hold lists here, as flags: "--gpus", "--batch-size", ...
 std::vector<std::string> listed_options(const Options& options);
 
-// Returns "ddp on 2 devices, batch 32, overlap off" for people. It names the values that the lists
-// of `options` vary, or what the entries of its runs differ in, and the repetition (from 1) when
-// there may be several.
+// "ddp on 2 devices, batch 32, overlap off": the values that the lists of `options` vary, or what
+// the entries of its runs differ in, and the repetition (from 1) when there may be several.
 std::string run_title(const RunCell& cell, const Options& options);
 
-// A world that an external launcher started makes one run. Throws ConfigError, naming the lists,
-// when options ask for more.
+// Throws ConfigError, naming the lists, when options ask for more than the one run of a world that
+// an external launcher started.
 void refuse_lists(const Options& options);
 
 // The run of a world of `processes` ranks that an external launcher started. Each process finds
@@ -100,12 +94,8 @@ RunCell joined_cell(const Options& options, int processes, int devices);
 
 // The number of processes that are servers on CPU devices, for workers of either kind.
 int cpu_servers(const Options& options);
-// The kind of device that the backend of a run with so many servers connects: servers on CPU
-// devices need one of those, also beside workers on GPUs.
+// The kind of device that the backend of a run with so many servers connects.
 std::string backend_device(const Options& options, int servers);
-
-// SweepSchedule: decides which run of a sweep comes next, and when there are enough runs. It is
-// pure: it runs nothing and reads no clock.
 
 // One run of a sweep: the index of its cell, and the number of its repetition (from 0).
 struct Slot {
@@ -128,6 +118,7 @@ struct SchedulePolicy {
 
 SchedulePolicy schedule_policy(const Options& options);
 
+// Decides which run of a sweep comes next, and when there are enough. Pure: it reads no clock.
 class SweepSchedule {
  public:
   // `cells`: the indices of the cells that take part.

@@ -11,7 +11,6 @@
 #include "bench/host/host_devices.h"
 #include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
-#include "kernels/nn/model/model.h"
 #include "parallel/comm_backends.h"
 #include "parallel/strategies.h"
 #include "reports/data/run_names.h"

@@ -38,8 +38,7 @@ struct TrainingJob {
   std::int64_t per_device_batch = 0;
   double lr = 0;        // after --lr-scaling
   std::string backend;  // resolved: a name of comm_backends(); "none" for one device
-  // Resolved: ring | direct. Empty where gradients are not all-reduced, or where the backend does
-  // not tell.
+  // Resolved. Empty where gradients are not all-reduced, or where the backend does not tell.
   std::string all_reduce;
   Network network;
   data::DatasetInfo dataset;
@@ -87,10 +86,9 @@ ops::OptimizerOptions optimizer_of(const TrainingJob& job);
 // The strategy's part of the specification.
 StrategyConfig strategy_config(const TrainingJob& job);
 
-// Whether a device may record the run's steps and replay them. It may not where several threads
-// queue a step (dp), where data passes through host memory, where a step commands servers (ps), or
-// where planted faults strike single steps. Neither may it where calls are traced, or launched at a
-// cost: that happens while calls are queued.
+// Whether a device may record the run's steps and replay them: not where several threads queue a
+// step (dp), data passes through host memory, a step commands servers (ps), faults strike single
+// steps, or calls are traced or cost something while they are queued.
 bool can_record_steps(const TrainingJob& job);
 
 // Whether the run's devices do record its steps: CUDA devices do unless it is off.
@@ -105,9 +103,8 @@ double wait_limit_s(double timeout_s);
 // The number of steps that a worker of this run takes: verification, warm-up and training.
 std::int64_t total_steps(const TrainingJob& job);
 
-// What a report says about a run before it is made: its options, and what they resolved to. A run
-// that could not be started stays like this. Its key among the runs of an earlier report is made
-// from it.
+// What a report says about a run before it is made: its options, and what they resolved to. Its key
+// among the runs of an earlier report is made from it.
 report::Run planned_run(const TrainingJob& job);
 
 }  // namespace ddpbench::bench

@@ -11,7 +11,6 @@
 #include "bench/host/host_devices.h"
 #include "bench/host/host_limits.h"
 #include "bench/plan/data_places.h"
-#include "kernels/ops/backend.h"
 #include "kernels/runtime/cpu_device.h"
 #include "parallel/cuda_module.h"
 
@@ -22,14 +21,6 @@ std::vector<Device*> pointers(const RankDevices& rank) {
   std::vector<Device*> devices;
   for (const auto& device : rank.devices) devices.push_back(device.get());
   return devices;
-}
-
-void lead_devices(RankDevices& rank) {
-  if (rank.devices.size() > 1) {
-    rank.group = make_thread_replica_group(pointers(rank));
-  } else {
-    rank.devices[0]->bind_calling_thread();
-  }
 }
 
 ops::CudaBackendOptions backend_options(const TrainingJob& job) {
@@ -141,9 +132,8 @@ std::vector<comm::Communicator*> RankDevices::peers() const {
 std::vector<comm::Communicator*> RankDevices::communicators() const {
   std::vector<comm::Communicator*> all;
   if (world) all.push_back(world.get());
-  for (const auto* replicas : {&local, &statistics}) {
-    for (const auto& one : *replicas) all.push_back(one.get());
-  }
+  for (const auto& one : local) all.push_back(one.get());
+  for (const auto& one : statistics) all.push_back(one.get());
   return all;
 }
 
@@ -164,31 +154,34 @@ void note_driver_bytes(RankDevices& rank, const std::string& stage) {
   }
 }
 
-RankDevices make_rank_devices(const TrainingJob& job, const RankPlace& place) {
+RankDevices make_rank_devices(const TrainingJob& job, int number, int ranks,
+                              const std::vector<int>& devices, comm::Store* store,
+                              WorldOptions world) {
   const DevicePlan plan = device_plan(job);
   RankDevices rank;
-  for (const int index : place.devices) rank.devices.push_back(make_device(plan, index));
+  for (const int index : devices) rank.devices.push_back(make_device(plan, index));
   note_driver_bytes(rank, "with_context");
-  lead_devices(rank);
+  if (rank.devices.size() > 1) {
+    rank.group = make_thread_replica_group(pointers(rank));
+  } else {
+    rank.devices[0]->bind_calling_thread();
+  }
   for (const auto& device : rank.devices) rank.backends.push_back(make_backend(job, *device));
   note_driver_bytes(rank, "with_libraries");
-  WorldOptions world = place.world;
   world.timeout_s = wait_limit_s(job.options.timeout_s);
-  world.thread_cores = plan.cores.at(static_cast<std::size_t>(place.devices[0]));
+  world.thread_cores = plan.cores.at(static_cast<std::size_t>(devices[0]));
   world.all_reduce = comm::all_reduce_algorithm(job.cell.all_reduce);
   world.blocks = job.cell.devices_per_process > 1 || job.synchronises_batch_norm();
   connect_devices(rank, [&] {
-    if (place.ranks > 1) {
-      rank.world = make_world(plan, *place.store, place.rank, place.ranks, *rank.devices[0], world);
-    }
+    if (ranks > 1) rank.world = make_world(plan, *store, number, ranks, *rank.devices[0], world);
     // Servers of ps take no part.
     const int trainers = job.cell.world_size;
     const bool synchronises = job.synchronises_batch_norm() && !job.is_reference() && trainers > 1;
     world.watch = nullptr;
     world.name = "statistics";
-    if (synchronises && place.ranks > 1 && place.rank < trainers) {
+    if (synchronises && ranks > 1 && number < trainers) {
       rank.statistics.push_back(
-          make_world(plan, *place.store, place.rank, trainers, *rank.devices[0], world));
+          make_world(plan, *store, number, trainers, *rank.devices[0], world));
     }
     world.progress = nullptr;
     world.check = nullptr;

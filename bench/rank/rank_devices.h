@@ -2,14 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RankDevices: the devices of one rank of a run, their op backends, and the communicators that
-// connect them with each other and with other ranks. Only this file tells kinds of devices
-// apart.
-//
-// `ddpbench comm` runs no operations; it makes its devices and communicators one by one.
+// connect them with each other and with other ranks. `ddpbench comm` runs no operations; it makes
+// its devices and communicators one by one.
 #pragma once
 
 #include <exception>
-#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -41,30 +38,20 @@ struct RankDevices {
   std::vector<comm::Communicator*> communicators() const;
 };
 
-struct RankPlace {
-  int rank = 0;
-  int ranks = 1;
-  // Indices of the rank's devices among the run's: replicas, then servers.
-  std::vector<int> devices;
-  comm::Store* store = nullptr;  // null for one rank
-  WorldOptions world;            // of the communicator between all ranks, but what the job says
-};
-
 // The devices' part of a run's specification.
 DevicePlan device_plan(const TrainingJob& job);
 
 // Whether work queued on the device's streams is done when the queueing call returns.
 bool runs_inline(const Device& device);
 
-// Sets the environment variables that must be set before a process makes its first device or opens
-// its backend's module, while it has one thread. `rank`: its first.
+// Sets the backend's environment variables. Call it while the process has one thread and no device.
+// `rank`: its first.
 void prepare_rank(const DevicePlan& plan, int rank, const RankNetwork& network = {});
-// Whether making a communicator failed, with `error`, and left a thread behind. The process must
-// then end by end_process().
+// Whether making a communicator failed, with `error`, and left a thread behind: the process must
+// end by end_process().
 bool leaves_thread_behind(const std::exception& error);
-// Calls `connect`, which makes communicators between the devices that `owner` owns, and returns its
-// result. When that throws and leaves a thread behind, the devices stay behind too: the thread uses
-// them, and destroying them could wait for it.
+// Returns connect(), which makes communicators between the devices of `owner`. When that leaves a
+// thread behind, the devices stay behind too: destroying them could wait for the thread.
 template <typename Owner, typename Connect>
 auto connect_devices(Owner& owner, Connect&& connect) {
   try {
@@ -78,25 +65,27 @@ auto connect_devices(Owner& owner, Connect&& connect) {
 std::unique_ptr<Device> make_device(const DevicePlan& plan, int index);
 // Makes the operations for a device of the run, which outlives them.
 std::unique_ptr<ops::OpBackend> make_backend(const TrainingJob& job, Device& device);
-// Collective over `size` processes, with one device of each. This process takes part with `device`,
-// number `index` of the plan. The device outlives the communicator.
+// Collective over `size` processes, with one device of each, which outlives the communicator.
 std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Store& store, int rank,
                                                int size, Device& device,
                                                const WorldOptions& options);
-// Connects devices of this process: [rank], each communicator for a thread of its own. The devices
-// outlive the communicators.
+// Connects devices of this process: [rank], each communicator for a thread of its own.
 std::vector<std::unique_ptr<comm::Communicator>> make_thread_world(
     const DevicePlan& plan, const std::vector<Device*>& devices, const WorldOptions& options);
 
-// The algorithms that the communicator's all-reduces of registered memory have run so far: "ring",
-// "direct" or "ring,direct". Empty where it does not tell, or there is no communicator.
+// What the communicator's all-reduces of registered memory have run so far: "ring", "direct" or
+// "ring,direct". Empty where it does not tell, or is null.
 std::string all_reduces_run(const comm::Communicator* world);
 
 // Records under the name `stage` how many bytes the devices' drivers have in use now.
 void note_driver_bytes(RankDevices& rank, const std::string& stage);
 
-// Collective over the run's ranks. REQUIRES: prepare_rank(). The calling thread becomes the first
-// device's leading thread.
-RankDevices make_rank_devices(const TrainingJob& job, const RankPlace& place);
+// Makes the run's devices with these numbers (replicas, then servers) for rank `number`, and
+// connects them. `store`: null for one rank. `world`: of the communicator between all ranks, but
+// what the job says. Collective over the run's ranks. REQUIRES: prepare_rank(). The calling thread
+// becomes the first device's leading thread.
+RankDevices make_rank_devices(const TrainingJob& job, int number, int ranks,
+                              const std::vector<int>& devices, comm::Store* store,
+                              WorldOptions world);
 
 }  // namespace ddpbench::bench

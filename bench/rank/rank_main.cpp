@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -29,25 +28,14 @@
 namespace ddpbench::bench {
 namespace {
 
-int descriptor(const char* text) {
-  const auto fd = number_in<int>(text);
+nlohmann::json read_job(const char* descriptor) {
+  const auto fd = number_in<int>(descriptor);
   if (!fd || *fd < 0) {
-    throw ConfigError(fmt::format("{}='{}' is not a descriptor", kJobFdVariable, text));
+    throw ConfigError(fmt::format("{}='{}' is not a descriptor", kJobFdVariable, descriptor));
   }
-  return *fd;
-}
-
-nlohmann::json read_job(int fd) {
-  const SharedMemory memory = SharedMemory::adopt(fd);
+  const SharedMemory memory = SharedMemory::adopt(*fd);
   const auto* text = reinterpret_cast<const char*>(memory.view().data);
-  const std::size_t length = ::strnlen(text, memory.view().bytes);
-  return nlohmann::json::parse(text, text + length);
-}
-
-const RankJob& find_job(const RankJobs& jobs, const std::string& kind) {
-  const auto found = jobs.find(kind);
-  if (found == jobs.end()) throw InternalError(fmt::format("a rank knows no job '{}'", kind));
-  return found->second;
+  return nlohmann::json::parse(text, text + ::strnlen(text, memory.view().bytes));
 }
 
 // How a rank that shares its process ended.
@@ -166,14 +154,14 @@ int rank_main(const launch::GetVariable& get_variable, const RankJobs& jobs) {
     });
     const auto environment = launch::read_rank_environment(get_variable);
     if (!environment) throw ConfigError("a rank was started without RANK and WORLD_SIZE");
-    const nlohmann::json job = read_job(descriptor(get_variable(kJobFdVariable)));
+    const nlohmann::json job = read_job(get_variable(kJobFdVariable));
     launch::RankChannels channels = launch::RankChannels::adopt(job.at("channel_fd").get<int>());
     const int first_rank = environment->rank * job.at("ranks_per_process").get<int>();
     launch::RankWriter writer = channels.writer(first_rank);
     bool left_behind = false;
     try {
-      const int exit_code = find_job(jobs, job.at("kind"))(job.at("description"), *environment,
-                                                           channels, left_behind);
+      const RankJob& run = jobs.at(job.at("kind"));
+      const int exit_code = run(job.at("description"), *environment, channels, left_behind);
       if (left_behind) end_process(exit_code);
       return exit_code;
     } catch (const std::exception& error) {

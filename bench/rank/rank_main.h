@@ -19,22 +19,20 @@ namespace ddpbench::bench {
 // The environment variable with the descriptor of the job's description.
 inline constexpr const char* kJobFdVariable = "DDPBENCH_RUN_FD";
 
-// Runs this process's part of the job that `description` describes and leaves times and results in
-// the channels. `environment` counts processes. An Error that it throws is reported as that of the
-// process's first rank. If its ranks have reported their errors themselves, returns the exit code,
-// else 0. Sets `left_behind` when objects that wait for a hanging device were left behind: the
-// process must then end by end_process().
+// Runs this process's part of the job and leaves its results in the channels. `environment` counts
+// processes. An Error that it throws is reported as that of the process's first rank. Returns the
+// exit code where ranks have reported their errors themselves, else 0. Sets `left_behind` when
+// objects that wait for a hanging device were left behind: the process must end by end_process().
 using RankJob = std::function<int(const nlohmann::json& description, const launch::RankEnvironment&,
                                   launch::RankChannels& channels, bool& left_behind)>;
 using RankJobs = std::map<std::string, RankJob>;  // by the kind given to launch_job
 
-// Runs the entry of `jobs` that the supervisor asks for; returns the process's exit code. Errors go
-// to the rank's channel, and are printed while there is no channel yet.
+// Runs the entry of `jobs` that the supervisor asks for; returns the process's exit code.
 int rank_main(const launch::GetVariable& get_variable, const RankJobs& jobs);
 
 // The kind of a training run, whose description is a TrainingJob.
 inline constexpr const char* kTrainingKind = "training";
-// A RankJob. `environment` counts processes.
+// A RankJob.
 int run_training_process(const nlohmann::json& description,
                          const launch::RankEnvironment& environment, launch::RankChannels& channels,
                          bool& left_behind);

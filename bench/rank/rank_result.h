@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RankResult: what one rank of a run found out besides its step records. It travels through the
-// rank's channel as CBOR (RFC 8949), which keeps infinities and NaN. The rank writes it again as it
-// grows, so that a killed rank leaves what it had. And the error that ended a rank.
+// rank's channel as CBOR (RFC 8949), which keeps infinities and NaN, again each time that it grows.
 #pragma once
 
 #include <cstdint>
@@ -85,8 +84,7 @@ std::string encoded(const RankResult& result);
 RankResult decoded_rank_result(const std::string& bytes);
 
 // Writes the error that ended a rank into its channel, unless there is one; returns the exit code.
-// To be called before peers can notice that the rank does not go on, so that they do not see only
-// the consequences.
+// Call it before peers can notice that the rank does not go on.
 int report_error(launch::RankWriter& writer, const std::exception& error);
 
 }  // namespace ddpbench::bench

@@ -107,8 +107,8 @@ void RankSession::warm_up() {
   if (result_.warmup_steps >= static_cast<std::int64_t>(report::kFewestForSteady)) {
     result_.warmup_steady = report::is_steady(warmup_step_s_);
   }
-  if (trainer_.recorder().last_step_s() > 0)
-    trainer_.recorder().choose_interval(trainer_.recorder().last_step_s());
+  const double step_s = trainer_.recorder().last_step_s();
+  if (step_s > 0) trainer_.recorder().choose_interval(step_s);
   trainer_.strategy().reset();
   result_.warmup_s = trainer_.now_s() - begin;
 }
@@ -131,10 +131,8 @@ std::int64_t RankSession::warm_up_steps() {
   return done;
 }
 
-// Says after `done` steps whether to go on. Rank 0 looks every few steps whether its step times are
-// steady, and tells the others through the store. Its times suffice: the steps of all ranks wait
-// for the slowest rank. If each rank decided alone, ranks would wait for each other for ever. All
-// ranks know after which steps rank 0 looks.
+// Rank 0 looks every few steps whether its step times are steady, and tells the others through the
+// store. Its times suffice: the steps of all ranks wait for the slowest one.
 bool RankSession::warm_up_goes_on(std::int64_t done) {
   constexpr std::int64_t kLookInterval = 5;
   const auto first = std::max<std::int64_t>(job_.options.warmup_steps, report::kFewestForSteady);
@@ -146,39 +144,38 @@ bool RankSession::warm_up_goes_on(std::int64_t done) {
   return inputs_.store->get(key, wait_limit_s(job_.options.timeout_s)) == "go";
 }
 
-void RankSession::follow_progress() {
-  if (!job_.options.observe) return;
-  Replica& replica = *trainer_.strategy().replicas()[0];
-  progress_.emplace(replica.device(), replica.stream(), replica.totals(), writer_,
-                    job_.options.epochs * job_.steps_per_epoch);
-  const double step_s = trainer_.recorder().last_step_s();
-  if (step_s > 0) progress_->choose_interval(step_s);
-}
-
 void RankSession::train() {
-  follow_progress();
+  Replica& replica = *trainer_.strategy().replicas()[0];
+  if (job_.options.observe) {
+    progress_.emplace(replica.device(), replica.stream(), replica.totals(), writer_,
+                      job_.options.epochs * job_.steps_per_epoch);
+    const double step_s = trainer_.recorder().last_step_s();
+    if (step_s > 0) progress_->choose_interval(step_s);
+  }
   publish();
   wait_for_workers(0);
   for (int epoch = 0; epoch < job_.options.epochs; ++epoch) {
     train_epoch(epoch);
     if (training_ends(result_.epochs.back())) break;
   }
-  Replica& replica = *trainer_.strategy().replicas()[0];
   result_.diverged_tensor = nn::find_not_finite(replica.graph(), replica.device());
   // Weights that have become useless replace nothing.
   const bool useful = result_.diverged_tensor.empty() && result_.diverged_step == 0;
   if (!job_.options.save_model.empty() && inputs_.rank == 0 && useful) save_weights();
 }
 
-// Whether training ends with this epoch: it is the last one, it reached --until-accuracy, or the
-// loss of a worker is no longer finite, so that further epochs would compute with numbers that are
-// none. A rank that went on alone would wait for the others for ever, so all decide by the same
-// sums.
+// It is the last one, it reached --until-accuracy, or the loss of a worker is no longer finite. A
+// rank that went on alone would wait for the others for ever, so all decide by the same sums.
 bool RankSession::training_ends(const EpochResult& epoch) {
   const bool last = epoch.epoch + 1 == job_.options.epochs;
-  if (last && !job_.options.until_accuracy) return true;
+  const auto& wanted = job_.options.until_accuracy;
+  if (last && !wanted) return true;
   const EpochSums sums = sum_over_workers(epoch);
-  return last || sums.diverged > 0 || has_reached_accuracy(sums);
+  if (last || sums.diverged > 0) return true;
+  if (!wanted || sums.counted == 0) return false;
+  const double accuracy = static_cast<double>(sums.correct) / static_cast<double>(sums.counted);
+  writer_.accuracy(accuracy);
+  return report::reaches_accuracy(accuracy, wanted->value / 100);
 }
 
 // Each worker adds what it knows in the store, and looks when all have.
@@ -197,13 +194,6 @@ RankSession::EpochSums RankSession::sum_over_workers(const EpochResult& epoch) {
   return {add("counted", 0), add("correct", 0), add("diverged", 0)};
 }
 
-bool RankSession::has_reached_accuracy(const EpochSums& sums) {
-  if (!job_.options.until_accuracy || sums.counted == 0) return false;
-  const double accuracy = static_cast<double>(sums.correct) / static_cast<double>(sums.counted);
-  writer_.accuracy(accuracy);
-  return report::reaches_accuracy(accuracy, job_.options.until_accuracy->value / 100);
-}
-
 void RankSession::save_weights() {
   const std::string& asked = job_.options.save_model;
   const auto weights = nn::export_checkpoint(trainer_.strategy().replicas()[0]->graph());
@@ -213,10 +203,9 @@ void RankSession::save_weights() {
   if (elsewhere) throw ConfigError(elsewhere->message);
 }
 
-// Called once before each epoch, and behind the last one with --until-accuracy. Ranks evaluate
-// parts of their own. Without this wait, the first rank to finish would wait in the next epoch's
-// first step, whose time would then include the others' evaluation. The servers of ps serve steps
-// alone, so its workers meet at the store.
+// Without this wait, the first rank to finish its evaluation would wait in the next epoch's first
+// step, whose time would include the others'. The servers of ps serve steps alone, so its workers
+// meet at the store.
 void RankSession::wait_for_workers(int epoch) {
   const int workers = job_.cell.world_size;
   if (trainer_.world() == nullptr || workers == 1) return;

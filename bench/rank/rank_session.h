@@ -27,8 +27,7 @@ class RankSession {
 
   // The communicators between this rank and others.
   std::vector<comm::Communicator*> peers() { return trainer_.devices().peers(); }
-  // After run() threw: whether the device hangs (RankTrainer::device_hangs). This object must not
-  // be destroyed then.
+  // As RankTrainer::device_hangs.
   bool device_hangs() { return trainer_.device_hangs(); }
 
  private:
@@ -38,7 +37,6 @@ class RankSession {
   std::int64_t warm_up_steps();
   bool warm_up_goes_on(std::int64_t done);
   void train();
-  void follow_progress();
   void train_epoch(int epoch);
   // After an epoch, over all workers: labels of the test set that count and those that were hit,
   // and the number of workers whose loss has ceased to be finite.
@@ -47,7 +45,6 @@ class RankSession {
   };
   bool training_ends(const EpochResult& epoch);
   EpochSums sum_over_workers(const EpochResult& epoch);
-  bool has_reached_accuracy(const EpochSums& sums);
   void save_weights();
   void wait_for_workers(int epoch);
   void read_clock();
@@ -64,13 +61,11 @@ class RankSession {
 };
 
 // Calls `body`, which runs the session. When that throws and the session's device hangs, the
-// exception goes on without the session being destroyed. `left_behind` is then true, and the
-// process must end by end_process().
+// session is not destroyed, `left_behind` is true, and the process must end by end_process().
 void run_session(std::unique_ptr<RankSession> session,
                  const std::function<void(RankSession&)>& body, bool& left_behind);
 
-// Ends the process without waiting for objects that were left behind, their threads and their
-// device, as a normal end would.
+// Ends the process without waiting for objects that were left behind, as a normal end would.
 [[noreturn]] void end_process(int exit_code);
 
 }  // namespace ddpbench::bench

@@ -8,8 +8,8 @@
 #include "bench/host/host_devices.h"
 #include "bench/host/terminal.h"
 #include "bench/options/options.h"
-#include "bench/rank/rounding_sizes.h"
 #include "bench/rank/run_memory.h"
+#include "datasets/loader.h"
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/nn/weights.h"
 #include "parallel/strategies.h"
@@ -97,19 +97,16 @@ RankTrainer::RankTrainer(const TrainingJob& job, const RankInputs& inputs,
 RankTrainer::~RankTrainer() = default;
 
 void RankTrainer::make_devices() {
-  RankPlace place{.rank = inputs_.rank,
-                  .ranks = static_cast<int>(plan_strategy(config_).ranks.size()),
-                  .devices = plan_.replicas,
-                  .store = inputs_.store,
-                  // Two threads may overwrite each other's marks: a heartbeat only needs to grow.
-                  .world = {.progress = [this] { writer_.collective(); },
-                            .watch = &calls_made_,
-                            .joining = [this] { writer_.state(launch::RankState::setup); },
-                            .check = inputs_.check,
-                            .address = inputs_.address}};
-  // A server's device follows the replicas' devices.
-  if (is_server()) place.devices = {inputs_.rank};
-  devices_ = make_rank_devices(job_, place);
+  // A server's device follows the replicas' devices. Two threads may overwrite each other's marks
+  // of progress: a heartbeat only needs to grow.
+  devices_ = make_rank_devices(
+      job_, inputs_.rank, static_cast<int>(plan_strategy(config_).ranks.size()),
+      is_server() ? std::vector<int>{inputs_.rank} : plan_.replicas, inputs_.store,
+      {.progress = [this] { writer_.collective(); },
+       .watch = &calls_made_,
+       .joining = [this] { writer_.state(launch::RankState::setup); },
+       .check = inputs_.check,
+       .address = inputs_.address});
   // The waits for peers have the same limit and know more of the peers, so they report first. Both
   // report before the supervisor, which waits a second longer.
   constexpr double kAfterPeers_s = 0.5;
@@ -190,11 +187,8 @@ void RankTrainer::make_strategy() {
   Stream& stream = strategy_->replicas()[0]->stream();
   recorder_->follow(stream);
   observe_calls();
-  runner_.emplace(StepRunnerOptions{.strategy = strategy_.get(),
-                                    .stream = &stream,
-                                    .recorder = recorder_.get(),
-                                    .world = devices_.world.get(),
-                                    .records = records_steps(job_) && stream.can_record()});
+  runner_.emplace(*strategy_, stream, *recorder_, devices_.world.get(),
+                  records_steps(job_) && stream.can_record());
   sampler_ = make_gpu_sampler(job_, plan_.replicas);
 }
 
@@ -333,6 +327,60 @@ bool RankTrainer::device_hangs() {
     // A device that fails does not hang.
   }
   return false;
+}
+
+ops::LossTotals Evaluator::run(const std::vector<Replica*>& replicas, ReplicaGroup* group,
+                               const std::function<void()>& alive) {
+  if (memory_.empty()) {
+    for (Replica* replica : replicas) {
+      memory_.push_back(evaluation_batch(job_, test_));
+      memory_.back().allocate(replica->device());
+      evaluated_.push_back(replica->device().make_event());
+    }
+  }
+  std::vector<ops::LossTotals> totals(replicas.size());
+  const auto work = [&](std::size_t i) {
+    totals[i] = run_part(i, *replicas[i], i == 0 ? alive : std::function<void()>{});
+  };
+  if (group != nullptr) {
+    group->run(work);
+  } else {
+    work(0);
+  }
+  ops::LossTotals sum;
+  for (const ops::LossTotals& part : totals) sum += part;
+  return sum;
+}
+
+std::pair<std::int64_t, std::int64_t> Evaluator::part(std::size_t i) const {
+  const std::int64_t world = job_.cell.world_size;
+  return {test_.count * indices_[i] / world, test_.count * (indices_[i] + 1) / world};
+}
+
+std::int64_t Evaluator::samples() const {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < indices_.size(); ++i) sum += part(i).second - part(i).first;
+  return sum;
+}
+
+ops::LossTotals Evaluator::run_part(std::size_t i, Replica& replica,
+                                    const std::function<void()>& alive) {
+  const data::Normalization normalization = normalization_of(job_);
+  const std::int64_t batch = job_.per_device_batch;
+  const auto [begin, end] = part(i);
+  BatchMemory& memory = memory_[i];
+  for (std::int64_t first = begin; first < end; first += batch) {
+    const std::int64_t count = std::min(batch, end - first);
+    data::assemble_range(test_, normalization, first, count, memory.host());
+    if (alive) alive();
+    memory.upload(replica.stream(), memory);
+    const StepInput input = memory.device();
+    replica.evaluate(input.images, input.labels, count);
+    // The next batch is assembled in the same memory, so the host waits for this one.
+    replica.stream().record(*evaluated_[i]);
+    wait_->until(*evaluated_[i], "an evaluated batch");
+  }
+  return replica.take_evaluation();
 }
 
 }  // namespace ddpbench::bench

@@ -10,20 +10,19 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/feed/batch_source.h"
 #include "bench/host/gpu_sampler.h"
-#include "bench/measure/call_marks.h"
 #include "bench/measure/device_wait.h"
 #include "bench/measure/replica_recorder.h"
 #include "bench/measure/step_recorder.h"
-#include "bench/measure/step_runner.h"
 #include "bench/plan/training_job.h"
-#include "bench/rank/evaluation.h"
 #include "bench/rank/rank_devices.h"
 #include "bench/rank/rank_result.h"
 #include "bench/rank/reference_weights.h"
+#include "datasets/dataset.h"
 #include "kernels/nn/model/model.h"
 #include "kernels/nn/safetensors.h"
 #include "kernels/runtime/memory_needs.h"
@@ -31,9 +30,40 @@
 #include "parallel/comm/store/store.h"
 #include "parallel/launch/rank_channel.h"
 #include "parallel/replica.h"
+#include "parallel/replica_group.h"
 #include "parallel/strategy.h"
 
 namespace ddpbench::bench {
+
+// Evaluates the test set on the replicas of a rank. Each replica of the run takes a contiguous
+// part, so that every sample counts once.
+class Evaluator {
+ public:
+  // `replicas`: their indices among the run's. The arguments outlive the evaluator.
+  Evaluator(const TrainingJob& job, const data::Split& test, std::vector<int> replicas,
+            std::shared_ptr<DeviceWait> wait)
+      : job_(job), test_(test), indices_(std::move(replicas)), wait_(std::move(wait)) {}
+
+  // Returns the totals of this rank's parts. `group` is null when there is one replica. `alive`
+  // is called once per batch, on the calling thread.
+  ops::LossTotals run(const std::vector<Replica*>& replicas, ReplicaGroup* group,
+                      const std::function<void()>& alive);
+  // How many samples this rank's parts have.
+  std::int64_t samples() const;
+
+ private:
+  // Begin and end of the part of local replica `i`.
+  std::pair<std::int64_t, std::int64_t> part(std::size_t i) const;
+  ops::LossTotals run_part(std::size_t i, Replica& replica, const std::function<void()>& alive);
+
+  const TrainingJob& job_;
+  const data::Split& test_;
+  std::vector<int> indices_;
+  std::shared_ptr<DeviceWait> wait_;
+  // [local replica]; the first run makes both.
+  std::vector<BatchMemory> memory_;
+  std::vector<std::unique_ptr<Event>> evaluated_;  // the batch in that memory
+};
 
 // What the rank gets from the supervisor or the joined world.
 struct RankInputs {
@@ -61,16 +91,15 @@ class RankTrainer {
   RankTrainer& operator=(const RankTrainer&) = delete;
   ~RankTrainer();
 
-  // Takes `count` steps from the begin of `epoch` on, and goes on with the next epoch when an epoch
-  // has fewer. `goes_on` is called after each step, unless it is empty; false ends the steps.
-  // Throws Interrupted between steps.
+  // Takes `count` steps from the begin of `epoch` on, over several epochs if need be, until
+  // `goes_on` (may be empty) returns false after one. Throws Interrupted between steps.
   void take_steps(std::int64_t count, bool timed, int epoch,
                   const std::function<bool()>& goes_on = {});
   // The same, one by one: at most `count` steps of one epoch.
   void begin_epoch(int epoch, std::int64_t count) { source_->begin_epoch(epoch, count); }
   void take_step(bool timed, int epoch);
-  // In a reference: calls `probed` from now on as RoundingProbe::computed (where probe_options()
-  // has probes), and `added` as StrategyContext::slice_added. Empty: no more.
+  // In a reference: calls `probed` from now on as RoundingProbe::computed, and `added` as
+  // StrategyContext::slice_added. Empty: no more.
   void observe_slices(std::function<void()> probed, std::function<void()> added) {
     probed_ = std::move(probed);
     slice_added_ = std::move(added);
@@ -80,8 +109,7 @@ class RankTrainer {
   // Returns loss and hits of the test set, summed over this rank's part of it: test_samples().
   ops::LossTotals evaluate();
   std::int64_t test_samples() const { return evaluator_->samples(); }
-  // Checks now, before results are used, whether communication works: steps that run ahead or are
-  // replayed do not check it. Throws CommError.
+  // Throws CommError where communication failed: steps that run ahead or are replayed do not look.
   void check_communicators();
   // Tells the peers that this rank has failed.
   void abort(const std::string& reason);
@@ -89,8 +117,8 @@ class RankTrainer {
   void publish_server_trace() {
     if (server_trace_) server_trace_->publish();
   }
-  // After a step threw: whether the device, given a moment, does not finish its work. This object
-  // must not be destroyed then: it would wait for the device for ever.
+  // After a step threw: whether the device hangs. This object must not be destroyed then: it would
+  // wait for the device for ever.
   bool device_hangs();
 
   const TrainingJob& job() const { return job_; }

@@ -14,7 +14,6 @@
 #include "base/math.h"
 #include "base/random.h"
 #include "bench/host/host_limits.h"
-#include "bench/rank/rounding_sizes.h"
 #include "kernels/nn/weights.h"
 #include "reports/metrics/verification_bound.h"
 
@@ -31,6 +30,15 @@ struct ReferenceWeights::Header {
 
 namespace {
 
+// No power of two: backward rounds otherwise than without it. Two roundings of a tensor of few
+// numbers may differ by many times what two others did by chance.
+constexpr ProbeOptions kSampledRounding = {.loss_factor = 0.7, .allowance = 30};
+// Where the probe rounds as the replicas do, the difference is the error itself.
+constexpr double kSameRounding = 2;
+// What the reference's process keeps beside it for each parameter: the gradients of the probe, of
+// the slices so far, and with one more.
+constexpr std::size_t kBytesBeside = 3 * sizeof(float);
+
 constexpr std::size_t kHeaderBytes = 512;
 // A bound of at least this share of the update is vague: a device that misses it may be within.
 constexpr double kVagueShare = 0.5;
@@ -44,22 +52,14 @@ double spacing_of(float value) {
                   static_cast<double>(std::numeric_limits<float>::min()));
 }
 
-struct Comparison {
-  double difference = 0;  // 2-norm
-  report::StoredSpacing spacing;
-};
-
-Comparison compare_tensor(std::span<const float> after, std::span<const float> expected) {
-  Comparison result;
-  double squared = 0;
+report::StoredSpacing spacing_around(std::span<const float> after,
+                                     std::span<const float> expected) {
+  report::StoredSpacing result;
   for (std::size_t i = 0; i < after.size(); ++i) {
-    const double difference = static_cast<double>(after[i]) - expected[i];
-    squared += difference * difference;
     const double spacing = spacing_of(std::max(std::abs(after[i]), std::abs(expected[i])));
-    result.spacing.squared_sum += spacing * spacing;
-    result.spacing.largest = std::max(result.spacing.largest, spacing);
+    result.squared_sum += spacing * spacing;
+    result.largest = std::max(result.largest, spacing);
   }
-  result.difference = std::sqrt(squared);
   return result;
 }
 
@@ -123,25 +123,29 @@ std::size_t room_of(std::int64_t count) {
   return round_up(static_cast<std::size_t>(count) * sizeof(T), 64);
 }
 
-// Where the parts of a record begin: the weights before the step, the state, the gradients and
-// their sizes, the state that each slice leaves and the sizes of what moved it.
-struct Record {
-  std::size_t state, gradients, sizes, slice_states, slice_sizes, bytes;
-
-  explicit Record(const ReferenceWeights::Extent& extent)
-      : state(room_of<float>(extent.parameters)),
-        gradients(state + room_of<double>(extent.state_values)),
-        sizes(gradients + room_of<float>(extent.parameters)),
-        slice_states(sizes + room_of<double>(extent.tensors)),
-        slice_sizes(slice_states + room_of<double>(extent.slices * extent.state_values)),
-        bytes(slice_sizes + room_of<double>(extent.slices * extent.state_tensors)) {}
-};
-
 }  // namespace
 
+std::optional<ProbeOptions> probe_options(const TrainingJob& job) {
+  if (!job.is_reference()) return {};
+  if (job.options.precision == "fp32") {
+    return job.network.has_state ? std::optional(kSampledRounding) : std::nullopt;
+  }
+  const int replicas = job.cell.world_size;
+  if (std::has_single_bit(static_cast<unsigned>(replicas))) return {};
+  return ProbeOptions{.loss_factor = static_cast<double>(replicas), .allowance = kSameRounding};
+}
+
+std::size_t ReferenceWeights::Extent::start_bytes() const {
+  return room_of<float>(parameters) + room_of<double>(state_values);
+}
+
+std::size_t ReferenceWeights::Extent::step_bytes() const {
+  return start_bytes() + room_of<float>(parameters) + room_of<double>(tensors) +
+         room_of<double>(slices * state_values) + room_of<double>(slices * state_tensors);
+}
+
 std::size_t ReferenceWeights::Extent::bytes() const {
-  const Record record(*this);
-  return kHeaderBytes + static_cast<std::size_t>(steps) * record.bytes + record.gradients;
+  return kHeaderBytes + static_cast<std::size_t>(steps) * step_bytes() + start_bytes();
 }
 
 ReferenceWeights::Extent ReferenceWeights::extent_of(const TrainingJob& job,
@@ -152,19 +156,16 @@ ReferenceWeights::Extent ReferenceWeights::extent_of(const TrainingJob& job,
                       .slices = job.cell.world_size,
                       .state_values = model.state_count(),
                       .state_tensors = model.state_tensor_count()};
-  // The reference's process keeps more beside them, for the sizes of gradients.
   const std::uint64_t limit = memory_limit(read_host_limits()).bytes;
-  const std::uint64_t beside =
-      static_cast<std::uint64_t>(extent.parameters) * GradientSizes::kBytesPerParameter;
+  const std::uint64_t beside = static_cast<std::uint64_t>(extent.parameters) * kBytesBeside;
   const std::uint64_t usable = limit - std::min(limit, beside);
   if (extent.bytes() <= usable) return extent;
-  const Record record(extent);
-  const std::uint64_t left =
-      usable - std::min<std::uint64_t>(usable, kHeaderBytes + record.gradients);
+  const std::uint64_t least = kHeaderBytes + extent.start_bytes();
   throw ConfigError(fmt::format(
-      "--verify-steps={}: the reference keeps weights and gradients of each step, {} "
-      "bytes in all, of {} that can be used here for them; use at most --verify-steps={}",
-      extent.steps, extent.bytes(), usable, left / record.bytes));
+      "--verify-steps={}: the reference keeps weights and gradients of each step, {} bytes in all, "
+      "of {} that can be used here for them; use at most --verify-steps={}",
+      extent.steps, extent.bytes(), usable,
+      (usable - std::min(usable, least)) / extent.step_bytes()));
 }
 
 ReferenceWeights::ReferenceWeights(SharedMemory memory) : memory_(std::move(memory)) {
@@ -193,74 +194,54 @@ ReferenceWeights::Header& ReferenceWeights::header() const {
   return *reinterpret_cast<Header*>(memory_.view().data);
 }
 
-template <typename T>
-std::span<T> ReferenceWeights::part(std::int64_t step, std::size_t offset,
-                                    std::int64_t count) const {
+// The record of the last step is followed by what that step leaves.
+ReferenceWeights::Record ReferenceWeights::record(std::int64_t step) const {
   const Extent& extent = header().extent;
   ensure(step >= 0 && step <= extent.steps, "step {} of a reference of {}", step, extent.steps);
-  const std::size_t begin =
-      kHeaderBytes + static_cast<std::size_t>(step) * Record(extent).bytes + offset;
-  return memory_.view().slice(begin, static_cast<std::size_t>(count) * sizeof(T)).as<T>();
+  const std::int64_t found = step < extent.steps ? 1 : 0;
+  std::size_t at = kHeaderBytes + static_cast<std::size_t>(step) * extent.step_bytes();
+  const auto take = [&]<typename T>(T, std::int64_t count) {
+    const BufferView part = memory_.view().slice(at, static_cast<std::size_t>(count) * sizeof(T));
+    at += room_of<T>(count);
+    return part.as<T>();
+  };
+  return {.weights = take(float{}, extent.parameters),
+          .state = take(double{}, extent.state_values),
+          .gradients = take(float{}, found * extent.parameters),
+          .sizes = take(double{}, found * extent.tensors),
+          .slice_states = take(double{}, found * extent.slices * extent.state_values),
+          .slice_sizes = take(double{}, found * extent.slices * extent.state_tensors)};
 }
 
-std::span<float> ReferenceWeights::values(std::int64_t step) const {
-  return part<float>(step, 0, header().extent.parameters);
-}
-
-std::span<double> ReferenceWeights::begun_state(std::int64_t step) const {
-  return part<double>(step, Record(header().extent).state, header().extent.state_values);
-}
-
-std::span<float> ReferenceWeights::gradients(std::int64_t step) const {
-  return part<float>(step - 1, Record(header().extent).gradients, header().extent.parameters);
-}
-
-std::span<double> ReferenceWeights::sizes(std::int64_t step) const {
-  return part<double>(step - 1, Record(header().extent).sizes, header().extent.tensors);
-}
-
-std::span<double> ReferenceWeights::slice_part(std::int64_t step, std::int64_t slice,
-                                               std::size_t offset, std::int64_t each) const {
+std::span<double> ReferenceWeights::of_slice(std::span<double> all, std::int64_t slice) const {
   const std::int64_t slices = header().extent.slices;
   ensure(slice >= 0 && slice < slices, "slice {} of a reference of {}", slice, slices);
-  return part<double>(step - 1, offset, slices * each)
-      .subspan(static_cast<std::size_t>(slice * each), static_cast<std::size_t>(each));
+  const std::size_t each = all.size() / static_cast<std::size_t>(slices);
+  return all.subspan(static_cast<std::size_t>(slice) * each, each);
 }
 
-std::span<double> ReferenceWeights::slice_state(std::int64_t step, std::int64_t slice) const {
-  const Extent& extent = header().extent;
-  return slice_part(step, slice, Record(extent).slice_states, extent.state_values);
-}
-
-std::span<double> ReferenceWeights::slice_sizes(std::int64_t step, std::int64_t slice) const {
-  const Extent& extent = header().extent;
-  return slice_part(step, slice, Record(extent).slice_sizes, extent.state_tensors);
-}
-
-void ReferenceWeights::store_start(const std::vector<nn::NamedTensor>& weights) {
-  flatten_into(weights, values(0));
-}
-
-void ReferenceWeights::store_start_state(const std::vector<nn::NamedTensor>& state) {
-  copy_all(nn::flat_state(state), begun_state(0));
+void ReferenceWeights::store_start(const std::vector<nn::NamedTensor>& weights,
+                                   const std::vector<nn::NamedTensor>& state) {
+  flatten_into(weights, record(0).weights);
+  copy_all(nn::flat_state(state), record(0).state);
 }
 
 void ReferenceWeights::store_slice_state(std::int64_t step, std::int64_t slice,
                                          const std::vector<nn::NamedTensor>& after,
                                          std::span<const double> sizes) {
-  copy_all(nn::flat_state(after), slice_state(step, slice));
-  if (slice == 0) copy_all(nn::flat_state(after), begun_state(step));
-  copy_all(sizes, slice_sizes(step, slice));
+  const Record record = this->record(step - 1);
+  copy_all(nn::flat_state(after), of_slice(record.slice_states, slice));
+  if (slice == 0) copy_all(nn::flat_state(after), this->record(step).state);
+  copy_all(sizes, of_slice(record.slice_sizes, slice));
 }
 
 void ReferenceWeights::store_step(const std::vector<nn::NamedTensor>& after,
                                   const std::vector<nn::NamedTensor>& gradients,
                                   std::span<const double> sizes) {
-  const std::int64_t step = header().stored + 1;
-  flatten_into(after, values(step));
-  flatten_into(gradients, this->gradients(step));
-  copy_all(sizes, this->sizes(step));
-  header().stored = step;
+  const Record record = this->record(header().stored);
+  flatten_into(after, this->record(++header().stored).weights);
+  flatten_into(gradients, record.gradients);
+  copy_all(sizes, record.sizes);
 }
 
 void ReferenceWeights::finish(const std::string& diverged) {
@@ -286,7 +267,7 @@ std::string ReferenceWeights::diverged() const {
 
 std::span<const float> ReferenceWeights::weights(std::int64_t step) const {
   ensure(step <= steps(), "step {} of {} that the reference took", step, steps());
-  return values(step);
+  return record(step).weights;
 }
 
 std::string ReferenceWeights::first_difference(std::int64_t step,
@@ -304,13 +285,13 @@ std::string ReferenceWeights::first_difference(std::int64_t step,
 
 std::span<const double> ReferenceWeights::state(std::int64_t step) const {
   ensure(step <= steps(), "step {} of {} that the reference took", step, steps());
-  return begun_state(step);
+  return record(step).state;
 }
 
 void ReferenceWeights::check_start(const std::vector<nn::NamedTensor>& tensors,
                                    const std::vector<nn::NamedTensor>& state) const {
   std::string name = first_difference(0, tensors);
-  if (name.empty() && !std::ranges::equal(nn::flat_state(state), begun_state(0))) {
+  if (name.empty() && !std::ranges::equal(nn::flat_state(state), record(0).state)) {
     name = "the state";
   }
   if (name.empty()) return;
@@ -323,8 +304,9 @@ void ReferenceWeights::check_start(const std::vector<nn::NamedTensor>& tensors,
 void ReferenceWeights::compare_gradients(std::int64_t step,
                                          const std::vector<nn::NamedTensor>& gradients,
                                          double tolerance, VerificationResult& result) const {
-  const std::span<const float> expected = this->gradients(step);
-  const std::span<const double> sizes = this->sizes(step);
+  const Record record = this->record(step - 1);
+  const std::span<const float> expected = record.gradients;
+  const std::span<const double> sizes = record.sizes;
   ensure(gradients.size() == sizes.size(), "{} tensors where the reference has {}",
          gradients.size(), sizes.size());
   std::size_t at = 0;
@@ -345,12 +327,13 @@ void ReferenceWeights::compare_update(std::int64_t step, const std::vector<nn::N
   for (const nn::NamedTensor& tensor : after) {
     const std::vector<float>& values = tensor.values;
     const auto part = right.subspan(at, values.size());
-    const Comparison found = compare_tensor(values, part);
+    const double difference = distance(values, part);
     const double size = norm(sizes.subspan(at, values.size()));
-    const double allowed =
-        size > 0 ? report::stored_difference_bound(kUpdateTolerance * size, found.spacing) : 0;
-    if (!std::isfinite(found.difference) || found.difference > allowed) {
-      enter({found.difference, allowed, size}, kUpdateTolerance, tensor.name, step, result);
+    const double allowed = size > 0 ? report::stored_difference_bound(kUpdateTolerance * size,
+                                                                      spacing_around(values, part))
+                                    : 0;
+    if (!std::isfinite(difference) || difference > allowed) {
+      enter({difference, allowed, size}, kUpdateTolerance, tensor.name, step, result);
     }
     const double moved = distance(before.subspan(at, values.size()), part);
     if (allowed > 0 && allowed >= kVagueShare * moved) vague += values.size();
@@ -366,8 +349,9 @@ void ReferenceWeights::compare_update(std::int64_t step, const std::vector<nn::N
 void ReferenceWeights::compare_state(std::int64_t step, std::int64_t slice,
                                      const std::vector<nn::NamedTensor>& after, double tolerance,
                                      VerificationResult& result) const {
-  const std::span<const double> expected = slice_state(step, slice),
-                                sizes = slice_sizes(step, slice);
+  const Record record = this->record(step - 1);
+  const std::span<const double> expected = of_slice(record.slice_states, slice),
+                                sizes = of_slice(record.slice_sizes, slice);
   ensure(after.size() == sizes.size(), "{} tensors of state where the reference has {}",
          after.size(), sizes.size());
   std::size_t at = 0;
@@ -379,11 +363,11 @@ void ReferenceWeights::compare_state(std::int64_t step, std::int64_t slice,
     if (counts && std::ranges::equal(values, part)) continue;
     Finding found{.difference = std::numeric_limits<double>::infinity(), .size = sizes[t]};
     if (!counts) {
-      const auto [difference, spacing] =
-          compare_tensor(after[t].values, std::vector<float>(part.begin(), part.end()));
-      found.difference = difference;
+      const std::vector<float> wanted(part.begin(), part.end());
+      found.difference = distance(after[t].values, wanted);
       if (sizes[t] > 0) {
-        found.allowed = report::stored_difference_bound(tolerance * sizes[t], spacing);
+        found.allowed = report::stored_difference_bound(tolerance * sizes[t],
+                                                        spacing_around(after[t].values, wanted));
       }
     }
     enter(found, tolerance, after[t].name, step, result);

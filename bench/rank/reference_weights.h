@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReferenceWeights: what the verification's reference computed in each of its steps: the weights
-// before and after, the gradients and how large their terms are, and the same of the state that
-// each slice leaves (running statistics). Verified ranks map this memory, compare what they compute
-// with it after each step, and begin the next step from it.
+// ReferenceWeights: what the verification's reference computed in each of its steps: weights,
+// gradients and how large their terms are, and the state that each slice leaves (running
+// statistics). Verified ranks map this memory, compare what they compute with it after each step,
+// and begin the next step from it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,16 +21,15 @@
 
 namespace ddpbench::bench {
 
-// The result of one replica's verification: its worst comparison, which is the one with the largest
-// error in units of its tolerance.
+// One replica's worst comparison: the one with the largest error in units of its tolerance.
 struct VerificationResult {
   double max_relative_error = 0;  // |difference|_2 / size of the terms
   double tolerance = 0;           // for that error
   std::string worst_tensor;
   std::int64_t worst_step = 0;  // from 1
   std::int64_t steps = 0;       // that were compared
-  // The share of the parameters in tensors that may differ by half of their update or more when it
-  // is stored, in the step in which it is smallest. Whether they were updated was hardly checked.
+  // The share of the parameters in tensors that may differ by half of their stored update or more,
+  // in the step in which it is smallest. Whether they were updated was hardly checked.
   double vague_share = 0;
   // Why the other steps could not be compared: training diverges. Empty: all were.
   std::string diverged;
@@ -44,18 +44,30 @@ struct ExpectedUpdate {
   std::vector<float> sizes;  // of the terms that each weight's update is the sum of
 };
 
+// How the reference measures rounding (RoundingProbe), and what follows.
+struct ProbeOptions {
+  double loss_factor = 1;
+  double allowance = 1;  // so many times the difference of probe and step may be rounding
+};
+// nullopt where the tolerance needs no probe. In fp32 two computations differ by the order of sums;
+// where gradients cancel (with batch norm), a probe samples their rounding. Elsewhere maps are
+// rounded more coarsely, and otherwise on replicas whose losses are not scaled by a power of two
+// more: the probe then has the replicas' scale.
+std::optional<ProbeOptions> probe_options(const TrainingJob& job);
+
 class ReferenceWeights {
  public:
   struct Extent {
     std::int64_t parameters = 0, tensors = 0, steps = 0;
     std::int64_t slices = 1, state_values = 0, state_tensors = 0;
+    std::size_t start_bytes() const;  // weights and state with which a step begins
+    std::size_t step_bytes() const;   // the same, and what the step finds
     std::size_t bytes() const;
   };
   // What an update may differ by, relative to its terms: as much as 2,000 roundings in fp32 can do.
   static constexpr double kUpdateTolerance = 0x1p-13;
 
-  // Returns the extent of the reference of `job`. Throws ConfigError that says how many steps fit
-  // when it is larger than the memory that this process can use.
+  // Throws ConfigError that says how many steps fit into the memory that this process can use.
   static Extent extent_of(const TrainingJob& job, const nn::ModelSpec& model);
   static ReferenceWeights create(const Extent& extent);
   // Both throw CommError for memory of another form.
@@ -68,15 +80,14 @@ class ReferenceWeights {
   // All of it, to be copied to the memory of an equal extent on another host once it is complete.
   std::span<std::byte> memory() const { return memory_.view().as<std::byte>(); }
 
-  // Called by the reference process, in this order. `sizes`: of each tensor's gradient, to which
-  // its rounding errors are relative (GradientSizes). `diverged` says why the steps that were not
-  // stored could not be.
-  void store_start(const std::vector<nn::NamedTensor>& weights);
+  // Called by the reference process. `sizes`: of each tensor's gradient (GradientSizes). `diverged`
+  // says why the steps that were not stored could not be.
+  void store_start(const std::vector<nn::NamedTensor>& weights,
+                   const std::vector<nn::NamedTensor>& state = {});
   void store_step(const std::vector<nn::NamedTensor>& after,
                   const std::vector<nn::NamedTensor>& gradients, std::span<const double> sizes);
-  // The state before the first step, and after each slice of step `step` (from 1) with the sizes of
-  // what moved it (state_sizes), before that step is stored.
-  void store_start_state(const std::vector<nn::NamedTensor>& state);
+  // The state after each slice of step `step` (from 1) with the sizes of what moved it
+  // (state_sizes), before that step is stored.
   void store_slice_state(std::int64_t step, std::int64_t slice,
                          const std::vector<nn::NamedTensor>& after,
                          std::span<const double> state_sizes);
@@ -88,8 +99,7 @@ class ReferenceWeights {
   std::string diverged() const;  // empty: all were
   // All weights after `step` steps, tensor by tensor.
   std::span<const float> weights(std::int64_t step) const;
-  // The name of the first of `weights` that is not bit-equal to those after `step` steps; empty:
-  // all are.
+  // The first of `weights` that is not bit-equal to those after `step` steps; empty: all are.
   std::string first_difference(std::int64_t step,
                                const std::vector<nn::NamedTensor>& weights) const;
   // The state with which step `step` + 1 begins: what the first slice left after `step` steps.
@@ -97,18 +107,14 @@ class ReferenceWeights {
   // Throws VerificationError when these are not the starting weights, or not the starting state.
   void check_start(const std::vector<nn::NamedTensor>& weights,
                    const std::vector<nn::NamedTensor>& state) const;
-  // The three below enter what they find into `result`. `tolerance` is the relative one of a
-  // gradient (report::verification_tolerance).
-  //
-  // Compares the gradients of a replica that took step `step` (from 1) from weights(step - 1).
+  // The three below enter what they find of step `step` (from 1) into `result`. `tolerance` is the
+  // relative one of a gradient (report::verification_tolerance).
   void compare_gradients(std::int64_t step, const std::vector<nn::NamedTensor>& gradients,
                          double tolerance, VerificationResult& result) const;
-  // Compares the weights that it made of them with `expected`: what they must be but for rounding.
-  // Only what is beyond that is entered, so `result` tells of gradients where all is well.
+  // Only what is beyond rounding is entered, so `result` tells of gradients where all is well.
   void compare_update(std::int64_t step, const std::vector<nn::NamedTensor>& after,
                       const ExpectedUpdate& expected, VerificationResult& result) const;
-  // Compares the state of the replica that computed slice `slice`, which began the step with
-  // state(step - 1). Counts must be equal.
+  // The state of the replica that computed slice `slice`. Counts must be equal.
   void compare_state(std::int64_t step, std::int64_t slice,
                      const std::vector<nn::NamedTensor>& after, double tolerance,
                      VerificationResult& result) const;
@@ -117,19 +123,16 @@ class ReferenceWeights {
   struct Header;
   explicit ReferenceWeights(SharedMemory memory);
   Header& header() const;
-  // `count` values of the record of step `step` + 1.
-  template <typename T>
-  std::span<T> part(std::int64_t step, std::size_t offset, std::int64_t count) const;
-  // The weights and the state after `step` steps.
-  std::span<float> values(std::int64_t step) const;
-  std::span<double> begun_state(std::int64_t step) const;
-  // The gradients of step `step` and their sizes; the state that a slice leaves and its sizes.
-  std::span<float> gradients(std::int64_t step) const;
-  std::span<double> sizes(std::int64_t step) const;
-  std::span<double> slice_state(std::int64_t step, std::int64_t slice) const;
-  std::span<double> slice_sizes(std::int64_t step, std::int64_t slice) const;
-  std::span<double> slice_part(std::int64_t step, std::int64_t slice, std::size_t offset,
-                               std::int64_t each) const;
+  // What step `step` + 1 begins with, and what it finds: the gradients and their sizes, the state
+  // that each slice leaves and the sizes of what moved it.
+  struct Record {
+    std::span<float> weights;
+    std::span<double> state;
+    std::span<float> gradients;
+    std::span<double> sizes, slice_states, slice_sizes;
+  };
+  Record record(std::int64_t step) const;
+  std::span<double> of_slice(std::span<double> all, std::int64_t slice) const;
 
   SharedMemory memory_;
 };

@@ -3,7 +3,6 @@
 #include "bench/rank/run_memory.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -16,7 +15,6 @@
 #include "base/error.h"
 #include "base/json_members.h"
 #include "bench/host/host_limits.h"
-#include "bench/rank/evaluation.h"
 #include "bench/rank/rank_devices.h"
 #include "parallel/comm/store/deadline.h"
 #include "parallel/needs_survey.h"
@@ -38,18 +36,15 @@ constexpr auto kLook = std::chrono::milliseconds(5);
 std::string claim_key(int index) { return fmt::format("memory/{}", index); }
 
 std::string advice(const TrainingJob& job, bool server) {
-  std::vector<std::string> ways;
-  if (server) {
-    ways.emplace_back("more servers (--servers)");
-  } else {
-    const bool strong = job.cell.is_strong();
-    ways.emplace_back(strong ? "a smaller --global-batch-size" : "a smaller --batch-size");
+  if (server) return "use more servers (--servers)";
+  std::string way =
+      job.cell.is_strong() ? "use a smaller --global-batch-size" : "use a smaller --batch-size";
+  if (job.options.residency == "device") way += ", or --residency=host";
+  if (job.options.device == "cuda" && job.options.precision != "bf16") {
+    way += ", or --precision=bf16";
   }
-  if (job.options.residency == "device" && !server) ways.emplace_back("--residency=host");
-  const bool gpu = job.options.device == "cuda";
-  if (gpu && !server && job.options.precision != "bf16") ways.emplace_back("--precision=bf16");
-  if (job.is_reference() && job.synchronises_batch_norm()) ways.emplace_back("--verify-steps=0");
-  return fmt::format("use {}", fmt::join(ways, ", or "));
+  if (job.is_reference() && job.synchronises_batch_norm()) way += ", or --verify-steps=0";
+  return way;
 }
 
 std::string described(const TrainingJob& job, const RankPlan& plan) {
@@ -57,9 +52,11 @@ std::string described(const TrainingJob& job, const RankPlan& plan) {
     return fmt::format("the reference, which takes the global batch of {} at once,",
                        job.global_batch());
   }
-  const std::string run = job.is_reference()
-                              ? fmt::format("the reference of {} slices", job.cell.world_size)
-                              : run_name(job);
+  if (job.is_reference()) {
+    return fmt::format("the reference of {} slices with a batch of {} per device",
+                       job.cell.world_size, job.per_device_batch);
+  }
+  const std::string run = run_name(job);
   if (plan.role == Role::server) return "a server of " + run;
   return fmt::format("{} with a batch of {} per device", run, job.per_device_batch);
 }
@@ -124,38 +121,37 @@ BatchSourceOptions batch_source_options(const TrainingJob& job, const RankPlan& 
   options.loader.augment = job.options.augment;
   options.loader.workers = job.options.loader_workers;
   options.loader.sample_cost_s = job.options.loader_cost_us * 1e-6;
-  // Cores are dealt out to CPU devices; beside GPUs all cores are free.
-  for (const int replica : plan.replicas) {
-    if (!job.gpus.empty()) break;
-    const std::vector<int>& cores = job.cores.at(static_cast<std::size_t>(replica));
-    options.loader.worker_cores.insert(options.loader.worker_cores.end(), cores.begin(),
-                                       cores.end());
-  }
   options.loader.shards = plan.shards;
+  if (!job.gpus.empty()) return options;  // beside GPUs all cores are free
+  for (const int replica : plan.replicas) {
+    std::ranges::copy(job.cores.at(static_cast<std::size_t>(replica)),
+                      std::back_inserter(options.loader.worker_cores));
+  }
   return options;
+}
+
+BatchMemory evaluation_batch(const TrainingJob& job, const data::Split& test) {
+  return BatchMemory({.samples = static_cast<std::size_t>(job.per_device_batch),
+                      .image_bytes = test.sample_bytes * sizeof(float),
+                      .labels_per_sample = test.labels_per_sample});
 }
 
 void add_session_memory(const TrainingJob& job, const RankPlan& plan, const data::Dataset& dataset,
                         std::size_t i, MemoryNeeds& needs) {
-  const bool server = plan.role == Role::server;
-  if (!server && i == 0) {
-    const BatchSourceOptions options = batch_source_options(job, plan);
-    if (job.options.residency == "device") {
-      add_resident_source(needs, dataset.train, make_sampler(job), options);
-    } else {
-      add_loader_source(needs, options);
-    }
+  if (plan.role == Role::server) return;
+  const BatchSourceOptions options = batch_source_options(job, plan);
+  if (i == 0 && job.options.residency == "device") {
+    add_resident_source(needs, dataset.train, make_sampler(job), options);
+  } else if (i == 0) {
+    add_loader_source(needs, options);
   }
-  if (!server && !job.is_reference()) Evaluator::add_memory(needs, job, dataset.test);
+  if (!job.is_reference()) needs.add(evaluation_batch(job, dataset.test).planned());
 }
 
 MemoryClaim memory_claim(const TrainingJob& job, const RankPlan& plan, const MemoryNeeds& needs) {
   MemoryClaim claim = needs.claim(described(job, plan), advice(job, plan.role == Role::server));
   // With a global batch size, fewer devices would have larger batches each.
-  if (!job.cell.is_strong()) {
-    claim.shared_advice = needs.device().kind() == DeviceKind::cuda ? ", or fewer devices on a GPU"
-                                                                    : ", or fewer devices (--gpus)";
-  }
+  if (!job.cell.is_strong()) claim.shared_advice = ", or fewer devices (--gpus)";
   return claim;
 }
 

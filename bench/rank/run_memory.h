@@ -27,21 +27,18 @@ namespace ddpbench::bench {
 class ClaimExchange {
  public:
   struct Options {
-    comm::Store* store = nullptr;  // common to all devices; outlives this
-    int devices = 1;               // number of devices that take part
-    double timeout_s = 60;         // limit of each call
-    // Called now and then while this waits for others; throws when they cannot come any more.
-    std::function<void()> check_peers;
+    comm::Store* store = nullptr;       // common to all devices; outlives this
+    int devices = 1;                    // number of devices that take part
+    double timeout_s = 60;              // limit of each call
+    std::function<void()> check_peers;  // polled; throws when others cannot come any more
   };
   explicit ClaimExchange(Options options) : options_(std::move(options)) {}
 
   // Both calls are collective over the devices: each device calls them once, with its `index`. They
-  // throw CommTimeout that names the first device that does not come.
-  //
-  // Returns when all devices have planned, so that the memory that planning took is free again.
+  // throw CommTimeout that names the first device that does not come. The first returns when all
+  // devices have planned, so that the memory that planning took is free again.
   void await_plans(int index) const;
-  // `own`: what the device will take. Returns, once all devices have told theirs, all claims to the
-  // same memory in the order of the devices.
+  // Returns all claims to the memory of which the device claims `own`, in the order of the devices.
   std::vector<MemoryClaim> exchange(int index, const MemoryClaim& own) const;
 
  private:
@@ -53,8 +50,11 @@ class ClaimExchange {
 // The options of the source of a rank's batches.
 BatchSourceOptions batch_source_options(const TrainingJob& job, const RankPlan& plan);
 
-// Adds the batches, the resident data set and the evaluation's batch to `needs`, which has what the
-// strategy will allocate on devices[i] of the rank (StrategyContext::admit).
+// The batch of an evaluation on one replica; it has no memory yet.
+BatchMemory evaluation_batch(const TrainingJob& job, const data::Split& test);
+
+// Adds batches, the resident data set and the evaluation's batch to what devices[i] of the rank
+// needs (StrategyContext::admit).
 void add_session_memory(const TrainingJob& job, const RankPlan& plan, const data::Dataset& dataset,
                         std::size_t i, MemoryNeeds& needs);
 
@@ -75,17 +75,15 @@ struct PlanningDevice {
   std::unique_ptr<Device> device;
   std::unique_ptr<ops::OpBackend> backend;
 };
-// One device of each kind that the job's ranks have. Servers may be on CPU devices while workers
-// are on GPUs.
+// One device of each kind that the job's ranks have.
 struct PlanningDevices {
   PlanningDevice workers, servers;  // servers: null where they are planned like the workers
 };
-// Makes those that `job` needs and that are not in `devices` yet. The calling thread leads them
-// from now on. Throws as make_device and the CUDA module do.
+// Makes those that `job` needs and that are not in `devices` yet. The calling thread leads them.
 void add_planning_devices(const TrainingJob& job, PlanningDevices& devices);
 
-// What the job's ranks will allocate: graphs, optimizer, batches, evaluation, shards. What
-// communicators and libraries hold beside it is not in it. REQUIRES: add_planning_devices().
+// What the job's ranks will allocate, without what communicators and libraries hold. REQUIRES:
+// add_planning_devices().
 std::vector<PlannedDevice> plan_run_memory(const TrainingJob& job, const nn::ModelSpec& model,
                                            const data::Dataset& dataset,
                                            const PlanningDevices& devices);
@@ -98,9 +96,8 @@ struct FitMemories {
   std::size_t host_bytes = 0;    // for all servers on CPU devices beside GPUs
 };
 
-// The memory of the devices that `planning` stands for: --memory-per-device, or what they have free
-// now. `data_set`: bytes of the host's memory that the data set takes. Throws UnavailableError when
-// a device does not tell.
+// --memory-per-device, or what the devices have free now beside a data set of so many bytes. Throws
+// UnavailableError when a device does not tell.
 FitMemories find_memories(const RunOptions& options, const PlanningDevices& planning,
                           std::size_t data_set);
 

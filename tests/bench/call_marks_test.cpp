@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a rank's channel shows of its calls, and when planted faults strike them.
-#include "bench/measure/call_marks.h"
+#include "bench/measure/replica_recorder.h"
 
 #include <gtest/gtest.h>
 

@@ -173,8 +173,7 @@ ReferenceWeights with_state() {
                                              .slices = 2,
                                              .state_values = 2,
                                              .state_tensors = 2});
-  reference.store_start(kBefore);
-  reference.store_start_state(state_of(3, 7));
+  reference.store_start(kBefore, state_of(3, 7));
   reference.store_slice_state(1, 0, state_of(3.5f, 8), std::vector<double>{0.5, 0});
   reference.store_slice_state(1, 1, state_of(5, 8), std::vector<double>{2, 0});
   reference.store_step(kAfter, kGradients, std::vector<double>{5, 2});

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/rank/rounding_sizes.h"
+#include "bench/rank/verification.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Steps that are recorded and replayed, and the times of an asynchronous device.
-#include "bench/measure/step_runner.h"
+#include "bench/measure/step_recorder.h"
 
 #include <gmock/gmock.h>
 
@@ -63,10 +63,7 @@ class Steps : public testing::Test {
     recorder.follow(*stream);
   }
 
-  StepRunner make_runner(bool records) {
-    return StepRunner(
-        {.strategy = &strategy, .stream = stream.get(), .recorder = &recorder, .records = records});
-  }
+  StepRunner make_runner(bool records) { return {strategy, *stream, recorder, nullptr, records}; }
 
   void run(StepRunner& runner, int count, bool timed) {
     for (int i = 0; i < count; ++i) {

@@ -164,15 +164,15 @@ TEST(ShardedSampler, RefusesImpossibleOptions) {
     return [=] { ShardedSampler s(options); };
   };
   EXPECT_THAT(make({.samples = 0, .global_batch = 1}),
-              ThrowsMessage<ConfigError>(HasSubstr("0 samples")));
+              ThrowsMessage<InternalError>(HasSubstr("0 samples")));
   EXPECT_THAT(make({.samples = std::int64_t{1} << 32, .global_batch = 1}),
-              ThrowsMessage<ConfigError>(HasSubstr("4294967296")));
+              ThrowsMessage<InternalError>(HasSubstr("4294967296")));
   EXPECT_THAT(make({.samples = 10, .global_batch = 0}),
-              ThrowsMessage<ConfigError>(HasSubstr("batch of 0")));
+              ThrowsMessage<InternalError>(HasSubstr("batch of 0")));
   EXPECT_THAT(make({.samples = 10, .global_batch = 4, .shards = 0}),
-              ThrowsMessage<ConfigError>(HasSubstr("0 equal shards")));
+              ThrowsMessage<InternalError>(HasSubstr("0 equal shards")));
   EXPECT_THAT(make({.samples = 10, .global_batch = 4, .shards = 3}),
-              ThrowsMessage<ConfigError>(HasSubstr("batch of 4 does not divide into 3")));
+              ThrowsMessage<InternalError>(HasSubstr("batch of 4 does not divide into 3")));
   EXPECT_THAT(make({.samples = 10, .global_batch = 11, .last_batch = LastBatch::drop}),
               ThrowsMessage<ConfigError>(HasSubstr("leaves no step")));
 }

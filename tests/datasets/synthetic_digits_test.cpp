@@ -64,7 +64,7 @@ TEST(SyntheticDigits, DifferWithTheSeedAndWithinOne) {
 }
 
 TEST(SyntheticDigits, HaveTheCountsAndShapesOfMnistAndDifferentTestSamples) {
-  const auto source = make_synthetic_digits({.name = "mnist", .seed = kSeed});
+  const auto source = make_synthetic_digits({.info = {}, .seed = kSeed});
   EXPECT_EQ(source->info().train_samples, 60000);
   EXPECT_EQ(source->info().test_samples, 10000);
   EXPECT_EQ(source->info().sample_bytes(), 784U);

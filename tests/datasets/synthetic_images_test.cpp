@@ -21,17 +21,17 @@ using testing::HasSubstr;
 
 SyntheticRequest request(std::int64_t channels, std::int64_t height, std::int64_t width,
                          int classes) {
-  return {.name = "synthetic",
-          .seed = 3,
-          .channels = channels,
-          .height = height,
-          .width = width,
-          .classes = classes};
+  SyntheticRequest asked{.info = {}, .seed = 3};
+  asked.info.channels = channels;
+  asked.info.height = height;
+  asked.info.width = width;
+  asked.info.classes = classes;
+  return asked;
 }
 
 std::vector<std::uint8_t> drawn(const SyntheticRequest& of, std::uint64_t index,
                                 std::uint16_t* label = nullptr) {
-  std::vector<std::uint8_t> image(static_cast<std::size_t>(of.channels * of.height * of.width));
+  std::vector<std::uint8_t> image(of.info.sample_bytes());
   const std::uint16_t found = draw_image(of, index, image);
   if (label != nullptr) *label = found;
   return image;
@@ -48,8 +48,8 @@ TEST(SyntheticImages, DependOnSeedAndIndexOnly) {
 
 TEST(SyntheticImages, HaveAnyShapeAndMoreThan256Classes) {
   SyntheticRequest of = request(5, 7, 3, 1000);
-  of.train_samples = 20000;
-  of.test_samples = 40;
+  of.info.train_samples = 20000;
+  of.info.test_samples = 40;
   const auto source = make_synthetic_images(of);
   EXPECT_EQ(source->info().source, "synthetic");
   std::vector<std::byte> decoded(source->info().decoded_bytes());
@@ -65,11 +65,11 @@ TEST(SyntheticImages, HaveAnyShapeAndMoreThan256Classes) {
 
 TEST(SyntheticImages, OfMapsHaveALabelForEachPlace) {
   SyntheticRequest of = request(3, 16, 24, 7);
-  of.label_height = 8;
-  of.label_width = 12;
+  of.info.label_height = 8;
+  of.info.label_width = 12;
   of.ignored_label = 255;
-  of.train_samples = 300;
-  of.test_samples = 50;
+  of.info.train_samples = 300;
+  of.info.test_samples = 50;
   const auto source = make_synthetic_images(of);
   EXPECT_EQ(source->info().labels_per_sample(), 96);
   std::vector<std::byte> decoded(source->info().decoded_bytes());
@@ -96,7 +96,7 @@ TEST(SyntheticImages, OfMapsHaveALabelForEachPlace) {
 
 TEST(SyntheticImages, OfMapsDependOnSeedAndIndexOnly) {
   SyntheticRequest of = request(1, 16, 16, 5);
-  of.label_height = of.label_width = 16;
+  of.info.label_height = of.info.label_width = 16;
   const auto drawn_map = [&](std::uint64_t index) {
     std::vector<std::uint8_t> image(256);
     std::vector<std::uint16_t> labels(256);

@@ -14,16 +14,15 @@
 int main(int argc, char** argv) {
   if (argc != 8 && argc != 10 && argc != 11) return 2;
   const auto number = [argv](int i) { return std::strtoull(argv[i], nullptr, 10); };
-  ddpbench::data::SyntheticRequest request = {.name = "synthetic",
-                                              .seed = number(5),
-                                              .channels = static_cast<std::int64_t>(number(1)),
-                                              .height = static_cast<std::int64_t>(number(2)),
-                                              .width = static_cast<std::int64_t>(number(3)),
-                                              .classes = static_cast<int>(number(4))};
+  ddpbench::data::SyntheticRequest request{.info = {}, .seed = number(5)};
+  request.info.channels = static_cast<std::int64_t>(number(1));
+  request.info.height = static_cast<std::int64_t>(number(2));
+  request.info.width = static_cast<std::int64_t>(number(3));
+  request.info.classes = static_cast<int>(number(4));
   const bool has_map = argc > 8;
   if (has_map) {
-    request.label_height = static_cast<std::int64_t>(number(8));
-    request.label_width = static_cast<std::int64_t>(number(9));
+    request.info.label_height = static_cast<std::int64_t>(number(8));
+    request.info.label_width = static_cast<std::int64_t>(number(9));
   }
   if (argc > 10) request.ignored_label = static_cast<int>(number(10));
   std::vector<std::uint8_t> image(number(1) * number(2) * number(3));
