@@ -54,12 +54,6 @@ std::vector<std::string> data_directories(const std::string& given) {
 
 namespace {
 
-bool fits_model(const data::CatalogEntry& entry, const nn::ModelSpec& model) {
-  const ops::Shape& images = model.input_shape;
-  if (model.predictions() > 1) return entry.takes_any_shape();
-  return data::fits(entry, images[0], images[1], images[2], model.classes());
-}
-
 // "4000 of the 50000 published training samples"; empty when all are there.
 std::string subset_words(const data::DatasetInfo& dataset) {
   const data::CatalogEntry& entry = data::find_in_catalog(dataset.name);
@@ -85,25 +79,25 @@ std::string synthetic_words(const data::DatasetInfo& dataset, const Options& opt
       dataset.train_samples, dataset.test_samples, options.seed);
 }
 
-// "has 10 outputs", or "gives logits of [21, 16, 16]".
-std::string output_words(const nn::ModelSpec& model) {
-  if (model.predictions() == 1) return fmt::format("has {} outputs", model.classes());
-  return fmt::format("gives logits of {}", ops::to_string(model.logits_shape()));
-}
-
 }  // namespace
 
 std::string resolve_dataset(Options& options, const nn::ModelSpec& model) {
   std::string note;
   if (options.dataset == kAnyDataset) {
-    const auto found = std::ranges::find_if(
-        data::catalog(), [&](const data::CatalogEntry& entry) { return fits_model(entry, model); });
+    const ops::Shape& images = model.input_shape;
+    const bool maps = model.predictions() > 1;
+    const auto found = std::ranges::find_if(data::catalog(), [&](const data::CatalogEntry& entry) {
+      if (maps) return entry.takes_any_shape();
+      return data::fits(entry, images[0], images[1], images[2], model.classes());
+    });
     ensure(found != data::catalog().end(), "no data set takes any network");
     options.dataset = found->name;
     if (found->takes_any_shape()) {
       note = fmt::format("data set: synthetic, because none of {} fits {}, which takes {} and {}",
                          fmt::join(data::published_datasets(), ", "), model.name,
-                         ops::to_string(model.input_shape), output_words(model));
+                         ops::to_string(images),
+                         maps ? "gives logits of " + ops::to_string(model.logits_shape())
+                              : fmt::format("has {} outputs", model.classes()));
     }
   }
   const data::CatalogEntry& entry = data::find_in_catalog(options.dataset);

@@ -43,43 +43,6 @@ std::uint64_t hash_of(Replica& replica) {
   return hash;
 }
 
-// The replicas that do not keep parameters between steps: after each one they must have those with
-// which it began, to the bit. A small learning rate would hide older ones from the tolerance.
-class Followers {
- public:
-  Followers(Strategy& strategy, const std::vector<Replica*>& updated) : strategy_(strategy) {
-    for (Replica* replica : strategy.replicas()) {
-      if (std::ranges::count(updated, replica) == 0) replicas_.push_back(replica);
-    }
-    right_.resize(replicas_.size(), true);
-  }
-
-  void check_step(std::int64_t step, const ReferenceWeights& reference) {
-    for (std::size_t i = 0; i < replicas_.size(); ++i) {
-      const auto weights = nn::export_weights(replicas_[i]->graph());
-      if (!reference.first_difference(step - 1, weights).empty()) right_[i] = false;
-    }
-  }
-
-  // Enters a result for each, which is that of `primary` where it had the right parameters, also
-  // when they are published.
-  void enter(Replica& primary, std::vector<VerificationResult>& results) {
-    if (replicas_.empty()) return;
-    strategy_.publish();
-    const std::uint64_t expected = hash_of(primary);
-    const VerificationResult equal = results[0];
-    for (std::size_t i = 0; i < replicas_.size(); ++i) {
-      results.push_back(equal);
-      if (!right_[i] || hash_of(*replicas_[i]) != expected) ++results.back().weights_hash;
-    }
-  }
-
- private:
-  Strategy& strategy_;
-  std::vector<Replica*> replicas_;
-  std::vector<bool> right_;
-};
-
 // Compares the state of all replicas of this rank: each has seen one slice in this step, also
 // those that do not keep their weights, whose findings go to the last result.
 void compare_states(RankTrainer& rank, std::int64_t step, const ReferenceWeights& reference,
@@ -264,7 +227,11 @@ std::vector<VerificationResult> compare_with_reference(RankTrainer& rank,
     reference.check_start(nn::export_weights(replica->graph()), nn::export_state(replica->graph()));
   }
   const auto replicas = strategy.updated_replicas();
-  Followers followers(strategy, replicas);
+  // Those that do not keep parameters between steps must have those with which each step began, to
+  // the bit: a small learning rate would hide older ones from the tolerance.
+  std::vector<Replica*> followers = strategy.replicas();
+  std::erase_if(followers, [&](Replica* one) { return std::ranges::count(replicas, one) > 0; });
+  std::vector<bool> are_right(followers.size(), true);
   std::vector<VerificationResult> results(replicas.size());
   std::vector<ExpectedUpdates> expected;
   for (std::size_t i = 0; i < replicas.size(); ++i) {
@@ -281,7 +248,10 @@ std::vector<VerificationResult> compare_with_reference(RankTrainer& rank,
           expected[i].next(replicas[i]->stream(), reference.weights(step - 1), gradients);
       reference.compare_update(step, nn::export_weights(replicas[i]->graph()), update, results[i]);
     }
-    followers.check_step(step, reference);
+    for (std::size_t i = 0; i < followers.size(); ++i) {
+      const auto weights = nn::export_weights(followers[i]->graph());
+      if (!reference.first_difference(step - 1, weights).empty()) are_right[i] = false;
+    }
     compare_states(rank, step, reference, results);
     if (step == reference.steps()) return false;
     strategy.assign_parameters(
@@ -290,7 +260,13 @@ std::vector<VerificationResult> compare_with_reference(RankTrainer& rank,
         [&](nn::Graph& graph) { nn::import_state_values(graph, reference.state(step)); });
     return true;
   });
-  followers.enter(*replicas[0], results);
+  if (!followers.empty()) strategy.publish();
+  for (std::size_t i = 0; i < followers.size(); ++i) {
+    // The result of the first, and another hash where the parameters were not or are not its own.
+    results.push_back(results[0]);
+    const bool equal = hash_of(*followers[i]) == hash_of(*replicas[0]);
+    if (!are_right[i] || !equal) ++results.back().weights_hash;
+  }
   for (VerificationResult& result : results) result.diverged = reference.diverged();
   return results;
 }
