@@ -58,9 +58,8 @@ struct WorldOptions {
   const comm::CommModule* module = nullptr;  // REQUIRED by backends with a module of their own
   // mpi: the ranks of MPI_COMM_WORLD that take part, [rank]; empty: the first ones.
   std::vector<int> members = {};
-  // nccl: the least time, in seconds, that ranks wait for each other while a communicator is made.
-  // Each makes its context meanwhile, maps memory and loads kernels (NCCL's alone are hundreds of
-  // MB). That takes seconds when several processes do it on one GPU.
+  // nccl: the least time that ranks wait for each other while a communicator is made. Meanwhile
+  // each loads kernels, which takes seconds when several processes do it on one GPU.
   double join_patience_s = 30;
 };
 

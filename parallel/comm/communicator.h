@@ -159,9 +159,8 @@ class Communicator {
   virtual void group_start() = 0;
   virtual void group_end() = 0;
 
-  // Collective. Makes `buffer` (Sharing::mappable, of any size on each rank) directly readable by
-  // all ranks: operations on memory inside it move data without staging copies. It must outlive the
-  // communicator or be deregistered. Unregistered memory works too, through staging.
+  // Collective. Operations on memory inside `buffer` (Sharing::mappable, of any size on each rank)
+  // need no copy of it. It must outlive the communicator or be deregistered.
   virtual void register_buffer(const Buffer& buffer) = 0;
   virtual void deregister_buffer(const Buffer& buffer) = 0;
 
@@ -169,8 +168,7 @@ class Communicator {
   // Callable from any thread.
   virtual void abort(const std::string& reason) noexcept = 0;
   // Throws CommError when this rank knows that the communicator was aborted or has failed, or that
-  // a peer has died. It does not wait. It is for code that issues no calls: waits elsewhere,
-  // replays. One thread at a time may call it, and none may issue calls meanwhile.
+  // a peer has died. It does not wait. No thread may issue calls meanwhile.
   virtual void check() = 0;
 
  private:
@@ -187,9 +185,8 @@ std::string call_prefix(int rank, int size, const Operation* operation);
 // "all_reduce", for CommError; empty for null.
 std::string_view operation_name(const Operation* operation);
 
-// CallWatch: what a program learns of its rank's calls while they run, and how it disturbs them in
-// tests and demonstrations. The threads that execute calls call begun(), done() and hold_up_s().
-// There may be two at once, where a communicator has two queues.
+// What a program learns of its rank's calls while they run, and how it disturbs them in tests. The
+// threads that execute calls call it; two at once, where a communicator has two queues.
 class CallWatch {
  public:
   virtual ~CallWatch() = default;

@@ -27,9 +27,7 @@ class UnfinishedJoin final : public CommTimeout {
 
 // Collective over `size` processes that share `store`, one device each. The device outlives the
 // communicator. Throws CommError when a peer does not come within the timeout or join_patience_s,
-// whichever is more: what happens once on a GPU is no part of an operation's deadline. When NCCL
-// itself does not connect the ranks in that time, it is an UnfinishedJoin, also in
-// make_thread_nccl().
+// whichever is more; when NCCL itself does not connect the ranks in that time, UnfinishedJoin.
 //
 // NCCL refuses two ranks on one GPU unless every rank has an NCCL_HOSTID of its own.
 std::unique_ptr<Communicator> make_nccl(Store& store, int rank, int size, Device& device,

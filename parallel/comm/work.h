@@ -46,8 +46,7 @@ class Work {
     if (state_) state_->wait(stream);
   }
   // Blocks until done or `deadline`, by default the communicator's; may run the operation on the
-  // calling thread. Throws CommError (CommTimeout) with rank, world size, operation, bytes and the
-  // awaited peer.
+  // calling thread. Throws CommError (CommTimeout) that names operation and awaited peer.
   void synchronize(std::optional<Deadline> deadline = {}) const {
     if (state_) state_->synchronize(deadline);
   }

@@ -72,10 +72,9 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
 }
 
 // Resets the handlers and the mask that the supervisor may have set. SIGHUP stays ignored where it
-// was (nohup). And SIGINT and SIGQUIT are ignored: Ctrl-C
-// and Ctrl-\ reach all processes of the terminal's foreground group, and the supervisor decides how
-// a run ends. (A process group of its own would protect a child, too. But then Ctrl-Z would stop
-// the supervisor only, and writing to a terminal with TOSTOP would stop the child.)
+// was (nohup). SIGINT and SIGQUIT are ignored: Ctrl-C and Ctrl-\ reach the terminal's whole
+// foreground group, and the supervisor decides how a run ends. (A process group of its own would
+// protect a child, too, but Ctrl-Z would then stop the supervisor only.)
 void reset_signals() {
   struct sigaction action {};
   for (int number = 1; number < SIGRTMIN; ++number) {

@@ -34,9 +34,8 @@ bool has_failed(const RankView& view);
 // True when a rank failed because of another: it lost a peer, or a deadline passed while it waited.
 bool only_noticed(const RankView& view);
 
-// Returns the only rank, where ranks are on several hosts, that has neither failed nor ended. Each
-// rank that lives fails soon after another has, so this one is stopped or cannot be reached. Ranks
-// of other hosts cannot see that. nullopt: there are several such ranks, or none, or one host.
+// The only rank, where ranks are on several hosts, that has neither failed nor ended: each rank
+// that lives fails soon after another has. nullopt: several such ranks, or none, or one host.
 std::optional<int> silent_rank(std::span<const RankView> ranks);
 
 // The failure that can be named at once: that of a rank that died or threw an error of its own.

@@ -34,11 +34,9 @@ struct SuperviseResult {
   double startup_s = 0;  // from spawn until all ranks were past setup (0 if never)
 };
 
-// Spawns `spec.processes()` processes with RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT
-// and DDPBENCH_JOB_SECRET, serves their rendezvous store, and returns when all are gone. One
-// process alone needs no store, and so no port. REQUIRES: channels has at least spec.ranks ranks.
-// Throws Error only when it cannot start them; UnavailableError where a limit of the system stands
-// against it.
+// Spawns `spec.processes()` processes (rank_variables()), serves their rendezvous store, and
+// returns when all are gone. One process alone needs no store, and so no port. REQUIRES: channels
+// has at least spec.ranks ranks. Throws Error only when it cannot start them.
 SuperviseResult run_ranks(const LaunchSpec& spec, RankChannels& channels,
                           const SuperviseOptions& options);
 

@@ -22,9 +22,8 @@
 
 namespace ddpbench::comm {
 
-// The moments between two questions to a library that moves data only while it is asked. A rank
-// that waits must not take a working one its core: after kSpin_s it gives the core away between two
-// questions, and once another thread has used it so, it sleeps, for longer each time.
+// The moments between two questions to a library that moves data only while it is asked. After
+// kSpin_s it gives the core away, and once another thread has used it so, it sleeps, ever longer.
 class Pause {
  public:
   // The communication thread usually shares its core with the computing one, and does not spin.

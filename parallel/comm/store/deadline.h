@@ -14,11 +14,9 @@
 namespace ddpbench::comm {
 
 // The clock of deadlines: CLOCK_MONOTONIC without the time in which this process was stopped
-// (Ctrl-Z, a debugger). After a stop, a wait has as much time left as before it. No system call
-// tells how long a process was stopped. Instead, each wait reads this clock often, and a long time
-// between two reads counts as a stop. Time in which no thread waits looks like a stop, too, but
-// then no deadline runs. The clock can also stand still while another process is stopped that
-// this one depends on (hold_while).
+// (Ctrl-Z, a debugger), or another one that it depends on (hold_while). No system call tells how
+// long that was. Instead, each wait reads this clock often, and a long time between two reads
+// counts as a stop; when no thread waits, no deadline runs.
 class DeadlineClock {
  public:
   using duration = std::chrono::steady_clock::duration;

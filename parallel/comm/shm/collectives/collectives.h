@@ -38,10 +38,9 @@ void run_reduce_scatter(Collective& c);
 void run_all_gather(Collective& c);
 
 // Collectives of a few kilobytes, where latency counts most. Every rank puts its input into its
-// mailbox as it enters, and the ranks that need it read it there. This takes one step, and no rank
-// waits for its readers, because a mailbox is not used again before kHistory collectives later. A
-// rank reads up to (n - 1) S bytes. For an all-reduce that is n / 2 times what the ring reads, in 1
-// step instead of 2 (n - 1).
+// mailbox as it enters, and the ranks that need it read it there: one step, in which a rank reads
+// up to (n - 1) S bytes. No rank waits for its readers, because a mailbox is not used again before
+// kHistory collectives later.
 //
 // All ranks reduce the same mailboxes in the order of ranks 0, 1, ...: all get the same bits.
 //
