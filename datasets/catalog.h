@@ -17,14 +17,13 @@ namespace ddpbench::data {
 
 std::span<const CatalogEntry> catalog();
 
-// Throws ConfigError for an unknown name; the message names the nearest known one and all of them.
+// Throws ConfigError for an unknown name, which names the nearest known one.
 const CatalogEntry& find_in_catalog(std::string_view name);
 
 // The data set that takes the shape and the classes of any network.
 inline constexpr std::string_view kSyntheticName = "synthetic";
 
-// Whether a network that takes images of this shape and has `outputs` outputs for each image can be
-// trained on the data set.
+// Whether a network that takes such images and has `outputs` outputs can be trained on it.
 bool fits(const CatalogEntry& entry, std::int64_t channels, std::int64_t height, std::int64_t width,
           std::int64_t outputs);
 
@@ -42,8 +41,8 @@ struct DatasetRequest {
   std::int32_t ignored_label = kNoLabel;
 };
 
-// Throws ConfigError for an unknown name (naming the nearest known one), for missing files, and for
-// damaged files. Damaged files never make it fall back to synthetic data.
+// Throws ConfigError for an unknown name, and for missing and damaged files; the latter never make
+// it fall back to synthetic data.
 std::unique_ptr<DatasetSource> open_dataset(const DatasetRequest& request);
 
 std::vector<std::string> known_datasets();

@@ -28,13 +28,11 @@ struct DatasetInfo {
   int classes = 0;  // at most kMostClasses
   // A label for each place of a map of this size; 1 x 1: one for the image.
   std::int64_t label_height = 1, label_width = 1;
-  // What people should know of it beside its name, in words without a full stop; empty: nothing.
-  // "4000 of the 50000 training samples that were published".
+  // What people should know of it: "4000 of the 50000 training samples that were published".
   std::string note = {};
   std::size_t sample_bytes() const { return static_cast<std::size_t>(channels * height * width); }
   std::int64_t labels_per_sample() const { return label_height * label_width; }
-  // The size of the decoded form: train images, train labels, test images, test labels, each
-  // 64-byte aligned.
+  // Of train images, train labels, test images, test labels, each 64-byte aligned.
   std::size_t decoded_bytes() const;
 };
 
@@ -57,8 +55,7 @@ struct Dataset {
   DatasetInfo info;
   Split train, test;
   static Dataset view(const DatasetInfo& info, std::span<const std::byte> decoded);
-  // Throws ConfigError that names the first record with a label that is neither in [0, classes) nor
-  // `ignored`: the loss would read beyond the logits.
+  // Throws ConfigError that names the first label that is neither in [0, classes) nor `ignored`.
   void check_labels(std::int32_t ignored = kNoLabel) const;
 };
 
@@ -91,8 +88,7 @@ struct Fingerprint {
   std::string_view sha256;
 };
 
-// A file of a data set. It is published as `<name>.gz` and used in either form. Without `packed` it
-// is published as `<name>` only.
+// A file that is published as `<name>.gz` and used in either form; without `packed`, as `<name>`.
 struct CatalogFile {
   std::string_view name;
   Fingerprint packed;    // <name>.gz
@@ -117,9 +113,9 @@ struct CatalogEntry {
   std::int64_t train_samples = 0, test_samples = 0;
   // They are of the training images' bytes / 255: one for all channels, or one a channel.
   std::vector<double> mean, deviation;
-  // Makes the source for the files in `directory`/<name>/ and reads only headers. Null when none of
-  // the files is there. Throws ConfigError when some are missing, damaged or do not fit together.
-  // Null for a data set that is always generated.
+  // Makes the source for the files in `directory`/<name>/ and reads only headers; null when none is
+  // there. Throws ConfigError when some are missing, damaged or do not fit together. Is null for a
+  // data set that is always generated.
   std::unique_ptr<DatasetSource> (*open)(const CatalogEntry& entry,
                                          const std::string& directory) = nullptr;
   // Makes a generator that can stand in for the files; null where there is none.

@@ -23,16 +23,14 @@ struct LoaderOptions {
   Normalization normalization;
   int workers = 1;                // threads; 0: next() assembles on the calling thread
   std::vector<int> worker_cores;  // OS processors they may run on; empty: any
-  // Shards whose parts make up a batch, in this order: {rank} where each rank has one shard,
-  // {0..n-1} for DataParallel's global batch.
+  // Shards whose parts make up a batch, in this order: {rank}, or {0..n-1} for dp's global batch.
   std::vector<int> shards = {0};
   std::vector<BatchBuffer> buffers;  // at least 1; batches that may be ahead = buffers - 1
   // Crop and flip every image (batch_assembler.h), from the sampler's seed.
   bool augment = false;
   // The label that the network's loss ignores; each buffer then has a valid_weight.
   std::int32_t ignored_label = kNoLabel;
-  // Processor time that a worker spends on each sample beside assembling it. It simulates what
-  // transforms cost in a Python loader (--loader-cost).
+  // Processor time that a sample costs beside assembling it (--loader-cost).
   double sample_cost_s = 0;
 };
 

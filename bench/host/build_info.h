@@ -27,19 +27,17 @@ struct BuildInfo {
 };
 BuildInfo build_info();
 
-// Libraries whose version the build knows: name -> version. Others (oneDNN, CUDA) tell their
-// version at run time.
+// Libraries whose version the build knows: name -> version. Others tell theirs at run time.
 std::map<std::string, std::string> build_libraries();
 
 // The place of the program's files: <prefix>/share/ddpbench beside an installed binary, else the
-// source tree that it was built from. Both have the same folders inside.
+// source tree that it was built from.
 struct InstallPaths {
   std::string root;                     // absolute; empty when there is neither
   std::string origin;                   // "installed", "source tree"; empty without root
   std::vector<std::string> candidates;  // the places searched, in order
 
-  // Folders that hold configurations. Without a root, those of all candidates, so that messages can
-  // list the places searched.
+  // Folders that hold configurations. Without a root, those of all candidates.
   std::vector<std::string> config_directories() const;
   std::string models() const { return root + "/configs/models"; }
   std::string config_schema() const { return root + "/configs/schema/config.schema.json"; }

@@ -22,22 +22,18 @@ struct HostDevices {
   CpuTopology cpu;
   CudaProbe cuda;                // with a reason when there are no devices
   std::string no_cpu_bf16 = {};  // why CPU devices do not compute in bf16; empty: they do
-  // How much memory this process and those that it starts can use now (memory_limit). 0: it is not
-  // known, as find_devices() leaves it.
+  // What this process and those that it starts can use now (memory_limit); 0: not known.
   std::uint64_t available_bytes = 0;
   std::string launcher = {};  // that will start the ranks ("mpirun"); empty: this program
 };
 
-// Opens the CUDA module only when `device` may need it: for "auto" when there is a driver, for
-// "cuda" always, for "cpu" never.
+// Opens the CUDA module for "auto" when there is a driver, for "cuda" always, for "cpu" never.
 HostDevices find_devices(const std::string& device);
 
-// The module beside this program. Throws UnavailableError when the program was built without it, or
-// it cannot be opened.
+// The module beside this program. Throws UnavailableError where there is none.
 const CudaModule& cuda_module();
 
-// The module of a backend that has one of its own (CommBackend::module). Throws UnavailableError as
-// cuda_module() does.
+// The module of a backend that has one of its own (CommBackend::module). Throws as cuda_module().
 const comm::CommModule& backend_module(const CommBackend& backend);
 // Whether one of the modules that backend_module() has returned has left a thread behind.
 bool module_left_thread();
