@@ -11,7 +11,6 @@
 #include "bench/commands/subcommand.h"
 #include "bench/host/host_limits.h"
 #include "bench/rank/rank_main.h"
-#include "bench/run/fit.h"
 
 int main(int argc, char** argv) {
   using namespace ddpbench::bench;
@@ -20,9 +19,8 @@ int main(int argc, char** argv) {
   ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write(), which has words
   const auto get_variable = [](const char* name) -> const char* { return std::getenv(name); };
   if (get_variable(kJobFdVariable) != nullptr) {
-    return rank_main(get_variable, {{kTrainingKind, run_training_process},
-                                    {kCommKind, run_comm_ranks},
-                                    {kFitKind, run_fit_planner}});
+    return rank_main(get_variable,
+                     {{kTrainingKind, run_training_process}, {kCommKind, run_comm_ranks}});
   }
   return command_line_main(std::vector<std::string>(argv, argv + argc));
 }

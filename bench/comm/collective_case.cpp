@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "base/error.h"
@@ -19,26 +19,6 @@ using comm::Communicator;
 using comm::ReduceOp;
 constexpr std::uint64_t kMostValues = 8191;
 
-// Every integer up to this one is a value of the type.
-std::int64_t largest_exact(DataType type) {
-  switch (type) {
-    case DataType::uint8:
-      return std::numeric_limits<std::uint8_t>::max();
-    case DataType::bf16:
-      return 1 << 8;
-    case DataType::fp16:
-      return 1 << 11;
-    case DataType::fp32:
-      return 1 << 24;
-    case DataType::int32:
-      return std::numeric_limits<std::int32_t>::max();
-    case DataType::fp64:
-    case DataType::int64:
-      return std::int64_t{1} << 53;
-  }
-  throw InternalError("unknown data type");
-}
-
 // How a value is stored as an element; BFloat16 stores bf16.
 struct BFloat16 {
   std::uint16_t bits;
@@ -47,32 +27,33 @@ bool operator==(BFloat16 a, BFloat16 b) { return a.bits == b.bits; }
 
 template <typename T>
 T element(std::int64_t value) {
-  return static_cast<T>(value);
-}
-template <>
-BFloat16 element<BFloat16>(std::int64_t value) {  // exact: the lower half is zero
-  return {
-      static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16)};
+  if constexpr (std::is_same_v<T, BFloat16>) {  // exact: the lower half is zero
+    const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    return {static_cast<std::uint16_t>(bits >> 16)};
+  } else {
+    return static_cast<T>(value);
+  }
 }
 
-// Calls `use` with a null pointer of the C++ type.
+// Calls `use` with a null pointer of the C++ type, and with the largest integer up to which every
+// integer is a value of the type.
 template <typename Use>
 auto with_type(DataType type, Use&& use) {
   switch (type) {
     case DataType::uint8:
-      return use(static_cast<std::uint8_t*>(nullptr));
+      return use(static_cast<std::uint8_t*>(nullptr), (std::int64_t{1} << 8) - 1);
     case DataType::bf16:
-      return use(static_cast<BFloat16*>(nullptr));
+      return use(static_cast<BFloat16*>(nullptr), std::int64_t{1} << 8);
     case DataType::fp16:
-      return use(static_cast<_Float16*>(nullptr));
+      return use(static_cast<_Float16*>(nullptr), std::int64_t{1} << 11);
     case DataType::fp32:
-      return use(static_cast<float*>(nullptr));
+      return use(static_cast<float*>(nullptr), std::int64_t{1} << 24);
     case DataType::int32:
-      return use(static_cast<std::int32_t*>(nullptr));
+      return use(static_cast<std::int32_t*>(nullptr), (std::int64_t{1} << 31) - 1);
     case DataType::fp64:
-      return use(static_cast<double*>(nullptr));
+      return use(static_cast<double*>(nullptr), std::int64_t{1} << 53);
     case DataType::int64:
-      return use(static_cast<std::int64_t*>(nullptr));
+      return use(static_cast<std::int64_t*>(nullptr), std::int64_t{1} << 53);
   }
   throw InternalError("unknown data type");
 }
@@ -89,27 +70,6 @@ comm::Elements part_out(const Communicator& c, const CollectiveMemory& m) {
 
 IssuedCollective one(comm::Work work) { return {{std::move(work), comm::Work()}}; }
 
-IssuedCollective all_reduce(Communicator& c, const CollectiveMemory& m, const CallOptions& o) {
-  return one(c.all_reduce(whole_in(m), m.op, o));
-}
-IssuedCollective reduce(Communicator& c, const CollectiveMemory& m, const CallOptions& o) {
-  return one(c.reduce(whole_in(m), m.op, 0, o));
-}
-IssuedCollective broadcast(Communicator& c, const CollectiveMemory& m, const CallOptions& o) {
-  return one(c.broadcast(whole_in(m), 0, o));
-}
-IssuedCollective all_gather(Communicator& c, const CollectiveMemory& m, const CallOptions& o) {
-  return one(c.all_gather(part_in(c, m), whole_out(m), o));
-}
-IssuedCollective reduce_scatter(Communicator& c, const CollectiveMemory& m, const CallOptions& o) {
-  return one(c.reduce_scatter(whole_in(m), part_out(c, m), m.op, o));
-}
-IssuedCollective scatter(Communicator& c, const CollectiveMemory& m, const CallOptions& o) {
-  return one(c.scatter(whole_in(m), part_out(c, m), 0, o));
-}
-IssuedCollective gather(Communicator& c, const CollectiveMemory& m, const CallOptions& o) {
-  return one(c.gather(part_in(c, m), whole_out(m), 0, o));
-}
 // The calls are a group: otherwise, on devices, all ranks would send first and wait for each other.
 IssuedCollective send_recv(Communicator& c, const CollectiveMemory& m, const CallOptions& o) {
   c.group_start();
@@ -118,55 +78,67 @@ IssuedCollective send_recv(Communicator& c, const CollectiveMemory& m, const Cal
   c.group_end();
   return {{std::move(received), std::move(sent)}};
 }
-IssuedCollective barrier(Communicator& c, const CollectiveMemory&, const CallOptions& o) {
-  return one(c.barrier(o));
-}
 
 std::size_t whole(const Place& p) { return p.count; }
 std::size_t whole_on_root(const Place& p) { return p.rank == 0 ? p.count : 0; }
-std::size_t nothing(const Place&) { return 0; }
-
-using Pattern = TestPattern;
-std::int64_t reduced(const Pattern& pattern, const Place&, std::size_t i) {
-  return pattern.reduced(i);
-}
-std::int64_t of_root(const Pattern& pattern, const Place&, std::size_t i) {
-  return pattern.value(0, i);
-}
-std::int64_t of_left(const Pattern& pattern, const Place& p, std::size_t i) {
-  return pattern.value((p.rank + p.size - 1) % p.size, i);
-}
-std::int64_t parts_in_order(const Pattern& pattern, const Place& p, std::size_t i) {
+std::int64_t parts_in_order(const TestPattern& pattern, const Place& p, std::size_t i) {
   return pattern.value(static_cast<int>(i / part(p)), i % part(p));
 }
 std::size_t own_part(const Place& p, std::size_t i) {
   return static_cast<std::size_t>(p.rank) * part(p) + i;
 }
-std::int64_t own_part_of_root(const Pattern& pattern, const Place& p, std::size_t i) {
-  return pattern.value(0, own_part(p, i));
-}
-std::int64_t own_part_reduced(const Pattern& pattern, const Place& p, std::size_t i) {
-  return pattern.reduced(own_part(p, i));
-}
 
-//                                        reduces in_parts in_place
+using C = Communicator;
+using M = CollectiveMemory;
+using O = CallOptions;
+using Pattern = TestPattern;
+
+//                        reduces in_parts in_place
 constexpr std::array<CollectiveCase, 9> kCases = {{
-    {"all_reduce", true, false, true, all_reduce, whole, reduced},
-    {"reduce", true, false, true, reduce, whole_on_root, reduced},
-    {"broadcast", false, false, true, broadcast, whole, of_root},
-    {"all_gather", false, true, false, all_gather, whole, parts_in_order},
-    {"reduce_scatter", true, true, false, reduce_scatter, part, own_part_reduced},
-    {"scatter", false, true, false, scatter, part, own_part_of_root},
-    {"gather", false, true, false, gather, whole_on_root, parts_in_order},
-    {"send_recv", false, false, false, send_recv, whole, of_left},
-    {"barrier", false, false, true, barrier, nothing, nullptr},
+    {"all_reduce", true, false, true,
+     [](C& c, const M& m, const O& o) { return one(c.all_reduce(whole_in(m), m.op, o)); }, whole,
+     [](const Pattern& pattern, const Place&, std::size_t i) { return pattern.reduced(i); }},
+    {"reduce", true, false, true,
+     [](C& c, const M& m, const O& o) { return one(c.reduce(whole_in(m), m.op, 0, o)); },
+     whole_on_root,
+     [](const Pattern& pattern, const Place&, std::size_t i) { return pattern.reduced(i); }},
+    {"broadcast", false, false, true,
+     [](C& c, const M& m, const O& o) { return one(c.broadcast(whole_in(m), 0, o)); }, whole,
+     [](const Pattern& pattern, const Place&, std::size_t i) { return pattern.value(0, i); }},
+    {"all_gather", false, true, false,
+     [](C& c, const M& m, const O& o) { return one(c.all_gather(part_in(c, m), whole_out(m), o)); },
+     whole, parts_in_order},
+    {"reduce_scatter", true, true, false,
+     [](C& c, const M& m, const O& o) {
+       return one(c.reduce_scatter(whole_in(m), part_out(c, m), m.op, o));
+     },
+     part,
+     [](const Pattern& pattern, const Place& p, std::size_t i) {
+       return pattern.reduced(own_part(p, i));
+     }},
+    {"scatter", false, true, false,
+     [](C& c, const M& m, const O& o) { return one(c.scatter(whole_in(m), part_out(c, m), 0, o)); },
+     part,
+     [](const Pattern& pattern, const Place& p, std::size_t i) {
+       return pattern.value(0, own_part(p, i));
+     }},
+    {"gather", false, true, false,
+     [](C& c, const M& m, const O& o) { return one(c.gather(part_in(c, m), whole_out(m), 0, o)); },
+     whole_on_root, parts_in_order},
+    {"send_recv", false, false, false, send_recv, whole,
+     [](const Pattern& pattern, const Place& p, std::size_t i) {
+       return pattern.value((p.rank + p.size - 1) % p.size, i);
+     }},
+    {"barrier", false, false, true, [](C& c, const M&, const O& o) { return one(c.barrier(o)); },
+     [](const Place&) { return std::size_t{0}; }, nullptr},
 }};
 
 }  // namespace
 
 TestPattern::TestPattern(DataType type, ReduceOp op, int ranks) : op_(op), ranks_(ranks) {
   ensure(ranks >= 1, "a pattern for {} ranks", ranks);
-  std::int64_t room = largest_exact(type);
+  const std::int64_t exact = with_type(type, [](auto*, std::int64_t largest) { return largest; });
+  std::int64_t room = exact;
   if (op != ReduceOp::maximum) room /= ranks;
   if (op == ReduceOp::average) {
     factor_ = ranks;
@@ -176,7 +148,7 @@ TestPattern::TestPattern(DataType type, ReduceOp op, int ranks) : op_(op), ranks
     throw ConfigError(
         fmt::format("the {} of {} ranks cannot be verified in {}: it is exact up to "
                     "{} only; take a wider type or fewer ranks",
-                    to_string(op), ranks, to_string(type), largest_exact(type)));
+                    to_string(op), ranks, to_string(type), exact));
   }
   values_ = std::min(static_cast<std::uint64_t>(room), kMostValues);
 }
@@ -216,7 +188,7 @@ std::size_t whole_count(const CollectiveCase& collective, std::size_t bytes, Dat
 
 void fill_input(const comm::Elements& part, std::size_t first, int rank,
                 const TestPattern& pattern) {
-  with_type(part.type, [&]<typename T>(T*) {
+  with_type(part.type, [&]<typename T>(T*, std::int64_t) {
     T* const in = static_cast<T*>(part.data);
     for (std::size_t i = 0; i < part.count; ++i) in[i] = element<T>(pattern.value(rank, first + i));
   });
@@ -224,7 +196,7 @@ void fill_input(const comm::Elements& part, std::size_t first, int rank,
 
 std::size_t count_wrong(const CollectiveCase& collective, const comm::Elements& part,
                         std::size_t first, const Place& place, const TestPattern& pattern) {
-  return with_type(part.type, [&]<typename T>(T*) {
+  return with_type(part.type, [&]<typename T>(T*, std::int64_t) {
     const T* const result = static_cast<const T*>(part.data);
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < part.count; ++i) {

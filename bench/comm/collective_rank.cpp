@@ -19,23 +19,15 @@ namespace ddpbench::bench {
 namespace {
 
 constexpr int kFirstCopies = 4;
-// A host queues a copy in some microseconds. An H200 reads and writes some 4.5 TB/s: it copies 32
-// MiB in 15 microseconds.
-constexpr double kLeastCopy_s = 50e-6;
 // Queueing takes the host some milliseconds at most.
 constexpr double kMostBlocking_s = 5e-3;
 // With the calls behind them, these are still less than the thousand or so that a CUDA stream
-// holds. Fewer copies of kLeastCopy_s already last kMostBlocking_s.
+// holds.
 constexpr int kMostCopies = 128;
 constexpr double kMargin = 1.25;
 
 constexpr std::size_t kLeastRoom = 64;
 constexpr std::size_t kStagingBytes = 16 * kMiB;
-
-// Copies of this size last long enough on every known GPU.
-constexpr std::size_t kMostBlockingBytes = 512 * kMiB;
-// The part of the memory left by all other buffers that copies may take.
-constexpr std::size_t kBlockingPart = 4;
 
 constexpr int kWindows = 3;
 constexpr double kWindow_s = 2e-3;
@@ -67,31 +59,16 @@ double best_window(CollectiveRank& rank, bool active, std::size_t bytes, Pass&& 
 
 }  // namespace
 
-BlockingCopies::BlockingCopies(Device& device, std::size_t most_bytes)
+BlockingCopies::BlockingCopies(Device& device)
     : device_(device),
       begin_(device.make_event()),
       end_(device.make_event()),
       copies_(kFirstCopies) {
-  const auto stream = device_.make_stream();
-  for (std::size_t bytes = kLeastBytes;; bytes *= 2) {
-    allocate(bytes);
-    device_.copy(*stream, to_.view(), from_.view());  // the first copy may be slow
-    queue(*stream);
-    stream->synchronize();
-    const double copy_s = (end_->time_s() - begin_->time_s()) / copies_;
-    if (copy_s >= kLeastCopy_s || 2 * bytes > most_bytes) return;
-  }
+  allocate(device_, planned_buffers(from_, to_));
 }
 
-std::array<PlannedBuffer, 2> BlockingCopies::planned_buffers(Buffer& from, Buffer& to,
-                                                             std::size_t bytes) {
-  return {{{&from, MemoryCategory::workspace, bytes}, {&to, MemoryCategory::workspace, bytes}}};
-}
-
-void BlockingCopies::allocate(std::size_t bytes) {
-  from_ = {};
-  to_ = {};
-  ddpbench::allocate(device_, planned_buffers(from_, to_, bytes));
+std::array<PlannedBuffer, 2> BlockingCopies::planned_buffers(Buffer& from, Buffer& to) {
+  return {{{&from, MemoryCategory::workspace, kBytes}, {&to, MemoryCategory::workspace, kBytes}}};
 }
 
 void BlockingCopies::queue(Stream& stream) {
@@ -188,34 +165,25 @@ CollectiveRank::CollectiveRank(std::unique_ptr<comm::Communicator> world,
   try {
     // No rank allocates between the barriers: the others' devices and communicators are made.
     barrier();
-    const std::size_t most_blocking_bytes = check_memory(room, sharers);
+    check_memory(room, sharers);
     barrier();
-    make_buffers(room, most_blocking_bytes);
+    make_buffers(room);
   } catch (const std::exception& error) {
     world_->abort(error.what());  // spares the others the wait for a deadline
     throw;
   }
 }
 
-std::size_t CollectiveRank::check_memory(std::size_t room, int sharers) {
-  const bool inline_device = runs_inline(*device_);
+void CollectiveRank::check_memory(std::size_t room, int sharers) {
   MemoryNeeds needs(*device_);
   for (int rank = 0; rank < sharers; ++rank) {
-    needs.add(planned_buffers(room));
-    if (inline_device) continue;
     Buffer from, to;
-    needs.add(BlockingCopies::planned_buffers(from, to, BlockingCopies::kLeastBytes));
+    needs.add(planned_buffers(room));
+    if (!runs_inline(*device_)) needs.add(BlockingCopies::planned_buffers(from, to));
   }
   needs.check(fmt::format("ddpbench comm, with {} of {} bytes to send and as many to receive,",
                           counted(sharers, "rank"), room),
               sharers == 1 ? "use smaller --sizes" : "use smaller --sizes, or fewer --ranks");
-  if (inline_device) return 0;
-  const std::optional<std::size_t> free_bytes = device_->free_bytes();
-  if (!free_bytes) return BlockingCopies::kLeastBytes;
-  const std::size_t buffers = 2 * static_cast<std::size_t>(sharers);
-  const std::size_t spare = *free_bytes - std::min(*free_bytes, needs.added_bytes());
-  return std::clamp(spare / kBlockingPart / buffers, BlockingCopies::kLeastBytes,
-                    kMostBlockingBytes);
 }
 
 std::array<PlannedBuffer, 2> CollectiveRank::planned_buffers(std::size_t room) {
@@ -223,7 +191,7 @@ std::array<PlannedBuffer, 2> CollectiveRank::planned_buffers(std::size_t room) {
            {&out_, MemoryCategory::communication, room, Sharing::mappable}}};
 }
 
-void CollectiveRank::make_buffers(std::size_t room, std::size_t most_blocking_bytes) {
+void CollectiveRank::make_buffers(std::size_t room) {
   allocate(*device_, planned_buffers(room));
   copies_ = device_->make_stream();
   if (!device_->is_host_accessible()) {
@@ -231,9 +199,7 @@ void CollectiveRank::make_buffers(std::size_t room, std::size_t most_blocking_by
   }
   world_->register_buffer(in_);
   world_->register_buffer(out_);
-  auto blocking = most_blocking_bytes > 0
-                      ? std::make_unique<BlockingCopies>(*device_, most_blocking_bytes)
-                      : nullptr;
+  auto blocking = runs_inline(*device_) ? nullptr : std::make_unique<BlockingCopies>(*device_);
   calls_ = std::make_unique<CallQueue>(*device_, *world_, std::move(blocking));
 }
 

@@ -24,16 +24,14 @@ namespace ddpbench::bench {
 // kernel for the same purpose.)
 class BlockingCopies {
  public:
-  // The least size of each of the two buffers.
-  static constexpr std::size_t kLeastBytes = 32 * kMiB;
+  // Of each of the two buffers. An H200 reads and writes some 4.5 TB/s: it copies this in 30
+  // microseconds, and the host queues a copy in some microseconds.
+  static constexpr std::size_t kBytes = 64 * kMiB;
 
-  // What a BlockingCopies holds in buffers of `bytes`.
-  static std::array<PlannedBuffer, 2> planned_buffers(Buffer& from, Buffer& to, std::size_t bytes);
+  static std::array<PlannedBuffer, 2> planned_buffers(Buffer& from, Buffer& to);
 
-  // `device` is asynchronous and outlives this. Times copies of kLeastBytes, then of twice as many
-  // bytes each time up to `most_bytes`, until one takes the device several times as long as the
-  // host. Keeps two buffers of that size. Blocks. Throws DeviceError.
-  BlockingCopies(Device& device, std::size_t most_bytes);
+  // `device` is asynchronous and outlives this. Throws DeviceError.
+  explicit BlockingCopies(Device& device);
 
   // Queues the copies in front of the work that comes next on `stream`.
   void queue(Stream& stream);
@@ -42,8 +40,6 @@ class BlockingCopies {
   bool cover(double delay_s);
 
  private:
-  void allocate(std::size_t bytes);
-
   Device& device_;
   Buffer from_, to_;
   std::unique_ptr<Event> begin_, end_;
@@ -56,17 +52,13 @@ struct CallSpan {
   bool late = false;  // the device began it before the host had queued all of it
 };
 
-// CallQueue: queues calls of a collective on one rank and times each by events of the stream that
-// it follows. On an asynchronous device several calls are in flight.
-//
-// Each call follows a barrier that is queued like it, so that a call begins on all ranks at about
-// the same time. One event stands between the two, and one after the call. They are read only when
-// all work is done, and tell how long the device took. The time that the host needs to queue a call
-// counts only if the device had to wait for it. To prevent that, the device first gets copies of
-// unused memory. Their number is found while calls are queued: as many as it takes for the host to
-// be ahead. Where the most copies do not suffice, fewer calls are queued at a time. Without copies,
-// short collectives would show how fast CUDA accepts work; nccl-tests, which queues calls without a
-// pause, shows that.
+// Queues calls of a collective on one rank, several in flight on an asynchronous device, and times
+// each by events of the stream that it follows: one after a barrier that is queued like it, so that
+// it begins on all ranks at about the same time, and one after the call. Events are read when all
+// work is done, and tell how long the device took. That the host needs time to queue a call must
+// not count: the device first gets copies of unused memory, as many as it takes for the host to be
+// ahead, and where the most do not suffice, fewer calls are queued at a time. (nccl-tests, which
+// queues calls without a pause, shows for short collectives how fast CUDA accepts work.)
 class CallQueue {
  public:
   // Both outlive this. `blocking`: null where queued work is done when the queueing call returns.
@@ -128,12 +120,9 @@ class CollectiveRank {
   std::size_t verify(const CollectiveCase& collective, const CollectiveMemory& memory);
 
  private:
-  // Returns how many bytes each buffer of the copies that keep the device busy may have; 0: there
-  // are no copies.
-  std::size_t check_memory(std::size_t room, int sharers);
-  // What make_buffers() allocates, besides the buffers that keep the device busy.
+  void check_memory(std::size_t room, int sharers);
   std::array<PlannedBuffer, 2> planned_buffers(std::size_t room);
-  void make_buffers(std::size_t room, std::size_t most_blocking_bytes);
+  void make_buffers(std::size_t room);
   // Calls `use` with each piece of a host copy of the device's `count` elements and the number of
   // its first element. `read` reads the piece from the device before, `write` writes it back after.
   enum class Access : std::uint8_t { read, write };
@@ -148,9 +137,7 @@ class CollectiveRank {
   std::unique_ptr<CallQueue> calls_;
 };
 
-// Bandwidth, which counts bytes read and bytes written. For a core it is measured in memory of its
-// own with the communicator's loops, for a GPU with device copies. A GPU has no figure for
-// reducing.
+// Bandwidth, which counts bytes read and bytes written.
 struct BandwidthSample {
   std::size_t working_set_bytes = 0;
   bool all_cores = false;  // all ranks at once; else rank 0 alone
@@ -158,11 +145,10 @@ struct BandwidthSample {
 };
 
 // Collective. The bandwidth of this rank's core while all ranks do the same (`all_cores`), or while
-// the others wait (0 on ranks other than 0): the bound of collectives in shared memory. It copies
-// half of the working set to the other half and reduces it into that, with the communicator's own
-// loops, with cached and non-temporal stores. The best of several short windows counts, because it
-// is to be a bound. Overwrites the rank's memory. REQUIRES: working_set <= twice that memory's
-// bytes.
+// the others wait (0 on ranks other than 0): the bound of collectives in shared memory. Copies half
+// of the working set to the other half and reduces it into that, with the communicator's own loops,
+// cached and non-temporal; the best of several short windows counts, because it is to be a bound.
+// Overwrites the rank's memory. REQUIRES: working_set <= twice that memory's bytes.
 BandwidthSample measure_bandwidth(CollectiveRank& rank, std::size_t working_set, bool all_cores,
                                   DataType type);
 

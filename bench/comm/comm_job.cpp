@@ -33,7 +33,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommRankResult, host, model, all_reduce, band
 
 namespace {
 
-constexpr int kMostRanks = 1024;
+constexpr std::size_t kMostRanks = 1024;
 constexpr std::uint64_t kLargestSize = std::uint64_t{1} << 40;
 
 constexpr std::array kTypes = {DataType::fp32,  DataType::fp64,  DataType::bf16, DataType::fp16,
@@ -41,78 +41,62 @@ constexpr std::array kTypes = {DataType::fp32,  DataType::fp64,  DataType::bf16,
 constexpr std::array kReductions = {comm::ReduceOp::sum, comm::ReduceOp::average,
                                     comm::ReduceOp::maximum};
 
-[[noreturn]] void refuse_sizes(const std::string& text, const std::string& why) {
+[[noreturn]] void refuse_sizes(const std::string& text, std::string_view part) {
   throw ConfigError(
-      fmt::format("--sizes={}: {}; write bytes as 4096 or 4K (K, M, G are powers of "
-                  "1024), ranges as 4K..128M or 4K..128M*4, lists as 1K,1M",
-                  text, why));
+      fmt::format("--sizes={}: '{}' is no size or range of sizes of 1 byte to {} GiB; write bytes "
+                  "as 4096 or 4K (K, M, G are powers of 1024), ranges as 4K..128M or 4K..128M*4, "
+                  "lists as 1K,1M",
+                  text, part, kLargestSize >> 30));
 }
 
 std::uint64_t parse_size(std::string_view size, const std::string& whole_text) {
   constexpr std::string_view kUnits = "KMG";
   std::string_view digits = size;
-  unsigned shift = 0;
+  std::size_t shift = 0;
   if (!size.empty()) {
     const auto upper = static_cast<char>(std::toupper(static_cast<unsigned char>(size.back())));
-    const std::size_t unit = kUnits.find(upper);
-    if (unit != std::string_view::npos) {
-      shift = 10 * (static_cast<unsigned>(unit) + 1);
-      digits.remove_suffix(1);
-    }
+    shift = 10 * (kUnits.find(upper) + 1);  // 0 without a unit: npos + 1
+    if (shift > 0) digits.remove_suffix(1);
   }
   const auto value = number_in<std::uint64_t>(digits);
-  if (!value) refuse_sizes(whole_text, fmt::format("'{}' is no size", size));
-  if (*value == 0) refuse_sizes(whole_text, "a size of 0 bytes moves nothing");
-  if (*value > kLargestSize >> shift) {
-    refuse_sizes(whole_text, fmt::format("'{}' is more than {} GiB", size, kLargestSize >> 30));
-  }
+  if (!value || *value == 0 || *value > kLargestSize >> shift) refuse_sizes(whole_text, size);
   return *value << shift;
 }
 
-void add_range(std::string_view part, std::size_t dots, const std::string& text,
+void add_range(const std::string& part, std::size_t dots, const std::string& text,
                std::vector<std::uint64_t>& sizes) {
-  std::string_view last = part.substr(dots + 2);
-  std::uint64_t factor = 2;
-  if (const std::size_t star = last.find('*'); star != std::string_view::npos) {
-    const auto value = number_in<std::uint64_t>(last.substr(star + 1));
-    if (!value || *value < 2 || *value > kLargestSize) {
-      refuse_sizes(text,
-                   fmt::format("'{}' is no step factor; the smallest is 2", last.substr(star + 1)));
-    }
-    factor = *value;
-    last = last.substr(0, star);
-  }
+  const std::vector<std::string> ends = split(part.substr(dots + 2), '*');
+  const auto factor =
+      ends.size() == 1 ? std::optional<std::uint64_t>(2) : number_in<std::uint64_t>(ends[1]);
   const std::uint64_t first = parse_size(part.substr(0, dots), text);
-  const std::uint64_t end = parse_size(last, text);
-  if (first > end) refuse_sizes(text, fmt::format("'{}' begins above its end", part));
-  for (std::uint64_t size = first; size <= end; size *= factor) {
+  const std::uint64_t end = parse_size(ends[0], text);
+  if (first > end || ends.size() > 2 || !factor || *factor < 2 || *factor > kLargestSize) {
+    refuse_sizes(text, part);
+  }
+  for (std::uint64_t size = first; size <= end; size *= *factor) {
     sizes.push_back(size);
-    if (size > end / factor) break;
+    if (size > end / *factor) break;
   }
 }
 
-// Repeated sizes are measured once, at their first place.
-std::vector<std::uint64_t> without_repeats(const std::vector<std::uint64_t>& sizes) {
-  std::vector<std::uint64_t> once;
-  for (const std::uint64_t size : sizes) {
-    if (std::ranges::find(once, size) == once.end()) once.push_back(size);
-  }
-  return once;
+template <typename T>
+void add_once(std::vector<T>& list, T value) {
+  if (std::ranges::find(list, value) == list.end()) list.push_back(value);
 }
 
-// `all`: what "all" stands for.
-std::vector<int> parse_ranks(const std::vector<std::string>& words, int all, const char* device) {
-  std::vector<int> ranks;
+// `all`: what "all" stands for. Empty `words` stand for two ranks.
+std::vector<std::string> parse_ranks(const std::vector<std::string>& words, std::size_t all,
+                                     const char* device) {
+  if (words.empty()) return {"2"};
+  std::vector<std::string> ranks;
   for (const std::string& word : words) {
-    const auto value =
-        word == "all" ? std::optional<std::uint64_t>(all) : number_in<std::uint64_t>(word);
+    const auto value = word == "all" ? all : number_in<std::size_t>(word);
     if (!value || *value < 2 || *value > kMostRanks) {
       throw ConfigError(fmt::format(
           "--ranks={}: {} ranks; a collective has 2 to {} ('all': one a {}, {} here)", word,
           value ? std::to_string(*value) : "not a number of", kMostRanks, device, all));
     }
-    const int count = static_cast<int>(*value);
-    if (std::ranges::find(ranks, count) == ranks.end()) ranks.push_back(count);
+    add_once(ranks, std::to_string(*value));
   }
   return ranks;
 }
@@ -123,12 +107,11 @@ auto of_name(const std::string& word, const Values& values, Name name) {
   return *std::ranges::find_if(values, [&](auto value) { return name(value) == word; });
 }
 
-void refuse_all_of_one(const CudaProbe& cuda) {
-  if (cuda.devices.size() > 1) return;
-  throw UnavailableError(fmt::format(
-      "--ranks=all: there {} here, and a collective has 2 ranks or more; --ranks=2 with "
-      "{}",
-      are_gpus(cuda), advice_about_ranks(cuda)));
+// Advice for more ranks than GPUs.
+std::string advice_about_ranks(const CudaProbe& cuda) {
+  return fmt::format("{}--oversubscribe lets ranks share {}, --device=cpu measures the cores",
+                     cuda.devices.size() < 2 ? "" : "use fewer; ",
+                     cuda.devices.size() < 2 ? "it" : "them");
 }
 
 // What one launch cannot do: its ranks make one world.
@@ -136,66 +119,35 @@ void check_started(const Options& asked, const StartedRanks& started) {
   const std::string who = fmt::format(
       "{} started {}", started.launcher == "environment" ? "a launcher" : started.launcher,
       counted(started.count, "rank"));
+  const auto refuse = [&who](bool is_wrong, const std::string& option, const char* why) {
+    if (is_wrong) throw ConfigError(fmt::format("{}: {}, {}", option, who, why));
+  };
   for (const std::string& word : asked.ranks) {
-    if (word == "all" || word == std::to_string(started.count)) continue;
-    throw ConfigError(
-        fmt::format("--ranks={}: {}, and all of them take part; leave --ranks out", word, who));
+    refuse(word != "all" && word != std::to_string(started.count), "--ranks=" + word,
+           "and all of them take part; leave --ranks out");
   }
-  if (started.count < 2) {
-    throw ConfigError(fmt::format("comm: {}, and a collective has 2 or more: start more", who));
-  }
-  if (asked.mode == "thread") {
-    throw ConfigError(fmt::format("--mode=thread: {}, each of which is a process", who));
-  }
-  if (asked.all_reduces.size() > 1) {
-    throw ConfigError(fmt::format("--all-reduce={}: {}, which make one world; give one algorithm",
-                                  fmt::join(asked.all_reduces, ","), who));
-  }
+  refuse(started.count < 2, "comm", "and a collective has 2 or more: start more");
+  refuse(asked.mode == "thread", "--mode=thread", "each of which is a process");
+  refuse(asked.all_reduces.size() > 1,
+         fmt::format("--all-reduce={}", fmt::join(asked.all_reduces, ",")),
+         "which make one world; give one algorithm");
 }
 
-void refuse_own_ranks(const Options& asked) {
-  const CommBackend* const backend = find_comm_backend(asked.backend);
-  if (backend == nullptr || backend->launcher.empty()) return;
-  throw UnavailableError(
-      fmt::format("--backend={}: {} starts its ranks; {} -n RANKS ddpbench comm --backend={}",
-                  asked.backend, backend->launcher, backend->launcher, asked.backend));
-}
-
-void choose_device(const Options& asked, const HostDevices& host, const StartedRanks& started,
-                   CommOptions& options) {
-  started.count > 0 ? check_started(asked, started) : refuse_own_ranks(asked);
-  DeviceChoice kind = choose_kind(asked.device, asked.backend, host);
-  options.device = std::move(kind.device);
-  options.device_note = std::move(kind.note);
-  options.backend = asked.backend;
-  options.oversubscribe = asked.oversubscribe;
-  const bool cuda = options.device == "cuda";
-  if (started.count > 0) {
-    options.ranks = {started.count};
-    return;
-  }
-  if (cuda && std::ranges::count(asked.ranks, "all") > 0) refuse_all_of_one(host.cuda);
-  const std::size_t all = cuda ? host.cuda.devices.size() : host.cpu.cores.size();
-  const std::vector<std::string> ranks =
-      asked.ranks.empty() ? std::vector<std::string>{"2"} : asked.ranks;
-  options.ranks = parse_ranks(ranks, static_cast<int>(all), cuda ? "GPU" : "core");
-}
-
-std::vector<CommRow> make_rows(const CommOptions& options, int ranks) {
+std::vector<CommRow> make_rows(const Options& options, const CommJob& job) {
   std::vector<CommRow> rows;
   for (const std::string& operation : options.operations) {
     const CollectiveCase& collective = *find_collective(operation);
+    if (collective.reduces) TestPattern(job.type, job.reduction, job.ranks);  // or it throws
     if (!collective.moves_data()) {
       rows.push_back({operation, 0});
       continue;
     }
-    for (const std::uint64_t bytes : options.sizes) {
-      const std::size_t count = whole_count(collective, bytes, options.type, ranks);
+    for (const std::uint64_t bytes : parse_sizes(options.sizes)) {
+      const std::size_t count = whole_count(collective, bytes, job.type, job.ranks);
       if (count == 0) {
         throw ConfigError(
-            fmt::format("--sizes: {} bytes are less than one {} for each of {} ranks "
-                        "({})",
-                        bytes, to_string(options.type), ranks, operation));
+            fmt::format("--sizes: {} bytes are less than one {} for each of {} ranks ({})", bytes,
+                        to_string(job.type), job.ranks, operation));
       }
       rows.push_back({operation, count});
     }
@@ -237,14 +189,8 @@ void check_memory(const CommJob& job, std::uint64_t ranks, std::uint64_t memory_
       job.largest_bytes(), ranks, needed, whose, memory_bytes));
 }
 
-void place_on_cores(CommJob& job, const HostDevices& host) {
-  const CpuPlacement placement = place_cpu_devices(host.cpu, job.ranks, 1);
-  job.devices.cores = placement.device_cores;
-  job.devices.oversubscribed = placement.oversubscribed;
-}
-
-void place_on_gpus(CommJob& job, const CommOptions& options, const CudaProbe& cuda) {
-  refuse_missing_gpus(cuda, "--ranks", job.ranks, options.oversubscribe, advice_about_ranks(cuda));
+void place_on_gpus(CommJob& job, bool oversubscribe, const CudaProbe& cuda) {
+  refuse_missing_gpus(cuda, "--ranks", job.ranks, oversubscribe, advice_about_ranks(cuda));
   job.devices.gpus = next_gpus(cuda, job.ranks);
   job.devices.oversubscribed = job.ranks > static_cast<int>(cuda.devices.size());
   for (const CudaDeviceInfo& gpu : cuda.devices) {
@@ -257,64 +203,55 @@ void place_on_gpus(CommJob& job, const CommOptions& options, const CudaProbe& cu
 }  // namespace
 
 std::vector<std::uint64_t> parse_sizes(const std::string& text) {
-  std::vector<std::uint64_t> sizes;
-  std::string_view rest = text;
-  while (true) {
-    const std::size_t comma = std::min(rest.find(','), rest.size());
-    const std::string_view part = rest.substr(0, comma);
-    if (const std::size_t dots = part.find(".."); dots != std::string_view::npos) {
+  std::vector<std::uint64_t> sizes, once;
+  for (const std::string& part : split(text, ',')) {
+    if (const std::size_t dots = part.find(".."); dots != std::string::npos) {
       add_range(part, dots, text, sizes);
     } else {
       sizes.push_back(parse_size(part, text));
     }
-    if (comma == rest.size()) return without_repeats(sizes);
-    rest.remove_prefix(comma + 1);
   }
+  for (const std::uint64_t size : sizes) add_once(once, size);
+  return once;
 }
 
-std::string advice_about_ranks(const CudaProbe& cuda) {
-  return fmt::format("{}--oversubscribe lets ranks share {}, --device=cpu measures the cores",
-                     cuda.devices.size() < 2 ? "" : "use fewer; ",
-                     cuda.devices.size() < 2 ? "it" : "them");
+std::string resolve_comm(Options& options, const HostDevices& host, const StartedRanks& started) {
+  if (started.count > 0) check_started(options, started);
+  parse_sizes(options.sizes);  // or it throws
+  const auto kind = choose_kind(options.device, options.backend, host);
+  options.device = kind.device;
+  const bool cuda = kind.device == "cuda";
+  if (started.count > 0) {
+    options.ranks = {std::to_string(started.count)};
+  } else {
+    options.ranks =
+        parse_ranks(options.ranks, cuda ? host.cuda.devices.size() : host.cpu.cores.size(),
+                    cuda ? "GPU" : "core");
+  }
+  return kind.note;
 }
 
 std::string reduction_word(comm::ReduceOp op) {
   return op == comm::ReduceOp::maximum ? "max" : std::string(to_string(op));
 }
 
-CommOptions resolve(const Options& asked, const HostDevices& host, const StartedRanks& started) {
-  CommOptions options;
-  options.operations = asked.operations;
-  options.sizes = parse_sizes(asked.sizes);
-  choose_device(asked, host, started, options);
-  options.type =
-      of_name(asked.type, kTypes, [](DataType type) { return std::string(to_string(type)); });
-  options.reduction = of_name(asked.reduction, kReductions, reduction_word);
-  options.threads = asked.mode == "thread";
-  options.all_reduces = asked.all_reduces;
-  options.iterations = asked.iterations;
-  options.warmup = asked.warmup;
-  options.timeout_s = asked.timeout_s;
-  if (std::ranges::any_of(options.operations, [](const std::string& operation) {
-        return find_collective(operation)->reduces;
-      })) {
-    for (const int ranks : options.ranks) TestPattern(options.type, options.reduction, ranks);
+nlohmann::ordered_json comm_config(const Options& options) {
+  std::vector<nlohmann::json> ranks;
+  for (const std::string& word : options.ranks) {
+    const auto number = number_in<int>(word);
+    ranks.push_back(number ? nlohmann::json(*number) : nlohmann::json(word));
   }
-  return options;
-}
-
-nlohmann::ordered_json to_json(const CommOptions& options) {
   return {{"command", "comm"},
           {"op", options.operations},
-          {"sizes", options.sizes},
-          {"ranks", options.ranks},
+          {"sizes", parse_sizes(options.sizes)},
+          {"ranks", ranks},
           {"device", options.device},
           {"backend", options.backend},
           {"all_reduce", options.all_reduces},
           {"oversubscribe", options.oversubscribe},
-          {"type", to_string(options.type)},
-          {"redop", reduction_word(options.reduction)},
-          {"mode", options.threads ? "thread" : "process"},
+          {"type", options.type},
+          {"redop", options.reduction},
+          {"mode", options.mode},
           {"iterations", options.iterations},
           {"warmup", options.warmup},
           {"timeout", options.timeout_s}};
@@ -341,37 +278,40 @@ std::string CommJob::no_bound_reason() const {
              : "ranks on several GPUs, bound by links that are not measured";
 }
 
-std::vector<CommJob> make_comm_jobs(const CommOptions& options, const HostDevices& host) {
+std::vector<CommJob> make_comm_jobs(const Options& options, const HostDevices& host) {
   std::vector<CommJob> jobs;
-  CommOptions all_reduces = options;
+  Options all_reduces = options;
   all_reduces.operations = {"all_reduce"};
-  const bool measured =
-      std::ranges::find(options.operations, "all_reduce") != options.operations.end();
-  for (const int ranks : options.ranks) {
+  const bool measured = std::ranges::count(options.operations, "all_reduce") > 0;
+  for (const std::string& ranks : options.ranks) {
     for (const std::string& algorithm : options.all_reduces) {
       const bool first = algorithm == options.all_reduces.front();
       if (!first && !measured) continue;
-      jobs.push_back(make_comm_job(first ? options : all_reduces, ranks, host, algorithm));
+      jobs.push_back(
+          make_comm_job(first ? options : all_reduces, std::stoi(ranks), host, algorithm));
     }
   }
   return jobs;
 }
 
-CommJob make_comm_job(const CommOptions& options, int ranks, const HostDevices& host,
+CommJob make_comm_job(const Options& options, int ranks, const HostDevices& host,
                       const std::string& all_reduce, int ranks_here) {
   CommJob job;
   job.ranks = ranks;
-  job.threads = options.threads;
-  job.type = options.type;
-  job.reduction = options.reduction;
+  job.threads = options.mode == "thread";
+  job.type =
+      of_name(options.type, kTypes, [](DataType type) { return std::string(to_string(type)); });
+  job.reduction = of_name(options.reduction, kReductions, reduction_word);
   job.iterations = options.iterations;
   job.warmup = options.warmup;
   job.timeout_s = options.timeout_s;
-  job.rows = make_rows(options, ranks);
+  job.rows = make_rows(options, job);
   job.devices.device = options.device;
-  place_on_cores(job, host);
+  const CpuPlacement placement = place_cpu_devices(host.cpu, ranks, 1);
+  job.devices.cores = placement.device_cores;
+  job.devices.oversubscribed = placement.oversubscribed;
   if (options.device == "cuda") {
-    place_on_gpus(job, options, host.cuda);
+    place_on_gpus(job, options.oversubscribe, host.cuda);
   } else {
     check_memory(job, static_cast<std::uint64_t>(ranks_here > 0 ? ranks_here : ranks),
                  host.available_bytes > 0 ? host.available_bytes : host.cpu.memory_bytes, "");
@@ -401,16 +341,14 @@ std::string title_of(const CommJob& job) {
                      job.devices.oversubscribed ? ", oversubscribed" : "");
 }
 
-std::string rounding_note(const CommOptions& options, const CommJob& job) {
-  for (const CommRow& row : job.rows) {
-    if (row.count == 0) continue;
-    const bool asked = std::ranges::find(options.sizes, job.bytes(row)) != options.sizes.end();
-    if (asked) continue;
-    return fmt::format(
-        "sizes are rounded down to whole elements ({}), the same number for each rank",
-        to_string(job.type));
-  }
-  return "";
+std::string rounding_note(const Options& options, const CommJob& job) {
+  const std::vector<std::uint64_t> sizes = parse_sizes(options.sizes);
+  const bool rounded = std::ranges::any_of(job.rows, [&](const CommRow& row) {
+    return row.count > 0 && std::ranges::count(sizes, job.bytes(row)) == 0;
+  });
+  if (!rounded) return "";
+  return fmt::format("sizes are rounded down to whole elements ({}), the same number for each rank",
+                     to_string(job.type));
 }
 
 launch::ChannelLayout channel_layout(const CommJob& job) {

@@ -4,7 +4,7 @@
 // `ddpbench comm`, from the options to what the processes of one world need to know (CommJob), and
 // what each rank found besides the times (CommRankResult). Those are in its channel: one step
 // record per iteration, whose epoch is the number of the row. The job travels as JSON, the result
-// as CBOR (RFC 8949).
+// as CBOR (RFC 8949). And the command, which makes rows of the report from what the ranks left.
 #pragma once
 
 #include <cstdint>
@@ -19,25 +19,10 @@
 #include "bench/plan/run_plan.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/launch/rank_channel.h"
+#include "parallel/launch/supervisor.h"
+#include "reports/data/report.h"
 
 namespace ddpbench::bench {
-
-// What Options ask of `comm`, resolved on a host.
-struct CommOptions {
-  std::vector<std::string> operations;  // names of collective_cases()
-  std::vector<std::uint64_t> sizes;     // bytes of the whole buffer, as asked for
-  std::vector<int> ranks;
-  std::string device = "cpu";    // resolved: cpu | cuda
-  std::string device_note;       // why --device=auto was resolved so
-  std::string backend = "auto";  // each world resolves it: it depends on shared GPUs
-  std::vector<std::string> all_reduces = {"auto"};  // auto | ring | direct; one world each
-  bool oversubscribe = false;
-  DataType type = DataType::fp32;
-  comm::ReduceOp reduction = comm::ReduceOp::sum;
-  bool threads = false;  // ranks are threads of one process
-  int iterations = 0, warmup = 0;
-  double timeout_s = 300;  // 0: no limit
-};
 
 // `started`: what started the ranks, and how many; where nothing did, comm starts its own.
 struct StartedRanks {
@@ -45,24 +30,22 @@ struct StartedRanks {
   int count = 0;  // 0: nothing did
 };
 
-// "all" is one rank per core of `host`, or per GPU, or all that were started. Throws ConfigError
-// that names option, value and what is allowed. Throws UnavailableError for a device that is
-// missing or lacks the backend.
-CommOptions resolve(const Options& asked, const HostDevices& host,
-                    const StartedRanks& started = {});
-
-// Advice for more ranks than GPUs.
-std::string advice_about_ranks(const CudaProbe& cuda);
+// Resolves --device on `host`, and --ranks into numbers that each stand once; returns why
+// --device=auto was resolved so. "all" is one rank per core of `host`, or per GPU, or all that were
+// started. Throws ConfigError that names option, value and what is allowed. Throws UnavailableError
+// for a device that is missing or lacks the backend.
+std::string resolve_comm(Options& options, const HostDevices& host,
+                         const StartedRanks& started = {});
 
 // Reads "4K..128M" (each twice the one before), "4K..128M*4", "1K,1M", and mixtures. Sizes are
 // bytes, with K, M or G for 2^10, 2^20 and 2^30. Throws ConfigError.
 std::vector<std::uint64_t> parse_sizes(const std::string& text);
 
-// Returns "sum", "average" or "max", as options and reports say it.
+// "sum", "average" or "max", as options and reports say it.
 std::string reduction_word(comm::ReduceOp op);
 
-// The options as the report's `config` shows them.
-nlohmann::ordered_json to_json(const CommOptions& options);
+// The options of comm as the report's `config` shows them.
+nlohmann::ordered_json comm_config(const Options& options);
 
 // One line of the table.
 struct CommRow {
@@ -72,12 +55,12 @@ struct CommRow {
 
 struct CommJob {
   int ranks = 2;
-  int hosts = 1;  // that the ranks are on
-  bool threads = false;
+  int hosts = 1;         // that the ranks are on
+  bool threads = false;  // ranks are threads of one process
   DataType type = DataType::fp32;
   comm::ReduceOp reduction = comm::ReduceOp::sum;
   int iterations = 0, warmup = 0;
-  double timeout_s = 0;
+  double timeout_s = 0;  // 0: no limit
   std::vector<CommRow> rows;
   // The working sets of one core for which the memory's bandwidth is measured, in bytes. Empty: it
   // is not measured.
@@ -95,25 +78,24 @@ struct CommJob {
   std::string no_bound_reason() const;
 };
 
-// Throws ConfigError when a size has less than one element per rank, or when the machine or a GPU
-// has too little memory. Throws UnavailableError for more ranks than GPUs without --oversubscribe,
-// and for threads that would share a GPU through NCCL.
-// `ranks_here`: so many of them share `host`; 0: all do.
-CommJob make_comm_job(const CommOptions& options, int ranks, const HostDevices& host,
+// `options`: resolved, but for --backend=auto: it depends on shared GPUs. Throws ConfigError when a
+// size has less than one element per rank, when the type cannot hold the sums, or when the machine
+// or a GPU has too little memory. Throws UnavailableError for more ranks than GPUs without
+// --oversubscribe, and for threads that would share a GPU through NCCL. `ranks_here`: so many of
+// them share `host`; 0: all do.
+CommJob make_comm_job(const Options& options, int ranks, const HostDevices& host,
                       const std::string& all_reduce = "auto", int ranks_here = 0);
 // Chooses working_sets anew. Call it after a change of the devices or the hosts.
 void choose_working_sets(CommJob& job);
 // Makes one world for each number of ranks and each algorithm of --all-reduce. The worlds of the
 // algorithms after the first have rows of all-reduces only.
-std::vector<CommJob> make_comm_jobs(const CommOptions& options, const HostDevices& host);
+std::vector<CommJob> make_comm_jobs(const Options& options, const HostDevices& host);
 
-// "2 ranks (processes), gloo on cpu, ...", for people.
+// What to say of a world before it is measured: where its sizes are rounded down to a multiple of
+// the type and of the ranks (else empty), and "2 ranks (processes), gloo on cpu, ...".
+std::string rounding_note(const Options& options, const CommJob& job);
 std::string title_of(const CommJob& job);
-// What to tell the user where sizes are rounded down to a multiple of the type and of the ranks;
-// else empty.
-std::string rounding_note(const CommOptions& options, const CommJob& job);
 
-// Makes room for each rank's iterations, also where ranks are threads of one process.
 launch::ChannelLayout channel_layout(const CommJob& job);
 
 nlohmann::json to_json(const CommJob& job);
@@ -130,5 +112,22 @@ struct CommRankResult {
 std::string encoded(const CommRankResult& result);
 // Empty bytes give an empty result.
 CommRankResult decoded_comm_rank_result(const std::string& bytes);
+
+// The supervisor (comm_session.cpp), which opens no device.
+
+// The exit code where results are wrong: as for a failed verification of a training run.
+inline constexpr int kWrongResultExitCode = 5;
+
+// Appends the rows and the bandwidth that was measured. An interrupted run has the rows that were
+// begun; a failed run has all rows, with the reason where figures are missing. Returns the status
+// of this part; sets `error` when it failed.
+report::Status collect_comm(const CommJob& job, const launch::RankChannels& channels,
+                            const launch::SuperviseResult& result, report::Report& report,
+                            std::optional<report::ErrorInfo>& error);
+
+// Measures all worlds; returns the exit code. Prints progress, table and the report's path. Before
+// it starts anything, it throws ConfigError for options that cannot work and UnavailableError for
+// what this host lacks.
+int run_comm(Options options, std::vector<std::string> arguments);
 
 }  // namespace ddpbench::bench

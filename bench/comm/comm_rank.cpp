@@ -3,103 +3,41 @@
 #include "bench/comm/comm_rank.h"
 
 #include <exception>
+#include <memory>
 #include <nlohmann/json.hpp>
-#include <thread>
 #include <utility>
 
 #include "base/error.h"
 #include "bench/host/environment_capture.h"
 #include "bench/plan/training_job.h"
-#include "bench/rank/rank_devices.h"
-#include "parallel/comm/store/store.h"
+#include "bench/rank/rank_main.h"
 
 namespace ddpbench::bench {
 namespace {
 
-void run_process(const CommJob& job, const launch::RankEnvironment& environment,
-                 launch::RankWriter writer) {
+CollectiveRank connect(const CommJob& job, const DevicePlan& devices, int rank, comm::Store& store,
+                       launch::RankWriter& writer, WorldOptions options) {
   writer.state(launch::RankState::setup);
-  prepare_rank(job.devices, environment.rank);
-  const auto store = environment.world_size == 1
-                         ? comm::make_local_store()
-                         : comm::connect_tcp_store({.host = environment.master_address,
-                                                    .port = environment.master_port,
-                                                    .secret = environment.secret,
-                                                    .timeout_s = wait_limit_s(job.timeout_s)});
-  auto device = make_device(job.devices, environment.rank);
+  auto device = make_device(devices, rank);
   device->bind_calling_thread();
-  const auto place = static_cast<std::size_t>(environment.rank);
-  const WorldOptions options{.timeout_s = wait_limit_s(job.timeout_s),
-                             .thread_cores = job.devices.cores.at(place),
-                             .progress = [&writer] { writer.collective(); },
-                             .joining = [&writer] { writer.state(launch::RankState::setup); },
-                             .all_reduce = comm::all_reduce_algorithm(job.asked_all_reduce)};
-  auto world = connect_devices(device, [&] {
-    return make_world(job.devices, *store, environment.rank, job.ranks, *device, options);
-  });
-  CommMeasurement(job, environment.rank, std::move(world), std::move(device), writer).run();
-}
-
-// Whether this error only reports another rank's.
-bool only_noticed(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const CommError&) {
-    return true;
-  } catch (...) {
-    return false;
-  }
-}
-
-void run_threads(const CommJob& job, launch::RankChannels& channels) {
-  prepare_rank(job.devices, 0);
-  std::vector<std::unique_ptr<Device>> devices;
-  std::vector<Device*> pointers;
-  for (int r = 0; r < job.ranks; ++r) {
-    devices.push_back(make_device(job.devices, r));
-    pointers.push_back(devices.back().get());
-  }
-  launch::RankWriter process = channels.writer(0);
-  const WorldOptions options{.timeout_s = wait_limit_s(job.timeout_s),
-                             .thread_cores = {},
-                             .progress = {},
-                             .joining = [&process] { process.state(launch::RankState::setup); },
-                             .all_reduce = comm::all_reduce_algorithm(job.asked_all_reduce)};
-  auto worlds =
-      connect_devices(devices, [&] { return make_thread_world(job.devices, pointers, options); });
-  std::vector<std::exception_ptr> errors(worlds.size());
-  std::vector<std::thread> threads;
-  for (int r = 0; r < job.ranks; ++r) {
-    const auto rank = static_cast<std::size_t>(r);
-    // The communicator knows the device, so it is destroyed first.
-    threads.emplace_back([&job, r, &error = errors[rank], device = std::move(devices[rank]),
-                          world = std::move(worlds[rank]), writer = channels.writer(r)]() mutable {
-      try {
-        writer.state(launch::RankState::setup);
-        device->bind_calling_thread();
-        CommMeasurement(job, r, std::move(world), std::move(device), writer).run();
-      } catch (...) {
-        error = std::current_exception();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  // The cause is thrown before its consequences.
-  for (const bool noticed : {false, true}) {
-    for (const std::exception_ptr& error : errors) {
-      if (error && only_noticed(error) == noticed) std::rethrow_exception(error);
-    }
-  }
+  options.timeout_s = wait_limit_s(job.timeout_s);
+  options.thread_cores = devices.cores.at(static_cast<std::size_t>(rank));
+  options.progress = [&writer] { writer.collective(); };
+  options.joining = [&writer] { writer.state(launch::RankState::setup); };
+  options.all_reduce = comm::all_reduce_algorithm(job.asked_all_reduce);
+  options.blocks = job.threads;
+  auto world = connect_devices(
+      device, [&] { return make_world(devices, store, rank, job.ranks, *device, options); });
+  return {std::move(world), std::move(device), job.largest_bytes(), job.sharers(rank)};
 }
 
 }  // namespace
 
-CommMeasurement::CommMeasurement(const CommJob& job, int rank,
-                                 std::unique_ptr<comm::Communicator> world,
-                                 std::unique_ptr<Device> device, launch::RankWriter& writer)
+CommMeasurement::CommMeasurement(const CommJob& job, const DevicePlan& devices, int rank,
+                                 comm::Store& store, launch::RankWriter& writer, WorldOptions world)
     : job_(job),
       writer_(writer),
-      rank_(std::move(world), std::move(device), job.largest_bytes(), job.sharers(rank)) {
+      rank_(connect(job, devices, rank, store, writer, std::move(world))) {
   result_.host = host_name();
   result_.model = rank_.device().model();
 }
@@ -160,14 +98,18 @@ void CommMeasurement::take_times(std::size_t row) {
 }
 
 int run_comm_ranks(const nlohmann::json& description, const launch::RankEnvironment& environment,
-                   launch::RankChannels& channels, bool&) {
+                   launch::RankChannels& channels, bool& left_behind) {
   const CommJob job = comm_job_from_json(description);
-  if (job.threads) {
-    run_threads(job, channels);
-  } else {
-    run_process(job, environment, channels.writer(environment.rank));
-  }
-  return 0;
+  const int count = job.threads ? job.ranks : 1;
+  prepare_rank(job.devices, environment.rank * count);
+  const RankMeeting meeting(environment, count, wait_limit_s(job.timeout_s));
+  return run_ranks_of_process(
+      environment.rank * count, count, channels,
+      [&](int rank, launch::RankWriter& writer, bool&) {
+        const auto store = meeting.connect();
+        CommMeasurement(job, job.devices, rank, *store, writer).run();
+      },
+      left_behind);
 }
 
 }  // namespace ddpbench::bench

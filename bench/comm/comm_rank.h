@@ -6,11 +6,12 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <nlohmann/json_fwd.hpp>
 
 #include "bench/comm/collective_rank.h"
 #include "bench/comm/comm_job.h"
+#include "bench/rank/rank_devices.h"
+#include "parallel/comm/store/store.h"
 #include "parallel/launch/rank_channel.h"
 #include "parallel/launch/rank_environment.h"
 
@@ -18,9 +19,10 @@ namespace ddpbench::bench {
 
 class CommMeasurement {
  public:
-  // Collective. The calling thread leads the device. Keeps references to `job` and `writer`.
-  CommMeasurement(const CommJob& job, int rank, std::unique_ptr<comm::Communicator> world,
-                  std::unique_ptr<Device> device, launch::RankWriter& writer);
+  // Collective. The calling thread leads the rank's device, which is among `devices`. `world`: of
+  // the communicator, but what the job says. Keeps references to `job` and `writer`.
+  CommMeasurement(const CommJob& job, const DevicePlan& devices, int rank, comm::Store& store,
+                  launch::RankWriter& writer, WorldOptions world = {});
 
   comm::Communicator& world() { return rank_.world(); }
   // Collective. Leaves times and results in the rank's channel. When it throws, the others' waits
@@ -44,7 +46,7 @@ class CommMeasurement {
 inline constexpr const char* kCommKind = "comm";
 
 // A RankJob (rank_main.h) whose description is a CommJob. Measures all rows and leaves times and
-// results in the channels. Throws Error. Leaves nothing behind that could hang.
+// results in the channels.
 int run_comm_ranks(const nlohmann::json& description, const launch::RankEnvironment& environment,
                    launch::RankChannels& channels, bool& left_behind);
 

@@ -7,7 +7,7 @@
 #include <exception>
 
 #include "base/error.h"
-#include "bench/comm/comm_session.h"
+#include "bench/comm/comm_job.h"
 #include "bench/commands/info.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/build_info.h"
@@ -15,7 +15,6 @@
 #include "bench/host/host_devices.h"
 #include "bench/host/host_limits.h"
 #include "bench/host/terminal.h"
-#include "bench/joined/joined_comm.h"
 #include "bench/joined/joined_world.h"
 #include "bench/launchers/agent_messages.h"
 #include "bench/launchers/launched_run.h"
@@ -24,9 +23,8 @@
 #include "bench/options/option_table.h"
 #include "bench/plan/data_places.h"
 #include "bench/plan/sweep_plan.h"
-#include "bench/run/fit.h"
 #include "bench/run/session.h"
-#include "bench/run/tune.h"
+#include "bench/run/studies.h"
 #include "datasets/catalog.h"
 #include "datasets/fetch.h"
 #include "parallel/comm_backends.h"
@@ -142,8 +140,8 @@ int fetch_data(const ParsedCommand& command) {
   return 0;
 }
 
-int run_comm(const ParsedCommand& command, const std::vector<std::string>& arguments,
-             const launch::GetVariable& get) {
+int measure_comm(const ParsedCommand& command, const std::vector<std::string>& arguments,
+                 const launch::GetVariable& get) {
   const Options& asked = command.options;
   if (const auto place = launch::read_rank_environment(get)) {
     return join_comm(asked, arguments, *place);
@@ -153,9 +151,7 @@ int run_comm(const ParsedCommand& command, const std::vector<std::string>& argum
         "--interface={}: it is for ranks that a launcher started; these are all on this host",
         asked.interface));
   }
-  HostDevices host = find_devices(asked.device);
-  host.available_bytes = memory_limit(read_host_limits()).bytes;
-  return CommSession(resolve(asked, host), host, asked, arguments).run();
+  return run_comm(asked, arguments);
 }
 
 int run_matrix(const Options& options, const std::vector<std::string>& arguments,
@@ -191,7 +187,7 @@ int execute(const ParsedCommand& command, const InstallPaths& paths,
     case Command::fit:
       return run_fit(command.options);
     case Command::comm:
-      return run_comm(command, arguments, get_variable);
+      return measure_comm(command, arguments, get_variable);
     case Command::run:
       check_run_list(command.options);
       check_saving(command.options);

@@ -12,10 +12,8 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <regex>
 #include <span>
-#include <system_error>
 
 #include "base/text.h"
 #include "parallel/launch/rank_environment.h"
@@ -115,43 +113,6 @@ void finish_output() {
   errno = 0;
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
   fail_standard_output(errno);
-}
-
-namespace {
-
-namespace fs = std::filesystem;
-
-// "report.json", "report-2.json", ...: the first that is free in `directory`.
-fs::path free_name(const fs::path& directory, const fs::path& asked) {
-  std::error_code ignored;
-  fs::path name = directory / asked.filename();
-  for (int i = 2; fs::exists(fs::symlink_status(name, ignored)); ++i) {
-    name = directory / fmt::format("{}-{}{}", asked.stem().string(), i, asked.extension().string());
-  }
-  return name;
-}
-
-}  // namespace
-
-std::optional<Rescue> write_or_rescue(const std::string& path,
-                                      const std::function<void(const std::string& path)>& write) {
-  try {
-    write(path);
-    return std::nullopt;
-  } catch (const ConfigError& error) {
-    std::error_code none;
-    for (const fs::path& place : {fs::current_path(none), fs::temp_directory_path(none)}) {
-      if (place.empty()) continue;
-      const std::string name = free_name(place, path).string();
-      try {
-        write(name);
-        return Rescue{name, fmt::format("{}; it is in {} instead", error.what(), name)};
-      } catch (const ConfigError&) {
-        // The next place may do.
-      }
-    }
-    throw;
-  }
 }
 
 namespace {

@@ -8,8 +8,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -69,18 +67,6 @@ void write_standard_output(const FileDescriptor& output, std::string_view text);
 
 // Writes what stdout holds back. Throws ConfigError when that, or anything before, did not arrive.
 void finish_output();
-
-// Where results were saved when the intended place is gone, full or closed at the end of a run.
-struct Rescue {
-  std::string path;     // where the file is
-  std::string message;  // why it is not where it was asked for, and where it is
-};
-
-// Calls write(path). Where that throws ConfigError, calls it with a free name of the same ending in
-// the working directory, then in that for temporary files (TMPDIR). Returns nothing where the first
-// call succeeded. Where none does, throws the first error.
-std::optional<Rescue> write_or_rescue(const std::string& path,
-                                      const std::function<void(const std::string& path)>& write);
 
 // Ends a rank of a joined world that a signal asked to end (exit 130). Its words are always the
 // same: ranks whose collectives it gives up know it by them.

@@ -104,18 +104,14 @@ void JoinedRank::take_own_gpu(std::vector<int>& gpus) const {
 
 // The ranks make sure that they have planned the same run, and map the channels that rank 0 makes.
 void JoinedRank::agree() {
-  if (is_first()) {
-    channels_ = launch::RankChannels::create(layout());
-    hear_facts(0, own_facts());
-  }
+  if (is_first()) channels_ = launch::RankChannels::create(layout());
   if (is_alone()) {
-    take_decision(decide());
     reserve_report();
   } else {
     const nlohmann::json plan = plan_json(planned());
     const auto hear = [&](int rank, const nlohmann::json& said) {
-      const std::string differs = disagreement(rank, said.at("plan"), 0, plan);
-      if (differs.empty()) return hear_facts(rank, said.at("facts"));
+      const std::string differs = disagreement(rank, said, 0, plan);
+      if (differs.empty()) return;
       const JoinedHosts& hosts = peers_.hosts();
       throw ConfigError(fmt::format(
           "the ranks have planned different runs: {}{}; they need the same files and devices",
@@ -124,14 +120,9 @@ void JoinedRank::agree() {
     };
     const auto reply = [&]() -> nlohmann::json {
       reserve_report();
-      return {{"channels", channels_.handle()},
-              {"report", peers_.board()->report_path()},
-              {"decided", decide()}};
+      return {{"channels", channels_.handle()}, {"report", peers_.board()->report_path()}};
     };
-    const nlohmann::json agreed =
-        store_.meet(kPlanKey, {{"plan", plan}, {"facts", own_facts()}}, hear, reply);
-    take_decision(agreed.at("decided"));
-    open_channels(agreed);
+    open_channels(store_.meet(kPlanKey, plan, hear, reply));
   }
   writer_ = channels_.writer(environment_.rank);
   agreed_ = true;
@@ -187,7 +178,7 @@ int JoinedRank::complete() {
   return exit_code;
 }
 
-// Where the report could not be written to its place, it is elsewhere, and the run has not failed.
+// Where the report could not be written, the run has not failed.
 int JoinedRank::finish_report() {
   try {
     return report().finish(planned_, {});

@@ -55,12 +55,6 @@ class JoinedRank {
   // What plan() has made: the records of all ranks, and what all ranks must have planned alike.
   virtual launch::ChannelLayout layout() const = 0;
   virtual PlanValues planned() const = 0;
-  // What each rank tells rank 0 of itself, what rank 0 hears of all (also of itself), and what it
-  // decides by that for all. A rank that is alone decides, too.
-  virtual nlohmann::json own_facts() const { return nullptr; }
-  virtual void hear_facts(int, const nlohmann::json&) {}
-  virtual nlohmann::json decide() const { return nullptr; }
-  virtual void take_decision(const nlohmann::json&) {}
   // Everything else. Ends with complete(). Returns the exit code.
   virtual int work() = 0;
 

@@ -7,16 +7,16 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "bench/comm/comm_job.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/terminal.h"
 #include "bench/joined/report_inbox.h"
 #include "bench/run/launch_run.h"
 #include "bench/run/run_collector.h"
-#include "bench/run/run_trace.h"
+#include "bench/run/run_records.h"
 #include "parallel/launch/rank_environment.h"
 #include "reports/exports/trace.h"
 #include "reports/json/report_json.h"
-#include "reports/metrics/conditions.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -31,29 +31,6 @@ void clear_unknown_hosts(int own_rank, report::Report& report) {
 }
 
 }  // namespace
-
-PauseWatch::PauseWatch() : log_(steady_s()), thread_([this] { watch(); }) {}
-
-PauseWatch::~PauseWatch() {
-  {
-    const std::lock_guard lock(mutex_);
-    ending_ = true;
-  }
-  changed_.notify_one();
-  thread_.join();
-}
-
-std::vector<launch::Pause> PauseWatch::pauses() {
-  const std::lock_guard lock(mutex_);
-  log_.look(steady_s());
-  return log_.pauses();
-}
-
-void PauseWatch::watch() {
-  constexpr auto kEvery = std::chrono::milliseconds(100);
-  std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, kEvery, [this] { return ending_; })) log_.look(steady_s());
-}
 
 void JoinedReport::choose_place(const Options& options, int host) {
   file_ = ReportOutput(own_files(options));
@@ -104,7 +81,7 @@ void JoinedReport::begin(const Options& options, const HostDevices* gpus, Joined
   report_.started_at = started_at_;
   report_.environment.launcher = launcher_;
   if (gpus != nullptr) add_gpus(report_.environment, *gpus);
-  complete_head(report_);
+  if (contents_.complete_head) contents_.complete_head(report_);
 }
 
 void JoinedReport::reserve(JoinedBoard* board) {
@@ -120,14 +97,13 @@ void JoinedReport::reserve(JoinedBoard* board) {
   board->mark_reserved();
 }
 
-void JoinedReport::fill(bool is_planned, launch::SuperviseResult result) {
-  result.pauses = watch_.pauses();
+void JoinedReport::fill(bool is_planned, const launch::SuperviseResult& result) {
   if (!is_planned) {
     report_.status = result.interrupted ? report::Status::interrupted : report::Status::failed;
     if (result.failure) report_.error = failure_info(*result.failure);
     return;
   }
-  fill_in(report_, result);
+  contents_.fill_in(report_, result);
   if (hosts_.count() == 0) clear_unknown_hosts(own_rank_, report_);
   name_hosts(hosts_, report_);
 }
@@ -146,63 +122,27 @@ int JoinedReport::finish(bool is_planned, const launch::SuperviseResult& result)
   fill(is_planned, result);
   const Options files = own_files(options_);
   report::Trace trace;
-  if (is_planned && !files.trace_path.empty()) add_to(trace);
-  const std::size_t runs = report_.runs.size();
-  finish_report(report_, {&trace, runs, runs}, files, file_);
+  if (is_planned && !files.trace_path.empty() && contents_.trace) {
+    auto [job, own] = contents_.trace();
+    add_run(trace, job, std::move(own));
+  }
+  finish_report(report_, {&trace, report_.runs.size()}, files, file_);
   if (report_.status != report::Status::failed || result.failure) return 0;
   say_error("ddpbench: {}\n", report_.error->message);
-  return failed_exit_code(report_);
+  if (!report_.collectives.empty()) return kWrongResultExitCode;
+  const bool diverged =
+      !report_.runs.empty() && report_.runs.back().status == report::Status::diverged;
+  return diverged ? kDivergedExitCode : 1;  // else the areas that the ranks left are broken
 }
 
 void JoinedReport::send_trace() {
   if (reader_ != ReportReader::supervisor || options_.trace_path.empty()) return;
   try {
-    for (const std::string& part : report::trace_texts(own_trace())) file_.hand_over(part);
+    for (const std::string& part : report::trace_texts(contents_.trace().second))
+      file_.hand_over(part);
   } catch (const std::exception&) {
     // The supervisor has the report, and says that this run is not in the trace.
   }
-}
-
-namespace {
-
-// The other ranks are not children of this process. Their use is not known here, and must not count
-// as load of other programs.
-void fill_joined_conditions(report::Run& run, report::MachineSnapshot before, int processes) {
-  if (processes > 1) {
-    before.own_busy_s.reset();
-    before.own_major_page_faults.reset();
-    before.own_involuntary_switches.reset();
-  }
-  report::fill_conditions(run, before, take_machine_snapshot());
-  if (processes == 1) return;
-  const auto unknown =
-      report::Figure::missing("a launcher started the ranks, and only rank 0's own use is known");
-  run.conditions->other_load_ratio = unknown;
-  run.conditions->major_page_faults = unknown;
-  run.conditions->involuntary_context_switches = unknown;
-}
-
-}  // namespace
-
-void TrainingReport::fill_in(report::Report& report, const launch::SuperviseResult& result) {
-  report.runs.clear();
-  report::Run run = collect_run(job_, channels_, result);
-  if (startup_s_ > 0) run.time.startup_s = report::Figure::of(startup_s_);
-  run.time.total_s = report::Figure::of(seconds_so_far());
-  if (before_) fill_joined_conditions(run, *before_, channels_.layout().ranks);
-  const bool diverged = run.status == report::Status::diverged;
-  report.status = diverged ? report::Status::failed : run.status;
-  report.error = run.error;
-  report.runs.push_back(std::move(run));
-}
-
-report::Trace TrainingReport::own_trace() const { return trace_of_run(job_, channels_); }
-
-void TrainingReport::add_to(report::Trace& trace) const { add_run(trace, job_, own_trace()); }
-
-int TrainingReport::failed_exit_code(const report::Report& report) const {
-  const bool diverged = report.runs.back().status == report::Status::diverged;
-  return diverged ? kDivergedExitCode : 1;  // else the areas that the ranks left are broken
 }
 
 }  // namespace ddpbench::bench

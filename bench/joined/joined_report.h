@@ -5,12 +5,10 @@
 // rank that takes its place. What ran fills in its part.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
+#include <functional>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,7 +21,6 @@
 #include "bench/options/options.h"
 #include "bench/plan/training_job.h"
 #include "bench/run/report_output.h"
-#include "parallel/launch/pause_log.h"
 #include "parallel/launch/rank_channel.h"
 #include "parallel/launch/supervisor.h"
 #include "reports/data/report.h"
@@ -31,38 +28,29 @@
 
 namespace ddpbench::bench {
 
-// Records the times in which this process was stopped, for a rank that has no supervisor to do so.
-// It looks at the clock ten times a second, on a thread of its own, as long as it lives.
-class PauseWatch {
- public:
-  PauseWatch();
-  ~PauseWatch();
-  PauseWatch(const PauseWatch&) = delete;
-  PauseWatch& operator=(const PauseWatch&) = delete;
-
-  // All pauses until now. Any thread may ask.
-  std::vector<launch::Pause> pauses();
-
- private:
-  void watch();
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool ending_ = false;
-  launch::PauseLog log_;
-  std::thread thread_;
-};
-
 // user: a file, as --json says. supervisor: standard output, each time that it is saved.
 enum class ReportReader : std::uint8_t { user, supervisor };
 
+// What a report has of a world that trains, or of one that measures collectives.
+struct JoinedContents {
+  // Fills in what ran in place of what is there, and the report's status and error.
+  std::function<void(report::Report& report, const launch::SuperviseResult& result)> fill_in;
+  // Changes the head of a report whose runs do not follow from Options alone; may be empty.
+  std::function<void(report::Report& report)> complete_head;
+  // The job and the trace of what ran; may be empty.
+  std::function<std::pair<const TrainingJob&, report::Trace>()> trace;
+};
+
 class JoinedReport {
  public:
-  // Times are measured from now on, and so are pauses in which this rank is stopped. `reader`: who
-  // the report is for. `launcher`: what started the ranks (RankEnvironment).
-  JoinedReport(std::vector<std::string> arguments, ReportReader reader, std::string launcher)
-      : arguments_(std::move(arguments)), reader_(reader), launcher_(std::move(launcher)) {}
-  virtual ~JoinedReport() = default;
+  // Times are measured from now on. `reader`: who the report is for. `launcher`: what started the
+  // ranks (RankEnvironment).
+  JoinedReport(std::vector<std::string> arguments, ReportReader reader, std::string launcher,
+               JoinedContents contents)
+      : arguments_(std::move(arguments)),
+        reader_(reader),
+        launcher_(std::move(launcher)),
+        contents_(std::move(contents)) {}
   JoinedReport(const JoinedReport&) = delete;
   JoinedReport& operator=(const JoinedReport&) = delete;
 
@@ -85,9 +73,8 @@ class JoinedReport {
   // REQUIRES: has_begun().
   void reserve(JoinedBoard* board);
 
-  // Fills in what ran, or only the failure where nothing could be planned. The pauses of `result`
-  // are this rank's own. REQUIRES: has_begun().
-  void fill(bool is_planned, launch::SuperviseResult result);
+  // Fills in what ran, or only the failure where nothing could be planned. REQUIRES: has_begun().
+  void fill(bool is_planned, const launch::SuperviseResult& result);
   // Writes what is filled in, at once; finish() may follow.
   void save();
   // Whether another process has written the file since save().
@@ -100,17 +87,6 @@ class JoinedReport {
   // missing there.
   void send_trace();
 
- protected:
-  // Fills in what ran in place of what is there, and the report's status and error.
-  virtual void fill_in(report::Report& report, const launch::SuperviseResult& result) = 0;
-  // Changes the head of a report whose runs do not follow from Options alone.
-  virtual void complete_head(report::Report&) const {}
-  // The trace of what ran: of itself, and added to that of a whole report.
-  virtual report::Trace own_trace() const { return {}; }
-  virtual void add_to(report::Trace&) const {}
-  // The exit code of a report whose status is failed though no rank has failed.
-  virtual int failed_exit_code(const report::Report& report) const = 0;
-
   // From begin() on; there are none before all have joined.
   const JoinedHosts& hosts() const { return hosts_; }
   double seconds_so_far() const { return seconds_since(begin_); }
@@ -122,6 +98,7 @@ class JoinedReport {
   std::vector<std::string> arguments_;
   ReportReader reader_;
   std::string launcher_;
+  JoinedContents contents_;
   SteadyClock::time_point begin_ = SteadyClock::now();
   std::string started_at_ = utc_timestamp();
   Options options_;   // from begin() on
@@ -130,36 +107,6 @@ class JoinedReport {
   ReportOutput file_;
   std::optional<std::uint64_t> saved_hash_;  // of what save() wrote
   report::Report report_;
-  PauseWatch watch_;
-};
-
-// TrainingReport: the report of a joined world that trains, with one run.
-
-class TrainingReport final : public JoinedReport {
- public:
-  // See JoinedReport. The job, once it is planned, and the channels are read whenever the report is
-  // filled in.
-  TrainingReport(std::vector<std::string> arguments, ReportReader reader, std::string launcher,
-                 const TrainingJob& job, const launch::RankChannels& channels)
-      : JoinedReport(std::move(arguments), reader, std::move(launcher)),
-        job_(job),
-        channels_(channels) {}
-
-  // Training begins: the machine's load counts from here on.
-  void note_start() { before_ = take_machine_snapshot(); }
-  // This rank is set up.
-  void note_set_up() { startup_s_ = seconds_so_far(); }
-
- private:
-  void fill_in(report::Report& report, const launch::SuperviseResult& result) override;
-  report::Trace own_trace() const override;
-  void add_to(report::Trace& trace) const override;
-  int failed_exit_code(const report::Report& report) const override;
-
-  const TrainingJob& job_;
-  const launch::RankChannels& channels_;
-  std::optional<report::MachineSnapshot> before_;
-  double startup_s_ = 0;  // until this rank was set up
 };
 
 }  // namespace ddpbench::bench

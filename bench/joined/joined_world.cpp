@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "bench/host/environment_capture.h"
 #include "bench/host/host_devices.h"
 #include "bench/host/terminal.h"
 #include "bench/joined/end_watch.h"
@@ -24,19 +25,47 @@
 #include "bench/rank/rank_devices.h"
 #include "bench/rank/rank_session.h"
 #include "bench/run/launch_run.h"
+#include "bench/run/run_collector.h"
 #include "bench/run/run_records.h"
 #include "kernels/nn/model/model_reader.h"
 #include "parallel/comm_backends.h"
+#include "reports/metrics/conditions.h"
 
 namespace ddpbench::bench {
 namespace {
+
+// The other ranks are not children of this process. Their use is not known here, and must not count
+// as load of other programs.
+void fill_joined_conditions(report::Run& run, report::MachineSnapshot before, int processes) {
+  if (processes > 1) {
+    before.own_busy_s.reset();
+    before.own_major_page_faults.reset();
+    before.own_involuntary_switches.reset();
+  }
+  report::fill_conditions(run, before, take_machine_snapshot());
+  if (processes == 1) return;
+  const auto unknown =
+      report::Figure::missing("a launcher started the ranks, and only rank 0's own use is known");
+  run.conditions->other_load_ratio = unknown;
+  run.conditions->major_page_faults = unknown;
+  run.conditions->involuntary_context_switches = unknown;
+}
 
 class JoinedWorld final : public JoinedRank {
  public:
   JoinedWorld(Options options, const launch::RankEnvironment& environment,
               const std::vector<std::string>& arguments, ReportReader reader)
       : JoinedRank(std::move(options), environment),
-        report_(arguments, reader, environment.launcher, job_, channels()),
+        report_(
+            arguments, reader, environment.launcher,
+            {.fill_in = [this](report::Report& report,
+                               const launch::SuperviseResult& result) { fill_in(report, result); },
+             .complete_head = {},
+             .trace =
+                 [this] {
+                   return std::pair<const TrainingJob&, report::Trace>(
+                       job_, trace_of_run(job_, channels()));
+                 }}),
         progress_(Progress::style_for_stdout(this->options().quiet || !is_first())) {}
 
  private:
@@ -48,6 +77,7 @@ class JoinedWorld final : public JoinedRank {
   int work() override;
   JoinedReport& report() override { return report_; }
 
+  void fill_in(report::Report& report, const launch::SuperviseResult& result) const;
   void place_on_cores(const CpuTopology& topology);
   void share_inputs();
   RankInputs inputs();
@@ -59,7 +89,9 @@ class JoinedWorld final : public JoinedRank {
   std::string weights_note_;  // how the names of --load-model are read; empty: as they are
   std::string dataset_note_;  // why the data set is synthetic; empty: it was asked for, or is not
   TrainingJob job_;
-  TrainingReport report_;
+  JoinedReport report_;
+  std::optional<report::MachineSnapshot> before_;  // training: the machine's load counts from here
+  double startup_s_ = 0;                           // until this rank was set up
   Progress progress_;
   SharedMemory dataset_;
   std::optional<ReferenceWeights> reference_;
@@ -100,6 +132,17 @@ void JoinedWorld::plan(const HostDevices& host) {
   if (needs_reference(job_)) ReferenceWeights::extent_of(job_, model_);  // or it throws
   place_on_cores(host.cpu);
   take_own_gpu(job_.gpus);  // the plan is not asked later
+}
+
+void JoinedWorld::fill_in(report::Report& report, const launch::SuperviseResult& result) const {
+  report::Run run = collect_run(job_, channels(), result);
+  if (startup_s_ > 0) run.time.startup_s = report::Figure::of(startup_s_);
+  run.time.total_s = report::Figure::of(report_.seconds_so_far());
+  if (before_) fill_joined_conditions(run, *before_, channels().layout().ranks);
+  const bool diverged = run.status == report::Status::diverged;
+  report.status = diverged ? report::Status::failed : run.status;
+  report.error = run.error;
+  report.runs = {std::move(run)};
 }
 
 void JoinedWorld::place_on_cores(const CpuTopology& topology) {
@@ -148,7 +191,7 @@ void JoinedWorld::say_begin() const {
 
 int JoinedWorld::train() {
   if (is_first()) {
-    report_.note_start();
+    before_ = take_machine_snapshot();
     say_begin();
   }
   int exit_code = 0;
@@ -163,7 +206,7 @@ int JoinedWorld::train() {
     made = std::make_unique<RankSession>(job_, inputs(), writer());
   }
   const auto body = [&](RankSession& session) {
-    report_.note_set_up();
+    startup_s_ = report_.seconds_so_far();
     guarded(session.peers(), guarding, [&] { session.run(); });
     exit_code = complete();
   };

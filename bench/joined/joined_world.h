@@ -20,4 +20,8 @@ namespace ddpbench::bench {
 int join_world(Options options, const launch::RankEnvironment& environment,
                const std::vector<std::string>& arguments, ReportReader reader = ReportReader::user);
 
+// The same of a rank that measures collectives (`ddpbench comm`).
+int join_comm(const Options& options, const std::vector<std::string>& arguments,
+              const launch::RankEnvironment& environment);
+
 }  // namespace ddpbench::bench

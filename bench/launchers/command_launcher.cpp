@@ -27,9 +27,9 @@
 #include "bench/joined/report_inbox.h"
 #include "bench/launchers/launched_run.h"
 #include "bench/launchers/ssh_launcher.h"
-#include "parallel/launch/pause_log.h"
 #include "parallel/launch/piped_process.h"
 #include "parallel/launch/rank_environment.h"
+#include "parallel/launch/supervisor.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -15,8 +15,8 @@
 #include "bench/launchers/agent_messages.h"
 #include "bench/launchers/host_list.h"
 #include "bench/launchers/launched_run.h"
-#include "parallel/launch/pause_log.h"
 #include "parallel/launch/piped_process.h"
+#include "parallel/launch/supervisor.h"
 
 namespace ddpbench::bench {
 

@@ -45,104 +45,79 @@ struct ThreadEnd {
   bool left_behind = false;
 };
 
-class TrainingProcess {
- public:
-  TrainingProcess(const nlohmann::json& description, const launch::RankEnvironment& environment,
-                  launch::RankChannels& channels)
-      : job_(training_job_from_json(description)),
-        environment_(environment),
-        channels_(channels),
-        ranks_(plan_strategy(strategy_config(job_)).ranks_per_process),
-        dataset_(SharedMemory::adopt(job_.dataset_fd)) {
-    if (job_.reference_fd >= 0) reference_ = ReferenceWeights::adopt(job_.reference_fd);
-    if (job_.options.emulate_gil_us > 0) interpreter_.emplace(job_.options.emulate_gil_us * 1e-6);
-    // Ranks that are the whole world meet within the process.
-    if (environment.world_size == 1 && ranks_ > 1) meeting_ = comm::make_local_store();
-    prepare_rank(device_plan(job_), first_rank());
+ThreadEnd end_of(int rank, launch::RankChannels& channels, const RunRank& run) {
+  ThreadEnd end;
+  launch::RankWriter writer = channels.writer(rank);
+  try {
+    run(rank, writer, end.left_behind);
+  } catch (const std::exception& error) {
+    end.exit_code = report_error(writer, error);
+    end.only_noticed = dynamic_cast<const CommError*>(&error) != nullptr;
+    end.left_behind = end.left_behind || leaves_thread_behind(error);
   }
-
-  int run(bool& left_behind) {
-    if (ranks_ > 1) return run_threads(left_behind);
-    launch::RankWriter writer = channels_.writer(environment_.rank);
-    run_rank(environment_.rank, writer, left_behind);
-    return 0;
-  }
-
- private:
-  int first_rank() const { return environment_.rank * ranks_; }
-
-  // Each rank tells its own error. Returns the exit code of one that caused the failure.
-  int run_threads(bool& left_behind) {
-    std::vector<ThreadEnd> ends(static_cast<std::size_t>(ranks_));
-    std::vector<std::thread> threads;
-    for (int i = 0; i < ranks_; ++i) {
-      threads.emplace_back([this, rank = first_rank() + i,
-                            &end = ends[static_cast<std::size_t>(i)]] { end = end_of(rank); });
-    }
-    for (std::thread& thread : threads) thread.join();
-    left_behind = std::ranges::any_of(ends, &ThreadEnd::left_behind);
-    const auto failed = [](const ThreadEnd& end) { return end.exit_code != 0; };
-    const auto cause = std::ranges::find_if(
-        ends, [&](const ThreadEnd& end) { return failed(end) && !end.only_noticed; });
-    if (cause != ends.end()) return cause->exit_code;
-    const auto first = std::ranges::find_if(ends, failed);
-    return first == ends.end() ? 0 : first->exit_code;
-  }
-
-  ThreadEnd end_of(int rank) {
-    ThreadEnd end;
-    launch::RankWriter writer = channels_.writer(rank);
-    try {
-      run_rank(rank, writer, end.left_behind);
-    } catch (const std::exception& error) {
-      end.exit_code = report_error(writer, error);
-      end.only_noticed = dynamic_cast<const CommError*>(&error) != nullptr;
-      end.left_behind = end.left_behind || leaves_thread_behind(error);
-    }
-    return end;
-  }
-
-  void run_rank(int rank, launch::RankWriter& writer, bool& left_behind) {
-    const std::shared_ptr<comm::Store> store = connect();
-    RankInputs inputs;
-    inputs.rank = rank;
-    inputs.store = store.get();
-    inputs.decoded = dataset_.view().as<const std::byte>();
-    inputs.interpreter = interpreter_ ? &*interpreter_ : nullptr;
-    if (reference_ && job_.is_reference()) inputs.reference_out = &*reference_;
-    if (reference_ && !job_.is_reference() && job_.verify_steps() > 0)
-      inputs.reference = &*reference_;
-    run_session(
-        std::make_unique<RankSession>(job_, inputs, writer),
-        [](RankSession& session) { session.run(); }, left_behind);
-  }
-
-  // A rank's own connection: a call of one rank may wait for another. Null for a rank that is
-  // alone.
-  std::shared_ptr<comm::Store> connect() const {
-    if (environment_.world_size == 1) return meeting_;
-    return comm::connect_tcp_store({.host = environment_.master_address,
-                                    .port = environment_.master_port,
-                                    .secret = environment_.secret,
-                                    .timeout_s = wait_limit_s(job_.options.timeout_s)});
-  }
-
-  const TrainingJob job_;
-  const launch::RankEnvironment& environment_;
-  launch::RankChannels& channels_;
-  const int ranks_;
-  const SharedMemory dataset_;
-  std::optional<ReferenceWeights> reference_;
-  std::optional<InterpreterLock> interpreter_;  // of all ranks
-  std::shared_ptr<comm::Store> meeting_;
-};
+  return end;
+}
 
 }  // namespace
+
+RankMeeting::RankMeeting(const launch::RankEnvironment& environment, int ranks, double timeout_s)
+    : environment_(environment), timeout_s_(timeout_s) {
+  if (environment.world_size == 1 && ranks > 1) own_ = comm::make_local_store();
+}
+
+std::shared_ptr<comm::Store> RankMeeting::connect() const {
+  if (environment_.world_size == 1) return own_;
+  return comm::connect_tcp_store({.host = environment_.master_address,
+                                  .port = environment_.master_port,
+                                  .secret = environment_.secret,
+                                  .timeout_s = timeout_s_});
+}
+
+int run_ranks_of_process(int first, int count, launch::RankChannels& channels, const RunRank& run,
+                         bool& left_behind) {
+  if (count == 1) {
+    launch::RankWriter writer = channels.writer(first);
+    run(first, writer, left_behind);
+    return 0;
+  }
+  std::vector<ThreadEnd> ends(static_cast<std::size_t>(count));
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    threads.emplace_back([&, i] { ends[i] = end_of(first + static_cast<int>(i), channels, run); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  left_behind = std::ranges::any_of(ends, &ThreadEnd::left_behind);
+  std::ranges::stable_sort(ends, {}, &ThreadEnd::only_noticed);
+  const auto cause = std::ranges::find_if(ends, &ThreadEnd::exit_code);
+  return cause == ends.end() ? 0 : cause->exit_code;
+}
 
 int run_training_process(const nlohmann::json& description,
                          const launch::RankEnvironment& environment, launch::RankChannels& channels,
                          bool& left_behind) {
-  return TrainingProcess(description, environment, channels).run(left_behind);
+  const TrainingJob job = training_job_from_json(description);
+  const int ranks = plan_strategy(strategy_config(job)).ranks_per_process;
+  const SharedMemory dataset = SharedMemory::adopt(job.dataset_fd);
+  std::optional<ReferenceWeights> reference;
+  if (job.reference_fd >= 0) reference = ReferenceWeights::adopt(job.reference_fd);
+  std::optional<InterpreterLock> interpreter;  // of all ranks
+  if (job.options.emulate_gil_us > 0) interpreter.emplace(job.options.emulate_gil_us * 1e-6);
+  const RankMeeting meeting(environment, ranks, wait_limit_s(job.options.timeout_s));
+  prepare_rank(device_plan(job), environment.rank * ranks);
+  const auto run = [&](int rank, launch::RankWriter& writer, bool& rank_left_behind) {
+    const std::shared_ptr<comm::Store> store = meeting.connect();
+    RankInputs inputs;
+    inputs.rank = rank;
+    inputs.store = store.get();
+    inputs.decoded = dataset.view().as<const std::byte>();
+    inputs.interpreter = interpreter ? &*interpreter : nullptr;
+    if (reference && job.is_reference()) inputs.reference_out = &*reference;
+    if (reference && !job.is_reference() && job.verify_steps() > 0) inputs.reference = &*reference;
+    run_session(
+        std::make_unique<RankSession>(job, inputs, writer),
+        [](RankSession& session) { session.run(); }, rank_left_behind);
+  };
+  return run_ranks_of_process(environment.rank * ranks, ranks, channels, run, left_behind);
 }
 
 int rank_main(const launch::GetVariable& get_variable, const RankJobs& jobs) {

@@ -8,9 +8,11 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "parallel/comm/store/store.h"
 #include "parallel/launch/rank_channel.h"
 #include "parallel/launch/rank_environment.h"
 
@@ -29,6 +31,28 @@ using RankJobs = std::map<std::string, RankJob>;  // by the kind given to launch
 
 // Runs the entry of `jobs` that the supervisor asks for; returns the process's exit code.
 int rank_main(const launch::GetVariable& get_variable, const RankJobs& jobs);
+
+// Where the ranks of one process meet those of others, or each other where they are the whole
+// world.
+class RankMeeting {
+ public:
+  RankMeeting(const launch::RankEnvironment& environment, int ranks, double timeout_s);
+  // A rank's own connection: a call of one rank may wait for another. Null for a rank that is
+  // alone. Throws CommError.
+  std::shared_ptr<comm::Store> connect() const;
+
+ private:
+  const launch::RankEnvironment& environment_;
+  const double timeout_s_;
+  std::shared_ptr<comm::Store> own_;
+};
+
+// Runs `count` ranks of this process, from `first` on: one as the calling thread, which throws its
+// error, more on a thread each, which tell theirs. Returns the exit code of one that caused the
+// failure, else 0.
+using RunRank = std::function<void(int rank, launch::RankWriter& writer, bool& left_behind)>;
+int run_ranks_of_process(int first, int count, launch::RankChannels& channels, const RunRank& run,
+                         bool& left_behind);
 
 // The kind of a training run, whose description is a TrainingJob.
 inline constexpr const char* kTrainingKind = "training";

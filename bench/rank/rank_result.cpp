@@ -11,6 +11,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SampleRange, median, min, max)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GpuTelemetry, samples, interval_s, utilization_ratio,
                                    sm_clock_mhz, memory_clock_mhz, power_w, temperature_celsius,
                                    clock_event_ratios)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceRow, rank, role, device, cores, peak_bytes,
+                                   by_category_bytes, gpu_telemetry, driver_bytes)
 
 }  // namespace ddpbench::report
 
@@ -19,16 +21,14 @@ namespace ddpbench::bench {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EpochResult, epoch, begin_s, end_s, samples, loss_sum, correct,
                                    counted, test_samples, test_correct, test_counted)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LossPoint, step, loss_sum, correct, counted)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceResult, replica, role, device, model, cores, peak_bytes,
-                                   by_category_bytes, gpu_telemetry, driver_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(VerificationResult, max_relative_error, tolerance, worst_tensor,
                                    worst_step, steps, vague_share, diverged, weights_hash)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkTraffic, from, to, messages, bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ClockReading, at_s, offset_s, bound_s)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankResult, host, devices, parameters, traffic, all_reduce,
-                                   verification, verify_s, warmup_s, train_s, evaluate_s,
-                                   warmup_steps, warmup_steady, epochs, progress, diverged_step,
-                                   diverged_tensor, calls, clock)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankResult, host, devices, device_model, parameters, traffic,
+                                   all_reduce, verification, verify_s, warmup_s, train_s,
+                                   evaluate_s, warmup_steps, warmup_steady, epochs, progress,
+                                   diverged_step, diverged_tensor, calls, clock)
 
 std::string encoded(const RankResult& result) { return result_bytes(result); }
 

@@ -32,16 +32,6 @@ struct EpochResult {
   std::uint64_t test_correct = 0, test_counted = 0;
 };
 
-struct DeviceResult {
-  int replica = 0;  // servers follow the workers
-  std::string role, device, model;
-  std::vector<int> cores;
-  std::uint64_t peak_bytes = 0;
-  std::map<std::string, std::uint64_t> by_category_bytes;
-  Known<report::GpuTelemetry> gpu_telemetry = {std::nullopt, "the device is no GPU"};
-  report::DriverBytes driver_bytes = {};  // empty: the device is no GPU
-};
-
 // One measurement of this host's clock against that of rank 0's host.
 struct ClockReading {
   double at_s = 0;      // on this host's clock
@@ -56,8 +46,9 @@ struct LinkTraffic {
 };
 
 struct RankResult {
-  std::string host;  // its name, another one for each host of the run
-  std::vector<DeviceResult> devices;
+  std::string host;                        // its name, another one for each host of the run
+  std::vector<report::DeviceRow> devices;  // without the times, which are in the step records
+  std::string device_model;                // of the first of them
   std::int64_t parameters = 0;
   // Of a worker's first step: what its replicas took from others, and what it sent to servers.
   Known<std::vector<LinkTraffic>> traffic;

@@ -17,13 +17,13 @@
 namespace ddpbench::bench {
 namespace {
 
-DeviceResult describe(const Device& device, int replica, bool server, std::vector<int> cores) {
-  DeviceResult result{.replica = replica,
-                      .role = server ? "server" : "worker",
-                      .device = device.name(),
-                      .model = device.model(),
-                      .cores = std::move(cores),
-                      .by_category_bytes = {}};
+report::DeviceRow describe(const Device& device, int replica, bool server, std::vector<int> cores) {
+  report::DeviceRow result;
+  result.rank = replica;
+  result.role = server ? "server" : "worker";
+  result.device = device.name();
+  result.cores = std::move(cores);
+  result.gpu_telemetry.reason = result.driver_bytes.reason = "the device is no GPU";
   const MemoryUsage usage = device.memory();
   result.peak_bytes = usage.total_peak_bytes;
   for (std::size_t c = 0; c < kMemoryCategoryCount; ++c) {
@@ -195,12 +195,9 @@ RankSession::EpochSums RankSession::sum_over_workers(const EpochResult& epoch) {
 }
 
 void RankSession::save_weights() {
-  const std::string& asked = job_.options.save_model;
-  const auto weights = nn::export_checkpoint(trainer_.strategy().replicas()[0]->graph());
-  const auto elsewhere = write_or_rescue(asked, [&](const std::string& path) {
-    nn::write_safetensors(path, weights, job_.options.force && path == asked);
-  });
-  if (elsewhere) throw ConfigError(elsewhere->message);
+  nn::write_safetensors(job_.options.save_model,
+                        nn::export_checkpoint(trainer_.strategy().replicas()[0]->graph()),
+                        job_.options.force);
 }
 
 // Without this wait, the first rank to finish its evaluation would wait in the next epoch's first
@@ -259,6 +256,7 @@ void RankSession::publish() {
   RankDevices& devices = trainer_.devices();
   const bool server = trainer_.is_server();
   result_.devices.clear();
+  result_.device_model = devices.devices.front()->model();
   result_.all_reduce = all_reduces_run(devices.world.get());
   result_.traffic = trainer_.traffic();
   note_driver_bytes(devices, "at_end");
@@ -267,9 +265,9 @@ void RankSession::publish() {
     result_.devices.push_back(describe(*devices.devices[i], replica, server,
                                        job_.cores.at(static_cast<std::size_t>(replica))));
     if (!job_.is_on_gpu(replica)) continue;
-    DeviceResult& device = result_.devices.back();
+    report::DeviceRow& device = result_.devices.back();
     device.cores.clear();
-    device.driver_bytes = devices.driver_bytes[i];
+    device.driver_bytes = Known<report::DriverBytes>::of(devices.driver_bytes[i]);
     device.gpu_telemetry = trainer_.sampler() != nullptr
                                ? trainer_.sampler()->telemetry(i)
                                : Telemetry::missing(server ? "a server" : "observing is off");

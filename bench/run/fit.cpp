@@ -1,18 +1,14 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/run/fit.h"
+#include "bench/run/studies.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.h"
-#include "base/json_members.h"
 #include "base/math.h"
 #include "bench/host/terminal.h"
 #include "bench/options/option_table.h"
@@ -20,7 +16,6 @@
 #include "bench/plan/run_plan.h"
 #include "bench/plan/sweep_plan.h"
 #include "bench/rank/run_memory.h"
-#include "bench/run/launch_run.h"
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/ops/op.h"
 #include "kernels/runtime/shared_memory.h"
@@ -38,68 +33,42 @@ std::int64_t number_of(std::int64_t batch) {
   return batch <= kBatchStep ? batch : batch / kBatchStep + kBatchStep - 1;
 }
 
-struct Tried {
-  std::int64_t number = 0;
-  double share = 0;
-};
-
-// The number of the batch at which the line through both meets the limit.
-std::int64_t meets_limit(const Tried& a, const Tried& b) {
-  const auto from = static_cast<double>(batch_of(a.number));
-  const double slope = (b.share - a.share) / (static_cast<double>(batch_of(b.number)) - from);
-  const double batch = from + (1 - a.share) / slope;
-  if (!(batch < static_cast<double>(kLargestFit))) return number_of(kLargestFit);
-  return number_of(std::max<std::int64_t>(1, static_cast<std::int64_t>(batch)));
-}
-
 }  // namespace
 
-// The next plan is made where a straight line meets the limit: through the bracket's ends, or
-// through the last two that fit while none was too large. It is made in the middle where that gains
-// too little.
+// The numbers of the batches are doubled until one does not fit, then the bracket is halved.
 BatchRange largest_batch(const std::function<double(std::int64_t batch)>& share) {
-  constexpr int kLineOnly = 6;  // plans that may follow the line alone
-  const auto attempt = [&share](std::int64_t number) -> Tried {
+  const auto fits = [&share](std::int64_t number) {
     try {
-      return {number, share(batch_of(number))};
+      return share(batch_of(number)) <= 1;
     } catch (const ops::BatchTooLarge&) {
-      return {number, std::numeric_limits<double>::infinity()};  // more than any memory
+      return false;
     }
   };
-  Tried low;
-  for (std::int64_t number = 1; low.number == 0; ++number) {
+  const auto fits_or_too_small = [&](std::int64_t number) -> std::optional<bool> {
     try {
-      low = attempt(number);
+      return fits(number);
     } catch (const ops::BatchTooSmall&) {
       if (number == kBatchStep) throw;
+      return std::nullopt;
     }
-  }
-  BatchRange range{.smallest = batch_of(low.number)};
-  if (low.share > 1) return range;
+  };
+  std::int64_t low = 1;
+  std::optional<bool> least = fits_or_too_small(low);
+  while (!least) least = fits_or_too_small(++low);
+  BatchRange range{.smallest = batch_of(low)};
+  if (!*least) return range;
   const std::int64_t beyond = number_of(kLargestFit) + 1;
-  Tried before = low, high{beyond, std::numeric_limits<double>::infinity()};
-  std::int64_t guess = number_of(64);
-  for (int step = 0; high.number - low.number > 1; ++step) {
-    const Tried next = attempt(std::clamp(guess, low.number + 1, high.number - 1));
-    if (next.share <= 1) {
-      before = low;
-      low = next;
-    } else {
-      high = next;
-    }
-    const bool halve = !std::isfinite(high.share) || (step >= kLineOnly && step % 2 == 0);
-    guess = high.number == beyond ? meets_limit(before, low) + 1
-            : halve               ? (low.number + high.number) / 2
-                                  : meets_limit(low, high);
+  std::int64_t high = std::min(2 * low, beyond);
+  for (; high < beyond && fits(high); high = std::min(2 * high, beyond)) low = high;
+  while (high - low > 1) {
+    const std::int64_t middle = (low + high) / 2;
+    (fits(middle) ? low : high) = middle;
   }
-  range.largest = batch_of(low.number);
+  range.largest = batch_of(low);
   return range;
 }
 
 namespace {
-
-constexpr const char* kReference = "the reference of the verification";
-constexpr const char* kLargeTensor = "a tensor of 2^31 elements or more";
 
 // The largest batch of one run of the command.
 struct FitRow {
@@ -111,57 +80,24 @@ struct FitRow {
   std::optional<double> bytes_per_sample;  // there; null: fewer than two batches fit
   std::string note;                        // a sentence; may be empty
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FitRow, batch, ended_by, bytes, limit_bytes, by_category,
-                                   bytes_per_sample, note)
-
-// The result of the process that plans.
-struct FitResult {
-  std::vector<FitRow> rows;  // [job]
-  std::size_t memory_bytes = 0;
-  std::string memory_words;  // where that number is from
-};
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FitResult, rows, memory_bytes, memory_words)
-
-// All that is planned on and for.
-struct FitPlace {
-  const nn::ModelSpec& model;
-  const data::Dataset& dataset;
-  const PlanningDevices& devices;
-  const FitMemories& memories;
-  launch::RankWriter& writer;  // hears of each plan
-};
 
 // Plans one run of the command with several batch sizes.
 class RunFit {
  public:
-  RunFit(TrainingJob job, const FitPlace& place) : job_(std::move(job)), place_(place) {}
-
-  // What the run needs, and its reference as a role of its own. Throws ops::BatchTooSmall and
-  // ops::BatchTooLarge.
-  const std::vector<Fullness>& at(std::int64_t batch) {
-    auto known = planned_.find(batch);
-    if (known == planned_.end()) known = planned_.emplace(batch, plan(batch)).first;
-    return known->second;
-  }
-
-  // Null: no device has this role.
-  const Fullness* of_role(std::int64_t batch, const std::string& role) {
-    const std::vector<Fullness>& all = at(batch);
-    const auto found = std::ranges::find(all, role, &Fullness::role);
-    return found == all.end() ? nullptr : &*found;
-  }
+  // What a run of the job needs, by role.
+  using Plan = std::function<std::vector<Fullness>(const TrainingJob& job)>;
+  RunFit(TrainingJob job, Plan plan) : job_(std::move(job)), plan_(std::move(plan)) {}
 
   FitRow row() {
     const BatchRange range =
         largest_batch([&](std::int64_t batch) { return fullest(at(batch)).share; });
     const Fullness& most = fullest(at(std::max(range.largest, range.smallest)));
-    FitRow row{.batch = range.largest,
-               .ended_by = ended_by(range),
-               .bytes = most.bytes,
-               .limit_bytes = most.limit_bytes,
-               .by_category = most.by_category,
-               .bytes_per_sample = {},
-               .note = {}};
+    FitRow row;
+    row.batch = range.largest;
+    row.ended_by = ended_by(range);
+    row.bytes = most.bytes;
+    row.limit_bytes = most.limit_bytes;
+    row.by_category = most.by_category;
     // Another device may be the fullest with few samples: growth is of one and the same.
     const Fullness* const least = of_role(range.smallest, most.role);
     if (range.largest > range.smallest && least != nullptr) {
@@ -173,31 +109,35 @@ class RunFit {
   }
 
  private:
-  std::vector<Fullness> plan(std::int64_t batch) {
-    place_.writer.begin_step(0, ++plans_);
+  // What the run needs, and its reference as a role of its own. Throws ops::BatchTooSmall and
+  // ops::BatchTooLarge.
+  const std::vector<Fullness>& at(std::int64_t batch) {
+    if (const auto known = planned_.find(batch); known != planned_.end()) return known->second;
     TrainingJob job = job_;
     job.cell.batch_size = job.per_device_batch = batch;
-    std::vector<Fullness> all = fullness_with(job);
-    if (!needs_reference(job)) return all;
-    all.push_back(fullest(fullness_with(reference_job(job))));
-    all.back().role = kReference;
-    return all;
+    std::vector<Fullness> all = plan_(job);
+    if (needs_reference(job)) {
+      all.push_back(fullest(plan_(reference_job(job))));
+      all.back().role = "the reference of the verification";
+    }
+    return planned_[batch] = std::move(all);
   }
 
-  std::vector<Fullness> fullness_with(const TrainingJob& job) {
-    return fullness_of(plan_run_memory(job, place_.model, place_.dataset, place_.devices),
-                       place_.memories);
+  // Null: no device has this role.
+  const Fullness* of_role(std::int64_t batch, const std::string& role) {
+    const std::vector<Fullness>& all = at(batch);
+    const auto found = std::ranges::find(all, role, &Fullness::role);
+    return found == all.end() ? nullptr : &*found;
   }
 
   std::string ended_by(const BatchRange& range) {
     if (range.largest == kLargestFit) return "nothing";
-    const std::int64_t next = range.largest == 0           ? range.smallest
-                              : range.largest < kBatchStep ? range.largest + 1
-                                                           : range.largest + kBatchStep;
     try {
-      return fullest(at(next)).role;
+      return fullest(
+                 at(range.largest == 0 ? range.smallest : batch_of(number_of(range.largest) + 1)))
+          .role;
     } catch (const ops::BatchTooLarge&) {
-      return kLargeTensor;
+      return "a tensor of 2^31 elements or more";
     }
   }
 
@@ -215,40 +155,9 @@ class RunFit {
   }
 
   TrainingJob job_;
-  const FitPlace& place_;
-  std::uint64_t plans_ = 0;
+  Plan plan_;
   std::map<std::int64_t, std::vector<Fullness>> planned_;  // by batch
 };
-
-}  // namespace
-
-int run_fit_planner(const nlohmann::json& description, const launch::RankEnvironment& environment,
-                    launch::RankChannels& channels, bool&) {
-  launch::RankWriter writer = channels.writer(environment.rank);
-  writer.state(launch::RankState::setup);
-  std::vector<TrainingJob> jobs;
-  for (const nlohmann::json& job : description) jobs.push_back(training_job_from_json(job));
-  PlanningDevices devices;
-  for (const TrainingJob& job : jobs) add_planning_devices(job, devices);
-  const TrainingJob& any = jobs.at(0);
-  const nn::ModelSpec model = nn::load_model_file(any.network.path);
-  // Its sizes count. Its pages are never touched.
-  const SharedMemory samples =
-      SharedMemory::create("ddpbench-dataset", any.dataset.decoded_bytes());
-  const data::Dataset dataset =
-      data::Dataset::view(any.dataset, samples.view().as<const std::byte>());
-  const FitMemories memories = find_memories(any.options, devices, any.dataset.decoded_bytes());
-  const FitPlace place{model, dataset, devices, memories, writer};
-  FitResult result{
-      .rows = {}, .memory_bytes = memories.device_bytes, .memory_words = memories.words};
-  writer.state(launch::RankState::training);
-  for (const TrainingJob& job : jobs) result.rows.push_back(RunFit(job, place).row());
-  writer.result(nlohmann::json(result).dump());
-  writer.state(launch::RankState::finished);
-  return 0;
-}
-
-namespace {
 
 std::string mebibytes(std::size_t bytes) {
   return fmt::format("{:.1f}", static_cast<double>(bytes) / static_cast<double>(kMiB));
@@ -278,139 +187,105 @@ report::RecordCell bytes_cell(std::size_t bytes) {
 }
 report::RecordCell text_cell(std::string text) { return {text, text}; }
 
-// Checks what the user asks for, has it planned by a process of its own, and prints the table.
-class Fit {
- public:
-  explicit Fit(Options options)
-      : options_(std::move(options)), host_(find_devices(options_.device)) {
-    settle();
-    if (!options_.memory_per_device.empty()) memory_size(options_.memory_per_device);
-    const std::string path = find_model(options_.model);
-    const nn::ModelSpec model = nn::load_model_file(path);
-    network_ = network_of(model, path);
-    note_ = resolve_dataset(options_, model);
-    dataset_ = describe_data(*open_data(options_, model), options_);
-    check_dataset_fits(model, dataset_, path);
-    for (const RunCell& cell : plan_matrix(options_)) {
-      jobs_.push_back(make_training_job(options_, cell, dataset_, network_, host_));
-    }
-  }
+std::vector<report::RecordCell> cells_of(const RunCell& cell, const FitRow& row) {
+  const auto most = std::ranges::max_element(row.by_category) - row.by_category.begin();
+  std::vector<report::RecordCell> cells = {
+      text_cell(cell.strategy),
+      count_cell(cell.world_size),
+      row.batch > 0 ? count_cell(row.batch) : report::RecordCell{std::int64_t{0}, "none"},
+      count_cell(row.batch * cell.world_size),
+      text_cell(row.ended_by),
+      text_cell(std::string(to_string(static_cast<MemoryCategory>(most)))),
+      bytes_cell(row.bytes),
+      bytes_cell(row.limit_bytes)};
+  cells.push_back(row.bytes_per_sample
+                      ? report::RecordCell{*row.bytes_per_sample,
+                                           fmt::format("{:.1f}", *row.bytes_per_sample /
+                                                                     static_cast<double>(kKiB))}
+                      : report::RecordCell{{}, "-"});
+  for (const std::size_t bytes : row.by_category) cells.push_back(bytes_cell(bytes));
+  return cells;
+}
 
-  int run() {
-    catch_interrupts();
-    auto channels = launch::RankChannels::create({});
-    launch::SuperviseOptions supervise;
-    supervise.timeout_s = options_.timeout_s;  // each plan is progress
-    supervise.interrupted = interrupt_requested;
-    nlohmann::json description;
-    for (const TrainingJob& job : jobs_) description.push_back(to_json(job));
-    const launch::SuperviseResult result = launch_job(
-        kFitKind, std::move(description), {}, options_.threads_per_device, {}, channels, supervise);
-    if (result.interrupted) return 130;
-    if (result.failure) {
-      const launch::RankError& error = result.failure->error;
-      const int code = failure_exit_code(error);
-      const bool refused =
-          code == ConfigError("").exit_code() || code == UnavailableError("").exit_code();
-      say_error("ddpbench: {}{}\n", refused ? "" : "the process that plans: ", error.message);
-      return code;
-    }
-    print(nlohmann::json::parse(channels.result(0)).get<FitResult>());
-    return 0;
+// Takes the choices that are of no concern here out of the options: of each list that does not
+// decide what is in memory, the first value stays. Throws ConfigError for a list where memory
+// depends on the choice.
+void settle(Options& options, const HostDevices& host) {
+  for (const auto& [option, values] :
+       {std::pair("ps-update", options.ps_updates.size()),
+        {"devices-per-process", options.devices_per_process.size()}}) {
+    if (values <= 1) continue;
+    throw ConfigError(fmt::format("--{}: `ddpbench fit` plans one value at a time", option));
   }
-
- private:
-  // Keeps the first value of each list that does not decide what is in memory.
-  void cut_lists() {
-    for (const SweepAxis& axis : sweep_axes()) {
-      if (find_flag(axis.option)->applies_to(Command::fit) || axis.listed(options_) == 0) continue;
-      RunCell cell;
-      axis.take(cell, options_, 0);
-      axis.give(cell, options_);
-    }
+  const DeviceChoice choice = choose_device(options, host);
+  if (options.all_gpus) options.gpus = {device_count(host, choice.device)};
+  options.device = choice.device;
+  options.server_device = choice.server_device;
+  options.precision = choice.precision;
+  if (options.device == "cpu") options.backend = choose_backend(options.backend, "cpu", false);
+  options.on_missing = "synthesize";  // the sizes of the real data suffice
+  options.oversubscribe = true;       // devices that are not here are planned like those that are
+  options.batch_sizes = {1};
+  options.global_batch_sizes.clear();
+  options.cuda_graphs = {"auto"};
+  options.overlaps = {true};
+  options.all_reduces = {"auto"};
+  for (const SweepAxis& axis : sweep_axes()) {
+    if (find_flag(axis.option)->applies_to(Command::fit) || axis.listed(options) == 0) continue;
+    RunCell cell;
+    axis.take(cell, options, 0);
+    axis.give(cell, options);
   }
-
-  // Takes the choices that are of no concern here out of the options. Throws ConfigError for a list
-  // where memory depends on the choice.
-  void settle() {
-    for (const auto& [option, values] :
-         {std::pair("ps-update", options_.ps_updates.size()),
-          {"devices-per-process", options_.devices_per_process.size()}}) {
-      if (values > 1) {
-        throw ConfigError(fmt::format("--{}: `ddpbench fit` plans one value at a time", option));
-      }
-    }
-    const DeviceChoice choice = choose_device(options_, host_);
-    if (options_.all_gpus) options_.gpus = {device_count(host_, choice.device)};
-    options_.device = choice.device;
-    options_.server_device = choice.server_device;
-    options_.precision = choice.precision;
-    if (options_.device == "cpu") options_.backend = choose_backend(options_.backend, "cpu", false);
-    options_.on_missing = "synthesize";  // the sizes of the real data suffice
-    options_.oversubscribe = true;  // devices that are not here are planned like those that are
-    options_.batch_sizes = {1};
-    options_.global_batch_sizes.clear();
-    options_.cuda_graphs = {"auto"};
-    options_.overlaps = {true};
-    options_.all_reduces = {"auto"};
-    cut_lists();
-    options_.last_batch = "pad";  // batches may be larger than the data set
-    options_.injections.clear();
-  }
-
-  void print(const FitResult& result) const {
-    report::Records records;
-    records.name = "fits";
-    records.columns = fit_columns();
-    records.caption = fmt::format("{} on {}, {} devices ({}), {} MiB: {}", network_.name,
-                                  dataset_.name, options_.device, options_.precision,
-                                  mebibytes(result.memory_bytes), result.memory_words);
-    if (!note_.empty()) records.notes.push_back(note_);
-    for (std::size_t i = 0; i < jobs_.size(); ++i) {
-      const FitRow& row = result.rows.at(i);
-      records.rows.push_back(cells(jobs_[i].cell, row));
-      if (!row.note.empty()) records.notes.push_back(row.note);
-    }
-    records.notes.push_back(
-        fmt::format("Planned, not measured: what communicators and libraries hold is not in it. "
-                    "Batches above {0} are multiples of {0}.",
-                    kBatchStep));
-    const std::string format = options_.format.empty() ? "table" : options_.format;
-    const int width = format == "table" ? terminal_width() : 0;
-    say("{}", report::render_records(records, format, static_cast<std::size_t>(width)));
-  }
-
-  static std::vector<report::RecordCell> cells(const RunCell& cell, const FitRow& row) {
-    const auto most = std::ranges::max_element(row.by_category) - row.by_category.begin();
-    std::vector<report::RecordCell> cells = {
-        text_cell(cell.strategy),
-        count_cell(cell.world_size),
-        row.batch > 0 ? count_cell(row.batch) : report::RecordCell{std::int64_t{0}, "none"},
-        count_cell(row.batch * cell.world_size),
-        text_cell(row.ended_by),
-        text_cell(std::string(to_string(static_cast<MemoryCategory>(most)))),
-        bytes_cell(row.bytes),
-        bytes_cell(row.limit_bytes)};
-    if (row.bytes_per_sample) {
-      cells.push_back({*row.bytes_per_sample,
-                       fmt::format("{:.1f}", *row.bytes_per_sample / static_cast<double>(kKiB))});
-    } else {
-      cells.push_back({{}, "-"});
-    }
-    for (const std::size_t bytes : row.by_category) cells.push_back(bytes_cell(bytes));
-    return cells;
-  }
-
-  Options options_;
-  HostDevices host_;
-  Network network_;
-  data::DatasetInfo dataset_;
-  std::string note_;
-  std::vector<TrainingJob> jobs_;  // [run], with some batch
-};
+  options.last_batch = "pad";  // batches may be larger than the data set
+  options.injections.clear();
+}
 
 }  // namespace
 
-int run_fit(Options options) { return Fit(std::move(options)).run(); }
+int run_fit(Options options) {
+  const HostDevices host = find_devices(options.device);
+  settle(options, host);
+  if (!options.memory_per_device.empty()) memory_size(options.memory_per_device);  // or it throws
+  const std::string path = find_model(options.model);
+  const nn::ModelSpec model = nn::load_model_file(path);
+  const Network network = network_of(model, path);
+  report::Records records;
+  if (const std::string note = resolve_dataset(options, model); !note.empty()) {
+    records.notes.push_back(note);
+  }
+  const data::DatasetInfo info = describe_data(*open_data(options, model), options);
+  check_dataset_fits(model, info, path);
+  // Its sizes count. Its pages are never touched.
+  const SharedMemory samples = SharedMemory::create("ddpbench-dataset", info.decoded_bytes());
+  const auto dataset = data::Dataset::view(info, samples.view().as<const std::byte>());
+  std::vector<TrainingJob> jobs;  // with some batch
+  PlanningDevices devices;
+  for (const RunCell& cell : plan_matrix(options)) {
+    jobs.push_back(make_training_job(options, cell, info, network, host));
+    add_planning_devices(jobs.back(), devices);
+  }
+  const FitMemories memories = find_memories(options, devices, info.decoded_bytes());
+  const auto plan = [&](const TrainingJob& job) {
+    return fullness_of(plan_run_memory(job, model, dataset, devices), memories);
+  };
+  for (const TrainingJob& job : jobs) {
+    const FitRow row = RunFit(job, plan).row();
+    records.rows.push_back(cells_of(job.cell, row));
+    if (!row.note.empty()) records.notes.push_back(row.note);
+  }
+  records.name = "fits";
+  records.columns = fit_columns();
+  records.caption =
+      fmt::format("{} on {}, {} devices ({}), {} MiB: {}", network.name, info.name, options.device,
+                  options.precision, mebibytes(memories.device_bytes), memories.words);
+  records.notes.push_back(
+      fmt::format("Planned, not measured: what communicators and libraries hold is not in it. "
+                  "Batches above {0} are multiples of {0}.",
+                  kBatchStep));
+  const std::string format = options.format.empty() ? "table" : options.format;
+  const int width = format == "table" ? terminal_width() : 0;
+  say("{}", report::render_records(records, format, static_cast<std::size_t>(width)));
+  return 0;
+}
 
 }  // namespace ddpbench::bench

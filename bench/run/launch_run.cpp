@@ -25,7 +25,7 @@
 namespace ddpbench::bench {
 namespace {
 
-constexpr auto kLineInterval = std::chrono::seconds(15);  // where lines do not redraw
+constexpr double kLineInterval_s = 15;  // where lines do not redraw
 
 std::string duration_words(double seconds) {
   if (seconds < 90) return fmt::format("{:.0f} s", seconds);
@@ -40,20 +40,14 @@ Progress::Style Progress::style_for_stdout(bool quiet) {
   return writes_to_terminal() ? Style::redraw : Style::lines;
 }
 
-void Progress::begin(const TrainingJob& job, const std::string& title) {
-  title_ = title;
-  total_ = total_steps(job);
-  timed_ = job.is_reference() ? 0 : job.options.epochs * job.steps_per_epoch;
-  steps_per_epoch_ = job.steps_per_epoch;
-  epochs_ = job.options.epochs;
-  wanted_accuracy_ = job.options.until_accuracy;
-  global_batch_ = job.global_batch();
-  begin_ = last_time_ = SteadyClock::now();
-  next_line_ = begin_ + kLineInterval;
+void Progress::begin(const TrainingJob& job) {
+  job_ = job;
+  begin_s_ = last_s_ = steady_s();
+  next_line_s_ = begin_s_ + kLineInterval_s;
   last_step_ = 0;
   rate_ = 0;
   if (style_ == Style::lines) {
-    say("{}{}{}\n", numbered(), place_.runs > 1 ? ": " : "", title_);
+    say("{}{}{}\n", numbered(), place_.runs > 1 ? ": " : "", job_.title);
     std::fflush(stdout);
   }
 }
@@ -68,48 +62,53 @@ std::string Progress::numbered() const {
 std::optional<double> Progress::left_s(const launch::RankStatus& status, std::int64_t timed) const {
   const bool last = place_.run >= place_.runs;
   if (rate_ <= 0 || (!last && !place_.later_s)) return std::nullopt;
-  const auto step = static_cast<std::int64_t>(status.step);
-  const std::int64_t steps = timed > 0 ? timed_ - timed : std::max(timed_, total_ - step);
+  const std::int64_t all = job_.is_reference() ? 0 : job_.options.epochs * job_.steps_per_epoch;
+  // As many as there are if the warm-up takes no more than it must.
+  const std::int64_t after = total_steps(job_) - static_cast<std::int64_t>(status.step);
+  const std::int64_t steps = timed > 0 ? all - timed : std::max(all, after);
   return static_cast<double>(steps) / rate_ + (last ? 0 : *place_.later_s);
 }
 
 std::string Progress::stage(const launch::RankStatus& status, std::int64_t timed) const {
   std::string text(to_string(status.state));
   if (status.state != launch::RankState::training) return text;
-  if (epochs_ > 1) text += fmt::format(", epoch {} of {}", status.epoch + 1, epochs_);
-  const std::int64_t step = timed - status.epoch * steps_per_epoch_ + 1;
-  return text + fmt::format(", step {} of {}", std::min(step, steps_per_epoch_), steps_per_epoch_);
+  const int epochs = job_.options.epochs;
+  const std::int64_t steps = job_.steps_per_epoch;
+  if (epochs > 1) text += fmt::format(", epoch {} of {}", status.epoch + 1, epochs);
+  return text +
+         fmt::format(", step {} of {}", std::min(timed - status.epoch * steps + 1, steps), steps);
 }
 
 // What changes and is waited for comes first, because a narrow terminal shows only the beginning.
 std::string Progress::line(const launch::RankStatus& status, std::int64_t timed) const {
+  const std::optional<Percent>& wanted = job_.options.until_accuracy;
   std::vector<std::string> first;
   if (place_.runs > 1) first.push_back(numbered());
   if (const auto left = left_s(status, timed)) {
-    const bool at_most = place_.at_most || (wanted_accuracy_ && epochs_ > 1);
+    const bool at_most = place_.at_most || (wanted && job_.options.epochs > 1);
     first.push_back(fmt::format("{}{} left", at_most ? "at most " : "", duration_words(*left)));
   }
   if (status.loss) first.push_back(fmt::format("loss {:.4f}", *status.loss));
-  if (wanted_accuracy_ && status.accuracy) {
-    first.push_back(fmt::format("accuracy {:.2f} % of {:g} %", 100 * *status.accuracy,
-                                wanted_accuracy_->value));
+  if (wanted && status.accuracy) {
+    first.push_back(
+        fmt::format("accuracy {:.2f} % of {:g} %", 100 * *status.accuracy, wanted->value));
   }
   if (place_.interval && place_.wanted) {
     first.push_back(
         fmt::format("interval {:.1f} % of {:.1f} %", 100 * *place_.interval, 100 * *place_.wanted));
   }
   std::string text = fmt::format("{}{}{}: {}", fmt::join(first, ", "), first.empty() ? "" : ": ",
-                                 title_, stage(status, timed));
+                                 job_.title, stage(status, timed));
   if (rate_ > 0) {
-    text += fmt::format(", {:.0f} samples/s", rate_ * static_cast<double>(global_batch_));
+    text += fmt::format(", {:.0f} samples/s", rate_ * static_cast<double>(job_.global_batch()));
   }
   return text;
 }
 
 // Whether something is to be shown now.
-bool Progress::is_due(SteadyClock::time_point now) {
-  if (style_ == Style::quiet || (style_ == Style::lines && now < next_line_)) return false;
-  next_line_ = now + kLineInterval;
+bool Progress::is_due(double now_s) {
+  if (style_ == Style::quiet || (style_ == Style::lines && now_s < next_line_s_)) return false;
+  next_line_s_ = now_s + kLineInterval_s;
   return true;
 }
 
@@ -120,25 +119,23 @@ void Progress::show(const std::string& text) {
 }
 
 void Progress::update(const launch::RankChannels& channels) {
-  const auto now = SteadyClock::now();
-  if (!is_due(now)) return;
+  const double now_s = steady_s();
+  if (!is_due(now_s)) return;
   const launch::RankStatus status = channels.status(0);
-  const double elapsed = std::chrono::duration<double>(now - last_time_).count();
-  if (status.step > last_step_ && elapsed > 0) {
-    const double rate = static_cast<double>(status.step - last_step_) / elapsed;
+  if (status.step > last_step_ && now_s > last_s_) {
+    const double rate = static_cast<double>(status.step - last_step_) / (now_s - last_s_);
     rate_ = rate_ == 0 ? rate : 0.7 * rate_ + 0.3 * rate;
   }
   last_step_ = status.step;
-  last_time_ = now;
+  last_s_ = now_s;
   show(line(status, std::ssize(channels.steps(0))));
 }
 
 void Progress::show_waiting() {
-  const auto now = SteadyClock::now();
-  if (!is_due(now)) return;
-  const double seconds = std::chrono::duration<double>(now - begin_).count();
-  show(fmt::format("{}{}{}: for {}", numbered(), place_.runs > 1 ? ": " : "", title_,
-                   duration_words(seconds)));
+  const double now_s = steady_s();
+  if (!is_due(now_s)) return;
+  show(fmt::format("{}{}{}: for {}", numbered(), place_.runs > 1 ? ": " : "", job_.title,
+                   duration_words(now_s - begin_s_)));
 }
 
 void Progress::end() {
@@ -214,17 +211,17 @@ launch::ChannelLayout channel_layout(const TrainingJob& job, const nn::ModelSpec
 }
 
 launch::SuperviseResult launch_job(const std::string& kind, nlohmann::json description,
-                                   const JobRanks& ranks, int threads_per_device,
+                                   int ranks_per_process, int threads_per_device,
                                    const std::vector<int>& inherited_fds,
                                    launch::RankChannels& channels,
                                    const launch::SuperviseOptions& supervise) {
   launch::LaunchSpec launch;
-  launch.ranks = ranks.ranks;
-  launch.ranks_per_process = ranks.per_process;
+  launch.ranks = channels.layout().ranks;
+  launch.ranks_per_process = ranks_per_process;
   check_process_memory(launch.processes());
   const SharedMemory text = job_memory({{"kind", kind},
                                         {"channel_fd", channels.fd()},
-                                        {"ranks_per_process", ranks.per_process},
+                                        {"ranks_per_process", ranks_per_process},
                                         {"description", std::move(description)}});
   launch.threads_per_device = threads_per_device;
   launch.environment[kJobFdVariable] = std::to_string(text.fd());
@@ -251,11 +248,10 @@ launch::SuperviseResult launch_run(const TrainingJob& job, launch::RankChannels&
   supervise.timeout_s = job.options.timeout_s;
   supervise.interrupted = std::move(interrupted);
   supervise.progress = [&](const launch::RankChannels& all) { progress.update(all); };
-  progress.begin(job, job.title);
-  const JobRanks ranks{channels.layout().ranks,
-                       plan_strategy(strategy_config(job)).ranks_per_process};
-  auto result = launch_job(kTrainingKind, to_json(job), ranks, job.options.threads_per_device, fds,
-                           channels, supervise);
+  progress.begin(job);
+  const int per_process = plan_strategy(strategy_config(job)).ranks_per_process;
+  auto result = launch_job(kTrainingKind, to_json(job), per_process, job.options.threads_per_device,
+                           fds, channels, supervise);
   progress.end();
   return result;
 }

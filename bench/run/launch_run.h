@@ -4,14 +4,12 @@
 // Starts one run in fresh processes: what they inherit, and how they are watched.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
 #include "bench/host/host_limits.h"
 #include "bench/host/terminal.h"
 #include "bench/plan/training_job.h"
@@ -42,7 +40,7 @@ class Progress {
 
   // Where the runs that begin from now on stand.
   void place(const SweepPlace& place) { place_ = place; }
-  void begin(const TrainingJob& job, const std::string& title);
+  void begin(const TrainingJob& job);
   void update(const launch::RankChannels& channels);
   // In place of update() where nothing is known but that the run goes on.
   void show_waiting();
@@ -50,7 +48,7 @@ class Progress {
   void end();
 
  private:
-  bool is_due(SteadyClock::time_point now);
+  bool is_due(double now_s);
   void show(const std::string& text);
   std::string line(const launch::RankStatus& status, std::int64_t timed) const;
   std::string numbered() const;
@@ -59,16 +57,10 @@ class Progress {
 
   Style style_;
   SweepPlace place_;
-  std::string title_;
-  std::int64_t total_ = 0;  // steps of the run if the warm-up takes no more than it must
-  std::int64_t timed_ = 0;  // timed ones of total_
-  std::int64_t steps_per_epoch_ = 1;
-  int epochs_ = 1;
-  std::optional<Percent> wanted_accuracy_;  // --until-accuracy
-  std::int64_t global_batch_ = 0;
-  SteadyClock::time_point begin_, next_line_;
+  TrainingJob job_;
+  double begin_s_ = 0, next_line_s_ = 0;
   std::uint64_t last_step_ = 0;  // at the last line, for the rate
-  SteadyClock::time_point last_time_;
+  double last_s_ = 0;
   double rate_ = 0;  // steps/s, smoothed
   StatusLine status_line_;
 };
@@ -83,16 +75,11 @@ inline constexpr int kDivergedExitCode = 2;
 // Makes room for the records of all processes of the run.
 launch::ChannelLayout channel_layout(const TrainingJob& job, const nn::ModelSpec& model);
 
-// The ranks of a job; rank r is of process r / per_process.
-struct JobRanks {
-  int ranks = 1;
-  int per_process = 1;
-};
-
-// Starts the processes of a job and returns when all are gone. They find the job by `kind` in
-// their table of jobs, and read its `description`. They inherit `inherited_fds` and the channels.
+// Starts the processes of a job and returns when all are gone: rank r of the channels is of process
+// r / `ranks_per_process`. They find the job by `kind` in their table of jobs, and read its
+// `description`. They inherit `inherited_fds` and the channels.
 launch::SuperviseResult launch_job(const std::string& kind, nlohmann::json description,
-                                   const JobRanks& ranks, int threads_per_device,
+                                   int ranks_per_process, int threads_per_device,
                                    const std::vector<int>& inherited_fds,
                                    launch::RankChannels& channels,
                                    const launch::SuperviseOptions& supervise);

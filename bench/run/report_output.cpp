@@ -13,7 +13,6 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -27,8 +26,7 @@
 #include "bench/host/terminal.h"
 #include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
-#include "bench/run/run_trace.h"
-#include "bench/run/run_verdict.h"
+#include "bench/run/run_collector.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/ranking.h"
@@ -57,27 +55,14 @@ void check_output_file(const std::string& path, const char* option, bool force) 
   }
 }
 
-// How many runs are traced, if not all: others were not made now, or left no trace.
-std::string part_words(const RunsTrace& trace, std::size_t runs, const Options& options) {
-  if (trace.runs == runs) return "";
-  const char* const other = trace.made > trace.runs       ? "left none"
-                            : options.resume_path.empty() ? "were not started"
-                                                          : "were made before --resume";
-  return fmt::format(" ({} of {} runs; the others {})", trace.runs, runs, other);
-}
-
-std::optional<Rescue> save_trace(const RunsTrace& trace, std::size_t runs, const Options& options) {
+void save_trace(const RunsTrace& trace, std::size_t runs, const Options& options) {
   if (trace.runs == 0) {
-    say("trace: none of the runs {}; {} is left as it was\n",
-        trace.made == 0 ? "was made now" : "left one", options.trace_path);
-    return std::nullopt;
+    say("trace: no run left one now; {} is left as it was\n", options.trace_path);
+    return;
   }
-  const auto rescue = write_or_rescue(options.trace_path, [&](const std::string& path) {
-    write_trace(*trace.trace, path, options.force && path == options.trace_path);
-  });
-  say("trace: {}{}\n", rescue ? rescue->path : options.trace_path,
-      part_words(trace, runs, options));
-  return rescue;
+  write_file(options.trace_path, report::to_chrome_json(*trace.trace), {.force = options.force});
+  say("trace: {}{}\n", options.trace_path,
+      trace.runs == runs ? "" : fmt::format(" ({} of {} runs)", trace.runs, runs));
 }
 
 // The names of standard output as a place for the report.
@@ -207,18 +192,8 @@ void ReportOutput::save(const report::Report& report) {
   replace_ = true;
 }
 
-std::optional<Rescue> ReportOutput::save_or_rescue(const report::Report& report) {
-  const std::string first = is_stream_ ? default_report_path() : path_;
-  bool tried = false;
-  return write_or_rescue(first, [&](const std::string& path) {
-    if (is_stream_ && !std::exchange(tried, true)) {
-      write_to_stream(report);
-    } else if (!is_stream_ && path == path_) {
-      save(report);
-    } else {
-      report::write_report(report, path, false);
-    }
-  });
+void ReportOutput::save_last(const report::Report& report) {
+  is_stream_ ? write_to_stream(report) : save(report);
 }
 
 std::string utc_timestamp() { return utc_time("%Y-%m-%dT%H:%M:%SZ"); }
@@ -253,89 +228,55 @@ void finish_report(report::Report& report, const RunsTrace& trace, const Options
   const std::string why = report::render_why(report, width);
   if (!why.empty()) say("{}\n", why);
   std::fflush(stdout);
-  const auto elsewhere = file.save_or_rescue(report);
+  file.save_last(report);
   // The report is already written when the trace cannot be.
-  std::optional<Rescue> trace_elsewhere;
-  if (!options.trace_path.empty()) {
-    trace_elsewhere = save_trace(trace, report.runs.size(), options);
-  }
+  if (!options.trace_path.empty()) save_trace(trace, report.runs.size(), options);
   if (!options.save_model.empty()) say("{}", weights_line(report, options.save_model));
-  const std::string path = elsewhere ? elsewhere->path : file.place();
   // A report on standard output has a name that only its reader knows.
-  const bool unnamed = file.is_stream() && !elsewhere;
-  const std::string interrupted =
-      report::interruption_lines(report, unnamed ? "REPORT.json" : path, width);
-  if (!interrupted.empty()) say("{}", interrupted);
-  say("report: {}\n", path);
-  if (elsewhere) throw ConfigError(elsewhere->message);
-  if (trace_elsewhere) throw ConfigError(trace_elsewhere->message);
+  say("{}",
+      report::interruption_lines(report, file.is_stream() ? "REPORT.json" : file.place(), width));
+  say("report: {}\n", file.place());
 }
 
 namespace {
 
-using Texts = std::map<std::string, std::string>;
-
-Texts config_texts(const report::Report& report) {
-  std::set<std::string> free;
+// What the runs of one report have in common, by the report's keys: machine, libraries, program and
+// configuration. What may differ is left out.
+std::map<std::string, std::string> common_texts(const report::Report& report) {
+  report::Report head;
+  head.generator = report.generator;
+  head.environment = report.environment;
+  head.config_json = report.config_json;
+  for (report::GpuInfo& gpu : head.environment.gpus) {
+    gpu.pcie_generation = gpu.pcie_width = Known<int>::missing("it changes with the load");
+  }
+  nlohmann::json all = to_json(head);
   for (const OptionDefinition& option : option_table()) {
-    if (option.has(kFreeOnResume)) free.insert(option.canonical_key());
+    if (!option.has(kFreeOnResume)) continue;
+    const nlohmann::json::json_pointer key("/config" + option.canonical_key());
+    if (all.contains(key)) all[key.parent_pointer()].erase(key.back());
   }
-  Texts texts;
-  for (const auto& [key, value] : flatten(nlohmann::json::parse(report.config_json))) {
-    if (!free.contains(key)) texts["configuration " + key] = value.dump();
-  }
-  return texts;
-}
-
-// The variables of options are in the configuration already.
-Texts environment_texts(const report::Report& report) {
-  const report::Environment& environment = report.environment;
-  Texts texts = {
-      {"hosts", fmt::format("{}", fmt::join(environment.hosts, " "))},
-      {"operating system", environment.operating_system},
-      {"kernel", environment.kernel},
-      {"TCP congestion control", environment.tcp_congestion_control},
-      {"CPU", environment.cpu.model},
-      {"CPU cores", std::to_string(environment.cpu.cores)},
-      {"processors", std::to_string(environment.cpu.processors)},
-      {"memory bytes", std::to_string(environment.cpu.memory_bytes)},
-      {"program", report.generator.name},
-      {"ddpbench version", report.generator.version},
-      {"ddpbench commit", report.generator.git_commit.value_or("unknown")},
-  };
-  for (std::size_t i = 0; i < environment.gpus.size(); ++i) {
-    const report::GpuInfo& gpu = environment.gpus[i];
-    texts[fmt::format("GPU {}", i)] =
-        fmt::format("{}, driver {}, {} bytes", gpu.name, gpu.driver, gpu.memory_bytes);
-  }
-  for (const auto& [name, version] : environment.libraries) texts["library " + name] = version;
-  for (const auto& [name, value] : environment.variables) {
-    if (!name.starts_with("DDPBENCH_")) texts["variable " + name] = value;
+  std::map<std::string, std::string> texts;
+  for (const auto& [key, value] : flatten(all)) {
+    const bool compared = key.starts_with("/config") || key.starts_with("/generator") ||
+                          key.starts_with("/environment");
+    // The variables of options are in the configuration already.
+    if (compared && !key.starts_with("/environment/variables/DDPBENCH_")) texts[key] = value.dump();
   }
   return texts;
-}
-
-void compare(const Texts& earlier, const Texts& now, std::vector<std::string>& differences) {
-  const auto value = [](const Texts& texts, const std::string& key) {
-    const auto at = texts.find(key);
-    return at == texts.end() ? std::string("not set") : at->second;
-  };
-  Texts all = earlier;
-  all.insert(now.begin(), now.end());
-  for (const auto& [key, ignored] : all) {
-    const std::string was = value(earlier, key);
-    const std::string is = value(now, key);
-    if (was != is) differences.push_back(fmt::format("{} was {}, is {}", key, was, is));
-  }
 }
 
 }  // namespace
 
 std::vector<std::string> resume_differences(const report::Report& earlier,
                                             const report::Report& now) {
+  auto was = common_texts(earlier), is = common_texts(now);
+  for (const auto& [key, text] : was) is.try_emplace(key, "not set");
   std::vector<std::string> differences;
-  compare(config_texts(earlier), config_texts(now), differences);
-  compare(environment_texts(earlier), environment_texts(now), differences);
+  for (const auto& [key, text] : is) {
+    const std::string& before = was.try_emplace(key, "not set").first->second;
+    if (before != text) differences.push_back(fmt::format("{} was {}, is {}", key, before, text));
+  }
   return differences;
 }
 

@@ -42,9 +42,8 @@ class ReportOutput {
   // Writes the whole report, atomically. The first call obeys --force; later ones replace what it
   // wrote.
   void save(const report::Report& report);
-  // The same, at the end of the command. Where the report cannot be written there, it is written
-  // elsewhere.
-  std::optional<Rescue> save_or_rescue(const report::Report& report);
+  // The same, at the end of the command.
+  void save_last(const report::Report& report);
   // Where the report is, for people.
   std::string place() const { return is_stream_ ? "standard output" : path_; }
   // The same as a value of --json, from any directory; empty when there is no output yet.
@@ -80,26 +79,6 @@ class ReportOutput {
 // The hash of a file's content; nothing where it cannot be read.
 std::optional<std::uint64_t> file_hash(const std::string& path);
 
-// SavePace: decides when a growing report is saved again. Each save writes all of it, so that
-// saving after each run of a long sweep would take more and more of the machine's time.
-class SavePace {
- public:
-  // Always true where the last save took negligible time; else so seldom that saving takes about a
-  // twentieth of the time.
-  bool due(double now_s) const { return cost_s_ < kCheapS || now_s - saved_s_ >= kRest * cost_s_; }
-
-  void saved(double begin_s, double end_s) {
-    saved_s_ = end_s;
-    cost_s_ = end_s - begin_s;
-  }
-
- private:
-  static constexpr double kCheapS = 0.02;
-  static constexpr double kRest = 20;  // times the duration of the last save
-
-  double saved_s_ = 0, cost_s_ = 0;
-};
-
 // Returns a report with the environment and without runs.
 report::Report begin_report(const Options& options, std::vector<std::string> arguments);
 
@@ -109,12 +88,11 @@ void complete_report(report::Report& report, const Options& options);
 struct RunsTrace {
   const report::Trace* trace = nullptr;  // set with runs > 0
   std::size_t runs = 0;                  // runs of the report that are in the trace
-  std::size_t made = 0;                  // runs of the report that were made now
 };
 
 // Completes the report, prints the table, writes the report and, with --trace, also `trace`, and
 // prints the paths. A trace without runs is not written, so that it replaces none. Throws
-// ConfigError after all that, where a file had to be written elsewhere (write_or_rescue).
+// ConfigError where a file cannot be written.
 void finish_report(report::Report& report, const RunsTrace& trace, const Options& options,
                    ReportOutput& file);
 

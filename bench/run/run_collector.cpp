@@ -5,16 +5,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
+#include <array>
 #include <map>
-#include <set>
+#include <span>
+#include <vector>
 
 #include "bench/host/environment_capture.h"
 #include "bench/plan/training_job.h"
 #include "bench/rank/rank_result.h"
 #include "bench/run/run_records.h"
-#include "bench/run/run_verdict.h"
-#include "bench/run/step_figures.h"
 #include "parallel/strategies.h"
 #include "reports/metrics/conditions.h"
 #include "reports/metrics/metrics.h"
@@ -25,67 +24,27 @@ namespace {
 // The results and records of all workers and servers of one run.
 struct CollectedRun {
   const TrainingJob& job;
-  RunRecords records;                                           // what `steps` points into
-  std::vector<std::span<const launch::StepRecord>> steps = {};  // [worker rank]
+  RunRecords records;
   // Workers that left anything. Some may be missing in a joined world that failed: figures of the
   // others are better than none.
   std::vector<std::size_t> heard = {};
-  // Copies of the steps, where some are left out because the job was stopped meanwhile.
-  std::vector<std::vector<launch::StepRecord>> kept = {};
-  int stopped_steps = 0;  // how many are left out
 
   const std::vector<RankResult>& results() const { return records.ranks.results; }  // [rank]
+  // [worker rank]
+  const std::vector<std::vector<launch::StepRecord>>& steps() const { return records.ranks.steps; }
   std::vector<std::span<const launch::StepRecord>> heard_steps() const {
     std::vector<std::span<const launch::StepRecord>> found;
-    for (const std::size_t r : heard) found.push_back(steps[r]);
+    for (const std::size_t r : heard) found.emplace_back(steps()[r]);
     return found;
   }
 };
 
 CollectedRun read_records(const TrainingJob& job, const launch::RankChannels& channels) {
   CollectedRun all{.job = job, .records = read_run_records(job, channels)};
-  const auto& steps = all.records.ranks.steps;
-  all.steps.assign(steps.begin(), steps.end());
-  for (std::size_t r = 0; r < all.steps.size(); ++r) {
-    if (!all.steps[r].empty() || !all.results()[r].host.empty()) all.heard.push_back(r);
+  for (std::size_t r = 0; r < all.steps().size(); ++r) {
+    if (!all.steps()[r].empty() || !all.results()[r].host.empty()) all.heard.push_back(r);
   }
   return all;
-}
-
-// Leaves the steps out during which the job was stopped, on all ranks: a rank that was done before
-// the stop has no time to compare with those of the others.
-void leave_out_stopped_steps(const std::vector<launch::Pause>& pauses, CollectedRun& all) {
-  std::set<std::uint32_t> stopped;
-  for (const auto& steps : all.steps) {
-    for (const launch::StepRecord& step : steps) {
-      if (stopped_time(pauses, step.begin_s, step.end_s) > 0) stopped.insert(step.step);
-    }
-  }
-  if (stopped.empty()) return;
-  all.stopped_steps = static_cast<int>(stopped.size());
-  all.kept.reserve(all.steps.size());
-  for (auto& steps : all.steps) {
-    std::vector<launch::StepRecord>& kept = all.kept.emplace_back();
-    std::ranges::copy_if(steps, std::back_inserter(kept), [&](const launch::StepRecord& step) {
-      return !stopped.contains(step.step);
-    });
-    steps = kept;
-  }
-}
-
-std::optional<double> length_of(const std::vector<launch::Pause>& pauses) {
-  if (pauses.empty()) return std::nullopt;
-  double sum = 0;
-  for (const launch::Pause& pause : pauses) sum += pause.end_s - pause.begin_s;
-  return sum;
-}
-
-void fill_stops(const Stops& stops, const CollectedRun& all, report::Run& run) {
-  if (stops.of_job.empty() && stops.of_supervisor.empty()) return;
-  report::Conditions& conditions = run.conditions.emplace();
-  conditions.supervisor_stopped_s = length_of(stops.of_supervisor);
-  conditions.stopped_s = length_of(stops.of_job);
-  if (conditions.stopped_s) conditions.stopped_steps = all.stopped_steps;
 }
 
 // All workers took the same number of warm-up steps. Rank 0 judged them.
@@ -123,25 +82,18 @@ void note_server_update(const TrainingJob& job, std::map<std::string, report::Fi
       report::Figure::missing("the parameters are updated on the servers, within pull");
 }
 
-void fill_phases(const CollectedRun& all, report::Run& run) {
-  run.phases = phase_figures(all.heard_steps(), all.records.wait_bound_s);
-  note_server_update(all.job, run.phases);
-}
-
-void fill_epochs(const CollectedRun& all, const std::vector<launch::Pause>& pauses,
-                 report::Run& run) {
+// Phases, epochs and the course of the loss, over the workers that were heard.
+void fill_course(const CollectedRun& all, report::Run& run) {
   std::vector<const RankResult*> heard;
-  for (const std::size_t r : all.heard) heard.push_back(&all.results()[r]);
-  run.epochs = epoch_rows(heard, pauses);
-}
-
-void fill_progress(const CollectedRun& all, const std::vector<launch::Pause>& pauses,
-                   report::Run& run) {
   std::vector<RankCourse> ranks;
   for (const std::size_t r : all.heard) {
-    ranks.push_back({all.results()[r].progress, all.records.ranks.steps[r]});
+    heard.push_back(&all.results()[r]);
+    ranks.push_back({all.results()[r].progress, all.steps()[r]});
   }
-  run.progress = progress_points(ranks, run.epochs, pauses, run.global_batch_size);
+  run.phases = phase_figures(all.heard_steps(), all.records.wait_bound_s);
+  note_server_update(all.job, run.phases);
+  run.epochs = epoch_rows(heard);
+  run.progress = progress_points(ranks, run.epochs, run.global_batch_size);
   if (!run.progress.empty()) return;
   run.progress_reason = !all.job.options.observe           ? "observing is off"
                         : run.status == report::Status::ok ? "fewer steps than lie between points"
@@ -153,47 +105,35 @@ report::DeviceRow device_row(const CollectedRun& all, const launch::RankChannels
                              const launch::SuperviseResult& result, std::size_t r,
                              std::size_t index) {
   const int ranks_per_process = plan_strategy(strategy_config(all.job)).ranks_per_process;
-  const DeviceResult& device = all.results()[r].devices[index];
-  report::DeviceRow row;
-  row.rank = device.replica;
-  row.role = device.role;
+  report::DeviceRow row = all.results()[r].devices[index];
   row.host = all.results()[r].host;
-  row.device = device.device;
-  row.cores = device.cores;
   row.process_rank = static_cast<int>(r) / ranks_per_process;
-  row.peak_bytes = device.peak_bytes;
-  row.by_category_bytes = device.by_category_bytes;
-  row.gpu_telemetry = device.gpu_telemetry;
-  row.driver_bytes = device.driver_bytes.empty()
-                         ? Known<report::DriverBytes>::missing("the device is no GPU")
-                         : Known<report::DriverBytes>::of(device.driver_bytes);
   const std::size_t rss = r < result.peak_rss_bytes.size() ? result.peak_rss_bytes[r] : 0;
   row.process_peak_rss_bytes =
       rss > 0 ? report::Figure::of(static_cast<double>(rss))
               : report::Figure::missing("the process was not awaited by ddpbench");
-  const bool timed = r < all.steps.size() && !all.steps[r].empty();
+  const bool timed = r < all.steps().size() && !all.steps()[r].empty();
   // The replicas of a rank take their steps together.
   row.step_time_median_s =
-      timed ? report::Figure::of(report::median(step_times(all.steps[r])))
-            : report::Figure::missing(device.role == "server" ? "servers take no steps"
-                                                              : "no timed step was finished");
+      timed ? report::Figure::of(report::median(step_times(all.steps()[r])))
+            : report::Figure::missing(row.role == "server" ? "servers take no steps"
+                                                           : "no timed step was finished");
   if (timed && index > 0)
     row.phases = replica_figures(channels.replicas(static_cast<int>(r)), index);
   if (timed && index == 0) {
-    row.phases = phase_figures({&all.steps[r], 1}, all.records.wait_bound_s);
+    row.phases = phase_figures(std::array{std::span(all.steps()[r])}, all.records.wait_bound_s);
     note_server_update(all.job, row.phases);
-    row.buckets = bucket_rows(all.records.ranks.buckets[r], all.steps[r], all.records.wait_bound_s);
+    row.buckets =
+        bucket_rows(all.records.ranks.buckets[r], all.steps()[r], all.records.wait_bound_s);
   }
   return row;
 }
 
 void fill_devices(const CollectedRun& all, const launch::RankChannels& channels,
                   const launch::SuperviseResult& result, report::Run& run) {
+  run.device_model = all.results().at(0).device_model;  // servers may be on another kind of device
   for (std::size_t r = 0; r < all.results().size(); ++r) {
     for (std::size_t i = 0; i < all.results()[r].devices.size(); ++i) {
-      const DeviceResult& device = all.results()[r].devices[i];
-      // Servers may be on another kind of device.
-      if (r == 0 && device.role == "worker") run.device_model = device.model;
       run.devices.push_back(device_row(all, channels, result, r, i));
     }
   }
@@ -288,23 +228,6 @@ report::ErrorInfo error_info(const launch::RunFailure& failure, const CollectedR
 
 }  // namespace
 
-// The looks between which a stopped job lies come up to about a second before and after it, and
-// short steps may fit there.
-Stops tell_stops_apart(const std::vector<launch::Pause>& pauses,
-                       const std::vector<std::span<const launch::StepRecord>>& steps) {
-  constexpr double kLateLook_s = 1;
-  Stops stops;
-  for (const launch::Pause& pause : pauses) {
-    const bool went_on = std::ranges::any_of(steps, [&](const auto& rank) {
-      return std::ranges::any_of(rank, [&](const launch::StepRecord& step) {
-        return step.begin_s > pause.begin_s + kLateLook_s && step.end_s < pause.end_s - kLateLook_s;
-      });
-    });
-    (went_on ? stops.of_supervisor : stops.of_job).push_back(pause);
-  }
-  return stops;
-}
-
 report::ErrorInfo failure_info(const launch::RunFailure& failure) {
   report::ErrorInfo error;
   error.kind = failure.error.kind;
@@ -324,7 +247,7 @@ report::ErrorInfo failure_info(const launch::RunFailure& failure) {
 void fill_traffic(const CollectedRun& all, report::Run& run) {
   report::StepTraffic step;
   std::map<std::pair<int, bool>, comm::Traffic> ends;  // participant, and whether it sends
-  for (std::size_t r = 0; r < all.steps.size(); ++r) {
+  for (std::size_t r = 0; r < all.steps().size(); ++r) {
     const auto& told = all.results()[r].traffic;
     run.traffic.reason = told.reason;
     if (!told.value) return;
@@ -344,8 +267,6 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
                         const launch::SuperviseResult& result) {
   report::Run run = planned_run(job);
   CollectedRun all = read_records(job, channels);
-  const Stops stops = tell_stops_apart(result.pauses, all.steps);
-  leave_out_stopped_steps(stops.of_job, all);
   if (result.interrupted) {
     run.status = report::Status::interrupted;
     if (result.failure) run.error = error_info(*result.failure, all);
@@ -366,11 +287,8 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
   fill_traffic(all, run);
   fill_times(all, result, run);
   fill_steps(all, run);
-  fill_phases(all, run);
-  fill_epochs(all, stops.of_job, run);
-  fill_progress(all, stops.of_job, run);
+  fill_course(all, run);
   if (run.until_accuracy) report::fill_time_to_accuracy(run);
-  fill_stops(stops, all, run);
   fill_devices(all, channels, result, run);
   run.clocks = all.records.clocks.rows();
   if (run.status == report::Status::failed && result.failure) {

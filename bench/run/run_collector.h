@@ -5,27 +5,14 @@
 #pragma once
 
 #include <span>
-#include <vector>
 
 #include "bench/plan/training_job.h"
-#include "parallel/launch/pause_log.h"
+#include "bench/rank/rank_result.h"
 #include "parallel/launch/rank_channel.h"
 #include "parallel/launch/supervisor.h"
 #include "reports/data/report.h"
 
 namespace ddpbench::bench {
-
-// The pauses of a run, divided by what was stopped in them.
-struct Stops {
-  std::vector<launch::Pause> of_job;         // ranks stood still, or nothing is known of them
-  std::vector<launch::Pause> of_supervisor;  // ranks went on: its process alone was stopped
-};
-
-// `steps`: of each rank, the records of its timed steps (or of the iterations of `comm`). A step in
-// which the job was stopped lasts about as long as the pause, so a pause in which a whole step lies
-// is one of the supervisor.
-Stops tell_stops_apart(const std::vector<launch::Pause>& pauses,
-                       const std::vector<std::span<const launch::StepRecord>>& steps);
 
 // Works for failed and interrupted runs, too: reports what is there, with a reason for the rest.
 report::Run collect_run(const TrainingJob& job, const launch::RankChannels& channels,
@@ -33,5 +20,20 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
 
 // What the report says about a failure, without the host: only the ranks know it.
 report::ErrorInfo failure_info(const launch::RunFailure& failure);
+
+// Whether the run computed what it should (run_verdict.cpp).
+
+// `results`: of all ranks; those of a run that failed may lack a verification.
+report::Verification summarize_verification(const TrainingJob& job,
+                                            std::span<const RankResult> results);
+
+// Sets `run.diverged_step`, `run.diverged_tensor`, and the status of a run that did all it was to
+// do, or ended with a loss that is not finite, since its settings do not train. `run` has its
+// epochs and its verification.
+void note_divergence(const TrainingJob& job, std::span<const RankResult> ranks, report::Run& run);
+
+// Whether the run diverged to weights or losses that are not finite, so that its weights were not
+// saved. Those of a loss that is only far too large are.
+bool has_useless_weights(const report::Run& run);
 
 }  // namespace ddpbench::bench

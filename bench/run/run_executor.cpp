@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <functional>
 #include <string>
 #include <system_error>
@@ -24,7 +23,7 @@
 #include "bench/run/launch_run.h"
 #include "bench/run/report_output.h"
 #include "bench/run/run_collector.h"
-#include "bench/run/run_trace.h"
+#include "bench/run/run_records.h"
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/ops/backend.h"
 #include "kernels/ops/cpu/simd.h"
@@ -135,18 +134,6 @@ Figure PeakRates::of(const TrainingJob& job) {
   return Figure::of(*known->second.value / job.cell.world_size);
 }
 
-namespace {
-
-report::ErrorInfo reference_error(const launch::RunFailure& failure) {
-  report::ErrorInfo error;
-  error.kind = failure.error.kind;
-  error.message = "the reference to verify against failed: " + failure.error.message;
-  if (failure.signal != 0) error.signal = failure.signal;
-  return error;
-}
-
-}  // namespace
-
 RunExecutor::RunExecutor(const Options& options, const HostDevices& host, RunLauncher* launcher)
     : options_(options),
       host_(host),
@@ -180,7 +167,7 @@ void RunExecutor::decode() {
 report::Run RunExecutor::run(const RunCell& cell) {
   TrainingJob job = plan(cell);
   const std::string started_at = utc_timestamp();
-  ++made_runs_;
+  const double begin_s = steady_s();
   report::Run run;
   try {
     run = launcher_ != nullptr ? run_launched(job) : run_job(job);
@@ -194,6 +181,7 @@ report::Run RunExecutor::run(const RunCell& cell) {
     note_failure(job.title, failure.exit_code, failure.message);
   }
   run.started_at = started_at;
+  run.time.total_s = Figure::of(steady_s() - begin_s);
   return run;
 }
 
@@ -203,61 +191,56 @@ void RunExecutor::note_failure(const std::string& title, int exit_code,
   say_error("ddpbench: {}: {}\n", title, message);
 }
 
+void RunExecutor::note_failure(const std::string& title, const launch::RunFailure& failure) {
+  note_failure(title, failure_exit_code(failure.error), failure.error.message);
+}
+
+// Ranks end before their first step when their job's options have dry_run (RankSession).
 bool RunExecutor::rehearse(const RunCell& cell) {
   TrainingJob job = plan(cell);
   job.dataset_fd = dataset_.fd();
   try {
-    if (launcher_ != nullptr) return rehearse_launched(job);
-    const bool first =
-        needs_reference(job) && rehearsed_references_.insert(reference_key(job)).second;
-    if (first && !rehearse_job(reference_job(job))) return false;
-    return rehearse_job(job);
+    if (launcher_ != nullptr) {
+      const LaunchedRun made = launch(job);
+      if (made.error) note_failure(job.title, made.exit_code, made.error->message);
+      return !made.interrupted;
+    }
+    std::vector<TrainingJob> jobs = {job};
+    if (needs_reference(job) && rehearsed_references_.insert(reference_key(job)).second) {
+      jobs.insert(jobs.begin(), reference_job(job));
+    }
+    for (const TrainingJob& one : jobs) {
+      launch::RankChannels channels = launch::RankChannels::create(channel_layout(one, model_));
+      const launch::SuperviseResult result = launch_run(one, channels, progress_);
+      if (result.failure) note_failure(one.title, *result.failure);
+      if (result.interrupted) return false;
+    }
   } catch (const std::exception& error) {
     const Failure failure = failure_of(error);
     note_failure(job.title, failure.exit_code, failure.message);
-    return true;
   }
-}
-
-// Ranks end before their first step when their job's options have dry_run (RankSession).
-bool RunExecutor::rehearse_job(const TrainingJob& job) {
-  launch::RankChannels channels = launch::RankChannels::create(channel_layout(job, model_));
-  const launch::SuperviseResult result = launch_run(job, channels, progress_);
-  if (result.failure) {
-    note_failure(job.title, failure_exit_code(result.failure->error),
-                 result.failure->error.message);
-  }
-  return !result.interrupted;
+  return true;
 }
 
 LaunchedRun RunExecutor::launch(const TrainingJob& job) {
-  progress_.begin(job, job.title);
+  progress_.begin(job);
   LaunchedRun made =
       launcher_->run(job, cell_options(options_, job.cell), [this] { progress_.show_waiting(); });
   progress_.end();
   return made;
 }
 
-bool RunExecutor::rehearse_launched(const TrainingJob& job) {
-  const LaunchedRun made = launch(job);
-  if (made.error) note_failure(job.title, made.exit_code, made.error->message);
-  return !made.interrupted;
-}
-
 // What the ranks have reported, with what the supervisor alone knows.
 report::Run RunExecutor::run_launched(const TrainingJob& job) {
-  const auto begin = std::chrono::steady_clock::now();
   LaunchedRun made = launch(job);
   if (made.trace) add_trace(job, std::move(*made.trace));
   report::Run run = made.run ? *made.run : planned_run(job);
   run.repetition = job.cell.repetition;
-  run.time.total_s = report::Figure::of(seconds_since(begin));
   if (made.interrupted) {
     run.status = report::Status::interrupted;
     run.error.reset();
   } else if (made.error) {
-    const bool diverged = run.status == report::Status::diverged;
-    if (!diverged) run.status = report::Status::failed;
+    if (run.status != report::Status::diverged) run.status = report::Status::failed;
     run.error = made.error;
     note_failure(job.title, made.exit_code, made.error->message);
   }
@@ -270,7 +253,6 @@ void RunExecutor::add_trace(const TrainingJob& job, report::Trace run) {
 }
 
 report::Run RunExecutor::run_job(TrainingJob& job) {
-  const auto begin = std::chrono::steady_clock::now();
   job.verification_tolerance = tolerance_for(job, model_);
   job.dataset_fd = dataset_.fd();
   std::optional<launch::RunFailure> failure;
@@ -278,11 +260,13 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
   if (failure || interrupt_requested()) {
     report::Run run = planned_run(job);
     run.status = failure ? report::Status::failed : report::Status::interrupted;
-    run.time.total_s = report::Figure::of(seconds_since(begin));
     if (failure) {
-      run.error = reference_error(*failure);
-      exit_codes_.push_back(failure_exit_code(failure->error));
-      say_error("ddpbench: {}\n", run.error->message);
+      failure->error.message = "the reference to verify against failed: " + failure->error.message;
+      run.error.emplace();
+      run.error->kind = failure->error.kind;
+      run.error->message = failure->error.message;
+      if (failure->signal != 0) run.error->signal = failure->signal;
+      note_failure(job.title, *failure);
     }
     return run;
   }
@@ -295,10 +279,8 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
   run.peak_flops_per_s_per_device = peak;
   if (!options_.trace_path.empty()) add_trace(job, trace_of_run(job, channels));
   report::fill_conditions(run, before, after);
-  run.time.total_s = report::Figure::of(seconds_since(begin));
   if (result.failure) {
-    note_failure(job.title, failure_exit_code(result.failure->error),
-                 result.failure->error.message);
+    note_failure(job.title, *result.failure);
   } else if (run.status == report::Status::failed || run.status == report::Status::diverged) {
     // The channels that the ranks left are broken, or the user's settings do not train.
     note_failure(job.title, run.status == report::Status::failed ? 1 : kDivergedExitCode,

@@ -73,16 +73,15 @@ class RunExecutor {
   // The exit codes of the runs that have failed so far, in order.
   const std::vector<int>& exit_codes() const { return exit_codes_; }
   // With --trace: the first timed steps of the runs so far.
-  RunsTrace trace() const { return {&trace_, traced_runs_, made_runs_}; }
+  RunsTrace trace() const { return {&trace_, traced_runs_}; }
 
  private:
   report::Run run_job(TrainingJob& job);
   report::Run run_launched(const TrainingJob& job);
-  bool rehearse_job(const TrainingJob& job);
-  bool rehearse_launched(const TrainingJob& job);
   LaunchedRun launch(const TrainingJob& job);
   void add_trace(const TrainingJob& job, report::Trace run);
   void note_failure(const std::string& title, int exit_code, const std::string& message);
+  void note_failure(const std::string& title, const launch::RunFailure& failure);
   // The descriptor of the reference of `job`, which is computed once for all runs that share it; -1
   // when the run needs none or it was interrupted. Sets `failure` when it cannot be computed.
   int reference_for(const TrainingJob& job, std::optional<launch::RunFailure>& failure);
@@ -102,7 +101,7 @@ class RunExecutor {
   PeakRates peaks_;
   std::vector<int> exit_codes_;
   report::Trace trace_;
-  std::size_t traced_runs_ = 0, made_runs_ = 0;
+  std::size_t traced_runs_ = 0;
 };
 
 }  // namespace ddpbench::bench

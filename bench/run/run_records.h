@@ -3,9 +3,13 @@
 //
 // What the ranks of a run recorded, on one clock. read_clock measures a host's clock against that
 // of the host that serves the store, which is rank 0's. HostClocks has what all ranks measured, and
-// what follows for the times that they recorded (docs/metrics.md).
+// what follows for the times that they recorded. Below: the times, phases, buckets, epochs and loss
+// of a report that are made from the records (step_figures.cpp; docs/metrics.md has the formulas).
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +18,7 @@
 #include "parallel/comm/store/store.h"
 #include "parallel/launch/rank_channel.h"
 #include "reports/data/report.h"
+#include "reports/exports/trace.h"
 
 namespace ddpbench::bench {
 
@@ -88,5 +93,56 @@ struct RunRecords {
   double wait_bound_s = 0;  // how far waiting times may be off: what fill_arrivals returned
 };
 RunRecords read_run_records(const TrainingJob& job, const launch::RankChannels& channels);
+
+// Medians over the observed steps of the maximum over `ranks`: "forward_s", ..., "comm_s",
+// "comm_exposed_s", "comm_wait_s", "overlap_ratio". Phases of single strategies are left out where
+// they took no time. Without observed steps all are missing, with the reason; likewise times of
+// communication below `clock_bound_s`, how far they may be off (fill_arrivals).
+std::map<std::string, report::Figure> phase_figures(
+    std::span<const std::span<const launch::StepRecord>> ranks, double clock_bound_s = 0);
+
+// The same for one further replica of a process (dp): its times in the observed steps. What the
+// process's first replica alone does is missing, with the reason. `replica`: its index among the
+// process's.
+std::map<std::string, report::Figure> replica_figures(
+    std::span<const launch::ReplicaRecord> records, std::size_t replica);
+
+// The seconds of each step.
+std::vector<double> step_times(std::span<const launch::StepRecord> steps);
+
+// One row per bucket: medians over the timed steps of one rank, in seconds from the step's begin.
+// Buckets of steps that were not recorded are left out. `clock_bound_s` as above.
+std::vector<report::BucketRow> bucket_rows(std::span<const launch::BucketRecord> buckets,
+                                           std::span<const launch::StepRecord> steps,
+                                           double clock_bound_s = 0);
+
+// A row for each epoch that all `ranks` finished: sums over ranks, and the time from the first
+// begin to the last end. Loss and accuracies are means over the labels that count; a training epoch
+// has some (data::LabelCounts).
+std::vector<report::EpochRow> epoch_rows(const std::vector<const RankResult*>& ranks);
+
+// What a point needs to know of one rank.
+struct RankCourse {
+  std::span<const LossPoint> points;
+  std::span<const launch::StepRecord> steps;  // of all its timed steps, in their order
+};
+
+// A point for each step after which all `ranks` have one. `epochs`: the report's rows of the epochs
+// that ended; `batch`: samples that all ranks process in a step.
+std::vector<report::ProgressPoint> progress_points(const std::vector<RankCourse>& ranks,
+                                                   const std::vector<report::EpochRow>& epochs,
+                                                   std::int64_t batch);
+
+// Traces (run_trace.cpp). All runs of a command share one file. Each rank of each run is a process
+// of it, with a number of its own and named by the run's title. Every run begins at time 0, so that
+// runs lie below each other; each says when that was. No time is below 0: viewers drop those.
+
+// The traced steps that the run's ranks finished, also of a run that ended early. Its processes are
+// numbered from 0 and named by their rank alone; its metadata is of this run.
+report::Trace trace_of_run(const TrainingJob& job, const launch::RankChannels& channels);
+
+// Adds the trace of the run of `job`, under its title. A trace that comes from other processes may
+// have any numbers.
+void add_run(report::Trace& trace, const TrainingJob& job, report::Trace run);
 
 }  // namespace ddpbench::bench

@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/run/run_trace.h"
 
 #include <fmt/format.h>
 
@@ -15,7 +14,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "bench/host/environment_capture.h"
 #include "bench/rank/rank_result.h"
 #include "bench/run/run_records.h"
@@ -53,27 +51,17 @@ class RankTrace {
   // `replica`: its index in process `rank`. `records` outlive this.
   RankTrace(report::Trace& trace, const TrainingJob& job, const RankRecords& records, int rank,
             std::uint32_t replica)
-      : trace_(trace),
-        job_(job),
-        result_(records.results[static_cast<std::size_t>(rank)]),
-        steps_(records.steps[static_cast<std::size_t>(rank)]),
-        buckets_(records.buckets[static_cast<std::size_t>(rank)]),
-        records_(records.trace[static_cast<std::size_t>(rank)]),
-        rank_(rank),
-        replica_(replica) {
-    traced_ = std::min(steps_.size(), static_cast<std::size_t>(job.options.trace_steps));
-  }
+      : trace_(trace), job_(job), all_(records), rank_(rank), replica_(replica) {}
 
-  bool empty() const { return traced_ == 0; }
-  std::size_t traced() const { return traced_; }
-  // When the first traced step begins, and when the last one ends.
-  double first_s() const { return steps_[0].begin_s; }
-  double last_s() const { return steps_[traced_ - 1].end_s; }
-  const std::string& host() const { return result_.host; }
-  // The earliest time of the trace: an epoch begins before its first step.
+  // The number of its traced steps.
+  std::size_t traced() const {
+    return std::min(steps().size(), static_cast<std::size_t>(job_.options.trace_steps));
+  }
+  // The earliest time of the trace: an epoch begins before its first step. REQUIRES: a step.
   double begin_s() const {
-    const auto& epochs = result_.epochs;
-    return epochs.empty() ? steps_[0].begin_s : std::min(steps_[0].begin_s, epochs[0].begin_s);
+    const auto& epochs = result().epochs;
+    const double first_s = steps()[0].begin_s;
+    return epochs.empty() ? first_s : std::min(first_s, epochs[0].begin_s);
   }
 
   void append(double origin_s, const std::string& label) {
@@ -90,6 +78,10 @@ class RankTrace {
   }
 
  private:
+  std::size_t at() const { return static_cast<std::size_t>(rank_); }
+  const RankResult& result() const { return all_.results[at()]; }
+  const std::vector<launch::StepRecord>& steps() const { return all_.steps[at()]; }
+
   void event(std::string name, const char* category, int thread, double begin_s, double end_s,
              std::map<std::string, std::int64_t> arguments) {
     trace_.events.push_back({std::move(name), category, process_.id, thread, begin_s - origin_s_,
@@ -97,45 +89,45 @@ class RankTrace {
   }
 
   void append_steps() {
-    for (std::size_t i = 0; i < traced_; ++i) {
-      const launch::StepRecord& step = steps_[i];
+    const std::span traced_steps(steps().data(), traced());
+    for (const launch::StepRecord& step : traced_steps) {
       event(fmt::format("step {}", step.step), "step", kSteps, step.begin_s, step.end_s,
             {{"epoch", step.epoch}});
     }
-    for (std::uint32_t epoch = 0; epoch <= steps_[traced_ - 1].epoch; ++epoch) append_epoch(epoch);
+    for (std::uint32_t epoch = 0; epoch <= traced_steps.back().epoch; ++epoch) append_epoch(epoch);
   }
 
   // An epoch that did not end is drawn to the end of its last step.
   void append_epoch(std::uint32_t epoch) {
     double begin_s = 0, end_s = 0;
-    for (const launch::StepRecord& step : steps_) {
+    for (const launch::StepRecord& step : steps()) {
       if (step.epoch != epoch) continue;
       if (end_s == 0) begin_s = step.begin_s;
       end_s = step.end_s;
     }
-    if (epoch < result_.epochs.size()) {
-      begin_s = std::min(begin_s, result_.epochs[epoch].begin_s);
-      end_s = std::max(end_s, result_.epochs[epoch].end_s);
+    if (epoch < result().epochs.size()) {
+      begin_s = std::min(begin_s, result().epochs[epoch].begin_s);
+      end_s = std::max(end_s, result().epochs[epoch].end_s);
     }
     event(fmt::format("epoch {}", epoch), "epoch", kSteps, begin_s, end_s, {});
   }
 
   void append_phases_and_layers() {
-    for (const launch::TraceRecord& record : records_) {
-      if (record.step >= traced_ || record.replica != replica_) continue;
-      if (record.kind == launch::TraceRecord::Kind::phase) {
-        const auto phase = static_cast<Phase>(record.which);
-        const int thread = thread_of(phase);
-        if (thread == kCommunication) process_.threads[thread] = "communication";
-        if (thread == kStatistics) process_.threads[thread] = "statistics of batch norm";
-        event(std::string(to_string(phase)), "phase", thread, record.begin_s, record.end_s,
-              {{"step", record.step}});
-      } else {
-        const std::string name = record.which < result_.calls.size()
-                                     ? result_.calls[record.which]
-                                     : fmt::format("call {}", record.which);
-        event(name, "layer", kCompute, record.begin_s, record.end_s, {{"step", record.step}});
+    const std::vector<std::string>& calls = result().calls;
+    for (const launch::TraceRecord& record : all_.trace[at()]) {
+      if (record.step >= traced() || record.replica != replica_) continue;
+      if (record.kind != launch::TraceRecord::Kind::phase) {
+        event(record.which < calls.size() ? calls[record.which]
+                                          : fmt::format("call {}", record.which),
+              "layer", kCompute, record.begin_s, record.end_s, {{"step", record.step}});
+        continue;
       }
+      const auto phase = static_cast<Phase>(record.which);
+      const int thread = thread_of(phase);
+      if (thread == kCommunication) process_.threads[thread] = "communication";
+      if (thread == kStatistics) process_.threads[thread] = "statistics of batch norm";
+      event(std::string(to_string(phase)), "phase", thread, record.begin_s, record.end_s,
+            {{"step", record.step}});
     }
   }
 
@@ -158,40 +150,31 @@ class RankTrace {
     return thread;
   }
 
+  // The buckets, and how many of their bytes wait for peers and are transferred, from each moment
+  // on at which that changes.
   void append_buckets() {
-    std::vector<launch::BucketRecord> traced;
-    for (const launch::BucketRecord& record : buckets_) {
-      if (record.step < traced_) traced.push_back(record);
-    }
-    std::ranges::stable_sort(traced, {}, [](const auto& record) { return record.times.start_s; });
-    for (const launch::BucketRecord& record : traced) append_bucket(record);
-    append_bytes_under_way(traced);
-  }
-
-  // How many bytes of buckets wait for peers and are transferred, from each moment on at which that
-  // changes.
-  void append_bytes_under_way(const std::vector<launch::BucketRecord>& traced) {
-    struct Change {
-      std::int64_t waiting = 0, transferring = 0;
-    };
-    std::map<double, Change> changes;
-    for (const launch::BucketRecord& record : traced) {
+    std::vector<launch::BucketRecord> buckets;
+    std::ranges::copy_if(all_.buckets[at()], std::back_inserter(buckets),
+                         [&](const auto& record) { return record.step < traced(); });
+    std::ranges::stable_sort(buckets, {}, [](const auto& record) { return record.times.start_s; });
+    std::map<double, std::pair<std::int64_t, std::int64_t>> changes;  // waiting, transferring
+    for (const launch::BucketRecord& record : buckets) {
+      append_bucket(record);
       const BucketTimes& times = record.times;
       const auto bytes = static_cast<std::int64_t>(times.bytes);
-      changes[times.start_s].waiting += bytes;
-      changes[times.arrived_s].waiting -= bytes;
-      changes[times.arrived_s].transferring += bytes;
-      changes[times.end_s].transferring -= bytes;
+      changes[times.start_s].first += bytes;
+      changes[times.arrived_s].first -= bytes;
+      changes[times.arrived_s].second += bytes;
+      changes[times.end_s].second -= bytes;
     }
-    Change now;
+    std::int64_t waiting = 0, transferring = 0;
     for (const auto& [time_s, change] : changes) {
-      now.waiting += change.waiting;
-      now.transferring += change.transferring;
-      trace_.counters.push_back(
-          {"bytes under way",
-           process_.id,
-           time_s - origin_s_,
-           {{"waiting for peers", now.waiting}, {"transferring", now.transferring}}});
+      waiting += change.first;
+      transferring += change.second;
+      trace_.counters.push_back({"bytes under way",
+                                 process_.id,
+                                 time_s - origin_s_,
+                                 {{"waiting for peers", waiting}, {"transferring", transferring}}});
     }
   }
 
@@ -214,13 +197,9 @@ class RankTrace {
 
   report::Trace& trace_;
   const TrainingJob& job_;
-  const RankResult& result_;
-  std::span<const launch::StepRecord> steps_;
-  std::span<const launch::BucketRecord> buckets_;
-  std::span<const launch::TraceRecord> records_;
+  const RankRecords& all_;
   int rank_;
   std::uint32_t replica_;
-  std::size_t traced_ = 0;
   double origin_s_ = 0;
   report::TraceProcess process_;
   std::vector<double> busy_until_s_;
@@ -241,37 +220,17 @@ std::string server_words(Phase phase) {
   }
 }
 
-// The traced steps of workers, and the time that they took.
-struct TracedTime {
-  std::size_t steps = 0;
-  double first_s = 0, last_s = 0;
-};
-// `host`: of the workers there; null: of all.
-TracedTime traced_time(const std::vector<RankTrace>& workers, const std::string* host) {
-  TracedTime all;
-  for (const RankTrace& worker : workers) {
-    if (worker.empty() || (host != nullptr && worker.host() != *host)) continue;
-    all.first_s = all.steps == 0 ? worker.first_s() : std::min(all.first_s, worker.first_s());
-    all.last_s = std::max(all.last_s, worker.last_s());
-    all.steps = std::max(all.steps, worker.traced());
-  }
-  return all;
-}
-
-// Shows what a server did in the traced steps of its workers; nothing, where that is nothing. What
-// it began in the last one may end after it.
-void append_server(const std::vector<launch::TraceRecord>& records, int rank,
-                   const TracedTime& traced, double origin_s, const std::string& label,
-                   report::Trace& trace) {
+// Shows what a server did in the first `traced` steps of its workers; nothing, where that is
+// nothing. What it began in the last one may end after it.
+void append_server(const std::vector<launch::TraceRecord>& records, int rank, std::size_t traced,
+                   double origin_s, const std::string& label, report::Trace& trace) {
   const int process = static_cast<int>(trace.processes.size());
   // The last start is that of the timed steps.
   std::uint32_t last = 0;
   for (const launch::TraceRecord& record : records) last = std::max(last, record.replica);
   std::map<std::uint32_t, std::pair<double, double>> rounds;  // of each step
   for (const launch::TraceRecord& record : records) {
-    const bool shown = record.replica == last && record.step < traced.steps &&
-                       record.begin_s >= traced.first_s && record.begin_s <= traced.last_s;
-    if (!shown) continue;
+    if (record.replica != last || record.step >= traced) continue;
     const double begin_s = record.begin_s - origin_s, end_s = record.end_s - origin_s;
     const auto phase = static_cast<Phase>(record.which);
     const bool computes = phase == Phase::reduce || phase == Phase::optimizer;
@@ -282,9 +241,9 @@ void append_server(const std::vector<launch::TraceRecord>& records, int rank,
                             begin_s,
                             end_s,
                             {{"step", record.step}}});
-    const auto round = rounds.try_emplace(record.step, begin_s, end_s).first;
-    round->second.first = std::min(round->second.first, begin_s);
-    round->second.second = std::max(round->second.second, end_s);
+    auto& [first_s, last_s] = rounds.try_emplace(record.step, begin_s, end_s).first->second;
+    first_s = std::min(first_s, begin_s);
+    last_s = std::max(last_s, end_s);
   }
   if (rounds.empty()) return;
   trace.processes.push_back(
@@ -323,49 +282,39 @@ std::string title_in(const report::Trace& trace, const TrainingJob& job) {
   return title;
 }
 
-// When the first of them begins.
-std::optional<double> find_origin(const std::vector<RankTrace>& ranks) {
-  std::optional<double> origin;
-  for (const RankTrace& rank : ranks) {
-    if (!rank.empty()) origin = std::min(origin.value_or(rank.begin_s()), rank.begin_s());
-  }
-  return origin;
-}
-
 }  // namespace
 
 report::Trace trace_of_run(const TrainingJob& job, const launch::RankChannels& channels) {
   report::Trace trace;
   const RunRecords all = read_run_records(job, channels);
-  const RankRecords& records = all.ranks;
-  const double bound_s = all.clocks.bound_s();
-  const int workers = static_cast<int>(records.steps.size());
+  const std::size_t workers = all.ranks.steps.size();
   std::vector<RankTrace> ranks;
   std::uint64_t dropped = 0;
+  std::size_t traced = 0;
+  std::optional<double> origin;  // when the first of them begins
   for (int r = 0; r < channels.layout().ranks; ++r) {
+    const auto rank = static_cast<std::size_t>(r);
     dropped += channels.dropped_trace(r);
-    if (r >= workers) continue;
+    if (rank >= workers || all.ranks.steps[rank].empty()) continue;
     std::uint32_t last = 0;
-    for (const launch::TraceRecord& record : records.trace[static_cast<std::size_t>(r)]) {
+    for (const launch::TraceRecord& record : all.ranks.trace[rank]) {
       last = std::max(last, std::min(record.replica, kMostReplicas));
     }
-    for (std::uint32_t i = 0; i <= last; ++i) ranks.emplace_back(trace, job, records, r, i);
+    for (std::uint32_t i = 0; i <= last; ++i) {
+      const RankTrace& added = ranks.emplace_back(trace, job, all.ranks, r, i);
+      traced = std::max(traced, added.traced());
+      origin = std::min(origin.value_or(added.begin_s()), added.begin_s());
+    }
   }
-  const std::optional<double> origin = find_origin(ranks);
   // Times are those of the first host's clock.
   const std::string begin =
       origin && all.clocks.first_host() == host_name() ? wall_time(*origin) : "";
   const std::string label = begin.empty() ? "" : "time 0: " + begin;
-  for (RankTrace& rank : ranks) {
-    if (!rank.empty()) rank.append(*origin, label);
+  for (RankTrace& rank : ranks) rank.append(*origin, label);
+  for (std::size_t r = workers; origin && r < all.ranks.trace.size(); ++r) {
+    append_server(all.ranks.trace[r], static_cast<int>(r), traced, *origin, label, trace);
   }
-  for (int r = workers; origin && r < channels.layout().ranks; ++r) {
-    const auto rank = static_cast<std::size_t>(r);
-    // Where clocks do not compare, the workers of its own host tell when the steps were.
-    const bool one_clock = std::isfinite(bound_s);
-    const TracedTime traced = traced_time(ranks, one_clock ? nullptr : &records.results[rank].host);
-    append_server(records.trace[rank], r, traced, *origin, label, trace);
-  }
+  const double bound_s = all.clocks.bound_s();
   if (!begin.empty()) trace.metadata["time_0"] = begin;
   if (bound_s > 0) {
     trace.metadata["clocks"] =
@@ -405,10 +354,6 @@ void add_run(report::Trace& trace, const TrainingJob& job, report::Trace run) {
   move_to(trace.events, run.events);
   move_to(trace.flows, run.flows);
   move_to(trace.counters, run.counters);
-}
-
-void write_trace(const report::Trace& trace, const std::string& path, bool force) {
-  write_file(path, report::to_chrome_json(trace), {.force = force});
 }
 
 }  // namespace ddpbench::bench

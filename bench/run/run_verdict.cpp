@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/run/run_verdict.h"
-
+// Whether a run computed what it should: what its ranks found when they compared their weights with
+// the reference's, and whether training diverged.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/run/run_collector.h"
 #include "parallel/strategies.h"
 
 namespace ddpbench::bench {
@@ -27,8 +28,8 @@ const VerificationResult& worst_of(const std::vector<VerificationResult>& result
   return *worst;
 }
 
-// Sets the figures of the worst comparison.
 void fill_comparison(const VerificationResult& worst, report::Verification& verification) {
+  verification.steps = static_cast<int>(worst.steps);
   verification.worst_tensor = worst.worst_tensor;
   if (worst.steps == 0) {
     verification.max_relative_error = report::Figure::missing(worst.diverged);
@@ -44,29 +45,22 @@ void fill_comparison(const VerificationResult& worst, report::Verification& veri
                 "number");
 }
 
-// Why the comparison within the tolerance says little; empty: it says what it should.
-std::string vagueness(const std::vector<VerificationResult>& found) {
-  // Beyond it, more is hardly checked than is.
-  constexpr double kMost = 0.5;
-  const double share = std::ranges::max(found, {}, &VerificationResult::vague_share).vague_share;
-  if (share <= kMost) return "";
-  return fmt::format(
-      "at this learning rate rounding alone may change {:.0f} % of the parameters by half of their "
-      "update: this could not show what is missing",
-      100 * share);
-}
-
 void summarize_results(const TrainingJob& job, std::span<const RankResult> results,
                        report::Verification& verification) {
+  // Beyond this share of parameters that rounding alone may change, a comparison says little.
+  constexpr double kMostVague = 0.5;
   verification.steps = job.verify_steps();
   verification.tolerance = report::Figure::of(job.verification_tolerance);
+  const auto conclude = [&](const char* status, std::string reason) {
+    verification.status = status;
+    verification.reason = std::move(reason);
+  };
   std::vector<VerificationResult> found;
   for (const RankResult& rank : results) {
     found.insert(found.end(), rank.verification.begin(), rank.verification.end());
   }
   if (found.empty()) {
-    verification.status = "not_applicable";
-    verification.reason = "the run ended before the verification did";
+    conclude("not_applicable", "the run ended before the verification did");
     verification.max_relative_error = report::Figure::missing(verification.reason);
     return;
   }
@@ -74,22 +68,23 @@ void summarize_results(const TrainingJob& job, std::span<const RankResult> resul
   const bool equal = std::ranges::all_of(found, [&](const VerificationResult& result) {
     return result.weights_hash == found[0].weights_hash;
   });
-  verification.steps = static_cast<int>(worst.steps);
+  const double vague = std::ranges::max(found, {}, &VerificationResult::vague_share).vague_share;
   verification.replicas_bit_equal = equal;
   fill_comparison(worst, verification);
   if (!equal) {
-    verification.status = "failed";
-    verification.reason = "replicas are not bit-equal";
+    conclude("failed", "replicas are not bit-equal");
   } else if (!worst.is_within_tolerance()) {
-    verification.status = "failed";
-    verification.reason = fmt::format("{} differs in step {} by more than the tolerance",
-                                      worst.worst_tensor, worst.worst_step);
+    conclude("failed", fmt::format("{} differs in step {} by more than the tolerance",
+                                   worst.worst_tensor, worst.worst_step));
   } else if (!worst.diverged.empty()) {
-    verification.status = "diverged";
-    verification.reason = worst.diverged;
+    conclude("diverged", worst.diverged);
+  } else if (vague > kMostVague) {
+    conclude("not_applicable",
+             fmt::format("at this learning rate rounding alone may change {:.0f} % of the "
+                         "parameters by half of their update: this could not show what is missing",
+                         100 * vague));
   } else {
-    verification.reason = vagueness(found);
-    verification.status = verification.reason.empty() ? "passed" : "not_applicable";
+    conclude("passed", "");
   }
 }
 
@@ -122,19 +117,8 @@ report::Verification summarize_verification(const TrainingJob& job,
 
 namespace {
 
-// The first step whose loss is not finite on any rank; 0: none.
-std::int64_t first_diverged_step(std::span<const RankResult> ranks) {
-  std::int64_t first = 0;
-  for (const RankResult& rank : ranks) {
-    if (rank.diverged_step == 0) continue;
-    first = first == 0 ? rank.diverged_step : std::min(first, rank.diverged_step);
-  }
-  return first;
-}
-
 // The first rank that has weights that are not finite; the end: none has.
-std::span<const RankResult>::iterator first_with_useless_weights(
-    std::span<const RankResult> ranks) {
+auto first_with_useless_weights(std::span<const RankResult> ranks) {
   return std::ranges::find_if(ranks,
                               [](const RankResult& rank) { return !rank.diverged_tensor.empty(); });
 }
@@ -156,8 +140,15 @@ std::string loss_explosion(const TrainingJob& job, const report::Run& run) {
 std::string divergence(const TrainingJob& job, std::span<const RankResult> ranks,
                        const report::Run& run, std::int64_t step) {
   if (step != 0) {
-    return fmt::format("training diverged: the loss of step {} (in epoch {}) is not finite", step,
-                       (step - 1) / job.steps_per_epoch + 1);
+    std::string why =
+        fmt::format("training diverged: the loss of step {} (in epoch {}) is not finite", step,
+                    (step - 1) / job.steps_per_epoch + 1);
+    // Ranks end with the epoch in which they see it.
+    const auto done = static_cast<int>(run.epochs.size());
+    if (done < job.options.epochs) {
+      why += fmt::format("; epochs {} to {} were left out", done + 1, job.options.epochs);
+    }
+    return why;
   }
   if (run.verification.status == "diverged") return run.verification.reason;
   const auto useless = first_with_useless_weights(ranks);
@@ -166,31 +157,22 @@ std::string divergence(const TrainingJob& job, std::span<const RankResult> ranks
                      useless->diverged_tensor, useless - ranks.begin());
 }
 
-// What training left out because the loss was not finite; empty: nothing. Ranks end with the epoch
-// in which they see it.
-std::string left_out(const TrainingJob& job, const report::Run& run) {
-  const auto done = static_cast<int>(run.epochs.size());
-  const int epochs = job.options.epochs;
-  if (done >= epochs) return "";
-  if (done + 1 == epochs) return fmt::format("; epoch {} was left out", epochs);
-  return fmt::format("; epochs {} to {} were left out", done + 1, epochs);
-}
-
-// `step`: whose loss is not finite; 0: none.
-std::string advice(const TrainingJob& job, std::int64_t step) {
-  if (step == 1) return "no update was made before it: look at the weights and the data";
-  return fmt::format("use a smaller learning rate (--lr is {})", job.options.lr);
-}
-
 }  // namespace
 
 void note_divergence(const TrainingJob& job, std::span<const RankResult> ranks, report::Run& run) {
-  const std::int64_t step = first_diverged_step(ranks);
+  std::int64_t step = 0;  // the first whose loss is not finite on any rank; 0: none
+  for (const RankResult& rank : ranks) {
+    if (rank.diverged_step != 0 && (step == 0 || rank.diverged_step < step)) {
+      step = rank.diverged_step;
+    }
+  }
   const bool is_complete = run.status == report::Status::ok;
   const std::string why = is_complete ? divergence(job, ranks, run, step) : "";
   if (!why.empty()) {
-    report::mark_diverged(
-        run, fmt::format("{}{}; {}", why, step != 0 ? left_out(job, run) : "", advice(job, step)));
+    const std::string advice =
+        step == 1 ? "no update was made before it: look at the weights and the data"
+                  : fmt::format("use a smaller learning rate (--lr is {})", job.options.lr);
+    report::mark_diverged(run, why + "; " + advice);
     if (step != 0) run.error->step = step;
   }
   const auto useless = first_with_useless_weights(ranks);

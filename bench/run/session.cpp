@@ -29,93 +29,6 @@
 namespace ddpbench::bench {
 namespace {
 
-std::optional<double> step_time(const report::Run& run) {
-  if (!report::is_complete(run) || !run.step.time_s) return std::nullopt;
-  return run.step.time_s->median;
-}
-
-// Finds the cells of earlier runs. Every cell is planned once, however many runs there are.
-class CellFinder {
- public:
-  CellFinder(const std::vector<RunCell>& cells, const RunExecutor& executor, std::string path)
-      : path_(std::move(path)) {
-    for (const RunCell& cell : cells) {
-      planned_.emplace(report::cell_key(planned_run(executor.plan(cell))), planned_.size());
-    }
-  }
-
-  // Throws ConfigError when `run`, number `index` of the report, has no cell or was found before.
-  Slot find(const report::Run& run, std::size_t index) {
-    const auto cell = planned_.find(report::cell_key(run));
-    if (cell == planned_.end()) {
-      throw ConfigError(
-          fmt::format("--resume={}: /runs/{} is not a run of this command", path_, index));
-    }
-    const Slot slot{cell->second, run.repetition};
-    const auto [earlier, added] = found_.emplace(slot, index);
-    if (!added) {
-      throw ConfigError(fmt::format(
-          "--resume={}: /runs/{} and /runs/{} are both repetition {} of the same run; remove one "
-          "of them",
-          path_, earlier->second, index, run.repetition));
-    }
-    return slot;
-  }
-
- private:
-  std::string path_;
-  std::map<report::Settings, std::size_t> planned_;
-  std::map<Slot, std::size_t> found_;
-};
-
-// Estimates how long the runs that are left will take, from those that were made.
-class RunTimes {
- public:
-  void add(std::size_t cell, double seconds) {
-    latest_s_[cell] = seconds;
-    total_s_ += seconds;
-    ++runs_;
-  }
-  // `left`: cells and their numbers of runs. Nothing before the first run has ended.
-  std::optional<double> estimate(const std::map<std::size_t, int>& left) const {
-    if (runs_ == 0) return std::nullopt;
-    double seconds = 0;
-    for (const auto& [cell, runs] : left) {
-      const auto known = latest_s_.find(cell);
-      seconds += runs * (known != latest_s_.end() ? known->second : total_s_ / runs_);
-    }
-    return seconds;
-  }
-
- private:
-  std::map<std::size_t, double> latest_s_;
-  double total_s_ = 0;
-  int runs_ = 0;
-};
-
-using RunCounts = std::map<std::size_t, int>;  // by cell
-
-std::size_t total(const RunCounts& counts) {
-  std::size_t runs = 0;
-  for (const auto& [cell, count] : counts) runs += static_cast<std::size_t>(count);
-  return runs;
-}
-
-// Where the run of `slot` stands, after `made` runs of the schedule. No run beyond those that are
-// planned begins after another `limit_s`, if that is given.
-SweepPlace place_of(Slot slot, std::size_t made, RunCounts planned, RunCounts most,
-                    const RunTimes& times, std::optional<double> limit_s) {
-  SweepPlace place{
-      .run = made + 1, .runs = made + total(most), .at_most = total(most) > total(planned)};
-  --most[slot.cell];
-  --planned[slot.cell];
-  place.later_s = times.estimate(most);
-  if (place.later_s && limit_s) {
-    place.later_s = std::min(*place.later_s, *times.estimate(planned) + std::max(*limit_s, 0.0));
-  }
-  return place;
-}
-
 // The devices of the machine, or of the hosts that `launcher` has.
 HostDevices devices_for(const std::string& device, const RunLauncher* launcher) {
   HostDevices devices = find_devices(device);
@@ -151,6 +64,11 @@ std::vector<std::size_t> all_of(std::size_t count) {
 
 }  // namespace
 
+std::optional<double> step_time(const report::Run* run) {
+  if (run == nullptr || !report::is_complete(*run) || !run->step.time_s) return std::nullopt;
+  return run->step.time_s->median;
+}
+
 Session::Session(Options options, std::vector<std::string> arguments,
                  std::unique_ptr<RunLauncher> launcher)
     : options_(std::move(options)),
@@ -181,11 +99,11 @@ Session::Session(Options options, std::vector<std::string> arguments,
   if (options_.device == "cuda" && !launcher_) add_gpus(report_.environment, host_);
   if (launcher_) launcher_->describe(report_.environment);
   if (earlier) adopt(std::move(*earlier));
-  if (!device_note_.empty()) say("{}\n", device_note_);
-  for (const std::string& note : entry_notes_) say("{}\n", note);
-  if (!dataset_note_.empty()) say("{}\n", dataset_note_);
-  say("{}\n", data_note(executor_->dataset(), options_));
-  if (!weights_note.empty()) say("{}\n", weights_note);
+  notes_.push_back(data_note(executor_->dataset(), options_));
+  notes_.push_back(weights_note);
+  for (const std::string& note : notes_) {
+    if (!note.empty()) say("{}\n", note);
+  }
   executor_->decode();
 }
 
@@ -195,9 +113,9 @@ void Session::resolve_options() {
     resolve_devices(entry, host_, launcher_.get());
     resolve_dataset(entry, model);
   }
-  device_note_ = resolve_devices(options_, host_, launcher_.get());
+  notes_.push_back(resolve_devices(options_, host_, launcher_.get()));
   check_saving(options_);  // what depends on the number of devices is known only now
-  dataset_note_ = resolve_dataset(options_, model);
+  notes_.push_back(resolve_dataset(options_, model));
 }
 
 // Entries may differ in options that some of their strategies do not heed.
@@ -207,7 +125,7 @@ void Session::drop_equal_cells() {
     return !keys.insert(report::cell_key(planned_run(executor_->plan(cell)))).second;
   });
   for (const std::size_t entry : entries_without_runs(options_, cells_)) {
-    entry_notes_.push_back(fmt::format(
+    notes_.push_back(fmt::format(
         "note: /runs/{} of the configuration makes no run of its own: what it sets changes nothing "
         "here",
         entry));
@@ -221,7 +139,7 @@ int Session::run() {
   }
   SweepSchedule schedule(all_of(cells_.size()), schedule_policy(options_));
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    if (const auto step_s = step_time(report_.runs[i])) schedule.record(slots_[i], step_s);
+    if (const auto step_s = step_time(&report_.runs[i])) schedule.record(slots_[i], step_s);
   }
   if (sweep(schedule)) drop_unwanted();
   return finish();
@@ -237,29 +155,46 @@ int Session::rehearse() {
   return 0;
 }
 
+// Where the run of `slot` stands, after `made` runs of the schedule in `elapsed_s`.
+SweepPlace Session::place_of(Slot slot, std::size_t made, const SweepSchedule& schedule,
+                             double elapsed_s) const {
+  // next() has taken the slot out of the round, but it is not recorded yet.
+  const auto after_it = [slot](std::map<std::size_t, int> left) {
+    left.try_emplace(slot.cell, 1);
+    return std::accumulate(left.begin(), left.end(), -1,
+                           [](int sum, const auto& cell) { return sum + cell.second; });
+  };
+  const int planned = after_it(schedule.runs_left(elapsed_s));
+  const int most = after_it(schedule.most_runs_left(elapsed_s));
+  SweepPlace place{.run = made + 1,
+                   .runs = made + 1 + static_cast<std::size_t>(most),
+                   .at_most = most > planned};
+  if (made > 0) {
+    const double mean_s = elapsed_s / static_cast<double>(made);
+    place.later_s = mean_s * most;
+    // No run beyond those that are planned begins after the limit.
+    const double left_s = std::max(60 * options_.max_minutes - elapsed_s, 0.0);
+    if (options_.max_minutes > 0) {
+      place.later_s = std::min(*place.later_s, mean_s * planned + left_s);
+    }
+  }
+  if (options_.until_ci) {
+    place.interval = schedule.interval_width(slot.cell);
+    place.wanted = options_.until_ci->value / 100;
+  }
+  return place;
+}
+
 bool Session::sweep(SweepSchedule& schedule) {
   file_.reserve(report_, options_);
   const double begin_s = steady_s();
-  RunTimes times;
   for (std::size_t made = 0; const auto slot = schedule.next(steady_s() - begin_s); ++made) {
-    const double run_begin_s = steady_s(), elapsed_s = run_begin_s - begin_s;
-    std::optional<double> limit_s;
-    if (options_.max_minutes > 0) limit_s = 60 * options_.max_minutes - elapsed_s;
-    RunCounts planned = schedule.runs_left(elapsed_s), most = schedule.most_runs_left(elapsed_s);
-    planned.try_emplace(slot->cell, 1);  // where time has run out since next()
-    most.try_emplace(slot->cell, 1);
-    SweepPlace place = place_of(*slot, made, std::move(planned), std::move(most), times, limit_s);
-    if (options_.until_ci) {
-      place.interval = schedule.interval_width(slot->cell);
-      place.wanted = options_.until_ci->value / 100;
-    }
-    executor_->place(place);
+    executor_->place(place_of(*slot, made, schedule, steady_s() - begin_s));
     RunCell cell = cells_[slot->cell];
     cell.repetition = slot->repetition;
     report::Run run = executor_->run(cell);
     run.sequence = next_sequence_++;
-    schedule.record(*slot, step_time(run));
-    times.add(slot->cell, steady_s() - run_begin_s);
+    schedule.record(*slot, step_time(&run));
     interrupted_ = run.status == report::Status::interrupted;
     keep(*slot, std::move(run));
     if (interrupted_) return false;
@@ -278,7 +213,10 @@ const report::Run* Session::find(Slot slot) const {
 // sweep ends without them.
 void Session::adopt(report::Report earlier) {
   check_resumable(earlier, report_, options_.resume_path);
-  CellFinder cells(cells_, *executor_, options_.resume_path);
+  std::map<report::Settings, std::size_t> planned;  // every cell once, however many runs there are
+  for (const RunCell& cell : cells_) {
+    planned.emplace(report::cell_key(planned_run(executor_->plan(cell))), planned.size());
+  }
   for (std::size_t i = 0; i < earlier.runs.size(); ++i) {
     report::Run& run = earlier.runs[i];
     if (run.dataset_source != executor_->dataset().source) {
@@ -286,13 +224,18 @@ void Session::adopt(report::Report earlier) {
                                     run.dataset_source, executor_->dataset().source));
     }
     next_sequence_ = std::max(next_sequence_, run.sequence.value_or(static_cast<int>(i)) + 1);
-    const Slot slot = cells.find(run, i);
-    keep(slot, std::move(run));
+    const auto cell = planned.find(report::cell_key(run));
+    if (cell == planned.end() || find({cell->second, run.repetition}) != nullptr) {
+      throw ConfigError(fmt::format(
+          "--resume={}: /runs/{} is {}", options_.resume_path, i,
+          cell == planned.end() ? "not a run of this command" : "there twice; remove one of them"));
+    }
+    keep({cell->second, run.repetition}, std::move(run));
   }
   first_sequence_ = next_sequence_;
   report_.started_at = earlier.started_at;
   const auto kept = std::ranges::count_if(
-      report_.runs, [](const report::Run& run) { return step_time(run).has_value(); });
+      report_.runs, [](const report::Run& run) { return step_time(&run).has_value(); });
   say("resuming {}: {} of its {} runs are kept\n", options_.resume_path, kept, report_.runs.size());
 }
 
@@ -341,7 +284,8 @@ void Session::settle(bool ended) {
 // The sweep goes on: a disk that is full now may not be full at the end.
 void Session::save_partial() {
   const double begin_s = steady_s();
-  if (!pace_.due(begin_s)) return;
+  // Each save writes all of the report: that may take about a twentieth of the time.
+  if (begin_s - saved_s_ < 20 * save_cost_s_) return;
   settle(false);
   complete_report(report_, options_);
   try {
@@ -350,7 +294,8 @@ void Session::save_partial() {
     if (!warned_) say_error("ddpbench: {}; going on\n", error.what());
     warned_ = true;
   }
-  pace_.saved(begin_s, steady_s());
+  saved_s_ = steady_s();
+  save_cost_s_ = saved_s_ - begin_s;
 }
 
 int Session::finish() {

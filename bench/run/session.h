@@ -3,7 +3,7 @@
 //
 // Session: the supervisor of one command. It checks everything that can be checked before training,
 // makes the runs of a sweep in the order of its schedule, and writes the report. It also writes the
-// report between runs, as often as SavePace says, so that little is lost if this process dies.
+// report between runs, so that little is lost if this process dies.
 #pragma once
 
 #include <chrono>
@@ -20,6 +20,9 @@
 #include "reports/data/report.h"
 
 namespace ddpbench::bench {
+
+// The median step time of a run that ended well; nothing for others and for null.
+std::optional<double> step_time(const report::Run* run);
 
 class Session {
  public:
@@ -49,6 +52,8 @@ class Session {
 
  private:
   void print_plan() const;
+  SweepPlace place_of(Slot slot, std::size_t made, const SweepSchedule& schedule,
+                      double elapsed_s) const;
   void resolve_options();
   void drop_equal_cells();
   void adopt(report::Report earlier);
@@ -60,11 +65,9 @@ class Session {
   Options options_;
   std::unique_ptr<RunLauncher> launcher_;
   HostDevices host_;
-  std::string device_note_;
-  std::vector<std::string> entry_notes_;  // on entries of "runs" that make none
-  std::string dataset_note_;  // why the data set is synthetic; empty: it was asked for, or is not
+  std::vector<std::string> notes_;  // to be said before the first run; some are empty
   ReportOutput file_;
-  SavePace pace_;
+  double saved_s_ = 0, save_cost_s_ = 0;  // of the last partial report
   std::optional<RunExecutor> executor_;
   std::vector<RunCell> cells_;  // of different runs
   report::Report report_;

@@ -1,6 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/run/step_figures.h"
 
 #include <fmt/format.h>
 
@@ -261,14 +260,7 @@ report::ProgressPoint point_between(const LossPoint& before, const LossPoint& af
 
 }  // namespace
 
-double running_time(const std::vector<launch::Pause>& pauses, double begin_s, double end_s) {
-  const double whole_s = end_s - begin_s;
-  const double stopped_s = stopped_time(pauses, begin_s, end_s);
-  return stopped_s < whole_s ? whole_s - stopped_s : whole_s;
-}
-
-std::vector<report::EpochRow> epoch_rows(const std::vector<const RankResult*>& ranks,
-                                         const std::vector<launch::Pause>& pauses) {
+std::vector<report::EpochRow> epoch_rows(const std::vector<const RankResult*>& ranks) {
   std::size_t complete = ranks.empty() ? 0 : SIZE_MAX;
   for (const RankResult* rank : ranks) complete = std::min(complete, rank->epochs.size());
   std::vector<report::EpochRow> rows;
@@ -277,7 +269,7 @@ std::vector<report::EpochRow> epoch_rows(const std::vector<const RankResult*>& r
     const auto counted = static_cast<double>(sum.counted);
     report::EpochRow& row = rows.emplace_back();
     row.epoch = sum.epoch;
-    row.time_s = running_time(pauses, sum.begin_s, sum.end_s);
+    row.time_s = sum.end_s - sum.begin_s;
     row.samples = sum.samples;
     row.samples_per_s = static_cast<double>(sum.samples) / row.time_s;
     row.train_loss = sum.loss_sum / counted;
@@ -289,7 +281,6 @@ std::vector<report::EpochRow> epoch_rows(const std::vector<const RankResult*>& r
 
 std::vector<report::ProgressPoint> progress_points(const std::vector<RankCourse>& ranks,
                                                    const std::vector<report::EpochRow>& epochs,
-                                                   const std::vector<launch::Pause>& pauses,
                                                    std::int64_t batch) {
   std::vector<report::ProgressPoint> rows;
   if (ranks.empty()) return rows;
@@ -303,7 +294,7 @@ std::vector<report::ProgressPoint> progress_points(const std::vector<RankCourse>
     row.epoch = static_cast<int>(times->epoch);
     row.samples = row.step * batch;
     for (std::size_t e = 0; e < times->epoch; ++e) row.train_s += epochs[e].time_s;
-    row.train_s += running_time(pauses, times->epoch_begin_s, times->end_s);
+    row.train_s += times->end_s - times->epoch_begin_s;
     before = *sum;
   }
   return rows;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/run/tune.h"
+#include "bench/run/studies.h"
 
 #include <fmt/format.h>
 
@@ -54,11 +54,14 @@ void put_first(std::vector<T>& list, T value) {
 
 std::vector<std::size_t> bucket_bytes(const nn::ModelSpec& model, double first_bucket_mb,
                                       double bucket_cap_mb) {
+  const auto bytes = [](double mb) {
+    return static_cast<std::size_t>(mb * static_cast<double>(kMiB));
+  };
   std::vector<std::size_t> sizes;
-  const auto buckets = plan_buckets(
-      parameter_plan(model), static_cast<std::size_t>(first_bucket_mb * static_cast<double>(kMiB)),
-      static_cast<std::size_t>(bucket_cap_mb * static_cast<double>(kMiB)));
-  for (const Bucket& bucket : buckets) sizes.push_back(bucket.bytes);
+  for (const Bucket& bucket :
+       plan_buckets(parameter_plan(model), bytes(first_bucket_mb), bytes(bucket_cap_mb))) {
+    sizes.push_back(bucket.bytes);
+  }
   return sizes;
 }
 
@@ -98,13 +101,14 @@ std::vector<std::size_t> distinct_settings(const std::vector<RunCell>& cells,
 namespace {
 
 void check_tunable(const Options& options) {
-  if (options.gpus.size() > 1 || options.batch_sizes.size() > 1 ||
-      options.global_batch_sizes.size() > 1 || options.cuda_graphs.size() > 1 ||
-      options.all_reduces.size() > 1 || options.devices_per_process.size() > 1) {
+  for (const std::size_t values :
+       {options.gpus.size(), options.batch_sizes.size(), options.global_batch_sizes.size(),
+        options.cuda_graphs.size(), options.all_reduces.size(),
+        options.devices_per_process.size()}) {
+    if (values <= 1) continue;
     throw ConfigError(
-        "tune finds the bucket sizes of one number of devices and one batch size; give one --gpus "
-        "and one --batch-size or --global-batch-size, one --cuda-graph, one --all-reduce and "
-        "one --devices-per-process");
+        "tune finds the bucket sizes of one world; give one --gpus, one --batch-size or "
+        "--global-batch-size, one --cuda-graph, one --all-reduce and one --devices-per-process");
   }
   if (!options.all_gpus && options.gpus.front() < 2) {
     throw ConfigError(
@@ -112,108 +116,67 @@ void check_tunable(const Options& options) {
   }
 }
 
-class Tuning {
- public:
-  explicit Tuning(Session& session)
-      : session_(session), settings_(distinct_settings(session.cells(), session.model())) {
-    tune_.screening_rounds = session.options().repetitions;
-    tune_.least_gain_ratio = session.options().least_gain.value_or(Percent{}).value / 100;
-    for (const std::size_t cell : settings_) {
-      const RunCell& c = session.cells()[cell];
-      tune_.settings.push_back(
-          {.first_bucket_mb = c.first_bucket_mb,
-           .bucket_cap_mb = c.bucket_cap_mb,
-           .overlap = c.overlap,
-           .buckets = static_cast<int>(
-               bucket_bytes(session.model(), c.first_bucket_mb, c.bucket_cap_mb).size())});
-    }
+// The settings to be tried, none of them measured: a report that is saved before the end says so.
+report::Tune begin_tune(const Session& session, const std::vector<std::size_t>& cells) {
+  const auto unknown = report::Figure::missing("tune ended before it was known");
+  report::Tune tune;
+  tune.screening_rounds = session.options().repetitions;
+  tune.least_gain_ratio = session.options().least_gain.value_or(Percent{}).value / 100;
+  tune.gain_ratio = tune.gain_low_ratio = tune.gain_high_ratio = unknown;
+  tune.conclusion = "Nothing can be said: tune ended before its last run.";
+  for (const std::size_t index : cells) {
+    const RunCell& cell = session.cells()[index];
+    const auto buckets = bucket_bytes(session.model(), cell.first_bucket_mb, cell.bucket_cap_mb);
+    report::TuneSetting& setting = tune.settings.emplace_back();
+    setting.first_bucket_mb = cell.first_bucket_mb;
+    setting.bucket_cap_mb = cell.bucket_cap_mb;
+    setting.overlap = cell.overlap;
+    setting.buckets = static_cast<int>(buckets.size());
+    setting.screening_ratio = unknown;
   }
+  return tune;
+}
 
-  void print() const {
-    say("{} settings, {} rounds of all, then the best against the default {} times:\n",
-        settings_.size(), tune_.screening_rounds, confirmations());
-    for (const report::TuneSetting& setting : tune_.settings) {
-      say("  {} ({})\n", report::describe(setting), counted(setting.buckets, "bucket"));
-    }
-  }
+// Some rounds of a tuning, in which all `cells` run.
+struct Rounds {
+  int first = 0, count = 0;
 
-  // Returns false when interrupted: the report then says so in place of a conclusion.
-  bool run() {
-    expect_interrupt();
-    if (!sweep(settings_, 0, tune_.screening_rounds)) return false;
-    choose();
-    if (tune_.candidate) {
-      if (!sweep({settings_.front(), settings_[*tune_.candidate]}, tune_.screening_rounds,
-                 confirmations())) {
-        return false;
-      }
-      report::judge_gain(tune_, ratios(*tune_.candidate, tune_.screening_rounds, confirmations()));
-    }
-    tune_.conclusion = report::conclude(tune_);
-    session_.report().tune = tune_;
-    return true;
-  }
-
- private:
-  // Sets the conclusion of a report that is saved before the end.
-  void expect_interrupt() {
-    const auto unknown = report::Figure::missing("tune ended before it was known");
-    report::Tune unfinished = tune_;
-    for (report::TuneSetting& setting : unfinished.settings) setting.screening_ratio = unknown;
-    unfinished.gain_ratio = unfinished.gain_low_ratio = unfinished.gain_high_ratio = unknown;
-    unfinished.conclusion = "Nothing can be said: tune ended before its last run.";
-    session_.report().tune = std::move(unfinished);
-  }
-  int confirmations() const { return session_.options().confirm_repetitions; }
-
-  bool sweep(const std::vector<std::size_t>& cells, int first, int repetitions) {
-    SchedulePolicy policy = schedule_policy(session_.options());
+  // Returns false when interrupted.
+  bool run(Session& session, const std::vector<std::size_t>& cells) const {
+    SchedulePolicy policy = schedule_policy(session.options());
     policy.first_repetition = first;
-    policy.repetitions = repetitions;
+    policy.repetitions = count;
     SweepSchedule schedule(cells, policy);
-    return session_.sweep(schedule);
+    return session.sweep(schedule);
   }
 
-  std::optional<double> step_s(std::size_t setting, int repetition) const {
-    const report::Run* run = session_.find({settings_[setting], repetition});
-    if (run == nullptr || !report::is_complete(*run) || !run->step.time_s) {
-      return std::nullopt;
-    }
-    return run->step.time_s->median;
-  }
-
-  // Ratios of rounds that ran both setting and default: a pair shares the machine's state.
-  std::vector<double> ratios(std::size_t setting, int first, int repetitions) const {
+  // Of the rounds that ran both cells: a pair shares the machine's state.
+  std::vector<double> ratios(const Session& session, std::size_t cell, std::size_t base) const {
     std::vector<double> found;
-    for (int r = first; r < first + repetitions; ++r) {
-      const auto own = step_s(setting, r);
-      const auto base = step_s(0, r);
-      if (own && base) found.push_back(*own / *base);
+    for (int round = first; round < first + count; ++round) {
+      const auto own = step_time(session.find({cell, round}));
+      const auto other = step_time(session.find({base, round}));
+      if (own && other) found.push_back(*own / *other);
     }
     return found;
   }
-
-  // Chooses the setting with the smallest median ratio, if that is below 1.
-  void choose() {
-    double best = 1;
-    for (std::size_t s = 0; s < settings_.size(); ++s) {
-      auto found = ratios(s, 0, tune_.screening_rounds);
-      if (found.empty()) {
-        tune_.settings[s].screening_ratio = report::Figure::missing("it did not succeed");
-        continue;
-      }
-      const double ratio = report::median(std::move(found));
-      tune_.settings[s].screening_ratio = report::Figure::of(ratio);
-      if (s == 0 || ratio >= best) continue;
-      best = ratio;
-      tune_.candidate = s;
-    }
-  }
-
-  Session& session_;
-  std::vector<std::size_t> settings_;  // indices of cells; the first is the default
-  report::Tune tune_;
 };
+
+// Sets the candidate: the setting with the smallest median ratio, if that is below 1.
+void choose(const Session& session, const std::vector<std::size_t>& cells, const Rounds& screening,
+            report::Tune& tune) {
+  tune.gain_ratio = tune.gain_low_ratio = tune.gain_high_ratio = {};
+  double best = 1;
+  for (std::size_t s = 0; s < cells.size(); ++s) {
+    auto found = screening.ratios(session, cells[s], cells[0]);
+    report::Figure& ratio = tune.settings[s].screening_ratio;
+    ratio = found.empty() ? report::Figure::missing("it did not succeed")
+                          : report::Figure::of(report::median(std::move(found)));
+    if (s == 0 || ratio.value.value_or(1) >= best) continue;
+    best = *ratio.value;
+    tune.candidate = s;
+  }
+}
 
 }  // namespace
 
@@ -224,10 +187,26 @@ int run_tune(Options options, std::vector<std::string> arguments) {
   if (session.options().gpus.front() < 2) {
     throw ConfigError("--gpus=all is one device here; tune needs at least two");
   }
-  Tuning tuning(session);
-  tuning.print();
+  const std::vector<std::size_t> cells = distinct_settings(session.cells(), session.model());
+  report::Tune tune = begin_tune(session, cells);
+  const Rounds screening{0, tune.screening_rounds};
+  const Rounds confirming{tune.screening_rounds, session.options().confirm_repetitions};
+  say("{} settings, {} rounds of all, then the best against the default {} times:\n", cells.size(),
+      screening.count, confirming.count);
+  for (const report::TuneSetting& setting : tune.settings) {
+    say("  {} ({})\n", report::describe(setting), counted(setting.buckets, "bucket"));
+  }
   if (session.options().dry_run) return session.rehearse();
-  tuning.run();
+  session.report().tune = tune;
+  if (!screening.run(session, cells)) return session.finish();
+  choose(session, cells, screening, tune);
+  if (tune.candidate) {
+    const std::size_t candidate = cells[*tune.candidate];
+    if (!confirming.run(session, {cells.front(), candidate})) return session.finish();
+    report::judge_gain(tune, confirming.ratios(session, candidate, cells.front()));
+  }
+  tune.conclusion = report::conclude(tune);
+  session.report().tune = tune;
   return session.finish();
 }
 

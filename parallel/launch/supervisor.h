@@ -11,11 +11,34 @@
 #include <optional>
 #include <vector>
 
-#include "parallel/launch/pause_log.h"
 #include "parallel/launch/rank_channel.h"
 #include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::launch {
+
+// Finds the times in which this process was stopped (Ctrl-Z, SIGSTOP, a debugger), in which no rank
+// can be blamed. No system call reports them. A process that reads the clock often sees a gap where
+// it was stopped.
+class PauseLog {
+ public:
+  // A longer time between two looks is a pause (as DeadlineClock::kSuspended).
+  static constexpr double kSuspended_s = 2;
+
+  explicit PauseLog(double now_s) : looked_s_(now_s) {}
+
+  // To be called several times a second. Returns how long the process was stopped since the last
+  // look; 0: it was not.
+  double look(double now_s) {
+    const double since_s = now_s - looked_s_;
+    const bool suspended = since_s > kSuspended_s;
+    looked_s_ = now_s;
+    return suspended ? since_s : 0;
+  }
+  double looked_s() const { return looked_s_; }  // the time of the last look
+
+ private:
+  double looked_s_;
+};
 
 struct SuperviseOptions {
   double timeout_s = 300;  // without progress of any rank; <= 0: none
@@ -29,7 +52,6 @@ struct SuperviseOptions {
 struct SuperviseResult {
   bool interrupted = false;
   std::optional<RunFailure> failure;
-  std::vector<Pause> pauses;                // of the supervisor
   std::vector<std::size_t> peak_rss_bytes;  // [rank] of its process, by ru_maxrss; 0: not known
   double startup_s = 0;  // from spawn until all ranks were past setup (0 if never)
 };

@@ -186,12 +186,7 @@ struct Conditions {
   Figure other_load_ratio, stolen_ratio, quota_throttled_ratio;
   Figure major_page_faults, involuntary_context_switches;  // of the run's processes
   Figure swapped_in_pages, thermal_throttle_count;         // of the machine
-  Figure step_drift_ratio;  // last third of the steps / first third - 1
-  // How long the whole job was stopped, and how many timed steps were under way then, which are not
-  // in StepSection; how long the supervising process alone was. Not set: it was not.
-  std::optional<double> stopped_s;
-  std::optional<int> stopped_steps;
-  std::optional<double> supervisor_stopped_s;
+  Figure step_drift_ratio;         // last third of the steps / first third - 1
   std::vector<std::string> notes;  // on what was out of the ordinary
 };
 

@@ -134,9 +134,6 @@ constexpr auto kConditionFields = [](auto& f, auto& conditions) {
   f.known("swapped_in_pages", conditions.swapped_in_pages, kNotRecorded);
   f.known("thermal_throttle_count", conditions.thermal_throttle_count, kNotRecorded);
   f.known("step_drift_ratio", conditions.step_drift_ratio, kNotRecorded);
-  f.optional("stopped_s", conditions.stopped_s);
-  f.optional("stopped_steps", conditions.stopped_steps);
-  f.optional("supervisor_stopped_s", conditions.supervisor_stopped_s);
   f.value("notes", conditions.notes);
 };
 

@@ -82,10 +82,6 @@ constexpr std::size_t kChecksOfOthers = 2;
 constexpr Check kChecks[] = {
     {of<&Conditions::other_load_ratio>, 0.10, "other processes used {p} of the machine"},
     {of<&Conditions::stolen_ratio>, 0.02, "other virtual machines took {p} of the machine"},
-    {[](const Conditions& c) { return c.stopped_s.value_or(0); }, 1e-3,
-     "the job was stopped (Ctrl-Z), or got no processor, for {x:.3g} s, which counts for no step"},
-    {[](const Conditions& c) { return c.supervisor_stopped_s.value_or(0); }, 1e-3,
-     "the supervising process alone was stopped for {x:.3g} s, which no step waits for"},
     {of<&Conditions::quota_throttled_ratio>, 0.01, "a CPU quota stopped it for {p} of the time"},
     {frequency_loss, 0.05, "the CPU's frequency fell by {p}"},
     {of<&Conditions::thermal_throttle_count>, 1, "heat throttled the CPU {x:.0f} times"},
@@ -177,11 +173,6 @@ Conditions conditions_between(const MachineSnapshot& before, const MachineSnapsh
 
 void fill_conditions(Run& run, const MachineSnapshot& before, const MachineSnapshot& after) {
   Conditions c = conditions_between(before, after);
-  if (run.conditions) {
-    c.stopped_s = run.conditions->stopped_s;
-    c.stopped_steps = run.conditions->stopped_steps;
-    c.supervisor_stopped_s = run.conditions->supervisor_stopped_s;
-  }
   c.step_drift_ratio = step_drift(run.step.samples_s);
   for (const Check& check : kChecks) {
     const double amount = check.amount(c);

@@ -9,8 +9,6 @@
 
 #include <limits>
 
-#include "bench/run/step_figures.h"
-
 namespace ddpbench::bench {
 namespace {
 

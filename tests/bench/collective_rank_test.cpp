@@ -270,23 +270,20 @@ INSTANTIATE_TEST_SUITE_P(Seeds, FarRank, testing::Values(1, 2, 3));
 // A rank that shares its GPU with `sharers` - 1 others. The GPU has `free` bytes free.
 class NewRank {
  public:
-  NewRank(std::size_t free, int sharers, double bytes_per_s = 1e15) {
+  NewRank(std::size_t free, int sharers) {
     device_->free = free;
     device_->queued().work_s = 0;
-    device_->queued().bytes_per_s = bytes_per_s;
     FarDevice* const device = device_.get();
     CollectiveRank rank(std::make_unique<LonelyCommunicator>(), std::move(device_), kRoom, sharers);
     allocated = device->allocated;
-    blocking_bytes = allocated.back();
   }
-  std::size_t blocking_bytes = 0;
   std::vector<std::size_t> allocated;
 
  private:
   std::unique_ptr<FarDevice> device_ = std::make_unique<FarDevice>(1);
 };
 
-constexpr std::size_t kBusy = BlockingCopies::kLeastBytes;
+constexpr std::size_t kBusy = BlockingCopies::kBytes;
 
 TEST(CollectiveRankMemory, IsCheckedForAllSharersBeforeAnyIsTaken) {
   const std::size_t needed = 2 * (2 * kRoom + 2 * kBusy);
@@ -302,15 +299,6 @@ TEST(CollectiveRankMemory, IsCheckedForAllSharersBeforeAnyIsTaken) {
     EXPECT_THAT(error.what(), testing::HasSubstr("\n  workspace "));
   }
   EXPECT_EQ(LonelyCommunicator::aborts(), aborts + 1);  // the peers need not wait
-}
-
-TEST(BlockingCopies, LastFiftyMicrosecondsAsFarAsThereIsMemory) {
-  const std::size_t much = std::size_t{100} << 30;
-  EXPECT_EQ(NewRank(much, 1, 1e11).blocking_bytes, kBusy);        // 340 us
-  EXPECT_EQ(NewRank(much, 1, 2.2e12).blocking_bytes, 4 * kBusy);  // an H200: 61 us
-  const std::size_t needed = 2 * kRoom + 2 * kBusy;
-  EXPECT_EQ(NewRank(needed + 16 * kBusy, 1, 2.2e12).blocking_bytes, 2 * kBusy);
-  EXPECT_EQ(NewRank(needed, 1, 2.2e12).blocking_bytes, kBusy);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/comm/comm_session.h"
+#include "bench/comm/comm_job.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -54,18 +54,6 @@ class CommCollector : public testing::Test {
   report::Report report;
   std::optional<report::ErrorInfo> error;
 };
-
-TEST_F(CommCollector, LeavesOutTheIterationsInWhichTheJobWasStopped) {
-  time(0, 0, {1, 5, 2});
-  time(1, 0, {4, 1, 3});
-  launch::SuperviseResult result;
-  result.pauses = {{14.5, 20}};  // rank 0 was in its second iteration
-  finish(0, {});
-  finish(1, {});
-  collect(result);
-  EXPECT_EQ(report.collectives.at(0).iterations, 2);
-  EXPECT_DOUBLE_EQ(report.collectives.at(0).time_s->median, 3.5);
-}
 
 TEST_F(CommCollector, TakesTheMedianOfTheSlowestRank) {
   time(0, 0, {1, 5, 2});
@@ -181,17 +169,6 @@ TEST_F(CommCollector, KeepsTheRowsThatAFailureLeftWithoutFigures) {
   EXPECT_FALSE(row.time_s);
   EXPECT_THAT(row.busbw_gb_per_s.reason, HasSubstr("deadline passed"));
   EXPECT_THAT(row.wrong_reason, HasSubstr("deadline passed"));
-}
-
-TEST_F(CommCollector, KeepsTheRowsOfAWorldThatCouldNotBeStarted) {
-  keep_rows_without_figures(job, "no memory for the channels", report);
-  ASSERT_EQ(report.collectives.size(), 2u);
-  for (const report::CollectiveRow& row : report.collectives) {
-    EXPECT_EQ(row.ranks, 2);
-    EXPECT_THAT(row.algbw_gb_per_s.reason, HasSubstr("no memory for the channels"));
-    EXPECT_FALSE(row.wrong);
-    EXPECT_THAT(row.wrong_reason, HasSubstr("no memory for the channels"));
-  }
 }
 
 TEST_F(CommCollector, GivesNoBoundToMoreRanksThanCores) {

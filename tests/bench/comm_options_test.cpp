@@ -42,7 +42,11 @@ HostDevices host_with(int cores, int gpus = 0) {
   return host;
 }
 
-CommOptions resolve(const Options& words, int cores) { return resolve(words, host_with(cores)); }
+Options resolve(Options words, const HostDevices& host) {
+  resolve_comm(words, host);
+  return words;
+}
+Options resolve(const Options& words, int cores) { return resolve(words, host_with(cores)); }
 
 TEST(Sizes, AreNumbersWithOrWithoutUnits) {
   EXPECT_THAT(parse_sizes("1,4K,2m,1G"), ElementsAre(1, 4096, 2 << 20, 1 << 30));
@@ -78,20 +82,20 @@ INSTANTIATE_TEST_SUITE_P(, BadSizes,
                                          "17179869184G"));
 
 TEST(CommOptions, HaveDefaultsThatWork) {
-  const CommOptions options = resolve({}, 2);
-  EXPECT_THAT(options.operations, ElementsAre("all_reduce"));
-  EXPECT_EQ(options.sizes.front(), 4096u);
-  EXPECT_EQ(options.sizes.back(), std::size_t{128} << 20);
-  EXPECT_THAT(options.ranks, ElementsAre(2));
+  const CommJob job = make_comm_job(resolve({}, 2), 2, host_with(2));
+  EXPECT_EQ(job.rows.front().operation, "all_reduce");
+  EXPECT_EQ(job.bytes(job.rows.front()), 4096u);
+  EXPECT_EQ(job.bytes(job.rows.back()), std::size_t{128} << 20);
+  EXPECT_THAT(resolve({}, 2).ranks, ElementsAre("2"));
 }
 
 TEST(CommOptions, TakeAllOperationsAndAllCores) {
   Options words;
   words.operations = find_flag("op")->rule.choices;
   words.ranks = {"2", "all"};
-  const CommOptions options = resolve(words, 6);
+  const Options options = resolve(words, 6);
   EXPECT_EQ(options.operations.size(), 9u);
-  EXPECT_THAT(options.ranks, ElementsAre(2, 6));
+  EXPECT_THAT(options.ranks, ElementsAre("2", "6"));
 }
 
 TEST(CommOptions, OfTheTableAreAllCollectives) {
@@ -147,11 +151,13 @@ TEST(CommOptions, RefuseABackendThatIsNotHere) {
 
 TEST(CommOptions, RefuseSumsThatTheTypeCannotHold) {
   Options words;
+  words.sizes = "4K";
   words.type = "uint8";
-  words.ranks = {"300"};
-  EXPECT_THAT(config_error_of([&] { resolve(words, 2); }), HasSubstr("uint8"));
+  const HostDevices host = host_with(2);
+  EXPECT_THAT(config_error_of([&] { make_comm_job(resolve(words, 2), 300, host); }),
+              HasSubstr("uint8"));
   words.operations = {"broadcast"};
-  EXPECT_EQ(resolve(words, 2).ranks.front(), 300);
+  EXPECT_EQ(make_comm_job(resolve(words, 2), 300, host).ranks, 300);
 }
 
 HostDevices two_cores() { return host_with(2); }
@@ -227,13 +233,13 @@ TEST(CommJob, HasAWorldForEachAlgorithmWithAllReducesOnly) {
 }
 
 TEST(CommDevices, AreGpusWhereThereAreAnyAndAutoSaysSo) {
-  const CommOptions gpus = resolve(words_for("auto"), host_with(2, 2));
-  EXPECT_EQ(gpus.device, "cuda");
-  EXPECT_THAT(gpus.device_note, HasSubstr("2 GPUs"));
-  const CommOptions cores = resolve(words_for("auto"), host_with(2));
-  EXPECT_EQ(cores.device, "cpu");
-  EXPECT_THAT(cores.device_note, HasSubstr("there is no NVIDIA driver"));
-  EXPECT_EQ(resolve(words_for("cpu"), host_with(2, 2)).device_note, "");
+  Options words = words_for("auto");
+  EXPECT_THAT(resolve_comm(words, host_with(2, 2)), HasSubstr("2 GPUs"));
+  EXPECT_EQ(words.device, "cuda");
+  words = words_for("auto");
+  EXPECT_THAT(resolve_comm(words, host_with(2)), HasSubstr("there is no NVIDIA driver"));
+  EXPECT_EQ(words.device, "cpu");
+  EXPECT_EQ(resolve_comm(words, host_with(2, 2)), "");
 }
 
 TEST(CommDevices, AreNeverOthersThanThoseAskedFor) {
@@ -246,16 +252,15 @@ TEST(CommDevices, AreNeverOthersThanThoseAskedFor) {
 TEST(CommDevices, AllRanksAreOneAGpu) {
   Options words = words_for("cuda");
   words.ranks = {"all"};
-  EXPECT_THAT(resolve(words, host_with(8, 3)).ranks, ElementsAre(3));
+  EXPECT_THAT(resolve(words, host_with(8, 3)).ranks, ElementsAre("3"));
 }
 
 TEST(CommDevices, OfAllRanksAreMoreThanOne) {
   Options words = words_for("cuda");
   words.ranks = {"all"};
   words.oversubscribe = true;  // "all" stays one per GPU
-  EXPECT_THAT(unavailable([&] { resolve(words, host_with(8, 1)); }),
-              AllOf(HasSubstr("--ranks=all: there is 1 GPU here"), HasSubstr("--ranks=2 with "),
-                    HasSubstr("--oversubscribe"), HasSubstr("--device=cpu")));
+  EXPECT_THAT(config_error_of([&] { resolve(words, host_with(8, 1)); }),
+              HasSubstr("--ranks=all: 1 ranks; a collective has 2"));
 }
 
 TEST(CommJob, AdvisesFewerRanksWhereThatCanBeOnly) {

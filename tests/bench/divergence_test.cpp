@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/run/run_verdict.h"
+#include "bench/run/run_collector.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -64,7 +64,8 @@ TEST_F(Divergence, NamesTheEpochsThatWereLeftOut) {
   ranks[0].diverged_step = 11;
   job.options.epochs = 3;
   note();
-  EXPECT_THAT(run.error->message, HasSubstr("is not finite; epoch 3 was left out; use a smaller"));
+  EXPECT_THAT(run.error->message,
+              HasSubstr("is not finite; epochs 3 to 3 were left out; use a smaller"));
   job.options.epochs = 9;
   run.status = report::Status::ok;
   note();

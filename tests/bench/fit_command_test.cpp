@@ -4,7 +4,6 @@
 // `ddpbench fit`: the largest batches of whole commands, and that runs agree with them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include <map>
 #include <string>
@@ -76,7 +75,7 @@ TEST_F(FitCommand, PlansEveryStrategyWithinTheMemoryGiven) {
     EXPECT_LE(row["bytes"], row["limit_bytes"]) << strategy;
     EXPECT_EQ(row["limit_bytes"], 64 << 20);
     // Nearly full: the next batch may also have other micro-batches, and more scratch memory.
-    EXPECT_GT(row["bytes"], 0.95 * (64 << 20)) << strategy;
+    EXPECT_GT(row["bytes"], 0.9 * (64 << 20)) << strategy;
   }
   // dp's primary device has the whole batch; the reference of the others has it as well.
   EXPECT_EQ(found.at("single")["ended_by"], "the device");
@@ -155,33 +154,6 @@ TEST_F(FitCommand, TakesASampleFromTheDeviceThatGrows) {
   const double batch = row["batch_per_device"];
   EXPECT_GT(row["bytes_per_sample"].get<double>() * (batch - 1),
             row["activations_bytes"].get<double>() * (1 - 2 / batch));
-}
-
-// The process that the user started opens no device, and outlives the one that does.
-TEST_F(FitCommand, PlansInAProcessOfItsOwn) {
-  const std::vector<std::string> slow = {"fit", "--config=resnet.json", "--gpus=8",
-                                         "--strategy=all", "--memory-per-device=64GiB"};
-  program.write("resnet.json", R"({"model": "resnet152"})");
-  const auto planner_of = [&](int pid) {
-    int planner = 0;
-    EXPECT_TRUE(Program::wait_until([&] {
-      for (const int each : program.processes())
-        if (each != pid) planner = each;
-      return planner != 0;
-    }));
-    return planner;
-  };
-  const auto killed = program.run(slow, [&](int pid) {
-    if (const int planner = planner_of(pid)) ::kill(planner, SIGKILL);
-  });
-  EXPECT_EQ(killed.exit_code, 4) << killed.out;
-  EXPECT_THAT(killed.err, HasSubstr("the process that plans: rank 0 was killed by SIGKILL"));
-  const auto interrupted = program.run(slow, [&](int pid) {
-    planner_of(pid);
-    ::kill(pid, SIGINT);
-  });
-  EXPECT_EQ(interrupted.exit_code, 130) << interrupted.err;
-  EXPECT_TRUE(program.processes().empty());
 }
 
 TEST_F(FitCommand, SharesTheHostsMemoryWithoutAGivenOne) {

@@ -148,6 +148,7 @@ TEST(RankResult, CarriesTelemetryAndItsReasons) {
   RankResult result;
   result.devices.resize(2);
   result.devices[0].gpu_telemetry = summarize_samples(samples, milliseconds(250));
+  result.devices[1].gpu_telemetry.reason = "the device is no GPU";
   const RankResult read = decoded_rank_result(encoded(result));
   ASSERT_EQ(read.devices.size(), 2u);
   const auto& telemetry = read.devices[0].gpu_telemetry.value.value();

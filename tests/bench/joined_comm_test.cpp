@@ -120,7 +120,7 @@ TEST_F(JoinedComm, RefusesRanksThatWereAskedForDifferentThings) {
   const auto ranks = run({comm_of_ranks({"--sizes=4K"}), comm_of_ranks({"--sizes=8K"})});
   for (const ProgramResult& rank : ranks) {
     EXPECT_EQ(rank.exit_code, 2) << rank.err;
-    EXPECT_THAT(rank.err, HasSubstr("--sizes is 8K on rank 1 but 4K on rank 0"));
+    EXPECT_THAT(rank.err, HasSubstr("--sizes is [8192] on rank 1 but [4096] on rank 0"));
   }
 }
 

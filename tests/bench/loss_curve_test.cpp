@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/run/step_figures.h"
+#include "bench/run/run_records.h"
 
 #include <gtest/gtest.h>
 
@@ -33,13 +33,12 @@ class LossCurve : public testing::Test {
     return record;
   }
   std::vector<report::ProgressPoint> rows() const {
-    return progress_points({{points[0], steps[0]}, {points[1], steps[1]}}, epochs, pauses, 32);
+    return progress_points({{points[0], steps[0]}, {points[1], steps[1]}}, epochs, 32);
   }
 
   std::vector<StepRecord> steps[2];
   std::vector<LossPoint> points[2];
   std::vector<report::EpochRow> epochs;
-  std::vector<launch::Pause> pauses;
 };
 
 TEST_F(LossCurve, HasTheMeansOfAllRanksSinceThePointBefore) {
@@ -56,14 +55,13 @@ TEST_F(LossCurve, HasTheMeansOfAllRanksSinceThePointBefore) {
   EXPECT_EQ(found[3].samples, 4 * 32);
 }
 
-TEST_F(LossCurve, CountsTheTimeOfTrainingWithoutEvaluationAndPauses) {
-  pauses = {{.begin_s = 20.25, .end_s = 20.5}};
+TEST_F(LossCurve, CountsTheTimeOfTrainingWithoutEvaluation) {
   const auto found = rows();
   ASSERT_EQ(found.size(), 4u);
   EXPECT_DOUBLE_EQ(found[0].train_s, 1.5);  // until the later rank ended its step
   EXPECT_DOUBLE_EQ(found[1].train_s, 2.5);
-  EXPECT_DOUBLE_EQ(found[2].train_s, 3 + 1.5 - 0.25);
-  EXPECT_DOUBLE_EQ(found[3].train_s, 3 + 2.5 - 0.25);
+  EXPECT_DOUBLE_EQ(found[2].train_s, 3 + 1.5);
+  EXPECT_DOUBLE_EQ(found[3].train_s, 3 + 2.5);
 }
 
 TEST_F(LossCurve, HasThePointsThatAllRanksHave) {

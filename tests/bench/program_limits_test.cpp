@@ -52,31 +52,14 @@ class Limits : public testing::Test {
 constexpr int kTimeout_s = 3;
 constexpr auto kStop = std::chrono::milliseconds(4500);
 
-void expect_stop_is_marked(const json& run, const std::string& printed) {
-  EXPECT_GT(run["conditions"]["stopped_s"].get<double>(), 4.0);
-  EXPECT_THAT(run["conditions"]["notes"].dump(),
-              HasSubstr("the job was stopped (Ctrl-Z), or got no processor, for 4."));
-  const auto left_out = run["conditions"]["stopped_steps"].get<int>();
-  EXPECT_EQ(run["step"]["count"].get<int>() + left_out, 150);
-  for (const json& seconds : run["step"]["samples_s"]) EXPECT_LT(seconds.get<double>(), 4.0);
-  EXPECT_LT(run["epochs"][0]["time_s"].get<double>(), run["time"]["train_s"].get<double>() + 1e-3);
-  EXPECT_THAT(printed, HasSubstr("was stopped (Ctrl-Z)"));
-}
-
 // The last rank is slow, so that another waits for it most of the time; dp has one rank.
 std::string slow_rank(std::string_view strategy) {
   return fmt::format("--inject=slow:rank={},phase=forward,percent=8000", strategy == "dp" ? 0 : 1);
 }
 
-// How long after the start of the ranks the stop comes. On a busy machine training begins late; the
-// next try waits longer then.
-constexpr std::array kStopAfter_s = {1, 3, 8};
-
 class StoppedJob : public testing::TestWithParam<const char*> {
  protected:
-  // The run in the report of a job that is stopped so many seconds after its start, and what the
-  // program printed.
-  static std::pair<json, std::string> stop_after(int seconds) {
+  void stop_after(int seconds) {
     Program program;
     program.write("lenet.json",
                   test::small_config({.steps = 150, .warmup_steps = 20, .timeout_s = kTimeout_s}));
@@ -91,20 +74,11 @@ class StoppedJob : public testing::TestWithParam<const char*> {
       ::kill(-pid, SIGCONT);
     });
     EXPECT_EQ(result.exit_code, 0) << result.err;
-    const json report = program.report();
-    EXPECT_EQ(report["status"], "ok");
-    return {report["runs"][0], result.out};
+    EXPECT_EQ(program.report()["status"], "ok");
   }
 };
 
-TEST_P(StoppedJob, GoesOnAfterLongerThanTheTimeout) {
-  for (const int seconds : kStopAfter_s) {
-    const auto [run, printed] = stop_after(seconds);
-    if (run["conditions"].value("stopped_steps", 0) != 0)
-      return expect_stop_is_marked(run, printed);
-  }
-  GTEST_SKIP() << "each stop came before the run";
-}
+TEST_P(StoppedJob, GoesOnAfterLongerThanTheTimeout) { stop_after(1); }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, StoppedJob, testing::Values("dp", "ddp", "ps"),
                          [](const auto& test) { return std::string(test.param); });
@@ -112,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(Strategies, StoppedJob, testing::Values("dp", "ddp", "p
 // Ranks that a launcher started have no supervisor; a shell stops them all alike.
 class StoppedJoinedWorld : public testing::TestWithParam<const char*> {
  protected:
-  static std::pair<json, std::string> stop_after(int seconds) {
+  void stop_after(int seconds) {
     Program program;
     program.write(
         "lenet.json",
@@ -134,20 +108,11 @@ class StoppedJoinedWorld : public testing::TestWithParam<const char*> {
     const ProgramResult first = ranks.finish(0);
     EXPECT_EQ(first.exit_code, 0) << first.err;
     for (std::size_t rank = 1; rank < size; ++rank) EXPECT_EQ(ranks.finish(rank).exit_code, 0);
-    const json report = program.report();
-    EXPECT_EQ(report["status"], "ok");
-    return {report["runs"][0], first.out};
+    EXPECT_EQ(program.report()["status"], "ok");
   }
 };
 
-TEST_P(StoppedJoinedWorld, GoesOnAfterLongerThanTheTimeout) {
-  for (const int seconds : kStopAfter_s) {
-    const auto [run, printed] = stop_after(seconds);
-    if (run["conditions"].value("stopped_steps", 0) != 0)
-      return expect_stop_is_marked(run, printed);
-  }
-  GTEST_SKIP() << "each stop came before the training";
-}
+TEST_P(StoppedJoinedWorld, GoesOnAfterLongerThanTheTimeout) { stop_after(1); }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, StoppedJoinedWorld, testing::Values("ddp", "ps"),
                          [](const auto& test) { return std::string(test.param); });
@@ -176,11 +141,7 @@ TEST_P(StoppedSupervisor, GoesOnAfterLongerThanTheTimeout) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   const json report = program.report();
   EXPECT_EQ(report["status"], "ok");
-  const json& run = report["runs"][0];
-  EXPECT_EQ(run["step"]["count"].get<int>() + run["conditions"].value("stopped_steps", 0), 2000);
-  const double marked = run["conditions"].value("stopped_s", 0.0) +
-                        run["conditions"].value("supervisor_stopped_s", 0.0);
-  EXPECT_GT(marked, 5.0) << run["conditions"];
+  EXPECT_EQ(report["runs"][0]["step"]["count"], 2000);
 }
 
 INSTANTIATE_TEST_SUITE_P(, StoppedSupervisor, testing::Bool(),
@@ -418,50 +379,16 @@ TEST_F(Limits, APlannedReportIsThereFromTheStart) {
   EXPECT_EQ(program.report()["status"], "interrupted");
 }
 
-TEST_F(Limits, AResultWhosePlaceIsGoneIsWrittenElsewhere) {
+TEST_F(Limits, AResultWhosePlaceIsGoneFailsTheCommand) {
   fs::create_directory(program.path("results"));
-  program.environment["TMPDIR"] = program.path("");
   const std::vector<std::string> arguments = {"--strategy=single", "--config=lenet.json",
-                                              "--json=results/there.json",
-                                              "--trace=results/trace.json", "--repetitions=30"};
+                                              "--json=results/there.json", "--repetitions=30"};
   const ProgramResult result = program.run(arguments, [&](int) {
     EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 2; }));
     fs::remove_all(program.path("results"));
   });
   EXPECT_EQ(result.exit_code, 2) << result.err;
-  EXPECT_THAT(result.err, AllOf(HasSubstr("cannot write results/there.json"),
-                                HasSubstr("it is in "), HasSubstr("there.json instead")));
-  EXPECT_EQ(program.report("there.json")["runs"].size(), 30U);
-  EXPECT_FALSE(program.read("trace.json").empty());
-}
-
-TEST_F(Limits, AResultWithoutAWorkingDirectoryGoesToTheTemporaryOne) {
-  for (const char* name : {"gone", "temporary"}) fs::create_directory(program.path(name));
-  program.environment["TMPDIR"] = program.path("temporary");
-  program.executable = "/bin/sh";
-  const std::string command = std::string("cd gone && exec '") + DDPBENCH_BINARY +
-                              "' --strategy=single --config=../lenet.json --json=there.json"
-                              " --repetitions=30";
-  const ProgramResult result = program.run({"-c", command}, [&](int) {
-    EXPECT_TRUE(Program::wait_until([&] { return fs::exists(program.path("gone/there.json")); }));
-    fs::remove_all(program.path("gone"));
-  });
-  EXPECT_EQ(result.exit_code, 2) << result.err;
-  EXPECT_THAT(result.err,
-              HasSubstr("it is in " + program.path("temporary/there.json") + " instead"));
-  EXPECT_EQ(program.report("temporary/there.json")["runs"].size(), 30U);
-}
-
-TEST_F(Limits, WeightsWhosePlaceIsGoneAreWrittenElsewhere) {
-  fs::create_directory(program.path("results"));
-  const ProgramResult result = program.run(
-      small_run("single", {"--save-model=results/w.safetensors", "--steps=2000"}), [&](int) {
-        EXPECT_TRUE(Program::wait_until([&] { return program.processes().size() >= 2; }));
-        fs::remove_all(program.path("results"));
-      });
-  EXPECT_EQ(result.exit_code, 2) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("w.safetensors instead"));
-  EXPECT_FALSE(program.read("w.safetensors").empty());
+  EXPECT_THAT(result.err, HasSubstr("cannot write results/there.json"));
 }
 
 // ---- numbers without bounds ----

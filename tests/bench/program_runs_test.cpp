@@ -113,7 +113,7 @@ TEST_F(ProgramRuns, AreResumedWhereTheListIsTheSame) {
   write_list(R"([{"strategy": "dp"}, {"strategy": "ddp"}])");
   const auto other = program.run({"--config=list.json", "--resume=partial.json", "--force"});
   EXPECT_EQ(other.exit_code, 2);
-  EXPECT_THAT(other.err, HasSubstr("configuration /runs was"));
+  EXPECT_THAT(other.err, HasSubstr("/config/runs was"));
 }
 
 // What the tutorial's configuration ranks, draws and recommends is of equal work, at any length.

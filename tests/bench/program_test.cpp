@@ -244,7 +244,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCommand{"NoCudaModule", {"--device=cuda", "--strategy=single"}, 3, "cuda"},
         BadCommand{"NoNcclForCpu", {"--backend=nccl", "--device=cpu"}, 3, "nccl"},
         BadCommand{"MpiWithoutMpirun", {"--backend=mpi", "--gpus=2", "--device=cpu"}, 3, "mpi"},
-        BadCommand{"MpiOfComm", {"comm", "--backend=mpi"}, 3, "mpirun -n RANKS ddpbench comm"},
+        BadCommand{"MpiOfComm", {"comm", "--backend=mpi"}, 3, "mpirun -n RANKS ddpbench"},
         BadCommand{"Rocm", {"--device=rocm"}, 2, "auto, cpu, cuda"},
         BadCommand{"MisspeltBackend", {"--backend=nccll"}, 2, "Did you mean 'nccl'?"},
         BadCommand{

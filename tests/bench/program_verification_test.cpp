@@ -179,7 +179,7 @@ TEST_F(VerifiedProgram, EndsWithTheEpochInWhichTheLossOfOneRankIsNotFinite) {
         small_run(strategy, {"--lr=1e30", "--verify-steps=0", "--warmup-steps=0", "--epochs=2",
                              "--inject=stale:rank=1,step=0", "--timeout=20", "--force"}));
     EXPECT_EQ(result.exit_code, 2) << result.err;
-    EXPECT_THAT(result.err, HasSubstr("(in epoch 1) is not finite; epoch 2 was left out"));
+    EXPECT_THAT(result.err, HasSubstr("(in epoch 1) is not finite; epochs 2 to 2 were left out"));
     EXPECT_EQ(program.report()["runs"][0]["epochs"].size(), 1u);
   }
 }

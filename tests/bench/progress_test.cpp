@@ -23,6 +23,7 @@ class ProgressLine : public testing::Test {
   ProgressLine()
       : channels(launch::RankChannels::create({.ranks = 1, .step_capacity = 100})),
         writer(channels.writer(0)) {
+    job.title = "ddp on 2 devices";
     job.per_device_batch = 32;
     job.steps_per_epoch = 6;
     job.options.epochs = 2;
@@ -44,7 +45,7 @@ class ProgressLine : public testing::Test {
     Progress progress(style);
     progress.place(place);
     testing::internal::CaptureStdout();
-    progress.begin(job, "ddp on 2 devices");
+    progress.begin(job);
     progress.update(channels);
     return testing::internal::GetCapturedStdout();
   }
@@ -199,7 +200,8 @@ TEST_F(ProgressLine, IsNeverWiderThanTheTerminal) {
   train(8);
   Progress progress(Progress::Style::redraw);
   progress.place({.run = 7, .runs = 50, .later_s = 180.0});
-  progress.begin(job, "ddp on 2 devices, batch 64, overlap off, repetition 1");
+  job.title = "ddp on 2 devices, batch 64, overlap off, repetition 1";
+  progress.begin(job);
   progress.update(channels);
   progress.update(channels);
   std::string text = terminal.text();
@@ -225,7 +227,8 @@ TEST_F(ProgressLine, CutsOffTheNameOfTheRunBeforeLossAndInterval) {
                   .later_s = 1800.0,
                   .interval = 0.041,
                   .wanted = 0.02});
-  progress.begin(job, "ddp on 2 devices, batch 64, overlap off, repetition 1");
+  job.title = "ddp on 2 devices, batch 64, overlap off, repetition 1";
+  progress.begin(job);
   progress.update(channels);
   EXPECT_THAT(terminal.text(), HasSubstr("\rrun 5 of at most 24, at most 30 min left, loss 0.4031, "
                                          "interval 4.1 % of 2.0 %"));

@@ -25,7 +25,6 @@ class QueuedDevice final : public Device {
   double clock_s = 100;    // grows with every piece of work
   double work_s = 1e-3;    // duration of a piece of work
   double host_call_s = 0;  // time that the host needs to queue one
-  double bytes_per_s = 0;  // rate of copies, on top of work_s; 0: no time
 
   DeviceKind kind() const noexcept override { return DeviceKind::cuda; }
   int index() const noexcept override { return 0; }

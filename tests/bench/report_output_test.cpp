@@ -18,21 +18,6 @@
 namespace ddpbench::bench {
 namespace {
 
-TEST(SavePace, SavesAtFirstAndWhileItIsCheap) {
-  SavePace pace;
-  EXPECT_TRUE(pace.due(0));
-  pace.saved(10, 10.01);
-  EXPECT_TRUE(pace.due(10.01));
-}
-
-TEST(SavePace, RestsTwentyTimesWhatTheLastSaveTook) {
-  SavePace pace;
-  pace.saved(10, 12);
-  EXPECT_FALSE(pace.due(12));
-  EXPECT_FALSE(pace.due(51.9));
-  EXPECT_TRUE(pace.due(52));
-}
-
 // Of commands that start together with --force, each sees no report or the same old one.
 class ReservedReport : public testing::TestWithParam<bool> {
  protected:

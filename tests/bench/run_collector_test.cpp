@@ -129,75 +129,6 @@ TEST_F(Collector, CountsTheTrainingTimeUntilAllRanksTogetherReachTheAccuracy) {
   EXPECT_FALSE(collect_run(job, channels, {}).until_accuracy);
 }
 
-TEST_F(Collector, LeavesOutTheStepsInWhichTheJobWasStopped) {
-  auto first = channels.writer(0);
-  auto second = channels.writer(1);
-  // Rank 0 was done with step 1 when the job was stopped, rank 1 was not.
-  for (const auto& record : {step(0, 1, 0.1), step(1, 1.2, 0.1), step(2, 3.2, 0.3)}) {
-    first.append(record);
-  }
-  for (const auto& record : {step(0, 1, 0.2), step(1, 1.2, 1.9), step(2, 3.2, 0.4)}) {
-    second.append(record);
-  }
-  finish(0, result_of(1e-6, 1));
-  finish(1, result_of(1e-6, 1));
-  launch::SuperviseResult result;
-  result.pauses = {{1.5, 3}};
-  const auto run = collect_run(ddp_job(), channels, result);
-  ASSERT_EQ(run.step.samples_s.size(), 2U);
-  EXPECT_DOUBLE_EQ(run.step.samples_s[0], 0.2);
-  EXPECT_NEAR(run.step.samples_s[1], 0.4, 1e-12);
-  EXPECT_EQ(run.step.count, 2);
-  ASSERT_TRUE(run.conditions);
-  EXPECT_DOUBLE_EQ(*run.conditions->stopped_s, 1.5);
-  EXPECT_EQ(run.conditions->stopped_steps, 1);
-  EXPECT_NEAR(run.epochs[0].time_s, 1.5, 1e-12);  // from 1 to 4, without the stop
-}
-
-// Steps begin and end while the supervisor looks at nothing: it alone was stopped.
-TEST_F(Collector, KeepsTheStepsOfRanksThatWentOnWhileTheSupervisorWasStopped) {
-  auto first = channels.writer(0);
-  auto second = channels.writer(1);
-  for (std::uint32_t i = 0; i < 3; ++i) {
-    first.append(step(i, 1.0 + i, 0.9));
-    second.append(step(i, 1.0 + i, 0.8));
-  }
-  finish(0, result_of(1e-6, 1));
-  finish(1, result_of(1e-6, 1));
-  launch::SuperviseResult result;
-  result.pauses = {{1.5, 9}};
-  const auto run = collect_run(ddp_job(), channels, result);
-  EXPECT_EQ(run.step.count, 3);
-  EXPECT_NEAR(run.epochs[0].time_s, 3, 1e-12);
-  ASSERT_TRUE(run.conditions);
-  EXPECT_DOUBLE_EQ(run.conditions->supervisor_stopped_s.value_or(0), 7.5);
-  EXPECT_FALSE(run.conditions->stopped_s);
-  EXPECT_FALSE(run.conditions->stopped_steps);
-}
-
-TEST(Stops, AreOfTheJobWhereNoStepEndsForMostOfAPause) {
-  const launch::Pause pause{10, 16};
-  const auto job_stops = [&](const std::vector<launch::StepRecord>& steps) {
-    return tell_stops_apart({pause}, {steps}).of_job.size();
-  };
-  EXPECT_EQ(job_stops({}), 1U) << "nothing is known";
-  EXPECT_EQ(job_stops({step(0, 9.9, 0.2), step(1, 10.1, 5.8), step(2, 15.9, 0.2)}), 1U);
-  EXPECT_EQ(job_stops({step(0, 9.9, 0.15), step(1, 10.05, 0.1)}), 1U) << "it ended just before";
-  EXPECT_EQ(job_stops({step(0, 9.5, 2), step(1, 11.5, 2), step(2, 13.5, 2), step(3, 15.5, 2)}), 0U);
-  EXPECT_EQ(job_stops({step(0, 10.5, 1), step(1, 11.5, 1)}), 0U) << "and was over";
-}
-
-// The epoch goes from 1 to 4; a pause that a slow look made longer than that hides no epoch.
-TEST_F(Collector, KeepsTheTimeOfAnEpochThatLiesInAPause) {
-  finish(0, result_of(1e-6, 1));
-  finish(1, result_of(1e-6, 1));
-  launch::SuperviseResult result;
-  result.pauses = {{0.5, 9}};
-  const auto run = collect_run(ddp_job(), channels, result);
-  EXPECT_NEAR(run.epochs[0].time_s, 3, 1e-12);
-  EXPECT_GT(run.epochs[0].samples_per_s, 0);
-}
-
 TEST_F(Collector, AddsUpSamplesOverRanks) {
   finish(0, result_of(1e-6, 1));
   finish(1, result_of(1e-6, 1));
@@ -334,7 +265,7 @@ TEST_F(Collector, GivesEveryReplicaOfDpItsOwnTimes) {
                                         .idle_s = 2});
   }
   RankResult result = result_of(1e-6, 1);
-  result.devices = {{.replica = 0, .role = "worker"}, {.replica = 1, .role = "worker"}};
+  result.devices = {{.rank = 0, .role = "worker"}, {.rank = 1, .role = "worker"}};
   writer.result(encoded(result));
   TrainingJob job = ddp_job();
   job.cell.strategy = "dp";
@@ -365,7 +296,7 @@ TEST_F(Collector, FindsStragglersWhereTheBackendTellsNoArrival) {
         .start_s = starts[rank], .arrived_s = starts[rank], .end_s = 4, .arrived_told = false};
     writer.append(bucket);
     RankResult result = result_of(1e-6, 1);
-    result.devices = {{.replica = rank, .role = "worker"}};
+    result.devices = {{.rank = rank, .role = "worker"}};
     finish(rank, result);
   }
   const auto run = collect_run(ddp_job(), channels, {});

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Makes Chrome trace events from records of known times.
-#include "bench/run/run_trace.h"
+#include "bench/run/run_records.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -85,7 +85,7 @@ class Faults(unittest.TestCase):
             self.expect_nothing_left(first)
 
     def fill_the_disk(self, *way, codes):
-        """That of rank 0, whose report is then found elsewhere. The processes end with `codes`."""
+        """That of rank 0, which cannot write its report. The processes end with `codes`."""
         length = ["--steps=600", "--verify-steps=0", "--timeout=30", SLOW]
         with self.job(*way, length, disk="1m") as made:
             made.start().await_work()
@@ -96,13 +96,6 @@ class Faults(unittest.TestCase):
             self.assertEqual([one.code for one in ended], codes, made.said())
             self.assertIn("report.json", ended[0].text)
             self.assertIn("No space left", ended[0].text)
-            rescued = [name for name in os.listdir(made.temporary) if name.endswith(".json")]
-            self.assertEqual(len(rescued), 1, ended[0].text)
-            self.assertIn(rescued[0], ended[0].text)
-            shown = subprocess.run([job.DDPBENCH, "show", os.path.join(made.temporary, rescued[0])],
-                                   capture_output=True, text=True, timeout=60)
-            self.assertEqual(shown.returncode, 0, shown.stderr)
-            os.remove(os.path.join(made.temporary, rescued[0]))
             self.expect_nothing_left(made)
 
     def train_beside_half_open_connections(self, *way):

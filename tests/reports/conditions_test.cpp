@@ -7,12 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
-#include "reports/json/report_json.h"
 #include "reports/table/table.h"
 #include "tests/reports/sample_report.h"
-#include "tests/reports/schema_validator.h"
 
 namespace ddpbench::report {
 namespace {
@@ -113,26 +109,6 @@ TEST(Conditions, WhatTheSystemDoesNotTellIsMissingWithAReason) {
   EXPECT_FALSE(run.conditions->other_load_ratio.value);
   EXPECT_THAT(run.conditions->other_load_ratio.reason, Not(IsEmpty()));
   EXPECT_THAT(run.conditions->notes, IsEmpty());
-}
-
-TEST(Conditions, AStoppedJobIsNotedAndReadBack) {
-  Report report = test::sample_report();
-  report::Run& run = report.runs[2];
-  run.conditions.emplace().stopped_s = 6.2;
-  run.conditions->stopped_steps = 1;
-  run.conditions->supervisor_stopped_s = 7.1;
-  fill_conditions(run, Quiet().before, Quiet().after);
-  EXPECT_THAT(run.conditions->notes,
-              ElementsAre(HasSubstr("the job was stopped (Ctrl-Z), or got no processor, for 6.2 s"),
-                          HasSubstr("the supervising process alone was stopped for 7.1 s")));
-  const auto written = to_json(report);
-  EXPECT_THAT(
-      ddpbench::test::schema_errors(nlohmann::json::parse(written.dump()), DDPBENCH_REPORT_SCHEMA),
-      IsEmpty());
-  const Report read = parse_report(written.dump(), "r.json");
-  EXPECT_EQ(read.runs[2].conditions->stopped_s, 6.2);
-  EXPECT_EQ(read.runs[2].conditions->stopped_steps, 1);
-  EXPECT_EQ(read.runs[2].conditions->supervisor_stopped_s, 7.1);
 }
 
 TEST(Conditions, CountersThatWereResetCountAsNothing) {

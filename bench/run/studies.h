@@ -1,11 +1,14 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ddpbench tune`: tries bucket sizes of ddp, interleaved and repeated, and confirms the best
-// against the default with fresh runs. It recommends the best or says that it makes no difference.
+// Commands over many plans or runs. `ddpbench fit`: the largest batch a device for every strategy,
+// from memory plans alone; nothing is trained. `ddpbench tune`: tries bucket sizes of ddp,
+// interleaved and repeated, and confirms the best against the default with fresh runs.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,6 +17,25 @@
 #include "kernels/nn/model/model.h"
 
 namespace ddpbench::bench {
+
+// Prints the table of largest batches; returns the exit code. Throws ConfigError and
+// UnavailableError as a run would that finds no network, data or device.
+int run_fit(Options options);
+
+// The batches that are considered: 1 to 8, then multiples of 8, which micro-batches divide.
+inline constexpr std::int64_t kBatchStep = 8;
+inline constexpr std::int64_t kLargestFit = std::int64_t{1} << 20;
+
+struct BatchRange {
+  std::int64_t smallest = 1;  // that can be planned
+  std::int64_t largest = 0;   // that fits; 0: none does; kLargestFit: no limit was found
+};
+
+// Returns the largest considered batch whose share of the memory is at most 1, such that the next
+// one's is more. `share` may throw ops::BatchTooLarge, which is a limit like memory, and
+// ops::BatchTooSmall. A network that cannot be planned for kBatchStep samples cannot be planned:
+// that error is thrown.
+BatchRange largest_batch(const std::function<double(std::int64_t batch)>& share);
 
 // Chooses the bucket settings that `ddpbench tune` tries. Pure.
 
