@@ -169,8 +169,9 @@ NewFile::NewFile(const std::string& path, WriteOptions options) : options_(optio
 bool NewFile::open_and_lock_part() {
   FileDescriptor part(::open(part_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (!part) fail_write(part_, "making it", errno);
-  if (::flock(part.get(), options_.one_writer ? LOCK_EX | LOCK_NB : LOCK_EX) != 0 &&
-      errno == EWOULDBLOCK) {
+  while (::flock(part.get(), options_.one_writer ? LOCK_EX | LOCK_NB : LOCK_EX) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) break;
     throw ConfigError(
         fmt::format("{}: another process is writing it; wait until it is done", part_.string()));
   }
