@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -20,29 +21,27 @@ constexpr std::string_view kBatchCountName = ".num_batches_tracked";
 
 std::string in_quotes(std::string_view name) { return fmt::format("\"{}\"", name); }
 
-// Adds "<how many> <what> (<the first of them>, and <n> more)" to `parts`, unless there is none.
-void add_part(std::vector<std::string>& parts, const std::vector<std::string>& items,
-              std::string_view what, std::string_view separator) {
+// "<how many> <what> (<the first of them>, and <n> more)"
+std::string counted_list(const std::vector<std::string>& items, std::string_view what,
+                         std::string_view separator) {
   constexpr std::size_t kShown = 8;
-  if (items.empty()) return;
   const std::size_t shown = std::min(items.size(), kShown);
-  std::string text = fmt::format(
-      "{}",
-      fmt::join(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(shown), separator));
+  std::string text = fmt::format("{}", fmt::join(std::span(items).first(shown), separator));
   if (shown < items.size()) text += fmt::format("{}and {} more", separator, items.size() - shown);
-  parts.push_back(fmt::format("{} {} ({})", items.size(), what, text));
+  return fmt::format("{} {} ({})", items.size(), what, text);
 }
 
 // What differs between the tensors of a checkpoint and those of a network, in words.
 struct Differences {
   std::vector<std::string> missing, surplus, unlike;
 
-  bool empty() const { return missing.empty() && surplus.empty() && unlike.empty(); }
   std::string words() const {
     std::vector<std::string> parts;
-    add_part(parts, missing, "missing", ", ");
-    add_part(parts, surplus, "surplus", ", ");
-    add_part(parts, unlike, "of another shape or type", "; ");
+    if (!missing.empty()) parts.push_back(counted_list(missing, "missing", ", "));
+    if (!surplus.empty()) parts.push_back(counted_list(surplus, "surplus", ", "));
+    if (!unlike.empty()) {
+      parts.push_back(counted_list(unlike, "of another shape or type", "; "));
+    }
     return fmt::format("{}", fmt::join(parts, ", "));
   }
 };
@@ -117,9 +116,9 @@ std::vector<std::optional<std::size_t>> match_checkpoint(const ModelSpec& model,
     by_name.erase(found);
   }
   for (const auto& [name, tensor] : by_name) differences.surplus.push_back(in_quotes(name));
-  if (!differences.empty()) {
+  if (const std::string words = differences.words(); !words.empty()) {
     throw ConfigError(fmt::format("{}: the tensors are not those of the model {}: {}", origin,
-                                  model.name, differences.words()));
+                                  model.name, words));
   }
   return matches;
 }

@@ -39,12 +39,7 @@ LoweredNetwork plan_network(const ModelSpec& model, ops::OpBackend& backend,
     throw ConfigError(
         fmt::format("the batch of {} must be at least 1, found {}", model.name, options.batch));
   }
-  LoweredNetwork network = lower_network(model, backend,
-                                         {.batch = options.batch,
-                                          .seed = options.seed,
-                                          .parts = options.parts,
-                                          .training = options.training,
-                                          .micro_batch = options.micro_batch});
+  LoweredNetwork network = lower_network(model, backend, options);
   plan_cast(network, backend);
   if (options.training) plan_backward(network.plan, backend);
   place_values(network.plan);

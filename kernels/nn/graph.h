@@ -3,19 +3,15 @@
 //
 // Graph: a network planned on one device for one batch size.
 //
-// Planning fuses layers (plan/fusion.h, and chains of operations if the backend does) and inserts
-// reorders where layouts differ. It puts parameters in one flat buffer and lets
-// activations share memory. It runs the leading part in micro-batches where that keeps its maps
-// in cache and no op couples samples. After construction no call allocates. Only the device's
-// leading thread uses a graph. The loss is no part of it (ops/flat_ops.h), so that DataParallel can
-// gather the outputs before it.
+// Planning fuses layers (plan/fusion.h), inserts reorders where layouts differ, puts parameters in
+// one flat buffer, lets activations share memory, and runs the leading part in micro-batches where
+// that keeps its maps in cache. After construction no call allocates. Only the device's leading
+// thread uses a graph. The loss is no part of it, so that DataParallel can gather the outputs
+// before.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,24 +23,8 @@
 #include "kernels/nn/program.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/device.h"
-#include "kernels/runtime/memory_needs.h"
 
 namespace ddpbench::nn {
-
-struct GraphOptions {
-  std::int64_t batch = 0;
-  std::uint64_t seed = 0;  // of what layers draw at random (dropout)
-  // The other parts of the batch, where batch norm couples the samples of all; else null. Outlives
-  // the graph.
-  ops::BatchParts* parts = nullptr;
-  bool training = true;                     // false: forward only, no gradient memory
-  std::optional<std::int64_t> micro_batch;  // nullopt: chosen; 0: off; else a divisor of batch
-  Sharing gradient_sharing = Sharing::process_private;  // mappable: peers read the gradients
-  Sharing weight_sharing = Sharing::process_private;    // mappable: ps and broadcast
-  // Called when all is planned and nothing is allocated, with the graph's needs on its device. The
-  // caller adds its own needs and throws when the sum is too much. May be empty.
-  std::function<void(const ParameterPlan&, MemoryNeeds&)> admit;
-};
 
 class Graph {
  public:
@@ -77,10 +57,9 @@ class Graph {
   // Tells `observer`, which must outlive its use, of every call from now on. Null ends that.
   void observe_layers(LayerObserver* observer) { program_.observe(observer); }
 
-  // Runs the network on `input`: [batch, c, h, w] plain fp32 in device memory. It must stay valid
-  // and unchanged until backward is done. A graph that is not for training evaluates, whatever
-  // `mode` says; an evaluation changes no state and draws nothing at random. `places` are those of
-  // the batch's samples in the global batch, by which layers draw.
+  // Runs the network on `input`: [batch, c, h, w] plain fp32 in device memory, which must stay
+  // unchanged until backward is done. A graph that is not for training always evaluates. `places`
+  // are those of the batch's samples in the global batch, by which layers draw.
   void forward(Stream& stream, const float* input, ops::Mode mode = ops::Mode::training,
                const ops::SamplePlaces& places = {});
   // The logits of output k (ModelSpec::output_layer) from the last forward: [batch, classes] or
@@ -88,14 +67,13 @@ class Graph {
   float* output(std::size_t k = 0) const;
   // Where its loss writes its gradient, of the same shape. REQUIRES: training.
   float* output_gradient(std::size_t k = 0) const;
-  // Computes the gradients of all parameters from those of all outputs. With `accumulate` they are
-  // added to the gradient buffer (gradient accumulation; the verification's reference). `ready` may
-  // be empty. REQUIRES: a graph for training; a forward pass in training since the last backward,
-  // whose gradients overwrote activations; and unchanged weights since that forward pass.
+  // Computes the gradients of all parameters from those of all outputs, or adds them to the
+  // gradient buffer. `ready` may be empty. REQUIRES: a graph for training; a forward pass in
+  // training since the last backward, whose gradients overwrote activations; unchanged weights
+  // since.
   void backward(Stream& stream, const GradientReady& ready = {}, bool accumulate = false);
 
-  // Queues the end of a training step: layers then draw by the next step's number, which is in
-  // device memory, so that a recorded step counts on. Nothing where no layer draws.
+  // Queues the end of a training step: layers then draw by the next step's number.
   void end_step(Stream& stream);
   // Back to step 0.
   void reset_steps(Stream& stream);

@@ -14,6 +14,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -53,21 +54,6 @@ class Reader {
     size_ = static_cast<std::uint64_t>(end);
   }
 
-  std::vector<TensorInfo> read_infos() {
-    std::vector<TensorInfo> infos;
-    for (const Entry& entry : read_entries()) infos.push_back(entry);
-    return infos;
-  }
-
-  std::vector<NamedTensor> read() {
-    const std::vector<Entry> entries = read_entries();
-    std::vector<NamedTensor> tensors;
-    tensors.reserve(entries.size());
-    for (const Entry& entry : entries) tensors.push_back(read_values(entry));
-    return tensors;
-  }
-
- private:
   struct Entry : TensorInfo {
     std::uint64_t begin = 0, end = 0;  // within the data
   };
@@ -79,13 +65,23 @@ class Reader {
     for (const auto& [name, value] : header.items()) {
       if (name != kMetadataKey) entries.push_back(read_entry(name, value));
     }
-    std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-      return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
-    });
+    std::ranges::sort(entries, {}, [](const Entry& e) { return std::pair(e.begin, e.end); });
     expect_seamless(entries);
     return entries;
   }
 
+  NamedTensor read_values(const Entry& entry) {
+    NamedTensor tensor{entry.name, entry.shape, {}, entry.type};
+    const std::string bytes = read_bytes(data_ + entry.begin, entry.end - entry.begin, entry.name);
+    const auto fill = [&](auto& values) {
+      values.resize(bytes.size() / sizeof(values[0]));
+      if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+    };
+    is_integer(tensor) ? fill(tensor.integers) : fill(tensor.values);
+    return tensor;
+  }
+
+ private:
   [[noreturn]] void fail(std::uint64_t offset, const std::string& message) const {
     throw ConfigError(
         fmt::format("{} is no valid safetensors file: at offset {}, {}", path_, offset, message));
@@ -199,17 +195,6 @@ class Reader {
     }
   }
 
-  NamedTensor read_values(const Entry& entry) {
-    NamedTensor tensor{entry.name, entry.shape, {}, entry.type};
-    const std::string bytes = read_bytes(data_ + entry.begin, entry.end - entry.begin, entry.name);
-    const auto fill = [&](auto& values) {
-      values.resize(bytes.size() / sizeof(values[0]));
-      if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
-    };
-    is_integer(tensor) ? fill(tensor.integers) : fill(tensor.values);
-    return tensor;
-  }
-
   std::string path_;
   std::ifstream file_;
   std::uint64_t size_ = 0;
@@ -256,10 +241,16 @@ void write_safetensors(const std::string& path, const std::vector<NamedTensor>& 
   write_file(path, parts, {.force = force});
 }
 
-std::vector<NamedTensor> read_safetensors(const std::string& path) { return Reader(path).read(); }
+std::vector<NamedTensor> read_safetensors(const std::string& path) {
+  Reader reader(path);
+  std::vector<NamedTensor> tensors;
+  for (const auto& entry : reader.read_entries()) tensors.push_back(reader.read_values(entry));
+  return tensors;
+}
 
 std::vector<TensorInfo> read_tensor_infos(const std::string& path) {
-  return Reader(path).read_infos();
+  const auto entries = Reader(path).read_entries();
+  return {entries.begin(), entries.end()};
 }
 
 }  // namespace ddpbench::nn

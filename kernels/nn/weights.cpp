@@ -20,14 +20,14 @@ namespace {
 
 bool is_not_finite(float value) { return !std::isfinite(value); }
 
-void check_variance(const NamedTensor& tensor, const std::string& origin) {
-  const auto bad = std::ranges::find_if(tensor.values, [](float value) { return value < 0; });
+// Throws ConfigError that names the first value that is bad.
+template <typename IsBad>
+void refuse(const NamedTensor& tensor, const std::string& origin, const IsBad& is_bad,
+            const char* why) {
+  const auto bad = std::ranges::find_if(tensor.values, is_bad);
   if (bad == tensor.values.end()) return;
-  throw ConfigError(
-      fmt::format("{}: value {} of the tensor \"{}\" is {}, and no variance is below 0: evaluation "
-                  "would divide "
-                  "by the square root of it",
-                  origin, bad - tensor.values.begin(), tensor.name, *bad));
+  throw ConfigError(fmt::format("{}: value {} of the tensor \"{}\" is {}, and {}", origin,
+                                bad - tensor.values.begin(), tensor.name, *bad, why));
 }
 
 // A tensor of `count` elements that all have `value(index)`.
@@ -106,14 +106,13 @@ std::vector<NamedTensor> export_gradients(const Graph& graph) {
 
 void import_values(Graph& graph, std::span<const float> values) {
   const std::vector<ParameterInfo>& parameters = graph.plan().parameters;
-  std::size_t at = 0;
-  for (std::size_t i = parameters.size(); i-- > 0;) {
+  ensure(values.size() == static_cast<std::size_t>(graph.model().parameter_count()),
+         "{} values for {} weights", values.size(), graph.model().parameter_count());
+  for (std::size_t i = parameters.size(), at = 0; i-- > 0;) {
     const auto count = static_cast<std::size_t>(ops::element_count(parameters[i].shape));
-    ensure(at + count <= values.size(), "{} values for more weights", values.size());
     graph.import_parameter(i, values.subspan(at, count), graph.weights().view());
     at += count;
   }
-  ensure(at == values.size(), "{} values for {} weights", values.size(), at);
 }
 
 std::vector<double> flat_state(const std::vector<NamedTensor>& state) {
@@ -127,22 +126,23 @@ std::vector<double> flat_state(const std::vector<NamedTensor>& state) {
 
 void import_state_values(Graph& graph, std::span<const double> values) {
   const std::vector<StateInfo>& state = graph.plan().state;
-  std::size_t at = 0;
-  for (std::size_t i = 0; i < state.size(); ++i) {
-    const auto count = static_cast<std::size_t>(ops::element_count(state[i].shape));
-    ensure(at + count <= values.size(), "{} values for more state", values.size());
+  ensure(values.size() == static_cast<std::size_t>(graph.model().state_count()),
+         "{} values for {} of state", values.size(), graph.model().state_count());
+  for (std::size_t i = 0, at = 0; i < state.size(); ++i) {
     const NamedTensor tensor = make_state(state[i], [&](std::size_t k) { return values[at + k]; });
     graph.import_state(i, bytes_of(tensor));
-    at += count;
+    at += static_cast<std::size_t>(ops::element_count(state[i].shape));
   }
-  ensure(at == values.size(), "{} values for {} of state", values.size(), at);
 }
 
 void import_checkpoint(Graph& graph, const std::vector<NamedTensor>& tensors,
                        const std::string& origin) {
   const auto matches = match_checkpoint(graph.model(), infos_of(tensors), origin);
   for (const NamedTensor& tensor : tensors) {
-    if (tensor.name.ends_with(kVarianceName)) check_variance(tensor, origin);
+    if (!tensor.name.ends_with(kVarianceName)) continue;
+    refuse(
+        tensor, origin, [](float value) { return value < 0; },
+        "no variance is below 0: evaluation would divide by the square root of it");
   }
   const std::size_t parameters = graph.plan().parameters.size();
   const std::vector<StateInfo>& state = graph.plan().state;
@@ -184,11 +184,7 @@ std::string find_not_finite(const Graph& graph, const Device& device) {
 
 void check_finite(const std::vector<NamedTensor>& tensors, const std::string& origin) {
   for (const NamedTensor& tensor : tensors) {
-    const auto bad = std::ranges::find_if(tensor.values, is_not_finite);
-    if (bad == tensor.values.end()) continue;
-    throw ConfigError(fmt::format(
-        "{}: value {} of the tensor \"{}\" is {}, and training from it could only diverge", origin,
-        bad - tensor.values.begin(), tensor.name, *bad));
+    refuse(tensor, origin, is_not_finite, "training from it could only diverge");
   }
 }
 

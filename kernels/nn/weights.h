@@ -20,11 +20,9 @@ namespace ddpbench::nn {
 // strategy, world size, layout and device. Blocks until all are on the device.
 void initialize_parameters(Graph& graph, std::uint64_t seed);
 
-// The values of a parameter at step 0 in its PyTorch layout. One with a start value (batch norm:
-// weight 1, bias 0) has that; others are drawn as `init` says, from a counter-based generator
-// (Philox4x32-10, Salmon et al., SC'11). Every operation on the way is one that IEEE 754 rounds
-// exactly, so all machines have equal bits, and so has the PyTorch peer
-// (bench/peers/pytorch_peer/initializer.py).
+// The values of a parameter at step 0 in its PyTorch layout: its start value, or drawn as `init`
+// says (Philox4x32-10, Salmon et al., SC'11). IEEE 754 rounds every operation on the way exactly,
+// so all machines have equal bits, and so has bench/peers/pytorch_peer/initializer.py.
 std::vector<float> start_values(const ParameterInfo& parameter, const Init& init,
                                 std::uint64_t seed);
 
@@ -48,8 +46,7 @@ void import_state_values(Graph& graph, std::span<const double> values);
 void import_checkpoint(Graph& graph, const std::vector<NamedTensor>& tensors,
                        const std::string& origin);
 // The name of the first tensor of weights, or else of state, that has a value that is not a finite
-// number; empty: none has. `device` is the graph's. Weights that the host can read are read where
-// they are.
+// number; empty: none has. `device` is the graph's.
 std::string find_not_finite(const Graph& graph, const Device& device);
 // Throws ConfigError that names the first value that is not a finite number.
 void check_finite(const std::vector<NamedTensor>& tensors, const std::string& origin);

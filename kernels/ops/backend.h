@@ -34,12 +34,10 @@ class OpBackend {
   // Plans an operation for fixed shapes. Throws ConfigError for shapes that make no sense (empty
   // output, no input), DeviceError when the library refuses or the backend has no such operation.
   virtual std::unique_ptr<Op> make(const OpDesc& desc) = 0;
-  // Plans one operation for the first two or more of `chain`, where it is better than running them
-  // apart. Where it is not, returns no operation; that is no error. Each operation of the chain has
-  // one input, the output of the one before, and no other operation reads that output. The backend
-  // chooses its layout, so only the shapes of those inputs count. When all readers of the output
-  // want it plain, the last of the chain is a reorder to the plain layout. The parameters of the
-  // fused operation are those of all that it replaces, in their order.
+  // Plans one operation for the first two or more of `chain`, where that is better, else none. Each
+  // operation of the chain alone reads the output of the one before, of which only the shape
+  // counts. When all readers of the output want it plain, the last of the chain is a reorder to
+  // that. The parameters are those of all that the operation replaces, in their order.
   virtual FusedOp fuse(std::span<const OpDesc>) { return {}; }
 
   // What stands around a network (flat_ops.h, optimizer.h). Each call queues its work.
@@ -61,13 +59,12 @@ class OpBackend {
   // reaches and whose streams run inline.
   virtual void increment(Stream& /*stream*/, std::int64_t* counter) { ++*counter; }
 
-  // One-off conversion between layouts of equal element count, for initialisation, checkpoints and
-  // verification; allocates, blocks until done. `from` and `to` point to device memory.
+  // Conversion between layouts of equal element count, in device memory; allocates, blocks.
   virtual void convert(const TensorLayout& from_layout, const void* from,
                        const TensorLayout& to_layout, void* to) = 0;
 
-  // The largest number of samples whose maps, of `bytes_per_sample` each, stay in the cache that
-  // this device's convolutions run from (L2). 0 when micro-batches gain nothing here.
+  // The most samples whose maps, of `bytes_per_sample` each, stay in the cache that convolutions
+  // run from (L2). 0 when micro-batches gain nothing here.
   virtual std::int64_t micro_batch_hint(std::size_t bytes_per_sample) const = 0;
 };
 
@@ -87,15 +84,13 @@ std::unique_ptr<Op> make_with(const Makers& makers, const OpDesc& desc,
       desc);
 }
 
-// oneDNN and own kernels for a CPU device, which must outlive the backend, with the type of
-// activations and their gradients: fp32 or bf16. Weights, their gradients, optimizer and loss are
-// fp32 in both. Throws UnavailableError where CPU devices do not compute in it here.
+// oneDNN and own kernels for a CPU device, which must outlive the backend. Activations and their
+// gradients are fp32 or bf16, all else is fp32. Throws UnavailableError (why_no_cpu_bf16).
 std::unique_ptr<OpBackend> make_onednn_backend(Device& device,
                                                DataType activations = DataType::fp32);
 
-// Why CPU devices do not compute in bf16 here; empty: they do. The processor needs instructions for
-// it (avx512_bf16 or AMX), and oneDNN must be allowed to use them (ONEDNN_MAX_CPU_ISA). If oneDNN
-// would use AMX, this requests the permission for AMX tiles, for the rest of the process.
+// Why CPU devices do not compute in bf16 here; empty: they do. If oneDNN would use AMX, this
+// requests the permission for AMX tiles, for the rest of the process.
 std::string why_no_cpu_bf16();
 // Whether CPU devices may compute in bf16 in AMX's tiles here.
 bool cpu_bf16_uses_amx();
@@ -109,17 +104,14 @@ std::map<std::string, std::string> library_versions();
 // A backend that takes at once the batch of several devices and gives each sample the bits that its
 // own device gives it.
 //
-// A library chooses by the batch how it computes: Winograd or not, the order of a sum. So the maps
-// of two devices' batch differ by roundings from those of either, and behind a ReLU such a rounding
-// decides now and then whether a value is cut, which changes a whole term of a gradient. Here
-// convolutions and linear layers are therefore planned for the batch of one device, and run for
-// each part of a larger batch in turn; their parameters' gradients add up in the order of the
-// parts, as those of devices do. Every other operation computes a sample alone, or sums in double
-// over samples (batch norm), and takes the whole batch.
+// A library chooses by the batch how it computes: Winograd or not, the order of a sum. Behind a
+// ReLU such a rounding decides now and then whether a value is cut, which changes a whole term of a
+// gradient. So convolutions and linear layers are planned for the batch of one device, `samples`,
+// and run for each part in turn; their parameters' gradients add up in the order of the parts. All
+// else computes a sample alone, or sums in double (batch norm), and takes the whole batch.
 //
-// `samples`: the batch of one device. Batches that are no multiple of it, or not larger, are
-// planned as by `backend`; so are operations whose slices would not begin at multiples of
-// `alignment` bytes. REQUIRES: samples > 0, alignment > 0.
+// Batches that are no larger multiple of `samples` are planned as by `backend`; so are operations
+// whose slices would not begin at multiples of `alignment` bytes. REQUIRES: both > 0.
 std::unique_ptr<OpBackend> make_sliced_backend(std::unique_ptr<OpBackend> backend,
                                                std::int64_t samples, std::size_t alignment = 1);
 

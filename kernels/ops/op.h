@@ -24,8 +24,7 @@
 
 namespace ddpbench::ops {
 
-// Errors of operations that can be planned, but not for this batch size. Code that chooses the
-// batch size (`ddpbench fit`) can catch them and try another one.
+// The two errors of a batch size; `ddpbench fit` tries another one.
 //
 // Batch norm trains on at least 2 values a channel: maps of 1 x 1 need 2 samples.
 class BatchTooSmall : public ConfigError {
@@ -48,8 +47,8 @@ struct ParameterSpec {
   std::optional<float> start = {};  // the value of all elements at step 0; none: drawn by fan_in
 };
 
-// What an operation keeps from step to step and no gradient changes: PyTorch's "buffers", such as
-// running statistics. Plain layout; only forward in training changes it.
+// What an operation keeps from step to step, as running statistics (PyTorch's "buffers"): plain,
+// and only forward in training changes it.
 struct StateSpec {
   std::string name;                // "running_mean"; the graph puts the layer's name before it
   Shape shape;                     // {}: a single number
@@ -57,8 +56,7 @@ struct StateSpec {
   double start = 0;                // the value of all elements at step 0
 };
 
-// What a forward pass is for. An evaluation changes no state, uses that of the training so far in
-// place of statistics of its own batch, and has no backward.
+// An evaluation uses the state in place of its batch's statistics, and has no backward.
 enum class Mode : std::uint8_t { training, evaluation };
 
 struct ForwardArgs {
@@ -99,19 +97,15 @@ struct OpPlan {
   std::size_t workspace_bytes = 0;  // the larger of what forward and backward need
   std::size_t needed_inputs = 0;    // backward reads the first so many
   bool needs_output = false;        // whether backward reads the output
-  // Whether recompute() can make the output again, at the cost of one pass over memory. If other
-  // operations' backward needs the output, the graph may then free it after forward and recompute
-  // it in backward. It does so only if this operation's backward keeps the inputs anyway.
+  // Whether recompute() can make the output again in one pass over memory, so that it need not stay
+  // for other operations' backward. That pays where this operation keeps its inputs anyway.
   bool recomputes_output = false;
-  // Whether backward can take its output's gradient in two parts (BackwardArgs::more_grad_output),
-  // where several operations read that output. Their sum then costs no pass of its own.
+  // Whether backward takes BackwardArgs::more_grad_output, which saves a pass for the sum.
   bool adds_grad_outputs = false;
-  // Whether one sample's result depends on other samples of the batch (batch norm). Such an op may
-  // not be split into micro-batches.
+  // Whether a sample's result depends on others of the batch (batch norm): no micro-batches.
   bool couples_samples = false;
   bool draws_random_numbers = false;  // in training (dropout); RandomDraw then tells them apart
-  // Whether it reads bf16 copies of its parameters, which have the same layouts. The graph casts
-  // all parameters of a network at once when forward begins.
+  // Whether it reads bf16 copies of its parameters, of the same layouts, which the graph makes.
   bool reads_bf16_weights = false;
   // Floating-point operations of one forward call and one backward call (multiply-add = 2).
   double forward_flops = 0;
@@ -142,8 +136,7 @@ class Op {
   OpPlan plan_;
 };
 
-// How an operation that couples the samples of a batch reaches the parts of the batch on other
-// devices. The code that divides the batch implements BatchParts and passes it to the operations.
+// How an operation that couples the samples of a batch reaches the parts on other devices.
 class BatchParts {
  public:
   virtual ~BatchParts() = default;
@@ -156,14 +149,10 @@ class BatchParts {
   virtual void gather(Stream& stream, const void* own, void* all, std::size_t bytes) = 0;
 };
 
-// Combines the sum and the sum of squared deviations from the mean of one channel from those of all
-// parts, each over `values` values (Chan, Golub and LeVeque, "Updating formulae and a pairwise
-// algorithm for computing sample variances", 1979). It adds in the order of the parts, so that all
-// parts get the same bits.
-//
-// Sums, not means: sums of fp32 values are mostly exact in double, so the whole batch at once gives
-// the same one. A mean would be rounded on the way, and where it lies between two fp32 values, as
-// happens among thousands of channels, that would decide which of the two it becomes.
+// Combines a channel's sum and its squared deviations from the mean from those of all parts, each
+// over `values` values, in the order of the parts (Chan, Golub and LeVeque, "Updating formulae and
+// a pairwise algorithm for computing sample variances", 1979). Sums, not means: sums of fp32 values
+// are mostly exact in double, where a mean would be rounded on the way.
 struct Moments {
   double sum = 0, squares = 0;
 };
@@ -189,8 +178,7 @@ struct Conv2dDesc {
   std::int64_t out_channels = 0;
   Window2d window;
   Dilation2d dilation;
-  // The channels of input and output are divided into so many groups, in order. An output reads the
-  // inputs of its own group, so the weight is [out, in / groups, kh, kw].
+  // An output reads the inputs of its own group, so the weight is [out, in / groups, kh, kw].
   std::int64_t groups = 1;
   bool bias = true;
   bool fuse_relu = false;        // output = relu(conv(x) + bias)
@@ -226,9 +214,7 @@ struct AvgPool2dDesc {
   static constexpr const char* kName = "avg_pool2d";
   TensorLayout input;  // [batch, channels, h, w]
   Window2d window;
-  // Whether a window's sum is divided by the elements of the kernel, of which those in the padding
-  // are 0; else by those in the map.
-  bool count_include_pad = true;
+  bool count_include_pad = true;  // whether a sum is divided by all the kernel's elements
 };
 
 // The mean over as many windows as the output has elements: rows floor(i * h / out_h) up to, not
@@ -248,8 +234,8 @@ struct ConcatDesc {
 
 struct LinearDesc {
   static constexpr const char* kName = "linear";
-  // [batch, ...], flattened in its plain (NCHW) order. Where a backend reads features in another
-  // order, the columns of the weight have that order, as its layout says.
+  // [batch, ...], flattened in its plain order. A backend that reads features in another order has
+  // the weight's columns in that order, as its layout says.
   TensorLayout input;
   std::int64_t out_features = 0;
   bool bias = true;
@@ -262,17 +248,14 @@ struct ReluDesc {
   TensorLayout input;
 };
 
-// output = a + b, same shape. For residual connections, and for the sum of the gradients of a
-// tensor that several layers read.
+// output = a + b, same shape.
 struct AddDesc {
   static constexpr const char* kName = "add";
   TensorLayout input;
 };
 
-// In training each element is 0 with probability p, else multiplied by 1 / (1 - p), as
-// torch.nn.Dropout; an evaluation copies. What is dropped depends on the key, the step, the place
-// of the sample in the global batch and the element's in the sample (dropout_mask.h), so it is the
-// same however a batch is divided.
+// As torch.nn.Dropout. What is dropped depends on the key, the step, the place of the sample in the
+// global batch and the element's in the sample (dropout_mask.h), however a batch is divided.
 struct DropoutDesc {
   static constexpr const char* kName = "dropout";
   TensorLayout input;  // [batch, ...]

@@ -16,18 +16,21 @@ std::size_t slot_bytes(std::size_t count) {
   return round_up(count * sizeof(float), kSlotAlignment);
 }
 
+template <typename Names>
+std::ptrdiff_t index_of(const Names& names, std::string_view name) {
+  const auto found = std::ranges::find(names, name);
+  ensure(found != names.end(), "neither optimizer nor schedule is called {}", name);
+  return found - names.begin();
+}
+
 }  // namespace
 
 OptimizerKind optimizer_kind(std::string_view name) {
-  const auto found = std::ranges::find(kOptimizerNames, name);
-  ensure(found != kOptimizerNames.end(), "no optimizer is called {}", name);
-  return static_cast<OptimizerKind>(found - kOptimizerNames.begin());
+  return static_cast<OptimizerKind>(index_of(kOptimizerNames, name));
 }
 
 ScheduleKind schedule_kind(std::string_view name) {
-  const auto found = std::ranges::find(kScheduleNames, name);
-  ensure(found != kScheduleNames.end(), "no schedule is called {}", name);
-  return static_cast<ScheduleKind>(found - kScheduleNames.begin());
+  return static_cast<ScheduleKind>(index_of(kScheduleNames, name));
 }
 
 std::size_t slot_count(const OptimizerOptions& options) {

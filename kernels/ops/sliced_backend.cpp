@@ -21,19 +21,13 @@ OpPlan whole_plan(const Op& slice, std::int64_t slices) {
   const auto whole = [&](const TensorLayout& layout) {
     return for_samples(layout, slices * layout.shape[0]);
   };
-  OpPlan plan{.description = fmt::format("{} in {} slices", slice.plan().description, slices),
-              .output = whole(slice.plan().output),
-              .parameters = slice.plan().parameters,
-              .saved_bytes = static_cast<std::size_t>(slices) * saved_stride(slice),
-              .workspace_bytes = slice.plan().workspace_bytes,
-              .needs_output = slice.plan().needs_output,
-              .reads_bf16_weights = slice.plan().reads_bf16_weights,
-              .forward_flops = static_cast<double>(slices) * slice.plan().forward_flops,
-              .backward_flops = static_cast<double>(slices) * slice.plan().backward_flops};
-  for (std::size_t i = 0; i < slice.plan().inputs.size(); ++i) {
-    plan.inputs.push_back(whole(slice.plan().inputs[i]));
-    if (i < slice.plan().needed_inputs) plan.needed_inputs = i + 1;
-  }
+  OpPlan plan = slice.plan();
+  plan.description += fmt::format(" in {} slices", slices);
+  plan.output = whole(plan.output);
+  std::ranges::transform(plan.inputs, plan.inputs.begin(), whole);
+  plan.saved_bytes = static_cast<std::size_t>(slices) * saved_stride(slice);
+  plan.forward_flops *= static_cast<double>(slices);
+  plan.backward_flops *= static_cast<double>(slices);
   return plan;
 }
 

@@ -7,57 +7,48 @@ namespace {
 
 constexpr double kFloat = sizeof(float);
 
-double input_bytes(const Op& op) {
-  std::size_t sum = 0;
-  for (std::size_t i = 0; i < op.plan().inputs.size(); ++i) sum += op.plan().inputs[i].bytes;
-  return static_cast<double>(sum);
-}
+struct Bytes {
+  double inputs = 0, needed = 0, output = 0, saved = 0, parameters = 0, read_parameters = 0;
+};
 
-double parameter_bytes(const Op& op) {
-  std::size_t sum = 0;
-  for (const ParameterSpec& spec : op.plan().parameters) sum += spec.layout.bytes;
-  return static_cast<double>(sum);
+Bytes bytes_of(const OpPlan& plan) {
+  Bytes bytes{.output = static_cast<double>(plan.output.bytes),
+              .saved = static_cast<double>(plan.saved_bytes)};
+  for (std::size_t i = 0; i < plan.inputs.size(); ++i) {
+    bytes.inputs += static_cast<double>(plan.inputs[i].bytes);
+    if (i < plan.needed_inputs) bytes.needed += static_cast<double>(plan.inputs[i].bytes);
+  }
+  for (const ParameterSpec& spec : plan.parameters) {
+    bytes.parameters += static_cast<double>(spec.layout.bytes);
+  }
+  bytes.read_parameters = bytes.parameters / (plan.reads_bf16_weights ? 2 : 1);
+  return bytes;
 }
-
-// The bytes of parameters that the operation reads.
-double read_parameter_bytes(const Op& op) {
-  const double bytes = parameter_bytes(op);
-  if (!op.plan().reads_bf16_weights) return bytes;
-  return bytes / kFloat * static_cast<double>(size_of(DataType::bf16));
-}
-
-double kept_bytes(const Op& op) { return static_cast<double>(op.plan().saved_bytes); }
-double output_bytes(const Op& op) { return static_cast<double>(op.plan().output.bytes); }
 
 }  // namespace
 
 double forward_bytes(const Op& op) {
-  return input_bytes(op) + read_parameter_bytes(op) + output_bytes(op) + kept_bytes(op);
+  const Bytes bytes = bytes_of(op.plan());
+  return bytes.inputs + bytes.read_parameters + bytes.output + bytes.saved;
 }
 
 double backward_bytes(const Op& op, bool input_gradients) {
-  double bytes = output_bytes(op) + kept_bytes(op) + parameter_bytes(op);
-  for (std::size_t i = 0; i < op.plan().inputs.size(); ++i) {
-    if (i < op.plan().needed_inputs) bytes += static_cast<double>(op.plan().inputs[i].bytes);
-  }
-  if (op.plan().needs_output) bytes += output_bytes(op);
-  if (input_gradients) bytes += input_bytes(op) + read_parameter_bytes(op);
-  return bytes;
+  const Bytes bytes = bytes_of(op.plan());
+  return bytes.output * (op.plan().needs_output ? 2 : 1) + bytes.saved + bytes.parameters +
+         bytes.needed + (input_gradients ? bytes.inputs + bytes.read_parameters : 0);
 }
 
 // It reads and writes weights and slots, and reads gradients.
 double optimizer_bytes(const OptimizerOptions& options, std::int64_t elements) {
-  const auto slots = static_cast<double>(slot_count(options));
-  return kFloat * (3 + 2 * slots) * static_cast<double>(elements);
+  return kFloat * static_cast<double>(3 + 2 * slot_count(options)) * static_cast<double>(elements);
 }
 
 double mean_bytes(std::int64_t elements, std::int64_t inputs) {
-  return kFloat * static_cast<double>(inputs + 1) * static_cast<double>(elements);
+  return kFloat * static_cast<double>((inputs + 1) * elements);
 }
 
 double loss_bytes(std::int64_t batch, std::int64_t classes) {
-  const double labels = sizeof(std::int32_t);
-  return static_cast<double>(batch) * (2 * kFloat * static_cast<double>(classes) + labels);
+  return kFloat * static_cast<double>(batch * (2 * classes + 1));
 }
 
 double gather_bytes(std::int64_t batch, std::int64_t sample_elements) {

@@ -62,14 +62,14 @@ TEST_P(PoolKernels, AgreeBitByBitOnEveryInstructionSet) {
     for (std::size_t i = 0; i < x.size(); i += 3) x[i] = special[i / 3 % std::size(special)];
     const Values dy = random_values(pool.output_elements(), 2);
     const bool halving = pool.is_halving();
-    const Pooled want = run(cpu::pool_kernel_portable(halving), pool, x, dy);
+    const Pooled want = run(cpu::pool_kernel(SimdLevel::portable, halving), pool, x, dy);
     const SimdLevel best = cpu::simd_level();
     if (best == SimdLevel::portable) GTEST_SKIP() << "this processor has neither AVX2 nor AVX-512";
-    std::vector<PoolKernel> kernels = {cpu::pool_kernel_avx2(halving),
-                                       cpu::pool_kernel_avx2(false)};
+    std::vector<PoolKernel> kernels = {cpu::pool_kernel(SimdLevel::avx2, halving),
+                                       cpu::pool_kernel(SimdLevel::avx2, false)};
     if (best == SimdLevel::avx512) {
-      kernels.push_back(cpu::pool_kernel_avx512(halving));
-      kernels.push_back(cpu::pool_kernel_avx512(false));
+      kernels.push_back(cpu::pool_kernel(SimdLevel::avx512, halving));
+      kernels.push_back(cpu::pool_kernel(SimdLevel::avx512, false));
     }
     for (const PoolKernel& kernel : kernels) {
       const Pooled got = run(kernel, pool, x, dy);
@@ -90,11 +90,11 @@ TEST(PoolKernelChoice, NeedsWholeVectorsOfChannels) {
     pool.inner = inner;
     return cpu::choose_pool_kernel(pool, level).forward;
   };
-  EXPECT_EQ(chosen(32, SimdLevel::avx512), cpu::pool_kernel_avx512(true).forward);
-  EXPECT_EQ(chosen(24, SimdLevel::avx512), cpu::pool_kernel_avx2(true).forward);
-  EXPECT_EQ(chosen(16, SimdLevel::avx2), cpu::pool_kernel_avx2(true).forward);
-  EXPECT_EQ(chosen(17, SimdLevel::avx512), cpu::pool_kernel_portable(true).forward);
-  EXPECT_EQ(chosen(16, SimdLevel::portable), cpu::pool_kernel_portable(true).forward);
+  EXPECT_EQ(chosen(32, SimdLevel::avx512), cpu::pool_kernel(SimdLevel::avx512, true).forward);
+  EXPECT_EQ(chosen(24, SimdLevel::avx512), cpu::pool_kernel(SimdLevel::avx2, true).forward);
+  EXPECT_EQ(chosen(16, SimdLevel::avx2), cpu::pool_kernel(SimdLevel::avx2, true).forward);
+  EXPECT_EQ(chosen(17, SimdLevel::avx512), cpu::pool_kernel(SimdLevel::portable, true).forward);
+  EXPECT_EQ(chosen(16, SimdLevel::portable), cpu::pool_kernel(SimdLevel::portable, true).forward);
 }
 
 TEST(PoolKernelChoice, CountsLargeWindowsInWiderIntegers) {

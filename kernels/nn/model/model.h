@@ -95,9 +95,8 @@ struct LossSpec {
 // Labels are 16 bits wide.
 inline constexpr std::int64_t kLargestLabel = 65535;
 
-// A further output that is trained for the same labels and evaluated nowhere: it gives the layers
-// before it a gradient of their own (Szegedy et al., "Going deeper with convolutions", CVPR 2015).
-// Its logits have the shape of the output's, and it ignores the same label.
+// A further output that is trained for the same labels and evaluated nowhere (Szegedy et al.,
+// "Going deeper with convolutions", CVPR 2015). Its logits have the shape of the output's.
 struct AuxiliaryOutput {
   int layer = -1;     // index of the layer
   double weight = 1;  // of its loss in the total
@@ -145,10 +144,9 @@ ops::CrossEntropyDesc loss_of(const ModelSpec& model, std::size_t k, std::int64_
 // What training a network costs a sample, from its description alone.
 struct ModelCost {
   std::int64_t parameters = 0;
-  // Floating-point operations a sample: two for each multiplication with an addition of
-  // convolutions and linear layers. Bias, ReLU, pooling and sums, which are not counted, add about
-  // 1 %. Backward computes the gradients of weights and of inputs, each with as many operations as
-  // forward; inputs that depend on no parameters get none.
+  // Floating-point operations a sample of convolutions and linear layers, a multiply-add as two.
+  // All else adds about 1 %. Backward computes the gradients of weights, and of inputs that depend
+  // on parameters, each with as many operations as forward.
   double forward_flops = 0, backward_flops = 0;
   // The outputs of all layers in fp32, a sample. A ReLU that alone reads its input works in place.
   std::int64_t activation_bytes = 0;
@@ -157,9 +155,7 @@ struct ModelCost {
     return parameters * static_cast<std::int64_t>(sizeof(float));
   }
   double step_flops() const { return forward_flops + backward_flops; }
-  // What a step sends for what it computes: bytes of gradient per floating-point operation of one
-  // sample, forward and backward. A batch of n samples a device divides it by n. 0 for a network
-  // without operations that count.
+  // What a step sends for what it computes, for one sample a device; 0 where nothing counts.
   double gradient_bytes_per_flop() const {
     return step_flops() > 0 ? static_cast<double>(gradient_bytes()) / step_flops() : 0;
   }

@@ -67,10 +67,6 @@ AuxiliaryEntry read_auxiliary_entry(const JsonReader& json) {
   if (!json.has("loss")) return entry;
   const JsonReader loss = json.at("loss");
   loss.expect_object("a loss");
-  if (loss.has("ignore_index")) {
-    loss.at("ignore_index")
-        .fail("an auxiliary output has the labels of the output, whose ignore_index holds for it");
-  }
   loss.expect_keys("an auxiliary output's loss", kLossKeys);
   if (loss.has("type")) check_loss_type(loss.at("type"));
   entry.output.label_smoothing = read_smoothing(loss);
@@ -138,9 +134,8 @@ ops::Shape read_input_shape(const JsonReader& json) {
 }
 
 // The names that a reference may mean, for suggestions.
-std::vector<std::string_view> known_names(const Network& network, bool with_input) {
-  std::vector<std::string_view> names;
-  if (with_input) names.push_back(kInputName);
+std::vector<std::string_view> known_names(const Network& network) {
+  std::vector<std::string_view> names = {kInputName};
   for (const LayerEntry& entry : network.entries()) names.push_back(entry.spec.name);
   for (const auto& [name, output] : network.layers.outputs) names.push_back(name);
   return names;
@@ -159,7 +154,7 @@ void resolve_inputs(Network& network) {
       if (!found) {
         fail_at(network.origin, entry.input_pointers[i],
                 fmt::format("the layer \"{}\" reads \"{}\", which is no layer{}{}", entry.spec.name,
-                            message_text(name), nearest_or_all(name, known_names(network, true)),
+                            message_text(name), nearest_or_all(name, known_names(network)),
                             entry.placed));
       }
       inputs.push_back(*found);
@@ -244,7 +239,7 @@ int find_output(const Network& network, const std::string& name, const std::stri
   if (found) return *found;
   fail_at(network.origin, pointer,
           fmt::format("the {} \"{}\" is no layer{}", what, message_text(name),
-                      nearest_or_all(name, known_names(network, false))));
+                      nearest_or_all(name, known_names(network))));
 }
 
 // The outputs' positions in the file: the output, then the auxiliary ones.

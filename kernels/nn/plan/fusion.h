@@ -34,9 +34,8 @@ struct FusedNode {
 // In topological order.
 std::vector<FusedNode> fuse_layers(const ModelSpec& model);
 
-// The leading part of a network that runs in micro-batches, and their size. Feature maps of a whole
-// batch pass through memory between two operations; those of a few samples stay in the core's
-// cache. Later layers are linear and have large weights, so they take the whole batch at once.
+// The leading part of a network that runs in micro-batches, and their size: feature maps of a few
+// samples stay in the core's cache. Later layers have large weights and take the whole batch.
 struct MicroBatching {
   std::size_t nodes = 0;         // the leading ones; 0: no micro-batches
   std::int64_t micro_batch = 0;  // samples; 0: no micro-batches

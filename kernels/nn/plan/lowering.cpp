@@ -40,7 +40,7 @@ constexpr std::size_t kLongestChain = 8;
 
 class Lowering {
  public:
-  Lowering(const ModelSpec& model, ops::OpBackend& backend, const LoweringOptions& options)
+  Lowering(const ModelSpec& model, ops::OpBackend& backend, const GraphOptions& options)
       : model_(model),
         backend_(backend),
         seed_(options.seed),
@@ -358,7 +358,7 @@ class Lowering {
 }  // namespace
 
 LoweredNetwork lower_network(const ModelSpec& model, ops::OpBackend& backend,
-                             const LoweringOptions& options) {
+                             const GraphOptions& options) {
   return Lowering(model, backend, options).run();
 }
 

@@ -6,20 +6,29 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "kernels/nn/model/model.h"
 #include "kernels/nn/plan/parameter_plan.h"
 #include "kernels/nn/plan/plan.h"
+#include "kernels/runtime/memory_needs.h"
 
 namespace ddpbench::nn {
 
-struct LoweringOptions {
+struct GraphOptions {
   std::int64_t batch = 0;
-  std::uint64_t seed = 0;                   // of operations that draw at random
-  ops::BatchParts* parts = nullptr;         // of the batch, for batch norm
-  bool training = true;                     // false: no operation will run backward
+  std::uint64_t seed = 0;  // of what layers draw at random (dropout)
+  // The other parts of the batch, where batch norm couples the samples of all; else null. Outlives
+  // the graph.
+  ops::BatchParts* parts = nullptr;
+  bool training = true;                     // false: forward only, no gradient memory
   std::optional<std::int64_t> micro_batch;  // nullopt: chosen; 0: off; else a divisor of batch
+  Sharing gradient_sharing = Sharing::process_private;  // mappable: peers read the gradients
+  Sharing weight_sharing = Sharing::process_private;    // mappable: ps and broadcast
+  // Called when all is planned and nothing is allocated, with the graph's needs on its device. The
+  // caller adds its own needs and throws when the sum is too much. May be empty.
+  std::function<void(const ParameterPlan&, MemoryNeeds&)> admit;
 };
 
 struct LoweredNetwork {
@@ -29,6 +38,6 @@ struct LoweredNetwork {
 
 // Throws ConfigError or DeviceError, as the backend does.
 LoweredNetwork lower_network(const ModelSpec& model, ops::OpBackend& backend,
-                             const LoweringOptions& options);
+                             const GraphOptions& options);
 
 }  // namespace ddpbench::nn

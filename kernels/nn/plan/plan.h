@@ -110,9 +110,8 @@ MemoryPlan plan_memory(std::span<const Lifetime> lifetimes);
 
 // Sets placed, offset_bytes and stride_bytes of every value, and the plan's arena_bytes.
 //
-// A value that only one pass over the micro-batched part touches is scratch of one micro-batch. One
-// that lives longer (backward reads it, or it crosses the micro-batched part's end) is kept for the
-// whole batch.
+// A value that only one pass over the micro-batched part touches is scratch of one micro-batch, any
+// other is kept for the whole batch.
 void place_values(Plan& plan);
 
 // The bytes of `value` that a call sees, within the micro-batched part (`micro`) or outside of it.

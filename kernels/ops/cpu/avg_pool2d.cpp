@@ -5,10 +5,8 @@
 // adaptive pool whose windows differ in size.
 //
 // The kernels work on planes of pixels whose channels lie together, [h][w][inner], as those of
-// max_pool.h. One addition an element of each window and one multiplication an output; forward
-// reads the map once and writes the averages, backward reads these and writes the map. The sums of
-// a window grow in the output's own memory, pixel after pixel. With several channels to a pixel
-// that is a vector loop. With one it is not, and a window's sum is short.
+// max_pool.h. The sums of a window grow in the output's own memory, pixel after pixel. With several
+// channels to a pixel that is a vector loop. With one it is not, and a window's sum is short.
 #include <algorithm>
 #include <vector>
 

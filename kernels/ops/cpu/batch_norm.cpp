@@ -11,10 +11,8 @@ namespace ddpbench::ops::cpu {
 namespace {
 
 // Whether a result is stored past the caches, which then do not read its lines before they are
-// overwritten. That pays where the maps would leave the caches before they are read. Measured on a
-// Zen 5 with 1 MiB of L2 a core, 32 MiB of L3 and one thread: streaming from 4 times the L2 on, a
-// step of ResNet-50 (batch 16, fp32) takes 0.97 of the time; streaming from 20 MB on gains half of
-// that.
+// overwritten. From 4 times the L2 on, a step of ResNet-50 (batch 16, fp32) takes 0.97 of the time
+// (Zen 5, one thread).
 bool streams_result(Team team, const NormMaps& maps, const void* result) {
   static const std::size_t l2_bytes = l2_bytes_per_core();
   const bool fills_lines = maps.inner == 8 || maps.inner == 16;
@@ -165,35 +163,40 @@ void norm_statistics(Team team, const NormMaps& maps, const void* x, double* par
   });
 }
 
-namespace {
-
-template <typename T>
-void forward_strips(Team team, const NormMaps& maps, const T* x, const NormResult& result, T* y) {
-  const bool streams = streams_result(team, maps, y);
-  for_each_part(team, maps, [&](const NormStrip& strip) {
-    const LaneFactors scales(maps, strip, result.scale), shifts(maps, strip, result.shift);
-    const T* const addend = static_cast<const T*>(result.addend);
-    const bool relu = result.relu;
-    run_simd(team.simd,
-             [&, x, y, addend, relu, streams, ahead = strip.ahead(maps)]() DDPBENCH_SIMD_BODY {
-               NormRow scale, shift;
-               load_row(scale, scales);
-               load_row(shift, shifts);
-               for_all_rows(strip, [&](std::int64_t at, int lanes) DDPBENCH_SIMD_BODY {
-                 NormRow row;
-                 load_row(row, x + at, lanes, ahead);
-                 row = scale * row + shift;
-                 if (addend != nullptr) {
-                   NormRow other;
-                   load_row(other, addend + at, lanes, ahead);
-                   row += other;
-                 }
-                 if (relu) row = row < 0 ? NormRow{} : row;
-                 store_row(y + at, row, lanes, streams);
+void norm_forward(Team team, const NormMaps& maps, const void* input, const NormResult& result,
+                  void* output) {
+  with_element(maps.type, [&](auto element) {
+    using T = decltype(element);
+    const auto *const x = static_cast<const T*>(input), *const addend =
+                                                            static_cast<const T*>(result.addend);
+    auto* const y = static_cast<T*>(output);
+    const bool streams = streams_result(team, maps, y);
+    for_each_part(team, maps, [&](const NormStrip& strip) {
+      const LaneFactors scales(maps, strip, result.scale), shifts(maps, strip, result.shift);
+      const bool relu = result.relu;
+      run_simd(team.simd,
+               [&, x, y, addend, relu, streams, ahead = strip.ahead(maps)]() DDPBENCH_SIMD_BODY {
+                 NormRow scale, shift;
+                 load_row(scale, scales);
+                 load_row(shift, shifts);
+                 for_all_rows(strip, [&](std::int64_t at, int lanes) DDPBENCH_SIMD_BODY {
+                   NormRow row;
+                   load_row(row, x + at, lanes, ahead);
+                   row = scale * row + shift;
+                   if (addend != nullptr) {
+                     NormRow other;
+                     load_row(other, addend + at, lanes, ahead);
+                     row += other;
+                   }
+                   if (relu) row = row < 0 ? NormRow{} : row;
+                   store_row(y + at, row, lanes, streams);
+                 });
                });
-             });
+    });
   });
 }
+
+namespace {
 
 template <typename T>
 void sum_strips(Team team, const NormMaps& maps, const T* x, const NormGradient& gradient,
@@ -224,41 +227,37 @@ void sum_strips(Team team, const NormMaps& maps, const T* x, const NormGradient&
   });
 }
 
-template <typename T>
-void backward_strips(Team team, const NormMaps& maps, const T* x, const NormGradient& gradient,
-                     const float* a, const float* b, const float* c, T* dx) {
-  const bool streams = streams_result(team, maps, dx);
-  for_each_part(team, maps, [&](const NormStrip& strip) {
-    const LaneFactors scales(maps, strip, gradient.scale), shifts(maps, strip, gradient.shift),
-        means(maps, strip, gradient.mean), as(maps, strip, a), bs(maps, strip, b),
-        cs(maps, strip, c);
-    run_simd(team.simd, [&]() DDPBENCH_SIMD_BODY {
-      GradientRows<T> rows(gradient, strip.ahead(maps));
-      NormRow mean, of_gradient, of_value, constant;
-      load_row(rows.scale, scales);
-      load_row(rows.shift, shifts);
-      load_row(mean, means);
-      load_row(of_gradient, as);
-      load_row(of_value, bs);
-      load_row(constant, cs);
-      for_all_rows(strip, [&](std::int64_t at, int lanes) DDPBENCH_SIMD_BODY {
-        NormRow value, g;
-        load_row(value, x + at, lanes, rows.ahead);
-        rows.find(at, lanes, value, g);
-        value = of_gradient * g + of_value * (value - mean) + constant;
-        store_row(dx + at, value, lanes, streams);
-      });
-    });
-  });
-}
-
 }  // namespace
 
-void norm_forward(Team team, const NormMaps& maps, const void* x, const NormResult& result,
-                  void* y) {
+void norm_backward(Team team, const NormMaps& maps, const void* input, const NormGradient& gradient,
+                   const float* a, const float* b, const float* c, void* result) {
   with_element(maps.type, [&](auto element) {
     using T = decltype(element);
-    forward_strips(team, maps, static_cast<const T*>(x), result, static_cast<T*>(y));
+    const auto* const x = static_cast<const T*>(input);
+    auto* const dx = static_cast<T*>(result);
+    const bool streams = streams_result(team, maps, dx);
+    for_each_part(team, maps, [&](const NormStrip& strip) {
+      const LaneFactors scales(maps, strip, gradient.scale), shifts(maps, strip, gradient.shift),
+          means(maps, strip, gradient.mean), as(maps, strip, a), bs(maps, strip, b),
+          cs(maps, strip, c);
+      run_simd(team.simd, [&]() DDPBENCH_SIMD_BODY {
+        GradientRows<T> rows(gradient, strip.ahead(maps));
+        NormRow mean, of_gradient, of_value, constant;
+        load_row(rows.scale, scales);
+        load_row(rows.shift, shifts);
+        load_row(mean, means);
+        load_row(of_gradient, as);
+        load_row(of_value, bs);
+        load_row(constant, cs);
+        for_all_rows(strip, [&](std::int64_t at, int lanes) DDPBENCH_SIMD_BODY {
+          NormRow value, g;
+          load_row(value, x + at, lanes, rows.ahead);
+          rows.find(at, lanes, value, g);
+          value = of_gradient * g + of_value * (value - mean) + constant;
+          store_row(dx + at, value, lanes, streams);
+        });
+      });
+    });
   });
 }
 
@@ -275,14 +274,6 @@ void norm_gradient_sums(Team team, const NormMaps& maps, const void* x,
       sums[c] += partial[2 * (n * maps.channels + c)];
       products[c] += partial[2 * (n * maps.channels + c) + 1];
     }
-  });
-}
-
-void norm_backward(Team team, const NormMaps& maps, const void* x, const NormGradient& gradient,
-                   const float* a, const float* b, const float* c, void* dx) {
-  with_element(maps.type, [&](auto element) {
-    using T = decltype(element);
-    backward_strips(team, maps, static_cast<const T*>(x), gradient, a, b, c, static_cast<T*>(dx));
   });
 }
 

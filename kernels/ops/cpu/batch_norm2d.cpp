@@ -3,9 +3,8 @@
 //
 // batch_norm2d on the own kernels (kernels/ops/cpu/batch_norm.h), over the layout that the input
 // has. With a map of S bytes, forward reads it twice and writes it once; backward reads x and dy
-// twice and writes dx: 8 S, where sums and results are two passes. The ReLU costs nothing: backward
-// computes again what it cut. A fused addend is read once, and its gradient, written with the sums,
-// then stands for dy, as for both parts of a dy that comes in two.
+// twice and writes dx: 8 S. The ReLU costs nothing: backward computes again what it cut. The
+// gradient of a fused addend, written with the sums, then stands for dy, both parts of it included.
 //
 // oneDNN's batch normalisation keeps no running statistics, overwrites the parameters' gradients,
 // and before version 3 cannot add in the same pass.

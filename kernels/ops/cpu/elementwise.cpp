@@ -12,55 +12,43 @@
 
 namespace ddpbench::ops::cpu {
 
-void relu_forward(Team team, DataType type, const void* from, void* to, std::int64_t count) {
-  with_element(type, [&](auto element) {
-    using T = decltype(element);
-    const auto* const x = static_cast<const T*>(from);
-    auto* const y = static_cast<T*>(to);
-    parallel_elements(team.threads, count, [=](std::int64_t begin, std::int64_t end) {
-      run_simd(team.simd, [=]() DDPBENCH_SIMD_BODY {
-#pragma GCC ivdep
-        for (std::int64_t i = begin; i < end; ++i) {
-          const T value = x[i];
-          y[i] = value < 0 ? T{} : value;
-        }
-      });
-    });
-  });
-}
+namespace {
 
-void relu_backward(Team team, DataType type, const void* output, const void* gradient, void* to,
-                   std::int64_t count) {
-  with_element(type, [&](auto element) {
-    using T = decltype(element);
-    const auto* const y = static_cast<const T*>(output);
-    const auto* const dy = static_cast<const T*>(gradient);
-    auto* const dx = static_cast<T*>(to);
-    parallel_elements(team.threads, count, [=](std::int64_t begin, std::int64_t end) {
-      run_simd(team.simd, [=]() DDPBENCH_SIMD_BODY {
-#pragma GCC ivdep
-        for (std::int64_t i = begin; i < end; ++i) {
-          const T grad = dy[i];  // always read: a conditional read would not vectorise
-          dx[i] = y[i] <= 0 ? T{} : grad;
-        }
-      });
-    });
-  });
-}
-
-void add(Team team, DataType type, const void* first, const void* second, void* to,
-         std::int64_t count) {
+// to[i] = compute(a[i], b[i])
+template <typename Compute>
+void transform(Team team, DataType type, const void* first, const void* second, void* result,
+               std::int64_t count, const Compute& compute) {
   with_element(type, [&](auto element) {
     using T = decltype(element);
     const auto *const a = static_cast<const T*>(first), *const b = static_cast<const T*>(second);
-    auto* const sum = static_cast<T*>(to);
+    auto* const to = static_cast<T*>(result);
     parallel_elements(team.threads, count, [=](std::int64_t begin, std::int64_t end) {
       run_simd(team.simd, [=]() DDPBENCH_SIMD_BODY {
 #pragma GCC ivdep
-        for (std::int64_t i = begin; i < end; ++i)
-          sum[i] = from_float<T>(static_cast<float>(a[i]) + static_cast<float>(b[i]));
+        for (std::int64_t i = begin; i < end; ++i) to[i] = compute(a[i], b[i]);
       });
     });
+  });
+}
+
+}  // namespace
+
+void relu_forward(Team team, DataType type, const void* x, void* y, std::int64_t count) {
+  transform(team, type, x, x, y, count,
+            []<typename T>(T value, T) DDPBENCH_SIMD_BODY { return value < 0 ? T{} : value; });
+}
+
+// Both are always read: a conditional read would not vectorise.
+void relu_backward(Team team, DataType type, const void* y, const void* dy, void* dx,
+                   std::int64_t count) {
+  transform(team, type, y, dy, dx, count, []<typename T>(T output, T grad) DDPBENCH_SIMD_BODY {
+    return output <= 0 ? T{} : grad;
+  });
+}
+
+void add(Team team, DataType type, const void* a, const void* b, void* sum, std::int64_t count) {
+  transform(team, type, a, b, sum, count, []<typename T>(T x, T y) DDPBENCH_SIMD_BODY {
+    return from_float<T>(static_cast<float>(x) + static_cast<float>(y));
   });
 }
 

@@ -14,18 +14,14 @@
 
 namespace ddpbench::ops::cpu {
 
-PoolKernel pool_kernel_avx512(bool halving, DataType type) {
-  return type == DataType::bf16 ? avx512::pool_kernel<BFloat16, std::uint8_t>(halving)
-                                : avx512::pool_kernel<float, std::uint8_t>(halving);
-}
-
-PoolKernel pool_kernel_avx2(bool halving) {
-  return avx2::pool_kernel<float, std::uint8_t>(halving);
-}
-
-PoolKernel pool_kernel_portable(bool halving, DataType type) {
-  return type == DataType::bf16 ? portable::pool_kernel<BFloat16, std::uint8_t>(halving)
-                                : portable::pool_kernel<float, std::uint8_t>(halving);
+PoolKernel pool_kernel(SimdLevel level, bool halving, DataType type) {
+  const bool bf16 = type == DataType::bf16;
+  if (level == SimdLevel::avx2) return avx2::pool_kernel<float, std::uint8_t>(halving);
+  if (level == SimdLevel::avx512)
+    return bf16 ? avx512::pool_kernel<BFloat16, std::uint8_t>(halving)
+                : avx512::pool_kernel<float, std::uint8_t>(halving);
+  return bf16 ? portable::pool_kernel<BFloat16, std::uint8_t>(halving)
+              : portable::pool_kernel<float, std::uint8_t>(halving);
 }
 
 PoolKernel choose_pool_kernel(const PoolGeometry& geometry, SimdLevel level, DataType type) {
@@ -34,14 +30,10 @@ PoolKernel choose_pool_kernel(const PoolGeometry& geometry, SimdLevel level, Dat
     return type == DataType::bf16 ? portable::pool_kernel<BFloat16, std::uint32_t>(false)
                                   : portable::pool_kernel<float, std::uint32_t>(false);
   }
-  const bool halving = geometry.is_halving();
-  if (level == SimdLevel::avx512 && geometry.inner % 16 == 0) {
-    return pool_kernel_avx512(halving, type);
-  }
-  if (level != SimdLevel::portable && geometry.inner % 8 == 0 && type == DataType::fp32) {
-    return pool_kernel_avx2(halving);
-  }
-  return pool_kernel_portable(halving, type);
+  const bool has_avx2 = type == DataType::fp32 && geometry.inner % 8 == 0;
+  if (level == SimdLevel::avx512 && geometry.inner % 16 != 0) level = SimdLevel::avx2;
+  if (level == SimdLevel::avx2 && !has_avx2) level = SimdLevel::portable;
+  return pool_kernel(level, geometry.is_halving(), type);
 }
 
 }  // namespace ddpbench::ops::cpu

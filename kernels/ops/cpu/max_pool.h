@@ -4,8 +4,7 @@
 // Max-pool kernels over planes of pixels whose channels lie together: [h][w][inner].
 //
 // A plane is one 16- or 8-channel block of a blocked layout, a whole channels-last image, or one
-// map of a plain layout (inner 1). An output costs kh * kw comparisons. Forward reads the map once
-// and writes the pooled map and a winner byte an output. Backward reads these and writes the map.
+// map of a plain layout (inner 1).
 //
 // Forward writes to `winners` the element of the window (kh index * kw + kw index) that each output
 // came from, or kNoGradient where the fused ReLU is 0. So backward needs neither input nor output.
@@ -48,10 +47,7 @@ PoolKernel choose_pool_kernel(const PoolGeometry& geometry, SimdLevel level,
                               DataType type = DataType::fp32);
 
 // The kernels of one instruction set. `halving`: the faster one, for is_halving() geometries.
-PoolKernel pool_kernel_avx512(bool halving, DataType type = DataType::fp32);  // inner: 16 n
-PoolKernel pool_kernel_avx2(bool halving);  // REQUIRES: fp32, inner a multiple of 8
-PoolKernel pool_kernel_portable(bool halving, DataType type = DataType::fp32);
-// Portable; windows of more than 255 elements.
-PoolKernel pool_kernel_large_windows(DataType type = DataType::fp32);
+// REQUIRES: an inner of whole vectors, fp32 for avx2, windows of at most 255 elements.
+PoolKernel pool_kernel(SimdLevel level, bool halving, DataType type = DataType::fp32);
 
 }  // namespace ddpbench::ops::cpu

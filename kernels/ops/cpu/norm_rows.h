@@ -7,10 +7,9 @@
 // The lanes of a row belong to one channel (plain), to two rounds of 8 channels, or to 16 channels.
 // Rows are GCC's vector type, which the compiler maps to the registers of each instruction set.
 //
-// With the channels last, a row of a strip is a quarter or half of a cache line, and the next one
-// lies a pixel further. Passes but the statistics, which center a whole strip, therefore walk over
-// short strips, those of neighbouring channels one after the other, so that lines come from memory
-// once.
+// With the channels last, a row of a strip is part of a cache line, and the next one lies a pixel
+// further. Passes but the statistics therefore walk over short strips, those of neighbouring
+// channels one after the other, so that lines come from memory once.
 #pragma once
 
 #include <immintrin.h>
@@ -39,8 +38,7 @@ struct NormMaps {
 
 inline constexpr int kLanes = 16;
 // How far ahead of a row, at least, the caches are asked for another of its strip: a page, at whose
-// end the processor's own prefetch ends. It saves 2 to 3 % of these passes' time; 1 KiB ahead saves
-// nothing (Zen 5).
+// end the processor's own prefetch ends. It saves 2 to 3 % of these passes' time (Zen 5).
 inline constexpr std::int64_t kPrefetchBytes = 4096;
 using NormRow = float __attribute__((vector_size(kLanes * sizeof(float))));
 // In memory, of any alignment.

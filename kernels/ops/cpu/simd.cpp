@@ -2,10 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the processor says of itself at run time, and how fast it multiplies.
-#ifndef DDPBENCH_LEVEL
-
 #include "kernels/ops/cpu/simd.h"
 
+#include <immintrin.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -21,24 +20,27 @@ constexpr std::size_t lanes_of(SimdLevel level) {
   return level == SimdLevel::avx512 ? 16 : level == SimdLevel::avx2 ? 8 : 4;
 }
 
+template <typename Vector>
+__attribute__((always_inline)) inline float multiply_adds(std::int64_t rounds, float factor,
+                                                          float addend) {
+  const Vector a = Vector{} + factor, b = Vector{} + addend;
+  Vector x[kChains];
+  for (Vector& chain : x) chain = Vector{} + 1.0F;
+  for (std::int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 12
+    for (std::size_t c = 0; c < kChains; ++c) x[c] = x[c] * a + b;
+  }
+  float sum = 0;
+  for (const Vector& chain : x)
+    for (std::size_t i = 0; i < sizeof chain / sizeof(float); ++i) sum += chain[i];
+  return sum;
+}
+
 }  // namespace
-}  // namespace ddpbench::ops::cpu
-
-#define DDPBENCH_SOURCE "kernels/ops/cpu/simd.cpp"
-#include "kernels/ops/cpu/lanes-inl.h"
-
-namespace ddpbench::ops::cpu {
 
 std::string_view to_string(SimdLevel level) {
-  switch (level) {
-    case SimdLevel::avx512:
-      return "avx512";
-    case SimdLevel::avx2:
-      return "avx2";
-    case SimdLevel::portable:
-      return "portable";
-  }
-  return "unknown";
+  constexpr std::string_view kNames[] = {"portable", "avx2", "avx512"};
+  return kNames[static_cast<std::size_t>(level)];
 }
 
 SimdLevel simd_level() {
@@ -56,15 +58,21 @@ std::size_t l2_bytes_per_core() {
 }
 
 float run_multiply_adds(SimdLevel level, std::int64_t rounds, float factor, float addend) {
-  switch (level) {
-    case SimdLevel::avx512:
-      return avx512::multiply_adds<avx512::Values>(rounds, factor, addend);
-    case SimdLevel::avx2:
-      return avx2::multiply_adds<avx2::Values>(rounds, factor, addend);
-    case SimdLevel::portable:
-      return portable::multiply_adds<__m128>(rounds, factor, addend);
-  }
-  return 0;
+  float sum = 0;
+  run_simd(level, [&]() DDPBENCH_SIMD_BODY {
+    switch (level) {
+      case SimdLevel::avx512:
+        sum = multiply_adds<__m512>(rounds, factor, addend);
+        break;
+      case SimdLevel::avx2:
+        sum = multiply_adds<__m256>(rounds, factor, addend);
+        break;
+      case SimdLevel::portable:
+        sum = multiply_adds<__m128>(rounds, factor, addend);
+        break;
+    }
+  });
+  return sum;
 }
 
 std::int64_t multiply_add_flops(SimdLevel level) {
@@ -90,26 +98,3 @@ __attribute__((target("avx512f,avx512bf16"))) float run_bf16_multiply_adds(std::
 std::int64_t bf16_multiply_add_flops() { return 2 * multiply_add_flops(SimdLevel::avx512); }
 
 }  // namespace ddpbench::ops::cpu
-
-#else
-
-namespace ddpbench::ops::cpu::DDPBENCH_LEVEL {
-
-template <typename Vector>
-float multiply_adds(std::int64_t rounds, float factor, float addend) {
-  const Vector a = Vector{} + factor, b = Vector{} + addend;
-  Vector x[kChains];
-  for (Vector& chain : x) chain = Vector{} + 1.0F;
-  for (std::int64_t round = 0; round < rounds; ++round) {
-#pragma GCC unroll 12
-    for (std::size_t c = 0; c < kChains; ++c) x[c] = x[c] * a + b;
-  }
-  float sum = 0;
-  for (const Vector& chain : x)
-    for (std::size_t i = 0; i < sizeof chain / sizeof(float); ++i) sum += chain[i];
-  return sum;
-}
-
-}  // namespace ddpbench::ops::cpu::DDPBENCH_LEVEL
-
-#endif

@@ -19,9 +19,8 @@ namespace {
 // The transformed maps of a group may take half of the L2 cache; the rest is for the weights.
 constexpr std::int64_t kCacheShare = 2;
 // A smaller group would read the transformed weights too often: from a cache behind, or, where they
-// take more than 16 times the L2 cache, from memory. On Zen 4 the passes of 512 channels took 1.0,
-// 0.96, 0.92 of the time with groups of 28, 56, 84 tiles, those of 64 to 256 1.0, 1.0
-// to 1.03, 1.03.
+// take more than 16 times the L2 cache, from memory. On Zen 4 the passes of 512 channels took 0.92
+// of the time with groups of 84 tiles, those of 64 to 256 1.03.
 constexpr std::int64_t kLeastTiles = 28, kLeastTilesFromMemory = 84;
 constexpr std::int64_t kCachesFromMemory = 16;
 

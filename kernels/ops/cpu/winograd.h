@@ -12,15 +12,12 @@
 //   backward weights  dW = A3'[(G4 dy G4') * (B' x B)]A3, F(3x3, 4x4), summed over all tiles
 //
 // Tiles are worked on in groups that fit the L2 cache, so transformed maps never go to memory. Each
-// thread takes some of the tiles. For backward weights each takes some of the products as well,
-// over all threads' groups, so that there is one set of sums however many threads there are: 36 *
-// in * out floats (38 MB for 512 channels). The transformed weights are made anew at every call,
-// since a training step has changed them.
+// thread takes some of the tiles, and for backward weights some of the products over all threads'
+// groups, so that there is one set of sums: 36 * in * out floats (38 MB for 512 channels).
 //
 // Tensors: maps [batch][channels / block][height][width][block]; weights [out / block][in / block]
 // [3][3][block of in][block of out]. The channels that fill up the last block are 0 and stay 0.
-// Maps are fp32, with AVX-512 also bf16: transforms and products are fp32 in both, so that a result
-// in bf16 is rounded once.
+// Maps are fp32, with AVX-512 also bf16; transforms and products are fp32 in both.
 #pragma once
 
 #include <cstddef>

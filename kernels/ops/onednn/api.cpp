@@ -16,23 +16,17 @@ using Desc = dnnl::memory::desc;
 using Type = dnnl::memory::data_type;
 using Tag = dnnl::memory::format_tag;
 
+constexpr std::pair<DataType, Type> kTypes[] = {{DataType::fp32, Type::f32},
+                                                {DataType::bf16, Type::bf16},
+                                                {DataType::fp16, Type::f16},
+                                                {DataType::int32, Type::s32},
+                                                {DataType::uint8, Type::u8}};
+
 DataType from_dnnl(Type type) {
-  switch (type) {
-    case Type::f32:
-      return DataType::fp32;
-    case Type::bf16:
-      return DataType::bf16;
-    case Type::f16:
-      return DataType::fp16;
-    case Type::s32:
-      return DataType::int32;
-    case Type::u8:
-      return DataType::uint8;
-    default:
-      break;
-  }
-  throw InternalError(fmt::format("oneDNN chose data type {}, which is not supported here",
-                                  static_cast<int>(type)));
+  const auto found = std::ranges::find(kTypes, type, &std::pair<DataType, Type>::second);
+  ensure(found != std::end(kTypes), "oneDNN chose data type {}, which is not supported here",
+         static_cast<int>(type));
+  return found->first;
 }
 
 Desc plain_desc(const Shape& shape, Type type) {
@@ -87,21 +81,8 @@ std::string tag_of(const Blocking& blocking) {
 }  // namespace
 
 Type to_dnnl(DataType type) {
-  switch (type) {
-    case DataType::fp32:
-      return Type::f32;
-    case DataType::bf16:
-      return Type::bf16;
-    case DataType::fp16:
-      return Type::f16;
-    case DataType::int32:
-      return Type::s32;
-    case DataType::uint8:
-      return Type::u8;
-    case DataType::fp64:
-    case DataType::int64:
-      break;
-  }
+  const auto found = std::ranges::find(kTypes, type, &std::pair<DataType, Type>::first);
+  if (found != std::end(kTypes)) return found->second;
   throw ConfigError(
       fmt::format("the oneDNN backend has no data type {}; use fp32 or bf16", to_string(type)));
 }

@@ -2,9 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TensorLayout to and from oneDNN's memory descriptors, and what differs between the interfaces of
-// oneDNN 2 (from 2.6) and oneDNN 3. No other file tests the version. Version 3 made memory
-// descriptors opaque and took away the descriptors of operations: a primitive's descriptor is made
-// from the parameters themselves (oneDNN's developer guide, "Transition from v2.x to v3.x").
+// oneDNN 2 (from 2.6) and oneDNN 3 ("Transition from v2.x to v3.x" of its guide).
 #pragma once
 
 #include <dnnl.hpp>

@@ -4,37 +4,27 @@
 // conv2d through oneDNN. 2 * batch * out * oh * ow * in * kh * kw FLOPs forward, the same for each
 // gradient; bytes are those of input, output and weights, once each.
 //
-// 3x3 convolutions of stride 1 run as the own Winograd F(4x4, 3x3) (winograd_conv2d.cpp; Lavin and
-// Gray, CVPR 2016), which multiplies 4 times less. oneDNN 2.6 has one, too, with AVX-512 (3.7 has
-// none for x86), which is slower and takes more memory. Of the time of direct convolution (Zen 4,
-// one thread, best of interleaved runs while the machine had other work) forward, backward data and
-// backward weights took
+// 3x3 convolutions of stride 1 run as the own Winograd F(4x4, 3x3) (winograd_conv2d.cpp), which
+// multiplies 4 times less. oneDNN 2.6 has one, too, with AVX-512 (3.7 has none for x86), which is
+// slower. Of the time of direct convolution (Zen 4, one thread) forward, backward data and backward
+// weights took
 //
 //   samples x channels x map       oneDNN 2.6's        the own
 //   16 x 32->64 x 14x14            0.70  0.68  0.60    0.50  0.49  0.43
-//   16 x 64->64 x 56x56            0.40  0.41  0.52    0.38  0.37  0.34
-//   16 x 128->128 x 28x28          0.41  0.40  0.50    0.35  0.35  0.34
 //   16 x 256->256 x 14x14          0.53  0.54  0.46    0.46  0.46  0.42
-//   16 x 512->512 x 7x7            0.66  0.68  0.44    0.62  0.63  0.48
-//    1 x 256->256 x 14x14          1.20  1.15  0.86    0.76  0.80  1.06
 //    1 x 512->512 x 7x7            2.50  3.35  3.50    1.85  2.26  3.67
 //
-// On Sapphire Rapids or later (a virtual machine does not tell), SimpleCNN's step of 256 samples
-// takes 0.73 of the time with the own in place of 2.6's, and ResNet-50's of 16 samples 0.97.
 // Results differ from direct convolution's by 6e-7 to 2e-6 of their norm, weight gradients by 1e-6
 // to 7e-6, growing with the batch: far below the verification's tolerance.
 //
-// The library chooses the layouts (`any`): a forced channels-last layout of a one-channel input,
-// for one, runs in a loop that is 300 times slower. Weights and their gradient are kept in
-// forward's weight layout. Where backward-data wants another, it reorders the few weights at every
-// call.
+// The library chooses the layouts (`any`): a forced channels-last layout of a one-channel input
+// runs in a loop that is 300 times slower. Weights and their gradient are kept in forward's weight
+// layout. Where backward-data wants another, it reorders the few weights at every call.
 //
-// In bf16 maps and their gradients are bf16; weights and their gradient are fp32 and have the
-// layout of the gradient. Forward and backward data make of them, in the workspace, the bf16 pairs
-// that they multiply (6 bytes an element, at 24 GB/s; 0.5 % of SimpleCNN's second layer). Of the
-// time of direct convolution in fp32 that takes about 0.5 (docs/performance.md), which Winograd
-// does in fp32, too: 3x3 convolutions of many outputs run as the own Winograd over bf16 maps. Where
-// the library has only a plain loop in bf16, the convolution runs in fp32.
+// In bf16 weights and their gradient are fp32 and have the layout of the gradient; forward and
+// backward data make bf16 of them in the workspace. Winograd in fp32 takes as long as direct
+// convolution in bf16, so 3x3 convolutions of many outputs run as the own over bf16 maps. Where the
+// library has only a plain loop in bf16, the convolution runs in fp32.
 #include <cstring>
 #include <functional>
 
@@ -80,13 +70,8 @@ struct Geometry {
 
 // Whether Winograd is faster than direct convolution. Two things speak against it: outputs of the
 // last tiles that are not in the map, and weights that are transformed for few tiles. The limits
-// are from measurements with one thread (shapes of 16 to 512 channels, maps of 4x4 to 56x56, 1 to
-// 32 samples), which no program here repeats as a whole.
-//
-// Direct convolution in bf16 takes half the time of that in fp32, and Winograd over bf16 maps
-// computes in fp32 (kernels/ops/cpu/winograd.h). On AMX direct convolution takes 0.26 to 0.34 of
-// Winograd's time forward and 0.47 to 0.57 backward (16 samples; 32 to 64 channels of 14x14, 64 of
-// 56x56, 256 of 14x14).
+// are from measurements with one thread (16 to 512 channels, maps of 4x4 to 56x56, 1 to 32
+// samples). On AMX direct convolution in bf16 takes 0.26 to 0.57 of Winograd's time.
 bool winograd_pays(const Context& context, const Conv2dDesc& desc) {
   const bool bf16 = context.activations == DataType::bf16;
   if (context.simd == cpu::SimdLevel::portable || !cpu::has_winograd(desc)) return false;
@@ -182,10 +167,10 @@ class Conv2d : public Op {
 
  private:
   void make_forward(const Forward::primitive_desc& desc) {
-    std::vector<Operand> operands = {Operand::in(DNNL_ARG_SRC, source_),
+    std::vector<Operand> operands = {Operand::in(DNNL_ARG_SRC, source_, source_),
                                      Operand::in(DNNL_ARG_WEIGHTS, desc.weights_desc(), weight_)};
-    if (desc_.bias) operands.push_back(Operand::in(DNNL_ARG_BIAS, geometry_.bias));
-    operands.push_back(Operand::out(DNNL_ARG_DST, target_));
+    if (desc_.bias) operands.push_back(Operand::in(DNNL_ARG_BIAS, geometry_.bias, geometry_.bias));
+    operands.push_back(Operand::out(DNNL_ARG_DST, target_, target_));
     forward_.emplace(context_, Forward(desc), desc.scratchpad_desc(), std::move(operands));
   }
 
@@ -208,7 +193,8 @@ class Conv2d : public Op {
         Operand::in(DNNL_ARG_SRC, desc.src_desc(), source_),
         Operand::in(DNNL_ARG_DIFF_DST, desc.diff_dst_desc(), target_),
         Operand::out(DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc(), weight_)};
-    if (desc_.bias) operands.push_back(Operand::out(DNNL_ARG_DIFF_BIAS, geometry_.bias));
+    if (desc_.bias)
+      operands.push_back(Operand::out(DNNL_ARG_DIFF_BIAS, geometry_.bias, geometry_.bias));
     backward_weights_.emplace(context_, BackwardWeights(desc), desc.scratchpad_desc(),
                               std::move(operands));
   }

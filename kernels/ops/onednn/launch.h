@@ -71,8 +71,6 @@ struct Operand {
   static Operand out(int arg, const dnnl::memory::desc& wanted, const dnnl::memory::desc& stored) {
     return {arg, wanted, stored, true};
   }
-  static Operand in(int arg, const dnnl::memory::desc& desc) { return in(arg, desc, desc); }
-  static Operand out(int arg, const dnnl::memory::desc& desc) { return out(arg, desc, desc); }
 };
 
 // One primitive whose operands all have the layouts that it wants.

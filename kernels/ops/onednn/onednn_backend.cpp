@@ -22,10 +22,9 @@ namespace {
 
 // ---- which of the processor's instructions oneDNN uses ----
 
-// AMX needs the processor's word on how its tiles are shaped: CPUID leaf 0x1D, "Tile Information"
-// (Intel SDM, volume 2A). Some virtual machines have AMX's bits of leaf 7, by which oneDNN chooses,
-// without that leaf. The first use of a tile by oneDNN (2.6.3 and 3.7 were seen to) is then an
-// illegal instruction: without the leaf it makes an empty tile configuration.
+// Some virtual machines have AMX's bits of CPUID leaf 7, by which oneDNN chooses, without leaf
+// 0x1D, "Tile Information" (Intel SDM, volume 2A). Without it oneDNN (2.6.3, 3.7) makes an empty
+// tile configuration, and its first use of a tile is an illegal instruction.
 bool lacks_tile_shapes() {
 #if defined(__x86_64__)
   constexpr unsigned kFeatures = 7, kTiles = 0x1D, kAmxTile = 1U << 24;
@@ -41,9 +40,8 @@ bool user_has_chosen() {
   return std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr || std::getenv("DNNL_MAX_CPU_ISA") != nullptr;
 }
 
-// Linux gives the tile registers of AMX to a process that asks for them; to any other their first
-// use is an illegal instruction (Documentation/arch/x86/xstate.rst). Returns whether this one has
-// them now.
+// Linux gives the tile registers of AMX to a process that asks (Documentation/arch/x86/xstate.rst).
+// Returns whether this one has them now.
 bool ask_for_tiles() {
 #if defined(__x86_64__) && defined(SYS_arch_prctl)
   constexpr int kRequestComponent = 0x1023;  // ARCH_REQ_XCOMP_PERM of asm/prctl.h
@@ -76,9 +74,8 @@ void limit_instructions() {
 // ---- the backend ----
 
 // A micro-batch's maps may be twice the L2 cache, since an operation needs its first maps no more
-// when it comes to the last. SimpleCNN's step of 256 samples on Zen 4 (L2 1 MiB, largest maps 125
-// KB a sample) took 48.2, 46.7 and 48.8 ms of processor time with micro-batches of 8, 16 and 32,
-// and 53.9 ms without.
+// when it comes to the last. SimpleCNN's step of 256 samples on Zen 4 took 48.2, 46.7 and 48.8 ms
+// with micro-batches of 8, 16 and 32, and 53.9 ms without.
 constexpr std::size_t kMapsPerL2 = 2;
 
 class OnednnBackend : public OpBackend {
