@@ -208,6 +208,7 @@ TEST(CudaBackend, RefusesTensorsThatItsIndicesCannotCount) {
   } catch (const BatchTooLarge& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("relu on [65536, 65536]: 4294967296 elements"));
   }
+  EXPECT_THROW(fixture.backend().make(conv({3352, 3, 224, 224}, 64, 7, 2, 3)), BatchTooLarge);
 }
 
 }  // namespace

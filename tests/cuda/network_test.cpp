@@ -196,9 +196,7 @@ TEST_F(CudaNetwork, TrainsAsTheReferenceDoes) {
     const Step want = train(plain, model, Execution::direct);
     for (const CudaPrecision precision : precisions()) {
       SCOPED_TRACE(model.name + " in " + name_of(precision));
-      // Own kernels run, not those that a trial finds faster.
-      BackendFixture fixture =
-          cuda_backend({.precision = precision, .convolutions = ConvolutionKernels::own});
+      BackendFixture fixture = cuda_backend({.precision = precision});
       const Step got = train(fixture, model, Execution::direct);
       EXPECT_LT(relative_difference(got.logits, want.logits), 13 * unit(precision));
       const double bound = precision == CudaPrecision::fp32 ? 1e-5 : 4 * std::sqrt(unit(precision));

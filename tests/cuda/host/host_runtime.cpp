@@ -58,11 +58,6 @@ std::atomic<int>& algorithm_searches() {
   return searches;
 }
 
-bool& convolutions_refuse_recording() {
-  static bool refuse = false;
-  return refuse;
-}
-
 Products& products() {
   static Products products{.algorithms = [] {
     const char* const wanted = std::getenv("STAND_IN_PRODUCT_ALGORITHMS");

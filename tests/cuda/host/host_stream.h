@@ -103,10 +103,9 @@ struct LaunchedGraph {
 };
 LaunchedGraph& launched_graph();
 
-// Times that the events' clock adds to a cuDNN convolution, to an own kernel, and to a product by
-// cuBLASLt's first algorithm. With them a test decides which is the faster. Test hook.
+// The time that the events' clock adds to a product by cuBLASLt's first algorithm. Test hook.
 struct PretendedCosts {
-  double convolution_ms = 0, kernel_ms = 0, first_product_ms = 0;
+  double first_product_ms = 0;
 };
 PretendedCosts& pretended_costs();
 // cuBLASLt's algorithms for a product. Test hook.
@@ -116,8 +115,6 @@ struct Products {
   bool refused = false;    // none can be run
 };
 Products& products();
-// Whether cuDNN's convolutions make calls that cannot be recorded. Test hook.
-bool& convolutions_refuse_recording();
 // Moves the clock of the events.
 void let_time_pass(double ms);
 
