@@ -72,9 +72,9 @@ ChartDrawing draw_chart(ChartKind kind, const std::vector<report::Report>& repor
       return drawing(report::scaling_chart(reports, report::ChartRoom::picture),
                      pictures::scaling_picture);
     case ChartKind::breakdown:
-      return drawing(report::breakdown_chart(reports), pictures::breakdown_picture);
+      return drawing(report::breakdown_chart(reports), pictures::stacked_picture);
     case ChartKind::memory:
-      return drawing(report::memory_chart(reports), pictures::memory_picture);
+      return drawing(report::memory_chart(reports), pictures::stacked_picture);
     case ChartKind::steps:
       return drawing(report::steps_chart(reports), pictures::steps_picture);
     case ChartKind::buckets:
@@ -82,7 +82,7 @@ ChartDrawing draw_chart(ChartKind kind, const std::vector<report::Report>& repor
     case ChartKind::accuracy:
       return drawing(report::accuracy_chart(reports, axis), pictures::accuracy_picture);
     case ChartKind::busy:
-      return drawing(report::busy_chart(reports), pictures::busy_picture);
+      return drawing(report::busy_chart(reports), pictures::stacked_picture);
     case ChartKind::bandwidth:
       break;
   }

@@ -10,8 +10,8 @@
 #include <tuple>
 
 #include "base/text.h"
-#include "reports/charts/chart_names.h"
 #include "reports/charts/chart_runs.h"
+#include "reports/data/run_names.h"
 #include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
@@ -26,16 +26,6 @@ struct DrawnRow {
   const CollectiveRow* row = nullptr;
 };
 
-struct TellingWord {
-  std::string key, text;
-};
-
-std::string place_of_row(const CollectiveRow& row) {
-  return fmt::format("{}{} between {}", row.operation,
-                     row.bytes > 0 ? " of " + size_text(row.bytes) : "",
-                     counted(row.ranks, "rank"));
-}
-
 std::string unfit_bandwidth(const CollectiveRow& row) {
   if (row.wrong.value_or(0) > 0) return "its results were wrong";
   if (!row.busbw_gb_per_s.value) return row.busbw_gb_per_s.reason;
@@ -44,68 +34,57 @@ std::string unfit_bandwidth(const CollectiveRow& row) {
 }
 
 // What may tell a row from others of its operation and size, in the order of a name.
-std::vector<TellingWord> telling_words(const DrawnRow& from) {
+Told told_of(const DrawnRow& from) {
   const CollectiveRow& row = *from.row;
-  return {{"ranks", counted(row.ranks, "rank")},
-          {"all_reduce", row.all_reduce},
-          {"backend", row.backend},
-          {"mode", row.mode == "thread" ? "threads" : "processes"},
-          {"device", row.device_model.empty() ? row.device : row.device_model},
-          {"data_type", row.data_type},
-          {"redop", row.reduction},
-          {"in_place", row.in_place ? "in place" : "not in place"},
-          {"machine", chart_machine(*from.report)},
-          {"build", chart_build(*from.report)}};
+  Told told{row.operation, {}};
+  const auto add = [&](const char* key, const std::string& words) {
+    if (!words.empty()) told.words.push_back({key, words, row.operation, true});
+  };
+  add("ranks", counted(row.ranks, "rank"));
+  add("all_reduce", row.all_reduce);
+  add("backend", row.backend);
+  add("mode", row.mode == "thread" ? "threads" : "processes");
+  add("device", row.device_model.empty() ? row.device : row.device_model);
+  add("data_type", row.data_type);
+  add("redop", row.reduction);
+  add("in_place", row.in_place ? "in place" : "not in place");
+  add("machine", machine_name(*from.report));
+  add("build", build_words(*from.report));
+  return told;
 }
 
-// Names lines by what rows of an operation differ in.
-class LineNames {
- public:
-  explicit LineNames(const std::vector<DrawnRow>& rows) {
-    for (const DrawnRow& row : rows) {
-      for (const TellingWord& word : telling_words(row)) {
-        std::set<std::string>& texts = texts_[{row.row->operation, word.key}];
-        texts.insert(word.text);
-        if (texts.size() > 1) telling_.insert(word.key);
-        if (word.key == "machine" && std::ranges::count(machines_, word.text) == 0) {
-          machines_.push_back(word.text);
-        }
-      }
-    }
-  }
-
-  // "2 ranks, ring, machine B".
-  std::string series(const DrawnRow& row) const {
-    std::string name;
-    for (const TellingWord& word : telling_words(row)) {
-      const bool told = word.key == "ranks" || telling_.contains(word.key);
-      if (!told || word.text.empty()) continue;
-      if (!name.empty()) name += ", ";
-      name += word.key == "machine" ? "machine " + letter_of(word.text) : word.text;
-    }
-    return name;
-  }
-
-  // What all rows share, "shm, processes, fp32".
-  std::string shared(const std::vector<DrawnRow>& rows) const {
-    std::vector<std::string> words;
-    for (const TellingWord& word : telling_words(rows.front())) {
-      const bool in_title = word.key == "backend" || word.key == "mode" || word.key == "data_type";
-      if (in_title && !telling_.contains(word.key)) words.push_back(word.text);
-    }
-    return fmt::format("{}", fmt::join(words, ", "));
-  }
-
- private:
-  std::string letter_of(const std::string& machine) const {
-    return machine_letter(
-        static_cast<std::size_t>(std::ranges::find(machines_, machine) - machines_.begin()));
-  }
-
-  std::map<std::pair<std::string, std::string>, std::set<std::string>> texts_;
-  std::set<std::string> telling_;  // keys
-  std::vector<std::string> machines_;
+struct LineNames {
+  std::vector<std::string> lines;  // of each row: "2 ranks, ring, machine B"
+  std::string shared;              // by all rows: "shm, processes, fp32"
 };
+
+// Names lines by what rows of an operation differ in.
+LineNames names_of(const std::vector<DrawnRow>& rows) {
+  std::vector<Told> all;
+  std::vector<std::string> machines, shared;
+  for (const DrawnRow& row : rows) {
+    all.push_back(told_of(row));
+    machine_letter(machines, machine_name(*row.report));
+  }
+  std::set<std::string> tell = {"ranks"};  // keys
+  for (const auto& [operation, key] : telling(all)) tell.insert(key);
+  LineNames names;
+  for (const Told& told : all) {
+    std::vector<std::string> words;
+    for (const TellingWords& word : told.words) {
+      if (!tell.contains(word.key)) continue;
+      words.push_back(word.key == "machine" ? "machine " + machine_letter(machines, word.words)
+                                            : word.words);
+    }
+    names.lines.push_back(fmt::format("{}", fmt::join(words, ", ")));
+  }
+  for (const TellingWords& word : all.front().words) {
+    const bool in_title = word.key == "backend" || word.key == "mode" || word.key == "data_type";
+    if (in_title && !tell.contains(word.key)) shared.push_back(word.words);
+  }
+  names.shared = fmt::format("{}", fmt::join(shared, ", "));
+  return names;
+}
 
 // The index of `name` in `names`, at whose end it is added where it is new.
 std::size_t index_in(std::vector<std::string>& names, const std::string& name) {
@@ -115,19 +94,18 @@ std::size_t index_in(std::vector<std::string>& names, const std::string& name) {
   return names.size() - 1;
 }
 
-struct Measured {
-  std::vector<double> gb_per_s, bounds;
-  bool oversubscribed = false;
-};
-
 // Points and series, in the order of the reports; the caption is not set.
 void add_points(const std::vector<DrawnRow>& rows, const LineNames& names, BandwidthChart& chart) {
+  struct Measured {
+    std::vector<double> gb_per_s, bounds;
+    bool oversubscribed = false;
+  };
   std::vector<std::string> series;
   std::map<std::tuple<std::size_t, std::size_t, std::uint64_t>, Measured> measured;
-  for (const DrawnRow& from : rows) {
-    const CollectiveRow& row = *from.row;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const CollectiveRow& row = *rows[i].row;
     Measured& point = measured[{index_in(chart.operations, row.operation),
-                                index_in(series, names.series(from)), row.bytes}];
+                                index_in(series, names.lines[i]), row.bytes}];
     point.gb_per_s.push_back(*row.busbw_gb_per_s.value);
     point.oversubscribed |= row.oversubscribed;
     const auto& bound = row.bound_busbw_gb_per_s.value;
@@ -198,10 +176,7 @@ ChartCaption bandwidth_caption(const std::vector<DrawnRow>& rows, const LineName
   const std::string what = chart.operations.size() > kNamed
                                ? counted(chart.operations.size(), "collective")
                                : fmt::format("{}", fmt::join(chart.operations, ", "));
-  ChartCaption caption;
-  caption.title = fmt::format("Bus bandwidth: {}, {}", what, names.shared(rows));
-  caption.subtitle = machines_text(reports);
-  return caption;
+  return {fmt::format("Bus bandwidth: {}, {}", what, names.shared), machines_text(reports), {}};
 }
 
 }  // namespace
@@ -213,15 +188,21 @@ BandwidthChart bandwidth_chart(std::span<const Report> reports) {
   for (const Report& report : reports) {
     for (const CollectiveRow& row : report.collectives) {
       const std::string reason = unfit_bandwidth(row);
-      if (reason.empty()) rows.push_back({&report, &row});
-      if (!reason.empty()) left_out.add(place_of_row(row), reason);
+      if (reason.empty()) {
+        rows.push_back({&report, &row});
+      } else {
+        const std::string size = row.bytes > 0 ? " of " + size_text(row.bytes) : "";
+        left_out.add(
+            fmt::format("{}{} between {}", row.operation, size, counted(row.ranks, "rank")),
+            reason);
+      }
     }
   }
   if (rows.empty()) {
     chart.empty_reason = left_out.empty() ? "there are no collectives" : left_out.note();
     return chart;
   }
-  const LineNames names(rows);
+  const LineNames names = names_of(rows);
   add_points(rows, names, chart);
   chart.caption = bandwidth_caption(rows, names, chart);
   note_interrupted(reports, chart.caption);

@@ -69,6 +69,14 @@ struct ChartSeries {
   std::size_t variant = 0;
 };
 
+// Repetitions: one series on one number of devices.
+struct ChartGroup {
+  std::size_t series = 0;       // index into Chart::series
+  int devices = 1;              // training replicas; servers of ps are not counted
+  std::string name;             // "ddp, overlap off on 4*"; *: oversubscribed
+  bool oversubscribed = false;  // of any repetition
+};
+
 // What every kind of chart has. With nothing to draw, `empty_reason` says why and the rest is
 // empty.
 struct Chart {
@@ -79,13 +87,10 @@ struct Chart {
 
 // ---- scaling ----
 
-struct ScalingPoint {
-  std::size_t series = 0;  // index into Chart::series
-  int devices = 1;         // training replicas; servers of ps are not counted
-  Spread samples_per_s;
-  std::optional<Spread> efficiency;  // 1 is perfect
-  std::string efficiency_reason;     // why `efficiency` is missing
-  bool oversubscribed = false;
+struct ScalingPoint : ChartGroup {
+  Spread samples_per_s = {};
+  std::optional<Spread> efficiency = {};  // 1 is perfect
+  std::string efficiency_reason = {};     // why `efficiency` is missing
 };
 struct ScalingChart : Chart {
   std::vector<ScalingPoint> points;  // by series, then devices
@@ -108,18 +113,15 @@ std::string draw_text(const ScalingChart& chart, const TextOptions& options);
 
 // ---- breakdown, memory and busy: stacked bars ----
 
-struct StackedBar {
-  std::size_t series = 0;
-  int devices = 1;
-  std::string group;  // "ddp on 4*": shared by the bars that stand together; *: oversubscribed
-  std::string label;  // "primary": the bar's name in its group; empty in a group of one
-  std::vector<double> parts;  // as StackedChart::parts; none is negative
+struct StackedBar : ChartGroup {
+  std::string label = {};  // "primary": the bar's name in its group; empty in a group of one
+  std::vector<double> parts = {};  // as StackedChart::parts; none is negative
   // The measured whole: the median step, or the peak of the sum. It may differ from the sum of the
   // parts: medians do not add up, and categories peak at different moments.
   double whole = 0;
-  bool oversubscribed = false;
 };
 struct StackedChart : Chart {
+  ChartKind kind = ChartKind::breakdown;
   std::vector<std::string> parts;  // names, from the beginning of the bar
   // Colour and pattern of each part, 0 to 7. A name has the same style in all charts of a kind.
   std::vector<std::size_t> part_styles;
@@ -143,16 +145,12 @@ struct StepBin {
   double first_step = 0, last_step = 0;  // 0-based numbers of timed steps, both included
   double min_s = 0, median_s = 0, max_s = 0;
 };
-struct StepGroup {
-  std::size_t series = 0;
-  int devices = 1;
-  std::string name;  // "ddp on 4*"
+struct StepGroup : ChartGroup {
   std::int64_t count = 0;
-  StepStatistics time_s;  // of all samples of all repetitions
+  StepStatistics time_s = {};  // of all samples of all repetitions
   double q1_s = 0, q3_s = 0;
   // Along the run. A bin covers the same step numbers of all repetitions, and every sample counts.
-  std::vector<StepBin> bins;
-  bool oversubscribed = false;
+  std::vector<StepBin> bins = {};
 };
 struct StepsChart : Chart {
   std::vector<StepGroup> groups;
@@ -173,13 +171,9 @@ struct BucketBar {
   double ready_s = 0, start_s = 0, arrived_s = 0, end_s = 0;
   std::uint64_t bytes = 0;
 };
-struct BucketGroup {
-  std::size_t series = 0;
-  int devices = 1;
-  std::string name;             // "ddp on 4*"
-  double step_s = 0;            // median step
-  std::vector<BucketBar> bars;  // by rank, then bucket
-  bool oversubscribed = false;
+struct BucketGroup : ChartGroup {
+  double step_s = 0;                 // median step
+  std::vector<BucketBar> bars = {};  // by rank, then bucket
 };
 struct BucketsChart : Chart {
   std::vector<BucketGroup> groups;
@@ -201,8 +195,8 @@ struct AccuracyPoint {
   // Training until then, as AccuracyChart::axis measures it. Repetitions may have different numbers
   // of epochs (--until-accuracy); `count` says of how many the point is.
   Spread trained;
-  Spread test_accuracy;              // 1 is all
-  std::optional<Spread> train_loss;  // of the epoch
+  Spread test_accuracy;                   // 1 is all
+  std::optional<Spread> train_loss = {};  // of the epoch
   bool oversubscribed = false;
 };
 // The loss within epochs, since the point before: medians over the repetitions that tell it.

@@ -26,7 +26,7 @@ std::string unfit_scaling(const Run& run) {
 
 ScalingPoint point_of(const RunGroup& group) {
   std::vector<double> rates, efficiencies;
-  ScalingPoint point;
+  ScalingPoint point{group};
   for (const Run* run : group.runs) {
     rates.push_back(*run->samples_per_s.value);
     if (run->scaling && plausible(run->scaling->efficiency)) {
@@ -35,11 +35,8 @@ ScalingPoint point_of(const RunGroup& group) {
       point.efficiency_reason = run->scaling_reason;
     }
   }
-  point.series = group.series;
-  point.devices = group.devices;
   point.samples_per_s = spread(rates);
   point.samples_per_s.median = median_rate(rates);
-  point.oversubscribed = group.oversubscribed;
   if (!efficiencies.empty() && !group.oversubscribed) {
     point.efficiency = spread(efficiencies);
     point.efficiency->median = median_rate(efficiencies);
@@ -85,15 +82,6 @@ void note_missing_efficiency(ScalingChart& chart) {
   }
 }
 
-void note_spread(ScalingChart& chart) {
-  int least = chart.points.front().samples_per_s.count, most = 0;
-  for (const ScalingPoint& point : chart.points) {
-    least = std::min(least, point.samples_per_s.count);
-    most = std::max(most, point.samples_per_s.count);
-  }
-  chart.caption.notes.push_back(repetitions_note(least, most));
-}
-
 std::string unfit_accuracy(const Run& run) {
   if (run.status == Status::diverged) return "training diverged";
   if (run.epochs.empty()) return "no epoch ended";
@@ -113,13 +101,6 @@ struct EpochValues {
   std::vector<double> trained, test_accuracy, train_loss;
 };
 
-// The steps of an epoch: all of them process the global batch.
-double steps_of(const Run& run, const EpochRow& epoch) {
-  return run.global_batch_size > 0 ? std::round(static_cast<double>(epoch.samples) /
-                                                static_cast<double>(run.global_batch_size))
-                                   : 0;
-}
-
 std::vector<EpochValues> epochs_of(const RunGroup& group, CourseAxis axis) {
   std::vector<EpochValues> epochs;
   for (const Run* run : group.runs) {
@@ -127,7 +108,12 @@ std::vector<EpochValues> epochs_of(const RunGroup& group, CourseAxis axis) {
     if (run->epochs.size() > epochs.size()) epochs.resize(run->epochs.size());
     for (std::size_t e = 0; e < run->epochs.size(); ++e) {
       const EpochRow& epoch = run->epochs[e];
-      trained += axis == CourseAxis::seconds ? epoch.time_s : steps_of(*run, epoch);
+      if (axis == CourseAxis::seconds) {
+        trained += epoch.time_s;
+      } else if (run->global_batch_size > 0) {  // all steps process it
+        trained += std::round(static_cast<double>(epoch.samples) /
+                              static_cast<double>(run->global_batch_size));
+      }
       epochs[e].trained.push_back(trained);
       epochs[e].test_accuracy.push_back(*epoch.test_accuracy.value);
       if (plausible(epoch.train_loss)) epochs[e].train_loss.push_back(epoch.train_loss);
@@ -161,14 +147,9 @@ void add_line(const RunGroup& group, const ChartSeries& of_setting, AccuracyChar
   const std::size_t series = chart.series.size();
   const auto variant = std::ranges::count(chart.series, of_setting.style, &ChartSeries::style);
   chart.series.push_back({group.name, of_setting.style, static_cast<std::size_t>(variant)});
+  int epochs = 0;
   for (const EpochValues& epoch : epochs_of(group, chart.axis)) {
-    AccuracyPoint point;
-    point.series = series;
-    point.epochs = chart.points.empty() || chart.points.back().series != series
-                       ? 1
-                       : chart.points.back().epochs + 1;
-    point.trained = spread(epoch.trained);
-    point.test_accuracy = spread(epoch.test_accuracy);
+    AccuracyPoint point{series, ++epochs, spread(epoch.trained), spread(epoch.test_accuracy)};
     if (!epoch.train_loss.empty()) point.train_loss = spread(epoch.train_loss);
     point.oversubscribed = group.oversubscribed;
     chart.points.push_back(point);
@@ -200,15 +181,12 @@ double beginning_of(const AccuracyChart& chart) {
 }
 
 void note_points(AccuracyChart& chart) {
-  const AccuracyPoint& first = chart.points.front();
-  int least = first.trained.count, most = 0;
+  std::vector<int> counts;
   bool fewer = false;  // the last points of a line are of fewer repetitions than its first
   for (std::size_t i = 0; i < chart.points.size(); ++i) {
-    const AccuracyPoint& point = chart.points[i];
-    least = std::min(least, point.trained.count);
-    most = std::max(most, point.trained.count);
-    const bool same_line = i > 0 && chart.points[i - 1].series == point.series;
-    fewer |= same_line && point.trained.count < chart.points[i - 1].trained.count;
+    counts.push_back(chart.points[i].trained.count);
+    fewer |=
+        i > 0 && chart.points[i - 1].series == chart.points[i].series && counts[i] < counts[i - 1];
   }
   std::vector<std::string>& notes = chart.caption.notes;
   notes.emplace_back(chart.axis == CourseAxis::seconds
@@ -220,7 +198,7 @@ void note_points(AccuracyChart& chart) {
         "the line of the loss is its mean since the reading before; a point is that "
         "of the epoch");
   }
-  notes.push_back(repetitions_note(least, most));
+  notes.push_back(repetitions_note(counts));
   if (fewer) {
     notes.emplace_back(
         "repetitions took different numbers of epochs: the last points are of those that went on");
@@ -236,31 +214,27 @@ void note_points(AccuracyChart& chart) {
 ScalingChart scaling_chart(std::span<const Report> reports, ChartRoom room) {
   ChartRuns runs = chart_runs(reports, "Scaling", unfit_scaling);
   if (room == ChartRoom::picture) limit_series(runs);
-  ScalingChart chart;
-  begin_chart(chart, runs);
-  if (!chart.empty_reason.empty()) return chart;
-  for (const RunGroup& group : runs.groups) chart.points.push_back(point_of(group));
-  add_ideals(runs, chart);
-  note_spread(chart);
-  note_missing_efficiency(chart);
-  end_chart(chart, runs);
-  return chart;
+  return chart_of<ScalingChart>(runs, [&](ScalingChart& chart) {
+    for (const RunGroup& group : runs.groups) chart.points.push_back(point_of(group));
+    add_ideals(runs, chart);
+    std::vector<int> counts;
+    for (const ScalingPoint& point : chart.points) counts.push_back(point.samples_per_s.count);
+    chart.caption.notes.push_back(repetitions_note(counts));
+    note_missing_efficiency(chart);
+  });
 }
 
 AccuracyChart accuracy_chart(std::span<const Report> reports, CourseAxis axis) {
   ChartRuns runs = chart_runs(reports, "Accuracy", unfit_accuracy);
   limit_groups(runs, kMostSeries);
-  AccuracyChart chart;
-  chart.axis = axis;
-  begin_chart(chart, runs);
-  if (!chart.empty_reason.empty()) return chart;
-  chart.series.clear();
-  for (const RunGroup& group : runs.groups) add_line(group, runs.series[group.series], chart);
-  add_targets(runs, chart);
-  chart.shown_from = beginning_of(chart);
-  note_points(chart);
-  end_chart(chart, runs);
-  return chart;
+  return chart_of<AccuracyChart>(runs, [&](AccuracyChart& chart) {
+    chart.axis = axis;
+    chart.series.clear();
+    for (const RunGroup& group : runs.groups) add_line(group, runs.series[group.series], chart);
+    add_targets(runs, chart);
+    chart.shown_from = beginning_of(chart);
+    note_points(chart);
+  });
 }
 
 }  // namespace ddpbench::report

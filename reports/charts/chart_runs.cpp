@@ -5,12 +5,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <tuple>
 
 #include "base/text.h"
-#include "reports/charts/chart_names.h"
+#include "reports/data/run_names.h"
 #include "reports/data/settings.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/ranking.h"
@@ -22,7 +24,34 @@ constexpr std::size_t kNamedReasons = 12;  // that a note names; of further ones
 constexpr std::size_t kNamedRuns = 40;     // that a note names of each reason
 constexpr std::size_t kFirstFreeStyle = 4;
 
-std::string place(const Run& run) { return fmt::format("{} on {}", run.strategy, run.world_size); }
+constexpr std::size_t kNamedMachines = 3;
+
+std::string hardware(const Environment& environment) {
+  const std::string model = environment.cpu.model.empty() ? "unknown CPU" : environment.cpu.model;
+  std::string text = fmt::format("{}, {}", model, counted(environment.cpu.cores, "core"));
+  for (const GpuInfo& gpu : environment.gpus) text += ", " + gpu.name;
+  return text;
+}
+
+// The words that may tell the line of a run from others, in the order of a name. `config`: of the
+// report.
+Told told_of(const RunRow& row, const Settings& config) {
+  const Run& run = *row.run;
+  Told told{fmt::format("{} on {}", run.strategy, run.world_size), {}};
+  std::vector<TellingWords> of_all = {{"machine", machine_name(*row.report), {}},
+                                      {"build", build_words(*row.report), {}}};
+  // The subtitle names the CPU.
+  const bool known_model = run.device_model == row.report->environment.cpu.model;
+  for (const SettingWords& setting : name_words(run)) {
+    (setting.of_strategy ? told.words : of_all)
+        .push_back({setting.key,
+                    setting.key == "device" && known_model ? run.device : setting.words,
+                    setting.of_strategy ? run.strategy : "", is_usual_without(setting.key)});
+  }
+  for (const auto& [key, value] : config) of_all.push_back({key, value_words(key, value), {}});
+  std::ranges::move(of_all, std::back_inserter(told.words));
+  return told;
+}
 
 // Why no chart draws this run; empty when a chart may.
 std::string ended_badly(const Run& run) {
@@ -34,7 +63,7 @@ std::string ended_badly(const Run& run) {
 }
 
 struct Named {
-  ChartRun from;
+  RunRow from;
   std::string series;
 };
 
@@ -58,10 +87,6 @@ std::vector<ChartSeries> series_of(std::vector<Named>& runs) {
   return series;
 }
 
-std::string group_name(const ChartSeries& series, const Run& run, bool oversubscribed) {
-  return fmt::format("{} on {}{}", series.name, run.world_size, oversubscribed ? "*" : "");
-}
-
 // REQUIRES: `runs` as series_of() sorted them.
 std::vector<RunGroup> groups_of(const std::vector<Named>& runs,
                                 const std::vector<ChartSeries>& series) {
@@ -72,61 +97,83 @@ std::vector<RunGroup> groups_of(const std::vector<Named>& runs,
     const Run& run = *named.from.run;
     const bool same = !groups.empty() && groups.back().series == current &&
                       groups.back().devices == run.world_size;
-    if (!same) groups.push_back({current, run.world_size, {}, false, {}});
+    if (!same) groups.push_back({{current, run.world_size, {}, false}});
     groups.back().runs.push_back(&run);
     groups.back().oversubscribed |= run.oversubscribed;
   }
   for (RunGroup& group : groups) {
-    group.name = group_name(series[group.series], *group.runs.front(), group.oversubscribed);
+    group.name = fmt::format("{} on {}{}", series[group.series].name, group.devices,
+                             group.oversubscribed ? "*" : "");
   }
   return groups;
 }
 
 // "ddp on 4 (x3), dp on 2 and 5 more".
-std::string places_text(const std::vector<std::pair<std::string, int>>& places) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(places.size(), kNamedRuns); ++i) {
-    text += fmt::format("{}{}", i == 0 ? "" : ", ", places[i].first);
-    if (places[i].second > 1) text += fmt::format(" (x{})", places[i].second);
+std::string places_text(const std::vector<std::string>& places) {
+  std::vector<std::pair<std::string, int>> counts;
+  for (const std::string& name : places) {
+    const auto known = std::ranges::find(counts, name, &std::pair<std::string, int>::first);
+    if (known != counts.end()) ++known->second;
+    if (known == counts.end()) counts.emplace_back(name, 1);
   }
-  if (places.size() > kNamedRuns) text += fmt::format(" and {} more", places.size() - kNamedRuns);
+  std::vector<std::string> words;
+  for (const auto& [name, count] : counts) {
+    words.push_back(count > 1 ? fmt::format("{} (x{})", name, count) : name);
+  }
+  const std::size_t named = std::min(words.size(), kNamedRuns);
+  std::string text = fmt::format("{}", fmt::join(std::span(words).first(named), ", "));
+  if (words.size() > named) text += fmt::format(" and {} more", words.size() - named);
   return text;
 }
 
 // Notes that lines differ in more than their strategy.
-void note_unlike(std::span<const ChartRun> drawn, ChartCaption& caption) {
-  std::vector<RunRow> rows;
-  for (const ChartRun& run : drawn) rows.push_back({run.report, run.run, 0, {}});
-  const std::string unlike = unlike_words(rows);
+void note_unlike(std::span<const RunRow> drawn, ChartCaption& caption) {
+  const std::string unlike = unlike_words(drawn);
   if (unlike.empty()) return;
   caption.notes.push_back(
-      "runs differ in what they compute or run on, and only those that agree "
-      "in it compare: " +
+      "runs differ in what they compute or run on, and only those that agree in it compare: " +
       unlike);
+}
+
+// The settings that have the bit `use`, in words: "simple_cnn on mnist (files), weak scaling". Of
+// each the different values, at most three, then "N more". The CPU is in the subtitle anyway.
+std::string title_of(std::span<const RunRow> runs, SettingUse use) {
+  constexpr std::size_t kNamedValues = 3;
+  std::string text;
+  for (const Setting& setting : setting_table()) {
+    if ((setting.uses & use) == 0) continue;
+    std::vector<std::string> words;
+    for (const RunRow& row : runs) {
+      const bool known_model = row.run->device_model == row.report->environment.cpu.model;
+      words.push_back(setting.key == "device" && known_model ? row.run->device
+                                                             : setting.words(*row.run));
+    }
+    std::vector<std::string> values = different_words(words, setting.without);
+    if (values.empty()) continue;
+    if (values.size() > kNamedValues) {
+      values[kNamedValues] = fmt::format("{} more", values.size() - kNamedValues);
+      values.resize(kNamedValues + 1);
+    }
+    if (!text.empty()) text += setting.key == "dataset/name" ? " on " : ", ";
+    text += fmt::format("{}", fmt::join(values, " / "));
+  }
+  return text;
+}
+
+ChartCaption caption_of(std::span<const RunRow> runs, const std::string& what) {
+  std::vector<const Report*> reports;
+  for (const RunRow& row : runs) reports.push_back(row.report);
+  return {what + ": " + title_of(runs, kChartTitleUse),
+          machines_text(reports) + "; " + title_of(runs, kChartSubtitleUse),
+          {}};
 }
 
 }  // namespace
 
 std::string_view to_string(ChartKind kind) {
-  switch (kind) {
-    case ChartKind::scaling:
-      return "scaling";
-    case ChartKind::breakdown:
-      return "breakdown";
-    case ChartKind::memory:
-      return "memory";
-    case ChartKind::steps:
-      return "steps";
-    case ChartKind::buckets:
-      return "buckets";
-    case ChartKind::accuracy:
-      return "accuracy";
-    case ChartKind::busy:
-      return "busy";
-    case ChartKind::bandwidth:
-      break;
-  }
-  return "bandwidth";
+  constexpr std::array<std::string_view, kChartKinds.size()> kWords = {
+      "scaling", "breakdown", "memory", "steps", "buckets", "accuracy", "busy", "bandwidth"};
+  return kWords.at(static_cast<std::size_t>(kind));
 }
 
 std::string_view to_string(CourseAxis axis) {
@@ -143,46 +190,36 @@ std::optional<ChartKind> chart_kind(std::string_view word) {
 void note_interrupted(std::span<const Report> reports, ChartCaption& caption) {
   const auto count = std::ranges::count(reports, Status::interrupted, &Report::status);
   if (count == 0) return;
-  const std::string which = reports.size() == 1 ? "the report was"
-                            : count == 1
-                                ? fmt::format("1 of {} reports was", reports.size())
-                                : fmt::format("{} of {} reports were", count, reports.size());
-  caption.notes.push_back(which + " interrupted: runs are missing");
+  caption.notes.push_back(fmt::format("{} of {} interrupted: runs are missing", count,
+                                      counted(reports.size(), "report")));
 }
 
-void LeftOut::add(const Run& run, const std::string& reason) { add(place(run), reason); }
-
 void LeftOut::add(const std::string& name, const std::string& reason) {
-  auto found = std::ranges::find(reasons_, reason, [](const auto& entry) { return entry.first; });
+  auto found = std::ranges::find(reasons_, reason, &Reason::words);
   if (found == reasons_.end()) found = reasons_.insert(found, {reason, {}});
-  auto& places = found->second;
-  const auto known = std::ranges::find(places, name, [](const auto& entry) { return entry.first; });
-  if (known == places.end()) {
-    places.emplace_back(name, 1);
-  } else {
-    ++known->second;
-  }
+  found->places.push_back(name);
 }
 
 std::string LeftOut::note() const {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(reasons_.size(), kNamedReasons); ++i) {
-    const auto& [reason, places] = reasons_[i];
-    text += fmt::format("{}{} ({})", i == 0 ? "left out: " : "; ", places_text(places), reason);
+  std::vector<std::string> parts;
+  std::vector<std::string> others;
+  for (const Reason& reason : reasons_) {
+    if (parts.size() < kNamedReasons) {
+      parts.push_back(fmt::format("{} ({})", places_text(reason.places), reason.words));
+    } else {
+      others.insert(others.end(), reason.places.begin(), reason.places.end());
+    }
   }
-  if (reasons_.size() <= kNamedReasons) return text;
-  std::map<std::string, int> others;
-  for (std::size_t i = kNamedReasons; i < reasons_.size(); ++i) {
-    for (const auto& [place, count] : reasons_[i].second) others[place] += count;
+  if (!others.empty()) {
+    parts.push_back(fmt::format("{} ({} further reasons)", places_text(others),
+                                reasons_.size() - kNamedReasons));
   }
-  return text + fmt::format("; {} ({} further reasons)",
-                            places_text({others.begin(), others.end()}),
-                            reasons_.size() - kNamedReasons);
+  return fmt::format("left out: {}", fmt::join(parts, "; "));
 }
 
 ChartRuns chart_runs(std::span<const Report> reports, const std::string& what, Unfit unfit) {
   ChartRuns result;
-  std::vector<ChartRun> drawn;
+  std::vector<RunRow> drawn;
   for (const Report& report : reports) {
     for (const Run& run : report.runs) {
       std::string reason = ended_badly(run);
@@ -190,7 +227,7 @@ ChartRuns chart_runs(std::span<const Report> reports, const std::string& what, U
       if (reason.empty()) {
         drawn.push_back({&report, &run});
       } else {
-        result.left_out.add(run, reason);
+        result.left_out.add(fmt::format("{} on {}", run.strategy, run.world_size), reason);
       }
     }
   }
@@ -209,29 +246,20 @@ ChartRuns chart_runs(std::span<const Report> reports, const std::string& what, U
   return result;
 }
 
-void begin_chart(Chart& chart, const ChartRuns& runs) {
-  chart.caption = runs.caption;
-  chart.series = runs.series;
-  chart.empty_reason = runs.empty_reason;
-}
-
-void end_chart(Chart& chart, const ChartRuns& runs) {
-  const bool any = std::ranges::any_of(runs.groups, &RunGroup::oversubscribed);
-  if (any) {
-    chart.caption.notes.emplace_back(
+void add_last_notes(const ChartRuns& runs, ChartCaption& caption) {
+  std::vector<std::string>& notes = caption.notes;
+  if (std::ranges::any_of(runs.groups, &RunGroup::oversubscribed)) {
+    notes.emplace_back(
         "*: oversubscribed, more compute threads than cores: says nothing about scaling");
   }
-  for (const std::string& note : runs.no_room) chart.caption.notes.push_back(note);
-  if (!runs.empty_reason.empty()) return;
-  if (!runs.left_out.empty()) chart.caption.notes.push_back(runs.left_out.note());
+  notes.insert(notes.end(), runs.no_room.begin(), runs.no_room.end());
+  if (!runs.left_out.empty()) notes.push_back(runs.left_out.note());
 }
 
 std::string no_room_note(const std::vector<std::string>& dropped, std::size_t all) {
-  std::vector<std::pair<std::string, int>> places;
-  for (const std::string& name : dropped) places.emplace_back(name, 1);
   return fmt::format(
       "no room for {} of {} in a picture: {}; the options that choose runs make room",
-      dropped.size(), all, places_text(places));
+      dropped.size(), all, places_text(dropped));
 }
 
 void limit_groups(ChartRuns& runs, std::size_t most) {
@@ -243,7 +271,8 @@ void limit_groups(ChartRuns& runs, std::size_t most) {
   runs.series.resize(runs.groups.back().series + 1);
 }
 
-std::string repetitions_note(int least, int most) {
+std::string repetitions_note(const std::vector<int>& counts) {
+  const auto [least, most] = std::ranges::minmax(counts);
   if (most == 1) return "one repetition: no error bars";
   return fmt::format(
       "median of {} repetitions; error bars, or in brackets: their minimum and maximum",
@@ -255,6 +284,70 @@ bool plausible(double value) { return std::isfinite(value) && value >= 0 && valu
 Spread spread(const std::vector<double>& values) {
   const auto [least, most] = std::ranges::minmax(values);
   return {median(values), least, most, static_cast<int>(values.size())};
+}
+
+std::vector<std::string> series_names(std::span<const RunRow> runs) {
+  std::map<const Report*, Settings> configs;  // parsing one for each run would be slow
+  std::vector<Told> all;
+  std::vector<std::string> machines;
+  for (const RunRow& row : runs) {
+    const auto [config, added] = configs.try_emplace(row.report);
+    if (added) config->second = config_settings(*row.report, kNameUse);
+    all.push_back(told_of(row, config->second));
+  }
+  const auto different = telling(all);
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    names.push_back(runs[i].run->strategy);
+    for (const TellingWords& word : all[i].words) {
+      const bool tells = different.contains({word.scope, word.key});
+      // Machines have long names, so lines carry letters. The subtitle explains them.
+      if (tells)
+        names.back() +=
+            ", " + (word.key == "machine" ? "machine " + machine_letter(machines, word.words)
+                                          : word.words);
+    }
+  }
+  return names;
+}
+
+std::string machine_name(const Report& report) {
+  const Environment& environment = report.environment;
+  return fmt::format("{} ({})", hardware(environment), fmt::join(environment.hosts, ", "));
+}
+
+std::string build_words(const Report& report) {
+  const Generator& generator = report.generator;
+  const std::string program = generator.name == "ddpbench" ? "" : generator.name + " ";
+  if (!generator.git_commit) return fmt::format("{}version {}", program, generator.version);
+  // "+": the sources have local changes. "?": that is not known.
+  const char* changes = !generator.git_dirty ? "?" : *generator.git_dirty ? "+" : "";
+  return fmt::format("{}version {} {}{}", program, generator.version,
+                     generator.git_commit->substr(0, 8), changes);
+}
+
+std::string machine_letter(std::vector<std::string>& machines, const std::string& machine) {
+  auto found = std::ranges::find(machines, machine);
+  if (found == machines.end()) found = machines.insert(found, machine);
+  const auto index = static_cast<std::size_t>(found - machines.begin());
+  const std::string first(1, static_cast<char>('A' + index % 26));
+  return index < 26 ? first : first + std::to_string(index / 26);
+}
+
+std::string machines_text(std::span<const Report* const> reports) {
+  std::vector<std::string> machines;
+  std::string text = "different machines";
+  for (const Report* report : reports) {
+    const std::size_t known = machines.size();
+    const std::string name = machine_name(*report), letter = machine_letter(machines, name);
+    if (machines.size() == known || known >= kNamedMachines) continue;
+    text += fmt::format("{} {}: {}", known == 0 ? ":" : ";", letter, name);
+  }
+  if (machines.size() == 1) return hardware(reports.front()->environment);
+  if (machines.size() > kNamedMachines) {
+    text += fmt::format("; {} more", machines.size() - kNamedMachines);
+  }
+  return text;
 }
 
 }  // namespace ddpbench::report

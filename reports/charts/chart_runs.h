@@ -7,35 +7,33 @@
 #include <cstddef>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "reports/charts/chart_data.h"
+#include "reports/data/report_view.h"
 
 namespace ddpbench::report {
 
-// Repetitions: one series on one number of devices. Points into the reports, which must outlive it.
-struct RunGroup {
-  std::size_t series = 0;
-  int devices = 1;
-  std::string name;  // "ddp, overlap=off on 4*"
-  bool oversubscribed = false;
-  std::vector<const Run*> runs;  // not empty
+// Points into the reports, which must outlive it.
+struct RunGroup : ChartGroup {
+  std::vector<const Run*> runs = {};  // not empty
 };
 
 // The runs that a chart leaves out. Its note lists them by reason.
 class LeftOut {
  public:
-  void add(const Run& run, const std::string& reason);
-  // `what`: "all_reduce of 4 KiB between 2 ranks".
+  // `what`: "ddp on 4", "all_reduce of 4 KiB between 2 ranks".
   void add(const std::string& what, const std::string& reason);
   // "left out: ddp on 4 (no step was timed); ..."; empty when no run is left out.
   std::string note() const;
   bool empty() const { return reasons_.empty(); }
 
  private:
-  // Each reason in the order of first use, with the names of its runs and how often each occurs.
-  std::vector<std::pair<std::string, std::vector<std::pair<std::string, int>>>> reasons_;
+  struct Reason {
+    std::string words;
+    std::vector<std::string> places;  // names of its runs
+  };
+  std::vector<Reason> reasons_;  // in the order of first use
 };
 
 struct ChartRuns {
@@ -56,13 +54,24 @@ using Unfit = std::string (*)(const Run& run);
 // beginning of the title, "Scaling".
 ChartRuns chart_runs(std::span<const Report> reports, const std::string& what, Unfit unfit);
 
-// Sets caption, series and empty_reason of `chart`.
-void begin_chart(Chart& chart, const ChartRuns& runs);
-// Adds the notes that every kind has: oversubscribed runs, and what is not shown.
-void end_chart(Chart& chart, const ChartRuns& runs);
-
 // Keeps the first `most` groups; the others get a note that names them.
 void limit_groups(ChartRuns& runs, std::size_t most);
+
+// Adds the notes that every kind has: oversubscribed runs, and what is not shown.
+void add_last_notes(const ChartRuns& runs, ChartCaption& caption);
+
+// The chart of runs that `fill` draws; with nothing to draw it has the reason alone.
+template <typename Data, typename Fill>
+Data chart_of(const ChartRuns& runs, Fill fill) {
+  Data chart;
+  chart.caption = runs.caption;
+  chart.series = runs.series;
+  chart.empty_reason = runs.empty_reason;
+  if (!chart.empty_reason.empty()) return chart;
+  fill(chart);
+  add_last_notes(runs, chart.caption);
+  return chart;
+}
 
 // "no room for 2 of 50 in a picture: ddp on 4, dp on 2; ...": how many of `all`, and which.
 std::string no_room_note(const std::vector<std::string>& dropped, std::size_t all);
@@ -70,13 +79,28 @@ std::string no_room_note(const std::vector<std::string>& dropped, std::size_t al
 // Appends the note that a report was interrupted, where one was.
 void note_interrupted(std::span<const Report> reports, ChartCaption& caption);
 
-// What error bars mean where points are of `least` to `most` repetitions.
-std::string repetitions_note(int least, int most);
+// What error bars mean where points are of so many repetitions.
+std::string repetitions_note(const std::vector<int>& counts);
 
 // Whether `value` may be drawn: a negative or astronomic number of a file would spoil the axes.
 bool plausible(double value);
 
 // REQUIRES: not empty.
 Spread spread(const std::vector<double>& values);
+
+// The name of the line of each run, in the order of `runs`: the strategy, then each setting in
+// which runs differ. Servers, backend and strategy options are compared among runs of the same
+// strategy; network, batch, machine, ... among all. A run without one of the settings that reports
+// name where they are unusual (is_usual_without()) differs from those that have it. Runs of equal
+// settings have the same name.
+std::vector<std::string> series_names(std::span<const RunRow> runs);
+
+// Machine and program of a report in words.
+std::string machine_name(const Report& report);
+std::string build_words(const Report& report);
+// All machines of these reports, each once, with the letters of machine_letter().
+std::string machines_text(std::span<const Report* const> reports);
+// "A" of the first of `machines`, ..., "Z", "A1", ...; adds `machine` where it is new.
+std::string machine_letter(std::vector<std::string>& machines, const std::string& machine);
 
 }  // namespace ddpbench::report

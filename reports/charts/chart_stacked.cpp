@@ -10,6 +10,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -34,72 +35,79 @@ constexpr Part kParts[] = {
     {"backward", "backward_s"},    {"exposed communication", "comm_exposed_s", "sync_batch_norm_s"},
     {"update", "optimizer_s"},     {"waiting for devices", "comm_wait_exposed_s"}};
 
-std::optional<double> phase(const Run& run, const char* key) {
-  const auto found = run.phases.find(key);
-  if (found == run.phases.end() || !found->second.value) return std::nullopt;
+std::optional<double> phase(const std::map<std::string, Figure>& phases, const char* key) {
+  const auto found = phases.find(key);
+  if (found == phases.end() || !found->second.value) return std::nullopt;
   return plausible(*found->second.value) ? found->second.value : std::nullopt;
 }
 
-double known_or_zero(const std::map<std::string, Figure>& phases, const char* key) {
-  const auto found = phases.find(key);
-  return found == phases.end() ? 0 : found->second.value.value_or(0);
+// A phase that a run lacks took no time: in ps servers update, and one device sends nothing.
+double time_of(const std::map<std::string, Figure>& phases, const char* key) {
+  return key == nullptr ? 0 : phase(phases, key).value_or(0);
 }
 
-// A phase that a run lacks took no time: in ps servers update, and one device sends nothing.
-double time_of(const Run& run, const Part& part) {
-  const double own = phase(run, part.phase).value_or(0);
-  return part.other_phase == nullptr ? own : own + phase(run, part.other_phase).value_or(0);
+double sum_of(const StackedBar& bar) {
+  return std::accumulate(bar.parts.begin(), bar.parts.end(), 0.0);
 }
 
 // Adds "other": what is left of the whole.
-void close_bar(StackedBar& bar) {
-  const double sum = std::accumulate(bar.parts.begin(), bar.parts.end(), 0.0);
-  bar.parts.push_back(std::max(0.0, bar.whole - sum));
-}
+void close_bar(StackedBar& bar) { bar.parts.push_back(std::max(0.0, bar.whole - sum_of(bar))); }
 
 std::string unfit_breakdown(const Run& run) {
   if (!run.step.time_s) return "no step was timed";
   if (!plausible(run.step.time_s->median)) return "its step time is not plausible";
   const auto forward = run.phases.find("forward_s");
   if (forward == run.phases.end()) return "phases were not observed";
-  if (phase(run, "forward_s") && phase(run, "backward_s")) return {};
+  if (phase(run.phases, "forward_s") && phase(run.phases, "backward_s")) return {};
   return forward->second.reason.empty() ? "phases were not observed" : forward->second.reason;
+}
+
+template <typename Value>
+double median_over(const RunGroup& group, Value value_of) {
+  std::vector<double> values;
+  for (const Run* run : group.runs) values.push_back(value_of(*run));
+  return median(std::move(values));
+}
+
+// A bar of the median step, of which `parts` and "other" are left to add.
+StackedBar step_bar(const RunGroup& group, const char* label) {
+  StackedBar bar{group, label};
+  bar.whole = median_over(group, [](const Run& run) { return run.step.time_s->median; });
+  return bar;
 }
 
 // dp: the bar of the devices beside the primary, each part the median over them. What they do in a
 // step but wait is forward and backward, and the exchanges within them.
 std::optional<StackedBar> others_bar(const RunGroup& group) {
-  std::vector<double> forward, backward, exchange, idle, steps;
   for (const Run* run : group.runs) {
-    const Figure idle_s = others_idle(*run);
-    if (!idle_s.value) return std::nullopt;
-    idle.push_back(*idle_s.value);
-    steps.push_back(run->step.time_s->median);
-    for (const DeviceRow& device : run->devices) {
-      if (device.rank == 0) continue;
-      forward.push_back(known_or_zero(device.phases, "forward_s"));
-      backward.push_back(known_or_zero(device.phases, "backward_s"));
-      exchange.push_back(known_or_zero(device.phases, "sync_batch_norm_s"));
-    }
+    if (!others_idle(*run).value) return std::nullopt;
   }
-  StackedBar bar{group.series, group.devices, group.name, "others", {}, 0, group.oversubscribed};
-  bar.whole = median(std::move(steps));
-  bar.parts = {
-      0, median(std::move(forward)), median(std::move(backward)), median(std::move(exchange)),
-      0, median(std::move(idle))};
+  const auto median_of = [&](const char* key) {
+    std::vector<double> values;
+    for (const Run* run : group.runs) {
+      for (const DeviceRow& device : run->devices) {
+        if (device.rank > 0) values.push_back(time_of(device.phases, key));
+      }
+    }
+    return median(std::move(values));
+  };
+  StackedBar bar = step_bar(group, "others");
+  bar.parts = {0,
+               median_of("forward_s"),
+               median_of("backward_s"),
+               median_of("sync_batch_norm_s"),
+               0,
+               median_over(group, [](const Run& run) { return *others_idle(run).value; })};
   close_bar(bar);
   return bar;
 }
 
 StackedBar bar_of(const RunGroup& group) {
-  StackedBar bar{group.series, group.devices, group.name, {}, {}, 0, group.oversubscribed};
-  std::vector<double> steps;
-  for (const Run* run : group.runs) steps.push_back(run->step.time_s->median);
-  bar.whole = median(steps);
+  StackedBar bar = step_bar(group, "");
   for (const Part& part : kParts) {
-    std::vector<double> values;
-    for (const Run* run : group.runs) values.push_back(time_of(*run, part));
-    bar.parts.push_back(median(std::move(values)));
+    bar.parts.push_back(median_over(group, [&part](const Run& run) {
+      return time_of(run.phases, part.phase) + time_of(run.phases, part.other_phase);
+    }));
   }
   close_bar(bar);
   return bar;
@@ -109,8 +117,7 @@ StackedBar bar_of(const RunGroup& group) {
 void note_excess(StackedChart& chart) {
   double most = 0;
   for (const StackedBar& bar : chart.bars) {
-    const double sum = std::accumulate(bar.parts.begin(), bar.parts.end(), 0.0);
-    if (bar.whole > 0) most = std::max(most, sum / bar.whole - 1);
+    if (bar.whole > 0) most = std::max(most, sum_of(bar) / bar.whole - 1);
   }
   std::string note =
       "parts are medians of the slowest rank and do not add up exactly to the median step";
@@ -150,12 +157,9 @@ Place place_of(const DeviceRow& device) {
 }
 
 std::string label_of(Place place, int count) {
-  const std::string of = count > 1 ? fmt::format(" (most of {})", count) : "";
   if (place == Place::primary) return "primary";
-  return (place == Place::others ? count > 1 ? "others" : "other"
-          : count > 1            ? "servers"
-                                 : "server") +
-         of;
+  const char* noun = place == Place::others ? "other" : "server";
+  return count > 1 ? fmt::format("{}s (most of {})", noun, count) : noun;
 }
 
 // The device at `place` with the largest peak over all repetitions, and the number of devices
@@ -175,36 +179,34 @@ std::pair<const DeviceRow*, int> largest(const RunGroup& group, Place place) {
   return {found, most};
 }
 
-bool is_known(const std::string& category) {
-  return std::ranges::find(kKnown, category) != std::end(kKnown);
+// The place in kKnown, or its size.
+std::size_t rank_of(const std::string& category) {
+  return static_cast<std::size_t>(std::ranges::find(kKnown, category) - std::begin(kKnown));
 }
 
 // The categories of which a device uses any bytes, in the order of a bar.
 std::vector<std::string> categories(const ChartRuns& runs) {
-  std::vector<std::string> used;
+  std::set<std::string> found;
   for (const RunGroup& group : runs.groups) {
     for (const Run* run : group.runs) {
       for (const DeviceRow& device : run->devices) {
         for (const auto& [name, bytes] : device.by_category_bytes) {
-          if (bytes > 0 && std::ranges::find(used, name) == used.end()) used.push_back(name);
+          if (bytes > 0) found.insert(name);
         }
-        if (is_not_split(device) && std::ranges::find(used, kNotSplit) == used.end()) {
-          used.emplace_back(kNotSplit);
-        }
+        if (is_not_split(device)) found.insert(kNotSplit);
       }
     }
   }
+  std::vector<std::string> used(found.begin(), found.end());
   std::ranges::sort(used, {}, [](const std::string& name) {
-    const auto known = std::ranges::find(kKnown, name) - std::begin(kKnown);
-    return std::pair(known, is_known(name) ? std::string() : name);
+    return std::pair(rank_of(name), rank_of(name) < std::size(kKnown) ? std::string() : name);
   });
   return used;
 }
 
 StackedBar bar_of(const RunGroup& group, const StackedChart& chart, const DeviceRow& device,
                   std::string label) {
-  StackedBar bar{group.series,        group.devices, group.name, std::move(label), {}, 0,
-                 group.oversubscribed};
+  StackedBar bar{group, std::move(label)};
   for (const std::string& name : chart.parts) {
     const auto found = device.by_category_bytes.find(name);
     const bool there = found != device.by_category_bytes.end();
@@ -236,13 +238,6 @@ std::string unfit_busy(const Run& run) {
   return "no device was recorded";
 }
 
-// The share of the device's step that `work` takes. Work that the device does not do takes none.
-double share_of(const DeviceRow& device, const Work& work) {
-  const auto found = device.phases.find(work.phase);
-  const bool known = found != device.phases.end() && found->second.value.has_value();
-  return known ? *found->second.value / *device.step_time_median_s.value : 0;
-}
-
 // The bar of worker `rank`; nothing where no repetition knows how busy it was.
 std::optional<StackedBar> bar_of(const RunGroup& group, int rank) {
   std::vector<double> whole;
@@ -252,11 +247,14 @@ std::optional<StackedBar> bar_of(const RunGroup& group, int rank) {
       const Figure share = busy_share(device);
       if (device.rank != rank || !share.value) continue;
       whole.push_back(*share.value);
-      for (std::size_t i = 0; i < kWork.size(); ++i) parts[i].push_back(share_of(device, kWork[i]));
+      for (std::size_t i = 0; i < kWork.size(); ++i) {
+        parts[i].push_back(time_of(device.phases, kWork[i].phase) /
+                           *device.step_time_median_s.value);
+      }
     }
   }
   if (whole.empty()) return std::nullopt;
-  StackedBar bar{group.series, group.devices, group.name, {}, {}, 0, group.oversubscribed};
+  StackedBar bar{group};
   if (group.devices > 1) bar.label = fmt::format("rank {}", rank);
   bar.whole = median(whole);
   for (const std::vector<double>& values : parts) bar.parts.push_back(median(values));
@@ -279,76 +277,67 @@ std::size_t groups_with_room(const std::vector<RunGroup>& groups) {
 StackedChart breakdown_chart(std::span<const Report> reports) {
   ChartRuns runs = chart_runs(reports, "Step time", unfit_breakdown);
   limit_groups(runs, kMostBreakdownBars);
-  StackedChart chart;
-  begin_chart(chart, runs);
-  if (!chart.empty_reason.empty()) return chart;
-  for (const Part& part : kParts) chart.parts.emplace_back(part.name);
-  chart.parts.emplace_back("other");
-  chart.part_styles = {0, 1, 2, 3, 4, 6, 5};  // "other" is the grey one
-  chart.whole = "median step";
-  for (const RunGroup& group : runs.groups) {
-    chart.bars.push_back(bar_of(group));
-    if (auto others = others_bar(group)) {
-      chart.bars.back().label = "primary";
-      chart.bars.push_back(std::move(*others));
+  return chart_of<StackedChart>(runs, [&](StackedChart& chart) {
+    for (const Part& part : kParts) chart.parts.emplace_back(part.name);
+    chart.parts.emplace_back("other");
+    chart.part_styles = {0, 1, 2, 3, 4, 6, 5};  // "other" is the grey one
+    chart.whole = "median step";
+    for (const RunGroup& group : runs.groups) {
+      chart.bars.push_back(bar_of(group));
+      if (auto others = others_bar(group)) {
+        chart.bars.back().label = "primary";
+        chart.bars.push_back(std::move(*others));
+      }
     }
-  }
-  note_excess(chart);
-  end_chart(chart, runs);
-  return chart;
+    note_excess(chart);
+  });
 }
 
 StackedChart memory_chart(std::span<const Report> reports) {
   ChartRuns runs = chart_runs(reports, "Device memory", unfit_memory);
   limit_groups(runs, kMostMemoryBars);
-  StackedChart chart;
-  begin_chart(chart, runs);
-  if (!chart.empty_reason.empty()) return chart;
-  chart.parts = categories(runs);
-  for (const std::string& name : chart.parts) {
-    const auto known = std::ranges::find(kKnown, name) - std::begin(kKnown);
-    chart.part_styles.push_back(is_known(name) ? kStyles[known] : 5);
-  }
-  chart.whole = "peak of the sum";
-  for (const RunGroup& group : runs.groups) {
-    for (const Place place : {Place::primary, Place::others, Place::servers}) {
-      const auto [device, count] = largest(group, place);
-      if (device != nullptr)
-        chart.bars.push_back(bar_of(group, chart, *device, label_of(place, count)));
+  return chart_of<StackedChart>(runs, [&](StackedChart& chart) {
+    chart.kind = ChartKind::memory;
+    chart.parts = categories(runs);
+    for (const std::string& name : chart.parts) {
+      chart.part_styles.push_back(rank_of(name) < std::size(kKnown) ? kStyles[rank_of(name)] : 5);
     }
-  }
-  if (chart.parts != std::vector<std::string>{kNotSplit}) {
-    chart.caption.notes.emplace_back(
-        "each category at its own peak; they peak at different moments, so the peak of their sum "
-        "may be lower");
-  }
-  end_chart(chart, runs);
-  return chart;
+    chart.whole = "peak of the sum";
+    for (const RunGroup& group : runs.groups) {
+      for (const Place place : {Place::primary, Place::others, Place::servers}) {
+        const auto [device, count] = largest(group, place);
+        if (device == nullptr) continue;
+        chart.bars.push_back(bar_of(group, chart, *device, label_of(place, count)));
+      }
+    }
+    if (chart.parts != std::vector<std::string>{kNotSplit}) {
+      chart.caption.notes.emplace_back(
+          "each category at its own peak; they peak at different moments, so the peak of their "
+          "sum may be lower");
+    }
+  });
 }
 
 StackedChart busy_chart(std::span<const Report> reports) {
   ChartRuns runs = chart_runs(reports, "Busy share", unfit_busy);
   limit_groups(runs, groups_with_room(runs.groups));
-  StackedChart chart;
-  begin_chart(chart, runs);
-  if (!chart.empty_reason.empty()) return chart;
-  for (const Work& work : kWork) {
-    chart.parts.emplace_back(work.name);
-    chart.part_styles.push_back(work.style);
-  }
-  chart.whole = "busy share";
-  chart.end = 1;
-  for (const RunGroup& group : runs.groups) {
-    for (int rank = 0; rank < group.devices; ++rank) {
-      if (auto bar = bar_of(group, rank)) chart.bars.push_back(*std::move(bar));
+  return chart_of<StackedChart>(runs, [&](StackedChart& chart) {
+    chart.kind = ChartKind::busy;
+    for (const Work& work : kWork) {
+      chart.parts.emplace_back(work.name);
+      chart.part_styles.push_back(work.style);
     }
-  }
-  chart.caption.notes.emplace_back(
-      "the share of the median step in which a device computes; the rest is communication, "
-      "waiting, "
-      "input, loss and launching");
-  end_chart(chart, runs);
-  return chart;
+    chart.whole = "busy share";
+    chart.end = 1;
+    for (const RunGroup& group : runs.groups) {
+      for (int rank = 0; rank < group.devices; ++rank) {
+        if (auto bar = bar_of(group, rank)) chart.bars.push_back(*std::move(bar));
+      }
+    }
+    chart.caption.notes.emplace_back(
+        "the share of the median step in which a device computes; the rest is communication, "
+        "waiting, input, loss and launching");
+  });
 }
 
 }  // namespace ddpbench::report

@@ -65,11 +65,7 @@ StepGroup step_group(const RunGroup& group, std::size_t max_bins) {
   for (const Run* run : group.runs) {
     samples.insert(samples.end(), run->step.samples_s.begin(), run->step.samples_s.end());
   }
-  StepGroup result;
-  result.series = group.series;
-  result.devices = group.devices;
-  result.name = group.name;
-  result.oversubscribed = group.oversubscribed;
+  StepGroup result{group};
   result.count = static_cast<std::int64_t>(samples.size());
   std::ranges::sort(samples);
   result.q1_s = quantile(samples, 0.25);
@@ -154,9 +150,19 @@ std::vector<BucketBar> bars_of(const RunGroup& group) {
   return bars;
 }
 
+bool arrivals_untold(const RunGroup& group) {
+  for (const Run* run : group.runs) {
+    for (const DeviceRow& device : run->devices) {
+      for (const BucketRow& row : device.buckets) {
+        if (!row.arrived_reason.empty()) return true;
+      }
+    }
+  }
+  return false;
+}
+
 BucketGroup bucket_group(const RunGroup& group, ChartCaption& caption) {
-  BucketGroup result{group.series,   group.devices,       group.name, 0,
-                     bars_of(group), group.oversubscribed};
+  BucketGroup result{group, 0, bars_of(group)};
   std::vector<double> steps;
   for (const Run* run : group.runs) {
     if (run->step.time_s && plausible(run->step.time_s->median)) {
@@ -178,57 +184,45 @@ BucketGroup bucket_group(const RunGroup& group, ChartCaption& caption) {
 StepsChart steps_chart(std::span<const Report> reports, std::size_t max_bins) {
   ChartRuns runs = chart_runs(reports, "Step times", unfit_steps);
   limit_groups(runs, kMostStepGroups);
-  StepsChart chart;
-  begin_chart(chart, runs);
-  if (!chart.empty_reason.empty()) return chart;
-  max_bins = std::min(max_bins, std::max<std::size_t>(kMostBins / runs.groups.size(), 12));
-  bool repeated = false;
-  for (const RunGroup& group : runs.groups) {
-    chart.groups.push_back(step_group(group, max_bins));
-    chart.shown_s = std::max(chart.shown_s, end_of(chart.groups.back().time_s));
-    repeated = repeated || group.runs.size() > 1;
-  }
-  chart.caption.notes.emplace_back(
-      "box: quartiles and median; whiskers: 5th and 95th percentile; crosses: minimum and maximum");
-  chart.caption.notes.push_back(fmt::format(
-      "along the run: median, minimum and maximum of neighbouring steps{}; none is left out",
-      repeated ? " of all repetitions" : ""));
-  note_outliers(chart);
-  end_chart(chart, runs);
-  return chart;
+  return chart_of<StepsChart>(runs, [&](StepsChart& chart) {
+    max_bins = std::min(max_bins, std::max<std::size_t>(kMostBins / runs.groups.size(), 12));
+    bool repeated = false;
+    for (const RunGroup& group : runs.groups) {
+      chart.groups.push_back(step_group(group, max_bins));
+      chart.shown_s = std::max(chart.shown_s, end_of(chart.groups.back().time_s));
+      repeated = repeated || group.runs.size() > 1;
+    }
+    chart.caption.notes.emplace_back(
+        "box: quartiles and median; whiskers: 5th and 95th percentile; crosses: minimum and "
+        "maximum");
+    chart.caption.notes.push_back(fmt::format(
+        "along the run: median, minimum and maximum of neighbouring steps{}; none is left out",
+        repeated ? " of all repetitions" : ""));
+    note_outliers(chart);
+  });
 }
 
 BucketsChart buckets_chart(std::span<const Report> reports) {
   ChartRuns runs = chart_runs(reports, "Gradient buckets", unfit_buckets);
   limit_groups(runs, kMostTimelines);
-  BucketsChart chart;
-  begin_chart(chart, runs);
-  if (!chart.empty_reason.empty()) return chart;
-  chart.caption.notes.emplace_back(
-      "queueing: ready, held up by earlier buckets; waiting: for other ranks; transfer: the "
-      "collective itself; medians, from the step's begin");
-  const bool untold = std::ranges::any_of(runs.groups, [](const RunGroup& group) {
-    return std::ranges::any_of(group.runs, [](const Run* run) {
-      return std::ranges::any_of(run->devices, [](const DeviceRow& device) {
-        return std::ranges::any_of(
-            device.buckets, [](const BucketRow& row) { return !row.arrived_reason.empty(); });
-      });
-    });
-  });
-  if (untold) {
+  return chart_of<BucketsChart>(runs, [&](BucketsChart& chart) {
     chart.caption.notes.emplace_back(
-        "where the backend does not tell when the peers had come, waiting is part of the transfer");
-  }
-  for (const RunGroup& group : runs.groups) {
-    chart.groups.push_back(bucket_group(group, chart.caption));
-    const BucketGroup& added = chart.groups.back();
-    chart.end_s = std::max(chart.end_s, added.step_s);
-    for (const BucketBar& bar : added.bars) {
-      chart.end_s = std::max({chart.end_s, bar.ready_s, bar.end_s});
+        "queueing: ready, held up by earlier buckets; waiting: for other ranks; transfer: the "
+        "collective itself; medians, from the step's begin");
+    if (std::ranges::any_of(runs.groups, arrivals_untold)) {
+      chart.caption.notes.emplace_back(
+          "where the backend does not tell when the peers had come, waiting is part of the "
+          "transfer");
     }
-  }
-  end_chart(chart, runs);
-  return chart;
+    for (const RunGroup& group : runs.groups) {
+      chart.groups.push_back(bucket_group(group, chart.caption));
+      const BucketGroup& added = chart.groups.back();
+      chart.end_s = std::max(chart.end_s, added.step_s);
+      for (const BucketBar& bar : added.bars) {
+        chart.end_s = std::max({chart.end_s, bar.ready_s, bar.end_s});
+      }
+    }
+  });
 }
 
 }  // namespace ddpbench::report

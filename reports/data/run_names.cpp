@@ -3,48 +3,40 @@
 #include "reports/data/run_names.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <vector>
+#include <algorithm>
 
-#include "base/error.h"
 #include "base/text.h"
 #include "reports/data/settings.h"
 
 namespace ddpbench::report {
-namespace {
 
-// The words that may tell a run from others of its strategy and number of devices, in the order of
-// the name. The number of servers is left out, as every name states it.
-std::vector<SettingWords> details_of(const Run& run) {
-  std::vector<SettingWords> details = name_words(run);
-  std::erase_if(details, [](const SettingWords& detail) { return detail.key == "servers"; });
-  return details;
-}
-
-}  // namespace
-
-RunNames::RunNames(std::span<const Run* const> runs) {
-  for (const Run* run : runs) add(*run);
-}
-
-RunNames::RunNames(const Report& report) {
-  for (const Run& run : report.runs) add(run);
-}
-
-void RunNames::add(const Run& run) {
-  Group& group = groups_[{run.strategy, run.world_size}];
-  ++group.runs;
-  group.repeated = group.repeated || run.repetition > 0;
-  for (SettingWords& detail : details_of(run)) {
-    ++group.stated[detail.key];
-    group.texts[detail.key].insert(std::move(detail.words));
+std::set<std::pair<std::string, std::string>> telling(std::span<const Told> all) {
+  struct Stated {
+    std::set<std::string> words;
+    std::map<std::string, std::size_t> counts;  // by peers
+    bool lack_tells = false;
+  };
+  std::map<std::pair<std::string, std::string>, Stated> places;
+  std::map<std::string, std::size_t> peers;
+  for (const Told& told : all) {
+    ++peers[told.peers];
+    for (const TellingWords& word : told.words) {
+      Stated& stated = places[{word.scope, word.key}];
+      stated.words.insert(word.words);
+      ++stated.counts[word.scope.empty() ? "" : told.peers];
+      stated.lack_tells = word.lack_tells;
+    }
   }
-}
-
-const RunNames::Group& RunNames::group_of(const Run& run) const {
-  const auto found = groups_.find({run.strategy, run.world_size});
-  ensure(found != groups_.end(), "no name for a run of {}", run.strategy);
-  return found->second;
+  std::set<std::pair<std::string, std::string>> found;
+  for (const auto& [place, stated] : places) {
+    const bool some_lack = std::ranges::any_of(stated.counts, [&](const auto& count) {
+      return count.second < (place.first.empty() ? all.size() : peers.at(count.first));
+    });
+    if (stated.words.size() > 1 || (stated.lack_tells && some_lack)) found.insert(place);
+  }
+  return found;
 }
 
 std::string name_of(const std::string& strategy, int world_size, int servers) {
@@ -53,22 +45,39 @@ std::string name_of(const std::string& strategy, int world_size, int servers) {
   return name;
 }
 
-std::string RunNames::setting(const Run& run) const {
-  const Group& group = group_of(run);
-  std::vector<std::string> different;
-  for (const SettingWords& detail : details_of(run)) {
-    if (group.texts.at(detail.key).size() > 1 || group.stated.at(detail.key) < group.runs) {
-      different.push_back(detail.words);
+RunNames::RunNames(std::span<const Run* const> runs) {
+  std::vector<Told> all;
+  for (const Run* run : runs) {
+    all.push_back({name_of(run->strategy, run->world_size, 0), {}});
+    for (SettingWords& setting : name_words(*run)) {
+      if (setting.key == "servers") continue;  // every name states it
+      all.back().words.push_back(
+          {std::move(setting.key), std::move(setting.words), all.back().peers, true});
     }
+    if (run->repetition > 0) repeated_.insert(all.back().peers);
   }
-  std::string name = name_of(run.strategy, run.world_size, run.servers);
-  if (!different.empty()) name += fmt::format(" ({})", fmt::join(different, ", "));
-  return name;
+  const auto different = telling(all);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    std::vector<std::string> words;
+    for (const TellingWords& word : all[i].words) {
+      if (different.contains({word.scope, word.key})) words.push_back(word.words);
+    }
+    std::string& name = names_[runs[i]];
+    name = name_of(runs[i]->strategy, runs[i]->world_size, runs[i]->servers);
+    if (!words.empty()) name += fmt::format(" ({})", fmt::join(words, ", "));
+  }
 }
 
+RunNames::RunNames(const Report& report)
+    : RunNames([&report] {
+        std::vector<const Run*> runs;
+        for (const Run& run : report.runs) runs.push_back(&run);
+        return runs;
+      }()) {}
+
 std::string RunNames::with_repetition(const Run& run) const {
-  const std::string name = setting(run);
-  return group_of(run).repeated ? fmt::format("{}, repetition {}", name, run.repetition + 1) : name;
+  if (!repeated_.contains(name_of(run.strategy, run.world_size, 0))) return setting(run);
+  return fmt::format("{}, repetition {}", setting(run), run.repetition + 1);
 }
 
 }  // namespace ddpbench::report

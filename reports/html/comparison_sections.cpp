@@ -28,11 +28,6 @@ Cell verdict_cell(GateVerdict verdict) {
   return result;
 }
 
-// A missing value sorts last.
-Cell known_cell(const std::optional<double>& order, const std::string& text) {
-  return order ? cell(*order, text) : missing_cell();
-}
-
 Table figures_table(const PairVerdict& pair, const GateOptions& options) {
   Table table{
       "Figures of " + pair_title(pair),
@@ -43,18 +38,17 @@ Table figures_table(const PairVerdict& pair, const GateOptions& options) {
        {interval_heading(options)},
        {"p", false,
         "of such a change where there is none, one-sided, corrected for the number of tests"},
-       {"verdict", true}},
-      {},
-      {}};
+       {"verdict", true}}};
+  const auto known = [](const std::optional<double>& order, const std::string& text) {
+    return order ? cell(*order, text) : missing_cell();
+  };
   for (const FigureVerdict& figure : pair.figures) {
     const std::string interval = interval_text(figure);
-    table.rows.push_back({cell(figure_heading(figure)),
-                          known_cell(figure.base, figure_text(figure.name, figure.base)),
-                          known_cell(figure.candidate, figure_text(figure.name, figure.candidate)),
-                          known_cell(figure.change, change_text(figure.name, figure.change)),
-                          interval.empty() ? missing_cell() : cell(interval),
-                          interval.empty() ? missing_cell() : cell(p_text(figure)),
-                          verdict_cell(figure.verdict)});
+    table.rows.push_back(
+        {cell(figure_heading(figure)), known(figure.base, figure_text(figure.name, figure.base)),
+         known(figure.candidate, figure_text(figure.name, figure.candidate)),
+         known(figure.change, change_text(figure.name, figure.change)), word_cell(interval),
+         interval.empty() ? missing_cell() : cell(p_text(figure)), verdict_cell(figure.verdict)});
   }
   return table;
 }
@@ -64,12 +58,12 @@ void write_pair(Markup& page, const PairVerdict& pair, const GateOptions& option
   const Cell verdict = verdict_cell(pair.verdict);
   page.open("p").leaf("span", {{verdict.kind.empty() ? "" : "class", verdict.kind}}, verdict.text);
   page.text(": " + repetitions_text(pair) + ".").close();
-  page.open("ul", {{"class", "notes"}});
+  std::vector<std::string> notes;
   for (const FigureVerdict& figure : pair.figures) {
-    if (needs_words(figure, pair)) page.leaf("li", figure_sentence(figure, options) + ".");
+    if (needs_words(figure, pair)) notes.push_back(figure_sentence(figure, options) + ".");
   }
-  for (const std::string& note : pair.notes) page.leaf("li", note);
-  page.close();
+  notes.insert(notes.end(), pair.notes.begin(), pair.notes.end());
+  write_list(page, notes, "notes");
   write_table(page, figures_table(pair, options));
   page.close().trusted("\n");
 }
@@ -77,24 +71,19 @@ void write_pair(Markup& page, const PairVerdict& pair, const GateOptions& option
 void write_result(Markup& page, const GateResult& result) {
   page.leaf("p", {{"class", result.verdict == GateVerdict::regressed ? "alert bad" : "lead"}},
             gate_summary(result) + ".");
-  page.open("ul", {{"class", "notes"}});
+  std::vector<std::string> notes;
   for (const UncomparedRuns& runs : result.uncompared) {
-    page.leaf("li", "Not compared: " + uncompared_text(runs));
+    notes.push_back("Not compared: " + uncompared_text(runs));
   }
-  for (const std::string& note : result.notes) page.leaf("li", note);
-  page.leaf("li", rule_sentence(result)).close();
+  notes.insert(notes.end(), result.notes.begin(), result.notes.end());
+  notes.push_back(rule_sentence(result));
+  write_list(page, notes, "notes");
   for (const PairVerdict& pair : result.pairs) write_pair(page, pair, result.options);
 }
 
 const char* alert_of(GateVerdict verdict) {
   if (verdict == GateVerdict::regressed) return "alert bad";
   return verdict == GateVerdict::inconclusive ? "alert warning" : "alert good";
-}
-
-using pictures::fixed;
-
-Cell end_cell(const Figure& end) {
-  return end.value ? cell(*end.value, fixed(1e3 * *end.value, 3)) : missing_cell();
 }
 
 Table history_table(const History& history) {
@@ -106,41 +95,32 @@ Table history_table(const History& history) {
                {"median"},
                {"low end"},
                {"high end"},
-               {"change, %", false, "from the commit before"}},
-              {},
-              {}};
+               {"change, %", false, "from the commit before"}}};
   for (const HistoryLine& line : history.lines) {
     const HistoryPoint* before = nullptr;
     for (const HistoryPoint& point : line.points) {
       const HistoryCommit& commit = history.commits[point.commit];
-      const double change = before == nullptr ? 0 : 100 * (point.step_s / before->step_s - 1);
+      const auto change =
+          before == nullptr ? std::nullopt : std::optional(point.step_s / before->step_s - 1);
       table.rows.push_back(
-          {cell(line.name), cell(commit.name),
-           commit.started_at.empty() ? missing_cell() : cell(commit.started_at),
-           cell(static_cast<double>(point.repetitions), std::to_string(point.repetitions)),
-           cell(point.step_s, fixed(1e3 * point.step_s, 3)), end_cell(point.spread.low),
-           end_cell(point.spread.high),
-           before == nullptr ? missing_cell() : cell(change, fixed(change, 1))});
+          {cell(line.name), cell(commit.name), word_cell(commit.started_at),
+           count_cell(static_cast<std::int64_t>(point.repetitions)),
+           fixed_cell(point.step_s, 1e-3, 3), fixed_cell(point.spread.low.value, 1e-3, 3),
+           fixed_cell(point.spread.high.value, 1e-3, 3), fixed_cell(change, 0.01, 1)});
       before = &point;
     }
   }
   return table;
 }
 
-using pictures::fixed;
-
 constexpr std::size_t kMostVerdicts = 60;  // the most verdicts on one page
 
-Cell part_cell(const Figure& figure, double unit, int decimals) {
-  return figure.value ? cell(*figure.value, fixed(*figure.value / unit, decimals)) : missing_cell();
-}
-
 Table parts_table(const Verdict& verdict) {
-  Table table{
-      "Parts of a step", {{"part", true}, {"ms"}, {"share, %"}, {"beyond single, ms"}}, {}, {}};
+  Table table{"Parts of a step", columns_of({"part"}, {"ms", "share, %", "beyond single, ms"})};
   for (const VerdictPart& part : verdict.parts) {
-    table.rows.push_back({cell(part.title), part_cell(part.seconds, 1e-3, 2),
-                          part_cell(part.share, 0.01, 1), part_cell(part.lost_s, 1e-3, 2)});
+    table.rows.push_back({cell(part.title), fixed_cell(part.seconds.value, 1e-3, 2),
+                          fixed_cell(part.share.value, 0.01, 1),
+                          fixed_cell(part.lost_s.value, 1e-3, 2)});
   }
   return table;
 }
@@ -156,12 +136,6 @@ void write_verdict(Markup& page, const std::string& name, const Verdict& verdict
   page.close().trusted("\n");
 }
 
-// "conv1.weight in step 2"; older reports have no step.
-std::string worst_place(const Verification& verification) {
-  if (!verification.worst_step) return verification.worst_tensor;
-  return fmt::format("{} in step {}", verification.worst_tensor, *verification.worst_step);
-}
-
 std::vector<Cell> verification_row(const std::string& name, const Verification& verification) {
   Cell status = cell(verification.status);
   if (verification.status == "passed") status.kind = "good";
@@ -171,13 +145,17 @@ std::vector<Cell> verification_row(const std::string& name, const Verification& 
                         : missing_cell();
   };
   const auto& equal = verification.replicas_bit_equal;
+  std::string place = verification.worst_tensor;
+  if (verification.worst_step) place += fmt::format(" in step {}", *verification.worst_step);
   return {cell(name),
           std::move(status),
           small(verification.max_relative_error),
           small(verification.tolerance),
-          equal ? cell(*equal ? "yes" : "no") : missing_cell(),
-          verification.worst_tensor.empty() ? missing_cell() : cell(worst_place(verification)),
-          verification.reason.empty() ? missing_cell() : cell(verification.reason)};
+          word_cell(!equal   ? ""
+                    : *equal ? "yes"
+                             : "no"),
+          word_cell(verification.worst_tensor.empty() ? "" : place),
+          word_cell(verification.reason)};
 }
 
 // "ddp on 2 devices (batch 32), repetition 1 (a.json)"; the file only where there are several.
@@ -269,9 +247,7 @@ void write_verification(Markup& page, const HtmlInput& input) {
                {"tolerance"},
                {"replicas equal", true, "bit for bit"},
                {"worst tensor", true},
-               {"reason", true}},
-              {},
-              {}};
+               {"reason", true}}};
   for (std::size_t i = 0; i < input.reports.size(); ++i) {
     const RunNames names(input.reports[i]);
     for (const Run& run : input.reports[i].runs) {

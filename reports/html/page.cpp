@@ -61,21 +61,20 @@ void write_theme_switch(Markup& page) {
   page.close();
 }
 
-struct Link {
-  const char* id;
-  const char* words;
-};
-
-std::vector<Link> links_of(const HtmlInput& input) {
-  std::vector<Link> links = {{"summary", "Summary"}};
-  if (has_collectives(input)) links.push_back({"collectives", "Collectives"});
-  if (has_runs(input)) {
-    links.insert(links.end(), {{"runs", "Runs"}, {"pictures", "Pictures"}});
-  }
-  if (has_verdicts(input)) links.push_back({"verdicts", "Verdicts"});
-  if (input.gate) links.push_back({"gate", "Baseline"});
-  if (has_runs(input)) links.push_back({"verification", "Verification"});
-  links.push_back({"details", "Details"});
+// The ids of sections and their words in the navigation.
+std::vector<std::pair<const char*, const char*>> links_of(const HtmlInput& input) {
+  const bool runs = has_runs(input);
+  std::vector<std::pair<const char*, const char*>> links = {{"summary", "Summary"}};
+  const auto add = [&](bool there, const char* id, const char* words) {
+    if (there) links.emplace_back(id, words);
+  };
+  add(has_collectives(input), "collectives", "Collectives");
+  add(runs, "runs", "Runs");
+  add(runs, "pictures", "Pictures");
+  add(has_verdicts(input), "verdicts", "Verdicts");
+  add(input.gate.has_value(), "gate", "Baseline");
+  add(runs, "verification", "Verification");
+  add(true, "details", "Details");
   return links;
 }
 
@@ -86,8 +85,8 @@ void write_top(Markup& page, const HtmlInput& input) {
   write_theme_switch(page);
   page.close().leaf("h1", subject_of(input));
   page.open("nav", {{"aria-label", "Sections"}}).open("ul");
-  for (const Link& link : links_of(input)) {
-    page.open("li").leaf("a", {{"href", std::string("#") + link.id}}, link.words).close();
+  for (const auto& [id, words] : links_of(input)) {
+    page.open("li").leaf("a", {{"href", std::string("#") + id}}, words).close();
   }
   page.close().close().close().trusted("\n");
 }

@@ -95,7 +95,7 @@ Columns work_columns(const std::vector<RunRow>& rows) {
 
 Table table_of(const char* caption, const std::vector<RunRow>& rows, const Columns& columns) {
   Footnotes notes;
-  Table table{caption, {}, {}, {}};
+  Table table{caption, {}};
   for (const Column* column : columns) {
     table.columns.push_back({heading_of(*column), column->left, column->about});
   }
@@ -109,14 +109,6 @@ Table table_of(const char* caption, const std::vector<RunRow>& rows) {
   return table_of(caption, rows, table_columns(rows));
 }
 
-void write_work(Markup& page, const std::vector<RunRow>& rows) {
-  const Columns columns = work_columns(rows);
-  if (columns.empty()) return;
-  write_folded_table(
-      page, "Work and traffic",
-      table_of("How busy the devices were, and what crossed the links in a step", rows, columns));
-}
-
 // "12.5", "(0.3)" and "3*" sort as numbers, "-(1)" as missing, other texts as words.
 Cell cell_of(const std::string& text) {
   if (text.starts_with('-')) return missing_cell(text);
@@ -127,7 +119,7 @@ Cell cell_of(const std::string& text) {
 }
 
 Table page_table(const TextTable& text, const std::string& caption) {
-  Table table{caption, {}, {}, {}};
+  Table table{caption, {}};
   std::string top;
   for (const TextColumn& column : text.columns) {
     if (!column.joined) top = column.top;  // a joined column shares the heading before it
@@ -163,22 +155,14 @@ void write_collectives(Markup& page, const std::string& name, const Report& repo
 
 Table bandwidth_table(const BandwidthChart& chart) {
   Table table{"Bus bandwidth, in GB/s",
-              {{"op", true}, {"line", true}, {"size"}, {"median"}, {"least"}, {"most"}, {"bound"}},
-              {},
-              {}};
+              columns_of({"op", "line"}, {"size", "median", "least", "most", "bound"})};
   for (const BandwidthPoint& point : chart.points) {
-    const std::string size = size_text(point.bytes) + (point.oversubscribed ? "*" : "");
-    std::vector<Cell> row = {cell(chart.operations[point.panel]),
-                             cell(chart.series[point.series].name),
-                             cell(static_cast<double>(point.bytes), size)};
     const Spread& rate = point.gb_per_s;
-    for (const double value : {rate.median, rate.min, rate.max}) {
-      row.push_back(cell(value, pictures::number(value)));
-    }
-    row.push_back(point.bound_gb_per_s
-                      ? cell(*point.bound_gb_per_s, pictures::number(*point.bound_gb_per_s))
-                      : missing_cell());
-    table.rows.push_back(std::move(row));
+    const std::string size = size_text(point.bytes) + (point.oversubscribed ? "*" : "");
+    table.rows.push_back(
+        {cell(chart.operations[point.panel]), cell(chart.series[point.series].name),
+         cell(static_cast<double>(point.bytes), size), number_cell(rate.median),
+         number_cell(rate.min), number_cell(rate.max), number_cell(point.bound_gb_per_s)});
   }
   return table;
 }
@@ -242,17 +226,13 @@ std::string pretty(const std::string& json) {
   return value.is_discarded() ? json : json_text(value);
 }
 
-std::string or_not_recorded(const std::string& time) {
-  return time.empty() ? "not recorded" : time;
-}
-
 void write_details(Markup& page, const std::string& name, const Report& report) {
   page.open("article").leaf("h3", name);
   {
     Facts facts(page);
     facts.add("status", std::string(to_string(report.status)));
-    facts.add("started", or_not_recorded(report.started_at));
-    facts.add("finished", or_not_recorded(report.finished_at));
+    facts.add("started", report.started_at.empty() ? "not recorded" : report.started_at);
+    facts.add("finished", report.finished_at.empty() ? "not recorded" : report.finished_at);
     facts.add(report.generator.name, build_of(report.generator));
   }
   page.open("details").leaf("summary", "Command");
@@ -288,7 +268,11 @@ void write_runs(Markup& page, const HtmlInput& input) {
   } else {
     write_table(page, table_of("All runs", rows));
   }
-  write_work(page, condensed.rows());
+  if (const Columns columns = work_columns(condensed.rows()); !columns.empty()) {
+    write_folded_table(page, "Work and traffic",
+                       table_of("How busy the devices were, and what crossed the links in a step",
+                                condensed.rows(), columns));
+  }
   page.close().trusted("\n");
 }
 

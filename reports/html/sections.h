@@ -30,7 +30,7 @@ struct Asset {
 extern const Asset kStyle;
 extern const Asset kScript;
 
-// Opens a <section> with a heading. page.close() closes it.
+// page.close() closes it.
 void open_section(Markup& page, const std::string& id, const std::string& heading);
 
 // "simple_cnn on mnist": what the runs trained, each different one once.
@@ -52,10 +52,6 @@ bool has_verdicts(const HtmlInput& input);
 
 // Comes first: what failed, and which strategy is fastest on how many devices.
 void write_summary(Markup& page, const HtmlInput& input, const ScalingChart& scaling);
-// Parts of the summary: an alert for each warning (table/table_notes.h), and the conclusion and the
-// settings of `ddpbench tune`. They write nothing for reports without these.
-void write_warnings(Markup& page, const HtmlInput& input);
-void write_tuning(Markup& page, const HtmlInput& input);
 // A table with a row for each run, and the reasons for missing figures.
 void write_runs(Markup& page, const HtmlInput& input);
 void write_pictures(Markup& page, const HtmlInput& input, const ScalingChart& scaling);

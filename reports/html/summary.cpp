@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <initializer_list>
 #include <span>
 #include <utility>
 
@@ -22,14 +21,13 @@
 namespace ddpbench::report::html {
 namespace {
 
-using pictures::fixed;
-using pictures::number;
-
 constexpr std::size_t kNamed = 3;  // networks and data sets that a heading names
 
 void write_alert(Markup& page, const std::string& kind, const std::string& text) {
   page.leaf("p", {{"class", "alert " + kind}}, text);
 }
+
+bool disagrees(const Run* run) { return run->verification.status == "failed"; }
 
 void write_report_errors(Markup& page, const HtmlInput& input) {
   for (std::size_t i = 0; i < input.reports.size(); ++i) {
@@ -41,73 +39,48 @@ void write_report_errors(Markup& page, const HtmlInput& input) {
   }
 }
 
-struct Counts {
-  std::size_t runs = 0, ok = 0, verified = 0, disagree = 0, oversubscribed = 0, injected = 0;
-};
-
-Counts count(const HtmlInput& input) {
-  Counts counts;
-  for (const Report& report : input.reports) {
-    for (const Run& run : report.runs) {
-      ++counts.runs;
-      counts.ok += run.status == Status::ok ? 1 : 0;
-      counts.verified += run.verification.status == "passed" ? 1 : 0;
-      counts.disagree += run.verification.status == "failed" ? 1 : 0;
-      counts.oversubscribed += run.oversubscribed ? 1 : 0;
-      counts.injected += run.injected.empty() ? 0 : 1;
-    }
-  }
-  return counts;
-}
-
-void write_counts(Markup& page, const Counts& counts) {
+// Numbers of runs, with words for each.
+void write_counts(Markup& page, const std::vector<const Run*>& runs) {
+  const auto count = [&](auto matches) { return std::ranges::count_if(runs, matches); };
   page.open("dl", {{"class", "counts"}});
-  const auto item = [&](std::size_t value, const std::string& words) {
+  const auto item = [&](std::ptrdiff_t value, const std::string& words, bool always = false) {
+    if (value == 0 && !always) return;
     page.open("div").leaf("dt", words).leaf("dd", std::to_string(value)).close();
   };
-  item(counts.runs, counts.runs == 1 ? "run" : "runs");
-  if (counts.ok != counts.runs) item(counts.runs - counts.ok, "did not end well");
-  item(counts.verified, "verified against one device");
-  if (counts.disagree > 0) item(counts.disagree, "disagree with it");
-  if (counts.oversubscribed > 0) item(counts.oversubscribed, "oversubscribed");
-  if (counts.injected > 0) item(counts.injected, "with a planted fault");
+  item(std::ssize(runs), plural(runs.size(), "run"), true);
+  item(count([](const Run* run) { return run->status != Status::ok; }), "did not end well");
+  item(count([](const Run* run) { return run->verification.status == "passed"; }),
+       "verified against one device", true);
+  item(count(disagrees), "disagree with it");
+  item(count([](const Run* run) { return run->oversubscribed; }), "oversubscribed");
+  item(count([](const Run* run) { return !run->injected.empty(); }), "with a planted fault");
   page.close();
 }
 
 int devices_of(const Contest& contest) { return contest.standings[0].runs[0].run->world_size; }
 
-// `beside`: all contests on as many devices.
-std::string remark_on(const Contest& contest, std::span<const Contest> beside) {
-  if (contest.lead != Lead::alone || beside.size() == 1) return remark(contest);
-  return "stands alone: no other setting has " + distinguishing_words(contest, beside);
-}
-
-Cell efficiency_cell(const Standing& standing) {
+std::optional<double> efficiency_of(const Standing& standing) {
   std::vector<double> values;
   for (const RunRow& row : standing.runs) {
     if (row.run->scaling && !row.run->oversubscribed) {
       values.push_back(row.run->scaling->efficiency);
     }
   }
-  if (values.empty()) return missing_cell();
-  const double efficiency = median_rate(std::move(values));
-  return cell(efficiency, fixed(100 * efficiency, 1));
+  return values.empty() ? std::nullopt : std::optional(median_rate(std::move(values)));
 }
 
-std::vector<Cell> best_row(const Contest& contest, std::span<const Contest> beside, bool grouped) {
+// `beside`: all contests on as many devices.
+std::vector<Cell> best_row(const Contest& contest, std::span<const Contest> beside) {
   const Standing& best = contest.standings[0];
   const Run& run = *best.runs[0].run;
-  std::vector<Cell> row = {
-      cell(run.world_size, std::to_string(run.world_size) + (run.oversubscribed ? "*" : ""))};
-  if (grouped) {
-    const std::string words = distinguishing_words(contest, beside);
-    row.push_back(words.empty() ? missing_cell() : cell(words));
-  }
-  row.push_back(cell(best.name));
-  row.push_back(cell(best.samples_per_s, number(best.samples_per_s)));
-  row.push_back(efficiency_cell(best));
-  row.push_back(cell(remark_on(contest, beside)));
-  return row;
+  const std::string words = distinguishing_words(contest, beside);
+  const bool alone = contest.lead == Lead::alone && beside.size() > 1;
+  return {cell(run.world_size, std::to_string(run.world_size) + (run.oversubscribed ? "*" : "")),
+          word_cell(words),
+          cell(best.name),
+          number_cell(best.samples_per_s),
+          fixed_cell(efficiency_of(best), 0.01, 1),
+          cell(alone ? "stands alone: no other setting has " + words : remark(contest))};
 }
 
 // What to take, over all numbers of devices: where all have one global batch, they compete.
@@ -136,24 +109,23 @@ void write_best(Markup& page, const HtmlInput& input) {
   const bool tuned = std::ranges::any_of(
       input.reports, [](const Report& report) { return report.tune.has_value(); });
   if (!tuned) write_recommendations(page, rows);
-  Table table{"The fastest strategy on each number of devices", {{"devices"}}, {}, {}};
-  if (!unlike.empty()) table.columns.push_back({"of runs with", true});
-  for (TableColumn column : std::initializer_list<TableColumn>{
-           {"fastest", true}, {"samples/s"}, {"efficiency, %"}, {"remark", true}}) {
-    table.columns.push_back(std::move(column));
-  }
+  Table table{"The fastest strategy on each number of devices",
+              {{"devices"},
+               {"of runs with", true},
+               {"fastest", true},
+               {"samples/s"},
+               {"efficiency, %"},
+               {"remark", true}}};
   bool starred = false;
-  // They are in the order of devices.
-  for (auto first = all.begin(); first != all.end();) {
-    const auto last = std::find_if(first, all.end(), [&first](const Contest& contest) {
-      return devices_of(contest) != devices_of(*first);
-    });
-    const std::span<const Contest> beside(first, last);
-    for (const Contest& contest : beside) {
-      starred = starred || contest.standings[0].runs[0].run->oversubscribed;
-      table.rows.push_back(best_row(contest, beside, !unlike.empty()));
-    }
-    first = last;
+  for (const Contest& contest : all) {  // in the order of devices
+    const std::span<const Contest> beside =
+        std::ranges::equal_range(all, devices_of(contest), {}, devices_of);
+    starred = starred || contest.standings[0].runs[0].run->oversubscribed;
+    table.rows.push_back(best_row(contest, beside));
+  }
+  if (unlike.empty()) {
+    table.columns.erase(table.columns.begin() + 1);
+    for (std::vector<Cell>& row : table.rows) row.erase(row.begin() + 1);
   }
   if (!unlike.empty()) {
     table.notes.push_back("Runs differ in what they compute or run on (" + unlike +
@@ -187,7 +159,7 @@ void write_collectives_summary(Markup& page, const HtmlInput& input) {
   }
   const BandwidthChart chart = bandwidth_chart(input.reports);
   if (!chart.empty_reason.empty()) return;
-  page.open("ul", {{"class", "notes"}});
+  std::vector<std::string> notes;
   for (std::size_t i = 0; i < chart.operations.size(); ++i) {
     const BandwidthPoint* best = nullptr;
     for (const BandwidthPoint& point : chart.points) {
@@ -196,27 +168,13 @@ void write_collectives_summary(Markup& page, const HtmlInput& input) {
     }
     if (best == nullptr) continue;  // of lines without room
     const double rate = best->gb_per_s.median;
-    std::string text =
-        fmt::format("{}: up to {:.3g} GB/s on the bus ({} of {})", chart.operations[i], rate,
-                    chart.series[best->series].name, size_text(best->bytes));
+    notes.push_back(fmt::format("{}: up to {:.3g} GB/s on the bus ({} of {})", chart.operations[i],
+                                rate, chart.series[best->series].name, size_text(best->bytes)));
     if (best->bound_gb_per_s) {
-      text += fmt::format(", {:.0f} % of the bound", 100 * rate / *best->bound_gb_per_s);
+      notes.back() += fmt::format(", {:.0f} % of the bound", 100 * rate / *best->bound_gb_per_s);
     }
-    page.leaf("li", text);
   }
-  page.close();
-}
-
-using pictures::fixed;
-
-// The name of the report, where there are several.
-std::string prefix_of(const HtmlInput& input, std::size_t report) {
-  return input.reports.size() > 1 ? input.names[report] + ": " : "";
-}
-
-std::string role_of(const Tune& tune, std::size_t setting) {
-  if (setting == 0) return "the default";
-  return tune.candidate == setting ? "best of the screening" : "";
+  write_list(page, notes, "notes");
 }
 
 // "10.2 (8.1 to 12.0)" for the candidate, which was measured again; else missing.
@@ -224,7 +182,7 @@ Cell gain_cell(const Tune& tune, std::size_t setting) {
   if (tune.candidate != setting) return missing_cell();
   if (!tune.gain_ratio.value) return missing_cell(tune.gain_ratio.reason);
   const auto percent = [](const Figure& ratio) {
-    return ratio.value ? fixed(100 * *ratio.value, 1) : std::string("?");
+    return ratio.value ? pictures::fixed(100 * *ratio.value, 1) : "?";
   };
   return cell(*tune.gain_ratio.value,
               fmt::format("{} ({} to {})", percent(tune.gain_ratio), percent(tune.gain_low_ratio),
@@ -233,15 +191,15 @@ Cell gain_cell(const Tune& tune, std::size_t setting) {
 
 std::vector<Cell> setting_row(const Tune& tune, std::size_t index) {
   const TuneSetting& setting = tune.settings[index];
-  const std::string role = role_of(tune, index);
+  const std::string role = index == 0                ? "the default"
+                           : tune.candidate == index ? "best of the screening"
+                                                     : "";
   const auto mebibytes = [](double value) { return cell(value, fmt::format("{}", value)); };
   return {mebibytes(setting.first_bucket_mb),
           mebibytes(setting.bucket_cap_mb),
           cell(setting.overlap ? "on" : "off"),
-          cell(setting.buckets, std::to_string(setting.buckets)),
-          setting.screening_ratio.value
-              ? cell(*setting.screening_ratio.value, fixed(*setting.screening_ratio.value, 3))
-              : missing_cell(),
+          count_cell(setting.buckets),
+          fixed_cell(setting.screening_ratio.value, 1, 3),
           gain_cell(tune, index),
           role.empty() ? missing_cell("") : cell(role)};
 }
@@ -254,9 +212,7 @@ Table tune_table(const Tune& tune) {
                {"buckets"},
                {"screening", false, "median over rounds of its step time / the default's"},
                {"gain, % (95 % interval)", false, "of step time, in fresh runs of both"},
-               {"remark", true}},
-              {},
-              {}};
+               {"remark", true}}};
   for (std::size_t i = 0; i < tune.settings.size(); ++i) {
     table.rows.push_back(setting_row(tune, i));
   }
@@ -267,14 +223,12 @@ Table tune_table(const Tune& tune) {
 
 std::string subject_of(const HtmlInput& input) {
   std::vector<std::string> subjects;
-  for (const Report& report : input.reports) {
-    for (const Run& run : report.runs) {
-      if (run.model.empty() || run.dataset_name.empty())
-        continue;  // skipped before these were known
-      std::string subject = run.model + " on " + run.dataset_name;
-      if (std::ranges::find(subjects, subject) == subjects.end()) {
-        subjects.push_back(std::move(subject));
-      }
+  for (const RunRow& row : rows_of(input)) {
+    const Run& run = *row.run;
+    if (run.model.empty() || run.dataset_name.empty()) continue;  // skipped before it was known
+    std::string subject = run.model + " on " + run.dataset_name;
+    if (std::ranges::find(subjects, subject) == subjects.end()) {
+      subjects.push_back(std::move(subject));
     }
   }
   if (subjects.empty()) return has_runs(input) ? "Training strategies" : "Collectives";
@@ -288,9 +242,12 @@ void write_summary(Markup& page, const HtmlInput& input, const ScalingChart& sca
   open_section(page, "summary", "Summary");
   if (input.gate) write_gate_verdict(page, *input.gate);
   write_report_errors(page, input);
-  write_warnings(page, input);
-  const Counts counts = count(input);
-  if (counts.disagree > 0) {
+  for (const std::string& text : warning_texts(rows_of(input))) {
+    write_alert(page, "warning", sentence(text));
+  }
+  std::vector<const Run*> runs;
+  for (const RunRow& row : rows_of(input)) runs.push_back(row.run);
+  if (std::ranges::any_of(runs, disagrees)) {
     write_alert(page, "bad",
                 "Strategies disagree with one device: their figures compare different "
                 "computations. See Verification.");
@@ -301,33 +258,24 @@ void write_summary(Markup& page, const HtmlInput& input, const ScalingChart& sca
               title.substr(title.find(": ") + 2) + ". " + scaling.caption.subtitle + ".");
   }
   if (has_collectives(input)) write_collectives_summary(page, input);
-  if (has_runs(input)) write_counts(page, counts);
+  if (has_runs(input)) write_counts(page, runs);
   for (const Report& report : input.reports) {
     if (report.collectives.empty()) continue;
     page.leaf("p", {{"class", "lead"}}, sentence(collective_tables(report).caption));
   }
-  write_tuning(page, input);
+  for (std::size_t i = 0; i < input.reports.size(); ++i) {
+    const std::optional<Tune>& tune = input.reports[i].tune;
+    if (!tune) continue;
+    const std::string name = input.reports.size() > 1 ? input.names[i] + ": " : "";
+    page.leaf("p", {{"class", "lead"}}, name + tune->conclusion);
+    write_table(page, tune_table(*tune));
+  }
   if (scaling.empty_reason.empty()) {
     write_best(page, input);
   } else if (has_runs(input)) {
     page.leaf("p", "No strategy can be named: " + scaling.empty_reason + ".");
   }
   page.close().trusted("\n");
-}
-
-void write_warnings(Markup& page, const HtmlInput& input) {
-  for (const std::string& text : warning_texts(rows_of(input))) {
-    page.leaf("p", {{"class", "alert warning"}}, sentence(text));
-  }
-}
-
-void write_tuning(Markup& page, const HtmlInput& input) {
-  for (std::size_t i = 0; i < input.reports.size(); ++i) {
-    const std::optional<Tune>& tune = input.reports[i].tune;
-    if (!tune) continue;
-    page.leaf("p", {{"class", "lead"}}, prefix_of(input, i) + tune->conclusion);
-    write_table(page, tune_table(*tune));
-  }
 }
 
 }  // namespace ddpbench::report::html

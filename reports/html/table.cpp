@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "reports/pictures/svg.h"
 
 namespace ddpbench::report::html {
 namespace {
@@ -50,6 +51,28 @@ Cell cell(double order, std::string text) { return {std::move(text), order, fals
 
 Cell missing_cell(std::string text) { return {std::move(text), std::nullopt, true, {}}; }
 
+Cell number_cell(std::optional<double> value) {
+  return value ? cell(*value, pictures::number(*value)) : missing_cell();
+}
+
+Cell fixed_cell(std::optional<double> value, double unit, int decimals) {
+  return value ? cell(*value, pictures::fixed(*value / unit, decimals)) : missing_cell();
+}
+
+Cell count_cell(std::int64_t count) {
+  return cell(static_cast<double>(count), std::to_string(count));
+}
+
+Cell word_cell(std::string text) { return text.empty() ? missing_cell() : cell(std::move(text)); }
+
+std::vector<TableColumn> columns_of(const std::vector<std::string>& words,
+                                    const std::vector<std::string>& numbers) {
+  std::vector<TableColumn> columns;
+  for (const std::string& head : words) columns.push_back({head, true});
+  for (const std::string& head : numbers) columns.push_back({head});
+  return columns;
+}
+
 void write_table(Markup& page, const Table& table) {
   // A scrolling region must be reachable by keyboard, and so it needs a name.
   page.open(
@@ -67,9 +90,13 @@ void write_table(Markup& page, const Table& table) {
     page.close().trusted("\n");
   }
   page.close().close().close();
-  if (table.notes.empty()) return;
-  page.open("ul", {{"class", "notes"}});
-  for (const std::string& note : table.notes) page.leaf("li", note);
+  write_list(page, table.notes, "notes");
+}
+
+void write_list(Markup& page, const std::vector<std::string>& notes, const std::string& classes) {
+  if (notes.empty()) return;
+  page.open("ul", {{classes.empty() ? "" : "class", classes}});
+  for (const std::string& note : notes) page.leaf("li", note);
   page.close();
 }
 

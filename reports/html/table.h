@@ -4,6 +4,7 @@
 // Tables of a page. report.js makes them sortable. Private to reports/.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,12 @@ struct Cell {
 Cell cell(std::string text);
 Cell cell(double order, std::string text);
 Cell missing_cell(std::string text = "\u2013");
+// Numbers as svg.h writes them; missing where there is none.
+Cell number_cell(std::optional<double> value);
+Cell fixed_cell(std::optional<double> value, double unit, int decimals);  // value / unit
+Cell count_cell(std::int64_t count);
+// A text, or missing where it is empty.
+Cell word_cell(std::string text);
 
 struct TableColumn {
   std::string head;
@@ -30,11 +37,16 @@ struct TableColumn {
   std::string about;  // explains the heading
 };
 
+// Columns of words, then those of numbers.
+std::vector<TableColumn> columns_of(const std::vector<std::string>& words,
+                                    const std::vector<std::string>& numbers);
+
 struct Table {
   std::string caption;
   std::vector<TableColumn> columns;
-  std::vector<std::vector<Cell>> rows;  // one cell for each column; the first is the row's heading
-  std::vector<std::string> notes;       // shown below the table
+  std::vector<std::vector<Cell>> rows =
+      {};                               // one cell for each column; the first is the row's heading
+  std::vector<std::string> notes = {};  // shown below the table
   // On a narrow screen each row becomes a card, whose figures have their headings beside them.
   bool cards = false;
 };
@@ -43,5 +55,7 @@ struct Table {
 void write_table(Markup& page, const Table& table);
 // The same in a <details> element with the heading `summary`.
 void write_folded_table(Markup& page, const std::string& summary, const Table& table);
+// A list; nothing without any notes.
+void write_list(Markup& page, const std::vector<std::string>& notes, const std::string& classes);
 
 }  // namespace ddpbench::report::html

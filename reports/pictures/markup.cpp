@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/pictures/markup.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
@@ -34,18 +36,20 @@ Character first_character(std::string_view text) {
   return {length, code};
 }
 
-bool within(std::uint32_t code, std::uint32_t first, std::uint32_t last) {
-  return code >= first && code <= last;
-}
+// First and last of the ranges of characters that XML does not allow or that change the direction
+// of text. U+xFFFE and U+xFFFF are none, either.
+constexpr std::uint32_t kForbidden[][2] = {{0, 0x08},        {0x0B, 0x1F},     {0x7F, 0x9F},
+                                           {0x200E, 0x200F}, {0x202A, 0x202E}, {0x2066, 0x2069},
+                                           {0xD800, 0xDFFF}};
 
 bool is_allowed(std::uint32_t code) {
-  if (code < 0x20) return code == '\n' || code == '\t';
-  const bool control = within(code, 0x7F, 0x9F);
-  const bool surrogate_or_none = within(code, 0xD800, 0xDFFF) || (code & 0xFFFE) == 0xFFFE;
-  const bool direction = within(code, 0x202A, 0x202E) || within(code, 0x2066, 0x2069) ||
-                         code == 0x200E || code == 0x200F;
-  return !control && !surrogate_or_none && !direction;
+  return (code & 0xFFFE) != 0xFFFE && std::ranges::none_of(kForbidden, [code](const auto& range) {
+           return code >= range[0] && code <= range[1];
+         });
 }
+
+constexpr std::pair<char, std::string_view> kEscapes[] = {
+    {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
 
 }  // namespace
 
@@ -54,22 +58,16 @@ std::string escaped(std::string_view text) {
   result.reserve(text.size());
   while (!text.empty()) {
     const Character character = first_character(text);
+    const auto* const escape =
+        std::ranges::find(kEscapes, text[0], [](const auto& e) { return e.first; });
     if (character.length == 0 || !is_allowed(character.code)) {
       result += kReplacement;
-    } else if (character.code == '&') {
-      result += "&amp;";
-    } else if (character.code == '<') {
-      result += "&lt;";
-    } else if (character.code == '>') {
-      result += "&gt;";
-    } else if (character.code == '"') {
-      result += "&quot;";
-    } else if (character.code == '\'') {
-      result += "&#39;";
+    } else if (escape != std::end(kEscapes)) {
+      result += escape->second;
     } else {
       result += text.substr(0, character.length);
     }
-    text.remove_prefix(character.length == 0 ? 1 : character.length);
+    text.remove_prefix(std::max<std::size_t>(character.length, 1));
   }
   return result;
 }

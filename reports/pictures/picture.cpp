@@ -102,13 +102,8 @@ std::string description_of(const Picture& picture) {
   return text;
 }
 
-struct LaidOut {
-  std::string body;
-  double height = 0;
-};
-
-// `width`: without the edges.
-LaidOut lay_out(const Picture& picture, double width) {
+// The shapes and the height of a sheet. `width`: without the edges.
+std::pair<std::string, double> lay_out(const Picture& picture, double width) {
   Markup body;
   Sheet sheet(body, width);
   sheet.text(picture.caption.title, kTitleFont, "title", kBold);
@@ -140,7 +135,7 @@ std::string document_of(const Picture& picture, const std::string& body, double 
   markup.open("style").trusted(kFileStyle).close();
   write_hatches(markup);
   markup.empty("rect", {{"width", width}, {"height", height}, {"class", "paper"}});
-  markup.trusted(std::move(body)).close().trusted("\n");
+  markup.trusted(body).close().trusted("\n");
   return markup.take();
 }
 
@@ -156,8 +151,8 @@ Medium medium_for(double width) {
 }  // namespace
 
 std::string picture_file(const Picture& picture) {
-  LaidOut laid_out = lay_out(picture, kSheetWidth);
-  return document_of(picture, std::move(laid_out.body), kSheetWidth + 2 * kEdge, laid_out.height);
+  const auto [body, height] = lay_out(picture, kSheetWidth);
+  return document_of(picture, body, kSheetWidth + 2 * kEdge, height);
 }
 
 std::string picture_file(const std::function<Picture(const Medium&)>& make,
@@ -165,9 +160,9 @@ std::string picture_file(const std::function<Picture(const Medium&)>& make,
   const double width = size.width - 2 * kEdge;
   Medium medium = medium_for(width);
   // The height is a part that is fixed (words, axes) and one that grows with the stretch.
-  const double once = lay_out(make(medium), width).height;
+  const double once = lay_out(make(medium), width).second;
   medium.stretch = 2;
-  const double grows = lay_out(make(medium), width).height - once;
+  const double grows = lay_out(make(medium), width).second - once;
   medium.stretch = (size.height - (once - grows)) / grows;
   if (medium.stretch < kLeastStretch) {
     throw ConfigError(fmt::format(
@@ -176,7 +171,7 @@ std::string picture_file(const std::function<Picture(const Medium&)>& make,
         size.width, size.height, std::ceil(once - (1 - kLeastStretch) * grows)));
   }
   const Picture picture = make(medium);
-  return document_of(picture, lay_out(picture, width).body, size.width, size.height);
+  return document_of(picture, lay_out(picture, width).first, size.width, size.height);
 }
 
 void write_swatch(Markup& markup, const LegendEntry& entry) {

@@ -71,9 +71,7 @@ struct Picture {
 
 // REQUIRES: chart.empty_reason is empty.
 Picture scaling_picture(const ScalingChart& chart, const Medium& medium);
-Picture breakdown_picture(const StackedChart& chart, const Medium& medium);
-Picture memory_picture(const StackedChart& chart, const Medium& medium);
-Picture busy_picture(const StackedChart& chart, const Medium& medium);
+Picture stacked_picture(const StackedChart& chart, const Medium& medium);
 Picture steps_picture(const StepsChart& chart, const Medium& medium);
 Picture buckets_picture(const BucketsChart& chart, const Medium& medium);
 Picture accuracy_picture(const AccuracyChart& chart, const Medium& medium);
@@ -86,8 +84,9 @@ Picture history_picture(const History& history);
 
 // Shared by stacked bars and the tables beside them.
 double longest_bar(const StackedChart& chart);
-Unit share_unit(double largest);              // "%"
-std::string bar_name(const StackedBar& bar);  // "ddp on 4: primary"
+Unit stacked_unit(const StackedChart& chart);
+std::string stacked_heading(const StackedChart& chart);  // "Memory of a device"
+std::string bar_name(const StackedBar& bar);             // "ddp on 4: primary"
 
 // A complete SVG document: title, legend, panels and notes on white, readable without colour. It
 // runs no script and loads nothing, and text of reports is never markup in it.

@@ -14,68 +14,80 @@
 namespace ddpbench::report::pictures {
 namespace {
 
-constexpr double kWords = 17;     // the line above a row
-constexpr double kRowGap = 9;     // below it
 constexpr double kAxisRoom = 38;  // below all rows
 constexpr double kSide = 1;       // so that lines at the edges are not cut
+constexpr double kTitleRoom = 24;
 
-// Panels of rows: each bar or box has a name and a figure above it, and one axis is below all.
-class RowPanel {
- public:
-  // `row_height`: the height of the shapes, without the line of words above them.
-  RowPanel(SvgName name, double width, std::size_t rows, double row_height);
-  Markup& markup() { return markup_; }
-  // Draws the axis that all rows share. Call it before the first row().
-  void axis(const Axis& axis, const std::string& title);
-  // Writes the words of the next row. Returns the area of its shapes.
-  Area row(const std::string& name, const std::string& figure, const ChartSeries& series);
-  double x_of(double value) const;  // clamped to the axis
-  Panel finish();
-  // The same of a panel whose axis begins at 0 and has labels in `unit`: pages can zoom into it.
-  Panel finish_zoomable(const Unit& unit);
-
- private:
-  Markup markup_;
-  SvgName name_;
-  double width_, height_, row_height_;
-  std::size_t next_ = 0;
-  Axis axis_;
+// Where the words of rows are: above each, or left of all with a title above them.
+struct RowLayout {
+  double height = 0;  // of the shapes of a row
+  double words = 17;  // above each row
+  double gap = 9;     // below it
+  double left = kSide;
+  std::string title = {};
 };
 
-RowPanel::RowPanel(SvgName name, double width, std::size_t rows, double row_height)
-    : name_(std::move(name)),
-      width_(width),
-      height_(static_cast<double>(rows) * (kWords + row_height + kRowGap)),
-      row_height_(row_height) {}
+// Panels of rows: each bar or box has a name, and one axis is below all.
+class RowPanel {
+ public:
+  RowPanel(double width, std::size_t rows, RowLayout layout, const Axis& axis,
+           const std::string& axis_title)
+      : width_(width),
+        layout_(std::move(layout)),
+        axis_(axis),
+        next_(layout_.title.empty() ? 0 : kTitleRoom),
+        area_{layout_.left, next_, width - kSide,
+              next_ + static_cast<double>(rows) * (layout_.words + layout_.height + layout_.gap)} {
+    if (next_ > 0) svg_text(markup_, {0, 13}, Anchor::start, "row", fitted(layout_.title, width));
+    draw_x_axis(markup_, area_, axis, axis_title);
+  }
 
-void RowPanel::axis(const Axis& axis, const std::string& title) {
-  axis_ = axis;
-  draw_x_axis(markup_, {kSide, 0, width_ - kSide, height_}, axis, title);
-}
+  Markup& markup() { return markup_; }
+  const Area& area() const { return area_; }
+  double x_of(double value) const {
+    return area_.left + area_.width() * std::clamp(axis_.position(value), 0.0, 1.0);
+  }
 
-Area RowPanel::row(const std::string& name, const std::string& figure, const ChartSeries& series) {
-  const double top = static_cast<double>(next_++) * (kWords + row_height_ + kRowGap);
-  const double room = width_ - text_width(figure) - 28;
-  markup_.open("g", {{"class", line_class(series)}});
-  svg_path(markup_, marker_path(line_marker(series), {9, top + 9}), "marker");
-  markup_.close();
-  // A border of words in the background's colour keeps grid lines from crossing them.
-  svg_text(markup_, {20, top + 13}, Anchor::start, "row", fitted(name, room));
-  svg_text(markup_, {width_ - kSide, top + 13}, Anchor::end, "row figure", figure);
-  return {kSide, top + kWords, width_ - kSide, top + kWords + row_height_};
-}
+  // Writes the words of the next row. Returns the area of its shapes.
+  Area row(const std::string& name, const std::string& figure, const ChartSeries& series) {
+    markup_.open("g", {{"class", line_class(series)}});
+    svg_path(markup_, marker_path(line_marker(series), {9, next_ + 9}), "marker");
+    markup_.close();
+    // A border of words in the background's colour keeps grid lines from crossing them.
+    svg_text(markup_, {20, next_ + 13}, Anchor::start, "row",
+             fitted(name, width_ - text_width(figure) - 28));
+    svg_text(markup_, {area_.right, next_ + 13}, Anchor::end, "row figure", figure);
+    return next_row();
+  }
+  // The same of a row whose name is left of it.
+  Area row(const std::string& name) {
+    const Area row = next_row();
+    svg_text(markup_, {row.left - 8, row.top + row.height() / 2 + 5}, Anchor::end, "row",
+             fitted(name, row.left));
+    return row;
+  }
 
-double RowPanel::x_of(double value) const {
-  return kSide + (width_ - 2 * kSide) * std::clamp(axis_.position(value), 0.0, 1.0);
-}
+  // `zoomable`: the unit of an axis that begins at 0 and that a page can zoom into.
+  Panel finish(SvgName name, const Unit* zoomable = nullptr) {
+    Panel panel{std::move(name), width_, area_.bottom + kAxisRoom, markup_.take()};
+    if (zoomable != nullptr) panel.zoom = {area_.left, area_.right, axis_.end / zoomable->size};
+    return panel;
+  }
 
-Panel RowPanel::finish() { return {std::move(name_), width_, height_ + kAxisRoom, markup_.take()}; }
+ private:
+  Area next_row() {
+    const double top = next_ + (layout_.words > 0 ? layout_.words : layout_.gap / 2);
+    next_ += layout_.words + layout_.height + layout_.gap;
+    return {area_.left, top, area_.right, top + layout_.height};
+  }
 
-Panel RowPanel::finish_zoomable(const Unit& unit) {
-  Panel panel = finish();
-  panel.zoom = ZoomAxis{kSide, width_ - kSide, axis_.end / unit.size};
-  return panel;
-}
+  Markup markup_;
+  double width_;
+  RowLayout layout_;
+  Axis axis_;
+  double next_;  // where the next row begins
+  Area area_;
+};
 
 // ---- stacked bars ----
 
@@ -84,11 +96,21 @@ constexpr std::size_t kMostInPanel = 6;  // bars; a page shows more in two panel
 constexpr std::size_t kPartClasses = 8;  // as in pictures.css
 constexpr double kShown = 0.15;          // units of length; shorter parts are not drawn
 
-// The words of one kind of stacked chart.
+// The words of a kind of stacked chart.
 struct StackedWords {
-  std::string id, heading, description;
-  Unit unit;
+  const char *heading, *description;
 };
+StackedWords words_of(ChartKind kind) {
+  if (kind == ChartKind::breakdown) {
+    return {"Where a step goes", "A bar for each run, made of the phases of a training step."};
+  }
+  if (kind == ChartKind::memory) {
+    return {"Memory of a device",
+            "Bars for the primary device and others, made of memory categories."};
+  }
+  return {"How busy the devices are",
+          "A bar for each device, made of the work of a training step."};
+}
 
 std::string part_class(const StackedChart& chart, std::size_t part) {
   return fmt::format("p{}", chart.part_styles[part] % kPartClasses);
@@ -127,37 +149,19 @@ void draw_stack(const StackedChart& chart, const StackedBar& bar, const Unit& un
 std::size_t first_panel(const std::vector<StackedBar>& bars) {
   if (bars.size() <= kMostInPanel) return bars.size();
   std::size_t end = (bars.size() + 1) / 2;
-  while (end < bars.size() && bars[end].group == bars[end - 1].group) ++end;
+  while (end < bars.size() && bars[end].name == bars[end - 1].name) ++end;
   return end;
 }
 
-Panel stacked_panel(const StackedChart& chart, const StackedWords& words, double width,
-                    double stretch, std::size_t begin, std::size_t end) {
-  RowPanel rows({fmt::format("svg-{}-{}", words.id, begin), words.heading,
-                 words.description + " " + chart.caption.title},
-                width, end - begin, stretch * kStackHeight);
-  rows.axis(axis_to(std::max(longest_bar(chart), chart.end), words.unit, 5), words.unit.name);
-  for (std::size_t i = begin; i < end; ++i) draw_stack(chart, chart.bars[i], words.unit, rows);
-  return rows.finish();
-}
-
-Picture stacked_picture(const StackedChart& chart, const StackedWords& words,
-                        const Medium& medium) {
-  Picture picture{words.id, words.heading, chart.caption, {}, {}};
-  for (std::size_t i = 0; i < chart.parts.size(); ++i) {
-    picture.legend.push_back({chart.parts[i], part_class(chart, i)});
-  }
-  picture.caption.notes.push_back("vertical stroke, and the figure beside each name: " +
-                                  chart.whole);
-  const std::size_t count = chart.bars.size();
-  const std::size_t middle = medium.splits_rows ? first_panel(chart.bars) : count;
-  const auto add = [&](std::size_t begin, std::size_t end) {
-    picture.panels.push_back(
-        stacked_panel(chart, words, medium.row_width, medium.stretch, begin, end));
-  };
-  add(0, middle);
-  if (middle < count) add(middle, count);
-  return picture;
+Panel stacked_panel(const StackedChart& chart, const Medium& medium, std::size_t begin,
+                    std::size_t end) {
+  const Unit unit = stacked_unit(chart);
+  const auto [heading, description] = words_of(chart.kind);
+  RowPanel rows(medium.row_width, end - begin, {medium.stretch * kStackHeight},
+                axis_to(std::max(longest_bar(chart), chart.end), unit, 5), unit.name);
+  for (std::size_t i = begin; i < end; ++i) draw_stack(chart, chart.bars[i], unit, rows);
+  return rows.finish({fmt::format("svg-{}-{}", to_string(chart.kind), begin), heading,
+                      fmt::format("{} {}", description, chart.caption.title)});
 }
 
 // ---- step times ----
@@ -205,14 +209,13 @@ void draw_box(const StepsChart& chart, const StepGroup& group, const Unit& unit,
 }
 
 Panel distribution_panel(const StepsChart& chart, const Unit& unit, const Medium& medium) {
-  RowPanel rows(
-      {"svg-distribution", "Distribution of step times",
-       "A box for each run, with median, quartiles and percentiles. " + chart.caption.title},
-      medium.row_width, chart.groups.size(), medium.stretch * kBoxHeight);
   const Axis axis = axis_to(chart.shown_s, unit, 6);
-  rows.axis(axis, "step time, " + unit.name);
+  RowPanel rows(medium.row_width, chart.groups.size(), {medium.stretch * kBoxHeight}, axis,
+                "step time, " + unit.name);
   for (const StepGroup& group : chart.groups) draw_box(chart, group, unit, axis, rows);
-  return rows.finish();
+  return rows.finish(
+      {"svg-distribution", "Distribution of step times",
+       "A box for each run, with median, quartiles and percentiles. " + chart.caption.title});
 }
 
 // All strips have one scale, from 0 to the largest step that is shown.
@@ -269,12 +272,9 @@ Panel course_panel(const StepsChart& chart, const Unit& unit, const Medium& medi
   for (const StepGroup& group : chart.groups) {
     for (const StepBin& bin : group.bins) last_step = std::max(last_step, bin.last_step);
   }
-  RowPanel rows(
-      {"svg-course", "Step times along the run",
-       "A strip for each run: median and range of neighbouring steps. " + chart.caption.title},
-      medium.row_width, chart.groups.size(), medium.stretch * kStripHeight);
   const Unit steps{"", 1};
-  rows.axis(axis_to(last_step + 1, steps, 6), "step");
+  RowPanel rows(medium.row_width, chart.groups.size(), {medium.stretch * kStripHeight},
+                axis_to(last_step + 1, steps, 6), "step");
   for (const StepGroup& group : chart.groups) {
     const ChartSeries& series = chart.series[group.series];
     const double end = chart.shown_s;
@@ -286,14 +286,15 @@ Panel course_panel(const StepsChart& chart, const Unit& unit, const Medium& medi
     draw_bins({group, area, end > 0 ? end : 1}, unit, rows);
     rows.markup().close();
   }
-  return rows.finish_zoomable(steps);
+  return rows.finish(
+      {"svg-course", "Step times along the run",
+       "A strip for each run: median and range of neighbouring steps. " + chart.caption.title},
+      &steps);
 }
 
 // ---- gradient buckets ----
 
-constexpr double kTimelineGap = 8, kTimelineHeight = 12;
-constexpr double kNameRoom = 24, kBelow = 38;  // above and below the rows
-constexpr double kMostLabel = 150;
+constexpr double kTimelineGap = 8, kTimelineHeight = 12, kMostLabel = 150;
 
 struct Span {
   const char* name;
@@ -318,20 +319,16 @@ std::string bucket_tip(const BucketGroup& group, const BucketBar& bar, const Uni
   return tip;
 }
 
-void draw_bucket(Markup& markup, const BucketGroup& group, const BucketBar& bar, const Area& row,
-                 const Axis& axis, const Unit& unit) {
-  const auto x_of = [&](double value) {
-    return row.left + row.width() * std::clamp(axis.position(value), 0.0, 1.0);
-  };
-  svg_text(markup, {row.left - 8, row.top + row.height() / 2 + 5}, Anchor::end, "row",
-           fitted(bar.label, kMostLabel - 10));
+void draw_bucket(const BucketGroup& group, const BucketBar& bar, const Unit& unit, RowPanel& rows) {
+  Markup& markup = rows.markup();
+  const Area row = rows.row(bar.label);
   for (std::size_t i = 0; i < std::size(kSpans); ++i) {
-    const double from = x_of(bar.*kSpans[i].begin), to = x_of(bar.*kSpans[i].end);
+    const double from = rows.x_of(bar.*kSpans[i].begin), to = rows.x_of(bar.*kSpans[i].end);
     open_entry(markup, i, span_class(i));
     svg_rect(markup, {from, row.top}, to - from, row.height(), "part", {});
     markup.close();
   }
-  const double ready = x_of(bar.ready_s);
+  const double ready = rows.x_of(bar.ready_s);
   svg_line(markup, {ready, row.top - 2}, {ready, row.bottom + 2}, "whole");
   svg_rect(markup, {row.left, row.top - 3}, row.width(), row.height() + 6, "hit",
            bucket_tip(group, bar, unit));
@@ -340,37 +337,25 @@ void draw_bucket(Markup& markup, const BucketGroup& group, const BucketBar& bar,
 Panel bucket_panel(const BucketsChart& chart, std::size_t index, const Medium& medium) {
   const BucketGroup& group = chart.groups[index];
   const Unit unit = time_unit(chart.end_s);
-  const double width = medium.row_width, bar_height = medium.stretch * kTimelineHeight;
-  const double line_height = kTimelineGap + bar_height;
   double label = 0;
   for (const BucketBar& bar : group.bars) label = std::max(label, text_width(bar.label));
-  const double height = static_cast<double>(group.bars.size()) * line_height;
-  const Area area{std::min(label + 10, kMostLabel), kNameRoom, width - 1, kNameRoom + height};
-  Markup markup;
-  svg_text(
-      markup, {0, 13}, Anchor::start, "row",
-      fitted(fmt::format("{}, median step {}", group.name, with_unit(group.step_s, unit)), width));
-  const Axis axis = axis_to(chart.end_s, unit, 5);
-  draw_x_axis(markup, area, axis, unit.name + " since the step's begin");
-  for (std::size_t i = 0; i < group.bars.size(); ++i) {
-    const double top = area.top + static_cast<double>(i) * line_height + 4;
-    draw_bucket(markup, group, group.bars[i], {area.left, top, area.right, top + bar_height}, axis,
-                unit);
-  }
+  RowPanel rows(
+      medium.row_width, group.bars.size(),
+      {medium.stretch * kTimelineHeight, 0, kTimelineGap, std::min(label + 10, kMostLabel),
+       fmt::format("{}, median step {}", group.name, with_unit(group.step_s, unit))},
+      axis_to(chart.end_s, unit, 5), unit.name + " since the step's begin");
+  for (const BucketBar& bar : group.bars) draw_bucket(group, bar, unit, rows);
   if (group.step_s > 0) {
-    const double step = area.left + area.width() * axis.position(group.step_s);
-    open_entry(markup, std::size(kSpans), {});
-    svg_line(markup, {step, area.top}, {step, area.bottom}, "step");
-    markup.close();
+    const double step = rows.x_of(group.step_s);
+    open_entry(rows.markup(), std::size(kSpans), {});
+    svg_line(rows.markup(), {step, rows.area().top}, {step, rows.area().bottom}, "step");
+    rows.markup().close();
   }
-  return {{fmt::format("svg-buckets-{}", index), "Gradient buckets of " + group.name,
-           "A row for each rank and bucket: when its gradients were ready, how long it waited and "
-           "travelled. " +
-               chart.caption.title},
-          width,
-          kNameRoom + height + kBelow,
-          markup.take(),
-          ZoomAxis{area.left, area.right, axis.end / unit.size}};
+  return rows.finish({fmt::format("svg-buckets-{}", index), "Gradient buckets of " + group.name,
+                      "A row for each rank and bucket: when its gradients were ready, how long it "
+                      "waited and travelled. " +
+                          chart.caption.title},
+                     &unit);
 }
 
 }  // namespace
@@ -382,33 +367,30 @@ double longest_bar(const StackedChart& chart) {
 }
 
 std::string bar_name(const StackedBar& bar) {
-  return bar.label.empty() ? bar.group : fmt::format("{}: {}", bar.group, bar.label);
+  return bar.label.empty() ? bar.name : fmt::format("{}: {}", bar.name, bar.label);
 }
 
-Picture breakdown_picture(const StackedChart& chart, const Medium& medium) {
-  return stacked_picture(
-      chart,
-      {"breakdown", "Where a step goes",
-       "A bar for each run, made of the phases of a training step.", time_unit(longest_bar(chart))},
-      medium);
+Unit stacked_unit(const StackedChart& chart) {
+  if (chart.kind == ChartKind::busy) return {"%", 0.01};
+  const double longest = longest_bar(chart);
+  return chart.kind == ChartKind::memory ? memory_unit(longest) : time_unit(longest);
 }
 
-Picture memory_picture(const StackedChart& chart, const Medium& medium) {
-  return stacked_picture(chart,
-                         {"memory", "Memory of a device",
-                          "Bars for the primary device and others, made of memory categories.",
-                          memory_unit(longest_bar(chart))},
-                         medium);
-}
+std::string stacked_heading(const StackedChart& chart) { return words_of(chart.kind).heading; }
 
-Unit share_unit(double) { return {"%", 0.01}; }
-
-Picture busy_picture(const StackedChart& chart, const Medium& medium) {
-  return stacked_picture(
-      chart,
-      {"busy", "How busy the devices are",
-       "A bar for each device, made of the work of a training step.", share_unit(1)},
-      medium);
+Picture stacked_picture(const StackedChart& chart, const Medium& medium) {
+  Picture picture{
+      std::string(to_string(chart.kind)), words_of(chart.kind).heading, chart.caption, {}, {}};
+  for (std::size_t i = 0; i < chart.parts.size(); ++i) {
+    picture.legend.push_back({chart.parts[i], part_class(chart, i)});
+  }
+  picture.caption.notes.push_back("vertical stroke, and the figure beside each name: " +
+                                  chart.whole);
+  const std::size_t count = chart.bars.size();
+  const std::size_t middle = medium.splits_rows ? first_panel(chart.bars) : count;
+  picture.panels.push_back(stacked_panel(chart, medium, 0, middle));
+  if (middle < count) picture.panels.push_back(stacked_panel(chart, medium, middle, count));
+  return picture;
 }
 
 Picture steps_picture(const StepsChart& chart, const Medium& medium) {

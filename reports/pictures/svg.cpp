@@ -3,11 +3,12 @@
 #include "reports/pictures/svg.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
+#include "base/math.h"
 #include "base/text.h"
 
 namespace ddpbench::report::pictures {
@@ -15,20 +16,7 @@ namespace {
 
 constexpr std::size_t kStyles = 8;  // as in pictures.css
 
-// The width of a character that begins with `first`, in type 12 high, by the widest usual font.
-double character_width(unsigned char first) {
-  constexpr std::string_view kWide = "mwMW@%", kNarrow = " .,:;'|!()[]/ijlft";
-  if (first >= 0x80) return first >= 0xE2 ? 12.2 : 8;  // beyond Latin and Greek letters
-  const auto letter = static_cast<char>(first);
-  if (kWide.find(letter) != std::string_view::npos) return 11.9;
-  if (kNarrow.find(letter) != std::string_view::npos) return 4.8;
-  return letter >= 'A' && letter <= 'Z' ? 9.2 : 7.7;
-}
-
-const char* word(Anchor anchor) {
-  if (anchor == Anchor::start) return "start";
-  return anchor == Anchor::middle ? "middle" : "end";
-}
+constexpr double kCharacter = 7.7;  // generous for a character of type kFont high, on average
 
 constexpr const char* kNarrowGap = "\u202F";  // keeps a number on one line
 
@@ -61,6 +49,16 @@ int decimals_of(double step) {
   return 9;
 }
 
+Axis stepped_axis(double begin, double end, double step, const Unit& unit) {
+  const auto count = static_cast<int>((end - begin) / unit.size / step + 1e-9);
+  Axis axis{begin, end, false, {}, {}};
+  for (int i = 0; i <= count; ++i) {
+    axis.ticks.push_back(begin + step * i * unit.size);
+    axis.labels.push_back(fixed(axis.ticks.back() / unit.size, decimals_of(step)));
+  }
+  return axis;
+}
+
 }  // namespace
 
 Unit time_unit(double largest_s) {
@@ -70,12 +68,9 @@ Unit time_unit(double largest_s) {
 }
 
 Unit memory_unit(double largest_bytes) {
-  constexpr double kKibibyte = 1024;
-  if (largest_bytes >= 10 * kKibibyte * kKibibyte * kKibibyte) {
-    return {"GiB", kKibibyte * kKibibyte * kKibibyte};
-  }
-  if (largest_bytes >= kKibibyte * kKibibyte) return {"MiB", kKibibyte * kKibibyte};
-  return {"KiB", kKibibyte};
+  constexpr double kGiB = 1024.0 * kMiB;
+  if (largest_bytes >= 10 * kGiB) return {"GiB", kGiB};
+  return largest_bytes >= kMiB ? Unit{"MiB", kMiB} : Unit{"KiB", 1024};
 }
 
 Unit rate_unit() { return {"samples/s", 1}; }
@@ -118,14 +113,15 @@ Axis axis_to(double largest, const Unit& unit, int most_ticks) {
 }
 
 Axis axis_between(double begin, double end, const Unit& unit, int most_ticks) {
-  const double step = round_step((end - begin) / unit.size / most_ticks);
-  const auto count = static_cast<int>((end - begin) / unit.size / step + 1e-9);
-  Axis axis{begin, end, false, {}, {}};
-  for (int i = 0; i <= count; ++i) {
-    axis.ticks.push_back(begin + step * i * unit.size);
-    axis.labels.push_back(fixed(axis.ticks.back() / unit.size, decimals_of(step)));
-  }
-  return axis;
+  return stepped_axis(begin, end, round_step((end - begin) / unit.size / most_ticks), unit);
+}
+
+Axis axis_around(double least, double most, const Unit& unit, int most_ticks) {
+  const double room = most > least ? (most - least) / 10 : most / 20;
+  const double step = round_step((most - least + 2 * room) / unit.size / most_ticks);
+  const double size = step * unit.size;
+  return stepped_axis(std::max(0.0, std::floor((least - room) / size)) * size,
+                      std::ceil((most + room) / size) * size, step, unit);
 }
 
 Axis log_axis(double least, double largest, const Unit& unit, int most_ticks) {
@@ -166,12 +162,13 @@ std::string decimal(double length) {
 
 void svg_text(Markup& markup, Point at, Anchor anchor, std::string_view classes,
               std::string_view text) {
-  markup.leaf("text",
-              {{"x", decimal(at.x)},
-               {"y", decimal(at.y)},
-               {anchor == Anchor::start ? "" : "text-anchor", word(anchor)},
-               {classes.empty() ? "" : "class", std::string(classes)}},
-              text);
+  markup.leaf(
+      "text",
+      {{"x", decimal(at.x)},
+       {"y", decimal(at.y)},
+       {anchor == Anchor::start ? "" : "text-anchor", anchor == Anchor::middle ? "middle" : "end"},
+       {classes.empty() ? "" : "class", std::string(classes)}},
+      text);
 }
 
 void svg_line(Markup& markup, Point from, Point to, std::string_view classes) {
@@ -201,11 +198,7 @@ void svg_path(Markup& markup, const std::string& path, const std::string& classe
 }
 
 double text_width(std::string_view text) {
-  double width = 0;
-  for (const char c : text) {
-    if ((c & 0xC0) != 0x80) width += character_width(static_cast<unsigned char>(c));
-  }
-  return width;
+  return kCharacter * static_cast<double>(display_width(text));
 }
 
 std::string fitted(const std::string& text, double width) {
@@ -213,24 +206,16 @@ std::string fitted(const std::string& text, double width) {
 }
 
 std::vector<std::string> wrapped(const std::string& text, double width, std::size_t most) {
-  std::vector<std::string> lines;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (!lines.empty()) {
-      const std::string longer = lines.back() + ' ' + word;
-      if (text_width(longer) <= width) {
-        lines.back() = longer;
-        continue;
-      }
-      if (lines.size() == most) {
-        std::string rest;
-        std::getline(words, rest, '\0');
-        lines.back() = fitted(longer + rest, width);
-        break;
-      }
-    }
-    lines.push_back(fitted(word, width));
+  const auto columns = std::max<std::size_t>(static_cast<std::size_t>(width / kCharacter), 1);
+  std::vector<std::string> lines = split(wrap(text, columns, 0), '\n');
+  lines.pop_back();  // behind the last newline
+  if (text.empty()) return {};
+  if (lines.size() > most) {
+    lines[most - 1] = fmt::format(
+        "{}", fmt::join(lines.begin() + static_cast<std::ptrdiff_t>(most) - 1, lines.end(), " "));
+    lines.resize(most);
   }
+  for (std::string& line : lines) line = fitted(line, width);
   return lines;
 }
 

@@ -44,6 +44,8 @@ Axis axis_to(double largest, const Unit& unit, int most_ticks);
 // An axis from `begin` to `end` with round ticks; both should be multiples of such a step.
 // REQUIRES: begin < end, both finite.
 Axis axis_between(double begin, double end, const Unit& unit, int most_ticks);
+// An axis with round ticks and some room around [least, most]. REQUIRES: 0 < most.
+Axis axis_around(double least, double most, const Unit& unit, int most_ticks);
 // A logarithmic axis from the last 1, 2 or 5 times a power of ten that is at most `least` to the
 // first one that is at least `largest`. REQUIRES: 0 < least <= largest, both finite.
 Axis log_axis(double least, double largest, const Unit& unit, int most_ticks);
@@ -72,7 +74,7 @@ void svg_rect(Markup& markup, Point corner, double width, double height, const s
 void svg_path(Markup& markup, const std::string& path, const std::string& classes,
               const std::string& tip = {});
 
-// A generous estimate of the width of `text` in the pictures' type, kFont high.
+// A generous estimate of the width of `text`, kFont high.
 double text_width(std::string_view text);
 // Shortened by elided() (base/text.h), which keeps both ends: the end tells runs apart.
 std::string fitted(const std::string& text, double width);

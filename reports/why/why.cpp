@@ -16,30 +16,9 @@
 #include "reports/metrics/repetitions.h"
 #include "reports/metrics/scaling.h"
 #include "reports/why/why_cause.h"
-#include "reports/why/why_parts.h"
 
 namespace ddpbench::report {
 namespace {
-
-struct PartName {
-  double StepParts::*part;
-  const char* key;
-  const char* title;
-};
-constexpr std::array<PartName, 9> kPartNames = {
-    PartName{&StepParts::input_wait_s, "input_wait_s", "input wait"},
-    {&StepParts::compute_s, "compute_s", "compute"},
-    {&StepParts::compute_slowed_s, "compute_slowed_s", "compute beyond single's"},
-    {&StepParts::overlap_slowed_s, "overlap_slowed_s", "slowed by overlap"},
-    {&StepParts::comm_exposed_s, "comm_exposed_s", "exposed communication"},
-    {&StepParts::sync_batch_norm_s, "sync_batch_norm_s", "exchanging statistics of batch norm"},
-    {&StepParts::straggler_wait_s, "straggler_wait_s", "waiting for the slowest rank"},
-    {&StepParts::server_wait_s, "server_wait_s", "waiting for servers"},
-    {&StepParts::host_s, "host_s", "host and launch"}};
-
-bool needs_baseline(const PartName& name) {
-  return name.part == &StepParts::compute_slowed_s || name.part == &StepParts::overlap_slowed_s;
-}
 
 std::vector<VerdictPart> verdict_parts(const Decomposition& split) {
   std::vector<VerdictPart> parts;
@@ -48,7 +27,7 @@ std::vector<VerdictPart> verdict_parts(const Decomposition& split) {
     if (name.part == &StepParts::sync_batch_norm_s && split.parts.sync_batch_norm_s == 0) continue;
     VerdictPart part{name.key, name.title, {}, {}, Figure::missing(split.no_baseline)};
     if (split.ideal) part.lost_s = Figure::of(split.lost.*name.part);
-    if (!split.ideal && needs_baseline(name)) {
+    if (!split.ideal && name.of_baseline) {
       part.seconds = part.share = Figure::missing(split.no_baseline);
     } else {
       part.seconds = Figure::of(split.parts.*name.part);
@@ -58,9 +37,6 @@ std::vector<VerdictPart> verdict_parts(const Decomposition& split) {
   }
   return parts;
 }
-
-// The key of runs that differ only in their repetition.
-using CellOfReport = std::pair<const Report*, Settings>;
 
 bool is_explained(const Report& report, const Run& run) {
   return !report.tune && run.world_size > 1 && run.step.time_s.has_value();
@@ -75,11 +51,10 @@ struct Chosen {
 // Of an even number there is none with the median step: the faster of the two in the middle.
 std::vector<Chosen> median_rows(std::span<const RunRow> rows) {
   std::vector<std::vector<RunRow>> cells;
-  std::map<CellOfReport, std::size_t> places;
+  std::map<std::pair<const Report*, Settings>, std::size_t> places;  // of equal settings
   for (const RunRow& row : rows) {
     if (!is_explained(*row.report, *row.run)) continue;
-    const auto [place, added] =
-        places.try_emplace(CellOfReport{row.report, cell_key(*row.run)}, cells.size());
+    const auto [place, added] = places.try_emplace({row.report, cell_key(*row.run)}, cells.size());
     if (added) cells.emplace_back();
     cells[place->second].push_back(row);
   }
@@ -105,35 +80,27 @@ std::string repetition_words(const Chosen& chosen) {
 
 constexpr double kShownShare = 0.005;
 
-std::string share_words(const VerdictPart& part, double share) {
-  return fmt::format("{} {:.0f} %", part.title, 100 * share);
-}
-
-// What of the parts the ideal step has, too, hence is not lost; empty where that is compute alone.
-std::string ideal_words(const Verdict& verdict, const Run& run) {
-  std::vector<std::string> parts;
+// "compute 60 %, exposed communication 30 %": the parts of the step, and what of them the ideal
+// step has, too, hence is not lost, where that is more than compute.
+std::string parts_line(const Verdict& verdict, const Run& run) {
+  std::vector<std::string> parts, kept;
   bool other = false;
+  const auto add = [](std::vector<std::string>& to, const VerdictPart& part, double share) {
+    if (share >= kShownShare) to.push_back(fmt::format("{} {:.0f} %", part.title, 100 * share));
+    return share >= kShownShare;
+  };
   for (const VerdictPart& part : verdict.parts) {
+    if (part.share.value) add(parts, part, *part.share.value);
     if (!part.seconds.value || !part.lost_s.value) continue;
     const double share = (*part.seconds.value - *part.lost_s.value) / verdict.step_s;
-    if (share < kShownShare) continue;
-    other = other || part.key != "compute_s";
-    parts.push_back(share_words(part, share));
+    other |= add(kept, part, share) && part.key != "compute_s";
   }
-  if (!other) return {};
+  std::string text = fmt::format("{}", fmt::join(parts, ", "));
+  if (!other) return text;
   const std::string divided =
       run.scaling_mode == "strong" ? fmt::format(" divided by {}", run.world_size) : "";
-  return fmt::format("; not lost, as single's step{} has it, too: {}", divided,
-                     fmt::join(parts, ", "));
-}
-
-std::string parts_line(const Verdict& verdict, const Run& run) {
-  std::vector<std::string> parts;
-  for (const VerdictPart& part : verdict.parts) {
-    if (!part.share.value || *part.share.value < kShownShare) continue;
-    parts.push_back(share_words(part, *part.share.value));
-  }
-  return fmt::format("{}{}", fmt::join(parts, ", "), ideal_words(verdict, run));
+  return text + fmt::format("; not lost, as single's step{} has it, too: {}", divided,
+                            fmt::join(kept, ", "));
 }
 
 }  // namespace
@@ -160,8 +127,8 @@ Verdict explain(const Report& report, const Run& run, const Report& lender) {
     return verdict;
   }
   verdict.cause = find_cause(run, split);
-  verdict.sentence = cause_sentence(verdict.cause, report, run, split);
-  verdict.advice = cause_advice(verdict.cause, report, run, split);
+  verdict.sentence = cause_sentence(verdict.cause, {report, run, split});
+  verdict.advice = cause_advice(verdict.cause, {report, run, split});
   return verdict;
 }
 
@@ -186,19 +153,15 @@ const Report& lender_of(const RunRow& row, std::span<const ReportFile> files) {
   return *row.report;
 }
 
-std::vector<const Run*> runs_of(std::span<const Chosen> chosen) {
-  std::vector<const Run*> runs;
-  for (const Chosen& one : chosen) runs.push_back(one.row.run);
-  return runs;
-}
-
 }  // namespace
 
 std::string render_why(std::span<const RunRow> rows, std::span<const ReportFile> files, int width) {
   const std::size_t columns = width > 0 ? static_cast<std::size_t>(width) : 0;
   const bool several = !rows.empty() && from_several_files(rows);
   const std::vector<Chosen> chosen = median_rows(rows);
-  const RunNames names(runs_of(chosen));
+  std::vector<const Run*> runs;
+  for (const Chosen& one : chosen) runs.push_back(one.row.run);
+  const RunNames names(runs);
   std::string text;
   for (const Chosen& one : chosen) {
     const RunRow& row = one.row;

@@ -1,15 +1,19 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the cause, in one word, why a run is not faster, from the parts of its step, and makes the
-// sentences about it. All but Cause is private to reports/.
+// Splits a step into parts, as numbers, finds the cause, in one word, why a run is not faster, and
+// makes the sentences about it. All but Cause is private to reports/.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
-#include "reports/why/why_parts.h"
+#include "reports/data/report.h"
 
 namespace ddpbench::report {
 
@@ -34,6 +38,79 @@ enum class Cause : std::uint8_t {
 };
 std::string_view to_string(Cause cause);  // "scales", "slow_rank", ...
 
+// Losses below this share of the step are negligible: all of them together, one alone (no advice),
+// and waiting (no rank is blamed).
+inline constexpr double kNegligibleShare = 0.05;
+
+// Times of one rank (or of `single`) in a step: medians, in seconds.
+struct RankTimes {
+  double step_s = 0;
+  double input_s = 0, forward_s = 0, loss_s = 0, backward_s = 0, optimizer_s = 0;
+  double comm_s = 0, comm_exposed_s = 0;
+  double wait_exposed_s = 0;  // for peers or servers, with neither compute nor a transfer
+  double sync_s = 0;          // statistics of batch norm exchanged, with waiting; beside comm_s
+  // What may be waiting for slower ranks: an exchange of statistics is little else.
+  double blocked_s() const { return wait_exposed_s + sync_s; }
+  double compute_s() const { return forward_s + loss_s + backward_s + optimizer_s; }
+  double backward_end_s() const { return input_s + forward_s + loss_s + backward_s; }
+};
+
+// The ranks that the others wait for beyond chance, and the phase that is longer there.
+struct Stragglers {
+  std::vector<const DeviceRow*> ranks;
+  std::string phase;    // "backward", "input wait", ...; empty: no phase is longer
+  double longer_s = 0;  // by how much the phase is longer
+};
+
+// The parts of a step, in seconds. They add up to step_s.
+struct StepParts {
+  double step_s = 0;
+  double compute_s = 0, compute_slowed_s = 0, overlap_slowed_s = 0;
+  double comm_exposed_s = 0, sync_batch_norm_s = 0, input_wait_s = 0, straggler_wait_s = 0,
+         server_wait_s = 0, host_s = 0;
+};
+
+// The parts in the order of the step, under the names that reports and people know them by.
+struct PartName {
+  double StepParts::*part;
+  const char* key;
+  const char* title;
+  bool of_baseline = false;  // not known without a baseline
+};
+inline constexpr std::array kPartNames = {
+    PartName{&StepParts::input_wait_s, "input_wait_s", "input wait"},
+    PartName{&StepParts::compute_s, "compute_s", "compute"},
+    PartName{&StepParts::compute_slowed_s, "compute_slowed_s", "compute beyond single's", true},
+    PartName{&StepParts::overlap_slowed_s, "overlap_slowed_s", "slowed by overlap", true},
+    PartName{&StepParts::comm_exposed_s, "comm_exposed_s", "exposed communication"},
+    PartName{&StepParts::sync_batch_norm_s, "sync_batch_norm_s",
+             "exchanging statistics of batch norm"},
+    PartName{&StepParts::straggler_wait_s, "straggler_wait_s", "waiting for the slowest rank"},
+    PartName{&StepParts::server_wait_s, "server_wait_s", "waiting for servers"},
+    PartName{&StepParts::host_s, "host_s", "host and launch"}};
+
+struct Decomposition {
+  std::string missing;                // why there are no parts; empty when there are
+  std::string no_baseline;            // why there is no baseline; empty when there is one
+  RankTimes rank;                     // the rank that is split: the one that waits longest
+  const DeviceRow* device = nullptr;  // its row; null if only phases of the whole run are known
+  std::optional<RankTimes> ideal;     // single's, divided by the world size in strong scaling
+  double least_sync_s = 0;            // RankTimes::sync_s of the device that has the least
+  StepParts parts;
+  StepParts lost;  // parts - ideal; 0 without an ideal
+  Stragglers stragglers;
+  // dp: the transfers through the primary ("scatter", seconds); they add up to comm_exposed_s.
+  std::vector<std::pair<std::string, double>> transfers;
+  double others_idle_s = 0;  // dp: others_idle() of metrics.h; 0: not recorded
+  double spread = 0;         // IQR / median of the step times; the larger of the run's and single's
+};
+
+// Whether ps servers are on CPU devices and workers on GPUs: each side is oversubscribed on its
+// own.
+bool has_cpu_servers(const Run& run);
+
+Decomposition decompose(const Report& report, const Run& run);
+
 // The values by which parts are ranked: the losses against `single`, or without a baseline all
 // parts but compute.
 StepParts ranked_losses(const Decomposition& split);
@@ -57,9 +134,13 @@ struct LateBucket {
 };
 LateBucket latest_bucket(const Decomposition& split);
 
-std::string cause_sentence(Cause cause, const Report& report, const Run& run,
-                           const Decomposition& split);
-std::string cause_advice(Cause cause, const Report& report, const Run& run,
-                         const Decomposition& split);
+// What the sentences about a run are made from.
+struct Case {
+  const Report& report;
+  const Run& run;
+  const Decomposition& split;
+};
+std::string cause_sentence(Cause cause, const Case& c);
+std::string cause_advice(Cause cause, const Case& c);
 
 }  // namespace ddpbench::report

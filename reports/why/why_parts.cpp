@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "reports/why/why_parts.h"
+#include "reports/why/why_cause.h"
 
 #include <algorithm>
 #include <array>
@@ -42,24 +42,25 @@ std::string unobserved(const Phases& phases) {
   return {};
 }
 
+struct PhaseName {
+  double RankTimes::*time;
+  const char* key;
+  const char* title;
+};
+constexpr std::array kWorkPhases = {PhaseName{&RankTimes::input_s, "data_wait_s", "input wait"},
+                                    PhaseName{&RankTimes::forward_s, "forward_s", "forward"},
+                                    PhaseName{&RankTimes::loss_s, "loss_s", "loss"},
+                                    PhaseName{&RankTimes::backward_s, "backward_s", "backward"},
+                                    PhaseName{&RankTimes::optimizer_s, "optimizer_s", "update"}};
+
 RankTimes rank_times(const Phases& phases, double step_s) {
   RankTimes times;
   times.step_s = step_s;
-  times.input_s = value_or_zero(phases, "data_wait_s");
-  times.forward_s = value_or_zero(phases, "forward_s");
-  times.loss_s = value_or_zero(phases, "loss_s");
-  times.backward_s = value_or_zero(phases, "backward_s");
-  times.optimizer_s = value_or_zero(phases, "optimizer_s");
+  for (const auto& [time, key, title] : kWorkPhases) times.*time = value_or_zero(phases, key);
   times.comm_s = value_or_zero(phases, "comm_s");
   times.comm_exposed_s = value_or_zero(phases, "comm_exposed_s");
-  times.wait_s = value_or_zero(phases, "comm_wait_s");
+  times.wait_exposed_s = value_or_zero(phases, "comm_wait_exposed_s");
   times.sync_s = value_or_zero(phases, "sync_batch_norm_s");
-  // Reports from before comm_wait_exposed_s: it is at most the rest of the step.
-  const double rest =
-      std::max(0.0, step_s - times.input_s - times.compute_s() - times.comm_exposed_s);
-  times.wait_exposed_s = phases.contains("comm_wait_exposed_s")
-                             ? value_or_zero(phases, "comm_wait_exposed_s")
-                             : std::min(times.wait_s, rest);
   return times;
 }
 
@@ -93,17 +94,16 @@ std::vector<Rank> observed_ranks(const Run& run) {
 
 // The median of each member over the repetitions of `single`.
 RankTimes baseline_times(const std::vector<const Run*>& runs, double divisor) {
-  constexpr std::array kMembers = {&RankTimes::step_s,     &RankTimes::input_s,
-                                   &RankTimes::forward_s,  &RankTimes::loss_s,
-                                   &RankTimes::backward_s, &RankTimes::optimizer_s};
-  RankTimes ideal;
-  for (double RankTimes::*member : kMembers) {
+  const auto median_of = [&](double RankTimes::*member) {
     std::vector<double> values;
     for (const Run* run : runs) {
       values.push_back(rank_times(run->phases, run->step.time_s->median).*member);
     }
-    ideal.*member = median(std::move(values)) / divisor;
-  }
+    return median(std::move(values)) / divisor;
+  };
+  RankTimes ideal;
+  ideal.step_s = median_of(&RankTimes::step_s);
+  for (const PhaseName& phase : kWorkPhases) ideal.*phase.time = median_of(phase.time);
   return ideal;
 }
 
@@ -131,22 +131,17 @@ void find_baseline(const Report& report, const Run& run, Decomposition& result) 
 }
 
 void explain_stragglers(const std::vector<Rank>& ranks, double waited_s, Stragglers& found) {
-  using NamedPhase = std::pair<double RankTimes::*, const char*>;
-  constexpr std::array kPhases = {
-      NamedPhase{&RankTimes::input_s, "input wait"}, NamedPhase{&RankTimes::forward_s, "forward"},
-      NamedPhase{&RankTimes::loss_s, "loss"}, NamedPhase{&RankTimes::backward_s, "backward"},
-      NamedPhase{&RankTimes::optimizer_s, "update"}};
   const auto is_straggler = [&](const Rank& rank) {
     return std::ranges::find(found.ranks, rank.device) != found.ranks.end();
   };
-  for (const auto& [member, name] : kPhases) {
+  for (const PhaseName& phase : kWorkPhases) {
     std::vector<double> theirs, others;
     for (const Rank& rank : ranks) {
-      (is_straggler(rank) ? theirs : others).push_back(rank.times.*member);
+      (is_straggler(rank) ? theirs : others).push_back(rank.times.*phase.time);
     }
     const double longer = median(std::move(theirs)) - median(std::move(others));
     if (longer > kExplainingShare * waited_s && longer > found.longer_s) {
-      found.phase = name;
+      found.phase = phase.title;
       found.longer_s = longer;
     }
   }
@@ -164,12 +159,9 @@ double by_chance_s(const Run& run) {
 // exchange of statistics, which all ranks share, are subtracted first. Waiting that compute hides
 // costs nothing.
 Stragglers find_stragglers(const Run& run, const std::vector<Rank>& ranks) {
-  double least = ranks.front().times.blocked_s();
-  double most = least;
-  for (const Rank& rank : ranks) {
-    least = std::min(least, rank.times.blocked_s());
-    most = std::max(most, rank.times.blocked_s());
-  }
+  const auto blocked = [](const Rank& rank) { return rank.times.blocked_s(); };
+  const double least = blocked(std::ranges::min(ranks, {}, blocked));
+  const double most = blocked(std::ranges::max(ranks, {}, blocked));
   const bool shares = run.servers > 0 || ranks.front().times.sync_s > 0;
   const double floor = shares ? least : 0;
   Stragglers found;
@@ -254,21 +246,16 @@ void split_compute(const Decomposition& result, StepParts& parts) {
   parts.compute_slowed_s = excess - parts.overlap_slowed_s;
 }
 
-constexpr std::array kAllParts = {
-    &StepParts::compute_s,        &StepParts::compute_slowed_s,  &StepParts::overlap_slowed_s,
-    &StepParts::comm_exposed_s,   &StepParts::sync_batch_norm_s, &StepParts::input_wait_s,
-    &StepParts::straggler_wait_s, &StepParts::server_wait_s,     &StepParts::host_s};
-
 // The remaining time is the host's. Medians need not add up: parts that exceed the step are scaled
 // down alike.
 void close_sum(StepParts& parts) {
   double sum = 0;
-  for (double StepParts::*part : kAllParts) sum += parts.*part;
+  for (const PartName& name : kPartNames) sum += parts.*name.part;
   if (sum <= parts.step_s) {
     parts.host_s += parts.step_s - sum;
     return;
   }
-  for (double StepParts::*part : kAllParts) parts.*part *= parts.step_s / sum;
+  for (const PartName& name : kPartNames) parts.*name.part *= parts.step_s / sum;
 }
 
 StepParts split_step(const Run& run, const Decomposition& result, double least_wait_s) {
@@ -317,7 +304,7 @@ Decomposition decompose(const Report& report, const Run& run) {
   if (!ranks.empty()) {
     const auto waiting = [](const Rank& rank) { return rank.times.wait_exposed_s; };
     const auto blocked = [](const Rank& rank) { return rank.times.blocked_s(); };
-    const Rank& longest = *std::ranges::max_element(ranks, {}, blocked);
+    const Rank longest = std::ranges::max(ranks, {}, blocked);
     least_wait_s = std::ranges::min(ranks, {}, waiting).times.wait_exposed_s;
     result.rank = longest.times;
     result.device = longest.device;

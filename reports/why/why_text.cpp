@@ -1,12 +1,15 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sentence of each cause: the loss with its figure, and what in the report shows the cause.
+// A row for each cause: its name, the sentence with the loss and what in the report shows the
+// cause, and what would help.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
+#include "base/math.h"
 #include "base/text.h"
 #include "reports/data/settings.h"
 #include "reports/metrics/conditions.h"
@@ -18,6 +21,9 @@ namespace {
 
 // Steady steps scatter by a few percent. The more they scatter, the less medians of parts say.
 constexpr double kMuchScatter = 0.2;
+// Splitting a smaller bucket does not help: the latency of its collective stays.
+constexpr double kSplittableBytes = 512 * 1024;
+constexpr const char* kThroughPrimary = "moving batch, parameters and gradients";
 
 std::string milliseconds(double seconds) {
   const double ms = seconds * 1e3;
@@ -31,31 +37,93 @@ std::string rounded_size(double bytes) {
                      : fmt::format("{:.1f} MB", bytes / 1e6);
 }
 
+std::string ratio(double slow, double fast) {
+  return fast > 0 ? fmt::format("{:.2f}", slow / fast) : "?";
+}
+
 // "exposed all-reduce is 41 % of the step (12.3 of 30.0 ms)"
-std::string share_of_step(const std::string& what, double seconds, const Decomposition& split) {
-  const double step_s = split.parts.step_s;
+std::string share_of_step(const std::string& what, double seconds, const Case& c) {
+  const double step_s = c.split.parts.step_s;
   return fmt::format("{} is {:.0f} % of the step ({} of {})", what, 100 * seconds / step_s,
                      milliseconds(seconds), milliseconds(step_s));
 }
 
-std::string collective_name(const Run& run) {
-  std::string name(strategy_row(run.strategy).collective);
+std::string exposed_share(const Case& c) {
+  std::string name(strategy_row(c.run.strategy).collective);
   std::ranges::replace(name, '_', '-');
-  return name.empty() ? "communication" : name;
+  return share_of_step("exposed " + (name.empty() ? "communication" : name),
+                       c.split.parts.comm_exposed_s, c);
 }
 
-std::string rank_names(const Stragglers& stragglers) {
+bool is_off(const Run& run, const char* option) {
+  const auto found = run.strategy_options.find(option);
+  return found != run.strategy_options.end() && found->second == "off";
+}
+
+// The option that sets the batch.
+const char* batch_option(const Case& c) {
+  return c.run.scaling_mode == "strong" ? "--global-batch-size" : "--batch-size";
+}
+
+std::string more_work(const Case& c) {
+  return fmt::format("a larger {} puts more compute beside the same bytes", batch_option(c));
+}
+
+std::string nothing(const Case&) { return {}; }
+
+std::string scales(const Case& c) {
+  return fmt::format("scales: {:.0f} % efficiency; nothing large to gain",
+                     100 * c.split.ideal->step_s / c.split.parts.step_s);
+}
+
+std::string oversubscription(const Case& c) {
+  const Run& run = c.run;
+  const auto gpus = static_cast<int>(c.report.environment.gpus.size());
+  const bool apart = has_cpu_servers(run);
+  const bool cuda = run.device == "cuda" && !(apart && run.world_size <= gpus);
+  std::string workers = counted(run.world_size, "worker");
+  if (apart && !cuda) workers = counted(run.servers, "server");
+  if (!apart && run.servers > 0) workers += " and " + counted(run.servers, "server");
+  const int there = cuda ? gpus : c.report.environment.cpu.cores;
+  return fmt::format("oversubscribed: {}{} share {} and take turns, so this measures the scheduler",
+                     workers, cuda ? "" : " of " + counted(run.threads_per_device, "thread"),
+                     there > 0 ? counted(there, cuda ? "GPU" : "core")
+                               : fmt::format("fewer {}s", cuda ? "GPU" : "core"));
+}
+
+std::string fewer_devices(const Case& c) {
+  const Run& run = c.run;
+  const bool cuda = run.device == "cuda";
+  const auto gpus = static_cast<int>(c.report.environment.gpus.size());
+  const int cores = c.report.environment.cpu.cores / std::max(1, run.threads_per_device);
+  if (has_cpu_servers(run) && run.world_size <= gpus) {
+    if (cores < 1) return "use a machine with more cores";
+    return fmt::format("at most --servers={} fit beside the workers here", cores);
+  }
+  const int servers_there = has_cpu_servers(run) ? 0 : run.servers;
+  const int devices = (cuda ? gpus : cores) - servers_there;
+  if (devices < 1 && cuda && servers_there > 0 && gpus > 0) {
+    return "use a machine with more GPUs, or --server-device=cpu";
+  }
+  if (devices < 1) return fmt::format("use a machine with more {}", cuda ? "GPUs" : "cores");
+  return fmt::format("at most --gpus={} fit here", devices);
+}
+
+std::string busy_machine(const Case& c) {
+  return fmt::format("{} during the run: {}, and it is not known how much of it they caused",
+                     other_work(*c.run.conditions),
+                     share_of_step("what is lost", ranked_losses(c.split).step_s, c));
+}
+
+std::string slow_rank(const Case& c) {
+  const Stragglers& stragglers = c.split.stragglers;
   std::vector<std::string> names;
   for (const DeviceRow* device : stragglers.ranks) {
     names.push_back(fmt::format("{} ({} on {})", device->rank, device->device, device->host));
   }
-  return fmt::format("{} {}", plural(names.size(), "rank"), fmt::join(names, ", "));
-}
-
-std::string slow_rank(const Decomposition& split) {
-  const Stragglers& stragglers = split.stragglers;
-  const std::string first = share_of_step(fmt::format("waiting for {}", rank_names(stragglers)),
-                                          split.parts.straggler_wait_s, split);
+  const std::string first = share_of_step(
+      fmt::format("waiting for {} {}", plural(names.size(), "rank"), fmt::join(names, ", ")),
+      c.split.parts.straggler_wait_s, c);
   if (stragglers.phase.empty()) {
     return first +
            ": its gradients arrive last in most steps, though none of its phases takes longer";
@@ -64,243 +132,253 @@ std::string slow_rank(const Decomposition& split) {
                      milliseconds(stragglers.longer_s));
 }
 
-std::string imbalance(const Decomposition& split) {
-  return share_of_step("waiting for the slowest rank", split.parts.straggler_wait_s, split) +
-         ": no rank is always the last one, their times change from step to step";
+std::string look_at_rank(const Case& c) {
+  const std::string& phase = c.split.stragglers.phase;
+  if (phase == "input wait") return "look at that rank's storage, or try more --loader-workers";
+  if (phase.empty()) return "look at that rank's link, and at what else runs on its cores";
+  return "look at that rank's clock, memory and what else runs on its cores";
 }
 
-// "1.7 MB take 24.1 ms (busbw 0.12 GB/s)"
-std::string transfer(const Run& run, const Decomposition& split) {
-  const double bytes = gradient_bytes(run);
-  std::string text =
-      fmt::format("{} of gradients take {}", rounded_size(bytes), milliseconds(split.rank.comm_s));
-  const std::string collective(strategy_row(run.strategy).collective);
-  if (!collective.empty() && split.rank.comm_s > 0) {
-    const double busbw = algorithm_bandwidth_gb_per_s(bytes, split.rank.comm_s) *
-                         bus_bandwidth_factor(collective, run.world_size);
-    text += fmt::format(" (busbw {:.2g} GB/s)", busbw);
+// Of dp: what device 0 waits for when it gathers outputs and gradients.
+std::string imbalance(const Case& c) {
+  const double waiting_s = c.split.parts.straggler_wait_s;
+  if (!strategy_row(c.run.strategy).through_primary) {
+    return share_of_step("waiting for the slowest rank", waiting_s, c) +
+           ": no rank is always the last one, their times change from step to step";
   }
-  return text;
-}
-
-std::string slow_link(const Run& run, const Decomposition& split) {
-  return fmt::format(
-      "{}: {}, longer than the {} of backward that could hide it",
-      share_of_step("exposed " + collective_name(run), split.parts.comm_exposed_s, split),
-      transfer(run, split), milliseconds(split.rank.backward_s));
-}
-
-std::string exposed_communication(const Run& run, const Decomposition& split) {
-  const std::string first =
-      share_of_step("exposed " + collective_name(run), split.parts.comm_exposed_s, split);
-  const LateBucket late = latest_bucket(split);
-  if (late.row == nullptr) return first + ": it runs while nothing is computed";
-  const bool last = late.row == &split.device->buckets.back();
-  const bool after = late.row->start_s >= 0.99 * split.rank.backward_end_s();
-  return fmt::format(
-      "{}: {} of {} {}", first,
-      split.device->buckets.size() == 1 ? "the only bucket"
-      : last                            ? std::string("the last bucket")
-                                        : fmt::format("bucket {}", late.row->bucket),
-      rounded_size(static_cast<double>(late.row->bytes)),
-      after ? "starts after backward ends" : "is still in flight when backward ends");
-}
-
-constexpr const char* kThroughPrimary = "moving batch, parameters and gradients";
-
-// The transfers of dp: they add up to the part of the step.
-std::string transfers_text(const Decomposition& split) {
-  std::vector<std::string> transfers;
-  for (const auto& [name, seconds] : split.transfers) {
-    const double scale =
-        split.rank.comm_exposed_s > 0 ? split.parts.comm_exposed_s / split.rank.comm_exposed_s : 0;
-    transfers.push_back(fmt::format("{} {}", name, milliseconds(scale * seconds)));
-  }
-  return fmt::format("{}", fmt::join(transfers, ", "));
-}
-
-std::string primary_device(const Decomposition& split) {
-  std::string text = fmt::format(
-      "{}: {} run one after the other through device 0, with nothing computed meanwhile",
-      share_of_step(kThroughPrimary, split.parts.comm_exposed_s, split), transfers_text(split));
-  if (split.others_idle_s > 0) {
-    text +=
-        fmt::format("; the other devices wait or idle for {}", milliseconds(split.others_idle_s));
-  }
-  return text;
-}
-
-// dp: what device 0 waits for when it gathers outputs and gradients.
-std::string late_replicas(const Decomposition& split) {
   return fmt::format(
       "{}: they end forward or backward after device 0, none of them always by as much; {} takes "
       "{}",
-      share_of_step("waiting for the other replicas", split.parts.straggler_wait_s, split),
-      kThroughPrimary, milliseconds(split.parts.comm_exposed_s));
+      share_of_step("waiting for the other replicas", waiting_s, c), kThroughPrimary,
+      milliseconds(c.split.parts.comm_exposed_s));
 }
 
-std::string servers(const Run& run, const Decomposition& split) {
-  return fmt::format("{}: {} workers share {}, which takes {} from each in turn",
-                     share_of_step("pushing to and waiting for the server",
-                                   split.parts.server_wait_s + split.parts.comm_exposed_s, split),
-                     run.world_size, counted(run.servers, "server"),
-                     rounded_size(gradient_bytes(run) / std::max(1, run.servers)));
-}
-
-std::string ratio(double slow, double fast) {
-  return fast > 0 ? fmt::format("{:.2f}", slow / fast) : "?";
-}
-
-std::string slowed_compute(const Run& run, const Decomposition& split) {
-  const std::string first =
-      share_of_step("compute beyond single's", split.parts.compute_slowed_s, split);
-  const std::string figures = fmt::format("forward takes {} times single's, backward {} times",
-                                          ratio(split.rank.forward_s, split.ideal->forward_s),
-                                          ratio(split.rank.backward_s, split.ideal->backward_s));
-  if (run.scaling_mode == "strong") {
-    return fmt::format(
-        "{}: {} (of its share), as a batch of {} a device computes less efficiently "
-        "than one of {}, or the devices slow each other down",
-        first, figures, run.per_device_batch_size, run.global_batch_size);
-  }
-  return fmt::format(
-      "{}: {} with the same batch, so the devices share something: memory bandwidth, "
-      "caches, clock, or cores with other programs",
-      first, figures);
-}
-
-std::string slowed_by_overlap(const Decomposition& split) {
-  return fmt::format(
-      "{}: backward takes {} times single's, forward only {}, while {} of "
-      "communication run beside it",
-      share_of_step("compute slowed by overlapped communication", split.parts.overlap_slowed_s,
-                    split),
-      ratio(split.rank.backward_s, split.ideal->backward_s),
-      ratio(split.rank.forward_s, split.ideal->forward_s),
-      milliseconds(split.rank.comm_s - split.rank.comm_exposed_s));
-}
-
-std::string tiny_network(const Run& run, const Decomposition& split) {
-  const StepParts& parts = split.parts;
+std::string tiny_network(const Case& c) {
+  const StepParts& parts = c.split.parts;
   const double overhead_s = parts.comm_exposed_s + parts.sync_batch_norm_s + parts.server_wait_s +
                             parts.straggler_wait_s + parts.host_s;
   return fmt::format(
       "the network is too small: {} of compute a step meet {} of latency and launch overhead "
       "(moving {}, waiting and host work), {:.0f} % of the step",
-      milliseconds(split.rank.compute_s()), milliseconds(overhead_s),
-      rounded_size(gradient_bytes(run)), 100 * overhead_s / parts.step_s);
+      milliseconds(c.split.rank.compute_s()), milliseconds(overhead_s),
+      rounded_size(gradient_bytes(c.run)), 100 * overhead_s / parts.step_s);
 }
 
-std::string sync_batch_norm(const Decomposition& split) {
-  return share_of_step("exchanging statistics of batch norm", split.parts.sync_batch_norm_s,
-                       split) +
-         ": in each such layer, forward and backward, the devices wait for each other, and nothing "
-         "can hide it";
+// "...: 1.7 MB of gradients take 24.1 ms (busbw 0.12 GB/s), longer than ..."
+std::string slow_link(const Case& c) {
+  const double bytes = gradient_bytes(c.run), comm_s = c.split.rank.comm_s;
+  const std::string collective(strategy_row(c.run.strategy).collective);
+  std::string bandwidth;
+  if (!collective.empty() && comm_s > 0) {
+    bandwidth =
+        fmt::format(" (busbw {:.2g} GB/s)", algorithm_bandwidth_gb_per_s(bytes, comm_s) *
+                                                bus_bandwidth_factor(collective, c.run.world_size));
+  }
+  return fmt::format(
+      "{}: {} of gradients take {}{}, longer than the {} of backward that could hide it",
+      exposed_share(c), rounded_size(bytes), milliseconds(comm_s), bandwidth,
+      milliseconds(c.split.rank.backward_s));
 }
 
-std::string small_losses(const Run& run, const Decomposition& split) {
-  const Loss largest = largest_loss(run, split);
-  return fmt::format("{:.0f} % is lost in several small parts; the largest is {}, {:.0f} %",
-                     100 * ranked_losses(split).step_s / split.parts.step_s, largest.title,
-                     100 * largest.seconds / split.parts.step_s);
+std::string exposed_communication(const Case& c) {
+  const LateBucket late = latest_bucket(c.split);
+  if (late.row == nullptr) return exposed_share(c) + ": it runs while nothing is computed";
+  const std::vector<BucketRow>& buckets = c.split.device->buckets;
+  const bool after = late.row->start_s >= 0.99 * c.split.rank.backward_end_s();
+  return fmt::format(
+      "{}: {} of {} {}", exposed_share(c),
+      buckets.size() == 1           ? "the only bucket"
+      : late.row == &buckets.back() ? std::string("the last bucket")
+                                    : fmt::format("bucket {}", late.row->bucket),
+      rounded_size(static_cast<double>(late.row->bytes)),
+      after ? "starts after backward ends" : "is still in flight when backward ends");
 }
 
-std::string oversubscription(const Report& report, const Run& run) {
-  const auto gpus = static_cast<int>(report.environment.gpus.size());
-  const bool apart = has_cpu_servers(run);
-  const bool cuda = run.device == "cuda" && !(apart && run.world_size <= gpus);
-  std::string workers = counted(run.world_size, "worker");
-  if (apart && !cuda) workers = counted(run.servers, "server");
-  if (!apart && run.servers > 0) workers += " and " + counted(run.servers, "server");
-  const int there = cuda ? gpus : report.environment.cpu.cores;
-  return fmt::format("oversubscribed: {}{} share {} and take turns, so this measures the scheduler",
-                     workers, cuda ? "" : " of " + counted(run.threads_per_device, "thread"),
-                     there > 0 ? counted(there, cuda ? "GPU" : "core")
-                               : fmt::format("fewer {}s", cuda ? "GPU" : "core"));
+// Whether the value of `option` in the run is above `mb` or not known.
+bool is_larger(const Run& run, const char* option, double mb) {
+  const auto found = run.strategy_options.find(option);
+  return found == run.strategy_options.end() ||
+         number_in<double>(found->second).value_or(mb + 1) > mb;
 }
 
-std::string busy_machine(const Run& run, const Decomposition& split) {
-  return fmt::format("{} during the run: {}, and it is not known how much of it they caused",
-                     other_work(*run.conditions),
-                     share_of_step("what is lost", ranked_losses(split).step_s, split));
+std::string smaller_buckets(const Case& c) {
+  if (is_off(c.run, "overlap")) return "try --overlap=on";
+  const LateBucket late = latest_bucket(c.split);
+  if (late.row == nullptr || late.row != &c.split.device->buckets.back()) return more_work(c);
+  const auto bytes = static_cast<double>(late.row->bytes);
+  if (bytes < kSplittableBytes) {
+    return fmt::format("it is too small to be split, its latency remains; {}", more_work(c));
+  }
+  const bool first = c.split.device->buckets.size() == 1;
+  const double mb =
+      std::max(0.25, std::round(bytes / kMiB) / 4);  // a quarter, in quarters of a MiB
+  if (!is_larger(c.run, first ? "first_bucket_mb" : "bucket_cap_mb", mb)) return more_work(c);
+  return fmt::format("try --{}-mb={}", first ? "first-bucket" : "bucket-cap", mb);
 }
 
-std::string scales(const Decomposition& split) {
-  const double efficiency = split.ideal->step_s / split.parts.step_s;
-  return fmt::format("scales: {:.0f} % efficiency; nothing large to gain", 100 * efficiency);
+std::string primary_device(const Case& c) {
+  const double exposed_s = c.split.parts.comm_exposed_s, rank_s = c.split.rank.comm_exposed_s;
+  std::vector<std::string> transfers;  // they add up to the part of the step
+  for (const auto& [name, seconds] : c.split.transfers) {
+    transfers.push_back(
+        fmt::format("{} {}", name, milliseconds(rank_s > 0 ? exposed_s / rank_s * seconds : 0)));
+  }
+  std::string text = fmt::format(
+      "{}: {} run one after the other through device 0, with nothing computed meanwhile",
+      share_of_step(kThroughPrimary, exposed_s, c), fmt::join(transfers, ", "));
+  if (c.split.others_idle_s > 0) {
+    text +=
+        fmt::format("; the other devices wait or idle for {}", milliseconds(c.split.others_idle_s));
+  }
+  return text;
 }
 
-std::string unknown(const Decomposition& split) {
-  if (!split.missing.empty()) return "cannot be told: " + split.missing;
-  return fmt::format("{}; whether a single device computes faster cannot be told",
-                     share_of_step("compute", split.parts.compute_s, split));
+std::string servers(const Case& c) {
+  return fmt::format("{}: {} workers share {}, which takes {} from each in turn",
+                     share_of_step("pushing to and waiting for the server",
+                                   c.split.parts.server_wait_s + c.split.parts.comm_exposed_s, c),
+                     c.run.world_size, counted(c.run.servers, "server"),
+                     rounded_size(gradient_bytes(c.run) / std::max(1, c.run.servers)));
 }
 
-std::string starved_input(const Decomposition& split) {
-  return share_of_step("waiting for input", split.parts.input_wait_s, split) +
-         ": the loader assembles batches slower than the devices take them";
+std::string more_servers(const Case& c) {
+  if (c.run.servers >= c.run.world_size) return "try --strategy=ddp";
+  return fmt::format("try --servers={} (each needs a core), or --strategy=ddp", c.run.world_size);
 }
 
-std::string host_overhead(const Decomposition& split) {
-  return share_of_step("host and launch overhead", split.parts.host_s, split) +
-         (split.spread > kMuchScatter
+std::string slowed_by_overlap(const Case& c) {
+  const RankTimes& rank = c.split.rank;
+  return fmt::format(
+      "{}: backward takes {} times single's, forward only {}, while {} of communication run beside "
+      "it",
+      share_of_step("compute slowed by overlapped communication", c.split.parts.overlap_slowed_s,
+                    c),
+      ratio(rank.backward_s, c.split.ideal->backward_s),
+      ratio(rank.forward_s, c.split.ideal->forward_s),
+      milliseconds(rank.comm_s - rank.comm_exposed_s));
+}
+
+std::string slowed_compute(const Case& c) {
+  const std::string first =
+      fmt::format("{}: forward takes {} times single's, backward {} times",
+                  share_of_step("compute beyond single's", c.split.parts.compute_slowed_s, c),
+                  ratio(c.split.rank.forward_s, c.split.ideal->forward_s),
+                  ratio(c.split.rank.backward_s, c.split.ideal->backward_s));
+  if (c.run.scaling_mode == "strong") {
+    return fmt::format(
+        "{} (of its share), as a batch of {} a device computes less efficiently than one of {}, or "
+        "the devices slow each other down",
+        first, c.run.per_device_batch_size, c.run.global_batch_size);
+  }
+  return first +
+         " with the same batch, so the devices share something: memory bandwidth, caches, clock, "
+         "or cores with other programs";
+}
+
+std::string host_overhead(const Case& c) {
+  return share_of_step("host and launch overhead", c.split.parts.host_s, c) +
+         (c.split.spread > kMuchScatter
               ? ": time between the phases, or phases that are long in some steps only"
               : ": it passes between the phases, on no device and on no link");
 }
 
-std::string plain_sentence(Cause cause, const Report& report, const Run& run,
-                           const Decomposition& split) {
-  switch (cause) {
-    case Cause::scales:
-      return scales(split);
-    case Cause::oversubscription:
-      return oversubscription(report, run);
-    case Cause::slow_rank:
-      return slow_rank(split);
-    case Cause::imbalance:
-      return strategy_row(run.strategy).through_primary ? late_replicas(split) : imbalance(split);
-    case Cause::busy_machine:
-      return busy_machine(run, split);
-    case Cause::starved_input:
-      return starved_input(split);
-    case Cause::tiny_network:
-      return tiny_network(run, split);
-    case Cause::slow_link:
-      return slow_link(run, split);
-    case Cause::exposed_communication:
-      return exposed_communication(run, split);
-    case Cause::primary_device:
-      return primary_device(split);
-    case Cause::sync_batch_norm:
-      return sync_batch_norm(split);
-    case Cause::servers:
-      return servers(run, split);
-    case Cause::slowed_by_overlap:
-      return slowed_by_overlap(split);
-    case Cause::slowed_compute:
-      return slowed_compute(run, split);
-    case Cause::host_overhead:
-      return host_overhead(split);
-    case Cause::small_losses:
-      return small_losses(run, split);
-    case Cause::unknown:
-      break;
-  }
-  return unknown(split);
+std::string small_losses(const Case& c) {
+  const Loss largest = largest_loss(c.run, c.split);
+  const double step_s = c.split.parts.step_s;
+  return fmt::format("{:.0f} % is lost in several small parts; the largest is {}, {:.0f} %",
+                     100 * ranked_losses(c.split).step_s / step_s, largest.title,
+                     100 * largest.seconds / step_s);
 }
+
+std::string unknown(const Case& c) {
+  if (!c.split.missing.empty()) return "cannot be told: " + c.split.missing;
+  return share_of_step("compute", c.split.parts.compute_s, c) +
+         "; whether a single device computes faster cannot be told";
+}
+
+struct CauseRow {
+  std::string_view name;
+  std::string (*sentence)(const Case& c);
+  std::string (*advice)(const Case& c);
+};
+// In the order of Cause.
+constexpr std::array kCauses = {
+    CauseRow{"scales", scales, nothing},
+    CauseRow{"oversubscription", oversubscription, fewer_devices},
+    CauseRow{"busy_machine", busy_machine,
+             [](const Case&) -> std::string { return "measure on an idle machine"; }},
+    CauseRow{"slow_rank", slow_rank, look_at_rank},
+    CauseRow{"imbalance", imbalance,
+             [](const Case& c) {
+               return fmt::format(
+                   "keep other programs off the machine; a larger {} evens steps out",
+                   batch_option(c));
+             }},
+    CauseRow{"starved_input",
+             [](const Case& c) {
+               return share_of_step("waiting for input", c.split.parts.input_wait_s, c) +
+                      ": the loader assembles batches slower than the devices take them";
+             },
+             [](const Case&) -> std::string { return "try more --loader-workers"; }},
+    CauseRow{"tiny_network", tiny_network,
+             [](const Case& c) {
+               return fmt::format("one device is the right choice, or a larger {}",
+                                  batch_option(c));
+             }},
+    CauseRow{"slow_link", slow_link,
+             [](const Case& c) {
+               return is_off(c.run, "overlap") ? "try --overlap=on; " + more_work(c)
+                                               : more_work(c) + "; else a faster link";
+             }},
+    CauseRow{"exposed_communication", exposed_communication, smaller_buckets},
+    CauseRow{"primary_device", primary_device,
+             [](const Case&) -> std::string { return "try --strategy=ddp"; }},
+    CauseRow{"sync_batch_norm",
+             [](const Case& c) {
+               return share_of_step("exchanging statistics of batch norm",
+                                    c.split.parts.sync_batch_norm_s, c) +
+                      ": in each such layer, forward and backward, the devices wait for each "
+                      "other, and nothing can hide it";
+             },
+             [](const Case& c) {
+               return fmt::format(
+                   "a larger {}, for which --sync-batch-norm=off often learns as well",
+                   batch_option(c));
+             }},
+    CauseRow{"servers", servers, more_servers},
+    CauseRow{"slowed_by_overlap", slowed_by_overlap,
+             [](const Case&) -> std::string {
+               return "compare with --overlap=off, or leave a core to communication";
+             }},
+    CauseRow{"slowed_compute", slowed_compute,
+             [](const Case& c) -> std::string {
+               return c.run.scaling_mode == "strong"
+                          ? "a larger --global-batch-size"
+                          : "compare with fewer --gpus on an idle machine";
+             }},
+    CauseRow{"host_overhead", host_overhead, more_work},
+    CauseRow{"small_losses", small_losses, nothing},
+    CauseRow{"unknown", unknown, [](const Case& c) -> std::string {
+               return c.split.missing.empty() ? "add single to --strategy" : "try --observe=on";
+             }}};
+
+const CauseRow& row_of(Cause cause) { return kCauses.at(static_cast<std::size_t>(cause)); }
 
 }  // namespace
 
-std::string cause_sentence(Cause cause, const Report& report, const Run& run,
-                           const Decomposition& split) {
-  std::string text = plain_sentence(cause, report, run, split);
-  const bool compares = cause != Cause::oversubscription && split.missing.empty();
-  if (!split.no_baseline.empty() && compares) {
-    text += fmt::format(" (no baseline: {})", split.no_baseline);
+std::string_view to_string(Cause cause) { return row_of(cause).name; }
+
+std::string cause_advice(Cause cause, const Case& c) { return row_of(cause).advice(c); }
+
+std::string cause_sentence(Cause cause, const Case& c) {
+  std::string text = row_of(cause).sentence(c);
+  if (!c.split.missing.empty()) return text;
+  if (!c.split.no_baseline.empty() && cause != Cause::oversubscription) {
+    text += fmt::format(" (no baseline: {})", c.split.no_baseline);
   }
-  if (split.spread > kMuchScatter && split.missing.empty()) {
+  if (c.split.spread > kMuchScatter) {
     text += fmt::format(" (step times scatter by {:.0f} %: other load may blur this)",
-                        100 * split.spread);
+                        100 * c.split.spread);
   }
   return text;
 }

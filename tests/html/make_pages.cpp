@@ -33,9 +33,9 @@ void write_pictures(const std::string& beginning, const std::vector<report::Repo
   write_picture(beginning + "-scaling.svg", scaling_chart(reports),
                 in_file(pictures::scaling_picture));
   write_picture(beginning + "-breakdown.svg", breakdown_chart(reports),
-                in_file(pictures::breakdown_picture));
+                in_file(pictures::stacked_picture));
   write_picture(beginning + "-memory.svg", memory_chart(reports),
-                in_file(pictures::memory_picture));
+                in_file(pictures::stacked_picture));
   write_picture(beginning + "-steps.svg", steps_chart(reports), in_file(pictures::steps_picture));
   write_picture(beginning + "-buckets.svg", buckets_chart(reports),
                 in_file(pictures::buckets_picture));

@@ -149,8 +149,9 @@ TEST(ScalingChart, ShowsAsManyLinesAsALegendCanName) {
   EXPECT_EQ(chart.series.size(), 48U);
   EXPECT_EQ(chart.points.size(), 48U);
   EXPECT_THAT(chart.caption.notes,
-              Contains(::testing::AllOf(HasSubstr("no room for 12 of 60 in a picture: ddp"),
-                                        HasSubstr("ddp, cap 59 on 2; the options that choose"))));
+              Contains(::testing::AllOf(
+                  HasSubstr("no room for 12 of 60 in a picture: ddp"),
+                  HasSubstr("ddp, bucket cap 59 MiB on 2; the options that choose"))));
   const Report report = report_of(runs);
   const ScalingChart scrolled = scaling_chart({&report, 1}, ChartRoom::terminal);
   EXPECT_EQ(scrolled.points.size(), 60U);
@@ -175,7 +176,7 @@ TEST(ChartsOfASweep, DropNoRun) {
   for (const std::string& note : picture.caption.notes) {
     if (!note.starts_with("no room")) continue;
     for (int i = 0; i < 50; ++i) {
-      const std::string name = "ddp, cap " + std::to_string(i) + " on 2";
+      const std::string name = "ddp, bucket cap " + std::to_string(i) + " MiB on 2";
       const bool drawn = std::ranges::any_of(
           picture.groups, [&](const BucketGroup& group) { return group.name == name; });
       EXPECT_NE(note.find(name) != std::string::npos, drawn) << name;
@@ -221,7 +222,7 @@ TEST(BreakdownChart, StacksPhasesAndWhatIsLeftOfTheStep) {
   EXPECT_THAT(chart.parts, ElementsAre("input wait", "forward", "backward", "exposed communication",
                                        "update", "waiting for devices", "other"));
   ASSERT_EQ(chart.bars.size(), 1U);
-  EXPECT_EQ(chart.bars[0].group, "ddp on 2");
+  EXPECT_EQ(chart.bars[0].name, "ddp on 2");
   EXPECT_DOUBLE_EQ(chart.bars[0].whole, 0.02);
   EXPECT_DOUBLE_EQ(chart.bars[0].parts[3], 0.0003);
   EXPECT_NEAR(chart.bars[0].parts[6], 0.02 - 0.0001 - 0.006 - 0.012 - 0.0003 - 0.001, 1e-15);

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Titles, and the names of lines when runs differ.
-#include "reports/charts/chart_names.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +9,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "reports/charts/chart_data.h"
 #include "tests/reports/sample_report.h"
 
 namespace ddpbench::report {
@@ -109,13 +109,13 @@ TEST(SeriesNames, AreNotSplitByTheBackendThatOneDeviceLacks) {
   EXPECT_THAT(names_of({&both, 1}), ElementsAre("ddp", "ddp, gloo", "ddp, shm"));
 }
 
-TEST(SeriesNames, ShortenTheSizesOfBuckets) {
+TEST(SeriesNames, StateTheSizesOfBuckets) {
   report::Run one = sample_run("ddp", 2, 1), other = one;
   one.strategy_options = {{"bucket_cap_mb", "0.5"}, {"first_bucket_mb", "0.25"}};
   other.strategy_options = {{"bucket_cap_mb", "25"}, {"first_bucket_mb", "1"}};
   const Report report = report_of({one, other});
-  EXPECT_THAT(names_of({&report, 1}),
-              ElementsAre("ddp, cap 0.5, first 0.25", "ddp, cap 25, first 1"));
+  EXPECT_THAT(names_of({&report, 1}), ElementsAre("ddp, bucket cap 0.5 MiB, first bucket 0.25 MiB",
+                                                  "ddp, bucket cap 25 MiB, first bucket 1 MiB"));
 }
 
 TEST(SeriesNames, TellOptimizersApart) {

@@ -38,15 +38,15 @@ Picture picture_of(const Report& report, ChartKind kind, Medium medium = Medium:
     case ChartKind::scaling:
       return scaling_picture(scaling_chart(reports), medium);
     case ChartKind::breakdown:
-      return breakdown_picture(breakdown_chart(reports), medium);
+      return stacked_picture(breakdown_chart(reports), medium);
     case ChartKind::memory:
-      return memory_picture(memory_chart(reports), medium);
+      return stacked_picture(memory_chart(reports), medium);
     case ChartKind::steps:
       return steps_picture(steps_chart(reports), medium);
     case ChartKind::accuracy:
       return accuracy_picture(accuracy_chart(reports), medium);
     case ChartKind::busy:
-      return busy_picture(busy_chart(reports), medium);
+      return stacked_picture(busy_chart(reports), medium);
     case ChartKind::buckets:
     case ChartKind::bandwidth:
       break;

@@ -264,7 +264,7 @@ TEST(Ranking, ChartsSayThatAReportWasInterrupted) {
   Report report = report_of({sample_run("dp", 2, 5000)});
   report.status = Status::interrupted;
   EXPECT_THAT(scaling_chart({&report, 1}).caption.notes,
-              Contains("the report was interrupted: runs are missing"));
+              Contains("1 of 1 report interrupted: runs are missing"));
 }
 
 }  // namespace
