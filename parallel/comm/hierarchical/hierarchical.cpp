@@ -49,7 +49,6 @@ class HierarchicalEngine final : public LibraryEngine {
 
   Communicator& host() noexcept { return *host_; }
   bool is_one_host() const { return host_->size() == size(); }
-  void leave() noexcept override {}
   std::string prefix(const Operation* operation) const override {
     return fmt::format("rank {} of {}{}: {}", rank(), size(),
                        is_one_host() ? "" : " (below, ranks count within a host, or the hosts)",

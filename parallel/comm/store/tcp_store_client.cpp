@@ -202,16 +202,10 @@ class Client : public Store {
   }
 
   std::int64_t add(const std::string& key, std::int64_t amount) override {
-    const std::string sum = call({Request::add, key, encode_integer(amount)}, options_.timeout_s);
-    if (sum.size() != 8) throw CommError("store server: malformed reply");
-    return decode_integer(sum);
+    return call_for_integer({Request::add, key, encode_integer(amount)});
   }
 
-  std::int64_t clock_ns() override {
-    const std::string told = call({Request::clock, "clock", ""}, options_.timeout_s);
-    if (told.size() != 8) throw CommError("store server: malformed reply");
-    return decode_integer(told);
-  }
+  std::int64_t clock_ns() override { return call_for_integer({Request::clock, "clock", ""}); }
 
   // The will is that of a connection, which is kept until this object's end.
   void leave_will(const std::string& feed, const std::string& words) override {
@@ -219,6 +213,12 @@ class Client : public Store {
   }
 
  private:
+  std::int64_t call_for_integer(const StoreRequest& request) {
+    const std::string told = call(request, options_.timeout_s);
+    if (told.size() != 8) throw CommError("store server: malformed reply");
+    return decode_integer(told);
+  }
+
   // The connection is left in the pool, or in `kept`.
   std::string call(const StoreRequest& request, double timeout_s,
                    std::unique_ptr<Connection>* kept = nullptr) {

@@ -39,6 +39,7 @@ constexpr std::size_t kMaxConnections = 4096;
 // end its own meanwhile, so the server looks for secrets after a few.
 constexpr int kAcceptsPerRound = 16;
 constexpr auto kHandshakeTime = std::chrono::seconds(10);
+constexpr int kLookMs = 1000;  // between two looks for connections past that
 // For the listener on a port that we wanted to say whether it is a store of ours. Others are
 // silent; where one was, further ones have less time, so that 16 of them take 5 s and not 32.
 constexpr double kProbeTime_s = 2, kFurtherProbeTime_s = 0.2;
@@ -139,7 +140,7 @@ class Server : public TcpStoreServer {
         const int events = POLLIN | (c.output.empty() ? 0 : POLLOUT);
         polled.push_back({c.socket.get(), static_cast<short>(events), 0});
       }
-      ::poll(polled.data(), polled.size(), poll_timeout_ms());
+      ::poll(polled.data(), polled.size(), kLookMs);
       if (polled[0].revents != 0) return;
       std::size_t i = 2;
       for (auto it = connections_.begin(); it != connections_.end(); ++i) {
@@ -173,14 +174,6 @@ class Server : public TcpStoreServer {
       return true;
     }
     return false;
-  }
-
-  // Connections without the secret are dropped at their deadline, so the poll must end then.
-  int poll_timeout_ms() const {
-    for (const ServedConnection& c : connections_) {
-      if (!c.proven) return 1000;
-    }
-    return -1;
   }
 
   void accept_some() {
