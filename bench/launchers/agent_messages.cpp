@@ -17,8 +17,6 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ChildExit, code, signal, is_known)
 
 namespace ddpbench::bench {
 
-using nlohmann::json;
-
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentGreeting, device, directory)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentRun::Rank, rank, variables)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentRun, threads_per_device, variables, ranks)
@@ -27,11 +25,11 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankLine, rank, is_error, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankEnd, rank, exit)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankRefusal, rank, why)
 
-static void to_json(json& message, const AgentHeartbeat&) { message = nullptr; }
-static void from_json(const json&, AgentHeartbeat&) {}
+static void to_json(nlohmann::json& message, const AgentHeartbeat&) { message = nullptr; }
+static void from_json(const nlohmann::json&, AgentHeartbeat&) {}
 
 // The environment travels as that of a report without runs, which has a reader.
-static void to_json(json& message, const HostView& host) {
+static void to_json(nlohmann::json& message, const HostView& host) {
   report::Report report;
   report.generator = generator();
   report.environment = host.environment;
@@ -42,7 +40,7 @@ static void to_json(json& message, const HostView& host) {
              {"gpus", to_json(host.gpus)}, {"report", report::report_text(report)}};
 }
 
-static void from_json(const json& message, HostView& host) {
+static void from_json(const nlohmann::json& message, HostView& host) {
   message.at("version").get_to(host.version);
   message.at("name").get_to(host.name);
   message.at("mark").get_to(host.mark);
@@ -57,16 +55,16 @@ namespace {
 // An object with the number of the alternative and its members.
 template <typename Message>
 std::string line_of(const Message& message) {
-  json body = std::visit([](const auto& one) { return json(one); }, message);
-  const json line = {{"kind", message.index()}, {"body", std::move(body)}};
-  return line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  nlohmann::json body = std::visit([](const auto& one) { return nlohmann::json(one); }, message);
+  const nlohmann::json line = {{"kind", message.index()}, {"body", std::move(body)}};
+  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 template <typename Message>
 std::optional<Message> message_of(const std::string& line) {
   if (!line.starts_with('{')) return std::nullopt;
   try {
-    const json message = json::parse(line);
+    const nlohmann::json message = nlohmann::json::parse(line);
     const auto kind = message.at("kind").get<std::size_t>();
     std::optional<Message> found;
     const auto read = [&]<std::size_t i>() {
@@ -76,7 +74,7 @@ std::optional<Message> message_of(const std::string& line) {
     [&]<std::size_t... i>(std::index_sequence<i...>) { (read.template operator()<i>(), ...); }
     (std::make_index_sequence<std::variant_size_v<Message>>());
     return found;
-  } catch (const json::exception&) {
+  } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   } catch (const ConfigError&) {  // an environment of another version
     return std::nullopt;
