@@ -53,6 +53,36 @@ Told told_of(const RunRow& row, const Settings& config) {
   return told;
 }
 
+// The name of the line of each run, in the order of `runs`: the strategy, then each setting in
+// which runs differ. Servers, backend and strategy options are compared among runs of the same
+// strategy; network, batch, machine, ... among all. A run without one of the settings that reports
+// name where they are unusual (is_usual_without()) differs from those that have it. Runs of equal
+// settings have the same name.
+std::vector<std::string> series_names(std::span<const RunRow> runs) {
+  std::map<const Report*, Settings> configs;  // parsing one for each run would be slow
+  std::vector<Told> all;
+  std::vector<std::string> machines;
+  for (const RunRow& row : runs) {
+    const auto [config, added] = configs.try_emplace(row.report);
+    if (added) config->second = config_settings(*row.report, kNameUse);
+    all.push_back(told_of(row, config->second));
+  }
+  const auto different = telling(all);
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    names.push_back(runs[i].run->strategy);
+    for (const TellingWords& word : all[i].words) {
+      const bool tells = different.contains({word.scope, word.key});
+      // Machines have long names, so lines carry letters. The subtitle explains them.
+      if (tells)
+        names.back() +=
+            ", " + (word.key == "machine" ? "machine " + machine_letter(machines, word.words)
+                                          : word.words);
+    }
+  }
+  return names;
+}
+
 // Why no chart draws this run; empty when a chart may.
 std::string ended_badly(const Run& run) {
   if (!is_complete(run)) {
@@ -284,31 +314,6 @@ bool plausible(double value) { return std::isfinite(value) && value >= 0 && valu
 Spread spread(const std::vector<double>& values) {
   const auto [least, most] = std::ranges::minmax(values);
   return {median(values), least, most, static_cast<int>(values.size())};
-}
-
-std::vector<std::string> series_names(std::span<const RunRow> runs) {
-  std::map<const Report*, Settings> configs;  // parsing one for each run would be slow
-  std::vector<Told> all;
-  std::vector<std::string> machines;
-  for (const RunRow& row : runs) {
-    const auto [config, added] = configs.try_emplace(row.report);
-    if (added) config->second = config_settings(*row.report, kNameUse);
-    all.push_back(told_of(row, config->second));
-  }
-  const auto different = telling(all);
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    names.push_back(runs[i].run->strategy);
-    for (const TellingWords& word : all[i].words) {
-      const bool tells = different.contains({word.scope, word.key});
-      // Machines have long names, so lines carry letters. The subtitle explains them.
-      if (tells)
-        names.back() +=
-            ", " + (word.key == "machine" ? "machine " + machine_letter(machines, word.words)
-                                          : word.words);
-    }
-  }
-  return names;
 }
 
 std::string machine_name(const Report& report) {

@@ -88,13 +88,6 @@ bool plausible(double value);
 // REQUIRES: not empty.
 Spread spread(const std::vector<double>& values);
 
-// The name of the line of each run, in the order of `runs`: the strategy, then each setting in
-// which runs differ. Servers, backend and strategy options are compared among runs of the same
-// strategy; network, batch, machine, ... among all. A run without one of the settings that reports
-// name where they are unusual (is_usual_without()) differs from those that have it. Runs of equal
-// settings have the same name.
-std::vector<std::string> series_names(std::span<const RunRow> runs);
-
 // Machine and program of a report in words.
 std::string machine_name(const Report& report);
 std::string build_words(const Report& report);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kStyles = 8;  // as in pictures.css
 
-constexpr double kCharacter = 7.7;  // generous for a character of type kFont high, on average
+constexpr double kCharacter = 7.2;  // generous for a character of type kFont high, on average
 
 constexpr const char* kNarrowGap = "\u202F";  // keeps a number on one line
 
