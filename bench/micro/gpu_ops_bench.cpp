@@ -114,7 +114,7 @@ class GpuBench {
     const auto half = static_cast<std::size_t>(streaming_bytes / 2);
     std::byte* const from = memory->room(half, MemoryCategory::activations);
     std::byte* const to = memory->room(half, MemoryCategory::activations);
-    return [=, this] { device_->copy(*stream_, {to, half}, {from, half}); };
+    return [=, this, owner = memory] { device_->copy(*stream_, {to, half}, {from, half}); };
   }
 
   // Times `launch`, which queues one call, as the median over the rounds of the options (the peaks
