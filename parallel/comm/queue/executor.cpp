@@ -210,7 +210,7 @@ void Executor::run_queue(std::uint64_t last, Deadline deadline, Waiter waiter) {
 }
 
 void Executor::start_message(std::shared_ptr<QueuedWork> work, Waiter waiter) {
-  std::erase_if(in_flight_, [](const InFlight& one) { return one.message->finished(); });
+  std::erase_if(in_flight_, [](const Begun& one) { return one.message->finished(); });
   try {
     note_begin(work->operation(), waiter);
   } catch (...) {
@@ -268,7 +268,7 @@ void Executor::fail_all(QueuedWork* culprit, const std::exception_ptr& error) no
   if (!stopping_.load(std::memory_order_seq_cst)) engine_->abort(what_of(error));
   if (culprit) culprit->fail(error);
   engine_->drop_messages();
-  for (const InFlight& one : in_flight_) {
+  for (const Begun& one : in_flight_) {
     if (!one.message->finished()) one.message->fail(error);
   }
   in_flight_.clear();
@@ -282,7 +282,7 @@ void Executor::fail_all(QueuedWork* culprit, const std::exception_ptr& error) no
 // Of the messages that were issued to start at once, if there are any.
 std::optional<Deadline> Executor::earliest_deadline() {
   std::optional<Deadline> earliest;
-  for (const InFlight& one : in_flight_) {
+  for (const Begun& one : in_flight_) {
     if (one.message->finished() || one.message->start() != Start::now) continue;
     earliest = std::min(earliest.value_or(one.deadline), one.deadline);
   }

@@ -113,11 +113,11 @@ class Executor final : public std::enable_shared_from_this<Executor> {
   const WorldOptions options_;
   const std::unique_ptr<Engine> engine_;
   WorkQueue queue_;
-  struct InFlight {
+  struct Begun {
     std::shared_ptr<QueuedWork> message;
     Deadline deadline;
   };
-  std::vector<InFlight> in_flight_;  // for the holder of the role
+  std::vector<Begun> in_flight_;  // for the holder of the role
 
   std::atomic<bool> role_taken_ = false;
   std::atomic<int> claimants_ = 0;          // callers that want the role

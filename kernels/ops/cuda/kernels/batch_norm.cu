@@ -9,7 +9,7 @@
 
 #include <cmath>
 
-#include "kernels/ops/cuda/kernels/norm_pieces.cuh"
+#include "kernels/ops/cuda/kernels/batch_norm.cuh"
 
 namespace ddpbench::ops::cuda {
 namespace {
