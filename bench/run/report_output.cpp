@@ -260,8 +260,10 @@ std::map<std::string, std::string> common_texts(const report::Report& report) {
   for (const auto& [key, value] : flatten(all)) {
     const bool compared = key.starts_with("/config") || key.starts_with("/generator") ||
                           key.starts_with("/environment");
-    // The variables of options are in the configuration already.
-    if (compared && !key.starts_with("/environment/variables/DDPBENCH_")) texts[key] = value.dump();
+    // The variables of options are in the configuration already, and an empty list says nothing.
+    const bool told = key.starts_with("/environment/variables/DDPBENCH_") ||
+                      (value.is_structured() && value.empty());
+    if (compared && !told) texts[key] = value.dump();
   }
   return texts;
 }

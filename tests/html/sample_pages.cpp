@@ -68,7 +68,8 @@ void poison(std::string& text) {
   text +=
       "</title></style></script><script>window.broken=1</script><img src=\"http://x.invalid/\" "
       "onerror=\"window.broken=1\"/>'\"&amp;]]>--><!--\x01\x1b[31m\xff\xc3\xed\xa0\x80\xe2\x80\xae";
-  text += "evil " + std::string(120, 'w');
+  text += "evil ";
+  for (int i = 0; i < 5; ++i) text += "abcdefghijklmnopqrstuvwxyz";  // without a place to break
 }
 
 }  // namespace
