@@ -149,7 +149,8 @@ std::string data_note(const data::DatasetInfo& dataset, const Options& options) 
   return fmt::format(
       "data: {} is not in {}; synthetic {} are drawn in its place (seed {}); `ddpbench data "
       "fetch {}` gets the real ones",
-      dataset.name, directory.empty() ? "any place (HOME is not set)" : directory, drawn,
+      dataset.name,
+      directory.empty() ? "any place (HOME is not set, --data-dir names one)" : directory, drawn,
       options.seed, dataset.name);
 }
 

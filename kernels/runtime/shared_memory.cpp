@@ -154,8 +154,8 @@ void SharedMemory::seal() {
   }
   view_ = map_shared(bytes, fd_.get());
   if (!view_.data) {
-    throw DeviceError(
-        fmt::format("cannot map {} bytes of shared memory again: {}", bytes, std::strerror(errno)));
+    throw_system_error<DeviceError>(
+        fmt::format("cannot map {} bytes of shared memory again", bytes), errno);
   }
 }
 

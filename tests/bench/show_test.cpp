@@ -75,7 +75,7 @@ TEST_F(Show, ChoosesRunsByDevicesBatchAndAnySetting) {
   EXPECT_THAT(two, AllOf(HasSubstr("ddp,2"), Not(HasSubstr("single,1"))));
   EXPECT_EQ(show({"--where=precision=fp32", "--format=csv"}).out, show({"--format=csv"}).out);
   expect_refusal({"--gpus=77"}, "--gpus: expected one of 1, 2, 4, 8, got");
-  expect_refusal({"--where=precision=fp3"}, "did you mean 'precision=fp32'?");
+  expect_refusal({"--where=precision=fp3"}, "Did you mean 'precision=fp32'?");
 }
 
 TEST_F(Show, ShowsChosenColumnsAndRuns) {
