@@ -202,11 +202,10 @@ TEST_F(CudaComm, RefusesWhatIsNotHere) {
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_THAT(result.err, HasSubstr("use --backend=shm"));
   program.environment["STAND_IN_GPUS"] = "1";
-  for (const char* ranks : {"--ranks=2", "--ranks=all"}) {
-    result = measure({ranks});
-    EXPECT_EQ(result.exit_code, 3);
-    EXPECT_THAT(result.err, HasSubstr("--oversubscribe lets ranks share it, --device=cpu"));
-  }
+  result = measure({"--ranks=2"});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.err, HasSubstr("--oversubscribe lets ranks share it, --device=cpu"));
+  EXPECT_EQ(measure({"--ranks=all"}).exit_code, 2) << "a collective has two ranks";
   program.environment["STAND_IN_GPUS"] = "0";
   EXPECT_EQ(measure({}).exit_code, 3);
   EXPECT_EQ(program.read("report.json"), "");
