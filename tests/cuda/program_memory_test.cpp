@@ -137,7 +137,7 @@ TEST_P(SharedMemory, IsCheckedForAllDevicesTogether) {
   EXPECT_THAT(refused.err, HasSubstr(devices == 2 ? ", and 1 other device of the run "
                                                   : ", and 2 other devices of the run "));
   EXPECT_THAT(refused.err, HasSubstr(" bytes of the same memory, which has "));
-  EXPECT_THAT(refused.err, HasSubstr(", or fewer devices on a GPU\n  weights  "));
+  EXPECT_THAT(refused.err, HasSubstr(", or fewer devices (--gpus)\n  weights  "));
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, SharedMemory, testing::Values("dp", "ddp", "ps"),
