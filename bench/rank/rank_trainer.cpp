@@ -249,7 +249,8 @@ void RankTrainer::take_step(bool timed, int epoch) {
   if (inputs_.interrupted && inputs_.interrupted()) throw Interrupted();
   calls_made_.begin_step();
   recorder_->begin_step(static_cast<std::uint32_t>(epoch), timed);
-  Stream& stream = strategy_->replicas()[0]->stream();
+  Replica& primary = *strategy_->replicas()[0];
+  Stream& stream = primary.stream();
   StepInput input;
   {
     const ScopedPhase phase(&recorder_->replica(), Phase::data_wait, stream);
@@ -260,7 +261,9 @@ void RankTrainer::take_step(bool timed, int epoch) {
   } else {
     count_traffic([&] {
       runner_->run(input);
-      stream.synchronize();
+      const std::unique_ptr<Event> done = primary.device().make_event();
+      stream.record(*done);
+      wait_->until(*done, "the first step");
     });
   }
   source_->consumed(stream);
