@@ -166,7 +166,8 @@ TEST(JobOfACell, TellsARankEveryListedValueOnce) {
   for (const RunCell& cell : plan_matrix(options)) {
     const nlohmann::json json = to_json(job_of(options, cell));
     for (const SweepAxis& axis : sweep_axes()) {
-      const std::string name = axis.option == "gpus" ? "world_size" : with_underscores(axis.option);
+      const std::string name =
+          std::string(axis.option) == "gpus" ? "world_size" : with_underscores(axis.option);
       EXPECT_TRUE(json.at("cell").contains(name)) << axis.option;
       EXPECT_FALSE(json.at("options").contains(with_underscores(axis.option))) << axis.option;
     }
