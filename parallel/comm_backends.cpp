@@ -8,9 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <string>
 #include <system_error>
-#include <vector>
 
 #include "base/error.h"
 #include "parallel/comm/hierarchical/hierarchical.h"

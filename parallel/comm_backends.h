@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one table of backends, which move data between ranks: each one's name, the devices that it
-// connects, why it is not here, and how to make it. docs/adding-a-backend.md says how to add one.
+// The one table of backends, which move data between ranks. docs/adding-a-backend.md: how to add
+// one.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,7 @@ namespace ddpbench {
 struct RankNetwork {
   bool on_one_host = false;  // all of them, known for sure
   int ranks = 1;
-  // The name of this host's network interface that ranks of several hosts are to use. Empty: the
-  // library chooses.
+  // This host's network interface that ranks of several hosts are to use. Empty: any.
   std::string interface = {};
 };
 

@@ -20,32 +20,27 @@
 
 namespace ddpbench {
 
-// The module implements it. The contracts are those of the functions of the same names.
-class CudaModule {
- public:
-  virtual ~CudaModule() = default;
-
-  virtual CudaProbe probe() const = 0;
-  virtual std::unique_ptr<Device> make_device(const CudaDeviceOptions& options) const = 0;
-  virtual std::unique_ptr<ops::OpBackend> make_backend(
-      Device& device, const ops::CudaBackendOptions& options) const = 0;
-  virtual std::unique_ptr<comm::Communicator> make_nccl(comm::Store& store, int rank, int size,
-                                                        Device& device,
-                                                        const WorldOptions& options) const = 0;
-  virtual std::unique_ptr<comm::Communicator> make_staged(std::unique_ptr<comm::Communicator> host,
-                                                          Device& device, bool blocks) const = 0;
-  virtual std::vector<std::unique_ptr<comm::Communicator>> make_thread_nccl(
-      const std::vector<Device*>& devices, const WorldOptions& options) const = 0;
-  virtual std::unique_ptr<GpuMonitor> make_monitor(const GpuMonitorOptions& options) const = 0;
-  virtual std::unique_ptr<RangeMarker> make_range_marker() const = 0;
+// The module fills it in. The contracts are those of the functions of the same names.
+struct CudaModule {
+  CudaProbe (*probe)();
+  std::unique_ptr<Device> (*make_device)(const CudaDeviceOptions& options);
+  std::unique_ptr<ops::OpBackend> (*make_backend)(Device& device,
+                                                  const ops::CudaBackendOptions& options);
+  std::unique_ptr<comm::Communicator> (*make_nccl)(comm::Store& store, int rank, int size,
+                                                   Device& device, const WorldOptions& options);
+  std::unique_ptr<comm::Communicator> (*make_staged)(std::unique_ptr<comm::Communicator> host,
+                                                     Device& device, bool blocks);
+  std::vector<std::unique_ptr<comm::Communicator>> (*make_thread_nccl)(
+      const std::vector<Device*>& devices, const WorldOptions& options);
+  std::unique_ptr<GpuMonitor> (*make_monitor)(const GpuMonitorOptions& options);
+  std::unique_ptr<RangeMarker> (*make_range_marker)();
   // The module's waits use the program's deadlines (DeadlineClock::share).
-  virtual void share_pauses(comm::DeadlineClock::Pauses& pauses) const = 0;
+  void (*share_pauses)(comm::DeadlineClock::Pauses& pauses);
   // The versions of "cuda", "cudnn", "cublaslt", "nccl" and the driver, as far as they are loaded.
-  virtual std::map<std::string, std::string> library_versions() const = 0;
+  std::map<std::string, std::string> (*library_versions)();
 };
 
-// The one function that the module exports. `build` is that of the calling program. Returns null
-// when the module's own build is another one, because their classes may differ.
+// The one function that the module exports; as comm::CommModuleEntry.
 using CudaModuleEntry = const CudaModule* (*)(const char* build);
 inline constexpr const char* kCudaModuleEntryName = "ddpbench_cuda_module";
 inline constexpr const char* kCudaModuleFile = "libddpbench_cuda.so";

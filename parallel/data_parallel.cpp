@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `dp`: one process, one thread per device; device 0 is the primary. It does what nn.DataParallel
-// does, with its bottleneck and its memory imbalance in plain view.
+// does.
 //
 // Each step: scatter the batch from the primary, broadcast the parameters, forward in parallel,
 // gather the outputs on the primary, compute the loss there, scatter the output gradients, backward
@@ -10,8 +10,8 @@
 // + O/n) bytes and receives (n-1) (O/n + S), for a global batch of I bytes, outputs of O bytes and
 // parameters of S bytes.
 //
-// The state of the graphs (running statistics) goes with the parameters. As in nn.DataParallel only
-// the primary's survives a step; what the others computed is overwritten in the next one.
+// The state of the graphs (running statistics) goes with the parameters; only the primary's
+// survives.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -50,15 +50,19 @@ class DataParallel final : public Strategy {
   void run_replica(std::size_t i, const StepInput& input);
   void scatter_input(std::size_t i, const float* images);
   void replicate(std::size_t i);
+  // The primary sends its parameters, which land in `target`, and its state.
+  void send_parameters(std::size_t i, const Buffer& target);
   void gather_loss_scatter(std::size_t i, const StepInput& input);
   void reduce(std::size_t i);
-  bool is_stale(std::size_t i) const;
+  bool is_stale(std::size_t i) const { return config_.faults.is_stale(static_cast<int>(i), step_); }
   void run_all(const std::function<void(std::size_t)>& work);
   PhaseObserver* observer(std::size_t i) const { return context_.observer_of(i); }
   std::int64_t output_elements() const {  // of one replica's batch
     return config_.per_device_batch * ops::element_count(context_.model->logits_shape());
   }
-  comm::Elements own_outputs(float* data) const;
+  comm::Elements own_outputs(float* data) const {
+    return {data, static_cast<std::size_t>(output_elements()), DataType::fp32};
+  }
 
   StrategyConfig config_;
   StrategyContext context_;
@@ -154,13 +158,7 @@ void DataParallel::step(const StepInput& input) {
 
 void DataParallel::publish() {
   run_all([this](std::size_t i) {
-    if (!context_.local.empty()) {
-      context_.local[i]
-          ->broadcast(flat_elements(replicas_[i]->graph().weights().view()), kPrimary,
-                      {.start = kStart})
-          .wait(replicas_[i]->stream());
-      broadcast_state(*context_.local[i], *replicas_[i], kPrimary);
-    }
+    if (!context_.local.empty()) send_parameters(i, replicas_[i]->graph().weights());
   });
 }
 
@@ -184,10 +182,6 @@ void DataParallel::run_replica(std::size_t i, const StepInput& input) {
   replica.end_step();
 }
 
-bool DataParallel::is_stale(std::size_t i) const {
-  return config_.faults.is_stale(static_cast<int>(i), step_);
-}
-
 void DataParallel::scatter_input(std::size_t i, const float* images) {
   if (context_.local.empty()) return;
   Stream& stream = replicas_[i]->stream();
@@ -208,15 +202,15 @@ void DataParallel::replicate(std::size_t i) {
   Replica& replica = *replicas_[i];
   const ScopedPhase phase(observer(i), Phase::replicate, replica.stream());
   const Buffer& target = i != kPrimary && is_stale(i) ? stale_sinks_[i] : replica.graph().weights();
-  context_.local[i]
-      ->broadcast(flat_elements(target.view()), kPrimary,
-                  {.after = &replica.stream(), .start = kStart})
-      .wait(replica.stream());
-  broadcast_state(*context_.local[i], replica, kPrimary);
+  send_parameters(i, target);
 }
 
-comm::Elements DataParallel::own_outputs(float* data) const {
-  return {data, static_cast<std::size_t>(output_elements()), DataType::fp32};
+void DataParallel::send_parameters(std::size_t i, const Buffer& target) {
+  Stream& stream = replicas_[i]->stream();
+  context_.local[i]
+      ->broadcast(flat_elements(target.view()), kPrimary, {.after = &stream, .start = kStart})
+      .wait(stream);
+  broadcast_state(*context_.local[i], *replicas_[i], kPrimary);
 }
 
 void DataParallel::gather_loss_scatter(std::size_t i, const StepInput& input) {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ddp`: one rank per device, each a process of its own or (devices_per_process) a thread of one
-// that has several. What a rank does is the same: gradients are averaged bucket by bucket with
-// all-reduce while backward still runs, and every rank updates its own copy (Li et al., VLDB 2020).
+// `ddp`: one rank per device, a process or (devices_per_process) a thread of one. Gradients are
+// averaged bucket by bucket with all-reduce while backward still runs, and every rank updates its
+// own copy (Li et al., VLDB 2020).
 //
 // Wire, per rank and step: 2 (n-1)/n S bytes for S bytes of gradients (all-reduce).
 //
@@ -33,7 +33,10 @@ class DistributedDataParallel final : public Strategy {
   void setup(const StrategyContext& context) override;
   void step(const StepInput& input) override;
   void report(PhaseObserver& observer) override;
-  void reset() override;
+  void reset() override {
+    replica_->reset();
+    step_ = 0;
+  }
   void assign_parameters(const std::function<void(nn::Graph&)>& assign) override {
     assign(replica_->graph());
   }
@@ -51,7 +54,6 @@ class DistributedDataParallel final : public Strategy {
   bool shares_state() const { return config_.broadcast_buffers && context_.world != nullptr; }
   int rank() const { return context_.world == nullptr ? 0 : context_.world->rank(); }
   void start_bucket(std::size_t bucket);
-  void wait_for_buckets();
 
   StrategyConfig config_;
   StrategyContext context_;
@@ -99,11 +101,6 @@ void DistributedDataParallel::setup(const StrategyContext& context) {
   reset();
 }
 
-void DistributedDataParallel::reset() {
-  replica_->reset();
-  step_ = 0;
-}
-
 void DistributedDataParallel::step(const StepInput& input) {
   if (shares_state()) {
     const ScopedPhase phase(context_.observer, Phase::replicate, replica_->stream());
@@ -116,7 +113,10 @@ void DistributedDataParallel::step(const StepInput& input) {
     const ScopedPhase phase(context_.observer, Phase::backward, replica_->stream());
     replica_->backward(ready_);
   }
-  if (context_.world != nullptr) wait_for_buckets();
+  if (context_.world != nullptr) {
+    const ScopedPhase phase(context_.observer, Phase::comm_wait, replica_->stream());
+    for (const comm::Work& work : works_) work.wait(replica_->stream());
+  }
   if (!config_.faults.is_stale(rank(), step_)) update(*replica_, context_.observer);
   replica_->end_step();
   ++step_;
@@ -129,9 +129,8 @@ void DistributedDataParallel::start_bucket(std::size_t b) {
   stream.record(*ready_events_[b]);
   if (static_cast<int>(b) == config_.faults.missing_bucket) return;
   const Bucket& bucket = bucketer_->buckets()[b];
-  // The last bucket has nothing left to hide behind, and without overlap nothing shall be hidden.
-  // Such buckets run on this thread when it waits, which spares a hand-over to the communication
-  // thread.
+  // The last bucket has nothing left to hide behind. It, and each without overlap, runs on this
+  // thread when that waits, which spares a hand-over to the communication thread.
   const bool hidden = config_.overlap && b + 1 < bucketer_->buckets().size();
   works_[b] = context_.world->all_reduce(
       flat_elements(replica_->graph().gradients().view().slice(bucket.offset_bytes, bucket.bytes)),
@@ -139,12 +138,6 @@ void DistributedDataParallel::start_bucket(std::size_t b) {
       {.after = &stream,
        .start = hidden ? comm::Start::now : comm::Start::deferred,
        .bucket = static_cast<int>(b)});
-}
-
-void DistributedDataParallel::wait_for_buckets() {
-  Stream& stream = replica_->stream();
-  const ScopedPhase phase(context_.observer, Phase::comm_wait, stream);
-  for (const comm::Work& work : works_) work.wait(stream);
 }
 
 void DistributedDataParallel::report(PhaseObserver& observer) {

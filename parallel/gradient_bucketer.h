@@ -5,9 +5,8 @@
 // soon as its last gradient is ready, in index order, on every rank alike.
 //
 // Buckets follow PyTorch's DDP (Li et al., VLDB 2020): parameters come in reverse order, and a
-// bucket closes when it holds at least its cap. The first bucket has a small cap of its own, so
-// that communication starts early. Buckets are ranges of the flat gradient buffer, so gradients are
-// not copied.
+// bucket closes when it holds at least its cap. That of the first is small, so that communication
+// starts early. Buckets are ranges of the flat gradient buffer, so gradients are not copied.
 #pragma once
 
 #include <cstddef>

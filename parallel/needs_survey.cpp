@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A strategy hands its needs to StrategyContext::admit before it allocates. The survey's admit
-// throws, which ends the setup there. Until then a strategy uses its peers for one thing alone: the
-// workers of ps tell the servers the size of the parameters.
+// The survey's StrategyContext::admit throws, which ends the setup. Until then a strategy uses its
+// peers for one thing alone: the workers of ps tell the servers the size of the parameters.
 #include "parallel/needs_survey.h"
 
 #include <algorithm>

@@ -31,9 +31,8 @@ struct SurveyPlace {
 };
 
 // Calls `told` with the needs of each kind of device: the first device of the first rank, the
-// others of that rank (dp), and a server. REQUIRES: plan_strategy accepts `config`. The places
-// have any device of the workers' kind and of the servers' (the same one where the kinds are the
-// same), with nothing allocated; nothing stays allocated on it. Throws what setup throws.
+// others of that rank (dp), and a server. REQUIRES: plan_strategy accepts `config`, and the places
+// have nothing allocated; nothing stays allocated there. Throws what setup throws.
 void survey_needs(const StrategyConfig& config, const nn::ModelSpec& model,
                   const SurveyPlace& workers, const SurveyPlace& servers,
                   const std::function<void(const AlikeDevices&, MemoryNeeds&)>& told);

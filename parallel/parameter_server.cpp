@@ -46,8 +46,12 @@ class ParameterServer final : public Strategy {
   void assign_state(const std::function<void(nn::Graph&)>& assign) override {
     assign(replica_->graph());
   }
-  void finish() override;
-  std::vector<Replica*> replicas() override;
+  void finish() override {
+    if (replica_) command_all(ServerCommand::goodbye);
+  }
+  std::vector<Replica*> replicas() override {
+    return replica_ ? std::vector{replica_.get()} : std::vector<Replica*>{};
+  }
 
  private:
   bool is_server() const { return context_.world->rank() >= config_.replicas; }
@@ -59,7 +63,8 @@ class ParameterServer final : public Strategy {
   void send_parameters(ServerCommand command);
   void push_shard(std::size_t shard);
   void pull();
-  comm::Elements pulled(std::size_t shard) const;
+  // Each server sends its shard of `flat`.
+  void receive_shards(const Buffer& flat, bool as_buckets);
   comm::Elements elements_of(const Buffer& flat, std::size_t shard) const;
 
   StrategyConfig config_;
@@ -137,11 +142,6 @@ std::array<const Buffer*, kRegisteredBuffers> ParameterServer::registered() cons
   return {&commands_, &replica_->graph().gradients(), &replica_->graph().weights(), &stale_sink_};
 }
 
-std::vector<Replica*> ParameterServer::replicas() {
-  if (!replica_) return {};
-  return {replica_.get()};
-}
-
 void ParameterServer::serve() {
   ensure(server_ != nullptr, "rank {} is no server", context_.world->rank());
   server_->serve();
@@ -203,21 +203,9 @@ void ParameterServer::send_parameters(ServerCommand command) {
 
 void ParameterServer::fetch_gradients() {
   if (config_.ps_update == PsUpdate::worker) return;  // they were pulled
-  Stream& stream = replica_->stream();
   command_all(ServerCommand::gradients);
-  context_.world->group_start();
-  for (std::size_t s = 0; s < pulls_.size(); ++s) {
-    pulls_[s] = context_.world->recv(elements_of(replica_->graph().gradients(), s),
-                                     config_.replicas + static_cast<int>(s),
-                                     {.after = &stream, .start = comm::Start::deferred});
-  }
-  context_.world->group_end();
-  for (const comm::Work& pull : pulls_) pull.wait(stream);
+  receive_shards(replica_->graph().gradients(), false);
   write_commands(ServerCommand::push);
-}
-
-void ParameterServer::finish() {
-  if (replica_) command_all(ServerCommand::goodbye);
 }
 
 void ParameterServer::step(const StepInput& input) {
@@ -259,24 +247,24 @@ void ParameterServer::push_shard(std::size_t s) {
 }
 
 // New parameters go straight into the weights, averaged gradients straight into the gradients.
-comm::Elements ParameterServer::pulled(std::size_t shard) const {
-  if (config_.faults.is_stale(context_.world->rank(), step_)) {
-    return elements_of(stale_sink_, shard);
-  }
-  return elements_of(config_.ps_update == PsUpdate::server ? replica_->graph().weights()
-                                                           : replica_->graph().gradients(),
-                     shard);
+void ParameterServer::pull() {
+  const ScopedPhase phase(context_.observer, Phase::pull, replica_->stream());
+  const nn::Graph& graph = replica_->graph();
+  const bool is_stale = config_.faults.is_stale(context_.world->rank(), step_);
+  receive_shards(is_stale                                ? stale_sink_
+                 : config_.ps_update == PsUpdate::server ? graph.weights()
+                                                         : graph.gradients(),
+                 true);
 }
 
-void ParameterServer::pull() {
+void ParameterServer::receive_shards(const Buffer& flat, bool as_buckets) {
   Stream& stream = replica_->stream();
-  const ScopedPhase phase(context_.observer, Phase::pull, stream);
   context_.world->group_start();
   for (std::size_t s = 0; s < pulls_.size(); ++s) {
-    pulls_[s] = context_.world->recv(pulled(s), config_.replicas + static_cast<int>(s),
-                                     {.after = &stream,
-                                      .start = comm::Start::deferred,
-                                      .bucket = static_cast<int>(pulls_.size() + s)});
+    const int bucket = as_buckets ? static_cast<int>(pulls_.size() + s) : -1;
+    pulls_[s] =
+        context_.world->recv(elements_of(flat, s), config_.replicas + static_cast<int>(s),
+                             {.after = &stream, .start = comm::Start::deferred, .bucket = bucket});
   }
   context_.world->group_end();
   for (const comm::Work& pull : pulls_) pull.wait(stream);

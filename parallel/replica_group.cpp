@@ -3,7 +3,6 @@
 #include "parallel/replica_group.h"
 
 #include <barrier>
-#include <cstddef>
 #include <exception>
 #include <mutex>
 #include <thread>

@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ReplicaGroup: runs one function on the leading threads of several devices of this process at the
-// same time. Strategies never make threads: they use the group, so that virtual-time devices can
-// supply another group.
+// same time. Strategies never make threads: they use the group.
 #pragma once
 
 #include <cstddef>

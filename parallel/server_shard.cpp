@@ -5,7 +5,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <span>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/math.h"
@@ -22,19 +24,10 @@ constexpr comm::Start kServerStart =
 constexpr int kWorkersOfAFullServer = 2;
 
 std::string name_of(ServerCommand command) {
-  switch (command) {
-    case ServerCommand::push:
-      return "push";
-    case ServerCommand::reset:
-      return "reset";
-    case ServerCommand::goodbye:
-      return "goodbye";
-    case ServerCommand::assign:
-      return "assign";
-    case ServerCommand::gradients:
-      return "gradients";
-  }
-  return fmt::format("{}", static_cast<std::int64_t>(command));
+  constexpr std::string_view kNames[] = {"push", "reset", "goodbye", "assign", "gradients"};
+  const auto number = static_cast<std::int64_t>(command);  // as it came over the wire
+  const bool known = number >= 1 && number <= std::ssize(kNames);
+  return known ? std::string(kNames[number - 1]) : fmt::format("{}", number);
 }
 
 std::size_t parameters_before(const nn::ParameterPlan* plan, std::uint64_t end) {

@@ -3,8 +3,7 @@
 //
 // ServerShard: one server process of `ps`, owner of one contiguous shard of the parameters.
 //
-// In every round each worker sends one command, which is the same for all workers. The command says
-// what follows.
+// In every round each worker sends the same command, which says what follows.
 #pragma once
 
 #include <array>

@@ -5,11 +5,9 @@
 //
 // `single`, the baseline of every comparison, computes one replica's batch a step. `reference`,
 // which strategies are verified against, computes the global batch of `replicas` slices in rank
-// order and accumulates their gradients. So it needs one device's memory. Layers that couple
-// samples (batch norm) see one slice at a time, as they do on the replicas. Each slice begins with
-// the state (running statistics) that the step began with, and the first slice's survives. Where
-// replicas take the statistics of the global batch together (sync_batch_norm), there is one slice:
-// the global batch.
+// order and accumulates their gradients. So layers that couple samples (batch norm) see one slice,
+// as they do on the replicas. Each slice begins with the state (running statistics) that the step
+// began with, and the first slice's survives. With sync_batch_norm the global batch is one slice.
 #include <functional>
 #include <memory>
 #include <utility>

@@ -3,11 +3,11 @@
 //
 // Strategy: one way of training a network on several devices.
 //
-// Before any process starts, plan_strategy (strategies.h) says which ranks there are and what each
-// is fed. A rank is a process, or a thread of one that several ranks share. Every rank makes its
-// Strategy and calls setup once; workers call step for every batch, servers call serve. A strategy
-// makes no thread and never sleeps: concurrent replicas run through ReplicaGroup, and blocking goes
-// through Stream and Work.
+// plan_strategy (strategies.h) says which ranks there are and what each is fed. A rank is a
+// process, or a thread of one that several ranks share. Every rank makes its Strategy and calls
+// setup once; workers call step for every batch, servers call serve. A strategy makes no thread and
+// never sleeps: concurrent replicas run through ReplicaGroup, and blocking goes through Stream and
+// Work.
 #pragma once
 
 #include <cstddef>
@@ -61,11 +61,9 @@ struct StrategyConfig {
   ops::OptimizerOptions optimizer;
   bool overlap = true;  // ddp: reduce buckets, ps: push shards, while backward runs
   // ddp: before each step all replicas take the state of the graph (running statistics) of replica
-  // 0. False also where the graph has none, or where batch norm over the global batch keeps all
-  // equal to the bit.
+  // 0. False also where it has none, or sync_batch_norm keeps all equal to the bit.
   bool broadcast_buffers = false;
-  // Batch norm takes the statistics of the global batch, not those of each replica's part. False
-  // also where the network has none.
+  // Batch norm takes the statistics of the global batch. False also where the network has none.
   bool sync_batch_norm = false;
   std::size_t first_bucket_bytes = kMiB;
   std::size_t bucket_cap_bytes = 25 * kMiB;
@@ -90,8 +88,8 @@ struct StrategyPlan {
   std::int64_t global_batch = 0;
 };
 
-// How `reference` lets its rounding be measured. Each step begins with a probe: the gradients of
-// loss_factor times the loss. It leaves no trace but in the totals of the loss.
+// How `reference` lets its rounding be measured: each step begins with the gradients of loss_factor
+// times the loss, which leave no trace but in the totals of the loss.
 struct RoundingProbe {
   double loss_factor = 1;
   std::function<void()> computed;  // called when they are there (queued); empty: no probes
@@ -156,8 +154,7 @@ class Strategy {
   // Sets all state back to step 0: weights, optimizer state, totals. Collective.
   virtual void reset() = 0;
   // Sets the parameters, also those on servers, by `assign`, which is called with the graph of each
-  // replica that keeps parameters between steps. All else stays as it is: optimizer state, totals,
-  // and the count of steps. Collective.
+  // replica that keeps parameters between steps. All else stays as it is. Collective.
   virtual void assign_parameters(const std::function<void(nn::Graph&)>& assign) = 0;
   // After a step: puts the gradients that it updated the parameters by into the graphs of
   // updated_replicas(), where they are elsewhere (on servers). Collective.

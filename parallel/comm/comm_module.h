@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CommModule: an engine between CPU devices that is another project's library (Gloo, MPI), behind a
-// library of ours that is opened at run time. Programs that do not ask for the engine neither load
-// nor need it.
+// library of ours that is opened when the engine is asked for.
 #pragma once
 
 #include <functional>
@@ -17,15 +16,14 @@
 
 namespace ddpbench {
 
-// A program and the modules that it opens at run time hand each other C++ objects. This number is
-// raised with every change of a class that crosses a module's border.
-#define DDPBENCH_MODULE_INTERFACE "17"
+// To be raised with every change of a class that crosses a module's border.
+#define DDPBENCH_MODULE_INTERFACE "18"
 
 // Interface and compiler must be equal on both sides: both decide how objects lie in memory.
 inline constexpr const char* kModuleBuild =
     "interface " DDPBENCH_MODULE_INTERFACE ", compiler " __VERSION__;
 
-class CudaModule;
+struct CudaModule;
 
 namespace comm {
 class CommModule;
@@ -95,9 +93,8 @@ class CommModule {
   virtual void share_pauses(DeadlineClock::Pauses& pauses) const = 0;
 };
 
-// The one function that a module of this kind exports (library/module_entry.cpp). `build` is that
-// of the calling program. Returns null when the module's own build is another one, because their
-// classes may differ.
+// The one function that a module of this kind exports (library/module_entry.cpp). Returns null when
+// its build is not `build`, that of the calling program, because their classes may differ.
 using CommModuleEntry = const CommModule* (*)(const char* build);
 inline constexpr const char* kCommModuleEntryName = "ddpbench_comm_module";
 

@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
-
 #include "base/error.h"
 
 namespace ddpbench::comm {

@@ -56,8 +56,7 @@ struct Elements {
 // When a call's work starts.
 enum class Start : std::uint8_t {
   now,       // asynchronously, on the communication stream (a thread on CPU devices)
-  deferred,  // when a caller waits for it: synchronize() or wait() then runs it on the calling
-             // thread, which spares the hand-over to the communication thread
+  deferred,  // when a caller waits for it, on the calling thread, which spares a hand-over
 };
 
 struct CallOptions {
@@ -94,8 +93,8 @@ struct Operation {
   Elements part() const;
 };
 
-// A message is what one rank sends one other in one step of an algorithm: a chunk, a part, a whole
-// buffer. The pieces into which a backend cuts it are not counted, nor is a message without bytes.
+// A message is what one rank sends one other in one step of an algorithm, however a backend cuts
+// it. One without bytes is not counted.
 struct Traffic {
   std::uint64_t messages = 0, bytes = 0;
 
@@ -185,8 +184,8 @@ std::string call_prefix(int rank, int size, const Operation* operation);
 // "all_reduce", for CommError; empty for null.
 std::string_view operation_name(const Operation* operation);
 
-// What a program learns of its rank's calls while they run, and how it disturbs them in tests. The
-// threads that execute calls call it; two at once, where a communicator has two queues.
+// What a program learns of its rank's calls, and how it disturbs them in tests. The threads that
+// execute calls call it; two at once, where a communicator has two queues.
 class CallWatch {
  public:
   virtual ~CallWatch() = default;

@@ -28,15 +28,13 @@ class UnfinishedJoin final : public CommTimeout {
 // Collective over `size` processes that share `store`, one device each. The device outlives the
 // communicator. Throws CommError when a peer does not come within the timeout or join_patience_s,
 // whichever is more; when NCCL itself does not connect the ranks in that time, UnfinishedJoin.
-//
 // NCCL refuses two ranks on one GPU unless every rank has an NCCL_HOSTID of its own.
 std::unique_ptr<Communicator> make_nccl(Store& store, int rank, int size, Device& device,
                                         const WorldOptions& options);
 
-// Connects a device to the ranks of `host`. They may be processes on CPU devices, which use such a
-// communicator itself. A call copies its operands to page-locked host memory, runs as a call of
-// `host`, and copies back, all in the stream's order: the host is never blocked, unless `blocks`.
-// Registered buffers have such memory of their own; other operands borrow it.
+// Connects a device to the ranks of `host`, which may be processes on CPU devices. A call copies
+// its operands to page-locked host memory, runs as a call of `host`, and copies back, all in the
+// stream's order: the host is never blocked, unless `blocks`.
 //
 // `blocks`: each call returns when its part on the host is done. REQUIRED where the process has
 // several such communicators: CUDA may run the host functions of a process one behind the other, in

@@ -6,5 +6,5 @@
 
 extern "C" __attribute__((visibility("default"))) const ddpbench::CudaModule* ddpbench_cuda_module(
     const char* build) {
-  return ddpbench::module_of_build<ddpbench::LinkedModule>(build);
+  return ddpbench::module_of_build(build, ddpbench::kLinkedModule);
 }

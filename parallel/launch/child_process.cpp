@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 #include <linux/close_range.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -24,7 +23,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/file.h"
 
 namespace ddpbench::launch {
 
@@ -55,14 +53,6 @@ ProcessName name_process(pid_t pid) {
   return {pid, state ? state->start : 0};
 }
 
-}  // namespace
-
-ProcessName own_process() { return name_process(::getpid()); }
-
-ProcessName parent_process() { return name_process(::getppid()); }
-
-namespace {
-
 // The pointers that execve wants; they point into `texts`.
 std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   std::vector<char*> pointers;
@@ -71,10 +61,10 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-// Resets the handlers and the mask that the supervisor may have set. SIGHUP stays ignored where it
-// was (nohup). SIGINT and SIGQUIT are ignored: Ctrl-C and Ctrl-\ reach the terminal's whole
-// foreground group, and the supervisor decides how a run ends. (A process group of its own would
-// protect a child, too, but Ctrl-Z would then stop the supervisor only.)
+// SIGHUP stays ignored where it was (nohup). SIGINT and SIGQUIT are ignored: Ctrl-C and
+// Ctrl-\ reach the terminal's whole foreground group, and the supervisor decides how a run ends.
+// (In a process group of its own a child would be safe, too, but Ctrl-Z would stop the supervisor
+// only.)
 void reset_signals() {
   struct sigaction action {};
   for (int number = 1; number < SIGRTMIN; ++number) {
@@ -149,6 +139,10 @@ struct Execution {
 }
 
 }  // namespace
+
+ProcessName own_process() { return name_process(::getpid()); }
+
+ProcessName parent_process() { return name_process(::getppid()); }
 
 ChildExit exit_by(int wait_status) {
   if (WIFSIGNALED(wait_status)) return {.signal = WTERMSIG(wait_status)};

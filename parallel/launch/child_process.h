@@ -17,8 +17,7 @@
 
 namespace ddpbench::launch {
 
-// The state of a process at one moment, and its identity, both from proc(5).
-
+// Of a process at one moment, from proc(5).
 struct ProcessState {
   char letter = '?';               // T and t: held, Z: ended
   std::uint64_t start = 0;         // clock ticks from boot to its start

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include <algorithm>
-#include <string>
 #include <tuple>
 #include <vector>
 
@@ -134,12 +133,6 @@ RunFailure own_failure(Ranks ranks, std::size_t rank) {
                                 process_words(ranks, rank), view.exit->code, where));
 }
 
-std::optional<std::size_t> find_stopped(Ranks ranks) {
-  const auto found = std::ranges::find_if(ranks, &RankView::stopped);
-  if (found == ranks.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - ranks.begin());
-}
-
 // Ranks that step together are at most one step apart. Ranks further behind are servers of a
 // parameter server, whose steps are not counted.
 bool is_stepping(Ranks ranks, std::size_t rank) {
@@ -213,33 +206,31 @@ std::size_t first_noticing(Ranks ranks) {
   return *first;
 }
 
-// A rank that left although others still needed it.
-std::optional<std::size_t> find_deserter(Ranks ranks) {
-  const auto found = std::ranges::find_if(ranks, [](const RankView& view) {
-    return view.exit && !has_failed(view) &&
-           (view.deserted || view.status.state != RankState::finished);
-  });
+template <typename Predicate>
+std::optional<std::size_t> find_first(Ranks ranks, Predicate&& predicate) {
+  const auto found = std::ranges::find_if(ranks, predicate);
   if (found == ranks.end()) return std::nullopt;
   return static_cast<std::size_t>(found - ranks.begin());
 }
 
-// A rank that cannot take part any more.
+// A rank that cannot take part any more: it is stopped, or left although others still needed it.
 std::optional<RunFailure> find_absent(Ranks ranks) {
-  if (const auto rank = find_stopped(ranks)) {
-    const std::string where = place(ranks, *rank);
-    return noticed_failure_at(
-        ranks, *rank, "stalled",
-        fmt::format("{} is stopped (SIGSTOP) {}", process_words(ranks, *rank), where));
+  if (const auto rank = find_first(ranks, &RankView::stopped)) {
+    return noticed_failure_at(ranks, *rank, "stalled",
+                              fmt::format("{} is stopped (SIGSTOP) {}", process_words(ranks, *rank),
+                                          place(ranks, *rank)));
   }
-  if (const auto rank = find_deserter(ranks)) {
-    const std::string where = place(ranks, *rank);
-    const char* const how =
-        ranks[*rank].exit->is_known ? "" : "; how it ended is known to its launcher only";
-    return noticed_failure_at(ranks, *rank, "exit",
-                              fmt::format("{} ended {} though others needed it{}",
-                                          process_words(ranks, *rank), where, how));
-  }
-  return std::nullopt;
+  const auto deserter = find_first(ranks, [](const RankView& view) {
+    return view.exit && !has_failed(view) &&
+           (view.deserted || view.status.state != RankState::finished);
+  });
+  if (!deserter) return std::nullopt;
+  const char* const how =
+      ranks[*deserter].exit->is_known ? "" : "; how it ended is known to its launcher only";
+  return noticed_failure_at(
+      ranks, *deserter, "exit",
+      fmt::format("{} ended {} though others needed it{}", process_words(ranks, *deserter),
+                  place(ranks, *deserter), how));
 }
 
 }  // namespace
@@ -294,10 +285,9 @@ RunFailure blame_for_noticed(std::span<const RankView> ranks) {
       return own_failure(ranks, witness);
     }
   }
-  const std::string where = place(ranks, *straggler);
   return noticed_failure_at(
       ranks, *straggler, "stalled",
-      fmt::format("{} stands still {}, {}", words_for(ranks, *straggler), where,
+      fmt::format("{} stands still {}, {}", words_for(ranks, *straggler), place(ranks, *straggler),
                   silent && straggler == static_cast<std::size_t>(*silent) ? "and says nothing"
                                                                            : "behind the others"));
 }
@@ -305,11 +295,10 @@ RunFailure blame_for_noticed(std::span<const RankView> ranks) {
 RunFailure blame_for_stall(std::span<const RankView> ranks, double idle_s) {
   if (const auto absent = find_absent(ranks)) return *absent;
   const std::size_t rank = find_straggler(ranks).value_or(0);
-  const std::string where = place(ranks, rank);
   return failure_at(ranks, rank, "stalled",
                     fmt::format("{} stands still {}: no rank made progress for {:.3g} s; raise "
                                 "--timeout if a step may take that long",
-                                words_for(ranks, rank), where, idle_s));
+                                words_for(ranks, rank), place(ranks, rank), idle_s));
 }
 
 }  // namespace ddpbench::launch

@@ -9,7 +9,6 @@
 
 #include <array>
 #include <cerrno>
-#include <utility>
 
 #include "base/error.h"
 #include "base/math.h"
@@ -30,8 +29,7 @@ std::string remote_command(const std::string& program, std::string_view word) {
 
 namespace {
 
-// A longer line is cut, so that a stream without line ends does not fill the memory. The longest
-// honest one is a report on one line, or a message with the settings of a run.
+// The longest honest line is a report, or a message with the settings of a run.
 constexpr std::size_t kLongestLine = 64 * kMiB;
 // Until a program is executed. Its file system may hang.
 constexpr int kExecuteMs = 10000;

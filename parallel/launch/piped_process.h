@@ -18,20 +18,15 @@
 
 namespace ddpbench::launch {
 
-// Command lines for shells: what a remote shell runs on its host, and how it is started itself.
-
-// argv for /bin/sh that replaces itself by `command`, which the user wrote (a program with
-// arguments, quoted as in a shell), with `arguments` behind it. What these hold is never read as
-// shell code.
+// argv for /bin/sh that replaces itself by `command`, which the user wrote as for a shell, with
+// `arguments` behind it. What these hold is never read as shell code.
 std::vector<std::string> shell_arguments(const std::string& command,
                                          const std::vector<std::string>& arguments);
 
-// The command line that a remote shell gives to the login shell of its host: runs the program with
-// one plain word. Any login shell understands it (sh, csh, fish).
+// For the login shell of a remote host (sh, csh, fish): runs the program with one plain word.
 std::string remote_command(const std::string& program, std::string_view word);
 
-// A stream as lines. A line that has no end yet waits for it; one without an end for too long is
-// cut.
+// A stream as lines. One that has no end for too long is cut.
 class LineReader {
  public:
   LineReader() = default;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <new>
-#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -36,6 +35,23 @@ void store_call(PackedCall& place, const CallMark& call) {
   place.what.store(
       call.number << 24 | plus_one(call.bucket) << 8 | static_cast<std::uint64_t>(call.kind),
       std::memory_order_release);
+}
+
+// The text ends before the first zero, or where the array does.
+template <std::size_t N>
+std::string text_of(const std::array<char, N>& characters) {
+  return {characters.begin(), std::ranges::find(characters, '\0')};
+}
+
+CallMark read_call(const PackedCall& place) {
+  const std::uint64_t what = place.what.load(std::memory_order_acquire);
+  const std::uint64_t with = place.with.load(std::memory_order_relaxed);
+  const auto less_one = [](std::uint64_t bits) { return static_cast<int>(bits & 0xffff) - 1; };
+  return {.number = what >> 24,
+          .kind = static_cast<comm::OperationKind>(what & 0xff),
+          .bucket = less_one(what >> 8),
+          .peer = less_one(with),
+          .bytes = with >> 16};
 }
 
 bool is_past_setup(RankState state) {
@@ -136,27 +152,6 @@ void RankWriter::error(const RankError& error) {
   slot.has_error.store(1, std::memory_order_release);
   state(RankState::failed);
 }
-
-namespace {
-
-// The text ends before the first zero, or where the array does.
-template <std::size_t N>
-std::string text_of(const std::array<char, N>& characters) {
-  return {characters.begin(), std::ranges::find(characters, '\0')};
-}
-
-CallMark read_call(const PackedCall& place) {
-  const std::uint64_t what = place.what.load(std::memory_order_acquire);
-  const std::uint64_t with = place.with.load(std::memory_order_relaxed);
-  const auto less_one = [](std::uint64_t bits) { return static_cast<int>(bits & 0xffff) - 1; };
-  return {.number = what >> 24,
-          .kind = static_cast<comm::OperationKind>(what & 0xff),
-          .bucket = less_one(what >> 8),
-          .peer = less_one(with),
-          .bytes = with >> 16};
-}
-
-}  // namespace
 
 std::size_t RankChannels::bytes_per_rank(const ChannelLayout& layout) {
   return result_offset(layout, 0) + kResultCopies * aligned(layout.result_capacity);

@@ -22,8 +22,6 @@
 
 namespace ddpbench::launch {
 
-// RankWriter: the part of RankChannels that a rank writes.
-
 // Writes for one rank. It is cheap: plain atomic stores, no system calls. One thread uses it.
 class RankWriter {
  public:

@@ -9,9 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
-#include <map>
 #include <string_view>
-#include <vector>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -38,25 +36,6 @@ std::optional<Variables>& kept() {
   static std::optional<Variables> variables;
   return variables;
 }
-
-}  // namespace
-
-std::map<std::string, std::string> environment_variables() {
-  return kept() ? *kept() : read_environment();
-}
-
-std::optional<std::string> environment_variable(const char* name) {
-  if (kept()) {
-    const auto found = kept()->find(name);
-    return found == kept()->end() ? std::nullopt : std::optional(found->second);
-  }
-  const char* const value = std::getenv(name);
-  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-}
-
-void keep_environment() { kept() = read_environment(); }
-
-namespace {
 
 constexpr const char* kOpenMpiRank = "OMPI_COMM_WORLD_RANK";
 
@@ -274,7 +253,39 @@ void read_patience(const Reader& reader, RankEnvironment& result) {
   if (told) result.seconds_to_end = std::max(0, *told);
 }
 
+// libgomp reads these when it is loaded, so only a parent can set them. Passive: a thread that
+// spins after its share of work takes the core from the communication thread. Unbound: each device
+// binds its own threads, and libgomp would give all ranks the same cores.
+void set_openmp(Variables& variables, int threads) {
+  variables["OMP_NUM_THREADS"] = std::to_string(threads);
+  variables["OMP_WAIT_POLICY"] = "PASSIVE";
+  variables["OMP_PROC_BIND"] = "false";
+  variables.erase("OMP_PLACES");
+  variables.erase("GOMP_CPU_AFFINITY");
+}
+
+std::vector<std::string> block_of(const Variables& variables) {
+  std::vector<std::string> block;
+  for (const auto& [name, value] : variables) block.push_back(name + "=" + value);
+  return block;
+}
+
 }  // namespace
+
+std::map<std::string, std::string> environment_variables() {
+  return kept() ? *kept() : read_environment();
+}
+
+std::optional<std::string> environment_variable(const char* name) {
+  if (kept()) {
+    const auto found = kept()->find(name);
+    return found == kept()->end() ? std::nullopt : std::optional(found->second);
+  }
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+void keep_environment() { kept() = read_environment(); }
 
 std::optional<RankEnvironment> read_rank_environment(const GetVariable& get,
                                                      std::optional<std::int64_t> local_rank) {
@@ -308,31 +319,6 @@ int parse_master_port(const std::string& text) {
   if (port && *port >= 1 && *port <= 65535) return *port;
   throw ConfigError(fmt::format("MASTER_PORT={} is not a port from 1 to 65535", text));
 }
-
-// The environment that the supervisor gives to a rank.
-
-namespace {
-
-using Variables = std::map<std::string, std::string>;
-
-// libgomp reads these when it is loaded, so only a parent can set them. Passive: a thread that
-// spins after its share of work takes the core from the communication thread. Unbound: each device
-// binds its own threads, and libgomp would give all ranks the same cores.
-void set_openmp(Variables& variables, int threads) {
-  variables["OMP_NUM_THREADS"] = std::to_string(threads);
-  variables["OMP_WAIT_POLICY"] = "PASSIVE";
-  variables["OMP_PROC_BIND"] = "false";
-  variables.erase("OMP_PLACES");
-  variables.erase("GOMP_CPU_AFFINITY");
-}
-
-std::vector<std::string> block_of(const Variables& variables) {
-  std::vector<std::string> block;
-  for (const auto& [name, value] : variables) block.push_back(name + "=" + value);
-  return block;
-}
-
-}  // namespace
 
 std::string make_secret() {
   constexpr std::size_t kSecretBytes = 32;

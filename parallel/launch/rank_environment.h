@@ -15,17 +15,14 @@
 
 namespace ddpbench::launch {
 
-// The variables of this process's environment.
-
-// All of them.
+// All variables of this process's environment.
 std::map<std::string, std::string> environment_variables();
 
 // nullopt: it is not set.
 std::optional<std::string> environment_variable(const char* name);
 
-// Copies the environment. The functions above read the copy from now on, so they may be called
-// while a library changes the environment on another thread, as MPI does when it starts. REQUIRES:
-// no other thread calls them meanwhile.
+// The functions above read a copy from now on, so that a library may change the environment on
+// another thread, as MPI does when it starts. REQUIRES: no other thread calls them meanwhile.
 void keep_environment();
 
 struct RankEnvironment {
@@ -50,9 +47,8 @@ struct RankEnvironment {
   bool job_is_named = false;
   // "LOCAL_WORLD_SIZE=2 of WORLD_SIZE=4" where the variables say that ranks are on several hosts.
   std::string several_hosts;
-  // From a launcher's SIGTERM to its SIGKILL, at most: a second is assumed, and what Open MPI's
-  // mpirun was told (OMPI_MCA_odls_base_sigkill_timeout). With each rank of a host that ends,
-  // mpirun waits up to a second less.
+  // From a launcher's SIGTERM to its SIGKILL, at most: what Open MPI's mpirun was told
+  // (OMPI_MCA_odls_base_sigkill_timeout). With each rank that ends it waits up to a second less.
   double seconds_to_end = 1;
   // XDG_RUNTIME_DIR (may be empty), and TMPDIR or /tmp.
   std::string runtime_directory, temporary_directory;
@@ -75,8 +71,6 @@ int parse_master_port(const std::string& text);
 
 // Whether the variables say that a launcher started this process; it may have left some out.
 bool names_launcher(const GetVariable& get);
-
-// The processes that a supervisor starts for one run, and the environment that it gives to each.
 
 // The ranks of one run. They write to the supervisor's stderr.
 struct LaunchSpec {

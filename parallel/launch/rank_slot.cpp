@@ -3,10 +3,7 @@
 #include "parallel/launch/rank_slot.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-
-#include "base/math.h"
 
 namespace ddpbench::launch {
 namespace {

@@ -7,9 +7,8 @@
 // a rank:     | slot | step records | bucket records | replica records | trace records | result |
 // result |
 //
-// Every part starts at a multiple of 64 bytes. Pages that are never written cost nothing, so
-// capacities may be generous. A rank's area describes itself and holds no address, so it can be
-// sent as bytes.
+// Every part starts at a multiple of 64 bytes. Pages that are never written cost nothing. A rank's
+// area describes itself and holds no address, so it can be sent as bytes.
 #pragma once
 
 #include <array>
@@ -112,15 +111,12 @@ Record* records_in(std::byte* area) {
   return reinterpret_cast<Record*>(area + records_offset(slot_of(area).layout, kKindOf<Record>));
 }
 
-// The result in a rank's area: the rank writes a version while others, also threads of its own
-// process, may read another. Private to launch/.
-
 struct RankResult {
   std::uint64_t version = 0;  // 0: there is none
   std::string text;
 };
 
-// By the rank alone. REQUIRES: the area has room for it.
+// By the rank alone; others may read meanwhile. REQUIRES: the area has room for it.
 void write_result(std::byte* area, std::string_view text);
 // The result is the newest version, and never parts of two. The call waits for nobody, and it reads
 // at most `capacity` bytes.

@@ -17,7 +17,6 @@
 #include "parallel/launch/child_process.h"
 #include "parallel/launch/guilty_rank.h"
 #include "parallel/launch/open_files.h"
-#include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::launch {
 namespace {
@@ -32,11 +31,6 @@ constexpr double kSettle_s = 0.5;
 constexpr int kSettleLooks = 6;  // and at least so many looks, in case we are not scheduled
 // Ranks have the same limit for their waits and know what they wait for, so they may speak first.
 constexpr double kLetRanksSpeak_s = 1;
-std::unique_ptr<comm::TcpStoreServer> serve_rendezvous(const std::string& secret) {
-  comm::TcpStoreOptions options;
-  options.secret = secret;
-  return comm::make_tcp_store_server(options);
-}
 
 // What `ps` shows: the file behind /proc/self/exe instead of that name.
 std::string shown_name(const std::string& executable) {
@@ -59,7 +53,7 @@ class Supervision {
         options_(options),
         ranks_per_process_(static_cast<std::size_t>(spec.ranks_per_process)),
         secret_(make_secret()),
-        store_(spec.processes() > 1 ? serve_rendezvous(secret_) : nullptr),
+        store_(spec.processes() > 1 ? comm::make_tcp_store_server({.secret = secret_}) : nullptr),
         views_(static_cast<std::size_t>(spec.ranks)) {
     start(spec);
   }
@@ -68,7 +62,7 @@ class Supervision {
     SuperviseResult result;
     result.interrupted = interrupted_;
     result.failure = late_;
-    while (!interrupted_ && !late_ && !finished()) {
+    while (!interrupted_ && !late_ && any_alive_or_failed()) {
       wait(kLookMs);
       look();
       if (any_alive_or_failed() && interruption_wanted()) {
@@ -146,7 +140,6 @@ class Supervision {
   bool any_alive() const { return std::ranges::any_of(children_, &ChildProcess::alive); }
   bool any_failed() const { return std::ranges::any_of(views_, has_failed); }
   bool any_alive_or_failed() const { return any_alive() || any_failed(); }
-  bool finished() const { return !any_alive() && !any_failed(); }
 
   void wait(int milliseconds) const {
     std::vector<pollfd> watched;

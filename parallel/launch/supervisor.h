@@ -17,8 +17,7 @@
 namespace ddpbench::launch {
 
 // Finds the times in which this process was stopped (Ctrl-Z, SIGSTOP, a debugger), in which no rank
-// can be blamed. No system call reports them. A process that reads the clock often sees a gap where
-// it was stopped.
+// can be blamed. No system call reports them, but who reads the clock often sees a gap.
 class PauseLog {
  public:
   // A longer time between two looks is a pause (as DeadlineClock::kSuspended).
@@ -26,8 +25,7 @@ class PauseLog {
 
   explicit PauseLog(double now_s) : looked_s_(now_s) {}
 
-  // To be called several times a second. Returns how long the process was stopped since the last
-  // look; 0: it was not.
+  // To be called several times a second. Returns how long the process was stopped since the last.
   double look(double now_s) {
     const double since_s = now_s - looked_s_;
     const bool suspended = since_s > kSuspended_s;

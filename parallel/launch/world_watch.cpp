@@ -11,8 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/file.h"
-
 namespace ddpbench::launch {
 namespace {
 

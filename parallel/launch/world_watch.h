@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// WorldWatch: what a rank of a joined world sees of the other ranks. It sees when a rank on its own
-// host has ended or is stopped. They are not its children, so it cannot wait for them. It learns
-// how they ended from Linux 6.15 on (PIDFD_GET_INFO), before that only until their parent reaps
-// them. It cannot see ranks on other hosts; other code reports their end (tell_ended).
+// WorldWatch: what a rank of a joined world sees of the others on its host, which are not its
+// children: when one has ended or is stopped. It learns how they ended from Linux 6.15 on
+// (PIDFD_GET_INFO), before that only until their parent reaps them.
 #pragma once
 
 #include <atomic>

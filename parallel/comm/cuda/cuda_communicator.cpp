@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "kernels/runtime/cuda/cuda_calls.h"
-#include "kernels/runtime/cuda/cuda_stream.h"
 
 namespace ddpbench::comm {
 

@@ -4,9 +4,9 @@
 // What the communicators of CUDA devices have in common: a communication stream, its order with the
 // caller's streams, groups, and works whose events a watchdog looks at.
 //
-// A call makes the communication stream wait for what the caller's stream holds, and returns. When
-// the caller's stream records a CUDA graph, the communication stream thereby joins the recording.
-// It leaves it when a stream waits for the work. Start::deferred is Start::now.
+// A call makes the communication stream wait for what the caller's stream holds, and returns. It
+// thereby joins a recording of that stream, until a stream waits for the work. Start::deferred is
+// Start::now.
 //
 // Messages whose ranks wait for each other in a circle (all send first) need a group, as with NCCL.
 // The works of a group are done together.

@@ -14,6 +14,7 @@
 #include <nccl.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -45,36 +46,15 @@ void check_nccl(ncclResult_t result, ncclComm_t communicator, const std::string&
                               ncclGetLastError(communicator)));
 }
 
+// By the enumerators' numbers.
 ncclDataType_t type_of(DataType type) {
-  switch (type) {
-    case DataType::fp32:
-      return ncclFloat32;
-    case DataType::fp64:
-      return ncclFloat64;
-    case DataType::bf16:
-      return ncclBfloat16;
-    case DataType::fp16:
-      return ncclFloat16;
-    case DataType::int32:
-      return ncclInt32;
-    case DataType::int64:
-      return ncclInt64;
-    case DataType::uint8:
-      return ncclUint8;
-  }
-  throw InternalError(fmt::format("NCCL has no data type {}", static_cast<int>(type)));
+  constexpr std::array kTypes = {ncclFloat32, ncclFloat64, ncclBfloat16, ncclFloat16,
+                                 ncclInt32,   ncclInt64,   ncclUint8};
+  return kTypes.at(static_cast<std::size_t>(type));
 }
 
 ncclRedOp_t op_of(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::sum:
-      return ncclSum;
-    case ReduceOp::average:
-      return ncclAvg;
-    case ReduceOp::maximum:
-      return ncclMax;
-  }
-  throw InternalError(fmt::format("NCCL has no operation {}", static_cast<int>(op)));
+  return op == ReduceOp::sum ? ncclSum : op == ReduceOp::average ? ncclAvg : ncclMax;
 }
 
 class NcclCommunicator final : public CudaCommunicator {
@@ -92,7 +72,6 @@ class NcclCommunicator final : public CudaCommunicator {
   void launch(std::span<const Call> calls) override;
   void queue(const Operation& operation);
   ncclResult_t queue_parts(const Operation& operation);
-  void copy_own_part(void* to, const void* from, std::size_t bytes);
   std::string asynchronous_error() override;
   void abandon() noexcept override;
   void check_result(ncclResult_t result, const Operation* operation) const;
@@ -199,18 +178,15 @@ ncclResult_t NcclCommunicator::queue_parts(const Operation& operation) {
   for (int peer = 0; peer < size(); ++peer) {
     std::byte* const place = whole + static_cast<std::size_t>(peer) * part.bytes();
     if (peer == rank()) {
-      copy_own_part(scatters ? part.data : place, scatters ? place : part.data, part.bytes());
+      if (place == part.data) continue;
+      cuda::check(cudaMemcpyAsync(scatters ? part.data : place, scatters ? place : part.data,
+                                  part.bytes(), cudaMemcpyDeviceToDevice, stream()),
+                  "copying the root's own part");
     } else if (const ncclResult_t result = exchange(place, peer, scatters); result != ncclSuccess) {
       return result;
     }
   }
   return ncclSuccess;
-}
-
-void NcclCommunicator::copy_own_part(void* to, const void* from, std::size_t bytes) {
-  if (to == from) return;
-  cuda::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream()),
-              "copying the root's own part");
 }
 
 std::string NcclCommunicator::asynchronous_error() {

@@ -10,9 +10,8 @@
 // Waits for peers block that thread. CUDA allows that as long as they wait for no device work of
 // this process that was queued later.
 //
-// Host functions of one process may run one behind the other, even those of different streams. So
-// where a process is several ranks, or a rank of several communicators, each call blocks its thread
-// until the host's part is done (`blocks`).
+// Host functions of one process may run one behind the other, even those of different streams: see
+// `blocks` of make_staged.
 #include <algorithm>
 #include <bit>
 #include <deque>
@@ -122,9 +121,8 @@ class LockedSharedMemory final : public Allocation {
 
 bool same(BufferView a, BufferView b) { return a.data == b.data && a.bytes == b.bytes; }
 
-// Page-locked host memory through which the operands of one device's calls pass. A
-// registered buffer has as many bytes of it, which other processes can map. Other operands borrow a
-// block for one launch.
+// Page-locked host memory through which the operands of one device's calls pass. A registered
+// buffer has memory of its own. Other operands borrow a block for one launch.
 class StagingMemory {
  public:
   explicit StagingMemory(Device& device) : device_(device) {}
@@ -239,9 +237,11 @@ class StagedCommunicator final : public CudaCommunicator {
   StagedCommunicator(std::unique_ptr<Communicator> host, Device& device, bool blocks);
   ~StagedCommunicator() override;
 
-  std::string backend() const override;
-  double timeout_s() const noexcept override;
-  std::vector<AllReduceAlgorithm> all_reduces_run() const override;
+  std::string backend() const override { return host_->communicator().backend(); }
+  double timeout_s() const noexcept override { return host_->communicator().timeout_s(); }
+  std::vector<AllReduceAlgorithm> all_reduces_run() const override {
+    return host_->communicator().all_reduces_run();
+  }
   std::vector<PeerTraffic> take_traffic() override;
   void register_buffer(const Buffer& buffer) override;
   void deregister_buffer(const Buffer& buffer) override;
@@ -295,14 +295,6 @@ StagedCommunicator::~StagedCommunicator() {
     }
   }
   stop_watching();
-}
-
-std::string StagedCommunicator::backend() const { return host_->communicator().backend(); }
-
-double StagedCommunicator::timeout_s() const noexcept { return host_->communicator().timeout_s(); }
-
-std::vector<AllReduceAlgorithm> StagedCommunicator::all_reduces_run() const {
-  return host_->communicator().all_reduces_run();
 }
 
 Work StagedCommunicator::issue(const Operation& operation, const CallOptions& options) {

@@ -4,12 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
-#include <utility>
 
 #include "base/error.h"
 #include "kernels/runtime/cuda/cuda_calls.h"
-#include "kernels/runtime/cuda/cuda_stream.h"
 
 namespace ddpbench::comm {
 

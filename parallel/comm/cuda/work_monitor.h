@@ -1,13 +1,10 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The works of one CUDA communicator, the CUDA events that tell how far they are, and WorkMonitor,
-// their watchdog. The watchdog is a thread that looks at the events and the backend. It fails all
-// works when a deadline passes, the backend has an error or a rank aborts. So the step itself never
-// waits on the host. The monitor outlives the communicator as long as works do.
-//
-// The calls that queue an operation may block, too (NCCL connects ranks inside the first of a
-// kind). launching() tells the monitor of them, and they have the operation's deadline themselves.
+// The works of one CUDA communicator, and WorkMonitor, their watchdog: a thread that looks at the
+// works' events and the backend. It fails all works when a deadline passes, the backend has an
+// error or a rank aborts. So the step itself never waits on the host. The monitor outlives the
+// communicator as long as works do.
 //
 // A work that was recorded into a CUDA graph stands for its latest replay: times() and
 // synchronize() refer to that. Where a step is recorded several times (once an input buffer, say),

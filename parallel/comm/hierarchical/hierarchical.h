@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A communicator over hosts whose all-reduces are hierarchical: the ranks of each host reduce in
-// shared memory to their first rank, the first ranks of all hosts all-reduce over an engine, and
-// each sends the result to its host. So an element crosses the wire once a host, not once a rank.
-// Everything else goes over the engine alone.
+// A communicator whose all-reduces are hierarchical: the ranks of each host reduce in shared memory
+// to their first rank, these all-reduce over an engine, and each sends the result to its host. So
+// an element crosses the wire once a host. Everything else goes over the engine alone.
 #pragma once
 
 #include <functional>

@@ -7,14 +7,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
 #include <cstring>
 #include <thread>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "parallel/comm/communicator.h"
 #include "parallel/comm/shm/collectives/reduce_kernels.h"
 #include "parallel/comm/store/deadline.h"
 

@@ -2,10 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // LibraryEngine: carries out one rank's operations by the collectives and messages of another
-// project's library. A library derives from it.
-//
-// Ranks tell each other nothing beside their data. Which rank a call waits for is known to who sees
-// the calls of all ranks (CallWatch).
+// project's library. Ranks tell each other nothing beside their data: which rank a call waits for
+// is known to who sees the calls of all ranks (CallWatch).
 #pragma once
 
 #include <atomic>

@@ -50,23 +50,11 @@ class MpiEngine final : public LibraryEngine {
   MPI_Comm comm_ = MPI_COMM_NULL;  // freeing it waits for all ranks in some MPIs: it ends with MPI
 };
 
+// By the enumerators' numbers.
 MPI_Datatype type_of(DataType type) {
-  switch (type) {
-    case DataType::fp32:
-      return MPI_FLOAT;
-    case DataType::fp64:
-      return MPI_DOUBLE;
-    case DataType::int32:
-      return MPI_INT32_T;
-    case DataType::int64:
-      return MPI_INT64_T;
-    case DataType::uint8:
-      return MPI_UINT8_T;
-    case DataType::bf16:
-    case DataType::fp16:
-      return MPI_UINT16_T;
-  }
-  throw InternalError("an unknown type of data");
+  const std::array types = {MPI_FLOAT,   MPI_DOUBLE,  MPI_UINT16_T, MPI_UINT16_T,
+                            MPI_INT32_T, MPI_INT64_T, MPI_UINT8_T};
+  return types.at(static_cast<std::size_t>(type));
 }
 
 // MPI 3.1 knows no 16-bit floating-point numbers.
@@ -85,17 +73,16 @@ MPI_Op own_op() {
   return made;
 }
 
+template <ReduceOp op>
+MPI_Op op_of(DataType type, MPI_Op of_mpi) {
+  return type == DataType::bf16   ? own_op<DataType::bf16, op>()
+         : type == DataType::fp16 ? own_op<DataType::fp16, op>()
+                                  : of_mpi;
+}
+
 MPI_Op op_of(DataType type, ReduceOp op) {
-  const bool sums = op == ReduceOp::sum;
-  if (type == DataType::bf16) {
-    return sums ? own_op<DataType::bf16, ReduceOp::sum>()
-                : own_op<DataType::bf16, ReduceOp::maximum>();
-  }
-  if (type == DataType::fp16) {
-    return sums ? own_op<DataType::fp16, ReduceOp::sum>()
-                : own_op<DataType::fp16, ReduceOp::maximum>();
-  }
-  return sums ? MPI_SUM : MPI_MAX;
+  return op == ReduceOp::sum ? op_of<ReduceOp::sum>(type, MPI_SUM)
+                             : op_of<ReduceOp::maximum>(type, MPI_MAX);
 }
 
 int count_of(const Elements& elements) {

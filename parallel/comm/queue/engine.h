@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an Executor and the engine of a backend with blocking collectives give each other: the
-// operations that a rank has issued, and how they are carried out.
+// The operations that a rank has issued, and how an engine carries them out.
 #pragma once
 
 #include <atomic>

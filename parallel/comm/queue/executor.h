@@ -4,10 +4,9 @@
 // Executor: decides which thread executes the operations of one rank.
 //
 // Operations start in the order of issue. At any time at most one thread executes: it holds the
-// "role". It may be a thread that waits for a work; it executes up to that work itself, which
-// spares a hand-over. Or it is the communication thread, which executes up to the last work that
-// was issued to start at once. Collectives run to their end one by one. Messages, once started,
-// progress whenever the executing thread waits.
+// "role". It may be a thread that waits for a work, and executes up to that, or the communication
+// thread, which executes up to the last work that was issued to start at once. Collectives run to
+// their end one by one. Messages, once started, progress whenever the executing thread waits.
 #pragma once
 
 #include <atomic>

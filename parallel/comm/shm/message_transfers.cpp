@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "parallel/comm/shm/collectives/reduce_kernels.h"
 
 namespace ddpbench::comm {
 

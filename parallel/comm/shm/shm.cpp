@@ -9,9 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "base/error.h"
 #include "parallel/comm/communicator.h"
@@ -76,18 +74,14 @@ class ShmEngine final : public Engine {
   std::atomic<unsigned> algorithms_run_ = 0;  // bits, by the enumerators' numbers
 };
 
-// Measured (`ddpbench comm`): with a core a rank, spinning some microseconds beats
-// yielding. When oversubscribed, a spinning rank only delays the peer that it waits for.
-WaitPolicy caller_policy(int ranks) {
+// Measured (`ddpbench comm`): with a core a rank, a caller that spins some microseconds beats one
+// that yields. When oversubscribed, a spinning rank only delays the peer that it waits for. The
+// communication thread usually shares its core with the rank's computing thread. It gives the core
+// back at once, and is woken faster than a yielding thread would get its next turn.
+WaitPolicy policy_of(Waiter waiter, int ranks) {
+  const bool calls = waiter == Waiter::caller;
   const bool core_each = ranks <= ::sysconf(_SC_NPROCESSORS_ONLN);
-  return {core_each ? 2000 : 20, 2e-3};
-}
-
-// The communication thread usually shares its core with the rank's computing thread. It gives the
-// core back at once, and is woken faster than a yielding thread would get its next turn.
-WaitPolicy thread_policy(int ranks) {
-  const bool core_each = ranks <= ::sysconf(_SC_NPROCESSORS_ONLN);
-  return {core_each ? 500 : 20, 0};
+  return {!core_each ? 20 : calls ? 2000 : 500, calls ? 2e-3 : 0};
 }
 
 void run_alone(const Operation& operation) {
@@ -103,8 +97,8 @@ ShmEngine::ShmEngine(const std::shared_ptr<ControlBlock>& block, int rank,
       memory_(rank, block->scope(), peers_.own()),
       traffic_(static_cast<std::size_t>(block->size())),
       messages_(peers_, memory_, tuners_, traffic_),
-      caller_policy_(caller_policy(block->size())),
-      thread_policy_(thread_policy(block->size())),
+      caller_policy_(policy_of(Waiter::caller, block->size())),
+      thread_policy_(policy_of(Waiter::communication_thread, block->size())),
       sources_(static_cast<std::size_t>(block->size())) {
   peers_.set_background(&messages_);
 }
@@ -137,22 +131,7 @@ void ShmEngine::run(Collective& c) {
     return;
   }
   if (is_small(o, c.size())) return run_small(c);
-  switch (o.kind) {
-    case OperationKind::reduce:
-      return run_reduce(c);
-    case OperationKind::reduce_scatter:
-      return run_reduce_scatter(c);
-    case OperationKind::all_gather:
-      return run_all_gather(c);
-    case OperationKind::broadcast:
-      return run_broadcast(c);
-    case OperationKind::scatter:
-      return run_scatter(c);
-    case OperationKind::gather:
-      return run_gather(c);
-    default:
-      ensure(false, "no collective: {}", describe(o));
-  }
+  run_large(c);
 }
 
 void ShmEngine::await(const Operation* operation, Deadline deadline, Waiter waiter,

@@ -17,6 +17,15 @@ namespace {
 
 std::atomic<DeadlineClock::Pauses*> shared_pauses{nullptr};
 
+int operation(int base, FutexScope scope) {
+  return scope == FutexScope::process ? base | FUTEX_PRIVATE_FLAG : base;
+}
+
+void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t expected, const timespec* at_most,
+              FutexScope scope) noexcept {
+  ::syscall(SYS_futex, &word, operation(FUTEX_WAIT, scope), expected, at_most, nullptr, 0);
+}
+
 }  // namespace
 
 DeadlineClock::duration DeadlineClock::Pauses::look(duration steady) noexcept {
@@ -78,19 +87,6 @@ DeadlineClock::duration sleep_until_look(Deadline deadline) {
 
 static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t) &&
               std::atomic<std::uint32_t>::is_always_lock_free);
-
-namespace {
-
-int operation(int base, FutexScope scope) {
-  return scope == FutexScope::process ? base | FUTEX_PRIVATE_FLAG : base;
-}
-
-void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t expected, const timespec* at_most,
-              FutexScope scope) noexcept {
-  ::syscall(SYS_futex, &word, operation(FUTEX_WAIT, scope), expected, at_most, nullptr, 0);
-}
-
-}  // namespace
 
 void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, Deadline deadline,
                 FutexScope scope) noexcept {

@@ -14,9 +14,8 @@
 namespace ddpbench::comm {
 
 // The clock of deadlines: CLOCK_MONOTONIC without the time in which this process was stopped
-// (Ctrl-Z, a debugger), or another one that it depends on (hold_while). No system call tells how
-// long that was. Instead, each wait reads this clock often, and a long time between two reads
-// counts as a stop; when no thread waits, no deadline runs.
+// (Ctrl-Z, a debugger), or another one that it depends on (hold_while). Each wait reads this clock
+// often, and a long time between two reads counts as a stop.
 class DeadlineClock {
  public:
   using duration = std::chrono::steady_clock::duration;
@@ -34,8 +33,7 @@ class DeadlineClock {
   // Thread-safe.
   static time_point now() noexcept;
 
-  // The state of a process's clock. It is a class, so that modules share the program's (share())
-  // and tests make their own.
+  // The state of a process's clock, which modules share with the program (share()).
   class Pauses {
    public:
     // The clock's time when CLOCK_MONOTONIC shows `steady`.

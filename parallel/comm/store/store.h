@@ -55,8 +55,8 @@ std::shared_ptr<Store> make_local_store();
 // So many connections may be without the secret at once. The server drops the oldest for a new one.
 inline constexpr std::size_t kMaxStrangers = 128;
 
-// Server side of the TCP store: listens on the loopback interface (or `host`), serves on a thread
-// of its own, and refuses clients that do not present `secret` in the handshake.
+// Listens on the loopback interface (or `host`), serves on a thread of its own, and refuses clients
+// that do not present `secret`.
 class TcpStoreServer {
  public:
   virtual ~TcpStoreServer() = default;
@@ -75,8 +75,8 @@ struct TcpStoreOptions {
   // Client: called about twenty times a second while it waits, on the waiting thread; may be empty.
   // What it throws ends the call.
   std::function<void()> check;
-  // Client: called with "HOST:PORT" each time that a store there refuses the secret while it looks
-  // for the server. It may be another job's, so the client looks on. May be empty.
+  // Client: called with "HOST:PORT" each time that a store, maybe another job's, refuses the secret
+  // while it looks for the server. May be empty.
   std::function<void(const std::string& where)> refused;
   // Client: a descriptor that becomes readable when there is something for `check` at once; -1:
   // none. REQUIRES: `check` then throws. The caller keeps it open.
@@ -92,8 +92,7 @@ std::unique_ptr<TcpStoreServer> make_tcp_store_server(const TcpStoreOptions& opt
 // taken for it.
 std::shared_ptr<Store> connect_tcp_store(const TcpStoreOptions& options);
 
-// The key/value map behind every store: what set, get and add mean, without any waiting or sockets.
-// Not thread-safe: its owner locks.
+// The key/value map behind every store. Not thread-safe: its owner locks.
 class StoreMap {
  public:
   void set(const std::string& key, std::string value) { values_[key] = std::move(value); }

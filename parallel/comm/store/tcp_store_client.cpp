@@ -313,25 +313,6 @@ class Client : public Store {
   std::unique_ptr<Connection> will_;  // on which leave_will() was called
 };
 
-}  // namespace
-
-std::optional<std::string> store_owner(const TcpStoreOptions& options, int port, double timeout_s) {
-  const Deadline deadline = deadline_after(timeout_s);
-  const Reception reception =
-      ask(ipv4_address(options.host, timeout_s), port, options.secret, deadline);
-  return reception.answer == Answer::ours ? std::optional(reception.owner) : std::nullopt;
-}
-
-std::shared_ptr<Store> connect_tcp_store(const TcpStoreOptions& options) {
-  ensure(!options.secret.empty() && options.secret.size() <= kMaxSecretBytes,
-         "a store's secret has 1 to {} bytes, not {}", kMaxSecretBytes, options.secret.size());
-  ensure(options.port > 0 && options.tries >= 1, "store client: port {}, {} tries", options.port,
-         options.tries);
-  return std::make_shared<Client>(options);
-}
-
-namespace {
-
 constexpr std::size_t kLengthBytes = 4;
 
 std::string little_endian(std::uint64_t value, std::size_t bytes) {
@@ -351,6 +332,21 @@ std::uint64_t from_little_endian(std::string_view bytes) {
 }
 
 }  // namespace
+
+std::optional<std::string> store_owner(const TcpStoreOptions& options, int port, double timeout_s) {
+  const Deadline deadline = deadline_after(timeout_s);
+  const Reception reception =
+      ask(ipv4_address(options.host, timeout_s), port, options.secret, deadline);
+  return reception.answer == Answer::ours ? std::optional(reception.owner) : std::nullopt;
+}
+
+std::shared_ptr<Store> connect_tcp_store(const TcpStoreOptions& options) {
+  ensure(!options.secret.empty() && options.secret.size() <= kMaxSecretBytes,
+         "a store's secret has 1 to {} bytes, not {}", kMaxSecretBytes, options.secret.size());
+  ensure(options.port > 0 && options.tries >= 1, "store client: port {}, {} tries", options.port,
+         options.tries);
+  return std::make_shared<Client>(options);
+}
 
 // Looking a name up can take longer than DeadlineClock::kSuspended, so this limit is not a
 // Deadline.

@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Server of the TCP store: one thread polls all connections. A get of an absent key stays pending
-// on its connection until a client sets the key. What a stranger sends can cost only its own
-// connection: sizes are limited, a connection without the secret has a deadline, and only so many
-// of these are kept (kMaxStrangers). So strangers do not use up the descriptors of the process.
+// on its connection until a client sets the key. A stranger can cost only its own connection: sizes
+// are limited, and connections without the secret have a deadline and are few (kMaxStrangers).
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>

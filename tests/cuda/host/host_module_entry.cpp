@@ -16,23 +16,23 @@ WorldOptions with_patience(WorldOptions options) {
   return options;
 }
 
-class HostModule final : public LinkedModule {
- public:
-  std::unique_ptr<comm::Communicator> make_nccl(comm::Store& store, int rank, int size,
-                                                Device& device,
-                                                const WorldOptions& options) const override {
-    return LinkedModule::make_nccl(store, rank, size, device, with_patience(options));
-  }
-  std::vector<std::unique_ptr<comm::Communicator>> make_thread_nccl(
-      const std::vector<Device*>& devices, const WorldOptions& options) const override {
-    return LinkedModule::make_thread_nccl(devices, with_patience(options));
-  }
-};
+constexpr CudaModule host_module() {
+  CudaModule module = kLinkedModule;
+  module.make_nccl = [](comm::Store& store, int rank, int size, Device& device,
+                        const WorldOptions& options) {
+    return comm::make_nccl(store, rank, size, device, with_patience(options));
+  };
+  module.make_thread_nccl = [](const std::vector<Device*>& devices, const WorldOptions& options) {
+    return comm::make_thread_nccl(devices, with_patience(options));
+  };
+  return module;
+}
+constexpr CudaModule kHostModule = host_module();
 
 }  // namespace
 }  // namespace ddpbench
 
 extern "C" __attribute__((visibility("default"))) const ddpbench::CudaModule* ddpbench_cuda_module(
     const char* build) {
-  return ddpbench::module_of_build<ddpbench::HostModule>(build);
+  return ddpbench::module_of_build(build, ddpbench::kHostModule);
 }

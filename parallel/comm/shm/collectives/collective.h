@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One run of a collective on one rank: entering, positions, and access to the peers' memory. The
-// algorithms (all_reduce.cpp, rooted_collectives.cpp, ...) are written with it. Each begins with
-// begin and ends when this rank's result is complete and no peer reads its memory any more.
+// One run of a collective on one rank: entering, positions, and access to the peers' memory. Each
+// algorithm begins with begin and ends when this rank's result is complete and no peer reads its
+// memory any more.
 #pragma once
 
 #include <cstddef>

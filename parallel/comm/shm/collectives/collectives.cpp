@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/comm/shm/collectives/collectives.h"
 
-#include <algorithm>
 #include <cstring>
+
+#include "base/error.h"
 
 namespace ddpbench::comm {
 
@@ -19,16 +20,14 @@ void count_mailboxes(Collective& c, std::size_t bytes) {
   for (int i = 1; i < c.size(); ++i) c.count_taken((c.rank() + i) % c.size(), bytes);
 }
 
+bool takes_from_root(const Operation& o) {
+  return o.kind == OperationKind::broadcast || o.kind == OperationKind::scatter;
+}
+
 // The memory that this rank's peers read.
 Elements posted_by(const Collective& c) {
   const Operation& o = c.operation();
-  switch (o.kind) {
-    case OperationKind::broadcast:
-    case OperationKind::scatter:
-      return c.rank() == o.root ? o.in : Elements{};
-    default:
-      return o.in;
-  }
+  return takes_from_root(o) && c.rank() != o.root ? Elements{} : o.in;
 }
 
 void reduce_mailboxes(Collective& c, std::size_t offset, const Elements& target) {
@@ -55,81 +54,6 @@ void take_part(Collective& c, std::size_t part, const Elements& target) {
   if (c.rank() != c.operation().root) c.count_taken(c.operation().root, target.bytes());
 }
 
-}  // namespace
-
-bool is_small(OperationKind kind, std::size_t part_bytes, int size) {
-  const bool many_parts = kind == OperationKind::reduce_scatter || kind == OperationKind::scatter;
-  return part_bytes <= kMailboxBytes / (many_parts ? static_cast<std::size_t>(size) : 1);
-}
-
-bool is_small(const Operation& operation, int size) {
-  return is_small(operation.kind, operation.part().bytes(), size);
-}
-
-void run_small(Collective& c) {
-  const Operation& o = c.operation();
-  const bool is_root = c.rank() == o.root;
-  const auto rank = static_cast<std::size_t>(c.rank());
-  c.begin();
-  const Elements posted = posted_by(c);
-  copy_some(c.mailbox(c.rank()), posted.view().data, posted.bytes());
-  c.enter();
-  switch (o.kind) {
-    case OperationKind::reduce:
-    case OperationKind::gather:
-      if (!is_root) break;
-      [[fallthrough]];
-    default:
-      c.await_all_entered();
-      break;
-    case OperationKind::broadcast:
-    case OperationKind::scatter:
-      c.await_root();
-      break;
-  }
-  switch (o.kind) {
-    case OperationKind::all_reduce:
-      reduce_mailboxes(c, 0, o.in);
-      break;
-    case OperationKind::reduce:
-      if (is_root) reduce_mailboxes(c, 0, o.in);
-      break;
-    case OperationKind::reduce_scatter:
-      reduce_mailboxes(c, rank * o.out.bytes(), o.out);
-      break;
-    case OperationKind::all_gather:
-      concatenate_mailboxes(c);
-      break;
-    case OperationKind::gather:
-      if (is_root) concatenate_mailboxes(c);
-      break;
-    case OperationKind::broadcast:
-      if (!is_root) take_part(c, 0, o.in);
-      break;
-    case OperationKind::scatter:
-      take_part(c, rank, o.out);
-      break;
-    default:
-      break;
-  }
-  c.finish_reading();
-}
-
-namespace {
-
-void copy_unless_same(std::byte* target, const std::byte* source, std::size_t bytes) {
-  if (target != source) copy_bytes(target, source, bytes);
-}
-
-// The root's side of broadcast and scatter.
-void hand_out(Collective& c) {
-  c.begin();
-  c.enter(c.operation().in);
-  c.await_all_entered();
-  c.finish_reading();
-  c.await_all_finished();
-}
-
 // The other ranks' side: takes one of the root's `parts`.
 void take(Collective& c, int parts, int part, const Elements& target) {
   const int root = c.operation().root;
@@ -143,7 +67,7 @@ void take(Collective& c, int parts, int part, const Elements& target) {
   c.finish_reading();
 }
 
-// All ranks expose memory.
+// This rank exposes memory to all others, until part_ways().
 void meet(Collective& c) {
   c.begin();
   c.enter(c.operation().in);
@@ -155,11 +79,15 @@ void part_ways(Collective& c) {
   c.await_all_finished();
 }
 
+// The root's side of broadcast and scatter.
+void hand_out(Collective& c) {
+  meet(c);
+  part_ways(c);
+}
+
 std::byte* part_of(const Elements& whole, int rank, const Elements& part) {
   return whole.view().data + static_cast<std::size_t>(rank) * part.bytes();
 }
-
-}  // namespace
 
 void run_broadcast(Collective& c) {
   const Operation& o = c.operation();
@@ -171,7 +99,7 @@ void run_scatter(Collective& c) {
   const Operation& o = c.operation();
   if (c.rank() != o.root) return take(c, c.size(), c.rank(), o.out);
   hand_out(c);
-  copy_unless_same(o.out.view().data, part_of(o.in, c.rank(), o.out), o.out.bytes());
+  copy_some(o.out.view().data, part_of(o.in, c.rank(), o.out), o.out.bytes());
 }
 
 void run_gather(Collective& c) {
@@ -183,7 +111,7 @@ void run_gather(Collective& c) {
     c.finish_reading();
     return c.await_finished(o.root);
   }
-  copy_unless_same(part_of(o.out, c.rank(), o.in), o.in.view().data, o.in.bytes());
+  copy_some(part_of(o.out, c.rank(), o.in), o.in.view().data, o.in.bytes());
   c.begin();
   c.enter();
   c.await_all_entered();
@@ -221,6 +149,79 @@ void run_all_gather(Collective& c) {
     if (i > 0) c.count_taken(owner, o.in.bytes());
   }
   part_ways(c);
+}
+
+}  // namespace
+
+bool is_small(OperationKind kind, std::size_t part_bytes, int size) {
+  const bool many_parts = kind == OperationKind::reduce_scatter || kind == OperationKind::scatter;
+  return part_bytes <= kMailboxBytes / (many_parts ? static_cast<std::size_t>(size) : 1);
+}
+
+bool is_small(const Operation& operation, int size) {
+  return is_small(operation.kind, operation.part().bytes(), size);
+}
+
+void run_small(Collective& c) {
+  const Operation& o = c.operation();
+  const bool is_root = c.rank() == o.root;
+  const auto rank = static_cast<std::size_t>(c.rank());
+  c.begin();
+  const Elements posted = posted_by(c);
+  copy_some(c.mailbox(c.rank()), posted.view().data, posted.bytes());
+  c.enter();
+  const bool gives_to_root = o.kind == OperationKind::reduce || o.kind == OperationKind::gather;
+  if (takes_from_root(o)) {
+    c.await_root();
+  } else if (is_root || !gives_to_root) {
+    c.await_all_entered();
+  }
+  switch (o.kind) {
+    case OperationKind::all_reduce:
+      reduce_mailboxes(c, 0, o.in);
+      break;
+    case OperationKind::reduce:
+      if (is_root) reduce_mailboxes(c, 0, o.in);
+      break;
+    case OperationKind::reduce_scatter:
+      reduce_mailboxes(c, rank * o.out.bytes(), o.out);
+      break;
+    case OperationKind::all_gather:
+      concatenate_mailboxes(c);
+      break;
+    case OperationKind::gather:
+      if (is_root) concatenate_mailboxes(c);
+      break;
+    case OperationKind::broadcast:
+      if (!is_root) take_part(c, 0, o.in);
+      break;
+    case OperationKind::scatter:
+      take_part(c, rank, o.out);
+      break;
+    default:
+      break;
+  }
+  c.finish_reading();
+}
+
+void run_large(Collective& c) {
+  const Operation& o = c.operation();
+  switch (o.kind) {
+    case OperationKind::reduce:
+      return run_reduce(c);
+    case OperationKind::reduce_scatter:
+      return run_reduce_scatter(c);
+    case OperationKind::all_gather:
+      return run_all_gather(c);
+    case OperationKind::broadcast:
+      return run_broadcast(c);
+    case OperationKind::scatter:
+      return run_scatter(c);
+    case OperationKind::gather:
+      return run_gather(c);
+    default:
+      ensure(false, "no collective: {}", describe(o));
+  }
 }
 
 }  // namespace ddpbench::comm

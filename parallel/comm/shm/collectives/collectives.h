@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collectives between ranks that share memory, each with its cost. Costs are given for n ranks
-// and operations of S bytes.
+// The collectives between ranks that share memory, with their costs for n ranks and S bytes.
 #pragma once
 
 #include <algorithm>
@@ -25,29 +24,20 @@ void run_reduce(Collective& c);
 // What AllReduceAlgorithm::automatic runs between so many ranks.
 AllReduceAlgorithm automatic_all_reduce(int ranks);
 
-// The collectives between a root and the others, in 1 step. Broadcast: every other rank reads S
-// bytes of the root's memory, all at once. Scatter: each reads a different part of S bytes. Gather:
-// the root reads (n - 1) S bytes.
-void run_broadcast(Collective& c);
-void run_scatter(Collective& c);
-void run_gather(Collective& c);
+// The other collectives, but barriers. Those between a root and the others take 1 step. Broadcast:
+// every other rank reads S bytes of the root's memory, all at once. Scatter: each reads a different
+// part of S bytes. Gather: the root reads (n - 1) S bytes. In reduce-scatter and all-gather, in 1
+// step, every rank exposes memory and reads (n - 1) / n * S bytes of the others', where S is the
+// size of all parts together.
+void run_large(Collective& c);
 
-// The collectives in which every rank exposes memory and reads from all others, in 1 step. Each
-// rank reads (n - 1) / n * S bytes, where S is the size of all parts together.
-void run_reduce_scatter(Collective& c);
-void run_all_gather(Collective& c);
-
-// Collectives of a few kilobytes, where latency counts most. Every rank puts its input into its
-// mailbox as it enters, and the ranks that need it read it there: one step, in which a rank reads
-// up to (n - 1) S bytes. No rank waits for its readers, because a mailbox is not used again before
-// kHistory collectives later.
-//
-// All ranks reduce the same mailboxes in the order of ranks 0, 1, ...: all get the same bits.
-//
 // Whether every rank's part of the operation fits into a mailbox. Barriers are always small.
 bool is_small(const Operation& operation, int size);
 bool is_small(OperationKind kind, std::size_t part_bytes, int size);
-// REQUIRES: is_small.
+// Every rank puts its input into its mailbox as it enters, and the ranks that need it read it
+// there: one step, in which a rank reads up to (n - 1) S bytes. No rank waits for its readers,
+// because a mailbox is not used again before kHistory collectives later. All ranks reduce the same
+// mailboxes in the order of ranks 0, 1, ...: all get the same bits. REQUIRES: is_small.
 void run_small(Collective& c);
 
 // How the buffer of an all-reduce is cut: into chunks, one a rank, and those into segments.

@@ -6,10 +6,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cmath>
-#include <cstdint>
 #include <cstring>
 #include <type_traits>
 

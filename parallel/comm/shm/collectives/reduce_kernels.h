@@ -7,8 +7,8 @@
 // What a peer has read is in its cache, too, and a store through the cache must first take it away
 // there. Between cores that share a cache this costs almost nothing. Between others it is the whole
 // cost: 1.69 MB all-reduced by two ranks took 61 us on neighbouring cores and 700 to 900 us on
-// distant ones, and with non-temporal stores 110 us on either (Zen 4). Which cores share a cache
-// cannot be asked inside a virtual machine, and it changes while a program runs: so it is measured.
+// distant ones, and with non-temporal stores 110 us on either (Zen 4). A virtual machine does not
+// tell which cores share a cache: so it is measured.
 #pragma once
 
 #include <array>
@@ -26,9 +26,8 @@ enum class WriteMode : std::uint8_t { cached, non_temporal };
 class WriteTuner {
  public:
   // The mode of the next operation. Of every kPeriod operations two try the other mode. Only the
-  // second is believed, because the first still finds the memory as the former mode left it. Ranks
-  // count alike, so all try at the same time. So the effect of one rank's stores on another is
-  // measured, too.
+  // second is believed, because the first still finds the memory as the former mode left it. All
+  // ranks try at the same time, so the effect of one's stores on another is measured, too.
   WriteMode begin_operation() noexcept;
   // Whether this operation is to be passed to record().
   bool wants_record() const noexcept { return operation_ % kSampling == kProbe % kSampling + 1; }

@@ -11,7 +11,6 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "base/file.h"
 
 namespace ddpbench::comm {
 

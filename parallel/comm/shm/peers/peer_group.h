@@ -4,11 +4,10 @@
 // One rank's membership of a communicator: publishing progress, waiting for that of peers, noticing
 // that a peer is gone, and aborting.
 //
-// How a rank waits. It spins briefly, because a peer on another core is often only a few
-// microseconds away. Then it yields, because when oversubscribed the peer may need this core. Then
-// it sleeps on its bell, because a waiting rank must not cost a working one its core. Waking costs
-// a system call and 5 to 80 us, so a peer rings the bell only of a rank that sleeps and waits for
-// it.
+// A rank that waits spins briefly, because a peer on another core is often only a few microseconds
+// away. Then it yields, because when oversubscribed the peer may need this core. Then it sleeps on
+// its bell. Waking costs a system call and 5 to 80 us, so a peer rings only for a rank that sleeps
+// and waits for it.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 #include <fstream>
@@ -35,6 +34,14 @@ Layout layout_of(int size) {
   at.mailboxes = at.channels + ranks * ranks * sizeof(Channel);
   at.end = at.mailboxes + ranks * kHistory * kMailboxBytes;
   return at;
+}
+
+// "pid:[4026531836]"
+std::string namespace_mark(const char* kind) {
+  std::array<char, 64> space{};
+  const std::string path = fmt::format("/proc/self/ns/{}", kind);
+  const ssize_t length = ::readlink(path.c_str(), space.data(), space.size() - 1);
+  return {space.data(), length > 0 ? static_cast<std::size_t>(length) : 0};
 }
 
 }  // namespace
@@ -154,18 +161,6 @@ void PeerMemory::remove(BufferView own) {
   }
   registered_.erase(found);
 }
-
-namespace {
-
-// "pid:[4026531836]"
-std::string namespace_mark(const char* kind) {
-  std::array<char, 64> space{};
-  const std::string path = fmt::format("/proc/self/ns/{}", kind);
-  const ssize_t length = ::readlink(path.c_str(), space.data(), space.size() - 1);
-  return {space.data(), length > 0 ? static_cast<std::size_t>(length) : 0};
-}
-
-}  // namespace
 
 std::string host_mark() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
