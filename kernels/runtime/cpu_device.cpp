@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// The CPU device: operations run inline on the leading thread and its OpenMP team.
 #include "kernels/runtime/cpu_device.h"
 
 #include <omp.h>
@@ -28,15 +26,7 @@
 
 namespace ddpbench {
 
-std::string_view to_string(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::cpu:
-      return "cpu";
-    case DeviceKind::cuda:
-      return "cuda";
-  }
-  return "unknown";
-}
+std::string_view to_string(DeviceKind kind) { return kind == DeviceKind::cpu ? "cpu" : "cuda"; }
 
 // The defaults for streams that cannot record.
 

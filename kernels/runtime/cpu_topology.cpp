@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// Reads the host's processors through hwloc and gives cores to CPU devices.
 #include "kernels/runtime/cpu_topology.h"
 
 #include <hwloc.h>
@@ -17,15 +15,20 @@
 namespace ddpbench {
 namespace {
 
-struct DestroyTopology {
+struct Deleter {
   void operator()(hwloc_topology_t topology) const { hwloc_topology_destroy(topology); }
-};
-using Topology = std::unique_ptr<std::remove_pointer_t<hwloc_topology_t>, DestroyTopology>;
-
-struct FreeBitmap {
   void operator()(hwloc_bitmap_t bitmap) const { hwloc_bitmap_free(bitmap); }
 };
-using Bitmap = std::unique_ptr<std::remove_pointer_t<hwloc_bitmap_t>, FreeBitmap>;
+template <typename Handle>
+using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Deleter>;
+using Topology = Owned<hwloc_topology_t>;
+using Bitmap = Owned<hwloc_bitmap_t>;
+
+Bitmap make_bitmap() {
+  Bitmap bitmap(hwloc_bitmap_alloc());
+  ensure(bitmap != nullptr, "hwloc has no memory for a processor set");
+  return bitmap;
+}
 
 Topology load_topology() {
   hwloc_topology_t raw = nullptr;
@@ -33,18 +36,17 @@ Topology load_topology() {
   Topology topology(raw);
   // Keeps only what is read below: the rest costs start-up time on large hosts.
   hwloc_topology_set_all_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
-  hwloc_topology_set_type_filter(raw, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
-  hwloc_topology_set_type_filter(raw, HWLOC_OBJ_PACKAGE, HWLOC_TYPE_FILTER_KEEP_ALL);
-  hwloc_topology_set_type_filter(raw, HWLOC_OBJ_L2CACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
-  hwloc_topology_set_type_filter(raw, HWLOC_OBJ_L3CACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
+  for (const auto type :
+       {HWLOC_OBJ_CORE, HWLOC_OBJ_PACKAGE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L3CACHE}) {
+    hwloc_topology_set_type_filter(raw, type, HWLOC_TYPE_FILTER_KEEP_ALL);
+  }
   if (hwloc_topology_load(raw) != 0) throw DeviceError("hwloc cannot read this host's topology");
   return topology;
 }
 
 // The processors that the calling thread may run on, or all of hwloc's when it cannot tell.
 Bitmap usable_processors(hwloc_topology_t topology) {
-  Bitmap usable(hwloc_bitmap_alloc());
-  ensure(usable != nullptr, "hwloc has no memory for a processor set");
+  Bitmap usable = make_bitmap();
   if (hwloc_get_cpubind(topology, usable.get(), HWLOC_CPUBIND_THREAD) != 0) {
     hwloc_bitmap_copy(usable.get(), hwloc_topology_get_allowed_cpuset(topology));
   }
@@ -55,8 +57,7 @@ Bitmap usable_processors(hwloc_topology_t topology) {
 std::vector<int> first_processors(hwloc_topology_t topology, hwloc_const_bitmap_t usable) {
   const bool has_cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE) > 0;
   const hwloc_obj_type_t type = has_cores ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
-  const Bitmap mine(hwloc_bitmap_alloc());
-  ensure(mine != nullptr, "hwloc has no memory for a processor set");
+  const Bitmap mine = make_bitmap();
   std::vector<int> processors;
   for (hwloc_obj_t core = nullptr;
        (core = hwloc_get_next_obj_by_type(topology, type, core)) != nullptr;) {

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// Page mappings of a process, aligned so that huge pages fit.
 #include "kernels/runtime/memory_mapping.h"
 
 #include <sys/mman.h>

@@ -49,15 +49,11 @@ MemoryNeeds::MemoryNeeds(const Device& device)
 
 void MemoryNeeds::add(std::span<const PlannedBuffer> buffers) {
   for (const PlannedBuffer& planned : buffers) {
-    add(planned.category, planned.bytes, planned.sharing);
+    if (planned.bytes == 0) continue;
+    const std::size_t taken = device_.allocation_bytes(planned.bytes, planned.sharing);
+    bytes_[static_cast<std::size_t>(planned.category)] += taken;
+    added_ += taken;
   }
-}
-
-void MemoryNeeds::add(MemoryCategory category, std::size_t bytes, Sharing sharing) {
-  if (bytes == 0) return;
-  const std::size_t taken = device_.allocation_bytes(bytes, sharing);
-  bytes_[static_cast<std::size_t>(category)] += taken;
-  added_ += taken;
 }
 
 MemoryClaim MemoryNeeds::claim(std::string what, std::string advice) const {

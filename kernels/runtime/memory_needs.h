@@ -75,8 +75,6 @@ class MemoryNeeds {
   void check(const std::string& what, const std::string& advice) const;
 
  private:
-  void add(MemoryCategory category, std::size_t bytes, Sharing sharing);
-
   const Device& device_;
   CategoryBytes bytes_;
   std::size_t added_ = 0;

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// Memory that several processes of one host map, backed by memfd.
 #include "kernels/runtime/shared_memory.h"
 
 #include <fcntl.h>
@@ -64,13 +62,17 @@ std::string reason_to_refuse(const struct stat& info, int seals, int needed) {
 }
 
 // Maps the file, read-only where it is sealed against writing. Such a mapping needs a descriptor
-// that cannot write.
-BufferView map_shared(std::size_t bytes, int fd) {
+// that cannot write. Throws an Error "cannot map <what>: ...".
+template <typename Error>
+BufferView map_shared(std::size_t bytes, int fd, const std::string& what) {
   const int seals = ::fcntl(fd, F_GET_SEALS);
-  if (seals < 0 || (seals & F_SEAL_WRITE) == 0) return map_memory(bytes, fd);
+  const bool sealed = seals >= 0 && (seals & F_SEAL_WRITE) != 0;
   const FileDescriptor reader(
-      ::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDONLY | O_CLOEXEC));
-  return reader ? map_memory(bytes, reader.get(), false) : BufferView{};
+      sealed ? ::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDONLY | O_CLOEXEC) : -1);
+  const int used = sealed ? reader.get() : fd;
+  const BufferView view = used < 0 ? BufferView{} : map_memory(bytes, used, !sealed);
+  if (!view.data) throw_system_error<Error>("cannot map " + what, errno);
+  return view;
 }
 
 }  // namespace
@@ -84,11 +86,8 @@ SharedMemory SharedMemory::create(const std::string& name, std::size_t bytes,
     throw_system_error<DeviceError>(
         fmt::format("cannot create {} bytes of shared memory '{}'", bytes, name), errno);
   }
-  const BufferView view = map_memory(bytes, fd.get());
-  if (!view.data) {
-    throw_system_error<DeviceError>(
-        fmt::format("cannot map {} bytes of shared memory '{}'", bytes, name), errno);
-  }
+  const BufferView view = map_shared<DeviceError>(
+      bytes, fd.get(), fmt::format("{} bytes of shared memory '{}'", bytes, name));
   return SharedMemory(view, std::move(fd));
 }
 
@@ -123,10 +122,7 @@ SharedMemory SharedMemory::open(const std::string& handle, int seals) {
   if (!refused.empty()) {
     throw CommError(fmt::format("the shared memory {} is not used: {}", handle, refused));
   }
-  const BufferView view = map_shared(parsed->bytes, fd.get());
-  if (!view.data) {
-    throw CommError(fmt::format("cannot map shared memory {}: {}", handle, std::strerror(errno)));
-  }
+  const BufferView view = map_shared<CommError>(parsed->bytes, fd.get(), "shared memory " + handle);
   return SharedMemory(view, FileDescriptor());
 }
 
@@ -137,11 +133,9 @@ SharedMemory SharedMemory::adopt(int fd) {
     throw DeviceError(fmt::format("descriptor {} is no shared memory: {}", fd,
                                   info.st_size <= 0 ? "it is empty" : std::strerror(errno)));
   }
-  const BufferView view = map_shared(static_cast<std::size_t>(info.st_size), fd);
-  if (!view.data) {
-    throw DeviceError(fmt::format("cannot map descriptor {} ({} bytes): {}", fd, info.st_size,
-                                  std::strerror(errno)));
-  }
+  const BufferView view =
+      map_shared<DeviceError>(static_cast<std::size_t>(info.st_size), fd,
+                              fmt::format("descriptor {} ({} bytes)", fd, info.st_size));
   return SharedMemory(view, std::move(owned));
 }
 
@@ -152,11 +146,8 @@ void SharedMemory::seal() {
   if (::fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SEAL) != 0) {
     ::fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_SEAL);
   }
-  view_ = map_shared(bytes, fd_.get());
-  if (!view_.data) {
-    throw_system_error<DeviceError>(
-        fmt::format("cannot map {} bytes of shared memory again", bytes), errno);
-  }
+  view_ = map_shared<DeviceError>(bytes, fd_.get(),
+                                  fmt::format("{} bytes of shared memory again", bytes));
 }
 
 SharedMemory::SharedMemory(SharedMemory&& other) noexcept

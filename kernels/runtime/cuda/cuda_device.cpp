@@ -11,8 +11,10 @@
 #include <array>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/math.h"
@@ -25,7 +27,145 @@ namespace ddpbench {
 namespace cuda {
 namespace {
 
-// ---- memory ----
+// ---- streams, events and graphs ----
+
+// A float of milliseconds resolves a quarter of a microsecond up to 4.2 seconds, and less beyond.
+constexpr double kBaseLifetime_s = 4;
+// The shortest of several readings is the one that was not disturbed.
+constexpr int kCalibrationLooks = 8;
+
+double elapsed_s(cudaEvent_t from, cudaEvent_t to) {
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, from, to), "cudaEventElapsedTime");
+  return static_cast<double>(milliseconds) * 1e-3;
+}
+
+bool is_recording(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+class CudaGraph final : public Recording {
+ public:
+  // Takes over `graph`. `stream` is any stream of the graph's device, for the upload.
+  CudaGraph(cudaGraph_t graph, cudaStream_t stream) : graph_(graph) {
+    // Recorded communication keeps the priority of its streams. Without the flag it would get that
+    // of the stream on which the step is replayed.
+    const cudaError_t status =
+        cudaGraphInstantiate(&executable_, graph_, cudaGraphInstantiateFlagUseNodePriority);
+    if (status != cudaSuccess) static_cast<void>(cudaGraphDestroy(graph_));
+    check(status, "cudaGraphInstantiate");
+    // Without the upload the first launch does this work, perhaps in a timed step.
+    const cudaError_t uploaded = cudaGraphUpload(executable_, stream);
+    if (uploaded != cudaSuccess) destroy();
+    check(uploaded, "cudaGraphUpload");
+  }
+  ~CudaGraph() override { destroy(); }
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
+
+  void replay(Stream& stream) override {
+    check(cudaGraphLaunch(executable_, native_stream(stream)), "cudaGraphLaunch");
+  }
+
+ private:
+  void destroy() noexcept {
+    static_cast<void>(cudaGraphExecDestroy(executable_));
+    static_cast<void>(cudaGraphDestroy(graph_));
+  }
+
+  cudaGraph_t graph_;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+// An event that is recorded while its stream records becomes part of the recording, and every
+// replay reaches it anew. It orders the work of other recordings and streams after a replay. It
+// does not order work within the recording.
+class CudaEvent final : public Event {
+ public:
+  CudaEvent(int ordinal, std::shared_ptr<CudaClock> clock) : clock_(std::move(clock)) {
+    const CurrentDevice current(ordinal);
+    check(cudaEventCreate(&event_), "cudaEventCreate");
+  }
+  ~CudaEvent() override { static_cast<void>(cudaEventDestroy(event_)); }
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+
+  bool reached() const override {
+    if (!recorded_) return false;  // CUDA would call it reached
+    const cudaError_t status = cudaEventQuery(event_);
+    if (status == cudaErrorNotReady) return false;
+    check(status, "cudaEventQuery");
+    return true;
+  }
+  double time_s() const override {
+    ensure(recorded_, "the time of an event that was never recorded");
+    return clock_->time_s(event_);
+  }
+  void record_on(cudaStream_t stream) {
+    const unsigned flags = is_recording(stream) ? cudaEventRecordExternal : cudaEventRecordDefault;
+    check(cudaEventRecordWithFlags(event_, stream, flags), "cudaEventRecord");
+    recorded_ = true;
+  }
+  // Later work of `stream` starts after this event.
+  void order(cudaStream_t stream) const {
+    ensure(recorded_, "a stream waits for an event that was never recorded");
+    const unsigned flags = is_recording(stream) ? cudaEventWaitExternal : cudaEventWaitDefault;
+    check(cudaStreamWaitEvent(stream, event_, flags), "cudaStreamWaitEvent");
+  }
+
+ private:
+  std::shared_ptr<CudaClock> clock_;
+  cudaEvent_t event_ = nullptr;
+  bool recorded_ = false;
+};
+
+class CudaStream final : public Stream {
+ public:
+  CudaStream(Device& device, int ordinal) : device_(device), ordinal_(ordinal) {
+    const CurrentDevice current(ordinal_);
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+  }
+  ~CudaStream() override { static_cast<void>(cudaStreamDestroy(stream_)); }
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+
+  Device& device() const noexcept override { return device_; }
+  cudaStream_t native() const noexcept { return stream_; }
+  void record(Event& event) override { native_event<CudaEvent>(event).record_on(stream_); }
+  void wait(const Event& event) override { native_event<const CudaEvent>(event).order(stream_); }
+  void synchronize() override {
+    check_with(cudaStreamSynchronize(stream_), [&] { return device_.name() + " failed"; });
+  }
+  bool can_record() const noexcept override { return true; }
+  void begin_recording() override {
+    // Thread-local: other threads of the process (loader, communication) may call CUDA meanwhile.
+    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
+          "cudaStreamBeginCapture");
+  }
+  std::unique_ptr<Recording> end_recording() override {
+    cudaGraph_t graph = nullptr;
+    check(cudaStreamEndCapture(stream_, &graph), "the step cannot be recorded as a CUDA graph");
+    const CurrentDevice current(ordinal_);
+    return std::make_unique<CudaGraph>(graph, stream_);
+  }
+
+ private:
+  template <typename Native, typename Given>
+  Native& native_event(Given& event) const {
+    auto* const native = dynamic_cast<Native*>(&event);
+    ensure(native != nullptr, "an event of another kind of device on a stream of {}",
+           device_.name());
+    return *native;
+  }
+
+  Device& device_;
+  int ordinal_;
+  cudaStream_t stream_ = nullptr;
+};
+
+// ---- the device ----
 
 constexpr std::size_t kAlignmentBytes = 256;  // what cudaMalloc promises (CUDA C++ Guide, 5.3.2)
 
@@ -33,8 +173,6 @@ constexpr std::size_t kAlignmentBytes = 256;  // what cudaMalloc promises (CUDA 
 std::size_t allocated_bytes(std::size_t bytes) noexcept {
   return round_up(std::max(bytes, std::size_t{1}), kAlignmentBytes);
 }
-
-// ---- the device ----
 
 // "GPU-...", as nvidia-smi and CUDA_VISIBLE_DEVICES write it.
 std::string uuid_text(const cudaUUID_t& uuid) {
@@ -182,6 +320,64 @@ CudaDeviceInfo describe(int ordinal) {
 }
 
 }  // namespace
+
+CudaClock::CudaClock(int ordinal) : ordinal_(ordinal) {
+  const CurrentDevice current(ordinal_);
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+  check(cudaEventCreate(&base_), "cudaEventCreate");
+  check(cudaEventCreate(&next_), "cudaEventCreate");
+  calibrate();
+}
+
+CudaClock::~CudaClock() {
+  static_cast<void>(cudaEventDestroy(base_));
+  static_cast<void>(cudaEventDestroy(next_));
+  static_cast<void>(cudaStreamDestroy(stream_));
+}
+
+void CudaClock::calibrate() {
+  const CurrentDevice current(ordinal_);
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  double shortest_s = std::numeric_limits<double>::infinity();
+  for (int look = 0; look < kCalibrationLooks; ++look) {
+    const double before_s = steady_s();
+    check(cudaEventRecord(next_, stream_), "cudaEventRecord");
+    check(cudaEventSynchronize(next_), "cudaEventSynchronize");
+    const double after_s = steady_s();
+    if (after_s - before_s >= shortest_s) continue;
+    shortest_s = after_s - before_s;
+    base_s_ = before_s + shortest_s / 2;
+    std::swap(base_, next_);
+  }
+}
+
+void CudaClock::move_base() {
+  check(cudaEventRecord(next_, stream_), "cudaEventRecord");
+  check(cudaEventSynchronize(next_), "cudaEventSynchronize");
+  base_s_ += elapsed_s(base_, next_);
+  std::swap(base_, next_);
+}
+
+double CudaClock::time_s(cudaEvent_t event) {
+  const CurrentDevice current(ordinal_);
+  // An event from before the base lies at a negative distance from it.
+  if (steady_s() - base_s_ > kBaseLifetime_s) move_base();
+  return base_s_ + elapsed_s(base_, event);
+}
+
+cudaStream_t native_stream(Stream& stream) {
+  auto* const cuda_stream = dynamic_cast<CudaStream*>(&stream);
+  ensure(cuda_stream != nullptr, "a stream of {} where a CUDA stream is needed",
+         stream.device().name());
+  return cuda_stream->native();
+}
+
+NativeDevice& native_device(Device& device) {
+  auto* const native = dynamic_cast<NativeDevice*>(&device);
+  ensure(native != nullptr, "{} is no CUDA device", device.name());
+  return *native;
+}
+
 }  // namespace cuda
 
 CudaProbe probe_cuda() {

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// GpuMonitor on NVML.
 #include <fmt/format.h>
 
 #include <array>
@@ -120,8 +118,7 @@ class NvmlMonitor final : public GpuMonitor {
     std::array<char, kNvmlVersionBytes> text{};
     const std::string why =
         library_.call("nvmlSystemGetDriverVersion", text.data(), kNvmlVersionBytes);
-    return why.empty() ? Known<std::string>{text.data(), {}}
-                       : Known<std::string>{std::nullopt, why};
+    return told(why, std::string(text.data()));
   }
 
   GpuSample sample(std::size_t gpu) override {
@@ -129,12 +126,12 @@ class NvmlMonitor final : public GpuMonitor {
     const auto number = [&](double unit, const char* name, auto... arguments) {
       unsigned value = 0;
       const std::string why = ask(gpu, name, device, arguments..., &value);
-      return told(why, value, unit);
+      return told(why, unit * value);
     };
     GpuSample sample;
     NvmlUtilization load{};
     const std::string no_load = ask(gpu, "nvmlDeviceGetUtilizationRates", device, &load);
-    sample.utilization_ratio = told(no_load, load.gpu, 0.01);
+    sample.utilization_ratio = told(no_load, 0.01 * load.gpu);
     sample.sm_clock_mhz = number(1, "nvmlDeviceGetClockInfo", int{kNvmlClockSm});
     sample.memory_clock_mhz = number(1, "nvmlDeviceGetClockInfo", int{kNvmlClockMemory});
     sample.power_w = number(1e-3, "nvmlDeviceGetPowerUsage");
@@ -144,17 +141,16 @@ class NvmlMonitor final : public GpuMonitor {
     const char* events = "nvmlDeviceGetCurrentClocksEventReasons";
     if (!library_.has(events) && library_.has(older)) events = older;
     unsigned long long bits = 0;
-    sample.clock_events.reason = ask(gpu, events, device, &bits);
-    if (sample.clock_events.reason.empty()) sample.clock_events.value = events_of(bits);
+    const std::string no_events = ask(gpu, events, device, &bits);
+    sample.clock_events = told(no_events, events_of(bits));
     return sample;
   }
 
   PcieSlot pcie_slot(std::size_t gpu) override {
     const auto number = [&](const char* name) {
       unsigned value = 0;
-      Known<int> told{std::nullopt, ask(gpu, name, gpus_.at(gpu).device, &value)};
-      if (told.reason.empty()) told.value = static_cast<int>(value);
-      return told;
+      const std::string why = ask(gpu, name, gpus_.at(gpu).device, &value);
+      return told(why, static_cast<int>(value));
     };
     return {number("nvmlDeviceGetMaxPcieLinkGeneration"), number("nvmlDeviceGetMaxPcieLinkWidth")};
   }
@@ -166,9 +162,10 @@ class NvmlMonitor final : public GpuMonitor {
     return reason.empty() ? library_.call(name, arguments...) : reason;
   }
 
-  static Known<double> told(const std::string& why, unsigned value, double unit) {
+  template <typename T>
+  static Known<T> told(const std::string& why, T value) {
     if (!why.empty()) return {std::nullopt, why};
-    return {unit * static_cast<double>(value), {}};
+    return {std::move(value), {}};
   }
 
   Gpu find(const std::string& uuid) const {
