@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// Handles of the libraries, and the texts of their errors.
 #include "kernels/ops/cuda/library/context.h"
 
 #include <array>
@@ -15,27 +13,21 @@ namespace {
 
 constexpr int kFirstWithTensorCoresForFloats = 80;  // compute capability, times 10
 
-int compute_capability(int ordinal) {
-  int major = 0, minor = 0;
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal), "GPU",
+int attribute_of(const ddpbench::cuda::NativeDevice& device, cudaDeviceAttr attribute,
+                 std::string_view where) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, attribute, device.ordinal()), where,
         "cudaDeviceGetAttribute");
-  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, ordinal), "GPU",
-        "cudaDeviceGetAttribute");
-  return 10 * major + minor;
+  return value;
 }
 
 void check_precision(const ddpbench::cuda::NativeDevice& device, CudaPrecision precision) {
-  const int capability = compute_capability(device.ordinal());
+  const int capability = 10 * attribute_of(device, cudaDevAttrComputeCapabilityMajor, "GPU") +
+                         attribute_of(device, cudaDevAttrComputeCapabilityMinor, "GPU");
   if (precision == CudaPrecision::fp32 || capability >= kFirstWithTensorCoresForFloats) return;
   throw UnavailableError(fmt::format(
       "precision {} needs a GPU of compute capability 8.0 or later; {} ({}) has {}.{}",
       precision_name(precision), device.name(), device.model(), capability / 10, capability % 10));
-}
-
-std::string machine_key(const Context& context) {
-  return fmt::format("{}|cudnn {}|{}{}", context.device.model(), cudnnGetVersion(),
-                     precision_name(context.options.precision),
-                     context.options.deterministic ? "|deterministic" : "");
 }
 
 }  // namespace
@@ -67,7 +59,9 @@ Context::Context(ddpbench::cuda::NativeDevice& native, const CudaBackendOptions&
   const cublasStatus_t status = cublasLtCreate(&cublas);
   if (status != CUBLAS_STATUS_SUCCESS) cudnnDestroy(cudnn);
   check(status, device.name(), "cublasLtCreate");
-  machine = machine_key(*this);
+  machine =
+      fmt::format("{}|cudnn {}|{}{}", device.model(), cudnnGetVersion(),
+                  precision_name(options.precision), options.deterministic ? "|deterministic" : "");
 }
 
 Context::~Context() {
@@ -76,21 +70,14 @@ Context::~Context() {
 }
 
 cudaStream_t Context::use(Stream& stream) const {
-  cudaStream_t native = ddpbench::cuda::native_stream(stream);
+  cudaStream_t native = native_stream(stream);
   check(cudnnSetStream(cudnn, native), device.name(), "cudnnSetStream");
   return native;
 }
 
 std::string_view precision_name(CudaPrecision precision) {
-  switch (precision) {
-    case CudaPrecision::fp32:
-      return "fp32";
-    case CudaPrecision::tf32:
-      return "tf32";
-    case CudaPrecision::bf16:
-      return "bf16";
-  }
-  return "";
+  constexpr std::array<std::string_view, 3> kNames = {"fp32", "tf32", "bf16"};
+  return kNames[static_cast<std::size_t>(precision)];
 }
 
 cudnnDataType_t cudnn_type(DataType type) {
@@ -106,10 +93,8 @@ cudaDataType_t cublas_type(DataType type) {
 }
 
 std::uint32_t multiprocessors_of(const Context& context, std::string_view where) {
-  int count = 0;
-  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, context.device.ordinal()),
-        where, "cudaDeviceGetAttribute");
-  return static_cast<std::uint32_t>(count);
+  return static_cast<std::uint32_t>(
+      attribute_of(context.device, cudaDevAttrMultiProcessorCount, where));
 }
 
 std::uint32_t element_index(std::int64_t count, std::string_view operation) {

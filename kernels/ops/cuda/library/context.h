@@ -31,6 +31,8 @@ void check(cublasStatus_t status, std::string_view operation, const char* call);
 // The factors of products and of old values. The libraries read them at an address.
 inline constexpr float kOne = 1, kZero = 0;
 
+using ddpbench::cuda::native_stream;
+
 // Used by the device's leading thread.
 struct Context {
   // REQUIRES: the device is current. `device` must outlive it. Throws UnavailableError when the

@@ -158,6 +158,7 @@ struct Memory {
 // `operands`: descriptor and memory of each, in the order of the library's arguments.
 struct Forward {
   static constexpr ConvolutionPass kPass = ConvolutionPass::forward;
+  static constexpr const char* kName = "forward";
   static constexpr int kAlgorithms = CUDNN_CONVOLUTION_FWD_ALGO_COUNT;
   static constexpr int kFirst = CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;
   using Performance = cudnnConvolutionFwdAlgoPerf_t;
@@ -171,6 +172,7 @@ struct Forward {
 
 struct BackwardData {
   static constexpr ConvolutionPass kPass = ConvolutionPass::backward_data;
+  static constexpr const char* kName = "backward data";
   static constexpr int kAlgorithms = CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT;
   static constexpr int kFirst = CUDNN_CONVOLUTION_BWD_DATA_ALGO_1;
   using Performance = cudnnConvolutionBwdDataAlgoPerf_t;
@@ -184,6 +186,7 @@ struct BackwardData {
 
 struct BackwardFilter {
   static constexpr ConvolutionPass kPass = ConvolutionPass::backward_filter;
+  static constexpr const char* kName = "backward filter";
   static constexpr int kAlgorithms = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT;
   static constexpr int kFirst = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1;
   using Performance = cudnnConvolutionBwdFilterAlgoPerf_t;
@@ -197,15 +200,8 @@ struct BackwardFilter {
 
 // The arithmetic that a precision allows. bf16 products use tensor cores only on request.
 cudnnMathType_t math_of(CudaPrecision precision) {
-  switch (precision) {
-    case CudaPrecision::fp32:
-      return CUDNN_FMA_MATH;
-    case CudaPrecision::tf32:
-      return CUDNN_DEFAULT_MATH;
-    case CudaPrecision::bf16:
-      break;
-  }
-  return CUDNN_TENSOR_OP_MATH;
+  if (precision == CudaPrecision::fp32) return CUDNN_FMA_MATH;
+  return precision == CudaPrecision::tf32 ? CUDNN_DEFAULT_MATH : CUDNN_TENSOR_OP_MATH;
 }
 
 void set_math(const ConvolutionShape& shape, ConvolutionPass pass, int math) {
@@ -222,7 +218,9 @@ class LibraryCandidates {
   // Asks the library, whose answer counts. Also sets the arithmetic.
   bool has(AlgorithmChoice& choice) const {
     if (choice.algorithm < 0 || choice.algorithm >= Pass::kAlgorithms) return false;
-    if (!may_use(static_cast<cudnnMathType_t>(choice.math))) return false;
+    // fp32 must be strict, even where other arithmetic is faster.
+    const bool strict = context_.options.precision == CudaPrecision::fp32;
+    if (strict && choice.math != CUDNN_FMA_MATH) return false;
     set_math(shape_, Pass::kPass, choice.math);
     std::size_t bytes = 0;
     if (workspace(choice.algorithm, &bytes) != CUDNN_STATUS_SUCCESS) return false;
@@ -246,7 +244,7 @@ class LibraryCandidates {
     stream.fill(shape_.type, y, shape_.y_count, shape_.where);
 
     const auto search = [&] {
-      std::vector<typename Pass::Performance> results(kMostResults);
+      Results results(kMostResults);
       int count = 0;
       const auto [a, in_a, b, in_b, c, in_c] = Pass::operands(shape_, memory);
       const cudnnStatus_t status = Pass::kFind(
@@ -270,7 +268,7 @@ class LibraryCandidates {
   // The library's guess of the fastest, with bias and ReLU in their own pass. It takes no memory.
   std::optional<AlgorithmChoice> guess() const {
     set_math(shape_, Pass::kPass, math_of(context_.options.precision));
-    std::vector<typename Pass::Performance> results(kMostResults);
+    Results results(kMostResults);
     int count = 0;
     const auto [a, in_a, b, in_b, c, in_c] = Pass::operands(shape_, {});
     check(Pass::kGuess(context_.cudnn, a, b, shape_.convolution(Pass::kPass), c,
@@ -282,6 +280,7 @@ class LibraryCandidates {
   }
 
  private:
+  using Results = std::vector<typename Pass::Performance>;
   static constexpr std::size_t kMostResults = 2 * Pass::kAlgorithms + 4;
 
   cudnnStatus_t workspace(int algorithm, std::size_t* bytes) const {
@@ -290,17 +289,12 @@ class LibraryCandidates {
                             static_cast<decltype(Pass::Performance::algo)>(algorithm), bytes);
   }
 
-  // fp32 must be strict, even where other arithmetic is faster.
-  bool may_use(cudnnMathType_t math) const {
-    return context_.options.precision != CudaPrecision::fp32 || math == CUDNN_FMA_MATH;
-  }
-
   // The search times each algorithm once, and in its first run a kernel is loaded, which takes
   // longer than most convolutions (seen on an H200: the forward passes of one network took 2.6 ms
   // more with the choices of one process than of another). So a first search only loads, and of two
   // more the shorter time counts. In a deterministic run no time does.
   template <typename Search>
-  std::vector<typename Pass::Performance> shortest_of(const Search& search) const {
+  Results shortest_of(const Search& search) const {
     auto results = search();
     if (context_.options.deterministic) return results;
     results = search();
@@ -328,8 +322,7 @@ class LibraryCandidates {
 
   // The fastest, or, since times differ from day to day, of those that repeat their bits the first
   // in a fixed order. Sets the arithmetic.
-  std::optional<AlgorithmChoice> pick(
-      const std::vector<typename Pass::Performance>& results) const {
+  std::optional<AlgorithmChoice> pick(const Results& results) const {
     const bool repeats = context_.options.deterministic;
     std::optional<AlgorithmChoice> best;
     std::tuple<float, bool, int, bool, int> first;
@@ -340,7 +333,10 @@ class LibraryCandidates {
           result.mathType == CUDNN_DEFAULT_MATH) {
         // Where the library reports only its default, it ran FMA, as it was told. Where it reports
         // both, the default ran in TF32, and its time does not count.
-        if (is_measured_strictly(results, result.algo)) continue;
+        const auto is_strict = [&](const auto& other) {
+          return other.algo == result.algo && other.mathType == CUDNN_FMA_MATH;
+        };
+        if (std::ranges::any_of(results, is_strict)) continue;
         choice.math = CUDNN_FMA_MATH;
       }
       if (result.status != CUDNN_STATUS_SUCCESS || !has(choice)) continue;
@@ -352,14 +348,6 @@ class LibraryCandidates {
     }
     if (best) set_math(shape_, Pass::kPass, best->math);
     return best;
-  }
-
-  template <typename Algorithm>
-  static bool is_measured_strictly(const std::vector<typename Pass::Performance>& results,
-                                   Algorithm algorithm) {
-    return std::ranges::any_of(results, [&](const auto& result) {
-      return result.algo == algorithm && result.mathType == CUDNN_FMA_MATH;
-    });
   }
 
   // Whether the library adds the bias and rectifies in the same call, found by calling it. Only one
@@ -385,22 +373,17 @@ class LibraryCandidates {
   const ConvolutionShape& shape_;
 };
 
-const char* name_of(ConvolutionPass pass) {
-  if (pass == ConvolutionPass::forward) return "forward";
-  return pass == ConvolutionPass::backward_data ? "backward data" : "backward filter";
-}
-
 template <typename Pass>
 AlgorithmChoice tune(Context& context, const ConvolutionShape& shape) {
   const LibraryCandidates<Pass> candidates(context, shape);
-  auto choice = autotune(context.algorithms, shape.key + "|" + name_of(Pass::kPass),
+  auto choice = autotune(context.algorithms, shape.key + "|" + Pass::kName,
                          {.has = [&](AlgorithmChoice& known) { return candidates.has(known); },
                           .fastest = [&] { return candidates.measure(); },
                           .untried = [&] { return candidates.guess(); }});
   if (!choice) {
     throw DeviceError(
         fmt::format("{}: {}: no algorithm of cuDNN's works in {}{} and {} bytes", shape.where,
-                    name_of(Pass::kPass), precision_name(context.options.precision),
+                    Pass::kName, precision_name(context.options.precision),
                     context.options.deterministic ? ", deterministically" : "", kWorkspaceLimit));
   }
   candidates.has(*choice);  // sets the arithmetic
@@ -411,14 +394,8 @@ AlgorithmChoice tune(Context& context, const ConvolutionShape& shape) {
 
 AlgorithmChoice tune_convolution(Context& context, const ConvolutionShape& shape,
                                  ConvolutionPass pass) {
-  switch (pass) {
-    case ConvolutionPass::forward:
-      return tune<Forward>(context, shape);
-    case ConvolutionPass::backward_data:
-      return tune<BackwardData>(context, shape);
-    case ConvolutionPass::backward_filter:
-      break;
-  }
+  if (pass == ConvolutionPass::forward) return tune<Forward>(context, shape);
+  if (pass == ConvolutionPass::backward_data) return tune<BackwardData>(context, shape);
   return tune<BackwardFilter>(context, shape);
 }
 

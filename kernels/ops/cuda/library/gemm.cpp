@@ -22,19 +22,10 @@ constexpr std::size_t kGemmWorkspaceLimit = 32 * kMiB;  // NVIDIA's advice for H
 constexpr int kCandidates = 8;
 
 cublasLtEpilogue_t native_epilogue(Epilogue epilogue) {
-  switch (epilogue) {
-    case Epilogue::none:
-      return CUBLASLT_EPILOGUE_DEFAULT;
-    case Epilogue::bias:
-      return CUBLASLT_EPILOGUE_BIAS;
-    case Epilogue::relu:
-      return CUBLASLT_EPILOGUE_RELU;
-    case Epilogue::bias_relu:
-      return CUBLASLT_EPILOGUE_RELU_BIAS;
-    case Epilogue::bias_gradient:
-      break;
-  }
-  return CUBLASLT_EPILOGUE_BGRADB;
+  constexpr cublasLtEpilogue_t kNative[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS,
+                                            CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_RELU_BIAS,
+                                            CUBLASLT_EPILOGUE_BGRADB};
+  return kNative[static_cast<std::size_t>(epilogue)];
 }
 
 bool is_aligned(const void* address) {
@@ -215,7 +206,7 @@ bool Gemm::runs(const GemmDesc& desc) const {
   const TuningMemory memory(desc, workspace_bytes(), where_);
   const std::unique_ptr<Stream> stream = context_.device.make_stream();
   const cublasStatus_t status =
-      queue(ddpbench::cuda::native_stream(*stream), memory.operands(), memory.workspace.data());
+      queue(native_stream(*stream), memory.operands(), memory.workspace.data());
   stream->synchronize();
   return status == CUBLAS_STATUS_SUCCESS;
 }

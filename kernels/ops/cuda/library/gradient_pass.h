@@ -27,42 +27,37 @@ class GradientPass {
 
   GradientPass() = default;
   // Takes its part of backward's workspace.
-  GradientPass(const Shape& shape, WorkspaceLayout& workspace);
+  GradientPass(const Shape& shape, WorkspaceLayout& workspace) : shape_(shape) {
+    if (shape.relu) {
+      masked_ = workspace.add(std::size_t{shape.rows} * shape.columns * size_of(shape.type));
+    }
+    if (shape.bias) sums_ = workspace.add(column_sums_workspace_bytes(shape.rows, shape.columns));
+  }
 
   // Returns where the rectified gradient lies: in the workspace, or where it was. The bias's
   // gradient is the last of grad_parameters.
-  const void* run(const BackwardArgs& args, cudaStream_t stream, std::string_view where) const;
+  const void* run(const BackwardArgs& args, cudaStream_t stream, std::string_view where) const {
+    if (!shape_.relu && !shape_.bias) return args.grad_output;
+    auto* const workspace = static_cast<std::byte*>(args.workspace);
+    ColumnSums pass{};
+    pass.type = shape_.type;
+    pass.rows = shape_.rows;
+    pass.columns = shape_.columns;
+    pass.gradient = args.grad_output;
+    if (shape_.relu) {
+      pass.output = args.output;
+      pass.masked = workspace + masked_;
+    }
+    pass.sums = shape_.bias ? static_cast<float*>(args.grad_parameters.back()) : nullptr;
+    pass.accumulate = args.accumulate;
+    pass.workspace = workspace + sums_;
+    check(column_sums(pass, stream), where, "column_sums");
+    return shape_.relu ? pass.masked : args.grad_output;
+  }
 
  private:
   Shape shape_;
   std::size_t masked_ = 0, sums_ = 0;
 };
-
-inline GradientPass::GradientPass(const Shape& shape, WorkspaceLayout& workspace) : shape_(shape) {
-  if (shape.relu) {
-    masked_ = workspace.add(std::size_t{shape.rows} * shape.columns * size_of(shape.type));
-  }
-  if (shape.bias) sums_ = workspace.add(column_sums_workspace_bytes(shape.rows, shape.columns));
-}
-
-inline const void* GradientPass::run(const BackwardArgs& args, cudaStream_t stream,
-                                     std::string_view where) const {
-  if (!shape_.relu && !shape_.bias) return args.grad_output;
-  auto* const workspace = static_cast<std::byte*>(args.workspace);
-  ColumnSums pass{};
-  pass.type = shape_.type;
-  pass.rows = shape_.rows;
-  pass.columns = shape_.columns;
-  pass.gradient = args.grad_output;
-  if (shape_.relu) {
-    pass.output = args.output;
-    pass.masked = workspace + masked_;
-  }
-  pass.sums = shape_.bias ? static_cast<float*>(args.grad_parameters.back()) : nullptr;
-  pass.accumulate = args.accumulate;
-  pass.workspace = workspace + sums_;
-  check(column_sums(pass, stream), where, "column_sums");
-  return shape_.relu ? pass.masked : args.grad_output;
-}
 
 }  // namespace ddpbench::ops::cuda

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// OpBackend for CUDA devices.
 #include "kernels/ops/cuda_backend.h"
 
 #include "base/error.h"
@@ -45,8 +43,7 @@ class CudaBackend final : public OpBackend {
   void gather(Stream& stream, const GatherArgs& args) override { cuda::gather(stream, args); }
 
   void increment(Stream& stream, std::int64_t* counter) override {
-    cuda::check(cuda::increment(counter, ddpbench::cuda::native_stream(stream)), "counting",
-                "increment");
+    cuda::check(cuda::increment(counter, cuda::native_stream(stream)), "counting", "increment");
   }
 
   void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,
@@ -66,15 +63,6 @@ class CudaBackend final : public OpBackend {
   cuda::ContextPtr context_;
 };
 
-cuda::ContextPtr make_context(Device& device, const CudaBackendOptions& options) {
-  if (device.kind() != DeviceKind::cuda)
-    throw UnavailableError(
-        fmt::format("the CUDA backend runs on CUDA devices, not on {}", device.name()));
-  ddpbench::cuda::NativeDevice& native = ddpbench::cuda::native_device(device);
-  const ddpbench::cuda::CurrentDevice current(native.ordinal());
-  return std::make_shared<cuda::Context>(native, options);
-}
-
 // The libraries' own numbering: 91900 is 9.19.0.
 std::string version_text(std::size_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
@@ -83,7 +71,12 @@ std::string version_text(std::size_t version) {
 }  // namespace
 
 std::unique_ptr<OpBackend> make_cuda_backend(Device& device, const CudaBackendOptions& options) {
-  return std::make_unique<CudaBackend>(make_context(device, options));
+  if (device.kind() != DeviceKind::cuda)
+    throw UnavailableError(
+        fmt::format("the CUDA backend runs on CUDA devices, not on {}", device.name()));
+  ddpbench::cuda::NativeDevice& native = ddpbench::cuda::native_device(device);
+  const ddpbench::cuda::CurrentDevice current(native.ordinal());
+  return std::make_unique<CudaBackend>(std::make_shared<cuda::Context>(native, options));
 }
 
 std::map<std::string, std::string> cuda_library_versions() {

@@ -18,12 +18,12 @@ std::unique_ptr<Op> make_op(ContextPtr context, const Conv2dDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const LinearDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const BatchNorm2dDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const MaxPool2dDesc& desc);
-std::unique_ptr<Op> make_op(ContextPtr context, const ReluDesc& desc);
-std::unique_ptr<Op> make_op(ContextPtr context, const AddDesc& desc);
-std::unique_ptr<Op> make_op(ContextPtr context, const ReorderDesc& desc);
-std::unique_ptr<Op> make_op(ContextPtr context, const AvgPool2dDesc& desc);
-std::unique_ptr<Op> make_op(ContextPtr context, const AdaptiveAvgPool2dDesc& desc);
-std::unique_ptr<Op> make_op(ContextPtr context, const ConcatDesc& desc);
+std::unique_ptr<Op> make_op(const ContextPtr& context, const ReluDesc& desc);
+std::unique_ptr<Op> make_op(const ContextPtr& context, const AddDesc& desc);
+std::unique_ptr<Op> make_op(const ContextPtr& context, const ReorderDesc& desc);
+std::unique_ptr<Op> make_op(const ContextPtr& context, const AvgPool2dDesc& desc);
+std::unique_ptr<Op> make_op(const ContextPtr& context, const AdaptiveAvgPool2dDesc& desc);
+std::unique_ptr<Op> make_op(const ContextPtr& context, const ConcatDesc& desc);
 std::unique_ptr<Op> make_op(const ContextPtr& context, const DropoutDesc& desc);
 
 // A convolution and a pool as one operation (OpBackend::fuse). Only the pool reads the convolution.

@@ -14,47 +14,43 @@ namespace {
 class CudaElementwiseOp : public Op {
  protected:
   template <typename Desc>
-  CudaElementwiseOp(ContextPtr context, const Desc& desc)
+  explicit CudaElementwiseOp(const Desc& desc)
       : Op(plain_plan(desc)),
-        context_(std::move(context)),
         where_(where_of(desc)),
         count_(element_index(element_count(desc.input.shape), where_)) {}
   DataType type() const { return plan_.output.type; }
 
-  ContextPtr context_;
   std::string where_;
   std::uint32_t count_;
 };
 
 class Relu final : public CudaElementwiseOp {
  public:
-  Relu(ContextPtr context, const ReluDesc& desc) : CudaElementwiseOp(std::move(context), desc) {}
+  explicit Relu(const ReluDesc& desc) : CudaElementwiseOp(desc) {}
   void forward(Stream& stream, const ForwardArgs& args) override {
-    check(relu_forward(type(), args.inputs[0], args.output, count_,
-                       ddpbench::cuda::native_stream(stream)),
-          where_, "relu_forward");
+    check(relu_forward(type(), args.inputs[0], args.output, count_, native_stream(stream)), where_,
+          "relu_forward");
   }
   void backward(Stream& stream, const BackwardArgs& args) override {
     if (!args.grad_inputs[0]) return;
     check(relu_backward(type(), args.output, args.grad_output, args.grad_inputs[0], count_,
-                        ddpbench::cuda::native_stream(stream)),
+                        native_stream(stream)),
           where_, "relu_backward");
   }
 };
 
 class Add final : public CudaElementwiseOp {
  public:
-  Add(ContextPtr context, const AddDesc& desc) : CudaElementwiseOp(std::move(context), desc) {}
+  explicit Add(const AddDesc& desc) : CudaElementwiseOp(desc) {}
   void forward(Stream& stream, const ForwardArgs& args) override {
-    check(add(type(), args.inputs[0], args.inputs[1], args.output, count_,
-              ddpbench::cuda::native_stream(stream)),
+    check(add(type(), args.inputs[0], args.inputs[1], args.output, count_, native_stream(stream)),
           where_, "add");
   }
   void backward(Stream& stream, const BackwardArgs& args) override {
     for (void* const grad : args.grad_inputs) {
       if (!grad || grad == args.grad_output) continue;
       check(cudaMemcpyAsync(grad, args.grad_output, plan_.output.bytes, cudaMemcpyDeviceToDevice,
-                            ddpbench::cuda::native_stream(stream)),
+                            native_stream(stream)),
             where_, "cudaMemcpyAsync");
     }
   }
@@ -70,7 +66,7 @@ class DropoutOfCuda final : public DropoutOp {
   void forward(Stream& stream, const ForwardArgs& args) override {
     if (args.mode == Mode::training) return apply(stream, args.draw, args.inputs[0], args.output);
     check(cudaMemcpyAsync(args.output, args.inputs[0], plan_.output.bytes, cudaMemcpyDeviceToDevice,
-                          ddpbench::cuda::native_stream(stream)),
+                          native_stream(stream)),
           where_, "cudaMemcpyAsync");
   }
   void backward(Stream& stream, const BackwardArgs& args) override {
@@ -86,7 +82,7 @@ class DropoutOfCuda final : public DropoutOp {
                    .elements = static_cast<std::uint32_t>(elements()),
                    .mask = mask_,
                    .draw = draw},
-                  ddpbench::cuda::native_stream(stream)),
+                  native_stream(stream)),
           where_, "dropout");
   }
   std::string where_;
@@ -97,11 +93,11 @@ class DropoutOfCuda final : public DropoutOp {
 std::unique_ptr<Op> make_op(const ContextPtr&, const DropoutDesc& desc) {
   return std::make_unique<DropoutOfCuda>(desc);
 }
-std::unique_ptr<Op> make_op(ContextPtr context, const ReluDesc& desc) {
-  return std::make_unique<Relu>(std::move(context), desc);
+std::unique_ptr<Op> make_op(const ContextPtr&, const ReluDesc& desc) {
+  return std::make_unique<Relu>(desc);
 }
-std::unique_ptr<Op> make_op(ContextPtr context, const AddDesc& desc) {
-  return std::make_unique<Add>(std::move(context), desc);
+std::unique_ptr<Op> make_op(const ContextPtr&, const AddDesc& desc) {
+  return std::make_unique<Add>(desc);
 }
 
 }  // namespace ddpbench::ops::cuda

@@ -28,7 +28,7 @@ LossShape loss_shape(const CrossEntropyDesc& desc) {
 
 void update(Stream& stream, const OptimizerArgs& args) {
   element_index(static_cast<std::int64_t>(args.count), "optimizer");
-  check(optimizer_step(args, ddpbench::cuda::native_stream(stream)), "optimizer", "optimizer_step");
+  check(optimizer_step(args, native_stream(stream)), "optimizer", "optimizer_step");
 }
 
 void mean(Stream& stream, std::span<const float* const> inputs, float* out, std::size_t count) {
@@ -38,7 +38,7 @@ void mean(Stream& stream, std::span<const float* const> inputs, float* out, std:
                                   kMaxMeanInputs));
   }
   const std::uint32_t elements = element_index(static_cast<std::int64_t>(count), "mean");
-  check(mean_of(inputs, out, elements, ddpbench::cuda::native_stream(stream)), "mean", "mean_of");
+  check(mean_of(inputs, out, elements, native_stream(stream)), "mean", "mean_of");
 }
 
 void gather(Stream& stream, const GatherArgs& args) {
@@ -49,7 +49,7 @@ void gather(Stream& stream, const GatherArgs& args) {
   }
   element_index(args.batch * args.sample_elements, "batch_gather");
   element_index(args.batch * args.labels_per_sample, "batch_gather");
-  check(gather_batch(args, ddpbench::cuda::native_stream(stream)), "batch_gather", "gather_batch");
+  check(gather_batch(args, native_stream(stream)), "batch_gather", "gather_batch");
 }
 
 void loss(Stream& stream, const CrossEntropyDesc& desc, const LossArgs& args) {
@@ -58,7 +58,7 @@ void loss(Stream& stream, const CrossEntropyDesc& desc, const LossArgs& args) {
   element_index(desc.batch * desc.classes * desc.positions, where);
   ensure(args.samples >= 0 && args.samples <= desc.batch, "{}: {} samples", where, args.samples);
   ensure(args.workspace != nullptr, "{}: no workspace", where);
-  check(softmax_cross_entropy(loss_shape(desc), args, ddpbench::cuda::native_stream(stream)), where,
+  check(softmax_cross_entropy(loss_shape(desc), args, native_stream(stream)), where,
         "softmax_cross_entropy");
 }
 

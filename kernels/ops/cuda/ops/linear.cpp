@@ -57,12 +57,12 @@ class Linear final : public Op {
   void forward(Stream& stream, const ForwardArgs& args) override {
     const std::span<const void* const> parameters = parameters_beside(type_, args);
     const void* const bias = desc_.bias ? parameters[1] : nullptr;
-    forward_->run(ddpbench::cuda::native_stream(stream),
-                  {parameters[0], args.inputs[0], args.output, bias}, args.workspace);
+    forward_->run(native_stream(stream), {parameters[0], args.inputs[0], args.output, bias},
+                  args.workspace);
   }
 
   void backward(Stream& stream, const BackwardArgs& args) override {
-    const cudaStream_t native = ddpbench::cuda::native_stream(stream);
+    const cudaStream_t native = native_stream(stream);
     void* const library = static_cast<std::byte*>(args.workspace) + library_;
     const bool sums_in_product = with_bias_gradient_ && !args.accumulate;
     const void* dy = sums_in_product ? args.grad_output : gradient_pass_.run(args, native, where_);

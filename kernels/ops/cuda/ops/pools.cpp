@@ -62,7 +62,7 @@ class MaxPool2d final : public Op {
     const auto* const bias = has_bias_ ? static_cast<const float*>(args.parameters[0]) : nullptr;
     check(pool_forward(geometry_,
                        {.x = args.inputs[0], .bias = bias, .y = args.output, .winners = args.saved},
-                       ddpbench::cuda::native_stream(stream)),
+                       native_stream(stream)),
           where_, "pool_forward");
   }
 
@@ -75,8 +75,7 @@ class MaxPool2d final : public Op {
         .bias_gradient = has_bias_ ? static_cast<float*>(args.grad_parameters[0]) : nullptr,
         .accumulate = args.accumulate,
         .workspace = args.workspace};
-    check(pool_backward(geometry_, call, ddpbench::cuda::native_stream(stream)), where_,
-          "pool_backward");
+    check(pool_backward(geometry_, call, native_stream(stream)), where_, "pool_backward");
   }
 
  private:
@@ -132,8 +131,7 @@ void set_windows(const AdaptiveAvgPool2dDesc&, const std::string&, AverageGeomet
 class AveragePool final : public Op {
  public:
   template <typename Desc>
-  AveragePool(ContextPtr context, const Desc& desc)
-      : Op(plain_plan(desc)), context_(std::move(context)), where_(where_of(desc)) {
+  explicit AveragePool(const Desc& desc) : Op(plain_plan(desc)), where_(where_of(desc)) {
     keep_layout(desc.input, plan_);
     const auto index = [&](std::int64_t value) { return element_index(value, where_); };
     const Shape& in = plan_.inputs[0].shape;
@@ -151,20 +149,17 @@ class AveragePool final : public Op {
   }
 
   void forward(Stream& stream, const ForwardArgs& args) override {
-    check(average_forward(geometry_, args.inputs[0], args.output,
-                          ddpbench::cuda::native_stream(stream)),
-          where_, "average_forward");
+    check(average_forward(geometry_, args.inputs[0], args.output, native_stream(stream)), where_,
+          "average_forward");
   }
 
   void backward(Stream& stream, const BackwardArgs& args) override {
     if (args.grad_inputs.empty() || !args.grad_inputs[0]) return;
-    check(average_backward(geometry_, args.grad_output, args.grad_inputs[0],
-                           ddpbench::cuda::native_stream(stream)),
+    check(average_backward(geometry_, args.grad_output, args.grad_inputs[0], native_stream(stream)),
           where_, "average_backward");
   }
 
  private:
-  ContextPtr context_;
   std::string where_;
   AverageGeometry geometry_;
 };
@@ -183,11 +178,11 @@ bool pool_adds_bias(const Context& context, const MaxPool2dDesc& desc, std::int6
   return has_tile_kernels(kernel_window(desc.window), narrow(channels), context.activation_type());
 }
 
-std::unique_ptr<Op> make_op(ContextPtr context, const AvgPool2dDesc& desc) {
-  return std::make_unique<AveragePool>(std::move(context), desc);
+std::unique_ptr<Op> make_op(const ContextPtr&, const AvgPool2dDesc& desc) {
+  return std::make_unique<AveragePool>(desc);
 }
-std::unique_ptr<Op> make_op(ContextPtr context, const AdaptiveAvgPool2dDesc& desc) {
-  return std::make_unique<AveragePool>(std::move(context), desc);
+std::unique_ptr<Op> make_op(const ContextPtr&, const AdaptiveAvgPool2dDesc& desc) {
+  return std::make_unique<AveragePool>(desc);
 }
 
 }  // namespace ddpbench::ops::cuda

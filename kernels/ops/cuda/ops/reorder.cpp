@@ -37,7 +37,7 @@ void run(Transpose plan, const void* from, void* to, cudaStream_t stream,
 
 class Reorder final : public Op {
  public:
-  Reorder(ContextPtr context, const ReorderDesc& desc) : context_(std::move(context)) {
+  explicit Reorder(const ReorderDesc& desc) {
     plan_.description = fmt::format("reorder {} {} -> {} {}", ddpbench::to_string(desc.from.type),
                                     desc.from.tag, ddpbench::to_string(desc.to.type), desc.to.tag);
     where_ = fmt::format("{} of {}", plan_.description, to_string(desc.from.shape));
@@ -48,25 +48,22 @@ class Reorder final : public Op {
   }
 
   void forward(Stream& stream, const ForwardArgs& args) override {
-    run(forward_, args.inputs[0], args.output, ddpbench::cuda::native_stream(stream), where_);
+    run(forward_, args.inputs[0], args.output, native_stream(stream), where_);
   }
   void backward(Stream& stream, const BackwardArgs& args) override {
     if (!args.grad_inputs[0]) return;
-    run(backward_, args.grad_output, args.grad_inputs[0], ddpbench::cuda::native_stream(stream),
-        where_);
+    run(backward_, args.grad_output, args.grad_inputs[0], native_stream(stream), where_);
   }
 
  private:
-  ContextPtr context_;
   std::string where_;
   Transpose forward_, backward_;
 };
 
 class Concat final : public Op {
  public:
-  Concat(ContextPtr context, const ConcatDesc& desc)
+  explicit Concat(const ConcatDesc& desc)
       : Op(plain_plan(desc)),
-        context_(std::move(context)),
         where_(fmt::format("{} to {}", plan_.description, to_string(plan_.output.shape))) {
     choose_layouts(desc);
     const Shape& out = plan_.output.shape;
@@ -76,20 +73,21 @@ class Concat final : public Op {
   }
 
   void forward(Stream& stream, const ForwardArgs& args) override {
-    for_each_input([&](std::size_t i, std::uint32_t begin, std::uint32_t length) {
-      PieceCopy copy{plan_.output.type, args.inputs[i], at(args.output, begin), rows_, length};
+    for_each_input([&](std::size_t i, std::size_t offset, std::uint32_t length) {
+      void* const to = static_cast<std::byte*>(args.output) + offset;
+      PieceCopy copy{plan_.output.type, args.inputs[i], to, rows_, length};
       copy.from_pitch = length, copy.to_pitch = row_length_;
-      check(copy_pieces(copy, ddpbench::cuda::native_stream(stream)), where_, "copy_pieces");
+      check(copy_pieces(copy, native_stream(stream)), where_, "copy_pieces");
     });
   }
 
   void backward(Stream& stream, const BackwardArgs& args) override {
-    for_each_input([&](std::size_t i, std::uint32_t begin, std::uint32_t length) {
+    for_each_input([&](std::size_t i, std::size_t offset, std::uint32_t length) {
       if (!args.grad_inputs[i]) return;
-      PieceCopy copy{plan_.output.type, at(args.grad_output, begin), args.grad_inputs[i], rows_,
-                     length};
+      const void* const from = static_cast<const std::byte*>(args.grad_output) + offset;
+      PieceCopy copy{plan_.output.type, from, args.grad_inputs[i], rows_, length};
       copy.from_pitch = row_length_, copy.to_pitch = length;
-      check(copy_pieces(copy, ddpbench::cuda::native_stream(stream)), where_, "copy_pieces");
+      check(copy_pieces(copy, native_stream(stream)), where_, "copy_pieces");
     });
   }
 
@@ -108,34 +106,26 @@ class Concat final : public Op {
     plan_.output = layout(plan_.output.shape);
   }
 
-  // Calls body(input, where its pieces begin in a row, their length) for each input.
+  // Calls body(input, the byte at which its pieces begin in a row, their length) for each input.
   template <typename Body>
   void for_each_input(const Body& body) const {
-    std::uint32_t begin = 0;
+    std::size_t offset = 0;
     for (std::size_t i = 0; i < plan_.inputs.size(); ++i) {
       const auto count = static_cast<std::uint32_t>(element_count(plan_.inputs[i].shape));
-      body(i, begin, count / rows_);
-      begin += count / rows_;
+      body(i, offset, count / rows_);
+      offset += count / rows_ * size_of(plan_.output.type);
     }
   }
 
-  void* at(void* base, std::uint32_t element) const {
-    return static_cast<std::byte*>(base) + element * size_of(plan_.output.type);
-  }
-  const void* at(const void* base, std::uint32_t element) const {
-    return static_cast<const std::byte*>(base) + element * size_of(plan_.output.type);
-  }
-
-  ContextPtr context_;
   std::string where_;
   std::uint32_t rows_ = 0, row_length_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Op> make_op(ContextPtr context, const ReorderDesc& desc) {
+std::unique_ptr<Op> make_op(const ContextPtr&, const ReorderDesc& desc) {
   check_shape(desc.from.shape, "reorder");
-  return std::make_unique<Reorder>(std::move(context), desc);
+  return std::make_unique<Reorder>(desc);
 }
 
 void convert(Context& context, const TensorLayout& from_layout, const void* from,
@@ -144,12 +134,12 @@ void convert(Context& context, const TensorLayout& from_layout, const void* from
   const Transpose plan = plan_change(from_layout, to_layout, where);
   check(cudaDeviceSynchronize(), where, "cudaDeviceSynchronize");
   const std::unique_ptr<Stream> stream = context.device.make_stream();
-  run(plan, from, to, ddpbench::cuda::native_stream(*stream), where);
+  run(plan, from, to, native_stream(*stream), where);
   stream->synchronize();
 }
 
-std::unique_ptr<Op> make_op(ContextPtr context, const ConcatDesc& desc) {
-  return std::make_unique<Concat>(std::move(context), desc);
+std::unique_ptr<Op> make_op(const ContextPtr&, const ConcatDesc& desc) {
+  return std::make_unique<Concat>(desc);
 }
 
 }  // namespace ddpbench::ops::cuda
