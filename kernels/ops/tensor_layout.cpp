@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// Shape arithmetic and the plain layout.
 #include "kernels/ops/tensor_layout.h"
 
 #include <fmt/format.h>

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/ops/op.h"
+
 namespace ddpbench::ops::cpu {
 namespace {
 
@@ -144,22 +146,15 @@ void norm_statistics(Team team, const NormMaps& maps, const void* x, double* par
       strip_statistics(team.simd, maps, strip, values, partial);
     });
   });
-  // Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
-  // variances" (1979), for parts of equal size.
-  const auto pixels = static_cast<double>(maps.pixels);
+  const auto samples = static_cast<std::size_t>(maps.batch);
   for_each_channel(team, maps, [&](std::int64_t c) {
-    double sum = 0, within = 0, between = 0;
-    for (std::int64_t n = 0; n < maps.batch; ++n) {
-      sum += partial[2 * (n * maps.channels + c)];
-      within += partial[2 * (n * maps.channels + c) + 1];
-    }
-    sums[c] = sum;
-    const double mean = sum / maps.values();
-    for (std::int64_t n = 0; n < maps.batch; ++n) {
-      const double deviation = partial[2 * (n * maps.channels + c)] / pixels - mean;
-      between += deviation * deviation;
-    }
-    squares[c] = within + pixels * between;
+    const auto of_sample = [&](std::size_t n) -> Moments {
+      const double* const own = partial + 2 * (static_cast<std::int64_t>(n) * maps.channels + c);
+      return {own[0], own[1]};
+    };
+    const Moments joined = joined_moments(samples, static_cast<double>(maps.pixels), of_sample);
+    sums[c] = joined.sum;
+    squares[c] = joined.squares;
   });
 }
 

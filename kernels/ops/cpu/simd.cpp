@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// What the processor says of itself at run time, and how fast it multiplies.
 #include "kernels/ops/cpu/simd.h"
 
 #include <immintrin.h>
@@ -60,17 +58,9 @@ std::size_t l2_bytes_per_core() {
 float run_multiply_adds(SimdLevel level, std::int64_t rounds, float factor, float addend) {
   float sum = 0;
   run_simd(level, [&]() DDPBENCH_SIMD_BODY {
-    switch (level) {
-      case SimdLevel::avx512:
-        sum = multiply_adds<__m512>(rounds, factor, addend);
-        break;
-      case SimdLevel::avx2:
-        sum = multiply_adds<__m256>(rounds, factor, addend);
-        break;
-      case SimdLevel::portable:
-        sum = multiply_adds<__m128>(rounds, factor, addend);
-        break;
-    }
+    if (level == SimdLevel::avx512) sum = multiply_adds<__m512>(rounds, factor, addend);
+    if (level == SimdLevel::avx2) sum = multiply_adds<__m256>(rounds, factor, addend);
+    if (level == SimdLevel::portable) sum = multiply_adds<__m128>(rounds, factor, addend);
   });
   return sum;
 }

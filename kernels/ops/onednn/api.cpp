@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// Conversions of descriptors.
 #include "kernels/ops/onednn/api.h"
 
 #include <algorithm>

@@ -147,11 +147,8 @@ class Conv2d : public Op {
   }
 
   void forward(Stream&, const ForwardArgs& args) override {
-    if (desc_.bias)
-      forward_->run({args.inputs[0], args.parameters[0], args.parameters[1], args.output},
-                    args.workspace);
-    else
-      forward_->run({args.inputs[0], args.parameters[0], args.output}, args.workspace);
+    const void* const bias = desc_.bias ? args.parameters[1] : nullptr;
+    forward_->run({args.inputs[0], args.parameters[0], args.output, bias}, args.workspace);
   }
 
   void backward(Stream&, const BackwardArgs& args) override {
@@ -167,10 +164,10 @@ class Conv2d : public Op {
 
  private:
   void make_forward(const Forward::primitive_desc& desc) {
-    std::vector<Operand> operands = {Operand::in(DNNL_ARG_SRC, source_, source_),
-                                     Operand::in(DNNL_ARG_WEIGHTS, desc.weights_desc(), weight_)};
-    if (desc_.bias) operands.push_back(Operand::in(DNNL_ARG_BIAS, geometry_.bias, geometry_.bias));
-    operands.push_back(Operand::out(DNNL_ARG_DST, target_, target_));
+    std::vector<Operand> operands = {{DNNL_ARG_SRC, source_, source_},
+                                     {DNNL_ARG_WEIGHTS, desc.weights_desc(), weight_},
+                                     {DNNL_ARG_DST, target_, target_, true}};
+    if (desc_.bias) operands.push_back({DNNL_ARG_BIAS, geometry_.bias, geometry_.bias});
     forward_.emplace(context_, Forward(desc), desc.scratchpad_desc(), std::move(operands));
   }
 
@@ -190,11 +187,10 @@ class Conv2d : public Op {
         [&](bool any) { return plan_weight_gradient(hint, any); });
     is_slow_ = is_slow_ || is_plain_loop(desc);
     std::vector<Operand> operands = {
-        Operand::in(DNNL_ARG_SRC, desc.src_desc(), source_),
-        Operand::in(DNNL_ARG_DIFF_DST, desc.diff_dst_desc(), target_),
-        Operand::out(DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc(), weight_)};
-    if (desc_.bias)
-      operands.push_back(Operand::out(DNNL_ARG_DIFF_BIAS, geometry_.bias, geometry_.bias));
+        {DNNL_ARG_SRC, desc.src_desc(), source_},
+        {DNNL_ARG_DIFF_DST, desc.diff_dst_desc(), target_},
+        {DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc(), weight_, true}};
+    if (desc_.bias) operands.push_back({DNNL_ARG_DIFF_BIAS, geometry_.bias, geometry_.bias, true});
     backward_weights_.emplace(context_, BackwardWeights(desc), desc.scratchpad_desc(),
                               std::move(operands));
   }
@@ -210,9 +206,9 @@ class Conv2d : public Op {
     is_slow_ = is_slow_ || is_plain_loop(desc);
     backward_data_.emplace(
         context_, BackwardData(desc), desc.scratchpad_desc(),
-        std::vector<Operand>{Operand::in(DNNL_ARG_DIFF_DST, desc.diff_dst_desc(), target_),
-                             Operand::in(DNNL_ARG_WEIGHTS, desc.weights_desc(), weight_),
-                             Operand::out(DNNL_ARG_DIFF_SRC, desc.diff_src_desc(), source_)});
+        std::vector<Operand>{{DNNL_ARG_DIFF_DST, desc.diff_dst_desc(), target_},
+                             {DNNL_ARG_WEIGHTS, desc.weights_desc(), weight_},
+                             {DNNL_ARG_DIFF_SRC, desc.diff_src_desc(), source_, true}});
   }
 
   // Backward's workspace: [masked output gradient][new weight and bias gradient][primitives].
@@ -231,14 +227,12 @@ class Conv2d : public Op {
     auto* const workspace = static_cast<std::byte*>(args.workspace);
     void* const dw = args.accumulate ? workspace + fresh_offset_ : args.grad_parameters[0];
     void* const primitives = workspace + main_offset_;
-    if (!desc_.bias) {
-      backward_weights_->run({args.inputs[0], dy, dw}, primitives);
-    } else {
-      void* const db = args.accumulate ? workspace + fresh_bias_offset_ : args.grad_parameters[1];
-      backward_weights_->run({args.inputs[0], dy, dw, db}, primitives);
-      if (args.accumulate) accumulate(db, args.grad_parameters[1], geometry_.bias);
-    }
-    if (args.accumulate) accumulate(dw, args.grad_parameters[0], weight_);
+    void* const bias = desc_.bias ? args.grad_parameters[1] : nullptr;
+    void* const db = args.accumulate ? workspace + fresh_bias_offset_ : bias;
+    backward_weights_->run({args.inputs[0], dy, dw, db}, primitives);
+    if (!args.accumulate) return;
+    accumulate(dw, args.grad_parameters[0], weight_);
+    if (desc_.bias) accumulate(db, bias, geometry_.bias);
   }
 
   // The output's gradient before the ReLU, in the workspace.

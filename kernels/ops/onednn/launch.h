@@ -64,13 +64,6 @@ struct Operand {
   dnnl::memory::desc wanted;  // what the primitive works on
   dnnl::memory::desc stored;  // what the caller has; a reorder is planned where the two differ
   bool output = false;
-
-  static Operand in(int arg, const dnnl::memory::desc& wanted, const dnnl::memory::desc& stored) {
-    return {arg, wanted, stored, false};
-  }
-  static Operand out(int arg, const dnnl::memory::desc& wanted, const dnnl::memory::desc& stored) {
-    return {arg, wanted, stored, true};
-  }
 };
 
 // One primitive whose operands all have the layouts that it wants.
@@ -97,7 +90,7 @@ class ConvertingLaunch {
                    const dnnl::memory::desc& scratchpad, std::vector<Operand> operands);
 
   std::size_t workspace_bytes() const { return workspace_bytes_; }
-  // Addresses in the order of the operands; `workspace` is 64-byte aligned.
+  // Addresses in the order of the operands, maybe more; `workspace` is 64-byte aligned.
   void run(std::initializer_list<const void*> addresses, void* workspace) const;
 
  private:

@@ -37,7 +37,7 @@ struct Epilogue {
   bool accumulate = false;
 };
 
-// Operands of the launch: a, b, then the bias if there is one, then the result. The caller has b as
+// Operands of the launch: a, b, the result, then the bias if there is one. The caller has b as
 // `stored`.
 ConvertingLaunch make_product(const ContextPtr& context, const Desc& a, const Desc& b,
                               const Desc& stored, const Desc& result, const Epilogue& epilogue) {
@@ -48,10 +48,9 @@ ConvertingLaunch make_product(const ContextPtr& context, const Desc& a, const De
   attr.set_post_ops(ops);
   const Desc bias = epilogue.bias ? matrix(DataType::fp32, 1, dims_of(result)[1]) : Desc();
   const auto desc = plan_primitive<dnnl::matmul>(context->engine, attr, a, b, bias, result);
-  std::vector<Operand> operands = {Operand::in(DNNL_ARG_SRC, a, a),
-                                   Operand::in(DNNL_ARG_WEIGHTS, b, stored)};
-  if (epilogue.bias) operands.push_back(Operand::in(DNNL_ARG_BIAS, bias, bias));
-  operands.push_back(Operand::out(DNNL_ARG_DST, result, result));
+  std::vector<Operand> operands = {
+      {DNNL_ARG_SRC, a, a}, {DNNL_ARG_WEIGHTS, b, stored}, {DNNL_ARG_DST, result, result, true}};
+  if (epilogue.bias) operands.push_back({DNNL_ARG_BIAS, bias, bias});
   return ConvertingLaunch(context, dnnl::matmul(desc), desc.scratchpad_desc(), std::move(operands));
 }
 
@@ -86,11 +85,8 @@ class Linear : public Op {
   }
 
   void forward(Stream&, const ForwardArgs& args) override {
-    if (desc_.bias)
-      forward_->run({args.inputs[0], args.parameters[0], args.parameters[1], args.output},
-                    args.workspace);
-    else
-      forward_->run({args.inputs[0], args.parameters[0], args.output}, args.workspace);
+    const void* const bias = desc_.bias ? args.parameters[1] : nullptr;
+    forward_->run({args.inputs[0], args.parameters[0], args.output, bias}, args.workspace);
   }
 
   void backward(Stream&, const BackwardArgs& args) override {

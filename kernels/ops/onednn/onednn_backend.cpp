@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// OpBackend for CPU devices.
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif

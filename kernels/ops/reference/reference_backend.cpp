@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// OpBackend over the reference operations.
 #include <cstring>
 
 #include "base/error.h"
