@@ -31,21 +31,6 @@ std::string counted_list(const std::vector<std::string>& items, std::string_view
   return fmt::format("{} {} ({})", items.size(), what, text);
 }
 
-// What differs between the tensors of a checkpoint and those of a network, in words.
-struct Differences {
-  std::vector<std::string> missing, surplus, unlike;
-
-  std::string words() const {
-    std::vector<std::string> parts;
-    if (!missing.empty()) parts.push_back(counted_list(missing, "missing", ", "));
-    if (!surplus.empty()) parts.push_back(counted_list(surplus, "surplus", ", "));
-    if (!unlike.empty()) {
-      parts.push_back(counted_list(unlike, "of another shape or type", "; "));
-    }
-    return fmt::format("{}", fmt::join(parts, ", "));
-  }
-};
-
 // How `tensor` differs from what is wanted; empty: it does not.
 std::string difference(const TensorInfo& wanted, const TensorInfo& tensor) {
   if (tensor.shape != wanted.shape) {
@@ -100,27 +85,31 @@ std::vector<std::optional<std::size_t>> match_checkpoint(const ModelSpec& model,
     by_name[std::string_view(tensors[i].name).substr(skipped)] = i;
   }
   std::vector<std::optional<std::size_t>> matches;
-  Differences differences;
+  std::vector<std::string> missing, surplus, unlike, differences;
   for (const TensorInfo& wanted : checkpoint_tensors(model)) {
     std::optional<std::size_t>& match = matches.emplace_back();
     const auto found = by_name.find(wanted.name);
     if (found == by_name.end()) {
       if (!wanted.name.ends_with(kBatchCountName)) {
-        differences.missing.push_back(in_quotes(wanted.name));
+        missing.push_back(in_quotes(wanted.name));
       }
       continue;
     }
     match = found->second;
-    std::string unlike = difference(wanted, tensors[*match]);
-    if (!unlike.empty()) differences.unlike.push_back(std::move(unlike));
+    std::string differs = difference(wanted, tensors[*match]);
+    if (!differs.empty()) unlike.push_back(std::move(differs));
     by_name.erase(found);
   }
-  for (const auto& [name, tensor] : by_name) differences.surplus.push_back(in_quotes(name));
-  if (const std::string words = differences.words(); !words.empty()) {
-    throw ConfigError(fmt::format("{}: the tensors are not those of the model {}: {}", origin,
-                                  model.name, words));
-  }
-  return matches;
+  for (const auto& [name, tensor] : by_name) surplus.push_back(in_quotes(name));
+  const auto tell = [&](const std::vector<std::string>& items, auto... words) {
+    if (!items.empty()) differences.push_back(counted_list(items, words...));
+  };
+  tell(missing, "missing", ", ");
+  tell(surplus, "surplus", ", ");
+  tell(unlike, "of another shape or type", "; ");
+  if (differences.empty()) return matches;
+  throw ConfigError(fmt::format("{}: the tensors are not those of the model {}: {}", origin,
+                                model.name, fmt::join(differences, ", ")));
 }
 
 }  // namespace ddpbench::nn

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// Ties the parts of a plan together and owns the memory.
 #include "kernels/nn/graph.h"
 
 #include <algorithm>

@@ -178,17 +178,9 @@ void Program::forward(Stream& stream, const float* input, ops::Mode mode,
 
 void Program::run(BoundCall& call, Stream& stream) {
   if (observer_ != nullptr) observer_->begin_call(call.number, stream);
-  switch (call.direction) {
-    case Direction::forward:
-      call.op->forward(stream, call.forward);
-      break;
-    case Direction::recompute:
-      call.op->recompute(stream, call.forward);
-      break;
-    case Direction::backward:
-      call.op->backward(stream, call.backward);
-      break;
-  }
+  if (call.direction == Direction::forward) call.op->forward(stream, call.forward);
+  if (call.direction == Direction::recompute) call.op->recompute(stream, call.forward);
+  if (call.direction == Direction::backward) call.op->backward(stream, call.backward);
   if (observer_ != nullptr) observer_->end_call(call.number, stream);
 }
 

@@ -71,14 +71,8 @@ class Reader {
   }
 
   NamedTensor read_values(const Entry& entry) {
-    NamedTensor tensor{entry.name, entry.shape, {}, entry.type};
     const std::string bytes = read_bytes(data_ + entry.begin, entry.end - entry.begin, entry.name);
-    const auto fill = [&](auto& values) {
-      values.resize(bytes.size() / sizeof(values[0]));
-      if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
-    };
-    is_integer(tensor) ? fill(tensor.integers) : fill(tensor.values);
-    return tensor;
+    return tensor_of(entry, std::as_bytes(std::span(bytes)));
   }
 
  private:
@@ -206,6 +200,16 @@ class Reader {
 std::span<const std::byte> bytes_of(const NamedTensor& tensor) {
   return is_integer(tensor) ? std::as_bytes(std::span(tensor.integers))
                             : std::as_bytes(std::span(tensor.values));
+}
+
+NamedTensor tensor_of(const TensorInfo& info, std::span<const std::byte> bytes) {
+  NamedTensor tensor{info.name, info.shape, {}, info.type};
+  const auto fill = [&](auto& values) {
+    values.resize(bytes.size() / sizeof(values[0]));
+    if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  };
+  is_integer(tensor) ? fill(tensor.integers) : fill(tensor.values);
+  return tensor;
 }
 
 std::vector<TensorInfo> infos_of(const std::vector<NamedTensor>& tensors) {

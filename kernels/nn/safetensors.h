@@ -32,6 +32,7 @@ struct NamedTensor {
   std::vector<std::int64_t> integers = {};
 };
 std::span<const std::byte> bytes_of(const NamedTensor& tensor);
+NamedTensor tensor_of(const TensorInfo& info, std::span<const std::byte> bytes);
 std::vector<TensorInfo> infos_of(const std::vector<NamedTensor>& tensors);
 
 // Writes the whole file or nothing. Throws ConfigError when it cannot, and, without `force`, when a

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <iterator>
 #include <map>
 #include <set>
@@ -82,14 +81,8 @@ std::vector<NamedTensor> export_state(const Graph& graph) {
   const std::vector<StateInfo>& state = graph.plan().state;
   std::vector<NamedTensor> tensors;
   for (std::size_t i = 0; i < state.size(); ++i) {
-    const std::vector<std::byte> bytes = graph.export_state(i);
-    NamedTensor tensor{state[i].name, state[i].shape, {}, state[i].type};
-    const auto fill = [&](auto& values) {
-      values.resize(bytes.size() / sizeof(values[0]));
-      std::memcpy(values.data(), bytes.data(), bytes.size());
-    };
-    tensor.type == DataType::int64 ? fill(tensor.integers) : fill(tensor.values);
-    tensors.push_back(std::move(tensor));
+    tensors.push_back(
+        tensor_of({state[i].name, state[i].shape, state[i].type}, graph.export_state(i)));
   }
   return tensors;
 }

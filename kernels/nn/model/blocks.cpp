@@ -1,8 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// Reads blocks, then walks over the entries of the network and, in their places, over those of its
-// blocks.
 #include "kernels/nn/model/blocks.h"
 
 #include <algorithm>

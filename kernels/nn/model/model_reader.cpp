@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// Reads a model file: its entries, the graph that they form, its order, shapes and output.
 #include "kernels/nn/model/model_reader.h"
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <queue>
+#include <span>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -38,14 +37,19 @@ struct AuxiliaryEntry {
 constexpr std::array kLossNames = {"cross_entropy"sv};
 constexpr double kLargestWeight = 1000;
 
-void check_loss_type(const JsonReader& json) {
-  const std::string word = json.string("the loss's type");
-  if (word == kLossNames[0]) return;
-  json.fail(
-      fmt::format("unknown loss \"{}\"{}", message_text(word), nearest_or_all(word, kLossNames)));
-}
-
-double read_smoothing(const JsonReader& json) {
+// Reads the smoothing of a loss that may have no other keys than `keys`.
+double read_smoothing(const JsonReader& json, const char* what,
+                      std::span<const std::string_view> keys) {
+  json.expect_object("a loss");
+  json.expect_keys(what, keys);
+  if (json.has("type")) {
+    const JsonReader type = json.at("type");
+    const std::string word = type.string("the loss's type");
+    if (word != kLossNames[0]) {
+      type.fail(fmt::format("unknown loss \"{}\"{}", message_text(word),
+                            nearest_or_all(word, kLossNames)));
+    }
+  }
   if (!json.has("label_smoothing")) return 0;
   return json.at("label_smoothing").number("label_smoothing", 0, 1);
 }
@@ -64,22 +68,16 @@ AuxiliaryEntry read_auxiliary_entry(const JsonReader& json) {
     entry.output.weight = weight.number("weight", 0, kLargestWeight);
     if (entry.output.weight == 0) weight.fail("a weight of 0 trains nothing; leave the output out");
   }
-  if (!json.has("loss")) return entry;
-  const JsonReader loss = json.at("loss");
-  loss.expect_object("a loss");
-  loss.expect_keys("an auxiliary output's loss", kLossKeys);
-  if (loss.has("type")) check_loss_type(loss.at("type"));
-  entry.output.label_smoothing = read_smoothing(loss);
+  if (json.has("loss")) {
+    entry.output.label_smoothing =
+        read_smoothing(json.at("loss"), "an auxiliary output's loss", kLossKeys);
+  }
   return entry;
 }
 
 LossSpec read_loss(const JsonReader& json) {
   constexpr std::array kKeys = {"type"sv, "label_smoothing"sv, "ignore_index"sv};
-  json.expect_object("a loss");
-  json.expect_keys("a loss", kKeys);
-  if (json.has("type")) check_loss_type(json.at("type"));
-  LossSpec loss;
-  loss.label_smoothing = read_smoothing(json);
+  LossSpec loss{.label_smoothing = read_smoothing(json, "a loss", kKeys)};
   if (json.has("ignore_index")) {
     loss.ignore_index = static_cast<std::int32_t>(
         json.at("ignore_index").integer("ignore_index, a label,", 0, kLargestLabel));

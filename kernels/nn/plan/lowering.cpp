@@ -43,9 +43,7 @@ class Lowering {
   Lowering(const ModelSpec& model, ops::OpBackend& backend, const GraphOptions& options)
       : model_(model),
         backend_(backend),
-        seed_(options.seed),
-        parts_(options.parts),
-        training_(options.training),
+        options_(options),
         nodes_(fuse_layers(model)),
         readers_(readers_of(nodes_)),
         micro_batching_(
@@ -177,7 +175,7 @@ class Lowering {
       trained = trained || trained_[slot(node)];
     }
     for (const std::size_t i : chain) {
-      descs.push_back(describe(nodes_[i], inputs, training_ && trained));
+      descs.push_back(describe(nodes_[i], inputs, options_.training && trained));
       trained = trained || !layer_plan(i).parameters.empty();
       inputs = {plain_output(i, micro)};
     }
@@ -198,7 +196,7 @@ class Lowering {
           if constexpr (requires { desc.fuse_relu; }) desc.fuse_relu = node.fuse_relu;
           if constexpr (requires { desc.fuse_add; }) desc.fuse_add = node.fuse_add;
           if constexpr (requires { desc.parts; }) {
-            desc.parts = parts_;
+            desc.parts = options_.parts;
             check(layer, desc);
           }
           if constexpr (requires { desc.key; }) desc.key = key_of(layer);
@@ -220,7 +218,7 @@ class Lowering {
   // The key of what the layer draws at random depends on the seed and on the layer's name alone. It
   // differs from the key of the starting weights, which is the seed.
   std::uint64_t key_of(const LayerSpec& layer) const {
-    return SplitMix64(seed_, hash_bytes(layer.name.data(), layer.name.size())).next();
+    return SplitMix64(options_.seed, hash_bytes(layer.name.data(), layer.name.size())).next();
   }
 
   ops::TensorLayout plain_output(std::size_t i, bool micro) const {
@@ -341,9 +339,7 @@ class Lowering {
 
   const ModelSpec& model_;
   ops::OpBackend& backend_;
-  std::uint64_t seed_;
-  ops::BatchParts* parts_;
-  bool training_;
+  const GraphOptions& options_;
   std::vector<FusedNode> nodes_;
   std::vector<std::vector<std::size_t>> readers_;  // of each node's tensor
   MicroBatching micro_batching_;

@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// Offsets, and the hash that ranks compare before they train together.
 #include "kernels/nn/plan/parameter_plan.h"
 
 #include "base/math.h"
