@@ -19,8 +19,6 @@ namespace {
 constexpr std::string_view kMeanName = ".running_mean";
 constexpr std::string_view kBatchCountName = ".num_batches_tracked";
 
-std::string in_quotes(std::string_view name) { return fmt::format("\"{}\"", name); }
-
 // "<how many> <what> (<the first of them>, and <n> more)"
 std::string counted_list(const std::vector<std::string>& items, std::string_view what,
                          std::string_view separator) {
@@ -91,7 +89,7 @@ std::vector<std::optional<std::size_t>> match_checkpoint(const ModelSpec& model,
     const auto found = by_name.find(wanted.name);
     if (found == by_name.end()) {
       if (!wanted.name.ends_with(kBatchCountName)) {
-        missing.push_back(in_quotes(wanted.name));
+        missing.push_back(fmt::format("\"{}\"", wanted.name));
       }
       continue;
     }
@@ -100,7 +98,7 @@ std::vector<std::optional<std::size_t>> match_checkpoint(const ModelSpec& model,
     if (!differs.empty()) unlike.push_back(std::move(differs));
     by_name.erase(found);
   }
-  for (const auto& [name, tensor] : by_name) surplus.push_back(in_quotes(name));
+  for (const auto& [name, tensor] : by_name) surplus.push_back(fmt::format("\"{}\"", name));
   const auto tell = [&](const std::vector<std::string>& items, auto... words) {
     if (!items.empty()) differences.push_back(counted_list(items, words...));
   };

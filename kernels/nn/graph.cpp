@@ -86,17 +86,6 @@ std::string layouts_of(const Plan& plan, const PlannedCall& call) {
   return text + " -> " + layout_at(plan, call.output, call.micro).tag;
 }
 
-// The bytes of the output and the saved state of a call.
-std::size_t kept_bytes(const Plan& plan, const PlannedCall& call) {
-  std::size_t bytes = 0;
-  for (const int value : {call.output, call.saved}) {
-    if (value == kNoValue) continue;
-    const Value& v = plan.values[static_cast<std::size_t>(value)];
-    bytes += v.stride_bytes == 0 ? v.layout.bytes : v.stride_bytes * plan.repeats(true);
-  }
-  return bytes;
-}
-
 }  // namespace
 
 ProgramMemory Graph::Memory::views() const {
@@ -191,10 +180,9 @@ float* Graph::output_gradient(std::size_t k) const {
 std::string Graph::describe() const {
   std::string text;
   for (const PlannedCall& call : plan_.forward) {
-    text +=
-        fmt::format("{}: {}, {}, {} x {} samples, {} bytes\n", call.name,
-                    call.op->plan().description, layouts_of(plan_, call), plan_.repeats(call.micro),
-                    call.micro ? plan_.micro_batch : plan_.batch, kept_bytes(plan_, call));
+    text += fmt::format("{}: {}, {}, {} x {} samples\n", call.name, call.op->plan().description,
+                        layouts_of(plan_, call), plan_.repeats(call.micro),
+                        call.micro ? plan_.micro_batch : plan_.batch);
   }
   return text;
 }

@@ -39,7 +39,7 @@ class Graph {
   std::int64_t batch() const { return plan_.batch; }
   // Samples of a micro-batch of the micro-batched part; 0: none.
   std::int64_t micro_batch() const { return plan_.micro_batch; }
-  // One line for each planned operation: name, description, layouts, bytes.
+  // One line for each planned operation: name, description, layouts, samples.
   std::string describe() const;
   // Calls of a forward and a backward pass in order: "conv1+relu1 forward, micro-batch 3 of 8".
   const std::vector<std::string>& call_names() const { return program_.call_names(); }

@@ -34,8 +34,6 @@ constexpr const char* kMetadataKey = "__metadata__";
 
 bool is_integer(const NamedTensor& tensor) { return tensor.type == DataType::int64; }
 
-std::string_view dtype_of(const NamedTensor& tensor) { return is_integer(tensor) ? "I64" : "F32"; }
-
 // Reads one file and reports its errors.
 class Reader {
  public:
@@ -231,7 +229,7 @@ void write_safetensors(const std::string& path, const std::vector<NamedTensor>& 
     const auto elements = static_cast<std::size_t>(ops::element_count(tensor.shape));
     ensure(elements * size_of(tensor.type) == bytes, "{} of shape {} has {} bytes", tensor.name,
            ops::to_string(tensor.shape), bytes);
-    header[tensor.name] = {{"dtype", dtype_of(tensor)},
+    header[tensor.name] = {{"dtype", is_integer(tensor) ? "I64" : "F32"},
                            {"shape", tensor.shape},
                            {"data_offsets", {offset, offset + bytes}}};
     offset += bytes;
