@@ -68,14 +68,13 @@ void add_ideals(const ChartRuns& runs, ScalingChart& chart) {
 
 // Notes why points have no efficiency, each reason once. Oversubscribed points have a mark for it.
 void note_missing_efficiency(ScalingChart& chart) {
-  std::vector<std::string> reasons;
+  std::vector<std::string> reasons;  // two at most
   for (const ScalingPoint& point : chart.points) {
-    if (point.efficiency || point.oversubscribed) continue;
-    if (std::ranges::find(reasons, point.efficiency_reason) == reasons.end()) {
+    if (point.efficiency || point.oversubscribed || reasons.size() == 2) continue;
+    if (std::ranges::count(reasons, point.efficiency_reason) == 0) {
       reasons.push_back(point.efficiency_reason);
     }
   }
-  if (reasons.size() > 2) reasons.resize(2);
   if (!reasons.empty()) {
     chart.caption.notes.push_back(
         fmt::format("without efficiency where: {}", fmt::join(reasons, "; ")));
@@ -86,9 +85,7 @@ std::string unfit_accuracy(const Run& run) {
   if (run.status == Status::diverged) return "training diverged";
   if (run.epochs.empty()) return "no epoch ended";
   for (const EpochRow& epoch : run.epochs) {
-    if (!epoch.test_accuracy.value) {
-      return missing_reason(epoch.test_accuracy, run);
-    }
+    if (!epoch.test_accuracy.value) return missing_reason(epoch.test_accuracy, run);
     if (!plausible(epoch.time_s) || *epoch.test_accuracy.value > 1) {
       return "its epochs are not plausible";
     }

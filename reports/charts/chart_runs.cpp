@@ -9,6 +9,7 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "base/text.h"
@@ -140,29 +141,17 @@ std::vector<RunGroup> groups_of(const std::vector<Named>& runs,
 
 // "ddp on 4 (x3), dp on 2 and 5 more".
 std::string places_text(const std::vector<std::string>& places) {
-  std::vector<std::pair<std::string, int>> counts;
-  for (const std::string& name : places) {
-    const auto known = std::ranges::find(counts, name, &std::pair<std::string, int>::first);
-    if (known != counts.end()) ++known->second;
-    if (known == counts.end()) counts.emplace_back(name, 1);
-  }
   std::vector<std::string> words;
-  for (const auto& [name, count] : counts) {
+  std::set<std::string> told;
+  for (const std::string& name : places) {
+    if (!told.insert(name).second) continue;
+    const auto count = std::ranges::count(places, name);
     words.push_back(count > 1 ? fmt::format("{} (x{})", name, count) : name);
   }
   const std::size_t named = std::min(words.size(), kNamedRuns);
   std::string text = fmt::format("{}", fmt::join(std::span(words).first(named), ", "));
   if (words.size() > named) text += fmt::format(" and {} more", words.size() - named);
   return text;
-}
-
-// Notes that lines differ in more than their strategy.
-void note_unlike(std::span<const RunRow> drawn, ChartCaption& caption) {
-  const std::string unlike = unlike_words(drawn);
-  if (unlike.empty()) return;
-  caption.notes.push_back(
-      "runs differ in what they compute or run on, and only those that agree in it compare: " +
-      unlike);
 }
 
 // The settings that have the bit `use`, in words: "simple_cnn on mnist (files), weak scaling". Of
@@ -211,10 +200,9 @@ std::string_view to_string(CourseAxis axis) {
 }
 
 std::optional<ChartKind> chart_kind(std::string_view word) {
-  for (const ChartKind kind : kChartKinds) {
-    if (word == to_string(kind)) return kind;
-  }
-  return std::nullopt;
+  const auto* const found =
+      std::ranges::find(kChartKinds, word, [](ChartKind kind) { return to_string(kind); });
+  return found == kChartKinds.end() ? std::nullopt : std::optional(*found);
 }
 
 void note_interrupted(std::span<const Report> reports, ChartCaption& caption) {
@@ -267,7 +255,11 @@ ChartRuns chart_runs(std::span<const Report> reports, const std::string& what, U
   }
   result.caption = caption_of(drawn, what);
   note_interrupted(reports, result.caption);
-  note_unlike(drawn, result.caption);
+  if (const std::string unlike = unlike_words(drawn); !unlike.empty()) {
+    result.caption.notes.push_back(
+        "runs differ in what they compute or run on, and only those that agree in it compare: " +
+        unlike);
+  }
   const std::vector<std::string> names = series_names(drawn);
   std::vector<Named> named;
   for (std::size_t i = 0; i < drawn.size(); ++i) named.push_back({drawn[i], names[i]});

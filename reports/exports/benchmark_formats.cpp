@@ -259,9 +259,8 @@ std::string prometheus_text(std::span<const RunRow> rows) {
              [&rows](std::size_t i) { return rows[i].run->status == Status::ok ? 1.0 : 0.0; });
   text += metric("ddpbench_report_finished_timestamp_seconds", "When the report was finished.",
                  sets, [&rows](std::size_t i) -> std::optional<double> {
-                   const auto finished = unix_ms(rows[i].report->finished_at);
-                   if (!finished) return std::nullopt;
-                   return static_cast<double>(*finished) / 1000;
+                   const auto ms = unix_ms(rows[i].report->finished_at);
+                   return ms ? std::optional(static_cast<double>(*ms) / 1000) : std::nullopt;
                  });
   for (const Column& column : run_columns()) {
     for (const Field& field : column.fields) {
@@ -277,11 +276,8 @@ std::string prometheus_text(std::span<const RunRow> rows) {
 std::string otava_metric(const std::string& name) {
   std::string metric;
   for (const char c : name) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
-      metric += c;
-    } else if (!metric.empty() && metric.back() != '_') {
-      metric += '_';
-    }
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0;
+    if (plain || (!metric.empty() && metric.back() != '_')) metric += plain ? c : '_';
   }
   if (metric.ends_with('_')) metric.pop_back();
   return metric;

@@ -58,31 +58,19 @@ std::vector<std::string> verdicts(RunRows rows) {
   return lines;
 }
 
-std::vector<RunFormat> make_formats() {
-  return {{"table", "for people", true, false,
-           [](RunRows rows, const Columns& columns, int width) {
-             return table_text(rows, columns, width);
-           }},
-          {"markdown", "GitHub's tables", true, false,
-           [](RunRows rows, const Columns& columns, int) { return markdown_text(rows, columns); }},
-          {"csv", "spreadsheets, RFC 4180", true, true,
-           [](RunRows rows, const Columns& columns, int) { return csv_text(rows, columns); }},
-          {"json", "an array of flat objects", true, true,
-           [](RunRows rows, const Columns& columns, int) { return json_runs_text(rows, columns); }},
-          {"github-benchmark", "github-action-benchmark, customSmallerIsBetter", false, true,
-           [](RunRows rows, const Columns&, int) {
-             return github_benchmark_text(rows, Better::smaller);
-           }},
-          {"github-benchmark-bigger", "the same, customBiggerIsBetter", false, true,
-           [](RunRows rows, const Columns&, int) {
-             return github_benchmark_text(rows, Better::bigger);
-           }},
-          {"bencher", "Bencher's metric format", false, true,
-           [](RunRows rows, const Columns&, int) { return bencher_text(rows); }},
-          {"prometheus", "Prometheus' textfile collector", false, true,
-           [](RunRows rows, const Columns&, int) { return prometheus_text(rows); }},
-          {"mllog", "MLPerf's :::MLLOG lines", false, true,
-           [](RunRows rows, const Columns&, int) { return mllog_text(rows); }}};
+template <auto kText>
+std::string of_columns(RunRows rows, const Columns& columns, int) {
+  return kText(rows, columns);
+}
+
+template <auto kText>
+std::string of_rows(RunRows rows, const Columns&, int) {
+  return kText(rows);
+}
+
+template <Better kDirection>
+std::string for_github(RunRows rows) {
+  return github_benchmark_text(rows, kDirection);
 }
 
 // ---- the rows of `ddpbench comm` ----
@@ -135,22 +123,23 @@ std::string collectives_json(std::span<const ReportFile> files, int) {
   return json_text(Json(flat_rows(files)));
 }
 
+// The texts of all reports, with an empty line between them.
+std::string text_of_each(std::span<const ReportFile> files, auto text_of) {
+  std::vector<std::string> texts;
+  for (const ReportFile& file : files) texts.push_back(text_of(file.report));
+  return fmt::format("{}", fmt::join(texts, "\n"));
+}
+
 std::string collectives_markdown(std::span<const ReportFile> files, int) {
-  std::string text;
-  for (const ReportFile& file : files) {
-    const CollectiveTables tables = collective_tables(file.report);
-    text += text.empty() ? "" : "\n";
-    text += markdown_page(tables.caption, tables.collectives, tables.notes);
-  }
-  return text;
+  return text_of_each(files, [](const Report& report) {
+    const CollectiveTables tables = collective_tables(report);
+    return markdown_page(tables.caption, tables.collectives, tables.notes);
+  });
 }
 
 std::string collectives_table(std::span<const ReportFile> files, int width) {
-  std::string text;
-  for (const ReportFile& file : files) {
-    text += (text.empty() ? "" : "\n") + render_collectives(file.report, width);
-  }
-  return text;
+  return text_of_each(files,
+                      [width](const Report& report) { return render_collectives(report, width); });
 }
 
 }  // namespace
@@ -178,8 +167,19 @@ std::string markdown_text(RunRows rows, const Columns& columns) {
 }
 
 const std::vector<RunFormat>& run_formats() {
-  static const std::vector<RunFormat> formats = make_formats();
-  return formats;
+  static const std::vector<RunFormat> kFormats = {
+      {"table", "for people", true, false, table_text},
+      {"markdown", "GitHub's tables", true, false, of_columns<markdown_text>},
+      {"csv", "spreadsheets, RFC 4180", true, true, of_columns<csv_text>},
+      {"json", "an array of flat objects", true, true, of_columns<json_runs_text>},
+      {"github-benchmark", "github-action-benchmark, customSmallerIsBetter", false, true,
+       of_rows<for_github<Better::smaller>>},
+      {"github-benchmark-bigger", "the same, customBiggerIsBetter", false, true,
+       of_rows<for_github<Better::bigger>>},
+      {"bencher", "Bencher's metric format", false, true, of_rows<bencher_text>},
+      {"prometheus", "Prometheus' textfile collector", false, true, of_rows<prometheus_text>},
+      {"mllog", "MLPerf's :::MLLOG lines", false, true, of_rows<mllog_text>}};
+  return kFormats;
 }
 
 const std::vector<CollectiveFormat>& collective_formats() {

@@ -75,10 +75,9 @@ GateOrigin origin_of(std::span<const Report> reports) {
   const std::set<std::string> hosts = hosts_of(reports);
   origin.hosts.assign(hosts.begin(), hosts.end());
   for (const Report& report : reports) {
-    if (report.started_at.empty()) continue;
-    if (origin.started_at.empty() || report.started_at < origin.started_at) {
-      origin.started_at = report.started_at;
-    }
+    const std::string& time = report.started_at;
+    if (time.empty()) continue;
+    if (origin.started_at.empty() || time < origin.started_at) origin.started_at = time;
   }
   return origin;
 }
@@ -128,14 +127,13 @@ GateResult check_reports(std::span<const Report> candidate, std::span<const Repo
   GateResult result;
   result.options = options;
   judge_pairs(pairing.pairs, result);
-  for (const Cell& cell : pairing.candidate_alone) {
-    result.uncompared.push_back(
-        {true, cell.key, cell.setting, cell.runs.size(), "not in the baseline"});
-  }
-  for (const Cell& cell : pairing.base_alone) {
-    result.uncompared.push_back(
-        {false, cell.key, cell.setting, cell.runs.size(), "not in the new reports"});
-  }
+  const auto add_alone = [&result](const std::vector<Cell>& cells, bool is_new, const char* why) {
+    for (const Cell& cell : cells) {
+      result.uncompared.push_back({is_new, cell.key, cell.setting, cell.runs.size(), why});
+    }
+  };
+  add_alone(pairing.candidate_alone, true, "not in the baseline");
+  add_alone(pairing.base_alone, false, "not in the new reports");
   if (result.pairs.empty()) fail_nothing_compared(result.uncompared);
   result.origin = origin_of(candidate);
   result.notes = notes_on_measuring(candidate, base);

@@ -97,11 +97,8 @@ TextTable pairs_table(const GateResult& result) {
 std::string command_text(const std::string& text, std::string_view special) {
   std::string result;
   for (const char c : text) {
-    if (special.find(c) == std::string_view::npos) {
-      result += c;
-    } else {
-      result += fmt::format("%{:02X}", static_cast<unsigned>(c));
-    }
+    const bool plain = special.find(c) == std::string_view::npos;
+    result += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned>(c));
   }
   return result;
 }

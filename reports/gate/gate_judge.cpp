@@ -9,6 +9,7 @@
 #include <cmath>
 #include <functional>
 #include <iterator>
+#include <numeric>
 
 #include "base/text.h"
 #include "reports/gate/gate_figures.h"
@@ -268,8 +269,7 @@ GateVerdict decide(const FigureTest& test, double effect, double alpha) {
 }
 
 double mean_value(const GateFigure& figure, const std::vector<double>& badnesses) {
-  double sum = 0;
-  for (const double value : badnesses) sum += value;
+  const double sum = std::accumulate(badnesses.begin(), badnesses.end(), 0.0);
   return value_of_badness(figure, sum / static_cast<double>(badnesses.size()));
 }
 

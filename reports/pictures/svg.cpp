@@ -54,7 +54,10 @@ Axis stepped_axis(double begin, double end, double step, const Unit& unit) {
   Axis axis{begin, end, false, {}, {}};
   for (int i = 0; i <= count; ++i) {
     axis.ticks.push_back(begin + step * i * unit.size);
-    axis.labels.push_back(fixed(axis.ticks.back() / unit.size, decimals_of(step)));
+    const double tick = axis.ticks.back() / unit.size;
+    axis.labels.push_back(tick == 0                     ? "0"
+                          : step >= 1e15 || step < 1e-9 ? fmt::format("{:.3g}", tick)
+                                                        : fixed(tick, decimals_of(step)));
   }
   return axis;
 }
@@ -99,17 +102,7 @@ double Axis::position(double value) const {
 Axis axis_to(double largest, const Unit& unit, int most_ticks) {
   const double top = largest > 0 && std::isfinite(largest) ? largest / unit.size : 1;
   const double step = round_step(top / most_ticks);
-  const auto count = static_cast<int>(std::ceil(top / step - 1e-9));
-  Axis axis;
-  axis.end = step * count * unit.size;
-  const int decimals = decimals_of(step);
-  for (int i = 0; i <= count; ++i) {
-    axis.ticks.push_back(step * i * unit.size);
-    axis.labels.push_back(i == 0                        ? "0"
-                          : step >= 1e15 || step < 1e-9 ? fmt::format("{:.3g}", step * i)
-                                                        : fixed(step * i, decimals));
-  }
-  return axis;
+  return stepped_axis(0, step * std::ceil(top / step - 1e-9) * unit.size, step, unit);
 }
 
 Axis axis_between(double begin, double end, const Unit& unit, int most_ticks) {

@@ -24,25 +24,20 @@ std::string measured_text(const HistoryCommit& commit) {
 }
 
 std::string line_text(const History& history, const HistoryLine& line, std::size_t width) {
-  TextTable table;
-  table.keys = 1;
-  table.columns = {{"", "commit", true, false, {}},
-                   {"", "measured", true, false, {}},
-                   {"", "reps", false, false, {}},
-                   {"step ms", "median (interval)", false, false, {}},
-                   {"", "change", false, false, {}}};
+  TextTable table{1,
+                  {{"", "commit", true},
+                   {"", "measured", true},
+                   {"", "reps"},
+                   {"step ms", "median (interval)"},
+                   {"", "change"}}};
   const HistoryPoint* before = nullptr;
   for (const HistoryPoint& point : line.points) {
     const HistoryCommit& commit = history.commits[point.commit];
     const std::string change =
         before == nullptr ? ""
                           : fmt::format("{:+.1f} %", 100 * (point.step_s / before->step_s - 1));
-    const std::string cells[] = {printable(commit.name), measured_text(commit),
-                                 std::to_string(point.repetitions), step_text(point), change};
-    for (std::size_t c = 0; c < table.columns.size(); ++c) {
-      table.columns[c].cells.push_back(cells[c]);
-    }
-    table.instead.emplace_back();
+    table.add_row({printable(commit.name), measured_text(commit), std::to_string(point.repetitions),
+                   step_text(point), change});
     before = &point;
   }
   return wrap(printable(line.name), width, 4) + render_blocks(table, width);

@@ -17,19 +17,23 @@
 namespace ddpbench::report {
 namespace {
 
-// "ddp on 2 devices / ps on 2 devices": at most five, then "N more".
+// The first `most` of them, then "N more".
+std::string first_names(std::vector<std::string> names, std::size_t most, const char* between) {
+  if (const std::size_t count = names.size(); count > most) {
+    names.resize(most);
+    names.push_back(fmt::format("{} more", count - most));
+  }
+  return fmt::format("{}", fmt::join(names, between));
+}
+
+// "ddp on 2 devices / ps on 2 devices".
 std::string noisy_names(const Report& report) {
-  constexpr std::size_t kNamed = 5;
   const RunNames names(report);
   std::vector<std::string> noisy;
   for (const CellSummary& cell : report.cells) {
     if (cell.noisy) noisy.push_back(names.setting(report.runs.at(cell.runs.at(0))));
   }
-  if (const std::size_t count = noisy.size(); count > kNamed) {
-    noisy.resize(kNamed);
-    noisy.push_back(fmt::format("{} more", count - kNamed));
-  }
-  return fmt::format("{}", fmt::join(noisy, " / "));
+  return first_names(std::move(noisy), 5, " / ");
 }
 
 struct RowWarning {
@@ -94,12 +98,7 @@ std::string lone_settings(std::span<const Contest> all) {
     if (contest.lead != Lead::alone) continue;
     names.push_back(with_note(contest.standings[0].name, distinguishing_words(contest, all)));
   }
-  const std::size_t count = names.size();
-  if (count > kMostLone) {
-    names.resize(kMostLone);
-    names.push_back(fmt::format("{} more", count - kMostLone));
-  }
-  return fmt::format("{}", fmt::join(names, "; "));
+  return first_names(std::move(names), kMostLone, "; ");
 }
 
 bool on_one_machine(std::span<const RunRow> rows) {
