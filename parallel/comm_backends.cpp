@@ -204,9 +204,8 @@ std::string_view devices_word(DeviceKind kind) {
 
 }  // namespace
 
-// Each rank makes a segment of 4 MiB (btl_vader_segment_size); containers have 64 MiB for all. Some
-// ranks may have made theirs when another looks: so that none that sees room is wrong, there must
-// be room for two of each.
+// Each rank makes a segment of 4 MiB (btl_vader_segment_size). Some may have made theirs when
+// another looks: so that none that sees room is wrong, there must be room for two of each.
 bool has_room_for_mpi(int ranks) {
   constexpr std::uintmax_t kSegmentBytes = std::uintmax_t{4} << 20;
   std::error_code unknown;

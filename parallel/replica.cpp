@@ -120,10 +120,6 @@ ops::LossTotals Replica::take(std::size_t which) {
   return totals;
 }
 
-ops::LossTotals Replica::take_totals() { return take(kTraining); }
-
-ops::LossTotals Replica::take_evaluation() { return take(kEvaluation); }
-
 void Replica::evaluate(const float* images, const std::int32_t* labels, std::int64_t samples) {
   ensure(samples <= options_.batch, "evaluation of {} samples in a batch of {}", samples,
          options_.batch);

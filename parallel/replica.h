@@ -67,14 +67,14 @@ class Replica {
   void end_step() { graph_.end_step(*stream_); }
 
   // Totals of the training loss since the last take. Blocks until the device has done its work.
-  ops::LossTotals take_totals();
+  ops::LossTotals take_totals() { return take(kTraining); }
   // The device memory of these: one ops::LossTotals.
   BufferView totals() const { return totals_of(kTraining); }
   // Queues forward and accuracy of `samples` <= batch images (memory of a whole batch). It touches
   // neither the training totals nor the state of the graph.
   void evaluate(const float* images, const std::int32_t* labels, std::int64_t samples);
   // Totals of evaluate() since the last take. Blocks until the device has done its work.
-  ops::LossTotals take_evaluation();
+  ops::LossTotals take_evaluation() { return take(kEvaluation); }
 
  private:
   nn::GraphOptions graph_options();

@@ -180,10 +180,9 @@ void ServerShard::handle_push() {
 }
 
 // The engines that span hosts send a push when its receive is posted, so a server can let workers
-// push one after the other: flows that meet at its link overrun the link's queue, and what is
-// dropped is sent again. Pushes of 8 workers over links of 100 Mbit/s, whose queues hold 20 ms,
-// take 1.05 to 1.07 n S/B to one server so, and 1.12 to 1.27 all at once. Where servers are many,
-// it is the workers' links that are full, and a server that waits for one leaves its own idle.
+// push one after the other: flows that meet at its link overrun its queue. Pushes of 8 workers over
+// links of 100 Mbit/s take 1.05 to 1.07 n S/B to one server so, and 1.12 to 1.27 all at once. Where
+// servers are many, the workers' links are full, and a server that waits leaves its own idle.
 bool ServerShard::takes_turns() const {
   return context_.world_spans_hosts && context_.devices[0]->kind() == DeviceKind::cpu &&
          config_.replicas > kWorkersOfAFullServer * config_.servers;

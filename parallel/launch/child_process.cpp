@@ -114,27 +114,19 @@ void set_oom_score(const std::string& score) {
   ::close(file);
 }
 
-struct Execution {
-  const ChildSpec& spec;
-  char* const* arguments;
-  char* const* environment;
-  pid_t supervisor;
-  int report_fd;
-  const std::string& oom_score;
-};
-
-[[noreturn]] void execute(const Execution& execution) {
+[[noreturn]] void execute(const ChildSpec& spec, char* const* arguments, char* const* environment,
+                          pid_t supervisor, int report_fd, const std::string& oom_score) {
   constexpr int kCannotExecute = 127;  // as shells do
-  ::prctl(PR_SET_PDEATHSIG, execution.spec.death_signal);
+  ::prctl(PR_SET_PDEATHSIG, spec.death_signal);
   // The supervisor may have died before that call. No signal will come then.
-  if (::getppid() != execution.supervisor) ::_exit(kCannotExecute);
+  if (::getppid() != supervisor) ::_exit(kCannotExecute);
   reset_signals();
-  set_oom_score(execution.oom_score);
-  if (redirect_standard_fds(execution.spec) && keep_only(execution.spec.inherited_fds)) {
-    ::execve(execution.spec.executable.c_str(), execution.arguments, execution.environment);
+  set_oom_score(oom_score);
+  if (redirect_standard_fds(spec) && keep_only(spec.inherited_fds)) {
+    ::execve(spec.executable.c_str(), arguments, environment);
   }
   const int reason = errno;
-  [[maybe_unused]] const ssize_t written = ::write(execution.report_fd, &reason, sizeof reason);
+  [[maybe_unused]] const ssize_t written = ::write(report_fd, &reason, sizeof reason);
   ::_exit(kCannotExecute);
 }
 
@@ -159,14 +151,13 @@ ChildProcess::ChildProcess(const ChildSpec& spec) : executable_(spec.executable)
   confirm_ = FileDescriptor(report[0]);
   FileDescriptor told(report[1]);
   const std::string oom_score = oom_score_of_ranks();
-  const Execution execution{spec,       arguments.data(), environment.data(),
-                            ::getpid(), report[1],        oom_score};
+  const pid_t own = ::getpid();
   // No handler of the supervisor may run in the child.
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   pid_ = ::fork();
-  if (pid_ == 0) execute(execution);
+  if (pid_ == 0) execute(spec, arguments.data(), environment.data(), own, report[1], oom_score);
   const int reason = errno;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   told.reset();

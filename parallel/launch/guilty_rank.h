@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the rank that caused the failure of a run, by pure functions over what the supervisor, or a
-// rank of a joined world, has seen.
+// Finds the rank that caused the failure of a run, by what the supervisor or another rank has seen.
 #pragma once
 
 #include <optional>
@@ -42,9 +41,8 @@ std::optional<int> silent_rank(std::span<const RankView> ranks);
 // nullopt while there is none. REQUIRES: not empty.
 std::optional<RunFailure> find_cause(std::span<const RankView> ranks);
 
-// The failure of a run in which ranks only noticed that something is wrong. It blames a rank that
-// is stopped, left too early, or (after a deadline) has made the least progress; else the first
-// that noticed. REQUIRES: some rank only noticed.
+// Blames a rank that is stopped, left too early, or (after a deadline) has made the least progress;
+// else the first that noticed. REQUIRES: some rank only noticed.
 RunFailure blame_for_noticed(std::span<const RankView> ranks);
 
 // The failure of a run that stands still while no rank reports an error. REQUIRES: not empty.

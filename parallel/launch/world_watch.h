@@ -23,7 +23,7 @@ class WorldWatch {
   explicit WorldWatch(int ranks) : ranks_(static_cast<std::size_t>(ranks)) {}
 
   // From now on watches `rank`, a process of this host and PID namespace. Not while another thread
-  // uses this object; the other functions may be called by any thread.
+  // uses this object; any thread may call the others.
   void add(int rank, const ProcessName& process);
   // Says that `rank`, which is on another host, has ended. Thread-safe.
   void tell_ended(int rank) { at(rank).told_ended = true; }

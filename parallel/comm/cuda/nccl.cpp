@@ -4,11 +4,10 @@
 // The "nccl" backend. Rank 0's unique id goes through the store.
 //
 // NCCL's communicator blocks: a call returns when it is queued. That costs the host microseconds,
-// where a non-blocking one makes a thread a call. Two things may hang nevertheless. One is making
-// the communicator; a thread of its own bounds that (join_before). The other is a first call
-// whose peer is lost while connections are made; the watchdog then aborts NCCL, so the call
-// returns. The program sets NCCL_RUNTIME_CONNECT=0, so collectives are connected when the
-// communicator is made.
+// where a non-blocking one makes a thread a call. Two things may hang nevertheless: making the
+// communicator, which a thread of its own bounds (join_before), and a first call whose peer is lost
+// while connections are made; the watchdog then aborts NCCL, so the call returns. The program sets
+// NCCL_RUNTIME_CONNECT=0, so collectives are connected when the communicator is made.
 //
 // Average is ncclAvg: NCCL scales before it adds, so an average is rounded more than once.
 #include <nccl.h>

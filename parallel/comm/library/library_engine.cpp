@@ -46,7 +46,12 @@ void Pause::take() {
 WorkTimes LibraryEngine::run_collective(const Operation& operation, Deadline deadline,
                                         Waiter waiter) {
   const double start_s = steady_s();
-  begin(operation);
+  throw_if_aborted(&operation);
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_) throw CommError(prefix(&operation) + "the communicator is being destroyed");
+    running_ = true;
+  }
   std::exception_ptr failure;
   try {
     const Elements &in = operation.in, &out = operation.out;
@@ -76,13 +81,6 @@ WorkTimes LibraryEngine::run_collective(const Operation& operation, Deadline dea
     std::rethrow_exception(failure);
   }
   return {start_s, start_s, 0, false};
-}
-
-void LibraryEngine::begin(const Operation& operation) {
-  throw_if_aborted(&operation);
-  const std::lock_guard lock(mutex_);
-  if (stopped_) throw CommError(prefix(&operation) + "the communicator is being destroyed");
-  running_ = true;
 }
 
 // ---- messages ----

@@ -85,7 +85,6 @@ class LibraryEngine : public Engine {
     std::shared_ptr<QueuedWork> work;
     std::unique_ptr<Transfer> transfer;  // null: from this rank to itself
   };
-  void begin(const Operation& operation);
   void advance_messages();
   bool deliver_own();
 

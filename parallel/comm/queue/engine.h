@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/comm/store/deadline.h"
 #include "parallel/comm/work.h"
@@ -39,11 +40,15 @@ class QueuedWork : public WorkState {
 
   bool finished() const noexcept { return finished_.load(std::memory_order_seq_cst); }
   // REQUIRES: finished. Throws the error of a failed one.
-  void rethrow() const;
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
 
   // Called by the executing thread.
-  void begin() noexcept;
-  void peers_arrived() noexcept;  // the first call counts
+  void begin() noexcept { times_.start_s = steady_s(); }
+  void peers_arrived() noexcept {  // the first call counts
+    if (times_.arrived_s == 0) times_.arrived_s = steady_s();
+  }
   // Completes a message now. `arrival_told`: peers_arrived() was called when the peer came, or it
   // comes now.
   void complete(bool arrival_told = true);

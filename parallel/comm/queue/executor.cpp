@@ -201,11 +201,11 @@ void Executor::run_queue(std::uint64_t last, Deadline deadline, Waiter waiter) {
   while (queue_.holds_any()) {
     std::shared_ptr<QueuedWork> work = queue_.take(last);
     if (!work) return;
-    if (!work->operation().is_message()) {
+    if (work->operation().is_message()) {
+      start_message(std::move(work), waiter);
+    } else {
       run_collective(*work, deadline, waiter);
-      continue;
     }
-    start_message(std::move(work), waiter);
   }
 }
 
@@ -406,16 +406,6 @@ void QueuedWork::synchronize(std::optional<Deadline> deadline) {
 WorkTimes QueuedWork::times() const {
   ensure(finished(), "times of a work that is not done");
   return times_;
-}
-
-void QueuedWork::rethrow() const {
-  if (error_) std::rethrow_exception(error_);
-}
-
-void QueuedWork::begin() noexcept { times_.start_s = steady_s(); }
-
-void QueuedWork::peers_arrived() noexcept {
-  if (times_.arrived_s == 0) times_.arrived_s = steady_s();
 }
 
 void QueuedWork::complete(bool arrival_told) {

@@ -56,8 +56,6 @@ class LocalStore : public Store {
 
 }  // namespace
 
-void Store::leave_will(const std::string&, const std::string&) {}
-
 std::int64_t Store::clock_ns() { return own_clock_ns(); }
 
 std::int64_t own_clock_ns() { return static_cast<std::int64_t>(steady_s() * 1e9); }

@@ -30,7 +30,7 @@ class Store {
   // From now on, when this process ends or cannot be reached any more, `words` is appended to the
   // feed (store_append). At most once a store. Threads of one process end together, so a store that
   // serves only them does nothing.
-  virtual void leave_will(const std::string& feed, const std::string& words);
+  virtual void leave_will(const std::string& /*feed*/, const std::string& /*words*/) {}
   // The clock of the host that serves the store, at a moment during this call.
   virtual std::int64_t clock_ns();
 };

@@ -124,8 +124,8 @@ class Connection {
   FrameReader input_;
 };
 
-// Null when no server listens there. A socket can connect to itself when its port has no listener
-// and is in the range of the system's client ports. That counts as no server, too.
+// Null when no server listens there. A socket can connect to itself when its port is one of the
+// system's client ports. That counts as no server, too.
 FileDescriptor connect_socket(const sockaddr_in& address, Deadline deadline) {
   FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) throw_system_error<CommError>("store: no socket", errno);

@@ -144,14 +144,6 @@ void PeerGroup::check_all() {
   }
 }
 
-bool PeerGroup::has_left(int peer) const noexcept {
-  return block_->slot(peer).presence.load(std::memory_order_acquire) == Presence::left;
-}
-
-bool PeerGroup::is_dead(int peer) const {
-  return !processes_.empty() && has_ended(processes_[static_cast<std::size_t>(peer)]);
-}
-
 void PeerGroup::throw_gone(int peer, const Operation* operation) const {
   throw CommError(
       fmt::format("{}rank {} (pid {}) {}", prefix(operation), peer, block_->slot(peer).pid,
@@ -240,8 +232,6 @@ void PeerGroup::wake_if_asleep(RankSlot& slot) noexcept {
   const std::int32_t waiting_for = slot.waiting_for.load(std::memory_order_seq_cst);
   if (waiting_for != RankSlot::kNobody) wake(slot, waiting_for);
 }
-
-void PeerGroup::wake_own_waiter() noexcept { wake_if_asleep(own()); }
 
 void PeerGroup::abort(const std::string& reason) noexcept {
   AbortNotice& notice = block_->header().abort;

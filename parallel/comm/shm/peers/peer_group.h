@@ -84,7 +84,7 @@ class PeerGroup {
     if (block_->header().sleepers.load(std::memory_order_seq_cst) != 0) wake_waiters();
   }
   // Makes the waiting thread of this rank look again.
-  void wake_own_waiter() noexcept;
+  void wake_own_waiter() noexcept { wake_if_asleep(own()); }
 
   // Advanced while waiting. May be null; must outlive its use here.
   void set_background(Background* background) noexcept { background_ = background; }
@@ -116,8 +116,12 @@ class PeerGroup {
 
   void wait_slowly(int peer, const WaitReason& reason, double yield_s, PredicateRef ready);
   void sleep(int peer, Deadline until, PredicateRef ready);
-  bool has_left(int peer) const noexcept;
-  bool is_dead(int peer) const;
+  bool has_left(int peer) const noexcept {
+    return block_->slot(peer).presence.load(std::memory_order_acquire) == Presence::left;
+  }
+  bool is_dead(int peer) const {
+    return !processes_.empty() && has_ended(processes_[static_cast<std::size_t>(peer)]);
+  }
   [[noreturn]] void throw_gone(int peer, const Operation* operation) const;
   void check(int peer, const WaitReason& reason, PredicateRef ready);
   void check_peer_lives(int peer, const WaitReason& reason, PredicateRef ready);
