@@ -32,7 +32,7 @@ struct DatasetInfo {
   std::string note = {};
   std::size_t sample_bytes() const { return static_cast<std::size_t>(channels * height * width); }
   std::int64_t labels_per_sample() const { return label_height * label_width; }
-  // Of train images, train labels, test images, test labels, each 64-byte aligned.
+  // Sums the bytes of images and labels for training and testing, each part 64-byte aligned.
   std::size_t decoded_bytes() const;
 };
 

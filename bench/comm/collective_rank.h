@@ -24,8 +24,8 @@ namespace ddpbench::bench {
 // kernel for the same purpose.)
 class BlockingCopies {
  public:
-  // Of each of the two buffers. An H200 reads and writes some 4.5 TB/s: it copies this in 30
-  // microseconds, and the host queues a copy in some microseconds.
+  // Each of the two buffers has this size. An H200 reads and writes some 4.5 TB/s: it copies this
+  // in 30 microseconds, and the host queues a copy in some microseconds.
   static constexpr std::size_t kBytes = 64 * kMiB;
 
   static std::array<PlannedBuffer, 2> planned_buffers(Buffer& from, Buffer& to);

@@ -63,7 +63,7 @@ void JoinedComm::fill_in(report::Report& report, const launch::SuperviseResult& 
   report.status = collect_comm(job_, channels(), result, report, error);
   if (result.interrupted && result.failure) error = failure_info(*result.failure);
   report.error = std::move(error);
-  // Where ranks never met, nobody knows what would have moved the data.
+  // Ranks that never met do not know which engine would have moved the data.
   if (report_.hosts().count() == 0 && job_.ranks > 1) report.collectives.clear();
 }
 

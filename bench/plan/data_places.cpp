@@ -116,7 +116,7 @@ std::unique_ptr<data::DatasetSource> open_data(const Options& options, const nn:
         "labels; do not augment",
         model.name));
   }
-  // Of the map of a sample's labels.
+  // A sample has one label, or a map of labels as large as what the network predicts.
   const ops::Shape labels = model.predictions() == 1 ? ops::Shape{1, 1, 1} : model.logits_shape();
   return data::open_dataset({.name = options.dataset,
                              .directories = data_directories(options.data_dir),

@@ -50,7 +50,7 @@ struct RankResult {
   std::vector<report::DeviceRow> devices;  // without the times, which are in the step records
   std::string device_model;                // of the first of them
   std::int64_t parameters = 0;
-  // Of a worker's first step: what its replicas took from others, and what it sent to servers.
+  // What a worker's replicas took from others in its first step, and what it sent to servers.
   Known<std::vector<LinkTraffic>> traffic;
   // What all-reduces of registered memory ran: "ring", "direct", "ring,direct"; empty: not told.
   std::string all_reduce;

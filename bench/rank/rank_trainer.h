@@ -126,7 +126,7 @@ class RankTrainer {
   const RankPlan& plan() const { return plan_; }
   bool is_server() const { return plan_.role == Role::server; }
   const nn::ModelSpec& model() const { return model_; }
-  // Of the first step; neither a value nor a reason before that.
+  // What crossed the links in the first step. Before that it has neither a value nor a reason.
   const Known<std::vector<LinkTraffic>>& traffic() const { return traffic_; }
   // With --trace: the calls that the numbers in the trace stand for.
   const std::vector<std::string>& calls() const { return calls_; }

@@ -150,7 +150,7 @@ struct Rounds {
     return session.sweep(schedule);
   }
 
-  // Of the rounds that ran both cells: a pair shares the machine's state.
+  // Returns a ratio for each round that ran both cells: a pair shares the machine's state.
   std::vector<double> ratios(const Session& session, std::size_t cell, std::size_t base) const {
     std::vector<double> found;
     for (int round = first; round < first + count; ++round) {

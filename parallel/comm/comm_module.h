@@ -38,7 +38,7 @@ struct WorldOptions {
   // Called after each operation of this rank, on the thread that completed it; may be empty. Must
   // be cheap.
   std::function<void()> progress;
-  // Of this rank's calls, except over nccl; null: none. It outlives the communicator.
+  // Watches this rank's calls, except over nccl; null: nobody does. It outlives the communicator.
   comm::CallWatch* watch = nullptr;
   // nccl: called several times a second while a communicator is made, on the thread that makes it.
   // A process that watches the ranks does not know of join_patience_s. Must be cheap; may be empty.
