@@ -19,9 +19,8 @@
 
 namespace ddpbench::bench {
 
-// BlockingCopies: copies of unused memory that keep a device busy while the host queues the timed
-// work behind them. The timed work then does not wait for the host. (nvbench blocks a stream by a
-// kernel for the same purpose.)
+// Copies of unused memory that keep a device busy while the host queues the timed work behind them,
+// which then does not wait for the host. (nvbench blocks a stream by a kernel for this.)
 class BlockingCopies {
  public:
   // Each of the two buffers has this size. An H200 reads and writes some 4.5 TB/s: it copies this
@@ -53,12 +52,10 @@ struct CallSpan {
 };
 
 // Queues calls of a collective on one rank, several in flight on an asynchronous device, and times
-// each by events of the stream that it follows: one after a barrier that is queued like it, so that
-// it begins on all ranks at about the same time, and one after the call. Events are read when all
-// work is done, and tell how long the device took. That the host needs time to queue a call must
+// each by events of its stream: one after a barrier that is queued like it, so that it begins on
+// all ranks at about the same time, and one after the call. The host's time to queue a call must
 // not count: the device first gets copies of unused memory, as many as it takes for the host to be
-// ahead, and where the most do not suffice, fewer calls are queued at a time. (nccl-tests, which
-// queues calls without a pause, shows for short collectives how fast CUDA accepts work.)
+// ahead, and where the most do not suffice, fewer calls are queued at a time.
 class CallQueue {
  public:
   // Both outlive this. `blocking`: null where queued work is done when the queueing call returns.
@@ -145,10 +142,9 @@ struct BandwidthSample {
 };
 
 // Collective. The bandwidth of this rank's core while all ranks do the same (`all_cores`), or while
-// the others wait (0 on ranks other than 0): the bound of collectives in shared memory. Copies half
-// of the working set to the other half and reduces it into that, with the communicator's own loops,
-// cached and non-temporal; the best of several short windows counts, because it is to be a bound.
-// Overwrites the rank's memory. REQUIRES: working_set <= twice that memory's bytes.
+// the others wait (0 on ranks other than 0): the bound of collectives in shared memory. The best
+// window of the communicator's own loops counts. Overwrites the rank's memory. REQUIRES:
+// working_set <= twice that memory's bytes.
 BandwidthSample measure_bandwidth(CollectiveRank& rank, std::size_t working_set, bool all_cores,
                                   DataType type);
 

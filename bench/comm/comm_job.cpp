@@ -107,13 +107,6 @@ auto of_name(const std::string& word, const Values& values, Name name) {
   return *std::ranges::find_if(values, [&](auto value) { return name(value) == word; });
 }
 
-// Advice for more ranks than GPUs.
-std::string advice_about_ranks(const CudaProbe& cuda) {
-  return fmt::format("{}--oversubscribe lets ranks share {}, --device=cpu measures the cores",
-                     cuda.devices.size() < 2 ? "" : "use fewer; ",
-                     cuda.devices.size() < 2 ? "it" : "them");
-}
-
 // What one launch cannot do: its ranks make one world.
 void check_started(const Options& asked, const StartedRanks& started) {
   const std::string who = fmt::format(
@@ -155,17 +148,14 @@ std::vector<CommRow> make_rows(const Options& options, const CommJob& job) {
   return rows;
 }
 
-double footprint(const CommJob& job, const CommRow& row) {
-  const auto bytes = static_cast<double>(job.bytes(row));
-  return report::collective_traffic(row.operation, job.ranks, bytes).footprint_bytes;
-}
-
 // Powers of two that span the bytes touched by one core in the rows.
 std::vector<std::size_t> working_sets_of_cores(const CommJob& job) {
   std::size_t least = 0, most = 0;
   for (const CommRow& row : job.rows) {
     if (row.count == 0) continue;
-    const auto set = static_cast<std::size_t>(footprint(job, row) / job.ranks);
+    const auto traffic =
+        report::collective_traffic(row.operation, job.ranks, static_cast<double>(job.bytes(row)));
+    const auto set = static_cast<std::size_t>(traffic.footprint_bytes / job.ranks);
     least = least == 0 ? set : std::min(least, set);
     most = std::max(most, set);
   }
@@ -190,7 +180,11 @@ void check_memory(const CommJob& job, std::uint64_t ranks, std::uint64_t memory_
 }
 
 void place_on_gpus(CommJob& job, bool oversubscribe, const CudaProbe& cuda) {
-  refuse_missing_gpus(cuda, "--ranks", job.ranks, oversubscribe, advice_about_ranks(cuda));
+  const bool several = cuda.devices.size() > 1;
+  refuse_missing_gpus(
+      cuda, "--ranks", job.ranks, oversubscribe,
+      fmt::format("{}--oversubscribe lets ranks share {}, --device=cpu measures the cores",
+                  several ? "use fewer; " : "", several ? "them" : "it"));
   job.devices.gpus = next_gpus(cuda, job.ranks);
   job.devices.oversubscribed = job.ranks > static_cast<int>(cuda.devices.size());
   for (const CudaDeviceInfo& gpu : cuda.devices) {
@@ -328,9 +322,8 @@ CommJob make_comm_job(const Options& options, int ranks, const HostDevices& host
 }
 
 void choose_working_sets(CommJob& job) {
-  job.working_sets.clear();
-  if (!job.no_bound_reason().empty()) return;
-  job.working_sets = working_sets_of_cores(job);
+  const bool is_bound = job.no_bound_reason().empty();
+  job.working_sets = is_bound ? working_sets_of_cores(job) : std::vector<std::size_t>{};
 }
 
 std::string title_of(const CommJob& job) {

@@ -37,15 +37,14 @@ struct StartedRanks {
 std::string resolve_comm(Options& options, const HostDevices& host,
                          const StartedRanks& started = {});
 
-// Reads "4K..128M" (each twice the one before), "4K..128M*4", "1K,1M", and mixtures. Sizes are
-// bytes, with K, M or G for 2^10, 2^20 and 2^30. Throws ConfigError.
+// Reads bytes as "4K..128M" (each twice the one before), "4K..128M*4", "1K,1M", and mixtures.
+// Throws ConfigError.
 std::vector<std::uint64_t> parse_sizes(const std::string& text);
 
 // "sum", "average" or "max", as options and reports say it.
 std::string reduction_word(comm::ReduceOp op);
 
-// The options of comm as the report's `config` shows them.
-nlohmann::ordered_json comm_config(const Options& options);
+nlohmann::ordered_json comm_config(const Options& options);  // of the report
 
 // One line of the table.
 struct CommRow {
@@ -91,8 +90,8 @@ void choose_working_sets(CommJob& job);
 // algorithms after the first have rows of all-reduces only.
 std::vector<CommJob> make_comm_jobs(const Options& options, const HostDevices& host);
 
-// What to say of a world before it is measured: where its sizes are rounded down to a multiple of
-// the type and of the ranks (else empty), and "2 ranks (processes), gloo on cpu, ...".
+// What to say of a world before it is measured: that its sizes are rounded down (else empty), and
+// "2 ranks (processes), gloo on cpu, ...".
 std::string rounding_note(const Options& options, const CommJob& job);
 std::string title_of(const CommJob& job);
 

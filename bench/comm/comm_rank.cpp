@@ -102,11 +102,11 @@ int run_comm_ranks(const nlohmann::json& description, const launch::RankEnvironm
   const CommJob job = comm_job_from_json(description);
   const int count = job.threads ? job.ranks : 1;
   prepare_rank(job.devices, environment.rank * count);
-  const RankMeeting meeting(environment, count, wait_limit_s(job.timeout_s));
+  const auto meet = rank_meeting(environment, count, wait_limit_s(job.timeout_s));
   return run_ranks_of_process(
       environment.rank * count, count, channels,
       [&](int rank, launch::RankWriter& writer, bool&) {
-        const auto store = meeting.connect();
+        const auto store = meet();
         CommMeasurement(job, job.devices, rank, *store, writer).run();
       },
       left_behind);

@@ -178,7 +178,6 @@ report::CollectiveRow make_row(const Collected& all, std::size_t index) {
   return row;
 }
 
-// Shows which row is measured, on a line that redraws where stdout is a terminal.
 void show_row(const CommJob& job, const launch::RankStatus& status, StatusLine& line) {
   if (status.epoch >= job.rows.size()) return;
   const CommRow& row = job.rows[status.epoch];
@@ -248,10 +247,10 @@ report::Status collect_comm(const CommJob& job, const launch::RankChannels& chan
   }
   if (result.interrupted) return report::Status::interrupted;
   if (!error && wrong > 0) {
-    error.emplace();
-    error->kind = "verification";
-    error->message =
-        fmt::format("{} elements of the results are wrong; column 'wrong' says where", wrong);
+    error = report::ErrorInfo{
+        .kind = "verification",
+        .message =
+            fmt::format("{} elements of the results are wrong; column 'wrong' says where", wrong)};
   }
   return error ? report::Status::failed : report::Status::ok;
 }

@@ -38,7 +38,6 @@ using report::ChartKind;
 constexpr int kUsualWidth = 80;                     // where stdout is no terminal
 constexpr int kLeastSide = 200, kMostSide = 10000;  // pixels
 
-// How the words around a chart are changed.
 struct ChartWords {
   std::optional<std::string> title;  // in place of the chart's own
   bool notes = true;                 // false: neither the second line nor the notes below
@@ -146,13 +145,10 @@ bool is_utf8_locale() {
 
 // The chart's kind where none is asked for: that of what the reports hold.
 ChartKind usual_kind(std::span<const report::ReportFile> files) {
-  return std::ranges::all_of(files,
-                             [](const auto& file) { return !file.report.collectives.empty(); })
-             ? ChartKind::bandwidth
-             : ChartKind::scaling;
+  const auto holds_runs = [](const auto& file) { return file.report.collectives.empty(); };
+  return std::ranges::any_of(files, holds_runs) ? ChartKind::scaling : ChartKind::bandwidth;
 }
 
-// Throws for a report that lacks what the kind draws.
 void check_contents(ChartKind kind, std::span<const report::ReportFile> files) {
   for (const report::ReportFile& file : files) {
     const bool of_collectives = !file.report.collectives.empty();

@@ -37,12 +37,6 @@ constexpr Format kFormats[] = {
     {"github", [](const GateResult& r, int) { return report::render_gate_github(r); }},
 };
 
-std::vector<std::string> gate_formats() {
-  std::vector<std::string> names;
-  for (const Format& format : kFormats) names.emplace_back(format.name);
-  return names;
-}
-
 struct Limit {
   const char* option;
   double GateOptions::*member;
@@ -82,7 +76,7 @@ class Check final : public Subcommand {
     }
     options.add("--allow-mismatch", "KEY,...", &allowed_,
                 "Settings that may differ in a pair (device_model, optimizer/lr, ...)");
-    options.add("--format", "", &format_, "How the result is written", one_of(gate_formats()));
+    options.add("--format", "", &format_, "How the result is written", one_of(names_of(kFormats)));
     output_.define(options);
     options.set_footer(
         "SHARE is 5% or 0.05. Several files, and repetitions within a file, are repetitions. Exit "
@@ -90,7 +84,7 @@ class Check final : public Subcommand {
   }
 
   int run() override {
-    const Format& format = chosen_format();
+    const Format& format = *std::ranges::find(kFormats, std::string_view(format_), &Format::name);
     const GateOptions options = gate_options();
     output_.check("check", candidate_);
     output_.check("check", base_);
@@ -135,10 +129,6 @@ class Check final : public Subcommand {
     } catch (const Error& error) {
       say_error("ddpbench: {}\n", error.what());
     }
-  }
-
-  const Format& chosen_format() const {
-    return *std::ranges::find(kFormats, std::string_view(format_), &Format::name);
   }
 
   GateOptions gate_options() const {

@@ -34,10 +34,6 @@
 namespace ddpbench::bench {
 namespace {
 
-std::string joined(const std::vector<std::string>& words) {
-  return fmt::format("{}", fmt::join(words, ", "));
-}
-
 // A line for each backend: what it connects, or why it is not here.
 std::vector<std::pair<std::string, std::string>> backend_lines(const HostDevices& host) {
   std::vector<std::pair<std::string, std::string>> lines;
@@ -76,8 +72,8 @@ int show_info(const Options& options, const InstallPaths& paths) {
   contents.limits = read_host_limits();
   contents.paths = paths;
   contents.data_directories = data_directories(options.data_dir);
-  contents.built_in = {{"strategies", joined(known_strategies())},
-                       {"data sets", joined(data::known_datasets())}};
+  contents.built_in = {{"strategies", fmt::format("{}", fmt::join(known_strategies(), ", "))},
+                       {"data sets", fmt::format("{}", fmt::join(data::known_datasets(), ", "))}};
   contents.backends = backend_lines(host);
   say("{}", info_text(contents, terminal_width()));
   return 0;
@@ -154,12 +150,6 @@ int measure_comm(const ParsedCommand& command, const std::vector<std::string>& a
   return run_comm(asked, arguments);
 }
 
-int run_matrix(const Options& options, const std::vector<std::string>& arguments,
-               const launch::GetVariable& get) {
-  const char* const port = get("MASTER_PORT");
-  return Session(options, arguments, make_launcher(options, port != nullptr ? port : "")).run();
-}
-
 int execute(const ParsedCommand& command, const InstallPaths& paths,
             const std::vector<std::string>& arguments, const Variables& variables) {
   const auto get_variable = [&variables](const char* name) -> const char* {
@@ -197,7 +187,10 @@ int execute(const ParsedCommand& command, const InstallPaths& paths,
         return join_world(command.options, *environment, arguments);
       }
       for (const std::string& note : command.notes) say("{}\n", note);
-      return run_matrix(command.options, arguments, get_variable);
+      const char* const port = get_variable("MASTER_PORT");
+      return Session(command.options, arguments,
+                     make_launcher(command.options, port != nullptr ? port : ""))
+          .run();
   }
   return 1;
 }

@@ -31,7 +31,7 @@ std::string default_page(const std::string& report) {
 }
 
 // The page's name for each file: the short name where names differ (report_view.h).
-std::vector<std::string> names_of(std::span<const report::ReportFile> files) {
+std::vector<std::string> page_names(std::span<const report::ReportFile> files) {
   std::vector<std::string> names;
   for (const report::ReportFile& file : files) names.push_back(file.name);
   for (const report::RunRow& row : report::all_runs(files)) {
@@ -67,7 +67,7 @@ class Html final : public Subcommand {
     std::vector<report::ReportFile> files = read_files(paths_);
     report::complete_scaling(files);
     filter_.apply("html", files);
-    report::HtmlInput input{names_of(files), {}, {}};
+    report::HtmlInput input{page_names(files), {}, {}};
     for (report::ReportFile& file : files) input.reports.push_back(std::move(file.report));
     std::exception_ptr unreadable;
     if (!baseline_.empty()) input.gate = gate(input.reports, unreadable);

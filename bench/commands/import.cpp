@@ -53,12 +53,6 @@ std::string default_report(const std::string& path) {
   return std::filesystem::path(path).filename().replace_extension(".json").string();
 }
 
-// Throws ConfigError for a file that cannot be read, or has no step times.
-report::StepTimes read_times(const std::string& path) {
-  return report::parse_step_times(
-      read_file(path, {.what = "", .most_bytes = kLargestFile, .streams = true}), input_name(path));
-}
-
 class Import final : public Subcommand {
  public:
   void define(CommandOptions& options) override {
@@ -98,7 +92,8 @@ class Import final : public Subcommand {
     complete_program();
     if (output_.path.empty()) output_.path = default_report(paths_.front());
     output_.check("import", paths_);
-    const report::StepTimes times = read_times(paths_.front());
+    const report::StepTimes times = report::parse_step_times(
+        read_file(paths_.front(), {.what = "", .most_bytes = kLargestFile, .streams = true}), name);
     FileDescriptor stream;
     if (!output_.is_file()) stream = take_standard_output();
     report::Report result = begin(name);

@@ -56,10 +56,6 @@ std::string byte_limit(const std::optional<std::uint64_t>& limit) {
   return limit ? bytes(*limit) : "unlimited";
 }
 
-std::string presence(const std::string& directory) {
-  return is_folder(directory) ? "" : " (not there)";
-}
-
 void add_built_in(Text& text, const InfoContents& contents) {
   const BuildInfo build = build_info();
   text.section("Built in");
@@ -116,16 +112,14 @@ void add_limits(Text& text, const HostLimits& limits) {
 void add_places(Text& text, const InfoContents& contents) {
   const InstallPaths& paths = contents.paths;
   text.section("Places");
-  if (paths.root.empty())
-    text.line("program files",
-              fmt::format("not found; looked at {}", fmt::join(paths.candidates, ", ")));
-  else
-    text.line("program files", fmt::format("{} ({})", paths.root, paths.origin));
+  text.line("program files", paths.root.empty() ? fmt::format("not found; looked at {}",
+                                                              fmt::join(paths.candidates, ", "))
+                                                : fmt::format("{} ({})", paths.root, paths.origin));
   text.line("configurations",
             fmt::format("{}", fmt::join(config_names(paths.config_directories()), ", ")));
   text.line("networks", fmt::format("{}", fmt::join(config_names({paths.models()}), ", ")));
   for (const std::string& directory : contents.data_directories)
-    text.line("data", directory + presence(directory));
+    text.line("data", directory + (is_folder(directory) ? "" : " (not there)"));
 }
 
 }  // namespace

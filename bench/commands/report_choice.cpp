@@ -97,9 +97,7 @@ bool RunFilter::is_given() const {
 bool RunFilter::admits(const report::Run& run) const {
   for (std::size_t i = 0; i < kCriteria; ++i) {
     const std::string value = kCriteriaTable[i].value(run);
-    if (!wanted_[i].empty() && std::ranges::find(wanted_[i], value) == wanted_[i].end()) {
-      return false;
-    }
+    if (!wanted_[i].empty() && std::ranges::count(wanted_[i], value) == 0) return false;
   }
   return std::ranges::all_of(settings_,
                              [&](const std::string& wanted) { return has_setting(run, wanted); });

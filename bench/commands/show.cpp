@@ -26,31 +26,10 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-Names format_names() {
-  Names names;
-  for (const report::RunFormat& format : report::run_formats()) names.push_back(format.name);
-  return names;
-}
-
-// The formats in which reports of `ddpbench comm` can be shown.
-Names collective_words() {
-  Names names;
-  for (const report::CollectiveFormat& format : report::collective_formats()) {
-    names.push_back(format.name);
-  }
-  return names;
-}
-
-Names column_names() {
-  Names names;
-  for (const report::Column& column : report::run_columns()) names.push_back(column.name);
-  return names;
-}
-
 const report::Column* column_of(const std::string& option, const std::string& name) {
   const report::Column* column = report::find_column(with_dashes(name));
   if (column == nullptr) column = report::find_column(with_underscores(name));
-  if (column == nullptr) check_word("show: " + option, name, column_names());
+  if (column == nullptr) check_word("show: " + option, name, names_of(report::run_columns()));
   return column;
 }
 
@@ -78,7 +57,7 @@ class Show final : public Subcommand {
                       "Reports to show; several are shown in one table. -: standard input "
                       "(required, but for --columns=help)");
     options.add("--format", "", &format_, "How; docs/exports.md says who reads which [table]",
-                one_of(format_names()));
+                one_of(names_of(report::run_formats())));
     options.add("--mllog", "", &mllog_, "The same as --format=mllog");
     options.add("--columns", "NAME,...", &columns_,
                 "Only these columns of table, markdown, csv and json, in this order; "
@@ -118,9 +97,7 @@ class Show final : public Subcommand {
     if (mllog_ && name != "mllog") {
       throw ConfigError(fmt::format("show: --mllog and --format={} exclude each other", name));
     }
-    const auto& formats = report::run_formats();
-    const auto found = std::ranges::find(formats, name, &report::RunFormat::name);
-    return *found;
+    return *std::ranges::find(report::run_formats(), name, &report::RunFormat::name);
   }
 
   report::Columns named_columns() const {
@@ -162,7 +139,7 @@ class Show final : public Subcommand {
     if (found == formats.end()) {
       throw ConfigError(
           fmt::format("show: {} holds collectives, which have no --format={}; use one of {}",
-                      comm.front().name, format.name, fmt::join(collective_words(), ", ")));
+                      comm.front().name, format.name, fmt::join(names_of(formats), ", ")));
     }
     if (!files.empty() && format.name != "table") {
       throw ConfigError(fmt::format(

@@ -45,7 +45,7 @@ SubcommandEntry show_entry();
 
 // The subcommands in the order in which help and documents name them.
 const std::vector<SubcommandEntry>& subcommands();
-// Returns null when there is none.
+// Null when there is none.
 const SubcommandEntry* find_subcommand(const std::string& name);
 
 // Parses `arguments` (after the subcommand's name) and runs. Throws ConfigError for unknown options
@@ -68,13 +68,20 @@ struct TextOutput {
   void write(const std::string& text) const;
 };
 
+// The members `name` of a table's rows.
+template <typename Rows>
+std::vector<std::string> names_of(const Rows& rows) {
+  std::vector<std::string> names;
+  for (const auto& row : rows) names.emplace_back(row.name);
+  return names;
+}
+
 // Throws ConfigError when standard input ("-") is more than one of the inputs.
 void check_inputs(const std::string& command, const std::vector<std::string>& inputs);
 
-// Returns what `ddpbench NAME --help` prints; docs/cli.md shows the same.
+// What `ddpbench NAME --help` prints; docs/cli.md shows the same.
 std::string subcommand_help(const SubcommandEntry& entry);
 
-// Returns the summaries of all subcommands, for the help of the whole program.
 std::vector<CommandSummary> command_summaries();
 
 // The whole program except the rank processes: parses, runs, prints errors; returns the exit code

@@ -41,73 +41,6 @@ void refuse_absent_backend(const std::string& word, const std::string& device,
   }
 }
 
-}  // namespace
-
-DeviceChoice choose_kind(const std::string& device, const std::string& backend,
-                         const HostDevices& host) {
-  DeviceChoice choice{.device = device};
-  const bool gpu = !host.cuda.devices.empty();
-  if (device == "cuda" && !gpu) {
-    throw UnavailableError(fmt::format("--device=cuda: {}; use --device=cpu", host.cuda.reason));
-  }
-  if (device == "auto") {
-    choice.device = gpu ? "cuda" : "cpu";
-    choice.note =
-        gpu ? fmt::format("device: cuda (--device=auto: {}, the first is {})",
-                          counted(host.cuda.devices.size(), "GPU"), host.cuda.devices[0].name)
-            : fmt::format("device: cpu (--device=auto: {})", host.cuda.reason);
-  }
-  refuse_absent_backend(backend, choice.device, host);
-  return choice;
-}
-
-std::vector<int> next_gpus(const CudaProbe& cuda, int devices) {
-  std::vector<int> gpus;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(devices); ++i) {
-    gpus.push_back(cuda.devices[i % cuda.devices.size()].ordinal);
-  }
-  return gpus;
-}
-
-std::string are_gpus(const CudaProbe& cuda) {
-  const std::size_t count = cuda.devices.size();
-  return count == 1 ? "is 1 GPU" : fmt::format("are {} GPUs", count);
-}
-
-void refuse_missing_gpus(const CudaProbe& cuda, std::string_view option, int devices,
-                         bool oversubscribe, std::string_view advice) {
-  if (devices <= static_cast<int>(cuda.devices.size()) || oversubscribe) return;
-  throw UnavailableError(
-      fmt::format("{}={}: there {} here; {}", option, devices, are_gpus(cuda), advice));
-}
-
-std::string common_backend(const std::vector<std::string>& backends) {
-  std::string common;
-  for (const std::string& backend : backends) {
-    if (backend == "none" || backend == common) continue;
-    if (!common.empty()) return "auto";
-    common = backend;
-  }
-  return common.empty() ? "auto" : common;
-}
-
-std::string choose_backend(const std::string& wanted, const std::string& device, bool shared_gpus) {
-  if (wanted != "auto") return wanted;
-  return std::string(automatic_backend(device_kind(device), shared_gpus).name);
-}
-
-void refuse_sharing_threads(std::string_view command, const std::string& backend,
-                            bool shared_gpus) {
-  const CommBackend* const row = find_comm_backend(backend);
-  if (row == nullptr || row->shares_devices || !shared_gpus) return;
-  throw UnavailableError(
-      fmt::format("{} --backend={} --oversubscribe: {} refuses ranks of one process that share a "
-                  "GPU; use --backend={}",
-                  command, backend, backend, automatic_backend(row->devices, true).name));
-}
-
-namespace {
-
 // Half the distance from 1 to the next number of the type that products are rounded to.
 double unit_roundoff(const std::string& precision) {
   if (precision == "tf32") return 0x1p-11;
@@ -191,7 +124,127 @@ void check_batch_norm(const TrainingJob& job) {
       job.network.name));
 }
 
+// The most additions behind an element of a gradient: over the global batch and the positions of
+// the largest map, and on the way there over the inputs of each layer forward and its outputs
+// backward. The velocity adds up the gradients of all steps.
+double additions(const TrainingJob& job, const nn::ModelSpec& model) {
+  double own = 0, on_the_way = 0;
+  for (const nn::LayerSpec& layer : model.layers) {
+    if (!nn::has_weights(layer.type)) continue;
+    const ops::Shape shape = model.plan_of(layer).parameters.at(0).shape;
+    const auto weights = static_cast<double>(ops::element_count(shape));
+    const double positions = layer.type == nn::LayerType::conv2d
+                                 ? static_cast<double>(layer.output_shape.at(1)) *
+                                       static_cast<double>(layer.output_shape.at(2))
+                                 : 1;
+    own = std::max(own, positions * static_cast<double>(job.global_batch()));
+    on_the_way += weights / static_cast<double>(shape.at(0)) +
+                  weights / static_cast<double>(shape.at(1) * layer.groups);
+  }
+  return own + on_the_way + job.options.verify_steps;
+}
+
+std::string choose_precision(const Options& options, const HostDevices& host,
+                             const std::string& device) {
+  const std::string& wanted = options.precision;
+  if (device == "cpu") {
+    if (wanted == "auto" || wanted == "fp32") return "fp32";
+    if (wanted == "tf32") {
+      throw UnavailableError("--precision=tf32: CPU devices compute in fp32 or bf16");
+    }
+    if (!host.no_cpu_bf16.empty()) {
+      throw UnavailableError(fmt::format(
+          "--precision={}: CPU devices compute in fp32 only here: {}", wanted, host.no_cpu_bf16));
+    }
+    return wanted;
+  }
+  constexpr int kFirstWithTf32 = 80;
+  for (const CudaDeviceInfo& gpu : host.cuda.devices) {
+    if (gpu.compute_capability >= kFirstWithTf32) continue;
+    if (wanted == "auto" || wanted == "fp32") return "fp32";
+    throw UnavailableError(fmt::format("--precision={}: GPU {} ({}) has no tensor cores for it",
+                                       wanted, gpu.ordinal, gpu.name));
+  }
+  return wanted == "auto" ? "tf32" : wanted;
+}
+
+// Says for strategies whose replicas are threads that they do not use a library between processes.
+void add_one_process_note(const Options& options, DeviceChoice& choice) {
+  const CommBackend* const backend = find_comm_backend(options.backend);
+  if (backend == nullptr || backend->module.empty()) return;
+  for (const std::string& strategy : options.strategies) {
+    if (!strategy_traits(strategy).one_process) continue;
+    choice.note +=
+        fmt::format("{}backend: {} is one process by nature, so its runs use {}, not {}",
+                    choice.note.empty() ? "" : "\n", strategy,
+                    choose_backend("auto", choice.device, options.oversubscribe), backend->name);
+  }
+}
+
 }  // namespace
+
+DeviceChoice choose_kind(const std::string& device, const std::string& backend,
+                         const HostDevices& host) {
+  DeviceChoice choice{.device = device};
+  const bool gpu = !host.cuda.devices.empty();
+  if (device == "cuda" && !gpu) {
+    throw UnavailableError(fmt::format("--device=cuda: {}; use --device=cpu", host.cuda.reason));
+  }
+  if (device == "auto") {
+    choice.device = gpu ? "cuda" : "cpu";
+    choice.note =
+        gpu ? fmt::format("device: cuda (--device=auto: {}, the first is {})",
+                          counted(host.cuda.devices.size(), "GPU"), host.cuda.devices[0].name)
+            : fmt::format("device: cpu (--device=auto: {})", host.cuda.reason);
+  }
+  refuse_absent_backend(backend, choice.device, host);
+  return choice;
+}
+
+std::vector<int> next_gpus(const CudaProbe& cuda, int devices) {
+  std::vector<int> gpus;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(devices); ++i) {
+    gpus.push_back(cuda.devices[i % cuda.devices.size()].ordinal);
+  }
+  return gpus;
+}
+
+std::string are_gpus(const CudaProbe& cuda) {
+  const std::size_t count = cuda.devices.size();
+  return count == 1 ? "is 1 GPU" : fmt::format("are {} GPUs", count);
+}
+
+void refuse_missing_gpus(const CudaProbe& cuda, std::string_view option, int devices,
+                         bool oversubscribe, std::string_view advice) {
+  if (devices <= static_cast<int>(cuda.devices.size()) || oversubscribe) return;
+  throw UnavailableError(
+      fmt::format("{}={}: there {} here; {}", option, devices, are_gpus(cuda), advice));
+}
+
+std::string common_backend(const std::vector<std::string>& backends) {
+  std::string common;
+  for (const std::string& backend : backends) {
+    if (backend == "none" || backend == common) continue;
+    if (!common.empty()) return "auto";
+    common = backend;
+  }
+  return common.empty() ? "auto" : common;
+}
+
+std::string choose_backend(const std::string& wanted, const std::string& device, bool shared_gpus) {
+  if (wanted != "auto") return wanted;
+  return std::string(automatic_backend(device_kind(device), shared_gpus).name);
+}
+
+void refuse_sharing_threads(std::string_view command, const std::string& backend,
+                            bool shared_gpus) {
+  const CommBackend* const row = find_comm_backend(backend);
+  if (row == nullptr || row->shares_devices || !shared_gpus) return;
+  throw UnavailableError(
+      fmt::format("{} --backend={} --oversubscribe: {} refuses ranks of one process that share a "
+                  "GPU; use --backend={}",
+                  command, backend, backend, automatic_backend(row->devices, true).name));
+}
 
 TrainingJob make_training_job(const Options& options, const RunCell& cell,
                               const data::DatasetInfo& dataset, const Network& network,
@@ -290,76 +343,11 @@ ReferenceKey reference_key(const TrainingJob& job) {
   return {job.cell.world_size, job.per_device_batch, job.lr, numerics.dump()};
 }
 
-namespace {
-
-// The most additions behind an element of a gradient: over the global batch and the positions of
-// the largest map, and on the way there over the inputs of each layer forward and its outputs
-// backward. The velocity adds up the gradients of all steps.
-double additions(const TrainingJob& job, const nn::ModelSpec& model) {
-  double own = 0, on_the_way = 0;
-  for (const nn::LayerSpec& layer : model.layers) {
-    if (!nn::has_weights(layer.type)) continue;
-    const ops::Shape shape = model.plan_of(layer).parameters.at(0).shape;
-    const auto weights = static_cast<double>(ops::element_count(shape));
-    const double positions = layer.type == nn::LayerType::conv2d
-                                 ? static_cast<double>(layer.output_shape.at(1)) *
-                                       static_cast<double>(layer.output_shape.at(2))
-                                 : 1;
-    own = std::max(own, positions * static_cast<double>(job.global_batch()));
-    on_the_way += weights / static_cast<double>(shape.at(0)) +
-                  weights / static_cast<double>(shape.at(1) * layer.groups);
-  }
-  return own + on_the_way + job.options.verify_steps;
-}
-
-}  // namespace
-
 double tolerance_for(const TrainingJob& job, const nn::ModelSpec& model) {
   if (job.options.verify_steps == 0) return 0;
   return report::verification_tolerance(unit_roundoff(job.options.precision),
                                         additions(job, model));
 }
-
-namespace {
-
-std::string choose_precision(const Options& options, const HostDevices& host,
-                             const std::string& device) {
-  const std::string& wanted = options.precision;
-  if (device == "cpu") {
-    if (wanted == "auto" || wanted == "fp32") return "fp32";
-    if (wanted == "tf32") {
-      throw UnavailableError("--precision=tf32: CPU devices compute in fp32 or bf16");
-    }
-    if (!host.no_cpu_bf16.empty()) {
-      throw UnavailableError(fmt::format(
-          "--precision={}: CPU devices compute in fp32 only here: {}", wanted, host.no_cpu_bf16));
-    }
-    return wanted;
-  }
-  constexpr int kFirstWithTf32 = 80;
-  for (const CudaDeviceInfo& gpu : host.cuda.devices) {
-    if (gpu.compute_capability >= kFirstWithTf32) continue;
-    if (wanted == "auto" || wanted == "fp32") return "fp32";
-    throw UnavailableError(fmt::format("--precision={}: GPU {} ({}) has no tensor cores for it",
-                                       wanted, gpu.ordinal, gpu.name));
-  }
-  return wanted == "auto" ? "tf32" : wanted;
-}
-
-// Says for strategies whose replicas are threads that they do not use a library between processes.
-void add_one_process_note(const Options& options, DeviceChoice& choice) {
-  const CommBackend* const backend = find_comm_backend(options.backend);
-  if (backend == nullptr || backend->module.empty()) return;
-  for (const std::string& strategy : options.strategies) {
-    if (!strategy_traits(strategy).one_process) continue;
-    choice.note +=
-        fmt::format("{}backend: {} is one process by nature, so its runs use {}, not {}",
-                    choice.note.empty() ? "" : "\n", strategy,
-                    choose_backend("auto", choice.device, options.oversubscribe), backend->name);
-  }
-}
-
-}  // namespace
 
 DeviceChoice choose_device(const Options& options, const HostDevices& host) {
   DeviceChoice choice = choose_kind(options.device, options.backend, host);

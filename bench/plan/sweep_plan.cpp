@@ -61,15 +61,15 @@ void ignore_cuda_graph(RunCell& cell, const Options& options) {
 }
 
 std::string value_text(bool value) { return value ? "on" : "off"; }
-std::string value_text(const std::string& value) { return value; }
-template <typename Number>
-std::string value_text(Number value) {
+template <typename Value>
+std::string value_text(const Value& value) {
   return fmt::format("{}", value);
 }
 
 // Makes the axis of the list `kList`. Each of its values becomes a cell's `kValue`.
 template <auto kList, auto kValue>
-SweepAxis axis(const char* option, const char* setting, Heeded heeded, Ignore ignore) {
+SweepAxis axis(const char* option, const char* setting, Heeded heeded,
+               Ignore ignore = take_first<kList, kValue>) {
   return {.option = option,
           .setting = setting,
           .listed = [](const Options& options) { return (options.*kList).size(); },
@@ -78,10 +78,6 @@ SweepAxis axis(const char* option, const char* setting, Heeded heeded, Ignore ig
           .heeded = heeded,
           .ignore = ignore,
           .text = [](const RunCell& cell) { return value_text(cell.*kValue); }};
-}
-template <auto kList, auto kValue>
-SweepAxis axis(const char* option, const char* setting, Heeded heeded) {
-  return axis<kList, kValue>(option, setting, heeded, take_first<kList, kValue>);
 }
 
 // An option that may list several values needs a list in Options, a value in RunCell, and a row.
@@ -121,7 +117,6 @@ void append_values(const SweepAxis& axis, const Options& options, const RunCell&
   }
 }
 
-// The matrix that the lists of `options` span.
 std::vector<RunCell> span_matrix(const Options& options) {
   Options ordered = options;
   std::ranges::stable_partition(ordered.strategies, is_baseline);
@@ -155,10 +150,6 @@ std::string axis_words(const SweepAxis& axis, const RunCell& cell) {
   return report::value_words(axis.setting, axis.text(cell));
 }
 
-std::string plain_text(const nlohmann::json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
 // What tells the cell from those of other entries: values of the axes, then other options.
 std::vector<std::string> entry_words(const RunCell& cell, const Options& options) {
   std::vector<std::string> words;
@@ -181,8 +172,9 @@ std::vector<std::string> entry_words(const RunCell& cell, const Options& options
     const bool differs = std::ranges::any_of(options.runs, [&](const Options& entry) {
       return is_heeded(entry, definition) && get_value(entry, definition) != own;
     });
-    if (differs && !own.is_null())
-      words.push_back(report::value_words(with_underscores(definition.name), plain_text(own)));
+    if (!differs || own.is_null()) continue;
+    const std::string text = own.is_string() ? own.get<std::string>() : own.dump();
+    words.push_back(report::value_words(with_underscores(definition.name), text));
   }
   return words;
 }

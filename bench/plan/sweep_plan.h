@@ -55,11 +55,10 @@ struct SweepAxis {
 // In the order in which they multiply: the last axis varies fastest.
 std::span<const SweepAxis> sweep_axes();
 
-// Returns every strategy with every device count and batch size, and with the values of the other
-// options that it uses (SweepAxis::heeded). `single` runs on one device for any --gpus, and comes
-// first as the baseline. Repetitions are 0. --gpus=all counts as one device count while it is
-// unresolved. With Options::runs: the matrices of its entries, one after the other, without the
-// cells that an earlier entry has.
+// Every strategy with every device count and batch size, and with the values of the other options
+// that it uses (SweepAxis::heeded). `single`, the baseline, is on one device and comes first.
+// Repetitions are 0. --gpus=all counts as one device count while it is unresolved. With
+// Options::runs: its entries' matrices, one after the other, without an earlier entry's cells.
 std::vector<RunCell> plan_matrix(const Options& options);
 
 // The options of the cell's run: those of its entry in Options::runs, or `options` without entries.
@@ -126,7 +125,6 @@ class SweepSchedule {
       : cells_(std::move(cells)), policy_(policy) {}
 
   // Returns the next run, `elapsed_s` after the sweep began; nothing when there are enough.
-  //
   // Interleaved rounds make every cell once, in an order that the seed, the round and the cells
   // give, so that a resumed sweep keeps it. A single round without wanted_width keeps the cells'
   // order: with one run per cell, there is nothing to protect from drift.

@@ -122,11 +122,7 @@ std::vector<std::unique_ptr<comm::Communicator>> make_thread_world(
 }
 
 std::vector<comm::Communicator*> RankDevices::peers() const {
-  std::vector<comm::Communicator*> found;
-  if (!world) return found;
-  found.push_back(world.get());
-  for (const auto& one : statistics) found.push_back(one.get());
-  return found;
+  return world ? communicators() : std::vector<comm::Communicator*>{};
 }
 
 std::vector<comm::Communicator*> RankDevices::communicators() const {

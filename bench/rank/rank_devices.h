@@ -38,7 +38,6 @@ struct RankDevices {
   std::vector<comm::Communicator*> communicators() const;
 };
 
-// The devices' part of a run's specification.
 DevicePlan device_plan(const TrainingJob& job);
 
 // Whether work queued on the device's streams is done when the queueing call returns.
@@ -63,7 +62,7 @@ auto connect_devices(Owner& owner, Connect&& connect) {
 }
 // Makes device number `index` of the plan. Opens the CUDA module for a GPU.
 std::unique_ptr<Device> make_device(const DevicePlan& plan, int index);
-// Makes the operations for a device of the run, which outlives them.
+// `device` outlives the operations.
 std::unique_ptr<ops::OpBackend> make_backend(const TrainingJob& job, Device& device);
 // Collective over `size` processes, with one device of each, which outlives the communicator.
 std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Store& store, int rank,

@@ -60,17 +60,16 @@ ThreadEnd end_of(int rank, launch::RankChannels& channels, const RunRank& run) {
 
 }  // namespace
 
-RankMeeting::RankMeeting(const launch::RankEnvironment& environment, int ranks, double timeout_s)
-    : environment_(environment), timeout_s_(timeout_s) {
-  if (environment.world_size == 1 && ranks > 1) own_ = comm::make_local_store();
-}
-
-std::shared_ptr<comm::Store> RankMeeting::connect() const {
-  if (environment_.world_size == 1) return own_;
-  return comm::connect_tcp_store({.host = environment_.master_address,
-                                  .port = environment_.master_port,
-                                  .secret = environment_.secret,
-                                  .timeout_s = timeout_s_});
+ConnectRank rank_meeting(const launch::RankEnvironment& environment, int ranks, double timeout_s) {
+  if (environment.world_size == 1) {
+    return [own = ranks > 1 ? comm::make_local_store() : nullptr] { return own; };
+  }
+  return [&environment, timeout_s] {
+    return comm::connect_tcp_store({.host = environment.master_address,
+                                    .port = environment.master_port,
+                                    .secret = environment.secret,
+                                    .timeout_s = timeout_s});
+  };
 }
 
 int run_ranks_of_process(int first, int count, launch::RankChannels& channels, const RunRank& run,
@@ -102,10 +101,10 @@ int run_training_process(const nlohmann::json& description,
   if (job.reference_fd >= 0) reference = ReferenceWeights::adopt(job.reference_fd);
   std::optional<InterpreterLock> interpreter;  // of all ranks
   if (job.options.emulate_gil_us > 0) interpreter.emplace(job.options.emulate_gil_us * 1e-6);
-  const RankMeeting meeting(environment, ranks, wait_limit_s(job.options.timeout_s));
+  const auto connect = rank_meeting(environment, ranks, wait_limit_s(job.options.timeout_s));
   prepare_rank(device_plan(job), environment.rank * ranks);
   const auto run = [&](int rank, launch::RankWriter& writer, bool& rank_left_behind) {
-    const std::shared_ptr<comm::Store> store = meeting.connect();
+    const std::shared_ptr<comm::Store> store = connect();
     RankInputs inputs;
     inputs.rank = rank;
     inputs.store = store.get();

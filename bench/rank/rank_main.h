@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The entry of a process that the supervisor started: one rank of one job, or the ranks that share
-// the process. main.cpp names the kinds of jobs, so that this room knows its own kind only: the
-// ranks of a training run, each with a thread, a device and a channel of its own.
+// the process. main.cpp names the kinds of jobs; this room knows the ranks of a training run only.
 #pragma once
 
 #include <functional>
@@ -32,20 +31,11 @@ using RankJobs = std::map<std::string, RankJob>;  // by the kind given to launch
 // Runs the entry of `jobs` that the supervisor asks for; returns the process's exit code.
 int rank_main(const launch::GetVariable& get_variable, const RankJobs& jobs);
 
-// Where the ranks of one process meet those of others, or each other where they are the whole
-// world.
-class RankMeeting {
- public:
-  RankMeeting(const launch::RankEnvironment& environment, int ranks, double timeout_s);
-  // A rank's own connection: a call of one rank may wait for another. Null for a rank that is
-  // alone. Throws CommError.
-  std::shared_ptr<comm::Store> connect() const;
-
- private:
-  const launch::RankEnvironment& environment_;
-  const double timeout_s_;
-  std::shared_ptr<comm::Store> own_;
-};
+// Makes each rank's own connection to where the ranks of one process meet those of others, or each
+// other where they are the whole world: a call of one rank may wait for another. Null for a rank
+// that is alone. Throws CommError. `environment` outlives it.
+using ConnectRank = std::function<std::shared_ptr<comm::Store>()>;
+ConnectRank rank_meeting(const launch::RankEnvironment& environment, int ranks, double timeout_s);
 
 // Runs `count` ranks of this process, from `first` on: one as the calling thread, which throws its
 // error, more on a thread each, which tell theirs. Returns the exit code of one that caused the

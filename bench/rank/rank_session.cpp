@@ -161,7 +161,10 @@ void RankSession::train() {
   result_.diverged_tensor = nn::find_not_finite(replica.graph(), replica.device());
   // Weights that have become useless replace nothing.
   const bool useful = result_.diverged_tensor.empty() && result_.diverged_step == 0;
-  if (!job_.options.save_model.empty() && inputs_.rank == 0 && useful) save_weights();
+  if (!job_.options.save_model.empty() && inputs_.rank == 0 && useful) {
+    nn::write_safetensors(job_.options.save_model, nn::export_checkpoint(replica.graph()),
+                          job_.options.force);
+  }
 }
 
 // It is the last one, it reached --until-accuracy, or the loss of a worker is no longer finite. A
@@ -192,12 +195,6 @@ RankSession::EpochSums RankSession::sum_over_workers(const EpochResult& epoch) {
   add("diverged", own.diverged);
   wait_for_workers(epoch.epoch + 1);
   return {add("counted", 0), add("correct", 0), add("diverged", 0)};
-}
-
-void RankSession::save_weights() {
-  nn::write_safetensors(job_.options.save_model,
-                        nn::export_checkpoint(trainer_.strategy().replicas()[0]->graph()),
-                        job_.options.force);
 }
 
 // Without this wait, the first rank to finish its evaluation would wait in the next epoch's first

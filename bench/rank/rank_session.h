@@ -45,7 +45,6 @@ class RankSession {
   };
   bool training_ends(const EpochResult& epoch);
   EpochSums sum_over_workers(const EpochResult& epoch);
-  void save_weights();
   void wait_for_workers(int epoch);
   void read_clock();
   void publish();

@@ -49,10 +49,9 @@ struct ProbeOptions {
   double loss_factor = 1;
   double allowance = 1;  // so many times the difference of probe and step may be rounding
 };
-// nullopt where the tolerance needs no probe. In fp32 two computations differ by the order of sums;
-// where gradients cancel (with batch norm), a probe samples their rounding. Elsewhere maps are
-// rounded more coarsely, and otherwise on replicas whose losses are not scaled by a power of two
-// more: the probe then has the replicas' scale.
+// nullopt where the tolerance needs no probe. In fp32 a probe samples the rounding of gradients
+// that cancel (with batch norm). Elsewhere maps are rounded more coarsely, and otherwise on
+// replicas whose losses are not scaled by a power of two: the probe then has the replicas' scale.
 std::optional<ProbeOptions> probe_options(const TrainingJob& job);
 
 class ReferenceWeights {

@@ -75,6 +75,25 @@ PlanningDevice make_planning_device(const TrainingJob& job, int index) {
   return place;
 }
 
+// Devices that share `limit` bytes.
+Fullness together(std::string role, const std::vector<PlannedDevice>& devices, std::size_t limit) {
+  Fullness all{.share = 0, .role = std::move(role), .bytes = 0, .limit_bytes = limit};
+  for (const PlannedDevice& device : devices) {
+    const auto count = static_cast<std::size_t>(device.count);
+    all.bytes += count * device.bytes;
+    for (std::size_t c = 0; c < all.by_category.size(); ++c) {
+      all.by_category[c] += count * device.by_category[c];
+    }
+  }
+  all.share = static_cast<double>(all.bytes) / static_cast<double>(limit);
+  return all;
+}
+
+// What is free of the host's memory beside the data set.
+std::size_t beside(std::size_t data_set, std::size_t free) {
+  return std::max<std::size_t>(1, free - std::min(free, data_set));
+}
+
 }  // namespace
 
 void ClaimExchange::await_plans(int index) const { await_all(index, "has not planned"); }
@@ -182,29 +201,6 @@ std::vector<PlannedDevice> plan_run_memory(const TrainingJob& job, const nn::Mod
                });
   return planned;
 }
-
-namespace {
-
-// Devices that share `limit` bytes.
-Fullness together(std::string role, const std::vector<PlannedDevice>& devices, std::size_t limit) {
-  Fullness all{.share = 0, .role = std::move(role), .bytes = 0, .limit_bytes = limit};
-  for (const PlannedDevice& device : devices) {
-    const auto count = static_cast<std::size_t>(device.count);
-    all.bytes += count * device.bytes;
-    for (std::size_t c = 0; c < all.by_category.size(); ++c) {
-      all.by_category[c] += count * device.by_category[c];
-    }
-  }
-  all.share = static_cast<double>(all.bytes) / static_cast<double>(limit);
-  return all;
-}
-
-// What is free of the host's memory beside the data set.
-std::size_t beside(std::size_t data_set, std::size_t free) {
-  return std::max<std::size_t>(1, free - std::min(free, data_set));
-}
-
-}  // namespace
 
 FitMemories find_memories(const RunOptions& options, const PlanningDevices& planning,
                           std::size_t data_set) {

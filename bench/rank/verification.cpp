@@ -173,6 +173,51 @@ std::string find_divergence(std::int64_t step, const GradientSizes& sizes,
   return "";
 }
 
+// The largest fp32 number is just below 2^128.
+constexpr double kLargestComparable = 0x1p60;
+// Of an element: far smaller gradients are no normal numbers, and rounded as coarsely as they are
+// large.
+constexpr double kLeastSize = 0x1p-80;
+// What the terms of a tensor's gradient in the step before count for now. Where a gradient cancels
+// over replicas, or to next to nothing in one step, they tell its terms' size.
+constexpr double kKeptShare = 0.98;
+double squared_norm(const std::vector<float>& values) {
+  double sum = 0;
+  for (const float value : values) sum += static_cast<double>(value) * value;
+  return sum;
+}
+
+// "conv1" of "conv1.weight".
+std::string layer_of(const std::string& tensor) { return tensor.substr(0, tensor.rfind('.')); }
+
+struct LayerSum {
+  double squared = 0;
+  double elements = 0;
+};
+
+// Raises each tensor's size to the root mean square of its layer times the root of its elements: a
+// tensor of few elements may happen to be far smaller than the terms that it is the sum of. (A bias
+// is the weight of an input that is always 1.)
+void raise_to_layers(const std::vector<nn::NamedTensor>& tensors, std::vector<double>& sizes) {
+  std::map<std::string, LayerSum> layers;
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    LayerSum& layer = layers[layer_of(tensors[t].name)];
+    layer.squared += sizes[t] * sizes[t];
+    layer.elements += static_cast<double>(tensors[t].values.size());
+  }
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    const LayerSum& layer = layers[layer_of(tensors[t].name)];
+    const double share = static_cast<double>(tensors[t].values.size()) / layer.elements;
+    sizes[t] = std::max(sizes[t], std::sqrt(share * layer.squared));
+  }
+}
+
+// What one forward added to element `c` of a running statistic: momentum * the batch's.
+double added(const nn::NamedTensor& before, const nn::NamedTensor& after, double momentum,
+             std::size_t c) {
+  return after.values[c] - (1 - momentum) * before.values[c];
+}
+
 }  // namespace
 
 void check_equal_start(RankTrainer& rank) {
@@ -283,55 +328,6 @@ void check_verification(RankTrainer& rank, const std::vector<VerificationResult>
       "in one of {} steps the parameters of a replica on rank {} were not bit-equal to replica 0's",
       results[0].steps, rank.inputs().rank));
 }
-
-namespace {
-
-// The largest fp32 number is just below 2^128.
-constexpr double kLargestComparable = 0x1p60;
-// Of an element: far smaller gradients are no normal numbers, and rounded as coarsely as they are
-// large.
-constexpr double kLeastSize = 0x1p-80;
-// What the terms of a tensor's gradient in the step before count for now. Where a gradient cancels
-// over replicas, or to next to nothing in one step, they tell its terms' size.
-constexpr double kKeptShare = 0.98;
-double squared_norm(const std::vector<float>& values) {
-  double sum = 0;
-  for (const float value : values) sum += static_cast<double>(value) * value;
-  return sum;
-}
-
-// "conv1" of "conv1.weight".
-std::string layer_of(const std::string& tensor) { return tensor.substr(0, tensor.rfind('.')); }
-
-struct LayerSum {
-  double squared = 0;
-  double elements = 0;
-};
-
-// Raises each tensor's size to the root mean square of its layer times the root of its elements: a
-// tensor of few elements may happen to be far smaller than the terms that it is the sum of. (A bias
-// is the weight of an input that is always 1.)
-void raise_to_layers(const std::vector<nn::NamedTensor>& tensors, std::vector<double>& sizes) {
-  std::map<std::string, LayerSum> layers;
-  for (std::size_t t = 0; t < tensors.size(); ++t) {
-    LayerSum& layer = layers[layer_of(tensors[t].name)];
-    layer.squared += sizes[t] * sizes[t];
-    layer.elements += static_cast<double>(tensors[t].values.size());
-  }
-  for (std::size_t t = 0; t < tensors.size(); ++t) {
-    const LayerSum& layer = layers[layer_of(tensors[t].name)];
-    const double share = static_cast<double>(tensors[t].values.size()) / layer.elements;
-    sizes[t] = std::max(sizes[t], std::sqrt(share * layer.squared));
-  }
-}
-
-// What one forward added to element `c` of a running statistic: momentum * the batch's.
-double added(const nn::NamedTensor& before, const nn::NamedTensor& after, double momentum,
-             std::size_t c) {
-  return after.values[c] - (1 - momentum) * before.values[c];
-}
-
-}  // namespace
 
 bool has_exploded(double value) { return !(std::abs(value) <= kLargestComparable); }
 

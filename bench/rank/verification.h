@@ -39,7 +39,6 @@ void check_verification(RankTrainer& rank, const std::vector<VerificationResult>
 // How large the numbers are that a step of the reference adds up. The rounding errors of its
 // gradients and statistics are relative to them; the sums may be much smaller, where terms cancel
 // (docs/verification.md).
-
 class GradientSizes {
  public:
   // `error`: the bound on the error of a gradient relative to its terms

@@ -33,43 +33,6 @@ std::int64_t number_of(std::int64_t batch) {
   return batch <= kBatchStep ? batch : batch / kBatchStep + kBatchStep - 1;
 }
 
-}  // namespace
-
-// The numbers of the batches are doubled until one does not fit, then the bracket is halved.
-BatchRange largest_batch(const std::function<double(std::int64_t batch)>& share) {
-  const auto fits = [&share](std::int64_t number) {
-    try {
-      return share(batch_of(number)) <= 1;
-    } catch (const ops::BatchTooLarge&) {
-      return false;
-    }
-  };
-  const auto fits_or_too_small = [&](std::int64_t number) -> std::optional<bool> {
-    try {
-      return fits(number);
-    } catch (const ops::BatchTooSmall&) {
-      if (number == kBatchStep) throw;
-      return std::nullopt;
-    }
-  };
-  std::int64_t low = 1;
-  std::optional<bool> least = fits_or_too_small(low);
-  while (!least) least = fits_or_too_small(++low);
-  BatchRange range{.smallest = batch_of(low)};
-  if (!*least) return range;
-  const std::int64_t beyond = number_of(kLargestFit) + 1;
-  std::int64_t high = std::min(2 * low, beyond);
-  for (; high < beyond && fits(high); high = std::min(2 * high, beyond)) low = high;
-  while (high - low > 1) {
-    const std::int64_t middle = (low + high) / 2;
-    (fits(middle) ? low : high) = middle;
-  }
-  range.largest = batch_of(low);
-  return range;
-}
-
-namespace {
-
 // The largest batch of one run of the command.
 struct FitRow {
   std::int64_t batch = 0;  // samples a device; 0: none fits
@@ -241,6 +204,39 @@ void settle(Options& options, const HostDevices& host) {
 }
 
 }  // namespace
+
+// The numbers of the batches are doubled until one does not fit, then the bracket is halved.
+BatchRange largest_batch(const std::function<double(std::int64_t batch)>& share) {
+  const auto fits = [&share](std::int64_t number) {
+    try {
+      return share(batch_of(number)) <= 1;
+    } catch (const ops::BatchTooLarge&) {
+      return false;
+    }
+  };
+  const auto fits_or_too_small = [&](std::int64_t number) -> std::optional<bool> {
+    try {
+      return fits(number);
+    } catch (const ops::BatchTooSmall&) {
+      if (number == kBatchStep) throw;
+      return std::nullopt;
+    }
+  };
+  std::int64_t low = 1;
+  std::optional<bool> least = fits_or_too_small(low);
+  while (!least) least = fits_or_too_small(++low);
+  BatchRange range{.smallest = batch_of(low)};
+  if (!*least) return range;
+  const std::int64_t beyond = number_of(kLargestFit) + 1;
+  std::int64_t high = std::min(2 * low, beyond);
+  for (; high < beyond && fits(high); high = std::min(2 * high, beyond)) low = high;
+  while (high - low > 1) {
+    const std::int64_t middle = (low + high) / 2;
+    (fits(middle) ? low : high) = middle;
+  }
+  range.largest = batch_of(low);
+  return range;
+}
 
 int run_fit(Options options) {
   const HostDevices host = find_devices(options.device);

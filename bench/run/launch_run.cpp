@@ -33,6 +33,30 @@ std::string duration_words(double seconds) {
   return fmt::format("{:.1f} h", seconds / 3600);
 }
 
+// Counts the phases and calls of a replica's traced steps. Per micro-batch, a layer runs at most
+// twice forward (with a reorder) and four times backward (with a sum, and an output that is
+// computed again). Micro-batches have at least 4 samples. A layer may exchange statistics in each
+// direction.
+std::size_t trace_capacity(const TrainingJob& job, const nn::ModelSpec& model) {
+  const std::size_t most_calls = 6 * model.layers.size();
+  const std::size_t micro_batches = 1 + static_cast<std::size_t>(job.per_device_batch) / 4;
+  return static_cast<std::size_t>(job.options.trace_steps) *
+         (2 * kPhaseCount + 2 * model.layers.size() + most_calls * micro_batches);
+}
+
+// A process takes this much for itself before its device has anything: libraries, stacks, heap.
+constexpr std::uint64_t kProcessBytes = 16 * kMiB;
+
+void check_process_memory(int processes) {
+  const std::uint64_t needed = kProcessBytes * static_cast<std::uint64_t>(processes);
+  const std::uint64_t available = memory_limit(read_host_limits()).bytes;
+  if (needed <= available) return;
+  throw ConfigError(fmt::format(
+      "{} processes need at least {} bytes of memory for themselves, and {} are available; use "
+      "fewer devices (--gpus) or servers (--servers)",
+      processes, needed, available));
+}
+
 }  // namespace
 
 Progress::Style Progress::style_for_stdout(bool quiet) {
@@ -105,7 +129,6 @@ std::string Progress::line(const launch::RankStatus& status, std::int64_t timed)
   return text;
 }
 
-// Whether something is to be shown now.
 bool Progress::is_due(double now_s) {
   if (style_ == Style::quiet || (style_ == Style::lines && now_s < next_line_s_)) return false;
   next_line_s_ = now_s + kLineInterval_s;
@@ -142,51 +165,6 @@ void Progress::end() {
   if (style_ == Style::redraw) status_line_.clear();
 }
 
-namespace {
-
-// The job's description as text, in memory that a child inherits.
-SharedMemory job_memory(const nlohmann::json& job) {
-  const std::string text = job.dump();
-  SharedMemory memory = SharedMemory::create("ddpbench-run", text.size() + 1);
-  std::memcpy(memory.view().data, text.data(), text.size());
-  return memory;
-}
-
-// Counts the phases and calls of a replica's traced steps. Per micro-batch, a layer runs at most
-// twice forward (with a reorder) and four times backward (with a sum, and an output that is
-// computed again). Micro-batches have at least 4 samples. A layer may exchange statistics in each
-// direction.
-std::size_t trace_capacity(const TrainingJob& job, const nn::ModelSpec& model) {
-  const std::size_t most_calls = 6 * model.layers.size();
-  const std::size_t micro_batches = 1 + static_cast<std::size_t>(job.per_device_batch) / 4;
-  return static_cast<std::size_t>(job.options.trace_steps) *
-         (2 * kPhaseCount + 2 * model.layers.size() + most_calls * micro_batches);
-}
-
-// The most replicas that one rank has.
-std::size_t most_replicas(const TrainingJob& job) {
-  std::size_t most = 1;
-  for (const RankPlan& plan : plan_strategy(strategy_config(job)).ranks) {
-    most = std::max(most, plan.replicas.size());
-  }
-  return most;
-}
-
-// A process takes this much for itself before its device has anything: libraries, stacks, heap.
-constexpr std::uint64_t kProcessBytes = 16 * kMiB;
-
-void check_process_memory(int processes) {
-  const std::uint64_t needed = kProcessBytes * static_cast<std::uint64_t>(processes);
-  const std::uint64_t available = memory_limit(read_host_limits()).bytes;
-  if (needed <= available) return;
-  throw ConfigError(fmt::format(
-      "{} processes need at least {} bytes of memory for themselves, and {} are available; use "
-      "fewer devices (--gpus) or servers (--servers)",
-      processes, needed, available));
-}
-
-}  // namespace
-
 int failure_exit_code(const launch::RankError& error) {
   const int code = error.exit_code;
   return code == 2 || code == 3 || code == 5 ? code : 4;
@@ -194,7 +172,8 @@ int failure_exit_code(const launch::RankError& error) {
 
 launch::ChannelLayout channel_layout(const TrainingJob& job, const nn::ModelSpec& model) {
   launch::ChannelLayout layout;
-  layout.ranks = static_cast<int>(plan_strategy(strategy_config(job)).ranks.size());
+  const std::vector<RankPlan> ranks = plan_strategy(strategy_config(job)).ranks;
+  layout.ranks = static_cast<int>(ranks.size());
   const auto steps = static_cast<std::size_t>(job.options.epochs * job.steps_per_epoch);
   layout.step_capacity = job.is_reference() ? 0 : steps;
   // ddp has at most one bucket per parameter tensor, and a layer at most two tensors. ps has one
@@ -202,7 +181,8 @@ launch::ChannelLayout channel_layout(const TrainingJob& job, const nn::ModelSpec
   const std::size_t buckets =
       std::max(2 * model.layers.size(), 2 * static_cast<std::size_t>(job.cell.servers));
   layout.bucket_capacity = job.options.observe ? layout.step_capacity * buckets : 0;
-  const std::size_t replicas = most_replicas(job);
+  std::size_t replicas = 1;  // the most that one rank has
+  for (const RankPlan& plan : ranks) replicas = std::max(replicas, plan.replicas.size());
   if (job.options.observe) layout.replica_capacity = layout.step_capacity * (replicas - 1);
   if (!job.options.trace_path.empty() && !job.is_reference()) {
     layout.trace_capacity = replicas * trace_capacity(job, model);
@@ -219,10 +199,13 @@ launch::SuperviseResult launch_job(const std::string& kind, nlohmann::json descr
   launch.ranks = channels.layout().ranks;
   launch.ranks_per_process = ranks_per_process;
   check_process_memory(launch.processes());
-  const SharedMemory text = job_memory({{"kind", kind},
-                                        {"channel_fd", channels.fd()},
-                                        {"ranks_per_process", ranks_per_process},
-                                        {"description", std::move(description)}});
+  const nlohmann::json job = {{"kind", kind},
+                              {"channel_fd", channels.fd()},
+                              {"ranks_per_process", ranks_per_process},
+                              {"description", std::move(description)}};
+  const std::string words = job.dump();
+  const SharedMemory text = SharedMemory::create("ddpbench-run", words.size() + 1);
+  std::memcpy(text.view().data, words.data(), words.size());
   launch.threads_per_device = threads_per_device;
   launch.environment[kJobFdVariable] = std::to_string(text.fd());
   launch.inherited_fds = {text.fd(), channels.fd()};

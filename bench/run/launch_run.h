@@ -19,8 +19,6 @@
 
 namespace ddpbench::bench {
 
-// Shows the progress of a run on stdout: a line that redraws on a terminal, plain lines otherwise.
-
 // Where a run stands among the runs of its command.
 struct SweepPlace {
   std::size_t run = 1;             // its number, from 1
@@ -31,6 +29,7 @@ struct SweepPlace {
   std::optional<double> wanted;    // --until-ci: the relative width to be reached
 };
 
+// Shows the progress of a run on stdout: a line that redraws on a terminal, plain lines otherwise.
 class Progress {
  public:
   enum class Style : std::uint8_t { quiet, lines, redraw };
@@ -65,8 +64,8 @@ class Progress {
   StatusLine status_line_;
 };
 
-// Returns 4 for a rank that died, threw or stalled. Its own error's code counts instead when the
-// reason was the user's input, something unavailable, or a failed verification.
+// 4 for a rank that died, threw or stalled; its own error's code when the reason was the user's
+// input, something unavailable, or a failed verification.
 int failure_exit_code(const launch::RankError& error);
 
 // The exit code of a run whose training diverged: the user's settings do not train.
@@ -76,8 +75,7 @@ inline constexpr int kDivergedExitCode = 2;
 launch::ChannelLayout channel_layout(const TrainingJob& job, const nn::ModelSpec& model);
 
 // Starts the processes of a job and returns when all are gone: rank r of the channels is of process
-// r / `ranks_per_process`. They find the job by `kind` in their table of jobs, and read its
-// `description`. They inherit `inherited_fds` and the channels.
+// r / `ranks_per_process`. They find the job by `kind` in their table of jobs.
 launch::SuperviseResult launch_job(const std::string& kind, nlohmann::json description,
                                    int ranks_per_process, int threads_per_device,
                                    const std::vector<int>& inherited_fds,

@@ -65,17 +65,6 @@ void save_trace(const RunsTrace& trace, std::size_t runs, const Options& options
       trace.runs == runs ? "" : fmt::format(" ({} of {} runs)", trace.runs, runs));
 }
 
-// The names of standard output as a place for the report.
-bool is_standard_output(const std::string& path) {
-  return path == kStandardStream || path == "/dev/stdout";
-}
-
-// Whether both paths name the same file.
-bool is_same_file(const std::string& a, const std::string& b) {
-  std::error_code error;
-  return std::filesystem::equivalent(a, b, error);
-}
-
 // What has become of --save-model; empty: that is not told.
 std::string weights_line(const report::Report& report, const std::string& path) {
   if (std::ranges::any_of(report.runs, has_useless_weights)) {
@@ -84,11 +73,39 @@ std::string weights_line(const report::Report& report, const std::string& path) 
   return report.status == report::Status::ok ? fmt::format("weights: {}\n", path) : "";
 }
 
+// What the runs of one report have in common, by the report's keys: machine, libraries, program and
+// configuration. What may differ is left out.
+std::map<std::string, std::string> common_texts(const report::Report& report) {
+  report::Report head;
+  head.generator = report.generator;
+  head.environment = report.environment;
+  head.config_json = report.config_json;
+  for (report::GpuInfo& gpu : head.environment.gpus) {
+    gpu.pcie_generation = gpu.pcie_width = Known<int>::missing("it changes with the load");
+  }
+  nlohmann::json all = to_json(head);
+  for (const OptionDefinition& option : option_table()) {
+    if (!option.has(kFreeOnResume)) continue;
+    const nlohmann::json::json_pointer key("/config" + option.canonical_key());
+    if (all.contains(key)) all[key.parent_pointer()].erase(key.back());
+  }
+  std::map<std::string, std::string> texts;
+  for (const auto& [key, value] : flatten(all)) {
+    const bool compared = key.starts_with("/config") || key.starts_with("/generator") ||
+                          key.starts_with("/environment");
+    // The variables of options are in the configuration already, and an empty list says nothing.
+    const bool told = key.starts_with("/environment/variables/DDPBENCH_") ||
+                      (value.is_structured() && value.empty());
+    if (compared && !told) texts[key] = value.dump();
+  }
+  return texts;
+}
+
 }  // namespace
 
 ReportOutput::ReportOutput(const Options& options)
     : path_(options.json_path), replace_(options.force) {
-  is_stream_ = is_standard_output(path_);
+  is_stream_ = path_ == kStandardStream || path_ == "/dev/stdout";
   if (!options.resume_path.empty()) {
     if (path_.empty() && ddpbench::is_stream(options.resume_path)) {
       throw ConfigError(
@@ -96,7 +113,8 @@ ReportOutput::ReportOutput(const Options& options)
     }
     if (path_.empty()) path_ = options.resume_path;
     // The report that is written includes the one that was read.
-    if (is_same_file(path_, options.resume_path)) replace_ = true;
+    std::error_code other;
+    if (std::filesystem::equivalent(path_, options.resume_path, other)) replace_ = true;
   }
   named_by_time_ = path_.empty();
   if (named_by_time_) path_ = default_report_path();
@@ -237,38 +255,6 @@ void finish_report(report::Report& report, const RunsTrace& trace, const Options
       report::interruption_lines(report, file.is_stream() ? "REPORT.json" : file.place(), width));
   say("report: {}\n", file.place());
 }
-
-namespace {
-
-// What the runs of one report have in common, by the report's keys: machine, libraries, program and
-// configuration. What may differ is left out.
-std::map<std::string, std::string> common_texts(const report::Report& report) {
-  report::Report head;
-  head.generator = report.generator;
-  head.environment = report.environment;
-  head.config_json = report.config_json;
-  for (report::GpuInfo& gpu : head.environment.gpus) {
-    gpu.pcie_generation = gpu.pcie_width = Known<int>::missing("it changes with the load");
-  }
-  nlohmann::json all = to_json(head);
-  for (const OptionDefinition& option : option_table()) {
-    if (!option.has(kFreeOnResume)) continue;
-    const nlohmann::json::json_pointer key("/config" + option.canonical_key());
-    if (all.contains(key)) all[key.parent_pointer()].erase(key.back());
-  }
-  std::map<std::string, std::string> texts;
-  for (const auto& [key, value] : flatten(all)) {
-    const bool compared = key.starts_with("/config") || key.starts_with("/generator") ||
-                          key.starts_with("/environment");
-    // The variables of options are in the configuration already, and an empty list says nothing.
-    const bool told = key.starts_with("/environment/variables/DDPBENCH_") ||
-                      (value.is_structured() && value.empty());
-    if (compared && !told) texts[key] = value.dump();
-  }
-  return texts;
-}
-
-}  // namespace
 
 std::vector<std::string> resume_differences(const report::Report& earlier,
                                             const report::Report& now) {

@@ -32,17 +32,14 @@ class ReportOutput {
 
   // Writes `report`, which has no results yet, as an interrupted one, so that no other command
   // takes its name while this object lives. A file that may be replaced stays until there is
-  // something better. Throws ConfigError where another command was faster, also with --force: it
-  // replaces what was there before, not what is being made.
-  //
+  // something better. Throws ConfigError where another command was faster, also with --force.
   // `announce`, if not empty, is called before the file is made, with its absolute path and the
-  // hash of its content (file_hash). A process that knows both can recognise the file.
+  // hash of its content (file_hash), by which a process can recognise the file.
   using Announce = std::function<void(const std::string& path, std::uint64_t hash)>;
   void reserve(report::Report report, const Options& options, const Announce& announce = {});
   // Writes the whole report, atomically. The first call obeys --force; later ones replace what it
   // wrote.
   void save(const report::Report& report);
-  // The same, at the end of the command.
   void save_last(const report::Report& report);
   // Where the report is, for people.
   std::string place() const { return is_stream_ ? "standard output" : path_; }
@@ -56,10 +53,8 @@ class ReportOutput {
   // keeps nothing.
   using Deliver = std::function<bool(const std::string& text)>;
   void stream_every_save(Deliver deliver);
-  // Hands that program another text, which it can do without. Where there is a `deliver`, nothing
-  // is written to standard output, which that program may no longer read. Throws ConfigError for a
-  // closed stream.
-  // REQUIRES: stream_every_save() was called.
+  // Hands that program another text, which it can do without: by `deliver` alone where there is
+  // one. Throws ConfigError for a closed stream. REQUIRES: stream_every_save() was called.
   void hand_over(const std::string& text);
 
  private:
@@ -96,22 +91,19 @@ struct RunsTrace {
 void finish_report(report::Report& report, const RunsTrace& trace, const Options& options,
                    ReportOutput& file);
 
-// Returns the time now: "2026-01-31T12:00:00Z".
+// Now: "2026-01-31T12:00:00Z".
 std::string utc_timestamp();
 
-// --resume: decides whether an earlier report and a new command are the same experiment. Pure.
-
-// Returns the differences between the report to complete and the one that this command begins, one
-// phrase each. It compares machine, libraries, the program itself, and configuration, except where
-// things are written, how runs are ordered and how many repetitions there are. Empty: the runs of
-// both can be in one report.
+// --resume: what differs between the report to complete and the one that this command begins, one
+// phrase each: machine, libraries, the program itself, and configuration, except where things are
+// written, how runs are ordered and how many repetitions there are. Empty: one report can hold
+// both.
 std::vector<std::string> resume_differences(const report::Report& earlier,
                                             const report::Report& now);
 
-// Throws ConfigError for a report of another command than one that makes runs.
+// Both throw ConfigError: for a report of another command than one that makes runs, and with all
+// differences. `path` is the earlier report's.
 void check_has_runs_to_resume(const report::Report& earlier, const std::string& path);
-
-// Throws ConfigError with all differences. `path` is the earlier report's.
 void check_resumable(const report::Report& earlier, const report::Report& now,
                      const std::string& path);
 

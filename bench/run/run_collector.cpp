@@ -139,7 +139,6 @@ void fill_devices(const CollectedRun& all, const launch::RankChannels& channels,
   }
 }
 
-// The longest time of all ranks.
 report::Figure longest(const CollectedRun& all, std::optional<double> RankResult::*part,
                        const std::string& reason) {
   std::optional<double> most;
@@ -229,9 +228,7 @@ report::ErrorInfo error_info(const launch::RunFailure& failure, const CollectedR
 }  // namespace
 
 report::ErrorInfo failure_info(const launch::RunFailure& failure) {
-  report::ErrorInfo error;
-  error.kind = failure.error.kind;
-  error.message = failure.error.message;
+  report::ErrorInfo error{.kind = failure.error.kind, .message = failure.error.message};
   error.operation = failure.error.operation;
   if (failure.last.state >= launch::RankState::verifying) error.step = failure.last.step;
   if (failure.others_step > 0) error.step = failure.others_step;
@@ -243,8 +240,7 @@ report::ErrorInfo failure_info(const launch::RunFailure& failure) {
   return error;
 }
 
-// Once all workers have told of their first step.
-void fill_traffic(const CollectedRun& all, report::Run& run) {
+static void fill_traffic(const CollectedRun& all, report::Run& run) {
   report::StepTraffic step;
   std::map<std::pair<int, bool>, comm::Traffic> ends;  // participant, and whether it sends
   for (std::size_t r = 0; r < all.steps().size(); ++r) {

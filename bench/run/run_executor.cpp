@@ -175,9 +175,7 @@ report::Run RunExecutor::run(const RunCell& cell) {
     const Failure failure = failure_of(error);
     run = planned_run(job);
     run.status = report::Status::failed;
-    run.error.emplace();
-    run.error->kind = failure.kind;
-    run.error->message = failure.message;
+    run.error = report::ErrorInfo{.kind = failure.kind, .message = failure.message};
     note_failure(job.title, failure.exit_code, failure.message);
   }
   run.started_at = started_at;
@@ -262,9 +260,7 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
     run.status = failure ? report::Status::failed : report::Status::interrupted;
     if (failure) {
       failure->error.message = "the reference to verify against failed: " + failure->error.message;
-      run.error.emplace();
-      run.error->kind = failure->error.kind;
-      run.error->message = failure->error.message;
+      run.error = report::ErrorInfo{.kind = failure->error.kind, .message = failure->error.message};
       if (failure->signal != 0) run.error->signal = failure->signal;
       note_failure(job.title, *failure);
     }

@@ -29,16 +29,13 @@
 
 namespace ddpbench::bench {
 
-// PeakRates: how many operations a second the CPU devices of a run could do at most, measured in
-// the supervisor before the run: multiply-adds in registers, of fp32 or of bf16, as the run's
-// products are (kernels/ops/cpu/simd.h).
-
+// How many operations a second the CPU devices of a run could do at most, measured in the
+// supervisor before the run: multiply-adds in registers, in fp32 or bf16 as the run's products are.
 class PeakRates {
  public:
-  // Floating-point operations a second of one device of the run, while all devices do the same.
-  // The first run on a set of cores in a precision takes about 15 ms for it; later ones get the
-  // same figure. It is missing where a device is no CPU, shares its cores, or computes in AMX's
-  // tiles.
+  // Floating-point operations a second of one device of the run, while all devices do the same. It
+  // takes 15 ms for each set of cores and precision. It is missing where a device is no CPU, shares
+  // its cores, or computes in AMX's tiles.
   report::Figure of(const TrainingJob& job);
 
  private:

@@ -67,16 +67,13 @@ class HostClocks {
   std::vector<int> clock_of_rank_;  // index in clocks_; -1: unknown
 };
 
-// Finds when all peers had entered a collective, for backends that cannot say so themselves: NCCL's
-// kernels wait for each other on the devices, and Gloo and MPI do not report it. A collective
-// begins when the last rank has entered it. So this sets arrived_s of each bucket whose backend did
-// not report it to the latest start_s of that bucket and step over all ranks. In observed steps it
-// then splits waiting from communication again. If not all ranks recorded the bucket, or if their
-// clocks differ, arrived_s stays unknown and the step's waits_untold is set. `clock_bound_s`:
-// HostClocks::bound_s() for corrected records of several hosts; infinite means that clocks differ.
-// `collectives`: all ranks take part in each bucket, as in ddp; a bucket of ps is between one
-// worker and a server. The first `workers` ranks take steps.
-//
+// Finds when all peers had entered a collective, for backends that do not report it (NCCL, Gloo,
+// MPI): it begins when the last rank has entered it. So this sets arrived_s of such a bucket to the
+// latest start_s of that bucket and step over all ranks, and splits waiting from communication
+// again in observed steps. If not all ranks recorded the bucket, or if their clocks differ,
+// arrived_s stays unknown and the step's waits_untold is set. `clock_bound_s`:
+// HostClocks::bound_s() of corrected records; infinite means that clocks differ. `collectives`: all
+// ranks take part in each bucket, as in ddp but not in ps. The first `workers` ranks take steps.
 // Returns the error bound of the waiting times: `clock_bound_s`, or 0 if the backend reported them.
 double fill_arrivals(RankRecords& records, std::size_t workers, double clock_bound_s,
                      bool collectives);
@@ -134,8 +131,8 @@ std::vector<report::ProgressPoint> progress_points(const std::vector<RankCourse>
                                                    std::int64_t batch);
 
 // Traces (run_trace.cpp). All runs of a command share one file. Each rank of each run is a process
-// of it, with a number of its own and named by the run's title. Every run begins at time 0, so that
-// runs lie below each other; each says when that was. No time is below 0: viewers drop those.
+// of it. Every run begins at time 0, so that runs lie below each other. No time is below 0: viewers
+// drop those.
 
 // The traced steps that the run's ranks finished, also of a run that ended early. Its processes are
 // numbered from 0 and named by their rank alone; its metadata is of this run.

@@ -29,19 +29,11 @@ constexpr int kSteps = 1, kInput = 2, kCompute = 3, kStatistics = 4, kCommunicat
 constexpr std::uint32_t kMostReplicas = 1024;
 
 int thread_of(Phase phase) {
-  switch (phase) {
-    case Phase::data_wait:
-      return kInput;
-    case Phase::scatter:
-    case Phase::replicate:
-    case Phase::gather:
-    case Phase::reduce:
-      return kCommunication;
-    case Phase::sync_batch_norm:
-      return kStatistics;
-    default:
-      return kCompute;
-  }
+  if (phase == Phase::data_wait) return kInput;
+  if (phase == Phase::sync_batch_norm) return kStatistics;
+  const bool moves_data = phase == Phase::scatter || phase == Phase::replicate ||
+                          phase == Phase::gather || phase == Phase::reduce;
+  return moves_data ? kCommunication : kCompute;
 }
 
 // The records of one replica, and what the trace needs to place them. Steps are those of its
@@ -53,7 +45,6 @@ class RankTrace {
             std::uint32_t replica)
       : trace_(trace), job_(job), all_(records), rank_(rank), replica_(replica) {}
 
-  // The number of its traced steps.
   std::size_t traced() const {
     return std::min(steps().size(), static_cast<std::size_t>(job_.options.trace_steps));
   }
@@ -206,18 +197,11 @@ class RankTrace {
 };
 
 std::string server_words(Phase phase) {
-  switch (phase) {
-    case Phase::push:
-      return "receive gradients";
-    case Phase::reduce:
-      return "average";
-    case Phase::optimizer:
-      return "update";
-    case Phase::pull:
-      return "send the result";
-    default:
-      return std::string(to_string(phase));
-  }
+  if (phase == Phase::push) return "receive gradients";
+  if (phase == Phase::reduce) return "average";
+  if (phase == Phase::optimizer) return "update";
+  if (phase == Phase::pull) return "send the result";
+  return std::string(to_string(phase));
 }
 
 // Shows what a server did in the first `traced` steps of its workers; nothing, where that is

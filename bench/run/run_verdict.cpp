@@ -88,35 +88,6 @@ void summarize_results(const TrainingJob& job, std::span<const RankResult> resul
   }
 }
 
-}  // namespace
-
-report::Verification summarize_verification(const TrainingJob& job,
-                                            std::span<const RankResult> results) {
-  report::Verification verification;
-  const Outcome outcome = strategy_traits(job.cell.strategy).outcome;
-  std::string figures = "off";  // why there are none
-  if (job.options.verify_steps == 0) {
-    verification.status = "off";
-  } else if (outcome == Outcome::baseline) {
-    verification.status = "reference";
-    figures = "this is what others are verified against";
-  } else if (outcome == Outcome::approximate) {
-    verification.status = "not_applicable";
-    verification.reason = figures = "the strategy computes something else by design";
-  } else if (job.reference_fd < 0) {
-    verification.status = "off";
-    verification.reason = "there is no reference for this run";
-  } else {
-    summarize_results(job, results, verification);
-    return verification;
-  }
-  verification.max_relative_error = report::Figure::missing(figures);
-  verification.tolerance = report::Figure::missing(figures);
-  return verification;
-}
-
-namespace {
-
 // The first rank that has weights that are not finite; the end: none has.
 auto first_with_useless_weights(std::span<const RankResult> ranks) {
   return std::ranges::find_if(ranks,
@@ -159,12 +130,36 @@ std::string divergence(const TrainingJob& job, std::span<const RankResult> ranks
 
 }  // namespace
 
+report::Verification summarize_verification(const TrainingJob& job,
+                                            std::span<const RankResult> results) {
+  report::Verification verification;
+  const Outcome outcome = strategy_traits(job.cell.strategy).outcome;
+  std::string figures = "off";  // why there are none
+  if (job.options.verify_steps == 0) {
+    verification.status = "off";
+  } else if (outcome == Outcome::baseline) {
+    verification.status = "reference";
+    figures = "this is what others are verified against";
+  } else if (outcome == Outcome::approximate) {
+    verification.status = "not_applicable";
+    verification.reason = figures = "the strategy computes something else by design";
+  } else if (job.reference_fd < 0) {
+    verification.status = "off";
+    verification.reason = "there is no reference for this run";
+  } else {
+    summarize_results(job, results, verification);
+    return verification;
+  }
+  verification.max_relative_error = report::Figure::missing(figures);
+  verification.tolerance = report::Figure::missing(figures);
+  return verification;
+}
+
 void note_divergence(const TrainingJob& job, std::span<const RankResult> ranks, report::Run& run) {
   std::int64_t step = 0;  // the first whose loss is not finite on any rank; 0: none
   for (const RankResult& rank : ranks) {
-    if (rank.diverged_step != 0 && (step == 0 || rank.diverged_step < step)) {
-      step = rank.diverged_step;
-    }
+    const std::int64_t own = rank.diverged_step;
+    if (own != 0 && (step == 0 || own < step)) step = own;
   }
   const bool is_complete = run.status == report::Status::ok;
   const std::string why = is_complete ? divergence(job, ranks, run, step) : "";

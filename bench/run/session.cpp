@@ -36,7 +36,7 @@ HostDevices devices_for(const std::string& device, const RunLauncher* launcher) 
   return devices;
 }
 
-// Resolves what depends on the machine. Returns why --device=auto was resolved so.
+// Returns why --device=auto was resolved so.
 std::string resolve_devices(Options& options, const HostDevices& host,
                             const RunLauncher* launcher) {
   const DeviceChoice choice = choose_device(options, host);
@@ -54,12 +54,6 @@ std::string resolve_devices(Options& options, const HostDevices& host,
     options.backend = choose_backend(options.backend, "cpu", false);
   }
   return choice.note;
-}
-
-std::vector<std::size_t> all_of(std::size_t count) {
-  std::vector<std::size_t> indices(count);
-  std::iota(indices.begin(), indices.end(), std::size_t{0});
-  return indices;
 }
 
 }  // namespace
@@ -137,7 +131,9 @@ int Session::run() {
     print_plan();
     return rehearse();
   }
-  SweepSchedule schedule(all_of(cells_.size()), schedule_policy(options_));
+  std::vector<std::size_t> all(cells_.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  SweepSchedule schedule(std::move(all), schedule_policy(options_));
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (const auto step_s = step_time(&report_.runs[i])) schedule.record(slots_[i], step_s);
   }

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Session: the supervisor of one command. It checks everything that can be checked before training,
-// makes the runs of a sweep in the order of its schedule, and writes the report. It also writes the
-// report between runs, so that little is lost if this process dies.
+// Session: the supervisor of one command. It checks what can be checked before training, makes the
+// runs of a sweep in the order of its schedule, and writes the report, also between runs.
 #pragma once
 
 #include <chrono>

@@ -103,6 +103,75 @@ void add_communication(Ranks ranks, double clock_bound_s,
   }
 }
 
+EpochResult sum_over(const std::vector<const RankResult*>& ranks, std::size_t epoch) {
+  EpochResult sum = ranks[0]->epochs[epoch];
+  for (std::size_t i = 1; i < ranks.size(); ++i) {
+    const EpochResult& part = ranks[i]->epochs[epoch];
+    sum.begin_s = std::min(sum.begin_s, part.begin_s);
+    sum.end_s = std::max(sum.end_s, part.end_s);
+    sum.samples += part.samples;
+    sum.counted += part.counted;
+    sum.loss_sum += part.loss_sum;
+    sum.correct += part.correct;
+    sum.test_samples += part.test_samples;
+    sum.test_counted += part.test_counted;
+    sum.test_correct += part.test_correct;
+  }
+  return sum;
+}
+
+report::Figure test_accuracy(const EpochResult& sum) {
+  if (sum.test_samples == 0) return report::Figure::missing("no test samples");
+  if (sum.test_counted == 0) {
+    return report::Figure::missing("the network's loss ignores all labels of the test samples");
+  }
+  return report::Figure::of(static_cast<double>(sum.test_correct) /
+                            static_cast<double>(sum.test_counted));
+}
+
+// The sums over all ranks after `step`; nothing where one of them has none.
+std::optional<LossPoint> sum_after(std::int64_t step, const std::vector<RankCourse>& ranks) {
+  LossPoint sum{.step = step};
+  for (const RankCourse& rank : ranks) {
+    const auto found = std::ranges::lower_bound(rank.points, step, {}, &LossPoint::step);
+    if (found == rank.points.end() || found->step != step) return std::nullopt;
+    sum.loss_sum += found->loss_sum;
+    sum.correct += found->correct;
+    sum.counted += found->counted;
+  }
+  return sum;
+}
+
+// One timed step on all ranks, and when its epoch began.
+struct StepTimes {
+  std::uint32_t epoch = 0;
+  double epoch_begin_s = 0, end_s = 0;
+};
+
+// The last step of the first `count`; nothing where a rank has not recorded it.
+std::optional<StepTimes> times_of_last(std::int64_t count, const std::vector<RankCourse>& ranks) {
+  std::optional<StepTimes> all;
+  for (const auto& [points, steps] : ranks) {
+    const auto last = std::ranges::lower_bound(steps, static_cast<std::uint32_t>(count - 1), {},
+                                               &launch::StepRecord::step);
+    if (last == steps.end() || last->step + 1 != count) return std::nullopt;
+    const auto first = std::ranges::lower_bound(steps, last->epoch, {}, &launch::StepRecord::epoch);
+    if (!all) all = StepTimes{last->epoch, first->begin_s, last->end_s};
+    all->epoch_begin_s = std::min(all->epoch_begin_s, first->begin_s);
+    all->end_s = std::max(all->end_s, last->end_s);
+  }
+  return all;
+}
+
+report::ProgressPoint point_between(const LossPoint& before, const LossPoint& after) {
+  const auto counted = static_cast<double>(after.counted - before.counted);
+  report::ProgressPoint point;
+  point.step = after.step;
+  point.train_loss = (after.loss_sum - before.loss_sum) / counted;
+  point.train_accuracy = static_cast<double>(after.correct - before.correct) / counted;
+  return point;
+}
+
 }  // namespace
 
 std::map<std::string, report::Figure> phase_figures(Ranks ranks, double clock_bound_s) {
@@ -186,79 +255,6 @@ std::vector<report::BucketRow> bucket_rows(std::span<const launch::BucketRecord>
   }
   return rows;
 }
-
-namespace {
-
-EpochResult sum_over(const std::vector<const RankResult*>& ranks, std::size_t epoch) {
-  EpochResult sum = ranks[0]->epochs[epoch];
-  for (std::size_t i = 1; i < ranks.size(); ++i) {
-    const EpochResult& part = ranks[i]->epochs[epoch];
-    sum.begin_s = std::min(sum.begin_s, part.begin_s);
-    sum.end_s = std::max(sum.end_s, part.end_s);
-    sum.samples += part.samples;
-    sum.counted += part.counted;
-    sum.loss_sum += part.loss_sum;
-    sum.correct += part.correct;
-    sum.test_samples += part.test_samples;
-    sum.test_counted += part.test_counted;
-    sum.test_correct += part.test_correct;
-  }
-  return sum;
-}
-
-report::Figure test_accuracy(const EpochResult& sum) {
-  if (sum.test_samples == 0) return report::Figure::missing("no test samples");
-  if (sum.test_counted == 0) {
-    return report::Figure::missing("the network's loss ignores all labels of the test samples");
-  }
-  return report::Figure::of(static_cast<double>(sum.test_correct) /
-                            static_cast<double>(sum.test_counted));
-}
-
-// The sums over all ranks after `step`; nothing where one of them has none.
-std::optional<LossPoint> sum_after(std::int64_t step, const std::vector<RankCourse>& ranks) {
-  LossPoint sum{.step = step};
-  for (const RankCourse& rank : ranks) {
-    const auto found = std::ranges::lower_bound(rank.points, step, {}, &LossPoint::step);
-    if (found == rank.points.end() || found->step != step) return std::nullopt;
-    sum.loss_sum += found->loss_sum;
-    sum.correct += found->correct;
-    sum.counted += found->counted;
-  }
-  return sum;
-}
-
-// One timed step on all ranks, and when its epoch began.
-struct StepTimes {
-  std::uint32_t epoch = 0;
-  double epoch_begin_s = 0, end_s = 0;
-};
-
-// The last step of the first `count`; nothing where a rank has not recorded it.
-std::optional<StepTimes> times_of_last(std::int64_t count, const std::vector<RankCourse>& ranks) {
-  std::optional<StepTimes> all;
-  for (const auto& [points, steps] : ranks) {
-    const auto last = std::ranges::lower_bound(steps, static_cast<std::uint32_t>(count - 1), {},
-                                               &launch::StepRecord::step);
-    if (last == steps.end() || last->step + 1 != count) return std::nullopt;
-    const auto first = std::ranges::lower_bound(steps, last->epoch, {}, &launch::StepRecord::epoch);
-    if (!all) all = StepTimes{last->epoch, first->begin_s, last->end_s};
-    all->epoch_begin_s = std::min(all->epoch_begin_s, first->begin_s);
-    all->end_s = std::max(all->end_s, last->end_s);
-  }
-  return all;
-}
-
-report::ProgressPoint point_between(const LossPoint& before, const LossPoint& after) {
-  const auto counted = static_cast<double>(after.counted - before.counted);
-  report::ProgressPoint point;
-  point.step = after.step;
-  point.train_loss = (after.loss_sum - before.loss_sum) / counted;
-  point.train_accuracy = static_cast<double>(after.correct - before.correct) / counted;
-  return point;
-}
-
-}  // namespace
 
 std::vector<report::EpochRow> epoch_rows(const std::vector<const RankResult*>& ranks) {
   std::size_t complete = ranks.empty() ? 0 : SIZE_MAX;

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Commands over many plans or runs. `ddpbench fit`: the largest batch a device for every strategy,
-// from memory plans alone; nothing is trained. `ddpbench tune`: tries bucket sizes of ddp,
-// interleaved and repeated, and confirms the best against the default with fresh runs.
+// `ddpbench fit`: the largest batch a device for every strategy, from memory plans alone. `ddpbench
+// tune`: tries bucket sizes of ddp and confirms the best against the default with fresh runs.
 #pragma once
 
 #include <cstddef>
@@ -36,8 +35,6 @@ struct BatchRange {
 // ops::BatchTooSmall. A network that cannot be planned for kBatchStep samples cannot be planned:
 // that error is thrown.
 BatchRange largest_batch(const std::function<double(std::int64_t batch)>& share);
-
-// Chooses the bucket settings that `ddpbench tune` tries. Pure.
 
 // Sizes in bytes of the gradient buckets that ddp makes of `model`, in the order of sending. Like
 // plan_buckets, but from the shapes alone: a device's memory layouts may pad tensors a little.

@@ -50,56 +50,6 @@ void put_first(std::vector<T>& list, T value) {
   list.insert(list.begin(), value);
 }
 
-}  // namespace
-
-std::vector<std::size_t> bucket_bytes(const nn::ModelSpec& model, double first_bucket_mb,
-                                      double bucket_cap_mb) {
-  const auto bytes = [](double mb) {
-    return static_cast<std::size_t>(mb * static_cast<double>(kMiB));
-  };
-  std::vector<std::size_t> sizes;
-  for (const Bucket& bucket :
-       plan_buckets(parameter_plan(model), bytes(first_bucket_mb), bytes(bucket_cap_mb))) {
-    sizes.push_back(bucket.bytes);
-  }
-  return sizes;
-}
-
-void fill_tune_lists(Options& options, const nn::ModelSpec& model) {
-  const double all =
-      static_cast<double>(parameter_plan(model).flat_bytes) / static_cast<double>(kMiB);
-  if (options.first_buckets_mb.empty()) {
-    options.first_buckets_mb = {rounded(all / 32), rounded(all / 8), rounded(2 * all)};
-  }
-  if (options.bucket_caps_mb.empty()) {
-    options.bucket_caps_mb = {rounded(all / 8), rounded(all / 4), rounded(all / 2)};
-  }
-  if (options.overlaps.empty()) options.overlaps = {true, false};
-  put_first(options.first_buckets_mb, kDefaultFirstMb);
-  put_first(options.bucket_caps_mb, kDefaultCapMb);
-  put_first(options.overlaps, true);
-}
-
-std::vector<std::size_t> distinct_settings(const std::vector<RunCell>& cells,
-                                           const nn::ModelSpec& model) {
-  std::vector<std::vector<std::size_t>> buckets;
-  for (const RunCell& cell : cells) {
-    buckets.push_back(bucket_bytes(model, cell.first_bucket_mb, cell.bucket_cap_mb));
-  }
-  const std::size_t fewest =
-      std::ranges::min(buckets, {}, [](const auto& sizes) { return sizes.size(); }).size();
-  std::set<std::pair<bool, std::vector<std::size_t>>> seen;
-  std::vector<std::size_t> chosen;
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    const bool worth =
-        cells[i].overlap || buckets[i] == buckets.front() || buckets[i].size() == fewest;
-    if (worth && seen.insert({cells[i].overlap, buckets[i]}).second) chosen.push_back(i);
-  }
-  return chosen;
-}
-
-namespace {
-
 void check_tunable(const Options& options) {
   for (const std::size_t values :
        {options.gpus.size(), options.batch_sizes.size(), options.global_batch_sizes.size(),
@@ -179,6 +129,52 @@ void choose(const Session& session, const std::vector<std::size_t>& cells, const
 }
 
 }  // namespace
+
+std::vector<std::size_t> bucket_bytes(const nn::ModelSpec& model, double first_bucket_mb,
+                                      double bucket_cap_mb) {
+  const auto bytes = [](double mb) {
+    return static_cast<std::size_t>(mb * static_cast<double>(kMiB));
+  };
+  std::vector<std::size_t> sizes;
+  for (const Bucket& bucket :
+       plan_buckets(parameter_plan(model), bytes(first_bucket_mb), bytes(bucket_cap_mb))) {
+    sizes.push_back(bucket.bytes);
+  }
+  return sizes;
+}
+
+void fill_tune_lists(Options& options, const nn::ModelSpec& model) {
+  const double all =
+      static_cast<double>(parameter_plan(model).flat_bytes) / static_cast<double>(kMiB);
+  if (options.first_buckets_mb.empty()) {
+    options.first_buckets_mb = {rounded(all / 32), rounded(all / 8), rounded(2 * all)};
+  }
+  if (options.bucket_caps_mb.empty()) {
+    options.bucket_caps_mb = {rounded(all / 8), rounded(all / 4), rounded(all / 2)};
+  }
+  if (options.overlaps.empty()) options.overlaps = {true, false};
+  put_first(options.first_buckets_mb, kDefaultFirstMb);
+  put_first(options.bucket_caps_mb, kDefaultCapMb);
+  put_first(options.overlaps, true);
+}
+
+std::vector<std::size_t> distinct_settings(const std::vector<RunCell>& cells,
+                                           const nn::ModelSpec& model) {
+  std::vector<std::vector<std::size_t>> buckets;
+  for (const RunCell& cell : cells) {
+    buckets.push_back(bucket_bytes(model, cell.first_bucket_mb, cell.bucket_cap_mb));
+  }
+  const std::size_t fewest =
+      std::ranges::min(buckets, {}, [](const auto& sizes) { return sizes.size(); }).size();
+  std::set<std::pair<bool, std::vector<std::size_t>>> seen;
+  std::vector<std::size_t> chosen;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const bool worth =
+        cells[i].overlap || buckets[i] == buckets.front() || buckets[i].size() == fewest;
+    if (worth && seen.insert({cells[i].overlap, buckets[i]}).second) chosen.push_back(i);
+  }
+  return chosen;
+}
 
 int run_tune(Options options, std::vector<std::string> arguments) {
   check_tunable(options);
