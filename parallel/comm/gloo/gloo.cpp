@@ -6,7 +6,7 @@
 // part.
 //
 // A thread of Gloo's moves the bytes, and collectives block the executing thread, until another
-// closes the connections. Gloo can neither test a message nor wait for any one of several, so each
+// ends the connections. Gloo can neither test a message nor wait for any one of several, so each
 // message has a thread that waits for it.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
@@ -19,6 +19,7 @@
 #include <gloo/transport/context.h>
 #include <gloo/transport/device.h>
 #include <gloo/transport/tcp/device.h>
+#include <gloo/transport/unbound_buffer.h>
 #include <sched.h>
 #include <signal.h>
 #include <unistd.h>
@@ -34,6 +35,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -49,6 +51,38 @@ namespace ddpbench::comm {
 
 namespace {
 
+using gloo::transport::UnboundBuffer;
+using std::chrono::milliseconds;
+
+// Gloo's connections to all peers, which can be ended: Gloo does not wake who waits for bytes that
+// have gone or come in part when their connection fails.
+class Connections final : public gloo::transport::Context {
+ public:
+  Connections(std::shared_ptr<gloo::transport::Context> gloos, milliseconds timeout)
+      : Context(gloos->rank, gloos->size), gloos_(std::move(gloos)) {
+    gloos_->setTimeout(timeout);
+  }
+
+  std::unique_ptr<gloo::transport::Pair>& getPair(int peer) override {
+    return gloos_->getPair(peer);
+  }
+  std::unique_ptr<gloo::transport::Pair>& createPair(int peer) override {
+    return gloos_->createPair(peer);
+  }
+  std::unique_ptr<UnboundBuffer> createUnboundBuffer(void* data, std::size_t bytes) override;
+
+  // Closes them; what waits fails. From any thread.
+  void end() noexcept;
+
+ private:
+  class Buffer;
+
+  const std::shared_ptr<gloo::transport::Context> gloos_;
+  std::atomic<bool> has_ended_ = false;
+  std::mutex mutex_;
+  std::set<UnboundBuffer*> buffers_;  // Gloo's. Guarded by mutex_
+};
+
 class GlooEngine final : public LibraryEngine {
  public:
   // Collective: connects the ranks. Throws CommError.
@@ -62,7 +96,9 @@ class GlooEngine final : public LibraryEngine {
 
   void run(const Operation& operation, Deadline deadline, Waiter waiter) override;
   std::unique_ptr<Transfer> start(const Operation& operation) override;
-  void give_up(const std::string&) noexcept override { close_connections(); }
+  void give_up(const std::string&) noexcept override {
+    if (connections_) connections_->end();
+  }
   void doze(Pause& pause, std::uint32_t seen, Deadline deadline) override;
 
   // Collectives. T is as wide as an element.
@@ -75,9 +111,9 @@ class GlooEngine final : public LibraryEngine {
   template <typename T>
   void move(const Operation& operation);
   void guard();
-  void close_connections() noexcept;
 
-  std::shared_ptr<gloo::Context> context_;  // null for one rank
+  std::shared_ptr<gloo::Context> context_;  // null for one rank, as the next
+  Connections* connections_ = nullptr;      // of context_
   std::uint32_t calls_ = 0;                 // collectives that have begun
   std::mutex guard_mutex_;                  // guards these
   std::condition_variable guard_ends_;
@@ -85,9 +121,6 @@ class GlooEngine final : public LibraryEngine {
   bool is_late_ = false, ends_ = false;
   std::thread guard_;  // ends the collective at its deadline
 };
-
-using Buffer = gloo::transport::UnboundBuffer;
-using std::chrono::milliseconds;
 
 // How often the guard looks at the deadline.
 constexpr milliseconds kTick{20};
@@ -126,6 +159,68 @@ class Unpinned {
   cpu_set_t before_;
 };
 
+// A buffer of Gloo's, whose waits the connections can end.
+class Connections::Buffer final : public UnboundBuffer {
+ public:
+  Buffer(Connections& connections, std::unique_ptr<UnboundBuffer> gloos)
+      : UnboundBuffer(gloos->ptr, gloos->size),
+        connections_(connections),
+        gloos_(std::move(gloos)) {
+    const std::lock_guard lock(connections_.mutex_);
+    connections_.buffers_.insert(gloos_.get());
+  }
+  ~Buffer() override {
+    const std::lock_guard lock(connections_.mutex_);
+    connections_.buffers_.erase(gloos_.get());
+  }
+
+  bool waitRecv(int* rank, milliseconds timeout) override {
+    return gloos_->waitRecv(rank, timeout) || given_up();
+  }
+  bool waitSend(int* rank, milliseconds timeout) override {
+    return gloos_->waitSend(rank, timeout) || given_up();
+  }
+  void abortWaitRecv() override { gloos_->abortWaitRecv(); }
+  void abortWaitSend() override { gloos_->abortWaitSend(); }
+  void send(int peer, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
+    gloos_->send(peer, slot, offset, bytes);
+  }
+  void recv(int peer, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
+    gloos_->recv(peer, slot, offset, bytes);
+  }
+  void recv(std::vector<int> peers, std::uint64_t slot, std::size_t offset,
+            std::size_t bytes) override {
+    gloos_->recv(std::move(peers), slot, offset, bytes);
+  }
+
+ private:
+  bool given_up() const {
+    if (connections_.has_ended_) throw CommError("the connections have been closed");
+    return false;
+  }
+
+  Connections& connections_;
+  const std::unique_ptr<UnboundBuffer> gloos_;
+};
+
+std::unique_ptr<UnboundBuffer> Connections::createUnboundBuffer(void* data, std::size_t bytes) {
+  return std::make_unique<Buffer>(*this, gloos_->createUnboundBuffer(data, bytes));
+}
+
+void Connections::end() noexcept {
+  try {  // a wait that times out closes the connections to all peers
+    char nothing = 0;
+    gloos_->createUnboundBuffer(&nothing, 1)->waitRecv(milliseconds(1));
+  } catch (const std::exception&) {
+  }
+  const std::lock_guard lock(mutex_);
+  has_ended_ = true;
+  for (UnboundBuffer* const buffer : buffers_) {
+    buffer->abortWaitRecv();
+    buffer->abortWaitSend();
+  }
+}
+
 // Gloo's context. What Gloo's own full mesh does, by an exchange.
 class Mesh final : public gloo::Context {
  public:
@@ -138,8 +233,8 @@ class Mesh final : public gloo::Context {
       const Unpinned unpinned;  // on one core with its rank, Gloo's thread takes 3.5 times as long
       device_ = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(host.c_str()));
     }
-    transportContext_ = device_->createContext(rank, size);
-    transportContext_->setTimeout(getTimeout());
+    transportContext_ =
+        std::make_shared<Connections>(device_->createContext(rank, size), getTimeout());
     std::string own;  // the addresses for all peers; all are of one length
     std::size_t length = 0;
     for (int peer = 0; peer < size; ++peer) {
@@ -158,12 +253,14 @@ class Mesh final : public gloo::Context {
     }
     setTimeout(kForever);  // the guard looks at deadlines
   }
+
+  Connections& connections() { return static_cast<Connections&>(*transportContext_); }
 };
 
 // A message, and the thread that waits for it.
 class GlooEngine::Moving final : public Transfer {
  public:
-  Moving(GlooEngine& engine, bool is_send, std::unique_ptr<Buffer> buffer)
+  Moving(GlooEngine& engine, bool is_send, std::unique_ptr<UnboundBuffer> buffer)
       : engine_(engine), is_send_(is_send), buffer_(std::move(buffer)) {
     thread_ = std::thread([this] { wait(); });
   }
@@ -194,7 +291,7 @@ class GlooEngine::Moving final : public Transfer {
 
   GlooEngine& engine_;
   const bool is_send_;
-  const std::unique_ptr<Buffer> buffer_;
+  const std::unique_ptr<UnboundBuffer> buffer_;
   std::string failure_;
   std::atomic<bool> is_done_ = false, has_failed_ = false, is_given_up_ = false;
   std::thread thread_;
@@ -204,7 +301,9 @@ GlooEngine::GlooEngine(Store& store, int rank, int size, const WorldOptions& opt
     : LibraryEngine(rank, size) {
   if (size == 1) return;
   try {
-    context_ = std::make_shared<Mesh>(store, rank, size, options);
+    auto mesh = std::make_shared<Mesh>(store, rank, size, options);
+    connections_ = &mesh->connections();
+    context_ = std::move(mesh);
     guard_ = std::thread([this] { guard(); });
   } catch (const Error&) {
     throw;
@@ -260,7 +359,7 @@ void GlooEngine::guard() {
     if (!deadline_ || is_late_ || !has_passed(*deadline_)) continue;
     is_late_ = true;
     lock.unlock();
-    close_connections();
+    connections_->end();
     lock.lock();
   }
 }
@@ -365,16 +464,6 @@ std::unique_ptr<LibraryEngine::Transfer> GlooEngine::start(const Operation& o) {
 
 void GlooEngine::doze(Pause&, std::uint32_t seen, Deadline deadline) {
   futex_wait(bell_, seen, deadline, FutexScope::process);
-}
-
-// A wait that times out closes the connections to all peers.
-void GlooEngine::close_connections() noexcept {
-  if (!context_) return;
-  try {
-    char nothing = 0;
-    context_->createUnboundBuffer(&nothing, 1)->waitRecv(milliseconds(1));
-  } catch (const std::exception&) {
-  }
 }
 
 void GlooEngine::leave() noexcept {
