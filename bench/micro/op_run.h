@@ -225,15 +225,19 @@ inline Call optimizer_call(const Machine& machine, OpBackend& backend,
   return [=, &backend] { backend.update(memory->machine.stream, args); };
 }
 
+inline std::vector<std::int32_t> labels_of(std::int64_t batch, std::int64_t classes) {
+  std::vector<std::int32_t> labels;
+  for (std::int64_t i = 0; i < batch; ++i) labels.push_back(static_cast<std::int32_t>(i % classes));
+  return labels;
+}
+
 inline Call loss_call(const Machine& machine, OpBackend& backend, std::int64_t batch,
                       std::int64_t classes) {
   const auto memory = std::make_shared<Operands>(machine);
   const CrossEntropyDesc desc{.batch = batch, .classes = classes};
-  std::vector<std::int32_t> labels;
-  for (std::int64_t i = 0; i < batch; ++i) labels.push_back(static_cast<std::int32_t>(i % classes));
   const LossArgs args{
       .logits = memory->floats(batch * classes),
-      .labels = memory->upload(labels),
+      .labels = memory->upload(labels_of(batch, classes)),
       .samples = batch,
       .grad_scale = 1e-3F,
       .grad_logits = memory->floats(batch * classes),

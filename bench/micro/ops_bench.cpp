@@ -3,25 +3,31 @@
 //
 // Times every operation of the CPU backend at SimpleCNN's sizes, forward and backward apart, and
 // 3x3 convolutions as direct convolution and as Winograd, in fp32 and bf16, at the shapes of
-// SimpleCNN's second layer, ResNets and VGG.
+// SimpleCNN's second layer, ResNets and VGG. And training steps on one thread: forward, loss,
+// backward, SGD.
 //
 //   ops_bench --benchmark_filter=conv2/ --benchmark_repetitions=5
 //   ops_bench --benchmark_enable_random_interleaving=true --benchmark_repetitions=15
 //       --benchmark_report_aggregates_only=true --benchmark_filter='conv3x3.*56x56'
+//   ops_bench --benchmark_filter='step/resnet50|256/micro:-1' --benchmark_repetitions=10
 //
 // The algorithms of a shape are compared by the `min` of their processor time, because what else a
 // machine does only adds time.
 //
-// Arguments: samples per call, threads of the device. Counters: FLOP_per_s (a multiply-add is 2;
-// all algorithms are counted as direct convolution), bytes_per_s (kernels/ops/traffic.h) and
-// samples_per_s.
+// Arguments: samples per call, threads of the device; of a step, batch and samples of a micro-batch
+// (-1: as the graph chooses, 0: none). Counters: FLOP_per_s (a multiply-add is 2; all algorithms
+// are counted as direct convolution), bytes_per_s (kernels/ops/traffic.h) and samples_per_s.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "bench/micro/op_run.h"
+#include "kernels/nn/graph.h"
+#include "kernels/nn/model/model_reader.h"
+#include "kernels/nn/weights.h"
 #include "kernels/ops/backend.h"
 #include "kernels/ops/onednn/onednn_ops.h"
 #include "kernels/ops/traffic.h"
@@ -34,10 +40,10 @@ using benchmark::Counter;
 using onednn::ConvAlgorithm;
 
 struct Cpu {
-  explicit Cpu(int threads)
+  explicit Cpu(int threads, DataType activations = DataType::fp32)
       : device(make_cpu_device({.threads = threads})), stream(device->make_stream()) {
     device->bind_calling_thread();
-    backend = make_onednn_backend(*device);
+    backend = make_onednn_backend(*device, activations);
   }
   Machine machine() const { return {*device, *stream}; }
   std::unique_ptr<Device> device;
@@ -48,7 +54,7 @@ struct Cpu {
 void set_counters(benchmark::State& state, double flops, double bytes) {
   state.counters["samples_per_s"] =
       Counter(static_cast<double>(state.range(0)), Counter::kIsIterationInvariantRate);
-  state.counters["bytes_per_s"] = Counter(bytes, Counter::kIsIterationInvariantRate);
+  if (bytes > 0) state.counters["bytes_per_s"] = Counter(bytes, Counter::kIsIterationInvariantRate);
   if (flops > 0) state.counters["FLOP_per_s"] = Counter(flops, Counter::kIsIterationInvariantRate);
 }
 
@@ -169,6 +175,80 @@ void register_convolutions() {
         }
 }
 
+class TrainingStep {
+ public:
+  TrainingStep(const std::string& model, std::int64_t batch,
+               std::optional<std::int64_t> micro_batch, DataType activations)
+      : cpu_(1, activations),
+        graph_(nn::load_model_file(DDPBENCH_SOURCE_DIR "/configs/models/" + model + ".json"),
+               *cpu_.device, *cpu_.backend, {.batch = batch, .micro_batch = micro_batch}),
+        memory_(cpu_.machine()),
+        input_(memory_.floats(batch * element_count(graph_.model().input_shape))) {
+    nn::initialize_parameters(graph_, 1);
+    const std::size_t elements = graph_.plan().flat_bytes / sizeof(float);
+    loss_ = {.logits = graph_.output(),
+             .labels = memory_.upload(labels_of(batch, graph_.model().classes())),
+             .samples = batch,
+             .grad_scale = 1.0F / static_cast<float>(batch),
+             .grad_logits = graph_.output_gradient(),
+             .totals = memory_.upload(std::vector<LossTotals>(1))};
+    update_ = {
+        .weights = reinterpret_cast<float*>(graph_.weights().data()),
+        .gradients = reinterpret_cast<float*>(graph_.gradients().data()),
+        .state = memory_.room(optimizer_state_bytes({}, elements), MemoryCategory::optimizer),
+        .count = elements,
+        .options = {}};
+  }
+
+  void run() {
+    Stream& stream = *cpu_.stream;
+    graph_.forward(stream, input_);
+    cpu_.backend->loss(stream, {.batch = graph_.batch(), .classes = graph_.model().classes()},
+                       loss_);
+    graph_.backward(stream);
+    cpu_.backend->update(stream, update_);
+    stream.synchronize();
+  }
+  const nn::Graph& graph() const { return graph_; }
+
+ private:
+  Cpu cpu_;
+  nn::Graph graph_;
+  Operands memory_;
+  float* input_;
+  LossArgs loss_;
+  OptimizerArgs update_;
+};
+
+void training_step(benchmark::State& state, const char* model, DataType activations) {
+  const std::string reason = why_no_cpu_bf16();
+  if (activations == DataType::bf16 && !reason.empty()) return state.SkipWithError(reason.c_str());
+  const std::int64_t micro_batch = state.range(1);
+  TrainingStep step(model, state.range(0),
+                    micro_batch < 0 ? std::nullopt : std::optional(micro_batch), activations);
+  step.run();
+  for (auto _ : state) step.run();
+  set_counters(state, step.graph().step_flops(), 0);
+  state.SetLabel(fmt::format("micro-batch {}", step.graph().micro_batch()));
+}
+
+void register_steps() {
+  const auto add = [](const char* model, DataType activations,
+                      const std::vector<std::vector<std::int64_t>>& sizes) {
+    const std::string name = fmt::format("step/{}/{}", model, to_string(activations));
+    auto* const timed = benchmark::RegisterBenchmark(
+        name.c_str(), [=](benchmark::State& state) { training_step(state, model, activations); });
+    for (const auto& size : sizes) timed->Args(size);
+    timed->ArgNames({"batch", "micro"})->Unit(benchmark::kMillisecond)->UseRealTime();
+  };
+  add("simple_cnn", DataType::fp32,
+      {{64, -1}, {128, -1}, {256, -1}, {256, 0}, {256, 8}, {256, 16}, {256, 32}});
+  add("simple_cnn", DataType::bf16, {{256, -1}, {256, 16}, {256, 32}});
+  for (const DataType activations : {DataType::fp32, DataType::bf16}) {
+    add("resnet50", activations, {{16, -1}});
+  }
+}
+
 }  // namespace
 }  // namespace ddpbench::ops
 
@@ -177,6 +257,7 @@ int main(int argc, char** argv) {
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   ddpbench::ops::register_operations();
   ddpbench::ops::register_convolutions();
+  ddpbench::ops::register_steps();
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   return 0;
