@@ -34,28 +34,196 @@ class DataParallel final : public Strategy {
  public:
   explicit DataParallel(StrategyConfig config) : config_(std::move(config)) {}
 
-  void setup(const StrategyContext& context) override;
-  void step(const StepInput& input) override;
-  void reset() override;
-  void assign_parameters(const std::function<void(nn::Graph&)>& assign) override;
+  void setup(const StrategyContext& context) override {
+    context_ = context;
+    const auto count = static_cast<std::size_t>(config_.replicas);
+    const std::int64_t global_batch = config_.per_device_batch * config_.replicas;
+    replicas_.resize(count);
+    synced_.resize(count);
+    inputs_.resize(count);
+    stale_sinks_.resize(count);
+    gathered_.resize(context.model->output_count());
+    // Each replica is planned by its own leading thread, so that its pages are local to it.
+    run_all([&](std::size_t i) {
+      const bool primary = i == kPrimary;
+      const auto add = [&](const nn::ParameterPlan& plan, MemoryNeeds& needs) {
+        needs.add(planned_buffers(i, plan.flat_bytes));
+      };
+      synced_[i] = make_synced_batch(config_, context_, i);
+      replicas_[i] = make_replica(
+          config_, context_, i,
+          {.parts = synced_[i].get(), .loss_batch = primary ? global_batch : 0, .updates = primary},
+          add);
+      allocate(*context.devices[i], planned_buffers(i, replicas_[i]->graph().plan().flat_bytes));
+    });
+    step_work_ = [this](std::size_t i) { run_replica(i, input_); };
+    reset();
+  }
+
+  void step(const StepInput& input) override {
+    input_ = input;
+    run_all(step_work_);
+    ++step_;
+  }
+
+  void reset() override {
+    run_all([this](std::size_t i) { replicas_[i]->reset(); });
+    step_ = 0;
+  }
+
+  // The others get theirs from the primary in the next step.
+  void assign_parameters(const std::function<void(nn::Graph&)>& assign) override {
+    run_all([&](std::size_t i) {
+      if (i == kPrimary) assign(replicas_[i]->graph());
+    });
+  }
+
   void assign_state(const std::function<void(nn::Graph&)>& assign) override {
     assign_parameters(assign);  // the primary keeps both
   }
-  void publish() override;
-  std::vector<Replica*> replicas() override;
+
+  void publish() override {
+    run_all([this](std::size_t i) {
+      if (!context_.local.empty()) send_parameters(i, replicas_[i]->graph().weights());
+    });
+  }
+
+  std::vector<Replica*> replicas() override {
+    std::vector<Replica*> all;
+    for (const auto& replica : replicas_) all.push_back(replica.get());
+    return all;
+  }
+
   std::vector<Replica*> updated_replicas() override { return {replicas_[kPrimary].get()}; }
 
  private:
-  std::vector<PlannedBuffer> planned_buffers(std::size_t i, std::size_t flat_bytes);
-  void run_replica(std::size_t i, const StepInput& input);
-  void scatter_input(std::size_t i, const float* images);
-  void replicate(std::size_t i);
+  std::vector<PlannedBuffer> planned_buffers(std::size_t i, std::size_t flat_bytes) {
+    const auto samples = static_cast<std::size_t>(config_.per_device_batch);
+    const auto elements = static_cast<std::size_t>(ops::element_count(context_.model->input_shape));
+    const bool stale = static_cast<int>(i) == config_.faults.stale_replica;
+    std::vector<PlannedBuffer> planned = {
+        {&stale_sinks_[i], MemoryCategory::workspace, stale ? flat_bytes : 0}};
+    if (i == kPrimary) {
+      const std::size_t outputs =
+          replicas_.size() * static_cast<std::size_t>(output_elements()) * sizeof(float);
+      for (Gathered& gathered : gathered_) {
+        planned.push_back({&gathered.logits, MemoryCategory::communication, outputs});
+        planned.push_back({&gathered.gradients, MemoryCategory::communication, outputs});
+      }
+    } else {
+      planned.push_back({&inputs_[i], MemoryCategory::input, samples * elements * sizeof(float)});
+    }
+    return planned;
+  }
+
+  void run_replica(std::size_t i, const StepInput& input) {
+    Replica& replica = *replicas_[i];
+    scatter_input(i, input.images);
+    replicate(i);
+    {
+      const ScopedPhase phase(observer(i), Phase::forward, replica.stream());
+      replica.forward(
+          i == kPrimary ? input.images : reinterpret_cast<const float*>(inputs_[i].data()),
+          places_of(config_, static_cast<int>(i)));
+    }
+    gather_loss_scatter(i, input);
+    {
+      const ScopedPhase phase(observer(i), Phase::backward, replica.stream());
+      replica.backward();
+    }
+    reduce(i);
+    if (i == kPrimary && !is_stale(i)) update(replica, observer(i));
+    replica.end_step();
+  }
+
+  void scatter_input(std::size_t i, const float* images) {
+    if (context_.local.empty()) return;
+    Stream& stream = replicas_[i]->stream();
+    const ScopedPhase phase(observer(i), Phase::scatter, stream);
+    const std::size_t part = static_cast<std::size_t>(
+        config_.per_device_batch * ops::element_count(context_.model->input_shape));
+    // The primary's part stays where it is, as in nn.DataParallel: `out` is the first part of `in`.
+    auto* whole = const_cast<float*>(images);
+    void* out = i == kPrimary ? static_cast<void*>(whole) : inputs_[i].data();
+    context_.local[i]
+        ->scatter({whole, part * replicas_.size(), DataType::fp32}, {out, part, DataType::fp32},
+                  kPrimary, {.after = &stream, .start = kStart})
+        .wait(stream);
+  }
+
+  void replicate(std::size_t i) {
+    if (context_.local.empty()) return;
+    Replica& replica = *replicas_[i];
+    const ScopedPhase phase(observer(i), Phase::replicate, replica.stream());
+    const Buffer& target =
+        i != kPrimary && is_stale(i) ? stale_sinks_[i] : replica.graph().weights();
+    send_parameters(i, target);
+  }
+
   // The primary sends its parameters, which land in `target`, and its state.
-  void send_parameters(std::size_t i, const Buffer& target);
-  void gather_loss_scatter(std::size_t i, const StepInput& input);
-  void reduce(std::size_t i);
+  void send_parameters(std::size_t i, const Buffer& target) {
+    Stream& stream = replicas_[i]->stream();
+    context_.local[i]
+        ->broadcast(flat_elements(target.view()), kPrimary, {.after = &stream, .start = kStart})
+        .wait(stream);
+    broadcast_state(*context_.local[i], *replicas_[i], kPrimary);
+  }
+
+  void gather_loss_scatter(std::size_t i, const StepInput& input) {
+    Replica& replica = *replicas_[i];
+    Stream& stream = replica.stream();
+    const std::int64_t global_batch = config_.per_device_batch * config_.replicas;
+    const float scale =
+        config_.faults.gradient_factor(config_.replicas) / static_cast<float>(global_batch);
+    if (context_.local.empty()) {
+      const ScopedPhase phase(observer(i), Phase::loss, stream);
+      replica.loss(input.labels, scale, input.valid_weight);
+      return;
+    }
+    const comm::CallOptions options{.after = &stream, .start = kStart};
+    {
+      const ScopedPhase phase(observer(i), Phase::gather, stream);
+      for (std::size_t k = 0; k < gathered_.size(); ++k) {
+        context_.local[i]
+            ->gather(own_outputs(replica.graph().output(k)),
+                     flat_elements(gathered_[k].logits.view()), kPrimary, options)
+            .wait(stream);
+      }
+    }
+    const ScopedPhase phase(observer(i), Phase::loss, stream);
+    for (std::size_t k = 0; k < gathered_.size(); ++k) {
+      if (i == kPrimary) {
+        replica.gathered_loss(k, gathered_[k].logits.view().as<float>().data(), input.labels, scale,
+                              input.valid_weight, gathered_[k].gradients.view().as<float>().data());
+      }
+      context_.local[i]
+          ->scatter(flat_elements(gathered_[k].gradients.view()),
+                    own_outputs(replica.graph().output_gradient(k)), kPrimary, options)
+          .wait(stream);
+    }
+  }
+
+  void reduce(std::size_t i) {
+    // The planted fault is a bucket that is never reduced; dp has one bucket, the whole buffer.
+    if (context_.local.empty() || config_.faults.missing_bucket >= 0) return;
+    Replica& replica = *replicas_[i];
+    const ScopedPhase phase(observer(i), Phase::reduce, replica.stream());
+    context_.local[i]
+        ->reduce(flat_elements(replica.graph().gradients().view()), comm::ReduceOp::sum, kPrimary,
+                 {.after = &replica.stream(), .start = kStart})
+        .wait(replica.stream());
+  }
+
   bool is_stale(std::size_t i) const { return config_.faults.is_stale(static_cast<int>(i), step_); }
-  void run_all(const std::function<void(std::size_t)>& work);
+
+  void run_all(const std::function<void(std::size_t)>& work) {
+    if (context_.group == nullptr) return work(0);
+    context_.group->run(work, [this](const char* reason) {
+      context_.local[0]->abort(reason);
+      if (!context_.statistics.empty()) context_.statistics[0]->abort(reason);
+    });
+  }
+
   PhaseObserver* observer(std::size_t i) const { return context_.observer_of(i); }
   std::int64_t output_elements() const {  // of one replica's batch
     return config_.per_device_batch * ops::element_count(context_.model->logits_shape());
@@ -78,185 +246,6 @@ class DataParallel final : public Strategy {
   std::function<void(std::size_t)> step_work_;  // made once: no allocation in a step
   std::int64_t step_ = 0;
 };
-
-std::vector<PlannedBuffer> DataParallel::planned_buffers(std::size_t i, std::size_t flat_bytes) {
-  const auto samples = static_cast<std::size_t>(config_.per_device_batch);
-  const auto elements = static_cast<std::size_t>(ops::element_count(context_.model->input_shape));
-  const bool stale = static_cast<int>(i) == config_.faults.stale_replica;
-  std::vector<PlannedBuffer> planned = {
-      {&stale_sinks_[i], MemoryCategory::workspace, stale ? flat_bytes : 0}};
-  if (i == kPrimary) {
-    const std::size_t outputs =
-        replicas_.size() * static_cast<std::size_t>(output_elements()) * sizeof(float);
-    for (Gathered& gathered : gathered_) {
-      planned.push_back({&gathered.logits, MemoryCategory::communication, outputs});
-      planned.push_back({&gathered.gradients, MemoryCategory::communication, outputs});
-    }
-  } else {
-    planned.push_back({&inputs_[i], MemoryCategory::input, samples * elements * sizeof(float)});
-  }
-  return planned;
-}
-
-void DataParallel::setup(const StrategyContext& context) {
-  context_ = context;
-  const auto count = static_cast<std::size_t>(config_.replicas);
-  const std::int64_t global_batch = config_.per_device_batch * config_.replicas;
-  replicas_.resize(count);
-  synced_.resize(count);
-  inputs_.resize(count);
-  stale_sinks_.resize(count);
-  gathered_.resize(context.model->output_count());
-  // Each replica is planned by its own leading thread, so that its pages are local to it.
-  run_all([&](std::size_t i) {
-    const bool primary = i == kPrimary;
-    const auto add = [&](const nn::ParameterPlan& plan, MemoryNeeds& needs) {
-      needs.add(planned_buffers(i, plan.flat_bytes));
-    };
-    synced_[i] = make_synced_batch(config_, context_, i);
-    replicas_[i] = make_replica(
-        config_, context_, i,
-        {.parts = synced_[i].get(), .loss_batch = primary ? global_batch : 0, .updates = primary},
-        add);
-    allocate(*context.devices[i], planned_buffers(i, replicas_[i]->graph().plan().flat_bytes));
-  });
-  step_work_ = [this](std::size_t i) { run_replica(i, input_); };
-  reset();
-}
-
-void DataParallel::reset() {
-  run_all([this](std::size_t i) { replicas_[i]->reset(); });
-  step_ = 0;
-}
-
-// The others get theirs from the primary in the next step.
-void DataParallel::assign_parameters(const std::function<void(nn::Graph&)>& assign) {
-  run_all([&](std::size_t i) {
-    if (i == kPrimary) assign(replicas_[i]->graph());
-  });
-}
-
-std::vector<Replica*> DataParallel::replicas() {
-  std::vector<Replica*> all;
-  for (const auto& replica : replicas_) all.push_back(replica.get());
-  return all;
-}
-
-void DataParallel::run_all(const std::function<void(std::size_t)>& work) {
-  if (context_.group == nullptr) return work(0);
-  context_.group->run(work, [this](const char* reason) {
-    context_.local[0]->abort(reason);
-    if (!context_.statistics.empty()) context_.statistics[0]->abort(reason);
-  });
-}
-
-void DataParallel::step(const StepInput& input) {
-  input_ = input;
-  run_all(step_work_);
-  ++step_;
-}
-
-void DataParallel::publish() {
-  run_all([this](std::size_t i) {
-    if (!context_.local.empty()) send_parameters(i, replicas_[i]->graph().weights());
-  });
-}
-
-void DataParallel::run_replica(std::size_t i, const StepInput& input) {
-  Replica& replica = *replicas_[i];
-  scatter_input(i, input.images);
-  replicate(i);
-  {
-    const ScopedPhase phase(observer(i), Phase::forward, replica.stream());
-    replica.forward(
-        i == kPrimary ? input.images : reinterpret_cast<const float*>(inputs_[i].data()),
-        places_of(config_, static_cast<int>(i)));
-  }
-  gather_loss_scatter(i, input);
-  {
-    const ScopedPhase phase(observer(i), Phase::backward, replica.stream());
-    replica.backward();
-  }
-  reduce(i);
-  if (i == kPrimary && !is_stale(i)) update(replica, observer(i));
-  replica.end_step();
-}
-
-void DataParallel::scatter_input(std::size_t i, const float* images) {
-  if (context_.local.empty()) return;
-  Stream& stream = replicas_[i]->stream();
-  const ScopedPhase phase(observer(i), Phase::scatter, stream);
-  const std::size_t part = static_cast<std::size_t>(
-      config_.per_device_batch * ops::element_count(context_.model->input_shape));
-  // The primary's part stays where it is, as in nn.DataParallel: `out` is the first part of `in`.
-  auto* whole = const_cast<float*>(images);
-  void* out = i == kPrimary ? static_cast<void*>(whole) : inputs_[i].data();
-  context_.local[i]
-      ->scatter({whole, part * replicas_.size(), DataType::fp32}, {out, part, DataType::fp32},
-                kPrimary, {.after = &stream, .start = kStart})
-      .wait(stream);
-}
-
-void DataParallel::replicate(std::size_t i) {
-  if (context_.local.empty()) return;
-  Replica& replica = *replicas_[i];
-  const ScopedPhase phase(observer(i), Phase::replicate, replica.stream());
-  const Buffer& target = i != kPrimary && is_stale(i) ? stale_sinks_[i] : replica.graph().weights();
-  send_parameters(i, target);
-}
-
-void DataParallel::send_parameters(std::size_t i, const Buffer& target) {
-  Stream& stream = replicas_[i]->stream();
-  context_.local[i]
-      ->broadcast(flat_elements(target.view()), kPrimary, {.after = &stream, .start = kStart})
-      .wait(stream);
-  broadcast_state(*context_.local[i], *replicas_[i], kPrimary);
-}
-
-void DataParallel::gather_loss_scatter(std::size_t i, const StepInput& input) {
-  Replica& replica = *replicas_[i];
-  Stream& stream = replica.stream();
-  const std::int64_t global_batch = config_.per_device_batch * config_.replicas;
-  const float scale =
-      config_.faults.gradient_factor(config_.replicas) / static_cast<float>(global_batch);
-  if (context_.local.empty()) {
-    const ScopedPhase phase(observer(i), Phase::loss, stream);
-    replica.loss(input.labels, scale, input.valid_weight);
-    return;
-  }
-  const comm::CallOptions options{.after = &stream, .start = kStart};
-  {
-    const ScopedPhase phase(observer(i), Phase::gather, stream);
-    for (std::size_t k = 0; k < gathered_.size(); ++k) {
-      context_.local[i]
-          ->gather(own_outputs(replica.graph().output(k)),
-                   flat_elements(gathered_[k].logits.view()), kPrimary, options)
-          .wait(stream);
-    }
-  }
-  const ScopedPhase phase(observer(i), Phase::loss, stream);
-  for (std::size_t k = 0; k < gathered_.size(); ++k) {
-    if (i == kPrimary) {
-      replica.gathered_loss(k, gathered_[k].logits.view().as<float>().data(), input.labels, scale,
-                            input.valid_weight, gathered_[k].gradients.view().as<float>().data());
-    }
-    context_.local[i]
-        ->scatter(flat_elements(gathered_[k].gradients.view()),
-                  own_outputs(replica.graph().output_gradient(k)), kPrimary, options)
-        .wait(stream);
-  }
-}
-
-void DataParallel::reduce(std::size_t i) {
-  // The planted fault is a bucket that is never reduced; dp has one bucket, the whole buffer.
-  if (context_.local.empty() || config_.faults.missing_bucket >= 0) return;
-  Replica& replica = *replicas_[i];
-  const ScopedPhase phase(observer(i), Phase::reduce, replica.stream());
-  context_.local[i]
-      ->reduce(flat_elements(replica.graph().gradients().view()), comm::ReduceOp::sum, kPrimary,
-               {.after = &replica.stream(), .start = kStart})
-      .wait(replica.stream());
-}
 
 }  // namespace
 

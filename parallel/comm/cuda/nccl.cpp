@@ -60,20 +60,163 @@ class NcclCommunicator final : public CudaCommunicator {
  public:
   // Takes over `nccl`.
   NcclCommunicator(ncclComm_t nccl, Device& device, int rank, int size, const WorldOptions& options,
-                   std::shared_ptr<SharedAbort> threads = nullptr);
-  ~NcclCommunicator() override;
+                   std::shared_ptr<SharedAbort> threads = nullptr)
+      : CudaCommunicator(device, rank, size, options, std::move(threads)),
+        nccl_(nccl),
+        barrier_(device.allocate(sizeof(std::int32_t), MemoryCategory::communication)) {
+    start_watching();
+  }
+
+  ~NcclCommunicator() override {
+    // The last call may be about to end.
+    const Deadline patience = deadline_after(1);
+    while (cudaStreamQuery(stream()) == cudaErrorNotReady && !monitor().failed() &&
+           !has_passed(patience)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    // This is asked before the watchdog ends, because that fails what comes later. A rank that is
+    // done must not abort: others may still work with each other, as servers do with the remaining
+    // workers.
+    const bool idle = cudaStreamQuery(stream()) == cudaSuccess && !monitor().failed();
+    stop_watching();
+    if (nccl_ == nullptr) return;
+    // Destroying waits for all calls, and for CUDA graphs that hold such calls.
+    static_cast<void>(idle ? ncclCommDestroy(nccl_) : ncclCommAbort(nccl_));
+  }
 
   std::string backend() const override { return "nccl"; }
-  void register_buffer(const Buffer& buffer) override;
-  void deregister_buffer(const Buffer& buffer) override;
+
+  void register_buffer(const Buffer& buffer) override {
+    if (buffer.bytes() == 0) return;
+    const cuda::CurrentDevice current(ordinal());
+    const std::lock_guard lock(mutex_);
+    if (nccl_ == nullptr) monitor().throw_if_failed();
+    void* handle = nullptr;
+    check_nccl(ncclCommRegister(nccl_, buffer.data(), buffer.bytes(), &handle), nccl_,
+               fmt::format("{}registering {} bytes", monitor().prefix(nullptr), buffer.bytes()));
+    registrations_[buffer.data()] = handle;
+  }
+
+  void deregister_buffer(const Buffer& buffer) override {
+    if (buffer.bytes() == 0) return;
+    const std::lock_guard lock(mutex_);
+    const auto found = registrations_.find(buffer.data());
+    if (found == registrations_.end()) {
+      throw CommError(fmt::format(
+          "a buffer of {} bytes was not registered and cannot be deregistered", buffer.bytes()));
+    }
+    void* const handle = found->second;
+    registrations_.erase(found);
+    if (nccl_ == nullptr || handle == nullptr) return;
+    const cuda::CurrentDevice current(ordinal());
+    check_nccl(ncclCommDeregister(nccl_, handle), nccl_,
+               fmt::format("{}deregistering {} bytes", monitor().prefix(nullptr), buffer.bytes()));
+  }
 
  private:
-  void launch(std::span<const Call> calls) override;
-  void queue(const Operation& operation);
-  ncclResult_t queue_parts(const Operation& operation);
-  std::string asynchronous_error() override;
-  void abandon() noexcept override;
-  void check_result(ncclResult_t result, const Operation* operation) const;
+  void launch(std::span<const Call> calls) override {
+    const std::lock_guard lock(mutex_);
+    if (nccl_ == nullptr) monitor().throw_if_failed();
+    check_result(ncclGroupStart(), nullptr);
+    try {
+      for (const Call& call : calls) queue(call.operation);
+    } catch (...) {
+      static_cast<void>(ncclGroupEnd());  // or the thread's next call would belong to this group
+      throw;
+    }
+    check_result(ncclGroupEnd(), &calls.front().operation);
+  }
+
+  // Operations without elements are skipped; all ranks agree on that.
+  void queue(const Operation& operation) {
+    const Elements& in = operation.in;
+    const Elements& out = operation.out;
+    const bool is_barrier = operation.kind == OperationKind::barrier;
+    if (!is_barrier && operation.part().count == 0) return;
+    const ncclDataType_t type = type_of(operation.part().type);
+    const ncclRedOp_t op = op_of(operation.op);
+    const int root = operation.root;
+    const auto queued = [&] {
+      switch (operation.kind) {
+        case OperationKind::all_reduce:
+          return ncclAllReduce(in.data, in.data, in.count, type, op, nccl_, stream());
+        case OperationKind::reduce:
+          return ncclReduce(in.data, in.data, in.count, type, op, root, nccl_, stream());
+        case OperationKind::broadcast:
+          return ncclBroadcast(in.data, in.data, in.count, type, root, nccl_, stream());
+        case OperationKind::all_gather:
+          return ncclAllGather(in.data, out.data, in.count, type, nccl_, stream());
+        case OperationKind::reduce_scatter:
+          return ncclReduceScatter(in.data, out.data, out.count, type, op, nccl_, stream());
+        case OperationKind::send:
+          return ncclSend(in.data, in.count, type, root, nccl_, stream());
+        case OperationKind::recv:
+          return ncclRecv(out.data, out.count, type, root, nccl_, stream());
+        case OperationKind::barrier:
+          return ncclAllReduce(barrier_.data(), barrier_.data(), 1, ncclInt32, ncclSum, nccl_,
+                               stream());
+        default:
+          return queue_parts(operation);
+      }
+    };
+    check_result(queued(), &operation);
+  }
+
+  // NCCL has no scatter and gather of its own: the root exchanges a message with every rank.
+  ncclResult_t queue_parts(const Operation& operation) {
+    const bool scatters = operation.kind == OperationKind::scatter;
+    const Elements part = operation.part();
+    const ncclDataType_t type = type_of(part.type);
+    const auto exchange = [&](void* place, int peer, bool sends) {
+      return sends ? ncclSend(place, part.count, type, peer, nccl_, stream())
+                   : ncclRecv(place, part.count, type, peer, nccl_, stream());
+    };
+    if (rank() != operation.root) return exchange(part.data, operation.root, !scatters);
+    auto* const whole = static_cast<std::byte*>(scatters ? operation.in.data : operation.out.data);
+    for (int peer = 0; peer < size(); ++peer) {
+      std::byte* const place = whole + static_cast<std::size_t>(peer) * part.bytes();
+      if (peer == rank()) {
+        if (place == part.data) continue;
+        cuda::check(cudaMemcpyAsync(scatters ? part.data : place, scatters ? place : part.data,
+                                    part.bytes(), cudaMemcpyDeviceToDevice, stream()),
+                    "copying the root's own part");
+      } else if (const ncclResult_t result = exchange(place, peer, scatters);
+                 result != ncclSuccess) {
+        return result;
+      }
+    }
+    return ncclSuccess;
+  }
+
+  std::string asynchronous_error() override {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock || nccl_ == nullptr) return "";
+    ncclResult_t error = ncclSuccess;
+    const ncclResult_t result = ncclCommGetAsyncError(nccl_, &error);
+    if (result != ncclSuccess) error = result;
+    if (error == ncclSuccess || error == ncclInProgress) return "";
+    return fmt::format("NCCL failed: {}: {}", ncclGetErrorString(error), ncclGetLastError(nccl_));
+  }
+
+  void abandon() noexcept override {
+    // A thread that hangs in NCCL keeps the mutex, and aborting is what makes NCCL return.
+    std::unique_lock lock(mutex_, std::try_to_lock);
+    for (const Deadline end = DeadlineClock::now() + kAbortPatience; !lock && !has_passed(end);) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      static_cast<void>(lock.try_lock());
+    }
+    const ncclComm_t nccl = nccl_.exchange(nullptr);
+    // Aborting waits for CUDA graphs that hold NCCL's calls. No thread may wait for the mutex
+    // meanwhile.
+    if (lock) lock.unlock();
+    if (nccl != nullptr) static_cast<void>(ncclCommAbort(nccl));
+  }
+
+  void check_result(ncclResult_t result, const Operation* operation) const {
+    if (result == ncclSuccess) return;
+    check_nccl(result, nccl_,
+               monitor().prefix(nullptr) + (operation ? describe(*operation) : "NCCL's group"));
+  }
 
   // A thread holds it while it is inside NCCL, so that the watchdog does not free what is in use.
   std::mutex mutex_;
@@ -82,162 +225,6 @@ class NcclCommunicator final : public CudaCommunicator {
   Buffer barrier_;  // one number
   std::map<const void*, void*> registrations_;
 };
-
-NcclCommunicator::NcclCommunicator(ncclComm_t nccl, Device& device, int rank, int size,
-                                   const WorldOptions& options,
-                                   std::shared_ptr<SharedAbort> threads)
-    : CudaCommunicator(device, rank, size, options, std::move(threads)),
-      nccl_(nccl),
-      barrier_(device.allocate(sizeof(std::int32_t), MemoryCategory::communication)) {
-  start_watching();
-}
-
-NcclCommunicator::~NcclCommunicator() {
-  // The last call may be about to end.
-  const Deadline patience = deadline_after(1);
-  while (cudaStreamQuery(stream()) == cudaErrorNotReady && !monitor().failed() &&
-         !has_passed(patience)) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  // This is asked before the watchdog ends, because that fails what comes later. A rank that is
-  // done must not abort: others may still work with each other, as servers do with the remaining
-  // workers.
-  const bool idle = cudaStreamQuery(stream()) == cudaSuccess && !monitor().failed();
-  stop_watching();
-  if (nccl_ == nullptr) return;
-  // Destroying waits for all calls, and for CUDA graphs that hold such calls.
-  static_cast<void>(idle ? ncclCommDestroy(nccl_) : ncclCommAbort(nccl_));
-}
-
-void NcclCommunicator::check_result(ncclResult_t result, const Operation* operation) const {
-  if (result == ncclSuccess) return;
-  check_nccl(result, nccl_,
-             monitor().prefix(nullptr) + (operation ? describe(*operation) : "NCCL's group"));
-}
-
-void NcclCommunicator::launch(std::span<const Call> calls) {
-  const std::lock_guard lock(mutex_);
-  if (nccl_ == nullptr) monitor().throw_if_failed();
-  check_result(ncclGroupStart(), nullptr);
-  try {
-    for (const Call& call : calls) queue(call.operation);
-  } catch (...) {
-    static_cast<void>(ncclGroupEnd());  // or the thread's next call would belong to this group
-    throw;
-  }
-  check_result(ncclGroupEnd(), &calls.front().operation);
-}
-
-// Operations without elements are skipped; all ranks agree on that.
-void NcclCommunicator::queue(const Operation& operation) {
-  const Elements& in = operation.in;
-  const Elements& out = operation.out;
-  const bool is_barrier = operation.kind == OperationKind::barrier;
-  if (!is_barrier && operation.part().count == 0) return;
-  const ncclDataType_t type = type_of(operation.part().type);
-  const ncclRedOp_t op = op_of(operation.op);
-  const int root = operation.root;
-  const auto queued = [&] {
-    switch (operation.kind) {
-      case OperationKind::all_reduce:
-        return ncclAllReduce(in.data, in.data, in.count, type, op, nccl_, stream());
-      case OperationKind::reduce:
-        return ncclReduce(in.data, in.data, in.count, type, op, root, nccl_, stream());
-      case OperationKind::broadcast:
-        return ncclBroadcast(in.data, in.data, in.count, type, root, nccl_, stream());
-      case OperationKind::all_gather:
-        return ncclAllGather(in.data, out.data, in.count, type, nccl_, stream());
-      case OperationKind::reduce_scatter:
-        return ncclReduceScatter(in.data, out.data, out.count, type, op, nccl_, stream());
-      case OperationKind::send:
-        return ncclSend(in.data, in.count, type, root, nccl_, stream());
-      case OperationKind::recv:
-        return ncclRecv(out.data, out.count, type, root, nccl_, stream());
-      case OperationKind::barrier:
-        return ncclAllReduce(barrier_.data(), barrier_.data(), 1, ncclInt32, ncclSum, nccl_,
-                             stream());
-      default:
-        return queue_parts(operation);
-    }
-  };
-  check_result(queued(), &operation);
-}
-
-// NCCL has no scatter and gather of its own: the root exchanges a message with every rank.
-ncclResult_t NcclCommunicator::queue_parts(const Operation& operation) {
-  const bool scatters = operation.kind == OperationKind::scatter;
-  const Elements part = operation.part();
-  const ncclDataType_t type = type_of(part.type);
-  const auto exchange = [&](void* place, int peer, bool sends) {
-    return sends ? ncclSend(place, part.count, type, peer, nccl_, stream())
-                 : ncclRecv(place, part.count, type, peer, nccl_, stream());
-  };
-  if (rank() != operation.root) return exchange(part.data, operation.root, !scatters);
-  auto* const whole = static_cast<std::byte*>(scatters ? operation.in.data : operation.out.data);
-  for (int peer = 0; peer < size(); ++peer) {
-    std::byte* const place = whole + static_cast<std::size_t>(peer) * part.bytes();
-    if (peer == rank()) {
-      if (place == part.data) continue;
-      cuda::check(cudaMemcpyAsync(scatters ? part.data : place, scatters ? place : part.data,
-                                  part.bytes(), cudaMemcpyDeviceToDevice, stream()),
-                  "copying the root's own part");
-    } else if (const ncclResult_t result = exchange(place, peer, scatters); result != ncclSuccess) {
-      return result;
-    }
-  }
-  return ncclSuccess;
-}
-
-std::string NcclCommunicator::asynchronous_error() {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock || nccl_ == nullptr) return "";
-  ncclResult_t error = ncclSuccess;
-  const ncclResult_t result = ncclCommGetAsyncError(nccl_, &error);
-  if (result != ncclSuccess) error = result;
-  if (error == ncclSuccess || error == ncclInProgress) return "";
-  return fmt::format("NCCL failed: {}: {}", ncclGetErrorString(error), ncclGetLastError(nccl_));
-}
-
-void NcclCommunicator::abandon() noexcept {
-  // A thread that hangs in NCCL keeps the mutex, and aborting is what makes NCCL return.
-  std::unique_lock lock(mutex_, std::try_to_lock);
-  for (const Deadline end = DeadlineClock::now() + kAbortPatience; !lock && !has_passed(end);) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    static_cast<void>(lock.try_lock());
-  }
-  const ncclComm_t nccl = nccl_.exchange(nullptr);
-  // Aborting waits for CUDA graphs that hold NCCL's calls. No thread may wait for the mutex
-  // meanwhile.
-  if (lock) lock.unlock();
-  if (nccl != nullptr) static_cast<void>(ncclCommAbort(nccl));
-}
-
-void NcclCommunicator::register_buffer(const Buffer& buffer) {
-  if (buffer.bytes() == 0) return;
-  const cuda::CurrentDevice current(ordinal());
-  const std::lock_guard lock(mutex_);
-  if (nccl_ == nullptr) monitor().throw_if_failed();
-  void* handle = nullptr;
-  check_nccl(ncclCommRegister(nccl_, buffer.data(), buffer.bytes(), &handle), nccl_,
-             fmt::format("{}registering {} bytes", monitor().prefix(nullptr), buffer.bytes()));
-  registrations_[buffer.data()] = handle;
-}
-
-void NcclCommunicator::deregister_buffer(const Buffer& buffer) {
-  if (buffer.bytes() == 0) return;
-  const std::lock_guard lock(mutex_);
-  const auto found = registrations_.find(buffer.data());
-  if (found == registrations_.end()) {
-    throw CommError(fmt::format(
-        "a buffer of {} bytes was not registered and cannot be deregistered", buffer.bytes()));
-  }
-  void* const handle = found->second;
-  registrations_.erase(found);
-  if (nccl_ == nullptr || handle == nullptr) return;
-  const cuda::CurrentDevice current(ordinal());
-  check_nccl(ncclCommDeregister(nccl_, handle), nccl_,
-             fmt::format("{}deregistering {} bytes", monitor().prefix(nullptr), buffer.bytes()));
-}
 
 // How long a rank waits for the others while a communicator is made.
 double patience_s(const WorldOptions& options) {

@@ -51,12 +51,9 @@ Elements moved(Elements elements, const Elements& whole, void* place) {
 
 // The host's side: its communicator, and the calls on it that streams will make. It does not use
 // CUDA, because host functions may not call CUDA.
-class HostCalls {
- public:
-  HostCalls(std::unique_ptr<Communicator> communicator, std::shared_ptr<WorkMonitor> monitor)
-      : communicator_(std::move(communicator)), monitor_(std::move(monitor)) {}
-
-  Communicator& communicator() const noexcept { return *communicator_; }
+struct HostCalls {
+  const std::unique_ptr<Communicator> communicator;
+  const std::shared_ptr<WorkMonitor> monitor;
 
   // The calls of one launch.
   struct Batch {
@@ -70,31 +67,27 @@ class HostCalls {
     const std::shared_ptr<HostCalls> owner = std::move(batch->owner);
     try {
       // After a failure no more calls are made, because what they would carry was not received.
-      if (!owner->monitor_->failed()) owner->call_all(*batch);
+      if (!owner->monitor->failed()) owner->call_all(*batch);
     } catch (const std::exception& error) {
-      owner->communicator_->abort(error.what());
-      owner->monitor_->fail(std::current_exception());
+      owner->communicator->abort(error.what());
+      owner->monitor->fail(std::current_exception());
     }
   }
 
- private:
   void call_all(Batch& batch) {
-    const Deadline deadline = deadline_after(communicator_->timeout_s());
-    communicator_->group_start();
+    const Deadline deadline = deadline_after(communicator->timeout_s());
+    communicator->group_start();
     for (const auto& [operation, work] : batch.calls) {
       batch.works.push_back(
-          communicator_->issue(operation, {.after = nullptr, .start = Start::deferred}));
+          communicator->issue(operation, {.after = nullptr, .start = Start::deferred}));
     }
-    communicator_->group_end();
+    communicator->group_end();
     for (std::size_t i = 0; i < batch.calls.size(); ++i) {
       batch.works[i].synchronize(deadline);
       const WorkTimes times = batch.works[i].times();
       if (times.arrived_told) batch.calls[i].second->arrived_at(times.arrived_s);
     }
   }
-
-  const std::unique_ptr<Communicator> communicator_;
-  const std::shared_ptr<WorkMonitor> monitor_;
 };
 
 constexpr std::size_t kLeastBlockBytes = 4096;
@@ -131,17 +124,43 @@ class StagingMemory {
 
   // Makes memory for `on_device`, which processes of this host can map. It stays in place until it
   // is removed. Throws DeviceError.
-  const Buffer& add(BufferView on_device);
+  const Buffer& add(BufferView on_device) {
+    Buffer on_host;
+    if (on_device.bytes > 0) {
+      on_host = Buffer(std::make_unique<LockedSharedMemory>(on_device.bytes));
+    }
+    return registered_.emplace_back(Registered{on_device, std::move(on_host)}).on_host;
+  }
+
   // Throws CommError when it was not added.
-  const Buffer& find(BufferView on_device) const;
-  void remove(BufferView on_device);
+  const Buffer& find(BufferView on_device) const {
+    for (const Registered& registered : registered_) {
+      if (same(registered.on_device, on_device)) return registered.on_host;
+    }
+    throw CommError(fmt::format(
+        "a buffer of {} bytes was not registered and cannot be deregistered", on_device.bytes));
+  }
+
+  void remove(BufferView on_device) {
+    std::erase_if(registered_, [&](const Registered& r) { return same(r.on_device, on_device); });
+  }
 
   // The host's place for `elements`: within its buffer's memory, or in a borrowed block. Allocates
   // only when no block is free; blocks are kept.
-  void* place_for(const Elements& elements);
+  void* place_for(const Elements& elements) {
+    if (elements.bytes() == 0) return nullptr;
+    for (const Registered& registered : registered_) {
+      if (!registered.on_device.contains(elements.view())) continue;
+      return registered.on_host.data() + (elements.view().data - registered.on_device.data);
+    }
+    return borrow(elements.bytes());
+  }
+
   // Frees all that was borrowed. REQUIRES: its users were queued on the stream on which the next
   // borrowers are queued.
-  void give_back() noexcept;
+  void give_back() noexcept {
+    for (Block& block : blocks_) block.borrowed = false;
+  }
 
  private:
   struct Registered {
@@ -152,59 +171,26 @@ class StagingMemory {
     Buffer memory;
     bool borrowed = false;
   };
-  std::byte* borrow(std::size_t bytes);
+
+  // Takes the smallest block that is free and large enough.
+  std::byte* borrow(std::size_t bytes) {
+    Block* best = nullptr;
+    for (Block& block : blocks_) {
+      if (block.borrowed || block.memory.bytes() < bytes) continue;
+      if (best == nullptr || block.memory.bytes() < best->memory.bytes()) best = &block;
+    }
+    if (best == nullptr) {
+      const std::size_t rounded = std::bit_ceil(std::max(bytes, kLeastBlockBytes));
+      best = &blocks_.emplace_back(Block{.memory = device_.allocate_staging(rounded)});
+    }
+    best->borrowed = true;
+    return best->memory.data();
+  }
 
   Device& device_;
   std::deque<Registered> registered_;
   std::vector<Block> blocks_;
 };
-
-const Buffer& StagingMemory::add(BufferView on_device) {
-  Buffer on_host;
-  if (on_device.bytes > 0) on_host = Buffer(std::make_unique<LockedSharedMemory>(on_device.bytes));
-  registered_.push_back({on_device, std::move(on_host)});
-  return registered_.back().on_host;
-}
-
-const Buffer& StagingMemory::find(BufferView on_device) const {
-  for (const Registered& registered : registered_) {
-    if (same(registered.on_device, on_device)) return registered.on_host;
-  }
-  throw CommError(fmt::format("a buffer of {} bytes was not registered and cannot be deregistered",
-                              on_device.bytes));
-}
-
-void StagingMemory::remove(BufferView on_device) {
-  std::erase_if(registered_, [&](const Registered& r) { return same(r.on_device, on_device); });
-}
-
-void* StagingMemory::place_for(const Elements& elements) {
-  if (elements.bytes() == 0) return nullptr;
-  for (const Registered& registered : registered_) {
-    if (!registered.on_device.contains(elements.view())) continue;
-    return registered.on_host.data() + (elements.view().data - registered.on_device.data);
-  }
-  return borrow(elements.bytes());
-}
-
-// Takes the smallest block that is free and large enough.
-std::byte* StagingMemory::borrow(std::size_t bytes) {
-  Block* best = nullptr;
-  for (Block& block : blocks_) {
-    if (block.borrowed || block.memory.bytes() < bytes) continue;
-    if (best == nullptr || block.memory.bytes() < best->memory.bytes()) best = &block;
-  }
-  if (best == nullptr) {
-    const std::size_t rounded = std::bit_ceil(std::max(bytes, kLeastBlockBytes));
-    best = &blocks_.emplace_back(Block{.memory = device_.allocate_staging(rounded)});
-  }
-  best->borrowed = true;
-  return best->memory.data();
-}
-
-void StagingMemory::give_back() noexcept {
-  for (Block& block : blocks_) block.borrowed = false;
-}
 
 // Whose `in` a call reads, and whose `out` it writes.
 enum class Who : std::uint8_t { none, all, root, others };
@@ -234,36 +220,167 @@ Moves moves_of(const Operation& operation) {
 
 class StagedCommunicator final : public CudaCommunicator {
  public:
-  StagedCommunicator(std::unique_ptr<Communicator> host, Device& device, bool blocks);
-  ~StagedCommunicator() override;
-
-  std::string backend() const override { return host_->communicator().backend(); }
-  double timeout_s() const noexcept override { return host_->communicator().timeout_s(); }
-  std::vector<AllReduceAlgorithm> all_reduces_run() const override {
-    return host_->communicator().all_reduces_run();
+  StagedCommunicator(std::unique_ptr<Communicator> host, Device& device, bool blocks)
+      : CudaCommunicator(device, host->rank(), host->size(), options_beside(*host)),
+        blocks_(blocks),
+        host_(new HostCalls{std::move(host), monitor().shared_from_this()}),
+        memory_(std::make_unique<StagingMemory>(device)) {
+    start_watching();
   }
-  std::vector<PeerTraffic> take_traffic() override;
-  void register_buffer(const Buffer& buffer) override;
-  void deregister_buffer(const Buffer& buffer) override;
-  void abort(const std::string& reason) noexcept override;
-  void check() override;
+
+  // No memory may be freed here while device work uses it.
+  ~StagedCommunicator() override {
+    const cuda::CurrentDevice current(ordinal());
+    if (!is_idle_until(deadline_after(kHostPatience_s))) {
+      abort(monitor().prefix(nullptr) + "the communicator was destroyed while operations ran");
+      if (!is_idle_until(deadline_after(kHostPatience_s))) {
+        // A device that hangs may still touch the memory, and call the host on the driver's thread.
+        // There the host communicator's threads cannot be awaited and events cannot be destroyed.
+        // So both stay.
+        static_cast<void>(memory_.release());
+        static_cast<void>(new (std::nothrow) std::shared_ptr<HostCalls>(host_));
+      }
+    }
+    stop_watching();
+  }
+
+  std::string backend() const override { return host_->communicator->backend(); }
+  double timeout_s() const noexcept override { return host_->communicator->timeout_s(); }
+  std::vector<AllReduceAlgorithm> all_reduces_run() const override {
+    return host_->communicator->all_reduces_run();
+  }
+
+  std::vector<PeerTraffic> take_traffic() override {
+    await_idle();
+    return host_->communicator->take_traffic();
+  }
+
+  void register_buffer(const Buffer& buffer) override {
+    await_idle();
+    host_->communicator->register_buffer(memory_->add(buffer.view()));
+  }
+
+  void deregister_buffer(const Buffer& buffer) override {
+    await_idle();
+    host_->communicator->deregister_buffer(memory_->find(buffer.view()));
+    memory_->remove(buffer.view());
+  }
+
+  void abort(const std::string& reason) noexcept override {
+    host_->communicator->abort(reason);
+    CudaCommunicator::abort(reason);
+  }
+
+  void check() override {
+    CudaCommunicator::check();
+    host_->communicator->check();
+  }
 
  private:
-  Work issue(const Operation& operation, const CallOptions& options) override;
-  void launch(std::span<const Call> calls) override;
-  void make_host_calls(std::span<const Call> calls);
-  Operation on_host(const Operation& operation);
-  bool takes_part(Who who, const Operation& operation) const;
+  Work issue(const Operation& operation, const CallOptions& options) override {
+    ensure(options.after == nullptr || recording_of(cuda::native_stream(*options.after)) == 0,
+           "{}communication through host memory cannot be recorded into a CUDA graph",
+           monitor().prefix(&operation));
+    return CudaCommunicator::issue(operation, options);
+  }
+
+  void launch(std::span<const Call> calls) override {
+    staged_.clear();
+    for (const Call& call : calls) {
+      const Operation host = on_host(call.operation);
+      staged_.push_back(host);
+      if (!reads_in(call.operation)) continue;
+      copy(host.in.data, call.operation.in.data, host.in.bytes(), cudaMemcpyDeviceToHost);
+    }
+    make_host_calls(calls);
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      const Operation& operation = calls[i].operation;
+      if (!writes_out(operation)) continue;
+      copy(operation.out.data, staged_[i].out.data, operation.out.bytes(), cudaMemcpyHostToDevice);
+    }
+    memory_->give_back();  // to calls that come later in the stream
+  }
+
+  void make_host_calls(std::span<const Call> calls) {
+    if (blocks_) await_idle();
+    auto batch = std::make_unique<HostCalls::Batch>(HostCalls::Batch{.owner = host_});
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      batch->calls.emplace_back(staged_[i], calls[i].work);
+    }
+    if (blocks_) {
+      HostCalls::run(batch.release());
+      return monitor().throw_if_failed();
+    }
+    cuda::check(cudaLaunchHostFunc(stream(), &HostCalls::run, batch.get()),
+                "queueing a call of the host's communicator (cudaLaunchHostFunc)");
+    static_cast<void>(batch.release());  // run() has it
+  }
+
+  // The same call on host memory. Operands that lie within one another do so there, too.
+  Operation on_host(const Operation& operation) {
+    Operation host = operation;
+    const Elements& in = operation.in;
+    const Elements& out = operation.out;
+    const bool in_place = in.data == out.data;
+    const bool uses_in = reads_in(operation) || in_place;
+    const bool uses_out = writes_out(operation) || in_place;
+    host.in.data = host.out.data = nullptr;
+    if (uses_in && uses_out && (out.view().contains(in.view()) || in.view().contains(out.view()))) {
+      const Elements& whole = out.view().contains(in.view()) ? out : in;
+      void* const place = memory_->place_for(whole);
+      if (place == nullptr) return host;
+      host.in = moved(in, whole, place);
+      host.out = moved(out, whole, place);
+      return host;
+    }
+    if (uses_in) host.in.data = memory_->place_for(in);
+    if (uses_out) host.out.data = memory_->place_for(out);
+    return host;
+  }
+
+  bool takes_part(Who who, const Operation& operation) const {
+    return who == Who::all || (who == Who::root && rank() == operation.root) ||
+           (who == Who::others && rank() != operation.root);
+  }
+
   bool reads_in(const Operation& o) const { return takes_part(moves_of(o).in, o); }
   bool writes_out(const Operation& o) const { return takes_part(moves_of(o).out, o); }
-  void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind);
+
+  void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+    if (bytes == 0) return;
+    cuda::check(cudaMemcpyAsync(to, from, bytes, kind, stream()),
+                "a copy to or from staging memory");
+  }
+
   // Waits until nothing is in flight; false at the deadline.
-  bool is_idle_until(Deadline deadline) const noexcept;
+  bool is_idle_until(Deadline deadline) const noexcept {
+    while (cudaStreamQuery(stream()) == cudaErrorNotReady) {
+      if (has_passed(deadline)) return false;
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    return true;
+  }
+
   // Waits until nothing is in flight. Throws CommTimeout.
-  void await_idle();
+  void await_idle() {
+    const cuda::CurrentDevice current(ordinal());
+    if (!is_idle_until(deadline_after(options().timeout_s))) {
+      throw CommTimeout(monitor().prefix(nullptr) +
+                        "the device did not finish what was queued before");
+    }
+    monitor().throw_if_failed();
+  }
 
   std::string asynchronous_error() override { return ""; }  // host functions tell theirs at once
-  void abandon() noexcept override;
+
+  // Host functions that wait for peers then return, and the streams go on.
+  void abandon() noexcept override {
+    try {
+      monitor().throw_if_failed();
+    } catch (const std::exception& error) {
+      host_->communicator->abort(error.what());
+    }
+  }
 
   const bool blocks_;
   // Shared with queued calls, which may outlive a communicator whose device hangs.
@@ -271,154 +388,6 @@ class StagedCommunicator final : public CudaCommunicator {
   std::unique_ptr<StagingMemory> memory_;
   std::vector<Operation> staged_;  // operations of the current launch
 };
-
-StagedCommunicator::StagedCommunicator(std::unique_ptr<Communicator> host, Device& device,
-                                       bool blocks)
-    : CudaCommunicator(device, host->rank(), host->size(), options_beside(*host)),
-      blocks_(blocks),
-      host_(std::make_shared<HostCalls>(std::move(host), monitor().shared_from_this())),
-      memory_(std::make_unique<StagingMemory>(device)) {
-  start_watching();
-}
-
-// No memory may be freed here while device work uses it.
-StagedCommunicator::~StagedCommunicator() {
-  const cuda::CurrentDevice current(ordinal());
-  if (!is_idle_until(deadline_after(kHostPatience_s))) {
-    abort(monitor().prefix(nullptr) + "the communicator was destroyed while operations ran");
-    if (!is_idle_until(deadline_after(kHostPatience_s))) {
-      // A device that hangs may still touch the memory, and call the host on the driver's thread.
-      // There the host communicator's threads cannot be awaited and events cannot be destroyed. So
-      // both stay.
-      static_cast<void>(memory_.release());
-      static_cast<void>(new (std::nothrow) std::shared_ptr<HostCalls>(host_));
-    }
-  }
-  stop_watching();
-}
-
-Work StagedCommunicator::issue(const Operation& operation, const CallOptions& options) {
-  ensure(options.after == nullptr || recording_of(cuda::native_stream(*options.after)) == 0,
-         "{}communication through host memory cannot be recorded into a CUDA graph",
-         monitor().prefix(&operation));
-  return CudaCommunicator::issue(operation, options);
-}
-
-bool StagedCommunicator::takes_part(Who who, const Operation& operation) const {
-  return who == Who::all || (who == Who::root && rank() == operation.root) ||
-         (who == Who::others && rank() != operation.root);
-}
-
-// The same call on host memory. Operands that lie within one another do so there, too.
-Operation StagedCommunicator::on_host(const Operation& operation) {
-  Operation host = operation;
-  const Elements& in = operation.in;
-  const Elements& out = operation.out;
-  const bool in_place = in.data == out.data;
-  const bool uses_in = reads_in(operation) || in_place;
-  const bool uses_out = writes_out(operation) || in_place;
-  host.in.data = host.out.data = nullptr;
-  if (uses_in && uses_out && (out.view().contains(in.view()) || in.view().contains(out.view()))) {
-    const Elements& whole = out.view().contains(in.view()) ? out : in;
-    void* const place = memory_->place_for(whole);
-    if (place == nullptr) return host;
-    host.in = moved(in, whole, place);
-    host.out = moved(out, whole, place);
-    return host;
-  }
-  if (uses_in) host.in.data = memory_->place_for(in);
-  if (uses_out) host.out.data = memory_->place_for(out);
-  return host;
-}
-
-void StagedCommunicator::copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-  if (bytes == 0) return;
-  cuda::check(cudaMemcpyAsync(to, from, bytes, kind, stream()), "a copy to or from staging memory");
-}
-
-void StagedCommunicator::launch(std::span<const Call> calls) {
-  staged_.clear();
-  for (const Call& call : calls) {
-    const Operation host = on_host(call.operation);
-    staged_.push_back(host);
-    if (!reads_in(call.operation)) continue;
-    copy(host.in.data, call.operation.in.data, host.in.bytes(), cudaMemcpyDeviceToHost);
-  }
-  make_host_calls(calls);
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    const Operation& operation = calls[i].operation;
-    if (!writes_out(operation)) continue;
-    copy(operation.out.data, staged_[i].out.data, operation.out.bytes(), cudaMemcpyHostToDevice);
-  }
-  memory_->give_back();  // to calls that come later in the stream
-}
-
-void StagedCommunicator::make_host_calls(std::span<const Call> calls) {
-  if (blocks_) await_idle();
-  auto batch = std::make_unique<HostCalls::Batch>(HostCalls::Batch{.owner = host_});
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    batch->calls.emplace_back(staged_[i], calls[i].work);
-  }
-  if (blocks_) {
-    HostCalls::run(batch.release());
-    return monitor().throw_if_failed();
-  }
-  cuda::check(cudaLaunchHostFunc(stream(), &HostCalls::run, batch.get()),
-              "queueing a call of the host's communicator (cudaLaunchHostFunc)");
-  static_cast<void>(batch.release());  // run() has it
-}
-
-bool StagedCommunicator::is_idle_until(Deadline deadline) const noexcept {
-  while (cudaStreamQuery(stream()) == cudaErrorNotReady) {
-    if (has_passed(deadline)) return false;
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
-  }
-  return true;
-}
-
-void StagedCommunicator::await_idle() {
-  const cuda::CurrentDevice current(ordinal());
-  if (!is_idle_until(deadline_after(options().timeout_s))) {
-    throw CommTimeout(monitor().prefix(nullptr) +
-                      "the device did not finish what was queued before");
-  }
-  monitor().throw_if_failed();
-}
-
-void StagedCommunicator::register_buffer(const Buffer& buffer) {
-  await_idle();
-  host_->communicator().register_buffer(memory_->add(buffer.view()));
-}
-
-void StagedCommunicator::deregister_buffer(const Buffer& buffer) {
-  await_idle();
-  host_->communicator().deregister_buffer(memory_->find(buffer.view()));
-  memory_->remove(buffer.view());
-}
-
-std::vector<PeerTraffic> StagedCommunicator::take_traffic() {
-  await_idle();
-  return host_->communicator().take_traffic();
-}
-
-void StagedCommunicator::check() {
-  CudaCommunicator::check();
-  host_->communicator().check();
-}
-
-void StagedCommunicator::abort(const std::string& reason) noexcept {
-  host_->communicator().abort(reason);
-  CudaCommunicator::abort(reason);
-}
-
-// Host functions that wait for peers then return, and the streams go on.
-void StagedCommunicator::abandon() noexcept {
-  try {
-    monitor().throw_if_failed();
-  } catch (const std::exception& error) {
-    host_->communicator().abort(error.what());
-  }
-}
 
 }  // namespace
 

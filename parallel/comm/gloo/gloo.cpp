@@ -54,74 +54,6 @@ namespace {
 using gloo::transport::UnboundBuffer;
 using std::chrono::milliseconds;
 
-// Gloo's connections to all peers, which can be ended: Gloo does not wake who waits for bytes that
-// have gone or come in part when their connection fails.
-class Connections final : public gloo::transport::Context {
- public:
-  Connections(std::shared_ptr<gloo::transport::Context> gloos, milliseconds timeout)
-      : Context(gloos->rank, gloos->size), gloos_(std::move(gloos)) {
-    gloos_->setTimeout(timeout);
-  }
-
-  std::unique_ptr<gloo::transport::Pair>& getPair(int peer) override {
-    return gloos_->getPair(peer);
-  }
-  std::unique_ptr<gloo::transport::Pair>& createPair(int peer) override {
-    return gloos_->createPair(peer);
-  }
-  std::unique_ptr<UnboundBuffer> createUnboundBuffer(void* data, std::size_t bytes) override;
-
-  // Closes them; what waits fails. From any thread.
-  void end() noexcept;
-
- private:
-  class Buffer;
-
-  const std::shared_ptr<gloo::transport::Context> gloos_;
-  std::atomic<bool> has_ended_ = false;
-  std::mutex mutex_;
-  std::set<UnboundBuffer*> buffers_;  // Gloo's. Guarded by mutex_
-};
-
-class GlooEngine final : public LibraryEngine {
- public:
-  // Collective: connects the ranks. Throws CommError.
-  GlooEngine(Store& store, int rank, int size, const WorldOptions& options);
-  ~GlooEngine() override;
-
-  void leave() noexcept override;
-
- private:
-  class Moving;
-
-  void run(const Operation& operation, Deadline deadline, Waiter waiter) override;
-  std::unique_ptr<Transfer> start(const Operation& operation) override;
-  void give_up(const std::string&) noexcept override {
-    if (connections_) connections_->end();
-  }
-  void doze(Pause& pause, std::uint32_t seen, Deadline deadline) override;
-
-  // Collectives. T is as wide as an element.
-  template <typename T>
-  void call(const Operation& operation);
-  template <typename T>
-  void all_reduce(const Elements& data, ReduceOp op);
-  template <typename T>
-  void reduce(const Operation& operation);
-  template <typename T>
-  void move(const Operation& operation);
-  void guard();
-
-  std::shared_ptr<gloo::Context> context_;  // null for one rank, as the next
-  Connections* connections_ = nullptr;      // of context_
-  std::uint32_t calls_ = 0;                 // collectives that have begun
-  std::mutex guard_mutex_;                  // guards these
-  std::condition_variable guard_ends_;
-  std::optional<Deadline> deadline_;  // of the collective that runs
-  bool is_late_ = false, ends_ = false;
-  std::thread guard_;  // ends the collective at its deadline
-};
-
 // How often the guard looks at the deadline.
 constexpr milliseconds kTick{20};
 constexpr milliseconds kForever = std::chrono::hours(24 * 365);
@@ -159,67 +91,91 @@ class Unpinned {
   cpu_set_t before_;
 };
 
-// A buffer of Gloo's, whose waits the connections can end.
-class Connections::Buffer final : public UnboundBuffer {
+// Gloo's connections to all peers, which can be ended: Gloo does not wake who waits for bytes that
+// have gone or come in part when their connection fails.
+class Connections final : public gloo::transport::Context {
  public:
-  Buffer(Connections& connections, std::unique_ptr<UnboundBuffer> gloos)
-      : UnboundBuffer(gloos->ptr, gloos->size),
-        connections_(connections),
-        gloos_(std::move(gloos)) {
-    const std::lock_guard lock(connections_.mutex_);
-    connections_.buffers_.insert(gloos_.get());
-  }
-  ~Buffer() override {
-    const std::lock_guard lock(connections_.mutex_);
-    connections_.buffers_.erase(gloos_.get());
+  Connections(std::shared_ptr<gloo::transport::Context> gloos, milliseconds timeout)
+      : Context(gloos->rank, gloos->size), gloos_(std::move(gloos)) {
+    gloos_->setTimeout(timeout);
   }
 
-  bool waitRecv(int* rank, milliseconds timeout) override {
-    return gloos_->waitRecv(rank, timeout) || given_up();
+  std::unique_ptr<gloo::transport::Pair>& getPair(int peer) override {
+    return gloos_->getPair(peer);
   }
-  bool waitSend(int* rank, milliseconds timeout) override {
-    return gloos_->waitSend(rank, timeout) || given_up();
+  std::unique_ptr<gloo::transport::Pair>& createPair(int peer) override {
+    return gloos_->createPair(peer);
   }
-  void abortWaitRecv() override { gloos_->abortWaitRecv(); }
-  void abortWaitSend() override { gloos_->abortWaitSend(); }
-  void send(int peer, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
-    gloos_->send(peer, slot, offset, bytes);
+
+  std::unique_ptr<UnboundBuffer> createUnboundBuffer(void* data, std::size_t bytes) override {
+    return std::make_unique<Buffer>(*this, gloos_->createUnboundBuffer(data, bytes));
   }
-  void recv(int peer, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
-    gloos_->recv(peer, slot, offset, bytes);
-  }
-  void recv(std::vector<int> peers, std::uint64_t slot, std::size_t offset,
-            std::size_t bytes) override {
-    gloos_->recv(std::move(peers), slot, offset, bytes);
+
+  // Closes them; what waits fails. From any thread.
+  void end() noexcept {
+    try {  // a wait that times out closes the connections to all peers
+      char nothing = 0;
+      gloos_->createUnboundBuffer(&nothing, 1)->waitRecv(milliseconds(1));
+    } catch (const std::exception&) {
+    }
+    const std::lock_guard lock(mutex_);
+    has_ended_ = true;
+    for (UnboundBuffer* const buffer : buffers_) {
+      buffer->abortWaitRecv();
+      buffer->abortWaitSend();
+    }
   }
 
  private:
-  bool given_up() const {
-    if (connections_.has_ended_) throw CommError("the connections have been closed");
-    return false;
-  }
+  // A buffer of Gloo's, whose waits the connections can end.
+  class Buffer final : public UnboundBuffer {
+   public:
+    Buffer(Connections& connections, std::unique_ptr<UnboundBuffer> gloos)
+        : UnboundBuffer(gloos->ptr, gloos->size),
+          connections_(connections),
+          gloos_(std::move(gloos)) {
+      const std::lock_guard lock(connections_.mutex_);
+      connections_.buffers_.insert(gloos_.get());
+    }
+    ~Buffer() override {
+      const std::lock_guard lock(connections_.mutex_);
+      connections_.buffers_.erase(gloos_.get());
+    }
 
-  Connections& connections_;
-  const std::unique_ptr<UnboundBuffer> gloos_;
+    bool waitRecv(int* rank, milliseconds timeout) override {
+      return gloos_->waitRecv(rank, timeout) || given_up();
+    }
+    bool waitSend(int* rank, milliseconds timeout) override {
+      return gloos_->waitSend(rank, timeout) || given_up();
+    }
+    void abortWaitRecv() override { gloos_->abortWaitRecv(); }
+    void abortWaitSend() override { gloos_->abortWaitSend(); }
+    void send(int peer, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
+      gloos_->send(peer, slot, offset, bytes);
+    }
+    void recv(int peer, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
+      gloos_->recv(peer, slot, offset, bytes);
+    }
+    void recv(std::vector<int> peers, std::uint64_t slot, std::size_t offset,
+              std::size_t bytes) override {
+      gloos_->recv(std::move(peers), slot, offset, bytes);
+    }
+
+   private:
+    bool given_up() const {
+      if (connections_.has_ended_) throw CommError("the connections have been closed");
+      return false;
+    }
+
+    Connections& connections_;
+    const std::unique_ptr<UnboundBuffer> gloos_;
+  };
+
+  const std::shared_ptr<gloo::transport::Context> gloos_;
+  std::atomic<bool> has_ended_ = false;
+  std::mutex mutex_;
+  std::set<UnboundBuffer*> buffers_;  // Gloo's. Guarded by mutex_
 };
-
-std::unique_ptr<UnboundBuffer> Connections::createUnboundBuffer(void* data, std::size_t bytes) {
-  return std::make_unique<Buffer>(*this, gloos_->createUnboundBuffer(data, bytes));
-}
-
-void Connections::end() noexcept {
-  try {  // a wait that times out closes the connections to all peers
-    char nothing = 0;
-    gloos_->createUnboundBuffer(&nothing, 1)->waitRecv(milliseconds(1));
-  } catch (const std::exception&) {
-  }
-  const std::lock_guard lock(mutex_);
-  has_ended_ = true;
-  for (UnboundBuffer* const buffer : buffers_) {
-    buffer->abortWaitRecv();
-    buffer->abortWaitSend();
-  }
-}
 
 // Gloo's context. What Gloo's own full mesh does, by an exchange.
 class Mesh final : public gloo::Context {
@@ -257,273 +213,270 @@ class Mesh final : public gloo::Context {
   Connections& connections() { return static_cast<Connections&>(*transportContext_); }
 };
 
-// A message, and the thread that waits for it.
-class GlooEngine::Moving final : public Transfer {
+class GlooEngine final : public LibraryEngine {
  public:
-  Moving(GlooEngine& engine, bool is_send, std::unique_ptr<UnboundBuffer> buffer)
-      : engine_(engine), is_send_(is_send), buffer_(std::move(buffer)) {
-    thread_ = std::thread([this] { wait(); });
+  // Collective: connects the ranks. Throws CommError.
+  GlooEngine(Store& store, int rank, int size, const WorldOptions& options)
+      : LibraryEngine(rank, size) {
+    if (size == 1) return;
+    try {
+      auto mesh = std::make_shared<Mesh>(store, rank, size, options);
+      connections_ = &mesh->connections();
+      context_ = std::move(mesh);
+      guard_ = std::thread([this] { guard(); });
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      throw CommError(prefix(nullptr) + "Gloo cannot connect the ranks: " + error.what());
+    }
   }
-  ~Moving() override {
-    is_given_up_ = true;
-    is_send_ ? buffer_->abortWaitSend() : buffer_->abortWaitRecv();
-    thread_.join();
+
+  ~GlooEngine() override {
+    if (!guard_.joinable()) return;
+    {
+      const std::lock_guard lock(guard_mutex_);
+      ends_ = true;
+    }
+    guard_ends_.notify_all();
+    guard_.join();
   }
-  bool test() override {
-    if (has_failed_.load(std::memory_order_acquire)) throw CommError(failure_);
-    return is_done_.load(std::memory_order_acquire);
+
+  void leave() noexcept override {
+    if (!context_ || has_failed()) return;
+    try {
+      gloo::BarrierOptions options(context_);
+      options.setTag(kFarewellTag);
+      options.setTimeout(kFarewell);
+      gloo::barrier(options);
+    } catch (const std::exception&) {  // a peer is not that far, or has ended
+    }
   }
 
  private:
-  // It has no time limit: when a wait of Gloo's times out, it closes the connections to all peers.
-  void wait() noexcept {
-    try {
-      while (!(is_send_ ? buffer_->waitSend(kForever) : buffer_->waitRecv(kForever))) {
-        if (is_given_up_) return;
+  // A message, and the thread that waits for it.
+  class Moving final : public Transfer {
+   public:
+    Moving(GlooEngine& engine, bool is_send, std::unique_ptr<UnboundBuffer> buffer)
+        : engine_(engine), is_send_(is_send), buffer_(std::move(buffer)) {
+      thread_ = std::thread([this] { wait(); });
+    }
+    ~Moving() override {
+      is_given_up_ = true;
+      is_send_ ? buffer_->abortWaitSend() : buffer_->abortWaitRecv();
+      thread_.join();
+    }
+    bool test() override {
+      if (has_failed_.load(std::memory_order_acquire)) throw CommError(failure_);
+      return is_done_.load(std::memory_order_acquire);
+    }
+
+   private:
+    // It has no time limit: when a wait of Gloo's times out, it closes the connections to all
+    // peers.
+    void wait() noexcept {
+      try {
+        while (!(is_send_ ? buffer_->waitSend(kForever) : buffer_->waitRecv(kForever))) {
+          if (is_given_up_) return;
+        }
+        is_done_.store(true, std::memory_order_release);
+      } catch (const std::exception& error) {
+        failure_ = error.what();
+        has_failed_.store(true, std::memory_order_release);
       }
-      is_done_.store(true, std::memory_order_release);
+      engine_.wake_waiter();
+    }
+
+    GlooEngine& engine_;
+    const bool is_send_;
+    const std::unique_ptr<UnboundBuffer> buffer_;
+    std::string failure_;
+    std::atomic<bool> is_done_ = false, has_failed_ = false, is_given_up_ = false;
+    std::thread thread_;
+  };
+
+  void run(const Operation& operation, Deadline deadline, Waiter) override {
+    {
+      const std::lock_guard lock(guard_mutex_);
+      deadline_ = deadline;
+    }
+    try {
+      call(operation);
+    } catch (const std::exception& error) {  // Gloo's
+      const std::lock_guard lock(guard_mutex_);
+      if (is_late_) throw CommTimeout("deadline passed");
+      throw CommError(error.what());
+    }
+    const std::lock_guard lock(guard_mutex_);
+    deadline_.reset();
+  }
+
+  std::unique_ptr<Transfer> start(const Operation& o) override {
+    const bool is_send = o.kind == OperationKind::send;
+    const Elements part = o.part();
+    try {
+      auto buffer = context_->createUnboundBuffer(part.data, part.bytes());
+      is_send ? buffer->send(o.root, kMessageSlot) : buffer->recv(o.root, kMessageSlot);
+      return std::make_unique<Moving>(*this, is_send, std::move(buffer));
     } catch (const std::exception& error) {
-      failure_ = error.what();
-      has_failed_.store(true, std::memory_order_release);
+      throw CommError(error.what());
     }
-    engine_.wake_waiter();
   }
 
-  GlooEngine& engine_;
-  const bool is_send_;
-  const std::unique_ptr<UnboundBuffer> buffer_;
-  std::string failure_;
-  std::atomic<bool> is_done_ = false, has_failed_ = false, is_given_up_ = false;
-  std::thread thread_;
-};
-
-GlooEngine::GlooEngine(Store& store, int rank, int size, const WorldOptions& options)
-    : LibraryEngine(rank, size) {
-  if (size == 1) return;
-  try {
-    auto mesh = std::make_shared<Mesh>(store, rank, size, options);
-    connections_ = &mesh->connections();
-    context_ = std::move(mesh);
-    guard_ = std::thread([this] { guard(); });
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw CommError(prefix(nullptr) + "Gloo cannot connect the ranks: " + error.what());
+  void give_up(const std::string&) noexcept override {
+    if (connections_) connections_->end();
   }
-}
 
-GlooEngine::~GlooEngine() {
-  if (!guard_.joinable()) return;
-  {
-    const std::lock_guard lock(guard_mutex_);
-    ends_ = true;
+  void doze(Pause&, std::uint32_t seen, Deadline deadline) override {
+    futex_wait(bell_, seen, deadline, FutexScope::process);
   }
-  guard_ends_.notify_all();
-  guard_.join();
-}
 
-// ---- collectives ----
-
-void GlooEngine::run(const Operation& operation, Deadline deadline, Waiter) {
-  {
-    const std::lock_guard lock(guard_mutex_);
-    deadline_ = deadline;
+  // Of one collective.
+  template <typename Options>
+  Options options(const Operation& o) const {
+    Options its(context_);
+    its.setTag(calls_);
+    if constexpr (requires { its.setRoot(0); }) its.setRoot(o.root);
+    return its;
   }
-  try {
-    switch (size_of(operation.part().type)) {
+
+  void call(const Operation& o) {
+    ++calls_;
+    const bool reduces = o.kind == OperationKind::all_reduce || o.kind == OperationKind::reduce ||
+                         o.kind == OperationKind::reduce_scatter;
+    if (!reduces) return move(o);
+    switch (size_of(o.in.type)) {
       case 1:
-        call<std::uint8_t>(operation);
-        break;
+        return reduce<std::uint8_t>(o);
       case 2:
-        call<std::uint16_t>(operation);
-        break;
+        return reduce<std::uint16_t>(o);
       case 4:
-        call<std::uint32_t>(operation);
-        break;
+        return reduce<std::uint32_t>(o);
       default:
-        call<std::uint64_t>(operation);
+        return reduce<std::uint64_t>(o);
     }
-  } catch (const std::exception& error) {  // Gloo's
-    const std::lock_guard lock(guard_mutex_);
-    if (is_late_) throw CommTimeout("deadline passed");
-    throw CommError(error.what());
   }
-  const std::lock_guard lock(guard_mutex_);
-  deadline_.reset();
-}
 
-// Gloo's own timeouts do not know of a process that is stopped for a while.
-void GlooEngine::guard() {
-  std::unique_lock lock(guard_mutex_);
-  while (!guard_ends_.wait_for(lock, kTick, [&] { return ends_; })) {
-    if (!deadline_ || is_late_ || !has_passed(*deadline_)) continue;
-    is_late_ = true;
-    lock.unlock();
-    connections_->end();
-    lock.lock();
-  }
-}
-
-template <typename T>
-void GlooEngine::all_reduce(const Elements& data, ReduceOp op) {
-  gloo::AllreduceOptions options(context_);
-  options.setTag(calls_);
-  options.setOutput(static_cast<T*>(data.data), data.count);
-  options.setReduceFunction(reduction(data.type, op));
-  gloo::allreduce(options);
-}
-
-template <typename T>
-void GlooEngine::reduce(const Operation& o) {
-  gloo::ReduceOptions options(context_);
-  options.setTag(calls_);
-  options.setRoot(o.root);
-  options.setOutput(static_cast<T*>(o.in.data), o.in.count);
-  options.setReduceFunction(reduction(o.in.type, o.op));
-  gloo::reduce(options);
-}
-
-// What only moves data. Its part of a whole may be in place already.
-template <typename T>
-void GlooEngine::move(const Operation& o) {
-  auto* const in = static_cast<T*>(o.in.data);
-  auto* const out = static_cast<T*>(o.out.data);
-  if (o.kind == OperationKind::broadcast) {
-    gloo::BroadcastOptions options(context_);
-    options.setTag(calls_);
-    options.setRoot(o.root);
-    options.setOutput(in, o.in.count);
-    gloo::broadcast(options);
-  } else if (o.kind == OperationKind::all_gather) {
-    gloo::AllgatherOptions options(context_);
-    options.setTag(calls_);
-    if (in != out + static_cast<std::size_t>(rank()) * o.in.count) {
-      options.setInput(in, o.in.count);
+  // T is as wide as an element.
+  template <typename T>
+  void reduce(const Operation& o) {
+    const auto set = [&](auto its) {
+      its.setOutput(static_cast<T*>(o.in.data), o.in.count);
+      its.setReduceFunction(reduction(o.in.type, o.op));
+      return its;
+    };
+    if (o.kind == OperationKind::reduce) {
+      auto its = set(options<gloo::ReduceOptions>(o));
+      return gloo::reduce(its);
     }
-    options.setOutput(out, o.out.count);
-    gloo::allgather(options);
-  } else if (o.kind == OperationKind::gather) {
-    gloo::GatherOptions options(context_);
-    options.setTag(calls_);
-    options.setRoot(o.root);
-    options.setInput(in, o.in.count);
-    if (rank() == o.root) options.setOutput(out, o.out.count);
-    gloo::gather(options);
-  } else {
-    gloo::ScatterOptions options(context_);
-    options.setTag(calls_);
-    options.setRoot(o.root);
-    std::vector<T*> parts;
-    for (int peer = 0; rank() == o.root && peer < size(); ++peer) {
-      parts.push_back(in + static_cast<std::size_t>(peer) * o.out.count);
+    gloo::allreduce(set(options<gloo::AllreduceOptions>(o)));
+    if (o.kind == OperationKind::all_reduce) return;
+    const std::byte* const own = own_part(o.in, o.out);
+    if (own != o.out.data) std::memcpy(o.out.data, own, o.out.bytes());
+  }
+
+  std::byte* own_part(const Elements& whole, const Elements& part) const {
+    return static_cast<std::byte*>(whole.data) + static_cast<std::size_t>(rank()) * part.bytes();
+  }
+
+  // What only moves bytes. A rank's part of a whole may be in place already.
+  void move(const Operation& o) {
+    auto* const in = static_cast<std::uint8_t*>(o.in.data);
+    auto* const out = static_cast<std::uint8_t*>(o.out.data);
+    if (o.kind == OperationKind::barrier) {
+      auto its = options<gloo::BarrierOptions>(o);
+      gloo::barrier(its);
+    } else if (o.kind == OperationKind::broadcast) {
+      auto its = options<gloo::BroadcastOptions>(o);
+      its.setOutput(in, o.in.bytes());
+      gloo::broadcast(its);
+    } else if (o.kind == OperationKind::all_gather) {
+      auto its = options<gloo::AllgatherOptions>(o);
+      if (o.in.data != own_part(o.out, o.in)) its.setInput(in, o.in.bytes());
+      its.setOutput(out, o.out.bytes());
+      gloo::allgather(its);
+    } else if (o.kind == OperationKind::gather) {
+      auto its = options<gloo::GatherOptions>(o);
+      its.setInput(in, o.in.bytes());
+      if (rank() == o.root) its.setOutput(out, o.out.bytes());
+      gloo::gather(its);
+    } else {
+      auto its = options<gloo::ScatterOptions>(o);
+      std::vector<std::uint8_t*> parts;
+      for (int peer = 0; rank() == o.root && peer < size(); ++peer) {
+        parts.push_back(in + static_cast<std::size_t>(peer) * o.out.bytes());
+      }
+      if (!parts.empty()) its.setInputs(parts, o.out.bytes());
+      its.setOutput(out, o.out.bytes());
+      gloo::scatter(its);
     }
-    if (!parts.empty()) options.setInputs(parts, o.out.count);
-    options.setOutput(out, o.out.count);
-    gloo::scatter(options);
   }
-}
 
-template <typename T>
-void GlooEngine::call(const Operation& o) {
-  ++calls_;
-  switch (o.kind) {
-    case OperationKind::all_reduce:
-      return all_reduce<T>(o.in, o.op);
-    case OperationKind::reduce:
-      return reduce<T>(o);
-    case OperationKind::reduce_scatter: {
-      all_reduce<T>(o.in, o.op);
-      const T* const own =
-          static_cast<const T*>(o.in.data) + static_cast<std::size_t>(rank()) * o.out.count;
-      if (own != o.out.data) std::memcpy(o.out.data, own, o.out.bytes());
-      return;
+  // Gloo's own timeouts do not know of a process that is stopped for a while.
+  void guard() {
+    std::unique_lock lock(guard_mutex_);
+    while (!guard_ends_.wait_for(lock, kTick, [&] { return ends_; })) {
+      if (!deadline_ || is_late_ || !has_passed(*deadline_)) continue;
+      is_late_ = true;
+      lock.unlock();
+      connections_->end();
+      lock.lock();
     }
-    case OperationKind::barrier: {
-      gloo::BarrierOptions options(context_);
-      options.setTag(calls_);
-      return gloo::barrier(options);
-    }
-    default:
-      return move<T>(o);
   }
-}
 
-// ---- messages, and failures ----
-
-std::unique_ptr<LibraryEngine::Transfer> GlooEngine::start(const Operation& o) {
-  const bool is_send = o.kind == OperationKind::send;
-  const Elements part = o.part();
-  try {
-    auto buffer = context_->createUnboundBuffer(part.data, part.bytes());
-    is_send ? buffer->send(o.root, kMessageSlot) : buffer->recv(o.root, kMessageSlot);
-    return std::make_unique<Moving>(*this, is_send, std::move(buffer));
-  } catch (const std::exception& error) {
-    throw CommError(error.what());
-  }
-}
-
-void GlooEngine::doze(Pause&, std::uint32_t seen, Deadline deadline) {
-  futex_wait(bell_, seen, deadline, FutexScope::process);
-}
-
-void GlooEngine::leave() noexcept {
-  if (!context_ || has_failed()) return;
-  try {
-    gloo::BarrierOptions options(context_);
-    options.setTag(kFarewellTag);
-    options.setTimeout(kFarewell);
-    gloo::barrier(options);
-  } catch (const std::exception&) {  // a peer is not that far, or has ended
-  }
-}
+  std::shared_ptr<gloo::Context> context_;  // null for one rank, as the next
+  Connections* connections_ = nullptr;      // of context_
+  std::uint32_t calls_ = 0;                 // collectives that have begun
+  std::mutex guard_mutex_;                  // guards these
+  std::condition_variable guard_ends_;
+  std::optional<Deadline> deadline_;  // of the collective that runs
+  bool is_late_ = false, ends_ = false;
+  std::thread guard_;  // ends the collective at its deadline
+};
 
 class GlooModule final : public CommModule {
  public:
   std::string version() const override {
     return fmt::format("Gloo {}.{}.{}", GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR, GLOO_VERSION_PATCH);
   }
+
   std::unique_ptr<Communicator> make(Store& store, int rank, int size,
-                                     const WorldOptions& options) const override;
+                                     const WorldOptions& options) const override {
+    // Gloo writes to connections that a peer has closed. That is an error there, and no reason to
+    // end.
+    ::signal(SIGPIPE, SIG_IGN);
+    ensure(size >= 1 && rank >= 0 && rank < size, "rank {} of {}", rank, size);
+    return std::make_unique<QueuedCommunicator>(
+        "gloo", rank, size, std::make_unique<GlooEngine>(store, rank, size, options), options);
+  }
+
+  // The threads meet through a store of this process. Each end is made on a thread of its own,
+  // because making one waits for the others.
   std::vector<std::unique_ptr<Communicator>> make_for_threads(
-      int size, const WorldOptions& options) const override;
+      int size, const WorldOptions& options) const override {
+    ensure(size >= 1, "a communicator of {} threads", size);
+    const auto store = make_local_store();
+    std::vector<std::unique_ptr<Communicator>> ranks(static_cast<std::size_t>(size));
+    std::vector<std::exception_ptr> errors(ranks.size());
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < size; ++rank) {
+      threads.emplace_back([&, rank] {
+        const auto place = static_cast<std::size_t>(rank);
+        try {
+          ranks[place] = make(*store, rank, size, options);
+        } catch (...) {
+          errors[place] = std::current_exception();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const std::exception_ptr& error : errors) {
+      if (error) std::rethrow_exception(error);
+    }
+    return ranks;
+  }
+
   void share_pauses(DeadlineClock::Pauses& pauses) const override { DeadlineClock::share(pauses); }
 };
-
-std::unique_ptr<Communicator> GlooModule::make(Store& store, int rank, int size,
-                                               const WorldOptions& options) const {
-  // Gloo writes to connections that a peer has closed. That is an error there, and no reason to
-  // end.
-  ::signal(SIGPIPE, SIG_IGN);
-  ensure(size >= 1 && rank >= 0 && rank < size, "rank {} of {}", rank, size);
-  return std::make_unique<QueuedCommunicator>(
-      "gloo", rank, size, std::make_unique<GlooEngine>(store, rank, size, options), options);
-}
-
-// The threads meet through a store of this process. Each end is made on a thread of its own,
-// because making one waits for the others.
-std::vector<std::unique_ptr<Communicator>> GlooModule::make_for_threads(
-    int size, const WorldOptions& options) const {
-  ensure(size >= 1, "a communicator of {} threads", size);
-  const auto store = make_local_store();
-  std::vector<std::unique_ptr<Communicator>> ranks(static_cast<std::size_t>(size));
-  std::vector<std::exception_ptr> errors(ranks.size());
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      const auto place = static_cast<std::size_t>(rank);
-      try {
-        ranks[place] = make(*store, rank, size, options);
-      } catch (...) {
-        errors[place] = std::current_exception();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& error : errors) {
-    if (error) std::rethrow_exception(error);
-  }
-  return ranks;
-}
 
 }  // namespace
 

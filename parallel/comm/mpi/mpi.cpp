@@ -27,28 +27,16 @@ namespace ddpbench::comm {
 namespace {
 
 // Throws CommError with MPI's words unless `code` is MPI_SUCCESS.
-void check_mpi(int code, const char* call);
+void check_mpi(int code, const char* call) {
+  if (code == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  throw CommError(fmt::format("{}: {}", call, std::string(text.data())));
+}
 
 // After a failure MPI_Finalize would wait for who did not come.
 std::atomic<bool> any_has_failed = false;
-
-class MpiEngine final : public LibraryEngine {
- public:
-  // Collective over `members`, ranks of MPI_COMM_WORLD, which all have come. `rank`: this one's
-  // place.
-  MpiEngine(const std::vector<int>& members, int rank);
-
- private:
-  class Moving;  // a message
-
-  void run(const Operation& operation, Deadline deadline, Waiter waiter) override;
-  std::unique_ptr<Transfer> start(const Operation& operation) override;
-  void give_up(const std::string&) noexcept override { any_has_failed = true; }
-  void begin_reduction(const Operation& operation, MPI_Request& request) const;
-  void begin_move(const Operation& operation, MPI_Request& request) const;
-
-  MPI_Comm comm_ = MPI_COMM_NULL;  // freeing it waits for all ranks in some MPIs: it ends with MPI
-};
 
 // By the enumerators' numbers.
 MPI_Datatype type_of(DataType type) {
@@ -103,136 +91,126 @@ bool is_done(MPI_Request& request) {
   return done != 0;
 }
 
-void check_mpi(int code, const char* call) {
-  if (code == MPI_SUCCESS) return;
-  std::array<char, MPI_MAX_ERROR_STRING> text{};
-  int length = 0;
-  MPI_Error_string(code, text.data(), &length);
-  throw CommError(fmt::format("{}: {}", call, std::string(text.data())));
-}
-
-class MpiEngine::Moving final : public Transfer {
+class MpiEngine final : public LibraryEngine {
  public:
-  explicit Moving(bool is_send) : is_send_(is_send) {}
-  ~Moving() override {
-    if (request == MPI_REQUEST_NULL) return;
-    if (!is_send_) MPI_Cancel(&request);
-    MPI_Request_free(&request);
+  // Collective over `members`, ranks of MPI_COMM_WORLD, which all have come. `rank`: this one's
+  // place.
+  MpiEngine(const std::vector<int>& members, int rank)
+      : LibraryEngine(rank, static_cast<int>(members.size())) {
+    MPI_Group all = MPI_GROUP_NULL, group = MPI_GROUP_NULL;
+    MPI_Comm_group(MPI_COMM_WORLD, &all);
+    MPI_Group_incl(all, size(), members.data(), &group);
+    check_mpi(MPI_Comm_create_group(MPI_COMM_WORLD, group, 0, &comm_), "MPI_Comm_create_group");
+    MPI_Group_free(&group);
+    MPI_Group_free(&all);
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   }
-  bool test() override { return is_done(request); }
-
-  MPI_Request request = MPI_REQUEST_NULL;
 
  private:
-  const bool is_send_;
+  // A message.
+  class Moving final : public Transfer {
+   public:
+    explicit Moving(bool is_send) : is_send_(is_send) {}
+    ~Moving() override {
+      if (request == MPI_REQUEST_NULL) return;
+      if (!is_send_) MPI_Cancel(&request);
+      MPI_Request_free(&request);
+    }
+    bool test() override { return is_done(request); }
+
+    MPI_Request request = MPI_REQUEST_NULL;
+
+   private:
+    const bool is_send_;
+  };
+
+  void run(const Operation& operation, Deadline deadline, Waiter waiter) override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    begin(operation, request);
+    Pause pause(waiter);
+    while (!is_done(request)) {
+      throw_if_aborted(&operation);
+      if (has_passed(deadline)) throw CommTimeout("deadline passed");
+      pause.take();
+    }
+    if (operation.kind != OperationKind::reduce_scatter) return;
+    if (operation.out.data == operation.in.data) return;
+    std::memcpy(operation.out.data, operation.in.data, operation.out.bytes());
+  }
+
+  // MPI matches messages of one tag between two ranks in the order in which they are sent.
+  std::unique_ptr<Transfer> start(const Operation& o) override {
+    const bool is_send = o.kind == OperationKind::send;
+    const Elements part = o.part();
+    auto moving = std::make_unique<Moving>(is_send);
+    const auto call = [&](auto* of_mpi) {
+      return of_mpi(part.data, count_of(part), type_of(part.type), o.root, 0, comm_,
+                    &moving->request);
+    };
+    check_mpi(is_send ? call(&MPI_Isend) : call(&MPI_Irecv), is_send ? "MPI_Isend" : "MPI_Irecv");
+    return moving;
+  }
+
+  void give_up(const std::string&) noexcept override { any_has_failed = true; }
+
+  // In place, so a reduced part is at the beginning of the whole.
+  void begin_reduction(const Operation& o, MPI_Request& request) const {
+    const MPI_Datatype type = type_of(o.in.type);
+    const MPI_Op op = op_of(o.in.type, o.op);
+    const int count = count_of(o.part());
+    if (o.kind == OperationKind::all_reduce) {
+      return check_mpi(MPI_Iallreduce(MPI_IN_PLACE, o.in.data, count, type, op, comm_, &request),
+                       "MPI_Iallreduce");
+    }
+    if (o.kind == OperationKind::reduce_scatter) {
+      return check_mpi(
+          MPI_Ireduce_scatter_block(MPI_IN_PLACE, o.in.data, count, type, op, comm_, &request),
+          "MPI_Ireduce_scatter_block");
+    }
+    const bool is_root = rank() == o.root;
+    check_mpi(MPI_Ireduce(is_root ? MPI_IN_PLACE : o.in.data, is_root ? o.in.data : nullptr, count,
+                          type, op, o.root, comm_, &request),
+              "MPI_Ireduce");
+  }
+
+  // A rank's own part of a whole may be in place already.
+  void begin(const Operation& o, MPI_Request& request) const {
+    const Elements &in = o.in, &out = o.out, part = o.part();
+    const MPI_Datatype type = type_of(part.type);
+    const int count = count_of(part);
+    const bool is_root = rank() == o.root;
+    switch (o.kind) {
+      case OperationKind::broadcast:
+        return check_mpi(MPI_Ibcast(in.data, count, type, o.root, comm_, &request), "MPI_Ibcast");
+      case OperationKind::all_gather: {
+        const bool in_place = place_in(out, rank(), part) == in.data;
+        return check_mpi(MPI_Iallgather(in_place ? MPI_IN_PLACE : in.data, count, type, out.data,
+                                        count, type, comm_, &request),
+                         "MPI_Iallgather");
+      }
+      case OperationKind::gather: {
+        const bool in_place = is_root && place_in(out, rank(), part) == in.data;
+        return check_mpi(
+            MPI_Igather(in_place ? MPI_IN_PLACE : in.data, count, type,
+                        is_root ? out.data : nullptr, count, type, o.root, comm_, &request),
+            "MPI_Igather");
+      }
+      case OperationKind::scatter: {
+        const bool in_place = is_root && place_in(in, rank(), part) == out.data;
+        return check_mpi(
+            MPI_Iscatter(is_root ? in.data : nullptr, count, type,
+                         in_place ? MPI_IN_PLACE : out.data, count, type, o.root, comm_, &request),
+            "MPI_Iscatter");
+      }
+      case OperationKind::barrier:
+        return check_mpi(MPI_Ibarrier(comm_, &request), "MPI_Ibarrier");
+      default:
+        return begin_reduction(o, request);
+    }
+  }
+
+  MPI_Comm comm_ = MPI_COMM_NULL;  // freeing it waits for all ranks in some MPIs: it ends with MPI
 };
-
-MpiEngine::MpiEngine(const std::vector<int>& members, int rank)
-    : LibraryEngine(rank, static_cast<int>(members.size())) {
-  MPI_Group all = MPI_GROUP_NULL, group = MPI_GROUP_NULL;
-  MPI_Comm_group(MPI_COMM_WORLD, &all);
-  MPI_Group_incl(all, size(), members.data(), &group);
-  check_mpi(MPI_Comm_create_group(MPI_COMM_WORLD, group, 0, &comm_), "MPI_Comm_create_group");
-  MPI_Group_free(&group);
-  MPI_Group_free(&all);
-  MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
-}
-
-// ---- collectives ----
-
-void MpiEngine::run(const Operation& operation, Deadline deadline, Waiter waiter) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  switch (operation.kind) {
-    case OperationKind::all_reduce:
-    case OperationKind::reduce:
-    case OperationKind::reduce_scatter:
-      begin_reduction(operation, request);
-      break;
-    default:
-      begin_move(operation, request);
-  }
-  Pause pause(waiter);
-  while (!is_done(request)) {
-    throw_if_aborted(&operation);
-    if (has_passed(deadline)) throw CommTimeout("deadline passed");
-    pause.take();
-  }
-  if (operation.kind != OperationKind::reduce_scatter) return;
-  if (operation.out.data == operation.in.data) return;
-  std::memcpy(operation.out.data, operation.in.data, operation.out.bytes());
-}
-
-// In place, so a reduced part is at the beginning of the whole.
-void MpiEngine::begin_reduction(const Operation& o, MPI_Request& request) const {
-  const MPI_Datatype type = type_of(o.in.type);
-  const MPI_Op op = op_of(o.in.type, o.op);
-  const int count = count_of(o.part());
-  if (o.kind == OperationKind::all_reduce) {
-    return check_mpi(MPI_Iallreduce(MPI_IN_PLACE, o.in.data, count, type, op, comm_, &request),
-                     "MPI_Iallreduce");
-  }
-  if (o.kind == OperationKind::reduce_scatter) {
-    return check_mpi(
-        MPI_Ireduce_scatter_block(MPI_IN_PLACE, o.in.data, count, type, op, comm_, &request),
-        "MPI_Ireduce_scatter_block");
-  }
-  const bool is_root = rank() == o.root;
-  check_mpi(MPI_Ireduce(is_root ? MPI_IN_PLACE : o.in.data, is_root ? o.in.data : nullptr, count,
-                        type, op, o.root, comm_, &request),
-            "MPI_Ireduce");
-}
-
-// A rank's own part of a whole may be in place already.
-void MpiEngine::begin_move(const Operation& o, MPI_Request& request) const {
-  const Elements &in = o.in, &out = o.out, part = o.part();
-  const MPI_Datatype type = type_of(part.type);
-  const int count = count_of(part);
-  const bool is_root = rank() == o.root;
-  switch (o.kind) {
-    case OperationKind::broadcast:
-      return check_mpi(MPI_Ibcast(in.data, count, type, o.root, comm_, &request), "MPI_Ibcast");
-    case OperationKind::all_gather: {
-      const bool in_place = place_in(out, rank(), part) == in.data;
-      return check_mpi(MPI_Iallgather(in_place ? MPI_IN_PLACE : in.data, count, type, out.data,
-                                      count, type, comm_, &request),
-                       "MPI_Iallgather");
-    }
-    case OperationKind::gather: {
-      const bool in_place = is_root && place_in(out, rank(), part) == in.data;
-      return check_mpi(
-          MPI_Igather(in_place ? MPI_IN_PLACE : in.data, count, type, is_root ? out.data : nullptr,
-                      count, type, o.root, comm_, &request),
-          "MPI_Igather");
-    }
-    case OperationKind::scatter: {
-      const bool in_place = is_root && place_in(in, rank(), part) == out.data;
-      return check_mpi(
-          MPI_Iscatter(is_root ? in.data : nullptr, count, type, in_place ? MPI_IN_PLACE : out.data,
-                       count, type, o.root, comm_, &request),
-          "MPI_Iscatter");
-    }
-    case OperationKind::barrier:
-      return check_mpi(MPI_Ibarrier(comm_, &request), "MPI_Ibarrier");
-    default:
-      throw InternalError("no collective of MPI: " + describe(o));
-  }
-}
-
-// MPI matches messages of one tag between two ranks in the order in which they are sent.
-std::unique_ptr<LibraryEngine::Transfer> MpiEngine::start(const Operation& o) {
-  const bool is_send = o.kind == OperationKind::send;
-  const Elements part = o.part();
-  auto moving = std::make_unique<Moving>(is_send);
-  const int count = count_of(part);
-  if (is_send) {
-    check_mpi(MPI_Isend(part.data, count, type_of(part.type), o.root, 0, comm_, &moving->request),
-              "MPI_Isend");
-  } else {
-    check_mpi(MPI_Irecv(part.data, count, type_of(part.type), o.root, 0, comm_, &moving->request),
-              "MPI_Irecv");
-  }
-  return moving;
-}
 
 // How long a wait lasts before it asks WorldOptions::check again.
 constexpr auto kLook = std::chrono::milliseconds(20);

@@ -24,56 +24,6 @@ namespace ddpbench::comm {
 
 namespace {
 
-class ShmEngine final : public Engine {
- public:
-  // This rank's end of `block`.
-  ShmEngine(const std::shared_ptr<ControlBlock>& block, int rank, AllReduceAlgorithm all_reduce);
-
-  PeerGroup& peers() noexcept { return peers_; }
-  // May be changed only while no thread executes.
-  PeerMemory& memory() noexcept { return memory_; }
-  // Only while no thread executes.
-  std::vector<PeerTraffic> take_traffic() {
-    std::vector<PeerTraffic> taken = traffic_;
-    std::ranges::fill(traffic_, PeerTraffic{});
-    return taken;
-  }
-  // The algorithms that all-reduces of registered memory have run so far.
-  std::vector<AllReduceAlgorithm> all_reduces_run() const;
-
-  WorkTimes run_collective(const Operation& operation, Deadline deadline, Waiter waiter) override;
-  void start_message(std::shared_ptr<QueuedWork> work) override {
-    messages_.start(std::move(work));
-  }
-  void await(const Operation* operation, Deadline deadline, Waiter waiter,
-             PredicateRef done) override;
-  void drop_messages() noexcept override { messages_.drop_all(); }
-
-  void wake_waiter() noexcept override { peers_.wake_own_waiter(); }
-  void abort(const std::string& reason) noexcept override { peers_.abort(reason); }
-  void throw_if_aborted(const Operation* operation) const override {
-    if (peers_.aborted()) peers_.throw_aborted(operation);
-  }
-  void check() override { peers_.check_all(); }
-  void stop() noexcept override { peers_.stop(); }
-  void leave() noexcept override { peers_.leave(); }
-  std::string prefix(const Operation* operation) const override { return peers_.prefix(operation); }
-
- private:
-  void run(Collective& collective);
-
-  const AllReduceAlgorithm all_reduce_;
-  PeerGroup peers_;
-  PeerMemory memory_;
-  WriteTuners tuners_;
-  std::vector<PeerTraffic> traffic_;  // [size]
-  MessageTransfers messages_;
-  const WaitPolicy caller_policy_, thread_policy_;
-  std::vector<const std::byte*> sources_;     // scratch of collectives, [size]
-  std::uint64_t collectives_ = 0;             // number run; equal on all ranks
-  std::atomic<unsigned> algorithms_run_ = 0;  // bits, by the enumerators' numbers
-};
-
 // Measured (`ddpbench comm`): with a core a rank, a caller that spins some microseconds beats one
 // that yields. When oversubscribed, a spinning rank only delays the peer that it waits for. The
 // communication thread usually shares its core with the rank's computing thread. It gives the core
@@ -90,59 +40,101 @@ void run_alone(const Operation& operation) {
   }
 }
 
-ShmEngine::ShmEngine(const std::shared_ptr<ControlBlock>& block, int rank,
-                     AllReduceAlgorithm all_reduce)
-    : all_reduce_(all_reduce),
-      peers_(block, rank),
-      memory_(rank, block->scope(), peers_.own()),
-      traffic_(static_cast<std::size_t>(block->size())),
-      messages_(peers_, memory_, tuners_, traffic_),
-      caller_policy_(policy_of(Waiter::caller, block->size())),
-      thread_policy_(policy_of(Waiter::communication_thread, block->size())),
-      sources_(static_cast<std::size_t>(block->size())) {
-  peers_.set_background(&messages_);
-}
+class ShmEngine final : public Engine {
+ public:
+  // This rank's end of `block`.
+  ShmEngine(const std::shared_ptr<ControlBlock>& block, int rank, AllReduceAlgorithm all_reduce)
+      : all_reduce_(all_reduce),
+        peers_(block, rank),
+        memory_(rank, block->scope(), peers_.own()),
+        traffic_(static_cast<std::size_t>(block->size())),
+        messages_(peers_, memory_, tuners_, traffic_),
+        caller_policy_(policy_of(Waiter::caller, block->size())),
+        thread_policy_(policy_of(Waiter::communication_thread, block->size())),
+        sources_(static_cast<std::size_t>(block->size())) {
+    peers_.set_background(&messages_);
+  }
 
-std::vector<AllReduceAlgorithm> ShmEngine::all_reduces_run() const {
-  std::vector<AllReduceAlgorithm> run;
-  for (const AllReduceAlgorithm one : {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct}) {
-    if (algorithms_run_.load(std::memory_order_relaxed) >> static_cast<unsigned>(one) & 1) {
-      run.push_back(one);
+  PeerGroup& peers() noexcept { return peers_; }
+  // May be changed only while no thread executes.
+  PeerMemory& memory() noexcept { return memory_; }
+  // Only while no thread executes.
+  std::vector<PeerTraffic> take_traffic() {
+    std::vector<PeerTraffic> taken = traffic_;
+    std::ranges::fill(traffic_, PeerTraffic{});
+    return taken;
+  }
+
+  // The algorithms that all-reduces of registered memory have run so far.
+  std::vector<AllReduceAlgorithm> all_reduces_run() const {
+    std::vector<AllReduceAlgorithm> run;
+    for (const AllReduceAlgorithm one : {AllReduceAlgorithm::ring, AllReduceAlgorithm::direct}) {
+      if (algorithms_run_.load(std::memory_order_relaxed) >> static_cast<unsigned>(one) & 1) {
+        run.push_back(one);
+      }
     }
+    return run;
   }
-  return run;
-}
 
-WorkTimes ShmEngine::run_collective(const Operation& operation, Deadline deadline, Waiter waiter) {
-  const WaitPolicy& policy = waiter == Waiter::caller ? caller_policy_ : thread_policy_;
-  Collective collective(peers_, memory_, operation,
-                        {++collectives_, deadline, policy, sources_, &tuners_, traffic_});
-  run(collective);
-  return {collective.started_s(), collective.arrived_s(), 0, true};
-}
-
-void ShmEngine::run(Collective& c) {
-  const Operation& o = c.operation();
-  if (c.size() == 1) return run_alone(o);
-  if (o.kind == OperationKind::all_reduce) {
-    const AllReduceAlgorithm algorithm = run_all_reduce(c, all_reduce_);
-    const bool registered = c.is_mapped(o.in);
-    if (registered) algorithms_run_.fetch_or(1U << static_cast<unsigned>(algorithm));
-    return;
+  WorkTimes run_collective(const Operation& operation, Deadline deadline, Waiter waiter) override {
+    const WaitPolicy& policy = waiter == Waiter::caller ? caller_policy_ : thread_policy_;
+    Collective collective(peers_, memory_, operation,
+                          {++collectives_, deadline, policy, sources_, &tuners_, traffic_});
+    run(collective);
+    return {collective.started_s(), collective.arrived_s(), 0, true};
   }
-  if (is_small(o, c.size())) return run_small(c);
-  run_large(c);
-}
 
-void ShmEngine::await(const Operation* operation, Deadline deadline, Waiter waiter,
-                      PredicateRef done) {
-  const WaitPolicy& policy = waiter == Waiter::caller ? caller_policy_ : thread_policy_;
-  const int peer = operation ? operation->root : PeerGroup::kAnybody;
-  peers_.wait(peer, {operation, 0, deadline}, policy, [&] {
-    messages_.advance();
-    return done();
-  });
-}
+  void start_message(std::shared_ptr<QueuedWork> work) override {
+    messages_.start(std::move(work));
+  }
+
+  void await(const Operation* operation, Deadline deadline, Waiter waiter,
+             PredicateRef done) override {
+    const WaitPolicy& policy = waiter == Waiter::caller ? caller_policy_ : thread_policy_;
+    const int peer = operation ? operation->root : PeerGroup::kAnybody;
+    peers_.wait(peer, {operation, 0, deadline}, policy, [&] {
+      messages_.advance();
+      return done();
+    });
+  }
+
+  void drop_messages() noexcept override { messages_.drop_all(); }
+
+  void wake_waiter() noexcept override { peers_.wake_own_waiter(); }
+  void abort(const std::string& reason) noexcept override { peers_.abort(reason); }
+  void throw_if_aborted(const Operation* operation) const override {
+    if (peers_.aborted()) peers_.throw_aborted(operation);
+  }
+  void check() override { peers_.check_all(); }
+  void stop() noexcept override { peers_.stop(); }
+  void leave() noexcept override { peers_.leave(); }
+  std::string prefix(const Operation* operation) const override { return peers_.prefix(operation); }
+
+ private:
+  void run(Collective& c) {
+    const Operation& o = c.operation();
+    if (c.size() == 1) return run_alone(o);
+    if (o.kind == OperationKind::all_reduce) {
+      const AllReduceAlgorithm algorithm = run_all_reduce(c, all_reduce_);
+      const bool registered = c.is_mapped(o.in);
+      if (registered) algorithms_run_.fetch_or(1U << static_cast<unsigned>(algorithm));
+      return;
+    }
+    if (is_small(o, c.size())) return run_small(c);
+    run_large(c);
+  }
+
+  const AllReduceAlgorithm all_reduce_;
+  PeerGroup peers_;
+  PeerMemory memory_;
+  WriteTuners tuners_;
+  std::vector<PeerTraffic> traffic_;  // [size]
+  MessageTransfers messages_;
+  const WaitPolicy caller_policy_, thread_policy_;
+  std::vector<const std::byte*> sources_;     // scratch of collectives, [size]
+  std::uint64_t collectives_ = 0;             // number run; equal on all ranks
+  std::atomic<unsigned> algorithms_run_ = 0;  // bits, by the enumerators' numbers
+};
 
 class ShmCommunicator final : public QueuedCommunicator {
  public:
@@ -158,32 +150,29 @@ class ShmCommunicator final : public QueuedCommunicator {
   std::vector<AllReduceAlgorithm> all_reduces_run() const override {
     return shm().all_reduces_run();
   }
-  std::vector<PeerTraffic> take_traffic() override;
-  void register_buffer(const Buffer& buffer) override;
-  void deregister_buffer(const Buffer& buffer) override;
+
+  std::vector<PeerTraffic> take_traffic() override {
+    std::vector<PeerTraffic> taken;
+    executor().while_idle([&] { taken = shm().take_traffic(); });
+    return taken;
+  }
+
+  void register_buffer(const Buffer& buffer) override {
+    if (shm().peers().block().scope() == FutexScope::process) return;  // all is readable
+    const std::string handle = buffer.export_handle();
+    ensure(buffer.bytes() == 0 || !handle.empty(),
+           "a buffer of {} bytes that peers cannot map was to be registered", buffer.bytes());
+    executor().while_idle([&] { shm().memory().add(buffer.view(), handle); });
+  }
+
+  void deregister_buffer(const Buffer& buffer) override {
+    if (shm().peers().block().scope() == FutexScope::process) return;
+    executor().while_idle([&] { shm().memory().remove(buffer.view()); });
+  }
 
  private:
   ShmEngine& shm() const { return static_cast<ShmEngine&>(engine()); }
 };
-
-std::vector<PeerTraffic> ShmCommunicator::take_traffic() {
-  std::vector<PeerTraffic> taken;
-  executor().while_idle([&] { taken = shm().take_traffic(); });
-  return taken;
-}
-
-void ShmCommunicator::register_buffer(const Buffer& buffer) {
-  if (shm().peers().block().scope() == FutexScope::process) return;  // all is readable
-  const std::string handle = buffer.export_handle();
-  ensure(buffer.bytes() == 0 || !handle.empty(),
-         "a buffer of {} bytes that peers cannot map was to be registered", buffer.bytes());
-  executor().while_idle([&] { shm().memory().add(buffer.view(), handle); });
-}
-
-void ShmCommunicator::deregister_buffer(const Buffer& buffer) {
-  if (shm().peers().block().scope() == FutexScope::process) return;
-  executor().while_idle([&] { shm().memory().remove(buffer.view()); });
-}
 
 }  // namespace
 
