@@ -179,7 +179,7 @@ void CollectiveRank::check_memory(std::size_t room, int sharers) {
   for (int rank = 0; rank < sharers; ++rank) {
     Buffer from, to;
     needs.add(planned_buffers(room));
-    if (!runs_inline(*device_)) needs.add(BlockingCopies::planned_buffers(from, to));
+    if (device_->kind() == DeviceKind::cuda) needs.add(BlockingCopies::planned_buffers(from, to));
   }
   needs.check(fmt::format("ddpbench comm, with {} of {} bytes to send and as many to receive,",
                           counted(sharers, "rank"), room),
@@ -199,7 +199,8 @@ void CollectiveRank::make_buffers(std::size_t room) {
   }
   world_->register_buffer(in_);
   world_->register_buffer(out_);
-  auto blocking = runs_inline(*device_) ? nullptr : std::make_unique<BlockingCopies>(*device_);
+  auto blocking =
+      device_->kind() == DeviceKind::cpu ? nullptr : std::make_unique<BlockingCopies>(*device_);
   calls_ = std::make_unique<CallQueue>(*device_, *world_, std::move(blocking));
 }
 

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <gnu/libc-version.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -110,12 +109,6 @@ report::Environment environment_of_process(const std::vector<std::string>& optio
                              ops::library_versions());
 }
 
-GpuMonitorOptions monitor_options(const CudaProbe& probe) {
-  GpuMonitorOptions options;
-  for (const CudaDeviceInfo& device : probe.devices) options.uuids.push_back(device.uuid);
-  return options;
-}
-
 std::vector<report::GpuInfo> gpu_infos(const CudaProbe& probe, GpuMonitor& monitor) {
   std::vector<report::GpuInfo> gpus;
   const std::string driver = monitor.driver_version().value.value_or("");
@@ -132,7 +125,9 @@ std::vector<report::GpuInfo> gpu_infos(const CudaProbe& probe, GpuMonitor& monit
 void add_gpus(report::Environment& environment, const HostDevices& host) {
   if (host.cuda.devices.empty()) return;
   const CudaModule& cuda = cuda_module();
-  environment.gpus = gpu_infos(host.cuda, *cuda.make_monitor(monitor_options(host.cuda)));
+  GpuMonitorOptions options;
+  for (const CudaDeviceInfo& device : host.cuda.devices) options.uuids.push_back(device.uuid);
+  environment.gpus = gpu_infos(host.cuda, *cuda.make_monitor(options));
   for (const auto& [name, version] : cuda.library_versions()) {
     environment.libraries[name] = version;
   }

@@ -39,7 +39,4 @@ std::vector<report::GpuInfo> gpu_infos(const CudaProbe& probe, GpuMonitor& monit
 // Adds the GPUs and the versions of CUDA's libraries when `host` has GPUs; asks the CUDA module.
 void add_gpus(report::Environment& environment, const HostDevices& host);
 
-// Options for CudaModule::make_monitor.
-GpuMonitorOptions monitor_options(const CudaProbe& probe);
-
 }  // namespace ddpbench::bench

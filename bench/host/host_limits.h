@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the system tells of this process and machine: limits, processes that it has ended for lack
-// of memory, and the counters that reports/metrics/conditions.h compares. Control groups:
-// version 2.
+// What the system tells of this process and machine: limits, with control groups of version 2,
+// processes ended for lack of memory, and the counters that reports/metrics/conditions.h compares.
 #pragma once
 
 #include <cstdint>

@@ -33,9 +33,12 @@ std::string text_of(const sockaddr_in& address) {
   return text.data();
 }
 
-struct Interface {
-  std::string name, address;
-};
+}  // namespace
+
+bool is_address(const std::string& text) {
+  in_addr address{};
+  return ::inet_pton(AF_INET, text.c_str(), &address) == 1;
+}
 
 Interface find_interface(const std::string& interface) {
   ifaddrs* list = nullptr;
@@ -58,19 +61,6 @@ Interface find_interface(const std::string& interface) {
                   "has {}",
                   interface, fmt::join(known, ", ")));
 }
-
-}  // namespace
-
-bool is_address(const std::string& text) {
-  in_addr address{};
-  return ::inet_pton(AF_INET, text.c_str(), &address) == 1;
-}
-
-std::string interface_address(const std::string& interface) {
-  return find_interface(interface).address;
-}
-
-std::string interface_name(const std::string& interface) { return find_interface(interface).name; }
 
 // Connecting a datagram socket only chooses the way.
 std::string address_towards(const std::string& host, double timeout_s) {

@@ -16,20 +16,19 @@ namespace ddpbench::bench {
 // Whether the text is an IPv4 address.
 bool is_address(const std::string& text);
 
-// The IPv4 address of `interface`, which is the name of a network interface of this host or one of
-// its addresses. Throws ConfigError that names those that there are.
-std::string interface_address(const std::string& interface);
-
-// The name of that interface. Throws as interface_address() does.
-std::string interface_name(const std::string& interface);
+// A network interface of this host with its IPv4 address.
+struct Interface {
+  std::string name, address;
+};
+// The one with this name or address. Throws ConfigError that names those that there are.
+Interface find_interface(const std::string& interface);
 
 // The address of this host from which it reaches `host`, a name or an address. Nothing is sent.
 // Throws ConfigError when the host is not known here, CommError when no way leads there.
 std::string address_towards(const std::string& host, double timeout_s);
 
-// A name that one process at a time has on this host, until it ends, however it ends: an abstract
-// socket address (unix(7)), so it holds within one network namespace. Any user may take any name:
-// it orders processes that trust each other and protects nothing.
+// A name that one process at a time has on this host, until it ends: an abstract socket address
+// (unix(7)) of one network namespace. Any user may take any name: it protects nothing.
 class HostClaim {
  public:
   // At most 107 bytes of `name` count.

@@ -19,6 +19,35 @@
 #include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {
+namespace {
+
+[[noreturn]] void fail_standard_output(int code) {
+  throw ConfigError(fmt::format("cannot write to standard output{}{}", code != 0 ? ": " : "",
+                                code != 0 ? std::strerror(code) : ""));
+}
+
+// A signal handler can reach nothing but a global. Any thread may be interrupted, and any may ask.
+std::atomic<int> requested = 0;  // the signal
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may set no other");
+
+void on_signal(int number) { requested = number; }
+
+// Async-signal-safe calls only.
+void on_lost_reader(int number) {
+  const int error = errno;
+  for (const int output : {STDOUT_FILENO, STDERR_FILENO}) {
+    pollfd state{output, POLLOUT, 0};
+    if (::poll(&state, 1, 0) != 1 || (state.revents & POLLERR) == 0) continue;
+    const int nothing = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nothing < 0) continue;
+    ::dup2(nothing, output);
+    ::close(nothing);
+  }
+  requested = number;
+  errno = error;
+}
+
+}  // namespace
 
 int terminal_width() {
   winsize size{};
@@ -81,15 +110,6 @@ void StatusLine::clear() {
   std::fflush(stdout);
 }
 
-namespace {
-
-[[noreturn]] void fail_standard_output(int code) {
-  throw ConfigError(fmt::format("cannot write to standard output{}{}", code != 0 ? ": " : "",
-                                code != 0 ? std::strerror(code) : ""));
-}
-
-}  // namespace
-
 FileDescriptor take_standard_output() {
   std::fflush(stdout);
   FileDescriptor output(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
@@ -114,31 +134,6 @@ void finish_output() {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
   fail_standard_output(errno);
 }
-
-namespace {
-
-// A signal handler can reach nothing but a global. Any thread may be interrupted, and any may ask.
-std::atomic<int> requested = 0;  // the signal
-static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may set no other");
-
-void on_signal(int number) { requested = number; }
-
-// Async-signal-safe calls only.
-void on_lost_reader(int number) {
-  const int error = errno;
-  for (const int output : {STDOUT_FILENO, STDERR_FILENO}) {
-    pollfd state{output, POLLOUT, 0};
-    if (::poll(&state, 1, 0) != 1 || (state.revents & POLLERR) == 0) continue;
-    const int nothing = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (nothing < 0) continue;
-    ::dup2(nothing, output);
-    ::close(nothing);
-  }
-  requested = number;
-  errno = error;
-}
-
-}  // namespace
 
 void catch_interrupts() {
   struct sigaction action {};

@@ -68,8 +68,7 @@ void write_standard_output(const FileDescriptor& output, std::string_view text);
 // Writes what stdout holds back. Throws ConfigError when that, or anything before, did not arrive.
 void finish_output();
 
-// Ends a rank of a joined world that a signal asked to end (exit 130). Its words are always the
-// same: ranks whose collectives it gives up know it by them.
+// Ends a rank of a joined world that a signal asked to end. Its peers know it by its words.
 class Interrupted : public Error {
  public:
   Interrupted() : Error("interrupted") {}
@@ -77,9 +76,9 @@ class Interrupted : public Error {
   int exit_code() const noexcept override { return 130; }
 };
 
-// From now on signals that would end the process set a flag instead, which the supervisor polls, so
-// that a report is left. But for SIGINT and SIGTERM they stay ignored if they were (nohup). After
-// SIGPIPE the stream that lost its reader (stdout, stderr) is replaced by /dev/null.
+// From now on signals that would end the process set a flag instead, so that a report is left. But
+// for SIGINT and SIGTERM they stay ignored if they were (nohup). After SIGPIPE the stream that lost
+// its reader (stdout, stderr) is replaced by /dev/null.
 void catch_interrupts();
 bool interrupt_requested();
 // The last such signal; 0: none yet.

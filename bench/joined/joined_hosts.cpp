@@ -160,7 +160,7 @@ void prepare_engine(const DevicePlan& devices, const std::string& interface,
                     const launch::RankEnvironment& environment, const JoinedHosts& hosts) {
   RankNetwork network{.on_one_host = !hosts.are_several(), .ranks = environment.world_size};
   if (hosts.are_several() && !interface.empty()) {
-    network.interface = interface_name(interface);
+    network.interface = find_interface(interface).name;
   }
   const bool has_choice = !launch::environment_variable("OMPI_MCA_btl");
   prepare_rank(devices, environment.rank, network);

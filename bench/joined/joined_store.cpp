@@ -135,7 +135,7 @@ void JoinedStore::connect(const nlohmann::json& own) {
   launch::allow_open_files_of_joined_rank(static_cast<std::size_t>(environment_.world_size));
   // Rank 0 listens there and nowhere else; the others find it at MASTER_ADDR.
   if (is_first() && !interface_.empty()) {
-    options_.host = interface_address(interface_);
+    options_.host = find_interface(interface_).address;
     refuse_loopback(interface_, options_.host, environment_.master_address, limit_s_);
   }
   if (is_first()) serve(place_words(own));
@@ -148,7 +148,7 @@ void JoinedStore::connect(const nlohmann::json& own) {
 }
 
 std::string JoinedStore::own_address() const {
-  if (!interface_.empty()) return interface_address(interface_);
+  if (!interface_.empty()) return find_interface(interface_).address;
   return address_towards(options_.host, limit_s_);
 }
 

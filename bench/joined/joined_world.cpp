@@ -98,7 +98,7 @@ class JoinedWorld final : public JoinedRank {
 };
 
 int JoinedWorld::work() {
-  prepare_engine(device_plan(job_), options().interface, environment(), peers().hosts());
+  prepare_engine(job_, options().interface, environment(), peers().hosts());
   share_inputs();
   finish_engine(job_.backend, environment(), engine_limits());
   return train();
@@ -122,12 +122,11 @@ void JoinedWorld::plan(const HostDevices& host) {
   source_ = open_data(options(), model_);
   const data::DatasetInfo dataset = describe_data(*source_, options());
   check_dataset_fits(model_, dataset, model_path);
-  check_normalization(options(), dataset);
-  check_test_samples(options(), dataset);
+  check_data_options(options(), dataset);
   weights_note_ = check_checkpoint(options(), model_);
   job_ = make_training_job(options(), cell, dataset, network_of(model_, model_path), host);
   if (own_gpus()) give_own_gpus(*own_gpus(), job_.gpus);
-  if (backend == "auto") backend = common_backend({job_});
+  if (backend == "auto") backend = common_backend({job_.backend});
   job_.verification_tolerance = tolerance_for(job_, model_);
   if (needs_reference(job_)) ReferenceWeights::extent_of(job_, model_);  // or it throws
   place_on_cores(host.cpu);

@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "bench/host/build_info.h"
-#include "bench/options/options.h"
 #include "bench/run/report_output.h"
 #include "reports/json/report_json.h"
 

@@ -16,7 +16,6 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"

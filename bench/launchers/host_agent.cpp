@@ -8,15 +8,11 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -47,7 +43,22 @@ launch::LineReader own_input() {
 
 class HostAgent {
  public:
-  int run();
+  int run() {
+    // What anything here prints must not get among the messages.
+    ::dup2(STDERR_FILENO, STDOUT_FILENO);
+    while (input_.fd() >= 0) {
+      wait();
+      input_.read();
+      for (const std::string& line : input_.take()) {
+        const std::optional<AgentOrder> order = read_order(line);
+        if (order) std::visit([this](const auto& one) { obey(one); }, *order);
+      }
+      for (Rank& rank : ranks_) hand_on(rank);
+      std::erase_if(ranks_, [](const Rank& rank) { return rank.process == nullptr; });
+      if (steady_s() - said_s_ >= kHeartbeatEvery_s) say_word(AgentHeartbeat{});
+    }
+    return 0;  // ranks that are left end with their objects
+  }
 
  private:
   struct Rank {
@@ -56,105 +67,82 @@ class HostAgent {
   };
 
   void say_word(const AgentWord& word) { say_words(word_line(word)); }
-  void say_words(const std::string& lines);
-  void obey(const AgentGreeting& greeting);
-  void obey(const AgentRun& run);
-  void obey(const AgentSignal& signal);
-  void wait();
-  void hand_on(Rank& rank);
+
+  // A reader that is gone raises SIGPIPE, which ends this process, and so the ranks.
+  void say_words(const std::string& lines) {
+    if (lines.empty()) return;
+    write_standard_output(output_, lines);
+    said_s_ = steady_s();
+  }
+
+  void wait() {
+    std::vector<pollfd> watched{{input_.fd(), POLLIN, 0}};
+    for (const Rank& rank : ranks_) rank.process->watch(watched);
+    ::poll(watched.data(), watched.size(), static_cast<int>(1e3 * kHeartbeatEvery_s));
+  }
+
+  void obey(const AgentGreeting& greeting) {
+    HostView host;
+    if (::chdir(greeting.directory.c_str()) != 0) {
+      host.note = fmt::format("{}: {}; its ranks work in their home directory", greeting.directory,
+                              std::strerror(errno));
+      const char* const home = std::getenv("HOME");
+      if (home != nullptr && ::chdir(home) != 0) host.note += ", which is not there";
+    }
+    const HostDevices devices = find_devices(greeting.device);
+    host.version = version_text();
+    host.name = host_name();
+    host.mark = comm::host_mark();
+    host.gpus = {0, devices.cuda};
+    host.environment = environment_of_process(option_variables());
+    add_gpus(host.environment, devices);
+    say_word(host);
+  }
+
+  void obey(const AgentRun& run) {
+    for (const AgentRun::Rank& rank : run.ranks) {
+      auto variables = run.variables;
+      variables.insert(rank.variables.begin(), rank.variables.end());
+      launch::PipedProcess::Spec spec;
+      spec.executable = kOwnProgram;
+      spec.arguments = {"ddpbench"};
+      spec.environment =
+          launch::child_variables(run.threads_per_device, variables, variables_to_drop());
+      try {
+        ranks_.push_back({rank.rank, std::make_unique<launch::PipedProcess>(spec)});
+      } catch (const std::exception& error) {
+        say_word(RankRefusal{rank.rank, failure_of(error).message});
+      }
+    }
+  }
+
+  void obey(const AgentSignal& signal) {
+    for (const Rank& rank : ranks_) {
+      rank.process->signal(signal.number);
+      rank.process->signal(SIGCONT);  // a stopped one would see no other
+    }
+  }
+
+  void hand_on(Rank& rank) {
+    const bool ended = rank.process->look();
+    std::string lines;  // a report has hundreds: they are said at once
+    for (std::string& text : rank.process->take_output()) {
+      lines += word_line(RankLine{rank.number, false, std::move(text)});
+    }
+    for (std::string& text : rank.process->take_errors()) {
+      lines += word_line(RankLine{rank.number, true, std::move(text)});
+    }
+    say_words(lines);
+    if (!ended) return;
+    say_word(RankEnd{rank.number, rank.process->how_ended()});
+    rank.process.reset();
+  }
 
   FileDescriptor output_{::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)};
   launch::LineReader input_ = own_input();
   std::vector<Rank> ranks_;
   double said_s_ = steady_s();
 };
-
-int HostAgent::run() {
-  // What anything here prints must not get among the messages.
-  ::dup2(STDERR_FILENO, STDOUT_FILENO);
-  while (input_.fd() >= 0) {
-    wait();
-    input_.read();
-    for (const std::string& line : input_.take()) {
-      const std::optional<AgentOrder> order = read_order(line);
-      if (order) std::visit([this](const auto& one) { obey(one); }, *order);
-    }
-    for (Rank& rank : ranks_) hand_on(rank);
-    std::erase_if(ranks_, [](const Rank& rank) { return rank.process == nullptr; });
-    if (steady_s() - said_s_ >= kHeartbeatEvery_s) say_word(AgentHeartbeat{});
-  }
-  return 0;  // ranks that are left end with their objects
-}
-
-// A reader that is gone raises SIGPIPE, which ends this process, and so the ranks.
-void HostAgent::say_words(const std::string& lines) {
-  if (lines.empty()) return;
-  write_standard_output(output_, lines);
-  said_s_ = steady_s();
-}
-
-void HostAgent::wait() {
-  std::vector<pollfd> watched{{input_.fd(), POLLIN, 0}};
-  for (const Rank& rank : ranks_) rank.process->watch(watched);
-  ::poll(watched.data(), watched.size(), static_cast<int>(1e3 * kHeartbeatEvery_s));
-}
-
-void HostAgent::obey(const AgentGreeting& greeting) {
-  HostView host;
-  if (::chdir(greeting.directory.c_str()) != 0) {
-    host.note = fmt::format("{}: {}; its ranks work in their home directory", greeting.directory,
-                            std::strerror(errno));
-    const char* const home = std::getenv("HOME");
-    if (home != nullptr && ::chdir(home) != 0) host.note += ", which is not there";
-  }
-  const HostDevices devices = find_devices(greeting.device);
-  host.version = version_text();
-  host.name = host_name();
-  host.mark = comm::host_mark();
-  host.gpus = {0, devices.cuda};
-  host.environment = environment_of_process(option_variables());
-  add_gpus(host.environment, devices);
-  say_word(host);
-}
-
-void HostAgent::obey(const AgentRun& run) {
-  for (const AgentRun::Rank& rank : run.ranks) {
-    auto variables = run.variables;
-    variables.insert(rank.variables.begin(), rank.variables.end());
-    launch::PipedProcess::Spec spec;
-    spec.executable = kOwnProgram;
-    spec.arguments = {"ddpbench"};
-    spec.environment =
-        launch::child_variables(run.threads_per_device, variables, variables_to_drop());
-    try {
-      ranks_.push_back({rank.rank, std::make_unique<launch::PipedProcess>(spec)});
-    } catch (const std::exception& error) {
-      say_word(RankRefusal{rank.rank, failure_of(error).message});
-    }
-  }
-}
-
-void HostAgent::obey(const AgentSignal& signal) {
-  for (const Rank& rank : ranks_) {
-    rank.process->signal(signal.number);
-    rank.process->signal(SIGCONT);  // a stopped one would see no other
-  }
-}
-
-void HostAgent::hand_on(Rank& rank) {
-  const bool ended = rank.process->look();
-  std::string lines;  // a report has hundreds: they are said at once
-  for (std::string& text : rank.process->take_output()) {
-    lines += word_line(RankLine{rank.number, false, std::move(text)});
-  }
-  for (std::string& text : rank.process->take_errors()) {
-    lines += word_line(RankLine{rank.number, true, std::move(text)});
-  }
-  say_words(lines);
-  if (!ended) return;
-  say_word(RankEnd{rank.number, rank.process->how_ended()});
-  rank.process.reset();
-}
 
 }  // namespace
 

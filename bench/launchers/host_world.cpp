@@ -15,13 +15,21 @@
 #include "bench/host/build_info.h"
 #include "bench/host/terminal.h"
 #include "parallel/launch/guilty_rank.h"
-#include "parallel/launch/piped_process.h"
 #include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {
 namespace {
 
+// An agent says something every second. A host that is silent for less may be busy.
+constexpr double kLeastSilence_s = 10;
 constexpr std::size_t kKeptErrors = 5;
+
+std::vector<int> hosts_of(const std::vector<HostPlace>& places) {
+  std::vector<int> hosts;
+  for (const HostPlace& place : places) hosts.push_back(static_cast<int>(place.host));
+  return hosts;
+}
+
 // How a remote shell has ended that was not asked to. `answered`: the program behind it had spoken.
 std::string end_words(const launch::ChildExit& exit, bool answered) {
   if (exit.signal != 0) return "ended by " + launch::signal_name(exit.signal);
@@ -115,19 +123,6 @@ void HostLink::give_up(const std::string& why) {
   lost_ = why;
   shell_.reset();
 }
-
-namespace {
-
-// An agent says something every second. A host that is silent for less may be busy.
-constexpr double kLeastSilence_s = 10;
-
-std::vector<int> hosts_of(const std::vector<HostPlace>& places) {
-  std::vector<int> hosts;
-  for (const HostPlace& place : places) hosts.push_back(static_cast<int>(place.host));
-  return hosts;
-}
-
-}  // namespace
 
 HostWorld::HostWorld(std::vector<HostLink*> links, std::vector<HostPlace> places, double timeout_s)
     : links_(std::move(links)),

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// HostWorld: the ranks of one run on the hosts, as their supervisor sees them.
+// HostLink: a supervisor's connection to its agent on one host, through a remote shell. HostWorld:
+// the ranks of one run on the hosts, as their supervisor sees them.
 #pragma once
 
 #include <deque>
@@ -19,8 +20,6 @@
 #include "parallel/launch/supervisor.h"
 
 namespace ddpbench::bench {
-
-// HostLink: a supervisor's connection to its agent on one host, through a remote shell.
 
 // How agents are started.
 struct AgentStart {
@@ -44,16 +43,14 @@ class HostLink {
   void send(const AgentOrder& order);
   // Adds what to wait for until look() has something new.
   void watch(std::vector<pollfd>& all) const;
-  // Hears what has come. Prints what the shell or the host writes to stderr, once the host is
-  // there.
+  // Hears what has come. Prints what the host writes to stderr, once it is there.
   void look(double now_s);
   // The next of what ranks have said and done.
   std::optional<AgentWord> next();
   // When the host was last heard. forgive() adds the time in which this process was stopped.
   double heard_s() const { return heard_s_; }
   void forgive(double seconds) { heard_s_ += seconds; }
-  // Lets the agent end by itself. This goes on until has_closed(), or until this object is
-  // destroyed.
+  // Lets the agent end by itself, until has_closed() or until this object is destroyed.
   void close();
   bool has_closed() const { return shell_ == nullptr; }
   // Gives the host up: its agent and all ranks there end.

@@ -4,11 +4,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cctype>
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -20,7 +18,6 @@
 #include "bench/options/option_table.h"
 #include "bench/run/launch_run.h"
 #include "parallel/launch/guilty_rank.h"
-#include "parallel/launch/rank_environment.h"
 #include "reports/json/report_json.h"
 
 namespace ddpbench::bench {
@@ -85,16 +82,9 @@ bool tells_why(int code) {
 }
 
 std::string kind_of_code(int code) {
-  switch (code) {
-    case 2:
-      return ConfigError("").kind();
-    case 3:
-      return UnavailableError("").kind();
-    case 5:
-      return VerificationError("").kind();
-    default:
-      return CommError("").kind();
-  }
+  if (code == 2) return ConfigError("").kind();
+  if (code == 3) return UnavailableError("").kind();
+  return code == 5 ? VerificationError("").kind() : CommError("").kind();
 }
 
 // How much a line of a launcher, a shell or a library says about why there is no run. srun tells
@@ -290,19 +280,15 @@ LaunchedRun RunOutcome::conclude(bool interrupted) const {
     error.message = fmt::format("the launcher has ended the ranks: {}", lost->lost_host);
     error.host = lost_node(lost->lost_host);
     if (made.run && !error.host.empty()) error.rank = rank_on(error.host, *made.run);
-    made.exit_code = exit_code_for(error);
-    if (made.run) {
-      made.run->status = report::Status::failed;
-      made.run->error = error;
-    }
-    return made;
+    if (made.run) made.run->status = report::Status::failed;
+  } else {
+    made.error = made.run && made.run->error ? made.run->error
+                 : report_ && report_->error ? report_->error
+                                             : error_of_processes();
+    add_loss(*made.error);
   }
-  made.error = made.run && made.run->error ? made.run->error
-               : report_ && report_->error ? report_->error
-                                           : error_of_processes();
   made.exit_code = exit_code_for(*made.error);
-  add_loss(*made.error);
-  if (made.run && made.run->error) made.run->error = made.error;
+  if (made.run && (lost_host || made.run->error)) made.run->error = made.error;
   return made;
 }
 

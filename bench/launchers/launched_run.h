@@ -21,30 +21,22 @@
 
 namespace ddpbench::bench {
 
-// EndLimit: the deadline by which the processes of a launched run must have ended by themselves,
-// once the run is ending. Pure.
-
 // How often a supervisor looks at a launched run; what is written to it wakes it at once.
 inline constexpr int kLookAtRunMs = 100;
 
+// The deadline by which the processes of a launched run must have ended by themselves, once the run
+// is ending. Pure.
 class EndLimit {
  public:
-  // Ranks that were asked to end leave a report first.
-  static constexpr double kInterrupted_s = 5;
-  // The report of the ranks is the last that they do. Only their own end, and their launcher's, is
-  // still to come.
-  static constexpr double kReported_s = 10;
-  // After SIGKILL only the round trip to the host takes time.
-  static constexpr double kKilled_s = 5;
-  // Ranks that miss a peer end at their own deadline (--timeout) and write the report. They get
-  // this much time beyond it. What is left then must have ended 5 s beyond it, and mpirun takes a
-  // third of a second to end.
+  static constexpr double kInterrupted_s = 5;  // ranks that were asked to end leave a report first
+  static constexpr double kReported_s = 10;    // ranks that have reported only end, and launchers
+  static constexpr double kKilled_s = 5;       // after SIGKILL: the round trip to the host
+  // Ranks that miss a peer report at their own deadline (--timeout) and end. What is left must have
+  // ended 5 s beyond it, and mpirun takes a third of a second to end.
   static constexpr double kBeyondTimeout_s = 4.5;
-  // Ranks that have met see at once that one has died, and report it. Where they have not met, only
-  // the supervisor knows.
+  // Where ranks have not met, only the supervisor knows that one has died.
   static constexpr double kUnnoticed_s = 10;
-  // A rank that gives up has waited a moment for all others to do so, too (JoinedPeers::settle).
-  // Those that have not, and do not within this time, are stopped.
+  // A rank that gives up has waited a moment for the others to do so, too (JoinedPeers::settle).
   static constexpr double kAfterGivingUp_s = 2;
 
   // The processes must end within `seconds` from now. An earlier deadline stays.
@@ -83,9 +75,7 @@ std::vector<std::string> variables_to_drop();
 int run_launched_rank(const std::string& text, const launch::GetVariable& get,
                       const std::vector<std::string>& arguments);
 
-// RunOutcome: what the supervisor has from the processes of one launched run, and what that means.
-// Pure.
-
+// What the supervisor has from the processes of one launched run, and what that means. Pure.
 class RunOutcome {
  public:
   // `hosts`: of each process that the supervisor sees, a number of its host, 0 for rank 0's. There
@@ -93,10 +83,9 @@ class RunOutcome {
   explicit RunOutcome(std::vector<int> hosts)
       : hosts_(std::move(hosts)), processes_(hosts_.size()) {}
 
-  // A line that a process wrote to standard output. It belongs to a report or is ignored. Several
-  // ranks may report a failure, each as often as it knows more; the last whole report counts. Hosts
-  // that are cut off from each other all report; that of the lowest counts, as rank 0's knows most.
-  // What comes from behind one launcher in this way counts as that of rank 0's host.
+  // A line that a process wrote to standard output. It belongs to a report or is ignored. Ranks may
+  // report a failure as often as they know more: the last whole report of the lowest host counts,
+  // as rank 0's knows most. What comes from behind one launcher counts as that of rank 0's host.
   void add_output(int process, const std::string& line);
   // The same of a whole report of a host, or a part of its trace (trace.h), as text. What is
   // neither is ignored. The trace comes after the report, and is that of the same host.
@@ -111,7 +100,7 @@ class RunOutcome {
   bool any_failed() const;
   // Whether a signal is known to have ended a process.
   bool any_killed() const;
-  // Whether a process ended by itself because something is wrong, so that all others know it, too.
+  // Whether a process ended by itself because something is wrong: all others know it, too.
   bool any_gave_up() const;
 
   // Whether a rank has said why it ends. The others notice at their deadline at the latest.

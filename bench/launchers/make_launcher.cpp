@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
-#include <string_view>
 #include <utility>
 
 #include "base/error.h"

@@ -6,19 +6,16 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <string_view>
-#include <vector>
 
 #include "base/text.h"
-#include "bench/options/option_table.h"
 #include "bench/options/option_value.h"
 #include "datasets/catalog.h"
 
 namespace ddpbench::bench {
 namespace {
 
-constexpr std::size_t kExplanationColumn =
-    31;  // where explanations begin; longer flags get their own line
+// Where explanations begin; longer flags get their own line.
+constexpr std::size_t kExplanationColumn = 31;
 
 constexpr std::string_view kPurpose =
     "Trains one network with several data-parallel strategies, proves that they compute the same "
@@ -109,16 +106,17 @@ constexpr std::string_view kRunsHelp =
 
 const std::vector<TableCommand>& table_commands() {
   static const std::vector<TableCommand> rows = {
-      {Command::run, "", " [OPTION]...", "compare strategies"},
-      {Command::tune, "tune", " [OPTION]...",
+      {Command::run, "", "ddpbench [OPTION]...", "compare strategies"},
+      {Command::tune, "tune", "ddpbench tune [OPTION]...",
        "find ddp's best bucket sizes for this network and machine"},
-      {Command::fit, "fit", " [OPTION]...",
+      {Command::fit, "fit", "ddpbench fit [OPTION]...",
        "the largest batch of every strategy that fits in memory, without training"},
-      {Command::comm, "comm", " [OPTION]...",
+      {Command::comm, "comm", "ddpbench comm [OPTION]...",
        "measure collectives alone, beside what memory allows"},
-      {Command::info, "info", "", "version, what was built in, devices, libraries, limits"},
-      {Command::data_list, "data list", "", "which data sets are there"},
-      {Command::data_fetch, "data fetch", " NAME...",
+      {Command::info, "info", "ddpbench info",
+       "version, what was built in, devices, libraries, limits"},
+      {Command::data_list, "data list", "ddpbench data list", "which data sets are there"},
+      {Command::data_fetch, "data fetch", "ddpbench data fetch NAME...",
        fmt::format("download data sets: {}", fmt::join(data::published_datasets(), "|"))},
   };
   return rows;
@@ -126,10 +124,6 @@ const std::vector<TableCommand>& table_commands() {
 
 const TableCommand& table_command(Command command) {
   return *std::ranges::find(table_commands(), command, &TableCommand::command);
-}
-
-std::string TableCommand::usage() const {
-  return fmt::format("ddpbench{}{}{}", words.empty() ? "" : " ", words, arguments);
 }
 
 std::string TableCommand::spoken() const {
@@ -163,7 +157,7 @@ std::string two_columns(std::string_view name, std::string_view help) {
 
 std::string help_text(const std::vector<CommandSummary>& commands) {
   std::string text = "Usage:\n";
-  for (const TableCommand& row : table_commands()) text += two_columns(row.usage(), row.help);
+  for (const TableCommand& row : table_commands()) text += two_columns(row.usage, row.help);
   for (const CommandSummary& command : commands)
     text += two_columns(command.usage, command.summary);
   text += fmt::format("\n{}", wrap(kPurpose, kHelpColumns, 0));
@@ -179,7 +173,7 @@ std::string command_help_text(std::span<const Command> commands) {
   std::string text = "Usage:\n";
   for (const TableCommand& row : table_commands()) {
     if (std::ranges::find(commands, row.command) != commands.end()) {
-      text += two_columns(row.usage(), row.help);
+      text += two_columns(row.usage, row.help);
     }
   }
   text += option_groups([&](const OptionDefinition& definition) {
@@ -199,7 +193,7 @@ std::string cli_document(const std::vector<CommandSummary>& commands) {
       "# Command line\n\n";
   text += fmt::format("{}\n\n| command | does |\n|---|---|\n", kPurpose);
   for (const TableCommand& row : table_commands())
-    text += fmt::format("| `{}` | {} |\n", row.usage(), cell(row.help));
+    text += fmt::format("| `{}` | {} |\n", row.usage, cell(row.help));
   for (const CommandSummary& command : commands)
     text += fmt::format("| `{}` | {} |\n", cell(command.usage), command.summary);
   text += fmt::format("\n{}\n", kPrecedence);

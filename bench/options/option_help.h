@@ -16,14 +16,13 @@
 
 namespace ddpbench::bench {
 
-// A command that shares the option table: {Command::data_list, "data list", "", "which data ..."}.
+// A command that shares the option table.
 struct TableCommand {
   Command command;
-  std::string words;      // that name it; empty for a run
-  std::string arguments;  // what follows them in the usage
+  std::string words;  // that name it, "data list"; empty for a run
+  std::string usage;  // "ddpbench data list"
   std::string help;
 
-  std::string usage() const;   // "ddpbench data list"
   std::string spoken() const;  // as a sentence names it
 };
 const std::vector<TableCommand>& table_commands();

@@ -16,9 +16,7 @@
 #include "base/nearest_name.h"
 #include "bench/host/build_info.h"
 #include "bench/options/command_words.h"
-#include "bench/options/option_help.h"
 #include "bench/options/option_source.h"
-#include "bench/options/option_table.h"
 #include "bench/options/option_value.h"
 #include "parallel/strategies.h"
 

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// OptionSource: the option values given by a configuration file, the DDPBENCH_ variables or the
-// flags. Sources are applied in order, and a later one wins. Configuration files are found and read
-// here.
+// OptionSource: the option values given by a configuration file, which is found and read here, the
+// DDPBENCH_ variables or the flags. Sources are applied in order, and a later one wins.
 #pragma once
 
 #include <map>
@@ -52,9 +51,8 @@ nlohmann::json read_config(const std::string& path);
 // Reads the same from text; `path` stands for the file in messages.
 nlohmann::json parse_config(const std::string& text, const std::string& path);
 
-// Returns a nested object as JSON pointers ("/optimizer/lr") with their values. A value that is no
-// object is a leaf, and so is an empty object. "$schema" and "comment" at the top are left out:
-// they are for people and editors.
+// Returns a nested object as JSON pointers ("/optimizer/lr") with their values. An empty object is
+// a value. "$schema" and "comment" at the top, for editors and people, are left out.
 std::vector<std::pair<std::string, nlohmann::json>> flatten(const nlohmann::json& object);
 
 // Reads a configuration file's content, or to_json's, without "runs" (take_run_entries). `origin`
@@ -79,9 +77,8 @@ std::vector<RunEntry> take_run_entries(nlohmann::json& content, const std::strin
 // Reads the environment. Throws ConfigError for unknown DDPBENCH_ variables, naming the nearest.
 OptionSource variable_source(const std::map<std::string, std::string>& variables, Command command);
 
-// Resets each option that does nothing beside the value of another option. If it was given in an
-// earlier layer than that value, it was meant for another value, and nothing else happens. If it
-// was given in the same or a later layer, or if that value is the default, throws ConfigError.
+// Resets each option that does nothing beside the value of another option. Throws ConfigError
+// unless it was given in an earlier layer than that value: then it was meant for another value.
 // `layers` are in the order file, variables, flags. REQUIRES: they were applied to `options`.
 void settle_conditions(Options& options, std::span<const OptionSource* const> layers);
 
@@ -92,9 +89,8 @@ std::vector<std::string> set_optimizer_defaults(Options& options,
                                                 std::span<const OptionSource* const> layers);
 
 // The resolved configuration as reports show it and ranks read it: the keys of a configuration file
-// plus "config" (its path). Values that are not set are left out, as are those that have no effect
-// beside the others. "runs" holds for each entry only the values that differ.
-// options_from_json(to_json(o)) == o for parsed options.
+// plus "config" (its path), without values that are not set or have no effect. "runs" holds for
+// each entry only the values that differ. options_from_json(to_json(o)) == o for parsed options.
 nlohmann::ordered_json to_json(const Options& options);
 Options options_from_json(const nlohmann::json& json);
 

@@ -7,8 +7,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <iterator>
-#include <string_view>
 #include <type_traits>
 
 namespace ddpbench::bench {

@@ -36,8 +36,7 @@ struct GpuList {};
 // Stands for an option that is no member of Options: --help, --version.
 struct NoMember {};
 
-// The member of Options, or the variable, that an option sets. Its type decides how values are
-// read.
+// The member of Options, or the variable, that an option sets. Its type decides how it is read.
 using Member =
     std::variant<NoMember, GpuList, std::string Options::*, std::vector<std::string> Options::*,
                  std::vector<Injection> Options::*, std::vector<bool> Options::*,

@@ -11,7 +11,6 @@
 #include <set>
 #include <string_view>
 #include <system_error>
-#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -44,10 +43,7 @@ bool mixes_auto(const std::vector<std::string>& listed) {
   return listed.size() > 1 && std::ranges::count(listed, "auto") != 0;
 }
 
-struct NamedFile {
-  std::string_view option;
-  const std::string* path;
-};
+using NamedFile = std::pair<std::string_view, const std::string*>;  // option and path
 
 // Also of files that are not there yet. Streams and devices are no files that could be lost.
 bool name_one_file(const std::string& a, const std::string& b) {
@@ -169,14 +165,14 @@ void check_file_conflicts(const Options& options) {
                                        {"--hostfile", &options.host_file},
                                        {"model", &options.model}};
   const auto refuse = [](const NamedFile& result, const NamedFile& other) {
-    if (!name_one_file(*result.path, *other.path)) return;
-    throw ConfigError(fmt::format("{} and {} both name {}; give {} another name", result.option,
-                                  other.option, *result.path, result.option));
+    if (!name_one_file(*result.second, *other.second)) return;
+    throw ConfigError(fmt::format("{} and {} both name {}; give {} another name", result.first,
+                                  other.first, *result.second, result.first));
   };
   for (std::size_t i = 0; i < written.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) refuse(written[i], written[j]);
     for (const NamedFile& input : read) {
-      const bool grows = written[i].option == "--json" && input.option == "--resume";
+      const bool grows = written[i].first == "--json" && input.first == "--resume";
       if (!grows) refuse(written[i], input);
     }
   }

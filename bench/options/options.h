@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options: the fully resolved configuration of one command (docs/cli.md). It is plain data.
-// option_parser fills it from defaults, configuration file, DDPBENCH_ variables and flags, in that
-// order. Rank processes receive the part that all runs share (RunOptions) as JSON, in a
-// TrainingJob.
+// Options: the fully resolved configuration of one command (docs/cli.md), from defaults,
+// configuration file, DDPBENCH_ variables and flags, in that order (option_parser). Ranks receive
+// the part that all runs share (RunOptions) as JSON, in a TrainingJob.
 #pragma once
 
 #include <cstdint>
@@ -77,19 +76,16 @@ struct RunOptions {
   // For tune: pairs of fresh runs that judge its candidate, and the least gain to recommend it.
   int confirm_repetitions = 8;
   std::optional<Percent> least_gain = Percent{1};
-  // For fit: "16GiB" of memory for each device (empty: what the device has), and how it is printed
-  // (empty: as a table).
+  // For fit: memory of each device (empty: what it has), and the output's format (empty: table).
   std::string memory_per_device, format;
   std::uint64_t seed = 1;
   int threads_per_device = 1;
-  std::string precision = "auto";  // auto | fp32 | tf32 | bf16
-  std::string residency = "host";  // host | device: where the training set lives
-  bool deterministic = false;      // only algorithms whose results repeat bitwise
-  std::string optimizer = "sgd";   // a word of ops::kOptimizerNames
-  // The parser replaces lr and weight_decay by the defaults of the optimizer
-  // (option_source.h).
-  double lr = 0.01, weight_decay = 0;
-  double momentum = 0.9;  // sgd
+  std::string precision = "auto";      // auto | fp32 | tf32 | bf16
+  std::string residency = "host";      // host | device: where the training set lives
+  bool deterministic = false;          // only algorithms whose results repeat bitwise
+  std::string optimizer = "sgd";       // a word of ops::kOptimizerNames
+  double lr = 0.01, weight_decay = 0;  // not given: the optimizer's own (option_source.h)
+  double momentum = 0.9;               // sgd
   bool nesterov = false;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adam, adamw
   std::string lr_scaling = "none";                    // none | linear

@@ -207,7 +207,7 @@ void check_dataset_fits(const nn::ModelSpec& model, const data::DatasetInfo& dat
   }
 }
 
-void check_normalization(const Options& options, const data::DatasetInfo& dataset) {
+void check_data_options(const Options& options, const data::DatasetInfo& dataset) {
   const auto channels = static_cast<std::size_t>(dataset.channels);
   for (const auto& [key, given] :
        {std::pair("mean", &options.dataset_mean), {"std", &options.dataset_std}}) {
@@ -218,9 +218,6 @@ void check_normalization(const Options& options, const data::DatasetInfo& datase
                     "for all, or one a channel",
                     key, count, dataset.name, counted(channels, "channel")));
   }
-}
-
-void check_test_samples(const Options& options, const data::DatasetInfo& dataset) {
   if (!options.until_accuracy || dataset.test_samples > 0) return;
   throw ConfigError(
       fmt::format("--until-accuracy={:g}%: {}{} has no test samples, so there is no accuracy to "

@@ -51,9 +51,8 @@ std::string checkpoint_note(const Options& options, const nn::ModelSpec& model);
 // when there are more classes than outputs.
 void check_dataset_fits(const nn::ModelSpec& model, const data::DatasetInfo& dataset,
                         const std::string& model_path);
-// Throws ConfigError unless the options' mean and deviation have one value, or one a channel.
-void check_normalization(const Options& options, const data::DatasetInfo& dataset);
-// Throws ConfigError when --until-accuracy is given and the data set has no test samples.
-void check_test_samples(const Options& options, const data::DatasetInfo& dataset);
+// Throws ConfigError unless the options' mean and deviation have one value, or one a channel, and
+// when --until-accuracy is given and the data set has no test samples.
+void check_data_options(const Options& options, const data::DatasetInfo& dataset);
 
 }  // namespace ddpbench::bench

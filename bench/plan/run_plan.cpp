@@ -209,16 +209,12 @@ std::vector<int> next_gpus(const CudaProbe& cuda, int devices) {
   return gpus;
 }
 
-std::string are_gpus(const CudaProbe& cuda) {
-  const std::size_t count = cuda.devices.size();
-  return count == 1 ? "is 1 GPU" : fmt::format("are {} GPUs", count);
-}
-
 void refuse_missing_gpus(const CudaProbe& cuda, std::string_view option, int devices,
                          bool oversubscribe, std::string_view advice) {
-  if (devices <= static_cast<int>(cuda.devices.size()) || oversubscribe) return;
-  throw UnavailableError(
-      fmt::format("{}={}: there {} here; {}", option, devices, are_gpus(cuda), advice));
+  const std::size_t there = cuda.devices.size();
+  if (devices <= static_cast<int>(there) || oversubscribe) return;
+  throw UnavailableError(fmt::format("{}={}: there {} {} here; {}", option, devices,
+                                     there == 1 ? "is" : "are", counted(there, "GPU"), advice));
 }
 
 std::string common_backend(const std::vector<std::string>& backends) {
@@ -251,6 +247,8 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
                               const HostDevices& host) {
   TrainingJob job;
   job.options = options;
+  job.device = options.device;
+  job.threads_per_device = options.threads_per_device;
   job.cell = cell;
   job.title = run_title(cell, options);
   job.per_device_batch = per_device_batch(cell);
@@ -306,12 +304,6 @@ std::string rehearsed_words(std::size_t runs) {
       counted(runs, "run"));
 }
 
-std::string common_backend(const std::vector<TrainingJob>& runs) {
-  std::vector<std::string> backends;
-  for (const TrainingJob& run : runs) backends.push_back(run.backend);
-  return common_backend(backends);
-}
-
 bool needs_reference(const TrainingJob& job) {
   return job.options.verify_steps > 0 &&
          strategy_traits(job.cell.strategy).outcome == Outcome::exact;
@@ -333,14 +325,14 @@ TrainingJob reference_job(const TrainingJob& job) {
   return reference;
 }
 
-ReferenceKey reference_key(const TrainingJob& job) {
+std::string reference_key(const TrainingJob& job) {
   const nlohmann::json options = to_json(job).at("options");
   nlohmann::json numerics;
   for (const auto& [key, value] : options.items()) {
     const bool is_update = key == "optimizer" || key.starts_with("lr_");
     if (is_update || key == "precision" || key == "sync_batch_norm") numerics[key] = value;
   }
-  return {job.cell.world_size, job.per_device_batch, job.lr, numerics.dump()};
+  return nlohmann::json{job.cell.world_size, job.per_device_batch, job.lr, numerics}.dump();
 }
 
 double tolerance_for(const TrainingJob& job, const nn::ModelSpec& model) {
@@ -362,8 +354,7 @@ DeviceChoice choose_device(const Options& options, const HostDevices& host) {
   if (choice.device == "cpu" && choice.server_device == "cuda") {
     throw ConfigError(
         "--server-device=cuda: servers on GPUs serve workers on GPUs, and these are on CPU "
-        "devices; "
-        "use --server-device=cpu");
+        "devices; use --server-device=cpu");
   }
   choice.precision = choose_precision(options, host, choice.device);
   add_one_process_note(options, choice);

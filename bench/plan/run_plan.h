@@ -4,7 +4,6 @@
 // Makes the jobs of a report's runs from options.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -15,20 +14,6 @@
 #include "bench/plan/training_job.h"
 
 namespace ddpbench::bench {
-
-// The devices of a job, and the backend that moves data between them. The functions below resolve
-// --device, --backend and --oversubscribe, for training runs and `ddpbench comm`.
-struct DevicePlan {
-  std::string device = "cpu";   // cpu | cuda
-  std::string backend = "shm";  // a name of comm_backends(); "none" for one device
-  int threads_per_device = 1;
-  // [device] OS processors. Devices share them where there are too few.
-  std::vector<std::vector<int>> cores;
-  std::vector<int> gpus;        // [device] CUDA's number of its GPU; devices on GPUs come first
-  bool oversubscribed = false;  // devices share GPUs or, on CPU devices, cores
-
-  bool is_on_gpu(int index) const { return static_cast<std::size_t>(index) < gpus.size(); }
-};
 
 // What --device, --server-device and --precision are resolved to: no "auto" is left.
 struct DeviceChoice {
@@ -47,15 +32,11 @@ DeviceChoice choose_kind(const std::string& device, const std::string& backend,
 
 // Deals out the GPUs to `devices` devices in turn. REQUIRES: there are GPUs.
 std::vector<int> next_gpus(const CudaProbe& cuda, int devices);
-// Returns "is 1 GPU", "are 2 GPUs".
-std::string are_gpus(const CudaProbe& cuda);
 // Throws UnavailableError with `advice` when there are fewer GPUs than devices and --oversubscribe
 // does not let devices share. `option` asked for the devices ("--gpus").
-void refuse_missing_gpus(const CudaProbe& cuda, std::string_view option, int devices,
-                         bool oversubscribe,
-                         std::string_view advice =
-                             "use fewer, or --oversubscribe to let devices "
-                             "share");
+void refuse_missing_gpus(
+    const CudaProbe& cuda, std::string_view option, int devices, bool oversubscribe,
+    std::string_view advice = "use fewer, or --oversubscribe to let devices share");
 
 // `backends`: those of several runs or worlds. A run of one device moves no data and has "none".
 // Returns the backend that all others share; "auto" where they differ or none moves data.
@@ -73,15 +54,11 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
                               const data::DatasetInfo& dataset, const Network& network,
                               const HostDevices& host);
 
-// What --dry-run says of a run: "ddp on 2 devices: batch 256 per device, ...". `cores`: of the
-// host.
+// What --dry-run says of a run: "ddp on 2 devices: batch 256 per device". `cores`: of the host.
 std::string plan_line(const TrainingJob& job, std::size_t cores);
 
 // The last line of --dry-run: so many runs could be set up.
 std::string rehearsed_words(std::size_t runs);
-
-// The same of runs.
-std::string common_backend(const std::vector<TrainingJob>& runs);
 
 // Whether the run is verified against a reference: not the baseline, which computes the same, nor
 // strategies whose results differ by design.
@@ -90,15 +67,9 @@ bool needs_reference(const TrainingJob& job);
 // The reference that `job` is verified against: one process with the same slices.
 TrainingJob reference_job(const TrainingJob& job);
 
-// What the reference of a run depends on. Runs with equal keys share one.
-struct ReferenceKey {
-  int world_size = 1;  // slices
-  std::int64_t per_device_batch = 0;
-  double lr = 0;
-  std::string numerics;  // precision, and how weights are updated
-  auto operator<=>(const ReferenceKey&) const = default;
-};
-ReferenceKey reference_key(const TrainingJob& job);
+// What the reference of a run depends on, in one text: slices and batch, precision, and how weights
+// are updated. Runs with equal keys share one.
+std::string reference_key(const TrainingJob& job);
 
 // report::verification_tolerance for the run's precision and the number of additions behind an
 // element of a gradient. 0 when verification is off.

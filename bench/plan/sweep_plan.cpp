@@ -319,23 +319,12 @@ std::string backend_device(const Options& options, int servers) {
   return servers > 0 && options.server_device == "cpu" ? "cpu" : options.device;
 }
 
-SchedulePolicy schedule_policy(const Options& options) {
-  SchedulePolicy policy;
-  policy.interleaved = options.order == "interleaved";
-  policy.seed = options.seed;
-  policy.repetitions = options.repetitions;
-  if (options.until_ci) policy.wanted_width = options.until_ci->value / 100;
-  policy.max_repetitions = options.max_repetitions;
-  policy.max_seconds = options.max_minutes * 60;
-  return policy;
-}
-
 void SweepSchedule::record(Slot slot, std::optional<double> step_s) { results_[slot] = step_s; }
 
 std::optional<Slot> SweepSchedule::next(double elapsed_s) const {
-  if (policy_.interleaved) return next_interleaved(elapsed_s);
+  if (options_.order == "interleaved") return next_interleaved(elapsed_s);
   for (const std::size_t cell : cells_) {
-    Slot slot{cell, policy_.first_repetition};
+    Slot slot{cell, first_};
     while (results_.contains(slot)) ++slot.repetition;
     if (wanted(cell, slot.repetition, elapsed_s)) return slot;
   }
@@ -344,7 +333,7 @@ std::optional<Slot> SweepSchedule::next(double elapsed_s) const {
 
 std::optional<Slot> SweepSchedule::next_interleaved(double elapsed_s) const {
   bool goes_on = true;
-  for (int round = policy_.first_repetition; goes_on; ++round) {
+  for (int round = first_; goes_on; ++round) {
     goes_on = false;
     for (const std::size_t cell : order_of(round)) {
       if (results_.contains({cell, round})) {
@@ -370,8 +359,8 @@ std::optional<double> SweepSchedule::interval_width(std::size_t cell) const {
 std::map<std::size_t, int> SweepSchedule::runs_left(double elapsed_s) const {
   std::map<std::size_t, int> left;
   for (const std::size_t cell : cells_) {
-    int repetition = policy_.first_repetition;
-    const int planned = repetition + policy_.repetitions;
+    int repetition = first_;
+    const int planned = repetition + options_.repetitions;
     int missing = 0;
     for (; repetition < planned || results_.contains({cell, repetition}); ++repetition) {
       if (!results_.contains({cell, repetition})) ++missing;
@@ -384,15 +373,18 @@ std::map<std::size_t, int> SweepSchedule::runs_left(double elapsed_s) const {
 
 std::map<std::size_t, int> SweepSchedule::most_runs_left(double elapsed_s) const {
   std::map<std::size_t, int> left = runs_left(elapsed_s);
-  const bool late = policy_.max_seconds > 0 && elapsed_s >= policy_.max_seconds;
-  if (!policy_.wanted_width || late) return left;
+  if (!options_.until_ci || is_late(elapsed_s)) return left;
   for (auto& [cell, runs] : left) {
     if (failed(cell)) continue;
     const auto made = std::ranges::count_if(
         results_, [&](const auto& result) { return result.first.cell == cell; });
-    runs = std::max(runs, policy_.max_repetitions - static_cast<int>(made));
+    runs = std::max(runs, options_.max_repetitions - static_cast<int>(made));
   }
   return left;
+}
+
+bool SweepSchedule::is_late(double elapsed_s) const {
+  return options_.max_minutes > 0 && elapsed_s >= options_.max_minutes * 60;
 }
 
 bool SweepSchedule::failed(std::size_t cell) const {
@@ -401,21 +393,20 @@ bool SweepSchedule::failed(std::size_t cell) const {
 }
 
 bool SweepSchedule::wanted(std::size_t cell, int repetition, double elapsed_s) const {
-  const int made = repetition - policy_.first_repetition;
-  if (made < policy_.repetitions) return true;
-  if (!policy_.wanted_width || made >= policy_.max_repetitions) return false;
-  if (policy_.max_seconds > 0 && elapsed_s >= policy_.max_seconds) return false;
-  if (failed(cell)) return false;
+  const int made = repetition - first_;
+  if (made < options_.repetitions) return true;
+  if (!options_.until_ci || made >= options_.max_repetitions) return false;
+  if (is_late(elapsed_s) || failed(cell)) return false;
   const auto width = interval_width(cell);
-  return !width || *width > *policy_.wanted_width;
+  return !width || *width > options_.until_ci->value / 100;
 }
 
 std::vector<std::size_t> SweepSchedule::order_of(int round) const {
   std::vector<std::size_t> order = cells_;
-  if (policy_.repetitions == 1 && !policy_.wanted_width) return order;
+  if (options_.repetitions == 1 && !options_.until_ci) return order;
   // Seed and round are mixed apart, so that neighbouring ones have nothing in common. The order
   // that a seed names must not change. The modulo's bias is below 2^-50 for any number of cells.
-  SplitMix64 random(SplitMix64(policy_.seed).next() ^
+  SplitMix64 random(SplitMix64(options_.seed).next() ^
                     SplitMix64(~static_cast<std::uint64_t>(round)).next());
   for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.next() % i]);
   return order;

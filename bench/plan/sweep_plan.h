@@ -103,30 +103,17 @@ struct Slot {
   auto operator<=>(const Slot&) const = default;
 };
 
-struct SchedulePolicy {
-  bool interleaved = true;  // false: all repetitions of a cell in a row
-  std::uint64_t seed = 1;   // of the order within rounds
-  int first_repetition = 0;
-  int repetitions = 1;  // of every cell, however much they vary
-  // Repetitions go on until the 95 % interval of the median over repetitions, relative to the
-  // median, is this narrow. Not set: no further repetitions.
-  std::optional<double> wanted_width;
-  int max_repetitions = 30;
-  double max_seconds = 0;  // no run beyond `repetitions` begins after it; 0: no limit
-};
-
-SchedulePolicy schedule_policy(const Options& options);
-
-// Decides which run of a sweep comes next, and when there are enough. Pure: it reads no clock.
+// Decides which run of a sweep comes next, and when there are enough, by the options of repetitions
+// (--repetitions, --order, --until-ci and its limits). Pure: it reads no clock.
 class SweepSchedule {
  public:
-  // `cells`: the indices of the cells that take part.
-  SweepSchedule(std::vector<std::size_t> cells, const SchedulePolicy& policy)
-      : cells_(std::move(cells)), policy_(policy) {}
+  // `cells`: the indices of the cells that take part. Their first run is `first_repetition`.
+  SweepSchedule(std::vector<std::size_t> cells, const RunOptions& options, int first_repetition = 0)
+      : cells_(std::move(cells)), options_(options), first_(first_repetition) {}
 
   // Returns the next run, `elapsed_s` after the sweep began; nothing when there are enough.
   // Interleaved rounds make every cell once, in an order that the seed, the round and the cells
-  // give, so that a resumed sweep keeps it. A single round without wanted_width keeps the cells'
+  // give, so that a resumed sweep keeps it. A single round without --until-ci keeps the cells'
   // order: with one run per cell, there is nothing to protect from drift.
   std::optional<Slot> next(double elapsed_s) const;
 
@@ -134,23 +121,25 @@ class SweepSchedule {
   // its cell. Slots may be recorded before their turn (--resume).
   void record(Slot slot, std::optional<double> step_s);
 
-  // Cells and the number of runs that each still wants `elapsed_s` after the sweep began, as far as
-  // is known now: of those added for precision, only the next. A cell without any is left out.
+  // Cells and the number of runs that each still wants, as far as is known now: of those added for
+  // precision, only the next. A cell without any is left out.
   std::map<std::size_t, int> runs_left(double elapsed_s) const;
-  // The same, as many as there may be: if no cell becomes precise before max_repetitions.
+  // The same, as many as there may be: if no cell becomes precise before --max-repetitions.
   std::map<std::size_t, int> most_runs_left(double elapsed_s) const;
   // The 95 % interval of the median over the cell's repetitions so far, relative to the median.
-  // Nothing while the repetitions are too few for an interval.
+  // Nothing while they are too few.
   std::optional<double> interval_width(std::size_t cell) const;
 
  private:
   bool wanted(std::size_t cell, int repetition, double elapsed_s) const;
   bool failed(std::size_t cell) const;
+  bool is_late(double elapsed_s) const;
   std::optional<Slot> next_interleaved(double elapsed_s) const;
   std::vector<std::size_t> order_of(int round) const;
 
   std::vector<std::size_t> cells_;
-  SchedulePolicy policy_;
+  RunOptions options_;
+  int first_;
   std::map<Slot, std::optional<double>> results_;
 };
 

@@ -42,10 +42,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunCell, strategy, world_size, servers, batch
                                    first_bucket_mb, ps_update, all_reduce, cuda_graph)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Network, path, name, hash, has_state, flops_per_sample,
                                    ignored_label)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainingJob, options, cell, per_device_batch, lr, backend,
-                                   all_reduce, network, dataset, verification_tolerance,
-                                   steps_per_epoch, cores, gpus, oversubscribed, dataset_fd,
-                                   reference_fd)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainingJob, options, cell, per_device_batch, lr, device,
+                                   backend, threads_per_device, all_reduce, network, dataset,
+                                   verification_tolerance, steps_per_epoch, cores, gpus,
+                                   oversubscribed, dataset_fd, reference_fd)
 
 namespace {
 
@@ -70,27 +70,26 @@ PlantedFaults planted_faults(const std::vector<Injection>& injections) {
 void describe_optimizer(const ops::OptimizerOptions& optimizer, report::Run& run) {
   run.optimizer_name = ops::to_string(optimizer.kind);
   run.optimizer = {{"lr", optimizer.lr}, {"weight_decay", optimizer.weight_decay}};
-  const auto describe = [&](bool told, std::initializer_list<std::pair<const char*, double>> all) {
-    if (told) run.optimizer.insert(all.begin(), all.end());
-  };
-  describe(
-      optimizer.is_adaptive(),
-      {{"beta1", optimizer.beta1}, {"beta2", optimizer.beta2}, {"epsilon", optimizer.epsilon}});
-  describe(!optimizer.is_adaptive(), {{"momentum", optimizer.momentum}});
-  if (!optimizer.is_adaptive() && optimizer.nesterov) run.optimizer_choices["nesterov"] = "on";
+  auto& numbers = run.optimizer;
+  if (optimizer.is_adaptive()) {
+    numbers.insert({{"beta1", optimizer.beta1}, {"beta2", optimizer.beta2}});
+    numbers["epsilon"] = optimizer.epsilon;
+  } else {
+    numbers["momentum"] = optimizer.momentum;
+    if (optimizer.nesterov) run.optimizer_choices["nesterov"] = "on";
+  }
   const ops::LrSchedule& schedule = optimizer.schedule;
   if (schedule.kind != ops::ScheduleKind::constant) {
     run.optimizer_choices["lr_schedule"] = ops::to_string(schedule.kind);
   }
-  describe(
-      schedule.kind == ops::ScheduleKind::step,
-      {{"lr_step_size", static_cast<double>(schedule.step_size)}, {"lr_gamma", schedule.gamma}});
-  describe(schedule.kind == ops::ScheduleKind::cosine,
-           {{"lr_cosine_steps", static_cast<double>(schedule.cosine_steps)},
-            {"lr_min", schedule.least}});
-  describe(schedule.warmup_steps > 0,
-           {{"lr_warmup_steps", static_cast<double>(schedule.warmup_steps)},
-            {"lr_warmup_factor", schedule.warmup_factor}});
+  if (schedule.kind == ops::ScheduleKind::step) {
+    numbers.insert({{"lr_step_size", schedule.step_size}, {"lr_gamma", schedule.gamma}});
+  } else if (schedule.kind == ops::ScheduleKind::cosine) {
+    numbers.insert({{"lr_cosine_steps", schedule.cosine_steps}, {"lr_min", schedule.least}});
+  }
+  if (schedule.warmup_steps == 0) return;
+  numbers.insert(
+      {{"lr_warmup_steps", schedule.warmup_steps}, {"lr_warmup_factor", schedule.warmup_factor}});
 }
 
 // A fault that verification must catch; the baseline never has one.
@@ -240,12 +239,7 @@ bool records_steps(const TrainingJob& job) {
          can_record_steps(job);
 }
 
-nlohmann::json to_json(const TrainingJob& job) {
-  nlohmann::json json;
-  to_json(json, job);
-  return json;
-}
-
+nlohmann::json to_json(const TrainingJob& job) { return job; }
 TrainingJob training_job_from_json(const nlohmann::json& json) { return json.get<TrainingJob>(); }
 
 double wait_limit_s(double timeout_s) {

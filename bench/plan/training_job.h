@@ -31,30 +31,36 @@ struct Network {
 };
 Network network_of(const nn::ModelSpec& model, const std::string& path);
 
-struct TrainingJob {
+// The devices of a job, and the backend that moves data between them.
+struct DevicePlan {
+  std::string device = "cpu";   // cpu | cuda
+  std::string backend = "shm";  // a name of comm_backends(); "none" for one device
+  int threads_per_device = 1;
+  // [device] OS processors: of replicas, then of servers. Devices share them where there are too
+  // few. GPU workers have none when the servers are on CPU devices.
+  std::vector<std::vector<int>> cores;
+  std::vector<int> gpus;        // [device] CUDA's number of its GPU; devices on GPUs come first
+  bool oversubscribed = false;  // devices share GPUs or, on CPU devices, cores
+
+  bool is_on_gpu(int index) const { return static_cast<std::size_t>(index) < gpus.size(); }
+};
+
+struct TrainingJob : DevicePlan {
   RunOptions options;  // the values that all runs of the command share
   RunCell cell;        // the values of this run
   std::string title;   // for people; stays with the supervisor
   std::int64_t per_device_batch = 0;
-  double lr = 0;        // after --lr-scaling
-  std::string backend;  // resolved: a name of comm_backends(); "none" for one device
+  double lr = 0;  // after --lr-scaling
   // Resolved. Empty where gradients are not all-reduced, or where the backend does not tell.
   std::string all_reduce;
   Network network;
   data::DatasetInfo dataset;
   double verification_tolerance = 0;
   std::int64_t steps_per_epoch = 0;  // after --steps
-  // OS processors of each device: replicas, then servers. Devices share cores when oversubscribed.
-  // GPU workers have none when the servers are on CPU devices.
-  std::vector<std::vector<int>> cores;
-  // [device] CUDA's number of its GPU. Devices on GPUs come first.
-  std::vector<int> gpus;
-  bool oversubscribed = false;
   // Inherited descriptors; -1 in a joined world, where each rank brings its own.
   int dataset_fd = -1;
   int reference_fd = -1;  // ReferenceWeights; -1: no verification
 
-  bool is_on_gpu(int device) const { return static_cast<std::size_t>(device) < gpus.size(); }
   // Whether the servers of ps are on CPU devices and the workers on GPUs.
   bool has_cpu_servers() const {
     return cell.servers > 0 && options.device == "cuda" && options.server_device == "cpu";

@@ -33,15 +33,6 @@ ops::CudaBackendOptions backend_options(const TrainingJob& job) {
   return options;
 }
 
-std::unique_ptr<ops::OpBackend> make_device_backend(const TrainingJob& job, Device& device) {
-  if (device.kind() == DeviceKind::cpu) {
-    // Servers beside workers on GPUs only update, in fp32.
-    const bool bf16 = job.options.device == "cpu" && job.options.precision == "bf16";
-    return ops::make_onednn_backend(device, bf16 ? DataType::bf16 : DataType::fp32);
-  }
-  return cuda_module().make_backend(device, backend_options(job));
-}
-
 // Returns `options` in the form that the backend's row takes.
 WorldOptions completed(const WorldOptions& options, const CommBackend& backend) {
   WorldOptions world = options;
@@ -51,17 +42,6 @@ WorldOptions completed(const WorldOptions& options, const CommBackend& backend) 
 }
 
 }  // namespace
-
-DevicePlan device_plan(const TrainingJob& job) {
-  return {.device = job.options.device,
-          .backend = job.backend,
-          .threads_per_device = job.options.threads_per_device,
-          .cores = job.cores,
-          .gpus = job.gpus,
-          .oversubscribed = job.oversubscribed};
-}
-
-bool runs_inline(const Device& device) { return device.kind() == DeviceKind::cpu; }
 
 void prepare_rank(const DevicePlan& plan, int rank, const RankNetwork& network) {
   const CommBackend* const backend = find_comm_backend(plan.backend);
@@ -94,11 +74,15 @@ std::unique_ptr<Device> make_device(const DevicePlan& plan, int index) {
 constexpr std::size_t kGpuAlignment = 16;
 
 std::unique_ptr<ops::OpBackend> make_backend(const TrainingJob& job, Device& device) {
-  auto backend = make_device_backend(job, device);
+  const bool on_cpu = device.kind() == DeviceKind::cpu;
+  // Servers beside workers on GPUs only update, in fp32.
+  const bool bf16 = job.device == "cpu" && job.options.precision == "bf16";
+  auto backend = on_cpu ? ops::make_onednn_backend(device, bf16 ? DataType::bf16 : DataType::fp32)
+                        : cuda_module().make_backend(device, backend_options(job));
   // The reference then takes at once what the replicas take one slice of each.
   if (!job.is_reference() || !job.synchronises_batch_norm()) return backend;
-  const std::size_t alignment = device.kind() == DeviceKind::cuda ? kGpuAlignment : 1;
-  return ops::make_sliced_backend(std::move(backend), job.per_device_batch, alignment);
+  return ops::make_sliced_backend(std::move(backend), job.per_device_batch,
+                                  on_cpu ? 1 : kGpuAlignment);
 }
 
 std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Store& store, int rank,
@@ -153,9 +137,8 @@ void note_driver_bytes(RankDevices& rank, const std::string& stage) {
 RankDevices make_rank_devices(const TrainingJob& job, int number, int ranks,
                               const std::vector<int>& devices, comm::Store* store,
                               WorldOptions world) {
-  const DevicePlan plan = device_plan(job);
   RankDevices rank;
-  for (const int index : devices) rank.devices.push_back(make_device(plan, index));
+  for (const int index : devices) rank.devices.push_back(make_device(job, index));
   note_driver_bytes(rank, "with_context");
   if (rank.devices.size() > 1) {
     rank.group = make_thread_replica_group(pointers(rank));
@@ -165,26 +148,25 @@ RankDevices make_rank_devices(const TrainingJob& job, int number, int ranks,
   for (const auto& device : rank.devices) rank.backends.push_back(make_backend(job, *device));
   note_driver_bytes(rank, "with_libraries");
   world.timeout_s = wait_limit_s(job.options.timeout_s);
-  world.thread_cores = plan.cores.at(static_cast<std::size_t>(devices[0]));
+  world.thread_cores = job.cores.at(static_cast<std::size_t>(devices[0]));
   world.all_reduce = comm::all_reduce_algorithm(job.cell.all_reduce);
   world.blocks = job.cell.devices_per_process > 1 || job.synchronises_batch_norm();
   connect_devices(rank, [&] {
-    if (ranks > 1) rank.world = make_world(plan, *store, number, ranks, *rank.devices[0], world);
+    if (ranks > 1) rank.world = make_world(job, *store, number, ranks, *rank.devices[0], world);
     // Servers of ps take no part.
     const int trainers = job.cell.world_size;
     const bool synchronises = job.synchronises_batch_norm() && !job.is_reference() && trainers > 1;
     world.watch = nullptr;
     world.name = "statistics";
     if (synchronises && ranks > 1 && number < trainers) {
-      rank.statistics.push_back(
-          make_world(plan, *store, number, trainers, *rank.devices[0], world));
+      rank.statistics.push_back(make_world(job, *store, number, trainers, *rank.devices[0], world));
     }
     world.progress = nullptr;
     world.check = nullptr;
     if (rank.devices.size() == 1) return;
-    if (synchronises) rank.statistics = make_thread_world(plan, pointers(rank), world);
+    if (synchronises) rank.statistics = make_thread_world(job, pointers(rank), world);
     world.name = "replicas";
-    rank.local = make_thread_world(plan, pointers(rank), world);
+    rank.local = make_thread_world(job, pointers(rank), world);
   });
   note_driver_bytes(rank, "with_communicators");
   return rank;

@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "bench/plan/run_plan.h"
 #include "bench/plan/training_job.h"
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/device.h"
@@ -37,11 +36,6 @@ struct RankDevices {
   std::vector<comm::Communicator*> peers() const;
   std::vector<comm::Communicator*> communicators() const;
 };
-
-DevicePlan device_plan(const TrainingJob& job);
-
-// Whether work queued on the device's streams is done when the queueing call returns.
-bool runs_inline(const Device& device);
 
 // Sets the backend's environment variables. Call it while the process has one thread and no device.
 // `rank`: its first.

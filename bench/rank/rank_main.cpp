@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
@@ -21,7 +20,6 @@
 #include "bench/rank/rank_session.h"
 #include "kernels/runtime/shared_memory.h"
 #include "parallel/comm/store/deadline.h"
-#include "parallel/comm/store/store.h"
 #include "parallel/launch/child_process.h"
 #include "parallel/strategies.h"
 
@@ -102,7 +100,7 @@ int run_training_process(const nlohmann::json& description,
   std::optional<InterpreterLock> interpreter;  // of all ranks
   if (job.options.emulate_gil_us > 0) interpreter.emplace(job.options.emulate_gil_us * 1e-6);
   const auto connect = rank_meeting(environment, ranks, wait_limit_s(job.options.timeout_s));
-  prepare_rank(device_plan(job), environment.rank * ranks);
+  prepare_rank(job, environment.rank * ranks);
   const auto run = [&](int rank, launch::RankWriter& writer, bool& rank_left_behind) {
     const std::shared_ptr<comm::Store> store = connect();
     RankInputs inputs;

@@ -113,21 +113,15 @@ void RankSession::warm_up() {
   result_.warmup_s = trainer_.now_s() - begin;
 }
 
-// A warm-up longer than one epoch goes on with the next. Returns the number of steps taken, which
-// is the same on all ranks.
+// Returns the number of steps taken, which is the same on all ranks.
 std::int64_t RankSession::warm_up_steps() {
   const std::int64_t limit = warmup_limit(job_.options);
   warmup_step_s_.reserve(static_cast<std::size_t>(std::min<std::int64_t>(limit, 4096)));
   std::int64_t done = 0;
-  for (int epoch = 0; done < limit; ++epoch) {
-    trainer_.begin_epoch(epoch, std::min(limit - done, job_.steps_per_epoch));
-    const std::int64_t end = std::min(limit, done + job_.steps_per_epoch);
-    while (done < end) {
-      trainer_.take_step(false, epoch);
-      warmup_step_s_.push_back(trainer_.recorder().last_step_s());
-      if (!warm_up_goes_on(++done)) return done;
-    }
-  }
+  trainer_.take_steps(limit, false, 0, [&] {
+    warmup_step_s_.push_back(trainer_.recorder().last_step_s());
+    return warm_up_goes_on(++done);
+  });
   return done;
 }
 
@@ -136,7 +130,6 @@ std::int64_t RankSession::warm_up_steps() {
 bool RankSession::warm_up_goes_on(std::int64_t done) {
   constexpr std::int64_t kLookInterval = 5;
   const auto first = std::max<std::int64_t>(job_.options.warmup_steps, report::kFewestForSteady);
-  if (done >= warmup_limit(job_.options)) return false;
   if (done < first || (done - first) % kLookInterval != 0) return true;
   if (trainer_.world() == nullptr) return !report::is_steady(warmup_step_s_);
   const std::string key = fmt::format("warm_up/{}", done);
@@ -224,7 +217,9 @@ void RankSession::train_epoch(int epoch) {
   trainer_.recorder().finish_steps();
   row.end_s = trainer_.now_s();
   if (trainer_.sampler() != nullptr) trainer_.sampler()->end();
-  trainer_.check_communicators();
+  if (!job_.gpus.empty()) {  // steps that run ahead or are replayed do not look
+    for (comm::Communicator* one : trainer_.devices().communicators()) one->check();
+  }
   const ops::LossTotals totals = trainer_.take_totals();
   if (progress_) progress_->end_epoch(totals);
   row.samples = job_.steps_per_epoch * trainer_.plan().batch;

@@ -61,13 +61,6 @@ std::unique_ptr<GpuSampler> make_gpu_sampler(const TrainingJob& job,
   return std::make_unique<GpuSampler>(cuda_module().make_monitor(options), devices.size());
 }
 
-// Returns null on CPU devices and where no profiler listens.
-std::unique_ptr<RangeMarker> make_heard_marker(const TrainingJob& job, int device) {
-  if (!job.is_on_gpu(device)) return nullptr;
-  auto marker = cuda_module().make_range_marker();
-  return marker->is_heard() ? std::move(marker) : nullptr;
-}
-
 }  // namespace
 
 RankTrainer::RankTrainer(const TrainingJob& job, const RankInputs& inputs,
@@ -130,7 +123,10 @@ void RankTrainer::make_recorder() {
   } else if (interpreter == nullptr) {
     interpreter = &interpreter_.emplace(job_.options.emulate_gil_us * 1e-6);
   }
-  marker_ = make_heard_marker(job_, is_server() ? inputs_.rank : plan_.replicas[0]);
+  if (job_.is_on_gpu(is_server() ? inputs_.rank : plan_.replicas[0])) {
+    marker_ = cuda_module().make_range_marker();
+    if (!marker_->is_heard()) marker_.reset();
+  }
   RecorderOptions options{.observe = job_.options.observe,
                           .trace_steps = trace_steps,
                           .wait = wait_,
@@ -199,12 +195,12 @@ void RankTrainer::admit(std::size_t i, MemoryNeeds& needs) {
   comm::Communicator* const peers = threads ? devices_.local[i].get() : devices_.world.get();
   if (peers == nullptr) return check_claims({{memory_claim(job_, plan_, needs)}});
   const int index = threads ? static_cast<int>(i) : inputs_.rank;
-  const ClaimExchange claims({.store = threads ? local_store_.get() : inputs_.store,
-                              .devices = peers->size(),
-                              .timeout_s = wait_limit_s(job_.options.timeout_s),
-                              .check_peers = [peers] { peers->check(); }});
-  claims.await_plans(index);
-  check_claims(claims.exchange(index, memory_claim(job_, plan_, needs)));
+  check_claims(exchange_claims({.store = threads ? local_store_.get() : inputs_.store,
+                                .index = index,
+                                .devices = peers->size(),
+                                .timeout_s = wait_limit_s(job_.options.timeout_s),
+                                .check_peers = [peers] { peers->check(); }},
+                               [&] { return memory_claim(job_, plan_, needs); }));
 }
 
 // Observes the calls of the graphs where somebody wants to know them. All replicas have the same.
@@ -229,14 +225,13 @@ void RankTrainer::make_source() {
                 ? make_resident_source(device, *devices_.backends[0], dataset_.train,
                                        make_sampler(job_), options)
                 : make_loader_source(device, dataset_.train, make_sampler(job_), options);
-  evaluator_.emplace(job_, dataset_.test, plan_.replicas, wait_);
 }
 
 void RankTrainer::take_steps(std::int64_t count, bool timed, int epoch,
                              const std::function<bool()>& goes_on) {
   for (std::int64_t done = 0; done < count; ++epoch) {
     const std::int64_t now = std::min(count - done, job_.steps_per_epoch);
-    begin_epoch(epoch, now);
+    source_->begin_epoch(epoch, now);
     for (std::int64_t i = 0; i < now; ++i) {
       take_step(timed, epoch);
       if (goes_on && !goes_on()) return;
@@ -301,13 +296,57 @@ ops::LossTotals RankTrainer::take_totals() {
 
 ops::LossTotals RankTrainer::evaluate() {
   strategy_->publish();
-  const auto alive = [this] { writer_.state(launch::RankState::evaluating); };
-  return evaluator_->run(strategy_->replicas(), devices_.group.get(), alive);
+  const std::vector<Replica*> replicas = strategy_->replicas();
+  if (test_batches_.empty()) {
+    for (Replica* replica : replicas) {
+      test_batches_.push_back(evaluation_batch(job_, dataset_.test));
+      test_batches_.back().allocate(replica->device());
+      evaluated_.push_back(replica->device().make_event());
+    }
+  }
+  std::vector<ops::LossTotals> totals(replicas.size());
+  const auto work = [&](std::size_t i) { totals[i] = evaluate_part(i); };
+  if (devices_.group) {
+    devices_.group->run(work);
+  } else {
+    work(0);
+  }
+  ops::LossTotals sum;
+  for (const ops::LossTotals& part : totals) sum += part;
+  return sum;
 }
 
-void RankTrainer::check_communicators() {
-  if (job_.gpus.empty()) return;
-  for (comm::Communicator* one : devices_.communicators()) one->check();
+std::pair<std::int64_t, std::int64_t> RankTrainer::test_part(std::size_t i) const {
+  const std::int64_t samples = dataset_.test.count, world = job_.cell.world_size;
+  return {samples * plan_.replicas[i] / world, samples * (plan_.replicas[i] + 1) / world};
+}
+
+std::int64_t RankTrainer::test_samples() const {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < plan_.replicas.size(); ++i) {
+    sum += test_part(i).second - test_part(i).first;
+  }
+  return sum;
+}
+
+ops::LossTotals RankTrainer::evaluate_part(std::size_t i) {
+  Replica& replica = *strategy_->replicas()[i];
+  const data::Normalization normalization = normalization_of(job_);
+  const std::int64_t batch = job_.per_device_batch;
+  const auto [begin, end] = test_part(i);
+  BatchMemory& memory = test_batches_[i];
+  for (std::int64_t first = begin; first < end; first += batch) {
+    const std::int64_t count = std::min(batch, end - first);
+    data::assemble_range(dataset_.test, normalization, first, count, memory.host());
+    if (i == 0) writer_.state(launch::RankState::evaluating);
+    memory.upload(replica.stream(), memory);
+    const StepInput input = memory.device();
+    replica.evaluate(input.images, input.labels, count);
+    // The next batch is assembled in the same memory, so the host waits for this one.
+    replica.stream().record(*evaluated_[i]);
+    wait_->until(*evaluated_[i], "an evaluated batch");
+  }
+  return replica.take_evaluation();
 }
 
 void RankTrainer::abort(const std::string& reason) {
@@ -330,60 +369,6 @@ bool RankTrainer::device_hangs() {
     // A device that fails does not hang.
   }
   return false;
-}
-
-ops::LossTotals Evaluator::run(const std::vector<Replica*>& replicas, ReplicaGroup* group,
-                               const std::function<void()>& alive) {
-  if (memory_.empty()) {
-    for (Replica* replica : replicas) {
-      memory_.push_back(evaluation_batch(job_, test_));
-      memory_.back().allocate(replica->device());
-      evaluated_.push_back(replica->device().make_event());
-    }
-  }
-  std::vector<ops::LossTotals> totals(replicas.size());
-  const auto work = [&](std::size_t i) {
-    totals[i] = run_part(i, *replicas[i], i == 0 ? alive : std::function<void()>{});
-  };
-  if (group != nullptr) {
-    group->run(work);
-  } else {
-    work(0);
-  }
-  ops::LossTotals sum;
-  for (const ops::LossTotals& part : totals) sum += part;
-  return sum;
-}
-
-std::pair<std::int64_t, std::int64_t> Evaluator::part(std::size_t i) const {
-  const std::int64_t world = job_.cell.world_size;
-  return {test_.count * indices_[i] / world, test_.count * (indices_[i] + 1) / world};
-}
-
-std::int64_t Evaluator::samples() const {
-  std::int64_t sum = 0;
-  for (std::size_t i = 0; i < indices_.size(); ++i) sum += part(i).second - part(i).first;
-  return sum;
-}
-
-ops::LossTotals Evaluator::run_part(std::size_t i, Replica& replica,
-                                    const std::function<void()>& alive) {
-  const data::Normalization normalization = normalization_of(job_);
-  const std::int64_t batch = job_.per_device_batch;
-  const auto [begin, end] = part(i);
-  BatchMemory& memory = memory_[i];
-  for (std::int64_t first = begin; first < end; first += batch) {
-    const std::int64_t count = std::min(batch, end - first);
-    data::assemble_range(test_, normalization, first, count, memory.host());
-    if (alive) alive();
-    memory.upload(replica.stream(), memory);
-    const StepInput input = memory.device();
-    replica.evaluate(input.images, input.labels, count);
-    // The next batch is assembled in the same memory, so the host waits for this one.
-    replica.stream().record(*evaluated_[i]);
-    wait_->until(*evaluated_[i], "an evaluated batch");
-  }
-  return replica.take_evaluation();
 }
 
 }  // namespace ddpbench::bench

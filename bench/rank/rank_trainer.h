@@ -35,36 +35,6 @@
 
 namespace ddpbench::bench {
 
-// Evaluates the test set on the replicas of a rank. Each replica of the run takes a contiguous
-// part, so that every sample counts once.
-class Evaluator {
- public:
-  // `replicas`: their indices among the run's. The arguments outlive the evaluator.
-  Evaluator(const TrainingJob& job, const data::Split& test, std::vector<int> replicas,
-            std::shared_ptr<DeviceWait> wait)
-      : job_(job), test_(test), indices_(std::move(replicas)), wait_(std::move(wait)) {}
-
-  // Returns the totals of this rank's parts. `group` is null when there is one replica. `alive`
-  // is called once per batch, on the calling thread.
-  ops::LossTotals run(const std::vector<Replica*>& replicas, ReplicaGroup* group,
-                      const std::function<void()>& alive);
-  // How many samples this rank's parts have.
-  std::int64_t samples() const;
-
- private:
-  // Begin and end of the part of local replica `i`.
-  std::pair<std::int64_t, std::int64_t> part(std::size_t i) const;
-  ops::LossTotals run_part(std::size_t i, Replica& replica, const std::function<void()>& alive);
-
-  const TrainingJob& job_;
-  const data::Split& test_;
-  std::vector<int> indices_;
-  std::shared_ptr<DeviceWait> wait_;
-  // [local replica]; the first run makes both.
-  std::vector<BatchMemory> memory_;
-  std::vector<std::unique_ptr<Event>> evaluated_;  // the batch in that memory
-};
-
 // What the rank gets from the supervisor or the joined world.
 struct RankInputs {
   int rank = 0;
@@ -95,9 +65,6 @@ class RankTrainer {
   // `goes_on` (may be empty) returns false after one. Throws Interrupted between steps.
   void take_steps(std::int64_t count, bool timed, int epoch,
                   const std::function<bool()>& goes_on = {});
-  // The same, one by one: at most `count` steps of one epoch.
-  void begin_epoch(int epoch, std::int64_t count) { source_->begin_epoch(epoch, count); }
-  void take_step(bool timed, int epoch);
   // In a reference: calls `probed` from now on as RoundingProbe::computed, and `added` as
   // StrategyContext::slice_added. Empty: no more.
   void observe_slices(std::function<void()> probed, std::function<void()> added) {
@@ -108,17 +75,15 @@ class RankTrainer {
   ops::LossTotals take_totals();
   // Returns loss and hits of the test set, summed over this rank's part of it: test_samples().
   ops::LossTotals evaluate();
-  std::int64_t test_samples() const { return evaluator_->samples(); }
-  // Throws CommError where communication failed: steps that run ahead or are replayed do not look.
-  void check_communicators();
+  std::int64_t test_samples() const;
   // Tells the peers that this rank has failed.
   void abort(const std::string& reason);
   // With --trace, on a server that has ended: hands over what it did.
   void publish_server_trace() {
     if (server_trace_) server_trace_->publish();
   }
-  // After a step threw: whether the device hangs. This object must not be destroyed then: it would
-  // wait for the device for ever.
+  // After a step threw: whether the device hangs. Destroying this object would wait for it for
+  // ever.
   bool device_hangs();
 
   const TrainingJob& job() const { return job_; }
@@ -144,7 +109,12 @@ class RankTrainer {
   void admit(std::size_t i, MemoryNeeds& needs);
   void observe_calls();
   void make_source();
+  void take_step(bool timed, int epoch);
   void count_traffic(const std::function<void()>& step);
+  // The samples of the test set that local replica `i` evaluates: begin and end. Each replica of
+  // the run takes a contiguous part, so that every sample counts once.
+  std::pair<std::int64_t, std::int64_t> test_part(std::size_t i) const;
+  ops::LossTotals evaluate_part(std::size_t i);
 
   const TrainingJob& job_;
   RankInputs inputs_;
@@ -170,7 +140,9 @@ class RankTrainer {
   std::unique_ptr<Strategy> strategy_;
   std::unique_ptr<BatchSource> source_;
   std::optional<StepRunner> runner_;
-  std::optional<Evaluator> evaluator_;
+  // Of an evaluation, which the first one makes: [local replica].
+  std::vector<BatchMemory> test_batches_;
+  std::vector<std::unique_ptr<Event>> evaluated_;  // the batch in that memory
 };
 
 }  // namespace ddpbench::bench

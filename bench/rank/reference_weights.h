@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReferenceWeights: what the verification's reference computed in each of its steps: weights,
-// gradients and how large their terms are, and the state that each slice leaves (running
-// statistics). Verified ranks map this memory, compare what they compute with it after each step,
-// and begin the next step from it.
+// ReferenceWeights: what the verification's reference computed in each step: weights, gradients and
+// how large their terms are, and the state that each slice leaves (running statistics). Verified
+// ranks map this memory, compare with it after each step, and begin the next step from it.
 #pragma once
 
 #include <cstddef>
@@ -79,8 +78,8 @@ class ReferenceWeights {
   // All of it, to be copied to the memory of an equal extent on another host once it is complete.
   std::span<std::byte> memory() const { return memory_.view().as<std::byte>(); }
 
-  // Called by the reference process. `sizes`: of each tensor's gradient (GradientSizes). `diverged`
-  // says why the steps that were not stored could not be.
+  // Called by the reference process. `sizes`: of each tensor's gradient (GradientSizes).
+  // `diverged`: why the other steps could not be stored.
   void store_start(const std::vector<nn::NamedTensor>& weights,
                    const std::vector<nn::NamedTensor>& state = {});
   void store_step(const std::vector<nn::NamedTensor>& after,

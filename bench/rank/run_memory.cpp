@@ -35,6 +35,23 @@ constexpr auto kLook = std::chrono::milliseconds(5);
 
 std::string claim_key(int index) { return fmt::format("memory/{}", index); }
 
+// Waits by counters, which answer at once. A store drops the connection of a wait that times out.
+void await_all(const ClaimMeeting& meeting, const std::string& what) {
+  const comm::Deadline deadline = comm::deadline_after(meeting.timeout_s);
+  const auto key = [&](int device) { return fmt::format("memory/{} {}", device, what); };
+  meeting.store->add(key(meeting.index), 1);
+  for (int device = 0; device < meeting.devices; ++device) {
+    while (meeting.store->add(key(device), 0) == 0) {
+      if (meeting.check_peers) meeting.check_peers();
+      if (comm::has_passed(deadline)) {
+        throw CommTimeout(fmt::format("device {} of {} {} within {} s (--timeout)", device,
+                                      meeting.devices, what, meeting.timeout_s));
+      }
+      std::this_thread::sleep_for(kLook);
+    }
+  }
+}
+
 std::string advice(const TrainingJob& job, bool server) {
   if (server) return "use more servers (--servers)";
   std::string way =
@@ -69,7 +86,7 @@ std::string role_of(const AlikeDevices& alike, const RankPlan& plan) {
 
 PlanningDevice make_planning_device(const TrainingJob& job, int index) {
   PlanningDevice place;
-  place.device = make_device(device_plan(job), index);
+  place.device = make_device(job, index);
   place.device->bind_calling_thread();
   place.backend = make_backend(job, *place.device);
   return place;
@@ -96,38 +113,22 @@ std::size_t beside(std::size_t data_set, std::size_t free) {
 
 }  // namespace
 
-void ClaimExchange::await_plans(int index) const { await_all(index, "has not planned"); }
-
-std::vector<MemoryClaim> ClaimExchange::exchange(int index, const MemoryClaim& own) const {
-  options_.store->set(claim_key(index), nlohmann::json(own).dump());
-  await_all(index, "did not report its memory needs");
+std::vector<MemoryClaim> exchange_claims(const ClaimMeeting& meeting,
+                                         const std::function<MemoryClaim()>& own) {
+  await_all(meeting, "has not planned");
+  const MemoryClaim mine = own();
+  meeting.store->set(claim_key(meeting.index), nlohmann::json(mine).dump());
+  await_all(meeting, "did not report its memory needs");
   std::vector<MemoryClaim> same;
-  for (int device = 0; device < options_.devices; ++device) {
-    MemoryClaim claim = own;
-    if (device != index) {
-      claim = nlohmann::json::parse(options_.store->get(claim_key(device), options_.timeout_s));
+  for (int device = 0; device < meeting.devices; ++device) {
+    MemoryClaim claim = mine;
+    if (device != meeting.index) {
+      claim = nlohmann::json::parse(meeting.store->get(claim_key(device), meeting.timeout_s));
     }
-    const bool shares = !own.pool.empty() && claim.pool == own.pool;
-    if (device == index || shares) same.push_back(std::move(claim));
+    const bool shares = !mine.pool.empty() && claim.pool == mine.pool;
+    if (device == meeting.index || shares) same.push_back(std::move(claim));
   }
   return same;
-}
-
-// Waits by counters, which answer at once. A store drops the connection of a wait that times out.
-void ClaimExchange::await_all(int index, const std::string& what) const {
-  const comm::Deadline deadline = comm::deadline_after(options_.timeout_s);
-  const auto key = [&](int device) { return fmt::format("memory/{} {}", device, what); };
-  options_.store->add(key(index), 1);
-  for (int device = 0; device < options_.devices; ++device) {
-    while (options_.store->add(key(device), 0) == 0) {
-      if (options_.check_peers) options_.check_peers();
-      if (comm::has_passed(deadline)) {
-        throw CommTimeout(fmt::format("device {} of {} {} within {} s (--timeout)", device,
-                                      options_.devices, what, options_.timeout_s));
-      }
-      std::this_thread::sleep_for(kLook);
-    }
-  }
 }
 
 BatchSourceOptions batch_source_options(const TrainingJob& job, const RankPlan& plan) {

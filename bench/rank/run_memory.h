@@ -22,30 +22,19 @@
 
 namespace ddpbench::bench {
 
-// Lets the devices tell each other how much they will take of memory that they share: that of a
+// The devices that tell each other how much they will take of memory that they share: that of a
 // GPU, or the host's.
-class ClaimExchange {
- public:
-  struct Options {
-    comm::Store* store = nullptr;       // common to all devices; outlives this
-    int devices = 1;                    // number of devices that take part
-    double timeout_s = 60;              // limit of each call
-    std::function<void()> check_peers;  // polled; throws when others cannot come any more
-  };
-  explicit ClaimExchange(Options options) : options_(std::move(options)) {}
-
-  // Both calls are collective over the devices: each device calls them once, with its `index`. They
-  // throw CommTimeout that names the first device that does not come. The first returns when all
-  // devices have planned, so that the memory that planning took is free again.
-  void await_plans(int index) const;
-  // Returns all claims to the memory of which the device claims `own`, in the order of the devices.
-  std::vector<MemoryClaim> exchange(int index, const MemoryClaim& own) const;
-
- private:
-  void await_all(int index, const std::string& what) const;
-
-  Options options_;
+struct ClaimMeeting {
+  comm::Store* store = nullptr;            // common to all devices
+  int index = 0, devices = 1;              // of this device; of those that take part
+  double timeout_s = 60;                   // limit of each wait
+  std::function<void()> check_peers = {};  // polled; throws when others cannot come any more
 };
+// Returns all claims to the memory of which the device claims own(), in the order of the devices.
+// Calls own() when all devices have planned, so that the memory that planning took is free again.
+// Collective over the devices. Throws CommTimeout that names the first device that does not come.
+std::vector<MemoryClaim> exchange_claims(const ClaimMeeting& meeting,
+                                         const std::function<MemoryClaim()>& own);
 
 // The options of the source of a rank's batches.
 BatchSourceOptions batch_source_options(const TrainingJob& job, const RankPlan& plan);

@@ -113,6 +113,21 @@ class ExpectedUpdates {
   std::unique_ptr<ops::OpBackend> backend_ = ops::make_reference_backend();
 };
 
+// Whether training has diverged beyond comparing: the value is no finite number, or so large that
+// its square or sums over ranks overflow in one computation and not in another.
+bool has_exploded(double value) {
+  constexpr double kLargestComparable = 0x1p60;  // the largest fp32 number is just below 2^128
+  return !(std::abs(value) <= kLargestComparable);
+}
+
+// The name of the first tensor with such a value; empty: none.
+std::string find_exploded(const std::vector<nn::NamedTensor>& tensors) {
+  for (const nn::NamedTensor& tensor : tensors) {
+    if (std::ranges::any_of(tensor.values, has_exploded)) return tensor.name;
+  }
+  return "";
+}
+
 // Stores what each slice of the reference leaves in the graph's state. Each slice begins with the
 // state that the step began with.
 class SliceStates {
@@ -173,8 +188,6 @@ std::string find_divergence(std::int64_t step, const GradientSizes& sizes,
   return "";
 }
 
-// The largest fp32 number is just below 2^128.
-constexpr double kLargestComparable = 0x1p60;
 // Of an element: far smaller gradients are no normal numbers, and rounded as coarsely as they are
 // large.
 constexpr double kLeastSize = 0x1p-80;
@@ -327,15 +340,6 @@ void check_verification(RankTrainer& rank, const std::vector<VerificationResult>
   throw VerificationError(fmt::format(
       "in one of {} steps the parameters of a replica on rank {} were not bit-equal to replica 0's",
       results[0].steps, rank.inputs().rank));
-}
-
-bool has_exploded(double value) { return !(std::abs(value) <= kLargestComparable); }
-
-std::string find_exploded(const std::vector<nn::NamedTensor>& tensors) {
-  for (const nn::NamedTensor& tensor : tensors) {
-    if (std::ranges::any_of(tensor.values, has_exploded)) return tensor.name;
-  }
-  return "";
 }
 
 void GradientSizes::add_probe() { probe_ = nn::export_gradients(graph_); }

@@ -6,7 +6,6 @@
 // gradients and with each other.
 #pragma once
 
-#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -80,12 +79,5 @@ class GradientSizes {
 std::vector<double> state_sizes(const nn::ModelSpec& model,
                                 const std::vector<nn::NamedTensor>& before,
                                 const std::vector<nn::NamedTensor>& after);
-
-// Whether training has diverged beyond comparing: the value is no finite number, or so large that
-// its square or sums over ranks overflow in one computation and not in another.
-bool has_exploded(double value);
-
-// The name of the first tensor with such a value; empty: none.
-std::string find_exploded(const std::vector<nn::NamedTensor>& tensors);
 
 }  // namespace ddpbench::bench

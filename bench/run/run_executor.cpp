@@ -144,8 +144,7 @@ RunExecutor::RunExecutor(const Options& options, const HostDevices& host, RunLau
       dataset_info_(describe_data(*source_, options)),
       progress_(Progress::style_for_stdout(options.quiet)) {
   check_dataset_fits(model_, dataset_info_, network_.path);
-  check_normalization(options, dataset_info_);
-  check_test_samples(options, dataset_info_);
+  check_data_options(options, dataset_info_);
 }
 
 TrainingJob RunExecutor::plan(const RunCell& cell) const {
@@ -287,7 +286,7 @@ report::Run RunExecutor::run_job(TrainingJob& job) {
 
 int RunExecutor::reference_for(const TrainingJob& job, std::optional<launch::RunFailure>& failure) {
   if (!needs_reference(job)) return -1;
-  const ReferenceKey key = reference_key(job);
+  const std::string key = reference_key(job);
   const auto known = references_.find(key);
   if (known != references_.end()) return known->second.fd();
   const auto extent = ReferenceWeights::extent_of(job, model_);

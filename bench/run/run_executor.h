@@ -93,8 +93,8 @@ class RunExecutor {
   data::DatasetInfo dataset_info_;
   SharedMemory dataset_;
   Progress progress_;
-  std::map<ReferenceKey, ReferenceWeights> references_;
-  std::set<ReferenceKey> rehearsed_references_;
+  std::map<std::string, ReferenceWeights> references_;
+  std::set<std::string> rehearsed_references_;
   PeakRates peaks_;
   std::vector<int> exit_codes_;
   report::Trace trace_;

@@ -87,7 +87,9 @@ Session::Session(Options options, std::vector<std::string> arguments,
     if (needs_reference(job)) ReferenceWeights::extent_of(job, model());  // or it throws
   }
   if (!launcher_ && options_.backend == "auto") {
-    options_.backend = common_backend(planned);
+    std::vector<std::string> backends;
+    for (const TrainingJob& job : planned) backends.push_back(job.backend);
+    options_.backend = common_backend(backends);
   }
   report_ = begin_report(options_, std::move(arguments));
   if (options_.device == "cuda" && !launcher_) add_gpus(report_.environment, host_);
@@ -133,7 +135,7 @@ int Session::run() {
   }
   std::vector<std::size_t> all(cells_.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
-  SweepSchedule schedule(std::move(all), schedule_policy(options_));
+  SweepSchedule schedule(std::move(all), options_);
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (const auto step_s = step_time(&report_.runs[i])) schedule.record(slots_[i], step_s);
   }

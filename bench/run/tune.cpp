@@ -93,10 +93,9 @@ struct Rounds {
 
   // Returns false when interrupted.
   bool run(Session& session, const std::vector<std::size_t>& cells) const {
-    SchedulePolicy policy = schedule_policy(session.options());
-    policy.first_repetition = first;
-    policy.repetitions = count;
-    SweepSchedule schedule(cells, policy);
+    Options options = session.options();
+    options.repetitions = count;
+    SweepSchedule schedule(cells, options, first);
     return session.sweep(schedule);
   }
 

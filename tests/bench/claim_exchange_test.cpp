@@ -37,14 +37,17 @@ MemoryClaim claim_of(const Claimant& member, int index) {
 // Returns for each member the names of the devices whose claims it must look at.
 std::vector<std::vector<std::string>> meet(const std::vector<Claimant>& members) {
   const auto store = comm::make_local_store();
-  const ClaimExchange meeting(
-      {.store = store.get(), .devices = static_cast<int>(members.size()), .timeout_s = 30});
   std::vector<std::vector<std::string>> names(members.size());
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < members.size(); ++i) {
     threads.emplace_back([&, i] {
       const int index = static_cast<int>(i);
-      for (const MemoryClaim& claim : meeting.exchange(index, claim_of(members[i], index))) {
+      const ClaimMeeting meeting{.store = store.get(),
+                                 .index = index,
+                                 .devices = static_cast<int>(members.size()),
+                                 .timeout_s = 30};
+      for (const MemoryClaim& claim :
+           exchange_claims(meeting, [&] { return claim_of(members[i], index); })) {
         names[i].push_back(claim.device);
       }
     });
@@ -67,10 +70,12 @@ TEST(ClaimExchange, DevicesWithoutAPoolShareNothing) {
 
 TEST(ClaimExchange, HandsOverTheWholeClaim) {
   const auto store = comm::make_local_store();
-  const ClaimExchange meeting({.store = store.get(), .devices = 2, .timeout_s = 30});
+  const auto meeting = [&](int index) {
+    return ClaimMeeting{.store = store.get(), .index = index, .devices = 2, .timeout_s = 30};
+  };
   const MemoryClaim told = claim_of({"a", 1000, 64}, 0);
-  std::thread other([&] { meeting.exchange(0, told); });
-  const auto claims = meeting.exchange(1, claim_of({"a", 800, 128}, 1));
+  std::thread other([&] { exchange_claims(meeting(0), [&] { return told; }); });
+  const auto claims = exchange_claims(meeting(1), [] { return claim_of({"a", 800, 128}, 1); });
   other.join();
   ASSERT_EQ(claims.size(), 2);
   EXPECT_EQ(claims[0].what, told.what);
@@ -82,24 +87,22 @@ TEST(ClaimExchange, HandsOverTheWholeClaim) {
 
 TEST(ClaimExchange, NeedNotBeWaitedForWhenOthersCannotCome) {
   const auto store = comm::make_local_store();
-  const ClaimExchange meeting(
-      {.store = store.get(), .devices = 2, .timeout_s = 600, .check_peers = [] {
-         throw CommError("rank 1 has died");
-       }});
-  EXPECT_THROW(meeting.exchange(0, {}), CommError);
+  const ClaimMeeting meeting{
+      .store = store.get(), .devices = 2, .timeout_s = 600, .check_peers = [] {
+        throw CommError("rank 1 has died");
+      }};
+  EXPECT_THROW(exchange_claims(meeting, [] { return MemoryClaim(); }), CommError);
 }
 
 TEST(ClaimExchange, EndsAtItsDeadline) {
   const auto store = comm::make_local_store();
-  const ClaimExchange meeting({.store = store.get(), .devices = 2, .timeout_s = 0});
   try {
-    meeting.exchange(0, {});
+    exchange_claims({.store = store.get(), .devices = 2, .timeout_s = 0},
+                    [] { return MemoryClaim(); });
     FAIL() << "came";
   } catch (const CommTimeout& error) {
-    EXPECT_THAT(error.what(),
-                HasSubstr("device 1 of 2 did not report its memory needs within 0 s (--timeout)"));
+    EXPECT_THAT(error.what(), HasSubstr("device 1 of 2 has not planned within 0 s (--timeout)"));
   }
-  EXPECT_THROW(meeting.await_plans(0), CommTimeout);
 }
 
 // A store over TCP drops the connection of a wait that ends without an answer.
@@ -109,10 +112,12 @@ TEST(ClaimExchange, WaitsForALateDeviceOverTcp) {
   for (int index = 0; index < 2; ++index) {
     threads.emplace_back([&, index] {
       const auto store = comm::connect_tcp_store({.port = serving->port(), .secret = "s"});
-      const ClaimExchange meeting({.store = store.get(), .devices = 2, .timeout_s = 30});
       if (index == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
-      meeting.await_plans(index);
-      EXPECT_EQ(meeting.exchange(index, claim_of({"a", 1000, 64}, index)).size(), 2);
+      const auto claims = exchange_claims(
+          {.store = store.get(), .index = index, .devices = 2, .timeout_s = 30}, [&] {
+            return claim_of({"a", 1000, 64}, index);
+          });
+      EXPECT_EQ(claims.size(), 2);
     });
   }
   for (std::thread& thread : threads) thread.join();

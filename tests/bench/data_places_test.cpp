@@ -18,11 +18,13 @@ TEST(CheckTestSamples, RefusesAnAccuracyThatNothingTells) {
   data::DatasetInfo dataset;
   dataset.name = "untested";
   dataset.directory = "/data/untested";
+  dataset.channels = 1;
   Options options;
-  check_test_samples(options, dataset);
+  options.dataset_mean.values = options.dataset_std.values = {0.5};
+  check_data_options(options, dataset);
   options.until_accuracy = Percent{98};
   try {
-    check_test_samples(options, dataset);
+    check_data_options(options, dataset);
     FAIL() << "it was taken";
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(),
@@ -30,7 +32,7 @@ TEST(CheckTestSamples, RefusesAnAccuracyThatNothingTells) {
                       HasSubstr("no test samples")));
   }
   dataset.test_samples = 1;
-  check_test_samples(options, dataset);
+  check_data_options(options, dataset);
 }
 
 }  // namespace

@@ -171,7 +171,6 @@ TEST(GpuEnvironment, JoinsWhatCudaAndTheDriverTell) {
     device.numa_node = i - 1;
     probe.devices.push_back(device);
   }
-  EXPECT_THAT(monitor_options(probe).uuids, testing::ElementsAre("GPU-a", "GPU-b"));
   ScriptedMonitor monitor;
   const auto gpus = gpu_infos(probe, monitor);
   ASSERT_EQ(gpus.size(), 2u);

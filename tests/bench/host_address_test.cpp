@@ -13,10 +13,10 @@ namespace ddpbench::bench {
 namespace {
 
 TEST(HostAddress, IsThatOfAnInterfaceByNameOrAddress) {
-  EXPECT_EQ(interface_address("lo"), "127.0.0.1");
-  EXPECT_EQ(interface_address("127.0.0.1"), "127.0.0.1");
-  EXPECT_EQ(interface_name("lo"), "lo");
-  EXPECT_EQ(interface_name("127.0.0.1"), "lo");
+  EXPECT_EQ(find_interface("lo").address, "127.0.0.1");
+  EXPECT_EQ(find_interface("127.0.0.1").address, "127.0.0.1");
+  EXPECT_EQ(find_interface("lo").name, "lo");
+  EXPECT_EQ(find_interface("127.0.0.1").name, "lo");
   EXPECT_TRUE(is_address("127.0.0.1"));
   for (const char* const name : {"lo", "", "127.0.0.1.eu", "10.0.0.0/8"}) {
     EXPECT_FALSE(is_address(name)) << name;
@@ -26,7 +26,7 @@ TEST(HostAddress, IsThatOfAnInterfaceByNameOrAddress) {
 TEST(HostAddress, NamesTheInterfacesThatThereAre) {
   for (const std::string wrong : {"no_such_interface", "192.0.2.1", "lo "}) {
     try {
-      interface_address(wrong);
+      find_interface(wrong);
       ADD_FAILURE() << wrong;
     } catch (const ConfigError& error) {
       EXPECT_THAT(error.what(), testing::HasSubstr("--interface=" + wrong));

@@ -209,7 +209,7 @@ TEST_F(RunList, SharesReferencesWhereWeightsAreUpdatedAlike) {
   const auto references = [&](const std::string& runs) {
     const Options options =
         read(std::string(R"({"strategy": "ddp", "gpus": 2, "runs": [)") + runs + "]}");
-    std::set<ReferenceKey> keys;
+    std::set<std::string> keys;
     for (const RunCell& cell : plan_matrix(options)) {
       keys.insert(reference_key(planned(options, cell)));
     }

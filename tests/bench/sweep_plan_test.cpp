@@ -210,7 +210,7 @@ TEST(JoinedCell, RefusesAnotherNumberAndSaysWhichToGive) {
 TEST(Reference, IsSharedByRunsOfOneWorldAndBatchAlone) {
   const Options options =
       options_of({"--strategy=dp,ddp", "--gpus=2,4", "--batch-size=8,16", "--lr-scaling=linear"});
-  std::map<ReferenceKey, int> shares;
+  std::map<std::string, int> shares;
   for (const RunCell& cell : plan_matrix(options)) ++shares[reference_key(job_of(options, cell))];
   EXPECT_EQ(shares.size(), 4u);
   for (const auto& [key, runs] : shares) EXPECT_EQ(runs, 2);
@@ -218,7 +218,7 @@ TEST(Reference, IsSharedByRunsOfOneWorldAndBatchAlone) {
 
 TEST(Reference, OfAGlobalBatchDependsOnWhatADeviceGets) {
   const Options options = options_of({"--strategy=ddp", "--gpus=2,4", "--global-batch-size=16,32"});
-  std::map<ReferenceKey, int> shares;
+  std::map<std::string, int> shares;
   for (const RunCell& cell : plan_matrix(options)) ++shares[reference_key(job_of(options, cell))];
   EXPECT_EQ(shares.size(), 4u);
 }

@@ -21,6 +21,27 @@ using ::testing::ElementsAre;
 using Slots = std::vector<Slot>;
 using Runner = std::function<std::optional<double>(Slot)>;
 
+// The options of repetitions that tests set.
+struct Policy {
+  bool interleaved = true;
+  std::uint64_t seed = 1;
+  int repetitions = 1;
+  std::optional<double> wanted_width = {};
+  int max_repetitions = 30;
+  double max_seconds = 0;
+
+  operator RunOptions() const {  // NOLINT(google-explicit-constructor): rows stay short
+    RunOptions options;
+    options.order = interleaved ? "interleaved" : "sequential";
+    options.seed = seed;
+    options.repetitions = repetitions;
+    if (wanted_width) options.until_ci = Percent{100 * *wanted_width};
+    options.max_repetitions = max_repetitions;
+    options.max_minutes = max_seconds / 60;
+    return options;
+  }
+};
+
 // Returns the runs made when each run gives what `runner` says and lasts a second.
 Slots made(
     SweepSchedule schedule, const Runner& runner = [](Slot) { return 1.0; }) {
@@ -34,8 +55,7 @@ Slots made(
 }
 
 Slots made(
-    std::size_t cells, const SchedulePolicy& policy,
-    const Runner& runner = [](Slot) { return 1.0; }) {
+    std::size_t cells, const Policy& policy, const Runner& runner = [](Slot) { return 1.0; }) {
   std::vector<std::size_t> indices;
   for (std::size_t i = 0; i < cells; ++i) indices.push_back(i);
   return made(SweepSchedule(indices, policy), runner);
@@ -136,7 +156,7 @@ TEST(Precision, AlsoEndsSequentialCells) {
 }
 
 TEST(RunsLeft, CountsWhatIsPlannedAndTheNextForPrecision) {
-  SweepSchedule schedule({0, 1}, {.repetitions = 6, .wanted_width = 0.02});
+  SweepSchedule schedule({0, 1}, Policy{.repetitions = 6, .wanted_width = 0.02});
   EXPECT_EQ(schedule.runs_left(0), (std::map<std::size_t, int>{{0, 6}, {1, 6}}));
   for (int r = 0; r < 6; ++r) schedule.record({0, r}, 1.0);
   EXPECT_EQ(schedule.runs_left(0), (std::map<std::size_t, int>{{1, 6}}));
@@ -150,7 +170,8 @@ TEST(RunsLeft, CountsWhatIsPlannedAndTheNextForPrecision) {
 }
 
 TEST(RunsLeft, AreBoundedByTheMostRepetitions) {
-  SweepSchedule schedule({0, 1, 2}, {.repetitions = 2, .wanted_width = 0.02, .max_repetitions = 8});
+  SweepSchedule schedule({0, 1, 2},
+                         Policy{.repetitions = 2, .wanted_width = 0.02, .max_repetitions = 8});
   EXPECT_EQ(schedule.most_runs_left(0), (std::map<std::size_t, int>{{0, 8}, {1, 8}, {2, 8}}));
   for (int r = 0; r < 6; ++r) {
     schedule.record({0, r}, 1.0);
@@ -160,12 +181,12 @@ TEST(RunsLeft, AreBoundedByTheMostRepetitions) {
   EXPECT_EQ(schedule.most_runs_left(0), (std::map<std::size_t, int>{{1, 2}, {2, 1}}));
   schedule.record({1, 6}, noisy({1, 6}));
   EXPECT_EQ(schedule.most_runs_left(0), (std::map<std::size_t, int>{{1, 1}, {2, 1}}));
-  EXPECT_EQ(SweepSchedule({0}, {.repetitions = 9}).most_runs_left(0),
+  EXPECT_EQ(SweepSchedule({0}, Policy{.repetitions = 9}).most_runs_left(0),
             (std::map<std::size_t, int>{{0, 9}}));
 }
 
 TEST(RunsLeft, EndWithTheTime) {
-  SweepSchedule schedule({0, 1}, {.wanted_width = 0.02, .max_seconds = 10});
+  SweepSchedule schedule({0, 1}, Policy{.wanted_width = 0.02, .max_seconds = 10});
   for (std::size_t cell = 0; cell < 2; ++cell) schedule.record({cell, 0}, 1.0);
   const auto first = schedule.next(5);
   ASSERT_TRUE(first);
@@ -179,7 +200,7 @@ TEST(RunsLeft, EndWithTheTime) {
 class Resumed : public testing::TestWithParam<bool> {};
 
 TEST_P(Resumed, MakesExactlyWhatIsMissingInTheSameOrder) {
-  const SchedulePolicy policy{.interleaved = GetParam(), .repetitions = 3};
+  const Policy policy{.interleaved = GetParam(), .repetitions = 3};
   const Slots all = made(4, policy);
   for (std::size_t done = 0; done <= all.size(); ++done) {
     SweepSchedule schedule({0, 1, 2, 3}, policy);
@@ -189,7 +210,7 @@ TEST_P(Resumed, MakesExactlyWhatIsMissingInTheSameOrder) {
 }
 
 TEST_P(Resumed, FillsGaps) {
-  const SchedulePolicy policy{.interleaved = GetParam(), .repetitions = 2};
+  const Policy policy{.interleaved = GetParam(), .repetitions = 2};
   SweepSchedule schedule({0, 1}, policy);
   schedule.record({0, 1}, 1.0);
   schedule.record({1, 0}, 1.0);
@@ -198,7 +219,7 @@ TEST_P(Resumed, FillsGaps) {
 }
 
 TEST_P(Resumed, CountsEarlierRunsForThePrecision) {
-  const SchedulePolicy policy{.interleaved = GetParam(), .wanted_width = 0.02};
+  const Policy policy{.interleaved = GetParam(), .wanted_width = 0.02};
   SweepSchedule schedule({0}, policy);
   for (int r = 0; r < 4; ++r) schedule.record({0, r}, 1.0);
   EXPECT_THAT(made(schedule), ElementsAre(Slot{0, 4}, Slot{0, 5}));
@@ -208,7 +229,7 @@ INSTANTIATE_TEST_SUITE_P(, Resumed, testing::Bool(),
                          [](const auto& p) { return p.param ? "Interleaved" : "Sequential"; });
 
 TEST(Schedule, CountsRepetitionsFromWhereItIsTold) {
-  EXPECT_THAT(made(SweepSchedule({7}, {.first_repetition = 3, .repetitions = 2})),
+  EXPECT_THAT(made(SweepSchedule({7}, Policy{.repetitions = 2}, 3)),
               ElementsAre(Slot{7, 3}, Slot{7, 4}));
 }
 
