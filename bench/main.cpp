@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/file.h"
-#include "bench/comm/comm_rank.h"
+#include "bench/comm/collective_rank.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/host_limits.h"
 #include "bench/rank/rank_main.h"

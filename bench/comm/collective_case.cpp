@@ -3,13 +3,11 @@
 #include "bench/comm/collective_case.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <type_traits>
 #include <utility>
 
 #include "base/error.h"
-#include "parallel/comm/communicator.h"
 
 namespace ddpbench::bench {
 namespace {

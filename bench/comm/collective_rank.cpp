@@ -5,20 +5,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <exception>
 #include <utility>
 
 #include "base/text.h"
-#include "bench/rank/rank_devices.h"
 #include "parallel/comm/shm/collectives/reduce_kernels.h"
 
 namespace ddpbench::bench {
 namespace {
 
-constexpr int kFirstCopies = 4;
 // Queueing takes the host some milliseconds at most.
 constexpr double kMostBlocking_s = 5e-3;
 // With the calls behind them, these are still less than the thousand or so that a CUDA stream
@@ -59,47 +56,31 @@ double best_window(CollectiveRank& rank, bool active, std::size_t bytes, Pass&& 
 
 }  // namespace
 
-BlockingCopies::BlockingCopies(Device& device)
-    : device_(device),
-      begin_(device.make_event()),
-      end_(device.make_event()),
-      copies_(kFirstCopies) {
-  allocate(device_, planned_buffers(from_, to_));
-}
-
-std::array<PlannedBuffer, 2> BlockingCopies::planned_buffers(Buffer& from, Buffer& to) {
-  return {{{&from, MemoryCategory::workspace, kBytes}, {&to, MemoryCategory::workspace, kBytes}}};
-}
-
-void BlockingCopies::queue(Stream& stream) {
-  stream.record(*begin_);
-  for (int i = 0; i < copies_; ++i) device_.copy(stream, to_.view(), from_.view());
-  stream.record(*end_);
-}
-
-bool BlockingCopies::cover(double delay_s) {
-  const double copy_s = (end_->time_s() - begin_->time_s()) / copies_;
-  if (!(copy_s > 0)) return true;
-  const int most =
-      std::max(1, static_cast<int>(std::min<double>(kMostBlocking_s / copy_s, kMostCopies)));
-  const bool could_grow = copies_ < most;
-  const double wanted = copies_ + std::ceil(kMargin * delay_s / copy_s);
-  copies_ = static_cast<int>(std::min<double>(wanted, most));
-  return could_grow || !(delay_s > 0);
-}
-
-CallQueue::CallQueue(Device& device, comm::Communicator& world,
-                     std::unique_ptr<BlockingCopies> blocking)
+CallQueue::CallQueue(Device& device, comm::Communicator& world)
     : device_(device),
       world_(world),
-      blocking_(std::move(blocking)),
+      copies_first_(device.kind() != DeviceKind::cpu),
+      copies_begin_(device.make_event()),
+      copies_end_(device.make_event()),
       stream_(device.make_stream()),
-      calls_(blocking_ ? kDepth : 1) {
+      calls_(copies_first_ ? kDepth : 1) {
+  if (copies_first_) allocate(device_, planned_buffers(from_, to_));
   for (Call& call : calls_) {
     call.begin = device_.make_event();
     call.end = device_.make_event();
   }
   begin_row();
+}
+
+std::array<PlannedBuffer, 2> CallQueue::planned_buffers(Buffer& from, Buffer& to) {
+  return {{{&from, MemoryCategory::workspace, kCopiedBytes},
+           {&to, MemoryCategory::workspace, kCopiedBytes}}};
+}
+
+void CallQueue::queue_copies() {
+  stream_->record(*copies_begin_);
+  for (int i = 0; i < copies_; ++i) device_.copy(*stream_, to_.view(), from_.view());
+  stream_->record(*copies_end_);
 }
 
 void CallQueue::begin_row() {
@@ -108,7 +89,7 @@ void CallQueue::begin_row() {
 }
 
 void CallQueue::add(const CollectiveCase& collective, const CollectiveMemory& memory) {
-  if (added_ == 0 && blocking_) blocking_->queue(*stream_);
+  if (added_ == 0 && copies_first_) queue_copies();
   Call& call = calls_.at(added_);
   const comm::CallOptions options{.after = stream_.get(), .start = comm::Start::deferred};
   world_.barrier(options).wait(*stream_);
@@ -129,10 +110,10 @@ std::vector<CallSpan> CallQueue::finish() {
     Call& call = calls_[i];
     call.issued = {};
     const double begin_s = call.begin->time_s();
-    const bool late = blocking_ && call.queued_s > begin_s;
+    const bool late = copies_first_ && call.queued_s > begin_s;
     spans.push_back({begin_s, call.end->time_s(), late});
   }
-  if (blocking_ && added_ > 0) adjust(spans);
+  if (copies_first_ && added_ > 0) adjust(spans);
   added_ = 0;
   constexpr double kInterval_s = 5;
   if (device_.now_s() - calibrated_s_ > kInterval_s) calibrate();
@@ -147,8 +128,15 @@ void CallQueue::adjust(const std::vector<CallSpan>& spans) {
   for (std::size_t i = 0; i < spans.size(); ++i) {
     if (spans[i].late) delay_s = std::max(delay_s, calls_[i].queued_s - spans[i].begin_s);
   }
-  const bool covered = blocking_->cover(delay_s);
-  if (!covered && added_ > 1) depth_ = std::max<std::size_t>(1, std::min(depth_, added_) / 2);
+  const double copy_s = (copies_end_->time_s() - copies_begin_->time_s()) / copies_;
+  if (!(copy_s > 0)) return;
+  const int most =
+      std::max(1, static_cast<int>(std::min<double>(kMostBlocking_s / copy_s, kMostCopies)));
+  const bool could_grow = copies_ < most;
+  const double wanted = copies_ + std::ceil(kMargin * delay_s / copy_s);
+  copies_ = static_cast<int>(std::min<double>(wanted, most));
+  if (could_grow || !(delay_s > 0) || added_ < 2) return;
+  depth_ = std::max<std::size_t>(1, std::min(depth_, added_) / 2);
 }
 
 // No work of this rank is in flight. Threads that share one GPU may have work in flight there. It
@@ -179,7 +167,7 @@ void CollectiveRank::check_memory(std::size_t room, int sharers) {
   for (int rank = 0; rank < sharers; ++rank) {
     Buffer from, to;
     needs.add(planned_buffers(room));
-    if (device_->kind() == DeviceKind::cuda) needs.add(BlockingCopies::planned_buffers(from, to));
+    if (device_->kind() != DeviceKind::cpu) needs.add(CallQueue::planned_buffers(from, to));
   }
   needs.check(fmt::format("ddpbench comm, with {} of {} bytes to send and as many to receive,",
                           counted(sharers, "rank"), room),
@@ -199,9 +187,7 @@ void CollectiveRank::make_buffers(std::size_t room) {
   }
   world_->register_buffer(in_);
   world_->register_buffer(out_);
-  auto blocking =
-      device_->kind() == DeviceKind::cpu ? nullptr : std::make_unique<BlockingCopies>(*device_);
-  calls_ = std::make_unique<CallQueue>(*device_, *world_, std::move(blocking));
+  calls_ = std::make_unique<CallQueue>(*device_, *world_);
 }
 
 CollectiveMemory CollectiveRank::memory(std::size_t count, DataType type, comm::ReduceOp op) const {

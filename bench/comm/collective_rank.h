@@ -2,48 +2,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One rank of a measurement of collectives: its communicator, its device, registered memory to send
-// from and to receive into, the queue of timed calls, and how fast its memory is.
+// from and to receive into, the queue of timed calls, and how fast its memory is. And the work of
+// the processes of `ddpbench comm`.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "base/math.h"
 #include "bench/comm/collective_case.h"
+#include "bench/comm/comm_job.h"
+#include "bench/rank/rank_devices.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/memory_needs.h"
 #include "parallel/comm/communicator.h"
+#include "parallel/comm/store/store.h"
+#include "parallel/launch/rank_channel.h"
+#include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {
-
-// Copies of unused memory that keep a device busy while the host queues the timed work behind them,
-// which then does not wait for the host. (nvbench blocks a stream by a kernel for this.)
-class BlockingCopies {
- public:
-  // Each of the two buffers has this size. An H200 reads and writes some 4.5 TB/s: it copies this
-  // in 30 microseconds, and the host queues a copy in some microseconds.
-  static constexpr std::size_t kBytes = 64 * kMiB;
-
-  static std::array<PlannedBuffer, 2> planned_buffers(Buffer& from, Buffer& to);
-
-  // `device` is asynchronous and outlives this. Throws DeviceError.
-  explicit BlockingCopies(Device& device);
-
-  // Queues the copies in front of the work that comes next on `stream`.
-  void queue(Stream& stream);
-  // To be called when the work of queue() is done: takes so many more copies next time that they
-  // last `delay_s` longer. Returns false when the limit on copies leaves the delay uncovered.
-  bool cover(double delay_s);
-
- private:
-  Device& device_;
-  Buffer from_, to_;
-  std::unique_ptr<Event> begin_, end_;
-  int copies_;
-};
 
 // The times of one call, on the device's clock.
 struct CallSpan {
@@ -54,12 +35,19 @@ struct CallSpan {
 // Queues calls of a collective on one rank, several in flight on an asynchronous device, and times
 // each by events of its stream: one after a barrier that is queued like it, so that it begins on
 // all ranks at about the same time, and one after the call. The host's time to queue a call must
-// not count: the device first gets copies of unused memory, as many as it takes for the host to be
-// ahead, and where the most do not suffice, fewer calls are queued at a time.
+// not count: the device first copies unused memory, as often as it takes for the host to be ahead
+// (nvbench blocks a stream by a kernel for this), and where the most copies do not suffice, fewer
+// calls are queued at a time.
 class CallQueue {
  public:
-  // Both outlive this. `blocking`: null where queued work is done when the queueing call returns.
-  CallQueue(Device& device, comm::Communicator& world, std::unique_ptr<BlockingCopies> blocking);
+  // The size of each of the two buffers that an asynchronous device copies. An H200 reads and
+  // writes some 4.5 TB/s: a copy takes it 30 microseconds, and the host queues one in some
+  // microseconds.
+  static constexpr std::size_t kCopiedBytes = 64 * kMiB;
+  static std::array<PlannedBuffer, 2> planned_buffers(Buffer& from, Buffer& to);
+
+  // Both outlive this. Throws DeviceError.
+  CallQueue(Device& device, comm::Communicator& world);
 
   // Call it before calls of another kind or size. Calibrates the device's clock to the host's, and
   // resets how many calls are queued at a time. REQUIRES: no calls are in flight.
@@ -81,12 +69,16 @@ class CallQueue {
     double queued_s = 0;
   };
 
+  void queue_copies();
   void adjust(const std::vector<CallSpan>& spans);
   void calibrate();
 
   Device& device_;
   comm::Communicator& world_;
-  std::unique_ptr<BlockingCopies> blocking_;
+  const bool copies_first_;  // queued work is not done when the queueing call returns
+  Buffer from_, to_;         // of the copies, like the next
+  std::unique_ptr<Event> copies_begin_, copies_end_;
+  int copies_ = 4;
   std::unique_ptr<Stream> stream_;
   std::vector<Call> calls_;  // the first added_ count
   std::size_t added_ = 0;
@@ -134,18 +126,45 @@ class CollectiveRank {
   std::unique_ptr<CallQueue> calls_;
 };
 
-// Bandwidth, which counts bytes read and bytes written.
-struct BandwidthSample {
-  std::size_t working_set_bytes = 0;
-  bool all_cores = false;  // all ranks at once; else rank 0 alone
-  double copy_gb_per_s = 0, reduce_gb_per_s = 0;
-};
-
 // Collective. The bandwidth of this rank's core while all ranks do the same (`all_cores`), or while
 // the others wait (0 on ranks other than 0): the bound of collectives in shared memory. The best
 // window of the communicator's own loops counts. Overwrites the rank's memory. REQUIRES:
 // working_set <= twice that memory's bytes.
 BandwidthSample measure_bandwidth(CollectiveRank& rank, std::size_t working_set, bool all_cores,
                                   DataType type);
+
+// One rank's measurement of all rows of a world (comm_rank.cpp).
+class CommMeasurement {
+ public:
+  // Collective. The calling thread leads the rank's device, which is among `devices`. `world`: of
+  // the communicator, but what the job says. Keeps references to `job` and `writer`.
+  CommMeasurement(const CommJob& job, const DevicePlan& devices, int rank, comm::Store& store,
+                  launch::RankWriter& writer, WorldOptions world = {});
+
+  comm::Communicator& world() { return rank_.world(); }
+  // Collective. Leaves times and results in the rank's channel. When it throws, the others' waits
+  // have been ended.
+  void run();
+
+ private:
+  void measure_memory();
+  void measure(std::size_t row);
+  void take_times(std::size_t row);
+
+  const CommJob& job_;
+  launch::RankWriter& writer_;
+  CollectiveRank rank_;
+  CommRankResult result_;
+  std::uint64_t steps_ = 0;
+  int taken_ = 0;          // iterations of this row whose times are known, with the warm-up's
+  std::int64_t late_ = 0;  // timed iterations of this row that were late
+};
+
+inline constexpr const char* kCommKind = "comm";
+
+// A RankJob (rank_main.h) whose description is a CommJob: measures all rows in one rank, or in all
+// as threads.
+int run_comm_ranks(const nlohmann::json& description, const launch::RankEnvironment& environment,
+                   launch::RankChannels& channels, bool& left_behind);
 
 }  // namespace ddpbench::bench

@@ -15,7 +15,6 @@
 #include "base/json_members.h"
 #include "base/text.h"
 #include "bench/comm/collective_case.h"
-#include "parallel/comm/communicator.h"
 #include "parallel/comm_backends.h"
 #include "reports/metrics/metrics.h"
 
@@ -146,27 +145,6 @@ std::vector<CommRow> make_rows(const Options& options, const CommJob& job) {
     }
   }
   return rows;
-}
-
-// Powers of two that span the bytes touched by one core in the rows.
-std::vector<std::size_t> working_sets_of_cores(const CommJob& job) {
-  std::size_t least = 0, most = 0;
-  for (const CommRow& row : job.rows) {
-    if (row.count == 0) continue;
-    const auto traffic =
-        report::collective_traffic(row.operation, job.ranks, static_cast<double>(job.bytes(row)));
-    const auto set = static_cast<std::size_t>(traffic.footprint_bytes / job.ranks);
-    least = least == 0 ? set : std::min(least, set);
-    most = std::max(most, set);
-  }
-  constexpr std::size_t kLeast = 1 << 10;
-  std::vector<std::size_t> sets;
-  if (most == 0) return sets;
-  for (std::size_t set = std::bit_floor(std::max(least, kLeast)); set <= std::max(most, kLeast);
-       set *= 2) {
-    sets.push_back(set);
-  }
-  return sets;
 }
 
 void check_memory(const CommJob& job, std::uint64_t ranks, std::uint64_t memory_bytes,
@@ -321,9 +299,24 @@ CommJob make_comm_job(const Options& options, int ranks, const HostDevices& host
   return job;
 }
 
+// Powers of two that span the bytes touched by one core in the rows.
 void choose_working_sets(CommJob& job) {
-  const bool is_bound = job.no_bound_reason().empty();
-  job.working_sets = is_bound ? working_sets_of_cores(job) : std::vector<std::size_t>{};
+  job.working_sets.clear();
+  if (!job.no_bound_reason().empty()) return;
+  constexpr std::size_t kLeast = 1 << 10;
+  std::size_t least = SIZE_MAX, most = 0;
+  for (const CommRow& row : job.rows) {
+    if (row.count == 0) continue;
+    const auto traffic =
+        report::collective_traffic(row.operation, job.ranks, static_cast<double>(job.bytes(row)));
+    const auto set =
+        std::max(kLeast, static_cast<std::size_t>(traffic.footprint_bytes / job.ranks));
+    least = std::min(least, set);
+    most = std::max(most, set);
+  }
+  for (std::size_t set = std::bit_floor(least); set <= most; set *= 2) {
+    job.working_sets.push_back(set);
+  }
 }
 
 std::string title_of(const CommJob& job) {

@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "bench/comm/collective_rank.h"
 #include "bench/host/host_devices.h"
 #include "bench/options/options.h"
 #include "bench/plan/run_plan.h"
@@ -99,6 +98,13 @@ launch::ChannelLayout channel_layout(const CommJob& job);
 
 nlohmann::json to_json(const CommJob& job);
 CommJob comm_job_from_json(const nlohmann::json& json);
+
+// Bandwidth, which counts bytes read and bytes written.
+struct BandwidthSample {
+  std::size_t working_set_bytes = 0;
+  bool all_cores = false;  // all ranks at once; else rank 0 alone
+  double copy_gb_per_s = 0, reduce_gb_per_s = 0;
+};
 
 struct CommRankResult {
   std::string host, model;

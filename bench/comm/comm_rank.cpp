@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/comm/comm_rank.h"
+#include "bench/comm/collective_rank.h"
 
 #include <exception>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 

@@ -11,15 +11,13 @@
 #include <utility>
 
 #include "base/error.h"
-#include "bench/comm/collective_case.h"
-#include "bench/comm/comm_job.h"
-#include "bench/comm/comm_rank.h"
+#include "bench/comm/collective_rank.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/host_limits.h"
 #include "bench/host/terminal.h"
 #include "bench/run/launch_run.h"
 #include "bench/run/report_output.h"
-#include "bench/run/run_collector.h"
+#include "bench/run/run_records.h"
 #include "parallel/comm_backends.h"
 #include "reports/metrics/metrics.h"
 

@@ -9,19 +9,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <set>
 #include <span>
-#include <string_view>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/nearest_name.h"
 #include "base/text.h"
 #include "bench/commands/report_choice.h"
-#include "bench/commands/rsvg_convert.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
 #include "reports/charts/chart_data.h"
@@ -38,29 +33,16 @@ using report::ChartKind;
 constexpr int kUsualWidth = 80;                     // where stdout is no terminal
 constexpr int kLeastSide = 200, kMostSide = 10000;  // pixels
 
-struct ChartWords {
-  std::optional<std::string> title;  // in place of the chart's own
-  bool notes = true;                 // false: neither the second line nor the notes below
-};
-
 struct ChartDrawing {
   std::string empty_reason;  // why there is nothing to draw; then `picture` may not be called
   std::function<pictures::Picture(const pictures::Medium&)> picture;  // with all of its words
 };
 
-void change_words(report::ChartCaption& caption, const ChartWords& words) {
-  if (words.title) caption.title = *words.title;
-  if (words.notes) return;
-  caption.subtitle.clear();
-  caption.notes.clear();
-}
-
 template <typename Data>
-ChartDrawing drawing(Data chart,
+ChartDrawing drawing(const Data& chart,
                      pictures::Picture (*picture)(const Data&, const pictures::Medium&)) {
-  std::string reason = chart.empty_reason;
-  return {std::move(reason), [=, shared = std::make_shared<const Data>(std::move(chart))](
-                                 const pictures::Medium& m) { return picture(*shared, m); }};
+  return {chart.empty_reason,
+          [=](const pictures::Medium& medium) { return picture(chart, medium); }};
 }
 
 // `axis`: of kind accuracy.
@@ -124,12 +106,8 @@ std::string format_of(const std::string& path) {
 // as many, to be sharp.
 std::string picture_as(const std::string& format, std::string svg, bool exact) {
   if (format == ".svg") return svg;
-  const PictureFormat png = exact ? PictureFormat::png : PictureFormat::fine_png;
-  try {
-    return rsvg_convert(svg, format == ".png" ? png : PictureFormat::pdf);
-  } catch (const UnavailableError& error) {
-    throw UnavailableError(fmt::format("chart: {}", error.what()));
-  }
+  if (format == ".pdf") return rsvg_convert(svg, PictureFormat::pdf);
+  return rsvg_convert(svg, exact ? PictureFormat::png : PictureFormat::fine_png);
 }
 
 // Whether the terminal shows more than ASCII, by the usual variables in their usual order.
@@ -208,7 +186,7 @@ class Chart final : public Subcommand {
     output_.define(options,
                    "Picture to write: .svg, or .png or .pdf through rsvg-convert; without it the "
                    "scaling is drawn in the terminal");
-    options.add("--title", "TEXT", &words_.title, "The title, in place of the chart's own");
+    options.add("--title", "TEXT", &title_, "The title, in place of the chart's own");
     options.add("--size", "WIDTHxHEIGHT", &size_,
                 "Size of the picture in pixels (880x400), of 1/96 inch each in a PDF; type keeps "
                 "its size [912 wide, as high as it needs]");
@@ -218,7 +196,6 @@ class Chart final : public Subcommand {
 
   int run() override {
     check_picture();
-    words_.notes = !no_notes_;
     std::vector<report::ReportFile> files = read_files(paths_);
     const ChartKind kind = kind_ ? *report::chart_kind(*kind_) : usual_kind(files);
     check_contents(kind, files);
@@ -247,7 +224,7 @@ class Chart final : public Subcommand {
     }
     if (output_.path.empty()) {
       report::ScalingChart chart = scaling_chart(reports, report::ChartRoom::terminal);
-      change_words(chart.caption, words_);
+      change_words(chart.caption);
       say("{}{}", draw_text(chart, {width > 0 ? width : kUsualWidth, is_utf8_locale()}),
           interrupted);
       return 0;
@@ -297,24 +274,27 @@ class Chart final : public Subcommand {
     }
   }
 
+  void change_words(report::ChartCaption& caption) const {
+    if (title_) caption.title = *title_;
+    if (!no_notes_) return;
+    caption.subtitle.clear();
+    caption.notes.clear();
+  }
+
   std::string svg_of(const ChartDrawing& drawing) const {
-    const auto make = [&](const report::pictures::Medium& medium) {
-      report::pictures::Picture picture = drawing.picture(medium);
-      change_words(picture.caption, words_);
+    const auto make = [&](const pictures::Medium& medium) {
+      pictures::Picture picture = drawing.picture(medium);
+      change_words(picture.caption);
       return picture;
     };
-    if (!size_) return picture_file(make(report::pictures::Medium::file));
-    try {
-      return picture_file(make, picture_size(*size_));
-    } catch (const ConfigError& error) {
-      throw ConfigError(fmt::format("chart: --size={}", error.what()));
-    }
+    return size_ ? picture_file(make, picture_size(*size_))
+                 : picture_file(make(pictures::Medium::file));
   }
 
   // What --no-notes leaves out of a picture, for the terminal.
   std::string left_out(const ChartDrawing& drawing, int width) const {
-    if (words_.notes) return "";
-    const report::ChartCaption caption = drawing.picture(report::pictures::Medium::file).caption;
+    if (!no_notes_) return "";
+    const report::ChartCaption caption = drawing.picture(pictures::Medium::file).caption;
     const std::size_t columns = width > 0 ? static_cast<std::size_t>(width) : 0;
     std::string text = wrap(printable("not in the picture: " + caption.subtitle), columns, 2);
     for (const std::string& note : caption.notes) text += wrap(printable("- " + note), columns, 2);
@@ -324,9 +304,8 @@ class Chart final : public Subcommand {
   std::vector<std::string> paths_;
   RunFilter filter_;
   CollectiveFilter collectives_;
-  ChartWords words_;
   TextOutput output_;
-  std::optional<std::string> kind_, axis_, size_;
+  std::optional<std::string> kind_, axis_, size_, title_;
   bool no_notes_ = false;
 };
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/nearest_name.h"
 #include "bench/commands/report_choice.h"
 #include "bench/commands/subcommand.h"

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <exception>
-#include <filesystem>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "bench/commands/report_choice.h"
 #include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
@@ -18,17 +16,6 @@
 
 namespace ddpbench::bench {
 namespace {
-
-// Named after the first report, in the working directory: "runs/monday.json" gives "monday.html".
-std::string default_page(const std::string& report) {
-  if (is_stream(report)) {
-    throw ConfigError(
-        fmt::format("html: {} has no name for the page; give one with --output, or --output=- for "
-                    "standard output",
-                    input_name(report)));
-  }
-  return std::filesystem::path(report).filename().replace_extension(".html").string();
-}
 
 // The page's name for each file: the short name where names differ (report_view.h).
 std::vector<std::string> page_names(std::span<const report::ReportFile> files) {
@@ -56,7 +43,7 @@ class Html final : public Subcommand {
   }
 
   int run() override {
-    if (output_.path.empty()) output_.path = default_page(paths_.front());
+    output_.name_after(paths_.front(), ".html", "html");
     check_inputs("html", paths_);
     output_.check("html", paths_);
     output_.check("html", baseline_);

@@ -5,16 +5,13 @@
 
 #include <algorithm>
 #include <ctime>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/math.h"
 #include "base/text.h"
 #include "bench/commands/subcommand.h"
-#include "bench/host/build_info.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/terminal.h"
 #include "reports/imports/imports.h"
@@ -41,16 +38,6 @@ std::string checked_time(const std::string& text) {
   if (end != nullptr && *end == '\0' && text == std::string_view(written, size)) return text;
   throw ConfigError(fmt::format(
       "import: --measured-at={}: expected a time in UTC of the form 2026-01-31T12:00:00Z", text));
-}
-
-// "runs/mine.csv" gives "mine.json", in the working directory. Throws ConfigError for a stream.
-std::string default_report(const std::string& path) {
-  if (is_stream(path)) {
-    throw ConfigError(
-        fmt::format("import: {}: name with --output where the report goes (- for standard output)",
-                    input_name(path)));
-  }
-  return std::filesystem::path(path).filename().replace_extension(".json").string();
 }
 
 class Import final : public Subcommand {
@@ -90,7 +77,7 @@ class Import final : public Subcommand {
     }
     const std::string name = input_name(paths_.front());
     complete_program();
-    if (output_.path.empty()) output_.path = default_report(paths_.front());
+    output_.name_after(paths_.front(), ".json", "import");
     output_.check("import", paths_);
     const report::StepTimes times = report::parse_step_times(
         read_file(paths_.front(), {.what = "", .most_bytes = kLargestFile, .streams = true}), name);

@@ -1,15 +1,13 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/commands/info.h"
+#include "bench/commands/subcommand.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
-#include "base/file.h"
 #include "base/text.h"
-#include "bench/host/build_info.h"
 #include "bench/options/option_source.h"
 
 namespace ddpbench::bench {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/commands/rsvg_convert.h"
+#include "bench/commands/subcommand.h"
 
 #include <fmt/format.h>
 #include <signal.h>
@@ -15,7 +15,6 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/file.h"
 
 namespace ddpbench::bench {
 namespace {

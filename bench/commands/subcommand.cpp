@@ -43,6 +43,17 @@ void TextOutput::define(CommandOptions& options, const std::string& help) {
   options.add("--force", "", &force, "Overwrite FILE");
 }
 
+void TextOutput::name_after(const std::string& input, const char* extension,
+                            const std::string& command) {
+  if (!path.empty()) return;
+  if (is_stream(input)) {
+    throw ConfigError(fmt::format(
+        "{}: {} has no name for what is written; give one with --output (- for standard output)",
+        command, input_name(input)));
+  }
+  path = std::filesystem::path(input).filename().replace_extension(extension).string();
+}
+
 int TextOutput::width() const { return is_file() ? 0 : terminal_width(); }
 
 void TextOutput::check(const std::string& command, const std::vector<std::string>& inputs) const {

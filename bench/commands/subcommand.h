@@ -5,14 +5,21 @@
 // new one needs a class in a file of its own here, and a line in subcommands() (subcommand.cpp).
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
+#include "bench/host/build_info.h"
+#include "bench/host/host_limits.h"
 #include "bench/options/command_words.h"
 #include "bench/options/option_help.h"
+#include "reports/data/report.h"
 
 namespace ddpbench::bench {
 
@@ -62,6 +69,9 @@ struct TextOutput {
               const std::string& help = "Write to this file instead of standard output");
   bool is_file() const { return !path.empty() && path != kStandardStream; }
   int width() const;  // the terminal's; 0 for a file
+  // Where no path was given: the name of `input` with another extension, in the working directory.
+  // Throws ConfigError for standard input, which has no name.
+  void name_after(const std::string& input, const char* extension, const std::string& command);
   // Checks before any work. Throws ConfigError when the file exists without --force, cannot be
   // written, or is one of `inputs`, which not even --force replaces.
   void check(const std::string& command, const std::vector<std::string>& inputs) const;
@@ -78,6 +88,35 @@ std::vector<std::string> names_of(const Rows& rows) {
 
 // Throws ConfigError when standard input ("-") is more than one of the inputs.
 void check_inputs(const std::string& command, const std::vector<std::string>& inputs);
+
+// `ddpbench info` (info.cpp): version, what was built in, devices, libraries, limits, places.
+struct InfoContents {
+  report::Environment environment;
+  HostLimits limits;
+  InstallPaths paths;
+  std::vector<std::string> data_directories;  // in the order of the search
+  // More lines of "Built in": {"strategies", "single, dp"}, {"data sets", "mnist"}.
+  std::vector<std::pair<std::string, std::string>> built_in;
+  // What moves data between ranks: {"shm", "CPU devices: ..."}, {"nccl", "...; not here: ..."}.
+  std::vector<std::pair<std::string, std::string>> backends;
+  std::string no_gpu_reason;  // why environment.gpus is empty
+  std::string no_cpu_bf16;    // why CPU devices do not compute in bf16; empty: they do
+};
+
+// At most `width` columns wide (0: not wrapped), but for words that are longer.
+std::string info_text(const InfoContents& contents, int width);
+
+// Runs rsvg-convert, the program of librsvg that turns SVG into other formats (rsvg_convert.cpp).
+inline constexpr std::chrono::seconds kConvertDeadline{60};
+
+// fine_png has two pixels for each unit of the document, png has one.
+enum class PictureFormat : std::uint8_t { fine_png, png, pdf };
+
+// Returns the document `svg` in another format. Throws UnavailableError, with how to install it,
+// when there is no rsvg-convert on PATH. Throws InternalError when it fails (with its message),
+// draws nothing, or exceeds the deadline and is ended.
+std::string rsvg_convert(std::string_view svg, PictureFormat format,
+                         std::chrono::milliseconds deadline = kConvertDeadline);
 
 // What `ddpbench NAME --help` prints; docs/cli.md shows the same.
 std::string subcommand_help(const SubcommandEntry& entry);

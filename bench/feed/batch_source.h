@@ -21,11 +21,15 @@ namespace ddpbench::bench {
 // A batch that the device fills itself needs no memory on the host.
 enum class FilledBy : std::uint8_t { host, device };
 
-struct BatchShape {
-  std::size_t samples = 0;
-  std::size_t image_bytes = 0;  // of one sample, as fp32
+struct BatchSourceOptions {
+  std::size_t samples = 0;      // per batch
+  std::size_t image_bytes = 0;  // per sample, as fp32
   std::size_t labels_per_sample = 1;
-  bool has_valid_weight = false;  // where labels are ignored (StepInput)
+  data::LoaderOptions loader = {};                                    // without buffers
+  std::shared_ptr<DeviceWait> wait = std::make_shared<DeviceWait>();  // for copies to the device
+
+  // Whether labels are ignored (StepInput).
+  bool has_valid_weight() const { return loader.ignored_label != data::kNoLabel; }
 };
 
 // Memory for one batch that the host fills and a device trains on: where the host cannot write the
@@ -33,7 +37,7 @@ struct BatchShape {
 class BatchMemory {
  public:
   // Has no memory yet.
-  explicit BatchMemory(const BatchShape& shape, FilledBy filled_by = FilledBy::host);
+  explicit BatchMemory(const BatchSourceOptions& options, FilledBy filled_by = FilledBy::host);
   // The memory that allocate() will take on the device.
   std::array<PlannedBuffer, 1> planned() { return {{{&memory_, MemoryCategory::input, bytes_}}}; }
   // Must be called once, before the calls below. `device` outlives this.
@@ -69,18 +73,6 @@ class BatchSource {
   virtual StepInput next(Stream& stream) = 0;
   // Says that the step that reads the batch has been queued on `stream`.
   virtual void consumed(Stream& stream) = 0;
-};
-
-struct BatchSourceOptions {
-  std::size_t samples = 0;      // per batch
-  std::size_t image_bytes = 0;  // per sample, as fp32
-  std::size_t labels_per_sample = 1;
-  data::LoaderOptions loader;                                         // without buffers
-  std::shared_ptr<DeviceWait> wait = std::make_shared<DeviceWait>();  // for copies to the device
-
-  BatchShape shape() const {
-    return {samples, image_bytes, labels_per_sample, loader.ignored_label != data::kNoLabel};
-  }
 };
 
 // Add what the sources below allocate on their device.

@@ -11,11 +11,11 @@
 
 namespace ddpbench::bench {
 
-BatchMemory::BatchMemory(const BatchShape& shape, FilledBy filled_by)
-    : labels_offset_(shape.samples * shape.image_bytes),
+BatchMemory::BatchMemory(const BatchSourceOptions& options, FilledBy filled_by)
+    : labels_offset_(options.samples * options.image_bytes),
       weight_offset_(labels_offset_ +
-                     shape.samples * shape.labels_per_sample * sizeof(std::int32_t)),
-      bytes_(weight_offset_ + (shape.has_valid_weight ? sizeof(float) : 0)),
+                     options.samples * options.labels_per_sample * sizeof(std::int32_t)),
+      bytes_(weight_offset_ + (options.has_valid_weight() ? sizeof(float) : 0)),
       filled_by_(filled_by) {}
 
 void BatchMemory::allocate(Device& device) {
@@ -50,7 +50,7 @@ constexpr int kBatchesInFlight = 3;
 std::vector<BatchMemory> plan_batches(const Device& device, const BatchSourceOptions& options) {
   const bool alone = device.is_host_accessible() && options.loader.workers == 0;
   std::vector<BatchMemory> batches;
-  for (int i = 0; i < (alone ? 1 : kBatchesInFlight); ++i) batches.emplace_back(options.shape());
+  for (int i = 0; i < (alone ? 1 : kBatchesInFlight); ++i) batches.emplace_back(options);
   return batches;
 }
 

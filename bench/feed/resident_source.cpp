@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "bench/feed/batch_source.h"
-#include "kernels/ops/backend.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -19,17 +18,16 @@ struct ResidentMemory {
   Buffer weights;         // valid_weight of these batches, where labels are ignored
   BatchMemory batch;
 
-  explicit ResidentMemory(const BatchSourceOptions& options)
-      : batch(options.shape(), FilledBy::device) {}
+  explicit ResidentMemory(const BatchSourceOptions& options) : batch(options, FilledBy::device) {}
   // The buffers besides the batch.
   std::vector<PlannedBuffer> planned(const data::Split& split, const data::ShardedSampler& sampler,
                                      const BatchSourceOptions& options) {
     const auto steps = static_cast<std::size_t>(sampler.steps_per_epoch());
-    return {{&images, MemoryCategory::input, split.images.size()},
-            {&labels, MemoryCategory::input, split.labels.size_bytes()},
-            {&order, MemoryCategory::input, steps * options.samples * sizeof(std::int32_t)},
-            {&weights, MemoryCategory::input,
-             options.shape().has_valid_weight ? steps * sizeof(float) : 0}};
+    return {
+        {&images, MemoryCategory::input, split.images.size()},
+        {&labels, MemoryCategory::input, split.labels.size_bytes()},
+        {&order, MemoryCategory::input, steps * options.samples * sizeof(std::int32_t)},
+        {&weights, MemoryCategory::input, options.has_valid_weight() ? steps * sizeof(float) : 0}};
   }
 };
 
@@ -59,7 +57,7 @@ class ResidentSource final : public BatchSource {
     upload(memory_.images, std::as_bytes(split.images), device);
     upload(memory_.labels, std::as_bytes(split.labels), device);
     staged_order_ = device.allocate_staging(memory_.order.bytes());
-    if (!options.shape().has_valid_weight) return;
+    if (!options.has_valid_weight()) return;
     staged_weights_ = device.allocate_staging(memory_.weights.bytes());
     label_counts_.emplace(split, options.loader.ignored_label);
   }

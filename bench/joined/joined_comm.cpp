@@ -7,8 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "bench/comm/comm_job.h"
-#include "bench/comm/comm_rank.h"
+#include "bench/comm/collective_rank.h"
 #include "bench/host/build_info.h"
 #include "bench/host/host_limits.h"
 #include "bench/host/terminal.h"
@@ -16,7 +15,7 @@
 #include "bench/joined/joined_hosts.h"
 #include "bench/joined/joined_rank.h"
 #include "bench/joined/joined_world.h"
-#include "bench/run/run_collector.h"
+#include "bench/run/run_records.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -12,7 +12,6 @@
 #include "bench/host/terminal.h"
 #include "bench/joined/report_inbox.h"
 #include "bench/run/launch_run.h"
-#include "bench/run/run_collector.h"
 #include "bench/run/run_records.h"
 #include "parallel/launch/rank_environment.h"
 #include "reports/exports/trace.h"

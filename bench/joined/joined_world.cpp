@@ -25,7 +25,6 @@
 #include "bench/rank/rank_devices.h"
 #include "bench/rank/rank_session.h"
 #include "bench/run/launch_run.h"
-#include "bench/run/run_collector.h"
 #include "bench/run/run_records.h"
 #include "kernels/nn/model/model_reader.h"
 #include "parallel/comm_backends.h"

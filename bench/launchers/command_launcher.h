@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bench/launchers/host_list.h"
-#include "bench/run/run_launcher.h"
+#include "bench/run/launch_run.h"
 
 namespace ddpbench::bench {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "bench/options/options.h"
-#include "bench/run/run_launcher.h"
+#include "bench/run/launch_run.h"
 #include "parallel/launch/child_process.h"
 #include "parallel/launch/rank_environment.h"
 #include "reports/exports/trace.h"

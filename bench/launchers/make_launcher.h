@@ -11,7 +11,7 @@
 
 #include "bench/launchers/host_list.h"
 #include "bench/options/options.h"
-#include "bench/run/run_launcher.h"
+#include "bench/run/launch_run.h"
 
 namespace ddpbench::bench {
 

@@ -12,7 +12,7 @@
 #include "bench/joined/joined_hosts.h"
 #include "bench/launchers/host_list.h"
 #include "bench/launchers/host_world.h"
-#include "bench/run/run_launcher.h"
+#include "bench/run/launch_run.h"
 
 namespace ddpbench::bench {
 

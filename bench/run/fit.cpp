@@ -1,24 +1,19 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/run/studies.h"
+#include "bench/run/session.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <optional>
 
 #include "base/error.h"
 #include "base/math.h"
 #include "bench/host/terminal.h"
 #include "bench/options/option_table.h"
 #include "bench/plan/data_places.h"
-#include "bench/plan/run_plan.h"
-#include "bench/plan/sweep_plan.h"
 #include "bench/rank/run_memory.h"
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/ops/op.h"
-#include "kernels/runtime/shared_memory.h"
 #include "reports/data/run_names.h"
 #include "reports/exports/records.h"
 
@@ -37,9 +32,7 @@ std::int64_t number_of(std::int64_t batch) {
 struct FitRow {
   std::int64_t batch = 0;  // samples a device; 0: none fits
   std::string ended_by;    // what the next batch is too large for; "nothing": no limit was found
-  // These describe what is fullest with `batch`, or with the least batch where none fits.
-  std::size_t bytes = 0, limit_bytes = 0;
-  CategoryBytes by_category{};
+  Fullness most;           // with `batch`, or with the least batch where none fits
   std::optional<double> bytes_per_sample;  // there; null: fewer than two batches fit
   std::string note;                        // a sentence; may be empty
 };
@@ -55,12 +48,7 @@ class RunFit {
     const BatchRange range =
         largest_batch([&](std::int64_t batch) { return fullest(at(batch)).share; });
     const Fullness& most = fullest(at(std::max(range.largest, range.smallest)));
-    FitRow row;
-    row.batch = range.largest;
-    row.ended_by = ended_by(range);
-    row.bytes = most.bytes;
-    row.limit_bytes = most.limit_bytes;
-    row.by_category = most.by_category;
+    FitRow row{range.largest, ended_by(range), most, {}, {}};
     // Another device may be the fullest with few samples: growth is of one and the same.
     const Fullness* const least = of_role(range.smallest, most.role);
     if (range.largest > range.smallest && least != nullptr) {
@@ -151,7 +139,7 @@ report::RecordCell bytes_cell(std::size_t bytes) {
 report::RecordCell text_cell(std::string text) { return {text, text}; }
 
 std::vector<report::RecordCell> cells_of(const RunCell& cell, const FitRow& row) {
-  const auto most = std::ranges::max_element(row.by_category) - row.by_category.begin();
+  const auto most = std::ranges::max_element(row.most.by_category) - row.most.by_category.begin();
   std::vector<report::RecordCell> cells = {
       text_cell(cell.strategy),
       count_cell(cell.world_size),
@@ -159,14 +147,14 @@ std::vector<report::RecordCell> cells_of(const RunCell& cell, const FitRow& row)
       count_cell(row.batch * cell.world_size),
       text_cell(row.ended_by),
       text_cell(std::string(to_string(static_cast<MemoryCategory>(most)))),
-      bytes_cell(row.bytes),
-      bytes_cell(row.limit_bytes)};
+      bytes_cell(row.most.bytes),
+      bytes_cell(row.most.limit_bytes)};
   cells.push_back(row.bytes_per_sample
                       ? report::RecordCell{*row.bytes_per_sample,
                                            fmt::format("{:.1f}", *row.bytes_per_sample /
                                                                      static_cast<double>(kKiB))}
                       : report::RecordCell{{}, "-"});
-  for (const std::size_t bytes : row.by_category) cells.push_back(bytes_cell(bytes));
+  for (const std::size_t bytes : row.most.by_category) cells.push_back(bytes_cell(bytes));
   return cells;
 }
 
@@ -180,12 +168,7 @@ void settle(Options& options, const HostDevices& host) {
     if (values <= 1) continue;
     throw ConfigError(fmt::format("--{}: `ddpbench fit` plans one value at a time", option));
   }
-  const DeviceChoice choice = choose_device(options, host);
-  if (options.all_gpus) options.gpus = {device_count(host, choice.device)};
-  options.device = choice.device;
-  options.server_device = choice.server_device;
-  options.precision = choice.precision;
-  if (options.device == "cpu") options.backend = choose_backend(options.backend, "cpu", false);
+  resolve_devices(options, host);
   options.on_missing = "synthesize";  // the sizes of the real data suffice
   options.oversubscribe = true;       // devices that are not here are planned like those that are
   options.batch_sizes = {1};

@@ -11,13 +11,10 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
-#include <vector>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/math.h"
-#include "bench/host/host_limits.h"
-#include "bench/host/terminal.h"
 #include "bench/rank/rank_main.h"
 #include "kernels/runtime/shared_memory.h"
 #include "parallel/strategies.h"

@@ -1,18 +1,12 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/run/run_collector.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <span>
-#include <vector>
 
 #include "bench/host/environment_capture.h"
-#include "bench/plan/training_job.h"
-#include "bench/rank/rank_result.h"
 #include "bench/run/run_records.h"
 #include "parallel/strategies.h"
 #include "reports/metrics/conditions.h"
@@ -22,34 +16,30 @@ namespace ddpbench::bench {
 namespace {
 
 // The results and records of all workers and servers of one run.
-struct CollectedRun {
+struct CollectedRun : RunRecords {
   const TrainingJob& job;
-  RunRecords records;
   // Workers that left anything. Some may be missing in a joined world that failed: figures of the
   // others are better than none.
   std::vector<std::size_t> heard = {};
 
-  const std::vector<RankResult>& results() const { return records.ranks.results; }  // [rank]
-  // [worker rank]
-  const std::vector<std::vector<launch::StepRecord>>& steps() const { return records.ranks.steps; }
   std::vector<std::span<const launch::StepRecord>> heard_steps() const {
     std::vector<std::span<const launch::StepRecord>> found;
-    for (const std::size_t r : heard) found.emplace_back(steps()[r]);
+    for (const std::size_t r : heard) found.emplace_back(steps[r]);
     return found;
   }
 };
 
 CollectedRun read_records(const TrainingJob& job, const launch::RankChannels& channels) {
-  CollectedRun all{.job = job, .records = read_run_records(job, channels)};
-  for (std::size_t r = 0; r < all.steps().size(); ++r) {
-    if (!all.steps()[r].empty() || !all.results()[r].host.empty()) all.heard.push_back(r);
+  CollectedRun all{read_run_records(job, channels), job};
+  for (std::size_t r = 0; r < all.steps.size(); ++r) {
+    if (!all.steps[r].empty() || !all.results[r].host.empty()) all.heard.push_back(r);
   }
   return all;
 }
 
 // All workers took the same number of warm-up steps. Rank 0 judged them.
 void fill_warmup(const CollectedRun& all, report::Run& run) {
-  const RankResult& first = all.results().at(0);
+  const RankResult& first = all.results.at(0);
   run.step.warmup = static_cast<int>(first.warmup_steps.value_or(all.job.options.warmup_steps));
   run.step.warmup_steady = first.warmup_steady;
   if (first.warmup_steady) return;
@@ -87,10 +77,10 @@ void fill_course(const CollectedRun& all, report::Run& run) {
   std::vector<const RankResult*> heard;
   std::vector<RankCourse> ranks;
   for (const std::size_t r : all.heard) {
-    heard.push_back(&all.results()[r]);
-    ranks.push_back({all.results()[r].progress, all.steps()[r]});
+    heard.push_back(&all.results[r]);
+    ranks.push_back({all.results[r].progress, all.steps[r]});
   }
-  run.phases = phase_figures(all.heard_steps(), all.records.wait_bound_s);
+  run.phases = phase_figures(all.heard_steps(), all.wait_bound_s);
   note_server_update(all.job, run.phases);
   run.epochs = epoch_rows(heard);
   run.progress = progress_points(ranks, run.epochs, run.global_batch_size);
@@ -105,35 +95,34 @@ report::DeviceRow device_row(const CollectedRun& all, const launch::RankChannels
                              const launch::SuperviseResult& result, std::size_t r,
                              std::size_t index) {
   const int ranks_per_process = plan_strategy(strategy_config(all.job)).ranks_per_process;
-  report::DeviceRow row = all.results()[r].devices[index];
-  row.host = all.results()[r].host;
+  report::DeviceRow row = all.results[r].devices[index];
+  row.host = all.results[r].host;
   row.process_rank = static_cast<int>(r) / ranks_per_process;
   const std::size_t rss = r < result.peak_rss_bytes.size() ? result.peak_rss_bytes[r] : 0;
   row.process_peak_rss_bytes =
       rss > 0 ? report::Figure::of(static_cast<double>(rss))
               : report::Figure::missing("the process was not awaited by ddpbench");
-  const bool timed = r < all.steps().size() && !all.steps()[r].empty();
+  const bool timed = r < all.steps.size() && !all.steps[r].empty();
   // The replicas of a rank take their steps together.
   row.step_time_median_s =
-      timed ? report::Figure::of(report::median(step_times(all.steps()[r])))
+      timed ? report::Figure::of(report::median(step_times(all.steps[r])))
             : report::Figure::missing(row.role == "server" ? "servers take no steps"
                                                            : "no timed step was finished");
   if (timed && index > 0)
     row.phases = replica_figures(channels.replicas(static_cast<int>(r)), index);
   if (timed && index == 0) {
-    row.phases = phase_figures(std::array{std::span(all.steps()[r])}, all.records.wait_bound_s);
+    row.phases = phase_figures(std::array{std::span(all.steps[r])}, all.wait_bound_s);
     note_server_update(all.job, row.phases);
-    row.buckets =
-        bucket_rows(all.records.ranks.buckets[r], all.steps()[r], all.records.wait_bound_s);
+    row.buckets = bucket_rows(all.buckets[r], all.steps[r], all.wait_bound_s);
   }
   return row;
 }
 
 void fill_devices(const CollectedRun& all, const launch::RankChannels& channels,
                   const launch::SuperviseResult& result, report::Run& run) {
-  run.device_model = all.results().at(0).device_model;  // servers may be on another kind of device
-  for (std::size_t r = 0; r < all.results().size(); ++r) {
-    for (std::size_t i = 0; i < all.results()[r].devices.size(); ++i) {
+  run.device_model = all.results.at(0).device_model;  // servers may be on another kind of device
+  for (std::size_t r = 0; r < all.results.size(); ++r) {
+    for (std::size_t i = 0; i < all.results[r].devices.size(); ++i) {
       run.devices.push_back(device_row(all, channels, result, r, i));
     }
   }
@@ -142,7 +131,7 @@ void fill_devices(const CollectedRun& all, const launch::RankChannels& channels,
 report::Figure longest(const CollectedRun& all, std::optional<double> RankResult::*part,
                        const std::string& reason) {
   std::optional<double> most;
-  for (const RankResult& rank : all.results()) {
+  for (const RankResult& rank : all.results) {
     if (rank.*part) most = std::max(most.value_or(0), *(rank.*part));
   }
   return most ? report::Figure::of(*most) : report::Figure::missing(reason);
@@ -205,7 +194,7 @@ void fill_calls(const launch::RankChannels& channels, const CollectedRun& all,
                 const launch::RunFailure& failure, report::Run& run) {
   for (int r = 0; r < channels.layout().ranks; ++r) {
     const launch::RankStatus status = channels.status(r);
-    run.calls.push_back({r, all.results()[static_cast<std::size_t>(r)].host,
+    run.calls.push_back({r, all.results[static_cast<std::size_t>(r)].host,
                          call_info(status.completed), call_info(status.pending)});
   }
   const auto tells = [](const report::RankCalls& row) { return row.completed || row.pending; };
@@ -220,7 +209,7 @@ report::ErrorInfo error_info(const launch::RunFailure& failure, const CollectedR
   report::ErrorInfo error = failure_info(failure);
   if (failure.rank < 0) return error;
   const auto rank = static_cast<std::size_t>(failure.rank);
-  if (rank < all.results().size()) error.host = all.results()[rank].host;
+  if (rank < all.results.size()) error.host = all.results[rank].host;
   if (error.host.empty()) error.host = host_name();
   return error;
 }
@@ -243,8 +232,8 @@ report::ErrorInfo failure_info(const launch::RunFailure& failure) {
 static void fill_traffic(const CollectedRun& all, report::Run& run) {
   report::StepTraffic step;
   std::map<std::pair<int, bool>, comm::Traffic> ends;  // participant, and whether it sends
-  for (std::size_t r = 0; r < all.steps().size(); ++r) {
-    const auto& told = all.results()[r].traffic;
+  for (std::size_t r = 0; r < all.steps.size(); ++r) {
+    const auto& told = all.results[r].traffic;
     run.traffic.reason = told.reason;
     if (!told.value) return;
     for (const LinkTraffic& link : *told.value) {
@@ -273,7 +262,7 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
     run.status = report::Status::failed;
     run.error = std::move(lost);
   }
-  for (const RankResult& rank : all.results()) {
+  for (const RankResult& rank : all.results) {
     run.parameters = std::max(run.parameters, rank.parameters);
     // What ran may differ from the plan.
     if (!job.all_reduce.empty() && !rank.all_reduce.empty()) {
@@ -286,12 +275,12 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
   fill_course(all, run);
   if (run.until_accuracy) report::fill_time_to_accuracy(run);
   fill_devices(all, channels, result, run);
-  run.clocks = all.records.clocks.rows();
+  run.clocks = all.clocks.rows();
   if (run.status == report::Status::failed && result.failure) {
     fill_calls(channels, all, *result.failure, run);
   }
-  run.verification = summarize_verification(all.job, all.results());
-  note_divergence(job, all.results(), run);
+  run.verification = summarize_verification(all.job, all.results);
+  note_divergence(job, all.results, run);
   return run;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/run/run_executor.h"
+#include "bench/run/session.h"
 
 #include <fmt/format.h>
 #include <pthread.h>
@@ -9,8 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <functional>
-#include <string>
 #include <system_error>
 #include <thread>
 
@@ -19,10 +17,6 @@
 #include "bench/host/host_limits.h"
 #include "bench/host/terminal.h"
 #include "bench/plan/data_places.h"
-#include "bench/plan/training_job.h"
-#include "bench/run/launch_run.h"
-#include "bench/run/report_output.h"
-#include "bench/run/run_collector.h"
 #include "bench/run/run_records.h"
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/ops/backend.h"

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <limits>
-#include <map>
 #include <utility>
 
 #include "base/clock.h"
@@ -247,15 +245,15 @@ RunRecords read_run_records(const TrainingJob& job, const launch::RankChannels& 
   const int workers = job.cell.servers > 0 ? job.cell.world_size : channels.layout().ranks;
   const auto copied = [](const auto& span) { return std::vector(span.begin(), span.end()); };
   for (int r = 0; r < channels.layout().ranks; ++r) {
-    all.ranks.results.push_back(decoded_rank_result(channels.result(r)));
-    all.ranks.trace.push_back(copied(channels.trace(r)));
+    all.results.push_back(decoded_rank_result(channels.result(r)));
+    all.trace.push_back(copied(channels.trace(r)));
     if (r >= workers) continue;
-    all.ranks.steps.push_back(copied(channels.steps(r)));
-    all.ranks.buckets.push_back(copied(channels.buckets(r)));
+    all.steps.push_back(copied(channels.steps(r)));
+    all.buckets.push_back(copied(channels.buckets(r)));
   }
-  all.clocks = HostClocks(all.ranks);
-  all.clocks.correct(all.ranks);
-  all.wait_bound_s = fill_arrivals(all.ranks, all.ranks.steps.size(), all.clocks.bound_s(),
+  all.clocks = HostClocks(all);
+  all.clocks.correct(all);
+  all.wait_bound_s = fill_arrivals(all, all.steps.size(), all.clocks.bound_s(),
                                    !strategy_traits(job.cell.strategy).has_servers);
   return all;
 }

@@ -17,6 +17,7 @@
 #include "bench/rank/rank_result.h"
 #include "parallel/comm/store/store.h"
 #include "parallel/launch/rank_channel.h"
+#include "parallel/launch/supervisor.h"
 #include "reports/data/report.h"
 #include "reports/exports/trace.h"
 
@@ -84,8 +85,7 @@ inline constexpr const char* kUntoldWaiting =
     "show it; comm_s includes waiting";
 
 // The records of a run, with its clocks corrected and arrivals filled in.
-struct RunRecords {
-  RankRecords ranks;
+struct RunRecords : RankRecords {
   HostClocks clocks;
   double wait_bound_s = 0;  // how far waiting times may be off: what fill_arrivals returned
 };
@@ -141,5 +141,28 @@ report::Trace trace_of_run(const TrainingJob& job, const launch::RankChannels& c
 // Adds the trace of the run of `job`, under its title. A trace that comes from other processes may
 // have any numbers.
 void add_run(report::Trace& trace, const TrainingJob& job, report::Trace run);
+
+// The Run of the report that is made of what the ranks left in their channels (run_collector.cpp).
+// Works for failed and interrupted runs, too: reports what is there, with a reason for the rest.
+report::Run collect_run(const TrainingJob& job, const launch::RankChannels& channels,
+                        const launch::SuperviseResult& result);
+
+// What the report says about a failure, without the host: only the ranks know it.
+report::ErrorInfo failure_info(const launch::RunFailure& failure);
+
+// Whether the run computed what it should (run_verdict.cpp).
+
+// `results`: of all ranks; those of a run that failed may lack a verification.
+report::Verification summarize_verification(const TrainingJob& job,
+                                            std::span<const RankResult> results);
+
+// Sets `run.diverged_step`, `run.diverged_tensor`, and the status of a run that did all it was to
+// do, or ended with a loss that is not finite, since its settings do not train. `run` has its
+// epochs and its verification.
+void note_divergence(const TrainingJob& job, std::span<const RankResult> ranks, report::Run& run);
+
+// Whether the run diverged to weights or losses that are not finite, so that its weights were not
+// saved. Those of a loss that is only far too large are.
+bool has_useless_weights(const report::Run& run);
 
 }  // namespace ddpbench::bench

@@ -7,15 +7,11 @@
 #include <chrono>
 #include <cmath>
 #include <iterator>
-#include <map>
 #include <optional>
-#include <span>
 #include <utility>
-#include <vector>
 
 #include "base/clock.h"
 #include "bench/host/environment_capture.h"
-#include "bench/rank/rank_result.h"
 #include "bench/run/run_records.h"
 #include "parallel/strategies.h"
 
@@ -218,13 +214,9 @@ void append_server(const std::vector<launch::TraceRecord>& records, int rank, st
     const double begin_s = record.begin_s - origin_s, end_s = record.end_s - origin_s;
     const auto phase = static_cast<Phase>(record.which);
     const bool computes = phase == Phase::reduce || phase == Phase::optimizer;
-    trace.events.push_back({server_words(phase),
-                            "phase",
-                            process,
-                            computes ? kCompute : kCommunication,
-                            begin_s,
-                            end_s,
-                            {{"step", record.step}}});
+    const int thread = computes ? kCompute : kCommunication;
+    trace.events.push_back(
+        {server_words(phase), "phase", process, thread, begin_s, end_s, {{"step", record.step}}});
     auto& [first_s, last_s] = rounds.try_emplace(record.step, begin_s, end_s).first->second;
     first_s = std::min(first_s, begin_s);
     last_s = std::max(last_s, end_s);
@@ -271,7 +263,7 @@ std::string title_in(const report::Trace& trace, const TrainingJob& job) {
 report::Trace trace_of_run(const TrainingJob& job, const launch::RankChannels& channels) {
   report::Trace trace;
   const RunRecords all = read_run_records(job, channels);
-  const std::size_t workers = all.ranks.steps.size();
+  const std::size_t workers = all.steps.size();
   std::vector<RankTrace> ranks;
   std::uint64_t dropped = 0;
   std::size_t traced = 0;
@@ -279,13 +271,13 @@ report::Trace trace_of_run(const TrainingJob& job, const launch::RankChannels& c
   for (int r = 0; r < channels.layout().ranks; ++r) {
     const auto rank = static_cast<std::size_t>(r);
     dropped += channels.dropped_trace(r);
-    if (rank >= workers || all.ranks.steps[rank].empty()) continue;
+    if (rank >= workers || all.steps[rank].empty()) continue;
     std::uint32_t last = 0;
-    for (const launch::TraceRecord& record : all.ranks.trace[rank]) {
+    for (const launch::TraceRecord& record : all.trace[rank]) {
       last = std::max(last, std::min(record.replica, kMostReplicas));
     }
     for (std::uint32_t i = 0; i <= last; ++i) {
-      const RankTrace& added = ranks.emplace_back(trace, job, all.ranks, r, i);
+      const RankTrace& added = ranks.emplace_back(trace, job, all, r, i);
       traced = std::max(traced, added.traced());
       origin = std::min(origin.value_or(added.begin_s()), added.begin_s());
     }
@@ -295,8 +287,8 @@ report::Trace trace_of_run(const TrainingJob& job, const launch::RankChannels& c
       origin && all.clocks.first_host() == host_name() ? wall_time(*origin) : "";
   const std::string label = begin.empty() ? "" : "time 0: " + begin;
   for (RankTrace& rank : ranks) rank.append(*origin, label);
-  for (std::size_t r = workers; origin && r < all.ranks.trace.size(); ++r) {
-    append_server(all.ranks.trace[r], static_cast<int>(r), traced, *origin, label, trace);
+  for (std::size_t r = workers; origin && r < all.trace.size(); ++r) {
+    append_server(all.trace[r], static_cast<int>(r), traced, *origin, label, trace);
   }
   const double bound_s = all.clocks.bound_s();
   if (!begin.empty()) trace.metadata["time_0"] = begin;

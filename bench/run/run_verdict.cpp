@@ -6,10 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
-#include <vector>
 
-#include "bench/run/run_collector.h"
+#include "bench/run/run_records.h"
 #include "parallel/strategies.h"
 
 namespace ddpbench::bench {

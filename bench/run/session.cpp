@@ -5,10 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <set>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -17,9 +15,6 @@
 #include "bench/host/terminal.h"
 #include "bench/options/option_source.h"
 #include "bench/plan/data_places.h"
-#include "bench/plan/training_job.h"
-#include "bench/run/launch_run.h"
-#include "bench/run/report_output.h"
 #include "kernels/nn/model/model_reader.h"
 #include "parallel/comm_backends.h"
 #include "reports/data/settings.h"
@@ -36,7 +31,8 @@ HostDevices devices_for(const std::string& device, const RunLauncher* launcher) 
   return devices;
 }
 
-// Returns why --device=auto was resolved so.
+}  // namespace
+
 std::string resolve_devices(Options& options, const HostDevices& host,
                             const RunLauncher* launcher) {
   const DeviceChoice choice = choose_device(options, host);
@@ -49,14 +45,11 @@ std::string resolve_devices(Options& options, const HostDevices& host,
   options.server_device = choice.server_device;
   options.precision = choice.precision;
   // Between which hosts a run's ranks are decides theirs (RunLauncher::backend).
-  const bool placed = launcher != nullptr;
-  if (options.device == "cpu" && !placed) {
+  if (options.device == "cpu" && launcher == nullptr) {
     options.backend = choose_backend(options.backend, "cpu", false);
   }
   return choice.note;
 }
-
-}  // namespace
 
 std::optional<double> step_time(const report::Run* run) {
   if (run == nullptr || !report::is_complete(*run) || !run->step.time_s) return std::nullopt;

@@ -1,27 +1,121 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Session: the supervisor of one command. It checks what can be checked before training, makes the
-// runs of a sweep in the order of its schedule, and writes the report, also between runs.
+// The supervisor of one command, which never opens a device. RunExecutor makes single runs. Session
+// checks what can be checked before training, makes the runs of a sweep in the order of its
+// schedule, and writes the report, also between runs. And the studies: `ddpbench fit`, the largest
+// batch a device for every strategy, from memory plans alone; `ddpbench tune`, which tries bucket
+// sizes of ddp and confirms the best against the default with fresh runs.
 #pragma once
 
-#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/host/host_devices.h"
 #include "bench/options/options.h"
+#include "bench/plan/run_plan.h"
 #include "bench/plan/sweep_plan.h"
+#include "bench/plan/training_job.h"
+#include "bench/rank/reference_weights.h"
+#include "bench/run/launch_run.h"
 #include "bench/run/report_output.h"
-#include "bench/run/run_executor.h"
+#include "kernels/nn/model/model.h"
+#include "kernels/runtime/shared_memory.h"
+#include "parallel/launch/supervisor.h"
 #include "reports/data/report.h"
+#include "reports/exports/trace.h"
 
 namespace ddpbench::bench {
 
+// How many operations a second the CPU devices of a run could do at most, measured in the
+// supervisor before the run: multiply-adds in registers, in fp32 or bf16 as the run's products are.
+class PeakRates {
+ public:
+  // Floating-point operations a second of one device of the run, while all devices do the same. It
+  // takes 15 ms for each set of cores and precision. It is missing where a device is no CPU, shares
+  // its cores, or computes in AMX's tiles.
+  report::Figure of(const TrainingJob& job);
+
+ private:
+  // The keys are cores and a precision; a figure is that of all the cores together.
+  std::map<std::pair<std::vector<int>, std::string>, report::Figure> known_;
+};
+
+// Holds what single runs share: the network, the decoded data set, and the references that runs are
+// verified against.
+class RunExecutor {
+ public:
+  // `options`: resolved (device, backend, number of devices); they outlive the executor. Finds
+  // network and data set. Throws ConfigError when they are missing or do not fit each other.
+  // `launcher`, if not null, starts the ranks, and outlives the executor.
+  RunExecutor(const Options& options, const HostDevices& host, RunLauncher* launcher = nullptr);
+
+  const data::DatasetInfo& dataset() const { return dataset_info_; }
+  const nn::ModelSpec& model() const { return model_; }
+  const std::string& model_path() const { return network_.path; }
+
+  // Plans the job of a cell. Throws ConfigError for one that cannot work.
+  TrainingJob plan(const RunCell& cell) const;
+  // Decodes the data set, once, before the first run. Ranks of a launcher do it on their hosts.
+  void decode();
+  // Where the runs from now on stand among those of the command, to be shown with their progress.
+  void place(const SweepPlace& place) { progress_.place(place); }
+  // Runs the cell in fresh processes. A failure is an outcome, not an exception: the returned run
+  // has it, and stderr shows it.
+  report::Run run(const RunCell& cell);
+  // Sets up the cell's processes as run() would, and its reference's, and ends them before their
+  // first step: devices, weights, memory and limits are checked. Returns false when interrupted. A
+  // failure is an outcome, as in run().
+  bool rehearse(const RunCell& cell);
+  // The exit codes of the runs that have failed so far, in order.
+  const std::vector<int>& exit_codes() const { return exit_codes_; }
+  // With --trace: the first timed steps of the runs so far.
+  RunsTrace trace() const { return {&trace_, traced_runs_}; }
+
+ private:
+  report::Run run_job(TrainingJob& job);
+  report::Run run_launched(const TrainingJob& job);
+  LaunchedRun launch(const TrainingJob& job);
+  void add_trace(const TrainingJob& job, report::Trace run);
+  void note_failure(const std::string& title, int exit_code, const std::string& message);
+  void note_failure(const std::string& title, const launch::RunFailure& failure);
+  // The descriptor of the reference of `job`, which is computed once for all runs that share it; -1
+  // when the run needs none or it was interrupted. Sets `failure` when it cannot be computed.
+  int reference_for(const TrainingJob& job, std::optional<launch::RunFailure>& failure);
+  void make_room_for(std::size_t bytes);
+
+  const Options& options_;
+  const HostDevices& host_;
+  RunLauncher* launcher_;  // null: this process starts the ranks
+  nn::ModelSpec model_;
+  Network network_;
+  std::unique_ptr<data::DatasetSource> source_;
+  data::DatasetInfo dataset_info_;
+  SharedMemory dataset_;
+  Progress progress_;
+  std::map<std::string, ReferenceWeights> references_;
+  std::set<std::string> rehearsed_references_;
+  PeakRates peaks_;
+  std::vector<int> exit_codes_;
+  report::Trace trace_;
+  std::size_t traced_runs_ = 0;
+};
+
 // The median step time of a run that ended well; nothing for others and for null.
 std::optional<double> step_time(const report::Run* run);
+
+// Resolves --device, --gpus=all and what depends on them for the devices of `host`, or of the hosts
+// that `launcher`, if not null, has. Returns why --device=auto was resolved so.
+std::string resolve_devices(Options& options, const HostDevices& host,
+                            const RunLauncher* launcher = nullptr);
 
 class Session {
  public:
@@ -76,5 +170,45 @@ class Session {
   bool interrupted_ = false;
   bool warned_ = false;  // the user knows that the report cannot be saved
 };
+
+// The studies (fit.cpp, tune.cpp).
+
+// Prints the table of largest batches; returns the exit code. Throws ConfigError and
+// UnavailableError as a run would that finds no network, data or device.
+int run_fit(Options options);
+
+// The batches that are considered: 1 to 8, then multiples of 8, which micro-batches divide.
+inline constexpr std::int64_t kBatchStep = 8;
+inline constexpr std::int64_t kLargestFit = std::int64_t{1} << 20;
+
+struct BatchRange {
+  std::int64_t smallest = 1;  // that can be planned
+  std::int64_t largest = 0;   // that fits; 0: none does; kLargestFit: no limit was found
+};
+
+// Returns the largest considered batch whose share of the memory is at most 1, such that the next
+// one's is more. `share` may throw ops::BatchTooLarge, which is a limit like memory, and
+// ops::BatchTooSmall. A network that cannot be planned for kBatchStep samples cannot be planned:
+// that error is thrown.
+BatchRange largest_batch(const std::function<double(std::int64_t batch)>& share);
+
+// Sizes in bytes of the gradient buckets that ddp makes of `model`, in the order of sending. Like
+// plan_buckets, but from the shapes alone: a device's memory layouts may pad tensors a little.
+std::vector<std::size_t> bucket_bytes(const nn::ModelSpec& model, double first_bucket_mb,
+                                      double bucket_cap_mb);
+
+// Fills empty lists of bucket sizes and overlap with sizes that suit the model. PyTorch's defaults
+// (1 and 25 MiB, overlap on) come first in all of them.
+void fill_tune_lists(Options& options, const nn::ModelSpec& model);
+
+// Returns the cells of one ddp world that are worth a run: the first, which is the default, and one
+// for every other way to cut the gradients. Without overlap, buckets only cost: there, only the
+// default's buckets and the fewest are worth a run.
+std::vector<std::size_t> distinct_settings(const std::vector<RunCell>& cells,
+                                           const nn::ModelSpec& model);
+
+// Runs everything and writes the report; returns the exit code. Throws ConfigError for options that
+// make several worlds or batches, or one device.
+int run_tune(Options options, std::vector<std::string> arguments);
 
 }  // namespace ddpbench::bench

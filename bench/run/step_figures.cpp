@@ -163,15 +163,6 @@ std::optional<StepTimes> times_of_last(std::int64_t count, const std::vector<Ran
   return all;
 }
 
-report::ProgressPoint point_between(const LossPoint& before, const LossPoint& after) {
-  const auto counted = static_cast<double>(after.counted - before.counted);
-  report::ProgressPoint point;
-  point.step = after.step;
-  point.train_loss = (after.loss_sum - before.loss_sum) / counted;
-  point.train_accuracy = static_cast<double>(after.correct - before.correct) / counted;
-  return point;
-}
-
 }  // namespace
 
 std::map<std::string, report::Figure> phase_figures(Ranks ranks, double clock_bound_s) {
@@ -286,7 +277,11 @@ std::vector<report::ProgressPoint> progress_points(const std::vector<RankCourse>
     if (!sum || sum->counted == before.counted) continue;
     const std::optional<StepTimes> times = times_of_last(sum->step, ranks);
     if (!times || epochs.size() < times->epoch) break;
-    report::ProgressPoint& row = rows.emplace_back(point_between(before, *sum));
+    const auto counted = static_cast<double>(sum->counted - before.counted);
+    report::ProgressPoint& row = rows.emplace_back();
+    row.step = sum->step;
+    row.train_loss = (sum->loss_sum - before.loss_sum) / counted;
+    row.train_accuracy = static_cast<double>(sum->correct - before.correct) / counted;
     row.epoch = static_cast<int>(times->epoch);
     row.samples = row.step * batch;
     for (std::size_t e = 0; e < times->epoch; ++e) row.train_s += epochs[e].time_s;

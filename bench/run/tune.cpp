@@ -1,21 +1,16 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/run/studies.h"
+#include "bench/run/session.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
-#include <set>
-#include <string>
-#include <utility>
 
 #include "base/error.h"
 #include "base/math.h"
 #include "base/text.h"
 #include "bench/host/terminal.h"
 #include "bench/plan/data_places.h"
-#include "bench/run/session.h"
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/nn/plan/parameter_plan.h"
 #include "parallel/gradient_bucketer.h"
@@ -25,20 +20,12 @@
 namespace ddpbench::bench {
 namespace {
 
-constexpr double kDefaultFirstMb = 1, kDefaultCapMb = 25;
-
 nn::ParameterPlan parameter_plan(const nn::ModelSpec& model) {
-  nn::ParameterPlan plan;
-  for (std::size_t i = model.layers.size(); i-- > 0;) {
-    const nn::LayerSpec& layer = model.layers[i];
-    const auto parameters = model.plan_of(layer).parameters;
-    for (std::size_t k = parameters.size(); k-- > 0;) {
-      const std::size_t bytes = parameters[k].layout.bytes;
-      plan.parameters.push_back({.offset_bytes = plan.flat_bytes, .bytes = bytes});
-      plan.flat_bytes += round_up(bytes, nn::kParameterAlignment);
-    }
+  std::vector<nn::LayerParameters> layers;
+  for (const nn::LayerSpec& layer : model.layers) {
+    layers.push_back({layer.name, model.plan_of(layer).parameters});
   }
-  return plan;
+  return nn::plan_parameters(layers);
 }
 
 // Rounds to three significant digits, so that the user can type the size again.
@@ -59,10 +46,6 @@ void check_tunable(const Options& options) {
     throw ConfigError(
         "tune finds the bucket sizes of one world; give one --gpus, one --batch-size or "
         "--global-batch-size, one --cuda-graph, one --all-reduce and one --devices-per-process");
-  }
-  if (!options.all_gpus && options.gpus.front() < 2) {
-    throw ConfigError(
-        "tune needs at least two devices, because one device sends nothing: --gpus=2");
   }
 }
 
@@ -152,9 +135,10 @@ void fill_tune_lists(Options& options, const nn::ModelSpec& model) {
     options.bucket_caps_mb = {rounded(all / 8), rounded(all / 4), rounded(all / 2)};
   }
   if (options.overlaps.empty()) options.overlaps = {true, false};
-  put_first(options.first_buckets_mb, kDefaultFirstMb);
-  put_first(options.bucket_caps_mb, kDefaultCapMb);
-  put_first(options.overlaps, true);
+  const RunCell usual;
+  put_first(options.first_buckets_mb, usual.first_bucket_mb);
+  put_first(options.bucket_caps_mb, usual.bucket_cap_mb);
+  put_first(options.overlaps, usual.overlap);
 }
 
 std::vector<std::size_t> distinct_settings(const std::vector<RunCell>& cells,
@@ -180,7 +164,8 @@ int run_tune(Options options, std::vector<std::string> arguments) {
   fill_tune_lists(options, nn::load_model_file(find_model(options.model)));
   Session session(std::move(options), std::move(arguments));
   if (session.options().gpus.front() < 2) {
-    throw ConfigError("--gpus=all is one device here; tune needs at least two");
+    throw ConfigError(
+        "tune needs at least two devices, because one device sends nothing: --gpus=2");
   }
   const std::vector<std::size_t> cells = distinct_settings(session.cells(), session.model());
   report::Tune tune = begin_tune(session, cells);

@@ -165,10 +165,11 @@ std::string picture_file(const std::function<Picture(const Medium&)>& make,
   const double grows = lay_out(make(medium), width).second - once;
   medium.stretch = (size.height - (once - grows)) / grows;
   if (medium.stretch < kLeastStretch) {
-    throw ConfigError(fmt::format(
-        "{}x{} is too low: at this width the picture needs a height of {:.0f}, less without its "
-        "notes or with fewer runs",
-        size.width, size.height, std::ceil(once - (1 - kLeastStretch) * grows)));
+    throw ConfigError(
+        fmt::format("--size={}x{} is too low: at this width the picture needs a height of {:.0f}, "
+                    "less without its "
+                    "notes or with fewer runs",
+                    size.width, size.height, std::ceil(once - (1 - kLeastStretch) * grows)));
   }
   const Picture picture = make(medium);
   return document_of(picture, lay_out(picture, width).first, size.width, size.height);

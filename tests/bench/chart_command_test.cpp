@@ -193,7 +193,7 @@ TEST_F(ChartCommand, TakesTheSizeOfAPicture) {
   }
   EXPECT_THAT(refused({sample_, "--size=640x480"}), HasSubstr("needs -o FILE"));
   EXPECT_THAT(refused({sample_, "--kind=breakdown", "--size=640x200", "-o", other}),
-              HasSubstr("chart: --size=640x200 is too low: at this width the picture needs a height"
+              HasSubstr("--size=640x200 is too low: at this width the picture needs a height"
                         " of "));
   EXPECT_FALSE(fs::exists(other));
 }

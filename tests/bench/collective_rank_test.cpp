@@ -283,7 +283,7 @@ class NewRank {
   std::unique_ptr<FarDevice> device_ = std::make_unique<FarDevice>(1);
 };
 
-constexpr std::size_t kBusy = BlockingCopies::kBytes;
+constexpr std::size_t kBusy = CallQueue::kCopiedBytes;
 
 TEST(CollectiveRankMemory, IsCheckedForAllSharersBeforeAnyIsTaken) {
   const std::size_t needed = 2 * (2 * kRoom + 2 * kBusy);

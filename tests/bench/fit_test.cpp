@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "bench/rank/run_memory.h"
-#include "bench/run/studies.h"
+#include "bench/run/session.h"
 #include "kernels/ops/op.h"
 
 namespace ddpbench::bench {

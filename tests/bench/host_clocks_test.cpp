@@ -9,8 +9,6 @@
 #include <cmath>
 #include <cstdint>
 
-#include "bench/run/run_collector.h"
-
 namespace ddpbench::bench {
 namespace {
 

@@ -151,7 +151,8 @@ TEST_F(ImportCommand, RefusesWhatIsMissingOrWrong) {
   EXPECT_THAT(refusal({"import", "base.csv", "--as=x", "--commit=main"}), HasSubstr("hexadecimal"));
   EXPECT_THAT(refusal({"import", "base.csv", "--as=x", "--measured-at=2026-1-31T12:00:00Z"}),
               HasSubstr("2026-01-31T12:00:00Z"));
-  EXPECT_THAT(refusal({"import", "-", "--as=x"}), HasSubstr("standard input: name with --output"));
+  EXPECT_THAT(refusal({"import", "-", "--as=x"}),
+              HasSubstr("standard input has no name for what is written"));
   program.write("base.json", "mine");
   EXPECT_THAT(refusal({"import", "base.csv", "--as=x"}), HasSubstr("exists"));
   EXPECT_EQ(program.read("base.json"), "mine");

@@ -7,7 +7,7 @@
 
 #include <sstream>
 
-#include "bench/commands/info.h"
+#include "bench/commands/subcommand.h"
 #include "bench/host/build_info.h"
 #include "bench/host/host_limits.h"
 #include "bench/options/option_table.h"

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The real rsvg-convert, where it is installed, makes PNG and PDF of every kind of picture.
-#include "bench/commands/rsvg_convert.h"
+#include "bench/commands/subcommand.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/run/run_collector.h"
+#include "bench/run/run_records.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/run/studies.h"
+#include "bench/run/session.h"
 #include "kernels/nn/model/model_reader.h"
 
 #include <gmock/gmock.h>
