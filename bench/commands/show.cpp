@@ -40,9 +40,9 @@ std::string columns_help() {
   for (const report::Column& column : report::run_columns()) {
     Names keys;
     for (const report::Field& field : column.fields) keys.push_back(field.key);
-    const char mark = column.in_table == report::InTable::always  ? '*'
-                      : column.in_table == report::InTable::never ? ' '
-                                                                  : '+';
+    const char mark = column.is(report::kAlways)                       ? '*'
+                      : column.is(report::kVarying | report::kForSome) ? '+'
+                                                                       : ' ';
     text +=
         fmt::format("{} {:<13} {} [{}]\n", mark, column.name, column.about, fmt::join(keys, ", "));
   }

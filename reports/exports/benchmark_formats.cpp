@@ -192,7 +192,7 @@ std::string labels_of(const RunRow& row, bool name_report) {
   for (const Column& column : run_columns()) {
     if (column.name == "report" && !name_report) continue;
     for (const Field& field : column.fields) {
-      if (field.role != Role::identity) continue;
+      if (!field.is(kIdentity)) continue;
       const std::string value = label_of(field.value(row));
       if (value.empty()) continue;  // to Prometheus an empty label is an absent one
       if (!labels.empty()) labels += ',';
@@ -230,12 +230,12 @@ std::string metric(const std::string& name, const std::string& help,
 
 }  // namespace
 
-std::string github_benchmark_text(std::span<const RunRow> rows, Better direction) {
+std::string github_benchmark_text(std::span<const RunRow> rows, Trait better) {
   Json entries = Json::array();
   for (const auto& [name, same] : clean_runs_by_name(rows)) {
     for (const Column& column : run_columns()) {
       for (const Field& field : column.fields) {
-        if (field.better == direction) append_entry(entries, name, field, same);
+        if (field.is(better)) append_entry(entries, name, field, same);
       }
     }
   }
@@ -264,7 +264,7 @@ std::string prometheus_text(std::span<const RunRow> rows) {
                  });
   for (const Column& column : run_columns()) {
     for (const Field& field : column.fields) {
-      if (field.role != Role::measure) continue;
+      if (field.is(kIdentity | kRemark)) continue;
       text +=
           metric(metric_name(field.key), fmt::format("{}; report key {}.", column.about, field.key),
                  sets, [&](std::size_t i) { return number_of(field.value(rows[i])); });

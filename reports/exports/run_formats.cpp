@@ -68,9 +68,9 @@ std::string of_rows(RunRows rows, const Columns&, int) {
   return kText(rows);
 }
 
-template <Better kDirection>
+template <Trait kBetter>
 std::string for_github(RunRows rows) {
-  return github_benchmark_text(rows, kDirection);
+  return github_benchmark_text(rows, kBetter);
 }
 
 // ---- the rows of `ddpbench comm` ----
@@ -173,9 +173,9 @@ const std::vector<RunFormat>& run_formats() {
       {"csv", "spreadsheets, RFC 4180", true, true, of_columns<csv_text>},
       {"json", "an array of flat objects", true, true, of_columns<json_runs_text>},
       {"github-benchmark", "github-action-benchmark, customSmallerIsBetter", false, true,
-       of_rows<for_github<Better::smaller>>},
+       of_rows<for_github<kSmaller>>},
       {"github-benchmark-bigger", "the same, customBiggerIsBetter", false, true,
-       of_rows<for_github<Better::bigger>>},
+       of_rows<for_github<kBigger>>},
       {"bencher", "Bencher's metric format", false, true, of_rows<bencher_text>},
       {"prometheus", "Prometheus' textfile collector", false, true, of_rows<prometheus_text>},
       {"mllog", "MLPerf's :::MLLOG lines", false, true, of_rows<mllog_text>}};

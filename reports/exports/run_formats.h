@@ -26,9 +26,10 @@ std::string csv_text(std::span<const RunRow> rows, const Columns& columns);
 // An array of flat objects. A missing figure is null beside "<key>_reason".
 std::string json_runs_text(std::span<const RunRow> rows, const Columns& columns);
 
-// For benchmark-action/github-action-benchmark: the figures for which smaller or bigger values are
-// better, as medians over repetitions, without runs that did not end well or had injected faults.
-std::string github_benchmark_text(std::span<const RunRow> rows, Better direction);
+// For benchmark-action/github-action-benchmark: the figures that are `better` with kSmaller or
+// kBigger values, as medians over repetitions, without runs that did not end well or had injected
+// faults.
+std::string github_benchmark_text(std::span<const RunRow> rows, Trait better);
 // Bencher's metric format, of the same medians with the ends of their intervals.
 std::string bencher_text(std::span<const RunRow> rows);
 // Prometheus' text format for the node exporter's textfile collector.

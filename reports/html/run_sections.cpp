@@ -88,7 +88,7 @@ Columns work_columns(const std::vector<RunRow>& rows) {
   }
   if (known.empty()) return known;
   Columns columns = table_columns(rows);
-  std::erase_if(columns, [](const Column* column) { return !column->key; });
+  std::erase_if(columns, [](const Column* column) { return !column->is(kKey); });
   columns.insert(columns.end(), known.begin(), known.end());
   return columns;
 }
@@ -97,7 +97,7 @@ Table table_of(const char* caption, const std::vector<RunRow>& rows, const Colum
   Footnotes notes;
   Table table{caption, {}};
   for (const Column* column : columns) {
-    table.columns.push_back({heading_of(*column), column->left, column->about});
+    table.columns.push_back({heading_of(*column), column->is(kLeft), column->about});
   }
   for (const RunRow& row : marked_rows(rows)) table.rows.push_back(row_of(columns, row, notes));
   table.notes = explanations(rows, columns, notes);

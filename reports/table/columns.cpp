@@ -127,63 +127,22 @@ constexpr std::pair<std::string_view, std::string (*)(const RunRow&)> kNotes[] =
     {"status", status_words}, {"speedup", scaling_note}, {"efficiency", scaling_note},
     {"epoch", epoch_note},    {"peak-share", peak_note}, {"to-accuracy", accuracy_note}};
 
-// Whose figures are whole.
-bool is_bytes(const ColumnRow& column) { return std::string_view(column.key).ends_with("_bytes"); }
-
-Figure phase(const Run& run, const std::string& key) {
-  const auto found = run.phases.find(key);
-  if (found != run.phases.end()) return found->second;
-  const bool lacking = key == "sync_batch_norm_s" && !run.phases.empty();
-  return lacking ? Figure::missing("no batch norm is synchronised") : Figure{};
-}
-
-// The value of a row; of repetitions that of all together.
-template <typename Get>
-FieldValue over_repetitions(const RunRow& row, unsigned traits, Get get) {
-  const bool own = row.repeated == nullptr || (traits & (kIdentity | kRemark | kByGetter)) != 0;
-  std::vector<double> values;
-  for (const Run* run : own ? std::vector<const Run*>() : row.repeated->timed) {
-    RunRow one = row;
-    one.run = run;
-    one.repeated = nullptr;
-    FieldValue value = get(one);
-    const auto* number = std::get_if<double>(&value.value);
-    if (number == nullptr && (traits & kAll) != 0) return value;
-    if (number != nullptr) values.push_back(*number);
-  }
-  if (values.empty()) return get(row);
-  if ((traits & kLargest) != 0) return {std::ranges::max(values)};
-  return {(traits & kRate) != 0 ? median_rate(std::move(values)) : median(std::move(values))};
-}
-
-FieldValue value_of(const ColumnRow& column, const RunRow& row) {
-  FieldValue value = over_repetitions(row, column.traits, [&column](const RunRow& one) {
-    return column.get != nullptr ? column.get(one) : said(phase(*one.run, column.key), *one.run);
-  });
-  if (value.value.index() == 0 && column.absent != nullptr) {
-    if (*column.absent == '\0') return {std::string()};
-    value.reason = column.absent;
-  }
-  const auto* number = std::get_if<double>(&value.value);
-  if (number != nullptr && is_bytes(column)) value.value = static_cast<std::int64_t>(*number);
-  return value;
-}
-
-std::string value_cell(const ColumnRow& column, const RunRow& row, Footnotes& notes) {
-  const FieldValue value = value_of(column, row);
+std::string value_cell(const Column& column, const RunRow& row, Footnotes& notes) {
+  const Field& field = column.fields.front();
+  const FieldValue value = field.value(row);
   if (const auto* text = std::get_if<std::string>(&value.value)) return text->empty() ? "-" : *text;
   if (const auto* number = std::get_if<double>(&value.value)) return fixed(*number, column.format);
   if (const auto* count = std::get_if<std::int64_t>(&value.value)) {
-    return is_bytes(column) ? fixed(static_cast<double>(*count), column.format)
+    return field.is_bytes() ? fixed(static_cast<double>(*count), column.format)
                             : std::to_string(*count);
   }
-  return (column.traits & kLeft) != 0 ? "-" : missing_cell(value.reason, notes);
+  return column.is(kLeft) ? "-" : missing_cell(value.reason, notes);
 }
 
 // "1.88 (1.85..1.90)"; the cell of the column `plain` where nothing is known of the noise: it says
 // why a figure is missing, and what a speed-up is measured against.
-std::string interval_cell(const Column& column, Format format, const RunRow& row,
-                          Footnotes& notes) {
+std::string interval_cell(const Column& column, const RunRow& row, Footnotes& notes) {
+  const Format format = column.format;
   const Column& plain = *find_column(column.name.substr(0, column.name.rfind('-')));
   const Scalar value = plain.fields.front().value(row).value;
   const auto* known = std::get_if<double>(&value);
@@ -195,49 +154,6 @@ std::string interval_cell(const Column& column, Format format, const RunRow& row
   if (known == nullptr || low.index() == 0 || high.index() == 0) return text;
   return fmt::format("{} ({}..{})", text, fixed(std::get<double>(low), format),
                      fixed(std::get<double>(high), format));
-}
-
-std::string cell_of(const ColumnRow& column, const RunRow& row, Footnotes& notes) {
-  const std::string_view name = column.name;
-  const auto special = std::ranges::find(kCells, name, [](const auto& cell) { return cell.first; });
-  if (special != std::end(kCells)) return special->second(row, notes);
-  if (name.ends_with("-interval")) {
-    return interval_cell(*find_column(column.name), column.format, row, notes);
-  }
-  const auto noted = std::ranges::find(kNotes, name, [](const auto& note) { return note.first; });
-  if (noted == std::end(kNotes)) return value_cell(column, row, notes);
-  if (noted->second == scaling_note && !row.run->scaling && row.run->oversubscribed) return "-*";
-  const std::string text = value_cell(column, row, notes), words = noted->second(row);
-  return words.empty() ? text : text + notes.mark(words);
-}
-
-Role role_of(unsigned traits) {
-  if ((traits & kIdentity) != 0) return Role::identity;
-  return (traits & kRemark) != 0 ? Role::remark : Role::measure;
-}
-
-Column column_of(const ColumnRow& row) {
-  const auto has = [&row](unsigned trait) { return (row.traits & trait) != 0; };
-  Column column{row.name, row.top, row.bottom, row.about};
-  const Better better = has(kSmaller)  ? Better::smaller
-                        : has(kBigger) ? Better::bigger
-                                       : Better::neither;
-  column.fields = {{row.key, role_of(row.traits),
-                    [&row](const RunRow& of) { return value_of(row, of); }, better}};
-  for (const FieldRow& field : further_fields()) {
-    if (row.name != std::string_view(field.column)) continue;
-    column.fields.push_back({field.key, role_of(field.traits), [&field](const RunRow& of) {
-                               return over_repetitions(of, field.traits, field.get);
-                             }});
-  }
-  column.joined = has(kJoined);
-  column.key = has(kKey);
-  column.left = has(kLeft);
-  if (has(kAlways)) column.in_table = InTable::always;
-  if (has(kVarying)) column.in_table = InTable::where_varying;
-  if (has(kForSome)) column.in_table = InTable::for_some_rows;
-  column.cell = [&row](const RunRow& of, Footnotes& notes) { return cell_of(row, of, notes); };
-  return column;
 }
 
 // ---- which columns a table has ----
@@ -301,17 +217,19 @@ constexpr Companion kCompanions[] = {
 
 }  // namespace
 
-bool is_condensed(std::span<const RunRow> rows) {
-  return std::ranges::any_of(rows, [](const RunRow& row) { return row.repeated != nullptr; });
+std::string Column::cell(const RunRow& row, Footnotes& notes) const {
+  const auto special = std::ranges::find(kCells, name, [](const auto& cell) { return cell.first; });
+  if (special != std::end(kCells)) return special->second(row, notes);
+  if (name.ends_with("-interval")) return interval_cell(*this, row, notes);
+  const auto noted = std::ranges::find(kNotes, name, [](const auto& note) { return note.first; });
+  if (noted == std::end(kNotes)) return value_cell(*this, row, notes);
+  if (noted->second == scaling_note && !row.run->scaling && row.run->oversubscribed) return "-*";
+  const std::string text = value_cell(*this, row, notes), words = noted->second(row);
+  return words.empty() ? text : text + notes.mark(words);
 }
 
-const std::vector<Column>& run_columns() {
-  static const std::vector<Column> columns = [] {
-    std::vector<Column> made;
-    for (const ColumnRow& row : column_rows()) made.push_back(column_of(row));
-    return made;
-  }();
-  return columns;
+bool is_condensed(std::span<const RunRow> rows) {
+  return std::ranges::any_of(rows, [](const RunRow& row) { return row.repeated != nullptr; });
 }
 
 const Column* find_column(const std::string& name) {
@@ -333,7 +251,7 @@ const Column* find_column(const std::string& name) {
 Columns table_columns(std::span<const RunRow> rows) {
   Columns keys, figures;
   for (const Column& column : run_columns()) {
-    if (column.in_table == InTable::always) (column.key ? keys : figures).push_back(&column);
+    if (column.is(kAlways)) (column.is(kKey) ? keys : figures).push_back(&column);
   }
   for (const Companion& companion : kCompanions) {
     const auto place = std::ranges::find(figures, companion.behind, &Column::name);
@@ -342,7 +260,7 @@ Columns table_columns(std::span<const RunRow> rows) {
     }
   }
   for (const Column& column : run_columns()) {
-    if (column.in_table == InTable::where_varying && varies(rows, column)) keys.push_back(&column);
+    if (column.is(kVarying) && varies(rows, column)) keys.push_back(&column);
   }
   if (options_vary(rows)) keys.push_back(known_column("options"));
   if (is_condensed(rows)) {
@@ -396,7 +314,7 @@ std::string status_note(const Run& run) {
 bool is_bare(const Run& run) { return run.status != Status::ok && !run.step.time_s; }
 
 bool has_cell_when_bare(const Column& column, const Run& run) {
-  return column.key || (column.name == "verified" && run.verification.status == "failed");
+  return column.is(kKey) || (column.name == "verified" && run.verification.status == "failed");
 }
 
 }  // namespace ddpbench::report

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <variant>
@@ -25,27 +24,46 @@ struct FieldValue {
   std::string reason = {};
 };
 
-enum class Role : std::uint8_t {
-  identity,  // says which run it is
-  measure,   // a figure that was measured
-  remark,    // other facts
+enum Trait : unsigned {
+  // Of a field. Without the first two it is a figure that was measured.
+  kIdentity = 1U << 0U,  // says which run it is
+  kRemark = 1U << 1U,    // another fact
+  kSmaller = 1U << 2U,   // is better
+  kBigger = 1U << 3U,
+  // What a figure is over repetitions: the median, for these the median of rates, the largest, none
+  // where one has none, and what the getter says itself.
+  kRate = 1U << 4U,
+  kLargest = 1U << 5U,
+  kAll = 1U << 6U,
+  kByGetter = 1U << 7U,
+  // Of a column.
+  kJoined = 1U << 8U,  // stays beside the column before it
+  kLeft = 1U << 9U,    // alignment
+  kKey = 1U << 10U,    // says which run it is; in a narrow table every block has it
+  // Whether the table has it where the user chose no columns: always, where the rows differ in it,
+  // where table_columns() finds it of use, or else never.
+  kAlways = 1U << 11U,
+  kVarying = 1U << 12U,
+  kForSome = 1U << 13U,
 };
-enum class Better : std::uint8_t { neither, smaller, bigger };
 
 // A value under the report's key, which names the unit ("step_time_median_s").
 struct Field {
   std::string key;
-  Role role = Role::remark;
-  std::function<FieldValue(const RunRow&)> value = {};
-  Better better = Better::neither;
+  FieldValue (*get)(const RunRow&) = nullptr;  // null: the time (or the ratio) of the phase `key`
+  unsigned traits = 0;
+  const char* absent = nullptr;  // why there is no text, "": programs get ""; null: its own reason
+
+  bool is(unsigned any_of) const { return (traits & any_of) != 0; }
+  bool is_bytes() const { return key.ends_with("_bytes"); }  // whole
+  // Of a row of repetitions the value of all together.
+  FieldValue value(const RunRow& row) const;
 };
 
-// Whether the table has a column where the user chose none.
-enum class InTable : std::uint8_t {
-  never,
-  where_varying,  // where the rows differ in it
-  for_some_rows,  // where table_columns() finds it of use
-  always
+// How the table writes a figure: divided by `unit`, with `decimals` digits after the point.
+struct Format {
+  double unit = 1;
+  int decimals = 0;
 };
 
 struct Column {
@@ -53,12 +71,11 @@ struct Column {
   std::string top, bottom;    // the two lines of the heading
   std::string about;          // for --columns=help
   std::vector<Field> fields;  // at least one
-  InTable in_table = InTable::never;
-  bool joined = false;  // stays beside the column before it
-  bool key = false;     // says which run it is; in a narrow table every block has it
-  bool left = false;    // alignment
+  Format format = {};         // of the first field
+
+  bool is(unsigned any_of) const { return fields.front().is(any_of); }
   // The text for people. The reason for a missing value goes to the notes.
-  std::function<std::string(const RunRow&, Footnotes&)> cell = {};
+  std::string cell(const RunRow& row, Footnotes& notes) const;
 };
 using Columns = std::vector<const Column*>;
 
@@ -88,53 +105,5 @@ bool is_bare(const Run& run);
 // Whether the row of such a run still has a cell for this column. It does for columns that identify
 // the run, and for the verdict of verification, which is known before a step is timed.
 bool has_cell_when_bare(const Column& column, const Run& run);
-
-// ---- what columns are made of (run_columns.cpp). Private to reports/table. ----
-
-// How the table writes a figure: divided by `unit`, with `decimals` digits after the point.
-struct Format {
-  double unit = 1;
-  int decimals = 0;
-};
-
-enum Trait : unsigned {
-  kJoined = 1U << 0U,
-  kLeft = 1U << 1U,
-  kKey = 1U << 2U,
-  kAlways = 1U << 3U,
-  kVarying = 1U << 4U,
-  kForSome = 1U << 5U,
-  kIdentity = 1U << 6U,
-  kRemark = 1U << 7U,
-  kSmaller = 1U << 8U,
-  kBigger = 1U << 9U,
-  // What a figure is over repetitions: the median, for these the median of rates, the largest, none
-  // where one has none, and what the getter says itself.
-  kRate = 1U << 10U,
-  kLargest = 1U << 11U,
-  kAll = 1U << 12U,
-  kByGetter = 1U << 13U,
-};
-
-using Get = FieldValue (*)(const RunRow&);
-// The figure, or the reason why it is missing.
-FieldValue said(const Figure& figure, const Run& run);
-
-struct ColumnRow {
-  const char *name, *top, *bottom, *about, *key;
-  Get get = nullptr;             // null: the time (or the ratio) of the phase `key`
-  unsigned traits = 0;           // without kIdentity and kRemark it is a figure that was measured
-  Format format = {1e-3, 2};     // milliseconds
-  const char* absent = nullptr;  // why there is no text, "": programs get ""; null: its own reason
-};
-
-// A further field of a column.
-struct FieldRow {
-  const char *column, *key;
-  Get get;
-  unsigned traits = kRemark;
-};
-std::span<const ColumnRow> column_rows();
-std::span<const FieldRow> further_fields();
 
 }  // namespace ddpbench::report

@@ -26,7 +26,9 @@ constexpr Format kPlain{1, 0}, kHundredths{1, 2}, kMilliseconds{1e-3, 2}, kPerce
     kMebibytes{kMiB, 1}, kMegabytes{1e6, 2}, kBillions{1e9, 1}, kFraction{1, 4},
     kFinePercentage{0.01, 2};
 
-// ---- values ----
+FieldValue said(const Figure& figure, const Run& run) {
+  return figure.value ? FieldValue{*figure.value} : FieldValue{{}, missing_reason(figure, run)};
+}
 
 FieldValue said(const std::string& text, const Run& run) {
   return text.empty() ? FieldValue{{}, missing_reason(run)} : FieldValue{text};
@@ -130,6 +132,13 @@ FieldValue to_accuracy(const RunRow& row) {
   return said(repeated ? row.repeated->time_to_accuracy : time_to_accuracy(*row.run), *row.run);
 }
 
+Figure phase(const Run& run, const std::string& key) {
+  const auto found = run.phases.find(key);
+  if (found != run.phases.end()) return found->second;
+  const bool lacking = key == "sync_batch_norm_s" && !run.phases.empty();
+  return lacking ? Figure::missing("no batch norm is synchronised") : Figure{};
+}
+
 // "96/44/43/44": a number for each worker, in the order of their ranks. Why no worker's share is
 // known: the first worker's reason.
 FieldValue busy_shares(const RunRow& row) {
@@ -146,162 +155,221 @@ FieldValue busy_shares(const RunRow& row) {
   return {fmt::format("{}", fmt::join(shares, "/"))};
 }
 
+FieldValue value_of(const Field& field, const RunRow& row) {
+  return field.get != nullptr ? field.get(row) : said(phase(*row.run, field.key), *row.run);
+}
+
+// The value of a row; of repetitions that of all together.
+FieldValue over_repetitions(const Field& field, const RunRow& row) {
+  const bool own = row.repeated == nullptr || field.is(kIdentity | kRemark | kByGetter);
+  std::vector<double> values;
+  for (const Run* run : own ? std::vector<const Run*>() : row.repeated->timed) {
+    RunRow one = row;
+    one.run = run;
+    one.repeated = nullptr;
+    FieldValue value = value_of(field, one);
+    const auto* number = std::get_if<double>(&value.value);
+    if (number == nullptr && field.is(kAll)) return value;
+    if (number != nullptr) values.push_back(*number);
+  }
+  if (values.empty()) return value_of(field, row);
+  if (field.is(kLargest)) return {std::ranges::max(values)};
+  return {field.is(kRate) ? median_rate(std::move(values)) : median(std::move(values))};
+}
+
 // ---- the table ----
 
 constexpr unsigned kText = kLeft | kIdentity;
 
-constexpr ColumnRow kColumns[] = {
-    {"strategy", "", "strategy", "single, dp, ddp, ps", "strategy", of<&Run::strategy>,
-     kText | kKey | kAlways},
-    {"devices", "", "devices", "replicas, +parameter servers, * when oversubscribed", "world_size",
-     of<&Run::world_size>, kText | kKey | kAlways},
-    {"batch", "batch", "each/all", "batch per device and of a step", "per_device_batch_size",
-     of<&Run::per_device_batch_size>, kIdentity | kAlways},
-    {"report", "", "report", "file that the run is from", "report",
-     [](const RunRow& row) { return said(row.file, *row.run); }, kText | kKey | kForSome, kPlain,
-     "not from a file"},
-    {"repetition", "", "rep.", "number of the repetition, from 1 (key: from 0)", "repetition",
-     repetition, kIdentity | kKey | kForSome},
-    {"status", "", "status", "ok, diverged, failed, skipped, interrupted", "status",
-     [](const RunRow& row) { return FieldValue{std::string(to_string(row.run->status))}; },
-     kLeft | kRemark},
-    {"device", "", "device", "kind of device", "device", of<&Run::device>, kText | kVarying},
-    {"device-model", "device", "model", "model of the device", "device_model",
-     of<&Run::device_model>, kText, kPlain, kUnrecorded},
-    {"backend", "", "backend", "how the devices communicate", "backend", of<&Run::backend>, kText,
-     kPlain, "nothing to communicate, or not recorded"},
-    {"precision", "", "precision", "number format", "precision", of<&Run::precision>,
-     kText | kVarying},
-    {"model", "", "model", "network", "model", of<&Run::model>, kText | kVarying},
-    {"dataset", "", "data set", "data set", "dataset", of<&Run::dataset_name>, kText | kVarying},
-    {"data-source", "data", "source", "files or synthetic", "dataset_source",
-     of<&Run::dataset_source>, kText, kPlain, kUnrecorded},
-    {"scaling", "scaling", "mode", "weak or strong", "scaling_mode", of<&Run::scaling_mode>, kText},
-    {"update", "", "update", "how weights are updated: optimizer and schedule", "update", update,
-     kText | kVarying},
-    {"options", "", "options", "options of the strategy", "strategy_options", options,
-     kText | kForSome},
-    {"injected", "", "injected", "planted fault (--inject)", "injected", of<&Run::injected>, kText,
-     kPlain, ""},
-    {"hosts", "", "hosts", "machines of the report", "hosts", hosts, kText, kPlain, kUnrecorded},
-    {"commit", "", "commit", "commit of ddpbench", "git_commit", commit, kLeft | kRemark, kPlain,
-     "not built in a git checkout"},
-    {"threads", "", "threads", "compute threads a device", "threads_per_device",
-     of<&Run::threads_per_device>, kIdentity | kVarying},
-    {"accumulation", "accum.", "steps", "gradient accumulation steps", "accumulation_steps",
-     of<&Run::accumulation_steps>, kIdentity},
-    {"step", "step ms", "median (IQR)", "step time of the slowest rank: median and IQR",
-     "step_time_median_s", figure<step<&StepStatistics::median>>, kAlways | kSmaller},
-    {"rate", "samples", "/s", "samples a second", "samples_per_s", of<&Run::samples_per_s>,
-     kAlways | kBigger | kRate, kPlain},
-    {"device-rate", "/s per", "device", "samples a second and device", "samples_per_s_per_device",
-     of<&Run::samples_per_s_per_device>, kAlways | kJoined | kRate, kPlain},
-    {"speedup", "speed-", "up", "throughput against single's", "speedup",
-     figure<scaling<&Scaling::speedup>>, kAlways | kRate, kHundredths},
-    {"efficiency", "eff.", "%", "speed-up / devices", "efficiency",
-     figure<scaling<&Scaling::efficiency>>, kAlways | kJoined | kBigger | kRate, kPercentage},
-    {"epoch", "epoch", "s", "time of an epoch, the median over epochs; without evaluation",
-     "epoch_time_s", figure<epoch_time>, kAlways, kHundredths},
-    {"comm", "comm", "ms", "communication in a step", "comm_s", nullptr, kAlways},
-    {"exposed", "exposed", "ms", "communication not hidden by compute", "comm_exposed_s", nullptr,
-     kAlways | kJoined},
-    {"memory", "peak MiB", "primary", "peak memory of device 0", "primary_peak_bytes",
-     figure<primary_memory>, kAlways | kSmaller | kLargest, kMebibytes},
-    {"other-memory", "peak MiB", "others", "largest peak memory of the other workers",
-     "others_peak_bytes", figure<other_memory>, kAlways | kJoined | kSmaller | kLargest,
-     kMebibytes},
-    {"loss", "train", "loss", "training loss of the last epoch", "train_loss", figure<final_loss>,
-     kAlways | kAll, kFraction},
-    {"accuracy", "test", "acc. %", "test accuracy after the last epoch", "test_accuracy",
-     figure<final_accuracy>, kAlways | kJoined, kFinePercentage},
-    {"verified", "", "verified", "whether it computed what the reference did",
-     "verification_status",
-     [](const RunRow& row) { return said(verification_of(row).status, *row.run); },
-     kRemark | kAlways},
-    {"steps", "", "steps", "timed steps", "step_count",
-     [](const RunRow& row) { return said(row.run->step.count, *row.run); }},
-    {"step-p95", "step ms", "p95", "step time, 95 %", "step_time_p95_s",
-     figure<step<&StepStatistics::p95>>},
-    {"step-max", "step ms", "max", "longest step", "step_time_max_s",
-     figure<step<&StepStatistics::max>>, kLargest},
-    {"wait", "data", "wait ms", "waiting for input in a step", "data_wait_s"},
-    {"forward", "forward", "ms", "forward pass in a step", "forward_s"},
-    {"backward", "backward", "ms", "backward pass in a step", "backward_s"},
-    {"optimizer", "optim.", "ms", "update in a step", "optimizer_s"},
-    {"sync", "batch norm", "sync ms",
-     "exchanging batch norm's statistics between devices in a step", "sync_batch_norm_s", nullptr,
-     kForSome},
-    {"others-idle", "others", "idle ms",
-     "dp: wait or idleness of the devices beside the primary in a step", "others_idle_s",
-     figure<others_idle>, kForSome},
-    {"busy", "busy", "% a device", "share of the step in which each device computes, by rank",
-     "busy_percent_by_rank", busy_shares, kRemark},
-    {"flops", "GFLOP/s", "a device", "operations of forward and backward a second and device",
-     "flops_per_s_per_device", figure<flops_per_s_per_device>, kRate, kBillions},
-    {"peak-share", "share", "of peak %",
-     "the same as a share of the peak that was measured on the devices in the run's precision",
-     "peak_flops_ratio", figure<peak_share>, kRate, kPercentage},
-    {"overlap", "overlap", "%", "share of communication hidden by compute", "overlap_ratio",
-     nullptr, 0, kPercentage},
-    {"train", "train", "s", "training", "train_s", time_of<&Times::train_s>, 0, kHundredths},
-    {"total", "total", "s", "the whole run", "total_s", time_of<&Times::total_s>, 0, kHundredths},
-    {"to-accuracy", "to acc.", "s", "training time until --until-accuracy was reached",
-     "time_to_accuracy_s", to_accuracy, kForSome | kSmaller | kByGetter, kHundredths},
-    {"messages", "messages", "a step", "what devices and servers send each other in a step",
-     "step_messages", figure<traffic<&StepTraffic::messages>>, 0, kPlain},
-    {"wire", "on wire", "MB", "the bytes of these messages, of all together", "step_wire_bytes",
-     figure<traffic<&StepTraffic::bytes>>, 0, kMegabytes},
-    {"busiest-messages", "busiest", "messages",
-     "the most that one device or server sends in a step, or receives if that is more",
-     "step_busiest_messages", figure<traffic<&StepTraffic::busiest_messages>>, 0, kPlain},
-    {"busiest-wire", "busiest", "MB", "the same in bytes", "step_busiest_wire_bytes",
-     figure<traffic<&StepTraffic::busiest_bytes>>, 0, kMegabytes},
-    {"repetitions", "", "reps", "repetitions of the setting", "repetitions", repetitions,
-     kRemark | kKey | kForSome},
-    {"step-interval", "step ms", "median (interval)",
-     "step time: median over repetitions and how far they reach", "step_time_low_s",
-     end<&RepeatedRuns::step_s, &MedianSpread::low>, kRemark},
-    {"speedup-interval", "speed-up", "(interval)",
-     "speed-up: median over repetitions and how far they reach", "speedup_low",
-     end<&RepeatedRuns::speedup, &MedianSpread::low>, kRemark, kHundredths},
-    {"efficiency-interval", "eff. %", "(interval)",
-     "efficiency: median over repetitions and how far they reach", "efficiency_low",
-     end<&RepeatedRuns::efficiency, &MedianSpread::low>, kRemark | kJoined, kPercentage},
-    {"to-accuracy-interval", "to acc. s", "(interval)",
-     "training time to the accuracy: median over repetitions and how far they reach",
-     "time_to_accuracy_low_s", end<&RepeatedRuns::to_accuracy_s, &MedianSpread::low>, kRemark,
-     kHundredths}};
+// Further fields of columns, by the column's name.
+const std::pair<std::string_view, Field> kFurther[] = {
+    {"devices", {"servers", of<&Run::servers>, kIdentity}},
+    {"devices", {"oversubscribed", of<&Run::oversubscribed>, kRemark}},
+    {"batch", {"global_batch_size", of<&Run::global_batch_size>, kIdentity}},
+    {"step", {"step_time_iqr_s", figure<step_iqr>}},
+    {"verified",
+     {"verification_max_relative_error",
+      [](const RunRow& row) { return said(verification_of(row).max_relative_error, *row.run); },
+      kByGetter}},
+    {"to-accuracy",
+     {"until_accuracy",
+      [](const RunRow& row) {
+        const auto& wanted = row.run->until_accuracy;
+        return wanted ? FieldValue{wanted->target} : FieldValue{{}, "no --until-accuracy"};
+      },
+      kRemark}},
+    {"repetitions", {"timed_repetitions", timed_repetitions, kRemark}},
+    {"repetitions", {"interval", interval_kind, kRemark}},
+    {"step-interval",
+     {"step_time_high_s", end<&RepeatedRuns::step_s, &MedianSpread::high>, kRemark}},
+    {"speedup-interval",
+     {"speedup_high", end<&RepeatedRuns::speedup, &MedianSpread::high>, kRemark}},
+    {"efficiency-interval",
+     {"efficiency_high", end<&RepeatedRuns::efficiency, &MedianSpread::high>, kRemark}},
+    {"to-accuracy-interval",
+     {"time_to_accuracy_high_s", end<&RepeatedRuns::to_accuracy_s, &MedianSpread::high>, kRemark}}};
 
-// Further fields of columns.
-constexpr FieldRow kFields[] = {
-    {"devices", "servers", of<&Run::servers>, kIdentity},
-    {"devices", "oversubscribed", of<&Run::oversubscribed>},
-    {"batch", "global_batch_size", of<&Run::global_batch_size>, kIdentity},
-    {"step", "step_time_iqr_s", figure<step_iqr>, 0},
-    {"verified", "verification_max_relative_error",
-     [](const RunRow& row) { return said(verification_of(row).max_relative_error, *row.run); },
-     kByGetter},
-    {"to-accuracy", "until_accuracy",
-     [](const RunRow& row) {
-       const auto& wanted = row.run->until_accuracy;
-       return wanted ? FieldValue{wanted->target} : FieldValue{{}, "no --until-accuracy"};
-     }},
-    {"repetitions", "timed_repetitions", timed_repetitions},
-    {"repetitions", "interval", interval_kind},
-    {"step-interval", "step_time_high_s", end<&RepeatedRuns::step_s, &MedianSpread::high>},
-    {"speedup-interval", "speedup_high", end<&RepeatedRuns::speedup, &MedianSpread::high>},
-    {"efficiency-interval", "efficiency_high", end<&RepeatedRuns::efficiency, &MedianSpread::high>},
-    {"to-accuracy-interval", "time_to_accuracy_high_s",
-     end<&RepeatedRuns::to_accuracy_s, &MedianSpread::high>}};
+// A column of the first field `key` and the further ones.
+Column column(const char* name, const char* top, const char* bottom, const char* about,
+              const char* key, FieldValue (*get)(const RunRow&) = nullptr, unsigned traits = 0,
+              Format format = kMilliseconds, const char* absent = nullptr) {
+  Column made{name, top, bottom, about, {{key, get, traits, absent}}, format};
+  for (const auto& [of, field] : kFurther) {
+    if (made.name == of) made.fields.push_back(field);
+  }
+  return made;
+}
 
 }  // namespace
 
-FieldValue said(const Figure& figure, const Run& run) {
-  return figure.value ? FieldValue{*figure.value} : FieldValue{{}, missing_reason(figure, run)};
+FieldValue Field::value(const RunRow& row) const {
+  FieldValue found = over_repetitions(*this, row);
+  if (found.value.index() == 0 && absent != nullptr) {
+    if (*absent == '\0') return {std::string()};
+    found.reason = absent;
+  }
+  const auto* number = std::get_if<double>(&found.value);
+  if (number != nullptr && is_bytes()) found.value = static_cast<std::int64_t>(*number);
+  return found;
 }
 
-std::span<const ColumnRow> column_rows() { return kColumns; }
-
-std::span<const FieldRow> further_fields() { return kFields; }
+const std::vector<Column>& run_columns() {
+  static const std::vector<Column> kColumns = {
+      column("strategy", "", "strategy", "single, dp, ddp, ps", "strategy", of<&Run::strategy>,
+             kText | kKey | kAlways),
+      column("devices", "", "devices", "replicas, +parameter servers, * when oversubscribed",
+             "world_size", of<&Run::world_size>, kText | kKey | kAlways),
+      column("batch", "batch", "each/all", "batch per device and of a step",
+             "per_device_batch_size", of<&Run::per_device_batch_size>, kIdentity | kAlways),
+      column(
+          "report", "", "report", "file that the run is from", "report",
+          [](const RunRow& row) { return said(row.file, *row.run); }, kText | kKey | kForSome,
+          kPlain, "not from a file"),
+      column("repetition", "", "rep.", "number of the repetition, from 1 (key: from 0)",
+             "repetition", repetition, kIdentity | kKey | kForSome),
+      column(
+          "status", "", "status", "ok, diverged, failed, skipped, interrupted", "status",
+          [](const RunRow& row) { return FieldValue{std::string(to_string(row.run->status))}; },
+          kLeft | kRemark),
+      column("device", "", "device", "kind of device", "device", of<&Run::device>,
+             kText | kVarying),
+      column("device-model", "device", "model", "model of the device", "device_model",
+             of<&Run::device_model>, kText, kPlain, kUnrecorded),
+      column("backend", "", "backend", "how the devices communicate", "backend", of<&Run::backend>,
+             kText, kPlain, "nothing to communicate, or not recorded"),
+      column("precision", "", "precision", "number format", "precision", of<&Run::precision>,
+             kText | kVarying),
+      column("model", "", "model", "network", "model", of<&Run::model>, kText | kVarying),
+      column("dataset", "", "data set", "data set", "dataset", of<&Run::dataset_name>,
+             kText | kVarying),
+      column("data-source", "data", "source", "files or synthetic", "dataset_source",
+             of<&Run::dataset_source>, kText, kPlain, kUnrecorded),
+      column("scaling", "scaling", "mode", "weak or strong", "scaling_mode", of<&Run::scaling_mode>,
+             kText),
+      column("update", "", "update", "how weights are updated: optimizer and schedule", "update",
+             update, kText | kVarying),
+      column("options", "", "options", "options of the strategy", "strategy_options", options,
+             kText | kForSome),
+      column("injected", "", "injected", "planted fault (--inject)", "injected", of<&Run::injected>,
+             kText, kPlain, ""),
+      column("hosts", "", "hosts", "machines of the report", "hosts", hosts, kText, kPlain,
+             kUnrecorded),
+      column("commit", "", "commit", "commit of ddpbench", "git_commit", commit, kLeft | kRemark,
+             kPlain, "not built in a git checkout"),
+      column("threads", "", "threads", "compute threads a device", "threads_per_device",
+             of<&Run::threads_per_device>, kIdentity | kVarying),
+      column("accumulation", "accum.", "steps", "gradient accumulation steps", "accumulation_steps",
+             of<&Run::accumulation_steps>, kIdentity),
+      column("step", "step ms", "median (IQR)", "step time of the slowest rank: median and IQR",
+             "step_time_median_s", figure<step<&StepStatistics::median>>, kAlways | kSmaller),
+      column("rate", "samples", "/s", "samples a second", "samples_per_s", of<&Run::samples_per_s>,
+             kAlways | kBigger | kRate, kPlain),
+      column("device-rate", "/s per", "device", "samples a second and device",
+             "samples_per_s_per_device", of<&Run::samples_per_s_per_device>,
+             kAlways | kJoined | kRate, kPlain),
+      column("speedup", "speed-", "up", "throughput against single's", "speedup",
+             figure<scaling<&Scaling::speedup>>, kAlways | kRate, kHundredths),
+      column("efficiency", "eff.", "%", "speed-up / devices", "efficiency",
+             figure<scaling<&Scaling::efficiency>>, kAlways | kJoined | kBigger | kRate,
+             kPercentage),
+      column("epoch", "epoch", "s", "time of an epoch, the median over epochs; without evaluation",
+             "epoch_time_s", figure<epoch_time>, kAlways, kHundredths),
+      column("comm", "comm", "ms", "communication in a step", "comm_s", nullptr, kAlways),
+      column("exposed", "exposed", "ms", "communication not hidden by compute", "comm_exposed_s",
+             nullptr, kAlways | kJoined),
+      column("memory", "peak MiB", "primary", "peak memory of device 0", "primary_peak_bytes",
+             figure<primary_memory>, kAlways | kSmaller | kLargest, kMebibytes),
+      column("other-memory", "peak MiB", "others", "largest peak memory of the other workers",
+             "others_peak_bytes", figure<other_memory>, kAlways | kJoined | kSmaller | kLargest,
+             kMebibytes),
+      column("loss", "train", "loss", "training loss of the last epoch", "train_loss",
+             figure<final_loss>, kAlways | kAll, kFraction),
+      column("accuracy", "test", "acc. %", "test accuracy after the last epoch", "test_accuracy",
+             figure<final_accuracy>, kAlways | kJoined, kFinePercentage),
+      column(
+          "verified", "", "verified", "whether it computed what the reference did",
+          "verification_status",
+          [](const RunRow& row) { return said(verification_of(row).status, *row.run); },
+          kRemark | kAlways),
+      column("steps", "", "steps", "timed steps", "step_count",
+             [](const RunRow& row) { return said(row.run->step.count, *row.run); }),
+      column("step-p95", "step ms", "p95", "step time, 95 %", "step_time_p95_s",
+             figure<step<&StepStatistics::p95>>),
+      column("step-max", "step ms", "max", "longest step", "step_time_max_s",
+             figure<step<&StepStatistics::max>>, kLargest),
+      column("wait", "data", "wait ms", "waiting for input in a step", "data_wait_s"),
+      column("forward", "forward", "ms", "forward pass in a step", "forward_s"),
+      column("backward", "backward", "ms", "backward pass in a step", "backward_s"),
+      column("optimizer", "optim.", "ms", "update in a step", "optimizer_s"),
+      column("sync", "batch norm", "sync ms",
+             "exchanging batch norm's statistics between devices in a step", "sync_batch_norm_s",
+             nullptr, kForSome),
+      column("others-idle", "others", "idle ms",
+             "dp: wait or idleness of the devices beside the primary in a step", "others_idle_s",
+             figure<others_idle>, kForSome),
+      column("busy", "busy", "% a device",
+             "share of the step in which each device computes, by rank", "busy_percent_by_rank",
+             busy_shares, kRemark),
+      column("flops", "GFLOP/s", "a device",
+             "operations of forward and backward a second and device", "flops_per_s_per_device",
+             figure<flops_per_s_per_device>, kRate, kBillions),
+      column(
+          "peak-share", "share", "of peak %",
+          "the same as a share of the peak that was measured on the devices in the run's precision",
+          "peak_flops_ratio", figure<peak_share>, kRate, kPercentage),
+      column("overlap", "overlap", "%", "share of communication hidden by compute", "overlap_ratio",
+             nullptr, 0, kPercentage),
+      column("train", "train", "s", "training", "train_s", time_of<&Times::train_s>, 0,
+             kHundredths),
+      column("total", "total", "s", "the whole run", "total_s", time_of<&Times::total_s>, 0,
+             kHundredths),
+      column("to-accuracy", "to acc.", "s", "training time until --until-accuracy was reached",
+             "time_to_accuracy_s", to_accuracy, kForSome | kSmaller | kByGetter, kHundredths),
+      column("messages", "messages", "a step", "what devices and servers send each other in a step",
+             "step_messages", figure<traffic<&StepTraffic::messages>>, 0, kPlain),
+      column("wire", "on wire", "MB", "the bytes of these messages, of all together",
+             "step_wire_bytes", figure<traffic<&StepTraffic::bytes>>, 0, kMegabytes),
+      column("busiest-messages", "busiest", "messages",
+             "the most that one device or server sends in a step, or receives if that is more",
+             "step_busiest_messages", figure<traffic<&StepTraffic::busiest_messages>>, 0, kPlain),
+      column("busiest-wire", "busiest", "MB", "the same in bytes", "step_busiest_wire_bytes",
+             figure<traffic<&StepTraffic::busiest_bytes>>, 0, kMegabytes),
+      column("repetitions", "", "reps", "repetitions of the setting", "repetitions", repetitions,
+             kRemark | kKey | kForSome),
+      column("step-interval", "step ms", "median (interval)",
+             "step time: median over repetitions and how far they reach", "step_time_low_s",
+             end<&RepeatedRuns::step_s, &MedianSpread::low>, kRemark),
+      column("speedup-interval", "speed-up", "(interval)",
+             "speed-up: median over repetitions and how far they reach", "speedup_low",
+             end<&RepeatedRuns::speedup, &MedianSpread::low>, kRemark, kHundredths),
+      column("efficiency-interval", "eff. %", "(interval)",
+             "efficiency: median over repetitions and how far they reach", "efficiency_low",
+             end<&RepeatedRuns::efficiency, &MedianSpread::low>, kRemark | kJoined, kPercentage),
+      column("to-accuracy-interval", "to acc. s", "(interval)",
+             "training time to the accuracy: median over repetitions and how far they reach",
+             "time_to_accuracy_low_s", end<&RepeatedRuns::to_accuracy_s, &MedianSpread::low>,
+             kRemark, kHundredths)};
+  return kColumns;
+}
 
 }  // namespace ddpbench::report

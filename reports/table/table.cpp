@@ -21,9 +21,10 @@ namespace {
 // The number of leading key columns. 0 when there are key columns elsewhere, too: a row must always
 // say which run it is, whichever cells it leaves out.
 std::size_t leading_keys(const Columns& columns) {
-  const auto end = std::ranges::find_if(columns, [](const Column* column) { return !column->key; });
+  const auto end =
+      std::ranges::find_if(columns, [](const Column* column) { return !column->is(kKey); });
   const bool scattered =
-      std::any_of(end, columns.end(), [](const Column* column) { return column->key; });
+      std::any_of(end, columns.end(), [](const Column* column) { return column->is(kKey); });
   return scattered ? 0 : static_cast<std::size_t>(end - columns.begin());
 }
 
@@ -82,7 +83,7 @@ TextTable run_table(std::span<const RunRow> rows, const Columns& columns, Footno
   TextTable table;
   table.keys = leading_keys(columns);
   for (const Column* column : columns) {
-    table.columns.push_back({column->top, column->bottom, column->left, column->joined});
+    table.columns.push_back({column->top, column->bottom, column->is(kLeft), column->is(kJoined)});
   }
   for (const RunRow& row : marked_rows(rows)) {
     const auto told = [&row](const Column* column) {

@@ -41,7 +41,7 @@ TEST(UnixMs, ReadsTheTimesOfReportsOnly) {
 
 // ---- github-action-benchmark ----
 
-std::map<std::string, Json> entries(const std::vector<RunRow>& rows, Better direction) {
+std::map<std::string, Json> entries(const std::vector<RunRow>& rows, Trait direction) {
   std::map<std::string, Json> by_name;
   for (const Json& entry : Json::parse(github_benchmark_text(rows, direction))) {
     EXPECT_TRUE(entry.at("name").is_string() && entry.at("unit").is_string());
@@ -56,7 +56,7 @@ constexpr const char* kDpName =
 
 TEST(GithubBenchmark, HasWhatIsBetterWhenSmaller) {
   const Report report = test::sample_report();
-  const auto found = entries(all_runs(report), Better::smaller);
+  const auto found = entries(all_runs(report), kSmaller);
   const Json& step = found.at(std::string(kDpName) + ": step_time_median_s");
   EXPECT_EQ(step["unit"], "s");
   EXPECT_EQ(step["value"], 0.02);
@@ -68,7 +68,7 @@ TEST(GithubBenchmark, HasWhatIsBetterWhenSmaller) {
 
 TEST(GithubBenchmark, HasWhatIsBetterWhenBiggerInAFileOfItsOwn) {
   const Report report = test::sample_report();
-  const auto found = entries(all_runs(report), Better::bigger);
+  const auto found = entries(all_runs(report), kBigger);
   EXPECT_EQ(found.at(std::string(kDpName) + ": samples_per_s")["value"], 5200);
   EXPECT_EQ(found.at(std::string(kDpName) + ": samples_per_s")["unit"], "samples/s");
   EXPECT_EQ(found.at(std::string(kDpName) + ": efficiency")["value"], 0.8125);
@@ -77,7 +77,7 @@ TEST(GithubBenchmark, HasWhatIsBetterWhenBiggerInAFileOfItsOwn) {
 
 TEST(GithubBenchmark, LeavesOutWhatFailedAndWhatWasInjected) {
   const Report report = test::sample_report();  // its ddp runs: one injected, one failed
-  for (const auto& [name, entry] : entries(all_runs(report), Better::smaller)) {
+  for (const auto& [name, entry] : entries(all_runs(report), kSmaller)) {
     EXPECT_FALSE(name.starts_with("ddp ")) << name;
   }
 }
@@ -88,7 +88,7 @@ TEST(GithubBenchmark, TakesTheMedianOverRepetitions) {
     report.runs.push_back(test::sample_run("dp", 2, 1000 + 100 * i));
     report.runs.back().repetition = i;
   }
-  const auto found = entries(all_runs(report), Better::bigger);
+  const auto found = entries(all_runs(report), kBigger);
   const Json& rate = found.at(std::string(kDpName) + ": samples_per_s");
   EXPECT_EQ(rate["value"], 1100);
   EXPECT_EQ(rate["range"], "± 50");
@@ -99,7 +99,7 @@ TEST(GithubBenchmark, KeepsModelsOfDevicesApart) {
   Report report;
   report.runs = {test::sample_run("dp", 2, 1000), test::sample_run("dp", 2, 2000)};
   report.runs[1].device_model = "Other 1";
-  EXPECT_EQ(entries(all_runs(report), Better::bigger).size(), 2u);
+  EXPECT_EQ(entries(all_runs(report), kBigger).size(), 2u);
 }
 
 // ---- Prometheus ----
