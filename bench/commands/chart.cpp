@@ -22,7 +22,7 @@
 #include "reports/charts/chart_data.h"
 #include "reports/json/report_json.h"
 #include "reports/pictures/picture.h"
-#include "reports/table/table_notes.h"
+#include "reports/table/table.h"
 
 namespace ddpbench::bench {
 namespace {

@@ -17,7 +17,6 @@
 #include "reports/metrics/repetitions.h"
 #include "reports/metrics/scaling.h"
 #include "reports/table/table.h"
-#include "reports/table/table_notes.h"
 #include "reports/why/why.h"
 
 namespace ddpbench::bench {

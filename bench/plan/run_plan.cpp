@@ -12,8 +12,8 @@
 #include "base/text.h"
 #include "parallel/comm_backends.h"
 #include "parallel/strategies.h"
-#include "reports/data/run_names.h"
-#include "reports/metrics/verification_bound.h"
+#include "reports/data/report_view.h"
+#include "reports/metrics/metrics.h"
 
 namespace ddpbench::bench {
 namespace {

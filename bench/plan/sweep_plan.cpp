@@ -14,8 +14,9 @@
 #include "bench/options/option_table.h"
 #include "bench/options/option_value.h"
 #include "parallel/strategies.h"
-#include "reports/data/run_names.h"
+#include "reports/data/report_view.h"
 #include "reports/data/settings.h"
+#include "reports/metrics/metrics.h"
 #include "reports/metrics/repetitions.h"
 
 namespace ddpbench::bench {
@@ -351,9 +352,9 @@ std::optional<double> SweepSchedule::interval_width(std::size_t cell) const {
   for (const auto& [slot, step_s] : results_) {
     if (slot.cell == cell && step_s) times.push_back(*step_s);
   }
-  const auto interval = report::median_interval(std::move(times));
-  if (!interval) return std::nullopt;
-  return interval->relative_width();
+  const report::MedianSpread spread = report::median_spread(times);
+  if (spread.kind != report::SpreadKind::confidence) return std::nullopt;
+  return (*spread.high.value - *spread.low.value) / report::median(times);
 }
 
 std::map<std::size_t, int> SweepSchedule::runs_left(double elapsed_s) const {

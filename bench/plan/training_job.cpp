@@ -13,7 +13,7 @@
 #include "bench/options/option_table.h"
 #include "parallel/comm_backends.h"
 #include "parallel/strategies.h"
-#include "reports/data/run_names.h"
+#include "reports/data/report_view.h"
 
 namespace ddpbench::data {
 

@@ -15,7 +15,7 @@
 #include "base/random.h"
 #include "bench/host/host_limits.h"
 #include "kernels/nn/weights.h"
-#include "reports/metrics/verification_bound.h"
+#include "reports/metrics/metrics.h"
 
 namespace ddpbench::bench {
 

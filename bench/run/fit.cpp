@@ -14,7 +14,7 @@
 #include "bench/rank/run_memory.h"
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/ops/op.h"
-#include "reports/data/run_names.h"
+#include "reports/data/report_view.h"
 #include "reports/exports/records.h"
 
 namespace ddpbench::bench {

@@ -11,7 +11,7 @@
 
 #include "base/text.h"
 #include "reports/charts/chart_runs.h"
-#include "reports/data/run_names.h"
+#include "reports/data/report_view.h"
 #include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
@@ -34,7 +34,7 @@ std::string unfit_bandwidth(const CollectiveRow& row) {
 }
 
 // What may tell a row from others of its operation and size, in the order of a name.
-Told told_of(const DrawnRow& from) {
+Told told_of(const DrawnRow& from, std::vector<std::string>& machines) {
   const CollectiveRow& row = *from.row;
   Told told{row.operation, {}};
   const auto add = [&](const char* key, const std::string& words) {
@@ -48,8 +48,8 @@ Told told_of(const DrawnRow& from) {
   add("data_type", row.data_type);
   add("redop", row.reduction);
   add("in_place", row.in_place ? "in place" : "not in place");
-  add("machine", machine_name(*from.report));
-  add("build", build_words(*from.report));
+  add("machine", lettered_machine(machines, *from.report));
+  add("build", build_words(from.report->generator));
   return told;
 }
 
@@ -62,19 +62,14 @@ struct LineNames {
 LineNames names_of(const std::vector<DrawnRow>& rows) {
   std::vector<Told> all;
   std::vector<std::string> machines, shared;
-  for (const DrawnRow& row : rows) {
-    all.push_back(told_of(row));
-    machine_letter(machines, machine_name(*row.report));
-  }
+  for (const DrawnRow& row : rows) all.push_back(told_of(row, machines));
   std::set<std::string> tell = {"ranks"};  // keys
   for (const auto& [operation, key] : telling(all)) tell.insert(key);
   LineNames names;
   for (const Told& told : all) {
     std::vector<std::string> words;
     for (const TellingWords& word : told.words) {
-      if (!tell.contains(word.key)) continue;
-      words.push_back(word.key == "machine" ? "machine " + machine_letter(machines, word.words)
-                                            : word.words);
+      if (tell.contains(word.key)) words.push_back(word.words);
     }
     names.lines.push_back(fmt::format("{}", fmt::join(words, ", ")));
   }
@@ -153,19 +148,13 @@ void note_bounds(const std::vector<DrawnRow>& rows, BandwidthChart& chart) {
 }
 
 void note_points(BandwidthChart& chart) {
-  int most = 1;
-  bool oversubscribed = false;
-  for (const BandwidthPoint& point : chart.points) {
-    most = std::max(most, point.gb_per_s.count);
-    oversubscribed |= point.oversubscribed;
-  }
-  chart.caption.notes.push_back(
-      most == 1 ? "of the median time of the slowest rank"
-                : fmt::format("of the median time of the slowest rank; median of up to {} "
-                              "measurements, error bars or brackets: their least and most",
-                              most));
-  if (oversubscribed)
+  std::vector<int> counts;
+  for (const BandwidthPoint& point : chart.points) counts.push_back(point.gb_per_s.count);
+  chart.caption.notes.push_back("of the median time of the slowest rank; " +
+                                repetitions_note(counts));
+  if (std::ranges::any_of(chart.points, &BandwidthPoint::oversubscribed)) {
     chart.caption.notes.emplace_back("*: oversubscribed, ranks share cores or GPUs");
+  }
 }
 
 ChartCaption bandwidth_caption(const std::vector<DrawnRow>& rows, const LineNames& names,

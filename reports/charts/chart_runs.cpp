@@ -13,7 +13,7 @@
 #include <tuple>
 
 #include "base/text.h"
-#include "reports/data/run_names.h"
+#include "reports/data/report_view.h"
 #include "reports/data/settings.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/ranking.h"
@@ -27,20 +27,13 @@ constexpr std::size_t kFirstFreeStyle = 4;
 
 constexpr std::size_t kNamedMachines = 3;
 
-std::string hardware(const Environment& environment) {
-  const std::string model = environment.cpu.model.empty() ? "unknown CPU" : environment.cpu.model;
-  std::string text = fmt::format("{}, {}", model, counted(environment.cpu.cores, "core"));
-  for (const GpuInfo& gpu : environment.gpus) text += ", " + gpu.name;
-  return text;
-}
-
 // The words that may tell the line of a run from others, in the order of a name. `config`: of the
-// report.
-Told told_of(const RunRow& row, const Settings& config) {
+// report. `machines`: those of the rows so far.
+Told told_of(const RunRow& row, const Settings& config, std::vector<std::string>& machines) {
   const Run& run = *row.run;
   Told told{fmt::format("{} on {}", run.strategy, run.world_size), {}};
-  std::vector<TellingWords> of_all = {{"machine", machine_name(*row.report), {}},
-                                      {"build", build_words(*row.report), {}}};
+  std::vector<TellingWords> of_all = {{"machine", lettered_machine(machines, *row.report), {}},
+                                      {"build", build_words(row.report->generator), {}}};
   // The subtitle names the CPU.
   const bool known_model = run.device_model == row.report->environment.cpu.model;
   for (const SettingWords& setting : name_words(run)) {
@@ -66,19 +59,14 @@ std::vector<std::string> series_names(std::span<const RunRow> runs) {
   for (const RunRow& row : runs) {
     const auto [config, added] = configs.try_emplace(row.report);
     if (added) config->second = config_settings(*row.report, kNameUse);
-    all.push_back(told_of(row, config->second));
+    all.push_back(told_of(row, config->second, machines));
   }
   const auto different = telling(all);
   std::vector<std::string> names;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     names.push_back(runs[i].run->strategy);
     for (const TellingWords& word : all[i].words) {
-      const bool tells = different.contains({word.scope, word.key});
-      // Machines have long names, so lines carry letters. The subtitle explains them.
-      if (tells)
-        names.back() +=
-            ", " + (word.key == "machine" ? "machine " + machine_letter(machines, word.words)
-                                          : word.words);
+      if (different.contains({word.scope, word.key})) names.back() += ", " + word.words;
     }
   }
   return names;
@@ -154,36 +142,11 @@ std::string places_text(const std::vector<std::string>& places) {
   return text;
 }
 
-// The settings that have the bit `use`, in words: "simple_cnn on mnist (files), weak scaling". Of
-// each the different values, at most three, then "N more". The CPU is in the subtitle anyway.
-std::string title_of(std::span<const RunRow> runs, SettingUse use) {
-  constexpr std::size_t kNamedValues = 3;
-  std::string text;
-  for (const Setting& setting : setting_table()) {
-    if ((setting.uses & use) == 0) continue;
-    std::vector<std::string> words;
-    for (const RunRow& row : runs) {
-      const bool known_model = row.run->device_model == row.report->environment.cpu.model;
-      words.push_back(setting.key == "device" && known_model ? row.run->device
-                                                             : setting.words(*row.run));
-    }
-    std::vector<std::string> values = different_words(words, setting.without);
-    if (values.empty()) continue;
-    if (values.size() > kNamedValues) {
-      values[kNamedValues] = fmt::format("{} more", values.size() - kNamedValues);
-      values.resize(kNamedValues + 1);
-    }
-    if (!text.empty()) text += setting.key == "dataset/name" ? " on " : ", ";
-    text += fmt::format("{}", fmt::join(values, " / "));
-  }
-  return text;
-}
-
 ChartCaption caption_of(std::span<const RunRow> runs, const std::string& what) {
   std::vector<const Report*> reports;
   for (const RunRow& row : runs) reports.push_back(row.report);
-  return {what + ": " + title_of(runs, kChartTitleUse),
-          machines_text(reports) + "; " + title_of(runs, kChartSubtitleUse),
+  return {what + ": " + title_words(runs, kChartTitleUse),
+          machines_text(reports) + "; " + title_words(runs, kChartSubtitleUse),
           {}};
 }
 
@@ -308,21 +271,6 @@ Spread spread(const std::vector<double>& values) {
   return {median(values), least, most, static_cast<int>(values.size())};
 }
 
-std::string machine_name(const Report& report) {
-  const Environment& environment = report.environment;
-  return fmt::format("{} ({})", hardware(environment), fmt::join(environment.hosts, ", "));
-}
-
-std::string build_words(const Report& report) {
-  const Generator& generator = report.generator;
-  const std::string program = generator.name == "ddpbench" ? "" : generator.name + " ";
-  if (!generator.git_commit) return fmt::format("{}version {}", program, generator.version);
-  // "+": the sources have local changes. "?": that is not known.
-  const char* changes = !generator.git_dirty ? "?" : *generator.git_dirty ? "+" : "";
-  return fmt::format("{}version {} {}{}", program, generator.version,
-                     generator.git_commit->substr(0, 8), changes);
-}
-
 std::string machine_letter(std::vector<std::string>& machines, const std::string& machine) {
   auto found = std::ranges::find(machines, machine);
   if (found == machines.end()) found = machines.insert(found, machine);
@@ -331,16 +279,20 @@ std::string machine_letter(std::vector<std::string>& machines, const std::string
   return index < 26 ? first : first + std::to_string(index / 26);
 }
 
+std::string lettered_machine(std::vector<std::string>& machines, const Report& report) {
+  return "machine " + machine_letter(machines, machine_words(report));
+}
+
 std::string machines_text(std::span<const Report* const> reports) {
   std::vector<std::string> machines;
   std::string text = "different machines";
   for (const Report* report : reports) {
     const std::size_t known = machines.size();
-    const std::string name = machine_name(*report), letter = machine_letter(machines, name);
+    const std::string name = machine_words(*report), letter = machine_letter(machines, name);
     if (machines.size() == known || known >= kNamedMachines) continue;
     text += fmt::format("{} {}: {}", known == 0 ? ":" : ";", letter, name);
   }
-  if (machines.size() == 1) return hardware(reports.front()->environment);
+  if (machines.size() == 1) return hardware_words(reports.front()->environment);
   if (machines.size() > kNamedMachines) {
     text += fmt::format("; {} more", machines.size() - kNamedMachines);
   }

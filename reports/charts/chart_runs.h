@@ -88,12 +88,10 @@ bool plausible(double value);
 // REQUIRES: not empty.
 Spread spread(const std::vector<double>& values);
 
-// Machine and program of a report in words.
-std::string machine_name(const Report& report);
-std::string build_words(const Report& report);
-// All machines of these reports, each once, with the letters of machine_letter().
+// "machine A" of the first of `machines`, ..., "Z", "A1", ...; adds the report's where it is new.
+// Machines have long names, so lines carry letters.
+std::string lettered_machine(std::vector<std::string>& machines, const Report& report);
+// All machines of these reports, each once, with their letters.
 std::string machines_text(std::span<const Report* const> reports);
-// "A" of the first of `machines`, ..., "Z", "A1", ...; adds `machine` where it is new.
-std::string machine_letter(std::vector<std::string>& machines, const std::string& machine);
 
 }  // namespace ddpbench::report

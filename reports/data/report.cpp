@@ -2,6 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/data/report.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/text.h"
+
 namespace ddpbench::report {
 
 std::string_view to_string(Status status) {
@@ -32,10 +37,31 @@ std::string missing_reason(const Figure& figure, const Run& run) {
   return figure.reason.empty() ? missing_reason(run) : figure.reason;
 }
 
-std::string_view local_changes(const Generator& generator) {
-  if (!generator.git_commit) return "";
-  if (!generator.git_dirty) return "changes unknown";
-  return *generator.git_dirty ? "with changes" : "";
+std::string hardware_words(const Environment& environment) {
+  const std::string model = environment.cpu.model.empty() ? "unknown CPU" : environment.cpu.model;
+  std::string text = fmt::format("{}, {}", model, counted(environment.cpu.cores, "core"));
+  for (const GpuInfo& gpu : environment.gpus) text += ", " + gpu.name;
+  return text;
+}
+
+std::string machine_words(const Report& report) {
+  return fmt::format("{} ({})", fmt::join(report.environment.hosts, "+"),
+                     hardware_words(report.environment));
+}
+
+std::string commit_words(const Generator& generator) {
+  constexpr std::size_t kShort = 12;
+  if (!generator.git_commit) return {};
+  const char* changes = !generator.git_dirty   ? ", changes unknown"
+                        : *generator.git_dirty ? " with changes"
+                                               : "";
+  return generator.git_commit->substr(0, kShort) + changes;
+}
+
+std::string build_words(const Generator& generator) {
+  const std::string commit = commit_words(generator);
+  return fmt::format("{} {}{}", generator.name, generator.version,
+                     commit.empty() ? "" : fmt::format(" ({})", commit));
 }
 
 }  // namespace ddpbench::report

@@ -416,7 +416,10 @@ std::string missing_reason(const Run& run);
 // The figure's own reason; where it has none, the run's.
 std::string missing_reason(const Figure& figure, const Run& run);
 
-// "with changes", "changes unknown" where only the commit is known; empty for none, or no commit.
-std::string_view local_changes(const Generator& generator);
+std::string hardware_words(const Environment& environment);  // "Imaginary 9000, 2 cores, GPU"
+std::string machine_words(const Report& report);             // "node (Imaginary 9000, 2 cores)"
+// "1a2b3c4d5e6f with changes"; empty where it is not known.
+std::string commit_words(const Generator& generator);
+std::string build_words(const Generator& generator);  // "ddpbench 0.1.0 (1a2b3c4d5e6f)"
 
 }  // namespace ddpbench::report

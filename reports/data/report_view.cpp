@@ -3,14 +3,13 @@
 #include "reports/data/report_view.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <set>
 
 #include "base/text.h"
-#include "reports/data/report.h"
-#include "reports/data/settings.h"
 
 namespace ddpbench::report {
 namespace {
@@ -34,41 +33,13 @@ void append_runs(const Report& report, const std::string& name, std::vector<RunR
   }
 }
 
-// The different texts that `describe` gives for the rows (different_words()).
-template <typename Describe>
-std::vector<std::string> each_once(std::span<const RunRow> rows, Describe describe,
-                                   std::string_view without = {}) {
-  std::vector<std::string> words;
-  for (const RunRow& row : rows) words.push_back(describe(row));
-  return different_words(words, without);
-}
-
-std::string alternatives(const std::vector<std::string>& words) {
-  return fmt::format("{}", fmt::join(words, " / "));
-}
-
-std::string machine_words(const RunRow& row) {
-  const Environment& environment = row.report->environment;
-  std::vector<std::string> models = {environment.cpu.model};
-  for (const GpuInfo& gpu : environment.gpus) models.push_back(gpu.name);
-  return with_note(fmt::format("{}", fmt::join(environment.hosts, "+")),
-                   fmt::format("{}", fmt::join(models, ", ")));
-}
-
-std::string version_words(const RunRow& row) {
-  constexpr std::size_t kShortCommit = 12;
-  const Generator& generator = row.report->generator;
-  std::string commit = generator.git_commit.value_or("").substr(0, kShortCommit);
-  if (const std::string_view changes = local_changes(generator); !changes.empty()) {
-    commit += fmt::format(", {}", changes);
-  }
-  const std::string program = generator.name == "ddpbench" ? "" : generator.name + " ";
-  return with_note(program + generator.version, commit);
-}
-
 // "; different machines: a (x) / b (y)"; empty when all are the same.
-std::string difference(const char* what, const std::vector<std::string>& words) {
-  return words.size() < 2 ? "" : fmt::format("; different {}: {}", what, alternatives(words));
+std::string difference(const char* what, std::span<const RunRow> rows,
+                       std::string (*describe)(const Report&)) {
+  std::vector<std::string> words;
+  for (const RunRow& row : rows) words.push_back(describe(*row.report));
+  words = different_words(words, {});
+  return words.size() < 2 ? "" : fmt::format("; different {}: {}", what, fmt::join(words, " / "));
 }
 
 }  // namespace
@@ -110,19 +81,103 @@ bool from_several_files(std::span<const RunRow> rows) {
       rows, [&rows](const RunRow& row) { return row.report != rows.front().report; });
 }
 
-std::string caption(std::span<const RunRow> rows) {
+std::string title_words(std::span<const RunRow> rows, SettingUse use) {
+  constexpr std::size_t kNamedValues = 3;
   std::string text;
   for (const Setting& setting : setting_table()) {
-    if ((setting.uses & kTableTitleUse) == 0) continue;
-    const std::string words = alternatives(each_once(
-        rows, [&setting](const RunRow& row) { return setting.words(*row.run); }, setting.without));
-    if (words.empty()) continue;
-    const std::string_view joint = setting.key == "dataset/name" ? " on " : ", ";
-    text += fmt::format("{}{}", text.empty() ? "" : joint, words);
+    if ((setting.uses & use) == 0) continue;
+    std::vector<std::string> words;
+    for (const RunRow& row : rows) {
+      const Run& run = *row.run;
+      // A chart's subtitle names the CPU.
+      const bool told = use == kChartSubtitleUse && setting.key == "device" &&
+                        run.device_model == row.report->environment.cpu.model;
+      words.push_back(told ? run.device : setting_words(setting, run));
+    }
+    std::vector<std::string> values = different_words(words, setting.without);
+    if (values.empty()) continue;
+    if (values.size() > kNamedValues) {
+      values[kNamedValues] = fmt::format("{} more", values.size() - kNamedValues);
+      values.resize(kNamedValues + 1);
+    }
+    if (!text.empty()) text += setting.key == "dataset/name" ? " on " : ", ";
+    text += fmt::format("{}", fmt::join(values, " / "));
   }
-  return printable(fmt::format("{}{}{}", text,
-                               difference("machines", each_once(rows, machine_words)),
-                               difference("versions", each_once(rows, version_words))));
+  return text;
+}
+
+std::string caption(std::span<const RunRow> rows) {
+  return printable(fmt::format(
+      "{}{}{}", title_words(rows, kTableTitleUse), difference("machines", rows, machine_words),
+      difference("versions", rows, [](const Report& r) { return build_words(r.generator); })));
+}
+
+std::set<std::pair<std::string, std::string>> telling(std::span<const Told> all) {
+  struct Stated {
+    std::set<std::string> words;
+    std::map<std::string, std::size_t> counts;  // by peers
+    bool lack_tells = false;
+  };
+  std::map<std::pair<std::string, std::string>, Stated> places;
+  std::map<std::string, std::size_t> peers;
+  for (const Told& told : all) {
+    ++peers[told.peers];
+    for (const TellingWords& word : told.words) {
+      Stated& stated = places[{word.scope, word.key}];
+      stated.words.insert(word.words);
+      ++stated.counts[word.scope.empty() ? "" : told.peers];
+      stated.lack_tells = word.lack_tells;
+    }
+  }
+  std::set<std::pair<std::string, std::string>> found;
+  for (const auto& [place, stated] : places) {
+    const bool some_lack = std::ranges::any_of(stated.counts, [&](const auto& count) {
+      return count.second < (place.first.empty() ? all.size() : peers.at(count.first));
+    });
+    if (stated.words.size() > 1 || (stated.lack_tells && some_lack)) found.insert(place);
+  }
+  return found;
+}
+
+std::string name_of(const std::string& strategy, int world_size, int servers) {
+  std::string name = fmt::format("{} on {}", strategy, counted(world_size, "device"));
+  if (servers > 0) name += " and " + counted(servers, "server");
+  return name;
+}
+
+RunNames::RunNames(std::span<const Run* const> runs) {
+  std::vector<Told> all;
+  for (const Run* run : runs) {
+    all.push_back({name_of(run->strategy, run->world_size, 0), {}});
+    for (SettingWords& setting : name_words(*run)) {
+      if (setting.key == "servers") continue;  // every name states it
+      all.back().words.push_back(
+          {std::move(setting.key), std::move(setting.words), all.back().peers, true});
+    }
+    if (run->repetition > 0) repeated_.insert(all.back().peers);
+  }
+  const auto different = telling(all);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    std::vector<std::string> words;
+    for (const TellingWords& word : all[i].words) {
+      if (different.contains({word.scope, word.key})) words.push_back(word.words);
+    }
+    std::string& name = names_[runs[i]];
+    name = name_of(runs[i]->strategy, runs[i]->world_size, runs[i]->servers);
+    if (!words.empty()) name += fmt::format(" ({})", fmt::join(words, ", "));
+  }
+}
+
+RunNames::RunNames(const Report& report)
+    : RunNames([&report] {
+        std::vector<const Run*> runs;
+        for (const Run& run : report.runs) runs.push_back(&run);
+        return runs;
+      }()) {}
+
+std::string RunNames::with_repetition(const Run& run) const {
+  if (!repeated_.contains(name_of(run.strategy, run.world_size, 0))) return setting(run);
+  return fmt::format("{}, repetition {}", setting(run), run.repetition + 1);
 }
 
 }  // namespace ddpbench::report

@@ -1,16 +1,22 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs of one or several reports side by side, for tables and exports.
+// Runs of one or several reports side by side, for tables, charts and exports, and their names.
 #pragma once
 
 #include <cstddef>
 #include <functional>
+#include <map>
+#include <ranges>
+#include <set>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "reports/data/report.h"
+#include "reports/data/settings.h"
 
 namespace ddpbench::report {
 
@@ -28,7 +34,7 @@ struct RunRow {
   std::size_t index = 0;                   // in report->runs; of repetitions the first's
   std::string file;                        // name of the report; empty where there is no file
   const RepeatedRuns* repeated = nullptr;  // the repetitions that the row stands for; null: a run
-  std::string marks = {};  // letters of the warnings that concern it (table/table_notes.h)
+  std::string marks = {};  // letters of the warnings that concern it (table/table.h)
 };
 
 // The runs in the order of the files, then of their report. A file is named by the last part of its
@@ -39,10 +45,66 @@ std::vector<RunRow> all_runs(const Report& report);
 // Removes the other runs, and summaries of repetitions of which a run is removed.
 void keep_runs(Report& report, const std::function<bool(const Run&)>& is_wanted);
 
+// The rows with their keys, those of one key together, in the order of the first of each.
+template <typename Rows, typename KeyOf>
+auto grouped(Rows&& rows, KeyOf key_of) {
+  using Row = std::ranges::range_value_t<Rows>;
+  using Key = std::decay_t<std::invoke_result_t<KeyOf, const Row&>>;
+  std::vector<std::pair<Key, std::vector<Row>>> groups;
+  std::map<Key, std::size_t> places;
+  for (const Row& row : rows) {
+    const auto [place, added] = places.try_emplace(key_of(row), groups.size());
+    if (added) groups.emplace_back(place->first, 0);
+    groups[place->second].second.push_back(row);
+  }
+  return groups;
+}
+
 bool from_several_files(std::span<const RunRow> rows);
+
+// The settings with the bit `use` in words, "simple_cnn on mnist (files), weak scaling": of each
+// the different values, at most three, then "N more".
+std::string title_words(std::span<const RunRow> rows, SettingUse use);
 
 // What all runs share, in one line without control characters: network, data, devices, threads,
 // precision. For several files it also says whether their machines or versions differ.
 std::string caption(std::span<const RunRow> rows);
+
+// ---- names, by what tells runs apart: those of different settings (settings.h) differ ----
+
+// What may tell a thing from others, in words.
+struct TellingWords {
+  std::string key;          // of the setting
+  std::string words;        // not empty
+  std::string scope;        // compared with things that have words of this scope; empty: with all
+  bool lack_tells = false;  // also where some of its peers (without a scope: of all) have none
+};
+struct Told {
+  std::string peers;
+  std::vector<TellingWords> words;
+};
+// The scopes and keys of the words that tell.
+std::set<std::pair<std::string, std::string>> telling(std::span<const Told> all);
+
+// "ps on 2 devices and 1 server".
+std::string name_of(const std::string& strategy, int world_size, int servers);
+
+class RunNames {
+ public:
+  // The names tell these runs apart.
+  explicit RunNames(std::span<const Run* const> runs);
+  explicit RunNames(const Report& report);
+
+  // "ps on 2 devices and 1 server (batch 32 a device, overlap off)": the brackets hold the settings
+  // that differ among runs of the same strategy and number of devices. REQUIRES: `run` was given to
+  // the constructor.
+  const std::string& setting(const Run& run) const { return names_.at(&run); }
+  // The same with ", repetition 2" (counted from 1) where runs were repeated.
+  std::string with_repetition(const Run& run) const;
+
+ private:
+  std::map<const Run*, std::string> names_;
+  std::set<std::string> repeated_;  // the strategies and numbers of devices of such runs
+};
 
 }  // namespace ddpbench::report

@@ -62,27 +62,10 @@ std::string dataset_words(const Run& run) {
   return with_note(run.dataset_name, run.dataset_source);
 }
 
-std::string model_words(const Run& run) {
-  constexpr std::size_t kShown = 8;
-  return run.model_hash.empty() ? "" : "network " + run.model_hash.substr(0, kShown);
-}
-
-constexpr char kTrainingSample[] = "training sample", kTestSample[] = "test sample";
-
-template <auto kMember, const char* kNoun>
-std::string samples_words(const Run& run) {
-  return run.*kMember > 0 ? counted(run.*kMember, kNoun) : "";
-}
+// As much of it as is shown: enough to tell networks apart.
+std::string hash_value(const Run& run) { return run.model_hash.substr(0, 8); }
 
 std::string device_words(const Run& run) { return with_note(run.device, run.device_model); }
-
-std::string threads_words(const Run& run) {
-  return counted(run.threads_per_device, "thread") + " a device";
-}
-
-std::string scaling_words(const Run& run) {
-  return run.scaling_mode.empty() ? "" : run.scaling_mode + " scaling";
-}
 
 std::string batch_words(const Run& run) {
   // Imports need not tell it.
@@ -120,12 +103,6 @@ std::string cost_value(const Run& run) {
   return found == run.strategy_options.end() ? "0" : found->second;
 }
 
-template <const std::string_view& kKey>
-std::string cost_words(const Run& run) {
-  const std::string cost = cost_value<kKey>(run);
-  return cost == "0" ? "" : value_words(kKey, cost);
-}
-
 std::string injected_words(const Run& run) {
   return run.injected.empty() ? "not injected" : "injected " + run.injected;
 }
@@ -151,40 +128,37 @@ constexpr auto kTable = std::to_array<Setting>({
     {"world_size", kCellUse | kPairKeyUse, value_of<&Run::world_size>},
     {"servers", kCellUse | kPairKeyUse | kStrategyNameUse, value_of<&Run::servers>, servers_words},
     {"backend", kCellUse | kPairKeyUse | kStrategyNameUse, value_of<&Run::backend>, backend_words},
-    // No kPairUse: the gate prefers runs with the same faults but takes others (gate_pairing.h).
+    // No kPairUse: the gate prefers runs with the same faults but takes others (gate_parts.h).
     {"injected", kCellUse | kStrategyNameUse, value_of<&Run::injected>, injected_words},
     {.key = "strategy_options",
      .uses = kEqualUse | kStrategyNameUse,
      .values = other_strategy_options},
-    {"model", kTitledUse, value_of<&Run::model>, value_of<&Run::model>},
+    {"model", kTitledUse, value_of<&Run::model>},
     // The same name may stand for different networks.
-    {"model_hash", kJointUse, value_of<&Run::model_hash>, model_words},
+    {"model_hash", kJointUse, hash_value},
     {"parameters", kPairUse, value_of<&Run::parameters>},
     {"dataset/name", kTitledUse, value_of<&Run::dataset_name>, dataset_words},
     {"dataset/source", kEqualUse | kRankUse, value_of<&Run::dataset_source>},
     {"dataset/augment", kTitledUse, augment_value, augment_words, "not augmented"},
     // The same name and source may stand for a part of the data.
-    {"dataset/train_samples", kPairUse | kNameUse | kRankUse, value_of<&Run::train_samples>,
-     samples_words<&Run::train_samples, kTrainingSample>},
-    {"dataset/test_samples", kPairUse | kNameUse | kRankUse, value_of<&Run::test_samples>,
-     samples_words<&Run::test_samples, kTestSample>},
+    {"dataset/train_samples", kPairUse | kNameUse | kRankUse, value_of<&Run::train_samples>},
+    {"dataset/test_samples", kPairUse | kNameUse | kRankUse, value_of<&Run::test_samples>},
     {"device", kSubtitledUse, value_of<&Run::device>, device_words},
     // No kCellUse: a run that failed early does not know it. repetition_groups() compares it.
     {"device_model", kPairUse | kWorkUse | kRankUse, value_of<&Run::device_model>},
-    {"threads_per_device", kSubtitledUse, value_of<&Run::threads_per_device>, threads_words},
-    {"precision", kSubtitledUse, value_of<&Run::precision>, value_of<&Run::precision>},
-    {"strategy_options/loader_cost_us", kTitledUse, cost_value<kLoaderCost>,
-     cost_words<kLoaderCost>, "no loader cost"},
-    {"strategy_options/emulated_gil_us", kTitledUse, cost_value<kEmulatedGil>,
-     cost_words<kEmulatedGil>, "no emulated GIL"},
+    {"threads_per_device", kSubtitledUse, value_of<&Run::threads_per_device>},
+    {"precision", kSubtitledUse, value_of<&Run::precision>},
+    {"strategy_options/loader_cost_us", kTitledUse, cost_value<kLoaderCost>, nullptr,
+     "no loader cost"},
+    {"strategy_options/emulated_gil_us", kTitledUse, cost_value<kEmulatedGil>, nullptr,
+     "no emulated GIL"},
     {"scaling_mode", kEqualUse | kNameUse | kTableTitleUse | kChartTitleUse,
-     value_of<&Run::scaling_mode>, scaling_words},
+     value_of<&Run::scaling_mode>},
     {"per_device_batch_size", kEqualUse | kWeakWorkUse | kNameUse | kChartTitleUse,
      value_of<&Run::per_device_batch_size>, batch_words},
     {"global_batch_size", kEqualUse | kStrongWorkUse | kRankUse, value_of<&Run::global_batch_size>},
     {"accumulation_steps", kEqualUse | kWeakWorkUse | kRankUse, value_of<&Run::accumulation_steps>},
-    {"optimizer/name", kEqualUse | kNameUse, value_of<&Run::optimizer_name>,
-     value_of<&Run::optimizer_name>},
+    {"optimizer/name", kEqualUse | kNameUse, value_of<&Run::optimizer_name>},
     {.key = "optimizer", .uses = kEqualUse | kNameUse, .values = optimizer_values},
     {"epochs", kPairUse, fixed_epochs},
     {"steps", kPairUse, fixed_steps},
@@ -275,7 +249,19 @@ std::vector<std::string> different_words(const std::vector<std::string>& words,
 }
 
 std::string value_words(std::string_view key, const std::string& value) {
+  constexpr std::string_view kPlain[] = {"model",        "name",      "device",
+                                         "device_model", "precision", "machine"};
   std::string name(key.substr(key.find_last_of('/') + 1));
+  if (value.empty() || std::ranges::count(kPlain, name) > 0) return value;
+  if ((name == kLoaderCost || name == kEmulatedGil) && value == "0") return "";
+  if (name == "model_hash") return "network " + value;
+  if (name == "source") return "data from " + value;
+  if (name == "train_samples") return counted(value, "training sample");
+  if (name == "test_samples") return counted(value, "test sample");
+  if (name == "threads_per_device") return counted(value, "thread") + " a device";
+  if (name == "scaling_mode") return value + " scaling";
+  if (name == "global_batch_size") return "global batch " + value;
+  if (name == "accumulation_steps") return counted(value, "accumulation step");
   if (name == "first_bucket_mb") return fmt::format("first bucket {} MiB", value);
   if (name == "bucket_cap_mb") return fmt::format("bucket cap {} MiB", value);
   if (name == "devices_per_process") return counted(value, "device") + " a process";
@@ -289,6 +275,11 @@ std::string value_words(std::string_view key, const std::string& value) {
   return fmt::format("{} {}", name, value);
 }
 
+std::string setting_words(const Setting& setting, const Run& run) {
+  return setting.words != nullptr ? setting.words(run)
+                                  : value_words(setting.key, setting.value(run));
+}
+
 std::string with_note(const std::string& word, const std::string& note) {
   return note.empty() ? word : fmt::format("{} ({})", word, note);
 }
@@ -297,7 +288,7 @@ std::vector<SettingWords> name_words(const Run& run) {
   std::vector<SettingWords> words;
   constexpr unsigned kUses = kNameUse | kStrategyNameUse;
   for_each_value(run, kUses, [&](const Setting& row, std::string key, const std::string& value) {
-    std::string said = row.words != nullptr ? row.words(run) : value_words(key, value);
+    std::string said = row.values == nullptr ? setting_words(row, run) : value_words(key, value);
     const bool of_strategy = (row.uses & kStrategyNameUse) != 0;
     if (!said.empty()) words.push_back({std::move(key), std::move(said), of_strategy});
   });

@@ -48,8 +48,8 @@ struct Setting {
   unsigned uses = 0;
   // Returns the value; empty where the run has none.
   std::string (*value)(const Run& run) = nullptr;
-  // Returns the setting in words, "batch 32 a device"; empty where there is nothing to say. Null
-  // where another row's words include it, and for `values` and `config_key`: use value_words().
+  // Returns the setting in words, "batch 32 a device"; empty where there is nothing to say. Null:
+  // use setting_words().
   std::string (*words)(const Run& run) = nullptr;
   // What titles say of runs without words beside others that have some: "not augmented". Empty:
   // nothing.
@@ -80,8 +80,11 @@ Settings config_settings(const Report& report, unsigned uses);
 // The keys that both have with different values.
 std::vector<std::string> differing_keys(const Settings& a, const Settings& b);
 
-// "overlap off" of "strategy_options/overlap", "lr 0.1" of "optimizer/lr", "residency device".
+// "overlap off" of "strategy_options/overlap", "lr 0.1" of "optimizer/lr", "residency device";
+// empty where there is nothing to say.
 std::string value_words(std::string_view key, const std::string& value);
+// The words of the setting, or else those of its value. REQUIRES: it has one of the two.
+std::string setting_words(const Setting& setting, const Run& run);
 
 // "cpu (Imaginary 9000)"; only `word` where `note` is empty.
 std::string with_note(const std::string& word, const std::string& note);

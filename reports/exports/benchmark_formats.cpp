@@ -43,33 +43,17 @@ std::string name_of_setting(const RunRow& row) {
 // model and all settings that must be equal for a comparison, and nothing that differs between
 // commits: these services compare entries of equal names. Groups are in the order of their first
 // runs.
-using NamedRuns = std::pair<std::string, std::vector<const RunRow*>>;
-std::vector<NamedRuns> clean_runs_by_name(std::span<const RunRow> rows) {
-  std::vector<NamedRuns> named;
-  for (const RunRow& row : rows) {
-    if (row.run->status != Status::ok || !row.run->injected.empty()) continue;
-    const std::string name = name_of_setting(row);
-    const auto found = std::ranges::find(named, name, &NamedRuns::first);
-    NamedRuns& same = found == named.end() ? named.emplace_back(name, 0) : *found;
-    same.second.push_back(&row);
-  }
-  return named;
-}
-
-// A number, or a flag as 0 or 1; nothing for text and missing values.
-std::optional<double> number_of(const FieldValue& value) {
-  if (const auto* number = std::get_if<double>(&value.value)) return *number;
-  if (const auto* count = std::get_if<std::int64_t>(&value.value)) {
-    return static_cast<double>(*count);
-  }
-  const auto* flag = std::get_if<bool>(&value.value);
-  return flag == nullptr ? std::nullopt : std::optional(*flag ? 1.0 : 0.0);
+auto clean_runs_by_name(std::span<const RunRow> rows) {
+  const auto clean = [](const RunRow& row) {
+    return row.run->status == Status::ok && row.run->injected.empty();
+  };
+  return grouped(rows | std::views::filter(clean), name_of_setting);
 }
 
 // The value as a label; empty where it is missing.
 std::string label_of(const FieldValue& value) {
   if (const auto* text = std::get_if<std::string>(&value.value)) return *text;
-  const auto number = number_of(value);
+  const auto number = value.number();
   return number ? fmt::format("{}", *number) : "";
 }
 
@@ -85,20 +69,18 @@ std::string unit_of(const std::string& key) {
 
 // "± half the interquartile range": of the repetitions, or of the steps of a single one. Empty for
 // a single value of another figure.
-std::string range_of(const Field& field, const std::vector<const RunRow*>& rows,
+std::string range_of(const Field& field, const std::vector<RunRow>& rows,
                      const std::vector<double>& values) {
   if (values.size() > 1) return fmt::format("± {:.3g}", *summarize(values).iqr.value / 2);
-  const auto& time = rows.front()->run->step.time_s;
+  const auto& time = rows.front().run->step.time_s;
   const bool known = field.key == "step_time_median_s" && time && time->iqr.value;
   return known ? fmt::format("± {:.3g}", *time->iqr.value / 2) : "";
 }
 
-std::string extra_of(const std::vector<const RunRow*>& rows, std::size_t values) {
-  const RunRow& first = *rows.front();
-  std::string extra = fmt::format("repetitions: {}\nsteps: {}\nddpbench {}", values,
-                                  first.run->step.count, first.report->generator.version);
-  const auto& commit = first.report->generator.git_commit;
-  return commit ? extra + " " + *commit : extra;
+std::string extra_of(const std::vector<RunRow>& rows, std::size_t values) {
+  const RunRow& first = rows.front();
+  return fmt::format("repetitions: {}\nsteps: {}\n{}", values, first.run->step.count,
+                     build_words(first.report->generator));
 }
 
 // Six digits, and large numbers whole: the action shows every digit in its comments.
@@ -108,10 +90,10 @@ Json short_number(double value) {
 }
 
 void append_entry(Json& entries, const std::string& name, const Field& field,
-                  const std::vector<const RunRow*>& rows) {
+                  const std::vector<RunRow>& rows) {
   std::vector<double> values;
-  for (const RunRow* row : rows) {
-    if (const auto number = number_of(field.value(*row))) values.push_back(*number);
+  for (const RunRow& row : rows) {
+    if (const auto number = field.value(row).number()) values.push_back(*number);
   }
   if (values.empty()) return;
   Json entry = {{"name", fmt::format("{}: {}", name, field.key)},
@@ -140,10 +122,10 @@ constexpr Measure kMeasures[] = {
     {"peak-memory-bytes", 1, largest_memory},
 };
 
-void put_measure(Json& benchmark, const Measure& measure, const std::vector<const RunRow*>& rows) {
+void put_measure(Json& benchmark, const Measure& measure, const std::vector<RunRow>& rows) {
   std::vector<double> values;
-  for (const RunRow* row : rows) {
-    const Figure figure = measure.value(*row->run);
+  for (const RunRow& row : rows) {
+    const Figure figure = measure.value(*row.run);
     if (figure.value) values.push_back(*figure.value / measure.unit);
   }
   if (values.empty()) return;
@@ -267,7 +249,7 @@ std::string prometheus_text(std::span<const RunRow> rows) {
       if (field.is(kIdentity | kRemark)) continue;
       text +=
           metric(metric_name(field.key), fmt::format("{}; report key {}.", column.about, field.key),
-                 sets, [&](std::size_t i) { return number_of(field.value(rows[i])); });
+                 sets, [&](std::size_t i) { return field.value(rows[i]).number(); });
     }
   }
   return text.empty() ? "\n" : text;

@@ -68,12 +68,6 @@ std::string markdown_line(const std::vector<std::string>& cells) {
   return fmt::format("| {} |\n", fmt::join(cells, " | "));
 }
 
-// Joins the two lines of a heading: "speed-" and "up" become "speed-up".
-std::string heading(const TextColumn& column) {
-  if (column.top.empty() || column.top.ends_with('-')) return column.top + column.bottom;
-  return column.top + ' ' + column.bottom;
-}
-
 std::string markdown_table(const TextTable& table) {
   std::vector<std::string> headings, rulers;
   for (const TextColumn& column : table.columns) {
@@ -82,14 +76,8 @@ std::string markdown_table(const TextTable& table) {
   }
   std::string text = markdown_line(headings) + markdown_line(rulers);
   for (std::size_t row = 0; row < table.instead.size(); ++row) {
-    std::vector<std::string> cells;
-    for (const TextColumn& column : table.columns) {
-      cells.push_back(markdown_escaped(column.cells[row]));
-    }
-    if (!table.instead[row].empty()) {
-      const auto values = cells.begin() + static_cast<std::ptrdiff_t>(table.keys);
-      *std::find(values, cells.end(), "") = markdown_escaped(table.instead[row]);
-    }
+    std::vector<std::string> cells = table.row(row);
+    for (std::string& cell : cells) cell = markdown_escaped(cell);
     text += markdown_line(cells);
   }
   return text;

@@ -13,7 +13,6 @@
 #include "reports/exports/records.h"
 #include "reports/json/report_json.h"
 #include "reports/table/table.h"
-#include "reports/table/table_notes.h"
 #include "reports/why/why.h"
 
 namespace ddpbench::report {

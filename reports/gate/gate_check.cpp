@@ -10,8 +10,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "reports/gate/gate_pairing.h"
-#include "reports/gate/gate_text.h"
+#include "reports/gate/gate_parts.h"
 
 namespace ddpbench::report {
 namespace {

@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "reports/exports/records.h"
 #include "reports/gate/gate.h"
-#include "reports/gate/gate_text.h"
+#include "reports/gate/gate_parts.h"
 #include "reports/json/json_text.h"
 #include "reports/pictures/markup.h"
 #include "reports/table/table_layout.h"
@@ -22,45 +22,6 @@ namespace ddpbench::report {
 namespace {
 
 bool is_good(GateVerdict verdict) { return verdict <= GateVerdict::improved; }
-
-// What a reader must not miss: the figures of a pair that are no PASS, and the notes.
-std::vector<std::string> remarks(const PairVerdict& pair, const GateOptions& options) {
-  std::vector<std::string> lines;
-  for (const FigureVerdict& figure : pair.figures) {
-    if (!needs_words(figure, pair)) continue;
-    lines.push_back(
-        fmt::format("{}: {}", to_string(figure.verdict), figure_sentence(figure, options)));
-  }
-  lines.insert(lines.end(), pair.notes.begin(), pair.notes.end());
-  return lines;
-}
-
-std::vector<std::string> remarks(const GateResult& result) {
-  std::vector<std::string> lines;
-  for (const UncomparedRuns& runs : result.uncompared) {
-    lines.push_back("not compared: " + uncompared_text(runs));
-  }
-  lines.insert(lines.end(), result.notes.begin(), result.notes.end());
-  return lines;
-}
-
-TextTable figures_table(const PairVerdict& pair, const GateOptions& options) {
-  TextTable table{.keys = 1,
-                  .columns = {{.bottom = "figure", .left = true},
-                              {.bottom = "baseline"},
-                              {.bottom = "new"},
-                              {.bottom = "change"},
-                              {.bottom = interval_heading(options)},
-                              {.bottom = "p"},
-                              {.bottom = "verdict", .left = true}}};
-  for (const FigureVerdict& figure : pair.figures) {
-    table.add_row({figure_heading(figure), figure_text(figure.name, figure.base),
-                   figure_text(figure.name, figure.candidate),
-                   change_text(figure.name, figure.change), interval_text(figure), p_text(figure),
-                   std::string(to_string(figure.verdict))});
-  }
-  return table;
-}
 
 const char* sign(GateVerdict verdict) {
   constexpr const char* kSigns[] = {"✅", "🚀", "❔", "❌"};

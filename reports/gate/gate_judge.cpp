@@ -12,9 +12,7 @@
 #include <numeric>
 
 #include "base/text.h"
-#include "reports/gate/gate_figures.h"
-#include "reports/gate/gate_pairing.h"
-#include "reports/gate/gate_text.h"
+#include "reports/gate/gate_parts.h"
 #include "reports/metrics/comparison.h"
 
 namespace ddpbench::report {
@@ -154,7 +152,7 @@ bool trained_differently(const PairedCells& cells) {
   });
 }
 
-// One figure of a pair: its badness (gate_figures.h) in each repetition, and how they compare.
+// One figure of a pair: its badness (gate_parts.h) in each repetition, and how they compare.
 // Nothing was compared where only the new runs lack it: there are no values, and `verdict` is done.
 struct FigureTest {
   const GateFigure* figure = nullptr;

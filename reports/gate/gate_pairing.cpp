@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "reports/gate/gate_pairing.h"
+#include "reports/gate/gate_parts.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -8,14 +8,15 @@
 
 #include <algorithm>
 
-#include "reports/data/run_names.h"
+#include "reports/data/report_view.h"
 #include "reports/gate/gate.h"
-#include "reports/gate/gate_text.h"
+#include "reports/gate/gate_parts.h"
 #include "reports/html/page.h"
 #include "reports/html/sections.h"
 #include "reports/metrics/history.h"
 #include "reports/pictures/picture.h"
 #include "reports/pictures/svg.h"
+#include "reports/table/table.h"
 #include "reports/why/why.h"
 
 namespace ddpbench::report::html {
@@ -28,27 +29,13 @@ Cell verdict_cell(GateVerdict verdict) {
   return result;
 }
 
-Table figures_table(const PairVerdict& pair, const GateOptions& options) {
-  Table table{
-      "Figures of " + pair_title(pair),
-      {{"figure", true},
-       {"baseline"},
-       {"new"},
-       {"change"},
-       {interval_heading(options)},
-       {"p", false,
-        "of such a change where there is none, one-sided, corrected for the number of tests"},
-       {"verdict", true}}};
-  const auto known = [](const std::optional<double>& order, const std::string& text) {
-    return order ? cell(*order, text) : missing_cell();
-  };
-  for (const FigureVerdict& figure : pair.figures) {
-    const std::string interval = interval_text(figure);
-    table.rows.push_back(
-        {cell(figure_heading(figure)), known(figure.base, figure_text(figure.name, figure.base)),
-         known(figure.candidate, figure_text(figure.name, figure.candidate)),
-         known(figure.change, change_text(figure.name, figure.change)), word_cell(interval),
-         interval.empty() ? missing_cell() : cell(p_text(figure)), verdict_cell(figure.verdict)});
+Table page_figures(const PairVerdict& pair, const GateOptions& options) {
+  Table table = page_table(figures_table(pair, options), "Figures of " + pair_title(pair));
+  table.columns[5].about =
+      "of such a change where there is none, one-sided, corrected for the number of tests";
+  for (std::size_t i = 0; i < pair.figures.size(); ++i) {
+    table.rows[i][3].order = pair.figures[i].change;  // below 0 for the better
+    table.rows[i].back() = verdict_cell(pair.figures[i].verdict);
   }
   return table;
 }
@@ -58,24 +45,15 @@ void write_pair(Markup& page, const PairVerdict& pair, const GateOptions& option
   const Cell verdict = verdict_cell(pair.verdict);
   page.open("p").leaf("span", {{verdict.kind.empty() ? "" : "class", verdict.kind}}, verdict.text);
   page.text(": " + repetitions_text(pair) + ".").close();
-  std::vector<std::string> notes;
-  for (const FigureVerdict& figure : pair.figures) {
-    if (needs_words(figure, pair)) notes.push_back(figure_sentence(figure, options) + ".");
-  }
-  notes.insert(notes.end(), pair.notes.begin(), pair.notes.end());
-  write_list(page, notes, "notes");
-  write_table(page, figures_table(pair, options));
+  write_list(page, remarks(pair, options), "notes");
+  write_table(page, page_figures(pair, options));
   page.close().trusted("\n");
 }
 
 void write_result(Markup& page, const GateResult& result) {
   page.leaf("p", {{"class", result.verdict == GateVerdict::regressed ? "alert bad" : "lead"}},
             gate_summary(result) + ".");
-  std::vector<std::string> notes;
-  for (const UncomparedRuns& runs : result.uncompared) {
-    notes.push_back("Not compared: " + uncompared_text(runs));
-  }
-  notes.insert(notes.end(), result.notes.begin(), result.notes.end());
+  std::vector<std::string> notes = remarks(result);
   notes.push_back(rule_sentence(result));
   write_list(page, notes, "notes");
   for (const PairVerdict& pair : result.pairs) write_pair(page, pair, result.options);
@@ -86,30 +64,16 @@ const char* alert_of(GateVerdict verdict) {
   return verdict == GateVerdict::inconclusive ? "alert warning" : "alert good";
 }
 
-Table history_table(const History& history) {
-  Table table{"The median step of each setting at each commit, in ms",
-              {{"setting", true},
-               {"commit", true},
-               {"measured", true},
-               {"repetitions"},
-               {"median"},
-               {"low end"},
-               {"high end"},
-               {"change, %", false, "from the commit before"}}};
+// The rows of all settings in one table.
+Table page_history(const History& history) {
+  Table table;
   for (const HistoryLine& line : history.lines) {
-    const HistoryPoint* before = nullptr;
-    for (const HistoryPoint& point : line.points) {
-      const HistoryCommit& commit = history.commits[point.commit];
-      const auto change =
-          before == nullptr ? std::nullopt : std::optional(point.step_s / before->step_s - 1);
-      table.rows.push_back(
-          {cell(line.name), cell(commit.name), word_cell(commit.started_at),
-           count_cell(static_cast<std::int64_t>(point.repetitions)),
-           fixed_cell(point.step_s, 1e-3, 3), fixed_cell(point.spread.low.value, 1e-3, 3),
-           fixed_cell(point.spread.high.value, 1e-3, 3), fixed_cell(change, 0.01, 1)});
-      before = &point;
-    }
+    Table part = page_table(history_table(history, line), "The median step of each setting");
+    for (std::vector<Cell>& row : part.rows) row.insert(row.begin(), cell(line.name));
+    part.rows.insert(part.rows.begin(), table.rows.begin(), table.rows.end());
+    table = std::move(part);
   }
+  table.columns.insert(table.columns.begin(), {"setting", true});
   return table;
 }
 
@@ -195,7 +159,7 @@ void write_history(Markup& page, const HtmlInput& input) {
             order_words(history) +
                 ". Whether a change is one of the program is for ddpbench check to say, of two "
                 "commits that were measured in turn.");
-  write_figure(page, pictures::history_picture(history), history_table(history));
+  write_figure(page, pictures::history_picture(history), page_history(history));
   page.close().trusted("\n");
 }
 

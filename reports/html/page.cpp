@@ -92,10 +92,9 @@ void write_top(Markup& page, const HtmlInput& input) {
 }
 
 void write_foot(Markup& page, const HtmlInput& input) {
-  const Generator& generator = input.reports.front().generator;
-  std::string text = "Made by ddpbench " + generator.version;
-  if (generator.git_commit) text += " (" + generator.git_commit->substr(0, 12) + ")";
-  page.open("footer").leaf("p", text + " from " + counted(input.reports.size(), "report") + ".");
+  page.open("footer").leaf(
+      "p", fmt::format("Made by {} from {}.", build_words(input.reports.front().generator),
+                       counted(input.reports.size(), "report")));
   page.close();
 }
 

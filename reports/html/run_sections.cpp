@@ -8,8 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cstdlib>
-#include <variant>
 
 #include "base/text.h"
 #include "reports/data/report.h"
@@ -21,61 +19,14 @@
 #include "reports/pictures/svg.h"
 #include "reports/table/columns.h"
 #include "reports/table/table.h"
-#include "reports/table/table_notes.h"
 
 namespace ddpbench::report::html {
 namespace {
 
-std::string heading_of(const Column& column) {
-  if (column.top.empty()) return column.bottom;
-  // "speed-" over "up" is one word.
-  if (column.top.ends_with('-')) return column.top.substr(0, column.top.size() - 1) + column.bottom;
-  return column.top + " " + column.bottom;
-}
-
-// "overlap=on,servers=1" with gaps, so that it is broken between options and not inside of one.
-std::string spaced_options(const std::string& text) {
-  std::string result;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    result += text[i];
-    if (text[i] == ',' && i + 1 < text.size() && text[i + 1] != ' ') result += ' ';
-  }
-  return result;
-}
-
-// The cell, sorted by the column's first field.
-Cell ordered_cell(const Column& column, const RunRow& row, Footnotes& notes) {
-  Cell result = cell(spaced_options(column.cell(row, notes)));
-  const Scalar value = column.fields.front().value(row).value;
-  if (const auto* real = std::get_if<double>(&value)) result.order = *real;
-  if (const auto* whole = std::get_if<std::int64_t>(&value)) {
-    result.order = static_cast<double>(*whole);
-  }
-  result.missing = std::holds_alternative<std::monostate>(value);
-  return result;
-}
-
-std::vector<Cell> row_of(const Columns& columns, const RunRow& row, Footnotes& notes) {
-  std::vector<Cell> cells;
-  bool told = false;
-  for (const Column* column : columns) {
-    if (!is_bare(*row.run) || has_cell_when_bare(*column, *row.run)) {
-      cells.push_back(ordered_cell(*column, row, notes));
-      continue;
-    }
-    const std::string why =
-        fmt::format("{} {}", to_string(row.run->status), notes.mark(status_note(*row.run)));
-    cells.push_back(missing_cell(told ? "" : why));
-    told = true;
-  }
-  return cells;
-}
-
 // Whether the column says something of any row.
 bool has_value(const Column& column, const std::vector<RunRow>& rows) {
-  return std::ranges::any_of(rows, [&](const RunRow& row) {
-    return !std::holds_alternative<std::monostate>(column.fields.front().value(row).value);
-  });
+  return std::ranges::any_of(
+      rows, [&](const RunRow& row) { return column.fields.front().value(row).value.index() != 0; });
 }
 
 // The columns that name a row, and those of work and traffic that say something; none: nothing is
@@ -93,13 +44,18 @@ Columns work_columns(const std::vector<RunRow>& rows) {
   return columns;
 }
 
+// The cells and notes of the terminal's table, sorted by each column's first field.
 Table table_of(const char* caption, const std::vector<RunRow>& rows, const Columns& columns) {
   Footnotes notes;
-  Table table{caption, {}};
-  for (const Column* column : columns) {
-    table.columns.push_back({heading_of(*column), column->is(kLeft), column->about});
+  Table table = page_table(run_table(rows, columns, notes), caption);
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    table.columns[c].about = columns[c]->about;
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      const FieldValue value = columns[c]->fields.front().value(rows[r]);
+      table.rows[r][c].order = value.number();
+      table.rows[r][c].missing = value.value.index() == 0;
+    }
   }
-  for (const RunRow& row : marked_rows(rows)) table.rows.push_back(row_of(columns, row, notes));
   table.notes = explanations(rows, columns, notes);
   table.cards = true;
   return table;
@@ -107,30 +63,6 @@ Table table_of(const char* caption, const std::vector<RunRow>& rows, const Colum
 
 Table table_of(const char* caption, const std::vector<RunRow>& rows) {
   return table_of(caption, rows, table_columns(rows));
-}
-
-// "12.5", "(0.3)" and "3*" sort as numbers, "-(1)" as missing, other texts as words.
-Cell cell_of(const std::string& text) {
-  if (text.starts_with('-')) return missing_cell(text);
-  const std::size_t skipped = text.starts_with('(') ? 1 : 0;
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str() + skipped, &end);
-  return end == text.c_str() + skipped ? cell(text) : cell(value, text);
-}
-
-Table page_table(const TextTable& text, const std::string& caption) {
-  Table table{caption, {}};
-  std::string top;
-  for (const TextColumn& column : text.columns) {
-    if (!column.joined) top = column.top;  // a joined column shares the heading before it
-    table.columns.push_back({top.empty() ? column.bottom : top + " " + column.bottom, column.left});
-  }
-  for (std::size_t row = 0; row < text.instead.size(); ++row) {
-    std::vector<Cell> cells;
-    for (const TextColumn& column : text.columns) cells.push_back(cell_of(column.cells[row]));
-    table.rows.push_back(std::move(cells));
-  }
-  return table;
 }
 
 void write_collectives(Markup& page, const std::string& name, const Report& report) {
@@ -189,15 +121,6 @@ class Facts {
   Markup& page_;
 };
 
-std::string build_of(const Generator& generator) {
-  if (!generator.git_commit) {
-    return fmt::format("{} ({})", generator.version, generator.git_reason);
-  }
-  const std::string_view changes = local_changes(generator);
-  return fmt::format("{} ({}{}{})", generator.version, *generator.git_commit,
-                     changes.empty() ? "" : ", ", changes);
-}
-
 void write_environment(Markup& page, const Report& report) {
   const Environment& environment = report.environment;
   const CpuInfo& cpu = environment.cpu;
@@ -233,7 +156,7 @@ void write_details(Markup& page, const std::string& name, const Report& report) 
     facts.add("status", std::string(to_string(report.status)));
     facts.add("started", report.started_at.empty() ? "not recorded" : report.started_at);
     facts.add("finished", report.finished_at.empty() ? "not recorded" : report.finished_at);
-    facts.add(report.generator.name, build_of(report.generator));
+    facts.add("program", build_words(report.generator));
   }
   page.open("details").leaf("summary", "Command");
   page.leaf("pre", {{"tabindex", "0"}}, fmt::format("{}", fmt::join(report.argv, " "))).close();

@@ -16,7 +16,6 @@
 #include "reports/metrics/ranking.h"
 #include "reports/pictures/svg.h"
 #include "reports/table/table.h"
-#include "reports/table/table_notes.h"
 
 namespace ddpbench::report::html {
 namespace {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdlib>
 
 #include "base/text.h"
 #include "reports/pictures/svg.h"
@@ -43,6 +44,25 @@ void write_cell(Markup& page, const Cell& cell, const TableColumn& column, bool 
             cell.text);
 }
 
+// "overlap=on,servers=1" with gaps, so that it is broken between options and not inside of one.
+std::string spaced_options(const std::string& text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    result += text[i];
+    if (text[i] == ',' && i + 1 < text.size() && text[i + 1] != ' ') result += ' ';
+  }
+  return result;
+}
+
+// "12.5", "(0.3)" and "3*" sort as numbers where they are no `words`, "-(1)" as missing.
+Cell cell_of(const std::string& text, bool words) {
+  const std::size_t skipped = text.starts_with('(') ? 1 : 0;
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str() + skipped, &end);
+  if (!words && end != text.c_str() + skipped) return cell(value, text);
+  return text.starts_with('-') ? missing_cell(text) : word_cell(spaced_options(text));
+}
+
 }  // namespace
 
 Cell cell(std::string text) { return {std::move(text), std::nullopt, false, {}}; }
@@ -71,6 +91,24 @@ std::vector<TableColumn> columns_of(const std::vector<std::string>& words,
   for (const std::string& head : words) columns.push_back({head, true});
   for (const std::string& head : numbers) columns.push_back({head});
   return columns;
+}
+
+Table page_table(const TextTable& text, const std::string& caption) {
+  Table table{caption, {}};
+  std::string top;
+  for (TextColumn column : text.columns) {
+    // A joined column may share the heading before it.
+    if (column.joined && column.top.empty()) column.top = top;
+    top = column.top;
+    table.columns.push_back({heading(column), column.left});
+  }
+  for (std::size_t r = 0; r < text.instead.size(); ++r) {
+    std::vector<Cell>& cells = table.rows.emplace_back();
+    for (const std::string& words : text.row(r)) {
+      cells.push_back(cell_of(words, table.columns[cells.size()].left));
+    }
+  }
+  return table;
 }
 
 void write_table(Markup& page, const Table& table) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "reports/pictures/markup.h"
+#include "reports/table/table_layout.h"
 
 namespace ddpbench::report::html {
 
@@ -50,6 +51,9 @@ struct Table {
   // On a narrow screen each row becomes a card, whose figures have their headings beside them.
   bool cards = false;
 };
+
+// The same table for a page.
+Table page_table(const TextTable& text, const std::string& caption);
 
 // Writes the table into a box that scrolls if the table is wider than the page.
 void write_table(Markup& page, const Table& table);

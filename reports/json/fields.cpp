@@ -12,7 +12,7 @@ namespace {
 
 // Beyond these bounds the square of a number or its reciprocal is no finite double. Reports stay
 // far below: the largest values are bytes (1e18) and squares of diverged errors (1e38 squared).
-constexpr double kLargest = 1e150, kSmallest = 1e-150;
+constexpr double kLargestNumber = 1e150, kSmallestNumber = 1e-150;
 
 // All integers up to it are exact as doubles, and other JSON readers keep them.
 constexpr std::int64_t kLargestInteger = std::int64_t{1} << 53;
@@ -60,8 +60,8 @@ double Found::number(bool negative_too) const {
   const auto number = json.get<double>();
   const double magnitude = std::abs(number);
   if (!negative_too && number < 0) fail(fmt::format("{} is negative", json.dump()));
-  if (magnitude > kLargest) fail(fmt::format("{} is out of range, too large", json.dump()));
-  if (magnitude < kSmallest && magnitude > 0) {
+  if (magnitude > kLargestNumber) fail(fmt::format("{} is out of range, too large", json.dump()));
+  if (magnitude < kSmallestNumber && magnitude > 0) {
     fail(fmt::format("{} is out of range, too close to 0", json.dump()));
   }
   return number;

@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "reports/json/fields.h"
 #include "reports/json/json_text.h"
-#include "reports/json/run_fields.h"
 
 namespace ddpbench::report {
 namespace {

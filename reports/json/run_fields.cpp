@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "reports/json/run_fields.h"
+#include "reports/json/fields.h"
 
 #include <array>
 

@@ -8,24 +8,23 @@
 #include <map>
 #include <utility>
 
-#include "reports/data/run_names.h"
+#include "reports/data/report_view.h"
 #include "reports/data/settings.h"
 #include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
 namespace {
 
-bool counts(const Run& run) {
+bool counts(const RunRow& row) {
+  const Run& run = *row.run;
   return run.status == Status::ok && run.step.time_s && run.injected.empty() &&
          run.verification.status != "failed";
 }
 
 std::string commit_name(const RunRow& row) {
-  constexpr std::size_t kShort = 12;
-  const Generator& generator = row.report->generator;
-  if (!generator.git_commit) return row.file.empty() ? "unknown commit" : row.file;
-  const std::string commit = generator.git_commit->substr(0, kShort);
-  return generator.git_dirty.value_or(false) ? commit + " with changes" : commit;
+  const std::string commit = commit_words(row.report->generator);
+  if (!commit.empty()) return commit;
+  return row.file.empty() ? "unknown commit" : row.file;
 }
 
 // The commits in their order.
@@ -45,18 +44,13 @@ void add_commits(std::span<const RunRow> rows, History& history) {
   if (history.measured_order) std::ranges::stable_sort(commits, {}, &HistoryCommit::started_at);
 }
 
-// The repetitions of a setting by commit.
-struct Measured {
-  const Run* first = nullptr;
-  std::map<std::size_t, std::vector<double>> steps_s;
-};
-
-Settings key_of(const Report& report, const Run& run) {
+Settings key_of(const RunRow& row) {
+  const Run& run = *row.run;
   Settings key = cell_key(run);
   key["device_model"] = run.device_model;
   key["train_samples"] = std::to_string(run.train_samples);
   key["test_samples"] = std::to_string(run.test_samples);
-  key["hosts"] = fmt::format("{}", fmt::join(report.environment.hosts, "+"));
+  key["hosts"] = fmt::format("{}", fmt::join(row.report->environment.hosts, "+"));
   return key;
 }
 
@@ -65,28 +59,24 @@ Settings key_of(const Report& report, const Run& run) {
 History history_of(std::span<const RunRow> rows) {
   History history;
   add_commits(rows, history);
-  std::vector<Measured> settings;
-  std::map<Settings, std::size_t> places;
-  for (const RunRow& row : rows) {
-    const Run& run = *row.run;
-    if (!counts(run)) {
-      ++history.left_out;
-      continue;
-    }
-    const auto [place, added] = places.try_emplace(key_of(*row.report, run), settings.size());
-    if (added) settings.push_back({&run, {}});
-    const auto commit = std::ranges::find(history.commits, commit_name(row), &HistoryCommit::name);
-    const auto number = static_cast<std::size_t>(commit - history.commits.begin());
-    settings[place->second].steps_s[number].push_back(run.step.time_s->median);
-  }
+  history.left_out = rows.size() - static_cast<std::size_t>(std::ranges::count_if(rows, counts));
+  const auto settings = grouped(rows | std::views::filter(counts), key_of);
   std::vector<const Run*> firsts;
-  for (const Measured& setting : settings) firsts.push_back(setting.first);
+  for (const auto& [key, runs] : settings) firsts.push_back(runs.front().run);
   const RunNames names(firsts);
-  for (const Measured& setting : settings) {
+  for (const auto& [key, runs] : settings) {
+    std::map<std::size_t, std::vector<double>> steps_s;  // by commit
+    for (const RunRow& row : runs) {
+      const auto commit =
+          std::ranges::find(history.commits, commit_name(row), &HistoryCommit::name);
+      steps_s[static_cast<std::size_t>(commit - history.commits.begin())].push_back(
+          row.run->step.time_s->median);
+    }
     HistoryLine& line = history.lines.emplace_back();
-    line.name = names.setting(*setting.first);
-    for (const auto& [commit, steps] : setting.steps_s)
+    line.name = names.setting(*runs.front().run);
+    for (const auto& [commit, steps] : steps_s) {
       line.points.push_back({commit, steps.size(), median(steps), median_spread(steps)});
+    }
   }
   return history;
 }

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "reports/data/run_names.h"
+#include "reports/data/report_view.h"
 #include "reports/metrics/comparison.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/repetitions.h"
@@ -43,17 +43,10 @@ std::string value_in(const Settings& settings, std::string_view key) {
   return found == settings.end() ? std::string() : found->second;
 }
 
-bool competes(const Run& run) {
+bool competes(const RunRow& row) {
+  const Run& run = *row.run;
   return run.status == Status::ok && run.verification.status != "failed" && run.injected.empty() &&
          run.samples_per_s.value.value_or(0) > 0;
-}
-
-std::string machine_of(const Report& report) {
-  const Environment& environment = report.environment;
-  std::string text = fmt::format("{} ({}, {} cores", fmt::join(environment.hosts, "+"),
-                                 environment.cpu.model, environment.cpu.cores);
-  for (const GpuInfo& gpu : environment.gpus) text += ", " + gpu.name;
-  return text + ")";
 }
 
 // What runs have to have in common to compete. Caches what is the same for all runs of a report:
@@ -64,7 +57,7 @@ class Works {
     const auto [place, added] = of_reports_.try_emplace(row.report);
     if (added) {
       place->second = config_settings(*row.report, kRankUse);
-      place->second[kMachine] = machine_of(*row.report);
+      place->second[kMachine] = machine_words(*row.report);
     }
     Settings work = settings_of(*row.run, kRankUse);
     work.insert(place->second.begin(), place->second.end());
@@ -75,13 +68,6 @@ class Works {
   std::map<const Report*, Settings> of_reports_;
 };
 
-// The program that measured. Its repetitions are not those of another build.
-std::string build_of(const Report& report) {
-  const Generator& generator = report.generator;
-  return fmt::format("{} {} {}", generator.name, generator.version,
-                     generator.git_commit.value_or("").substr(0, 12));
-}
-
 // The settings of a contest, each with its repetitions, in the order of their first runs.
 std::vector<Standing> standings_of(std::vector<RunRow> rows) {
   const bool all = std::ranges::all_of(rows, [](const RunRow& r) { return r.run->oversubscribed; });
@@ -89,19 +75,17 @@ std::vector<Standing> standings_of(std::vector<RunRow> rows) {
   std::vector<const Run*> runs;
   for (const RunRow& row : rows) runs.push_back(row.run);
   const RunNames names(runs);
-  const std::string first_build = build_of(*rows.front().report);
+  // The repetitions of one build are not those of another.
+  const std::string first_build = build_words(rows.front().report->generator);
   const bool builds = std::ranges::any_of(
-      rows, [&](const RunRow& row) { return build_of(*row.report) != first_build; });
+      rows, [&](const RunRow& row) { return build_words(row.report->generator) != first_build; });
   std::vector<Standing> standings;
-  std::map<std::pair<std::string, Settings>, std::size_t> places;
-  for (const RunRow& row : rows) {
-    const std::string build = build_of(*row.report);
-    const auto [place, added] = places.try_emplace({build, cell_key(*row.run)}, standings.size());
-    if (added) {
-      const std::string name = names.setting(*row.run);
-      standings.push_back({{}, builds ? fmt::format("{} by {}", name, build) : name, 0});
-    }
-    standings[place->second].runs.push_back(row);
+  for (auto& [key, repetitions] : grouped(rows, [](const RunRow& row) {
+         return std::pair(build_words(row.report->generator), cell_key(*row.run));
+       })) {
+    const std::string& name = names.setting(*repetitions.front().run);
+    standings.push_back(
+        {std::move(repetitions), builds ? fmt::format("{} by {}", name, key.first) : name, 0});
   }
   return standings;
 }
@@ -151,28 +135,6 @@ Contest contest_of(const Settings& work, std::vector<RunRow> rows) {
   return contest;
 }
 
-// A setting of the work in words.
-std::string words_for(const std::string& key, const std::string& value) {
-  if (key == "model") return "network " + value;
-  if (key == "dataset/name") return "data " + value;
-  if (key == "dataset/source") return "data from " + value;
-  if (key == "global_batch_size") return "global batch " + value;
-  if (key == "model_hash") return "network " + value;
-  if (key == "dataset/train_samples") return counted(value, "training sample");
-  if (key == "dataset/test_samples") return counted(value, "test sample");
-  if (key == "accumulation_steps") return counted(value, "accumulation step");
-  if (key == "threads_per_device") return counted(value, "thread") + " a device";
-  const bool plain =
-      key == kMachine || key == "device" || key == "device_model" || key == "precision";
-  return plain ? value : value_words(key, value);
-}
-
-// A value as it is shown: of the hash of a network as much as names of runs state.
-std::string shown_value(std::string_view key, const std::string& value) {
-  constexpr std::size_t kShown = 8;
-  return key == "model_hash" ? value.substr(0, kShown) : value;
-}
-
 // Whether contests differ in this setting; in contents, those with the same name as `mine`.
 bool differs(std::string_view key, const Contest& mine, std::span<const Contest> all) {
   const Content* const content = content_of(key);
@@ -187,7 +149,7 @@ std::string joined_words(const Contest& contest,
                          const std::function<bool(const std::string&)>& use) {
   std::vector<std::string> words;
   for (const auto& [key, value] : contest.work) {
-    if (use(key)) words.push_back(words_for(key, shown_value(key, value)));
+    if (use(key)) words.push_back(value_words(key, value));
   }
   // The batch, which differs most often, comes first.
   std::ranges::stable_partition(words,
@@ -221,17 +183,11 @@ std::string_view to_string(Lead lead) {
 }
 
 std::vector<Contest> contests(std::span<const RunRow> rows, Scope scope) {
-  using Key = std::pair<int, Settings>;
   Works works;
-  std::map<Key, std::size_t> places;
-  std::vector<std::pair<Key, std::vector<RunRow>>> groups;
-  for (const RunRow& row : rows) {
-    if (!competes(*row.run)) continue;
-    Key key{scope == Scope::each_number_of_devices ? row.run->world_size : 0, works.of(row)};
-    const auto [place, added] = places.try_emplace(key, groups.size());
-    if (added) groups.emplace_back(std::move(key), std::vector<RunRow>());
-    groups[place->second].second.push_back(row);
-  }
+  auto groups = grouped(rows | std::views::filter(competes), [&](const RunRow& row) {
+    const int devices = scope == Scope::each_number_of_devices ? row.run->world_size : 0;
+    return std::pair(devices, works.of(row));
+  });
   std::ranges::stable_sort(groups, {}, [](const auto& group) { return group.first.first; });
   std::vector<Contest> found;
   for (auto& [key, group] : groups) found.push_back(contest_of(key.second, std::move(group)));
@@ -285,7 +241,7 @@ std::string unlike_words(std::span<const RunRow> rows) {
   // Contents: of each name.
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> values;
   for (const RunRow& row : rows) {
-    if (!competes(*row.run)) continue;
+    if (!competes(row)) continue;
     const Settings work = works.of(row);
     for (const auto& [key, value] : work) {
       const Content* const content = content_of(key);
@@ -294,14 +250,13 @@ std::string unlike_words(std::span<const RunRow> rows) {
                              : content != nullptr ? "of " + value_in(work, content->of)
                                                   : "";
       std::vector<std::string>& known = values[{key, of}];
-      const std::string shown = shown_value(key, value);
-      if (std::ranges::find(known, shown) == known.end()) known.push_back(shown);
+      if (std::ranges::find(known, value) == known.end()) known.push_back(value);
     }
   }
   std::vector<std::string> different;
   for (const auto& [place, known] : values) {
     if (known.size() < 2) continue;
-    std::string words = words_for(place.first, fmt::format("{}", fmt::join(known, " / ")));
+    std::string words = value_words(place.first, fmt::format("{}", fmt::join(known, " / ")));
     if (!place.second.empty()) words += " " + place.second;
     different.push_back(std::move(words));
   }

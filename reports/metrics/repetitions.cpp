@@ -22,11 +22,6 @@ bool enough_for_interval(const std::vector<double>& values) {
          std::ranges::all_of(values, [](double value) { return value > 0; });
 }
 
-// Of values whose logarithms are skewed, the mean's interval may leave out the median.
-MedianInterval around(double middle, const RatioInterval& interval) {
-  return {middle, std::min(middle, *interval.low), std::max(middle, *interval.high)};
-}
-
 CellSummary summary(const Report& report, std::vector<std::size_t> runs,
                     std::optional<double> wanted_width) {
   CellSummary cell;
@@ -39,10 +34,11 @@ CellSummary summary(const Report& report, std::vector<std::size_t> runs,
   const std::size_t n = step_s.size();
   cell.step_median_s =
       n > 0 ? Figure::of(median(step_s)) : Figure::missing("no repetition was timed");
-  if (const auto interval = median_interval(step_s)) {
-    cell.ci_low_s = Figure::of(interval->low);
-    cell.ci_high_s = Figure::of(interval->high);
-    cell.ci_width_ratio = Figure::of(interval->relative_width());
+  if (const MedianSpread spread = median_spread(step_s); spread.kind == SpreadKind::confidence) {
+    cell.ci_low_s = spread.low;
+    cell.ci_high_s = spread.high;
+    cell.ci_width_ratio =
+        Figure::of((*spread.high.value - *spread.low.value) / *cell.step_median_s.value);
   } else {
     cell.ci_low_s = cell.ci_high_s = cell.ci_width_ratio = Figure::missing(
         fmt::format("a 95 % interval of the median needs {} timed repetitions, there {} {}",
@@ -112,6 +108,12 @@ MedianSpread missing_spread(const std::string& reason) {
 
 MedianSpread known_spread(double low, double high, SpreadKind kind) {
   return {Figure::of(low), Figure::of(high), kind};
+}
+
+// Of values whose logarithms are skewed, the mean's interval may leave out the median.
+MedianSpread around(double middle, const RatioInterval& interval) {
+  return known_spread(std::min(middle, *interval.low), std::max(middle, *interval.high),
+                      SpreadKind::confidence);
 }
 
 // The spread of the speed-up against the `single` runs of the same report.
@@ -198,12 +200,6 @@ std::vector<std::vector<std::size_t>> repetition_groups(std::span<const RunRow> 
   return groups;
 }
 
-std::optional<MedianInterval> median_interval(std::vector<double> values) {
-  if (!enough_for_interval(values)) return std::nullopt;
-  const double middle = median(values);
-  return around(middle, compare_ratios(std::move(values)));
-}
-
 void fill_cells(Report& report, std::optional<double> wanted_width) {
   report.cells.clear();
   std::vector<std::vector<std::size_t>> groups = repetition_groups(all_runs(report));
@@ -221,9 +217,7 @@ std::string_view to_string(SpreadKind kind) {
 MedianSpread median_spread(const std::vector<double>& values) {
   if (values.empty()) return missing_spread("no repetition was timed");
   if (values.size() == 1) return missing_spread("one timed repetition: the noise is unknown");
-  if (const auto interval = median_interval(values)) {
-    return known_spread(interval->low, interval->high, SpreadKind::confidence);
-  }
+  if (enough_for_interval(values)) return around(median(values), compare_ratios(values));
   const auto [least, most] = std::ranges::minmax(values);
   return known_spread(least, most, SpreadKind::least_and_most);
 }
@@ -236,8 +230,7 @@ MedianSpread quotient_spread(const std::vector<double>& values,
   }
   if (enough_for_interval(values) && enough_for_interval(divisors)) {
     const double middle = median_rate(values) / median_rate(divisors);
-    const MedianInterval interval = around(middle, compare_ratios(values, divisors));
-    return known_spread(interval.low, interval.high, SpreadKind::confidence);
+    return around(middle, compare_ratios(values, divisors));
   }
   const auto [least, most] = std::ranges::minmax(values);
   const auto [least_divisor, most_divisor] = std::ranges::minmax(divisors);

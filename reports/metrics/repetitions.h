@@ -23,15 +23,6 @@ namespace ddpbench::report {
 // From so many values on, the interval of a comparison is narrower than the range of the values.
 inline constexpr int kFewestForInterval = 6;
 
-struct MedianInterval {
-  double median = 0, low = 0, high = 0;
-  double relative_width() const { return (high - low) / median; }
-};
-// The median with the kConfidence interval of the geometric mean (compare_ratios), which is widened
-// to hold the median. Nothing for fewer than kFewestForInterval values, or where one is not
-// positive.
-std::optional<MedianInterval> median_interval(std::vector<double> values);
-
 // The indices of the rows of each cell; cells are in the order of their first rows. Runs of one
 // report are repetitions of each other where their cell keys are equal, and so are the device
 // models if both are known. A run that failed early does not know its model.
@@ -67,8 +58,9 @@ struct RepeatedRuns {
   std::string accuracy_note;
 };
 
-// The interval of median_interval() where there is one; the least and the most of fewer values;
-// missing for one.
+// The median's kConfidence interval: that of the geometric mean (compare_ratios), widened to hold
+// the median. The least and the most of fewer than kFewestForInterval values, or where one is not
+// positive; missing for one value.
 MedianSpread median_spread(const std::vector<double>& values);
 // The same of median(values) / median(divisors), rates that are independent of each other: the
 // interval needs kFewestForInterval of each.

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -157,21 +156,18 @@ std::string late_rows(const std::vector<CollectiveRow>& rows) {
 // "average busbw: all_reduce 12.30 GB/s (8 rows)" over the rows of an operation, its sizes weighing
 // the same, as in nccl-tests; empty where no operation has several rows with a bandwidth.
 std::string average_bandwidths(const std::vector<CollectiveRow>& rows) {
-  std::vector<std::pair<std::string, std::vector<double>>> measured;  // in the rows' order
-  for (const CollectiveRow& row : rows) {
-    if (!row.busbw_gb_per_s.value) continue;
-    std::string name = fmt::format("{}{} between {}", operation_text(row, true),
-                                   row.in_place ? " in place" : "", counted(row.ranks, "rank"));
-    const auto known = std::ranges::find(measured, name, &decltype(measured)::value_type::first);
-    auto& entry = known != measured.end() ? *known : measured.emplace_back(std::move(name), 0);
-    entry.second.push_back(*row.busbw_gb_per_s.value);
-  }
+  const auto known = [](const CollectiveRow& row) { return row.busbw_gb_per_s.value.has_value(); };
   std::vector<std::string> words;
-  for (const auto& [name, values] : measured) {
-    if (values.size() < 2) continue;
-    const double mean =
-        std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-    words.push_back(fmt::format("{} {:.2f} GB/s ({} sizes)", name, mean, values.size()));
+  for (const auto& [name, measured] :
+       grouped(rows | std::views::filter(known), [](const CollectiveRow& row) {
+         return fmt::format("{}{} between {}", operation_text(row, true),
+                            row.in_place ? " in place" : "", counted(row.ranks, "rank"));
+       })) {
+    if (measured.size() < 2) continue;
+    double sum = 0;
+    for (const CollectiveRow& row : measured) sum += *row.busbw_gb_per_s.value;
+    words.push_back(fmt::format("{} {:.2f} GB/s ({} sizes)", name,
+                                sum / static_cast<double>(measured.size()), measured.size()));
   }
   return words.empty() ? "" : fmt::format("average busbw: {}", fmt::join(words, ", "));
 }

@@ -228,6 +228,13 @@ std::string Column::cell(const RunRow& row, Footnotes& notes) const {
   return words.empty() ? text : text + notes.mark(words);
 }
 
+std::optional<double> FieldValue::number() const {
+  if (const auto* real = std::get_if<double>(&value)) return *real;
+  if (const auto* count = std::get_if<std::int64_t>(&value)) return static_cast<double>(*count);
+  const auto* flag = std::get_if<bool>(&value);
+  return flag == nullptr ? std::nullopt : std::optional(*flag ? 1.0 : 0.0);
+}
+
 bool is_condensed(std::span<const RunRow> rows) {
   return std::ranges::any_of(rows, [](const RunRow& row) { return row.repeated != nullptr; });
 }

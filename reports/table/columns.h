@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -22,6 +23,8 @@ using Scalar = std::variant<std::monostate, bool, std::int64_t, double, std::str
 struct FieldValue {
   Scalar value;
   std::string reason = {};
+  // A number, or a flag as 0 or 1; nothing for text and missing values.
+  std::optional<double> number() const;
 };
 
 enum Trait : unsigned {

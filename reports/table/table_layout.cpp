@@ -122,6 +122,21 @@ void TextTable::add_row(std::vector<std::string> cells) {
   instead.emplace_back();
 }
 
+std::vector<std::string> TextTable::row(std::size_t number) const {
+  std::vector<std::string> cells;
+  for (const TextColumn& column : columns) cells.push_back(column.cells[number]);
+  if (!instead[number].empty()) {
+    const auto values = cells.begin() + static_cast<std::ptrdiff_t>(keys);
+    *std::find(values, cells.end(), "") = instead[number];
+  }
+  return cells;
+}
+
+std::string heading(const TextColumn& column) {
+  if (column.top.empty() || column.top.ends_with('-')) return column.top + column.bottom;
+  return column.top + ' ' + column.bottom;
+}
+
 std::string render_blocks(const TextTable& table, std::size_t width) {
   std::string text;
   for (const Block& block : split(table, width)) {

@@ -28,7 +28,12 @@ struct TextTable {
 
   // A row of cells, one for each column.
   void add_row(std::vector<std::string> cells);
+  // The cells of a row, with the text in place of the first empty one.
+  std::vector<std::string> row(std::size_t number) const;
 };
+
+// Joins the two lines of a heading: "speed-" and "up" become "speed-up".
+std::string heading(const TextColumn& column);
 
 // Lines of at most `width` characters where that is possible. Columns that do not fit go into a
 // further block below, with the key columns repeated. 0: one block. Ends with a newline.

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "reports/table/table_notes.h"
+#include "reports/table/table.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/text.h"
-#include "reports/data/run_names.h"
+#include "reports/data/report_view.h"
 #include "reports/metrics/conditions.h"
 #include "reports/metrics/ranking.h"
 #include "reports/metrics/repetitions.h"

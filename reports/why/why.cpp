@@ -11,7 +11,7 @@
 
 #include "base/text.h"
 #include "reports/data/report.h"
-#include "reports/data/run_names.h"
+#include "reports/data/report_view.h"
 #include "reports/data/settings.h"
 #include "reports/metrics/repetitions.h"
 #include "reports/metrics/scaling.h"
@@ -38,8 +38,8 @@ std::vector<VerdictPart> verdict_parts(const Decomposition& split) {
   return parts;
 }
 
-bool is_explained(const Report& report, const Run& run) {
-  return !report.tune && run.world_size > 1 && run.step.time_s.has_value();
+bool is_explained(const RunRow& row) {
+  return !row.report->tune && row.run->world_size > 1 && row.run->step.time_s.has_value();
 }
 
 // The run that stands for the repetitions of a setting.
@@ -50,16 +50,10 @@ struct Chosen {
 
 // Of an even number there is none with the median step: the faster of the two in the middle.
 std::vector<Chosen> median_rows(std::span<const RunRow> rows) {
-  std::vector<std::vector<RunRow>> cells;
-  std::map<std::pair<const Report*, Settings>, std::size_t> places;  // of equal settings
-  for (const RunRow& row : rows) {
-    if (!is_explained(*row.report, *row.run)) continue;
-    const auto [place, added] = places.try_emplace({row.report, cell_key(*row.run)}, cells.size());
-    if (added) cells.emplace_back();
-    cells[place->second].push_back(row);
-  }
   std::vector<Chosen> chosen;
-  for (std::vector<RunRow>& cell : cells) {
+  for (auto& [key, cell] : grouped(rows | std::views::filter(is_explained), [](const RunRow& row) {
+         return std::pair(row.report, cell_key(*row.run));
+       })) {
     std::ranges::stable_sort(cell, {},
                              [](const RunRow& row) { return row.run->step.time_s->median; });
     chosen.push_back({cell[(cell.size() - 1) / 2], cell.size()});
@@ -135,7 +129,7 @@ Verdict explain(const Report& report, const Run& run, const Report& lender) {
 void fill_why(Report& report) {
   for (Run& run : report.runs) {
     run.why.reset();
-    if (!is_explained(report, run)) continue;
+    if (!is_explained({&report, &run})) continue;
     const Verdict verdict = explain(report, run);
     run.why = Why{std::string(to_string(verdict.cause)), verdict.sentence, verdict.advice, {}};
     for (const VerdictPart& part : verdict.parts) run.why->parts[part.key] = part.seconds;

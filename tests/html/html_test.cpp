@@ -152,12 +152,12 @@ TEST(HtmlPageTest, SaysWhetherTheSourcesWereChanged) {
   HtmlInput input = test::rich_input();
   Generator& generator = input.reports[0].generator;
   generator = {"0.1.0", "0123456789abcdef", false, ""};
-  EXPECT_THAT(html_page(input), HasSubstr(">0.1.0 (0123456789abcdef)<"));
+  EXPECT_THAT(html_page(input), HasSubstr(">ddpbench 0.1.0 (0123456789ab)<"));
   generator.git_dirty = true;
-  EXPECT_THAT(html_page(input), HasSubstr(">0.1.0 (0123456789abcdef, with changes)<"));
+  EXPECT_THAT(html_page(input), HasSubstr(">ddpbench 0.1.0 (0123456789ab with changes)<"));
   generator.git_dirty = std::nullopt;
   generator.git_reason = "the commit was given";
-  EXPECT_THAT(html_page(input), HasSubstr(">0.1.0 (0123456789abcdef, changes unknown)<"));
+  EXPECT_THAT(html_page(input), HasSubstr(">ddpbench 0.1.0 (0123456789ab, changes unknown)<"));
 }
 
 TEST(HtmlPageTest, RunsThatAllFailedAreAPageToo) {
@@ -212,8 +212,8 @@ TEST(HtmlPageTest, SaysWhatTheGateFound) {
   const std::string page = html_page(test::gated_input());
   for (const char* text :
        {"href=\"#gate\"", "the baseline is base.json", "REGRESSED: 1 pair compared",
-        "Not compared: new ps, 2 devices", "<h3>ddp, 2 devices", ">median step</th>",
-        "5 new repetitions against 5 of the baseline", "<li>median step "}) {
+        "not compared: new ps, 2 devices", "<h3>ddp, 2 devices", ">median step</th>",
+        "5 new repetitions against 5 of the baseline", "<li>REGRESSED: median step "}) {
     EXPECT_THAT(page, HasSubstr(text));
   }
   EXPECT_LT(page.find("id=\"verdicts\""), page.find("id=\"gate\""));

@@ -77,7 +77,7 @@ TEST(BandwidthChart, TakesEqualRowsOfSeveralReportsForRepetitions) {
   ASSERT_THAT(chart.points, SizeIs(1));
   EXPECT_EQ(chart.points[0].gb_per_s.count, 3);
   EXPECT_DOUBLE_EQ(chart.points[0].gb_per_s.median, 4096 / 2e-3 / 1e9);
-  EXPECT_THAT(chart.caption.notes, Contains(HasSubstr("median of up to 3 measurements")));
+  EXPECT_THAT(chart.caption.notes, Contains(HasSubstr("median of 3 repetitions")));
 }
 
 TEST(BandwidthChart, TellsMachinesApart) {

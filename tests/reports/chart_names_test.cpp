@@ -153,25 +153,26 @@ TEST(SeriesNames, TellMachinesApartWithLettersThatTheSubtitleExplains) {
   reports[1].runs[0].device_model = "Fabled 1";
   EXPECT_THAT(names_of(reports), ElementsAre("ddp, machine A", "ddp, machine B"));
   EXPECT_EQ(scaling_chart(reports).caption.subtitle,
-            "different machines: A: Imaginary 9000, 2 cores, Imaginary GPU (node); B: Fabled 1, 2 "
-            "cores (castle); cpu, 1 thread a device, fp32");
+            "different machines: A: node (Imaginary 9000, 2 cores, Imaginary GPU); B: castle "
+            "(Fabled 1, 2 cores); cpu, 1 thread a device, fp32");
 }
 
 TEST(SeriesNames, TellVersionsApart) {
   std::vector<Report> reports(2, report_of({sample_run("ddp", 2, 1)}));
   reports[1].generator.version = "0.2.0";
-  EXPECT_THAT(names_of(reports), ElementsAre("ddp, version 0.1.0", "ddp, version 0.2.0"));
+  EXPECT_THAT(names_of(reports), ElementsAre("ddp, ddpbench 0.1.0", "ddp, ddpbench 0.2.0"));
   reports[1].generator = reports[0].generator;
   reports[1].generator.name = "ddpbench-pytorch-peer";
   EXPECT_THAT(names_of(reports),
-              ElementsAre("ddp, ddpbench-pytorch-peer version 0.1.0", "ddp, version 0.1.0"));
+              ElementsAre("ddp, ddpbench 0.1.0", "ddp, ddpbench-pytorch-peer 0.1.0"));
   reports[0].generator = {"0.1.0", "0123456789abcdef", false, ""};
   reports[1].generator = {"0.1.0", "0123456789abcdef", true, ""};
-  EXPECT_THAT(names_of(reports),
-              ElementsAre("ddp, version 0.1.0 01234567", "ddp, version 0.1.0 01234567+"));
+  EXPECT_THAT(names_of(reports), ElementsAre("ddp, ddpbench 0.1.0 (0123456789ab with changes)",
+                                             "ddp, ddpbench 0.1.0 (0123456789ab)"));
   reports[1].generator = {"0.1.0", "0123456789abcdef", std::nullopt, "the commit was given"};
   EXPECT_THAT(names_of(reports),
-              ElementsAre("ddp, version 0.1.0 01234567", "ddp, version 0.1.0 01234567?"));
+              ElementsAre("ddp, ddpbench 0.1.0 (0123456789ab)",
+                          "ddp, ddpbench 0.1.0 (0123456789ab, changes unknown)"));
 }
 
 TEST(SeriesNames, PoolReportsOfTheSameThing) {

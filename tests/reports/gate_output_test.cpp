@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "reports/gate/gate_text.h"
+#include "reports/gate/gate_parts.h"
 #include "tests/reports/gate_support.h"
 #include "tests/reports/schema_validator.h"
 

@@ -8,7 +8,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "reports/gate/gate_text.h"
+#include "reports/gate/gate_parts.h"
 #include "tests/reports/gate_support.h"
 
 namespace ddpbench::report {

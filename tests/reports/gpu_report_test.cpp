@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/conditions.h"
-#include "reports/table/table_notes.h"
+#include "reports/table/table.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "reports/table/table_notes.h"
+#include "reports/table/table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

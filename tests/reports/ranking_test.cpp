@@ -15,7 +15,7 @@
 #include "reports/json/report_json.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/scaling.h"
-#include "reports/table/table_notes.h"
+#include "reports/table/table.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"
 
@@ -141,7 +141,7 @@ TEST(Ranking, SaysNothingOfTheContentOfNetworksWithOtherNames) {
   other.model = "lenet5";
   other.model_hash = "fedcba9876543210";
   const Report report = report_of({sample_run("single", 1, 5000), other});
-  EXPECT_EQ(unlike_words(all_runs(report)), "network simple_cnn / lenet5");
+  EXPECT_EQ(unlike_words(all_runs(report)), "simple_cnn / lenet5");
 }
 
 TEST(Ranking, ComparesNoMachines) {

@@ -10,7 +10,6 @@
 
 #include "reports/json/report_json.h"
 #include "reports/table/table.h"
-#include "reports/table/table_notes.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"
 
@@ -28,27 +27,25 @@ std::vector<double> counted(int n) {
   return values;
 }
 
-TEST(MedianInterval, NeedsSixValues) {
-  EXPECT_FALSE(median_interval(counted(5)));
-  EXPECT_TRUE(median_interval(counted(6)));
+TEST(MedianSpread, NeedsSixValuesForAnInterval) {
+  EXPECT_EQ(median_spread(counted(5)).kind, SpreadKind::least_and_most);
+  EXPECT_EQ(median_spread(counted(6)).kind, SpreadKind::confidence);
 }
 
-TEST(MedianInterval, DoesNotDependOnTheOrder) {
-  const auto interval = median_interval({5, 1, 4, 2, 6, 3}).value();
-  EXPECT_EQ(interval.median, 3.5);
-  const auto sorted = median_interval(counted(6)).value();
-  EXPECT_DOUBLE_EQ(interval.low, sorted.low);
-  EXPECT_DOUBLE_EQ(interval.relative_width(), sorted.relative_width());
+TEST(MedianSpread, DoesNotDependOnTheOrder) {
+  const MedianSpread spread = median_spread({5, 1, 4, 2, 6, 3}), sorted = median_spread(counted(6));
+  EXPECT_DOUBLE_EQ(spread.low.value.value(), sorted.low.value.value());
+  EXPECT_DOUBLE_EQ(spread.high.value.value(), sorted.high.value.value());
 }
 
-TEST(MedianInterval, HoldsTheMedianOfSkewedValues) {
+TEST(MedianSpread, HoldsTheMedianOfSkewedValues) {
   std::vector<double> values(30, 1.0);
   for (int i = 0; i < 14; ++i) values[static_cast<std::size_t>(i)] = 2;
-  const auto interval = median_interval(values).value();
-  EXPECT_EQ(interval.low, 1);
-  EXPECT_GT(interval.high, 1);
+  const MedianSpread spread = median_spread(values);
+  EXPECT_EQ(spread.low.value, 1);
+  EXPECT_GT(spread.high.value.value(), 1);
   values[0] = 0;
-  EXPECT_FALSE(median_interval(values)) << "it has no logarithm";
+  EXPECT_NE(median_spread(values).kind, SpreadKind::confidence) << "it has no logarithm";
 }
 
 Run repeated(const char* strategy, int repetition, double step_s) {

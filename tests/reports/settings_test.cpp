@@ -11,8 +11,7 @@
 
 #include "reports/charts/chart_data.h"
 #include "reports/data/report_view.h"
-#include "reports/data/run_names.h"
-#include "reports/gate/gate_pairing.h"
+#include "reports/gate/gate_parts.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/ranking.h"
 #include "reports/metrics/repetitions.h"

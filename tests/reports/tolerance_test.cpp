@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "reports/metrics/verification_bound.h"
+#include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "reports/json/report_json.h"
 #include "reports/metrics/scaling.h"
-#include "reports/table/table_notes.h"
+#include "reports/table/table.h"
 #include "reports/why/why_cause.h"
 #include "tests/reports/schema_validator.h"
 #include "tests/reports/why_support.h"
