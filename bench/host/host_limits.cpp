@@ -119,23 +119,6 @@ std::optional<std::uint64_t> address_space_left() {
   return *limit - std::min(*limit, used + kThreadSpaceBytes);
 }
 
-void read_memory_limits(const std::string& root, HostLimits& limits) {
-  for (const ControlGroup& group : control_groups(root)) {
-    const auto limit = memory_limit_of(group);
-    if (!limit) continue;
-    // The outer one of equal limits counts, because more processes share it.
-    if (!limits.memory_bytes || *limit <= *limits.memory_bytes) {
-      limits.memory_bytes = limit;
-      limits.memory_group = group.name;
-    }
-    const std::uint64_t used = memory_used_by(group);
-    tighten(limits.memory_left_bytes, std::optional(*limit - std::min(*limit, used)));
-  }
-  if (const auto kib = number_after("MemAvailable:", root + "/proc/meminfo")) {
-    limits.host_available_bytes = *kib << 10;
-  }
-}
-
 // Reads the first line of /proc/stat (proc(5)): ticks of all processors since boot.
 void read_processor_time(const std::string& root, report::MachineSnapshot& snapshot) {
   enum Field { user, nice, system, idle, iowait, irq, softirq, steal, kFields };
@@ -153,28 +136,17 @@ void read_processor_time(const std::string& root, report::MachineSnapshot& snaps
   snapshot.all_s = std::accumulate(ticks.begin(), ticks.end(), 0.0) / per_second;
 }
 
-// The directories "cpu0", "cpu1", ... of sysfs.
-std::vector<fs::path> processors(const std::string& root) {
-  std::vector<fs::path> found;
-  std::error_code absent;
-  for (const auto& entry : fs::directory_iterator(root + "/sys/devices/system/cpu", absent)) {
-    const std::string name = entry.path().filename();
-    const bool numbered = name.size() > 3 && name.starts_with("cpu") &&
-                          name.find_first_not_of("0123456789", 3) == std::string::npos;
-    if (numbered) found.push_back(entry.path());
-  }
-  return found;
-}
-
+// Reads the directories "cpu0", "cpu1", ... of sysfs. Others there have no such files.
 void read_processors(const std::string& root, report::MachineSnapshot& snapshot) {
   double megahertz = 0;
   int told = 0;
-  for (const fs::path& processor : processors(root)) {
-    if (const auto khz = first_number(processor / "cpufreq/scaling_cur_freq")) {
+  std::error_code absent;
+  for (const auto& processor : fs::directory_iterator(root + "/sys/devices/system/cpu", absent)) {
+    if (const auto khz = first_number(processor.path() / "cpufreq/scaling_cur_freq")) {
       megahertz += static_cast<double>(*khz) / 1000;
       ++told;
     }
-    const auto throttles = first_number(processor / "thermal_throttle/core_throttle_count");
+    const auto throttles = first_number(processor.path() / "thermal_throttle/core_throttle_count");
     if (throttles) snapshot.thermal_throttles = snapshot.thermal_throttles.value_or(0) + *throttles;
   }
   if (told > 0) snapshot.cpu_frequency_mhz = megahertz / told;
@@ -216,9 +188,20 @@ HostLimits read_host_limits(const std::string& root) {
                     .locked_memory_bytes = resource_limit(RLIMIT_MEMLOCK),
                     .processes = resource_limit(RLIMIT_NPROC),
                     .threads = first_number("/proc/sys/kernel/threads-max")};
-  read_memory_limits(root, limits);
   for (const ControlGroup& group : control_groups(root)) {
     tighten(limits.cpu_quota, cpu_quota(group.directory));
+    const auto limit = memory_limit_of(group);
+    if (!limit) continue;
+    // The outer one of equal limits counts, because more processes share it.
+    if (!limits.memory_bytes || *limit <= *limits.memory_bytes) {
+      limits.memory_bytes = limit;
+      limits.memory_group = group.name;
+    }
+    const std::uint64_t used = memory_used_by(group);
+    tighten(limits.memory_left_bytes, std::optional(*limit - std::min(*limit, used)));
+  }
+  if (const auto kib = number_after("MemAvailable:", root + "/proc/meminfo")) {
+    limits.host_available_bytes = *kib << 10;
   }
   return limits;
 }

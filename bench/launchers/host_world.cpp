@@ -53,14 +53,6 @@ HostLink::HostLink(std::string host, const AgentStart& start)
   send(start.greeting);
 }
 
-void HostLink::send(const AgentOrder& order) {
-  if (shell_) shell_->write(order_line(order));
-}
-
-void HostLink::watch(std::vector<pollfd>& all) const {
-  if (shell_) shell_->watch(all);
-}
-
 void HostLink::look(double now_s) {
   if (!shell_) return;
   const bool ended = shell_->look();
@@ -113,10 +105,6 @@ std::optional<AgentWord> HostLink::next() {
   AgentWord word = std::move(words_.front());
   words_.pop_front();
   return word;
-}
-
-void HostLink::close() {
-  if (shell_) shell_->close_input();
 }
 
 void HostLink::give_up(const std::string& why) {

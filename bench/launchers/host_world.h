@@ -40,9 +40,13 @@ class HostLink {
   // Why it cannot be used (any more); empty: it can, or is not known yet.
   const std::string& lost() const { return lost_; }
 
-  void send(const AgentOrder& order);
+  void send(const AgentOrder& order) {
+    if (shell_) shell_->write(order_line(order));
+  }
   // Adds what to wait for until look() has something new.
-  void watch(std::vector<pollfd>& all) const;
+  void watch(std::vector<pollfd>& all) const {
+    if (shell_) shell_->watch(all);
+  }
   // Hears what has come. Prints what the host writes to stderr, once it is there.
   void look(double now_s);
   // The next of what ranks have said and done.
@@ -51,7 +55,9 @@ class HostLink {
   double heard_s() const { return heard_s_; }
   void forgive(double seconds) { heard_s_ += seconds; }
   // Lets the agent end by itself, until has_closed() or until this object is destroyed.
-  void close();
+  void close() {
+    if (shell_) shell_->close_input();
+  }
   bool has_closed() const { return shell_ == nullptr; }
   // Gives the host up: its agent and all ranks there end.
   void give_up(const std::string& why);

@@ -200,20 +200,12 @@ bool RunOutcome::all_ended() const {
   return std::ranges::all_of(processes_, [](const Process& one) { return one.exit.has_value(); });
 }
 
-bool RunOutcome::any_failed() const {
+bool RunOutcome::any(bool (*ended_so)(const launch::ChildExit&)) const {
   return std::ranges::any_of(processes_,
-                             [](const Process& one) { return one.exit && failed(*one.exit); });
+                             [&](const Process& one) { return one.exit && ended_so(*one.exit); });
 }
 
-bool RunOutcome::any_killed() const {
-  return std::ranges::any_of(processes_,
-                             [](const Process& one) { return one.exit && one.exit->signal != 0; });
-}
-
-bool RunOutcome::any_gave_up() const {
-  return std::ranges::any_of(processes_,
-                             [](const Process& one) { return one.exit && one.exit->code != 0; });
-}
+bool RunOutcome::any_failed() const { return any(failed); }
 
 // That of the rank that failed, where it says why; else of any that does.
 int RunOutcome::exit_code_for(const report::ErrorInfo& error) const {
@@ -264,10 +256,9 @@ LaunchedRun RunOutcome::conclude(bool interrupted) const {
     if (made.error) made.exit_code = kDivergedExitCode;
     return made;
   }
-  const bool by_ranks = report_ ? report_->status == report::Status::interrupted
-                                : std::ranges::any_of(processes_, [](const Process& one) {
-                                    return one.exit && one.exit->code == kInterruptedCode;
-                                  });
+  const bool by_ranks =
+      report_ ? report_->status == report::Status::interrupted
+              : any([](const launch::ChildExit& exit) { return exit.code == kInterruptedCode; });
   // mpirun asks all ranks to end when it has lost a host, also before they have noticed it.
   const auto lost =
       std::ranges::find_if(processes_, [](const Process& one) { return !one.lost_host.empty(); });

@@ -99,9 +99,13 @@ class RunOutcome {
   bool all_ended() const;
   bool any_failed() const;
   // Whether a signal is known to have ended a process.
-  bool any_killed() const;
+  bool any_killed() const {
+    return any([](const launch::ChildExit& exit) { return exit.signal != 0; });
+  }
   // Whether a process ended by itself because something is wrong: all others know it, too.
-  bool any_gave_up() const;
+  bool any_gave_up() const {
+    return any([](const launch::ChildExit& exit) { return exit.code != 0; });
+  }
 
   // Whether a rank has said why it ends. The others notice at their deadline at the latest.
   bool is_given_up() const { return is_given_up_; }
@@ -126,6 +130,7 @@ class RunOutcome {
 
   const Process& of(int process) const { return processes_.at(static_cast<std::size_t>(process)); }
   Process& of(int process) { return processes_.at(static_cast<std::size_t>(process)); }
+  bool any(bool (*ended_so)(const launch::ChildExit&)) const;
   int exit_code_for(const report::ErrorInfo& error) const;
   report::ErrorInfo error_of_processes() const;
   void add_loss(report::ErrorInfo& error) const;

@@ -129,26 +129,21 @@ struct GivenLayers {
   std::string config_path;        // empty: there is no file
 };
 
-// Reads the configuration file of the highest layer that names one.
-void read_file_of(GivenLayers& layers, const ParseContext& context) {
+GivenLayers read_layers(const Flags& flags, const ParseContext& context) {
+  GivenLayers layers{.given = flag_source(flags),
+                     .variables = variable_source(context.variables, flags.command)};
+  // The highest layer that names a configuration file counts.
   const OptionSource::Given* given = layers.given.find("config");
   if (given == nullptr) given = layers.variables.find("config");
-  if (given == nullptr) return;
+  if (given == nullptr) return layers;
   layers.config_path = find_config(given->words.front().text, context.config_directories);
   nlohmann::json content = read_config(layers.config_path);
   const std::string origin = input_name(layers.config_path);
   layers.entries = take_run_entries(content, origin);
   layers.file = file_source(content, origin);
-}
-
-GivenLayers read_layers(const Flags& flags, const ParseContext& context) {
-  GivenLayers layers{.given = flag_source(flags),
-                     .variables = variable_source(context.variables, flags.command)};
-  read_file_of(layers, context);
   if (flags.command != Command::run && !layers.entries.empty())
     throw ConfigError(fmt::format("{}: /runs: {} makes its own runs; use a configuration without.",
-                                  input_name(layers.config_path),
-                                  table_command(flags.command).spoken()));
+                                  origin, table_command(flags.command).spoken()));
   return layers;
 }
 

@@ -152,12 +152,14 @@ void append_leaves(const json& object, const json::json_pointer& parent, Leaves&
 
 using Layers = std::span<const OptionSource* const>;
 
-// The last layer that gives the option; -1: none does.
-std::ptrdiff_t last_layer_of(const std::string& option, Layers layers) {
+// What the last layer that has the option gives, and its number; null and -1: none has it.
+std::pair<const OptionSource::Given*, std::ptrdiff_t> last_given(const std::string& option,
+                                                                 Layers layers) {
   for (std::ptrdiff_t i = std::ssize(layers); i-- > 0;) {
-    if (layers[static_cast<std::size_t>(i)]->find(option) != nullptr) return i;
+    const auto* const given = layers[static_cast<std::size_t>(i)]->find(option);
+    if (given != nullptr) return {given, i};
   }
-  return -1;
+  return {nullptr, -1};
 }
 
 }  // namespace
@@ -317,18 +319,16 @@ void settle_conditions(Options& options, Layers layers) {
     const std::string& other = definition.only_with.option;
     const json is = get_value(options, *find_flag(other));
     const std::string value = is.is_string() ? is.get<std::string>() : is.dump();
-    const std::ptrdiff_t given = last_layer_of(definition.name, layers);
-    const std::ptrdiff_t decided = last_layer_of(other, layers);
+    const auto [given, layer] = last_given(definition.name, layers);
+    const auto [decider, decided] = last_given(other, layers);
     reset_value(options, definition);
-    if (given < 0 || given < decided) continue;
-    const std::string decision =
-        decided < 0 ? fmt::format("--{}={}, the default", other, value)
-                    : fmt::format("{} ({})", value,
-                                  layers[static_cast<std::size_t>(decided)]->find(other)->where);
+    if (given == nullptr || layer < decided) continue;
+    const std::string decision = decider == nullptr
+                                     ? fmt::format("--{}={}, the default", other, value)
+                                     : fmt::format("{} ({})", value, decider->where);
     throw ConfigError(
         fmt::format("{}: it does nothing with {}; it is for --{}{}{}. Leave it out, or give that.",
-                    layers[static_cast<std::size_t>(given)]->find(definition.name)->where, decision,
-                    other, definition.only_with.values.empty() ? "" : "=",
+                    given->where, decision, other, definition.only_with.values.empty() ? "" : "=",
                     fmt::join(definition.only_with.values, ", ")));
   }
 }
@@ -336,15 +336,13 @@ void settle_conditions(Options& options, Layers layers) {
 std::vector<std::string> set_optimizer_defaults(Options& options, Layers layers) {
   std::vector<std::string> notes;
   const auto set = [&](const std::string& option, double Options::*member, double own) {
-    const std::ptrdiff_t given = last_layer_of(option, layers);
-    if (given >= 0) {
-      const OptionSource& layer = *layers[static_cast<std::size_t>(given)];
-      const OptionSource::Given* const beside = layer.find("optimizer");
+    const auto [given, layer] = last_given(option, layers);
+    if (given != nullptr) {
+      const auto* const beside = layers[static_cast<std::size_t>(layer)]->find("optimizer");
       if (beside == nullptr || beside->words.front().text == options.optimizer) return;
       if (options.*member != own) {
         notes.push_back(fmt::format("--{}={}, the default of {}: {} is for {}", option, own,
-                                    options.optimizer, layer.find(option)->where,
-                                    beside->words.front().text));
+                                    options.optimizer, given->where, beside->words.front().text));
       }
     }
     options.*member = own;

@@ -21,8 +21,6 @@ std::string with_dashes(std::string name) {
   return name;
 }
 
-std::string OptionDefinition::flag() const { return fmt::format("--{}", name); }
-
 std::vector<std::string> OptionDefinition::flags() const {
   if (other_name.empty()) return {flag()};
   if (other_name.starts_with("--")) return {flag(), other_name};

@@ -156,8 +156,8 @@ struct OptionDefinition {
   bool is_variable() const { return !has(kNoVariable); }
   bool is_key() const { return !has(kNoKey); }
   bool is_switch() const { return hint.empty(); }
-  bool is_list() const;                        // several values, separated by commas
-  std::string flag() const;                    // "--batch-size"
+  bool is_list() const;  // several values, separated by commas
+  std::string flag() const { return "--" + name; }
   std::vector<std::string> flags() const;      // "-o", "--output"
   std::vector<std::string> variables() const;  // "DDPBENCH_BATCH_SIZE", and of other long names
   // The JSON pointers of the configuration keys that set it, the canonical one last.

@@ -56,11 +56,6 @@ std::int64_t per_device_batch(const RunCell& cell) {
   return cell.global_batch_size / cell.world_size;
 }
 
-std::int64_t steps_per_epoch(const TrainingJob& job) {
-  const std::int64_t all = make_sampler(job).steps_per_epoch();
-  return job.options.steps ? std::min(all, *job.options.steps) : all;
-}
-
 // The backend that moves data between the devices of a run.
 std::string resolve_backend(const TrainingJob& job) {
   const auto ranks = plan_strategy(strategy_config(job)).ranks;
@@ -257,7 +252,8 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
   job.network = network;
   check_batch_norm(job);
   job.dataset = dataset;
-  job.steps_per_epoch = steps_per_epoch(job);
+  job.steps_per_epoch = make_sampler(job).steps_per_epoch();
+  if (options.steps) job.steps_per_epoch = std::min(job.steps_per_epoch, *options.steps);
   check_step_count(job);
   place_on_cores(job, host.cpu);
   if (options.device == "cuda") place_on_gpus(job, host.cuda);
@@ -282,19 +278,18 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
 }
 
 std::string plan_line(const TrainingJob& job, std::size_t cores) {
-  std::string line = fmt::format("{}: batch {} per device, {} global, {} of {}", job.title,
-                                 job.per_device_batch, job.global_batch(),
-                                 counted(static_cast<std::size_t>(job.options.epochs), "epoch"),
-                                 counted(static_cast<std::size_t>(job.steps_per_epoch), "step"));
+  std::string line =
+      fmt::format("{}: batch {} per device, {} global, {} of {}", job.title, job.per_device_batch,
+                  job.global_batch(), counted(job.options.epochs, "epoch"),
+                  counted(job.steps_per_epoch, "step"));
   if (!job.oversubscribed) return line;
   line += ", oversubscribed";
   if (!job.gpus.empty()) return line;
   const int devices = job.cell.world_size + job.cell.servers;
-  return line +
-         fmt::format(" ({} of {} on {}: its times say nothing about scaling)",
-                     counted(static_cast<std::size_t>(devices), "device"),
-                     counted(static_cast<std::size_t>(job.options.threads_per_device), "thread"),
-                     counted(cores, "core"));
+  return line + fmt::format(" ({} of {} on {}: its times say nothing about scaling)",
+                            counted(devices, "device"),
+                            counted(job.options.threads_per_device, "thread"),
+                            counted(cores, "core"));
 }
 
 std::string rehearsed_words(std::size_t runs) {
@@ -319,9 +314,8 @@ TrainingJob reference_job(const TrainingJob& job) {
   // Where batch norm is synchronised the reference takes the slices at once.
   const int slices = job.synchronises_batch_norm() ? 1 : job.cell.world_size;
   const std::int64_t samples = job.global_batch() / slices;
-  reference.title = fmt::format("reference on one device ({} of {})",
-                                counted(static_cast<std::size_t>(slices), "slice"),
-                                counted(static_cast<std::size_t>(samples), "sample"));
+  reference.title = fmt::format("reference on one device ({} of {})", counted(slices, "slice"),
+                                counted(samples, "sample"));
   return reference;
 }
 

@@ -320,8 +320,6 @@ std::string backend_device(const Options& options, int servers) {
   return servers > 0 && options.server_device == "cpu" ? "cpu" : options.device;
 }
 
-void SweepSchedule::record(Slot slot, std::optional<double> step_s) { results_[slot] = step_s; }
-
 std::optional<Slot> SweepSchedule::next(double elapsed_s) const {
   if (options_.order == "interleaved") return next_interleaved(elapsed_s);
   for (const std::size_t cell : cells_) {
@@ -382,10 +380,6 @@ std::map<std::size_t, int> SweepSchedule::most_runs_left(double elapsed_s) const
     runs = std::max(runs, options_.max_repetitions - static_cast<int>(made));
   }
   return left;
-}
-
-bool SweepSchedule::is_late(double elapsed_s) const {
-  return options_.max_minutes > 0 && elapsed_s >= options_.max_minutes * 60;
 }
 
 bool SweepSchedule::failed(std::size_t cell) const {

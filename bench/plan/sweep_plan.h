@@ -119,7 +119,7 @@ class SweepSchedule {
 
   // Records the median step time of a run, or nothing when it failed: then precision adds no run to
   // its cell. Slots may be recorded before their turn (--resume).
-  void record(Slot slot, std::optional<double> step_s);
+  void record(Slot slot, std::optional<double> step_s) { results_[slot] = step_s; }
 
   // Cells and the number of runs that each still wants, as far as is known now: of those added for
   // precision, only the next. A cell without any is left out.
@@ -133,7 +133,9 @@ class SweepSchedule {
  private:
   bool wanted(std::size_t cell, int repetition, double elapsed_s) const;
   bool failed(std::size_t cell) const;
-  bool is_late(double elapsed_s) const;
+  bool is_late(double elapsed_s) const {
+    return options_.max_minutes > 0 && elapsed_s >= options_.max_minutes * 60;
+  }
   std::optional<Slot> next_interleaved(double elapsed_s) const;
   std::vector<std::size_t> order_of(int round) const;
 

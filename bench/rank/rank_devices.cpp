@@ -105,10 +105,6 @@ std::vector<std::unique_ptr<comm::Communicator>> make_thread_world(
   return worlds;
 }
 
-std::vector<comm::Communicator*> RankDevices::peers() const {
-  return world ? communicators() : std::vector<comm::Communicator*>{};
-}
-
 std::vector<comm::Communicator*> RankDevices::communicators() const {
   std::vector<comm::Communicator*> all;
   if (world) all.push_back(world.get());

@@ -32,8 +32,6 @@ struct RankDevices {
   // For --sync-batch-norm: one per device that trains, over all that do; else empty.
   std::vector<std::unique_ptr<comm::Communicator>> statistics;
 
-  // The communicators between this rank and others, and all.
-  std::vector<comm::Communicator*> peers() const;
   std::vector<comm::Communicator*> communicators() const;
 };
 

@@ -26,7 +26,10 @@ class RankSession {
   void run();
 
   // The communicators between this rank and others.
-  std::vector<comm::Communicator*> peers() { return trainer_.devices().peers(); }
+  std::vector<comm::Communicator*> peers() {
+    if (trainer_.world() == nullptr) return {};
+    return trainer_.devices().communicators();
+  }
   // As RankTrainer::device_hangs.
   bool device_hangs() { return trainer_.device_hangs(); }
 

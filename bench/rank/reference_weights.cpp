@@ -182,14 +182,6 @@ ReferenceWeights ReferenceWeights::create(const Extent& extent) {
   return ReferenceWeights(std::move(memory));
 }
 
-ReferenceWeights ReferenceWeights::adopt(int fd) {
-  return ReferenceWeights(SharedMemory::adopt(fd));
-}
-
-ReferenceWeights ReferenceWeights::open(const std::string& handle) {
-  return ReferenceWeights(SharedMemory::open(handle));
-}
-
 ReferenceWeights::Header& ReferenceWeights::header() const {
   return *reinterpret_cast<Header*>(memory_.view().data);
 }

@@ -69,8 +69,10 @@ class ReferenceWeights {
   static Extent extent_of(const TrainingJob& job, const nn::ModelSpec& model);
   static ReferenceWeights create(const Extent& extent);
   // Both throw CommError for memory of another form.
-  static ReferenceWeights adopt(int fd);
-  static ReferenceWeights open(const std::string& handle);
+  static ReferenceWeights adopt(int fd) { return ReferenceWeights(SharedMemory::adopt(fd)); }
+  static ReferenceWeights open(const std::string& handle) {
+    return ReferenceWeights(SharedMemory::open(handle));
+  }
 
   int fd() const { return memory_.fd(); }
   std::string handle() const { return memory_.handle(); }

@@ -18,15 +18,6 @@
 namespace ddpbench::bench {
 namespace {
 
-void check_tolerance(const TrainingJob& job, const VerificationResult& result) {
-  if (result.is_within_tolerance()) return;
-  throw VerificationError(fmt::format(
-      "in step {} of {} {} became something else than the reference's: relative error {:.3g}, "
-      "tolerance {:.3g}: {} on {} devices does not compute what one device computes",
-      result.worst_step, job.verify_steps(), result.worst_tensor, result.max_relative_error,
-      result.tolerance, job.cell.strategy, job.cell.world_size));
-}
-
 // Returns what rank 0 gives for `own` through the store; `own` where there is one rank.
 std::uint64_t hash_of_rank_0(RankTrainer& rank, const char* key, std::uint64_t own) {
   const RankInputs& inputs = rank.inputs();
@@ -330,7 +321,15 @@ std::vector<VerificationResult> compare_with_reference(RankTrainer& rank,
 }
 
 void check_verification(RankTrainer& rank, const std::vector<VerificationResult>& results) {
-  for (const VerificationResult& result : results) check_tolerance(rank.job(), result);
+  const TrainingJob& job = rank.job();
+  for (const VerificationResult& result : results) {
+    if (result.is_within_tolerance()) continue;
+    throw VerificationError(fmt::format(
+        "in step {} of {} {} became something else than the reference's: relative error {:.3g}, "
+        "tolerance {:.3g}: {} on {} devices does not compute what one device computes",
+        result.worst_step, job.verify_steps(), result.worst_tensor, result.max_relative_error,
+        result.tolerance, job.cell.strategy, job.cell.world_size));
+  }
   const std::uint64_t expected =
       hash_of_rank_0(rank, "verification/weights_hash", results[0].weights_hash);
   if (std::ranges::count(results, expected, &VerificationResult::weights_hash) ==
