@@ -23,7 +23,8 @@ bool counts(const RunRow& row) {
 
 std::string commit_name(const RunRow& row) {
   const std::string commit = commit_words(row.report->generator);
-  if (!commit.empty()) return commit;
+  // Imports do not tell of changes.
+  if (!commit.empty()) return commit.substr(0, commit.find(','));
   return row.file.empty() ? "unknown commit" : row.file;
 }
 
