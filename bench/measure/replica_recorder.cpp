@@ -65,50 +65,6 @@ void fill_replica_records(std::span<const std::vector<PhaseInterval>> all, std::
   }
 }
 
-void StepFaults::begin_step() {
-  ++step_;
-  for (const Injection& injection : injections_) {
-    if (injection.step != step_) continue;
-    if (injection.kind == "kill") ::kill(::getpid(), SIGKILL);
-    if (injection.kind == "stop") ::kill(::getpid(), SIGSTOP);
-    if (injection.kind == "throw") {
-      throw InternalError(fmt::format("planted by --inject={}", injection.text));
-    }
-  }
-}
-
-void StepFaults::begin(Phase phase, Stream& stream) {
-  if (phase == Phase::data_wait) {
-    wait_begin_s_ = device_.now_s();
-  } else if (is_slowed(phase)) {
-    auto& event = begun_[static_cast<std::size_t>(phase)];
-    if (!event) event = device_.make_event();
-    stream.record(*event);
-  }
-}
-
-void StepFaults::end(Phase phase, Stream& stream) {
-  if (!is_slowed(phase)) return;
-  double begin_s = wait_begin_s_;
-  if (phase != Phase::data_wait) {
-    stream.synchronize();
-    begin_s = begun_[static_cast<std::size_t>(phase)]->time_s();
-  }
-  const double until_s = device_.now_s() + stretch_s(phase, device_.now_s() - begin_s);
-  while (device_.now_s() < until_s) {
-  }
-}
-
-double StepFaults::stretch_s(Phase phase, double length_s) const {
-  double sum_s = 0;
-  for (const Injection& injection : injections_) {
-    if (injection.kind != "slow" || injection.phase != to_string(phase)) continue;
-    if (injection.step >= 0 && injection.step != step_) continue;
-    sum_s += length_s * injection.percent / 100 + injection.ms * 1e-3;
-  }
-  return sum_s;
-}
-
 void DeviceMarks::reserve(std::size_t count) {
   while (marks_.size() < count) {
     marks_.push_back({.begin = device_.make_event(), .end = device_.make_event()});
@@ -126,7 +82,6 @@ std::size_t DeviceMarks::begin(launch::TraceRecord::Kind kind, std::size_t which
 
 ReplicaRecorder::ReplicaRecorder(Device& device, ReplicaSinks sinks)
     : device_(device), sinks_(std::move(sinks)), marks_(device) {
-  if (!sinks_.faults.empty()) faults_.emplace(device, sinks_.faults);
   for (std::size_t p = 0; sinks_.ranges != nullptr && p < kPhaseCount; ++p) {
     phase_names_[p] = sinks_.ranges->add_name(std::string(to_string(static_cast<Phase>(p))));
   }
@@ -150,12 +105,48 @@ void ReplicaRecorder::begin_step(bool phases, bool calls) {
   buckets_.clear();
   open_.fill(0);
   wait_ = {Phase::data_wait};
-  if (faults_) faults_->begin_step();
+  strike_faults();
 }
 
 void ReplicaRecorder::tell_phase(std::uint32_t phase) {
   entered_ = phase;
   if (sinks_.status != nullptr) sinks_.status->phase(phase);
+}
+
+// A kill, stop or throw planted for this step strikes before it.
+void ReplicaRecorder::strike_faults() {
+  ++step_;
+  for (const Injection& injection : sinks_.faults) {
+    if (injection.step != step_) continue;
+    if (injection.kind == "kill") ::kill(::getpid(), SIGKILL);
+    if (injection.kind == "stop") ::kill(::getpid(), SIGSTOP);
+    if (injection.kind == "throw") {
+      throw InternalError(fmt::format("planted by --inject={}", injection.text));
+    }
+  }
+}
+
+// By how many seconds a phase that has lasted `length_s` is stretched in this step.
+double ReplicaRecorder::stretch_s(Phase phase, double length_s) const {
+  double sum_s = 0;
+  for (const Injection& injection : sinks_.faults) {
+    if (injection.kind != "slow" || injection.phase != to_string(phase)) continue;
+    if (injection.step >= 0 && injection.step != step_) continue;
+    sum_s += length_s * injection.percent / 100 + injection.ms * 1e-3;
+  }
+  return sum_s;
+}
+
+// Waits where a slowed phase, which the host does (data_wait) or has queued, ends.
+void ReplicaRecorder::stretch(Phase phase, Stream& stream) {
+  double begin_s = wait_.begin_s;
+  if (phase != Phase::data_wait) {
+    stream.synchronize();
+    begin_s = begun_[static_cast<std::size_t>(phase)]->time_s();
+  }
+  const double until_s = device_.now_s() + stretch_s(phase, device_.now_s() - begin_s);
+  while (device_.now_s() < until_s) {
+  }
 }
 
 // A range is the outermost, so that it shows the cost of recording, too; a slowed phase ends later
@@ -170,11 +161,14 @@ void ReplicaRecorder::begin(Phase phase, Stream& stream) {
   } else if (marking_) {
     open_[which] = marks_.begin(launch::TraceRecord::Kind::phase, which, stream) + 1;
   }
-  if (faults_) faults_->begin(phase, stream);
+  if (phase != Phase::data_wait && is_slowed(phase)) {
+    if (!begun_[which]) begun_[which] = device_.make_event();
+    stream.record(*begun_[which]);
+  }
 }
 
 void ReplicaRecorder::end(Phase phase, Stream& stream) {
-  if (faults_) faults_->end(phase, stream);
+  if (is_slowed(phase)) stretch(phase, stream);
   tell_phase(phase == Phase::sync_batch_norm ? around_ : std::uint32_t{kPhaseCount});
   std::size_t& open = open_[static_cast<std::size_t>(phase)];
   if (phase == Phase::data_wait) {

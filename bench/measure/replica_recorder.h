@@ -14,7 +14,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -70,37 +69,11 @@ class InterpreterLock {
   std::mutex mutex_;
 };
 
-// Plants the faults of --inject that strike steps or phases (slow, kill, stop and throw).
-class StepFaults {
- public:
-  // `injections` are this rank's; a further replica's are slow. `device` outlives this.
-  StepFaults(Device& device, std::vector<Injection> injections)
-      : device_(device), injections_(std::move(injections)) {}
-
-  // Call it before each step, also of verification and warm-up. A kill, stop or throw planted for
-  // this step strikes here.
-  void begin_step();
-  // A slowed phase does not end before its time. The replica's thread calls both.
-  void begin(Phase phase, Stream& stream);
-  void end(Phase phase, Stream& stream);
-
- private:
-  // By how many seconds the phase, which has lasted `length_s`, is stretched in this step.
-  double stretch_s(Phase phase, double length_s) const;
-  bool is_slowed(Phase phase) const { return stretch_s(phase, 1) > 0; }
-
-  Device& device_;
-  std::vector<Injection> injections_;
-  std::array<std::unique_ptr<Event>, kPhaseCount> begun_;  // [phase], when it is slowed
-  double wait_begin_s_ = 0;                                // of data_wait, which the host does
-  std::int64_t step_ = -1;  // counted over verification, warm-up and training
-};
-
 // What takes part in a replica's phases beside its marks. All of it outlives the recorder.
 struct ReplicaSinks {
   launch::RankWriter* status = nullptr;  // told each phase that the replica is in
   RangeMarker* ranges = nullptr;         // of a profiler that listens
-  std::vector<Injection> faults = {};
+  std::vector<Injection> faults = {};    // of --inject; a further replica has only slow ones
   InterpreterLock* interpreter = nullptr;
 };
 
@@ -167,10 +140,15 @@ class ReplicaRecorder final : public PhaseObserver, public nn::LayerObserver {
 
  private:
   void tell_phase(std::uint32_t phase);
+  void strike_faults();
+  double stretch_s(Phase phase, double length_s) const;
+  bool is_slowed(Phase phase) const { return stretch_s(phase, 1) > 0; }
+  void stretch(Phase phase, Stream& stream);
 
   Device& device_;
   ReplicaSinks sinks_;
-  std::optional<StepFaults> faults_;
+  std::array<std::unique_ptr<Event>, kPhaseCount> begun_;  // [phase], when it is slowed
+  std::int64_t step_ = -1;  // counted over verification, warm-up and training
   // The phase that the replica is in, and that in which it exchanges statistics; kPhaseCount: none.
   std::uint32_t entered_ = kPhaseCount, around_ = kPhaseCount;
   std::array<std::size_t, kPhaseCount> phase_names_{};  // of ranges, like the next

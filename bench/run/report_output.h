@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the reports of all commands share: where they go, how they begin and how they end.
+// Where the reports of all commands go, how they begin and how they end.
 #pragma once
 
 #include <cstddef>

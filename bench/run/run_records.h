@@ -138,21 +138,20 @@ std::vector<report::ProgressPoint> progress_points(const std::vector<RankCourse>
 // numbered from 0 and named by their rank alone; its metadata is of this run.
 report::Trace trace_of_run(const TrainingJob& job, const launch::RankChannels& channels);
 
-// Adds the trace of the run of `job`, under its title. A trace that comes from other processes may
-// have any numbers.
+// Adds the trace of the run of `job`, under its title. That of other processes may have any
+// numbers.
 void add_run(report::Trace& trace, const TrainingJob& job, report::Trace run);
 
-// The Run of the report that is made of what the ranks left in their channels (run_collector.cpp).
-// Works for failed and interrupted runs, too: reports what is there, with a reason for the rest.
+// Makes the report's Run of what the ranks left in their channels (run_collector.cpp). Works for
+// failed and interrupted runs, too: reports what is there, with a reason for the rest.
 report::Run collect_run(const TrainingJob& job, const launch::RankChannels& channels,
                         const launch::SuperviseResult& result);
 
 // What the report says about a failure, without the host: only the ranks know it.
 report::ErrorInfo failure_info(const launch::RunFailure& failure);
 
-// Whether the run computed what it should (run_verdict.cpp).
-
-// `results`: of all ranks; those of a run that failed may lack a verification.
+// run_verdict.cpp: whether the run computed what it should. `results`: of all ranks; those of a run
+// that failed may lack a verification.
 report::Verification summarize_verification(const TrainingJob& job,
                                             std::span<const RankResult> results);
 

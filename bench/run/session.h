@@ -35,13 +35,12 @@
 
 namespace ddpbench::bench {
 
-// How many operations a second the CPU devices of a run could do at most, measured in the
-// supervisor before the run: multiply-adds in registers, in fp32 or bf16 as the run's products are.
+// How many operations a second the CPU devices of a run could do at most, measured before the run:
+// multiply-adds in registers, in fp32 or bf16 as the run's products are.
 class PeakRates {
  public:
-  // Floating-point operations a second of one device of the run, while all devices do the same. It
-  // takes 15 ms for each set of cores and precision. It is missing where a device is no CPU, shares
-  // its cores, or computes in AMX's tiles.
+  // Of one device of the run, while all do the same. It takes 15 ms for each set of cores and
+  // precision. Missing where a device is no CPU, shares its cores, or computes in AMX's tiles.
   report::Figure of(const TrainingJob& job);
 
  private:
@@ -72,8 +71,7 @@ class RunExecutor {
   // has it, and stderr shows it.
   report::Run run(const RunCell& cell);
   // Sets up the cell's processes as run() would, and its reference's, and ends them before their
-  // first step: devices, weights, memory and limits are checked. Returns false when interrupted. A
-  // failure is an outcome, as in run().
+  // first step. Returns false when interrupted. A failure is an outcome, as in run().
   bool rehearse(const RunCell& cell);
   // The exit codes of the runs that have failed so far, in order.
   const std::vector<int>& exit_codes() const { return exit_codes_; }
@@ -87,8 +85,8 @@ class RunExecutor {
   void add_trace(const TrainingJob& job, report::Trace run);
   void note_failure(const std::string& title, int exit_code, const std::string& message);
   void note_failure(const std::string& title, const launch::RunFailure& failure);
-  // The descriptor of the reference of `job`, which is computed once for all runs that share it; -1
-  // when the run needs none or it was interrupted. Sets `failure` when it cannot be computed.
+  // The descriptor of the reference, computed once for all runs that share it; -1 when the run
+  // needs none or it was interrupted. Sets `failure` when it cannot be computed.
   int reference_for(const TrainingJob& job, std::optional<launch::RunFailure>& failure);
   void make_room_for(std::size_t bytes);
 
