@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <ctime>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -14,6 +13,7 @@
 #include "bench/commands/subcommand.h"
 #include "bench/host/environment_capture.h"
 #include "bench/host/terminal.h"
+#include "reports/exports/run_formats.h"
 #include "reports/imports/imports.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/metrics.h"
@@ -29,13 +29,7 @@ constexpr double kLargestCount = 1e9;
 
 // A time in the report's format; empty stays empty. Throws ConfigError for other texts.
 std::string checked_time(const std::string& text) {
-  if (text.empty()) return text;
-  std::tm utc{};
-  const char* const end = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%SZ", &utc);
-  char written[32];
-  // Written again, so that it has all digits, and sorts as text.
-  const std::size_t size = std::strftime(written, sizeof written, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  if (end != nullptr && *end == '\0' && text == std::string_view(written, size)) return text;
+  if (text.empty() || report::unix_ms(text)) return text;
   throw ConfigError(fmt::format(
       "import: --measured-at={}: expected a time in UTC of the form 2026-01-31T12:00:00Z", text));
 }

@@ -12,6 +12,7 @@
 #include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
 #include "bench/options/option_table.h"
+#include "reports/exports/records.h"
 #include "reports/exports/run_formats.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/repetitions.h"
@@ -132,19 +133,17 @@ class Show final : public Subcommand {
     const std::vector<report::ReportFile> comm(std::make_move_iterator(of_runs.begin()),
                                                std::make_move_iterator(of_runs.end()));
     files.erase(of_runs.begin(), of_runs.end());
-    const auto& formats = report::collective_formats();
-    const auto found = std::ranges::find(formats, format.name, &report::CollectiveFormat::name);
-    if (found == formats.end()) {
+    if (format.write_collectives == nullptr) {
       throw ConfigError(
           fmt::format("show: {} holds collectives, which have no --format={}; use one of {}",
-                      comm.front().name, format.name, fmt::join(names_of(formats), ", ")));
+                      comm.front().name, format.name, fmt::join(report::record_formats(), ", ")));
     }
     if (!files.empty() && format.name != "table") {
       throw ConfigError(fmt::format(
           "show: {} holds collectives and {} runs; --format={} takes one kind at a time",
           comm.front().name, files.front().name, format.name));
     }
-    return found->write(comm, width);
+    return format.write_collectives(comm, width);
   }
 
   // For reports that have no runs.

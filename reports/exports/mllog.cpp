@@ -6,9 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <cstdio>
+#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -135,19 +134,15 @@ double begin_ms(const RunRow& row) {
 }  // namespace
 
 std::optional<std::int64_t> unix_ms(const std::string& utc) {
-  int year = 0;
-  unsigned month = 0, day = 0, hour = 0, minute = 0, second = 0;
-  int end = 0;
-  const int read = std::sscanf(utc.c_str(), "%4d-%2u-%2uT%2u:%2u:%2uZ%n", &year, &month, &day,
-                               &hour, &minute, &second, &end);
-  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(month),
-                                         std::chrono::day(day)};
-  const bool whole = read == 6 && end > 0 && static_cast<std::size_t>(end) == utc.size();
-  if (!whole || !date.ok() || hour > 23 || minute > 59 || second > 60) return std::nullopt;
-  const std::chrono::seconds time = std::chrono::sys_days(date).time_since_epoch() +
-                                    std::chrono::hours(hour) + std::chrono::minutes(minute) +
-                                    std::chrono::seconds(second);
-  return std::chrono::milliseconds(time).count();
+  constexpr const char* kForm = "%Y-%m-%dT%H:%M:%SZ";
+  std::tm time{};
+  const char* const end = ::strptime(utc.c_str(), kForm, &time);
+  if (end == nullptr) return std::nullopt;
+  const std::time_t seconds = ::timegm(&time);  // makes a day of its month of it
+  char written[32];
+  const std::size_t size = std::strftime(written, sizeof written, kForm, &time);
+  if (utc != std::string_view(written, size)) return std::nullopt;
+  return std::int64_t{1000} * seconds;
 }
 
 std::string mllog_text(std::span<const RunRow> rows) {

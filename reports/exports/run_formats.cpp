@@ -167,10 +167,11 @@ std::string markdown_text(RunRows rows, const Columns& columns) {
 
 const std::vector<RunFormat>& run_formats() {
   static const std::vector<RunFormat> kFormats = {
-      {"table", "for people", true, false, table_text},
-      {"markdown", "GitHub's tables", true, false, of_columns<markdown_text>},
-      {"csv", "spreadsheets, RFC 4180", true, true, of_columns<csv_text>},
-      {"json", "an array of flat objects", true, true, of_columns<json_runs_text>},
+      {"table", "for people", true, false, table_text, collectives_table},
+      {"markdown", "GitHub's tables", true, false, of_columns<markdown_text>, collectives_markdown},
+      {"csv", "spreadsheets, RFC 4180", true, true, of_columns<csv_text>, collectives_csv},
+      {"json", "an array of flat objects", true, true, of_columns<json_runs_text>,
+       collectives_json},
       {"github-benchmark", "github-action-benchmark, customSmallerIsBetter", false, true,
        of_rows<for_github<kSmaller>>},
       {"github-benchmark-bigger", "the same, customBiggerIsBetter", false, true,
@@ -178,14 +179,6 @@ const std::vector<RunFormat>& run_formats() {
       {"bencher", "Bencher's metric format", false, true, of_rows<bencher_text>},
       {"prometheus", "Prometheus' textfile collector", false, true, of_rows<prometheus_text>},
       {"mllog", "MLPerf's :::MLLOG lines", false, true, of_rows<mllog_text>}};
-  return kFormats;
-}
-
-const std::vector<CollectiveFormat>& collective_formats() {
-  static const std::vector<CollectiveFormat> kFormats = {{"table", collectives_table},
-                                                         {"markdown", collectives_markdown},
-                                                         {"csv", collectives_csv},
-                                                         {"json", collectives_json}};
   return kFormats;
 }
 

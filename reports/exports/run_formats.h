@@ -54,15 +54,9 @@ struct RunFormat {
   bool columns;       // whether the user can choose columns
   bool all_columns;   // whether the default is all columns
   std::function<std::string(std::span<const RunRow>, const Columns&, int width)> write;
+  // The same of reports that all have collectives; null for formats of runs alone.
+  std::string (*write_collectives)(std::span<const ReportFile>, int width) = nullptr;
 };
 const std::vector<RunFormat>& run_formats();
-
-// A format of --format for the reports of `ddpbench comm`, by the same words.
-struct CollectiveFormat {
-  std::string name;
-  // REQUIRES: all reports have collectives.
-  std::function<std::string(std::span<const ReportFile>, int width)> write;
-};
-const std::vector<CollectiveFormat>& collective_formats();
 
 }  // namespace ddpbench::report

@@ -139,9 +139,9 @@ TEST_P(CollectiveReports, AreValidAndReadBackAsWritten) {
 }
 
 std::string formatted(const std::string& name, std::vector<ReportFile> files) {
-  const auto& formats = collective_formats();
-  const auto found = std::ranges::find(formats, name, &CollectiveFormat::name);
-  return found == formats.end() ? "no such format" : found->write(files, 0);
+  const auto& formats = run_formats();
+  const auto found = std::ranges::find(formats, name, &RunFormat::name);
+  return found == formats.end() ? "no such format" : found->write_collectives(files, 0);
 }
 
 TEST(CollectiveFormats, OfCsvHaveARowEachWithItsReasons) {
