@@ -81,8 +81,8 @@ std::unique_ptr<ops::OpBackend> make_backend(const TrainingJob& job, Device& dev
                         : cuda_module().make_backend(device, backend_options(job));
   // The reference then takes at once what the replicas take one slice of each.
   if (!job.is_reference() || !job.synchronises_batch_norm()) return backend;
-  return ops::make_sliced_backend(std::move(backend), job.per_device_batch,
-                                  on_cpu ? 1 : kGpuAlignment);
+  backend->slice(job.per_device_batch, on_cpu ? 1 : kGpuAlignment);
+  return backend;
 }
 
 std::unique_ptr<comm::Communicator> make_world(const DevicePlan& plan, comm::Store& store, int rank,

@@ -8,8 +8,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <type_traits>
-#include <variant>
 
 #include "base/error.h"
 #include "kernels/ops/flat_ops.h"
@@ -33,12 +31,12 @@ class OpBackend {
 
   // Plans an operation for fixed shapes. Throws ConfigError for shapes that make no sense (empty
   // output, no input), DeviceError when the library refuses or the backend has no such operation.
-  virtual std::unique_ptr<Op> make(const OpDesc& desc) = 0;
+  std::unique_ptr<Op> make(const OpDesc& desc);
   // Plans one operation for the first two or more of `chain`, where that is better, else none. Each
   // operation of the chain alone reads the output of the one before, of which only the shape
   // counts. When all readers of the output want it plain, the last of the chain is a reorder to
   // that. The parameters are those of all that the operation replaces, in their order.
-  virtual FusedOp fuse(std::span<const OpDesc>) { return {}; }
+  FusedOp fuse(std::span<const OpDesc> chain);
 
   // What stands around a network (flat_ops.h, optimizer.h). Each call queues its work.
   //
@@ -65,24 +63,34 @@ class OpBackend {
 
   // The most samples whose maps, of `bytes_per_sample` each, stay in the cache that convolutions
   // run from (L2). 0 when micro-batches gain nothing here.
-  virtual std::int64_t micro_batch_hint(std::size_t bytes_per_sample) const = 0;
-};
+  std::int64_t micro_batch_hint(std::size_t bytes_per_sample) const;
 
-// Implements make(): calls `makers`, which accepts each description that the backend has an
-// operation for. For all others throws DeviceError that names the operation.
-template <typename Makers>
-std::unique_ptr<Op> make_with(const Makers& makers, const OpDesc& desc,
-                              const std::string& backend) {
-  return std::visit(
-      [&](const auto& d) -> std::unique_ptr<Op> {
-        if constexpr (std::is_invocable_v<const Makers&, decltype(d)>) {
-          return makers(d);
-        } else {
-          throw DeviceError(fmt::format("the backend {} has no operation {}", backend, d.kName));
-        }
-      },
-      desc);
-}
+  // From now on it takes at once the batch of several devices and gives each sample the bits that
+  // its own device gives it.
+  //
+  // A library chooses by the batch how it computes: Winograd or not, the order of a sum. Behind a
+  // ReLU such a rounding decides now and then whether a value is cut, which changes a whole term of
+  // a gradient. So convolutions and linear layers are planned for the batch of one device,
+  // `samples`, and run for each part in turn; their parameters' gradients add up in the order of
+  // the parts. All else computes a sample alone, or sums in double (batch norm), and takes the
+  // whole batch.
+  //
+  // Batches that are no larger multiple of `samples` are planned as before; so are operations whose
+  // slices would not begin at multiples of `alignment` bytes. REQUIRES: both > 0.
+  void slice(std::int64_t samples, std::size_t alignment = 1);
+
+ protected:
+  // What the public functions of these names say, for a batch that is not divided.
+  virtual std::unique_ptr<Op> make_whole(const OpDesc& desc) = 0;
+  virtual FusedOp fuse_whole(std::span<const OpDesc>) { return {}; }
+  virtual std::int64_t whole_hint(std::size_t /*bytes_per_sample*/) const { return 0; }
+
+ private:
+  std::int64_t slices_of(OpDesc desc) const;
+
+  std::int64_t slice_samples_ = 0;  // 0: nothing is divided
+  std::size_t slice_alignment_ = 1;
+};
 
 // oneDNN and own kernels for a CPU device, which must outlive the backend. Activations and their
 // gradients are fp32 or bf16, all else is fp32. Throws UnavailableError (why_no_cpu_bf16).
@@ -100,19 +108,5 @@ std::unique_ptr<OpBackend> make_reference_backend();
 
 // The versions of the libraries behind the operations, by name ("onednn": "2.6.3").
 std::map<std::string, std::string> library_versions();
-
-// A backend that takes at once the batch of several devices and gives each sample the bits that its
-// own device gives it.
-//
-// A library chooses by the batch how it computes: Winograd or not, the order of a sum. Behind a
-// ReLU such a rounding decides now and then whether a value is cut, which changes a whole term of a
-// gradient. So convolutions and linear layers are planned for the batch of one device, `samples`,
-// and run for each part in turn; their parameters' gradients add up in the order of the parts. All
-// else computes a sample alone, or sums in double (batch norm), and takes the whole batch.
-//
-// Batches that are no larger multiple of `samples` are planned as by `backend`; so are operations
-// whose slices would not begin at multiples of `alignment` bytes. REQUIRES: both > 0.
-std::unique_ptr<OpBackend> make_sliced_backend(std::unique_ptr<OpBackend> backend,
-                                               std::int64_t samples, std::size_t alignment = 1);
 
 }  // namespace ddpbench::ops

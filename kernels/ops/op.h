@@ -170,10 +170,9 @@ Moments joined_moments(std::size_t parts, double values, const MomentsOf& moment
 }
 
 // ---- descriptions of the operations ----
-// Input layouts are hints; OpPlan::inputs are what counts. `kName` stands in messages.
+// Input layouts are hints; OpPlan::inputs are what counts.
 
 struct Conv2dDesc {
-  static constexpr const char* kName = "conv2d";
   TensorLayout input;  // [batch, in, h, w]
   std::int64_t out_channels = 0;
   Window2d window;
@@ -190,7 +189,6 @@ struct Conv2dDesc {
 // (running_mean, running_var, num_batches_tracked) towards the mean and the unbiased variance:
 // r += momentum * (batch's - r). An evaluation takes the state.
 struct BatchNorm2dDesc {
-  static constexpr const char* kName = "batch_norm2d";
   TensorLayout input;  // [batch, channels, h, w]
   double eps = 1e-5;
   double momentum = 0.1;  // 0 to 1
@@ -204,14 +202,12 @@ struct BatchNorm2dDesc {
 };
 
 struct MaxPool2dDesc {
-  static constexpr const char* kName = "max_pool2d";
   TensorLayout input;  // [batch, channels, h, w]
   Window2d window;
   bool fuse_relu = false;  // output = relu(maxpool(x)) = maxpool(relu(x)): they commute
 };
 
 struct AvgPool2dDesc {
-  static constexpr const char* kName = "avg_pool2d";
   TensorLayout input;  // [batch, channels, h, w]
   Window2d window;
   bool count_include_pad = true;  // whether a sum is divided by all the kernel's elements
@@ -221,19 +217,16 @@ struct AvgPool2dDesc {
 // including, ceil((i + 1) * h / out_h), columns alike. An output of 1 x 1 is the mean of a map
 // (global average pool).
 struct AdaptiveAvgPool2dDesc {
-  static constexpr const char* kName = "adaptive_avg_pool2d";
   TensorLayout input;  // [batch, channels, h, w]
   std::int64_t out_h = 0, out_w = 0;
 };
 
 // The channels of all inputs, one input after the other.
 struct ConcatDesc {
-  static constexpr const char* kName = "concat";
   std::vector<TensorLayout> inputs;  // [batch, channels, ...]: only the channels differ
 };
 
 struct LinearDesc {
-  static constexpr const char* kName = "linear";
   // [batch, ...], flattened in its plain order. A backend that reads features in another order has
   // the weight's columns in that order, as its layout says.
   TensorLayout input;
@@ -244,20 +237,17 @@ struct LinearDesc {
 };
 
 struct ReluDesc {
-  static constexpr const char* kName = "relu";
   TensorLayout input;
 };
 
 // output = a + b, same shape.
 struct AddDesc {
-  static constexpr const char* kName = "add";
   TensorLayout input;
 };
 
 // As torch.nn.Dropout. What is dropped depends on the key, the step, the place of the sample in the
 // global batch and the element's in the sample (dropout_mask.h), however a batch is divided.
 struct DropoutDesc {
-  static constexpr const char* kName = "dropout";
   TensorLayout input;  // [batch, ...]
   double p = 0.5;      // from 0 up to, not including, 1
   std::uint64_t key = 0;
@@ -265,7 +255,6 @@ struct DropoutDesc {
 
 // Copies between two layouts of one shape. backward converts the gradient back.
 struct ReorderDesc {
-  static constexpr const char* kName = "reorder";
   TensorLayout from, to;
 };
 

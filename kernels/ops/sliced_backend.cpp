@@ -86,88 +86,49 @@ TensorLayout* divided_input(OpDesc& desc) {
   return nullptr;
 }
 
-class SlicedBackend : public OpBackend {
- public:
-  SlicedBackend(std::unique_ptr<OpBackend> backend, std::int64_t samples, std::size_t alignment)
-      : backend_(std::move(backend)), samples_(samples), alignment_(alignment) {
-    ensure(samples > 0, "slices of {} samples", samples);
-  }
-
-  std::string name() const override { return backend_->name(); }
-
-  std::unique_ptr<Op> make(const OpDesc& desc) override {
-    const std::int64_t slices = slices_of(desc);
-    if (slices == 1) return backend_->make(desc);
-    OpDesc of_slice = desc;
-    TensorLayout& input = *divided_input(of_slice);
-    input = for_samples(input, samples_);
-    std::unique_ptr<Op> slice = backend_->make(of_slice);
-    if (!may_begin_inside(*slice)) return backend_->make(desc);
-    return std::make_unique<SlicedOp>(std::move(slice), slices);
-  }
-
-  // Alone, a convolution or linear layer gives each sample the bits that its device gives it; on
-  // GPUs only where the device does not join it with a pool.
-  FusedOp fuse(std::span<const OpDesc> chain) override {
-    return slices_of(chain[0]) == 1 ? backend_->fuse(chain) : FusedOp{};
-  }
-
-  void loss(Stream& stream, const CrossEntropyDesc& desc, const LossArgs& args) override {
-    backend_->loss(stream, desc, args);
-  }
-  std::size_t loss_workspace_bytes(const CrossEntropyDesc& desc) const override {
-    return backend_->loss_workspace_bytes(desc);
-  }
-  void update(Stream& stream, const OptimizerArgs& args) override {
-    backend_->update(stream, args);
-  }
-  void mean(Stream& stream, std::span<const float* const> inputs, float* out,
-            std::size_t count) override {
-    backend_->mean(stream, inputs, out, count);
-  }
-  void gather(Stream& stream, const GatherArgs& args) override { backend_->gather(stream, args); }
-  void increment(Stream& stream, std::int64_t* counter) override {
-    backend_->increment(stream, counter);
-  }
-  void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,
-               void* to) override {
-    backend_->convert(from_layout, from, to_layout, to);
-  }
-
-  // The micro-batch that a device's own batch is divided into, which also divides this one; the
-  // device's batch where that is not divided.
-  std::int64_t micro_batch_hint(std::size_t bytes_per_sample) const override {
-    std::int64_t hint = backend_->micro_batch_hint(bytes_per_sample);
-    if (hint <= 0) return 0;
-    hint = std::min(hint, samples_);
-    while (samples_ % hint != 0) --hint;
-    return hint;
-  }
-
- private:
-  // An operation is run for each of so many devices; 1 also where it need not be divided.
-  std::int64_t slices_of(OpDesc desc) const {
-    const TensorLayout* const input = divided_input(desc);
-    if (input == nullptr || input->shape[0] % samples_ != 0) return 1;
-    return std::max<std::int64_t>(1, input->shape[0] / samples_);
-  }
-
-  // Whether slices of its maps may be read and written where they lie.
-  bool may_begin_inside(const Op& slice) const {
-    return slice.plan().inputs[0].bytes % alignment_ == 0 &&
-           slice.plan().output.bytes % alignment_ == 0;
-  }
-
-  std::unique_ptr<OpBackend> backend_;
-  std::int64_t samples_;
-  std::size_t alignment_;
-};
-
 }  // namespace
 
-std::unique_ptr<OpBackend> make_sliced_backend(std::unique_ptr<OpBackend> backend,
-                                               std::int64_t samples, std::size_t alignment) {
-  return std::make_unique<SlicedBackend>(std::move(backend), samples, alignment);
+void OpBackend::slice(std::int64_t samples, std::size_t alignment) {
+  ensure(samples > 0, "slices of {} samples", samples);
+  slice_samples_ = samples;
+  slice_alignment_ = alignment;
+}
+
+// An operation is run for each of so many devices; 1 also where it need not be divided.
+std::int64_t OpBackend::slices_of(OpDesc desc) const {
+  const TensorLayout* const input = divided_input(desc);
+  if (slice_samples_ == 0 || input == nullptr || input->shape[0] % slice_samples_ != 0) return 1;
+  return std::max<std::int64_t>(1, input->shape[0] / slice_samples_);
+}
+
+std::unique_ptr<Op> OpBackend::make(const OpDesc& desc) {
+  const std::int64_t slices = slices_of(desc);
+  if (slices == 1) return make_whole(desc);
+  OpDesc of_slice = desc;
+  TensorLayout& input = *divided_input(of_slice);
+  input = for_samples(input, slice_samples_);
+  std::unique_ptr<Op> slice = make_whole(of_slice);
+  // Slices of its maps must be read and written where they lie.
+  const bool may_begin_inside = slice->plan().inputs[0].bytes % slice_alignment_ == 0 &&
+                                slice->plan().output.bytes % slice_alignment_ == 0;
+  if (!may_begin_inside) return make_whole(desc);
+  return std::make_unique<SlicedOp>(std::move(slice), slices);
+}
+
+// Alone, a convolution or linear layer gives each sample the bits that its device gives it; on
+// GPUs only where the device does not join it with a pool.
+FusedOp OpBackend::fuse(std::span<const OpDesc> chain) {
+  return slices_of(chain[0]) == 1 ? fuse_whole(chain) : FusedOp{};
+}
+
+// The micro-batch that a device's own batch is divided into, which also divides this one; the
+// device's batch where that is not divided.
+std::int64_t OpBackend::micro_batch_hint(std::size_t bytes_per_sample) const {
+  std::int64_t hint = whole_hint(bytes_per_sample);
+  if (slice_samples_ == 0 || hint <= 0) return hint;
+  hint = std::min(hint, slice_samples_);
+  while (slice_samples_ % hint != 0) --hint;
+  return hint;
 }
 
 }  // namespace ddpbench::ops

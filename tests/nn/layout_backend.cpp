@@ -153,7 +153,7 @@ class PeculiarBackend : public OpBackend {
       : plain_(make_reference_backend()), has_(has) {}
 
   std::string name() const override { return "peculiar"; }
-  std::unique_ptr<Op> make(const OpDesc& desc) override {
+  std::unique_ptr<Op> make_whole(const OpDesc& desc) override {
     if (const auto* reorder = std::get_if<ReorderDesc>(&desc)) {
       return std::make_unique<ReversingReorder>(*reorder);
     }
@@ -170,7 +170,7 @@ class PeculiarBackend : public OpBackend {
     }
     return op;
   }
-  FusedOp fuse(std::span<const OpDesc> chain) override {
+  FusedOp fuse_whole(std::span<const OpDesc> chain) override {
     if (has_.offered != nullptr) *has_.offered += chain.size();
     const auto* const conv = std::get_if<Conv2dDesc>(&chain[0]);
     auto* const pool = std::get_if<MaxPool2dDesc>(&chain[1]);
@@ -199,9 +199,6 @@ class PeculiarBackend : public OpBackend {
   void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,
                void* to) override {
     plain_->convert(from_layout, from, to_layout, to);
-  }
-  std::int64_t micro_batch_hint(std::size_t bytes) const override {
-    return plain_->micro_batch_hint(bytes);
   }
 
  private:

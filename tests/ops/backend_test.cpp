@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the backends report of themselves.
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "kernels/ops/backend.h"
 #include "kernels/runtime/cpu_device.h"
@@ -14,18 +14,6 @@ TEST(OpBackend, HasAName) {
   const auto device = make_cpu_device({});
   EXPECT_EQ(make_onednn_backend(*device)->name(), "onednn");
   EXPECT_EQ(make_reference_backend()->name(), "reference");
-}
-
-TEST(OpBackend, RefusesByNameAnOperationThatItDoesNotHave) {
-  const auto makers = [](const AddDesc&) { return std::unique_ptr<Op>(); };
-  const TensorLayout layout = TensorLayout::plain({2, 3});
-  EXPECT_EQ(make_with(makers, AddDesc{layout}, "small"), nullptr);
-  try {
-    make_with(makers, ReluDesc{layout}, "small");
-    FAIL() << "made a relu";
-  } catch (const DeviceError& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("the backend small has no operation relu"));
-  }
 }
 
 // The reference gains nothing from fusing: it runs each operation alone.

@@ -17,10 +17,16 @@ using ::testing::Not;
 
 constexpr std::size_t kSlices = 3;
 
+std::unique_ptr<OpBackend> sliced_onednn(Device& device, std::int64_t samples,
+                                         std::size_t alignment = 1) {
+  auto backend = make_onednn_backend(device, DataType::fp32);
+  backend->slice(samples, alignment);
+  return backend;
+}
+
 BackendFixture sliced(std::int64_t samples) {
-  return BackendFixture::on(make_cpu_device({}), [&](Device& device) {
-    return make_sliced_backend(make_onednn_backend(device, DataType::fp32), samples);
-  });
+  return BackendFixture::on(make_cpu_device({}),
+                            [&](Device& device) { return sliced_onednn(device, samples); });
 }
 
 struct SlicedCase {
@@ -103,7 +109,7 @@ TEST(SlicedBatch, ChoosesAlgorithmsAsForASlice) {
   };
   int differ = 0;
   for (const std::int64_t batch : {1, 2, 4, 8, 16}) {
-    const auto of_two = make_sliced_backend(make_onednn_backend(*device, DataType::fp32), batch);
+    const auto of_two = sliced_onednn(*device, batch);
     EXPECT_EQ(is_winograd(*of_two, 2 * batch), is_winograd(*plain, batch)) << batch;
     differ += is_winograd(*plain, 2 * batch) != is_winograd(*plain, batch);
   }
@@ -132,9 +138,8 @@ TEST(SlicedBatch, OnlyDividesWhatIsSeveralBatches) {
 
 TEST(SlicedBatch, TakesAtOnceWhatWouldNotBeginAtAMultipleOfTheAlignment) {
   const auto description = [](std::int64_t features, std::size_t alignment) {
-    BackendFixture fixture = BackendFixture::on(make_cpu_device({}), [&](Device& device) {
-      return make_sliced_backend(make_onednn_backend(device, DataType::fp32), 2, alignment);
-    });
+    BackendFixture fixture = BackendFixture::on(
+        make_cpu_device({}), [&](Device& device) { return sliced_onednn(device, 2, alignment); });
     return fixture.backend()
         .make(LinearDesc{.input = TensorLayout::plain({4, 8}), .out_features = features})
         ->plan()
@@ -150,8 +155,7 @@ TEST(SlicedBatch, HintsAtTheMicroBatchOfADevice) {
   const auto device = make_cpu_device({});
   const auto plain = make_onednn_backend(*device, DataType::fp32);
   const auto hint = [&](std::int64_t samples, std::size_t bytes) {
-    return make_sliced_backend(make_onednn_backend(*device, DataType::fp32), samples)
-        ->micro_batch_hint(bytes);
+    return sliced_onednn(*device, samples)->micro_batch_hint(bytes);
   };
   EXPECT_EQ(hint(8, 0), 0);
   if (plain->micro_batch_hint(1) == 0) GTEST_SKIP() << "this system does not tell its L2 cache";

@@ -87,7 +87,7 @@ class OnednnBackend : public OpBackend {
   }
 
   std::string name() const override { return "onednn"; }
-  std::unique_ptr<Op> make(const OpDesc& desc) override {
+  std::unique_ptr<Op> make_whole(const OpDesc& desc) override {
     return std::visit(
         [&](const auto& d) {
           if constexpr (requires { onednn::make_op(context_, d); }) {
@@ -99,7 +99,7 @@ class OnednnBackend : public OpBackend {
         desc);
   }
   // A pool that writes a plain output itself saves the reorder, which would write the map again.
-  FusedOp fuse(std::span<const OpDesc> chain) override {
+  FusedOp fuse_whole(std::span<const OpDesc> chain) override {
     const auto* const pool = std::get_if<MaxPool2dDesc>(&chain[0]);
     if (pool == nullptr || chain.size() < 2 || !std::holds_alternative<ReorderDesc>(chain[1])) {
       return {};
@@ -121,7 +121,7 @@ class OnednnBackend : public OpBackend {
     onednn::convert(*context_, from_layout, from, to_layout, to);
   }
 
-  std::int64_t micro_batch_hint(std::size_t bytes_per_sample) const override {
+  std::int64_t whole_hint(std::size_t bytes_per_sample) const override {
     if (bytes_per_sample == 0) return 0;
     // The caller counts maps in fp32.
     const std::size_t per_element = sizeof(float) / size_of(context_->activations);

@@ -28,8 +28,8 @@ class BatchNorm2d : public Op {
   void forward(Stream&, const ForwardArgs& args) override {
     auto* saved = static_cast<double*>(args.saved);
     for (std::int64_t c = 0; c < channels_; ++c) {
-      double mean = static_cast<const float*>(args.state[0])[c];
-      double variance = static_cast<const float*>(args.state[1])[c];
+      double mean = floats(args.state[0])[c];
+      double variance = floats(args.state[1])[c];
       if (args.mode == Mode::training) take_statistics(args, c, mean, variance);
       const double inv_std = 1 / std::sqrt(variance + desc_.eps);
       saved[2 * c] = mean;
@@ -54,12 +54,12 @@ class BatchNorm2d : public Op {
 
   template <typename Args>
   double parameter(const Args& args, std::size_t i, std::int64_t channel, double without) const {
-    return desc_.affine ? static_cast<const float*>(args.parameters[i])[channel] : without;
+    return desc_.affine ? floats(args.parameters[i])[channel] : without;
   }
 
   void take_statistics(const ForwardArgs& args, std::int64_t channel, double& mean,
                        double& variance) const {
-    const auto* x = static_cast<const float*>(args.inputs[0]);
+    const auto* x = floats(args.inputs[0]);
     mean = variance = 0;
     for_each(channel, [&](std::int64_t k) { mean += x[k]; });
     mean /= values();
@@ -67,7 +67,7 @@ class BatchNorm2d : public Op {
     const double unbiased = variance / (values() - 1);
     variance /= values();
     const auto move = [&](void* running, double value) {
-      float& r = static_cast<float*>(running)[channel];
+      float& r = floats(running)[channel];
       r = static_cast<float>((1 - desc_.momentum) * r + desc_.momentum * value);
     };
     move(args.state[0], mean);
@@ -75,9 +75,9 @@ class BatchNorm2d : public Op {
   }
 
   void normalize(const ForwardArgs& args, std::int64_t channel, double mean, double inv_std) const {
-    const auto* x = static_cast<const float*>(args.inputs[0]);
-    const auto* addend = desc_.fuse_add ? static_cast<const float*>(args.inputs[1]) : nullptr;
-    auto* y = static_cast<float*>(args.output);
+    const auto* x = floats(args.inputs[0]);
+    const auto* addend = desc_.fuse_add ? floats(args.inputs[1]) : nullptr;
+    auto* y = floats(args.output);
     const double weight = parameter(args, 0, channel, 1), bias = parameter(args, 1, channel, 0);
     for_each(channel, [&](std::int64_t k) {
       double value = (x[k] - mean) * inv_std * weight + bias;
@@ -87,9 +87,9 @@ class BatchNorm2d : public Op {
   }
 
   void backward_channel(const BackwardArgs& args, std::int64_t channel) const {
-    const auto* x = static_cast<const float*>(args.inputs[0]);
-    const auto* dy = static_cast<const float*>(args.grad_output);
-    const auto* y = static_cast<const float*>(args.output);
+    const auto* x = floats(args.inputs[0]);
+    const auto* dy = floats(args.grad_output);
+    const auto* y = floats(args.output);
     const auto* saved = static_cast<const double*>(args.saved);
     const double mean = saved[2 * channel], inv_std = saved[2 * channel + 1];
     const double weight = parameter(args, 0, channel, 1), bias = parameter(args, 1, channel, 0);
@@ -104,11 +104,11 @@ class BatchNorm2d : public Op {
       product += gradient(k) * normal(k);
     });
     if (desc_.affine) {
-      put(static_cast<float*>(args.grad_parameters[0]) + channel, product, args.accumulate);
-      put(static_cast<float*>(args.grad_parameters[1]) + channel, sum, args.accumulate);
+      put(floats(args.grad_parameters[0]) + channel, product, args.accumulate);
+      put(floats(args.grad_parameters[1]) + channel, sum, args.accumulate);
     }
-    auto* dx = static_cast<float*>(args.grad_inputs[0]);
-    auto* d_addend = desc_.fuse_add ? static_cast<float*>(args.grad_inputs[1]) : nullptr;
+    auto* dx = floats(args.grad_inputs[0]);
+    auto* d_addend = desc_.fuse_add ? floats(args.grad_inputs[1]) : nullptr;
     for_each(channel, [&](std::int64_t k) {
       const double g = gradient(k);
       if (dx)

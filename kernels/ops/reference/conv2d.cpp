@@ -22,10 +22,10 @@ class Conv2d : public Op {
   }
 
   void forward(Stream&, const ForwardArgs& args) override {
-    const auto* x = static_cast<const float*>(args.inputs[0]);
-    const auto* w = static_cast<const float*>(args.parameters[0]);
-    const auto* bias = desc_.bias ? static_cast<const float*>(args.parameters[1]) : nullptr;
-    auto* y = static_cast<float*>(args.output);
+    const auto* x = floats(args.inputs[0]);
+    const auto* w = floats(args.parameters[0]);
+    const auto* bias = desc_.bias ? floats(args.parameters[1]) : nullptr;
+    auto* y = floats(args.output);
     for_each_output([&](std::int64_t n, std::int64_t o, std::int64_t i, std::int64_t j) {
       double sum = bias ? bias[o] : 0;
       for_each_tap(n, o, i, j, [&](std::int64_t at_x, std::int64_t at_w) {
@@ -37,8 +37,8 @@ class Conv2d : public Op {
   }
 
   void backward(Stream&, const BackwardArgs& args) override {
-    const auto* x = static_cast<const float*>(args.inputs[0]);
-    const auto* w = static_cast<const float*>(args.parameters[0]);
+    const auto* x = floats(args.inputs[0]);
+    const auto* w = floats(args.parameters[0]);
     const std::vector<float> dy = masked_gradient(args);
     const bool want_dx = desc_.needs_grad_input && !args.grad_inputs.empty() && args.grad_inputs[0];
     std::vector<double> dx(want_dx ? static_cast<std::size_t>(element_count(desc_.input.shape))
@@ -91,8 +91,8 @@ class Conv2d : public Op {
   }
 
   std::vector<float> masked_gradient(const BackwardArgs& args) const {
-    const auto* dy = static_cast<const float*>(args.grad_output);
-    const auto* y = static_cast<const float*>(args.output);
+    const auto* dy = floats(args.grad_output);
+    const auto* y = floats(args.output);
     std::vector<float> masked(dy, dy + element_count(plan_.output.shape));
     if (desc_.fuse_relu)
       for (std::size_t k = 0; k < masked.size(); ++k) masked[k] = relu_gradient(y[k], masked[k]);
@@ -100,7 +100,7 @@ class Conv2d : public Op {
   }
 
   static void store(const std::vector<double>& from, void* to, bool accumulate) {
-    auto* values = static_cast<float*>(to);
+    auto* values = floats(to);
     for (std::size_t k = 0; k < from.size(); ++k) put(values + k, from[k], accumulate);
   }
 

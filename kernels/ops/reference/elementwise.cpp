@@ -17,14 +17,14 @@ class Relu : public Op {
   explicit Relu(const ReluDesc& desc)
       : Op(plain_plan(ReluDesc{TensorLayout::plain(desc.input.shape)})) {}
   void forward(Stream&, const ForwardArgs& args) override {
-    const auto* x = static_cast<const float*>(args.inputs[0]);
-    auto* y = static_cast<float*>(args.output);
+    const auto* x = floats(args.inputs[0]);
+    auto* y = floats(args.output);
     for (std::int64_t k = 0; k < element_count(plan_.output.shape); ++k) y[k] = relu(x[k]);
   }
   void backward(Stream&, const BackwardArgs& args) override {
-    const auto* y = static_cast<const float*>(args.output);
-    const auto* dy = static_cast<const float*>(args.grad_output);
-    auto* dx = static_cast<float*>(args.grad_inputs[0]);
+    const auto* y = floats(args.output);
+    const auto* dy = floats(args.grad_output);
+    auto* dx = floats(args.grad_inputs[0]);
     for (std::int64_t k = 0; k < element_count(plan_.output.shape); ++k)
       dx[k] = relu_gradient(y[k], dy[k]);
   }
@@ -35,9 +35,9 @@ class Add : public Op {
   explicit Add(const AddDesc& desc)
       : Op(plain_plan(AddDesc{TensorLayout::plain(desc.input.shape)})) {}
   void forward(Stream&, const ForwardArgs& args) override {
-    const auto* a = static_cast<const float*>(args.inputs[0]);
-    const auto* b = static_cast<const float*>(args.inputs[1]);
-    auto* y = static_cast<float*>(args.output);
+    const auto* a = floats(args.inputs[0]);
+    const auto* b = floats(args.inputs[1]);
+    auto* y = floats(args.output);
     for (std::int64_t k = 0; k < element_count(plan_.output.shape); ++k) y[k] = a[k] + b[k];
   }
   void backward(Stream&, const BackwardArgs& args) override {
@@ -68,21 +68,20 @@ class Concat : public Op {
   explicit Concat(const ConcatDesc& desc) : Op(plain_plan(desc)) {}
 
   void forward(Stream&, const ForwardArgs& args) override {
-    auto* y = static_cast<float*>(args.output);
+    auto* y = floats(args.output);
     for (std::int64_t n = 0; n < plan_.output.shape[0]; ++n)
       for (std::size_t i = 0; i < plan_.inputs.size(); ++i) {
-        const auto* x = static_cast<const float*>(args.inputs[i]) + n * sample_size(i);
+        const auto* x = floats(args.inputs[i]) + n * sample_size(i);
         y = std::copy(x, x + sample_size(i), y);
       }
   }
 
   void backward(Stream&, const BackwardArgs& args) override {
-    const auto* dy = static_cast<const float*>(args.grad_output);
+    const auto* dy = floats(args.grad_output);
     for (std::int64_t n = 0; n < plan_.output.shape[0]; ++n)
       for (std::size_t i = 0; i < plan_.inputs.size(); dy += sample_size(i++))
         if (args.grad_inputs[i])
-          std::copy(dy, dy + sample_size(i),
-                    static_cast<float*>(args.grad_inputs[i]) + n * sample_size(i));
+          std::copy(dy, dy + sample_size(i), floats(args.grad_inputs[i]) + n * sample_size(i));
   }
 
  private:
@@ -110,8 +109,8 @@ class Dropout : public DropoutOp {
  private:
   // to = from * (0 or the scale)
   void apply(const RandomDraw& draw, const void* from, void* to) const {
-    const auto* x = static_cast<const float*>(from);
-    auto* y = static_cast<float*>(to);
+    const auto* x = floats(from);
+    auto* y = floats(to);
     for (std::int64_t s = 0; s < samples(); ++s) {
       const auto place = static_cast<std::uint32_t>(draw.places.of(draw.first_sample + s));
       for (std::int64_t e = 0; e < elements(); ++e) {

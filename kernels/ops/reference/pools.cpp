@@ -70,8 +70,8 @@ class AveragePool : public Pool<Desc> {
   explicit AveragePool(const Desc& desc) : Pool<Desc>(desc) {}
 
   void forward(Stream&, const ForwardArgs& args) override {
-    const auto* x = static_cast<const float*>(args.inputs[0]);
-    auto* y = static_cast<float*>(args.output);
+    const auto* x = floats(args.inputs[0]);
+    auto* y = floats(args.output);
     this->for_each_window([&](std::int64_t at_y, const PoolWindow& window, std::int64_t plane) {
       double sum = 0;
       this->for_each_element(window, plane, [&](std::int64_t at_x) { sum += x[at_x]; });
@@ -81,14 +81,14 @@ class AveragePool : public Pool<Desc> {
 
   void backward(Stream&, const BackwardArgs& args) override {
     if (args.grad_inputs.empty() || !args.grad_inputs[0]) return;
-    const auto* dy = static_cast<const float*>(args.grad_output);
+    const auto* dy = floats(args.grad_output);
     std::vector<double> dx(static_cast<std::size_t>(element_count(this->desc_.input.shape)));
     this->for_each_window([&](std::int64_t at_y, const PoolWindow& window, std::int64_t plane) {
       this->for_each_element(window, plane, [&](std::int64_t at_x) {
         dx[static_cast<std::size_t>(at_x)] += dy[at_y] / static_cast<double>(window.divisor);
       });
     });
-    std::copy(dx.begin(), dx.end(), static_cast<float*>(args.grad_inputs[0]));
+    std::copy(dx.begin(), dx.end(), floats(args.grad_inputs[0]));
   }
 };
 
@@ -101,8 +101,8 @@ class MaxPool2d : public Pool<MaxPool2dDesc> {
   }
 
   void forward(Stream&, const ForwardArgs& args) override {
-    const auto* x = static_cast<const float*>(args.inputs[0]);
-    auto* y = static_cast<float*>(args.output);
+    const auto* x = floats(args.inputs[0]);
+    auto* y = floats(args.output);
     auto* winners = static_cast<std::int64_t*>(args.saved);
     for_each_window([&](std::int64_t at_y, const PoolWindow& window, std::int64_t plane) {
       std::int64_t winner = kNoGradient;
@@ -118,9 +118,9 @@ class MaxPool2d : public Pool<MaxPool2dDesc> {
 
   void backward(Stream&, const BackwardArgs& args) override {
     if (args.grad_inputs.empty() || !args.grad_inputs[0]) return;
-    const auto* dy = static_cast<const float*>(args.grad_output);
+    const auto* dy = floats(args.grad_output);
     const auto* winners = static_cast<const std::int64_t*>(args.saved);
-    auto* dx = static_cast<float*>(args.grad_inputs[0]);
+    auto* dx = floats(args.grad_inputs[0]);
     std::fill_n(dx, element_count(desc_.input.shape), 0.0F);
     for (std::int64_t k = 0; k < element_count(plan_.output.shape); ++k)
       if (winners[k] != kNoGradient) dx[winners[k]] += dy[k];

@@ -9,7 +9,6 @@
 
 #include "kernels/ops/flat_ops.h"
 #include "kernels/ops/op.h"
-#include "kernels/ops/optimizer.h"
 
 namespace ddpbench::ops::reference {
 
@@ -25,10 +24,10 @@ std::unique_ptr<Op> make_op(const AdaptiveAvgPool2dDesc& desc);
 std::unique_ptr<Op> make_op(const ConcatDesc& desc);
 std::unique_ptr<Op> make_op(const DropoutDesc& desc);
 // As OpBackend's.
-void loss(const CrossEntropyDesc& desc, const LossArgs& args);
-void update(const OptimizerArgs& args);
-void mean(std::span<const float* const> inputs, float* out, std::size_t count);
 void gather(const GatherArgs& args);
+
+inline const float* floats(const void* tensor) { return static_cast<const float*>(tensor); }
+inline float* floats(void* tensor) { return static_cast<float*>(tensor); }
 
 // relu(x) as in PyTorch: NaN stays NaN.
 inline float relu(float x) { return x < 0 ? 0 : x; }

@@ -4,46 +4,76 @@
 
 #include "base/error.h"
 #include "kernels/ops/cuda/kernels/elementwise_kernels.h"
+#include "kernels/ops/cuda/kernels/flat_kernels.h"
+#include "kernels/ops/cuda/kernels/loss_kernels.h"
 #include "kernels/ops/cuda/ops/cuda_ops.h"
 #include "kernels/runtime/cuda/cuda_calls.h"
 
-namespace ddpbench::ops {
+namespace ddpbench::ops::cuda {
 namespace {
+
+LossShape loss_shape(const CrossEntropyDesc& desc) {
+  LossShape shape;
+  shape.batch = static_cast<std::uint32_t>(desc.batch);
+  shape.classes = static_cast<std::uint32_t>(desc.classes);
+  shape.positions = static_cast<std::uint32_t>(desc.positions);
+  shape.ignore_index = desc.ignore_index;
+  shape.label_share = static_cast<float>(1 - desc.label_smoothing);
+  shape.class_share = static_cast<float>(desc.label_smoothing / static_cast<double>(desc.classes));
+  shape.weight = static_cast<float>(desc.weight);
+  shape.counts_hits = desc.counts_hits;
+  return shape;
+}
 
 class CudaBackend final : public OpBackend {
  public:
-  explicit CudaBackend(cuda::ContextPtr context) : context_(std::move(context)) {}
+  explicit CudaBackend(ContextPtr context) : context_(std::move(context)) {}
 
   std::string name() const override { return "cuda"; }
-  std::unique_ptr<Op> make(const OpDesc& desc) override {
-    const auto current = make_current();
-    const auto makers = [&](const auto& d) requires requires { cuda::make_op(context_, d); }
-    { return cuda::make_op(context_, d); };
-    return make_with(makers, desc, name());
-  }
-  FusedOp fuse(std::span<const OpDesc> chain) override {
-    if (chain.size() < 2) return {};
-    const auto* const conv = std::get_if<Conv2dDesc>(&chain[0]);
-    const auto* const pool = std::get_if<MaxPool2dDesc>(&chain[1]);
-    if (conv == nullptr || pool == nullptr) return {};
-    const auto current = make_current();
-    return {cuda::make_conv2d_max_pool2d(context_, *conv, *pool), 2};
-  }
+
   void loss(Stream& stream, const CrossEntropyDesc& desc, const LossArgs& args) override {
-    cuda::loss(stream, desc, args);
+    check_loss(desc);
+    const std::string where = describe(desc);
+    element_index(desc.batch * desc.classes * desc.positions, where);
+    ensure(args.samples >= 0 && args.samples <= desc.batch, "{}: {} samples", where, args.samples);
+    ensure(args.workspace != nullptr, "{}: no workspace", where);
+    check(softmax_cross_entropy(loss_shape(desc), args, native_stream(stream)), where,
+          "softmax_cross_entropy");
   }
+
   std::size_t loss_workspace_bytes(const CrossEntropyDesc& desc) const override {
-    return cuda::loss_workspace_bytes(desc);
+    return cuda::loss_workspace_bytes(loss_shape(desc));
   }
-  void update(Stream& stream, const OptimizerArgs& args) override { cuda::update(stream, args); }
+
+  void update(Stream& stream, const OptimizerArgs& args) override {
+    element_index(static_cast<std::int64_t>(args.count), "optimizer");
+    check(optimizer_step(args, native_stream(stream)), "optimizer", "optimizer_step");
+  }
+
   void mean(Stream& stream, std::span<const float* const> inputs, float* out,
             std::size_t count) override {
-    cuda::mean(stream, inputs, out, count);
+    ensure(!inputs.empty(), "the mean of no buffers");
+    if (inputs.size() > kMaxMeanInputs) {
+      throw DeviceError(fmt::format("the mean of {} buffers; at most {} are possible",
+                                    inputs.size(), kMaxMeanInputs));
+    }
+    const std::uint32_t elements = element_index(static_cast<std::int64_t>(count), "mean");
+    check(mean_of(inputs, out, elements, native_stream(stream)), "mean", "mean_of");
   }
-  void gather(Stream& stream, const GatherArgs& args) override { cuda::gather(stream, args); }
+
+  void gather(Stream& stream, const GatherArgs& args) override {
+    check_gather(args);
+    if (static_cast<std::size_t>(args.channels) > kMaxGatherChannels) {
+      throw ConfigError(fmt::format("batch_gather: {} channels; at most {} are possible",
+                                    args.channels, kMaxGatherChannels));
+    }
+    element_index(args.batch * args.sample_elements, "batch_gather");
+    element_index(args.batch * args.labels_per_sample, "batch_gather");
+    check(gather_batch(args, native_stream(stream)), "batch_gather", "gather_batch");
+  }
 
   void increment(Stream& stream, std::int64_t* counter) override {
-    cuda::check(cuda::increment(counter, cuda::native_stream(stream)), "counting", "increment");
+    check(cuda::increment(counter, native_stream(stream)), "counting", "increment");
   }
 
   void convert(const TensorLayout& from_layout, const void* from, const TensorLayout& to_layout,
@@ -52,23 +82,30 @@ class CudaBackend final : public OpBackend {
     cuda::convert(*context_, from_layout, from, to_layout, to);
   }
 
-  // A GPU's caches are small beside the work that fills it: the larger the batch, the better.
-  std::int64_t micro_batch_hint(std::size_t) const override { return 0; }
-
  private:
+  std::unique_ptr<Op> make_whole(const OpDesc& desc) override {
+    const auto current = make_current();
+    return std::visit([&](const auto& d) { return make_op(context_, d); }, desc);
+  }
+  FusedOp fuse_whole(std::span<const OpDesc> chain) override {
+    if (chain.size() < 2) return {};
+    const auto* const conv = std::get_if<Conv2dDesc>(&chain[0]);
+    const auto* const pool = std::get_if<MaxPool2dDesc>(&chain[1]);
+    if (conv == nullptr || pool == nullptr) return {};
+    const auto current = make_current();
+    return {make_conv2d_max_pool2d(context_, *conv, *pool), 2};
+  }
   ddpbench::cuda::CurrentDevice make_current() const {
     return ddpbench::cuda::CurrentDevice(context_->device.ordinal());
   }
 
-  cuda::ContextPtr context_;
+  ContextPtr context_;
 };
 
-// The libraries' own numbering: 91900 is 9.19.0.
-std::string version_text(std::size_t version) {
-  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
-}
-
 }  // namespace
+}  // namespace ddpbench::ops::cuda
+
+namespace ddpbench::ops {
 
 std::unique_ptr<OpBackend> make_cuda_backend(Device& device, const CudaBackendOptions& options) {
   if (device.kind() != DeviceKind::cuda)
@@ -76,12 +113,15 @@ std::unique_ptr<OpBackend> make_cuda_backend(Device& device, const CudaBackendOp
         fmt::format("the CUDA backend runs on CUDA devices, not on {}", device.name()));
   ddpbench::cuda::NativeDevice& native = ddpbench::cuda::native_device(device);
   const ddpbench::cuda::CurrentDevice current(native.ordinal());
-  return std::make_unique<CudaBackend>(std::make_shared<cuda::Context>(native, options));
+  return std::make_unique<cuda::CudaBackend>(std::make_shared<cuda::Context>(native, options));
 }
 
 std::map<std::string, std::string> cuda_library_versions() {
-  return {{"cudnn", version_text(cudnnGetVersion())},
-          {"cublaslt", version_text(cublasLtGetVersion())}};
+  // The libraries' own numbering: 91900 is 9.19.0.
+  const auto text = [](std::size_t version) {
+    return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+  };
+  return {{"cudnn", text(cudnnGetVersion())}, {"cublaslt", text(cublasLtGetVersion())}};
 }
 
 }  // namespace ddpbench::ops

@@ -8,9 +8,7 @@
 #include <memory>
 
 #include "kernels/ops/cuda/library/context.h"
-#include "kernels/ops/flat_ops.h"
 #include "kernels/ops/op.h"
-#include "kernels/ops/optimizer.h"
 
 namespace ddpbench::ops::cuda {
 
@@ -35,13 +33,6 @@ std::unique_ptr<Op> make_conv2d_max_pool2d(const ContextPtr& context, const Conv
 // makes equal may another one win. REQUIRES: pool_adds_bias(), a channels-last input.
 std::unique_ptr<Op> make_max_pool2d(ContextPtr context, const MaxPool2dDesc& desc, bool adds_bias);
 bool pool_adds_bias(const Context& context, const MaxPool2dDesc& desc, std::int64_t channels);
-
-// As OpBackend's.
-void loss(Stream& stream, const CrossEntropyDesc& desc, const LossArgs& args);
-std::size_t loss_workspace_bytes(const CrossEntropyDesc& desc);
-void update(Stream& stream, const OptimizerArgs& args);
-void mean(Stream& stream, std::span<const float* const> inputs, float* out, std::size_t count);
-void gather(Stream& stream, const GatherArgs& args);
 
 // Waits for all work of the device, since the tensors may be results of other streams. Then blocks
 // until the conversion is done.
