@@ -239,34 +239,33 @@ nlohmann::ordered_json parse_ordered_json(const std::string& text, const std::st
   return parsed<nlohmann::ordered_json>(text, name, limits);
 }
 
-void fail_at(const std::string& name, const std::string& pointer, const std::string& message) {
-  throw ConfigError(fmt::format("{} at {}: {}", name, pointer.empty() ? "/" : pointer, message));
+JsonPlace JsonPlace::step(std::string_view key) const {
+  return {document, pointer + "/" + pointer_step(key)};
 }
 
-JsonReader::JsonReader(const json& value, const std::string& name, std::string pointer)
-    : value_(&value), name_(&name), pointer_(std::move(pointer)) {}
-
-void JsonReader::fail(const std::string& message) const { fail_at(*name_, pointer_, message); }
+void JsonPlace::fail(const std::string& message) const {
+  throw ConfigError(
+      fmt::format("{} at {}: {}", *document, pointer.empty() ? "/" : pointer, message));
+}
 
 namespace {
 
-void expect(bool holds, const JsonReader& reader, const json& value, std::string_view what,
-            const std::string& type) {
-  if (!holds) reader.fail(fmt::format("{} must be {}, found {}", what, type, excerpt(value)));
+void expect(bool holds, const JsonReader& reader, std::string_view what, const std::string& type) {
+  if (!holds)
+    reader.fail(fmt::format("{} must be {}, found {}", what, type, excerpt(reader.value())));
 }
 
 }  // namespace
 
 void JsonReader::expect_object(std::string_view what) const {
-  expect(value_->is_object(), *this, *value_, what, "an object");
+  expect(value_->is_object(), *this, what, "an object");
 }
 
 void JsonReader::expect_keys(std::string_view what, std::span<const std::string_view> known) const {
   for (const auto& [key, value] : value_->items()) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-    fail_at(*name_, pointer_ + "/" + pointer_step(key),
-            fmt::format("unknown key \"{}\" in {}{}", message_text(key), what,
-                        nearest_or_all(key, known)));
+    place_.step(key).fail(fmt::format("unknown key \"{}\" in {}{}", message_text(key), what,
+                                      nearest_or_all(key, known)));
   }
 }
 
@@ -275,30 +274,36 @@ bool JsonReader::has(std::string_view key) const { return value_->contains(key);
 JsonReader JsonReader::at(std::string_view key) const {
   const auto found = value_->find(key);
   if (found == value_->end()) fail(fmt::format("the key \"{}\" is missing; add it", key));
-  return {*found, *name_, pointer_ + "/" + pointer_step(key)};
+  return {*found, place_.step(key)};
 }
 
 std::vector<JsonReader> JsonReader::elements(std::string_view what) const {
-  expect(value_->is_array(), *this, *value_, what, "an array");
+  expect(value_->is_array(), *this, what, "an array");
   std::vector<JsonReader> result;
   for (std::size_t i = 0; i < value_->size(); ++i) {
-    result.emplace_back((*value_)[i], *name_, fmt::format("{}/{}", pointer_, i));
+    result.emplace_back((*value_)[i], place_.step(std::to_string(i)));
+  }
+  return result;
+}
+
+std::vector<std::pair<std::string, JsonReader>> JsonReader::members(std::string_view what) const {
+  expect_object(what);
+  std::vector<std::pair<std::string, JsonReader>> result;
+  for (const auto& [key, value] : value_->items()) {
+    result.emplace_back(key, JsonReader(value, place_.step(key)));
   }
   return result;
 }
 
 std::string JsonReader::string(std::string_view what) const {
-  expect(value_->is_string(), *this, *value_, what, "a string");
+  expect(value_->is_string(), *this, what, "a string");
   return value_->get<std::string>();
 }
 
 bool JsonReader::boolean(std::string_view what) const {
-  expect(value_->is_boolean(), *this, *value_, what, "true or false");
+  expect(value_->is_boolean(), *this, what, "true or false");
   return value_->get<bool>();
 }
-
-bool JsonReader::is_number() const { return value_->is_number(); }
-bool JsonReader::is_array() const { return value_->is_array(); }
 
 std::int64_t JsonReader::integer(std::string_view what, std::int64_t least,
                                  std::int64_t most) const {
@@ -307,14 +312,14 @@ std::int64_t JsonReader::integer(std::string_view what, std::int64_t least,
       value_->is_number_integer() &&
       (!value_->is_number_unsigned() || std::in_range<std::int64_t>(value_->get<std::uint64_t>()));
   const std::int64_t number = fits ? value_->get<std::int64_t>() : 0;
-  expect(fits && number >= least && number <= most, *this, *value_, what,
+  expect(fits && number >= least && number <= most, *this, what,
          fmt::format("a whole number from {} to {}", least, most));
   return number;
 }
 
 double JsonReader::number(std::string_view what, double least, double most) const {
   expect(value_->is_number() && value_->get<double>() >= least && value_->get<double>() <= most,
-         *this, *value_, what, fmt::format("a number from {} to {}", least, most));
+         *this, what, fmt::format("a number from {} to {}", least, most));
   return value_->get<double>();
 }
 

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/math.h"
@@ -56,20 +57,28 @@ nlohmann::json parse_json(const std::string& text, const std::string& name,
 nlohmann::ordered_json parse_ordered_json(const std::string& text, const std::string& name,
                                           const JsonLimits& limits);
 
-// "file at /layers/2/kernel: message", thrown as ConfigError. The root's pointer is "/".
-[[noreturn]] void fail_at(const std::string& name, const std::string& pointer,
-                          const std::string& message);
+// A place in a document.
+struct JsonPlace {
+  const std::string* document = nullptr;  // its name in messages, which outlives this
+  std::string pointer = {};               // empty for the root
+  JsonPlace step(std::string_view key) const;
+  // Throws ConfigError "file at /layers/2/kernel: message". The root's pointer is "/" there.
+  [[noreturn]] void fail(const std::string& message) const;
+};
 
 // A value of a document and its place. Each access checks the type and throws a ConfigError that
 // names file, JSON pointer, expected type and found value. Does not own the document.
 class JsonReader {
  public:
   // `name` stands for the file in messages. `value` and `name` must outlive this object.
-  JsonReader(const nlohmann::json& value, const std::string& name, std::string pointer = "");
+  JsonReader(const nlohmann::json& value, const std::string& name)
+      : JsonReader(value, JsonPlace{&name}) {}
+  JsonReader(const nlohmann::json& value, JsonPlace place)
+      : value_(&value), place_(std::move(place)) {}
 
-  const std::string& document() const { return *name_; }  // its name in messages
-  const std::string& pointer() const { return pointer_; }
-  [[noreturn]] void fail(const std::string& message) const;
+  const nlohmann::json& value() const { return *value_; }
+  const JsonPlace& place() const { return place_; }
+  [[noreturn]] void fail(const std::string& message) const { place_.fail(message); }
 
   void expect_object(std::string_view what) const;
   // Every key must be one of `known`; the message names the nearest.
@@ -77,18 +86,17 @@ class JsonReader {
   bool has(std::string_view key) const;
   JsonReader at(std::string_view key) const;  // ConfigError naming the missing key
 
-  std::vector<JsonReader> elements(std::string_view what) const;  // elements of an array
+  std::vector<JsonReader> elements(std::string_view what) const;  // of an array
+  // Of an object, in the order of their keys.
+  std::vector<std::pair<std::string, JsonReader>> members(std::string_view what) const;
   std::string string(std::string_view what) const;
   bool boolean(std::string_view what) const;
-  bool is_array() const;
-  bool is_number() const;
   std::int64_t integer(std::string_view what, std::int64_t least, std::int64_t most) const;
   double number(std::string_view what, double least, double most) const;
 
  private:
   const nlohmann::json* value_;
-  const std::string* name_;
-  std::string pointer_;
+  JsonPlace place_;
 };
 
 }  // namespace ddpbench

@@ -1,17 +1,15 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/nn/model/blocks.h"
-
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
-#include <string_view>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/nearest_name.h"
 #include "base/text.h"
+#include "kernels/nn/model/layer_reader.h"
 
 namespace ddpbench::nn {
 namespace {
@@ -21,12 +19,12 @@ using namespace std::string_view_literals;
 
 // One entry of a model's "blocks", checked as far as that needs no values for its parameters.
 struct Block {
-  std::string name, pointer;  // "/blocks/stage"
-  // An object of default values, null where a value must be given. nullptr: no parameters.
-  const Json* parameters = nullptr;
-  std::vector<std::string> inputs;  // the names under which its layers refer to them
-  const Json* layers = nullptr;     // an array of objects with names
-  std::string output;               // name of one of these
+  std::string name;
+  JsonPlace place;                   // "/blocks/stage"
+  std::vector<JsonReader> layers;    // objects with names
+  std::string output = {};           // name of one of these
+  std::vector<std::string> inputs;   // the names under which its layers refer to them
+  Json parameters = Json::object();  // their default values, null where a value must be given
 };
 
 using BlockTable = std::map<std::string, Block, std::less<>>;
@@ -37,10 +35,6 @@ constexpr std::size_t kLongestLayer = 4 * kKiB;
 // Numbers in a parameter's value: a pair [h, w].
 constexpr std::size_t kLongestValue = 2;
 
-std::string step(const std::string& pointer, std::string_view key) {
-  return pointer + "/" + pointer_step(key);
-}
-
 std::vector<std::string_view> keys_of_object(const Json& object) {
   std::vector<std::string_view> keys;
   for (const auto& [key, value] : object.items()) keys.push_back(key);
@@ -48,45 +42,47 @@ std::vector<std::string_view> keys_of_object(const Json& object) {
 }
 
 // A number, true or false, a word, or a pair of such.
-void expect_value(const Json& value, const std::string& origin, const std::string& pointer) {
+void expect_value(const JsonReader& reader) {
   const auto is_plain = [](const Json& v) {
     return v.is_number() || v.is_boolean() ||
            (v.is_string() && v.get_ref<const std::string&>().size() <= kLongestName);
   };
-  if (is_plain(value)) return;
-  const bool is_pair = value.is_array() && value.size() == kLongestValue &&
-                       std::all_of(value.begin(), value.end(), is_plain);
-  if (is_pair) return;
-  fail_at(origin, pointer,
-          "a parameter's value must be a number, true or false, a short text, or a pair [h, w]");
+  const Json& value = reader.value();
+  if (is_plain(value) || (value.is_array() && value.size() == kLongestValue &&
+                          std::all_of(value.begin(), value.end(), is_plain)))
+    return;
+  reader.fail(
+      "a parameter's value must be a number, true or false, a short text, or a pair [h, w]");
 }
 
-// The names behind the "$" of all texts in `value`.
+// The name behind the "$" of a text.
+std::optional<std::string> parameter_in(const Json& value) {
+  if (!value.is_string()) return std::nullopt;
+  const auto& text = value.get_ref<const std::string&>();
+  return text.starts_with('$') ? std::optional(text.substr(1)) : std::nullopt;
+}
+
+// Those of all texts in `value`.
 void collect_parameters(const Json& value, std::set<std::string, std::less<>>& names) {
-  if (value.is_string() && value.get_ref<const std::string&>().starts_with('$')) {
-    names.insert(value.get_ref<const std::string&>().substr(1));
-  } else if (value.is_structured()) {
+  if (const auto name = parameter_in(value)) names.insert(*name);
+  if (value.is_structured())
     for (const Json& part : value) collect_parameters(part, names);
-  }
 }
 
-void read_parameters(const JsonReader& reader, const Json& value, const std::string& origin,
-                     Block& block) {
-  if (!value.contains("parameters")) return;
-  const JsonReader place = reader.at("parameters");
-  place.expect_object("parameters");
-  block.parameters = &value.at("parameters");
+void read_parameters(const JsonReader& reader, Block& block) {
+  if (!reader.has("parameters")) return;
   std::set<std::string, std::less<>> used;
-  collect_parameters(*block.layers, used);
-  for (const auto& [name, standard] : block.parameters->items()) {
-    const std::string pointer = step(place.pointer(), name);
-    expect_name(origin, pointer, name, "parameter name");
-    if (!standard.is_null()) expect_value(standard, origin, pointer);
-    if (used.contains(name)) continue;
-    fail_at(origin, pointer,
-            fmt::format("no layer of the block \"{}\" uses the parameter: say \"${}\" where its "
-                        "value belongs",
-                        block.name, name));
+  collect_parameters(reader.at("layers").value(), used);
+  for (const auto& [name, standard] : reader.at("parameters").members("parameters")) {
+    expect_name(standard.place(), name, "parameter name");
+    if (!standard.value().is_null()) expect_value(standard);
+    if (!used.contains(name)) {
+      standard.fail(
+          fmt::format("no layer of the block \"{}\" uses the parameter: say \"${}\" "
+                      "where its value belongs",
+                      block.name, name));
+    }
+    block.parameters[name] = standard.value();
   }
 }
 
@@ -101,7 +97,7 @@ void read_input_names(const JsonReader& reader, Block& block) {
   block.inputs.clear();
   for (const JsonReader& input : inputs) {
     const std::string name = input.string("an input's name");
-    expect_name(input.document(), input.pointer(), name, "name of an input");
+    expect_name(input.place(), name, "name of an input");
     if (std::find(block.inputs.begin(), block.inputs.end(), name) != block.inputs.end()) {
       input.fail(fmt::format("the block \"{}\" has two inputs \"{}\"", block.name, name));
     }
@@ -110,9 +106,9 @@ void read_input_names(const JsonReader& reader, Block& block) {
 }
 
 // The layers' own attributes are checked where the block is placed.
-std::vector<std::string> read_layer_names(const JsonReader& reader, Block& block) {
+std::vector<std::string> read_layer_names(const JsonReader& reader, const Block& block) {
   std::vector<std::string> names;
-  for (const JsonReader& layer : reader.at("layers").elements("layers")) {
+  for (const JsonReader& layer : block.layers) {
     layer.expect_object("a layer");
     const JsonReader name = layer.at("name");
     names.push_back(read_name(name));
@@ -120,7 +116,7 @@ std::vector<std::string> read_layer_names(const JsonReader& reader, Block& block
       name.fail(fmt::format("\"{}\" is an input of the block \"{}\"; give the layer another name",
                             names.back(), block.name));
     }
-    const std::size_t bytes = (*block.layers)[names.size() - 1].dump().size();
+    const std::size_t bytes = layer.value().dump().size();
     if (bytes <= kLongestLayer) continue;
     layer.fail(fmt::format("a layer of a block has {} bytes at most, this one has {}",
                            kLongestLayer, bytes));
@@ -132,19 +128,15 @@ std::vector<std::string> read_layer_names(const JsonReader& reader, Block& block
   return names;
 }
 
-Block read_block(const std::string& name, const Json& value, const std::string& origin,
-                 const std::string& pointer) {
+Block read_block(const std::string& name, const JsonReader& reader) {
   constexpr std::array kKeys = {"parameters"sv, "inputs"sv, "layers"sv, "output"sv};
-  expect_name(origin, pointer, name, "block name");
-  const JsonReader reader(value, origin, pointer);
+  expect_name(reader.place(), name, "block name");
   reader.expect_object("a block");
   reader.expect_keys("a block", kKeys);
-  Block block{.name = name, .pointer = pointer};
-  reader.at("layers").elements("layers");
-  block.layers = &value.at("layers");
+  Block block{name, reader.place(), reader.at("layers").elements("layers")};
   read_input_names(reader, block);
   const std::vector<std::string> names = read_layer_names(reader, block);
-  read_parameters(reader, value, origin, block);
+  read_parameters(reader, block);
   block.output = names.back();
   if (!reader.has("output")) return block;
   const JsonReader output = reader.at("output");
@@ -157,73 +149,64 @@ Block read_block(const std::string& name, const Json& value, const std::string& 
   return block;
 }
 
-// Reads "blocks" of `document`, which must outlive the table; empty where there are none. Throws
-// ConfigError.
-BlockTable read_blocks(const Json& document, const std::string& origin) {
+// Reads "blocks" of a model; empty where there are none. Throws ConfigError.
+BlockTable read_blocks(const JsonReader& model) {
   BlockTable blocks;
-  if (!document.contains("blocks")) return blocks;
-  const JsonReader reader = JsonReader(document, origin).at("blocks");
-  reader.expect_object("blocks");
-  for (const auto& [name, value] : document.at("blocks").items()) {
-    blocks.emplace(name, read_block(name, value, origin, step(reader.pointer(), name)));
+  if (!model.has("blocks")) return blocks;
+  for (const auto& [name, block] : model.at("blocks").members("blocks")) {
+    blocks.emplace(name, read_block(name, block));
   }
   return blocks;
 }
 
-// A layer of a block whose strings "$name" are replaced by these values, an object. `pointer` is
-// that of the layer. Throws ConfigError for a parameter that the block does not have.
-Json with_values(const Json& layer, const Block& block, const Json& values,
-                 const std::string& origin, const std::string& pointer) {
-  if (layer.is_string() && layer.get_ref<const std::string&>().starts_with('$')) {
-    const std::string name = layer.get_ref<const std::string&>().substr(1);
-    const auto found = values.find(name);
+// A layer of a block whose strings "$name" are replaced by these values, an object. Throws
+// ConfigError for a parameter that the block does not have.
+Json with_values(const JsonReader& layer, const Block& block, const Json& values) {
+  if (const auto name = parameter_in(layer.value())) {
+    const auto found = values.find(*name);
     if (found != values.end()) return *found;
-    fail_at(origin, pointer,
-            fmt::format("the block \"{}\" has no parameter \"{}\"{}", block.name,
-                        message_text(name), nearest_or_all(name, keys_of_object(values))));
+    layer.fail(fmt::format("the block \"{}\" has no parameter \"{}\"{}", block.name,
+                           message_text(*name), nearest_or_all(*name, keys_of_object(values))));
   }
-  if (!layer.is_structured()) return layer;
-  Json result = layer;
-  if (layer.is_array()) {
-    for (std::size_t i = 0; i < layer.size(); ++i) {
-      result[i] = with_values(layer[i], block, values, origin, fmt::format("{}/{}", pointer, i));
+  Json result = layer.value();
+  if (result.is_array()) {
+    for (std::size_t i = 0; const JsonReader& part : layer.elements("a list")) {
+      result[i++] = with_values(part, block, values);
     }
-    return result;
-  }
-  for (const auto& [key, value] : layer.items()) {
-    result[key] = with_values(value, block, values, origin, step(pointer, key));
+  } else if (result.is_object()) {
+    for (const auto& [key, part] : layer.members("an object")) {
+      result[key] = with_values(part, block, values);
+    }
   }
   return result;
 }
 
-// The values for one placement of the block: those of `given`, an object with its place, else the
-// defaults. Throws ConfigError for a value that is missing, not asked for, or of a wrong kind.
-Json values_for(const Block& block, const Json& given, const std::string& origin,
-                const std::string& pointer) {
-  Json values = block.parameters != nullptr ? *block.parameters : Json::object();
-  JsonReader(given, origin, pointer)
-      .expect_keys(fmt::format("the values for the block \"{}\"", block.name),
-                   keys_of_object(values));
-  for (const auto& [name, value] : given.items()) {
-    expect_value(value, origin, step(pointer, name));
-    values[name] = value;
+// The values for one placement of the block: those of its "with", else the defaults. Throws
+// ConfigError for a value that is missing, not asked for, or of a wrong kind.
+Json values_for(const Block& block, const JsonReader& placement) {
+  Json values = block.parameters;
+  const bool has_values = placement.has("with");
+  if (has_values) {
+    const JsonReader given = placement.at("with");
+    given.expect_object("with");
+    given.expect_keys(fmt::format("the values for the block \"{}\"", block.name),
+                      keys_of_object(values));
+    for (const auto& [name, value] : given.members("with")) {
+      expect_value(value);
+      values[name] = value.value();
+    }
   }
   for (const auto& [name, value] : values.items()) {
     if (!value.is_null()) continue;
-    fail_at(origin, pointer,
-            fmt::format("the block \"{}\" needs a value for its parameter \"{}\"; give it in "
-                        "\"with\"",
-                        block.name, name));
+    (has_values ? placement.at("with") : placement)
+        .fail(fmt::format("the block \"{}\" needs a value for its parameter \"{}\"; give it in "
+                          "\"with\"",
+                          block.name, name));
   }
   return values;
 }
 
 constexpr std::size_t kDeepestBlock = 16;
-
-// A name of the whole network and the place in the file that says it.
-struct Reference {
-  std::string name, pointer;
-};
 
 // The network, or one placement of a block.
 struct Scope {
@@ -232,7 +215,7 @@ struct Scope {
   std::string prefix;  // before the names of its layers: "layer1.0."
   std::string placed;  // what messages add: " (in \"layer1.0\", which /layers/3 places)"
   Json values;         // of the parameters
-  std::map<std::string, Reference, std::less<>> inputs;  // by their names here
+  std::map<std::string, std::string> inputs;  // names of the whole network, by their names here
 };
 
 // An entry that places a block, without its inputs.
@@ -246,26 +229,22 @@ struct PlacedBlock {
 
 class BlockReader {
  public:
-  BlockReader(const Json& document, const std::string& origin)
-      : document_(document), origin_(origin), blocks_(read_blocks(document, origin)) {}
+  explicit BlockReader(const JsonReader& model) : model_(model), blocks_(read_blocks(model)) {}
 
   LayerList run() {
-    const JsonReader layers = JsonReader(document_, origin_).at("layers");
-    const std::size_t count = layers.elements("layers").size();
-    if (count == 0) layers.fail("layers is empty; a network needs one layer at least");
-    if (count > kMostLayers) {
-      layers.fail(
-          fmt::format("a network has {} layers at most, this one has {}", kMostLayers, count));
+    const JsonReader place = model_.at("layers");
+    const std::vector<JsonReader> layers = place.elements("layers");
+    if (layers.empty()) place.fail("layers is empty; a network needs one layer at least");
+    if (layers.size() > kMostLayers) {
+      place.fail(fmt::format("a network has {} layers at most, this one has {}", kMostLayers,
+                             layers.size()));
     }
-    Scope network;
-    network.inputs[std::string(kInputName)] = {std::string(kInputName), layers.pointer()};
-    list_.last = read_entries(document_.at("layers"), layers.pointer(), network,
-                              network.inputs.begin()->second);
+    const std::string input(kInputName);
+    list_.last = read_entries(layers, Scope{.inputs = {{input, input}}}, input);
     for (const auto& [name, block] : blocks_) {
       if (used_.contains(name)) continue;
-      fail_at(origin_, block.pointer,
-              fmt::format("no layer places the block \"{}\"; remove it or say \"block\": \"{}\"",
-                          name, name));
+      block.place.fail(fmt::format(
+          "no layer places the block \"{}\"; remove it or say \"block\": \"{}\"", name, name));
     }
     return std::move(list_);
   }
@@ -273,17 +252,17 @@ class BlockReader {
  private:
   // `first` is what an entry reads that has no "inputs" and none before it. Returns the name of
   // what the last entry gives.
-  std::string read_entries(const Json& layers, const std::string& pointer, const Scope& scope,
-                           const Reference& first) {
-    std::string previous = first.name;
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      const std::string place = fmt::format("{}/{}", pointer, i);
+  std::string read_entries(const std::vector<JsonReader>& layers, const Scope& scope,
+                           const std::string& first) {
+    std::string previous = first;
+    for (const JsonReader& layer : layers) {
       try {
-        previous =
-            scope.block == nullptr
-                ? read_entry(layers[i], place, scope, previous)
-                : read_entry(with_values(layers[i], *scope.block, scope.values, origin_, place),
-                             place, scope, previous);
+        if (scope.block == nullptr) {
+          previous = read_entry(layer, scope, previous);
+        } else {
+          const Json filled = with_values(layer, *scope.block, scope.values);
+          previous = read_entry({filled, layer.place()}, scope, previous);
+        }
       } catch (const PlacedError&) {
         throw;
       } catch (const ConfigError& error) {
@@ -301,54 +280,42 @@ class BlockReader {
   };
 
   // Returns the name of what the entry gives.
-  std::string read_entry(const Json& value, const std::string& pointer, const Scope& scope,
+  std::string read_entry(const JsonReader& reader, const Scope& scope,
                          const std::string& previous) {
-    const JsonReader reader(value, origin_, pointer);
     reader.expect_object("a layer");
-    if (reader.has("block")) return place_block(reader, value, scope, previous);
+    if (reader.has("block")) return place_block(reader, scope, previous);
     LayerEntry entry = read_layer(reader, previous);
-    entry.spec.name = claim_name(reader, scope, entry.spec.name);
+    entry.spec.name = claim(reader, scope.prefix + entry.spec.name);
     if (reader.has("inputs")) {
-      for (std::size_t i = 0; i < entry.input_names.size(); ++i) {
-        const Reference input = resolve(scope, {entry.input_names[i], entry.input_pointers[i]});
-        entry.input_names[i] = input.name;
-      }
+      for (std::string& input : entry.input_names) input = resolve(scope, input);
     }
     entry.placed = scope.placed;
     list_.entries.push_back(std::move(entry));
     if (list_.entries.size() > kMostLayers) {
-      fail_at(origin_, "/layers",
-              fmt::format("a network has {} layers at most; with its blocks placed, this one has "
-                          "more",
-                          kMostLayers));
+      model_.at("layers").fail(
+          fmt::format("a network has {} layers at most; with its blocks placed, this one has more",
+                      kMostLayers));
     }
     return list_.entries.back().spec.name;
   }
 
   // What a name says in a scope.
-  static Reference resolve(const Scope& scope, const Reference& reference) {
-    const auto input = scope.inputs.find(reference.name);
-    if (input != scope.inputs.end()) return {input->second.name, reference.pointer};
-    return {scope.prefix + reference.name, reference.pointer};
+  static std::string resolve(const Scope& scope, const std::string& name) {
+    const auto input = scope.inputs.find(name);
+    return input != scope.inputs.end() ? input->second : scope.prefix + name;
   }
 
-  // Returns the name in the whole network.
-  std::string claim_name(const JsonReader& entry, const Scope& scope, const std::string& name) {
-    std::string whole = scope.prefix + name;
-    claim(entry.at("name").pointer(), entry.pointer(), whole);
-    return whole;
+  // Returns `name`, one of the whole network, which only this entry may have.
+  std::string claim(const JsonReader& entry, const std::string& name) {
+    const JsonPlace place = entry.at("name").place();
+    expect_name(place, name, "layer name");
+    const auto [first, added] = places_.emplace(name, entry.place().pointer);
+    if (added) return name;
+    place.fail(fmt::format("the name \"{}\" is already used at {}; give each layer its own", name,
+                           first->second));
   }
 
-  void claim(const std::string& pointer, const std::string& entry, const std::string& name) {
-    expect_name(origin_, pointer, name, "layer name");
-    const auto [first, added] = places_.emplace(name, entry);
-    if (added) return;
-    fail_at(origin_, pointer,
-            fmt::format("the name \"{}\" is already used at {}; give each layer its own", name,
-                        first->second));
-  }
-
-  PlacedBlock read_placement(const JsonReader& reader, const Json& value, const Scope& scope) {
+  PlacedBlock read_placement(const JsonReader& reader, const Scope& scope) {
     constexpr std::array kKeys = {"name"sv, "block"sv, "inputs"sv, "repeat"sv, "first"sv, "with"sv};
     reader.expect_keys("a layer that places a block", kKeys);
     const JsonReader word = reader.at("block");
@@ -363,7 +330,7 @@ class BlockReader {
     PlacedBlock placement{.block = &found->second};
     used_.insert(name);
     expect_no_circle(word, scope, placement.block);
-    placement.name = claim_name(reader, scope, read_name(reader.at("name")));
+    placement.name = claim(reader, scope.prefix + read_name(reader.at("name")));
     placement.is_repeated = reader.has("repeat");
     if (placement.is_repeated) {
       constexpr std::int64_t kMost = kMostLayers;
@@ -378,11 +345,7 @@ class BlockReader {
     } else if (reader.has("first")) {
       reader.at("first").fail("first numbers repetitions; say \"repeat\", too, or leave it out");
     }
-    const bool has_values = reader.has("with");
-    if (has_values) reader.at("with").expect_object("with");
-    placement.values =
-        values_for(*placement.block, has_values ? value.at("with") : Json::object(), origin_,
-                   has_values ? reader.at("with").pointer() : reader.pointer());
+    placement.values = values_for(*placement.block, reader);
     return placement;
   }
 
@@ -400,56 +363,58 @@ class BlockReader {
     }
   }
 
-  std::vector<Reference> read_block_inputs(const JsonReader& reader, const Scope& scope,
-                                           const std::string& previous, const Block& block) {
-    std::vector<Reference> inputs;
-    if (!reader.has("inputs")) {
-      inputs = {{previous, reader.pointer()}};
+  static std::vector<std::string> read_block_inputs(const JsonReader& reader, const Scope& scope,
+                                                    const std::string& previous,
+                                                    const Block& block) {
+    std::vector<std::string> inputs;
+    const bool has_inputs = reader.has("inputs");
+    if (!has_inputs) {
+      inputs = {previous};
     } else {
       for (const JsonReader& input : reader.at("inputs").elements("inputs")) {
         if (inputs.size() > kMostInputs) break;
-        inputs.push_back(resolve(scope, {input.string("an input"), input.pointer()}));
+        inputs.push_back(resolve(scope, input.string("an input")));
       }
     }
     if (inputs.size() == block.inputs.size()) return inputs;
-    const std::string message = fmt::format("the block \"{}\" takes {}, found {}", block.name,
-                                            counted(block.inputs.size(), "input"), inputs.size());
-    reader.has("inputs") ? reader.at("inputs").fail(message) : reader.fail(message);
+    (has_inputs ? reader.at("inputs") : reader)
+        .fail(fmt::format("the block \"{}\" takes {}, found {}", block.name,
+                          counted(block.inputs.size(), "input"), inputs.size()));
   }
 
-  std::string place_block(const JsonReader& reader, const Json& value, const Scope& scope,
+  std::string place_block(const JsonReader& reader, const Scope& scope,
                           const std::string& previous) {
-    const PlacedBlock placement = read_placement(reader, value, scope);
-    std::vector<Reference> inputs = read_block_inputs(reader, scope, previous, *placement.block);
+    const PlacedBlock placement = read_placement(reader, scope);
+    std::vector<std::string> inputs = read_block_inputs(reader, scope, previous, *placement.block);
     for (std::int64_t k = 0; k < placement.count; ++k) {
       std::string name = placement.name;
       if (placement.is_repeated) {
         name += fmt::format(".{}", placement.first + k);
-        claim(reader.at("name").pointer(), reader.pointer(), name);
+        claim(reader, name);
       }
       place_once(reader, placement, scope, name, inputs);
-      inputs = {{name, reader.pointer()}};
+      inputs = {name};
     }
-    if (placement.is_repeated) list_.outputs[placement.name] = inputs[0].name;
+    if (placement.is_repeated) list_.outputs[placement.name] = inputs[0];
     return placement.name;
   }
 
   void place_once(const JsonReader& reader, const PlacedBlock& placement, const Scope& outer,
-                  const std::string& name, const std::vector<Reference>& inputs) {
+                  const std::string& name, const std::vector<std::string>& inputs) {
     const Block& block = *placement.block;
-    Scope scope{.block = &block,
-                .outer = &outer,
-                .prefix = name + ".",
-                .placed = fmt::format(" (in \"{}\", which {} places)", name, reader.pointer()),
-                .values = placement.values,
-                .inputs = {}};
+    Scope scope{
+        .block = &block,
+        .outer = &outer,
+        .prefix = name + ".",
+        .placed = fmt::format(" (in \"{}\", which {} places)", name, reader.place().pointer),
+        .values = placement.values,
+        .inputs = {}};
     for (std::size_t i = 0; i < inputs.size(); ++i) scope.inputs[block.inputs[i]] = inputs[i];
     list_.outputs[name] = scope.prefix + block.output;
-    read_entries(*block.layers, block.pointer + "/layers", scope, inputs[0]);
+    read_entries(block.layers, scope, inputs[0]);
   }
 
-  const Json& document_;
-  const std::string& origin_;
+  const JsonReader& model_;
   BlockTable blocks_;
   std::set<std::string, std::less<>> used_;                 // names of blocks
   std::map<std::string, std::string, std::less<>> places_;  // pointer of each name's entry
@@ -458,8 +423,6 @@ class BlockReader {
 
 }  // namespace
 
-LayerList read_layers(const Json& document, const std::string& origin) {
-  return BlockReader(document, origin).run();
-}
+LayerList read_layers(const JsonReader& model) { return BlockReader(model).run(); }
 
 }  // namespace ddpbench::nn

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "base/error.h"
@@ -30,7 +31,7 @@ LayerType read_type(const JsonReader& json) {
 // Reads a number for both directions, or [h, w].
 std::pair<std::int64_t, std::int64_t> read_extent(const JsonReader& json, std::string_view what,
                                                   std::int64_t least) {
-  if (!json.is_array()) {
+  if (!json.value().is_array()) {
     const std::int64_t both = json.integer(what, least, kMostExtent);
     return {both, both};
   }
@@ -161,39 +162,36 @@ void read_inputs(const JsonReader& json, const std::string& previous, LayerEntry
   if (!json.has("inputs")) {
     expect_input_count(json, entry, 1);
     entry.input_names = {previous};
-    entry.input_pointers = {entry.pointer};
+    entry.input_places = {entry.place};
     return;
   }
   const std::vector<JsonReader> inputs = json.at("inputs").elements("inputs");
   expect_input_count(json, entry, inputs.size());
   for (const JsonReader& input : inputs) {
     entry.input_names.push_back(input.string("an input"));
-    entry.input_pointers.push_back(input.pointer());
+    entry.input_places.push_back(input.place());
   }
 }
 
 }  // namespace
 
 // Names become part of messages and of tensor names in checkpoints.
-void expect_name(const std::string& origin, const std::string& pointer, std::string_view name,
-                 std::string_view what) {
+void expect_name(const JsonPlace& place, std::string_view name, std::string_view what) {
   const bool legal = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '.' || c == '-';
   });
   if (!legal) {
-    fail_at(origin, pointer,
-            fmt::format("\"{}\" is no {}; use letters, digits, '_', '.' and '-'",
-                        message_text(name), what));
+    place.fail(fmt::format("\"{}\" is no {}; use letters, digits, '_', '.' and '-'",
+                           message_text(name), what));
   }
   if (name.size() <= kLongestName) return;
-  fail_at(origin, pointer,
-          fmt::format("a {} has {} characters at most, this one has {}", what, kLongestName,
-                      name.size()));
+  place.fail(fmt::format("a {} has {} characters at most, this one has {}", what, kLongestName,
+                         name.size()));
 }
 
 Init read_init(const JsonReader& json) {
-  if (json.is_number()) {
+  if (json.value().is_number()) {
     return {InitKind::normal, json.number("the deviation of a normal distribution", 0, 1e3)};
   }
   const std::string word = json.string("init");
@@ -209,7 +207,7 @@ Init read_init(const JsonReader& json) {
 
 std::string read_name(const JsonReader& json) {
   std::string name = json.string("a layer's name");
-  expect_name(json.document(), json.pointer(), name, "layer name");
+  expect_name(json.place(), name, "layer name");
   if (name == kInputName)
     json.fail("\"input\" is the network's input; give the layer another name");
   return name;
@@ -217,8 +215,7 @@ std::string read_name(const JsonReader& json) {
 
 LayerEntry read_layer(const JsonReader& json, const std::string& previous) {
   json.expect_object("a layer");
-  LayerEntry entry;
-  entry.pointer = json.pointer();
+  LayerEntry entry{.place = json.place()};
   entry.spec.type = read_type(json.at("type"));
   Kind kind = kind_of(entry.spec.type);
   kind.keys.insert(kind.keys.end(), {"name", "type", "inputs"});
@@ -231,24 +228,22 @@ LayerEntry read_layer(const JsonReader& json, const std::string& previous) {
   return entry;
 }
 
-ops::Shape infer_shape(const LayerEntry& entry, const std::vector<ops::Shape>& inputs,
-                       const std::string& origin) {
+ops::Shape infer_shape(const LayerEntry& entry, const std::vector<ops::Shape>& inputs) {
   constexpr std::int64_t kLargest = std::numeric_limits<std::int32_t>::max();
   const LayerSpec& layer = entry.spec;
-  const auto fail = [&](const std::string& pointer, const std::string& why) {
+  const auto fail = [&](const JsonPlace& place, const std::string& why) {
     std::vector<std::string> read;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       read.push_back(
           fmt::format("\"{}\" of shape {}", entry.input_names[i], ops::to_string(inputs[i])));
     }
-    fail_at(origin, pointer,
-            fmt::format("the layer \"{}\" cannot read {}: {}{}", layer.name,
-                        fmt::join(read, " and "), why, entry.placed));
+    place.fail(fmt::format("the layer \"{}\" cannot read {}: {}{}", layer.name,
+                           fmt::join(read, " and "), why, entry.placed));
   };
   const auto expect_addressable = [&](const char* what, const ops::Shape& shape) {
     if (ops::element_count(shape) <= kLargest) return;
-    fail(entry.pointer, fmt::format("its {} would be {}, more than {} elements", what,
-                                    ops::to_string(shape), kLargest));
+    fail(entry.place, fmt::format("its {} would be {}, more than {} elements", what,
+                                  ops::to_string(shape), kLargest));
   };
   ops::OpPlan plan;
   try {
@@ -256,13 +251,13 @@ ops::Shape infer_shape(const LayerEntry& entry, const std::vector<ops::Shape>& i
       throw ConfigError("add: the shapes must be equal");
     plan = plan_of(layer, inputs);
   } catch (const ConfigError& error) {
-    fail(entry.pointer, error.what());
+    fail(entry.place, error.what());
   }
   const std::int64_t met =
       layer.type == LayerType::linear ? ops::element_count(inputs[0]) : inputs[0][0];
   if (entry.declared_in != 0 && entry.declared_in != met) {
     const std::string_view key = kind_of(layer.type).in_key;
-    fail(fmt::format("{}/{}", entry.pointer, key),
+    fail(entry.place.step(key),
          fmt::format("{} is {}, but the input makes {}", key, entry.declared_in, met));
   }
   for (const ops::ParameterSpec& spec : plan.parameters) {

@@ -1,9 +1,13 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// One entry of a model's "layers": read from JSON, and its output shape inferred from its inputs'.
+// The "layers" of a model, read from JSON, their output shapes inferred from their inputs', and its
+// "blocks": layers that are described once and placed several times. docs/networks.md explains the
+// format. Reading puts the blocks' layers in the place of the entries that name them, so that all
+// other code sees layers only.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,12 +21,12 @@ namespace ddpbench::nn {
 inline constexpr std::string_view kInputName = "input";
 
 struct LayerEntry {
-  LayerSpec spec;                           // inputs and output_shape still empty
-  std::vector<std::string> input_names;     // "inputs", or the layer before
-  std::vector<std::string> input_pointers;  // JSON pointer of each of them
-  bool has_init = false;                    // "init" is there
-  std::int64_t declared_in = 0;  // in_channels, in_features or num_features; 0: not given
-  std::string pointer;           // "/layers/3"
+  LayerSpec spec;                        // inputs and output_shape still empty
+  std::vector<std::string> input_names;  // "inputs", or the layer before
+  std::vector<JsonPlace> input_places;   // of each of them
+  bool has_init = false;                 // "init" is there
+  std::int64_t declared_in = 0;          // in_channels, in_features or num_features; 0: not given
+  JsonPlace place;                       // "/layers/3"
   // What ends messages about a layer of a block: " (in \"b.0\", which /layers/3 places)".
   std::string placed;
 };
@@ -38,8 +42,7 @@ inline constexpr std::size_t kLongestName = 200;
 
 // Throws ConfigError unless `name` is made of letters, digits, '_', '.' and '-', and not too long.
 // `what` it is names it in the message ("layer name").
-void expect_name(const std::string& origin, const std::string& pointer, std::string_view name,
-                 std::string_view what);
+void expect_name(const JsonPlace& place, std::string_view name, std::string_view what);
 // A layer's name, which is not that of the network's input.
 std::string read_name(const JsonReader& json);
 
@@ -50,8 +53,26 @@ Init read_init(const JsonReader& json);
 LayerEntry read_layer(const JsonReader& json, const std::string& previous);
 
 // The output's shape for `inputs`, both without the batch. When they do not fit, throws ConfigError
-// that names `origin`, the pointer of the entry or its attribute, and the given shapes.
-ops::Shape infer_shape(const LayerEntry& entry, const std::vector<ops::Shape>& inputs,
-                       const std::string& origin);
+// that names the place of the entry or its attribute, and the given shapes.
+ops::Shape infer_shape(const LayerEntry& entry, const std::vector<ops::Shape>& inputs);
+
+// The most layers of a network whose blocks are in their places. This is ten times as many as the
+// deepest trained networks have. Planning more would take minutes.
+inline constexpr std::size_t kMostLayers = 10'000;
+
+struct LayerList {
+  // In the file's order. Names and inputs are those of the whole network: the layer "conv1" of a
+  // block that is placed as "layer1.0" is "layer1.0.conv1".
+  std::vector<LayerEntry> entries;
+  // For each placed block, and each repetition: what its name stands for where a layer reads it.
+  // That is a layer or, where the block ends in a block, again a name of this table.
+  std::map<std::string, std::string, std::less<>> outputs;
+  std::string last;  // the name of what the file's last entry gives: a layer or a name of `outputs`
+};
+
+// `model` is the whole document. Throws ConfigError for entries that are no layers, for blocks that
+// are unknown, unused, wrongly parametrised or contain themselves, and for names that are used
+// twice. Inputs are not looked up.
+LayerList read_layers(const JsonReader& model);
 
 }  // namespace ddpbench::nn

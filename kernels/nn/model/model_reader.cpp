@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/nearest_name.h"
-#include "kernels/nn/model/blocks.h"
+#include "kernels/nn/model/layer_reader.h"
 
 namespace ddpbench::nn {
 namespace {
@@ -31,7 +31,7 @@ constexpr std::size_t kLargestModel = 16 * kMiB;
 struct AuxiliaryEntry {
   AuxiliaryOutput output;  // without its layer
   std::string name;        // of the layer
-  std::string pointer;     // to that name
+  JsonPlace place;         // of that name
 };
 
 constexpr std::array kLossNames = {"cross_entropy"sv};
@@ -62,7 +62,7 @@ AuxiliaryEntry read_auxiliary_entry(const JsonReader& json) {
   AuxiliaryEntry entry;
   const JsonReader name = json.at("output");
   entry.name = name.string("output");
-  entry.pointer = name.pointer();
+  entry.place = name.place();
   if (json.has("weight")) {
     const JsonReader weight = json.at("weight");
     entry.output.weight = weight.number("weight", 0, kLargestWeight);
@@ -100,7 +100,6 @@ std::vector<AuxiliaryEntry> read_auxiliary(const JsonReader& json) {
 
 // The file's entries by name, with their inputs resolved to positions in the file.
 struct Network {
-  const std::string& origin;
   LayerList layers;
   std::map<std::string_view, int> index = {};  // position of each layer's name
   std::vector<std::vector<int>> inputs = {};  // of each entry; kNetworkInput is the network's input
@@ -150,10 +149,9 @@ void resolve_inputs(Network& network) {
       const std::optional<int> found =
           name == kInputName ? std::optional(kNetworkInput) : network.find(name);
       if (!found) {
-        fail_at(network.origin, entry.input_pointers[i],
-                fmt::format("the layer \"{}\" reads \"{}\", which is no layer{}{}", entry.spec.name,
-                            message_text(name), nearest_or_all(name, known_names(network)),
-                            entry.placed));
+        entry.input_places[i].fail(fmt::format(
+            "the layer \"{}\" reads \"{}\", which is no layer{}{}", entry.spec.name,
+            message_text(name), nearest_or_all(name, known_names(network)), entry.placed));
       }
       inputs.push_back(*found);
     }
@@ -181,9 +179,9 @@ void resolve_inputs(Network& network) {
     if (named++ == kMostNamed) text += " -> ...";
     if (named <= kMostNamed) text += fmt::format(" -> \"{}\"", network.name(*it));
   }
-  fail_at(network.origin, network.entry(current).pointer,
-          fmt::format("the layers form a cycle: {} -> \"{}\"; a network's data flows one way", text,
-                      network.name(current)));
+  network.entry(current).place.fail(
+      fmt::format("the layers form a cycle: {} -> \"{}\"; a network's data flows one way", text,
+                  network.name(current)));
 }
 
 // Positions in an order in which each entry follows its inputs, as close to the file's as possible.
@@ -231,13 +229,11 @@ void set_inits(const JsonReader& json, Network& network) {
 }
 
 // The position of the layer that is named as `what`.
-int find_output(const Network& network, const std::string& name, const std::string& pointer,
+int find_output(const Network& network, const std::string& name, const JsonPlace& place,
                 const char* what) {
-  const std::optional<int> found = network.find(name);
-  if (found) return *found;
-  fail_at(network.origin, pointer,
-          fmt::format("the {} \"{}\" is no layer{}", what, message_text(name),
-                      nearest_or_all(name, known_names(network))));
+  if (const std::optional<int> found = network.find(name)) return *found;
+  place.fail(fmt::format("the {} \"{}\" is no layer{}", what, message_text(name),
+                         nearest_or_all(name, known_names(network))));
 }
 
 // The outputs' positions in the file: the output, then the auxiliary ones.
@@ -246,15 +242,14 @@ std::vector<int> read_outputs(const JsonReader& root, const Network& network,
   std::vector<int> outputs;
   if (root.has("output")) {
     const JsonReader json = root.at("output");
-    outputs.push_back(find_output(network, json.string("output"), json.pointer(), "output"));
+    outputs.push_back(find_output(network, json.string("output"), json.place(), "output"));
   } else {
     outputs.push_back(network.find(network.layers.last).value());
   }
   for (const AuxiliaryEntry& entry : auxiliary) {
-    const int found = find_output(network, entry.name, entry.pointer, "auxiliary output");
+    const int found = find_output(network, entry.name, entry.place, "auxiliary output");
     if (std::ranges::find(outputs, found) != outputs.end()) {
-      fail_at(network.origin, entry.pointer,
-              fmt::format("the layer \"{}\" is an output already", network.name(found)));
+      entry.place.fail(fmt::format("the layer \"{}\" is an output already", network.name(found)));
     }
     outputs.push_back(found);
   }
@@ -276,11 +271,9 @@ void expect_all_used(const Network& network, const std::vector<int>& outputs) {
   const auto unused = std::find(used.begin(), used.end(), false);
   if (unused == used.end()) return;
   const LayerEntry& entry = network.entry(static_cast<int>(unused - used.begin()));
-  fail_at(
-      network.origin, entry.pointer,
-      fmt::format(
-          "the output \"{}\" does not depend on the layer \"{}\"; remove the layer or connect it{}",
-          network.name(outputs[0]), entry.spec.name, entry.placed));
+  entry.place.fail(fmt::format(
+      "the output \"{}\" does not depend on the layer \"{}\"; remove the layer or connect it{}",
+      network.name(outputs[0]), entry.spec.name, entry.placed));
 }
 
 // Outputs are ends of the graph: what they give is not taken into other layers' operations.
@@ -290,10 +283,10 @@ void expect_outputs_unread(const Network& network, const std::vector<int>& outpu
       const int read = network.inputs[i][k];
       if (std::ranges::find(outputs, read) == outputs.end()) continue;
       const LayerEntry& reader = network.entries()[i];
-      fail_at(network.origin, reader.pointer,
-              fmt::format("the layer \"{}\" reads \"{}\", which is an output; outputs are read by "
-                          "no layer{}",
-                          reader.spec.name, network.name(read), reader.placed));
+      reader.place.fail(
+          fmt::format("the layer \"{}\" reads \"{}\", which is an output; outputs are read by "
+                      "no layer{}",
+                      reader.spec.name, network.name(read), reader.placed));
     }
   }
 }
@@ -308,7 +301,7 @@ void add_layers(const Network& network, const std::vector<int>& outputs, ModelSp
       layer.inputs.push_back(input == kNetworkInput ? kNetworkInput
                                                     : placed_at[static_cast<std::size_t>(input)]);
     }
-    layer.output_shape = infer_shape(entry, model.inputs_of(layer), network.origin);
+    layer.output_shape = infer_shape(entry, model.inputs_of(layer));
     placed_at[static_cast<std::size_t>(position)] = static_cast<int>(model.layers.size());
     model.layers.push_back(std::move(layer));
   }
@@ -318,16 +311,14 @@ void add_layers(const Network& network, const std::vector<int>& outputs, ModelSp
   }
 }
 
-void expect_equal_logits(const ModelSpec& model, const std::vector<AuxiliaryEntry>& auxiliary,
-                         const std::string& origin) {
+void expect_equal_logits(const ModelSpec& model, const std::vector<AuxiliaryEntry>& auxiliary) {
   for (std::size_t k = 0; k < auxiliary.size(); ++k) {
     const LayerSpec& layer = model.layers[static_cast<std::size_t>(model.auxiliary[k].layer)];
     if (layer.output_shape == model.logits_shape()) continue;
-    fail_at(origin, auxiliary[k].pointer,
-            fmt::format("the auxiliary output \"{}\" gives {}, the output {}; they have the same "
-                        "labels, so their shapes must be equal",
-                        layer.name, ops::to_string(layer.output_shape),
-                        ops::to_string(model.logits_shape())));
+    auxiliary[k].place.fail(fmt::format(
+        "the auxiliary output \"{}\" gives {}, the output {}; they have the same "
+        "labels, so their shapes must be equal",
+        layer.name, ops::to_string(layer.output_shape), ops::to_string(model.logits_shape())));
   }
 }
 
@@ -344,7 +335,7 @@ ModelSpec parse_model(const std::string& json_text, const std::string& origin) {
   ModelSpec model;
   model.name = root.at("name").string("name");
   model.input_shape = read_input_shape(root.at("input"));
-  Network network{origin, read_layers(document, origin)};
+  Network network{read_layers(root)};
   if (root.has("init")) set_inits(root.at("init"), network);
   resolve_inputs(network);
   std::vector<AuxiliaryEntry> auxiliary;
@@ -355,7 +346,7 @@ ModelSpec parse_model(const std::string& json_text, const std::string& origin) {
   add_layers(network, outputs, model);
   expect_all_used(network, outputs);
   expect_outputs_unread(network, outputs);
-  expect_equal_logits(model, auxiliary, origin);
+  expect_equal_logits(model, auxiliary);
   if (root.has("loss")) model.loss = read_loss(root.at("loss"));
   return model;
 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads a network from JSON, as in configs/models/*.json, and checks all of it. docs/networks.md
-// describes the format, with blocks of layers (blocks.h).
+// describes the format, with blocks of layers (layer_reader.h).
 #pragma once
 
 #include <string>
