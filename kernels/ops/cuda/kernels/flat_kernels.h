@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels over flat fp32 buffers: the optimizer's step and the mean. Memory bandwidth bounds both.
+// Kernels over flat buffers: the optimizer's step, the mean, the gather of a batch and the loss.
+// Memory bandwidth bounds the first three.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -32,5 +33,10 @@ cudaError_t mean_of(std::span<const float* const> inputs, float* out, std::uint3
 // batch * labels_per_sample < 2^31.
 inline constexpr std::size_t kMaxGatherChannels = 8;
 cudaError_t gather_batch(const GatherArgs& args, cudaStream_t stream);
+
+// Of LossArgs::workspace: totals of the kernel's blocks. REQUIRES: fewer than 2^31 logits.
+std::size_t loss_workspace_bytes(const CrossEntropyDesc& desc);
+cudaError_t softmax_cross_entropy(const CrossEntropyDesc& desc, const LossArgs& args,
+                                  cudaStream_t stream);
 
 }  // namespace ddpbench::ops::cuda

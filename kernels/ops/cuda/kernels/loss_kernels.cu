@@ -1,16 +1,23 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
+// Softmax cross-entropy. A prediction has a warp, or, in maps and up to 32 classes, a thread, which
+// reads its logits three times, from caches where they fit: up to 16 bytes and two exponentials a
+// logit. Two launches; one where one block has all predictions. A batch of hundreds is bound by the
+// launches.
+//
+// Exponentials and logarithms are in single precision, the sum over samples in double. The order of
+// every sum depends only on the shape.
+//
 // Lane l of a prediction's kLanes threads takes classes l, l + kLanes, ... and the lanes exchange
 // their results through shared memory. Neighbouring threads read neighbouring logits: of a row, or
 // of one class of a map.
 //
 // The target is subtracted before the gradient is scaled: where they nearly cancel, gradients of
 // different scales are still equal but for the rounding of one product (docs/verification.md).
-#include "kernels/ops/cuda/kernels/loss_kernels.h"
-
 #include <cmath>
 
+#include "kernels/ops/cuda/kernels/flat_kernels.h"
 #include "kernels/ops/cuda/kernels/launch.cuh"
 #include "kernels/ops/cuda/kernels/number.cuh"
 
@@ -18,6 +25,27 @@ namespace ddpbench::ops::cuda {
 namespace {
 
 constexpr std::uint32_t kFewClasses = 32;  // up to this many a thread takes a prediction
+
+// As CrossEntropyDesc says.
+struct LossShape {
+  std::uint32_t batch, classes, positions;
+  std::int32_t ignore_index;
+  // `class_share` is what every class has of the target, `label_share` what the label has beyond.
+  float label_share, class_share, weight;
+  bool counts_hits;
+};
+
+LossShape loss_shape(const CrossEntropyDesc& desc) {
+  const auto size = [](std::int64_t extent) { return static_cast<std::uint32_t>(extent); };
+  return {size(desc.batch),
+          size(desc.classes),
+          size(desc.positions),
+          desc.ignore_index,
+          static_cast<float>(1 - desc.label_smoothing),
+          static_cast<float>(desc.label_smoothing / static_cast<double>(desc.classes)),
+          static_cast<float>(desc.weight),
+          desc.counts_hits};
+}
 
 // The totals of some predictions; fewer than 2^31 have indices.
 struct PartialTotals {
@@ -206,12 +234,13 @@ std::uint32_t block_count(const LossShape& shape) {
 
 }  // namespace
 
-std::size_t loss_workspace_bytes(const LossShape& shape) {
-  return block_count(shape) * sizeof(PartialTotals);
+std::size_t loss_workspace_bytes(const CrossEntropyDesc& desc) {
+  return block_count(loss_shape(desc)) * sizeof(PartialTotals);
 }
 
-cudaError_t softmax_cross_entropy(const LossShape& shape, const LossArgs& args,
+cudaError_t softmax_cross_entropy(const CrossEntropyDesc& desc, const LossArgs& args,
                                   cudaStream_t stream) {
+  const LossShape shape = loss_shape(desc);
   const std::uint32_t blocks = block_count(shape);
   auto* const partial = blocks == 1 ? nullptr : static_cast<PartialTotals*>(args.workspace);
   const Divisor positions(shape.positions);

@@ -5,25 +5,11 @@
 #include "base/error.h"
 #include "kernels/ops/cuda/kernels/elementwise_kernels.h"
 #include "kernels/ops/cuda/kernels/flat_kernels.h"
-#include "kernels/ops/cuda/kernels/loss_kernels.h"
 #include "kernels/ops/cuda/ops/cuda_ops.h"
 #include "kernels/runtime/cuda/cuda_calls.h"
 
 namespace ddpbench::ops::cuda {
 namespace {
-
-LossShape loss_shape(const CrossEntropyDesc& desc) {
-  LossShape shape;
-  shape.batch = static_cast<std::uint32_t>(desc.batch);
-  shape.classes = static_cast<std::uint32_t>(desc.classes);
-  shape.positions = static_cast<std::uint32_t>(desc.positions);
-  shape.ignore_index = desc.ignore_index;
-  shape.label_share = static_cast<float>(1 - desc.label_smoothing);
-  shape.class_share = static_cast<float>(desc.label_smoothing / static_cast<double>(desc.classes));
-  shape.weight = static_cast<float>(desc.weight);
-  shape.counts_hits = desc.counts_hits;
-  return shape;
-}
 
 class CudaBackend final : public OpBackend {
  public:
@@ -37,12 +23,11 @@ class CudaBackend final : public OpBackend {
     element_index(desc.batch * desc.classes * desc.positions, where);
     ensure(args.samples >= 0 && args.samples <= desc.batch, "{}: {} samples", where, args.samples);
     ensure(args.workspace != nullptr, "{}: no workspace", where);
-    check(softmax_cross_entropy(loss_shape(desc), args, native_stream(stream)), where,
-          "softmax_cross_entropy");
+    check(softmax_cross_entropy(desc, args, native_stream(stream)), where, "softmax_cross_entropy");
   }
 
   std::size_t loss_workspace_bytes(const CrossEntropyDesc& desc) const override {
-    return cuda::loss_workspace_bytes(loss_shape(desc));
+    return cuda::loss_workspace_bytes(desc);
   }
 
   void update(Stream& stream, const OptimizerArgs& args) override {
