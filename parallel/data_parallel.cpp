@@ -52,8 +52,7 @@ class DataParallel final : public Strategy {
       synced_[i] = make_synced_batch(config_, context_, i);
       replicas_[i] = make_replica(
           config_, context_, i,
-          {.parts = synced_[i].get(), .loss_batch = primary ? global_batch : 0, .updates = primary},
-          add);
+          {{.parts = synced_[i].get(), .admit = add}, primary ? global_batch : 0, primary});
       allocate(*context.devices[i], planned_buffers(i, replicas_[i]->graph().plan().flat_bytes));
     });
     step_work_ = [this](std::size_t i) { run_replica(i, input_); };

@@ -44,8 +44,9 @@ class DistributedDataParallel final : public Strategy {
       needs.add(planned_summary(summary));
     };
     synced_ = make_synced_batch(config_, context_, 0);
-    replica_ =
-        make_replica(config_, context_, 0, {.parts = synced_.get(), .share_gradients = true}, add);
+    replica_ = make_replica(
+        config_, context_, 0,
+        {{.parts = synced_.get(), .gradient_sharing = Sharing::mappable, .admit = add}});
     const nn::ParameterPlan& plan = replica_->graph().plan();
     auto buckets = plan_buckets(plan, config_.first_bucket_bytes, config_.bucket_cap_bytes);
     works_.resize(buckets.size());

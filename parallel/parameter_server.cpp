@@ -139,11 +139,12 @@ class ParameterServer final : public Strategy {
     };
     synced_ = make_synced_batch(config_, context_, 0);
     replica_ = make_replica(config_, context_, 0,
-                            {.parts = synced_.get(),
-                             .updates = config_.ps_update == PsUpdate::worker,
-                             .share_gradients = true,
-                             .share_weights = true},
-                            add);
+                            {{.parts = synced_.get(),
+                              .gradient_sharing = Sharing::mappable,
+                              .weight_sharing = Sharing::mappable,
+                              .admit = add},
+                             0,
+                             config_.ps_update == PsUpdate::worker});
     const nn::ParameterPlan& plan = replica_->graph().plan();
     allocate(device, planned_buffers(plan.flat_bytes));
     // Registration is collective: the servers register as many buffers, in the same order.

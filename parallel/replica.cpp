@@ -48,12 +48,7 @@ std::vector<PlannedBuffer> Replica::planned_buffers(std::size_t flat_bytes) {
 }
 
 nn::GraphOptions Replica::graph_options() {
-  nn::GraphOptions graph;
-  graph.batch = options_.batch;
-  graph.seed = options_.seed;
-  graph.parts = options_.parts;
-  if (options_.share_gradients) graph.gradient_sharing = Sharing::mappable;
-  if (options_.share_weights) graph.weight_sharing = Sharing::mappable;
+  nn::GraphOptions graph = options_;
   if (!options_.admit) return graph;
   graph.admit = [this](const nn::ParameterPlan& plan, MemoryNeeds& needs) {
     needs.add(planned_buffers(plan.flat_bytes));

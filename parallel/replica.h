@@ -17,19 +17,13 @@
 
 namespace ddpbench {
 
-struct ReplicaOptions {
-  std::int64_t batch = 0;
-  std::uint64_t seed = 0;            // as nn::GraphOptions::seed
-  ops::BatchParts* parts = nullptr;  // as nn::GraphOptions::parts
+// The needs that it admits include what the replica allocates beside its graph.
+struct ReplicaOptions : nn::GraphOptions {
   // Rows of gathered_loss(): the global batch on dp's primary; 0: it is not called.
   std::int64_t loss_batch = 0;
-  bool updates = true;           // holds optimizer state and can update
-  bool share_gradients = false;  // other processes read them
-  bool share_weights = false;
-  ops::OptimizerOptions optimizer;
-  std::function<void(nn::Graph&)> initialize;
-  // As nn::GraphOptions::admit. The needs include what the replica allocates beside its graph.
-  std::function<void(const nn::ParameterPlan&, MemoryNeeds&)> admit;
+  bool updates = true;  // holds optimizer state and can update
+  ops::OptimizerOptions optimizer = {};
+  std::function<void(nn::Graph&)> initialize = {};
 };
 
 class Replica {

@@ -35,7 +35,7 @@ class SingleDevice final : public Strategy {
     const auto add = [this](const nn::ParameterPlan& plan, MemoryNeeds& needs) {
       needs.add(planned_buffers(plan.state_bytes));
     };
-    replica_ = make_replica(config_, context_, 0, {.batch = batch_}, add);
+    replica_ = make_replica(config_, context_, 0, {{.batch = batch_, .admit = add}});
     allocate(*context.devices[0], planned_buffers(replica_->graph().plan().state_bytes));
     replica_->reset();
   }

@@ -7,13 +7,13 @@
 namespace ddpbench {
 
 std::unique_ptr<Replica> make_replica(const StrategyConfig& config, const StrategyContext& context,
-                                      std::size_t i, ReplicaOptions options, AddNeeds add) {
+                                      std::size_t i, ReplicaOptions options) {
   if (options.batch == 0) options.batch = config.per_device_batch;
   options.seed = config.seed;
   options.optimizer = config.optimizer;
   options.initialize = context.initialize;
-  options.admit = [&context, i, add = std::move(add)](const nn::ParameterPlan& plan,
-                                                      MemoryNeeds& needs) {
+  options.admit = [&context, i, add = std::move(options.admit)](const nn::ParameterPlan& plan,
+                                                                MemoryNeeds& needs) {
     if (add) add(plan, needs);
     if (context.admit) context.admit(i, needs);
   };

@@ -46,12 +46,11 @@ struct PlanSummary {
   std::uint64_t flat_bytes = 0;  // size of a flat buffer
 };
 
-using AddNeeds = std::function<void(const nn::ParameterPlan&, MemoryNeeds&)>;
 // The replica on device i, as `config` and `context` say and, beyond them, `options`. Before it
-// allocates it calls `add` (may be empty) to add what the strategy allocates beside it, then
+// allocates it calls options.admit, which adds what the strategy allocates beside it, then
 // context.admit. REQUIRES: `context` outlives the result.
 std::unique_ptr<Replica> make_replica(const StrategyConfig& config, const StrategyContext& context,
-                                      std::size_t i, ReplicaOptions options, AddNeeds add = {});
+                                      std::size_t i, ReplicaOptions options);
 
 // Tells `observer` of one transfer of gradients or parameters. `number`: as of a bucket.
 void report_transfer(PhaseObserver& observer, std::size_t number, std::size_t bytes, double ready_s,

@@ -38,23 +38,28 @@ std::uint64_t hash_of(const ParameterPlan& plan) {
   return hash;
 }
 
+// Places a tensor of a layer at the end of a flat buffer.
+template <typename Spec>
+void place(const std::string& layer, Spec spec, std::size_t bytes, std::size_t& flat_bytes,
+           std::vector<PlacedTensor<Spec>>& placed) {
+  spec.name = layer + "." + spec.name;
+  placed.push_back({std::move(spec), flat_bytes, bytes});
+  flat_bytes += round_up(bytes, kParameterAlignment);
+}
+
 }  // namespace
 
 ParameterPlan plan_parameters(const std::vector<LayerParameters>& layers) {
   ParameterPlan plan;
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
     for (auto spec = layer->specs.rbegin(); spec != layer->specs.rend(); ++spec) {
-      plan.parameters.push_back({layer->layer + "." + spec->name, spec->shape, spec->layout,
-                                 plan.flat_bytes, spec->layout.bytes, spec->fan_in, spec->start});
-      plan.flat_bytes += round_up(spec->layout.bytes, kParameterAlignment);
+      place(layer->layer, *spec, spec->layout.bytes, plan.flat_bytes, plan.parameters);
     }
   }
   for (const LayerParameters& layer : layers) {
     for (const ops::StateSpec& spec : layer.state) {
-      const std::size_t bytes = ops::TensorLayout::plain(spec.shape, spec.type).bytes;
-      plan.state.push_back({layer.layer + "." + spec.name, spec.shape, spec.type, spec.start,
-                            plan.state_bytes, bytes});
-      plan.state_bytes += round_up(bytes, kParameterAlignment);
+      place(layer.layer, spec, ops::TensorLayout::plain(spec.shape, spec.type).bytes,
+            plan.state_bytes, plan.state);
     }
   }
   plan.hash = hash_of(plan);

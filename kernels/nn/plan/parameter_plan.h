@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,26 +14,14 @@
 
 namespace ddpbench::nn {
 
-// One trainable tensor.
-struct ParameterInfo {
-  std::string name;              // "conv1.weight"
-  ops::Shape shape;              // as in PyTorch
-  ops::TensorLayout layout;      // as stored on the device
-  std::size_t offset_bytes = 0;  // in the flat buffers; 64-byte aligned
-  std::size_t bytes = 0;         // layout.bytes
-  std::int64_t fan_in = 0;
-  std::optional<float> start = {};  // as in ops::ParameterSpec
+// A tensor of an operation, with the layer's name before its own ("conv1.weight"), and its place in
+// the flat buffers, 64-byte aligned.
+template <typename Spec>
+struct PlacedTensor : Spec {
+  std::size_t offset_bytes = 0, bytes = 0;
 };
-
-// One tensor that training changes and no gradient does (ops::StateSpec), plain.
-struct StateInfo {
-  std::string name;  // "bn1.running_mean"
-  ops::Shape shape;
-  DataType type = DataType::fp32;
-  double start = 0;
-  std::size_t offset_bytes = 0;  // in the flat state; 64-byte aligned
-  std::size_t bytes = 0;
-};
+using ParameterInfo = PlacedTensor<ops::ParameterSpec>;
+using StateInfo = PlacedTensor<ops::StateSpec>;
 
 // Index order is the reverse of PyTorch's parameters(). Backward produces gradients in this order.
 // Buckets and server shards are contiguous ranges of it.
