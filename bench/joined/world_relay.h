@@ -20,7 +20,6 @@
 #include "bench/joined/joined_verdict.h"
 #include "parallel/comm/store/store.h"
 #include "parallel/launch/rank_channel.h"
-#include "parallel/launch/rank_mirror.h"
 #include "parallel/launch/world_watch.h"
 
 namespace ddpbench::bench {

@@ -86,14 +86,10 @@ PipedProcess::PipedProcess(const Spec& spec) {
   Ends output = make_pipe(), errors = make_pipe();
   Ends input;
   if (spec.has_input) input = make_input();
-  ChildSpec child;
-  child.executable = spec.executable;
-  child.arguments = spec.arguments;
-  child.environment = spec.environment;
+  ChildSpec child = spec;
   child.input_fd = input.child.get();
   child.output_fd = output.child.get();
   child.error_fd = errors.child.get();
-  child.death_signal = spec.death_signal;
   process_.emplace(child);
   input_ = std::move(input.own);
   output_ = LineReader(std::move(output.own));

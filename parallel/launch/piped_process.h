@@ -5,7 +5,6 @@
 #pragma once
 
 #include <poll.h>
-#include <signal.h>
 
 #include <optional>
 #include <string>
@@ -49,12 +48,9 @@ class LineReader {
 // Its process ends with this object, as ChildProcess does; so it must be used on one thread.
 class PipedProcess {
  public:
-  struct Spec {
-    std::string executable;
-    std::vector<std::string> arguments;    // argv, the name included
-    std::vector<std::string> environment;  // "NAME=value", complete
-    bool has_input = false;                // else its standard input is empty
-    int death_signal = SIGKILL;            // when this process ends
+  // Its standard streams become pipes.
+  struct Spec : ChildSpec {
+    bool has_input = false;  // else its standard input is empty
   };
   // Throws UnavailableError where the program cannot be executed.
   explicit PipedProcess(const Spec& spec);

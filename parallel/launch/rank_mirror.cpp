@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A message is a sequence of parts: where in the area, how many bytes, the bytes.
-#include "parallel/launch/rank_mirror.h"
-
 #include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
 #include "base/math.h"
+#include "parallel/launch/rank_channel.h"
 #include "parallel/launch/rank_slot.h"
 
 namespace ddpbench::launch {

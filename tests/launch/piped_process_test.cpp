@@ -25,9 +25,9 @@ struct Written {
 };
 
 PipedProcess::Spec shell(const std::string& command, const Lines& arguments = {}) {
-  return {.executable = "/bin/sh",
-          .arguments = shell_arguments(command, arguments),
-          .environment = child_variables(1, {})};
+  return {{.executable = "/bin/sh",
+           .arguments = shell_arguments(command, arguments),
+           .environment = child_variables(1, {})}};
 }
 
 // Reads until the process has ended.

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a rank writes on one host is what the channels of another host show.
-#include "parallel/launch/rank_mirror.h"
 
 #include <gtest/gtest.h>
 
