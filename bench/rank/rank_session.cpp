@@ -120,7 +120,7 @@ std::int64_t RankSession::warm_up_steps() {
   std::int64_t done = 0;
   trainer_.take_steps(limit, false, 0, [&] {
     warmup_step_s_.push_back(trainer_.recorder().last_step_s());
-    return warm_up_goes_on(++done);
+    return ++done < limit && warm_up_goes_on(done);
   });
   return done;
 }

@@ -168,11 +168,11 @@ void settle(Options& options, const HostDevices& host) {
     if (values <= 1) continue;
     throw ConfigError(fmt::format("--{}: `ddpbench fit` plans one value at a time", option));
   }
+  options.batch_sizes = {1};
+  options.global_batch_sizes.clear();
   resolve_devices(options, host);
   options.on_missing = "synthesize";  // the sizes of the real data suffice
   options.oversubscribe = true;       // devices that are not here are planned like those that are
-  options.batch_sizes = {1};
-  options.global_batch_sizes.clear();
   options.cuda_graphs = {"auto"};
   options.overlaps = {true};
   options.all_reduces = {"auto"};

@@ -37,6 +37,8 @@ void put_first(std::vector<T>& list, T value) {
   list.insert(list.begin(), value);
 }
 
+constexpr char kTooFew[] = "tune needs two devices or more, as one sends nothing: --gpus=2";
+
 void check_tunable(const Options& options) {
   for (const std::size_t values :
        {options.gpus.size(), options.batch_sizes.size(), options.global_batch_sizes.size(),
@@ -47,9 +49,10 @@ void check_tunable(const Options& options) {
         "tune finds the bucket sizes of one world; give one --gpus, one --batch-size or "
         "--global-batch-size, one --cuda-graph, one --all-reduce and one --devices-per-process");
   }
+  if (!options.all_gpus && options.gpus.front() < 2) throw ConfigError(kTooFew);
 }
 
-// The settings to be tried, none of them measured: a report that is saved before the end says so.
+// The settings to be tried, none measured: a report that is saved before the end says so.
 report::Tune begin_tune(const Session& session, const std::vector<std::size_t>& cells) {
   const auto unknown = report::Figure::missing("tune ended before it was known");
   report::Tune tune;
@@ -163,10 +166,7 @@ int run_tune(Options options, std::vector<std::string> arguments) {
   check_tunable(options);
   fill_tune_lists(options, nn::load_model_file(find_model(options.model)));
   Session session(std::move(options), std::move(arguments));
-  if (session.options().gpus.front() < 2) {
-    throw ConfigError(
-        "tune needs at least two devices, because one device sends nothing: --gpus=2");
-  }
+  if (session.options().gpus.front() < 2) throw ConfigError(kTooFew);
   const std::vector<std::size_t> cells = distinct_settings(session.cells(), session.model());
   report::Tune tune = begin_tune(session, cells);
   const Rounds screening{0, tune.screening_rounds};

@@ -96,7 +96,7 @@ Settings other_strategy_options(const Run& run) {
   return values;
 }
 
-// Programs that do not record it spend nothing.
+// Programs that do not record it spend nothing, which names do not say.
 template <const std::string_view& kKey>
 std::string cost_value(const Run& run) {
   const auto found = run.strategy_options.find(std::string(kKey));
@@ -253,7 +253,6 @@ std::string value_words(std::string_view key, const std::string& value) {
                                          "device_model", "precision", "machine"};
   std::string name(key.substr(key.find_last_of('/') + 1));
   if (value.empty() || std::ranges::count(kPlain, name) > 0) return value;
-  if ((name == kLoaderCost || name == kEmulatedGil) && value == "0") return "";
   if (name == "model_hash") return "network " + value;
   if (name == "source") return "data from " + value;
   if (name == "train_samples") return counted(value, "training sample");
@@ -276,8 +275,9 @@ std::string value_words(std::string_view key, const std::string& value) {
 }
 
 std::string setting_words(const Setting& setting, const Run& run) {
-  return setting.words != nullptr ? setting.words(run)
-                                  : value_words(setting.key, setting.value(run));
+  if (setting.words != nullptr) return setting.words(run);
+  const std::string value = setting.value(run);
+  return value == "0" && setting.key.ends_with("_us") ? "" : value_words(setting.key, value);
 }
 
 std::string with_note(const std::string& word, const std::string& note) {

@@ -144,6 +144,15 @@ TEST(Ranking, SaysNothingOfTheContentOfNetworksWithOtherNames) {
   EXPECT_EQ(unlike_words(all_runs(report)), "simple_cnn / lenet5");
 }
 
+TEST(Ranking, NamesWhatNothingWasSpentOnWhereAnotherRunSpentSome) {
+  std::vector<report::Run> runs = {sample_run("dp", 2, 5000), sample_run("ddp", 2, 4000)};
+  runs[1].strategy_options["loader_cost_us"] = "500";
+  const std::vector<Contest> found = ranked(report_of(std::move(runs)));
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(distinguishing_words(found[0], found), "loader cost 0 us a sample");
+  EXPECT_EQ(distinguishing_words(found[1], found), "loader cost 500 us a sample");
+}
+
 TEST(Ranking, ComparesNoMachines) {
   const Report here = report_of({sample_run("dp", 2, 5000)});
   Report there = report_of({sample_run("ddp", 2, 6000)});
