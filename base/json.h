@@ -87,7 +87,7 @@ class JsonReader {
   JsonReader at(std::string_view key) const;  // ConfigError naming the missing key
 
   std::vector<JsonReader> elements(std::string_view what) const;  // of an array
-  // Of an object, in the order of their keys.
+  // Returns an object's members in the order of their keys.
   std::vector<std::pair<std::string, JsonReader>> members(std::string_view what) const;
   std::string string(std::string_view what) const;
   bool boolean(std::string_view what) const;

@@ -140,7 +140,7 @@ class RankTrainer {
   std::unique_ptr<Strategy> strategy_;
   std::unique_ptr<BatchSource> source_;
   std::optional<StepRunner> runner_;
-  // Of an evaluation, which the first one makes: [local replica].
+  // The first evaluation makes these: [local replica].
   std::vector<BatchMemory> test_batches_;
   std::vector<std::unique_ptr<Event>> evaluated_;  // the batch in that memory
 };

@@ -39,8 +39,8 @@ namespace ddpbench::bench {
 // multiply-adds in registers, in fp32 or bf16 as the run's products are.
 class PeakRates {
  public:
-  // Of one device of the run, while all do the same. It takes 15 ms for each set of cores and
-  // precision. Missing where a device is no CPU, shares its cores, or computes in AMX's tiles.
+  // Measures one device of the run while all do the same, 15 ms a set of cores and precision.
+  // The rate is missing where a device is no CPU, shares its cores, or computes in AMX's tiles.
   report::Figure of(const TrainingJob& job);
 
  private:

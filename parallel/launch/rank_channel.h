@@ -104,8 +104,8 @@ class RankMirror {
  private:
   std::span<std::byte> area_;
   std::array<std::uint64_t, 4> sent_{};  // records of each kind
-  // Of the result that was sent last, here and in the other channels. There, versions follow each
-  // other without a gap, so that a reader is never overtaken by two.
+  // These are versions of the result that was sent last, here and in the other channels. There,
+  // versions follow each other without a gap, so that a reader is never overtaken by two.
   std::uint64_t result_version_ = 0, mirrored_version_ = 0;
 };
 

@@ -277,7 +277,7 @@ std::string value_words(std::string_view key, const std::string& value) {
 std::string setting_words(const Setting& setting, const Run& run) {
   if (setting.words != nullptr) return setting.words(run);
   const std::string value = setting.value(run);
-  return value == "0" && setting.key.ends_with("_us") ? "" : value_words(setting.key, value);
+  return value == "0" && !setting.without.empty() ? "" : value_words(setting.key, value);
 }
 
 std::string with_note(const std::string& word, const std::string& note) {

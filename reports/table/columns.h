@@ -28,7 +28,7 @@ struct FieldValue {
 };
 
 enum Trait : unsigned {
-  // Of a field. Without the first two it is a figure that was measured.
+  // These are traits of a field. One without the first two is a figure that was measured.
   kIdentity = 1U << 0U,  // says which run it is
   kRemark = 1U << 1U,    // another fact
   kSmaller = 1U << 2U,   // is better
@@ -39,7 +39,7 @@ enum Trait : unsigned {
   kLargest = 1U << 5U,
   kAll = 1U << 6U,
   kByGetter = 1U << 7U,
-  // Of a column.
+  // These are traits of a column.
   kJoined = 1U << 8U,  // stays beside the column before it
   kLeft = 1U << 9U,    // alignment
   kKey = 1U << 10U,    // says which run it is; in a narrow table every block has it
@@ -59,7 +59,7 @@ struct Field {
 
   bool is(unsigned any_of) const { return (traits & any_of) != 0; }
   bool is_bytes() const { return key.ends_with("_bytes"); }  // whole
-  // Of a row of repetitions the value of all together.
+  // Returns, for a row of repetitions, the value of all together.
   FieldValue value(const RunRow& row) const;
 };
 

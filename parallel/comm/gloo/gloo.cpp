@@ -330,7 +330,7 @@ class GlooEngine final : public LibraryEngine {
     futex_wait(bell_, seen, deadline, FutexScope::process);
   }
 
-  // Of one collective.
+  // Returns what Gloo asks for one collective.
   template <typename Options>
   Options options(const Operation& o) const {
     Options its(context_);
