@@ -134,11 +134,13 @@ constexpr char kShmMpi[] = "shm+mpi";
 // What a module is built with, who has to start its ranks, and what its all-reduce is.
 struct EngineLibrary {
   const char *module, *library, *package, *launcher, *all_reduce;
+  bool has_threads;
   decltype(CommBackend::variables) variables;
 };
-constexpr EngineLibrary kGloo{"gloo", "Gloo", "libgloo-dev", "", "gloo::allreduce (ring)", nullptr};
-constexpr EngineLibrary kMpi{"mpi",         "MPI", "libopenmpi-dev", "mpirun", "MPI_Iallreduce",
-                             &mpi_variables};
+constexpr EngineLibrary kGloo{"gloo", "Gloo", "libgloo-dev", "", "gloo::allreduce (ring)",
+                              true,   nullptr};
+constexpr EngineLibrary kMpi{"mpi", "MPI",         "libopenmpi-dev", "mpirun", "MPI_Iallreduce",
+                             false, &mpi_variables};
 
 CommBackend over_engine(const char* name, const char* medium, const EngineLibrary& engine) {
   return {.name = name,
@@ -150,8 +152,7 @@ CommBackend over_engine(const char* name, const char* medium, const EngineLibrar
           .launcher = engine.launcher,
           .shares_devices = true,
           .spans_hosts = true,
-          .all_reduces = {},
-          .automatic_all_reduce = nullptr,
+          .has_threads = engine.has_threads,
           .own_all_reduce = engine.all_reduce,
           .why_not_here = &always_here,
           .variables = engine.variables,
@@ -184,8 +185,6 @@ const std::vector<CommBackend>& rows() {
        .medium = "NVIDIA's library",
        .shares_devices = false,
        .spans_hosts = true,
-       .all_reduces = {},
-       .automatic_all_reduce = nullptr,
        .why_not_here = &no_gpu,
        .variables = &nccl_variables,
        .make = &make_nccl,

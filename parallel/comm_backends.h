@@ -56,12 +56,12 @@ struct CommBackend {
   // Whether ranks may share a device. Where not, --backend=auto takes another row for ranks that
   // do, and threads of one process are refused; processes can pretend to be on several hosts.
   bool shares_devices;
-  // Whether it connects ranks of several hosts.
-  bool spans_hosts = false;
+  bool spans_hosts = false;  // whether it connects ranks of several hosts
+  bool has_threads = false;  // whether its library moves bytes on threads of its own
   // The algorithms of --all-reduce beside auto; empty: the backend chooses for itself.
-  std::vector<comm::AllReduceAlgorithm> all_reduces;
+  std::vector<comm::AllReduceAlgorithm> all_reduces = {};
   // The algorithm that auto runs for so many bytes between so many ranks; null: the library's own.
-  comm::AllReduceAlgorithm (*automatic_all_reduce)(int ranks, std::size_t bytes);
+  comm::AllReduceAlgorithm (*automatic_all_reduce)(int ranks, std::size_t bytes) = nullptr;
   // The all-reduce of a library, "MPI_Iallreduce"; empty: it does not tell, or the backend has
   // none.
   std::string_view own_all_reduce = {};

@@ -68,7 +68,7 @@ def main():
             print("mpicc is not installed: all-reduce is left out", file=sys.stderr)
         else:
             rows.compare_all_reduces(ours, f"{programs}/mpi_all_reduce", wanted, rounds)
-        rows.compare_engines(ours, torch if has_torch else None, programs, wanted, rounds)
+        rows.compare_engines(ours, programs, wanted, rounds)
         rows.compare_host_starts(ours, wanted, rounds)
     return 0
 

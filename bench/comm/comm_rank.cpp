@@ -18,7 +18,8 @@ CollectiveRank connect(const CommJob& job, const DevicePlan& devices, int rank, 
                        launch::RankWriter& writer, WorldOptions options) {
   writer.state(launch::RankState::setup);
   auto device = make_device(devices, rank);
-  device->bind_calling_thread();
+  // A rank that computes nothing shares the cores better with Gloo's thread when nothing is bound.
+  if (!comm_backend(devices.backend).has_threads) device->bind_calling_thread();
   options.timeout_s = wait_limit_s(job.timeout_s);
   options.thread_cores = devices.cores.at(static_cast<std::size_t>(rank));
   options.progress = [&writer] { writer.collective(); };
@@ -105,8 +106,7 @@ int run_comm_ranks(const nlohmann::json& description, const launch::RankEnvironm
   return run_ranks_of_process(
       environment.rank * count, count, channels,
       [&](int rank, launch::RankWriter& writer, bool&) {
-        const auto store = meet();
-        CommMeasurement(job, job.devices, rank, *store, writer).run();
+        CommMeasurement(job, job.devices, rank, *meet(), writer).run();
       },
       left_behind);
 }

@@ -46,10 +46,9 @@ void run(int rank, int size, int count, int calls, const std::string& folder) {
     const auto begin = std::chrono::steady_clock::now();
     all_reduce(context, data, &gloo::sum<float>);
     const std::chrono::duration<double> own = std::chrono::steady_clock::now() - begin;
-    std::vector<double> slowest = {own.count()};
-    all_reduce(context, slowest, &gloo::max<double>);
-    if (i >= 0) times.push_back(slowest[0]);
+    if (i >= 0) times.push_back(own.count());
   }
+  all_reduce(context, times, &gloo::max<double>);
   if (rank > 0) return;
   std::sort(times.begin(), times.end());
   std::printf("%zu %.2f %.2f\n", data.size() * sizeof(float), times[times.size() / 2] * 1e6,

@@ -4,7 +4,7 @@
 """Times training steps of a network with PyTorch on CPU, as ddpbench times its own.
 
 A step lasts from asking for the batch to the end of the update; with several ranks it lasts as long as
-its slowest rank. --all-reduce-bytes times all-reduces of so many bytes in place of steps. Prints one JSON line: the steps' times in seconds and the process's peak memory.
+its slowest rank. Prints one JSON line: the steps' times in seconds and the process's peak memory.
 Networks other than simple_cnn are torchvision's. Exits with 3 when PyTorch, or torchvision where it is
 asked for, is not installed.
 """
@@ -44,7 +44,6 @@ def parse_arguments():
     parser.add_argument("--threads", type=int, default=1, help="per rank")
     parser.add_argument("--started-at", type=float, help="when this program was started, time.time()")
     parser.add_argument("--contiguous", action="store_true", help="NCHW in place of channels_last")
-    parser.add_argument("--all-reduce-bytes", type=int, default=0, help="with --ranks: no steps but all-reduces")
     return parser.parse_args()
 
 
@@ -99,20 +98,6 @@ def train(arguments, rank):
     return first_step_at, times[arguments.warmup_steps:]
 
 
-def all_reduce(arguments):
-    """When the first call began, and the times of the timed calls of this rank."""
-    torch.set_num_threads(arguments.threads)
-    data = torch.zeros(arguments.all_reduce_bytes // 4)
-    times = []
-    first_call_at = time.time()
-    for _ in range(arguments.warmup_steps + arguments.steps):
-        torch.distributed.barrier()
-        begin = time.perf_counter()
-        torch.distributed.all_reduce(data)
-        times.append(time.perf_counter() - begin)
-    return first_call_at, times[arguments.warmup_steps:]
-
-
 def end_with_parent(parent):
     """A rank waits for its parent to kill it, so it must not outlive a parent that was killed itself."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -125,7 +110,7 @@ def rank_main(rank, arguments, port, queue, parent):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank),
                       WORLD_SIZE=str(arguments.ranks))
     torch.distributed.init_process_group("gloo")
-    queue.put(all_reduce(arguments) if arguments.all_reduce_bytes > 0 else train(arguments, rank))
+    queue.put(train(arguments, rank))
     # A rank that leaves closes connections that others read, and PyTorch's own farewell now and then
     # does not end. So all stay until they are killed.
     threading.Event().wait()

@@ -20,7 +20,7 @@ NETWORKS = {
     "resnet50-bf16": ("resnet50", 16, "bf16"),
 }
 # The engines' all-reduces, and a start, beside the libraries alone.
-ENGINE_ROWS = "gloo,mpi,mpi25,mpistart,hosts"
+ENGINE_ROWS = "gloo,gloo25,mpi,mpi25,mpistart,hosts"
 # Parts of ddpbench beside each other.
 OWN_ROWS = "resnet18-overhead,resnet50-rest"
 DEFAULT_ROWS = "step,ddp,overhead,allreduce2,allreduce4,startup,memory"
@@ -112,20 +112,22 @@ def compare_rest(ours, wanted, rounds):
             print(f"{error.stderr.strip()}: resnet50-rest in {precision} is left out", file=sys.stderr)
 
 
-def compare_engines(ours, torch, programs, wanted, rounds):
+def compare_engines(ours, programs, wanted, rounds):
     """The rows of ENGINE_ROWS that are `wanted`. `programs`: a folder with the peers' programs; null
-    without MPI. `torch`: null without PyTorch."""
-    if "gloo" in wanted and torch:
-        size = 4 * PARAMETERS
-        compare("all-reduce of 1.69 MB over gloo, 2 ranks (PyTorch's Gloo)",
-                lambda: ours.all_reduce("--backend=gloo", f"--sizes={size}", "--ranks=2", "--iterations=200"),
-                lambda: torch.figure("median_s", "--ranks=2", f"--all-reduce-bytes={size}", "--steps=200"),
-                max(rounds, 5), 1e6, "us")
+    without MPI."""
+    sizes = (("", PARAMETERS, "1.69 MB", 300), ("25", 25 << 18, "25 MiB", 60))
+    for suffix, elements, what, times in sizes:
+        if f"gloo{suffix}" in wanted:
+            program = build_gloo_program(ours.folder)
+            compare(f"all-reduce of {what} over gloo, 2 ranks (gloo::allreduce)",
+                    lambda n=elements, t=times: ours.all_reduce("--backend=gloo", f"--sizes={4 * n}",
+                                                                "--ranks=2", f"--iterations={t}"),
+                    lambda n=elements, t=times: float(run([program, "2", str(n), str(t)]).split()[1]) * 1e-6,
+                    max(rounds, 5), 1e6, "us")
     if not programs:
         return
-    for row, elements, what in (("mpi", PARAMETERS, "1.69 MB"), ("mpi25", 25 << 18, "25 MiB")):
-        if row in wanted:
-            times = 300 if row == "mpi" else 60
+    for suffix, elements, what, times in sizes:
+        if f"mpi{suffix}" in wanted:
 
             def own(size=4 * elements, times=times):
                 os.environ["MASTER_PORT"] = str(free_port())
@@ -155,6 +157,12 @@ def compare_all_reduces(ours, program, wanted, rounds):
                     lambda n=ranks: ours.all_reduce("--backend=shm", f"--sizes={4 * PARAMETERS}", f"--ranks={n}",
                                                     "--iterations=300"),
                     lambda n=ranks: all_reduce_mpi(program, n, 300), max(rounds, 5), 1e6, "us")
+
+
+def build_gloo_program(folder):
+    program = f"{folder}/gloo_all_reduce"
+    run(["g++", "-O2", str(ROOT / "bench" / "peers" / "gloo_all_reduce.cpp"), "-lgloo", "-o", program])
+    return program
 
 
 def build_mpi_programs(folder):
