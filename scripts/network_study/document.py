@@ -14,10 +14,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 # Each gets all runs, and the networks that the text names.
 TABLES = {
-    "all-reduces": lambda runs, networks: tables.all_reduces(runs, *networks),
     "matrix": lambda runs, networks: tables.matrix(runs, *networks),
     "overlaps": lambda runs, networks: tables.overlaps(runs, *networks),
-    "in-casts": lambda runs, networks: tables.in_casts(runs, networks),
     "slow-links": lambda runs, networks: tables.slow_links(runs, *networks),
     "congestion": lambda runs, networks: tables.congestion(runs, networks),
     "targets": lambda runs, networks: tables.targets(runs, networks),

@@ -104,18 +104,6 @@ def bound(run, rate, slow_rate=None):
 # ---- measured ----
 
 
-def spans(run):
-    """Of `ps`: how long pushes and pulls took, from the first worker's begin to the last one's end.
-    A pull begins when its server has averaged."""
-    servers = run.servers
-    pushes = [bucket for worker in run.buckets for bucket in worker[:servers]]
-    pulls = [bucket for worker in run.buckets for bucket in worker[servers:]]
-    push_s = max(b["end_s"] for b in pushes) - min(b["start_s"] for b in pushes)
-    arrived = [b["arrived_s"] for b in pulls if b["arrived_s"] is not None]
-    pull_s = max(b["end_s"] for b in pulls) - min(arrived) if arrived else None
-    return push_s, pull_s
-
-
 def beside_compute(run):
     """What a step takes beside compute: what moves, and waiting for it, and what servers work."""
     return run.step_s - run.compute_s

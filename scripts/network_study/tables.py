@@ -55,20 +55,6 @@ def alone(runs, network):
                   key=lambda run: (names.index(run.command), run.workers))
 
 
-def all_reduces(runs, network):
-    """The all-reduce alone, beside its bound."""
-    raw_rate = figures.raw_rate(network.slow_rate or network.rate)
-    rate, slow = rates(network)
-    rows = []
-    for run in alone(runs, network):
-        raw, tcp = (figures.all_reduce_bound(run.gradient_bytes, run.workers, each)
-                    for each in (raw_rate, slow or rate))
-        rows.append([run.backend, str(run.workers), ms(raw), ms(run.comm_s),
-                     percent(raw / run.comm_s), percent(tcp / run.comm_s)])
-    return table(["over", "hosts", "2 (n-1)/n S/B, ms", "measured, ms",
-                  "share of the link's rate", "share of what TCP carries"], rows)
-
-
 def kind_of(run):
     """Where the rows of the matrix for such runs stand, and how they are called."""
     if run.strategy == "ddp":
@@ -94,24 +80,19 @@ def matrix_runs(runs, network):
 
 
 def matrix(runs, network):
-    """Every strategy's step without overlap, and what of it is not compute, beside the bound."""
+    """What of each strategy's step without overlap is not compute, and the bound's share of it."""
     rate, slow = rates(network)
     counts = sorted({run.workers for run in select(runs, network=network.key)})
     rows = []
     for (_, name), row in matrix_runs(runs, network).items():
         cells = [name]
         for count in counts:
-            if count not in row:
-                cells += [MISSING] * 3
-                continue
-            run = row[count]
-            moved = figures.beside_compute(run)
-            limit = figures.bound(run, rate, slow)
-            cells += [ms(run.step_s), ms(moved), percent(limit / moved)]
+            run = row.get(count)
+            moved = figures.beside_compute(run) if run else None
+            cells.append(f"{ms(moved)} ({percent(figures.bound(run, rate, slow) / moved)})"
+                         if run else MISSING)
         rows.append(cells)
-    head = ["no overlap"] + [text for count in counts for text in
-                             (f"{count} workers: step, ms", "beside compute, ms", "of the bound")]
-    return table(head, rows)
+    return table(["", *(f"{count} workers" for count in counts)], rows)
 
 
 def overlaps(runs, network):
@@ -121,46 +102,27 @@ def overlaps(runs, network):
     for apart, together in figures.pairs(runs, network.key):
         predicted = figures.predict_exposed(apart, slow or rate)
         rows.append([str(apart.workers), f"{apart.cap_mb:g}", str(len(apart.buckets[0])),
-                     ms(apart.compute_s), ms(apart.step_s), ms(together.step_s),
                      ms(apart.exposed_s), ms(predicted), ms(together.exposed_s),
                      off_by(together.exposed_s, predicted)])
-    return table(["hosts", "bucket cap, MiB", "buckets", "compute, ms", "step, off", "step, on",
-                  "exposed, off", "exposed, predicted", "exposed, on", "off by"], rows)
+    return table(["hosts", "cap, MiB", "buckets", "exposed, ms: off", "predicted", "on",
+                  "off by"], rows)
 
 
-def in_casts(runs, networks):
-    """The push of all workers to one server, beside n S/B."""
-    rows = []
-    for network in networks:
-        rate, slow = rates(network)
-        for run in sorted(select(runs, network=network.key, command="servers", servers=1),
-                          key=lambda run: run.workers):
-            push_s, pull_s = figures.spans(run)
-            raw = run.workers * run.gradient_bytes / figures.raw_rate(network.rate)
-            limit = figures.push_bound(run, rate, slow)
-            rows.append([network.title, str(run.workers), ms(raw), ms(limit), ms(push_s),
-                         off_by(push_s, raw), off_by(push_s, limit), ms(pull_s),
-                         off_by(pull_s, limit)])
-    return table(["network", "workers", "n S/B, ms", "as TCP carries it", "push, ms",
-                  "off by n S/B", "off by TCP's", "pull, ms", "off by TCP's"], rows)
+def in_cast_bound(run, network):
+    return 2 * run.workers * run.gradient_bytes / figures.raw_rate(network.rate)
 
 
-def slow_links(runs, fast, all_slow, one_slow):
-    """What one slow link costs, beside all links slow. The bound with all links fast is computed."""
-    rate = rates(fast)[0]
+def slow_links(runs, all_slow, one_slow):
+    """What one slow link costs, beside all links slow."""
     slow_rows, rows = matrix_runs(runs, one_slow), []
     for key, row in matrix_runs(runs, all_slow).items():
         for count, run in sorted(row.items()):
             other = slow_rows.get(key, {}).get(count)
-            if other is None:
+            if other is None or run.backend == "mpi" or run.servers > 1 and not run.beside:
                 continue
             moved, all_moved = figures.beside_compute(other), figures.beside_compute(run)
-            limit = figures.bound(other, rate)
-            rows.append([key[1], str(count), ms(limit), ms(moved), ms(all_moved),
-                         f"{moved / limit:.1f}",
-                         percent(moved / all_moved)])
-    return table(["", "workers", "bound, no slow link, ms", "one slow, ms", "all slow, ms",
-                  "one slow / bound", "one slow / all slow"], rows)
+            rows.append([key[1], str(count), ms(moved), ms(all_moved), percent(moved / all_moved)])
+    return table(["", "workers", "one slow, ms", "all slow, ms", "ratio"], rows)
 
 
 def verdict(shares, holds):
@@ -182,22 +144,21 @@ def targets(runs, networks):
                 continue
             shares = [figures.all_reduce_bound(run.gradient_bytes, 4, rate) / run.comm_s
                       for rate in (figures.raw_rate(network.rate), rates(network)[0])]
-            rows.append([f"all-reduce, {network.title}, {run.backend}: 95 %",
+            rows.append([f"all-reduce, {network.title}, {run.backend}",
                          "{} ({})".format(*("yes" if share >= 0.95 else "no" for share in shares)),
                          f"{percent(shares[0])} ({percent(shares[1])})"])
     for network in networks:
         exposed = [together.exposed_s / figures.predict_exposed(apart, rates(network)[0])
                    for apart, together in figures.pairs(runs, network.key)]
         if exposed:
-            rows.append([f"exposed with overlap / predicted, {network.title}: within 10 % of 100 %",
+            rows.append([f"exposed / predicted, {network.title}",
                          *verdict(exposed, within_tenth)])
     for network in networks:
-        raw = figures.raw_rate(network.rate)
-        pushes = [figures.spans(run)[0] / (run.workers * run.gradient_bytes / raw) for run in
+        shares = [figures.beside_compute(run) / in_cast_bound(run, network) for run in
                   select(runs, network=network.key, command="servers", servers=1)]
-        if pushes:
-            rows.append([f"in-cast to one server / n S/B, {network.title}: within 10 % of 100 %",
-                         *verdict(pushes, within_tenth)])
+        if shares:
+            rows.append([f"in-cast / 2 n S/B, {network.title}",
+                         *verdict(shares, within_tenth)])
     return table(["target", "reached", "measured"], rows)
 
 
@@ -220,9 +181,8 @@ def congestion_column(runs, network):
         add(f"all-reduce of {count} bucket{'s' * (count > 1)}, {run.workers} hosts",
             run.comm_s, figures.bound(run, rate))
     for run in select(runs, network=network.key, command="servers"):
-        for row, measured in zip(("push", "pull"), figures.spans(run)):
-            add(f"{row}, {run.workers} workers and a server", measured,
-                figures.push_bound(run, rate))
+        add(f"push and pull, {run.workers} workers and a server", figures.beside_compute(run),
+            figures.bound(run, rate))
         cells["in the report"] = run.congestion_control or MISSING
     return cells
 
