@@ -371,7 +371,7 @@ class GlooEngine final : public LibraryEngine {
     gloo::allreduce(set(options<gloo::AllreduceOptions>(o)));
     if (o.kind == OperationKind::all_reduce) return;
     const std::byte* const own = own_part(o.in, o.out);
-    if (own != o.out.data) std::memcpy(o.out.data, own, o.out.bytes());
+    if (own != o.out.data && o.out.bytes() > 0) std::memcpy(o.out.data, own, o.out.bytes());
   }
 
   std::byte* own_part(const Elements& whole, const Elements& part) const {

@@ -134,7 +134,7 @@ class MpiEngine final : public LibraryEngine {
       pause.take();
     }
     if (operation.kind != OperationKind::reduce_scatter) return;
-    if (operation.out.data == operation.in.data) return;
+    if (operation.out.data == operation.in.data || operation.out.bytes() == 0) return;
     std::memcpy(operation.out.data, operation.in.data, operation.out.bytes());
   }
 

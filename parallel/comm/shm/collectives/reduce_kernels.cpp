@@ -231,7 +231,7 @@ void reduce_sources(void* target, std::span<const std::byte* const> sources, std
 
 void copy_bytes(void* target, const void* source, std::size_t bytes, WriteMode mode) {
   if (mode == WriteMode::cached) {
-    std::memcpy(target, source, bytes);
+    if (bytes > 0) std::memcpy(target, source, bytes);
   } else {
     non_temporal_copy(static_cast<std::byte*>(target), static_cast<const std::byte*>(source),
                       bytes);
