@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Installs what is missing, builds a release, and runs ddpbench with the arguments given; without any,
-# a short comparison of the four strategies on MNIST (configs/quick.json).
+# ddpbench makes a short comparison of the four strategies on MNIST (configs/quick.json).
 #
 #   ./run.sh [ddpbench arguments]          # ./run.sh --help lists them
 #
@@ -34,5 +34,4 @@ choose_preset() {
 choose_preset
 printf 'run.sh: preset %s (%s)\n' "$preset" "$why" >&2
 "$root/scripts/build_preset.sh" "$preset" programs
-if (($# == 0)); then set -- --config=quick; fi
 exec "$root/build/$preset/bin/ddpbench" "$@"

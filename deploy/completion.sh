@@ -20,7 +20,9 @@ _ddpbench() {
   COMPREPLY=()
   if ((COMP_CWORD > 1)) && [[ ${COMP_WORDS[1]} != -* ]]; then command=("${COMP_WORDS[1]}"); fi
   if ((COMP_CWORD > 2)) && [[ ${command[*]} == data ]]; then command+=("${COMP_WORDS[2]}"); fi
-  help=$("$program" "${command[@]}" --help 2>/dev/null) || return 0
+  local asked=("${command[@]}" --help)
+  if ((${#command[@]} == 0)); then asked=(help options); fi
+  help=$("$program" "${asked[@]}" 2>/dev/null) || return 0
   # Where '=' parts words, "--kind=sc" is three of them.
   if [[ $current == = ]]; then
     option=$last current=''

@@ -27,17 +27,11 @@ std::optional<std::string> meant(const std::string& name, const std::vector<std:
       {"betas", "beta1"},      {"eps", "epsilon"},     {"out", "json"},
       {"out", "output"},       {"output", "json"},     {"report", "json"},
       {"dtype", "precision"},  {"amp", "precision"},   {"bs", "batch-size"},
-      {"world-size", "gpus"}};
+      {"world-size", "gpus"},  {"network", "model"},   {"arch", "model"}};
   for (const auto& [other, ours] : kOtherNames) {
     if (name == other && std::ranges::find(known, ours) != known.end()) return ours;
   }
   return nearest_name(name, known);
-}
-
-// Whether a configuration says it, and no option does, in a command that reads configurations.
-bool is_configured(const std::string& name, const std::vector<std::string>& known) {
-  constexpr std::string_view kWords[] = {"model", "network", "arch", "dataset"};
-  return std::ranges::count(kWords, name) != 0 && std::ranges::count(known, "config") != 0;
 }
 
 class WordReader {
@@ -107,12 +101,8 @@ class WordReader {
         if (row.is_flag() && is_long(name)) known.push_back(name.substr(2));
     const std::string name =
         with_dashes(flag.substr(std::min(flag.find_first_not_of('-'), flag.size())));
-    std::string hint;
-    if (is_configured(name, known)) {
-      hint = " The configuration names the network and the data set: --config=NAME.";
-    } else if (const auto near = meant(name, known)) {
-      hint = fmt::format(" Did you mean '--{}'?", *near);
-    }
+    const auto near = meant(name, known);
+    const std::string hint = near ? fmt::format(" Did you mean '--{}'?", *near) : "";
     throw ConfigError(fmt::format("{}{}: unknown option.{} `ddpbench {}{}--help` lists them all.",
                                   prefix(), flag, hint, command_, command_.empty() ? "" : " "));
   }

@@ -41,6 +41,12 @@ Definitions comparison_options() {
       {"gpus", kPerRun | kPlannedByFit, "LIST|all", GpuList{}, between(1, kMostDevices),
        "Numbers of devices (of CPU devices too), separated by commas; all: as many as there are. "
        "single runs once, on one device, whatever is listed."},
+      {"model", kPlannedByFit, "NAME|FILE", &Options::model, anything(),
+       "The network: a name that `ddpbench models` lists, or a file."},
+      {"dataset", kPlannedByFit, "NAME", &Options::dataset, anything(),
+       "The data set. auto: the first known one whose images and classes fit the network, else "
+       "synthetic. synthetic: images drawn in the network's own shape and classes.",
+       "", "/dataset/name"},
       {"config", kPlannedByFit | kFreeOnResume | kNoKey, "NAME", &Options::config_path, anything(),
        "Configuration file: a path, a name in the configs directory (with or without .json), or - "
        "for standard input.",
@@ -341,11 +347,6 @@ Definitions other_options() {
 
 Definitions file_only_keys() {
   return {
-      {"model", kKeyOnly, "NAME", &Options::model, anything(),
-       "The network: a name in configs/models, or a path."},
-      {"dataset.name", kKeyOnly, "NAME", &Options::dataset, anything(),
-       "The data set. auto: the first known one whose images and classes fit the network, else "
-       "synthetic. synthetic: images drawn in the network's own shape and classes."},
       {"dataset.on_missing", kKeyOnly, "", &Options::on_missing, one_of({"synthesize", "error"}),
        "Without the data set's files: draw synthetic samples of the same shapes and counts (and "
        "say so), or stop."},
@@ -403,9 +404,9 @@ const Definitions& option_table() {
           in_group("Training", training_options()), in_group("Training", optimizer_options()),
           in_group("Training", schedule_options()),
           in_group("Strategies and devices", strategy_options()),
-          in_group("Measuring", measuring_options()),
-          in_group("Hosts and launchers", launch_options()), in_group("Files", file_options()),
-          in_group("Other", other_options()), in_group("Collectives (comm)", comm_options()),
+          in_group("Measuring", measuring_options()), in_group(kHostsGroup, launch_options()),
+          in_group("Files", file_options()), in_group("Other", other_options()),
+          in_group("Collectives (comm)", comm_options()),
           in_group("Keys that only a configuration file has", file_only_keys())})
       std::ranges::move(part, std::back_inserter(all));
     return all;

@@ -21,6 +21,41 @@ constexpr std::string_view kPurpose =
     "Trains one network with several data-parallel strategies, proves that they compute the same "
     "thing, times them, and writes one report.";
 
+// What most people need, on one screen. Tests hold it to the table: options and commands that are
+// there, 32 lines of 80 columns.
+constexpr std::string_view kShortHelp =
+    R"(ddpbench: which data-parallel strategy is fastest on this machine, and why?
+
+  ddpbench [OPTION]...     train with each strategy, verify, time, compare
+  ddpbench COMMAND ...     see below
+
+What most people need:
+  --strategy=LIST       single, dp, ddp, ps, or all                     [single]
+  --gpus=LIST           1,2,4 devices (CPU devices too), or all              [1]
+  --model=NAME          network; `ddpbench models` lists them       [simple_cnn]
+  --batch-size=N        samples a device and step                           [64]
+  --steps=N             end each epoch after N steps              [whole epochs]
+  --repetitions=N       repeat every run, to tell differences from noise     [1]
+  --config=FILE         these and all other settings from a file
+  --data-dir=DIR        where data sets are               [~/.cache/ddpbench]
+  --json=FILE           where the report goes        [ddpbench-<UTC time>.json]
+  --dry-run             check everything, and stop before the first step
+
+With reports:                        Measure or plan:
+  show     table, csv, json            tune    ddp's best bucket sizes
+  chart    picture: svg, png, pdf      comm    collectives alone
+  html     one page to share           fit     largest batch that fits
+  check    regression gate for CI      models  networks and their size
+  history  over many commits           data    list or download data sets
+  import   times of your own program   info    this machine, this build
+
+  ddpbench                             a first answer in a minute
+  ddpbench --model=resnet18 --strategy=single,ddp --gpus=1,2 --repetitions=5
+  ddpbench check new.json --baseline base.json     exit 6: something is slower
+
+More: ddpbench help options | hosts | config | exit-codes, COMMAND --help
+)";
+
 constexpr std::string_view kPrecedence =
     "LIST, and \",...\" in what a value looks like: several with commas, of which every "
     "combination that a strategy heeds is run. Later wins: defaults, the configuration file, "
@@ -155,18 +190,41 @@ std::string two_columns(std::string_view name, std::string_view help) {
   return line + wrap(help, kHelpColumns, kExplanationColumn, kExplanationColumn);
 }
 
-std::string help_text(const std::vector<CommandSummary>& commands) {
-  std::string text = "Usage:\n";
-  for (const TableCommand& row : table_commands()) text += two_columns(row.usage, row.help);
-  for (const CommandSummary& command : commands)
-    text += two_columns(command.usage, command.summary);
-  text += fmt::format("\n{}", wrap(kPurpose, kHelpColumns, 0));
-  text += option_groups([](const OptionDefinition&) { return true; });
-  text += two_columns("runs: LIST", kRunsHelp);  // the last group is that of such keys
-  text += fmt::format("\n{}\nExit codes:\n", wrap(kPrecedence, kHelpColumns, 0));
-  for (const ExitCode& exit : kExitCodes)
-    text += fmt::format("  {:>3}  {}\n", exit.code, exit.meaning);
-  return text;
+std::string_view short_help() { return kShortHelp; }
+
+std::string topic_help(const std::string& topic, const std::vector<CommandSummary>& commands) {
+  if (topic == "options") {
+    std::string text = "Usage:\n";
+    for (const TableCommand& row : table_commands()) text += two_columns(row.usage, row.help);
+    for (const CommandSummary& command : commands)
+      text += two_columns(command.usage, command.summary);
+    return text + option_groups([](const OptionDefinition&) { return true; });
+  }
+  if (topic == "hosts") {
+    return option_groups(
+        [](const OptionDefinition& definition) { return definition.group == kHostsGroup; });
+  }
+  if (topic == "config") {
+    return wrap(kPrecedence, kHelpColumns, 0) +
+           option_groups([](const OptionDefinition& definition) { return !definition.is_flag(); }) +
+           two_columns("runs: LIST", kRunsHelp);
+  }
+  if (topic == "exit-codes") {
+    std::string text;
+    for (const ExitCode& exit : kExitCodes)
+      text += fmt::format("{:>3}  {}\n", exit.code, exit.meaning);
+    return text;
+  }
+  const auto command = std::ranges::find(commands, topic, &CommandSummary::name);
+  if (command != commands.end()) return command->help();
+  std::vector<Command> shared;
+  for (const TableCommand& row : table_commands())
+    if (topic == row.words.substr(0, row.words.find(' '))) shared.push_back(row.command);
+  if (!topic.empty() && !shared.empty()) return command_help_text(shared);
+  throw ConfigError(
+      fmt::format("help: there is no topic '{}'; there are options, hosts, config, exit-codes and "
+                  "the commands.",
+                  topic));
 }
 
 std::string command_help_text(std::span<const Command> commands) {

@@ -39,8 +39,12 @@ struct CommandSummary {
 // The longest line of what --help prints, which is the same in documents as on any terminal.
 inline constexpr std::size_t kHelpColumns = 80;
 
-// Returns what --help prints.
-std::string help_text(const std::vector<CommandSummary>& commands);
+// What `ddpbench --help` prints.
+std::string_view short_help();
+
+// What `ddpbench help TOPIC` prints: options, hosts, config, exit-codes, or a command. Throws
+// ConfigError for others.
+std::string topic_help(const std::string& topic, const std::vector<CommandSummary>& commands);
 
 // Returns what `ddpbench COMMAND --help` prints for commands that share the option table: their
 // usage and the options that any of them takes.

@@ -184,22 +184,31 @@ Options resolve_entry(const GivenLayers& layers, const RunEntry& entry,
   }
 }
 
-std::string help_of(const Flags& flags, const ParseContext& context) {
+std::string help_of(const Flags& flags) {
   constexpr std::array kData = {Command::data_list, Command::data_fetch};
   if (flags.command != Command::run) return command_help_text(std::span(&flags.command, 1));
-  return flags.is_data ? command_help_text(kData) : help_text(context.commands);
+  return flags.is_data ? command_help_text(kData) : std::string(short_help());
 }
 
 }  // namespace
 
 ParsedCommand parse_command(const std::vector<std::string>& arguments,
                             const ParseContext& context) {
+  const std::string first = arguments.empty() ? "" : arguments.front();
+  if (first == "help" && arguments.size() == 2) {
+    std::string text = topic_help(arguments[1], context.commands);
+    return {.command = Command::help, .text = std::move(text)};
+  }
+  if (first == "help" && arguments.size() == 1) return parse_command({"--help"}, context);
+  if (first == "version") return parse_command({"--version"}, context);
   const Flags flags = read_flags(arguments, context.commands);
-  if (flags.words.has("help")) return {.command = Command::help, .text = help_of(flags, context)};
+  if (flags.words.has("help")) return {.command = Command::help, .text = help_of(flags)};
   if (flags.words.has("version")) return {.command = Command::version, .text = version_text()};
 
   ParsedCommand parsed{.command = flags.command, .names = flags.names};
   const GivenLayers layers = read_layers(flags, context);
+  if (std::string note = ignored_variables(context.variables); !note.empty())
+    parsed.notes.push_back(std::move(note));
   std::vector<std::string> notes;  // of what is around entries, where there are some
   parsed.options =
       resolve(layers, flags.command, nullptr, layers.entries.empty() ? parsed.notes : notes);

@@ -49,7 +49,7 @@ Json one_or_list(const Json& entry, bool unique) {
 
 template <typename T>
 Json entry_schema(const ValueRule& rule) {
-  if constexpr (std::is_same_v<T, bool>) return {{"type", "boolean"}};
+  if constexpr (std::is_same_v<T, bool>) return {{"enum", {true, false, "on", "off"}}};
   if constexpr (std::is_integral_v<T>) return bounded("integer", rule);
   if constexpr (std::is_floating_point_v<T>) return bounded("number", rule);
   if constexpr (std::is_same_v<T, PerChannel>) return one_or_list(bounded("number", rule), false);

@@ -100,6 +100,12 @@ constexpr std::string_view kPrefix = "DDPBENCH_";
 
 std::string without_prefix(const std::string& name) { return name.substr(kPrefix.size()); }
 
+// Kubernetes gives every container such variables of a Service that is called ddpbench.
+bool is_of_service(const std::string& name) {
+  const std::string own = name.starts_with(kPrefix) ? without_prefix(name) : "";
+  return own.starts_with("SERVICE_") || own == "PORT" || own.starts_with("PORT_");
+}
+
 // Compares without the prefix: all names share it, so it says nothing about which is near.
 void refuse_unknown_variable(const std::string& name, const std::vector<std::string>& known) {
   if (!name.starts_with(kPrefix) || std::ranges::count(known, without_prefix(name)) != 0) return;
@@ -258,8 +264,17 @@ OptionSource variable_source(const std::map<std::string, std::string>& variables
       source.add(definition, words_of_texts(definition, {given->second}, name), name);
     }
   }
-  for (const auto& [name, text] : variables) refuse_unknown_variable(name, known);
+  for (const auto& [name, text] : variables)
+    if (!is_of_service(name)) refuse_unknown_variable(name, known);
   return source;
+}
+
+std::string ignored_variables(const std::map<std::string, std::string>& variables) {
+  std::vector<std::string> names;
+  for (const auto& [name, text] : variables)
+    if (is_of_service(name)) names.push_back(name);
+  if (names.empty()) return "";
+  return fmt::format("ignored, as variables of a Kubernetes Service: {}", fmt::join(names, ", "));
 }
 
 std::vector<std::string> config_names(const std::vector<std::string>& directories) {
@@ -286,6 +301,9 @@ std::string find_config(const std::string& name, const std::vector<std::string>&
   if (is_folder(name))
     throw ConfigError(fmt::format("--config={}: that is a directory; name a file in it", name));
   const auto names = config_names(directories);
+  for (const std::string& directory : directories)
+    if (is_file(fs::path(directory) / "models" / (name + std::string(kSuffix))))
+      throw ConfigError(fmt::format("--config={0}: {0} is a network: --model={0}", name));
   std::string near = suggestion(fs::path(name).replace_extension().string(), names);
   if (near.empty()) near = suggestion(fs::path(name).stem().string(), names);
   throw ConfigError(fmt::format(

@@ -76,6 +76,8 @@ std::vector<RunEntry> take_run_entries(nlohmann::json& content, const std::strin
 
 // Reads the environment. Throws ConfigError for unknown DDPBENCH_ variables, naming the nearest.
 OptionSource variable_source(const std::map<std::string, std::string>& variables, Command command);
+// A sentence on those that are no options but of a Kubernetes Service; empty: there are none.
+std::string ignored_variables(const std::map<std::string, std::string>& variables);
 
 // Resets each option that does nothing beside the value of another option. Throws ConfigError
 // unless it was given in an earlier layer than that value: then it was meant for another value.

@@ -169,7 +169,8 @@ struct OptionDefinition {
 };
 
 using Definitions = std::vector<OptionDefinition>;
-const Definitions& option_table();  // option_definitions.cpp
+inline constexpr const char* kHostsGroup = "Hosts and launchers";  // what `help hosts` prints
+const Definitions& option_table();                                 // option_definitions.cpp
 // The rows with this heading.
 Definitions in_group(const std::string& group, Definitions rows);
 // The row with its hint, where its choices make it.

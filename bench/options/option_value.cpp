@@ -90,8 +90,7 @@ struct Reader {
   }
 
   bool truth(const Word& word) const {
-    const bool may_be = word.form == Form::typed || word.form == Form::truth;
-    if (!may_be || (word.text != "on" && word.text != "off")) refuse(word);
+    if (word.text != "on" && word.text != "off") refuse(word);
     return word.text == "on";
   }
 
@@ -199,7 +198,7 @@ json written(const T& value) {
 template <typename T>
 std::string expected_entry(const ValueRule& rule) {
   if constexpr (std::is_same_v<T, bool>) {
-    return "on or off (true or false in a configuration file)";
+    return "on or off (in a configuration file also true or false)";
   } else if constexpr (std::is_integral_v<T>) {
     return bounds(rule, "a whole number");
   } else if constexpr (std::is_floating_point_v<T>) {

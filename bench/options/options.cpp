@@ -163,7 +163,7 @@ void check_file_conflicts(const Options& options) {
                                        {"--config", &options.config_path},
                                        {"--load-model", &options.load_model},
                                        {"--hostfile", &options.host_file},
-                                       {"model", &options.model}};
+                                       {"--model", &options.model}};
   const auto refuse = [](const NamedFile& result, const NamedFile& other) {
     if (!name_one_file(*result.second, *other.second)) return;
     throw ConfigError(fmt::format("{} and {} both name {}; give {} another name", result.first,

@@ -62,9 +62,20 @@ TEST(Commands, OnlyRunsTrainUntilAnAccuracy) {
             std::nullopt);
 }
 
-TEST(Commands, HelpIsNoCommand) {
-  EXPECT_THAT(refusal({"help"}), AllOf(HasSubstr("'help'"), HasSubstr("`ddpbench --help`")));
+TEST(Commands, HelpIsACommandWithTopics) {
+  EXPECT_EQ(parse({"help"}).text, short_help());
+  EXPECT_EQ(parse({"help", "tune"}).text, parse({"tune", "--help"}).text);
+  EXPECT_EQ(parse({"help", "data"}).text, parse({"data", "--help"}).text);
+  EXPECT_THAT(parse({"help", "hosts"}).text,
+              AllOf(StartsWith("\nHosts and launchers:\n"), HasSubstr("--hostfile"),
+                    Not(HasSubstr("--batch-size"))));
+  EXPECT_THAT(parse({"help", "config"}).text,
+              AllOf(HasSubstr("Later wins"), HasSubstr("dataset.mean"), HasSubstr("runs: LIST")));
+  EXPECT_THAT(parse({"help", "exit-codes"}).text, HasSubstr("  6  regression (check)"));
+  EXPECT_THAT(refusal({"help", "nonsense"}), HasSubstr("there is no topic 'nonsense'"));
 }
+
+TEST(Commands, VersionIsACommand) { EXPECT_EQ(parse({"version"}).text, parse({"--version"}).text); }
 
 TEST(Commands, VariablesOfTheOtherCommandsAreNoObstacle) {
   EXPECT_EQ(parse({"info"}, {{{"DDPBENCH_GPUS", "nonsense"}}}).command, Command::info);
@@ -85,7 +96,7 @@ TEST(Commands, HelpIsGivenWhereverItIsAskedFor) {
        std::vector<std::vector<std::string>>{{"--help"}, {"-h"}, {"--gpus=0", "--help"}}) {
     const ParsedCommand help = parse(arguments, {{{"DDPBENCH_NONSENSE", "1"}}});
     EXPECT_EQ(help.command, Command::help);
-    EXPECT_EQ(help.text, help_text(command_summaries()));
+    EXPECT_EQ(help.text, short_help());
   }
 }
 

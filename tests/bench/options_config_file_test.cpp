@@ -70,7 +70,7 @@ TEST_F(ConfigFile, SetsOptionsAndItsOwnKeys) {
     "strategy": ["ddp", "ps"], "gpus": [1, 2], "model": "lenet5", "bucket_cap_mb": 2.5,
     "dataset": {"name": "fashion", "on_missing": "error", "mean": -0.5, "std": 2},
     "optimizer": {"name": "sgd", "lr": 0.5, "momentum": 0, "weight_decay": 0.1},
-    "overlap": false, "force": true, "inject": "sum"})");
+    "overlap": "off", "force": true, "inject": "sum"})");
   EXPECT_THAT(read.strategies, ElementsAre("ddp", "ps"));
   EXPECT_THAT(read.gpus, ElementsAre(1, 2));
   EXPECT_EQ(read.model, "lenet5");
@@ -140,7 +140,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"FractionForWhole", R"({"epochs": 2.5})", {"/epochs", "got 2.5"}},
         BadFile{"NumberBeyondInt", R"({"verify_steps": 99999999999})", {"/verify_steps"}},
         BadFile{"NullForNumber", R"({"epochs": null})", {"/epochs", "got null"}},
-        BadFile{"TextForBoolean", R"({"overlap": "on"})", {"/overlap", "true or false", R"("on")"}},
+        BadFile{
+            "TextForBoolean", R"({"overlap": "yes"})", {"/overlap", "true or false", R"("yes")"}},
         BadFile{"EmptyList", R"({"gpus": []})", {"/gpus", "got []"}},
         BadFile{"MixedList", R"({"gpus": [1, "all"]})", {"/gpus", R"(got "all")"}},
         BadFile{"NoDeviation", R"({"dataset": {"std": 0}})", {"/dataset/std", "a number above 0"}},

@@ -60,7 +60,7 @@ TEST(OptionDocuments, ConfigurationSchemaIsWhatTheOptionTableGives) {
 }
 
 TEST(OptionDocuments, HelpAndDocumentNameEveryOption) {
-  const std::string help = help_text(command_summaries());
+  const std::string help = topic_help("options", command_summaries());
   const std::string document = cli_document(command_summaries());
   for (const OptionDefinition& definition : option_table()) {
     const bool flag = definition.is_flag();
@@ -74,8 +74,29 @@ TEST(OptionDocuments, HelpAndDocumentNameEveryOption) {
 }
 
 TEST(OptionDocuments, HelpFitsATerminalOfEightyColumns) {
-  std::istringstream help(help_text(command_summaries()));
-  for (std::string line; std::getline(help, line);) EXPECT_LE(line.size(), 80U) << line;
+  for (const char* topic : {"options", "hosts", "config", "exit-codes"}) {
+    std::istringstream help(topic_help(topic, command_summaries()));
+    for (std::string line; std::getline(help, line);) EXPECT_LE(line.size(), 80U) << line;
+  }
+}
+
+TEST(OptionDocuments, ShortHelpFitsAScreenAndNamesWhatIsThere) {
+  std::istringstream help{std::string(short_help())};
+  int lines = 0;
+  for (std::string line; std::getline(help, line); ++lines) {
+    EXPECT_LE(line.size(), 80U) << line;
+    if (!line.starts_with("  --")) continue;
+    const std::string name = line.substr(4, line.find_first_of("= ", 4) - 4);
+    const OptionDefinition* const option = find_flag(name);
+    ASSERT_NE(option, nullptr) << line;
+    const std::string value = default_text(*option);
+    if (line.ends_with("]") && name != "data-dir") {
+      EXPECT_THAT(line, HasSubstr("[" + value + "]"));
+    }
+  }
+  EXPECT_LE(lines, 32);
+  for (const CommandSummary& command : command_summaries())
+    EXPECT_THAT(short_help(), HasSubstr("  " + command.name + " "));
 }
 
 TEST(OptionDocuments, NoTwoOptionsShareANameAVariableOrAKey) {

@@ -188,7 +188,19 @@ TEST(OptionValues, AnUnknownFlagNamesTheNearest) {
   EXPECT_THAT(refusal({"-q"}), HasSubstr("-q: unknown option"));
   EXPECT_THAT(refusal({"--out=x.json"}), HasSubstr("'--json'"));
   EXPECT_THAT(refusal({"--world_size=2"}), HasSubstr("'--gpus'"));
-  EXPECT_THAT(refusal({"--dataset=mnist"}), HasSubstr("names the network and the data set: "));
+  EXPECT_THAT(refusal({"--arch=resnet18"}), HasSubstr("'--model'"));
+}
+
+TEST(OptionValues, NetworkAndDataSetAreOptions) {
+  const Options options = options_of({"--model=resnet18", "--dataset=synthetic"});
+  EXPECT_EQ(options.model, "resnet18");
+  EXPECT_EQ(options.dataset, "synthetic");
+}
+
+TEST(OptionValues, ANetworkThatIsTakenForAConfigurationIsToldHow) {
+  const std::string configs = std::string(DDPBENCH_TEST_SOURCE_DIR) + "/configs";
+  EXPECT_THAT(refusal({"--config=resnet18"}, {{}, {configs}}),
+              HasSubstr("resnet18 is a network: --model=resnet18"));
 }
 
 TEST(OptionValues, AStrayArgumentSaysHowListsAreWritten) {
@@ -201,6 +213,15 @@ TEST(OptionValues, AnUnknownVariableNamesTheNearest) {
               AllOf(HasSubstr("DDPBENCH_EPOCH:"), HasSubstr("'DDPBENCH_EPOCHS'")));
   EXPECT_THAT(refusal({}, {{{"DDPBENCH_XYZ", "2"}}}), Not(HasSubstr("Did you mean")));
   EXPECT_THAT(refusal({}, {{{"DDPBENCH_HELP", "on"}}}), HasSubstr("unknown variable"));
+}
+
+TEST(OptionValues, VariablesOfAKubernetesServiceAreIgnoredWithANote) {
+  const World world{{{"DDPBENCH_SERVICE_HOST", "10.0.0.7"},
+                     {"DDPBENCH_PORT", "tcp://10.0.0.7:80"},
+                     {"DDPBENCH_PORT_80_TCP_ADDR", "10.0.0.7"}}};
+  EXPECT_THAT(parse({}, world).notes,
+              testing::ElementsAre("ignored, as variables of a Kubernetes Service: DDPBENCH_PORT, "
+                                   "DDPBENCH_PORT_80_TCP_ADDR, DDPBENCH_SERVICE_HOST"));
 }
 
 TEST(OptionValues, AWrongVariableIsNamedWithItsValue) {
