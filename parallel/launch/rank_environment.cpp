@@ -105,8 +105,57 @@ LauncherVariables mpi_variables(const Reader& reader) {
             {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}};
   }
   // MPICH and Intel MPI (Hydra), also as `srun --mpi=pmi2` sets them.
-  return {"mpirun",     {"PMI_RANK"},        {"MPI_LOCALRANKID", "SLURM_LOCALID"},
-          {"PMI_SIZE"}, {"MPI_LOCALNRANKS"}, {"PMI_JOBID", "PMI_KVS", "SLURM_JOB_ID"}};
+  return {"mpirun",
+          {"PMI_RANK"},
+          {"MPI_LOCALRANKID", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID", "SLURM_LOCALID"},
+          {"PMI_SIZE"},
+          {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"},
+          {"PMI_JOBID", "PMI_KVS", "PALS_APID", "SLURM_JOB_ID"}};
+}
+
+// MVAPICH2, IBM's JSM, Flux: what their own documents list.
+const std::vector<LauncherVariables>& other_launchers() {
+  static const std::vector<LauncherVariables> rows = {
+      {"mpirun",
+       {"MV2_COMM_WORLD_RANK"},
+       {"MV2_COMM_WORLD_LOCAL_RANK"},
+       {"MV2_COMM_WORLD_SIZE"},
+       {"MV2_COMM_WORLD_LOCAL_SIZE"},
+       {"SLURM_JOB_ID"}},
+      {"jsrun",
+       {"JSM_NAMESPACE_RANK"},
+       {"JSM_NAMESPACE_LOCAL_RANK"},
+       {"JSM_NAMESPACE_SIZE"},
+       {"JSM_NAMESPACE_LOCAL_SIZE"},
+       {"LSB_JOBID"}},
+      {"flux",
+       {"FLUX_TASK_RANK"},
+       {"FLUX_TASK_LOCAL_ID"},
+       {"FLUX_JOB_SIZE"},
+       {},
+       {"FLUX_JOB_ID"},
+       {"FLUX_JOB_NNODES"}},
+  };
+  return rows;
+}
+
+// Several processes that do not know of each other would each train alone.
+void refuse_lone_marks(const Reader& reader) {
+  for (const char* const name : {"WORLD_SIZE", "LOCAL_RANK"}) {
+    if (reader.has(name)) {
+      throw ConfigError(fmt::format(
+          "{} is set but RANK is not; set RANK to join a world, or unset {}", name, name));
+    }
+  }
+  if (reader.has("SLURM_PROCID")) return;  // a shell below srun has the marks of its one task
+  for (const char* const name : {"PMIX_RANK", "PMI_ID", "PALS_RANKID"}) {
+    if (reader.has(name)) {
+      throw ConfigError(fmt::format(
+          "{}={} is of a launcher that does not say how many ranks there are; set RANK, "
+          "LOCAL_RANK, WORLD_SIZE and MASTER_ADDR for each rank, or unset {}",
+          name, *reader.text(name), name));
+    }
+  }
 }
 
 // Finds the launcher whose variables are set. mpirun comes before srun: below an mpirun that uses
@@ -139,13 +188,19 @@ std::optional<LauncherVariables> find_launcher(const Reader& reader) {
                              {"SLURM_STEP_ID"},
                              {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"}};
   }
-  for (const char* const name : {"WORLD_SIZE", "LOCAL_RANK"}) {
-    if (reader.has(name)) {
-      throw ConfigError(fmt::format(
-          "{} is set but RANK is not; set RANK to join a world, or unset {}", name, name));
-    }
+  for (const LauncherVariables& row : other_launchers()) {
+    if (reader.first(row.rank) && reader.first(row.world_size) != "1") return row;
   }
+  refuse_lone_marks(reader);
   return std::nullopt;
+}
+
+// Whether all ranks are on this host, as far as the variables tell.
+bool on_one_host(const Reader& reader, const LauncherVariables& names) {
+  const auto master = reader.text("MASTER_ADDR").value_or("");
+  const auto local_size = reader.first(names.local_size);
+  return master == "localhost" || master.starts_with("127.") || reader.first(names.nodes) == "1" ||
+         (local_size && local_size == reader.first(names.world_size));
 }
 
 // The rank within its host: from the variables, or from --local-rank, or from both alike.
@@ -153,6 +208,14 @@ int read_local_rank(const Reader& reader, const LauncherVariables& names,
                     std::optional<std::int64_t> given) {
   const auto variable =
       std::ranges::find_if(names.local_rank, [&](const char* name) { return reader.has(name); });
+  if (!given && variable == names.local_rank.end()) {
+    if (on_one_host(reader, names)) return reader.number(names.rank, names.launcher);
+    throw ConfigError(fmt::format(
+        "{0}={1} makes this process a rank, and {2} is missing: its number on this host, from 0; "
+        "set it, or unset {0} and {3}",
+        names.rank.front(), *reader.first(names.rank), names.local_rank.front(),
+        *std::ranges::find_if(names.world_size, [&](const char* n) { return reader.has(n); })));
+  }
   if (!given) return reader.number(names.local_rank, names.launcher);
   if (variable == names.local_rank.end()) return static_cast<int>(*given);
   const int set = reader.number(names.local_rank, names.launcher);

@@ -124,6 +124,42 @@ TEST(RankEnvironment, ReadsWhatTorchrunSets) {
   EXPECT_EQ(place->master_address, "some-host");
 }
 
+TEST(RankEnvironment, ReadsWhatOtherLaunchersSet) {
+  const std::pair<const char*, Variables> launchers[] = {
+      {"mpirun",
+       {{"MV2_COMM_WORLD_RANK", "3"},
+        {"MV2_COMM_WORLD_LOCAL_RANK", "1"},
+        {"MV2_COMM_WORLD_SIZE", "4"},
+        {"MV2_COMM_WORLD_LOCAL_SIZE", "2"}}},
+      {"mpirun",
+       {{"PMI_RANK", "3"}, {"PMI_LOCAL_RANK", "1"}, {"PMI_SIZE", "4"}, {"PMI_LOCAL_SIZE", "2"}}},
+      {"mpirun",
+       {{"PALS_RANKID", "3"}, {"PALS_LOCAL_RANKID", "1"}, {"PMI_RANK", "3"}, {"PMI_SIZE", "4"}}},
+      {"jsrun",
+       {{"JSM_NAMESPACE_RANK", "3"},
+        {"JSM_NAMESPACE_LOCAL_RANK", "1"},
+        {"JSM_NAMESPACE_SIZE", "4"},
+        {"JSM_NAMESPACE_LOCAL_SIZE", "2"}}},
+      {"flux", {{"FLUX_TASK_RANK", "3"}, {"FLUX_TASK_LOCAL_ID", "1"}, {"FLUX_JOB_SIZE", "4"}}},
+  };
+  for (const auto& [launcher, variables] : launchers) {
+    const auto place = read(variables);
+    ASSERT_TRUE(place) << launcher;
+    EXPECT_EQ(place->launcher, launcher);
+    EXPECT_EQ(place->rank, 3);
+    EXPECT_EQ(place->local_rank, 1);
+    EXPECT_EQ(place->world_size, 4);
+  }
+  EXPECT_FALSE(read({{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_SIZE", "1"}}));
+}
+
+TEST(RankEnvironment, RefusesMarksOfLaunchersThatDoNotTellTheWorld) {
+  for (const char* name : {"PMIX_RANK", "PMI_ID", "PALS_RANKID"}) {
+    EXPECT_THAT(error_of({{name, "1"}}), HasSubstr(std::string(name) + "=1 is of a launcher"));
+  }
+  EXPECT_FALSE(read({{"PMIX_RANK", "0"}, {"SLURM_PROCID", "0"}}));
+}
+
 TEST(RankEnvironment, KnowsHowLongMpirunWaitsForRanksToEnd) {
   constexpr const char* kName = "OMPI_MCA_odls_base_sigkill_timeout";
   EXPECT_EQ(read(open_mpi())->seconds_to_end, 1);
@@ -137,7 +173,11 @@ TEST(RankEnvironment, TakesTheLocalRankFromAnArgumentWhereTheVariablesLackIt) {
   const Variables lacking = without(own(), "LOCAL_RANK");
   EXPECT_EQ(read(lacking, 1)->local_rank, 1);
   EXPECT_EQ(read(own(), 1)->local_rank, 1);
-  EXPECT_THAT(error_of(lacking), HasSubstr("LOCAL_RANK is not set"));
+  EXPECT_EQ(read(lacking)->local_rank, 1);                            // MASTER_ADDR is this host
+  EXPECT_EQ(read(without(torchrun(), "LOCAL_RANK"))->local_rank, 3);  // all 4 ranks are local
+  EXPECT_EQ(error_of(with(lacking, {{"MASTER_ADDR", "other"}})),
+            "RANK=1 makes this process a rank, and LOCAL_RANK is missing: its number on this host, "
+            "from 0; set it, or unset RANK and WORLD_SIZE");
   EXPECT_THAT(error_of(own(), 0), HasSubstr("--local-rank=0 but LOCAL_RANK=1"));
   EXPECT_THAT(error_of(lacking, 2), HasSubstr("--local-rank=2 is above RANK=1"));
   EXPECT_THAT(error_of(open_mpi(), 0), HasSubstr("OMPI_COMM_WORLD_LOCAL_RANK=1"));
@@ -246,14 +286,14 @@ TEST(RankEnvironment, PrefersMpirunsVariablesToThoseOfTheSrunBelowIt) {
 }
 
 TEST(RankEnvironment, NamesEachVariableThatIsMissing) {
-  for (const char* const name : {"LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR"}) {
+  for (const char* const name : {"WORLD_SIZE", "MASTER_ADDR"}) {
     EXPECT_THAT(error_of(without(own(), name)), HasSubstr(std::string(name) + " "));
   }
   EXPECT_EQ(read(without(own(), "MASTER_PORT"))->master_port, 29500);
   EXPECT_THAT(error_of(without(own(), "RANK")), HasSubstr("RANK is not set"));
   EXPECT_THAT(error_of(without(open_mpi(), "OMPI_COMM_WORLD_SIZE")),
               HasSubstr("OMPI_COMM_WORLD_SIZE is not set"));
-  EXPECT_THAT(error_of(without(slurm(), "SLURM_LOCALID")), HasSubstr("SLURM_LOCALID is not set"));
+  EXPECT_THAT(error_of(without(slurm(), "SLURM_LOCALID")), HasSubstr("SLURM_LOCALID is missing"));
   EXPECT_THAT(error_of({{"WORLD_SIZE", "2"}}), HasSubstr("WORLD_SIZE is set but RANK is not"));
 }
 
