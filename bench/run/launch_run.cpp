@@ -56,6 +56,19 @@ void check_process_memory(int processes) {
 
 }  // namespace
 
+void StepRate::see(double now_s, const launch::RankStatus& status) {
+  constexpr double kKept = 0.9;  // of what was seen before
+  const bool is_new_state = status.state != state;
+  if (status.step <= step && !is_new_state) return;
+  if (!is_new_state && step > 0) {
+    steps = kKept * steps + static_cast<double>(status.step - step);
+    time_s = kKept * time_s + (now_s - seen_s);
+  }
+  step = status.step;
+  state = status.state;
+  seen_s = now_s;
+}
+
 Progress::Style Progress::style_for_stdout(bool quiet) {
   if (quiet) return Style::quiet;
   return writes_to_terminal() ? Style::redraw : Style::lines;
@@ -63,10 +76,9 @@ Progress::Style Progress::style_for_stdout(bool quiet) {
 
 void Progress::begin(const TrainingJob& job) {
   job_ = job;
-  begin_s_ = last_s_ = steady_s();
+  begin_s_ = steady_s();
   next_line_s_ = begin_s_ + kLineInterval_s;
-  last_step_ = 0;
-  rate_ = 0;
+  rate_ = {.seen_s = begin_s_};
   if (style_ == Style::lines) {
     say("{}{}{}\n", numbered(), place_.runs > 1 ? ": " : "", job_.title);
     std::fflush(stdout);
@@ -82,12 +94,12 @@ std::string Progress::numbered() const {
 // The time until the command's last run ends, where it can be told.
 std::optional<double> Progress::left_s(const launch::RankStatus& status, std::int64_t timed) const {
   const bool last = place_.run >= place_.runs;
-  if (rate_ <= 0 || (!last && !place_.later_s)) return std::nullopt;
+  if (rate_.per_s() <= 0 || (!last && !place_.later_s)) return std::nullopt;
   const std::int64_t all = job_.is_reference() ? 0 : job_.options.epochs * job_.steps_per_epoch;
   // As many as there are if the warm-up takes no more than it must.
   const std::int64_t after = total_steps(job_) - static_cast<std::int64_t>(status.step);
   const std::int64_t steps = timed > 0 ? all - timed : std::max(all, after);
-  return static_cast<double>(steps) / rate_ + (last ? 0 : *place_.later_s);
+  return static_cast<double>(steps) / rate_.per_s() + (last ? 0 : *place_.later_s);
 }
 
 std::string Progress::stage(const launch::RankStatus& status, std::int64_t timed) const {
@@ -120,8 +132,9 @@ std::string Progress::line(const launch::RankStatus& status, std::int64_t timed)
   }
   std::string text = fmt::format("{}{}{}: {}", fmt::join(first, ", "), first.empty() ? "" : ": ",
                                  job_.title, stage(status, timed));
-  if (rate_ > 0) {
-    text += fmt::format(", {:.0f} samples/s", rate_ * static_cast<double>(job_.global_batch()));
+  if (rate_.per_s() > 0) {
+    text +=
+        fmt::format(", {:.3g} samples/s", rate_.per_s() * static_cast<double>(job_.global_batch()));
   }
   return text;
 }
@@ -142,12 +155,7 @@ void Progress::update(const launch::RankChannels& channels) {
   const double now_s = steady_s();
   if (!is_due(now_s)) return;
   const launch::RankStatus status = channels.status(0);
-  if (status.step > last_step_ && now_s > last_s_) {
-    const double rate = static_cast<double>(status.step - last_step_) / (now_s - last_s_);
-    rate_ = rate_ == 0 ? rate : 0.7 * rate_ + 0.3 * rate;
-  }
-  last_step_ = status.step;
-  last_s_ = now_s;
+  rate_.see(now_s, status);
   show(line(status, std::ssize(channels.steps(0))));
 }
 

@@ -33,6 +33,18 @@ struct SweepPlace {
   std::optional<double> wanted;    // --until-ci: the relative width to be reached
 };
 
+// Steps a second, from polls. A poll that sees no new step says nothing, because a step may take
+// longer than the time between polls; nor does one that sees the state change.
+struct StepRate {
+  double seen_s = 0;  // when a step or a state was last seen to be new
+  std::uint64_t step = 0;
+  launch::RankState state = launch::RankState::starting;
+  double steps = 0, time_s = 0;  // older parts count for less
+
+  void see(double now_s, const launch::RankStatus& status);
+  double per_s() const { return time_s > 0 ? steps / time_s : 0; }  // 0: not known yet
+};
+
 // Shows the progress of a run on stdout: a line that redraws on a terminal, plain lines otherwise.
 class Progress {
  public:
@@ -62,9 +74,7 @@ class Progress {
   SweepPlace place_;
   TrainingJob job_;
   double begin_s_ = 0, next_line_s_ = 0;
-  std::uint64_t last_step_ = 0;  // at the last line, for the rate
-  double last_s_ = 0;
-  double rate_ = 0;  // steps/s, smoothed
+  StepRate rate_;
   StatusLine status_line_;
 };
 

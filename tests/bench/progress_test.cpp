@@ -31,14 +31,18 @@ class ProgressLine : public testing::Test {
     job.options.warmup_steps = 0;
   }
 
-  // Reports so many timed steps as done.
+  // Reports so many timed steps as done, the last when the line is shown.
   void train(int steps) {
     writer.state(launch::RankState::training);
-    for (int i = 0; i < steps; ++i) {
-      writer.begin_step(static_cast<std::uint32_t>(i / job.steps_per_epoch),
-                        static_cast<std::uint64_t>(i + 1));
-      writer.append(launch::StepRecord{});
-    }
+    for (int i = 1; i < steps; ++i) end_step();
+    has_last_ = true;
+  }
+
+  void end_step() {
+    writer.begin_step(static_cast<std::uint32_t>(done_ / job.steps_per_epoch),
+                      static_cast<std::uint64_t>(done_ + 1));
+    writer.append(launch::StepRecord{});
+    ++done_;
   }
 
   std::string shown(Progress::Style style, const SweepPlace& place = {}) {
@@ -47,13 +51,43 @@ class ProgressLine : public testing::Test {
     testing::internal::CaptureStdout();
     progress.begin(job);
     progress.update(channels);
+    if (has_last_) end_step();
+    progress.update(channels);
     return testing::internal::GetCapturedStdout();
   }
 
   TrainingJob job;
   launch::RankChannels channels;
   launch::RankWriter writer;
+
+ private:
+  int done_ = 0;
+  bool has_last_ = false;
 };
+
+// What polls every 0.1 s make of steps that take `step_s`, after a setup of 8 s.
+double rate_of_polls(double step_s, double until_s) {
+  constexpr double kSetup_s = 8;
+  StepRate rate;
+  for (double now_s = 0; now_s < kSetup_s + until_s; now_s += 0.1) {
+    launch::RankStatus status;
+    if (now_s >= kSetup_s) {
+      status.state = launch::RankState::training;
+      status.step = 1 + static_cast<std::uint64_t>((now_s - kSetup_s) / step_s);
+    }
+    rate.see(now_s, status);
+  }
+  return rate.per_s();
+}
+
+TEST(StepRate, IsRightForShortAndLongSteps) {
+  for (const double step_s : {0.01, 0.06, 0.15, 1.0, 10.0}) {
+    for (const double steps : {5.0, 30.0}) {
+      EXPECT_NEAR(rate_of_polls(step_s, std::max(2.0, steps * step_s)) * step_s, 1, 0.2) << step_s;
+    }
+    EXPECT_EQ(rate_of_polls(step_s, 0), 0);
+  }
+}
 
 TEST_F(ProgressLine, ShowsEpochStepRateAndTimeLeftOnATerminal) {
   train(8);
@@ -203,6 +237,7 @@ TEST_F(ProgressLine, IsNeverWiderThanTheTerminal) {
   job.title = "ddp on 2 devices, batch 64, overlap off, repetition 1";
   progress.begin(job);
   progress.update(channels);
+  end_step();
   progress.update(channels);
   std::string text = terminal.text();
   EXPECT_EQ(std::ranges::count(text, '\n'), 0);
@@ -229,6 +264,8 @@ TEST_F(ProgressLine, CutsOffTheNameOfTheRunBeforeLossAndInterval) {
                   .wanted = 0.02});
   job.title = "ddp on 2 devices, batch 64, overlap off, repetition 1";
   progress.begin(job);
+  progress.update(channels);
+  end_step();
   progress.update(channels);
   EXPECT_THAT(terminal.text(), HasSubstr("\rrun 5 of at most 24, at most 30 min left, loss 0.4031, "
                                          "interval 4.1 % of 2.0 %"));
