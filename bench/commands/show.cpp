@@ -178,7 +178,9 @@ class Show final : public Subcommand {
       text += report::interruption_lines(file.report, file.name, width);
     }
     text += report::warning_lines(shown, limit);
-    const std::string best = report::ranking_lines(rows, width);
+    const std::string answer = report::answer_text(rows, width);
+    text = answer + text;
+    const std::string best = answer.empty() ? report::ranking_lines(rows, width) : "";
     if (!best.empty()) text += "\n" + best;
     const std::string why = report::render_why(rows, files, width);
     return why.empty() ? text : text + "\n" + why;

@@ -237,8 +237,10 @@ void finish_report(report::Report& report, const RunsTrace& trace, const Options
   complete_report(report, options);
   // The table comes first: should writing the file fail, the user has seen the results.
   const int width = terminal_width();
-  say_table("\n" + report::render_table(report, width) + "\n");
-  const std::string best = report::ranking_lines(report::all_runs(report), width);
+  const std::vector<report::RunRow> rows = report::all_runs(report);
+  const std::string answer = report::answer_text(rows, width);
+  say_table("\n" + answer + report::render_table(report, width) + "\n");
+  const std::string best = answer.empty() ? report::ranking_lines(rows, width) : "";
   if (!best.empty()) say("{}\n", best);
   const std::string why = report::render_why(report, width);
   if (!why.empty()) say("{}\n", why);

@@ -14,6 +14,7 @@
 
 #include "reports/data/report.h"
 #include "reports/data/report_view.h"
+#include "reports/metrics/ranking.h"
 #include "reports/why/why_cause.h"
 
 namespace ddpbench::report {
@@ -62,5 +63,27 @@ std::string render_why(const Report& report, int width);
 // The same for these rows, in their order. If they are from several files, each block names its
 // file. A run that was measured against the baseline of one of `files` is explained with it.
 std::string render_why(std::span<const RunRow> rows, std::span<const ReportFile> files, int width);
+
+// ---- the first answer: which setting to take, how sure that is, and why it is not faster
+// (answer.cpp; docs/metrics.md) ----
+
+// Runs of `single`, dp and ddp on one device with equal settings do the same work.
+struct Yardstick {
+  std::vector<const Run*> runs;  // of at least two settings; empty: there is none
+  double spread = 0;             // the largest median rate of a setting / the smallest - 1
+  double least_step_s = 0, most_step_s = 0;
+};
+Yardstick find_yardstick(std::span<const Contest> contests);
+
+// What disturbed the run: "other programs used up to 71 % of the CPU"; empty: nothing was noticed.
+std::string disturbance(const Run& run);
+
+// The lines of the answer, without control characters; three where runs on several devices can be
+// compared with one device, none for rows of several
+// files and of `ddpbench tune`.
+std::vector<std::string> answer_lines(std::span<const RunRow> rows);
+// The same wrapped to `width` columns and to 100, with an empty line behind them where there are
+// some.
+std::string answer_text(std::span<const RunRow> rows, int width);
 
 }  // namespace ddpbench::report

@@ -27,21 +27,6 @@ constexpr int kSteps = 100;
 constexpr double kDisturbance = 0.25;
 constexpr double kSlowdown = 1.10;
 
-// Standard normal numbers, equal everywhere for a seed (unlike std::normal_distribution's).
-class Normal {
- public:
-  explicit Normal(std::uint64_t seed) : engine_(seed) {}
-  double uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
-  // Box and Muller, A note on the generation of random normal deviates, 1958.
-  double operator()() {
-    const double radius = std::sqrt(-2 * std::log(1 - uniform()));
-    return radius * std::cos(2 * std::numbers::pi * uniform());
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
-
 // How the logarithm of the step time varies between repetitions. The noise is the standard
 // deviation over all repetitions of a program, drift and autocorrelation included. Disturbances
 // come on top. The 95th percentile varies by as much again.
@@ -84,7 +69,7 @@ void set_times(Run& run, double median, double p95) {
 }
 
 // Gives a run its steps: its median and tail come from them.
-void set_steps(Run& run, double median, Normal& random) {
+void set_steps(Run& run, double median, test::Normal& random) {
   double state = random();
   for (int step = 0; step < kSteps; ++step) {
     run.step.samples_s.push_back(median * std::exp(kStepNoise * state));
@@ -102,7 +87,7 @@ void slow_down(Run& run, double factor) {
 
 // Adds the repetitions of one pair to both reports; the order A B B A A B B A ... cancels a drift.
 void draw_pair(const Kind& kind, double noise, int repetitions, int devices, double slowdown,
-               Normal& random, Report& base, Report& candidate) {
+               test::Normal& random, Report& base, Report& candidate) {
   const int runs = 2 * repetitions;
   // The drift is part of the noise: the rest of the variance is random.
   const double random_part =
@@ -135,7 +120,7 @@ void draw_pair(const Kind& kind, double noise, int repetitions, int devices, dou
 
 // The shares of the verdicts on the first of `pairs` pairs, which is slowed down.
 std::array<double, 4> rates(const Kind& kind, double noise, int repetitions, int pairs,
-                            double slowdown, int trials, Normal& random) {
+                            double slowdown, int trials, test::Normal& random) {
   std::array<double, 4> shares = {};
   for (int trial = 0; trial < trials; ++trial) {
     std::vector<Report> base(1), candidate(1);
@@ -168,7 +153,7 @@ TEST(GateErrors, FindTenPercentAndRaiseNoFalseAlarm) {
 }
 
 void print_row(const std::string& label, const Kind& kind, double noise, int repetitions, int pairs,
-               Normal& random) {
+               test::Normal& random) {
   constexpr int kTrials = 4000;
   const auto same = rates(kind, noise, repetitions, pairs, 1, kTrials, random);
   const auto slow = rates(kind, noise, repetitions, pairs, kSlowdown, kTrials, random);
