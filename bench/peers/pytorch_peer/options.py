@@ -104,6 +104,8 @@ OPTIONS = (
     Option("strategy", "LIST", ["single"], list_of(one_of("single", "dp", "ddp", "ps")),
            "single, dp (nn.DataParallel), ddp (DistributedDataParallel); ps is recorded as skipped"),
     Option("gpus", "LIST|all", [1], device_counts, "numbers of devices, of CPU devices too"),
+    Option("model", "NAME|FILE", "simple_cnn", filled, "the network: a name, or a file"),
+    Option("dataset/name", "NAME", "auto", filled, "the data set; auto: one that fits the network"),
     Option("config", "NAME", None, filled, "configuration file: a path, or a name in configs/"),
     Option("device", "auto|cpu|cuda", "auto", one_of("auto", "cpu", "cuda"),
            "kind of device; auto takes CUDA when a GPU is there"),
@@ -166,15 +168,14 @@ OPTIONS = (
     Option("data_dir", "DIR", None, filled, "data sets lie in DIR/NAME/; default: as ddpbench"),
     Option("quiet", "", False, switch, "no lines about single runs"),
     # Keys that only a configuration file has.
-    Option("model", "", "simple_cnn", filled, ""),
-    Option("dataset/name", "", "auto", filled, ""),
     Option("dataset/on_missing", "", "synthesize", one_of("synthesize", "error"), ""),
     Option("dataset/mean", "", None, of_channels(float), ""),
     Option("dataset/std", "", None, of_channels(number(0, True)), ""),
     Option("dataset/augment", "", False, switch, ""),
 )
 BY_NAME = {option.name: option for option in OPTIONS}
-FLAGS = {option.name: option for option in OPTIONS if option.help}
+# By their names on the command line, --dataset of "dataset/name".
+FLAGS = {option.name.removesuffix("/name"): option for option in OPTIONS if option.help}
 ADAM = ("adam", "adamw")
 # Options that do something beside some values of another; no values: beside all but its default.
 ONLY_WITH = {"momentum": ("optimizer", ("sgd",)), "nesterov": ("optimizer", ("sgd",)),
@@ -212,7 +213,7 @@ def flags(arguments):
         if name not in FLAGS:
             known = ["--" + flag.replace("_", "-") for flag in FLAGS]
             raise unknown("unknown option", "--" + word, known)
-        if name in layer:
+        if FLAGS[name].name in layer:
             raise UsageError(f"--{word} is given 2 times; give it once")
         if not FLAGS[name].value:
             value = value if equals else "on"
@@ -220,14 +221,15 @@ def flags(arguments):
             if not arguments:
                 raise UsageError(f"{argument} needs a value ({FLAGS[name].value})")
             value = arguments.pop(0)
-        layer[name] = parse_value(name, value, argument.partition("=")[0])
+        key = FLAGS[name].name
+        layer[key] = parse_value(key, value, argument.partition("=")[0])
     return layer
 
 
 def variables(environ):
-    return {name: parse_value(name, environ["DDPBENCH_" + name.upper()],
-                              "DDPBENCH_" + name.upper())
-            for name in FLAGS if environ.get("DDPBENCH_" + name.upper())}
+    return {option.name: parse_value(option.name, environ["DDPBENCH_" + name.upper()],
+                                     "DDPBENCH_" + name.upper())
+            for name, option in FLAGS.items() if environ.get("DDPBENCH_" + name.upper())}
 
 
 def config_path(name):
@@ -371,7 +373,7 @@ def data_directory(given, environ):
 
 def help_text():
     lines = []
-    for option in FLAGS.values():
-        flag = "--" + option.name.replace("_", "-") + ("=" + option.value if option.value else "")
+    for name, option in FLAGS.items():
+        flag = "--" + name.replace("_", "-") + ("=" + option.value if option.value else "")
         lines.append(f"  {flag:38s} {option.help}")
     return "\n".join(lines)
