@@ -5,7 +5,7 @@
 # Installs what is missing, builds a release, and runs ddpbench with the arguments given; without any,
 # ddpbench makes a short comparison of the four strategies on MNIST (configs/quick.json).
 #
-#   ./run.sh [ddpbench arguments]          # ./run.sh --help lists them
+#   ./run.sh [ddpbench arguments]          # ./run.sh help options lists them
 #
 # Works from any folder; reports are written to the working directory. stdout and the exit code are
 # ddpbench's own, everything about installing and building goes to stderr.

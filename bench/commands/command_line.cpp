@@ -207,7 +207,7 @@ int run_command_line(const std::vector<std::string>& arguments) {
   }
   std::vector<std::string> words(arguments.begin() + 1, arguments.end());
   // Who gives nothing gets a first answer: a short comparison.
-  if (words.empty() && !context.variables.contains("DDPBENCH_CONFIG") &&
+  if (words.empty() && launch::environment_variable("DDPBENCH_CONFIG").value_or("").empty() &&
       !launch::read_rank_environment(get_variable)) {
     words = {"--config=quick"};
   }

@@ -103,8 +103,9 @@ class WordReader {
         with_dashes(flag.substr(std::min(flag.find_first_not_of('-'), flag.size())));
     const auto near = meant(name, known);
     const std::string hint = near ? fmt::format(" Did you mean '--{}'?", *near) : "";
-    throw ConfigError(fmt::format("{}{}: unknown option.{} `ddpbench {}{}--help` lists them all.",
-                                  prefix(), flag, hint, command_, command_.empty() ? "" : " "));
+    throw ConfigError(fmt::format("{}{}: unknown option.{} `ddpbench {}` lists them all.", prefix(),
+                                  flag, hint,
+                                  command_.empty() ? "help options" : command_ + " --help"));
   }
 
   [[noreturn]] void refuse_missing(const OptionDefinition& option, const std::string& word) const {

@@ -50,7 +50,7 @@ With reports:                        Measure or plan:
   import   times of your own program   info    this machine, this build
 
   ddpbench                             a first answer in a minute
-  ddpbench --model=resnet18 --strategy=single,ddp --gpus=1,2 --repetitions=5
+  ddpbench --model=resnet18 --batch-size=16 --steps=20 --gpus=1,2 --strategy=all
   ddpbench check new.json --baseline base.json     exit 6: something is slower
 
 More: ddpbench help options | hosts | config | exit-codes, COMMAND --help
@@ -193,6 +193,7 @@ std::string two_columns(std::string_view name, std::string_view help) {
 std::string_view short_help() { return kShortHelp; }
 
 std::string topic_help(const std::string& topic, const std::vector<CommandSummary>& commands) {
+  if (topic.empty() || topic == "help" || topic.starts_with('-')) return std::string(kShortHelp);
   if (topic == "options") {
     std::string text = "Usage:\n";
     for (const TableCommand& row : table_commands()) text += two_columns(row.usage, row.help);
@@ -219,8 +220,9 @@ std::string topic_help(const std::string& topic, const std::vector<CommandSummar
   if (command != commands.end()) return command->help();
   std::vector<Command> shared;
   for (const TableCommand& row : table_commands())
-    if (topic == row.words.substr(0, row.words.find(' '))) shared.push_back(row.command);
-  if (!topic.empty() && !shared.empty()) return command_help_text(shared);
+    if (topic == row.words || topic == row.words.substr(0, row.words.find(' ')))
+      shared.push_back(row.command);
+  if (!shared.empty()) return command_help_text(shared);
   throw ConfigError(
       fmt::format("help: there is no topic '{}'; there are options, hosts, config, exit-codes and "
                   "the commands.",
@@ -239,7 +241,10 @@ std::string command_help_text(std::span<const Command> commands) {
                                [&](Command command) { return definition.applies_to(command); });
   });
   return text + "\n" +
-         wrap("`ddpbench --help` shows all commands and the exit codes.", kHelpColumns, 0);
+         wrap(
+             "`ddpbench help options` shows all commands, `ddpbench help exit-codes` the exit "
+             "codes.",
+             kHelpColumns, 0);
 }
 
 std::string cli_document(const std::vector<CommandSummary>& commands) {

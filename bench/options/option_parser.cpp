@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <span>
 
 #include "base/error.h"
@@ -162,6 +163,7 @@ Options resolve(const GivenLayers& layers, Command command, const RunEntry* entr
   for (const OptionSource* source : std::span(order).subspan(1)) source->apply(options);
   options.config_path = layers.config_path;
   settle_conditions(options, order);
+  settle_data(options, order);
   for (std::string& note : set_optimizer_defaults(options, order)) {
     if (std::ranges::count(notes, note) == 0) notes.push_back(std::move(note));
   }
@@ -195,12 +197,12 @@ std::string help_of(const Flags& flags) {
 ParsedCommand parse_command(const std::vector<std::string>& arguments,
                             const ParseContext& context) {
   const std::string first = arguments.empty() ? "" : arguments.front();
-  if (first == "help" && arguments.size() == 2) {
-    std::string text = topic_help(arguments[1], context.commands);
+  if (first == "help") {
+    const std::string topic = fmt::format("{}", fmt::join(arguments | std::views::drop(1), " "));
+    std::string text = topic_help(topic, context.commands);
     return {.command = Command::help, .text = std::move(text)};
   }
-  if (first == "help" && arguments.size() == 1) return parse_command({"--help"}, context);
-  if (first == "version") return parse_command({"--version"}, context);
+  if (first == "version" && arguments.size() == 1) return parse_command({"--version"}, context);
   const Flags flags = read_flags(arguments, context.commands);
   if (flags.words.has("help")) return {.command = Command::help, .text = help_of(flags)};
   if (flags.words.has("version")) return {.command = Command::version, .text = version_text()};

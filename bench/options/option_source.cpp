@@ -351,6 +351,12 @@ void settle_conditions(Options& options, Layers layers) {
   }
 }
 
+void settle_data(Options& options, Layers layers) {
+  const std::ptrdiff_t chosen = last_given("dataset", layers).second;
+  if (last_given("dataset.mean", layers).second < chosen) options.dataset_mean = {};
+  if (last_given("dataset.std", layers).second < chosen) options.dataset_std = {};
+}
+
 std::vector<std::string> set_optimizer_defaults(Options& options, Layers layers) {
   std::vector<std::string> notes;
   const auto set = [&](const std::string& option, double Options::*member, double own) {

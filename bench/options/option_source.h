@@ -84,6 +84,9 @@ std::string ignored_variables(const std::map<std::string, std::string>& variable
 // `layers` are in the order file, variables, flags. REQUIRES: they were applied to `options`.
 void settle_conditions(Options& options, std::span<const OptionSource* const> layers);
 
+// Drops the mean and deviation that an earlier layer gave for another data set. `layers`: the same.
+void settle_data(Options& options, std::span<const OptionSource* const> layers);
+
 // Sets the options that no layer gives to the defaults of the optimizer, which are PyTorch's. Also
 // replaces a learning rate or a weight decay that an earlier layer gave for another optimizer, and
 // returns a line for people about each of these.

@@ -133,8 +133,8 @@ std::string Progress::line(const launch::RankStatus& status, std::int64_t timed)
   std::string text = fmt::format("{}{}{}: {}", fmt::join(first, ", "), first.empty() ? "" : ": ",
                                  job_.title, stage(status, timed));
   if (rate_.per_s() > 0) {
-    text +=
-        fmt::format(", {:.3g} samples/s", rate_.per_s() * static_cast<double>(job_.global_batch()));
+    const double rate = rate_.per_s() * static_cast<double>(job_.global_batch());
+    text += fmt::format(", {:.{}f} samples/s", rate, rate < 10 ? 2 : rate < 100 ? 1 : 0);
   }
   return text;
 }

@@ -173,7 +173,12 @@ std::optional<LauncherVariables> find_launcher(const Reader& reader) {
                              {"LOCAL_WORLD_SIZE"},
                              {"TORCHELASTIC_RUN_ID"}};
   }
-  if (reader.has(kOpenMpiRank) || reader.has("PMI_RANK")) return mpi_variables(reader);
+  if (reader.has(kOpenMpiRank)) return mpi_variables(reader);
+  for (const LauncherVariables& row : other_launchers()) {  // some of them set PMI_RANK, too
+    if (!reader.first(row.rank)) continue;
+    return reader.first(row.world_size) == "1" ? std::nullopt : std::optional(row);
+  }
+  if (reader.has("PMI_RANK")) return mpi_variables(reader);
   // Without SLURM_STEP_ID this is a batch script, and with one task it may be an interactive shell.
   // Both see SLURM_PROCID=0, but no other rank will join.
   if (reader.has("SLURM_PROCID") && reader.has("SLURM_STEP_ID") &&
@@ -188,9 +193,6 @@ std::optional<LauncherVariables> find_launcher(const Reader& reader) {
                              {"SLURM_STEP_ID"},
                              {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"}};
   }
-  for (const LauncherVariables& row : other_launchers()) {
-    if (reader.first(row.rank) && reader.first(row.world_size) != "1") return row;
-  }
   refuse_lone_marks(reader);
   return std::nullopt;
 }
@@ -199,6 +201,7 @@ std::optional<LauncherVariables> find_launcher(const Reader& reader) {
 bool on_one_host(const Reader& reader, const LauncherVariables& names) {
   const auto master = reader.text("MASTER_ADDR").value_or("");
   const auto local_size = reader.first(names.local_size);
+  if (reader.first(names.world_size) == "1") return true;
   return master == "localhost" || master.starts_with("127.") || reader.first(names.nodes) == "1" ||
          (local_size && local_size == reader.first(names.world_size));
 }

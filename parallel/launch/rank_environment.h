@@ -3,7 +3,8 @@
 //
 // The variables by which a launcher tells a process its place in the world. Our own supervisor and
 // torchrun set RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; mpirun OMPI_COMM_WORLD_*
-// or PMI_*; srun SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS. Only launch/ reads them.
+// or PMI_*; srun SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS; MVAPICH2, jsrun and Flux have names
+// of their own. Only launch/ reads them.
 #pragma once
 
 #include <cstdint>

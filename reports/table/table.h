@@ -68,10 +68,9 @@ std::vector<std::string> remarks(std::span<const RunRow> rows);
 std::string warning_lines(std::span<const RunRow> rows, std::size_t width);
 
 // "On this machine, for simple_cnn on mnist, global batch 128: ddp on 2 devices, 12 % ahead of dp
-// on 2 devices (95 % interval 9 to 15).": a line for each work that several settings do, then the
-// settings that stand alone. A line before both names the differences that make rows incomparable.
-// Wrapped to `width` columns (0: not wrapped), without control characters. Empty where there is
-// nothing to compare, and for reports of `ddpbench tune`.
+// on 2 devices (95 % interval 9 to 15).": a line for each work that several settings do. A line
+// before them names the differences that make rows incomparable. Wrapped to `width` columns (0: not
+// wrapped), without control characters. Empty where nothing compares, and for reports of `tune`.
 std::string ranking_lines(std::span<const RunRow> rows, int width);
 
 // What the report is of, where no command can complete it: "`ddpbench comm`", "ranks that a

@@ -88,18 +88,7 @@ std::vector<RowWarning> row_warnings(std::span<const RunRow> rows) {
   return found;
 }
 
-constexpr std::size_t kMostContests = 12;  // that are told; further ones are counted
-constexpr std::size_t kMostLone = 6;       // that are named; further ones are counted
-
-// "single on 1 device (global batch 64); ddp on 2 devices (global batch 256)".
-std::string lone_settings(std::span<const Contest> all) {
-  std::vector<std::string> names;
-  for (const Contest& contest : all) {
-    if (contest.lead != Lead::alone) continue;
-    names.push_back(with_note(contest.standings[0].name, distinguishing_words(contest, all)));
-  }
-  return first_names(std::move(names), kMostLone, "; ");
-}
+constexpr std::size_t kMostContests = 12;  // that are told; the report's JSON has all
 
 bool on_one_machine(std::span<const RunRow> rows) {
   return std::ranges::all_of(rows, [&rows](const RunRow& row) {
@@ -171,19 +160,10 @@ std::string ranking_lines(std::span<const RunRow> rows, int width) {
                     unlike));
   }
   const char* where = on_one_machine(rows) ? "On this machine, for" : "For";
-  std::size_t told = 0, further = 0;
-  for (const Contest& contest : all) {
-    if (contest.lead == Lead::alone) continue;
-    if (told == kMostContests) {
-      ++further;
-      continue;
-    }
-    ++told;
+  for (std::size_t told = 0; const Contest& contest : all) {
+    if (contest.lead == Lead::alone || told++ >= kMostContests) continue;
     add(fmt::format("{} {}: {}.", where, work_words(contest, all), recommendation(contest)));
   }
-  if (further > 0) add(fmt::format("{} more of these are in the report's JSON and page.", further));
-  const std::string lone = lone_settings(all);
-  if (!lone.empty()) add(fmt::format("No other setting does the same work: {}.", lone));
   return text;
 }
 

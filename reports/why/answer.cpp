@@ -25,6 +25,8 @@ namespace {
 constexpr double kApartOnce = 0.5, kSpreadsApartOnce = 4;
 // The head names a winner where chance explains its lead in 1 of 200 cases.
 constexpr double kWinnerTail = 0.005;
+// Caches may make several devices somewhat more than so many times as fast.
+constexpr double kSuperlinear = 0.05;
 
 const Run& first_run(const Standing& standing) { return *standing.runs.front().run; }
 
@@ -34,14 +36,19 @@ std::vector<double> logarithms_of(const Standing& standing) {
   return values;
 }
 
-bool is_disturbed(const Standing& standing) {
-  const auto count = std::ranges::count_if(
-      standing.runs, [](const RunRow& row) { return !disturbance(*row.run).empty(); });
-  return 2 * count > std::ssize(standing.runs);
+// What disturbed at least half of the repetitions; empty: nothing did.
+std::string disturbance_of(const Standing& standing) {
+  std::vector<std::string> found;
+  for (const RunRow& row : standing.runs)
+    if (std::string own = disturbance(*row.run); !own.empty()) found.push_back(std::move(own));
+  return 2 * found.size() >= standing.runs.size() && !found.empty() ? found[0] : "";
 }
 
-bool does_equal_work(const Run& run) {
-  return run.world_size == 1 && run.servers == 0 && !run.oversubscribed;
+// Whether they differ in more than the strategy, which on one device makes no difference.
+bool differs_in_more(const Run& a, const Run& b) {
+  const std::vector<std::string> keys = differing_keys(cell_key(a), cell_key(b));
+  return std::ranges::any_of(
+      keys, [](const std::string& key) { return key != "strategy" && key != "backend"; });
 }
 
 // The settings of a report that can be compared, on all numbers of devices.
@@ -79,8 +86,8 @@ Rivals rivals_of(std::span<const RunRow> rows) {
       const Run& run = first_run(standing);
       if (run.oversubscribed) continue;
       logarithms.push_back(logarithms_of(standing));
-      (run.world_size + run.servers > 1 ? rivals.several : rivals.one)
-          .push_back(std::move(standing));
+      if (run.world_size == 1 && run.servers > 0) continue;  // on one device, and not equal to it
+      (run.world_size > 1 ? rivals.several : rivals.one).push_back(std::move(standing));
     }
   }
   rivals.noise = pooled_variance(logarithms);
@@ -106,16 +113,15 @@ std::string joined_names(const std::vector<const Standing*>& standings) {
   return fmt::format("{}", fmt::join(names, " or "));
 }
 
-std::string rate_words(double rate) { return fmt::format("{:.{}f}", rate, rate < 100 ? 1 : 0); }
+std::string rate_words(double rate) {
+  return fmt::format("{:.{}f}", rate, rate < 10 ? 2 : rate < 100 ? 1 : 0);
+}
 
 std::string in_percent(double ratio) {
   return fmt::format("{:.{}f} %", 100 * ratio, std::abs(ratio) < 0.0995 ? 1 : 0);
 }
 
-std::vector<std::string> no_answer(const Rivals& rivals, const Standing& disturbed) {
-  std::string what;
-  for (const RunRow& row : disturbed.runs)
-    if (what.empty()) what = disturbance(*row.run);
+std::vector<std::string> no_answer(const Rivals& rivals, const std::string& what) {
   std::string head = "No answer: " + what;
   std::string sure = "How sure: not.";
   if (!rivals.yardstick.runs.empty()) {
@@ -124,9 +130,11 @@ std::vector<std::string> no_answer(const Rivals& rivals, const Standing& disturb
     sure +=
         fmt::format(" Differences below {} say nothing here.", in_percent(rivals.yardstick.spread));
   }
+  constexpr int kEnough = kFewestForInterval + 1;
+  const bool few = std::ssize(rivals.several[0].runs) < kEnough;
   return {head + ".", sure,
-          fmt::format("Next: run it on an idle machine, or with --repetitions={}.",
-                      kFewestForInterval + 1)};
+          fmt::format("Next: run it on an idle machine{}.",
+                      few ? fmt::format(", or with --repetitions={}", kEnough) : "")};
 }
 
 // In the order of Cause.
@@ -180,15 +188,23 @@ std::string disturbance(const Run& run) {
 Yardstick find_yardstick(std::span<const Contest> contests) {
   Yardstick best;
   for (const Contest& contest : contests) {
+    std::vector<const Standing*> candidates;
+    for (const Standing& standing : contest.standings) {
+      const Run& run = first_run(standing);
+      if (run.world_size == 1 && run.servers == 0 && !run.oversubscribed)
+        candidates.push_back(&standing);
+    }
+    std::ranges::stable_partition(
+        candidates, [](const Standing* one) { return first_run(*one).strategy == kBaseline; });
     Yardstick found;
     double least = 0, most = 0;
     int settings = 0;
-    for (const Standing& standing : contest.standings) {
-      if (!does_equal_work(first_run(standing))) continue;
+    for (const Standing* one : candidates) {
+      if (differs_in_more(first_run(*one), first_run(*candidates[0]))) continue;
       ++settings;
-      least = least == 0 ? standing.samples_per_s : std::min(least, standing.samples_per_s);
-      most = std::max(most, standing.samples_per_s);
-      for (const RunRow& row : standing.runs) found.runs.push_back(row.run);
+      least = least == 0 ? one->samples_per_s : std::min(least, one->samples_per_s);
+      most = std::max(most, one->samples_per_s);
+      for (const RunRow& row : one->runs) found.runs.push_back(row.run);
     }
     if (settings < 2 || found.runs.size() < best.runs.size()) continue;
     found.spread = most / least - 1;
@@ -204,6 +220,22 @@ namespace {
 
 bool was_made(const RunRow& row) { return row.run->samples_per_s.value.has_value(); }
 
+// "How sure: 2 devices beat 1. ddp or dp on 2 devices: cannot tell; 2.5 % apart, ...".
+std::string sure_words(const Rivals& rivals, const std::vector<const Standing*>& equals) {
+  const Standing& best = *equals[0];
+  const Order order = compare_rates(rivals, best, rivals.one[0]);
+  std::string sure = "How sure: ";
+  sure += order == Order::unknown  ? "a single device may be as fast."
+          : order == Order::slower ? "one device is faster."
+                                   : counted(first_run(best).world_size, "device") + " beat 1.";
+  if (equals.size() == 1) return sure;
+  sure += fmt::format(" {}: cannot tell; {} apart", joined_names(equals),
+                      in_percent(best.samples_per_s / equals.back()->samples_per_s - 1));
+  if (rivals.yardstick.runs.empty()) return sure + '.';
+  return sure + fmt::format(", and equal work differs by {} here (=).",
+                            in_percent(rivals.yardstick.spread));
+}
+
 // Of rows that do the same work on each device, or in strong scaling together.
 std::vector<std::string> answer_of(std::span<const RunRow> rows) {
   const Rivals rivals = rivals_of(rows);
@@ -212,38 +244,35 @@ std::vector<std::string> answer_of(std::span<const RunRow> rows) {
   std::vector<const Standing*> equals = {&best};
   for (const Standing& other : rivals.several | std::views::drop(1))
     if (compare_rates(rivals, best, other) != Order::faster) equals.push_back(&other);
-  for (const Standing* compared : equals)
-    if (is_disturbed(*compared)) return no_answer(rivals, *compared);
-  if (is_disturbed(single)) return no_answer(rivals, single);
-
+  std::vector<const Standing*> compared = equals;
+  for (compared.push_back(&single); const Standing* standing : compared)
+    if (const std::string what = disturbance_of(*standing); !what.empty())
+      return no_answer(rivals, what);
   const double speedup = best.samples_per_s / single.samples_per_s;
+  const int most = first_run(best).world_size;
+  if (speedup > most * (1 + std::max(rivals.yardstick.spread, kSuperlinear))) {
+    return no_answer(rivals, fmt::format("the baseline was disturbed: {} devices are {:.1f} times "
+                                         "as fast as {}",
+                                         most, speedup, single.name));
+  }
+
   std::vector<std::string> rates;
   for (const Standing* standing : equals) rates.push_back(rate_words(standing->samples_per_s));
-  const Run &run = first_run(best), &base = first_run(single);
-  const std::string batch = run.global_batch_size == base.global_batch_size
-                                ? ""
-                                : fmt::format(", global batch {} instead of {}",
-                                              run.global_batch_size, base.global_batch_size);
-  std::vector<std::string> lines = {fmt::format(
-      "{}: {:.2g} times the samples/s of one device ({} against {}{}).", joined_names(equals),
-      speedup, fmt::join(rates, " and "), rate_words(single.samples_per_s), batch)};
-  const Order order = compare_rates(rivals, best, single);
-  const std::string devices = counted(run.world_size, "device");
-  std::string sure =
-      fmt::format("How sure: {}.", order == Order::faster   ? devices + " beat 1"
-                                   : order == Order::slower ? "one device is faster"
-                                                            : "a single device may be as fast");
-  if (equals.size() > 1) {
-    sure += fmt::format(" {}: cannot tell; {} apart", joined_names(equals),
-                        in_percent(best.samples_per_s / equals.back()->samples_per_s - 1));
-    if (!rivals.yardstick.runs.empty())
-      sure += fmt::format(", and equal work differs by {} here (=)",
-                          in_percent(rivals.yardstick.spread));
-    sure += '.';
-  }
-  lines.push_back(sure);
-  if (run.world_size > 1)
-    lines.push_back(fmt::format("Why not {}: {}.", run.world_size, why_words(best)));
+  std::string against =
+      fmt::format("{} against {}", fmt::join(rates, " and "), rate_words(single.samples_per_s));
+  const std::int64_t batch = first_run(best).global_batch_size;
+  const std::int64_t one_batch = first_run(single).global_batch_size;
+  if (batch != one_batch)
+    against += fmt::format(", global batch {} instead of {}", batch, one_batch);
+  const std::string names = joined_names(equals);
+  const bool loses = compare_rates(rivals, best, single) == Order::slower;
+  std::vector<std::string> lines = {
+      loses ? fmt::format("{}: {} only {} times its samples/s ({}).", single.name, names,
+                          rate_words(speedup), against)
+            : fmt::format("{}: {} times the samples/s of one device ({}).", names,
+                          rate_words(speedup), against),
+      sure_words(rivals, equals)};
+  if (speedup < most) lines.push_back(fmt::format("Why not {}: {}.", most, why_words(best)));
   return lines;
 }
 
@@ -272,7 +301,7 @@ std::vector<std::string> answer_lines(std::span<const RunRow> rows) {
       words.push_back(named == setting_table().end() ? value_words(key, value)
                                                      : setting_words(*named, *own[0].run));
     }
-    lines.push_back(fmt::format("{}: {}", fmt::join(words, ", "), answer[0]));
+    lines.push_back(fmt::format("{}: {} {}", fmt::join(words, ", "), answer[0], answer[1]));
   }
   for (std::string& line : lines) line = printable(line);
   return lines;

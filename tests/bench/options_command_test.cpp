@@ -66,6 +66,8 @@ TEST(Commands, HelpIsACommandWithTopics) {
   EXPECT_EQ(parse({"help"}).text, short_help());
   EXPECT_EQ(parse({"help", "tune"}).text, parse({"tune", "--help"}).text);
   EXPECT_EQ(parse({"help", "data"}).text, parse({"data", "--help"}).text);
+  EXPECT_EQ(parse({"help", "data", "fetch"}).text, parse({"data", "fetch", "--help"}).text);
+  EXPECT_EQ(parse({"help", "help"}).text, short_help());
   EXPECT_THAT(parse({"help", "hosts"}).text,
               AllOf(StartsWith("\nHosts and launchers:\n"), HasSubstr("--hostfile"),
                     Not(HasSubstr("--batch-size"))));

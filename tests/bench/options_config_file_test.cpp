@@ -88,6 +88,13 @@ TEST_F(ConfigFile, SetsOptionsAndItsOwnKeys) {
   EXPECT_EQ(read.injections.size(), 1U);
 }
 
+TEST_F(ConfigFile, NumbersOfItsDataSetAreNotThoseOfAnother) {
+  folder_.write("c.json", R"({"dataset": {"name": "mnist", "mean": 0.1307, "std": 0.3081}})");
+  EXPECT_EQ(options_of({"--config=c", "--dataset=fashion"}, world_).dataset_mean, PerChannel{});
+  EXPECT_EQ(options_of({"--config=c", "--dataset=fashion"}, world_).dataset_std, PerChannel{});
+  EXPECT_EQ(options_of({"--config=c"}, world_).dataset_mean, PerChannel{{0.1307}});
+}
+
 TEST_F(ConfigFile, TakesOneValueForAListOfOne) {
   const Options read = options(R"({"strategy": "ddp", "gpus": 2, "lr": 0.5})");
   EXPECT_THAT(read.strategies, ElementsAre("ddp"));

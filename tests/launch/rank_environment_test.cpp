@@ -140,7 +140,12 @@ TEST(RankEnvironment, ReadsWhatOtherLaunchersSet) {
         {"JSM_NAMESPACE_LOCAL_RANK", "1"},
         {"JSM_NAMESPACE_SIZE", "4"},
         {"JSM_NAMESPACE_LOCAL_SIZE", "2"}}},
-      {"flux", {{"FLUX_TASK_RANK", "3"}, {"FLUX_TASK_LOCAL_ID", "1"}, {"FLUX_JOB_SIZE", "4"}}},
+      {"flux",
+       {{"FLUX_TASK_RANK", "3"},
+        {"FLUX_TASK_LOCAL_ID", "1"},
+        {"FLUX_JOB_SIZE", "4"},
+        {"PMI_RANK", "3"},
+        {"PMI_SIZE", "4"}}},
   };
   for (const auto& [launcher, variables] : launchers) {
     const auto place = read(variables);
@@ -150,7 +155,10 @@ TEST(RankEnvironment, ReadsWhatOtherLaunchersSet) {
     EXPECT_EQ(place->local_rank, 1);
     EXPECT_EQ(place->world_size, 4);
   }
-  EXPECT_FALSE(read({{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_SIZE", "1"}}));
+  EXPECT_FALSE(read({{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_SIZE", "1"}, {"PMI_RANK", "0"}}));
+  EXPECT_FALSE(
+      read({{"JSM_NAMESPACE_RANK", "0"}, {"JSM_NAMESPACE_SIZE", "1"}, {"PMIX_RANK", "0"}}));
+  EXPECT_EQ(read({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_ADDR", "node7"}})->local_rank, 0);
 }
 
 TEST(RankEnvironment, RefusesMarksOfLaunchersThatDoNotTellTheWorld) {

@@ -52,7 +52,7 @@ TEST(Answer, SaysWhichHowSureAndWhyNot) {
   const std::vector<std::string> lines = answer_lines(all_runs(report));
   ASSERT_EQ(lines.size(), 3U);
   EXPECT_EQ(lines[0],
-            "ddp or dp on 2 devices: 1.5 times the samples/s of one device (10632 and 10374 "
+            "ddp or dp on 2 devices: 1.50 times the samples/s of one device (10632 and 10374 "
             "against 7081, global batch 128 instead of 64).");
   EXPECT_EQ(lines[1],
             "How sure: 2 devices beat 1. ddp or dp on 2 devices: cannot tell; 2.5 % apart, and "
@@ -79,7 +79,24 @@ TEST(Answer, IsNoneWhereOtherProgramsDisturbedWhatIsCompared) {
 TEST(Answer, SaysWhenOneDeviceMayBeAsFast) {
   const auto lines = lines_of({{"single", 1, 100}, {"ddp", 2, 76}});
   EXPECT_THAT(lines[1], HasSubstr("a single device may be as fast"));
-  EXPECT_THAT(lines_of({{"single", 1, 100}, {"ddp", 2, 30}})[1], HasSubstr("one device is faster"));
+  const auto slower = lines_of({{"single", 1, 100}, {"ddp", 2, 30}});
+  EXPECT_EQ(slower[0],
+            "single on 1 device: ddp on 2 devices only 0.30 times its samples/s (30.0 against 100, "
+            "global batch 128 instead of 64).");
+  EXPECT_THAT(slower[1], HasSubstr("one device is faster"));
+}
+
+TEST(Answer, CallsMoreThanSoManyTimesADisturbedBaseline) {
+  EXPECT_THAT(lines_of({{"single", 1, 100}, {"ddp", 2, 260}})[0],
+              StartsWith("No answer: the baseline was disturbed: 2 devices are 2.6 times as fast"));
+}
+
+TEST(Answer, TakesNoOtherSettingsForEqualWork) {
+  Report report = report_with(kQuick);
+  report.runs[2].strategy_options["cuda_graph"] = "on";
+  report.runs[0].strategy_options["cuda_graph"] = "off";
+  report.runs[1].strategy_options["cuda_graph"] = "off";
+  EXPECT_THAT(answer_lines(all_runs(report))[1], HasSubstr("equal work differs by 0.8 %"));
 }
 
 TEST(Answer, ComparesOnlyEqualWork) {
@@ -94,7 +111,7 @@ TEST(Answer, ComparesOnlyEqualWork) {
   }
   const std::vector<std::string> lines = answer_lines(all_runs(report));
   ASSERT_EQ(lines.size(), 2U);
-  EXPECT_THAT(lines[0], AllOf(StartsWith("batch 64 a device: ddp or dp on 2 devices: 1.5 times"),
+  EXPECT_THAT(lines[0], AllOf(StartsWith("batch 64 a device: ddp or dp on 2 devices: 1.50 times"),
                               HasSubstr("against 7081")));
   EXPECT_THAT(lines[1], AllOf(StartsWith("batch 128 a device: "), HasSubstr("against 14162")));
 }

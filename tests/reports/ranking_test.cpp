@@ -74,8 +74,7 @@ TEST(Ranking, ComparesNoRunsOfDifferentGlobalBatches) {
   EXPECT_THAT(text, Not(HasSubstr("ahead")));
   EXPECT_THAT(text, HasSubstr("Rows differ in what they compute or run on (global batch 256 / 2048 "
                               "on 2 devices): only those that agree in it compare."));
-  EXPECT_THAT(text, HasSubstr("No other setting does the same work: dp on 2 devices (global batch "
-                              "256); ddp on 2 devices (global batch 2048)."));
+  EXPECT_THAT(text, Not(HasSubstr("dp on 2 devices (global batch")));
   const std::string page = page_of(report);
   EXPECT_THAT(page, Not(HasSubstr("ahead of")));
   EXPECT_THAT(page, HasSubstr("stands alone: no other setting has global batch 2048"));
@@ -129,7 +128,7 @@ TEST(Ranking, ComparesNoDataOfOneNameWithOtherNumbersOfSamples) {
   ASSERT_EQ(found.size(), 2U);
   for (const Standing& standing : found[0].standings) EXPECT_EQ(standing.runs.size(), 1U);
   EXPECT_EQ(unlike_words(rows), "60000 / 6000 training samples of mnist");
-  EXPECT_THAT(ranking_lines(rows, 0), HasSubstr("ddp on 2 devices (6000 training samples)"));
+  EXPECT_THAT(ranking_lines(rows, 0), Not(HasSubstr(", 6000 training samples")));
   const std::vector<Report> both = {files[0].report, files[1].report};
   for (const ScalingPoint& point : scaling_chart(both).points) {
     EXPECT_EQ(point.samples_per_s.count, 1);

@@ -47,7 +47,7 @@ def command_lines(text):
 class CommandLines(unittest.TestCase):
     def check(self, arguments):
         """Whether the program takes these options, but for what they stand for here."""
-        text = subprocess.run([DDPBENCH, "--help"], capture_output=True, text=True,
+        text = subprocess.run([DDPBENCH, "help", "options"], capture_output=True, text=True,
                               check=True).stdout
         known = set(re.findall(r"(?m)^ +(?:-h, )?(--[a-z][a-z-]*)", text))
         named = {word.split("=")[0] for word in arguments if word.startswith("--")}
