@@ -3,6 +3,7 @@
 #include "bench/run/launch_run.h"
 
 #include <gmock/gmock.h>
+#include <poll.h>
 #include <pty.h>
 #include <unistd.h>
 
@@ -194,9 +195,15 @@ class Terminal {
 
   bool opened() const { return opened_; }
   std::string text() const {
+    std::string all;
     std::array<char, 4096> bytes{};
-    const ssize_t count = ::read(master_, bytes.data(), bytes.size());
-    return {bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0))};
+    // What was written in two goes may come in two.
+    for (pollfd ready{.fd = master_, .events = POLLIN}; ::poll(&ready, 1, 100) > 0;) {
+      const ssize_t count = ::read(master_, bytes.data(), bytes.size());
+      if (count <= 0) break;
+      all.append(bytes.data(), static_cast<std::size_t>(count));
+    }
+    return all;
   }
 
  private:
