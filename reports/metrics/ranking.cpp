@@ -157,12 +157,6 @@ std::string joined_words(const Contest& contest,
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-// 12 or 1.3, as far as a difference can be known.
-std::string lead_percent(double ratio) {
-  const double value = 100 * ratio;
-  return fmt::format("{:.{}f}", value, std::abs(value) < 9.95 ? 1 : 0);
-}
-
 // A setting on several devices may lead its contest and still do less than one device.
 std::string slower_than_one(const Standing& first) {
   std::vector<double> speedups;
@@ -192,6 +186,11 @@ std::vector<Contest> contests(std::span<const RunRow> rows, Scope scope) {
   std::vector<Contest> found;
   for (auto& [key, group] : groups) found.push_back(contest_of(key.second, std::move(group)));
   return found;
+}
+
+std::string lead_percent(double ratio) {
+  const double value = 100 * ratio;
+  return fmt::format("{:.{}f}", value, std::abs(value) < 9.95 ? 1 : 0);
 }
 
 std::string work_words(const Contest& contest, std::span<const Contest> all) {

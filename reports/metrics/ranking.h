@@ -53,6 +53,7 @@ enum class Scope : std::uint8_t { all_devices, each_number_of_devices };
 // devices (with that scope), then of the work's first run. Points into what `rows` point into.
 std::vector<Contest> contests(std::span<const RunRow> rows, Scope scope);
 
+std::string lead_percent(double ratio);  // "12" or "1.3", as far as a difference can be known
 // "simple_cnn on mnist, global batch 128": network, data and global batch, and what else differs
 // among the contests.
 std::string work_words(const Contest& contest, std::span<const Contest> all);

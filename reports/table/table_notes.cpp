@@ -17,23 +17,19 @@
 namespace ddpbench::report {
 namespace {
 
-// The first `most` of them, then "N more".
-std::string first_names(std::vector<std::string> names, std::size_t most, const char* between) {
-  if (const std::size_t count = names.size(); count > most) {
-    names.resize(most);
-    names.push_back(fmt::format("{} more", count - most));
-  }
-  return fmt::format("{}", fmt::join(names, between));
-}
-
-// "ddp on 2 devices / ps on 2 devices".
+// "ddp on 2 devices / ps on 2 devices": the first of them, then "N more".
 std::string noisy_names(const Report& report) {
   const RunNames names(report);
   std::vector<std::string> noisy;
   for (const CellSummary& cell : report.cells) {
     if (cell.noisy) noisy.push_back(names.setting(report.runs.at(cell.runs.at(0))));
   }
-  return first_names(std::move(noisy), 5, " / ");
+  constexpr std::size_t kMost = 5;
+  if (const std::size_t count = noisy.size(); count > kMost) {
+    noisy.resize(kMost);
+    noisy.push_back(fmt::format("{} more", count - kMost));
+  }
+  return fmt::format("{}", fmt::join(noisy, " / "));
 }
 
 struct RowWarning {

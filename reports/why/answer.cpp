@@ -36,6 +36,16 @@ std::vector<double> logarithms_of(const Standing& standing) {
   return values;
 }
 
+std::string in_percent(double ratio) { return lead_percent(ratio) + " %"; }
+
+// What disturbed the run: "other programs used up to 71 % of the CPU"; empty: nothing was noticed.
+std::string disturbance(const Run& run) {
+  if (!run.conditions) return {};
+  if (std::string others = other_work(*run.conditions); !others.empty()) return others;
+  const double drift = run.conditions->step_drift_ratio.value.value_or(0);
+  return std::abs(drift) < 0.05 ? "" : fmt::format("step times drifted by {}", in_percent(drift));
+}
+
 // What disturbed at least half of the repetitions; empty: nothing did.
 std::string disturbance_of(const Standing& standing) {
   std::vector<std::string> found;
@@ -49,6 +59,44 @@ bool differs_in_more(const Run& a, const Run& b) {
   const std::vector<std::string> keys = differing_keys(cell_key(a), cell_key(b));
   return std::ranges::any_of(
       keys, [](const std::string& key) { return key != "strategy" && key != "backend"; });
+}
+
+// Runs of `single`, dp and ddp on one device with equal settings do the same work.
+struct Yardstick {
+  std::size_t runs = 0;  // of at least two settings; 0: there is none
+  double spread = 0;     // the largest median rate of a setting / the smallest - 1
+  double least_step_s = 0, most_step_s = 0;
+};
+
+Yardstick find_yardstick(std::span<const Contest> contests) {
+  Yardstick best;
+  for (const Contest& contest : contests) {
+    std::vector<const Standing*> candidates;
+    for (const Standing& standing : contest.standings) {
+      const Run& run = first_run(standing);
+      if (run.world_size == 1 && run.servers == 0 && !run.oversubscribed)
+        candidates.push_back(&standing);
+    }
+    std::ranges::stable_partition(
+        candidates, [](const Standing* one) { return first_run(*one).strategy == kBaseline; });
+    Yardstick found;
+    double least = 0, most = 0;
+    int settings = 0;
+    for (const Standing* one : candidates) {
+      if (differs_in_more(first_run(*one), first_run(*candidates[0]))) continue;
+      ++settings;
+      least = least == 0 ? one->samples_per_s : std::min(least, one->samples_per_s);
+      most = std::max(most, one->samples_per_s);
+      found.runs += one->runs.size();
+    }
+    if (settings < 2 || found.runs < best.runs) continue;
+    found.spread = most / least - 1;
+    const auto batch = static_cast<double>(first_run(*candidates[0]).global_batch_size);
+    found.least_step_s = batch / most;
+    found.most_step_s = batch / least;
+    best = found;
+  }
+  return best;
 }
 
 // The settings of a report that can be compared, on all numbers of devices.
@@ -117,14 +165,10 @@ std::string rate_words(double rate) {
   return fmt::format("{:.{}f}", rate, rate < 10 ? 2 : rate < 100 ? 1 : 0);
 }
 
-std::string in_percent(double ratio) {
-  return fmt::format("{:.{}f} %", 100 * ratio, std::abs(ratio) < 0.0995 ? 1 : 0);
-}
-
 std::vector<std::string> no_answer(const Rivals& rivals, const std::string& what) {
   std::string head = "No answer: " + what;
   std::string sure = "How sure: not.";
-  if (!rivals.yardstick.runs.empty()) {
+  if (rivals.yardstick.runs > 0) {
     head += fmt::format("; equal work on one device took {:.1f} to {:.1f} ms",
                         1e3 * rivals.yardstick.least_step_s, 1e3 * rivals.yardstick.most_step_s);
     sure +=
@@ -176,48 +220,6 @@ std::string why_words(const Standing& standing) {
                      fmt::join(words, ", "));
 }
 
-}  // namespace
-
-std::string disturbance(const Run& run) {
-  if (!run.conditions) return {};
-  if (std::string others = other_work(*run.conditions); !others.empty()) return others;
-  const double drift = run.conditions->step_drift_ratio.value.value_or(0);
-  return std::abs(drift) < 0.05 ? "" : fmt::format("step times drifted by {}", in_percent(drift));
-}
-
-Yardstick find_yardstick(std::span<const Contest> contests) {
-  Yardstick best;
-  for (const Contest& contest : contests) {
-    std::vector<const Standing*> candidates;
-    for (const Standing& standing : contest.standings) {
-      const Run& run = first_run(standing);
-      if (run.world_size == 1 && run.servers == 0 && !run.oversubscribed)
-        candidates.push_back(&standing);
-    }
-    std::ranges::stable_partition(
-        candidates, [](const Standing* one) { return first_run(*one).strategy == kBaseline; });
-    Yardstick found;
-    double least = 0, most = 0;
-    int settings = 0;
-    for (const Standing* one : candidates) {
-      if (differs_in_more(first_run(*one), first_run(*candidates[0]))) continue;
-      ++settings;
-      least = least == 0 ? one->samples_per_s : std::min(least, one->samples_per_s);
-      most = std::max(most, one->samples_per_s);
-      for (const RunRow& row : one->runs) found.runs.push_back(row.run);
-    }
-    if (settings < 2 || found.runs.size() < best.runs.size()) continue;
-    found.spread = most / least - 1;
-    const auto batch = static_cast<double>(found.runs.front()->global_batch_size);
-    found.least_step_s = batch / most;
-    found.most_step_s = batch / least;
-    best = std::move(found);
-  }
-  return best;
-}
-
-namespace {
-
 bool was_made(const RunRow& row) { return row.run->samples_per_s.value.has_value(); }
 
 // "How sure: 2 devices beat 1. ddp or dp on 2 devices: cannot tell; 2.5 % apart, ...".
@@ -231,7 +233,7 @@ std::string sure_words(const Rivals& rivals, const std::vector<const Standing*>&
   if (equals.size() == 1) return sure;
   sure += fmt::format(" {}: cannot tell; {} apart", joined_names(equals),
                       in_percent(best.samples_per_s / equals.back()->samples_per_s - 1));
-  if (rivals.yardstick.runs.empty()) return sure + '.';
+  if (rivals.yardstick.runs == 0) return sure + '.';
   return sure + fmt::format(", and equal work differs by {} here (=).",
                             in_percent(rivals.yardstick.spread));
 }

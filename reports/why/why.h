@@ -14,7 +14,6 @@
 
 #include "reports/data/report.h"
 #include "reports/data/report_view.h"
-#include "reports/metrics/ranking.h"
 #include "reports/why/why_cause.h"
 
 namespace ddpbench::report {
@@ -66,17 +65,6 @@ std::string render_why(std::span<const RunRow> rows, std::span<const ReportFile>
 
 // ---- the first answer: which setting to take, how sure that is, and why it is not faster
 // (answer.cpp; docs/metrics.md) ----
-
-// Runs of `single`, dp and ddp on one device with equal settings do the same work.
-struct Yardstick {
-  std::vector<const Run*> runs;  // of at least two settings; empty: there is none
-  double spread = 0;             // the largest median rate of a setting / the smallest - 1
-  double least_step_s = 0, most_step_s = 0;
-};
-Yardstick find_yardstick(std::span<const Contest> contests);
-
-// What disturbed the run: "other programs used up to 71 % of the CPU"; empty: nothing was noticed.
-std::string disturbance(const Run& run);
 
 // The lines of the answer, without control characters; three where runs on several devices can be
 // compared with one device, none for rows of several
