@@ -43,6 +43,12 @@ std::string elided(const std::string& text, double width,
 // In the largest binary unit that is exact: "64 MiB", "4 KiB", "1000 B".
 std::string size_text(std::size_t bytes);
 
+// A positive number with at least three significant digits, of which at most two are behind the
+// point: "9.04", "81.3", "10632".
+std::string short_number(double value);
+// "45 s", "6 min", "2.5 h".
+std::string duration_words(double seconds);
+
 // "core" for 1, "cores" for any other count: for nouns whose plural adds an s.
 template <typename Count>
 std::string plural(Count count, std::string_view noun) {

@@ -58,6 +58,7 @@ class Show final : public Subcommand {
     options.add("--format", "", &format_, "How; docs/exports.md says who reads which [table]",
                 one_of(names_of(report::run_formats())));
     options.add("--mllog", "", &mllog_, "The same as --format=mllog");
+    options.add("--full", "", &full_, "The table with all usual columns, without a limit of width");
     options.add("--columns", "NAME,...", &columns_,
                 "Only these columns of table, markdown, csv and json, in this order; "
                 "--columns=help lists them");
@@ -171,20 +172,19 @@ class Show final : public Subcommand {
     if (columns.empty()) {
       columns = format.all_columns ? report::all_columns() : report::table_columns(shown);
     }
-    std::string text = format.write(shown, columns, width);
-    if (format.name != "table") return text;
-    const auto limit = static_cast<std::size_t>(width);
+    if (format.name != "table") return format.write(shown, columns, width);
+    std::string text = report::answer_text(rows, width);
+    text += is_compact() ? report::compact_text(shown, width)
+                         : format.write(shown, columns, width) +
+                               report::warning_lines(shown, static_cast<std::size_t>(width));
     for (const report::ReportFile& file : files) {
       text += report::interruption_lines(file.report, file.name, width);
     }
-    text += report::warning_lines(shown, limit);
-    const std::string answer = report::answer_text(rows, width);
-    text = answer + text;
-    const std::string best = answer.empty() ? report::ranking_lines(rows, width) : "";
-    if (!best.empty()) text += "\n" + best;
-    const std::string why = report::render_why(rows, files, width);
-    return why.empty() ? text : text + "\n" + why;
+    return text;
   }
+
+  // Whether the table is the one that a run prints at its end.
+  bool is_compact() const { return !full_ && columns_.empty() && !sort_ && !repetitions_; }
 
   std::pair<const report::Column*, bool> sorting() const {
     if (!sort_) return {nullptr, false};
@@ -196,7 +196,7 @@ class Show final : public Subcommand {
   RunFilter filter_;
   TextOutput output_;
   std::optional<std::string> format_, sort_, repetitions_;
-  bool mllog_ = false;
+  bool mllog_ = false, full_ = false;
 };
 
 // The runs of several commits, as a table or for Apache Otava.
@@ -235,12 +235,44 @@ class HistoryCommand final : public Subcommand {
   TextOutput output_;
 };
 
+// Where the time of a step goes.
+class WhyCommand final : public Subcommand {
+ public:
+  void define(CommandOptions& options) override {
+    options.add_words("REPORT", "...", paths_, "Reports whose runs are explained", true);
+    filter_.define(options);
+    output_.define(options);
+  }
+
+  int run() override {
+    check_inputs("why", paths_);
+    output_.check("why", paths_);
+    std::vector<report::ReportFile> files = read_files(paths_);
+    report::complete_scaling(files);
+    const std::string text =
+        report::render_why(filter_.chosen("why", files), files, output_.width());
+    output_.write(text.empty() ? "no run on several devices timed a step\n" : text);
+    return 0;
+  }
+
+ private:
+  Names paths_;
+  RunFilter filter_;
+  TextOutput output_;
+};
+
 }  // namespace
 
 SubcommandEntry history_entry() {
   return {"history", "ddpbench history REPORT... [OPTION]...",
           "show each setting's median step over the commits of many reports",
           [] { return std::make_unique<HistoryCommand>(); }};
+}
+
+SubcommandEntry why_entry() {
+  return {"why", "ddpbench why REPORT... [OPTION]...",
+          "say where the time of each setting's step goes, and what would help",
+          [] { return std::make_unique<WhyCommand>(); }};
 }
 
 SubcommandEntry show_entry() {

@@ -49,6 +49,7 @@ SubcommandEntry html_entry();
 SubcommandEntry import_entry();
 SubcommandEntry models_entry();
 SubcommandEntry show_entry();
+SubcommandEntry why_entry();  // show.cpp
 
 // The subcommands in the order in which help and documents name them.
 const std::vector<SubcommandEntry>& subcommands();

@@ -26,6 +26,8 @@ namespace {
                                 code != 0 ? std::strerror(code) : ""));
 }
 
+bool quiet = false;
+
 // A signal handler can reach nothing but a global. Any thread may be interrupted, and any may ask.
 std::atomic<int> requested = 0;  // the signal
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may set no other");
@@ -48,6 +50,9 @@ void on_lost_reader(int number) {
 }
 
 }  // namespace
+
+void be_quiet() { quiet = true; }
+bool is_quiet() { return quiet; }
 
 int terminal_width() {
   winsize size{};

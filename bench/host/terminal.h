@@ -26,10 +26,14 @@ bool writes_to_terminal();
 
 void put(std::FILE* file, const std::string& text) noexcept;
 
+// From now on say() prints nothing (--quiet).
+void be_quiet();
+bool is_quiet();
+
 // Prints to stdout, to stderr.
 template <typename... Arguments>
 void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  put(stdout, fmt::format(format, std::forward<Arguments>(arguments)...));
+  if (!is_quiet()) put(stdout, fmt::format(format, std::forward<Arguments>(arguments)...));
 }
 template <typename... Arguments>
 void say_error(fmt::format_string<Arguments...> format, Arguments&&... arguments) {

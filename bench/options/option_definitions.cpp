@@ -337,7 +337,10 @@ Definitions other_options() {
        "on its devices (memory, weights) but for its first step. The exit code is what the runs "
        "would have."},
       {"quiet", kOfComm | kFreeOnResume | kOfFetch, "", &Options::quiet, anything(),
-       "No progress lines; notes, table and the report's path are still printed."},
+       "Print the report's path or the error alone.", "", "", OnlyWith{}, "-q"},
+      {"verbose", kFreeOnResume, "", &Options::verbose, anything(),
+       "Print the table with all usual columns, and the parts of the step of each setting.", "", "",
+       OnlyWith{}, "-v"},
       {"help", kPlannedByFit | kOfComm | kOfData | kFlagOnly, "", NoMember{}, anything(),
        "Print this text and stop.", "", "", OnlyWith{}, "-h"},
       {"version", kPlannedByFit | kOfComm | kOfData | kFlagOnly, "", NoMember{}, anything(),

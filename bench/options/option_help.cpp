@@ -43,11 +43,12 @@ What most people need:
 
 With reports:                        Measure or plan:
   show     table, csv, json            tune    ddp's best bucket sizes
-  chart    picture: svg, png, pdf      comm    collectives alone
-  html     one page to share           fit     largest batch that fits
-  check    regression gate for CI      models  networks and their size
-  history  over many commits           data    list or download data sets
-  import   times of your own program   info    this machine, this build
+  why      where a step's time goes    comm    collectives alone
+  chart    picture: svg, png, pdf      fit     largest batch that fits
+  html     one page to share           models  networks and their size
+  check    regression gate for CI      data    list or download data sets
+  history  over many commits           info    this machine, this build
+  import   times of your own program
 
   ddpbench                             a first answer in a minute
   ddpbench --model=resnet18 --batch-size=16 --steps=20 --gpus=1,2 --strategy=all

@@ -123,7 +123,7 @@ struct RunOptions {
   std::string save_model, load_model;
   std::string data_dir;  // empty: the default places
   std::vector<Injection> injections;
-  bool dry_run = false, quiet = false;
+  bool dry_run = false, quiet = false, verbose = false;
 
   // Keys that only a configuration file has.
   std::string model = "simple_cnn";       // a name in configs/models, or a path

@@ -24,12 +24,6 @@ namespace {
 
 constexpr double kLineInterval_s = 15;  // where lines do not redraw
 
-std::string duration_words(double seconds) {
-  if (seconds < 90) return fmt::format("{:.0f} s", seconds);
-  if (seconds < 90 * 60) return fmt::format("{:.0f} min", seconds / 60);
-  return fmt::format("{:.1f} h", seconds / 3600);
-}
-
 // Counts the phases and calls of a replica's traced steps. Per micro-batch, a layer runs at most
 // twice forward (with a reorder) and four times backward (with a sum, and an output that is
 // computed again). Micro-batches have at least 4 samples. A layer may exchange statistics in each
@@ -134,7 +128,7 @@ std::string Progress::line(const launch::RankStatus& status, std::int64_t timed)
                                  job_.title, stage(status, timed));
   if (rate_.per_s() > 0) {
     const double rate = rate_.per_s() * static_cast<double>(job_.global_batch());
-    text += fmt::format(", {:.{}f} samples/s", rate, rate < 10 ? 2 : rate < 100 ? 1 : 0);
+    text += fmt::format(", {} samples/s", short_number(rate));
   }
   return text;
 }

@@ -98,6 +98,15 @@ std::map<std::string, std::string> common_texts(const report::Report& report) {
   return texts;
 }
 
+std::string summary_text(const report::Report& report, bool all, int width) {
+  if (!report.collectives.empty()) return report::render_table(report, width);
+  const std::vector<report::RunRow> rows = report::all_runs(report);
+  const std::string answer = report::answer_text(rows, width);
+  if (all)
+    return answer + report::render_table(report, width) + "\n" + report::render_why(report, width);
+  return answer + report::compact_text(report::CondensedRows(rows).rows(), width);
+}
+
 }  // namespace
 
 ReportOutput::ReportOutput(const Options& options)
@@ -237,13 +246,7 @@ void finish_report(report::Report& report, const RunsTrace& trace, const Options
   complete_report(report, options);
   // The table comes first: should writing the file fail, the user has seen the results.
   const int width = terminal_width();
-  const std::vector<report::RunRow> rows = report::all_runs(report);
-  const std::string answer = report::answer_text(rows, width);
-  say_table("\n" + answer + report::render_table(report, width) + "\n");
-  const std::string best = answer.empty() ? report::ranking_lines(rows, width) : "";
-  if (!best.empty()) say("{}\n", best);
-  const std::string why = report::render_why(report, width);
-  if (!why.empty()) say("{}\n", why);
+  say_table("\n" + summary_text(report, options.verbose, width) + "\n");
   std::fflush(stdout);
   file.save_last(report);
   // The report is already written when the trace cannot be.
@@ -253,6 +256,9 @@ void finish_report(report::Report& report, const RunsTrace& trace, const Options
   say("{}",
       report::interruption_lines(report, file.is_stream() ? "REPORT.json" : file.place(), width));
   say("report: {}\n", file.place());
+  if (!file.is_stream() && report.collectives.empty())
+    say("more: ddpbench why|chart|html {}\n", shell_quoted(file.place()));
+  if (is_quiet() && !file.is_stream()) put(stdout, file.place() + "\n");
 }
 
 std::vector<std::string> resume_differences(const report::Report& earlier,

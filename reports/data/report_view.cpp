@@ -162,9 +162,10 @@ RunNames::RunNames(std::span<const Run* const> runs) {
     for (const TellingWords& word : all[i].words) {
       if (different.contains({word.scope, word.key})) words.push_back(word.words);
     }
+    const std::string& details = details_[runs[i]] = fmt::format("{}", fmt::join(words, ", "));
     std::string& name = names_[runs[i]];
     name = name_of(runs[i]->strategy, runs[i]->world_size, runs[i]->servers);
-    if (!words.empty()) name += fmt::format(" ({})", fmt::join(words, ", "));
+    if (!details.empty()) name += fmt::format(" ({})", details);
   }
 }
 

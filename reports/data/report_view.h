@@ -34,7 +34,9 @@ struct RunRow {
   std::size_t index = 0;                   // in report->runs; of repetitions the first's
   std::string file;                        // name of the report; empty where there is no file
   const RepeatedRuns* repeated = nullptr;  // the repetitions that the row stands for; null: a run
-  std::string marks = {};  // letters of the warnings that concern it (table/table.h)
+  // Set by marked_rows() of table/table.h: the letters of the warnings that concern it, and why its
+  // speed-up says nothing.
+  std::string marks = {}, doubt = {};
 };
 
 // The runs in the order of the files, then of their report. A file is named by the last part of its
@@ -99,11 +101,13 @@ class RunNames {
   // that differ among runs of the same strategy and number of devices. REQUIRES: `run` was given to
   // the constructor.
   const std::string& setting(const Run& run) const { return names_.at(&run); }
+  // What it has in brackets, or nothing.
+  const std::string& details(const Run& run) const { return details_.at(&run); }
   // The same with ", repetition 2" (counted from 1) where runs were repeated.
   std::string with_repetition(const Run& run) const;
 
  private:
-  std::map<const Run*, std::string> names_;
+  std::map<const Run*, std::string> names_, details_;
   std::set<std::string> repeated_;  // the strategies and numbers of devices of such runs
 };
 

@@ -39,7 +39,7 @@ TextTable table_of(const Records& records) {
 
 std::string table_text(const Records& records, std::size_t width) {
   std::string text = records.caption.empty() ? "" : wrap(records.caption, width, 2) + "\n";
-  text += render_blocks(table_of(records), width);
+  text += render_rows(table_of(records), width);
   if (!records.notes.empty()) text += "\n";
   for (const std::string& note : records.notes) text += wrap(note, width, 4);
   return text;

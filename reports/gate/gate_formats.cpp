@@ -230,7 +230,7 @@ std::string render_gate_table(const GateResult& result, int width) {
   for (const PairVerdict& pair : result.pairs) {
     add(fmt::format("{} {} ({})", to_string(pair.verdict), pair_title(pair),
                     repetitions_text(pair)));
-    if (!pair.figures.empty()) text += render_blocks(figures_table(pair, result.options), columns);
+    if (!pair.figures.empty()) text += render_rows(figures_table(pair, result.options), columns);
     for (const std::string& line : remarks(pair, result.options)) add("- " + line);
     text += '\n';
   }

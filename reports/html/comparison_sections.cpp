@@ -123,9 +123,7 @@ std::vector<Cell> verification_row(const std::string& name, const Verification& 
 }
 
 // "ddp on 2 devices (batch 32), repetition 1 (a.json)"; the file only where there are several.
-std::string heading(const HtmlInput& input, std::size_t report, const RunNames& names,
-                    const Run& run) {
-  const std::string name = names.with_repetition(run);
+std::string heading(const HtmlInput& input, std::size_t report, const std::string& name) {
   return input.reports.size() > 1 ? fmt::format("{} ({})", name, input.names[report]) : name;
 }
 
@@ -169,26 +167,26 @@ std::string sentence(std::string text) {
 }
 
 bool has_verdicts(const HtmlInput& input) {
-  return std::ranges::any_of(
-      input.reports, [](const Report& report) { return !median_repetitions(report).empty(); });
+  return std::ranges::any_of(input.reports, [](const Report& report) {
+    return !explanations(all_runs(report), {}).empty();
+  });
 }
 
 void write_verdicts(Markup& page, const HtmlInput& input) {
   open_section(page, "verdicts", "Why not faster");
   page.leaf("p", {{"class", "about"}},
-            "Each run on several devices against one device; of repetitions, the one with the "
-            "median step time.");
+            "Each setting on several devices against one device; of repetitions the medians.");
   std::size_t shown = 0, left_out = 0;
   page.open("div", {{"class", "verdicts"}});
   for (std::size_t i = 0; i < input.reports.size(); ++i) {
     const RunNames names(input.reports[i]);
-    for (const Run* run : median_repetitions(input.reports[i])) {
+    for (const Explanation& one : explanations(all_runs(input.reports[i]), {})) {
       if (shown == kMostVerdicts) {
         ++left_out;
         continue;
       }
       ++shown;
-      write_verdict(page, heading(input, i, names, *run), explain(input.reports[i], *run));
+      write_verdict(page, heading(input, i, names.setting(*one.runs[0].run)), one.verdict);
     }
   }
   page.close();
@@ -215,7 +213,8 @@ void write_verification(Markup& page, const HtmlInput& input) {
   for (std::size_t i = 0; i < input.reports.size(); ++i) {
     const RunNames names(input.reports[i]);
     for (const Run& run : input.reports[i].runs) {
-      table.rows.push_back(verification_row(heading(input, i, names, run), run.verification));
+      table.rows.push_back(
+          verification_row(heading(input, i, names.with_repetition(run)), run.verification));
     }
   }
   write_table(page, table);

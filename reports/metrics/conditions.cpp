@@ -55,15 +55,23 @@ Figure share(const Figure& part, const Figure& whole, const Figure& own = Figure
 
 std::string percent(double ratio) { return fmt::format("{:.0f} %", 100 * ratio); }
 
-// A condition that may be out of the ordinary: its amount, from which limit on, and its words, in
-// which {x} is the amount and {p} the amount in per cent.
+// A condition that may be out of the ordinary: its amount, from which limit on (of its size), and
+// its words. In these {x} is the amount and {p} the amount in per cent, {u} "up to " where they are
+// of several runs, and {s} the amounts in per cent with their signs, from the least to the most.
 struct Check {
   double (*amount)(const Conditions&);
   double limit;
   const char* text;
-  std::string words(double x) const {
-    return fmt::format(fmt::runtime(text), fmt::arg("x", x), fmt::arg("p", percent(x)));
+
+  bool met(double value) const { return std::abs(value) >= limit; }
+  std::string words(double least, double most, bool several) const {
+    const double x = std::max(std::abs(least), std::abs(most));
+    const std::string from = least < most ? fmt::format("{:+.0f} to ", 100 * least) : "";
+    return fmt::format(fmt::runtime(text), fmt::arg("x", x), fmt::arg("p", percent(x)),
+                       fmt::arg("u", several ? "up to " : ""),
+                       fmt::arg("s", fmt::format("{}{:+.0f} %", from, 100 * most)));
   }
+  std::string words(double value) const { return words(value, value, false); }
 };
 
 template <Figure Conditions::*kMember>
@@ -74,24 +82,31 @@ double of(const Conditions& conditions) {
 double frequency_loss(const Conditions& c) {
   const auto& begin = c.cpu_frequency_begin_mhz.value;
   const auto& end = c.cpu_frequency_end_mhz.value;
-  return begin && end && *begin > 0 ? 1 - *end / *begin : 0;
+  return begin && end && *begin > 0 ? std::max(0.0, 1 - *end / *begin) : 0;
 }
 
-// The first kChecksOfOthers are of work that is not this program's.
+// The first kChecksOfOthers are of work that is not this program's; with the next one they disturb
+// a run, so that nothing is concluded from it.
 constexpr std::size_t kChecksOfOthers = 2;
 constexpr Check kChecks[] = {
-    {of<&Conditions::other_load_ratio>, 0.10, "other processes used {p} of the machine"},
-    {of<&Conditions::stolen_ratio>, 0.02, "other virtual machines took {p} of the machine"},
-    {of<&Conditions::quota_throttled_ratio>, 0.01, "a CPU quota stopped it for {p} of the time"},
-    {frequency_loss, 0.05, "the CPU's frequency fell by {p}"},
-    {of<&Conditions::thermal_throttle_count>, 1, "heat throttled the CPU {x:.0f} times"},
-    {of<&Conditions::swapped_in_pages>, 256, "{x:.0f} pages were swapped in"},
-    {of<&Conditions::major_page_faults>, 1000, "{x:.0f} pages had to come from disk"},
-    {of<&Conditions::step_drift_ratio>, 0.05,
-     "steps of the last third took {p} longer than of the first"},
-    {[](const Conditions& c) { return -of<&Conditions::step_drift_ratio>(c); }, 0.05,
-     "steps of the last third took {p} less than of the first"},
+    {of<&Conditions::other_load_ratio>, 0.10, "other programs used {u}{p} of the CPU"},
+    {of<&Conditions::stolen_ratio>, 0.02, "other virtual machines took {u}{p} of the CPU"},
+    {of<&Conditions::step_drift_ratio>, 0.05, "step times drifted by {s}"},
+    {of<&Conditions::quota_throttled_ratio>, 0.01, "a CPU quota stopped it for {u}{p} of the time"},
+    {frequency_loss, 0.05, "the CPU's frequency fell by {u}{p}"},
+    {of<&Conditions::thermal_throttle_count>, 1, "heat throttled the CPU {u}{x:.0f} times"},
+    {of<&Conditions::swapped_in_pages>, 256, "{u}{x:.0f} pages were swapped in"},
+    {of<&Conditions::major_page_faults>, 1000, "{u}{x:.0f} pages had to come from disk"},
 };
+
+// The words of the first of these checks that is met.
+std::string first_words(std::span<const Check> checks, const Conditions& conditions) {
+  for (const Check& check : checks) {
+    const double amount = check.amount(conditions);
+    if (check.met(amount)) return check.words(amount);
+  }
+  return {};
+}
 
 // The least share of the samples that is worth a warning (docs/metrics.md).
 constexpr double kLeastShare = 0.05;
@@ -176,35 +191,35 @@ void fill_conditions(Run& run, const MachineSnapshot& before, const MachineSnaps
   c.step_drift_ratio = step_drift(run.step.samples_s);
   for (const Check& check : kChecks) {
     const double amount = check.amount(c);
-    if (amount >= check.limit) c.notes.push_back(check.words(amount) + " during this run");
+    if (check.met(amount)) c.notes.push_back(check.words(amount) + " during this run");
   }
   run.conditions = std::move(c);
 }
 
 std::string other_work(const Conditions& conditions) {
-  for (const Check& check : std::span(kChecks).first(kChecksOfOthers)) {
-    const double amount = check.amount(conditions);
-    if (amount >= check.limit) return check.words(amount);
-  }
-  return {};
+  return first_words(std::span(kChecks).first(kChecksOfOthers), conditions);
+}
+
+std::string disturbance_words(const Conditions& conditions) {
+  return first_words(std::span(kChecks).first(kChecksOfOthers + 1), conditions);
 }
 
 std::vector<Warning> condition_warnings(const Report& report) {
   std::vector<Warning> warnings;
   for (const Check& check : kChecks) {
     Warning warning;
-    double most = 0;
+    double least = 0, most = 0;
     for (const Run& run : report.runs) {
       const double amount = run.conditions ? check.amount(*run.conditions) : 0;
-      if (amount < check.limit) continue;
+      if (!check.met(amount)) continue;
+      least = warning.runs.empty() ? amount : std::min(least, amount);
+      most = warning.runs.empty() ? amount : std::max(most, amount);
       warning.runs.push_back(&run);
-      most = std::max(most, amount);
     }
     if (warning.runs.empty()) continue;
-    warning.text = report.runs.size() == 1
-                       ? check.words(most) + " during the run"
-                       : fmt::format("in {} of {} runs, at worst: {}", warning.runs.size(),
-                                     report.runs.size(), check.words(most));
+    warning.text = check.words(least, most, warning.runs.size() > 1);
+    if (report.runs.size() > 1)
+      warning.text += fmt::format(" ({} of {} runs)", warning.runs.size(), report.runs.size());
     warnings.push_back(std::move(warning));
   }
   return warnings;

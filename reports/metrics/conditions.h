@@ -61,9 +61,11 @@ Conditions conditions_between(const MachineSnapshot& before, const MachineSnapsh
 // a note on each condition that is out of the ordinary (docs/metrics.md has the limits).
 void fill_conditions(Run& run, const MachineSnapshot& before, const MachineSnapshot& after);
 
-// "other processes used 70 % of the machine": what work that is not this program's took, by the
-// same limits as the notes. Empty where that was little, or is not known.
+// "other programs used 70 % of the CPU": what work that is not this program's took, by the same
+// limits as the notes. Empty where that was little, or is not known.
 std::string other_work(const Conditions& conditions);
+// The same, or else that step times drifted.
+std::string disturbance_words(const Conditions& conditions);
 
 // A sentence on runs whose figures are less certain than they look.
 struct Warning {
@@ -71,8 +73,8 @@ struct Warning {
   std::vector<const Run*> runs;  // the runs that it concerns
 };
 
-// Sums up the notes of all runs, one for each condition: "in 3 of 4 runs, at worst: other processes
-// used 35 % of the machine".
+// Sums up the notes of all runs, one for each condition: "other programs used up to 35 % of the CPU
+// (3 of 4 runs)".
 std::vector<Warning> condition_warnings(const Report& report);
 
 // Says of all runs together why GPU clocks were held down, one sentence for each reason: "in 2 of 4

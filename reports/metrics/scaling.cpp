@@ -132,6 +132,13 @@ std::vector<const Run*> baseline_runs(const Report& report, const Run& run) {
   return Baselines(report).of(run);
 }
 
+std::vector<std::vector<const Run*>> baselines_of(const Report& report) {
+  const Baselines baselines(report);
+  std::vector<std::vector<const Run*>> all;
+  for (const Run& run : report.runs) all.push_back(baselines.of(run));
+  return all;
+}
+
 std::string no_baseline_reason(const Report& report, const Run& run) {
   return Baselines(report).why_none(run);
 }

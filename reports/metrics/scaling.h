@@ -24,6 +24,8 @@ void fill_scaling(Report& report);
 // The usable repetitions of the baseline of `run`, as fill_scaling chooses it. Points into
 // `report`.
 std::vector<const Run*> baseline_runs(const Report& report, const Run& run);
+// The same of each run of the report, in their order.
+std::vector<std::vector<const Run*>> baselines_of(const Report& report);
 // Why `run` has none.
 std::string no_baseline_reason(const Report& report, const Run& run);
 

@@ -50,11 +50,20 @@ bool on_gpus(const CollectiveRow& row) { return row.device == "cuda"; }
 
 TextTable collective_rows(const Report& report, Footnotes& notes) {
   TextTable table;
-  table.columns = {{"", "op", true},      {"", "ranks"},         {"", "size"},
-                   {"", "count"},         {"", "type", true},    {"", "redop", true},
-                   {"in", "place", true}, {"time us", "median"}, {"", "(IQR)", false, true},
-                   {"algbw", "GB/s"},     {"busbw", "GB/s"},     {"bound", "GB/s"},
-                   {"share", "%"},        {"", "wrong"}};
+  table.columns = {{"", "op", true},
+                   {"", "ranks"},
+                   {"", "size"},
+                   {"", "count", false, false, 4},
+                   {"", "type", true, false, 5},
+                   {"", "redop", true, false, 6},
+                   {"in", "place", true, false, 7},
+                   {"time us", "median"},
+                   {"", "(IQR)", false, true, 3},
+                   {"algbw", "GB/s"},
+                   {"busbw", "GB/s"},
+                   {"bound", "GB/s", false, false, 2},
+                   {"share", "%", false, false, 1},
+                   {"", "wrong"}};
   table.keys = 3;
   const bool several = algorithms_of(report).size() > 1;
   for (const CollectiveRow& row : report.collectives) {
@@ -212,9 +221,9 @@ std::string render_collectives(const Report& report, int width) {
   const std::size_t columns = width > 0 ? static_cast<std::size_t>(width) : 0;
   const CollectiveTables tables = collective_tables(report);
   std::string text =
-      wrap(tables.caption, columns, 2) + '\n' + render_blocks(tables.collectives, columns) + '\n';
+      wrap(tables.caption, columns, 2) + '\n' + render_rows(tables.collectives, columns) + '\n';
   for (const std::string& note : tables.notes) text += wrap(note, columns, 4);
-  if (!tables.bandwidth.columns.empty()) text += '\n' + render_blocks(tables.bandwidth, columns);
+  if (!tables.bandwidth.columns.empty()) text += '\n' + render_rows(tables.bandwidth, columns);
   return text;
 }
 

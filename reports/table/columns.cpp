@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "reports/data/settings.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/repetitions.h"
@@ -131,7 +132,8 @@ std::string value_cell(const Column& column, const RunRow& row, Footnotes& notes
   const Field& field = column.fields.front();
   const FieldValue value = field.value(row);
   if (const auto* text = std::get_if<std::string>(&value.value)) return text->empty() ? "-" : *text;
-  if (const auto* number = std::get_if<double>(&value.value)) return fixed(*number, column.format);
+  if (const auto* number = std::get_if<double>(&value.value))
+    return column.name.ends_with("rate") ? short_number(*number) : fixed(*number, column.format);
   if (const auto* count = std::get_if<std::int64_t>(&value.value)) {
     return field.is_bytes() ? fixed(static_cast<double>(*count), column.format)
                             : std::to_string(*count);
@@ -220,6 +222,8 @@ constexpr Companion kCompanions[] = {
 std::string Column::cell(const RunRow& row, Footnotes& notes) const {
   const auto special = std::ranges::find(kCells, name, [](const auto& cell) { return cell.first; });
   if (special != std::end(kCells)) return special->second(row, notes);
+  if (!row.doubt.empty() && (name.starts_with("speedup") || name.starts_with("efficiency")))
+    return missing_cell(row.doubt, notes);
   if (name.ends_with("-interval")) return interval_cell(*this, row, notes);
   const auto noted = std::ranges::find(kNotes, name, [](const auto& note) { return note.first; });
   if (noted == std::end(kNotes)) return value_cell(*this, row, notes);

@@ -40,15 +40,10 @@ bool any_column(const Columns& columns, std::initializer_list<std::string_view> 
 // What the brackets of condensed rows mean; or that one repetition says nothing of the noise.
 std::string noise_explanation(std::span<const RunRow> rows, const Columns& columns) {
   if (is_condensed(rows)) {
-    if (!any_column(columns, {"step-interval", "speedup-interval", "efficiency-interval",
-                              "to-accuracy-interval"})) {
-      return {};
-    }
-    const bool confident = std::ranges::any_of(rows, [](const RunRow& row) {
-      return row.repeated != nullptr && row.repeated->step_s.kind == SpreadKind::confidence;
-    });
-    return fmt::format("(a..b): over repetitions, {}least and most of fewer than {} repetitions",
-                       confident ? "95 % interval of the median; " : "", kFewestForInterval);
+    return any_column(columns, {"step-interval", "speedup-interval", "efficiency-interval",
+                                "to-accuracy-interval"})
+               ? interval_words(rows)
+               : "";
   }
   const bool measured = any_run(rows, [](const Run& run) { return run.step.time_s.has_value(); });
   const bool repeated = any_run(rows, [](const Run& run) { return run.repetition > 0; });
@@ -77,6 +72,14 @@ std::string accuracy_explanation(std::span<const RunRow> rows) {
 }
 
 }  // namespace
+
+std::string interval_words(std::span<const RunRow> rows) {
+  const bool confident = std::ranges::any_of(rows, [](const RunRow& row) {
+    return row.repeated != nullptr && row.repeated->step_s.kind == SpreadKind::confidence;
+  });
+  return fmt::format("(a..b): over repetitions, {}least and most of fewer than {} repetitions",
+                     confident ? "95 % interval of the median; " : "", kFewestForInterval);
+}
 
 TextTable run_table(std::span<const RunRow> rows, const Columns& columns, Footnotes& notes) {
   TextTable table;
@@ -130,7 +133,7 @@ std::string table_text(std::span<const RunRow> rows, const Columns& columns, int
   const std::size_t limit = width > 0 ? static_cast<std::size_t>(width) : 0;
   Footnotes notes;
   const TextTable table = run_table(rows, columns, notes);
-  std::string text = wrap(caption(rows), limit, 2) + '\n' + render_blocks(table, limit);
+  std::string text = wrap(caption(rows), limit, 2) + '\n' + render_rows(table, limit);
   const std::vector<std::string> below = explanations(rows, columns, notes);
   if (!below.empty()) text += '\n';
   for (const std::string& line : below) text += wrap(line, limit, 4);
@@ -188,7 +191,7 @@ std::string render_history(const History& history, int width) {
   std::string text;
   for (const HistoryLine& line : history.lines) {
     text += wrap(printable(line.name), limit, 4);
-    text += render_blocks(history_table(history, line), limit) + '\n';
+    text += render_rows(history_table(history, line), limit) + '\n';
   }
   text += wrap(
       "(a..b): over repetitions, 95 % interval of the median; least and most of fewer than 6. A "

@@ -32,6 +32,13 @@ std::string table_text(std::span<const RunRow> rows, const Columns& columns, int
 // setting (or that of `ddpbench comm`), and warnings.
 std::string render_table(const Report& report, int width);
 
+// A row for each of `rows` with what is needed to choose, its marks, what they mean, and what all
+// have in common; at most 100 columns wide, of which the least needed go in a narrower terminal
+// (compact.cpp). `width` as above.
+std::string compact_text(std::span<const RunRow> rows, int width);
+// What the brackets of condensed rows mean.
+std::string interval_words(std::span<const RunRow> rows);
+
 // The tables of `ddpbench comm`.
 struct CollectiveTables {
   std::string caption;
@@ -52,26 +59,26 @@ std::string render_collectives(const Report& report, int width);
 std::string render_history(const History& history, int width);
 TextTable history_table(const History& history, const HistoryLine& line);
 
-// ---- notes below the table: warnings of what makes figures less certain than they look, and the
-// fastest settings ----
+// ---- notes below the table: warnings of what makes figures less certain than they look ----
 
-// The rows with the marks of their warnings.
+// A warning of the report of some rows, of conditions of the machine, throttled GPUs, noisy cells
+// and unsteady warm-ups.
+struct RowWarning {
+  std::string text;  // without control characters; with its file where there are several
+  std::vector<const Run*> runs;  // that it concerns
+  std::string mark;              // the letter of their rows; empty where it concerns all runs
+};
+std::vector<RowWarning> row_warnings(std::span<const RunRow> rows);
+
+// The rows with the marks of their warnings and of those of the runs by which they are divided.
 std::vector<RunRow> marked_rows(std::span<const RunRow> rows);
 
-// Warnings of the reports of these rows, of conditions of the machine, throttled GPUs, noisy cells
-// and unsteady warm-ups: "warning [a]: a.json: in 1 of 3 runs ...", without control characters,
-// with the letter of the rows that it concerns and, where there are several, its file.
+// "warning [a]: a.json: other programs used ...".
 std::vector<std::string> warning_texts(std::span<const RunRow> rows);
 // The same, then the conclusions of `ddpbench tune`.
 std::vector<std::string> remarks(std::span<const RunRow> rows);
 // The same as text in lines of at most `width` columns when width > 0.
 std::string warning_lines(std::span<const RunRow> rows, std::size_t width);
-
-// "On this machine, for simple_cnn on mnist, global batch 128: ddp on 2 devices, 12 % ahead of dp
-// on 2 devices (95 % interval 9 to 15).": a line for each work that several settings do. A line
-// before them names the differences that make rows incomparable. Wrapped to `width` columns (0: not
-// wrapped), without control characters. Empty where nothing compares, and for reports of `tune`.
-std::string ranking_lines(std::span<const RunRow> rows, int width);
 
 // What the report is of, where no command can complete it: "`ddpbench comm`", "ranks that a
 // launcher started" (which make one run). Empty: one can.

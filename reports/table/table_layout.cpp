@@ -24,6 +24,7 @@ struct SizedColumn {
   const TextColumn* column;
   std::size_t width;
 };
+using Block = std::vector<SizedColumn>;
 
 std::string aligned(const std::string& text, const SizedColumn& sized) {
   const std::string fill(sized.width - display_width(text), ' ');
@@ -35,8 +36,6 @@ std::string join_cells(const std::vector<std::string>& cells) {
   line.erase(line.find_last_not_of(' ') + 1);
   return line + '\n';
 }
-
-using Block = std::vector<SizedColumn>;
 
 // A row with a text in place of its empty cells. The text may be wider than the first of them, and
 // moves what stands after it only where it is wider than all that lie between.
@@ -64,55 +63,24 @@ std::string replaced_row(const Block& block, std::size_t row, std::size_t keys,
   return line + '\n';
 }
 
-std::string render_block(const Block& block, const TextTable& table) {
-  std::vector<std::string> top, bottom;
-  for (const SizedColumn& sized : block) {
-    top.push_back(aligned(sized.column->top, sized));
-    bottom.push_back(aligned(sized.column->bottom, sized));
-  }
-  std::string text = join_cells(top) + join_cells(bottom);
-  for (std::size_t row = 0; row < table.instead.size(); ++row) {
-    if (!table.instead[row].empty()) {
-      text += replaced_row(block, row, table.keys, table.instead[row]);
-      continue;
-    }
-    std::vector<std::string> cells;
-    for (const SizedColumn& sized : block) {
-      cells.push_back(aligned(sized.column->cells[row], sized));
-    }
-    text += join_cells(cells);
-  }
-  return text;
+// Removes the column that goes first; false when all that are left stay.
+bool drop_one(TextTable& table) {
+  const auto first = std::ranges::max_element(table.columns, {}, &TextColumn::drop);
+  if (first == table.columns.end() || first->drop == 0) return false;
+  table.columns.erase(first);
+  return true;
 }
 
-// The width of a column and of the columns joined to it.
-std::size_t group_width(const Block& columns, std::size_t first) {
-  std::size_t width = columns[first].width;
-  for (std::size_t i = first + 1; i < columns.size() && columns[i].column->joined; ++i) {
-    width += kColumnGap + columns[i].width;
-  }
-  return width;
-}
-
-// Fills one block after the other. Each has the keys and at least one more column.
-std::vector<Block> split(const TextTable& table, std::size_t width) {
+Block sized(const TextTable& table) {
   Block columns;
   for (const TextColumn& column : table.columns) columns.push_back({&column, width_of(column)});
-  const Block keys(columns.begin(), columns.begin() + static_cast<std::ptrdiff_t>(table.keys));
-  std::size_t keys_width = 0;
-  for (const SizedColumn& key : keys) keys_width += key.width + kColumnGap;
-  std::vector<Block> blocks = {keys};
-  std::size_t used = keys_width;
-  for (std::size_t i = table.keys; i < columns.size(); ++i) {
-    const bool fits = width == 0 || used + group_width(columns, i) <= width;
-    if (!fits && blocks.back().size() > table.keys) {
-      blocks.push_back(keys);
-      used = keys_width;
-    }
-    blocks.back().push_back(columns[i]);
-    used += columns[i].width + kColumnGap;
-  }
-  return blocks;
+  return columns;
+}
+
+std::size_t width_of(const Block& block) {
+  std::size_t width = 0;
+  for (const SizedColumn& column : block) width += column.width + kColumnGap;
+  return width > 0 ? width - kColumnGap : 0;
 }
 
 }  // namespace
@@ -137,11 +105,27 @@ std::string heading(const TextColumn& column) {
   return column.top + ' ' + column.bottom;
 }
 
-std::string render_blocks(const TextTable& table, std::size_t width) {
-  std::string text;
-  for (const Block& block : split(table, width)) {
-    if (!text.empty()) text += '\n';
-    text += render_block(block, table);
+std::string render_rows(TextTable table, std::size_t width) {
+  while (width > 0 && width_of(sized(table)) > width && drop_one(table)) {
+  }
+  const Block block = sized(table);
+  std::vector<std::string> top, bottom;
+  for (const SizedColumn& column : block) {
+    top.push_back(aligned(column.column->top, column));
+    bottom.push_back(aligned(column.column->bottom, column));
+  }
+  std::string text = join_cells(top);
+  if (text == "\n") text.clear();  // headings of one line
+  text += join_cells(bottom);
+  for (std::size_t row = 0; row < table.instead.size(); ++row) {
+    if (!table.instead[row].empty()) {
+      text += replaced_row(block, row, table.keys, table.instead[row]);
+      continue;
+    }
+    std::vector<std::string> cells;
+    for (const SizedColumn& column : block)
+      cells.push_back(aligned(column.column->cells[row], column));
+    text += join_cells(cells);
   }
   return text;
 }

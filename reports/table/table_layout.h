@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lays out text tables: aligned columns, in several blocks where the width is limited, and
-// footnotes. It knows nothing of runs. Private to reports/.
+// Lays out text tables: aligned columns, of which the least important go where the width is
+// limited, and footnotes. It knows nothing of runs. Private to reports/.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,13 @@ namespace ddpbench::report {
 struct TextColumn {
   std::string top = {}, bottom = {};  // the two lines of the heading
   bool left = false;                  // alignment
-  bool joined = false;                // stays beside the column before it, if the width allows
+  bool joined = false;                // its heading continues that of the column before it
+  int drop = 0;  // columns with the highest go first where the width is limited; 0: it stays
   std::vector<std::string> cells = {};
 };
 
 struct TextTable {
-  std::size_t keys = 0;                  // the number of first columns that every block repeats
+  std::size_t keys = 0;                  // the number of first columns that say which row it is
   std::vector<TextColumn> columns = {};  // all have the same number of cells
   // One for each row: a text that stands in place of the row's empty cells after the keys, of which
   // there is at least one; empty: the row has cells.
@@ -35,9 +36,9 @@ struct TextTable {
 // Joins the two lines of a heading: "speed-" and "up" become "speed-up".
 std::string heading(const TextColumn& column);
 
-// Lines of at most `width` characters where that is possible. Columns that do not fit go into a
-// further block below, with the key columns repeated. 0: one block. Ends with a newline.
-std::string render_blocks(const TextTable& table, std::size_t width);
+// A line for each row below one or two of headings, at most `width` characters wide where dropping
+// columns does it (0: not limited). Each line ends with a newline.
+std::string render_rows(TextTable table, std::size_t width);
 
 // The reasons below a table, numbered in the order of first use. Equal reasons share a number.
 class Footnotes {

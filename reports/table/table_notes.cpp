@@ -11,8 +11,9 @@
 #include "base/text.h"
 #include "reports/data/report_view.h"
 #include "reports/metrics/conditions.h"
-#include "reports/metrics/ranking.h"
+#include "reports/metrics/noise.h"
 #include "reports/metrics/repetitions.h"
+#include "reports/metrics/scaling.h"
 
 namespace ddpbench::report {
 namespace {
@@ -31,12 +32,6 @@ std::string noisy_names(const Report& report) {
   }
   return fmt::format("{}", fmt::join(noisy, " / "));
 }
-
-struct RowWarning {
-  std::string file;  // RunRow::file
-  Warning warning;
-  std::string mark;  // the letter of the rows that it concerns; empty where it concerns all
-};
 
 // One sentence each, without control characters and without the word "warning:".
 std::vector<Warning> warnings(const Report& report) {
@@ -68,6 +63,8 @@ std::vector<Warning> warnings(const Report& report) {
   return found;
 }
 
+}  // namespace
+
 std::vector<RowWarning> row_warnings(std::span<const RunRow> rows) {
   constexpr char kFirst = 'a', kLast = 'z';
   std::vector<RowWarning> found;
@@ -75,34 +72,35 @@ std::vector<RowWarning> row_warnings(std::span<const RunRow> rows) {
   char letter = kFirst;
   for (const RunRow& row : rows) {
     if (!told.insert(row.report).second) continue;
+    const std::string file = from_several_files(rows) ? printable(row.file) + ": " : "";
     for (Warning& warning : warnings(*row.report)) {
       const bool some = warning.runs.size() < row.report->runs.size() && letter <= kLast;
-      found.push_back({row.file, std::move(warning), ""});
+      found.push_back({file + warning.text, std::move(warning.runs), ""});
       if (some) found.back().mark = letter++;
     }
   }
   return found;
 }
 
-constexpr std::size_t kMostContests = 12;  // that are told; the report's JSON has all
-
-bool on_one_machine(std::span<const RunRow> rows) {
-  return std::ranges::all_of(rows, [&rows](const RunRow& row) {
-    return row.report->environment.hosts == rows.front().report->environment.hosts;
-  });
-}
-
-}  // namespace
-
 std::vector<RunRow> marked_rows(std::span<const RunRow> rows) {
   std::map<const Run*, std::string> marks;
   for (const RowWarning& warning : row_warnings(rows)) {
-    for (const Run* run : warning.warning.runs) marks[run] += warning.mark;
+    for (const Run* run : warning.runs) marks[run] += warning.mark;
   }
+  std::map<const Report*, std::vector<std::vector<const Run*>>> baselines;
   std::vector<RunRow> marked(rows.begin(), rows.end());
   for (RunRow& row : marked) {
+    const auto [of_report, fresh] = baselines.try_emplace(row.report);
+    if (fresh) of_report->second = baselines_of(*row.report);
+    const std::vector<const Run*> runs = runs_of_row(row);
+    const auto index = static_cast<std::size_t>(runs[0] - row.report->runs.data());
+    std::vector<const Run*> concerned = of_report->second.at(index);
+    row.doubt = scaling_doubt(runs, concerned);
+    // What is divided by a disturbed run is as doubtful.
+    if (!row.run->scaling) concerned.clear();
+    concerned.insert(concerned.end(), runs.begin(), runs.end());
     std::set<char> letters;
-    for (const Run* run : runs_of_row(row)) {
+    for (const Run* run : concerned) {
       if (const auto found = marks.find(run); found != marks.end()) {
         letters.insert(found->second.begin(), found->second.end());
       }
@@ -116,8 +114,7 @@ std::vector<std::string> warning_texts(std::span<const RunRow> rows) {
   std::vector<std::string> lines;
   for (const RowWarning& warning : row_warnings(rows)) {
     lines.push_back(fmt::format(
-        "warning{}: {}{}", warning.mark.empty() ? "" : " [" + warning.mark + "]",
-        from_several_files(rows) ? printable(warning.file) + ": " : "", warning.warning.text));
+        "warning{}: {}", warning.mark.empty() ? "" : " [" + warning.mark + "]", warning.text));
   }
   return lines;
 }
@@ -136,30 +133,6 @@ std::vector<std::string> remarks(std::span<const RunRow> rows) {
 std::string warning_lines(std::span<const RunRow> rows, std::size_t width) {
   std::string text;
   for (const std::string& line : remarks(rows)) text += wrap(line, width, 4);
-  return text;
-}
-
-std::string ranking_lines(std::span<const RunRow> rows, int width) {
-  if (std::ranges::any_of(rows, [](const RunRow& row) { return row.report->tune.has_value(); })) {
-    return {};
-  }
-  const std::vector<Contest> all = contests(rows, Scope::all_devices);
-  if (all.empty() || (all.size() == 1 && all[0].lead == Lead::alone)) return {};
-  const std::size_t columns = width > 0 ? static_cast<std::size_t>(width) : 0;
-  std::string text;
-  const auto add = [&](const std::string& line) { text += wrap(printable(line), columns, 4); };
-  const std::string unlike = unlike_words(rows);
-  if (!unlike.empty()) {
-    add(
-        fmt::format("Rows differ in what they compute or run on ({}): only those that agree in it "
-                    "compare.",
-                    unlike));
-  }
-  const char* where = on_one_machine(rows) ? "On this machine, for" : "For";
-  for (std::size_t told = 0; const Contest& contest : all) {
-    if (contest.lead == Lead::alone || told++ >= kMostContests) continue;
-    add(fmt::format("{} {}: {}.", where, work_words(contest, all), recommendation(contest)));
-  }
   return text;
 }
 

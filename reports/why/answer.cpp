@@ -11,8 +11,8 @@
 
 #include "base/text.h"
 #include "reports/metrics/comparison.h"
-#include "reports/metrics/conditions.h"
 #include "reports/metrics/metrics.h"
+#include "reports/metrics/noise.h"
 #include "reports/metrics/ranking.h"
 #include "reports/metrics/repetitions.h"
 #include "reports/why/why.h"
@@ -25,8 +25,6 @@ namespace {
 constexpr double kApartOnce = 0.5, kSpreadsApartOnce = 4;
 // The head names a winner where chance explains its lead in 1 of 200 cases.
 constexpr double kWinnerTail = 0.005;
-// Caches may make several devices somewhat more than so many times as fast.
-constexpr double kSuperlinear = 0.05;
 
 const Run& first_run(const Standing& standing) { return *standing.runs.front().run; }
 
@@ -38,65 +36,10 @@ std::vector<double> logarithms_of(const Standing& standing) {
 
 std::string in_percent(double ratio) { return lead_percent(ratio) + " %"; }
 
-// What disturbed the run: "other programs used up to 71 % of the CPU"; empty: nothing was noticed.
-std::string disturbance(const Run& run) {
-  if (!run.conditions) return {};
-  if (std::string others = other_work(*run.conditions); !others.empty()) return others;
-  const double drift = run.conditions->step_drift_ratio.value.value_or(0);
-  return std::abs(drift) < 0.05 ? "" : fmt::format("step times drifted by {}", in_percent(drift));
-}
-
-// What disturbed at least half of the repetitions; empty: nothing did.
-std::string disturbance_of(const Standing& standing) {
-  std::vector<std::string> found;
-  for (const RunRow& row : standing.runs)
-    if (std::string own = disturbance(*row.run); !own.empty()) found.push_back(std::move(own));
-  return 2 * found.size() >= standing.runs.size() && !found.empty() ? found[0] : "";
-}
-
-// Whether they differ in more than the strategy, which on one device makes no difference.
-bool differs_in_more(const Run& a, const Run& b) {
-  const std::vector<std::string> keys = differing_keys(cell_key(a), cell_key(b));
-  return std::ranges::any_of(
-      keys, [](const std::string& key) { return key != "strategy" && key != "backend"; });
-}
-
-// Runs of `single`, dp and ddp on one device with equal settings do the same work.
-struct Yardstick {
-  std::size_t runs = 0;  // of at least two settings; 0: there is none
-  double spread = 0;     // the largest median rate of a setting / the smallest - 1
-  double least_step_s = 0, most_step_s = 0;
-};
-
-Yardstick find_yardstick(std::span<const Contest> contests) {
-  Yardstick best;
-  for (const Contest& contest : contests) {
-    std::vector<const Standing*> candidates;
-    for (const Standing& standing : contest.standings) {
-      const Run& run = first_run(standing);
-      if (run.world_size == 1 && run.servers == 0 && !run.oversubscribed)
-        candidates.push_back(&standing);
-    }
-    std::ranges::stable_partition(
-        candidates, [](const Standing* one) { return first_run(*one).strategy == kBaseline; });
-    Yardstick found;
-    double least = 0, most = 0;
-    int settings = 0;
-    for (const Standing* one : candidates) {
-      if (differs_in_more(first_run(*one), first_run(*candidates[0]))) continue;
-      ++settings;
-      least = least == 0 ? one->samples_per_s : std::min(least, one->samples_per_s);
-      most = std::max(most, one->samples_per_s);
-      found.runs += one->runs.size();
-    }
-    if (settings < 2 || found.runs < best.runs) continue;
-    found.spread = most / least - 1;
-    const auto batch = static_cast<double>(first_run(*candidates[0]).global_batch_size);
-    found.least_step_s = batch / most;
-    found.most_step_s = batch / least;
-    best = found;
-  }
-  return best;
+std::vector<const Run*> runs_of(const Standing& standing) {
+  std::vector<const Run*> runs;
+  for (const RunRow& row : standing.runs) runs.push_back(row.run);
+  return runs;
 }
 
 // The settings of a report that can be compared, on all numbers of devices.
@@ -161,14 +104,10 @@ std::string joined_names(const std::vector<const Standing*>& standings) {
   return fmt::format("{}", fmt::join(names, " or "));
 }
 
-std::string rate_words(double rate) {
-  return fmt::format("{:.{}f}", rate, rate < 10 ? 2 : rate < 100 ? 1 : 0);
-}
-
 std::vector<std::string> no_answer(const Rivals& rivals, const std::string& what) {
   std::string head = "No answer: " + what;
   std::string sure = "How sure: not.";
-  if (rivals.yardstick.runs > 0) {
+  if (!rivals.yardstick.runs.empty()) {
     head += fmt::format("; equal work on one device took {:.1f} to {:.1f} ms",
                         1e3 * rivals.yardstick.least_step_s, 1e3 * rivals.yardstick.most_step_s);
     sure +=
@@ -181,100 +120,94 @@ std::vector<std::string> no_answer(const Rivals& rivals, const std::string& what
                       few ? fmt::format(", or with --repetitions={}", kEnough) : "")};
 }
 
-// In the order of Cause.
-constexpr std::array<std::string_view, 17> kCauseWords = {
-    "nothing large to gain",
-    "more threads than cores",
-    "other programs",
-    "waiting for a slower device",
-    "devices wait for each other",
-    "waiting for input",
-    "too little work in a step",
-    "a slow link",
-    "communication not hidden",
-    "all passes through device 0",
-    "exchanging batch norm's statistics",
-    "waiting for servers",
-    "computing slows down while data moves",
-    "slower side by side: shared caches, memory",
-    "time between the phases",
-    "several small losses",
-    "not enough was recorded"};
-static_assert(kCauseWords.size() == static_cast<std::size_t>(Cause::unknown) + 1);
-
-std::string_view words_of(Cause cause) { return kCauseWords.at(static_cast<std::size_t>(cause)); }
-
-// "slower side by side: shared caches, memory (15 to 22 % of the step)".
-std::string why_words(const Standing& standing) {
-  std::map<Cause, std::size_t> counts;
-  for (const RunRow& row : standing.runs) ++counts[explain(*row.report, *row.run).cause];
-  std::vector<std::pair<std::size_t, Cause>> causes;
-  for (const auto& [cause, count] : counts) causes.emplace_back(count, cause);
-  std::ranges::stable_sort(causes, std::greater(), &std::pair<std::size_t, Cause>::first);
-  const std::size_t all = standing.runs.size();
-  if (3 * causes[0].first >= 2 * all) return std::string(words_of(causes[0].second));
-  std::vector<std::string> words;
-  for (const auto& [count, cause] : causes)
-    words.push_back(fmt::format("{} in {}", words_of(cause), count));
-  return fmt::format("no single cause in {}: {}", counted(static_cast<int>(all), "run"),
-                     fmt::join(words, ", "));
-}
-
 bool was_made(const RunRow& row) { return row.run->samples_per_s.value.has_value(); }
+
+// ", 9 % ahead of dp on 2 devices (6 to 12)": how far the winner is ahead of the next one, where
+// repetitions show it; else nothing.
+std::string lead_words(const Rivals& rivals, const std::vector<const Standing*>& equals) {
+  if (equals.size() > 1 || rivals.several.size() < 2) return {};
+  const Standing &best = rivals.several[0], &next = rivals.several[1];
+  const Comparison lead = compare({logarithms_of(next), logarithms_of(best)}, rivals.noise);
+  if (!lead.noise_known || next.runs.size() == 1) return {};
+  const double margin = lead.margin((1 - kConfidence) / 2);
+  return fmt::format(", {} ahead of {} ({} to {})", in_percent(std::expm1(lead.difference)),
+                     next.name, lead_percent(std::expm1(lead.difference - margin)),
+                     lead_percent(std::expm1(lead.difference + margin)));
+}
 
 // "How sure: 2 devices beat 1. ddp or dp on 2 devices: cannot tell; 2.5 % apart, ...".
 std::string sure_words(const Rivals& rivals, const std::vector<const Standing*>& equals) {
   const Standing& best = *equals[0];
-  const Order order = compare_rates(rivals, best, rivals.one[0]);
-  std::string sure = "How sure: ";
-  sure += order == Order::unknown  ? "a single device may be as fast."
-          : order == Order::slower ? "one device is faster."
-                                   : counted(first_run(best).world_size, "device") + " beat 1.";
+  std::string sure = "How sure:";
+  if (!rivals.one.empty()) {
+    const Order order = compare_rates(rivals, best, rivals.one[0]);
+    sure += order == Order::unknown ? " a single device may be as fast."
+            : order == Order::slower
+                ? " one device is faster."
+                : fmt::format(" {} beat 1.", counted(first_run(best).world_size, "device"));
+  } else if (equals.size() == 1) {
+    sure += " beyond what noise explains.";
+  }
   if (equals.size() == 1) return sure;
   sure += fmt::format(" {}: cannot tell; {} apart", joined_names(equals),
                       in_percent(best.samples_per_s / equals.back()->samples_per_s - 1));
-  if (rivals.yardstick.runs == 0) return sure + '.';
+  if (rivals.yardstick.runs.empty()) return sure + '.';
   return sure + fmt::format(", and equal work differs by {} here (=).",
                             in_percent(rivals.yardstick.spread));
+}
+
+// "ddp or dp on 2 devices: 1.50 times the samples/s of one device (10632 and 10374 against 7081)."
+std::string head_words(const Rivals& rivals, const std::vector<const Standing*>& equals) {
+  const Standing& best = *equals[0];
+  const std::string names = joined_names(equals), lead = lead_words(rivals, equals);
+  std::vector<std::string> rates;
+  for (const Standing* standing : equals) rates.push_back(short_number(standing->samples_per_s));
+  std::string words = fmt::format("{}", fmt::join(rates, " and "));
+  if (rivals.one.empty()) return fmt::format("{}: {} samples/s{}.", names, words, lead);
+  const Standing& single = rivals.one[0];
+  words += " against " + short_number(single.samples_per_s);
+  const std::int64_t batch = first_run(best).global_batch_size;
+  const std::int64_t one_batch = first_run(single).global_batch_size;
+  if (batch != one_batch) words += fmt::format(", global batch {} instead of {}", batch, one_batch);
+  const std::string speedup = short_number(best.samples_per_s / single.samples_per_s);
+  if (compare_rates(rivals, best, single) == Order::slower)
+    return fmt::format("{}: {} only {} times its samples/s ({}).", single.name, names, speedup,
+                       words);
+  return fmt::format("{}: {} times the samples/s of one device ({}){}.", names, speedup, words,
+                     lead);
+}
+
+// Why the fastest, its equals or the single device say nothing; empty: they do.
+std::string doubt_words(const Rivals& rivals, const std::vector<const Standing*>& equals) {
+  std::vector<const Standing*> compared = equals;
+  if (!rivals.one.empty()) compared.push_back(&rivals.one[0]);
+  for (const Standing* standing : compared)
+    if (std::string what = disturbance(runs_of(*standing)); !what.empty()) return what;
+  if (rivals.one.empty()) return {};
+  const double speedup = equals[0]->samples_per_s / rivals.one[0].samples_per_s;
+  const int devices = first_run(*equals[0]).world_size;
+  if (!beyond_ideal(speedup, devices)) return {};
+  return fmt::format("the baseline was disturbed: {} devices are {:.1f} times as fast as {}",
+                     devices, speedup, rivals.one[0].name);
 }
 
 // Of rows that do the same work on each device, or in strong scaling together.
 std::vector<std::string> answer_of(std::span<const RunRow> rows) {
   const Rivals rivals = rivals_of(rows);
-  if (rivals.several.empty() || rivals.one.empty()) return {};
-  const Standing &single = rivals.one[0], &best = rivals.several[0];
+  if (rivals.several.empty() || rivals.several.size() + rivals.one.size() < 2) return {};
+  const Standing& best = rivals.several[0];
   std::vector<const Standing*> equals = {&best};
   for (const Standing& other : rivals.several | std::views::drop(1))
     if (compare_rates(rivals, best, other) != Order::faster) equals.push_back(&other);
-  std::vector<const Standing*> compared = equals;
-  for (compared.push_back(&single); const Standing* standing : compared)
-    if (const std::string what = disturbance_of(*standing); !what.empty())
-      return no_answer(rivals, what);
-  const double speedup = best.samples_per_s / single.samples_per_s;
+  if (const std::string what = doubt_words(rivals, equals); !what.empty())
+    return no_answer(rivals, what);
+  std::vector<std::string> lines = {head_words(rivals, equals), sure_words(rivals, equals)};
   const int most = first_run(best).world_size;
-  if (speedup > most * (1 + std::max(rivals.yardstick.spread, kSuperlinear))) {
-    return no_answer(rivals, fmt::format("the baseline was disturbed: {} devices are {:.1f} times "
-                                         "as fast as {}",
-                                         most, speedup, single.name));
+  if (!rivals.one.empty() && best.samples_per_s < most * rivals.one[0].samples_per_s) {
+    std::vector<Verdict> verdicts;
+    for (const RunRow& row : best.runs) verdicts.push_back(explain(*row.report, *row.run));
+    lines.push_back(fmt::format("Why not {}: {}.", most, cause_words(verdicts)));
   }
-
-  std::vector<std::string> rates;
-  for (const Standing* standing : equals) rates.push_back(rate_words(standing->samples_per_s));
-  std::string against =
-      fmt::format("{} against {}", fmt::join(rates, " and "), rate_words(single.samples_per_s));
-  const std::int64_t batch = first_run(best).global_batch_size;
-  const std::int64_t one_batch = first_run(single).global_batch_size;
-  if (batch != one_batch)
-    against += fmt::format(", global batch {} instead of {}", batch, one_batch);
-  const std::string names = joined_names(equals);
-  const bool loses = compare_rates(rivals, best, single) == Order::slower;
-  std::vector<std::string> lines = {
-      loses ? fmt::format("{}: {} only {} times its samples/s ({}).", single.name, names,
-                          rate_words(speedup), against)
-            : fmt::format("{}: {} times the samples/s of one device ({}).", names,
-                          rate_words(speedup), against),
-      sure_words(rivals, equals)};
-  if (speedup < most) lines.push_back(fmt::format("Why not {}: {}.", most, why_words(best)));
   return lines;
 }
 
@@ -285,7 +218,8 @@ Settings work_of(const RunRow& row) {
 }  // namespace
 
 std::vector<std::string> answer_lines(std::span<const RunRow> rows) {
-  if (rows.empty() || rows[0].report->tune || from_several_files(rows)) return {};
+  if (rows.empty() || from_several_files(rows)) return {};
+  if (rows[0].report->tune) return {printable(rows[0].report->tune->conclusion)};
   const auto works = grouped(rows | std::views::filter(was_made), work_of);
   std::vector<std::string> lines;
   for (const auto& [work, own] : works) {

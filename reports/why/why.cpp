@@ -3,9 +3,12 @@
 #include "reports/why/why.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <ranges>
 #include <span>
 #include <utility>
 
@@ -13,7 +16,7 @@
 #include "reports/data/report.h"
 #include "reports/data/report_view.h"
 #include "reports/data/settings.h"
-#include "reports/metrics/repetitions.h"
+#include "reports/metrics/metrics.h"
 #include "reports/metrics/scaling.h"
 #include "reports/why/why_cause.h"
 
@@ -42,39 +45,92 @@ bool is_explained(const RunRow& row) {
   return !row.report->tune && row.run->world_size > 1 && row.run->step.time_s.has_value();
 }
 
-// The run that stands for the repetitions of a setting.
-struct Chosen {
-  RunRow row;
-  std::size_t repetitions = 1;  // that have step times
-};
+// In the order of Cause.
+constexpr std::array<std::string_view, 17> kCauseWords = {
+    "nothing large to gain",
+    "more threads than cores",
+    "other programs",
+    "waiting for a slower device",
+    "devices wait for each other",
+    "waiting for input",
+    "too little work in a step",
+    "a slow link",
+    "communication not hidden",
+    "all passes through device 0",
+    "exchanging batch norm's statistics",
+    "waiting for servers",
+    "computing slows down while data moves",
+    "slower side by side: shared caches, memory",
+    "time between the phases",
+    "several small losses",
+    "not enough was recorded"};
+static_assert(kCauseWords.size() == static_cast<std::size_t>(Cause::unknown) + 1);
 
-// Of an even number there is none with the median step: the faster of the two in the middle.
-std::vector<Chosen> median_rows(std::span<const RunRow> rows) {
-  std::vector<Chosen> chosen;
-  for (auto& [key, cell] : grouped(rows | std::views::filter(is_explained), [](const RunRow& row) {
-         return std::pair(row.report, cell_key(*row.run));
-       })) {
-    std::ranges::stable_sort(cell, {},
-                             [](const RunRow& row) { return row.run->step.time_s->median; });
-    chosen.push_back({cell[(cell.size() - 1) / 2], cell.size()});
-  }
-  return chosen;
+std::string_view words_of(Cause cause) { return kCauseWords.at(static_cast<std::size_t>(cause)); }
+
+// The verdicts of each cause, the most frequent cause first.
+std::vector<std::pair<Cause, std::vector<Verdict>>> by_cause(std::span<const Verdict> verdicts) {
+  auto causes = grouped(verdicts, [](const Verdict& verdict) { return verdict.cause; });
+  std::ranges::stable_sort(causes, std::greater(),
+                           [](const auto& cause) { return cause.second.size(); });
+  return causes;
 }
 
-// ", repetition 3, the median one of 5"; empty for one repetition.
-std::string repetition_words(const Chosen& chosen) {
-  if (chosen.repetitions == 1) return {};
-  const bool odd = chosen.repetitions % 2 == 1;
-  return fmt::format(", repetition {}, {} of {}", chosen.row.run->repetition + 1,
-                     odd                       ? "the median one"
-                     : chosen.repetitions == 2 ? "the faster"
-                                               : "the faster of the middle two",
-                     chosen.repetitions);
+bool is_most(std::size_t count, std::size_t all) { return 3 * count >= 2 * all; }
+
+Figure median_figure(std::span<const Verdict> verdicts, std::size_t part,
+                     Figure VerdictPart::*member) {
+  std::vector<double> values;
+  for (const Verdict& verdict : verdicts) {
+    if (part >= verdict.parts.size()) continue;
+    const Figure& figure = verdict.parts[part].*member;
+    if (!figure.value) return figure;
+    values.push_back(*figure.value);
+  }
+  return Figure::of(median(std::move(values)));
+}
+
+// The verdict of all repetitions of a setting.
+Verdict combined(std::span<const RunRow> runs, std::span<const Verdict> verdicts) {
+  if (verdicts.size() == 1) return verdicts[0];
+  const std::size_t all = verdicts.size();
+  const std::size_t most = by_cause(verdicts)[0].second.size();
+  std::vector<std::size_t> those;  // that have the cause
+  for (std::size_t i = 0; i < all; ++i)
+    if (verdicts[i].cause == by_cause(verdicts)[0].first) those.push_back(i);
+  std::ranges::stable_sort(those, {}, [&](std::size_t i) { return verdicts[i].step_s; });
+  const std::size_t middle = those[(most - 1) / 2];
+  Verdict verdict = verdicts[middle];
+  verdict.sentence = fmt::format("in {} of {} runs, as in repetition {}: {}", most, all,
+                                 runs[middle].run->repetition + 1, verdict.sentence);
+  if (!is_most(most, all)) {
+    verdict.sentence = cause_words(verdicts);
+    verdict.advice.clear();
+  }
+  std::vector<double> steps;
+  for (const Verdict& one : verdicts) steps.push_back(one.step_s);
+  verdict.step_s = median(std::move(steps));
+  for (std::size_t part = 0; part < verdict.parts.size(); ++part) {
+    for (Figure VerdictPart::*member :
+         {&VerdictPart::seconds, &VerdictPart::share, &VerdictPart::lost_s}) {
+      verdict.parts[part].*member = median_figure(verdicts, part, member);
+    }
+  }
+  return verdict;
+}
+
+// The report with the `single` runs against which the run was measured, often its own.
+const Report& lender_of(const RunRow& row, std::span<const ReportFile> files) {
+  if (!row.run->scaling) return *row.report;
+  for (const ReportFile& file : files) {
+    if (row.run->scaling->baseline == borrowed_baseline(file)) return file.report;
+  }
+  return *row.report;
 }
 
 constexpr double kShownShare = 0.005;
 
-// "compute 60 %, exposed communication 30 %": the parts of the step, and what of them the ideal
+// "compute 60 %, communication not hidden 30 %": the parts of the step, and what of them the ideal
 // step has, too, hence is not lost, where that is more than compute.
 std::string parts_line(const Verdict& verdict, const Run& run) {
   std::vector<std::string> parts, kept;
@@ -92,17 +148,39 @@ std::string parts_line(const Verdict& verdict, const Run& run) {
   std::string text = fmt::format("{}", fmt::join(parts, ", "));
   if (!other) return text;
   const std::string divided =
-      run.scaling_mode == "strong" ? fmt::format(" divided by {}", run.world_size) : "";
-  return text + fmt::format("; not lost, as single's step{} has it, too: {}", divided,
-                            fmt::join(kept, ", "));
+      run.scaling_mode == "strong" ? fmt::format("'s step divided by {}", run.world_size) : "";
+  return text + fmt::format("; one device{} needs these, too: {}", divided, fmt::join(kept, ", "));
 }
 
 }  // namespace
 
-std::vector<const Run*> median_repetitions(const Report& report) {
-  std::vector<const Run*> chosen;
-  for (const Chosen& one : median_rows(all_runs(report))) chosen.push_back(one.row.run);
-  return chosen;
+std::string cause_words(std::span<const Verdict> verdicts) {
+  std::vector<std::string> words;
+  for (const auto& [cause, own] : by_cause(verdicts)) {
+    if (is_most(own.size(), verdicts.size())) return std::string(words_of(cause));
+    const auto [least, most] = std::ranges::minmax(own, {}, &Verdict::loss_share);
+    const std::string from =
+        own.size() > 1 ? fmt::format("{:.0f} to ", 100 * least.loss_share) : "";
+    words.push_back(fmt::format("{} in {} ({}{:.0f} % of the step)", words_of(cause), own.size(),
+                                from, 100 * most.loss_share));
+  }
+  return fmt::format("no single cause in {}: {}", counted(verdicts.size(), "run"),
+                     fmt::join(words, ", "));
+}
+
+std::vector<Explanation> explanations(std::span<const RunRow> rows,
+                                      std::span<const ReportFile> files) {
+  std::vector<Explanation> found;
+  for (auto& [key, runs] : grouped(rows | std::views::filter(is_explained), [](const RunRow& row) {
+         return std::pair(row.report, cell_key(*row.run));
+       })) {
+    std::vector<Verdict> verdicts;
+    for (const RunRow& row : runs)
+      verdicts.push_back(explain(*row.report, *row.run, lender_of(row, files)));
+    Verdict verdict = combined(runs, verdicts);
+    found.push_back({std::move(runs), std::move(verdict)});
+  }
+  return found;
 }
 
 Verdict explain(const Report& report, const Run& run) { return explain(report, run, report); }
@@ -114,6 +192,7 @@ Verdict explain(const Report& report, const Run& run, const Report& lender) {
   if (split.missing.empty()) {
     verdict.step_s = split.parts.step_s;
     verdict.parts = verdict_parts(split);
+    if (run.world_size > 1) verdict.loss_share = largest_loss(run, split).seconds / verdict.step_s;
   }
   if (run.world_size == 1) {
     verdict.cause = Cause::scales;
@@ -136,36 +215,22 @@ void fill_why(Report& report) {
   }
 }
 
-namespace {
-
-// The report with the `single` runs against which the run was measured, often its own.
-const Report& lender_of(const RunRow& row, std::span<const ReportFile> files) {
-  if (!row.run->scaling) return *row.report;
-  for (const ReportFile& file : files) {
-    if (row.run->scaling->baseline == borrowed_baseline(file)) return file.report;
-  }
-  return *row.report;
-}
-
-}  // namespace
-
 std::string render_why(std::span<const RunRow> rows, std::span<const ReportFile> files, int width) {
   const std::size_t columns = width > 0 ? static_cast<std::size_t>(width) : 0;
   const bool several = !rows.empty() && from_several_files(rows);
-  const std::vector<Chosen> chosen = median_rows(rows);
+  const std::vector<Explanation> all = explanations(rows, files);
   std::vector<const Run*> runs;
-  for (const Chosen& one : chosen) runs.push_back(one.row.run);
+  for (const Explanation& one : all) runs.push_back(one.runs[0].run);
   const RunNames names(runs);
   std::string text;
-  for (const Chosen& one : chosen) {
-    const RunRow& row = one.row;
-    const Verdict verdict = explain(*row.report, *row.run, lender_of(row, files));
-    const std::string file = several ? row.file + ": " : "";
+  for (const auto& [own, verdict] : all) {
+    const Run& run = *own[0].run;
+    const std::string file = several ? own[0].file + ": " : "";
     const std::string advice = verdict.advice.empty() ? "" : "; " + verdict.advice;
-    text += wrap(printable(fmt::format("Why: {}{}{}: {}{}.", file, names.setting(*row.run),
-                                       repetition_words(one), verdict.sentence, advice)),
+    text += wrap(printable(fmt::format("Why: {}{}: {}{}.", file, names.setting(run),
+                                       verdict.sentence, advice)),
                  columns, 4);
-    const std::string parts = parts_line(verdict, *row.run);
+    const std::string parts = parts_line(verdict, run);
     if (!parts.empty()) text += "    " + wrap(parts, columns > 4 ? columns - 4 : columns, 4);
   }
   return text;

@@ -20,7 +20,7 @@ namespace ddpbench::report {
 
 struct VerdictPart {
   std::string key;    // "comm_exposed_s"
-  std::string title;  // "exposed communication"
+  std::string title;  // "communication not hidden"
   Figure seconds;     // time in the step; missing with its reason
   Figure share;       // seconds / step time
   // The time beyond that of `single`, in strong scaling beyond that of single / world size. It may
@@ -30,9 +30,10 @@ struct VerdictPart {
 
 struct Verdict {
   Cause cause = Cause::unknown;
-  std::string sentence;  // "exposed all-reduce is 41 % of the step: ...", without a full stop
-  std::string advice;    // what would help; empty: nothing to advise
-  double step_s = 0;     // median step time; 0 when no step was timed
+  std::string sentence;   // "exposed all-reduce is 41 % of the step: ...", without a full stop
+  std::string advice;     // what would help; empty: nothing to advise
+  double step_s = 0;      // median step time; 0 when no step was timed
+  double loss_share = 0;  // of the largest loss in the step
   // In the order of the step. The parts that are not missing add up to step_s. Empty when no step
   // was timed or no phase was observed.
   std::vector<VerdictPart> parts;
@@ -45,30 +46,37 @@ Verdict explain(const Report& report, const Run& run);
 // report_view.h).
 Verdict explain(const Report& report, const Run& run, const Report& lender);
 
-// The runs on several devices that timed steps, one for each cell: the repetition with the median
-// step time, of an even number the faster of the two in the middle. In the report's order; points
-// into `report`. Empty for reports of `ddpbench tune`, which compares settings with each other and
-// not with one device.
-std::vector<const Run*> median_repetitions(const Report& report);
+// The repetitions of a setting on several devices that timed steps, explained together: the median
+// of each part, and the cause of at least two thirds of them as in one of these; else the causes
+// are counted.
+struct Explanation {
+  std::vector<RunRow> runs;  // not empty
+  Verdict verdict;
+};
+// Of the settings in the order of `rows`. A run that was measured against the baseline of one of
+// `files` is explained with it. None for reports of `ddpbench tune`, which compares settings with
+// each other and not with one device.
+std::vector<Explanation> explanations(std::span<const RunRow> rows,
+                                      std::span<const ReportFile> files);
+
+// "communication not hidden" where that is the cause of at least two thirds; else "no single cause
+// in 7 runs: slower side by side in 4 (7 to 22 % of the step), waiting for input in 3 (9 %)".
+std::string cause_words(std::span<const Verdict> verdicts);
 
 // Fills `why` of all runs on several devices that timed steps, every repetition included. Clears it
 // in other runs and in reports of `ddpbench tune`.
 void fill_why(Report& report);
 
-// A block for each of median_repetitions() ("Why: ddp on 2 devices: ..."), wrapped to `width`
-// columns (0: not wrapped). Of several it says which repetition it is about. Empty without such
-// runs.
-std::string render_why(const Report& report, int width);
-// The same for these rows, in their order. If they are from several files, each block names its
-// file. A run that was measured against the baseline of one of `files` is explained with it.
+// A block for each of explanations() ("Why: ddp on 2 devices: ..."), wrapped to `width` columns (0:
+// not wrapped). If they are from several files, each names its file. Empty without such runs.
 std::string render_why(std::span<const RunRow> rows, std::span<const ReportFile> files, int width);
+std::string render_why(const Report& report, int width);
 
 // ---- the first answer: which setting to take, how sure that is, and why it is not faster
 // (answer.cpp; docs/metrics.md) ----
 
 // The lines of the answer, without control characters; three where runs on several devices can be
-// compared with one device, none for rows of several
-// files and of `ddpbench tune`.
+// compared with one device, the conclusion of `ddpbench tune`, none for rows of several files.
 std::vector<std::string> answer_lines(std::span<const RunRow> rows);
 // The same wrapped to `width` columns and to 100, with an empty line behind them where there are
 // some.

@@ -55,13 +55,13 @@ Loss largest_loss(const Run& run, const Decomposition& split) {
   const double through_servers = run.servers > 0 ? lost.server_wait_s : 0;
   const std::array<Loss, 7> losses = {
       Loss{lost.input_wait_s, Cause::starved_input, "waiting for input"},
-      {lost.straggler_wait_s, waiting_cause(split), "waiting for the slowest rank"},
+      {lost.straggler_wait_s, waiting_cause(split), "waiting for a slower device"},
       {lost.comm_exposed_s + through_servers, communication_cause(run, split),
-       "exposed communication"},
+       "communication not hidden"},
       {lost.sync_batch_norm_s, Cause::sync_batch_norm, "exchanging statistics of batch norm"},
       {lost.overlap_slowed_s, Cause::slowed_by_overlap, "compute slowed by overlap"},
-      {lost.compute_slowed_s, Cause::slowed_compute, "compute beyond single's"},
-      {lost.host_s, Cause::host_overhead, "host and launch overhead"}};
+      {lost.compute_slowed_s, Cause::slowed_compute, "slower side by side"},
+      {lost.host_s, Cause::host_overhead, "time between phases"}};
   return *std::ranges::max_element(losses, {}, &Loss::seconds);
 }
 

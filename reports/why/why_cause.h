@@ -80,14 +80,14 @@ struct PartName {
 inline constexpr std::array kPartNames = {
     PartName{&StepParts::input_wait_s, "input_wait_s", "input wait"},
     PartName{&StepParts::compute_s, "compute_s", "compute"},
-    PartName{&StepParts::compute_slowed_s, "compute_slowed_s", "compute beyond single's", true},
+    PartName{&StepParts::compute_slowed_s, "compute_slowed_s", "slower side by side", true},
     PartName{&StepParts::overlap_slowed_s, "overlap_slowed_s", "slowed by overlap", true},
-    PartName{&StepParts::comm_exposed_s, "comm_exposed_s", "exposed communication"},
+    PartName{&StepParts::comm_exposed_s, "comm_exposed_s", "communication not hidden"},
     PartName{&StepParts::sync_batch_norm_s, "sync_batch_norm_s",
              "exchanging statistics of batch norm"},
-    PartName{&StepParts::straggler_wait_s, "straggler_wait_s", "waiting for the slowest rank"},
+    PartName{&StepParts::straggler_wait_s, "straggler_wait_s", "waiting for a slower device"},
     PartName{&StepParts::server_wait_s, "server_wait_s", "waiting for servers"},
-    PartName{&StepParts::host_s, "host_s", "host and launch"}};
+    PartName{&StepParts::host_s, "host_s", "between phases"}};
 
 struct Decomposition {
   std::string missing;                // why there are no parts; empty when there are

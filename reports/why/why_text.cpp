@@ -14,6 +14,7 @@
 #include "reports/data/settings.h"
 #include "reports/metrics/conditions.h"
 #include "reports/metrics/metrics.h"
+#include "reports/metrics/noise.h"
 #include "reports/why/why_cause.h"
 
 namespace ddpbench::report {
@@ -72,8 +73,12 @@ std::string more_work(const Case& c) {
 std::string nothing(const Case&) { return {}; }
 
 std::string scales(const Case& c) {
-  return fmt::format("scales: {:.0f} % efficiency; nothing large to gain",
-                     100 * c.split.ideal->step_s / c.split.parts.step_s);
+  const double efficiency = c.split.ideal->step_s / c.split.parts.step_s;
+  if (beyond_ideal(c.run.world_size * efficiency, c.run.world_size)) {
+    return fmt::format("baseline disturbed: single's step is {:.2f} times as long, its work is not",
+                       efficiency);
+  }
+  return fmt::format("scales: {:.0f} % efficiency; nothing large to gain", 100 * efficiency);
 }
 
 std::string oversubscription(const Case& c) {
@@ -143,7 +148,7 @@ std::string look_at_rank(const Case& c) {
 std::string imbalance(const Case& c) {
   const double waiting_s = c.split.parts.straggler_wait_s;
   if (!strategy_row(c.run.strategy).through_primary) {
-    return share_of_step("waiting for the slowest rank", waiting_s, c) +
+    return share_of_step("waiting for a slower device", waiting_s, c) +
            ": no rank is always the last one, their times change from step to step";
   }
   return fmt::format(
@@ -261,7 +266,7 @@ std::string slowed_by_overlap(const Case& c) {
 std::string slowed_compute(const Case& c) {
   const std::string first =
       fmt::format("{}: forward takes {} times single's, backward {} times",
-                  share_of_step("compute beyond single's", c.split.parts.compute_slowed_s, c),
+                  share_of_step("computing slower side by side", c.split.parts.compute_slowed_s, c),
                   ratio(c.split.rank.forward_s, c.split.ideal->forward_s),
                   ratio(c.split.rank.backward_s, c.split.ideal->backward_s));
   if (c.run.scaling_mode == "strong") {
@@ -276,10 +281,9 @@ std::string slowed_compute(const Case& c) {
 }
 
 std::string host_overhead(const Case& c) {
-  return share_of_step("host and launch overhead", c.split.parts.host_s, c) +
-         (c.split.spread > kMuchScatter
-              ? ": time between the phases, or phases that are long in some steps only"
-              : ": it passes between the phases, on no device and on no link");
+  return share_of_step("time between phases", c.split.parts.host_s, c) +
+         (c.split.spread > kMuchScatter ? ": host work, or phases that are long in some steps only"
+                                        : ": host work, on no device and on no link");
 }
 
 std::string small_losses(const Case& c) {

@@ -75,7 +75,7 @@ TEST(Resume, IsFreeInNoOtherOption) {
   EXPECT_EQ(free,
             (std::set<std::string>{"config", "json", "resume", "force", "quiet", "repetitions",
                                    "order", "until-ci", "max-repetitions", "max-minutes", "dry-run",
-                                   "data-dir", "timeout", "trace", "trace-steps"}));
+                                   "data-dir", "timeout", "trace", "trace-steps", "verbose"}));
 }
 
 TEST(Resume, NamesWhatDiffersInTheConfiguration) {

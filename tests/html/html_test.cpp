@@ -169,7 +169,7 @@ TEST(HtmlPageTest, RunsThatAllFailedAreAPageToo) {
 TEST(HtmlPageTest, SaysWhatMakesFiguresUncertain) {
   const std::string page = html_page(test::tuned_input());
   EXPECT_EQ(occurrences(page, "class=\"alert warning\""), 3U);
-  for (const char* text : {"other processes used 35 % of the machine", "1 of 1 settings are noisy",
+  for (const char* text : {"other programs used 35 % of the CPU", "1 of 1 settings are noisy",
                            "not steady when the warm-up ended"}) {
     EXPECT_THAT(page, HasSubstr(text));
   }

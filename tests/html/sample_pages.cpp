@@ -135,7 +135,7 @@ HtmlInput tuned_input() {
   for (Run& run : report.runs) run.step.warmup_steady = false;
   Conditions conditions;
   conditions.other_load_ratio = Figure::of(0.35);
-  conditions.notes = {"other processes used 35 % of the machine"};
+  conditions.notes = {"other programs used 35 % of the CPU"};
   report.runs[0].conditions = conditions;
   report.cells = {{.runs = {0, 1}, .noisy = true}};
   report.tune.emplace();

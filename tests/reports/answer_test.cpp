@@ -66,7 +66,7 @@ TEST(Answer, IsNoneWhereOtherProgramsDisturbedWhatIsCompared) {
     report.runs[disturbed].conditions = Conditions{.other_load_ratio = Figure::of(0.71)};
     const std::vector<std::string> lines = answer_lines(all_runs(report));
     EXPECT_EQ(lines[0],
-              "No answer: other processes used 71 % of the machine; equal work on one device took "
+              "No answer: other programs used 71 % of the CPU; equal work on one device took "
               "8.6 to 9.0 ms.");
     EXPECT_EQ(lines[1], "How sure: not. Differences below 5.6 % say nothing here.");
   }
@@ -116,7 +116,28 @@ TEST(Answer, ComparesOnlyEqualWork) {
   EXPECT_THAT(lines[1], AllOf(StartsWith("batch 128 a device: "), HasSubstr("against 14162")));
 }
 
-TEST(Answer, NeedsRunsOnOneDeviceAndOnSeveral) {
+TEST(Answer, ComparesSettingsOnSeveralDevicesAlone) {
+  const auto lines = lines_of({{"dp", 2, 5000}, {"ddp", 2, 5600}});
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0], "ddp or dp on 2 devices: 5600 and 5000 samples/s.");
+  EXPECT_EQ(lines[1], "How sure: ddp or dp on 2 devices: cannot tell; 12 % apart.");
+}
+
+TEST(Answer, SaysHowFarTheWinnerIsAheadOfTheNext) {
+  std::vector<report::Run> runs;
+  for (int i = 0; i < 5; ++i) {
+    for (const Setting& setting : {Setting{"single", 1, 7000}, {"dp", 2, 10000}, {"ddp", 2, 11000}})
+      runs.push_back(
+          sample_run(setting.strategy, setting.devices, setting.samples_per_s * (1 + 0.005 * i)));
+    for (std::size_t back = 1; back <= 3; ++back) runs[runs.size() - back].repetition = i;
+  }
+  Report report = report_of(std::move(runs));
+  fill_scaling(report);
+  const auto lines = answer_lines(all_runs(report));
+  EXPECT_THAT(lines[0], HasSubstr("instead of 64), 10 % ahead of dp on 2 devices (8.8 to 11)."));
+}
+
+TEST(Answer, NeedsTwoSettings) {
   EXPECT_TRUE(lines_of({{"single", 1, 100}}).empty());
   EXPECT_TRUE(lines_of({{"ddp", 2, 100}}).empty());
 }
@@ -146,7 +167,8 @@ Report drawn(Normal& normal, int repetitions, double lead, const Noise& noise) {
 
 bool names_a_winner(const Report& report) {
   const std::string head = answer_lines(all_runs(report))[0];
-  return head.substr(0, head.find(':')).find(" or ") == std::string::npos;
+  const std::string named = head.substr(0, head.find(':'));
+  return named != "No answer" && named.find(" or ") == std::string::npos;
 }
 
 int winners(int repetitions, double lead, const Noise& noise, int pairs, Normal& normal) {

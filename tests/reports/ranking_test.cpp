@@ -70,11 +70,6 @@ TEST(Ranking, ComparesNoRunsOfDifferentGlobalBatches) {
   EXPECT_EQ(found[0].lead, Lead::alone);
   EXPECT_EQ(distinguishing_words(found[0], found), "global batch 256");
   EXPECT_EQ(unlike_words(all_runs(report)), "global batch 256 / 2048 on 2 devices");
-  const std::string text = ranking_lines(all_runs(report), 0);
-  EXPECT_THAT(text, Not(HasSubstr("ahead")));
-  EXPECT_THAT(text, HasSubstr("Rows differ in what they compute or run on (global batch 256 / 2048 "
-                              "on 2 devices): only those that agree in it compare."));
-  EXPECT_THAT(text, Not(HasSubstr("dp on 2 devices (global batch")));
   const std::string page = page_of(report);
   EXPECT_THAT(page, Not(HasSubstr("ahead of")));
   EXPECT_THAT(page, HasSubstr("stands alone: no other setting has global batch 2048"));
@@ -109,9 +104,6 @@ TEST(Ranking, ComparesNoNetworksOfOneNameWithOtherContent) {
   EXPECT_EQ(found[0].lead, Lead::alone);
   EXPECT_EQ(distinguishing_words(found[1], found), "network fedcba98");
   EXPECT_EQ(unlike_words(all_runs(report)), "network 01234567 / fedcba98 of simple_cnn");
-  const std::string text = ranking_lines(all_runs(report), 0);
-  EXPECT_THAT(text, Not(HasSubstr("ahead")));
-  EXPECT_THAT(text, HasSubstr("Rows differ in what they compute or run on (network 01234567"));
   EXPECT_THAT(page_of(report), HasSubstr("no other setting has network 01234567"));
   EXPECT_THAT(scaling_chart({&report, 1}).caption.notes,
               Contains(HasSubstr("runs differ in what they compute or run on")));
@@ -128,7 +120,6 @@ TEST(Ranking, ComparesNoDataOfOneNameWithOtherNumbersOfSamples) {
   ASSERT_EQ(found.size(), 2U);
   for (const Standing& standing : found[0].standings) EXPECT_EQ(standing.runs.size(), 1U);
   EXPECT_EQ(unlike_words(rows), "60000 / 6000 training samples of mnist");
-  EXPECT_THAT(ranking_lines(rows, 0), Not(HasSubstr(", 6000 training samples")));
   const std::vector<Report> both = {files[0].report, files[1].report};
   for (const ScalingPoint& point : scaling_chart(both).points) {
     EXPECT_EQ(point.samples_per_s.count, 1);
@@ -174,9 +165,6 @@ TEST(Ranking, SaysHowFarTheFastestIsAheadAndHowWellThatIsKnown) {
   EXPECT_NEAR(*found[0].ahead_low_ratio.value, 0.103324, 1e-6);
   EXPECT_NEAR(*found[0].ahead_high_ratio.value, 0.134298, 1e-6);
   const char* words = "ddp on 2 devices, 12 % ahead of dp on 2 devices (95 % interval 10 to 13)";
-  EXPECT_EQ(
-      ranking_lines(all_runs(report), 0),
-      fmt::format("On this machine, for simple_cnn on mnist, global batch 128: {}.\n", words));
   EXPECT_THAT(page_of(report), HasSubstr(words));
   fill_recommendations(report);
   ASSERT_EQ(report.recommendations.size(), 1U);
@@ -242,7 +230,7 @@ TEST(Ranking, SaysWhenOneDeviceDoesMore) {
   Report report = report_of(
       {sample_run("single", 1, 6000), sample_run("dp", 2, 5000), sample_run("ddp", 2, 5600)});
   fill_scaling(report);
-  EXPECT_THAT(ranking_lines(all_runs(report), 0),
+  EXPECT_THAT(recommendation(ranked(report).back()),
               HasSubstr("; a single device does more (speed-up 0.93)"));
 }
 
@@ -258,14 +246,6 @@ TEST(Ranking, LeavesOutWhatDidNotRunAsPlanned) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].lead, Lead::alone);
   EXPECT_EQ(found[0].standings[0].name, "dp on 2 devices");
-}
-
-TEST(Ranking, HasNothingToSayOfOneSetting) {
-  const Report one = report_of(repeated("ddp", 2, {5000, 5010}));
-  EXPECT_EQ(ranking_lines(all_runs(one), 0), "");
-  Report tuned = report_of({sample_run("dp", 2, 5000), sample_run("ddp", 2, 5600)});
-  tuned.tune = Tune{};
-  EXPECT_EQ(ranking_lines(all_runs(tuned), 0), "");
 }
 
 TEST(Ranking, ChartsSayThatAReportWasInterrupted) {

@@ -139,7 +139,7 @@ TEST(Why, GivesNoAdviceForSeveralSmallLosses) {
   EXPECT_EQ(verdict.cause, Cause::small_losses);
   // The step takes 0.7 + 0.5 + 0.9 + 0.7 ms more than 19.2 ms.
   EXPECT_EQ(verdict.sentence,
-            "13 % is lost in several small parts; the largest is exposed communication, 4 %");
+            "13 % is lost in several small parts; the largest is communication not hidden, 4 %");
   EXPECT_EQ(verdict.advice, "");
 }
 
@@ -277,7 +277,7 @@ TEST(Why, BlamesOtherWorkOnTheMachineBeforeAnythingElse) {
   const Verdict verdict = verdict_of(run);
   EXPECT_EQ(verdict.cause, Cause::busy_machine);
   EXPECT_SAYS(verdict.sentence,
-              "other processes used 70 % of the machine during the run: what is lost is 34 % of "
+              "other programs used 70 % of the CPU during the run: what is lost is 34 % of "
               "the step (10.0 ms of 29.2 ms), and it is not known how much of it they caused");
   EXPECT_EQ(verdict.advice, "measure on an idle machine");
   run.conditions->other_load_ratio = Figure::of(0.05);  // below the limit of the warning

@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// How far the figures of a report can be trusted: which runs were disturbed, and how far runs of
+// equal work differ by chance. docs/metrics.md ("The first answer") has the rules.
+#pragma once
+
+#include <set>
+#include <span>
+#include <string>
+
+#include "reports/data/report.h"
+#include "reports/data/report_view.h"
+#include "reports/metrics/ranking.h"
+
+namespace ddpbench::report {
+
+// What disturbed at least half of the runs ("other programs used 71 % of the CPU"), the first of
+// what was noticed; empty: nothing did. Runs without conditions count as undisturbed.
+std::string disturbance(std::span<const Run* const> runs);
+
+// Why a speed-up of these repetitions against `baseline` says nothing: what disturbed one of the
+// two, or that it is more than several devices can gain. Empty: nothing speaks against it.
+std::string scaling_doubt(std::span<const Run* const> runs, std::span<const Run* const> baseline);
+// Whether this speed-up is more than so many devices can gain, by more than their caches explain.
+// What one device gains is noise.
+bool beyond_ideal(double speedup, int devices);
+
+// Runs of `single`, dp and ddp on one device with equal settings do the same work: how far they
+// differ is what chance does here, and nothing smaller is a difference between settings.
+struct Yardstick {
+  std::set<const Run*> runs;  // of at least two settings; empty: there is none
+  double spread = 0;          // the largest median rate of a setting / the smallest - 1
+  double least_step_s = 0, most_step_s = 0;
+};
+// The yardstick with the most runs.
+Yardstick find_yardstick(std::span<const Contest> contests);
+
+}  // namespace ddpbench::report

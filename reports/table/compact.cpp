@@ -1,0 +1,218 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table that stands below the first answer: what is needed to choose, in at most 100 columns.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/text.h"
+#include "reports/metrics/noise.h"
+#include "reports/metrics/repetitions.h"
+#include "reports/table/table.h"
+
+namespace ddpbench::report {
+namespace {
+
+// A column of the full table under a short heading. The ones with the highest `drop` go first in a
+// narrow terminal; at 80 columns two of them have gone, at 60 four.
+struct Slim {
+  const char* column;
+  const char* heading;
+  int drop = 0;
+};
+constexpr Slim kSlim[] = {{"step", "step ms"},         {"rate", "samples/s"},
+                          {"speedup", "speed-up"},     {"speedup-interval", "(a..b)", 5},
+                          {"efficiency", "eff. %", 4}, {"comm", "comm ms", 3},
+                          {"exposed", "exposed", 2},   {"memory", "MiB/device", 1},
+                          {"to-accuracy", "to acc. s"}};
+
+bool is_scaling(const Slim& slim) {
+  return std::string_view(slim.column) == "speedup" ||
+         std::string_view(slim.column) == "efficiency";
+}
+
+std::optional<double> number_of(const std::string& column, const RunRow& row) {
+  return find_column(column)->fields.front().value(row).number();
+}
+
+std::string spread_text(const RunRow& row) {
+  if (row.repeated == nullptr || !row.doubt.empty()) return "";
+  const auto& [low, high, kind] = row.repeated->speedup;
+  return low.value && high.value ? fmt::format("{:.2f}..{:.2f}", *low.value, *high.value) : "";
+}
+
+std::string slim_cell(const Slim& slim, const RunRow& row) {
+  const std::string name = slim.column;
+  if (name == "speedup-interval") return spread_text(row);
+  std::optional<double> value = number_of(name, row);
+  if (name == "memory") value = std::max(value, number_of("other-memory", row));
+  if (!value || (is_scaling(slim) && !row.doubt.empty())) return "-";
+  const auto [unit, decimals] = find_column(name)->format;
+  const double shown = *value / unit;
+  const bool is_short = name == "rate" || (name == "step" && shown >= 100);
+  return is_short ? short_number(shown) : fmt::format("{:.{}f}", shown, decimals);
+}
+
+// Beyond the marks of warnings: what is to be known of the row before its figures are used.
+std::vector<std::string> notes_of(const RunRow& row) {
+  const Run& run = *row.run;
+  std::vector<std::string> notes;
+  if (run.status != Status::ok && !is_bare(run)) notes.push_back(status_note(run));
+  if (const Verification& verified = verification_of(row); verified.status == "failed")
+    notes.push_back("does NOT agree with one device: " + verified.reason);
+  if (!run.injected.empty()) notes.push_back("injected: " + run.injected);
+  if (run.oversubscribed) notes.emplace_back("more compute threads than cores: not ranked");
+  if (row.repeated != nullptr && !row.repeated->note.empty()) notes.push_back(row.repeated->note);
+  if (run.scaling && run.scaling->baseline != kBaseline)
+    notes.push_back("speed-up against " + run.scaling->baseline);
+  // Other doubts are those of the warnings.
+  if (run.scaling && beyond_ideal(run.scaling->speedup, run.world_size)) notes.push_back(row.doubt);
+  return notes;
+}
+
+std::string marks_of(const RunRow& row, bool equal, Footnotes& footnotes) {
+  std::vector<std::string> marks;
+  if (equal) marks.emplace_back("=");
+  for (const char letter : row.marks) marks.push_back(fmt::format("[{}]", letter));
+  for (const std::string& note : notes_of(row)) marks.push_back(footnotes.mark(note));
+  return fmt::format("{}", fmt::join(marks, " "));
+}
+
+// By the number of devices, then the fastest first; runs without a rate come last.
+std::vector<RunRow> in_order(std::vector<RunRow> rows) {
+  std::ranges::stable_sort(rows, {}, [](const RunRow& row) {
+    return std::pair(row.run->world_size, -number_of("rate", row).value_or(0));
+  });
+  return rows;
+}
+
+std::vector<RunRow> single_runs(std::span<const RunRow> rows) {
+  std::vector<RunRow> all;
+  for (const RunRow& row : rows) {
+    for (const Run* run : runs_of_row(row)) {
+      all.push_back(row);
+      all.back().run = run;
+      all.back().repeated = nullptr;
+    }
+  }
+  return all;
+}
+
+// "All 6 agree with one device (3 steps)."; empty where nothing was compared.
+std::string agreement(std::span<const RunRow> rows) {
+  std::size_t agree = 0, made = 0;
+  int steps = 0;
+  for (const RunRow& row : rows) {
+    if (is_bare(*row.run)) continue;
+    ++made;
+    const Verification& verified = verification_of(row);
+    if (verified.status != "passed" && verified.status != "reference") continue;
+    ++agree;
+    steps = std::max(steps, verified.steps);
+  }
+  if (steps == 0) return {};
+  return fmt::format("{} with one device ({}).",
+                     agree < made ? fmt::format("{} of {} agree", agree, made)
+                     : made == 1  ? "It agrees"
+                                  : fmt::format("All {} agree", agree),
+                     counted(steps, "step"));
+}
+
+bool has_spread(const RunRow& row) { return !spread_text(row).empty(); }
+
+// How to learn more of the noise, where this command can be repeated.
+std::string repetition_advice(std::span<const RunRow> rows) {
+  if (std::ranges::any_of(rows, has_spread)) return interval_words(rows);
+  if (is_condensed(rows)) return {};
+  double total_s = 0;
+  for (const RunRow& row : rows) {
+    if (row.run->status != Status::ok || row.run->repetition > 0 ||
+        !beyond_resuming(*row.report).empty() || !row.run->time.total_s.value) {
+      return {};
+    }
+    total_s += *row.run->time.total_s.value;
+  }
+  constexpr int kEnough = kFewestForInterval + 1;
+  return fmt::format("One run each: --repetitions={} gives 95 % intervals (about {}).", kEnough,
+                     duration_words(kEnough * total_s));
+}
+
+TextTable slim_table(std::span<const RunRow> rows, const Yardstick& yardstick,
+                     Footnotes& footnotes) {
+  std::vector<const Run*> runs;
+  for (const RunRow& row : rows) runs.push_back(row.run);
+  const RunNames names(runs);
+  TextTable table{.keys = 2, .columns = {{"", "strategy", true}, {"", "devices"}}};
+  if (from_several_files(rows)) {
+    table.keys = 3;
+    table.columns.insert(table.columns.begin(), {"", "report", true});
+  }
+  const auto is_used = [&rows](const Slim& slim) {
+    if (std::string_view(slim.column) == "to-accuracy")
+      return std::ranges::any_of(rows,
+                                 [](const RunRow& r) { return r.run->until_accuracy.has_value(); });
+    return slim.drop != 5 || std::ranges::any_of(rows, has_spread);
+  };
+  std::vector<Slim> used;
+  std::ranges::copy_if(kSlim, std::back_inserter(used), is_used);
+  for (const Slim& slim : used)
+    table.columns.push_back({"", slim.heading, false, false, slim.drop});
+  table.columns.push_back({"", "", true});
+  for (const RunRow& row : rows) {
+    const Run& run = *row.run;
+    const bool equal = yardstick.runs.contains(&run);
+    std::vector<std::string> cells = {
+        run.strategy + (names.details(run).empty() ? "" : " (" + names.details(run) + ")"),
+        std::to_string(run.world_size) + (run.servers > 0 ? fmt::format("+{}", run.servers) : "")};
+    if (table.keys == 3) cells.insert(cells.begin(), row.file);
+    for (const Slim& slim : used) {
+      const bool same = equal && run.strategy != kBaseline && row.doubt.empty();
+      cells.push_back(same && is_scaling(slim) ? "=" : slim_cell(slim, row));
+    }
+    cells.push_back(marks_of(row, equal, footnotes));
+    for (std::string& cell : cells) cell = printable(cell);
+    if (is_bare(run)) {
+      std::fill(cells.begin() + static_cast<std::ptrdiff_t>(table.keys), cells.end(), "");
+    }
+    table.add_row(std::move(cells));
+    if (is_bare(run))
+      table.instead.back() =
+          fmt::format("{} {}", to_string(run.status), footnotes.mark(status_note(run)));
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string compact_text(std::span<const RunRow> unmarked, int width) {
+  if (unmarked.empty()) return "no runs\n";
+  constexpr std::size_t kMostColumns = 100;
+  const std::size_t limit = width > 0 ? std::min<std::size_t>(width, kMostColumns) : kMostColumns;
+  const std::vector<RunRow> rows = in_order(marked_rows(unmarked));
+  const Yardstick yardstick = find_yardstick(contests(single_runs(rows), Scope::all_devices));
+  Footnotes footnotes;
+  std::string text = render_rows(slim_table(rows, yardstick, footnotes), limit) + '\n';
+  const auto add = [&](const std::string& line) {
+    if (!line.empty()) text += wrap(printable(line), limit, 4);
+  };
+  if (const auto equal = std::ranges::count_if(
+          rows, [&](const RunRow& row) { return yardstick.runs.contains(row.run); });
+      equal > 0) {
+    add(fmt::format("=   the same work on one device: these {} show how far runs differ by chance",
+                    equal));
+  }
+  for (const RowWarning& warning : row_warnings(unmarked))
+    add(warning.mark.empty() ? warning.text : fmt::format("[{}] {}", warning.mark, warning.text));
+  for (std::size_t i = 0; i < footnotes.reasons().size(); ++i)
+    add(fmt::format("({}) {}", i + 1, footnotes.reasons()[i]));
+  const std::string agree = agreement(rows);
+  add(caption(rows) + (agree.empty() ? "" : ". " + agree));
+  add(repetition_advice(rows));
+  return text;
+}
+
+}  // namespace ddpbench::report

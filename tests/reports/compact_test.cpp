@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The table below the first answer: its columns at each width, its marks, and what it does not show
+// where a run or its baseline was disturbed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "reports/metrics/repetitions.h"
+#include "reports/metrics/scaling.h"
+#include "reports/table/table.h"
+#include "tests/reports/sample_report.h"
+#include "tests/reports/text_width.h"
+
+namespace ddpbench::report {
+namespace {
+
+using test::report_of;
+using test::sample_run;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+
+Report quick_report() {
+  std::vector<report::Run> runs = {sample_run("single", 1, 7081), sample_run("dp", 1, 7137),
+                                   sample_run("ddp", 1, 7474),    sample_run("dp", 2, 10374),
+                                   sample_run("ddp", 2, 10632),   sample_run("ps", 2, 3438)};
+  runs[5].servers = 1;
+  runs[5].oversubscribed = true;
+  for (Run& run : runs) run.verification.steps = 3;
+  Report report = report_of(std::move(runs));
+  fill_scaling(report);
+  return report;
+}
+
+std::string text_of(const Report& report, int width = 100) {
+  return compact_text(CondensedRows(all_runs(report)).rows(), width);
+}
+
+void disturb(Run& run) { run.conditions.emplace().other_load_ratio = Figure::of(0.47); }
+
+TEST(CompactTable, HasWhatIsNeededToChoose) {
+  EXPECT_EQ(text_of(quick_report()),
+            R"(strategy  devices  step ms  samples/s  speed-up  eff. %  comm ms  exposed  MiB/device
+ddp             1    20.00       7474         =       =        -        -        40.0  =
+dp              1    20.00       7137         =       =        -        -        40.0  =
+single          1    20.00       7081      1.00   100.0        -        -        40.0  =
+ddp             2    20.00      10632      1.50    75.1     1.50     0.30        40.0
+dp              2    20.00      10374      1.47    73.3     1.50     0.30        40.0
+ps            2+1    20.00       3438         -       -     1.50     0.30        40.0  (1)
+
+= the same work on one device: these 3 show how far runs differ by chance
+(1) more compute threads than cores: not ranked
+simple_cnn on mnist (files), cpu (Imaginary 9000), 1 thread a device, fp32, weak scaling. All 6
+    agree with one device (3 steps).
+One run each: --repetitions=7 gives 95 % intervals (about 8 min).
+)");
+}
+
+TEST(CompactTable, DropsColumnsAndNeverFolds) {
+  for (const int width : {0, 40, 60, 80, 100, 150}) {
+    const std::string text = text_of(quick_report(), width);
+    EXPECT_EQ(text.find("strategy", 1), std::string::npos) << text;
+    if (width < 60) continue;
+    EXPECT_LE(test::longest_line(text), static_cast<std::size_t>(std::min(width, 100)));
+  }
+  EXPECT_THAT(text_of(quick_report(), 80), Not(HasSubstr("eff. %")));
+  EXPECT_THAT(text_of(quick_report(), 80), HasSubstr("MiB/device"));
+  EXPECT_THAT(text_of(quick_report(), 60), Not(HasSubstr("exposed")));
+  EXPECT_THAT(text_of(quick_report(), 60), HasSubstr("speed-up"));
+}
+
+TEST(CompactTable, ShowsNoSpeedUpOfDisturbedRuns) {
+  Report report = quick_report();
+  disturb(report.runs[3]);  // dp on 2
+  std::string text = text_of(report);
+  EXPECT_THAT(text, ContainsRegex("\ndp +2 +20.00 +10374 +- +- .*\\[a\\]\n"));
+  EXPECT_THAT(text, ContainsRegex("\nddp +2 +20.00 +10632 +1.50 "));
+  EXPECT_THAT(text, HasSubstr("\n[a] other programs used 47 % of the CPU (1 of 6 runs)\n"));
+}
+
+TEST(CompactTable, InheritsTheMarkOfTheBaseline) {
+  Report report = quick_report();
+  disturb(report.runs[0]);
+  const std::string text = text_of(report);
+  EXPECT_THAT(text, ContainsRegex("\nddp +2 +20.00 +10632 +- +- .*\\[a\\]\n"));
+  EXPECT_THAT(text, ContainsRegex("\nps +2\\+1 .* 40.0  \\(1\\)\n"));  // it is divided by nothing
+  EXPECT_THAT(render_table(report, 0), HasSubstr("baseline disturbed: other programs used 47 %"));
+}
+
+TEST(CompactTable, CallsABaselineDisturbedThatSeveralDevicesBeatByMoreThanTheirNumber) {
+  Report report = report_of({sample_run("single", 1, 3000), sample_run("ddp", 2, 7644)});
+  fill_scaling(report);
+  EXPECT_THAT(text_of(report),
+              HasSubstr("(1) baseline disturbed: 2 devices cannot be 2.5 times as fast as one\n"));
+  EXPECT_THAT(text_of(report), Not(HasSubstr("2.55")));
+}
+
+TEST(CompactTable, SaysWhatFailedInPlaceOfFigures) {
+  const std::string text = text_of(test::sample_report());
+  EXPECT_THAT(text, ContainsRegex("\nddp +4  failed \\([0-9]\\)\n"));
+  EXPECT_THAT(text, HasSubstr("4 agree with one device (3 steps)"));
+  EXPECT_THAT(text, HasSubstr(") failed: rank 2, step 5, signal: killed by SIGKILL\n"));
+  EXPECT_EQ(compact_text({}, 80), "no runs\n");
+}
+
+TEST(CompactTable, ShowsIntervalsOfRepetitions) {
+  std::vector<report::Run> runs;
+  for (int i = 0; i < 7; ++i) {
+    runs.push_back(sample_run("single", 1, 7000 + 10 * i));
+    runs.push_back(sample_run("ddp", 2, 10500 + 20 * i));
+    runs[runs.size() - 1].repetition = runs[runs.size() - 2].repetition = i;
+  }
+  Report report = report_of(std::move(runs));
+  fill_scaling(report);
+  EXPECT_THAT(text_of(report), ContainsRegex("\nddp +2 .* 1.50  1.50..1.51 "));
+  EXPECT_THAT(text_of(report), HasSubstr("(a..b): over repetitions, 95 % interval"));
+}
+
+TEST(CompactTable, NamesWhatTellsRowsOfOneStrategyApart) {
+  std::vector<report::Run> runs(2, sample_run("ddp", 2, 5000));
+  runs[0].strategy_options["overlap"] = "on";
+  runs[1].strategy_options["overlap"] = "off";
+  EXPECT_THAT(text_of(report_of(std::move(runs))), HasSubstr("\nddp (overlap off)  "));
+}
+
+}  // namespace
+}  // namespace ddpbench::report
