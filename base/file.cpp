@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <system_error>
@@ -236,6 +237,20 @@ void check_output_path(const std::string& path, bool force) {
   }
   check_directory(path);
   check_existing(path, force);
+}
+
+std::string_view foreign_format(std::string_view head) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kKnown = {
+      {{"<", "a web page (HTML or XML); download the file again"},
+       {"version https://git-lfs", "a Git LFS pointer; `git lfs pull` gets the file"},
+       {"\x1f\x8b", "a gzip file; unpack it"},
+       {"PK\3\4", "a zip archive; if torch.save wrote it, use safetensors.torch.save_file"},
+       {"\x80", "a Python pickle; if torch.save wrote it, use safetensors.torch.save_file"}}};
+  head.remove_prefix(std::min(head.size(), head.find_first_not_of(" \t\r\n")));
+  for (const auto& [begin, words] : kKnown) {
+    if (head.starts_with(begin)) return words;
+  }
+  return "";
 }
 
 bool is_file(const std::filesystem::path& path) noexcept {

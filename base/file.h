@@ -109,6 +109,10 @@ struct InputFile {
 // ConfigError, naming the path, when it cannot be read, is too large, or is anything else.
 std::string read_file(const std::string& path, const InputFile& input);
 
+// What a file is that begins so and is in none of the formats read here; empty: nobody knows.
+inline constexpr std::size_t kHeadBytes = 64;
+std::string_view foreign_format(std::string_view head);
+
 // Whether `path` is a regular file, and whether it is a folder. What the system cannot look up (a
 // name that is too long, a folder that may not be read) is neither.
 bool is_file(const std::filesystem::path& path) noexcept;

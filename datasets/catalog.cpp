@@ -8,6 +8,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <filesystem>
+#include <system_error>
+#include <utility>
 
 #include "base/error.h"
 #include "base/nearest_name.h"
@@ -17,89 +21,112 @@
 namespace ddpbench::data {
 namespace {
 
+namespace fs = std::filesystem;
+
+// A data set in MNIST's format. `names`: how its files to train and to test begin, and those of
+// labels end; `prints`: of each file packed and unpacked, where they can be downloaded.
+CatalogEntry idx_row(std::string_view name, std::string_view base_url,
+                     std::vector<std::string_view> folders, int classes, std::int64_t train,
+                     std::int64_t test, double mean, double deviation,
+                     const std::array<std::string, 3>& names,
+                     const std::vector<Fingerprint>& prints = std::vector<Fingerprint>(8)) {
+  return {.name = name,
+          .base_url = base_url,
+          .files = {{names[0] + "-images-idx3-ubyte", prints[0], prints[1]},
+                    {names[0] + "-labels-" + names[2], prints[2], prints[3]},
+                    {names[1] + "-images-idx3-ubyte", prints[4], prints[5]},
+                    {names[1] + "-labels-" + names[2], prints[6], prints[7]}},
+          .folders = std::move(folders),
+          .signs = forms_of(names[0] + "-images-idx3-ubyte"),
+          .channels = 1,
+          .height = 28,
+          .width = 28,
+          .classes = classes,
+          .train_samples = train,
+          .test_samples = test,
+          .mean = {mean},
+          .deviation = {deviation},
+          .open = open_idx_dataset};
+}
+
+// A part of EMNIST (Cohen et al. 2017). Letters have the labels 1 to 26.
+CatalogEntry emnist(const char* name, int classes, std::int64_t train, std::int64_t test,
+                    double mean, double deviation) {
+  return idx_row(name, "", {"EMNIST/raw", "EMNIST", "emnist", "gzip", ""}, classes, train, test,
+                 mean, deviation,
+                 {fmt::format("{}-train", name), fmt::format("{}-test", name), "idx1-ubyte"});
+}
+
 // Sizes and SHA-256 were taken from files whose MD5 sums are those of the originals. MNIST comes
 // from the PyTorch project's mirror, which torchvision uses; Fashion-MNIST from its authors'
 // server, CIFAR-10 from its authors' (the archive's checksum is also that of TensorFlow Datasets
-// and of Red Datasets). Means and deviations were computed from the training images.
+// and of Red Datasets). Means and deviations were computed from the training images; those of
+// KMNIST and EMNIST are in common use, and QMNIST's images are MNIST's.
 const std::vector<CatalogEntry>& rows() {
-  static const std::vector<CatalogEntry> entries = {
-      {.name = "mnist",
-       .base_url = "https://ossci-datasets.s3.amazonaws.com/mnist/",
-       .files =
-           {
-               {"train-images-idx3-ubyte",
-                {9912422, "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"},
-                {47040016, "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"}},
-               {"train-labels-idx1-ubyte",
-                {28881, "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"},
-                {60008, "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"}},
-               {"t10k-images-idx3-ubyte",
-                {1648877, "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"},
-                {7840016, "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"}},
-               {"t10k-labels-idx1-ubyte",
-                {4542, "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"},
-                {10008, "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"}},
-           },
-       .channels = 1,
-       .height = 28,
-       .width = 28,
-       .classes = 10,
-       .train_samples = 60000,
-       .test_samples = 10000,
-       .mean = {0.1307},
-       .deviation = {0.3081},
-       .open = open_idx_dataset,
-       .synthesize = make_synthetic_digits,
-       .synthesizes = "digits"},
-      {.name = "fashion-mnist",
-       .base_url = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
-       .files =
-           {
-               {"train-images-idx3-ubyte",
-                {26421880, "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84"},
-                {47040016, "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888"}},
-               {"train-labels-idx1-ubyte",
-                {29515, "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845"},
-                {60008, "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9"}},
-               {"t10k-images-idx3-ubyte",
-                {4422102, "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073"},
-                {7840016, "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b"}},
-               {"t10k-labels-idx1-ubyte",
-                {5148, "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5"},
-                {10008, "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34"}},
-           },
-       .channels = 1,
-       .height = 28,
-       .width = 28,
-       .classes = 10,
-       .train_samples = 60000,
-       .test_samples = 10000,
-       .mean = {0.2860},
-       .deviation = {0.3530},
-       .open = open_idx_dataset},
-      {.name = "cifar10",
-       .base_url = "https://www.cs.toronto.edu/~kriz/",
-       .files = {{"cifar-10-binary.tar.gz",
-                  {},
-                  {170052171, "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"}}},
-       .channels = 3,
-       .height = 32,
-       .width = 32,
-       .classes = 10,
-       .train_samples = 50000,
-       .test_samples = 10000,
-       .mean = {0.4914, 0.4822, 0.4465},
-       .deviation = {0.2470, 0.2435, 0.2616},
-       .open = open_cifar_dataset,
-       .synthesize = make_synthetic_images,
-       .synthesizes = "images"},
-      // Takes the shape and the classes of the network that is trained on it.
-      {.name = kSyntheticName,
-       .mean = {kSyntheticMean},
-       .deviation = {kSyntheticDeviation},
-       .synthesize = make_synthetic_images,
-       .synthesizes = "images"},
-  };
+  static const std::vector<CatalogEntry> entries = [] {
+    std::vector<CatalogEntry> all = {
+        idx_row("mnist", "https://ossci-datasets.s3.amazonaws.com/mnist/", {"MNIST/raw", "MNIST"},
+                10, 60000, 10000, 0.1307, 0.3081, {"train", "t10k", "idx1-ubyte"},
+                {{9912422, "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"},
+                 {47040016, "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"},
+                 {28881, "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"},
+                 {60008, "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"},
+                 {1648877, "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"},
+                 {7840016, "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"},
+                 {4542, "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"},
+                 {10008, "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"}}),
+        idx_row("fashion-mnist", "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+                {"FashionMNIST/raw", "FashionMNIST", "fashion-mnist/data/fashion"}, 10, 60000,
+                10000, 0.2860, 0.3530, {"train", "t10k", "idx1-ubyte"},
+                {{26421880, "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84"},
+                 {47040016, "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888"},
+                 {29515, "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845"},
+                 {60008, "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9"},
+                 {4422102, "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073"},
+                 {7840016, "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b"},
+                 {5148, "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5"},
+                 {10008, "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34"}}),
+        {.name = "cifar10",
+         .base_url = "https://www.cs.toronto.edu/~kriz/",
+         .files = {{"cifar-10-binary.tar.gz",
+                    {},
+                    {170052171,
+                     "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"}}},
+         .folders = {"cifar-10-batches-bin", "cifar10/cifar-10-batches-bin", ""},
+         .signs = {"test_batch.bin", "cifar-10-binary.tar.gz", "cifar-10-batches-py",
+                   "cifar-10-python.tar.gz"},
+         .channels = 3,
+         .height = 32,
+         .width = 32,
+         .classes = 10,
+         .train_samples = 50000,
+         .test_samples = 10000,
+         .mean = {0.4914, 0.4822, 0.4465},
+         .deviation = {0.2470, 0.2435, 0.2616},
+         .open = open_cifar_dataset,
+         .synthesize = make_synthetic_images,
+         .synthesizes = "images"},
+        idx_row("kmnist", "", {"KMNIST/raw", "KMNIST"}, 10, 60000, 10000, 0.1918, 0.3483,
+                {"train", "t10k", "idx1-ubyte"}),
+        idx_row("qmnist", "", {"QMNIST/raw", "QMNIST", ""}, 10, 60000, 60000, 0.1307, 0.3081,
+                {"qmnist-train", "qmnist-test", "idx2-int"}),
+        emnist("emnist-balanced", 47, 112800, 18800, 0.1751, 0.3332),
+        emnist("emnist-byclass", 62, 697932, 116323, 0.1736, 0.3316),
+        emnist("emnist-bymerge", 47, 697932, 116323, 0.1736, 0.3316),
+        emnist("emnist-digits", 10, 240000, 40000, 0.1733, 0.3316),
+        emnist("emnist-letters", 27, 124800, 20800, 0.1722, 0.3309),
+        emnist("emnist-mnist", 10, 60000, 10000, 0.1733, 0.3317),
+        // Takes the shape and the classes of the network that is trained on it.
+        {.name = kSyntheticName,
+         .mean = {kSyntheticMean},
+         .deviation = {kSyntheticDeviation},
+         .synthesize = make_synthetic_images,
+         .synthesizes = "images"},
+    };
+    all.front().synthesize = make_synthetic_digits;
+    all.front().synthesizes = "digits";
+    return all;
+  }();
   return entries;
 }
 
@@ -119,6 +146,37 @@ SyntheticRequest synthetic_request(const CatalogEntry& entry, const DatasetReque
 }
 
 }  // namespace
+
+std::string find_nearby(const CatalogEntry& entry, const std::string& directory) {
+  constexpr int kDeepest = 2, kMostLookedAt = 4096;
+  const fs::path top = (fs::path(directory) / "").parent_path();  // with no slash behind it
+  std::error_code error;
+  fs::recursive_directory_iterator at(top, fs::directory_options::skip_permission_denied, error);
+  for (int seen = 0; !error && at != fs::end(at) && seen < kMostLookedAt; ++seen) {
+    const fs::path path = at->path();
+    const auto is_of = [&](const CatalogEntry& one) {
+      return std::ranges::count(one.signs, path.filename().string()) > 0;
+    };
+    const auto is_read_as = [&](const CatalogEntry& one) {
+      return is_of(one) && one.name != entry.name &&
+             std::ranges::count(places_of(one, top), path.parent_path()) > 0;
+    };
+    if (is_of(entry) && std::ranges::none_of(rows(), is_read_as)) {
+      return fmt::format(
+          "{} is not read: put {}'s binary files (no pickles) into {}; {}, or "
+          "--dataset=synthetic draws images",
+          path.string(), entry.name, (top / entry.name).string(), how_to_get(entry));
+    }
+    if (at.depth() == kDeepest) at.disable_recursion_pending();
+    at.increment(error);
+  }
+  return "";
+}
+
+std::string how_to_get(const CatalogEntry& entry) {
+  if (entry.base_url.empty()) return "torchvision downloads it";
+  return fmt::format("`ddpbench data fetch {}` downloads it", entry.name);
+}
 
 std::span<const CatalogEntry> catalog() { return rows(); }
 
@@ -141,7 +199,7 @@ std::vector<std::string> known_datasets() {
 std::vector<std::string> published_datasets() {
   std::vector<std::string> names;
   for (const CatalogEntry& entry : rows()) {
-    if (!entry.files.empty()) names.emplace_back(entry.name);
+    if (!entry.base_url.empty()) names.emplace_back(entry.name);
   }
   return names;
 }
@@ -160,17 +218,18 @@ std::unique_ptr<DatasetSource> open_dataset(const DatasetRequest& request) {
   for (const std::string& directory : request.directories) {
     if (directory.empty()) continue;
     if (auto source = entry.open(entry, directory)) return source;
+    const std::string nearby = find_nearby(entry, directory);
+    if (!nearby.empty()) throw ConfigError(nearby);
     looked_in.push_back(fmt::format("{}/{}", directory, entry.name));
   }
   if (request.synthesize_when_missing && entry.synthesize) {
     return entry.synthesize(synthetic_request(entry, request));
   }
   throw ConfigError(
-      fmt::format(
-          "data set {} was not found: looked in {}{}. `ddpbench data fetch {}` downloads it; "
-          "--data-dir or DDPBENCH_DATA_DIR name another directory that holds {}/",
-          entry.name, looked_in.empty() ? "no directory" : "", fmt::join(looked_in, ", "),
-          entry.name, entry.name) +
+      fmt::format("data set {} was not found: looked in {}{}. {}; "
+                  "--data-dir or DDPBENCH_DATA_DIR name another directory that holds {}/",
+                  entry.name, looked_in.empty() ? "no directory" : "", fmt::join(looked_in, ", "),
+                  how_to_get(entry), entry.name) +
       (request.synthesize_when_missing ? ". It has no synthetic stand-in" : ""));
 }
 

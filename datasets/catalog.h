@@ -20,6 +20,12 @@ std::span<const CatalogEntry> catalog();
 // Throws ConfigError for an unknown name, which names the nearest known one.
 const CatalogEntry& find_in_catalog(std::string_view name);
 
+// What lies in or shortly below `directory` that looks like this data set but is in no place or
+// form that is read, with what to do about it; empty: nothing.
+std::string find_nearby(const CatalogEntry& entry, const std::string& directory);
+// How people get the files: "`ddpbench data fetch mnist` downloads it".
+std::string how_to_get(const CatalogEntry& entry);
+
 // The data set that takes the shape and the classes of any network.
 inline constexpr std::string_view kSyntheticName = "synthetic";
 
@@ -29,7 +35,7 @@ bool fits(const CatalogEntry& entry, std::int64_t channels, std::int64_t height,
 
 struct DatasetRequest {
   std::string name = "mnist";
-  std::vector<std::string> directories;  // searched in order for <dir>/<name>/
+  std::vector<std::string> directories;  // searched in order, each in places_of()
   bool synthesize_when_missing = false;  // "on_missing": "synthesize"; else a ConfigError says
                                          // where it looked and how to fetch
   std::uint64_t seed = 1;                // of the synthetic data
@@ -46,7 +52,7 @@ struct DatasetRequest {
 std::unique_ptr<DatasetSource> open_dataset(const DatasetRequest& request);
 
 std::vector<std::string> known_datasets();
-// Those that consist of files, which can be fetched.
+// Those that can be fetched.
 std::vector<std::string> published_datasets();
 
 }  // namespace ddpbench::data

@@ -104,9 +104,11 @@ class CifarFolder final : public CifarSource {
     for (const std::size_t number : numbers) {
       const std::string path = (folder / name_of_file(number)).string();
       const FileBytes file(path);
-      if (file.is_gzip()) {
-        throw ConfigError(fmt::format("{}: expected records of {} bytes, found a gzip file", path,
-                                      record_bytes()));
+      const bool whole = file.size_on_disk() % record_bytes() == 0;
+      const std::string foreign = file.is_gzip() ? "a gzip file" : whole ? "" : foreign_words(path);
+      if (!foreign.empty()) {
+        throw ConfigError(fmt::format("{}: expected records of {} bytes, found {}", path,
+                                      record_bytes(), foreign));
       }
       files_.push_back({number, path, count_records(path, file.size_on_disk(), number)});
       (number == kTestFile ? info_.test_samples : info_.train_samples) += files_.back().count;
@@ -233,14 +235,16 @@ std::vector<std::size_t> files_in(const CatalogEntry& entry, const fs::path& fol
 
 std::unique_ptr<DatasetSource> open_cifar_dataset(const CatalogEntry& entry,
                                                   const std::string& directory) {
-  const fs::path place = fs::path(directory) / entry.name;
-  for (const fs::path& folder : {place, fs::path(directory) / kFolder, place / kFolder}) {
+  const std::vector<fs::path> places = places_of(entry, directory);
+  for (const fs::path& folder : places) {
     const std::vector<std::size_t> numbers = files_in(entry, folder);
     if (!numbers.empty()) return std::make_unique<CifarFolder>(entry, folder, numbers);
   }
-  const fs::path archive = place / entry.files[0].name;
-  if (!is_there(archive.string())) return nullptr;
-  return std::make_unique<CifarArchive>(entry, archive);
+  for (const fs::path& folder : places) {
+    const fs::path archive = folder / entry.files[0].name;
+    if (is_there(archive.string())) return std::make_unique<CifarArchive>(entry, archive);
+  }
+  return nullptr;
 }
 
 }  // namespace ddpbench::data

@@ -90,9 +90,9 @@ struct Fingerprint {
 
 // A file that is published as `<name>.gz` and used in either form; without `packed`, as `<name>`.
 struct CatalogFile {
-  std::string_view name;
-  Fingerprint packed;    // <name>.gz
-  Fingerprint unpacked;  // <name>
+  std::string name;
+  Fingerprint packed = {};    // <name>.gz
+  Fingerprint unpacked = {};  // <name>
   bool has_packed() const { return packed.bytes > 0; }
 };
 
@@ -105,15 +105,17 @@ struct SyntheticRequest {
 
 struct CatalogEntry {
   std::string_view name;
-  std::string_view base_url;  // ends with '/'; empty: nothing is published
+  std::string_view base_url;  // ends with '/'; empty: not downloaded by this program
   std::vector<CatalogFile> files;
+  std::vector<std::string_view> folders = {};  // beside <name>/, as others lay the files down
+  std::vector<std::string> signs = {};         // names that show where files of it lie
   // As published. All are 0 for a data set that takes its network's images and classes.
   std::int64_t channels = 0, height = 0, width = 0;
   int classes = 0;
   std::int64_t train_samples = 0, test_samples = 0;
   // They are of the training images' bytes / 255: one for all channels, or one a channel.
   std::vector<double> mean, deviation;
-  // Makes the source for the files in `directory`/<name>/ and reads only headers; null when none is
+  // Makes the source for the files in one of places_of() and reads only headers; null when none is
   // there. Throws ConfigError when some are missing, damaged or do not fit together. Is null for a
   // data set that is always generated.
   std::unique_ptr<DatasetSource> (*open)(const CatalogEntry& entry,

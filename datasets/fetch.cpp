@@ -23,6 +23,7 @@
 #include "base/file.h"
 #include "base/shared_library.h"
 #include "datasets/catalog.h"
+#include "datasets/readers.h"
 
 namespace ddpbench::data {
 namespace {
@@ -210,9 +211,10 @@ std::string Sha256::finish() {
 }
 
 void fetch_files(const CatalogEntry& entry, const FetchOptions& options) {
-  if (entry.files.empty()) {
+  if (entry.base_url.empty() && options.base_url.empty()) {
     throw ConfigError(fmt::format(
-        "data set {} has no files to fetch: its samples are drawn when it is used", entry.name));
+        "data set {} has no files to fetch: {}", entry.name,
+        entry.files.empty() ? "its samples are drawn when it is used" : how_to_get(entry)));
   }
   if (options.directory.empty()) {
     throw ConfigError(fmt::format(
@@ -248,9 +250,12 @@ void fetch_files(const CatalogEntry& entry, const FetchOptions& options) {
 }
 
 std::vector<FileState> inspect_files(const CatalogEntry& entry, const std::string& directory) {
-  const fs::path place = fs::path(directory) / entry.name;
+  const std::vector<fs::path> places = places_of(entry, directory);
+  const auto found = std::ranges::find_if(places, is_folder);
+  const fs::path place = found == places.end() ? places[0] : *found;
   std::vector<FileState> states;
   for (const CatalogFile& file : entry.files) {
+    if (published(file).bytes == 0) continue;  // nothing is known of it
     states.push_back(inspect(place / published_name(file), published(file)));
     if (states.back().present) continue;
     FileState unpacked = inspect(place / file.name, file.unpacked);

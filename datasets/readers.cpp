@@ -8,6 +8,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -18,6 +19,8 @@
 
 namespace ddpbench::data {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr unsigned kBufferBytes = 64 * 1024;
 constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;  // gzread's count is an int
@@ -37,6 +40,39 @@ DatasetInfo info_of_files(const CatalogEntry& entry, const std::string& director
           .height = entry.height,
           .width = entry.width,
           .classes = entry.classes};
+}
+
+std::vector<fs::path> places_of(const CatalogEntry& entry, const fs::path& directory) {
+  std::vector<fs::path> names{entry.name}, places;
+  names.insert(names.end(), entry.folders.begin(), entry.folders.end());
+  std::error_code ignored;
+  const fs::path given = (fs::absolute(directory, ignored) / "").lexically_normal().parent_path();
+  fs::path above = given;
+  do {
+    for (const fs::path& name : names) {
+      const fs::path rest = (above / name).lexically_relative(given);
+      if (rest.empty() || *rest.begin() == "..") continue;
+      places.push_back(rest == "." ? directory : directory / rest);
+    }
+    above = above.parent_path();
+  } while (above.has_relative_path());
+  return places;
+}
+
+std::vector<std::string> forms_of(std::string_view name) {
+  const std::size_t at = name.find("-idx");
+  std::vector<std::string> forms{std::string(name), std::string(name)};
+  if (at != std::string_view::npos) forms[1][at] = '.';
+  for (const int plain : {0, 1}) forms.push_back(forms[plain] + ".gz");
+  return forms;
+}
+
+std::string foreign_words(const std::string& path) {
+  FileBytes file(path);
+  std::array<std::uint8_t, kHeadBytes> head{};
+  const std::string words(
+      foreign_format({reinterpret_cast<const char*>(head.data()), file.read(head)}));
+  return file.is_gzip() && !words.empty() ? "within gzip " + words : words;
 }
 
 void disagree(const std::string& path, std::uint64_t offset, const std::string& expected,

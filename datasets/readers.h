@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,20 +19,30 @@ struct gzFile_s;  // zlib's
 
 namespace ddpbench::data {
 
-// CatalogEntry::open for the IDX format of MNIST (http://yann.lecun.com/exdb/mnist), gzip or plain.
-// The entry's files are train images, train labels, test images and test labels, in this order, of
-// 28 x 28 grey pixels. Fewer samples than were published are fine (a subset); another image size is
-// not.
+// CatalogEntry::open for the IDX format of MNIST (http://yann.lecun.com/exdb/mnist). The entry's
+// files are train images, train labels, test images and test labels, in this order, of 28 x 28 grey
+// pixels. Labels may also be QMNIST's: 8 integers a label, of which the first counts. Fewer samples
+// than were published are fine (a subset); another image size is not.
 std::unique_ptr<DatasetSource> open_idx_dataset(const CatalogEntry& entry,
                                                 const std::string& directory);
 
 // CatalogEntry::open for CIFAR-10 (https://www.cs.toronto.edu/~kriz/cifar.html, "binary version").
-// Looks for data_batch_1.bin to data_batch_5.bin and test_batch.bin in <directory>/<name>/ and in
-// the archive's own folder (<directory>/cifar-10-batches-bin/, or in <name>/), then for the
-// archive, the entry's only file. Fewer training files and records than were published are fine (a
+// Looks for data_batch_1.bin to data_batch_5.bin and test_batch.bin, then for the archive, the
+// entry's only file. Fewer training files and records than were published are fine (a
 // subset); an archive must be whole.
 std::unique_ptr<DatasetSource> open_cifar_dataset(const CatalogEntry& entry,
                                                   const std::string& directory);
+
+// Where a data set is looked for, the preferred folder first. `directory` may also lie in one of
+// these: data/, data/MNIST/ and data/MNIST/raw/ lead to the same files.
+std::vector<std::filesystem::path> places_of(const CatalogEntry& entry,
+                                             const std::filesystem::path& directory);
+
+// The names under which a file is distributed: "a-idx3-ubyte" also dotted, each plain or as gzip.
+std::vector<std::string> forms_of(std::string_view name);
+
+// foreign_format() of the contents.
+std::string foreign_words(const std::string& path);
 
 // What a source says of its files before it has counted their samples.
 DatasetInfo info_of_files(const CatalogEntry& entry, const std::string& directory);

@@ -83,7 +83,7 @@ std::string usable_words(const data::CatalogEntry& entry, const std::string& dir
   if (entry.open == nullptr) return "drawn in the shape and the classes of any network; no files";
   try {
     const auto source = entry.open(entry, directory);
-    if (!source) return "";
+    if (!source) return data::find_nearby(entry, directory);
     const data::DatasetInfo& info = source->info();
     return fmt::format("usable{}: {} training and {} test samples in {}",
                        as_published

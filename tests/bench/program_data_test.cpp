@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -100,6 +101,36 @@ TEST_F(ProgramData, IsTheKnownDataSetThatFits) {
   const json report = program.report();
   EXPECT_EQ(report["runs"][0]["dataset"]["name"], "mnist");
   EXPECT_EQ(report["config"]["dataset"]["mean"], 0.1307);
+}
+
+// A small MNIST as torchvision lays it down: 40 images to train and 20 to test.
+TEST_F(ProgramData, IsFoundWhereTorchvisionPutsIt) {
+  const auto big_endian = [](std::uint32_t value) {
+    return std::string{static_cast<char>(value >> 24), static_cast<char>(value >> 16),
+                       static_cast<char>(value >> 8), static_cast<char>(value)};
+  };
+  fs::create_directories(program.directory() / "data/MNIST/raw");
+  for (const auto& [part, count] : {std::pair("train", 40U), {"t10k", 20U}}) {
+    const std::string begin = std::string("data/MNIST/raw/") + part, size = big_endian(count);
+    program.write(begin + "-images-idx3-ubyte", big_endian(2051) + size + big_endian(28) +
+                                                    big_endian(28) + std::string(count * 784, 'x'));
+    program.write(begin + "-labels-idx1-ubyte", big_endian(2049) + size + std::string(count, '\3'));
+  }
+  configure("lenet5", nullptr);
+  for (const std::string directory : {"data", "data/MNIST/raw"}) {
+    const auto result = program.run(
+        small_run("single", {"--data-dir=" + directory, "--force", "--verify-steps=0"}));
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("data: mnist from data/MNIST/raw: 40 of the 60000"));
+    EXPECT_EQ(program.report()["runs"][0]["dataset"]["source"], "files");
+  }
+  const auto listed = program.run({"data", "list", "--data-dir=data"});
+  EXPECT_THAT(listed.out, AllOf(HasSubstr("40 training and 20 test samples in data/MNIST/raw"),
+                                HasSubstr("\nemnist-letters\n")));
+  fs::rename(program.directory() / "data/MNIST/raw", program.directory() / "data/digits");
+  const auto other = program.run(small_run("single", {"--data-dir=data", "--force"}));
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.err, HasSubstr("data/digits/train-images-idx3-ubyte is not read: put mnist's"));
 }
 
 TEST_F(ProgramData, IsSyntheticWhereThatIsAskedFor) {

@@ -82,7 +82,8 @@ TEST(OpenDataset, NamesTheNearestKnownNameForAnUnknownOne) {
   EXPECT_THAT([] { open("fashion_mnist", {}, true); },
               ThrowsMessage<ConfigError>(
                   AllOf(HasSubstr("\"fashion_mnist\""), HasSubstr("did you mean \"fashion-mnist\""),
-                        HasSubstr("mnist, fashion-mnist, cifar10, synthetic"))));
+                        HasSubstr("mnist, fashion-mnist, cifar10, kmnist, qmnist, "),
+                        HasSubstr("emnist-mnist, synthetic"))));
   EXPECT_THAT([] { open("minst", {}, true); },
               ThrowsMessage<ConfigError>(HasSubstr("did you mean \"mnist\"")));
 }

@@ -37,10 +37,13 @@ std::vector<Damage> damages() {
   };
   return {
       {"LabelsMagicInImages", 0, number(0, 2049),
-       "offset 0: expected magic number 2051 (IDX images), found 2049"},
+       "offset 0: expected IDX images (3 dimensions of unsigned bytes), found IDX of "
+       "1 dimension of unsigned bytes"},
       {"ImagesMagicInLabels", 1, number(0, 2051),
-       "offset 0: expected magic number 2049 (IDX labels), found 2051"},
-      {"MagicOfFloats", 2, number(0, 0x0d03), "found 3331 (0x00000d03)"},
+       "offset 0: expected IDX labels (1 dimension of unsigned bytes), found IDX of "
+       "3 dimensions of unsigned bytes"},
+      {"MagicOfFloats", 2, number(0, 0x0d03), "found IDX of 3 dimensions of 32-bit floats"},
+      {"MagicOfIntegers", 1, number(0, 0x0c01), "found IDX of 1 dimension of 32-bit integers"},
       {"Empty", 3, [](std::string& bytes) { bytes.clear(); },
        "offset 0: expected a header of 8 bytes, found the end"},
       {"HalfAHeader", 0, [](std::string& bytes) { bytes.resize(10); },
@@ -76,6 +79,20 @@ std::vector<Damage> damages() {
   };
 }
 
+// Files of other kinds under these names.
+std::vector<Damage> other_files() {
+  const auto content = [](const char* text) { return [=](std::string& bytes) { bytes = text; }; };
+  return {
+      {"OtherMagic", 1, [](std::string& bytes) { bytes[0] = 1; }, "found no IDX file"},
+      {"WebPage", 0, content("\n<!DOCTYPE html>\n<html><body>Not Found</body></html>"),
+       "a web page (HTML or XML); download the file again"},
+      {"LfsPointer", 2, content("version https://git-lfs.github.com/spec/v1\noid sha256:74295e\n"),
+       "a Git LFS pointer; `git lfs pull` gets the file"},
+      {"PackedOnceMore", 1, [](std::string& bytes) { bytes = gzip(gzip(bytes)); },
+       "found within gzip a gzip file; unpack it"},
+  };
+}
+
 class DamagedIdx : public testing::TestWithParam<Damage> {
  protected:
   void expect_refusal(bool packed) {
@@ -97,6 +114,8 @@ TEST_P(DamagedIdx, IsRefusedWhenPlain) { expect_refusal(false); }
 TEST_P(DamagedIdx, IsRefusedWhenGzip) { expect_refusal(true); }
 
 INSTANTIATE_TEST_SUITE_P(Every, DamagedIdx, testing::ValuesIn(damages()),
+                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Other, DamagedIdx, testing::ValuesIn(other_files()),
                          [](const auto& test) { return test.param.name; });
 
 // A copy of the small data set in which one file at a time is damaged and put right again.

@@ -10,11 +10,14 @@ from .errors import UsageError
 
 FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte",
          "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+FOLDERS = {"mnist": "MNIST/raw", "fashion-mnist": "FashionMNIST/raw"}  # torchvision's
 
 
 def find(data_dir, name):
     """Returns the paths of the four files. UsageError without them: this peer draws no digits."""
     directory = os.path.join(data_dir, name)
+    if not os.path.isdir(directory) and os.path.isdir(os.path.join(data_dir, FOLDERS[name])):
+        directory = os.path.join(data_dir, FOLDERS[name])
     paths = []
     for file in FILES:
         plain = os.path.join(directory, file)
