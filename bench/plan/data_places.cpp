@@ -165,11 +165,16 @@ std::string check_checkpoint(const Options& options, const nn::ModelSpec& model)
     throw ConfigError(fmt::format("--load-model: {}", error.what()));
   }
   std::vector<std::string> notes;
-  if (nn::has_module_prefix(model, tensors)) {
+  if (const std::string prefix = nn::wrapper_prefix(model, tensors); !prefix.empty()) {
     notes.push_back(
-        fmt::format("the names in {} begin with \"{}\", as those of a network within DataParallel "
-                    "or DistributedDataParallel; that is left out",
-                    path, nn::kModulePrefix));
+        fmt::format("the names in {} begin with \"{}\"; that is left out", path, prefix));
+  }
+  const auto converted = std::ranges::find_if(tensors, [](const nn::TensorInfo& tensor) {
+    return tensor.type != DataType::fp32 && tensor.type != DataType::int64;
+  });
+  if (converted != tensors.end()) {
+    notes.push_back(
+        fmt::format("{} holds {}, converted to fp32", path, to_string(converted->type)));
   }
   if (const std::size_t counts = nn::missing_batch_counts(tensors); counts > 0) {
     notes.push_back(fmt::format("{} has no num_batches_tracked of {}; taken as 0", path,

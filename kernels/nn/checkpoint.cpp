@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <regex>
 #include <set>
 #include <span>
 #include <utility>
@@ -35,7 +36,8 @@ std::string difference(const TensorInfo& wanted, const TensorInfo& tensor) {
     return fmt::format("\"{}\" has the shape {}, needs {}", tensor.name,
                        ops::to_string(tensor.shape), ops::to_string(wanted.shape));
   }
-  if (tensor.type == wanted.type) return "";
+  // Other floats become fp32.
+  if ((tensor.type == DataType::int64) == (wanted.type == DataType::int64)) return "";
   return fmt::format("\"{}\" has the type {}, needs {}", tensor.name, to_string(tensor.type),
                      to_string(wanted.type));
 }
@@ -57,10 +59,16 @@ std::vector<TensorInfo> checkpoint_tensors(const ModelSpec& model) {
   return tensors;
 }
 
-bool has_module_prefix(const ModelSpec& model, const std::vector<TensorInfo>& tensors) {
-  const auto has_prefix = [](const std::string& name) { return name.starts_with(kModulePrefix); };
-  return !tensors.empty() && std::ranges::all_of(tensors, has_prefix, &TensorInfo::name) &&
-         std::ranges::none_of(model.layers, has_prefix, &LayerSpec::name);
+std::string wrapper_prefix(const ModelSpec& model, const std::vector<TensorInfo>& tensors) {
+  if (tensors.empty()) return "";
+  static const std::regex wrappers(R"(((module|_orig_mod|model)\.)*)");
+  std::smatch match;
+  std::regex_search(tensors[0].name, match, wrappers, std::regex_constants::match_continuous);
+  const std::string prefix = match.str();
+  const auto has_prefix = [&](const std::string& name) { return name.starts_with(prefix); };
+  const bool is_wrapped = std::ranges::all_of(tensors, has_prefix, &TensorInfo::name) &&
+                          std::ranges::none_of(model.layers, has_prefix, &LayerSpec::name);
+  return is_wrapped ? prefix : "";
 }
 
 std::size_t missing_batch_counts(const std::vector<TensorInfo>& tensors) {
@@ -77,7 +85,7 @@ std::size_t missing_batch_counts(const std::vector<TensorInfo>& tensors) {
 std::vector<std::optional<std::size_t>> match_checkpoint(const ModelSpec& model,
                                                          const std::vector<TensorInfo>& tensors,
                                                          const std::string& origin) {
-  const std::size_t skipped = has_module_prefix(model, tensors) ? kModulePrefix.size() : 0;
+  const std::size_t skipped = wrapper_prefix(model, tensors).size();
   std::map<std::string_view, std::size_t> by_name;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     by_name[std::string_view(tensors[i].name).substr(skipped)] = i;

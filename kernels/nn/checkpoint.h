@@ -23,10 +23,10 @@ std::vector<TensorInfo> checkpoint_tensors(const ModelSpec& model);
 // The end of the name of a running variance, which is never below 0.
 inline constexpr std::string_view kVarianceName = ".running_var";
 
-// Whether tensors of these names were saved from a network within nn.DataParallel or
-// DistributedDataParallel: all names begin with "module.", and no layer's name does.
-inline constexpr std::string_view kModulePrefix = "module.";
-bool has_module_prefix(const ModelSpec& model, const std::vector<TensorInfo>& tensors);
+// What all names begin with that were saved from a network within DataParallel or
+// DistributedDataParallel ("module."), torch.compile ("_orig_mod."), Lightning and others
+// ("model."), or several of them, where no layer's name does; empty: nothing.
+std::string wrapper_prefix(const ModelSpec& model, const std::vector<TensorInfo>& tensors);
 // Of how many batch norms there is the running mean without the count of batches. Checkpoints that
 // PyTorch wrote before it had that count, as many of torchvision's first ones, have none. It is
 // then 0, as PyTorch takes it.

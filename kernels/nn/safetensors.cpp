@@ -11,8 +11,11 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -20,6 +23,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/math.h"
+#include "kernels/runtime/bfloat16.h"
 
 namespace ddpbench::nn {
 namespace {
@@ -94,6 +98,11 @@ class Reader {
   nlohmann::json read_header() {
     std::uint64_t length = 0;
     std::memcpy(&length, read_bytes(0, kLengthBytes, "header length").data(), kLengthBytes);
+    const std::string head = read_bytes(0, std::min<std::uint64_t>(size_, kHeadBytes), "data");
+    const std::string_view words = foreign_format(head);
+    if (!words.empty() && !head.substr(kLengthBytes).starts_with('{')) {
+      throw ConfigError(fmt::format("{}: expected safetensors, found {}", path_, words));
+    }
     if (length > kLongestHeader) {
       fail(0,
            fmt::format("expected a header length of at most {}, found {}", kLongestHeader, length));
@@ -128,11 +137,14 @@ class Reader {
 
   DataType read_type(const std::string& name, const nlohmann::json& value) const {
     const bool has_type = value.is_object() && value.contains("dtype");
-    if (has_type && value["dtype"] == "F32") return DataType::fp32;
-    if (has_type && value["dtype"] == "I64") return DataType::int64;
+    using enum DataType;
+    const std::map<nlohmann::json, DataType> types = {
+        {"F32", fp32}, {"F64", fp64}, {"F16", fp16}, {"BF16", bf16}, {"I64", int64}};
+    const auto found = types.find(has_type ? value["dtype"] : value);
+    if (found != types.end()) return found->second;
     fail(kLengthBytes,
-         fmt::format("expected the dtype of \"{}\" to be \"F32\" or \"I64\", found {}", name,
-                     has_type ? value["dtype"].dump() : value.dump()));
+         fmt::format("expected the dtype of \"{}\" to be F32, F64, F16, BF16 or I64, found {}",
+                     name, (has_type ? value["dtype"] : value).dump()));
   }
 
   Entry read_entry(const std::string& name, const nlohmann::json& value) const {
@@ -193,6 +205,19 @@ class Reader {
   std::uint64_t data_ = 0;  // where the data begin
 };
 
+// The file itself, or those that an index names.
+std::vector<std::string> weight_files(const std::string& path) {
+  if (!path.ends_with(".json")) return {path};
+  const JsonLimits limits{.most_bytes = kLongestHeader};
+  const std::string text = read_file(path, {.what = "index ", .most_bytes = limits.most_bytes});
+  const nlohmann::json index = parse_json(text, path, limits);
+  std::set<std::string> files;
+  for (const auto& [tensor, file] : JsonReader(index, path).at("weight_map").members("tensors")) {
+    files.insert(std::filesystem::path(path).replace_filename(file.string("a file's name")));
+  }
+  return {files.begin(), files.end()};
+}
+
 }  // namespace
 
 std::span<const std::byte> bytes_of(const NamedTensor& tensor) {
@@ -201,12 +226,20 @@ std::span<const std::byte> bytes_of(const NamedTensor& tensor) {
 }
 
 NamedTensor tensor_of(const TensorInfo& info, std::span<const std::byte> bytes) {
-  NamedTensor tensor{info.name, info.shape, {}, info.type};
-  const auto fill = [&](auto& values) {
-    values.resize(bytes.size() / sizeof(values[0]));
-    if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  const bool integers = info.type == DataType::int64;
+  NamedTensor tensor{info.name, info.shape, {}, integers ? info.type : DataType::fp32};
+  const auto fill = [&](auto stored, auto& values) {
+    values.resize(bytes.size() / sizeof(stored));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      std::memcpy(&stored, bytes.data() + i * sizeof(stored), sizeof(stored));
+      values[i] = static_cast<std::ranges::range_value_t<decltype(values)>>(stored);
+    }
   };
-  is_integer(tensor) ? fill(tensor.integers) : fill(tensor.values);
+  if (integers) fill(std::int64_t{}, tensor.integers);
+  if (info.type == DataType::fp32) fill(float{}, tensor.values);
+  if (info.type == DataType::fp64) fill(double{}, tensor.values);
+  if (info.type == DataType::fp16) fill(_Float16{}, tensor.values);
+  if (info.type == DataType::bf16) fill(BFloat16{}, tensor.values);
   return tensor;
 }
 
@@ -244,15 +277,20 @@ void write_safetensors(const std::string& path, const std::vector<NamedTensor>& 
 }
 
 std::vector<NamedTensor> read_safetensors(const std::string& path) {
-  Reader reader(path);
   std::vector<NamedTensor> tensors;
-  for (const auto& entry : reader.read_entries()) tensors.push_back(reader.read_values(entry));
+  for (const std::string& file : weight_files(path)) {
+    Reader reader(file);
+    for (const auto& entry : reader.read_entries()) tensors.push_back(reader.read_values(entry));
+  }
   return tensors;
 }
 
 std::vector<TensorInfo> read_tensor_infos(const std::string& path) {
-  const auto entries = Reader(path).read_entries();
-  return {entries.begin(), entries.end()};
+  std::vector<TensorInfo> infos;
+  for (const std::string& file : weight_files(path)) {
+    std::ranges::copy(Reader(file).read_entries(), std::back_inserter(infos));
+  }
+  return infos;
 }
 
 }  // namespace ddpbench::nn

@@ -15,7 +15,7 @@
 
 namespace ddpbench::nn {
 
-// What a file's header tells of a tensor.
+// What a file's header tells of a tensor. As it is read, a float of any `type` becomes fp32.
 struct TensorInfo {
   std::string name;
   ops::Shape shape;
@@ -39,11 +39,12 @@ std::vector<TensorInfo> infos_of(const std::vector<NamedTensor>& tensors);
 // file of that name exists.
 void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
                        bool force);
+// Reads a file, or those that an index (model.safetensors.index.json) names.
 // Throws ConfigError that names file, offset, expected and found for a damaged file: truncated,
-// header too long, overlapping or out-of-range offsets, sizes that disagree with shapes, a data
-// type other than F32 and I64.
+// header too long, overlapping or out-of-range offsets, sizes that disagree with shapes, another
+// data type than I64, F16, BF16, F32 and F64.
 std::vector<NamedTensor> read_safetensors(const std::string& path);
-// The header alone, in the order of the data. Throws as read_safetensors.
+// The headers alone, in the order of the data. Throws as read_safetensors.
 std::vector<TensorInfo> read_tensor_infos(const std::string& path);
 
 }  // namespace ddpbench::nn

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "kernels/nn/safetensors.h"
 #include "tests/bench/normalized_network.h"
 #include "tests/bench/program.h"
@@ -15,6 +17,7 @@ namespace {
 using nlohmann::json;
 using test::Program;
 using test::small_run;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -102,6 +105,45 @@ TEST_F(NormalizedProgram, RefusesAFileWithoutTheState) {
   const auto result = program.run(small_run("single", {"--load-model=m.safetensors", "--force"}));
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr(": 1 missing (\"norm2.running_var\")"));
+}
+
+// As `torch.compile` names them and Transformers divides them; in the second file as doubles.
+TEST_F(NormalizedProgram, LoadsTheFilesOfAnIndexAndSaysWhatItChanges) {
+  run("single", {"--save-model=m.safetensors"});
+  auto tensors = nn::read_safetensors(program.path("m.safetensors"));
+  for (auto& tensor : tensors) tensor.name = "_orig_mod." + tensor.name;
+  const nn::NamedTensor last = tensors.back();
+  ASSERT_EQ(last.type, DataType::int64);
+  std::iter_swap(tensors.begin(), tensors.end() - 1);
+  const nn::NamedTensor first = tensors.back();  // a weight
+  tensors.pop_back();
+  nn::write_safetensors(program.path("a.safetensors"), tensors, true);
+  json header;
+  const std::vector<double> wide(first.values.begin(), first.values.end());
+  header[first.name] = {{"dtype", "F64"},
+                        {"shape", first.shape},
+                        {"data_offsets", {0, wide.size() * sizeof(double)}}};
+  const std::string text = header.dump();
+  std::string file(8, '\0');
+  file[0] = static_cast<char>(text.size());
+  file += text + std::string(reinterpret_cast<const char*>(wide.data()), wide.size() * 8);
+  program.write("b.safetensors", file);
+  json index = {{"weight_map", {{first.name, "b.safetensors"}}}};
+  for (const auto& tensor : tensors) index["weight_map"][tensor.name] = "a.safetensors";
+  program.write("model.safetensors.index.json", index.dump());
+  const auto result =
+      program.run(small_run("ddp", {"--load-model=model.safetensors.index.json",
+                                    "--save-model=n.safetensors", "--lr=1e-30", "--force"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("index.json begin with \"_orig_mod.\"; that is left out"),
+                                HasSubstr("index.json holds fp64, converted to fp32")));
+  const auto saved = nn::read_safetensors(program.path("n.safetensors"));
+  EXPECT_EQ(saved[0].values, first.values);
+  program.write("w.pth", std::string("PK\3\4\0\0\x08\x08\0\0\0\0", 12));
+  const auto torch = program.run(small_run("single", {"--load-model=w.pth", "--force"}));
+  EXPECT_EQ(torch.exit_code, 2);
+  EXPECT_THAT(torch.err, AllOf(HasSubstr("--load-model: w.pth: expected safetensors, found a zip"),
+                               HasSubstr("safetensors.torch.save_file")));
 }
 
 TEST_F(NormalizedProgram, LoadsAnOlderFileWithoutCountsOfBatchesAndSaysSo) {

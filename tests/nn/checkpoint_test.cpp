@@ -132,19 +132,23 @@ TEST_F(WrongTensors, RenamedOnesAreMissingAndSurplus) {
 TEST(Checkpoint, OfAWrappedNetworkIsReadWithoutThePrefix) {
   TestGraph from(simple_cnn(), onednn, {.batch = 1}), to(simple_cnn(), onednn, {.batch = 1});
   const std::vector<NamedTensor> tensors = numbered(from.graph());
-  std::vector<NamedTensor> wrapped = tensors;
-  for (NamedTensor& tensor : wrapped) tensor.name = "module." + tensor.name;
-  EXPECT_TRUE(has_module_prefix(simple_cnn(), infos_of(wrapped)));
-  EXPECT_FALSE(has_module_prefix(simple_cnn(), infos_of(tensors)));
-  import_checkpoint(to.graph(), wrapped, "test");
-  expect_equal(export_weights(to.graph()), tensors);
+  for (const std::string prefix :
+       {"module.", "_orig_mod.", "model.", "module._orig_mod.", "model._orig_mod.module."}) {
+    std::vector<NamedTensor> wrapped = tensors;
+    for (NamedTensor& tensor : wrapped) tensor.name = prefix + tensor.name;
+    EXPECT_EQ(wrapper_prefix(simple_cnn(), infos_of(wrapped)), prefix);
+    initialize_parameters(to.graph(), 1);
+    import_checkpoint(to.graph(), wrapped, "test");
+    expect_equal(export_weights(to.graph()), tensors);
+  }
+  EXPECT_EQ(wrapper_prefix(simple_cnn(), infos_of(tensors)), "");
   // A layer may have such a name itself.
   const ModelSpec own = parse_model(
       R"({"name": "own", "input": [1, 2, 2], "layers": [
            {"name": "module.fc", "type": "linear", "out_features": 2}]})",
       "own.json");
-  EXPECT_FALSE(has_module_prefix(own, checkpoint_tensors(own)));
-  EXPECT_FALSE(has_module_prefix(own, {}));
+  EXPECT_EQ(wrapper_prefix(own, checkpoint_tensors(own)), "");
+  EXPECT_EQ(wrapper_prefix(own, {}), "");
 }
 
 TEST_F(WrongTensors, ThePrefixOfSomeIsNone) {

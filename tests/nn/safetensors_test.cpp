@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -34,12 +35,18 @@ class Safetensors : public ::testing::Test {
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
+  static std::string content(const std::string& header, const std::string& data) {
+    std::string bytes(8, '\0');
+    const std::uint64_t length = header.size();
+    std::memcpy(bytes.data(), &length, 8);
+    return bytes + header + data;
+  }
+  void write_content(const std::string& name, const std::string& header, const std::string& data) {
+    std::ofstream(path(name), std::ios::binary) << content(header, data);
+  }
   // Writes a file with this header and `data_bytes` of data, reads it, and returns the error.
   std::string error_of(const std::string& header, std::size_t data_bytes) {
-    std::string content(8, '\0');
-    const std::uint64_t length = header.size();
-    std::memcpy(content.data(), &length, 8);
-    return error_of_content(content + header + std::string(data_bytes, 'x'));
+    return error_of_content(content(header, std::string(data_bytes, 'x')));
   }
   std::string error_of_content(const std::string& content) {
     std::ofstream(path("damaged"), std::ios::binary) << content;
@@ -174,9 +181,76 @@ TEST_F(Safetensors, RefusesAHeaderThatReadersWouldReadDifferently) {
   EXPECT_THAT(error_of(R"({"__metadata__":{"a":1e999}})", 0), HasSubstr("1e999"));
 }
 
+// 1, -2.5 and the smallest numbers above 0 in the bits of each type.
+TEST_F(Safetensors, ConvertsOtherFloatsAsTheyAreRead) {
+  struct Case {
+    std::string dtype, data;
+    DataType type;
+    std::vector<float> values;
+  };
+  using namespace std::string_literals;
+  const Case cases[] = {
+      {"BF16", "\x80\x3f\x20\xc0\x01\0"s, DataType::bf16, {1, -2.5f, 0x1p-133f}},
+      {"F16", "\0\x3c\0\xc1\x01\0\0\x7c"s, DataType::fp16, {1, -2.5f, 0x1p-24f, HUGE_VALF}},
+      {"F64", "\0\0\0\0\0\0\xf0\x3f\0\0\0\0\0\0\x04\xc0"s, DataType::fp64, {1, -2.5f}}};
+  for (const Case& one : cases) {
+    const std::string count = std::to_string(one.values.size());
+    write_content("w",
+                  R"({"a":{"dtype":")" + one.dtype + R"(","shape":[)" + count +
+                      R"(],"data_offsets":[0,)" + std::to_string(one.data.size()) + "]}}",
+                  one.data);
+    EXPECT_EQ(read_tensor_infos(path("w"))[0].type, one.type);
+    const NamedTensor read = read_safetensors(path("w"))[0];
+    EXPECT_EQ(read.type, DataType::fp32);
+    EXPECT_EQ(read.values, one.values) << one.dtype;
+  }
+}
+
+TEST_F(Safetensors, ReadsAllFilesOfAnIndex) {
+  write_safetensors(path("model-00001-of-00002.safetensors"), {{"a", {2}, {1, 2}}}, false);
+  write_safetensors(path("model-00002-of-00002.safetensors"), {{"b", {1}, {3}}, {"c", {1}, {4}}},
+                    false);
+  const std::string index = path("model.safetensors.index.json");
+  std::ofstream(index) << R"({"metadata": {"total_size": 16}, "weight_map": {
+      "b": "model-00002-of-00002.safetensors", "a": "model-00001-of-00002.safetensors",
+      "c": "model-00002-of-00002.safetensors"}})";
+  const std::vector<NamedTensor> read = read_safetensors(index);
+  EXPECT_EQ(infos_of(read), read_tensor_infos(index));
+  ASSERT_EQ(read.size(), 3U);
+  EXPECT_EQ(read[0].name, "a");
+  EXPECT_THAT(read[2].values, ::testing::ElementsAre(4));
+  fs::remove(path("model-00001-of-00002.safetensors"));
+  EXPECT_THAT(
+      [&] { read_safetensors(index); },
+      ::testing::ThrowsMessage<ConfigError>(HasSubstr(path("model-00001-of-00002.safetensors"))));
+  std::ofstream(index) << R"({"name": "resnet18", "layers": []})";
+  EXPECT_THAT([&] { read_safetensors(index); }, ::testing::ThrowsMessage<ConfigError>(AllOf(
+                                                    HasSubstr(index), HasSubstr("weight_map"))));
+}
+
+TEST_F(Safetensors, NamesWhatAnotherFileIs) {
+  using namespace std::string_literals;
+  EXPECT_THAT(error_of_content("PK\3\4\0\0\x08\x08\0\0\0\0archive/data.pkl"s),
+              HasSubstr("expected safetensors, found a zip archive; if torch.save wrote it, use "
+                        "safetensors.torch.save_file"));
+  EXPECT_THAT(error_of_content("\x80\2\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19."s),
+              HasSubstr("a Python pickle"));
+  EXPECT_THAT(error_of_content("version https://git-lfs.github.com/spec/v1\n"),
+              HasSubstr("a Git LFS pointer; `git lfs pull` gets the file"));
+  EXPECT_THAT(error_of_content("\r\n <html><head>"), HasSubstr("a web page"));
+  EXPECT_THAT(error_of_content("\x1f\x8b\x08\0\0\0\0\0\0\xff"s),
+              HasSubstr("a gzip file; unpack it"));
+}
+
+// Its length is a pickle's first bytes.
+TEST_F(Safetensors, ReadsAFileThatBeginsAsAPickleDoes) {
+  const std::string header = R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+  EXPECT_EQ(error_of(header + std::string(0x280 - header.size(), ' '), 4), "");
+}
+
 TEST_F(Safetensors, RefusesOtherDataTypes) {
-  EXPECT_THAT(error_of(R"({"a":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}})", 4),
-              HasSubstr(R"(dtype of "a" to be "F32" or "I64", found "BF16")"));
+  EXPECT_THAT(error_of(R"({"a":{"dtype":"I32","shape":[1],"data_offsets":[0,4]}})", 4),
+              HasSubstr(R"(dtype of "a" to be F32, F64, F16, BF16 or I64, found "I32")"));
   EXPECT_THAT(error_of(R"({"a":{"shape":[2],"data_offsets":[0,8]}})", 8),
               HasSubstr("dtype of \"a\""));
   EXPECT_THAT(error_of(R"({"a":7})", 0), HasSubstr("found 7"));
