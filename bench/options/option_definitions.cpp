@@ -324,9 +324,9 @@ Definitions file_options() {
        "makes one run.",
        "none"},
       {"load-model", 0, "FILE", &Options::load_model, anything(),
-       "Start from these weights (safetensors).", "none"},
+       "Start from these weights: a safetensors file, or the index of several.", "none"},
       {"data-dir", kPlannedByFit | kFreeOnResume | kOfData, "DIR", &Options::data_dir, anything(),
-       "Data sets lie in DIR/NAME/.", "the user's cache directory"},
+       "Data sets lie in DIR/NAME/ or where torchvision puts them.", "the user's cache directory"},
   };
 }
 
