@@ -238,7 +238,7 @@ void complete_report(report::Report& report, const Options& options) {
   report::fill_why(report);
   const bool wanted = options.until_ci.has_value();
   report::fill_cells(report, wanted ? std::optional(options.until_ci->value / 100) : std::nullopt);
-  report::fill_recommendations(report);
+  report.answer = report::answer_lines(report::all_runs(report));
 }
 
 void finish_report(report::Report& report, const RunsTrace& trace, const Options& options,

@@ -154,9 +154,9 @@ struct StepGroup : ChartGroup {
 };
 struct StepsChart : Chart {
   std::vector<StepGroup> groups;
-  // Where the one scale of all groups ends: at their slowest step, but for none of them beyond
-  // twice its 95th percentile. So a few very slow steps do not squeeze the others; a mark at the
-  // scale's end and a note show them.
+  // Where the one scale of all groups ends: at their slowest step, but not beyond three times the
+  // largest median. So neither a few very slow steps nor a disturbed run squeeze the others; a mark
+  // at the scale's end and a note show them.
   double shown_s = 0;
 };
 inline constexpr std::size_t kStepBins = 240;  // the most bins of a group; fewer in many groups
@@ -170,6 +170,8 @@ struct BucketBar {
   std::string label;  // "rank 0 bucket 1", "rank 1 push 0"
   double ready_s = 0, start_s = 0, arrived_s = 0, end_s = 0;
   std::uint64_t bytes = 0;
+  // Of the rank's backward pass, which hides communication; equal where it is not known.
+  double backward_begin_s = 0, backward_end_s = 0;
 };
 struct BucketGroup : ChartGroup {
   double step_s = 0;                 // median step

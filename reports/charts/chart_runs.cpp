@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "reports/data/report_view.h"
 #include "reports/data/settings.h"
+#include "reports/metrics/conditions.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/ranking.h"
 
@@ -218,6 +219,10 @@ ChartRuns chart_runs(std::span<const Report> reports, const std::string& what, U
   }
   result.caption = caption_of(drawn, what);
   note_interrupted(reports, result.caption);
+  for (const Report& report : reports) {
+    for (const Warning& warning : condition_warnings(report))
+      result.caption.notes.push_back("measured while " + printable(warning.text));
+  }
   if (const std::string unlike = unlike_words(drawn); !unlike.empty()) {
     result.caption.notes.push_back(
         "runs differ in what they compute or run on, and only those that agree in it compare: " +

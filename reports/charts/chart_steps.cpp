@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kMostStepGroups = 60;        // for which a picture has room
 constexpr std::size_t kMostBins = 12 * kStepBins;  // of all groups: each is a shape
-constexpr double kMostOverP95 = 2;                 // see StepsChart::shown_s
+constexpr double kMostOverMedian = 3;              // see StepsChart::shown_s
 constexpr std::size_t kNamedOutliers = 4;          // that the note names
 
 std::string unfit_steps(const Run& run) {
@@ -79,9 +79,13 @@ std::string seconds_text(double seconds) {
   return seconds < 1 ? fmt::format("{:.4g} ms", 1e3 * seconds) : fmt::format("{:.4g} s", seconds);
 }
 
-// Where a scale for this group alone would end.
-double end_of(const StepStatistics& time) {
-  return time.p95 > 0 ? std::min(time.max, kMostOverP95 * time.p95) : time.max;
+double end_of_scale(const std::vector<StepGroup>& groups) {
+  double median_s = 0, most_s = 0;
+  for (const StepGroup& group : groups) {
+    median_s = std::max(median_s, group.time_s.median);
+    most_s = std::max(most_s, group.time_s.max);
+  }
+  return median_s > 0 ? std::min(most_s, kMostOverMedian * median_s) : most_s;
 }
 
 void note_outliers(StepsChart& chart) {
@@ -94,9 +98,9 @@ void note_outliers(StepsChart& chart) {
   if (count == 0) return;
   if (count > named.size()) named.push_back(fmt::format("{} more runs", count - named.size()));
   chart.caption.notes.push_back(
-      fmt::format("the scale holds {} times the 95th percentile of each run and ends at {}; an "
-                  "arrow at its end stands for slower steps: {}",
-                  kMostOverP95, seconds_text(chart.shown_s), fmt::join(named, ", ")));
+      fmt::format("the scale ends at {}, {} times the largest median; an arrow at its end stands "
+                  "for slower steps: {}",
+                  seconds_text(chart.shown_s), kMostOverMedian, fmt::join(named, ", ")));
 }
 
 // ---- buckets ----
@@ -133,6 +137,26 @@ double median_of(const std::vector<const BucketRow*>& rows, double BucketRow::*m
   return median(std::move(values));
 }
 
+// When the backward pass of the rank begins and ends: medians over the repetitions that tell it.
+std::pair<double, double> backward_of(const RunGroup& group, int rank) {
+  std::vector<double> begins, ends;
+  for (const Run* run : group.runs) {
+    for (const DeviceRow& device : run->devices) {
+      const auto found = device.phases.find("backward_s");
+      if (device.rank != rank || found == device.phases.end() || !found->second.value) continue;
+      double begin = 0;
+      for (const char* before : {"data_wait_s", "forward_s", "loss_s"}) {
+        const auto phase = device.phases.find(before);
+        if (phase != device.phases.end()) begin += phase->second.value.value_or(0);
+      }
+      begins.push_back(begin);
+      ends.push_back(begin + *found->second.value);
+    }
+  }
+  if (begins.empty() || !std::ranges::all_of(ends, plausible)) return {0, 0};
+  return {median(std::move(begins)), median(std::move(ends))};
+}
+
 std::vector<BucketBar> bars_of(const RunGroup& group) {
   std::map<std::pair<int, int>, std::vector<const BucketRow*>> rows;
   for (const Run* run : group.runs) {
@@ -142,10 +166,11 @@ std::vector<BucketBar> bars_of(const RunGroup& group) {
   }
   std::vector<BucketBar> bars;
   for (const auto& [key, found] : rows) {
+    const auto [begin_s, end_s] = backward_of(group, key.first);
     bars.push_back({key.first, label_of(key.first, key.second, group.runs.front()->servers),
                     median_of(found, &BucketRow::ready_s), median_of(found, &BucketRow::start_s),
                     median_of(found, &BucketRow::arrived_s), median_of(found, &BucketRow::end_s),
-                    found.front()->bytes});
+                    found.front()->bytes, begin_s, end_s});
   }
   return bars;
 }
@@ -189,9 +214,9 @@ StepsChart steps_chart(std::span<const Report> reports, std::size_t max_bins) {
     bool repeated = false;
     for (const RunGroup& group : runs.groups) {
       chart.groups.push_back(step_group(group, max_bins));
-      chart.shown_s = std::max(chart.shown_s, end_of(chart.groups.back().time_s));
       repeated = repeated || group.runs.size() > 1;
     }
+    chart.shown_s = end_of_scale(chart.groups);
     chart.caption.notes.emplace_back(
         "box: quartiles and median; whiskers: 5th and 95th percentile; crosses: minimum and "
         "maximum");

@@ -328,16 +328,6 @@ struct CellSummary {
 };
 
 // The fastest of the settings that do the same work (reports/metrics/ranking.h).
-struct Recommendation {
-  std::string work;                           // "simple_cnn on mnist, global batch 128"
-  std::string name, rival;                    // the fastest setting and the next one
-  std::vector<std::size_t> runs, rival_runs;  // their repetitions: indices into Report::runs
-  std::string verdict;                        // a word of Lead, except "alone"
-  // samples/s of the fastest / those of the next - 1, with its 95 % interval.
-  Figure ahead_ratio, ahead_low_ratio, ahead_high_ratio;
-  std::string sentence;  // "ddp on 2 devices, 12 % ahead of ..."
-};
-
 struct TuneSetting {
   double first_bucket_mb = 0, bucket_cap_mb = 0;  // MiB
   bool overlap = true;
@@ -396,7 +386,7 @@ struct Report {
   std::vector<CollectiveRow> collectives;       // of `ddpbench comm`, which makes no runs
   std::vector<BandwidthRow> memory_bandwidth;   // likewise
   std::vector<CellSummary> cells;               // when something was repeated
-  std::vector<Recommendation> recommendations;  // where settings do the same work
+  std::vector<std::string> answer;  // which setting, how sure, why not faster (why/why.h)
   std::optional<Tune> tune;                     // of `ddpbench tune`
 };
 

@@ -71,7 +71,7 @@ std::vector<std::pair<const char*, const char*>> links_of(const HtmlInput& input
   add(has_collectives(input), "collectives", "Collectives");
   add(runs, "runs", "Runs");
   add(runs, "pictures", "Pictures");
-  add(has_verdicts(input), "verdicts", "Verdicts");
+  add(has_verdicts(input), "verdicts", "Why not faster");
   add(input.gate.has_value(), "gate", "Baseline");
   add(runs, "verification", "Verification");
   add(true, "details", "Details");
@@ -120,7 +120,6 @@ void open_section(Markup& page, const std::string& id, const std::string& headin
 
 std::string html_page(const HtmlInput& input) {
   using namespace html;
-  const ScalingChart scaling = scaling_chart(input.reports);
   Markup page;
   page.trusted("<!DOCTYPE html>\n").open("html", {{"lang", "en"}});
   write_head(page, input);
@@ -130,12 +129,12 @@ std::string html_page(const HtmlInput& input) {
   page.close();
   write_top(page, input);
   page.open("main");
-  write_summary(page, input, scaling);
+  write_summary(page, input);
   if (has_collectives(input)) write_collectives(page, input);
   if (has_runs(input)) {
     write_runs(page, input);
     write_history(page, input);
-    write_pictures(page, input, scaling);
+    write_pictures(page, input);
   }
   if (has_verdicts(input)) write_verdicts(page, input);
   if (input.gate) write_gate(page, *input.gate);

@@ -161,10 +161,10 @@ void write_chart(Markup& page, const char* heading, const Data& chart,
 
 }  // namespace
 
-void write_pictures(Markup& page, const HtmlInput& input, const ScalingChart& scaling) {
+void write_pictures(Markup& page, const HtmlInput& input) {
   using namespace pictures;
   open_section(page, "pictures", "Pictures");
-  write_chart(page, "Scaling", scaling, scaling_picture);
+  write_chart(page, "Scaling", scaling_chart(input.reports), scaling_picture);
   write_chart(page, "Where a step goes", breakdown_chart(input.reports), stacked_picture);
   write_chart(page, "Memory of a device", memory_chart(input.reports), stacked_picture);
   write_chart(page, "Step times", steps_chart(input.reports), steps_picture);

@@ -185,12 +185,14 @@ void write_runs(Markup& page, const HtmlInput& input) {
   open_section(page, "runs", "Runs");
   const std::vector<RunRow> rows = rows_of(input);
   const CondensedRows condensed(rows);
-  if (is_condensed(condensed.rows())) {
-    write_table(page, table_of("All settings", condensed.rows()));
+  std::vector<std::string> notes;
+  Table table = page_table(compact_table(condensed.rows(), notes), "What is needed to choose");
+  table.notes = std::move(notes);
+  table.cards = true;
+  write_table(page, table);
+  write_folded_table(page, "All columns", table_of("All settings", condensed.rows()));
+  if (is_condensed(condensed.rows()))
     write_folded_table(page, "Every repetition", table_of("All runs", rows));
-  } else {
-    write_table(page, table_of("All runs", rows));
-  }
   if (const Columns columns = work_columns(condensed.rows()); !columns.empty()) {
     write_folded_table(page, "Work and traffic",
                        table_of("How busy the devices were, and what crossed the links in a step",

@@ -50,11 +50,11 @@ bool has_collectives(const HtmlInput& input);
 // tune`, which compares settings with each other.
 bool has_verdicts(const HtmlInput& input);
 
-// Comes first: what failed, and which strategy is fastest on how many devices.
-void write_summary(Markup& page, const HtmlInput& input, const ScalingChart& scaling);
-// A table with a row for each run, and the reasons for missing figures.
+// Comes first: what failed, and the first answer.
+void write_summary(Markup& page, const HtmlInput& input);
+// A row for each setting with what is needed to choose; folded away, all columns and repetitions.
 void write_runs(Markup& page, const HtmlInput& input);
-void write_pictures(Markup& page, const HtmlInput& input, const ScalingChart& scaling);
+void write_pictures(Markup& page, const HtmlInput& input);
 // A picture with its legend, notes and the data as a table.
 void write_figure(Markup& page, const pictures::Picture& picture, const Table& data);
 // The settings over the commits of the reports. Writes nothing for reports of one commit.

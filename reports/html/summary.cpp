@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The summary: what failed, which setting is fastest, warnings about figures, and the conclusion of
+// The summary: what failed, the first answer, warnings about figures, and the conclusion of
 // `ddpbench tune`.
 #include <fmt/format.h>
 
@@ -12,10 +12,12 @@
 #include "base/text.h"
 #include "reports/html/page.h"
 #include "reports/html/sections.h"
-#include "reports/metrics/metrics.h"
 #include "reports/metrics/ranking.h"
+#include "reports/metrics/repetitions.h"
 #include "reports/pictures/svg.h"
+#include "reports/table/columns.h"
 #include "reports/table/table.h"
+#include "reports/why/why.h"
 
 namespace ddpbench::report::html {
 namespace {
@@ -38,103 +40,82 @@ void write_report_errors(Markup& page, const HtmlInput& input) {
   }
 }
 
-// Numbers of runs, with words for each.
-void write_counts(Markup& page, const std::vector<const Run*>& runs) {
-  const auto count = [&](auto matches) { return std::ranges::count_if(runs, matches); };
-  page.open("dl", {{"class", "counts"}});
-  const auto item = [&](std::ptrdiff_t value, const std::string& words, bool always = false) {
-    if (value == 0 && !always) return;
-    page.open("div").leaf("dt", words).leaf("dd", std::to_string(value)).close();
-  };
-  item(std::ssize(runs), plural(runs.size(), "run"), true);
-  item(count([](const Run* run) { return run->status != Status::ok; }), "did not end well");
-  item(count([](const Run* run) { return run->verification.status == "passed"; }),
-       "verified against one device", true);
-  item(count(disagrees), "disagree with it");
-  item(count([](const Run* run) { return run->oversubscribed; }), "oversubscribed");
-  item(count([](const Run* run) { return !run->injected.empty(); }), "with a planted fault");
+// What makes figures less certain, in one line that unfolds.
+void write_warnings(Markup& page, const std::vector<std::string>& warnings) {
+  if (warnings.empty()) return;
+  page.open("details", {{"class", "alert warning"}});
+  page.leaf("summary", fmt::format("Figures are less certain than they look: {}",
+                                   counted(warnings.size(), "warning")));
+  write_list(page, warnings, "notes");
   page.close();
 }
 
-int devices_of(const Contest& contest) { return contest.standings[0].runs[0].run->world_size; }
-
-std::optional<double> efficiency_of(const Standing& standing) {
-  std::vector<double> values;
-  for (const RunRow& row : standing.runs) {
-    if (row.run->scaling && !row.run->oversubscribed) {
-      values.push_back(row.run->scaling->efficiency);
+// A bar for each speed-up of several devices, to the number of devices at most.
+void write_speedups(Markup& page, std::span<const RunRow> rows) {
+  constexpr double kWidth = 600, kRow = 26, kNames = 230, kBars = kWidth - kNames - 60;
+  constexpr std::size_t kMost = 16;
+  std::vector<const Run*> runs;
+  std::vector<const RunRow*> shown;
+  int most = 1;
+  for (const RunRow& row : rows) {
+    if (!row.run->scaling || !row.doubt.empty() || shown.size() == kMost) continue;
+    shown.push_back(&row);
+    runs.push_back(row.run);
+    most = std::max(most, row.run->world_size);
+  }
+  if (most == 1) return;
+  const RunNames names(runs);
+  const auto at = [most](double speedup) {
+    return pictures::decimal(kNames + kBars * std::min(1.0, speedup / most));
+  };
+  const double height = kRow * static_cast<double>(shown.size());
+  page.open("svg", {{"class", "bars"},
+                    {"role", "img"},
+                    {"aria-labelledby", "bars-title bars-desc"},
+                    {"viewBox", fmt::format("0 0 {} {}", kWidth, height)}});
+  page.leaf("title", {{"id", "bars-title"}}, "Speed-up");
+  page.leaf(
+      "desc", {{"id", "bars-desc"}},
+      "A bar for each setting: its samples/s against those of one device; dotted: the ideal.");
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    const Run& run = *shown[i]->run;
+    const double top = kRow * static_cast<double>(i);
+    const auto y = [top](double below) { return pictures::decimal(top + below); };
+    const double speedup = find_column("speedup")->fields[0].value(*shown[i]).number().value_or(0);
+    page.leaf("text", {{"x", "0"}, {"y", y(17)}}, names.setting(run));
+    page.empty("rect", {{"x", at(0)},
+                        {"y", y(5)},
+                        {"width", pictures::decimal(kBars * std::min(1.0, speedup / most))},
+                        {"height", "16"}});
+    if (const RepeatedRuns* all = shown[i]->repeated; all != nullptr && all->speedup.low.value) {
+      page.empty("path", {{"class", "error"},
+                          {"d", fmt::format("M{} {}H{}", at(*all->speedup.low.value), y(13),
+                                            at(*all->speedup.high.value))}});
     }
+    page.empty("path", {{"class", "ideal"},
+                        {"d", fmt::format("M{} {}V{}", at(run.world_size), y(2), y(24))}});
+    page.leaf("text", {{"x", pictures::decimal(kWidth)}, {"y", y(17)}, {"class", "figure"}},
+              fmt::format("{:.2f}", speedup));
   }
-  return values.empty() ? std::nullopt : std::optional(median_rate(std::move(values)));
+  page.close();
 }
 
-// `beside`: all contests on as many devices.
-std::vector<Cell> best_row(const Contest& contest, std::span<const Contest> beside) {
-  const Standing& best = contest.standings[0];
-  const Run& run = *best.runs[0].run;
-  const std::string words = distinguishing_words(contest, beside);
-  const bool alone = contest.lead == Lead::alone && beside.size() > 1;
-  return {cell(run.world_size, std::to_string(run.world_size) + (run.oversubscribed ? "*" : "")),
-          word_cell(words),
-          cell(best.name),
-          number_cell(best.samples_per_s),
-          fixed_cell(efficiency_of(best), 0.01, 1),
-          cell(alone ? "stands alone: no other setting has " + words : remark(contest))};
-}
-
-// What to take, over all numbers of devices: where all have one global batch, they compete.
-void write_recommendations(Markup& page, std::span<const RunRow> rows) {
-  constexpr std::size_t kMost = 6;
-  std::size_t shown = 0;
-  const std::vector<Contest> all = contests(rows, Scope::all_devices);
-  for (const Contest& contest : all) {
-    if (contest.lead == Lead::alone || ++shown > kMost) continue;
-    page.leaf("p", {{"class", "lead"}},
-              fmt::format("For {}: {}.", work_words(contest, all), recommendation(contest)));
+// The answer, how sure it is, and the speed-ups.
+void write_answer(Markup& page, const HtmlInput& input) {
+  const std::vector<RunRow> runs = rows_of(input);
+  const std::vector<std::string> answer = answer_lines(runs);
+  const CondensedRows condensed(runs);
+  const std::vector<RunRow> rows = marked_rows(condensed.rows());
+  for (std::size_t i = 0; i < answer.size(); ++i)
+    page.leaf("p", {{"class", i == 0 ? "headline" : "lead"}}, answer[i]);
+  if (const std::string unlike = unlike_words(runs); !unlike.empty()) {
+    page.leaf("p", "Runs differ in what they compute or run on (" + unlike +
+                       "): only those that agree in it compare.");
   }
-  if (shown > kMost) {
-    page.leaf("p", fmt::format("{} more are in the table below.", shown - kMost));
-  }
-}
-
-void write_best(Markup& page, const HtmlInput& input) {
-  const std::vector<RunRow> rows = rows_of(input);
-  const std::vector<Contest> all = contests(rows, Scope::each_number_of_devices);
-  if (all.empty()) {
-    page.leaf("p", "No strategy can be named: all runs have planted faults.");
-    return;
-  }
-  const std::string unlike = unlike_words(rows);
-  const bool tuned = std::ranges::any_of(
-      input.reports, [](const Report& report) { return report.tune.has_value(); });
-  if (!tuned) write_recommendations(page, rows);
-  Table table{"The fastest strategy on each number of devices",
-              {{"devices"},
-               {"of runs with", true},
-               {"fastest", true},
-               {"samples/s"},
-               {"efficiency, %"},
-               {"remark", true}}};
-  bool starred = false;
-  for (const Contest& contest : all) {  // in the order of devices
-    const std::span<const Contest> beside =
-        std::ranges::equal_range(all, devices_of(contest), {}, devices_of);
-    starred = starred || contest.standings[0].runs[0].run->oversubscribed;
-    table.rows.push_back(best_row(contest, beside));
-  }
-  if (unlike.empty()) {
-    table.columns.erase(table.columns.begin() + 1);
-    for (std::vector<Cell>& row : table.rows) row.erase(row.begin() + 1);
-  }
-  if (!unlike.empty()) {
-    table.notes.push_back("Runs differ in what they compute or run on (" + unlike +
-                          "): only those that agree in it compete.");
-  }
-  if (starred) {
-    table.notes.emplace_back(
-        "* oversubscribed, more compute threads than cores: says nothing about scaling");
-  }
-  write_table(page, table);
+  if (const std::string agree = agreement(rows); !agree.empty())
+    page.leaf("p", {{"class", "good"}}, agree);
+  write_warnings(page, warning_texts(runs));
+  write_speedups(page, rows);
 }
 
 // The largest bandwidth of each collective, and whether all results were right.
@@ -237,13 +218,10 @@ std::string subject_of(const HtmlInput& input) {
                      subjects.size() > named ? " and others" : "");
 }
 
-void write_summary(Markup& page, const HtmlInput& input, const ScalingChart& scaling) {
+void write_summary(Markup& page, const HtmlInput& input) {
   open_section(page, "summary", "Summary");
   if (input.gate) write_gate_verdict(page, *input.gate);
   write_report_errors(page, input);
-  for (const std::string& text : warning_texts(rows_of(input))) {
-    write_alert(page, "warning", sentence(text));
-  }
   std::vector<const Run*> runs;
   for (const RunRow& row : rows_of(input)) runs.push_back(row.run);
   if (std::ranges::any_of(runs, disagrees)) {
@@ -251,13 +229,8 @@ void write_summary(Markup& page, const HtmlInput& input, const ScalingChart& sca
                 "Strategies disagree with one device: their figures compare different "
                 "computations. See Verification.");
   }
-  if (scaling.empty_reason.empty()) {
-    const std::string& title = scaling.caption.title;
-    page.leaf("p", {{"class", "lead"}},
-              title.substr(title.find(": ") + 2) + ". " + scaling.caption.subtitle + ".");
-  }
+  if (has_runs(input)) write_answer(page, input);
   if (has_collectives(input)) write_collectives_summary(page, input);
-  if (has_runs(input)) write_counts(page, runs);
   for (const Report& report : input.reports) {
     if (report.collectives.empty()) continue;
     page.leaf("p", {{"class", "lead"}}, sentence(collective_tables(report).caption));
@@ -265,14 +238,9 @@ void write_summary(Markup& page, const HtmlInput& input, const ScalingChart& sca
   for (std::size_t i = 0; i < input.reports.size(); ++i) {
     const std::optional<Tune>& tune = input.reports[i].tune;
     if (!tune) continue;
-    const std::string name = input.reports.size() > 1 ? input.names[i] + ": " : "";
-    page.leaf("p", {{"class", "lead"}}, name + tune->conclusion);
+    if (input.reports.size() > 1)
+      page.leaf("p", {{"class", "lead"}}, input.names[i] + ": " + tune->conclusion);
     write_table(page, tune_table(*tune));
-  }
-  if (scaling.empty_reason.empty()) {
-    write_best(page, input);
-  } else if (has_runs(input)) {
-    page.leaf("p", "No strategy can be named: " + scaling.empty_reason + ".");
   }
   page.close().trusted("\n");
 }

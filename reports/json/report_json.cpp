@@ -28,7 +28,6 @@ constexpr std::array<std::string_view, 2> kModes = {"process", "thread"};
 constexpr std::array<std::string_view, 3> kReductions = {"sum", "average", "max"};
 constexpr std::array<std::string_view, 2> kBounds = {"memory_copy", "memory_reduce"};
 // Those of Lead (metrics/ranking.h) with a rival.
-constexpr std::array<std::string_view, 3> kVerdicts = {"ahead", "no_difference", "noise_unknown"};
 
 constexpr const char* kNotMeasured = "not measured";
 
@@ -114,23 +113,6 @@ void list_cell(Fields& f, Cell& cell, const Between& runs) {
   f.value("noisy", cell.noisy);
 }
 
-template <typename Fields, typename Row>
-void list_recommendation(Fields& f, Row& row, const Between& runs) {
-  const char* reason = "the noise is unknown";
-  f.value("work", row.work);
-  f.value("name", row.name, kNotEmpty);
-  f.value("runs", row.runs, runs);
-  f.value("rival", row.rival, kNotEmpty);
-  f.value("rival_runs", row.rival_runs, runs);
-  f.require("runs", !row.runs.empty(), "a setting has at least one run");
-  f.require("rival_runs", !row.rival_runs.empty(), "a setting has at least one run");
-  f.value("verdict", row.verdict, kVerdicts);
-  f.known("ahead_ratio", row.ahead_ratio, reason);
-  f.known("ahead_low_ratio", row.ahead_low_ratio, reason);
-  f.known("ahead_high_ratio", row.ahead_high_ratio, reason);
-  f.value("sentence", row.sentence);
-}
-
 constexpr auto kCollectiveFields = [](auto& f, auto& row) {
   f.value("op", row.operation);
   f.value("backend", row.backend);
@@ -185,8 +167,7 @@ constexpr auto kReportFields = [](auto& f, auto& report) {
   f.value("runs", report.runs, [](auto& g, auto& run) { run_fields(g, run); });
   const Between runs = indices(report.runs.size());
   f.optional("cells", report.cells, [&runs](auto& g, auto& cell) { list_cell(g, cell, runs); });
-  f.optional("recommendations", report.recommendations,
-             [&runs](auto& g, auto& row) { list_recommendation(g, row, runs); });
+  f.optional("answer", report.answer);
   f.optional("tune", report.tune, kTuneFields);
   f.optional("collectives", report.collectives, kCollectiveFields);
   f.optional("memory_bandwidth", report.memory_bandwidth, kBandwidthFields);

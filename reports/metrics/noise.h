@@ -33,7 +33,8 @@ struct Yardstick {
   double spread = 0;          // the largest median rate of a setting / the smallest - 1
   double least_step_s = 0, most_step_s = 0;
 };
-// The yardstick with the most runs.
+// The one with the most runs; an empty one where no contest has two such settings, so that nothing
+// but repetitions shows the noise.
 Yardstick find_yardstick(std::span<const Contest> contests);
 
 }  // namespace ddpbench::report

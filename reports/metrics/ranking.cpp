@@ -96,33 +96,6 @@ std::vector<double> rates_of(const Standing& standing) {
   return rates;
 }
 
-// The first is ahead only if it is ahead of every other, so no correction for several comparisons
-// is due: all of them would have to err (an intersection-union test: Berger, Multiparameter
-// hypothesis testing and acceptance sampling, Technometrics 24(4), 1982).
-void judge_lead(Contest& contest) {
-  const std::vector<Standing>& standings = contest.standings;
-  if (standings.size() == 1) {
-    contest.ahead_ratio = contest.ahead_low_ratio = contest.ahead_high_ratio =
-        Figure::missing("no other setting does the same work");
-    return;
-  }
-  const RatioInterval second = compare_ratios(rates_of(standings[0]), rates_of(standings[1]));
-  contest.ahead_ratio = Figure::of(second.ratio - 1);
-  if (!second.low) {
-    contest.lead = Lead::noise_unknown;
-    contest.ahead_low_ratio = contest.ahead_high_ratio =
-        Figure::missing("one repetition of each setting: the noise is unknown");
-    return;
-  }
-  contest.ahead_low_ratio = Figure::of(*second.low - 1);
-  contest.ahead_high_ratio = Figure::of(*second.high - 1);
-  for (std::size_t i = 1; i < standings.size(); ++i) {
-    const RatioInterval other = compare_ratios(rates_of(standings[0]), rates_of(standings[i]));
-    if (other.low.value_or(2) <= 1) contest.equals.push_back(i);
-  }
-  contest.lead = contest.equals.empty() ? Lead::ahead : Lead::no_difference;
-}
-
 Contest contest_of(const Settings& work, std::vector<RunRow> rows) {
   Contest contest;
   contest.work = work;
@@ -131,107 +104,24 @@ Contest contest_of(const Settings& work, std::vector<RunRow> rows) {
     standing.samples_per_s = median_rate(rates_of(standing));
   }
   std::ranges::stable_sort(contest.standings, std::greater(), &Standing::samples_per_s);
-  judge_lead(contest);
   return contest;
-}
-
-// Whether contests differ in this setting; in contents, those with the same name as `mine`.
-bool differs(std::string_view key, const Contest& mine, std::span<const Contest> all) {
-  const Content* const content = content_of(key);
-  return std::ranges::any_of(all, [&](const Contest& contest) {
-    const bool same_name = content == nullptr ||
-                           value_in(contest.work, content->of) == value_in(mine.work, content->of);
-    return same_name && value_in(contest.work, key) != value_in(mine.work, key);
-  });
-}
-
-std::string joined_words(const Contest& contest,
-                         const std::function<bool(const std::string&)>& use) {
-  std::vector<std::string> words;
-  for (const auto& [key, value] : contest.work) {
-    if (use(key)) words.push_back(value_words(key, value));
-  }
-  // The batch, which differs most often, comes first.
-  std::ranges::stable_partition(words,
-                                [](const std::string& w) { return w.starts_with("global"); });
-  return fmt::format("{}", fmt::join(words, ", "));
-}
-
-// A setting on several devices may lead its contest and still do less than one device.
-std::string slower_than_one(const Standing& first) {
-  std::vector<double> speedups;
-  for (const RunRow& row : first.runs) {
-    if (row.run->world_size > 1 && row.run->scaling) speedups.push_back(row.run->scaling->speedup);
-  }
-  if (speedups.empty()) return {};
-  const double speedup = median_rate(std::move(speedups));
-  return speedup < 1 ? fmt::format("; a single device does more (speed-up {:.2f})", speedup) : "";
 }
 
 }  // namespace
 
-std::string_view to_string(Lead lead) {
-  constexpr std::array<std::string_view, 4> kWords = {"ahead", "no_difference", "noise_unknown",
-                                                      "alone"};
-  return kWords.at(static_cast<std::size_t>(lead));
-}
-
-std::vector<Contest> contests(std::span<const RunRow> rows, Scope scope) {
+std::vector<Contest> contests(std::span<const RunRow> rows) {
   Works works;
-  auto groups = grouped(rows | std::views::filter(competes), [&](const RunRow& row) {
-    const int devices = scope == Scope::each_number_of_devices ? row.run->world_size : 0;
-    return std::pair(devices, works.of(row));
-  });
-  std::ranges::stable_sort(groups, {}, [](const auto& group) { return group.first.first; });
   std::vector<Contest> found;
-  for (auto& [key, group] : groups) found.push_back(contest_of(key.second, std::move(group)));
+  for (auto& [work, group] : grouped(rows | std::views::filter(competes),
+                                     [&](const RunRow& row) { return works.of(row); })) {
+    found.push_back(contest_of(work, std::move(group)));
+  }
   return found;
 }
 
 std::string lead_percent(double ratio) {
   const double value = 100 * ratio;
   return fmt::format("{:.{}f}", value, std::abs(value) < 9.95 ? 1 : 0);
-}
-
-std::string work_words(const Contest& contest, std::span<const Contest> all) {
-  const Settings& work = contest.work;
-  const auto value = [&work](const char* key) {
-    const std::string text = value_in(work, key);
-    return text.empty() ? "?" : text;
-  };
-  const std::string others = joined_words(contest, [&](const std::string& key) {
-    const bool stated = key == "model" || key == "dataset/name";
-    return key == "global_batch_size" || (!stated && differs(key, contest, all));
-  });
-  return fmt::format("{} on {}{}{}", value("model"), value("dataset/name"),
-                     others.empty() ? "" : ", ", others);
-}
-
-std::string distinguishing_words(const Contest& contest, std::span<const Contest> all) {
-  return joined_words(contest, [&](const std::string& key) { return differs(key, contest, all); });
-}
-
-std::string remark(const Contest& contest) {
-  if (contest.lead == Lead::alone) return "nothing to compare with";
-  const std::string ahead = fmt::format(
-      "{} % ahead of {}", lead_percent(*contest.ahead_ratio.value), contest.standings[1].name);
-  const std::string slower = slower_than_one(contest.standings[0]);
-  if (contest.lead == Lead::noise_unknown) {
-    return ahead + "; one repetition each, so the noise is unknown" + slower;
-  }
-  const std::string interval =
-      fmt::format("95 % interval {} to {}", lead_percent(*contest.ahead_low_ratio.value),
-                  lead_percent(*contest.ahead_high_ratio.value));
-  if (contest.lead == Lead::ahead) return fmt::format("{} ({}){}", ahead, interval, slower);
-  std::vector<std::string> equals;
-  for (const std::size_t i : contest.equals) equals.push_back(contest.standings[i].name);
-  return fmt::format("no difference from {} that could be told from noise ({}, {}){}",
-                     fmt::join(equals, ", "), ahead, interval, slower);
-}
-
-std::string recommendation(const Contest& contest) {
-  const bool equal = contest.lead == Lead::no_difference;
-  return fmt::format("{}{} {}", contest.standings[0].name, equal ? ", but" : ",", remark(contest));
 }
 
 std::string unlike_words(std::span<const RunRow> rows) {
@@ -260,28 +150,6 @@ std::string unlike_words(std::span<const RunRow> rows) {
     different.push_back(std::move(words));
   }
   return fmt::format("{}", fmt::join(different, "; "));
-}
-
-void fill_recommendations(Report& report) {
-  report.recommendations.clear();
-  if (report.tune) return;  // it compares settings with each other, by its own rounds
-  const std::vector<RunRow> rows = all_runs(report);
-  const std::vector<Contest> found = contests(rows, Scope::all_devices);
-  for (const Contest& contest : found) {
-    if (contest.lead == Lead::alone) continue;
-    Recommendation row;
-    row.work = work_words(contest, found);
-    row.name = contest.standings[0].name;
-    row.rival = contest.standings[1].name;
-    for (const RunRow& run : contest.standings[0].runs) row.runs.push_back(run.index);
-    for (const RunRow& run : contest.standings[1].runs) row.rival_runs.push_back(run.index);
-    row.verdict = to_string(contest.lead);
-    row.ahead_ratio = contest.ahead_ratio;
-    row.ahead_low_ratio = contest.ahead_low_ratio;
-    row.ahead_high_ratio = contest.ahead_high_ratio;
-    row.sentence = recommendation(contest);
-    report.recommendations.push_back(std::move(row));
-  }
 }
 
 void judge_gain(Tune& tune, const std::vector<double>& ratios) {

@@ -301,8 +301,9 @@ struct Span {
   double BucketBar::*begin;
   double BucketBar::*end;
 };
-// The order is that of docs/metrics.md.
-constexpr Span kSpans[] = {{"queueing", &BucketBar::ready_s, &BucketBar::start_s},
+// Behind the others, the backward pass that hides them; their order is that of docs/metrics.md.
+constexpr Span kSpans[] = {{"backward", &BucketBar::backward_begin_s, &BucketBar::backward_end_s},
+                           {"queueing", &BucketBar::ready_s, &BucketBar::start_s},
                            {"waiting for other ranks", &BucketBar::start_s, &BucketBar::arrived_s},
                            {"transfer", &BucketBar::arrived_s, &BucketBar::end_s}};
 
@@ -324,8 +325,10 @@ void draw_bucket(const BucketGroup& group, const BucketBar& bar, const Unit& uni
   const Area row = rows.row(bar.label);
   for (std::size_t i = 0; i < std::size(kSpans); ++i) {
     const double from = rows.x_of(bar.*kSpans[i].begin), to = rows.x_of(bar.*kSpans[i].end);
+    if (i == 0 && to <= from) continue;  // it is not known
+    const double margin = i == 0 ? kTimelineGap / 2 : 0;
     open_entry(markup, i, span_class(i));
-    svg_rect(markup, {from, row.top}, to - from, row.height(), "part", {});
+    svg_rect(markup, {from, row.top - margin}, to - from, row.height() + 2 * margin, "part", {});
     markup.close();
   }
   const double ready = rows.x_of(bar.ready_s);

@@ -102,26 +102,6 @@ std::vector<RunRow> single_runs(std::span<const RunRow> rows) {
   return all;
 }
 
-// "All 6 agree with one device (3 steps)."; empty where nothing was compared.
-std::string agreement(std::span<const RunRow> rows) {
-  std::size_t agree = 0, made = 0;
-  int steps = 0;
-  for (const RunRow& row : rows) {
-    if (is_bare(*row.run)) continue;
-    ++made;
-    const Verification& verified = verification_of(row);
-    if (verified.status != "passed" && verified.status != "reference") continue;
-    ++agree;
-    steps = std::max(steps, verified.steps);
-  }
-  if (steps == 0) return {};
-  return fmt::format("{} with one device ({}).",
-                     agree < made ? fmt::format("{} of {} agree", agree, made)
-                     : made == 1  ? "It agrees"
-                                  : fmt::format("All {} agree", agree),
-                     counted(steps, "step"));
-}
-
 bool has_spread(const RunRow& row) { return !spread_text(row).empty(); }
 
 // How to learn more of the noise, where this command can be repeated.
@@ -188,30 +168,56 @@ TextTable slim_table(std::span<const RunRow> rows, const Yardstick& yardstick,
 
 }  // namespace
 
-std::string compact_text(std::span<const RunRow> unmarked, int width) {
-  if (unmarked.empty()) return "no runs\n";
+std::string agreement(std::span<const RunRow> rows) {
+  std::size_t agree = 0, made = 0;
+  int steps = 0;
+  for (const RunRow& row : rows) {
+    if (is_bare(*row.run)) continue;
+    ++made;
+    const Verification& verified = verification_of(row);
+    if (verified.status != "passed" && verified.status != "reference") continue;
+    ++agree;
+    steps = std::max(steps, verified.steps);
+  }
+  if (steps == 0) return {};
+  return fmt::format("{} with one device ({}).",
+                     agree < made ? fmt::format("{} of {} agree", agree, made)
+                     : made == 1  ? "It agrees"
+                                  : fmt::format("All {} agree", agree),
+                     counted(steps, "step"));
+}
+
+TextTable compact_table(std::span<const RunRow> unmarked, std::vector<std::string>& notes) {
+  const std::vector<RunRow> rows = in_order(marked_rows(unmarked));
+  const Yardstick yardstick = find_yardstick(contests(single_runs(rows)));
+  Footnotes footnotes;
+  TextTable table = slim_table(rows, yardstick, footnotes);
+  const auto equal = std::ranges::count_if(
+      rows, [&](const RunRow& row) { return yardstick.runs.contains(row.run); });
+  if (equal > 0) {
+    notes.push_back(fmt::format(
+        "= the same work on one device: these {} show how far runs differ by chance", equal));
+  }
+  for (const RowWarning& warning : row_warnings(unmarked)) {
+    const std::string mark = warning.mark.empty() ? "" : fmt::format("[{}] ", warning.mark);
+    notes.push_back(mark + warning.text);
+  }
+  for (std::size_t i = 0; i < footnotes.reasons().size(); ++i)
+    notes.push_back(printable(fmt::format("({}) {}", i + 1, footnotes.reasons()[i])));
+  return table;
+}
+
+std::string compact_text(std::span<const RunRow> rows, int width) {
+  if (rows.empty()) return "no runs\n";
   constexpr std::size_t kMostColumns = 100;
   const std::size_t limit = width > 0 ? std::min<std::size_t>(width, kMostColumns) : kMostColumns;
-  const std::vector<RunRow> rows = in_order(marked_rows(unmarked));
-  const Yardstick yardstick = find_yardstick(contests(single_runs(rows), Scope::all_devices));
-  Footnotes footnotes;
-  std::string text = render_rows(slim_table(rows, yardstick, footnotes), limit) + '\n';
-  const auto add = [&](const std::string& line) {
-    if (!line.empty()) text += wrap(printable(line), limit, 4);
-  };
-  if (const auto equal = std::ranges::count_if(
-          rows, [&](const RunRow& row) { return yardstick.runs.contains(row.run); });
-      equal > 0) {
-    add(fmt::format("=   the same work on one device: these {} show how far runs differ by chance",
-                    equal));
-  }
-  for (const RowWarning& warning : row_warnings(unmarked))
-    add(warning.mark.empty() ? warning.text : fmt::format("[{}] {}", warning.mark, warning.text));
-  for (std::size_t i = 0; i < footnotes.reasons().size(); ++i)
-    add(fmt::format("({}) {}", i + 1, footnotes.reasons()[i]));
+  std::vector<std::string> notes;
+  std::string text = render_rows(compact_table(rows, notes), limit) + '\n';
   const std::string agree = agreement(rows);
-  add(caption(rows) + (agree.empty() ? "" : ". " + agree));
-  add(repetition_advice(rows));
+  notes.push_back(caption(rows) + (agree.empty() ? "" : ". " + agree));
+  notes.push_back(repetition_advice(rows));
+  for (const std::string& note : notes)
+    if (!note.empty()) text += wrap(note, limit, 4);
   return text;
 }
 

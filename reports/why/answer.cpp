@@ -70,7 +70,7 @@ Order compare_rates(const Rivals& rivals, const Standing& a, const Standing& b) 
 Rivals rivals_of(std::span<const RunRow> rows) {
   Rivals rivals;
   std::vector<std::vector<double>> logarithms;
-  std::vector<Contest> all = contests(rows, Scope::all_devices);
+  std::vector<Contest> all = contests(rows);
   rivals.yardstick = find_yardstick(all);
   for (Contest& contest : all) {
     for (Standing& standing : contest.standings) {

@@ -8,9 +8,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
+#include "reports/json/report_json.h"
 #include "reports/metrics/scaling.h"
 #include "tests/reports/sample_report.h"
+#include "tests/reports/schema_validator.h"
 
 namespace ddpbench::report {
 namespace {
@@ -135,6 +138,15 @@ TEST(Answer, SaysHowFarTheWinnerIsAheadOfTheNext) {
   fill_scaling(report);
   const auto lines = answer_lines(all_runs(report));
   EXPECT_THAT(lines[0], HasSubstr("instead of 64), 10 % ahead of dp on 2 devices (8.8 to 11)."));
+}
+
+TEST(Answer, IsWrittenReadAndValid) {
+  Report report = report_with(kQuick);
+  report.answer = answer_lines(all_runs(report));
+  const auto document = to_json(report);
+  EXPECT_THAT(ddpbench::test::schema_errors(nlohmann::json(document), DDPBENCH_REPORT_SCHEMA),
+              testing::IsEmpty());
+  EXPECT_EQ(parse_report(document.dump(), "memory").answer, report.answer);
 }
 
 TEST(Answer, NeedsTwoSettings) {

@@ -143,7 +143,7 @@ TEST(GateErrors, FindTenPercentAndRaiseNoFalseAlarm) {
   constexpr int kTrials = 700;
   for (std::size_t kind = 0; kind < 4; ++kind) {
     SCOPED_TRACE(kKinds[kind].name);
-    Normal random(kind + 1);
+    test::Normal random(kind + 1);
     EXPECT_LE(share(rates(kKinds[kind], 0.03, 5, 1, 1, kTrials, random), GateVerdict::regressed),
               0.01);
     EXPECT_GE(
@@ -167,7 +167,7 @@ void print_row(const std::string& label, const Kind& kind, double noise, int rep
 }
 
 TEST(GateErrors, DISABLED_PrintTheTables) {
-  Normal random(1);
+  test::Normal random(1);
   for (const double noise : {0.01, 0.03, 0.05, 0.10}) {
     for (const int repetitions : {1, 2, 3, 5, 8, 12}) {
       print_row(fmt::format("{:.0f} % | {}", 100 * noise, repetitions), kKinds[0], noise,

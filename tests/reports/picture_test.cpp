@@ -335,15 +335,15 @@ TEST(StepsPicture, NamesStepsBeyondItsAxes) {
                 ::testing::Contains(AllOf(HasSubstr("arrow"), HasSubstr("dp on 2 up to 9 s"))));
     EXPECT_THAT(picture.panels[0].shapes, HasSubstr(">20<")) << "ms, the axis's end";
     EXPECT_EQ(occurrences(picture.panels[0].shapes, "l7 5l-7 5"), 1U) << "arrow";
-    EXPECT_THAT(picture.panels[1].shapes, HasSubstr(">0 to 20.0\u00A0ms, slowest 9000\u00A0ms<"));
+    EXPECT_THAT(picture.panels[1].shapes, HasSubstr(">0 to 60.0\u00A0ms, slowest 9000\u00A0ms<"));
     EXPECT_EQ(occurrences(picture.panels[1].shapes, "l3 -5l3 5"), 1U) << "arrow of the strip";
   }
 }
 
 TEST(BucketsPicture, HasALineForEachBucketAndTheStep) {
   const Picture picture = picture_of(sample_report(), ChartKind::buckets);
-  EXPECT_THAT(legend_of(picture),
-              ElementsAre("queueing", "waiting for other ranks", "transfer", "median step"));
+  EXPECT_THAT(legend_of(picture), ElementsAre("backward", "queueing", "waiting for other ranks",
+                                              "transfer", "median step"));
   ASSERT_THAT(picture.panels, SizeIs(1));
   const std::string& shapes = picture.panels[0].shapes;
   EXPECT_EQ(occurrences(shapes, "class=\"part\""), 3U);
