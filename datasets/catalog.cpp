@@ -94,7 +94,7 @@ const std::vector<CatalogEntry>& rows() {
                      "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"}}},
          .folders = {"cifar-10-batches-bin", "cifar10/cifar-10-batches-bin", ""},
          .signs = {"test_batch.bin", "cifar-10-binary.tar.gz", "cifar-10-batches-py",
-                   "cifar-10-python.tar.gz"},
+                   "cifar-10-python.tar.gz", "batches.meta"},
          .channels = 3,
          .height = 32,
          .width = 32,
@@ -125,6 +125,7 @@ const std::vector<CatalogEntry>& rows() {
     };
     all.front().synthesize = make_synthetic_digits;
     all.front().synthesizes = "digits";
+    all.front().signs.insert(all.front().signs.end(), {"mnist.npz", "mnist.pkl.gz"});
     return all;
   }();
   return entries;

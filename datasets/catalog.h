@@ -23,7 +23,6 @@ const CatalogEntry& find_in_catalog(std::string_view name);
 // What lies in or shortly below `directory` that looks like this data set but is in no place or
 // form that is read, with what to do about it; empty: nothing.
 std::string find_nearby(const CatalogEntry& entry, const std::string& directory);
-// How people get the files: "`ddpbench data fetch mnist` downloads it".
 std::string how_to_get(const CatalogEntry& entry);
 
 // The data set that takes the shape and the classes of any network.

@@ -142,6 +142,9 @@ TEST_F(Places, ThatAreOthersAreNamedInsteadOfDrawnImages) {
     for (const std::string& name : mnist_.names) fs::remove(directory_.path() / folder / name);
   }
   EXPECT_EQ(open("mnist")->info().source, "synthetic");
+  write_file(path("datasets/mnist.npz"), "");
+  EXPECT_THAT(refusal("mnist"), HasSubstr("mnist.npz is not read"));
+  fs::remove_all(path("datasets"));
   // Names that several data sets share are those of the one whose folder it is.
   lay("FashionMNIST/raw", mnist_.names);
   EXPECT_EQ(open("mnist")->info().source, "synthetic");
@@ -156,6 +159,9 @@ TEST_F(Places, OfPythonsFormOfCifarAreExplained) {
                       HasSubstr("no pickles"), HasSubstr("`ddpbench data fetch cifar10`")));
     fs::remove_all(path(name.substr(0, name.find('/'))));
   }
+  write_file(path("cifar-10-batches-py/batches.meta"), "");
+  EXPECT_THAT(refusal("cifar10", "cifar-10-batches-py"), HasSubstr("batches.meta is not read"));
+  fs::remove_all(path("cifar-10-batches-py"));
   write_file(path("my/test_batch.bin"), "");
   EXPECT_THAT(refusal("cifar10"), HasSubstr(path("my/test_batch.bin") + " is not read"));
 }
