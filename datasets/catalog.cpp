@@ -46,7 +46,8 @@ CatalogEntry idx_row(std::string_view name, std::string_view base_url,
           .test_samples = test,
           .mean = {mean},
           .deviation = {deviation},
-          .open = open_idx_dataset};
+          .open = open_idx_dataset,
+          .synthesizes = "digits"};  // where there is a generator
 }
 
 // A part of EMNIST (Cohen et al. 2017). Letters have the labels 1 to 26.
@@ -124,7 +125,6 @@ const std::vector<CatalogEntry>& rows() {
          .synthesizes = "images"},
     };
     all.front().synthesize = make_synthetic_digits;
-    all.front().synthesizes = "digits";
     all.front().signs.insert(all.front().signs.end(), {"mnist.npz", "mnist.pkl.gz"});
     return all;
   }();
