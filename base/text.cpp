@@ -20,6 +20,16 @@ std::vector<std::size_t> character_places(std::string_view text) {
   return places;
 }
 
+// Control characters, and those that end a line or turn the direction of what follows.
+bool is_control(std::string_view character) {
+  constexpr std::pair<std::string_view, std::string_view> kRanges[] = {
+      {"", "\x1f"},         {"\x7f", "\u009f"},   {"\u061c", "\u061c"},
+      {"\u200e", "\u200f"}, {"\u2028", "\u202e"}, {"\u2066", "\u2069"}};
+  return std::ranges::any_of(kRanges, [character](const auto& range) {
+    return range.first <= character && character <= range.second;
+  });
+}
+
 constexpr std::string_view kSpaces = " \t\n\v\f\r";
 
 // Whether "5 %" goes on at `text`, which begins with a space: a number keeps its sign.
@@ -60,9 +70,13 @@ std::size_t display_width(std::string_view text) {
 }
 
 std::string printable(std::string text) {
-  std::ranges::replace_if(
-      text, [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; }, ' ');
-  return text;
+  std::string result;
+  const std::vector<std::size_t> places = character_places(text);
+  for (std::size_t i = 0; i + 1 < places.size(); ++i) {
+    const std::string character = text.substr(places[i], places[i + 1] - places[i]);
+    result += is_control(character) ? " " : character;
+  }
+  return result;
 }
 
 std::string_view cut_at_character(std::string_view text, std::size_t most) {

@@ -206,7 +206,8 @@ Settings config_settings(const Report& report, unsigned uses) {
     if ((row.uses & uses) == 0 || row.config_key.empty()) continue;
     const auto found = config.find(row.config_key);
     if (found == config.end() || found->is_null()) continue;
-    settings[std::string(row.key)] = found->is_string() ? found->get<std::string>() : found->dump();
+    settings[std::string(row.key)] =
+        printable(found->is_string() ? found->get<std::string>() : found->dump());
   }
   return settings;
 }

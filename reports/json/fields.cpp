@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 
 namespace ddpbench::report {
 namespace {
@@ -82,7 +83,7 @@ std::int64_t Found::integer(const Between& range) const {
 
 std::string Found::text(const Any&) const {
   expect(json.is_string(), "a string");
-  return json.get<std::string>();
+  return printable(json.get<std::string>());
 }
 
 std::string Found::text(const NotEmpty&) const {

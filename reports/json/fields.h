@@ -28,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "reports/data/report.h"
 #include "reports/json/json_text.h"
 
@@ -52,7 +53,8 @@ inline constexpr Document kDocument;
 
 // A value that is read, and its place. The containers that it is in must outlive it. The functions
 // throw ConfigError with file and JSON pointer. What they return is safe for arithmetic: integers
-// are exact as doubles, numbers are 0 or have a magnitude whose square is finite.
+// are exact as doubles, numbers are 0 or have a magnitude whose square is finite, and names and
+// texts are printable, so that no file begins a line or controls a terminal or a CI server.
 struct Found {
   const Json& json;
   const std::string& file;  // names it in messages
@@ -165,7 +167,8 @@ class Fields {
       found->expect(found->json.is_object(), "an object");
       Fields reader(*found);
       for (const auto& [name, json] : found->json.items()) {
-        if (!name.ends_with(kReasonSuffix)) reader.known(name, figures[name], fallback, kAmount);
+        if (name.ends_with(kReasonSuffix)) continue;
+        reader.known(name, figures[printable(name)], fallback, kAmount);
       }
       for (const char* name : required) reader.known(name, figures[name], fallback, kAmount);
     } else {
@@ -184,9 +187,9 @@ class Fields {
       for (const auto& [name, json] : object_.json.items()) {
         if (name == key) continue;
         if (json.is_number()) {
-          value(name, numbers[name]);
+          value(name, numbers[printable(name)]);
         } else {
-          value(name, texts[name], kOption);
+          value(name, texts[printable(name)], kOption);
         }
       }
     } else {
@@ -252,7 +255,7 @@ class Fields {
     } else if constexpr (kIs<T, std::map>) {
       from.expect(from.json.is_object(), "an object");
       for (const auto& [name, json] : from.json.items()) {
-        take(Found{json, from.file, &from, name}, value[name], rule);
+        take(Found{json, from.file, &from, name}, value[printable(name)], rule);
       }
     } else if constexpr (std::is_same_v<T, bool>) {
       value = from.boolean();

@@ -19,6 +19,9 @@ TEST(Text, CountsCodePointsAsColumns) {
 
 TEST(Text, PrintsNoControlCharacters) {
   EXPECT_EQ(printable("a\x1b[2Jb\n\x7f\u00b5"), "a [2Jb  \u00b5");
+  EXPECT_EQ(printable("a\u009b2J\u00a0\u00e4"), "a 2J\u00a0\u00e4") << "C1";
+  EXPECT_EQ(printable("\u202ea\u2066b\u2069\u200fc\u061cd\u2028e"), " a b  c d e") << "bidi";
+  EXPECT_EQ(printable("\u2026\u4e2d\U0001f680"), "\u2026\u4e2d\U0001f680");
 }
 
 TEST(Text, CutsBetweenCharacters) {

@@ -24,6 +24,7 @@ using report::test::gate_report;
 using report::test::steady;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 // A report is no copy of another one that was measured at another time.
@@ -168,6 +169,27 @@ TEST_F(CheckCommand, RefusesWhenNothingIsPaired) {
   for (report::Run& run : candidate.runs) run.world_size = 8;
   write("eight.json", candidate);
   EXPECT_THAT(refusal("eight.json", {}), HasSubstr("nothing to compare"));
+}
+
+// CI servers take a line that begins with "::" for a command, whoever printed it.
+TEST_F(CheckCommand, PrintsNamesOfFilesOnTheirLine) {
+  report::Report owned = measured_later(gate_report(steady(1.2)));
+  for (report::Run& run : owned.runs) run.strategy = "ddp\n::error::owned\u009b31m\u202e";
+  write("owned.json", owned);
+  EXPECT_THAT(refusal("owned.json", {}), HasSubstr("new ddp ::error::owned 31m , 2 devices"));
+  owned = measured_later(gate_report(steady(1.2)));
+  for (report::Run& run : owned.runs) {
+    run.precision = "fp32\n::error::owned";
+    run.strategy_options["x\n::error::y"] = "1";
+  }
+  write("owned.json", owned);
+  EXPECT_THAT(refusal("owned.json", {}),
+              AllOf(HasSubstr("new fp32 ::error::owned"), Not(HasSubstr("\n::"))));
+  const std::string allowed = "--allow-mismatch=precision,strategy_options";
+  for (const char* format : {"table", "github", "markdown", "json", "junit"}) {
+    EXPECT_EQ(check("owned.json", {allowed, "--format", format}), 6);
+    EXPECT_THAT(out_, AllOf(HasSubstr("REGRESSED"), Not(HasSubstr("\n::error::")))) << format;
+  }
 }
 
 TEST_F(CheckCommand, RefusesTheSameFileTwiceOnOneSide) {
