@@ -65,6 +65,13 @@ void check_directory(const fs::path& path) {
   if (::access(directory.c_str(), W_OK | X_OK) != 0) fail_write(path, "its directory", errno);
 }
 
+// It takes all that is written to it, and stays.
+bool is_null_device(const fs::path& path) {
+  Status info{}, null{};
+  return ::stat(path.c_str(), &info) == 0 && ::stat("/dev/null", &null) == 0 &&
+         S_ISCHR(info.st_mode) && info.st_rdev == null.st_rdev;
+}
+
 void check_existing(const fs::path& path, bool force) {
   Status info{};
   if (::lstat(path.c_str(), &info) != 0) {
@@ -160,6 +167,10 @@ void fill_standard_descriptors() noexcept {
 NewFile::NewFile(const std::string& path, WriteOptions options) : options_(options) {
   check_output_path(path, options.force);
   target_ = options.force ? resolved(path) : fs::path(path);
+  if (is_null_device(path)) {
+    file_ = FileDescriptor(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    return;
+  }
   part_ = target_.string() + ".part";
   while (!open_and_lock_part()) {
   }
@@ -184,7 +195,7 @@ bool NewFile::open_and_lock_part() {
 
 // The name is removed before the lock ends, so that the file of the next process is not removed.
 NewFile::~NewFile() {
-  if (file_) ::unlink(part_.c_str());
+  if (file_ && !part_.empty()) ::unlink(part_.c_str());
 }
 
 void NewFile::write(std::span<const std::byte> bytes) {
@@ -192,6 +203,7 @@ void NewFile::write(std::span<const std::byte> bytes) {
 }
 
 void NewFile::commit() {
+  if (part_.empty()) return;
   if (options_.durable && ::fsync(file_.get()) != 0) fail_write(target_, "syncing", errno);
   if (!options_.force) {
     publish_new();
@@ -235,6 +247,7 @@ void check_output_path(const std::string& path, bool force) {
     throw ConfigError(
         "'-' stands for standard output, which does not take this file; ./- names a file");
   }
+  if (is_null_device(path)) return;
   check_directory(path);
   check_existing(path, force);
 }

@@ -90,6 +90,15 @@ TEST_F(File, IsWrittenOfParts) {
   EXPECT_EQ(files(), 1U);
 }
 
+TEST_F(File, IsNotMadeInPlaceOfTheNullDevice) {
+  check_output_path("/dev/null", false);
+  for (const bool force : {false, true}) write_file("/dev/null", "nothing", {.force = force});
+  struct stat info {};
+  EXPECT_EQ(::stat("/dev/null", &info), 0);
+  EXPECT_TRUE(S_ISCHR(info.st_mode));
+  EXPECT_FALSE(fs::exists("/dev/null.part"));
+}
+
 TEST_F(File, HasNoNameUntilItIsCommitted) {
   {
     NewFile file(path_);

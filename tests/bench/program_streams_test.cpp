@@ -114,6 +114,13 @@ TEST_F(Streams, AnInterruptedReportIsWrittenToStandardOutputToo) {
   EXPECT_THAT(result.err, HasSubstr("--resume=REPORT.json"));
 }
 
+TEST_F(Streams, AReportThatNobodyWantsGoesToTheNullDevice) {
+  const ProgramResult result =
+      program.run({"--strategy=single", "--config=lenet.json", "--json=/dev/null"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
 TEST_F(Streams, AReportThatCannotBeWrittenFailsTheCommand) {
   program.stdout_path = "/dev/full";
   const ProgramResult result =
