@@ -21,7 +21,7 @@ constexpr std::string_view kSpaces = " \t\r";
 
 // Where an entry stands, for messages: "--hosts", "hosts.txt: line 3".
 [[noreturn]] void refuse(const std::string& where, const std::string& why) {
-  throw ConfigError(fmt::format("{}: {}", where, why));
+  throw ConfigError(printable(fmt::format("{}: {}", where, why)));
 }
 
 int parse_slots(const std::string& where, std::string_view text) {
@@ -30,6 +30,25 @@ int parse_slots(const std::string& where, std::string_view text) {
     refuse(where, fmt::format("'{}' is not a number of slots from 1 to {}", text, kMostSlots));
   }
   return *slots;
+}
+
+// "n[01-03,7]", as Slurm writes it, is n01, n02, n03 and n7.
+std::vector<std::string> expanded(const std::string& where, const std::string& entry) {
+  const std::size_t open = entry.find('['), close = entry.find(']');
+  if (open > close || close == std::string::npos) return {entry};
+  std::vector<std::string> names;
+  for (const std::string& range : split(entry.substr(open + 1, close - open - 1), ',')) {
+    const std::vector<std::string> ends = split(range, '-');
+    const auto from = number_in<int>(ends.front()), to = number_in<int>(ends.back());
+    if (ends.size() > 2 || !from || !to || *from > *to || *to - *from >= kMostSlots) {
+      refuse(where, fmt::format("'{}' is no range of numbers; write one as n[01-04]", range));
+    }
+    for (int i = 0; i <= *to - *from; ++i) {
+      names.push_back(fmt::format("{}{:0{}}{}", entry.substr(0, open), *from + i, ends[0].size(),
+                                  entry.substr(close + 1)));
+    }
+  }
+  return names;
 }
 
 // Adds "NAME" or "NAME:SLOTS"; `slots` is set where another word says how many. A name goes to the
@@ -55,34 +74,41 @@ void add_host(const std::string& where, std::string_view entry, std::optional<in
   }
 }
 
-// A line of a host file without its comment.
-void add_line(const std::string& where, const std::string& line, std::vector<HostSlots>& hosts) {
-  constexpr std::string_view kSlots = "slots=";
+// A line of a host file without its comment. Open MPI's upper bound, max_slots, is not needed.
+void add_line(const std::string& where, std::string line, std::vector<HostSlots>& hosts) {
+  std::ranges::replace(line, '=', ' ');
   std::istringstream words(line);
-  std::string host, word;
+  std::string host, key, value;
   std::optional<int> slots;
   words >> host;
-  while (words >> word) {
-    if (!word.starts_with(kSlots) || slots) {
-      refuse(where, fmt::format("'{}': a line has a host, or HOST:N, or HOST slots=N", word));
+  while (words >> key) {
+    if (!(words >> value)) value.clear();
+    if (key == "max_slots" || key == "max-slots") continue;
+    if (key != "slots" || slots) {
+      refuse(where,
+             fmt::format("'{}={}': a line has a host, or HOST:N, or HOST slots=N", key, value));
     }
-    slots = parse_slots(where, std::string_view(word).substr(kSlots.size()));
+    slots = parse_slots(where, value);
   }
-  add_host(where, host, slots, hosts);
+  for (const std::string& name : expanded(where, host)) add_host(where, name, slots, hosts);
 }
 
 }  // namespace
 
 std::vector<HostSlots> parse_host_list(const std::string& text) {
   std::vector<HostSlots> hosts;
-  for (const std::string& entry : split(text, ','))
-    add_host("--hosts", trimmed(entry, kSpaces), std::nullopt, hosts);
+  for (const std::string& entry : split(text, ',')) {
+    for (const std::string& name : expanded("--hosts", std::string(trimmed(entry, kSpaces)))) {
+      add_host("--hosts", name, std::nullopt, hosts);
+    }
+  }
   return hosts;
 }
 
 std::vector<HostSlots> read_host_file(const std::string& path) {
-  std::istringstream lines(
-      read_file(path, {.what = "host file ", .most_bytes = kMiB, .streams = true}));
+  const std::string text =
+      read_file(path, {.what = "host file ", .most_bytes = kMiB, .streams = true});
+  std::istringstream lines{std::string(without_byte_order_mark(text))};
   std::vector<HostSlots> hosts;
   int number = 0;
   for (std::string line; std::getline(lines, line);) {

@@ -276,8 +276,8 @@ Definitions measuring_options() {
 Definitions launch_options() {
   return {
       {"hosts", kNotOfTune, "HOSTS", &Options::hosts, anything(),
-       "Hosts for the ranks, as a:2,b:2, each with the number of devices that it is to have. The "
-       "first has rank 0, and its name is one at which the others reach it. Servers of ps come "
+       "Hosts for the ranks, as a:2,n[1-4]:2, each with the number of devices that it is to have. "
+       "The first has rank 0, and its name is one at which the others reach it. Servers of ps come "
        "beside the devices.",
        "this one"},
       {"hostfile", kNotOfTune, "FILE", &Options::host_file, anything(),

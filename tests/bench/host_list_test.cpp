@@ -62,6 +62,20 @@ TEST(HostList, AddsUpTheSlotsOfAHostThatIsListedAgain) {
   EXPECT_EQ(parse_host_list("a,b:2,a:3"), (Hosts{{"a", 4}, {"b", 2}}));
 }
 
+TEST(HostList, TakesSlurmsRanges) {
+  EXPECT_EQ(parse_host_list("n[08-10]:2, b"),
+            (Hosts{{"n08", 2}, {"n09", 2}, {"n10", 2}, {"b", 1}}));
+  EXPECT_EQ(parse_host_list("r[1-2]-ib.example"),
+            (Hosts{{"r1-ib.example", 1}, {"r2-ib.example", 1}}));
+  EXPECT_THAT(list_error("n[2-1]"), HasSubstr("'2-1' is no range of numbers"));
+  EXPECT_THAT(list_error("n[a-b]"), HasSubstr("no range"));
+  EXPECT_THAT(list_error("n[1-]"), HasSubstr("no range"));
+  EXPECT_THAT(list_error("n[1-2-3]"), HasSubstr("no range"));
+  EXPECT_THAT(list_error("n[1-99999999]"), HasSubstr("no range"));
+  EXPECT_THAT(list_error("n[1-2"), HasSubstr("'n[1-2' is not the name of a host"));
+  EXPECT_THAT(list_error("n]1[:2"), HasSubstr("'n]1[:2' is not the name of a host"));
+}
+
 TEST(HostList, NamesTheEntryThatIsWrong) {
   EXPECT_THAT(list_error(""), HasSubstr("--hosts: ''"));
   EXPECT_THAT(list_error("a,,b"), HasSubstr("''"));
@@ -86,6 +100,9 @@ TEST_F(HostFile, TakesTheFormsOfOtherLaunchers) {
   EXPECT_EQ(read("# two hosts\na slots=2   # as mpirun's\n\n  me@b:3\r\nc\n"),
             (Hosts{{"a", 2}, {"me@b", 3}, {"c", 1}}));
   EXPECT_EQ(read("n1\nn1\nn2\n"), (Hosts{{"n1", 2}, {"n2", 1}})) << "a line a slot";
+  EXPECT_EQ(read("\xef\xbb\xbfn1 slots = 2\nn2 slots= 3 max_slots=4\nn3 max-slots = 2 slots=1\n"),
+            (Hosts{{"n1", 2}, {"n2", 3}, {"n3", 1}}));
+  EXPECT_EQ(read("node[01-02,7] slots=8\n"), (Hosts{{"node01", 8}, {"node02", 8}, {"node7", 8}}));
 }
 
 TEST_F(HostFile, NamesFileAndLineOfWhatIsWrong) {
