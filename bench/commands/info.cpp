@@ -82,9 +82,9 @@ void add_devices(Text& text, const InfoContents& contents) {
   const report::CpuInfo& cpu = environment.cpu;
   text.section("Devices");
   text.line("cpu", cpu.model);
-  text.line("", fmt::format("{} cores, {} hardware threads: up to {} devices of 1 thread without "
-                            "sharing cores",
-                            cpu.cores, cpu.processors, cpu.cores));
+  text.line("", fmt::format("{}, {}: up to {} of 1 thread without sharing cores",
+                            counted(cpu.cores, "core"), counted(cpu.processors, "hardware thread"),
+                            counted(cpu.cores, "device")));
   text.line("", fmt::format("L2 {} a core, L3 {}, memory {}", known_bytes(cpu.l2_bytes),
                             known_bytes(cpu.l3_bytes), known_bytes(cpu.memory_bytes)));
   text.line("", fmt::format("{}", fmt::join(cpu.features, " ")));

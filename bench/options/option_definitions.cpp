@@ -42,7 +42,7 @@ Definitions comparison_options() {
        "Numbers of devices (of CPU devices too), separated by commas; all: as many as there are. "
        "single runs once, on one device, whatever is listed."},
       {"model", kPlannedByFit, "NAME|FILE", &Options::model, anything(),
-       "The network: a name that `ddpbench models` lists, or a file."},
+       "The network: a name that `ddpbench models` lists, or a file (also beside --config's)."},
       {"dataset", kPlannedByFit, "NAME", &Options::dataset, anything(),
        "The data set. auto: the first known one whose images and classes fit the network, else "
        "synthetic. synthetic: images drawn in the network's own shape and classes.",

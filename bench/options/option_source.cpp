@@ -313,8 +313,14 @@ std::string find_config(const std::string& name, const std::vector<std::string>&
 }
 
 json read_config(const std::string& path) {
-  return parse_config(read_file(path, {.most_bytes = kLimits.most_bytes, .streams = true}),
-                      input_name(path));
+  json content = parse_config(read_file(path, {.most_bytes = kLimits.most_bytes, .streams = true}),
+                              input_name(path));
+  // A network's file lies beside the configuration that names it, wherever it is used.
+  if (const auto model = content.find("model"); model != content.end() && model->is_string()) {
+    const fs::path beside = fs::path(path).parent_path() / model->get<std::string>();
+    if (is_file(beside)) *model = beside.string();
+  }
+  return content;
 }
 
 json parse_config(const std::string& text, const std::string& path) {

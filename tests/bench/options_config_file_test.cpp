@@ -88,6 +88,16 @@ TEST_F(ConfigFile, SetsOptionsAndItsOwnKeys) {
   EXPECT_EQ(read.injections.size(), 1U);
 }
 
+TEST_F(ConfigFile, NamesItsNetworkFromWhereItLies) {
+  folder_.write("mine/nets/small.json", "{}");
+  folder_.write("mine/c.json", R"({"model": "nets/small.json"})");
+  EXPECT_EQ(options_of({"--config=mine/c"}, world_).model,
+            folder_.path() + "/mine/nets/small.json");
+  folder_.write("c.json", R"({"model": "nets/small.json"})");
+  EXPECT_EQ(options_of({"--config=c"}, world_).model, "nets/small.json") << "not beside it";
+  EXPECT_EQ(options_of({"--config=mine/c", "--model=nets/x.json"}, world_).model, "nets/x.json");
+}
+
 TEST_F(ConfigFile, NumbersOfItsDataSetAreNotThoseOfAnother) {
   folder_.write("c.json", R"({"dataset": {"name": "mnist", "mean": 0.1307, "std": 0.3081}})");
   EXPECT_EQ(options_of({"--config=c", "--dataset=fashion"}, world_).dataset_mean, PerChannel{});

@@ -207,6 +207,10 @@ TEST(Info, TellsVersionBuildDevicesLibrariesLimitsAndPlaces) {
         "open files       1024", "locked memory    unlimited", "mnist", "simple_cnn",
         "/nowhere/data (not there)"})
     EXPECT_THAT(text, HasSubstr(part));
+  InfoContents small = contents();
+  small.environment.cpu.cores = small.environment.cpu.processors = 1;
+  EXPECT_THAT(info_text(small, 0),
+              HasSubstr("1 core, 1 hardware thread: up to 1 device of 1 thread without sharing"));
 }
 
 TEST(Info, FoldsToTheTerminal) {
