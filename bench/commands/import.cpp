@@ -19,13 +19,12 @@
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/repetitions.h"
 #include "reports/metrics/scaling.h"
-#include "reports/table/table.h"
 
 namespace ddpbench::bench {
 namespace {
 
 constexpr std::size_t kLargestFile = 256 * kMiB;
-constexpr double kLargestCount = 1e9;
+constexpr double kLargestCount = 1e9, kLongStep_ms = 20'000;
 
 // A time in the report's format; empty stays empty. Throws ConfigError for other texts.
 std::string checked_time(const std::string& text) {
@@ -34,19 +33,40 @@ std::string checked_time(const std::string& text) {
       "import: --measured-at={}: expected a time in UTC of the form 2026-01-31T12:00:00Z", text));
 }
 
+// "ddp, 1 device, 5 repetitions of 50 steps: 120.7 ms a step (117.4 to 120.9), 530 samples/s".
+std::string words_of(const std::vector<report::Run>& all, const std::vector<std::size_t>& group) {
+  std::vector<double> steps_ms;
+  for (const std::size_t i : group) steps_ms.push_back(all[i].step.time_s->median * 1e3);
+  const report::Run& run = all[group.front()];
+  const double step_ms = report::median(steps_ms);
+  const report::MedianSpread spread = report::median_spread(steps_ms);
+  std::string text = fmt::format(
+      "{}, {}, {} of {}: {:.4g} ms a step", run.strategy, counted(run.world_size, "device"),
+      counted(group.size(), "repetition"), counted(run.step.count, "step"), step_ms);
+  if (spread.low.value)
+    text += fmt::format(" ({:.4g} to {:.4g})", *spread.low.value, *spread.high.value);
+  const auto batch = static_cast<double>(run.global_batch_size);
+  if (batch > 0) text += fmt::format(", {:.4g} samples/s", batch / step_ms * 1e3);
+  if (step_ms >= kLongStep_ms) text += "; if the file has milliseconds, call that column ms";
+  return printable(text);
+}
+
 class Import final : public Subcommand {
  public:
   void define(CommandOptions& options) override {
-    options.add_words("FILE", "", paths_,
-                      "Step times as csv or JSON lines: step, seconds, and where there are several "
-                      "repetition, rank, phase; memory and loss where known (docs/ci.md). -: "
-                      "standard input, either of the two",
-                      true);
+    options.add_words(
+        "FILE", "", paths_,
+        "Step times as csv or JSON: step, seconds (or ms), and where there are several "
+        "repetition, rank, epoch, phase; memory and loss where known (docs/ci.md). "
+        "Or JSON of hyperfine, Google Benchmark, pytest-benchmark. -: standard input",
+        true);
     options.add("--as", "NAME", &program_.strategy,
-                "What ran, as the strategy of the report: single, ddp, or a name of your own");
+                "What ran, as the strategy of the report: single, ddp, or a name of your own; if "
+                "not given, the names in the file of a benchmark tool");
     options.add("--model", "NAME", &program_.model, "The network's name");
     options.add("--dataset", "NAME", &program_.dataset, "The data set's name");
-    options.add("--device", "", &program_.device, "What it ran on", one_of({"cpu", "cuda"}));
+    options.add("--device", "", &program_.device, "What it ran on",
+                one_of({"cpu", "cuda", "unknown"}));
     options.add("--device-model", "NAME", &program_.device_model,
                 "The device's model; if not given, for cpu this machine's processor");
     options.add("--precision", "", &program_.precision, "What it computed in",
@@ -58,11 +78,11 @@ class Import final : public Subcommand {
                 "First steps of each repetition that do not count [0]", between(0, kLargestCount));
     options.add("--commit", "ID", &commit_, "Commit of the program that ran, for `history`");
     options.add("--measured-at", "TIME", &measured_at_,
-                "When it was measured, as 2026-01-31T12:00:00Z, for `history`; not recorded if not "
-                "given");
+                "When it was measured, as 2026-01-31T12:00:00Z, for `history` and `check`; not "
+                "recorded if not given");
     output_.define(options,
-                   "Report to write, - for standard output; the file's name with .json in the "
-                   "working directory when not given");
+                   "Report to write, - for standard output; the file's name with .json (of a JSON "
+                   "file with .report.json) in the working directory when not given");
   }
 
   int run() override {
@@ -71,41 +91,54 @@ class Import final : public Subcommand {
     }
     const std::string name = input_name(paths_.front());
     complete_program();
-    output_.name_after(paths_.front(), ".json", "import");
+    output_.name_after(paths_.front(), paths_.front().ends_with(".json") ? ".report.json" : ".json",
+                       "import");
     output_.check("import", paths_);
     const report::StepTimes times = report::parse_step_times(
         read_file(paths_.front(), {.what = "", .most_bytes = kLargestFile, .streams = true}), name);
+    check_name(times.rows);
     FileDescriptor stream;
     if (!output_.is_file()) stream = take_standard_output();
     report::Report result = begin(name);
     result.runs = report::imported_runs(times, program_, name);
     report::fill_scaling(result);
     report::fill_cells(result, std::nullopt);
-    say("{}\n", report::render_table(result, terminal_width()));
+    for (const auto& group : report::repetition_groups(report::all_runs(result))) {
+      say("{}", wrap(words_of(result.runs, group), static_cast<std::size_t>(terminal_width()), 2));
+    }
     if (!times.not_read.empty()) {
-      say("not read: {}, which has no meaning here\n", fmt::join(times.not_read, ", "));
+      say("not read: {}, which has no meaning here\n",
+          printable(fmt::format("{}", fmt::join(times.not_read, ", "))));
     }
     if (stream) {
       write_standard_output(stream, report::report_text(result));
+      say("report: standard output\n");
     } else {
       report::write_report(result, output_.path, output_.force);
+      say("report: {}\nnext: ddpbench check NEW.json --baseline {}\n", output_.path,
+          shell_quoted(output_.path));
     }
-    say("report: {}\n", stream ? "standard output" : output_.path);
     return 0;
   }
 
  private:
+  // Files of benchmark tools name what ran.
+  void check_name(const std::vector<report::StepTime>& rows) const {
+    const std::string& name = rows[0].start.first;
+    const bool several = std::ranges::any_of(
+        rows, [&name](const report::StepTime& row) { return row.start.first != name; });
+    if (program_.strategy.empty() ? !name.empty() : !several) return;
+    throw ConfigError(
+        several ? "import: --as names one program and the file several; leave it out"
+                : "import: --as is missing; name what ran, as --as=ddp or a word of your own");
+  }
+
   void complete_program() {
-    if (program_.strategy.empty()) {
-      throw ConfigError(
-          "import: --as is missing; name what ran, as --as=ddp or a word of your own");
-    }
     const bool hexadecimal = commit_.find_first_not_of("0123456789abcdef") == std::string::npos;
     if (!commit_.empty() && (!hexadecimal || commit_.size() < 7 || commit_.size() > 40)) {
       throw ConfigError(fmt::format(
           "import: --commit={}: expected 7 to 40 hexadecimal digits, as git writes them", commit_));
     }
-    checked_time(measured_at_);
     program_.host = host_name();
     program_.warmup_steps = warmup_steps_.value_or(0);
     if (program_.device_model.empty() && program_.device == "cpu") {
@@ -121,7 +154,7 @@ class Import final : public Subcommand {
     result.generator.git_dirty.reset();
     result.generator.git_reason = "--commit was not given to import";
     // When the file was written says nothing: it may hold runs that took turns with others.
-    result.started_at = checked_time(measured_at_);
+    result.started_at = result.finished_at = checked_time(measured_at_);
     result.argv = command_line;
     result.environment = capture_environment({}, {});
     result.config_json = nlohmann::json{{"imported", path}}.dump();

@@ -65,7 +65,9 @@ std::string dataset_words(const Run& run) {
 // As much of it as is shown: enough to tell networks apart.
 std::string hash_value(const Run& run) { return run.model_hash.substr(0, 8); }
 
-std::string device_words(const Run& run) { return with_note(run.device, run.device_model); }
+std::string device_words(const Run& run) {
+  return with_note(run.device == "unknown" ? "unknown device" : run.device, run.device_model);
+}
 
 std::string batch_words(const Run& run) {
   // Imports need not tell it.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <concepts>
 #include <limits>
@@ -23,64 +24,88 @@ namespace {
 
 // ---- the rows of the file ----
 
-constexpr std::string_view kColumns[] = {"repetition", "rank",   "step", "seconds",
-                                         "phase",      "memory", "loss"};
-constexpr const char* kNeeded[] = {"step", "seconds"};
+// Names of columns by their small letters and digits, the first that is there. pandas calls its
+// index "" or "Unnamed: 0"; "program" is what a benchmark tool ran.
+constexpr std::string_view kColumns[] = {"repetition", "rank", "epoch",  "phase",
+                                         "memory",     "loss", "program"};
+constexpr std::string_view kSteps[] = {"step", "", "unnamed0"};
+constexpr std::string_view kTimes[] = {"seconds", "s", "times", "ms", "timems", "us", "ns"};
+constexpr double kUnits[] = {1, 1, 1, 1e-3, 1e-3, 1e-6, 1e-9};
+constexpr std::span<const std::string_view> kNames[] = {kSteps, kTimes, kColumns};
 constexpr int kMostRanks = 100'000, kMostRepetitions = 1'000'000;
+constexpr std::int64_t kMostSteps = 1'000'000'000'000'000;
 constexpr double kMostReal = 1e18;
-constexpr std::size_t kLongestLine = 64 * 1024;
+constexpr std::size_t kLongestLine = 64 * 1024, kLongestDocument = 256 * kMiB;
 
 // The cells of one row by their columns; an absent or empty cell has no entry.
 using Cells = std::map<std::string, std::string, std::less<>>;
 
-// Where a value stands, for messages.
+// Where a value stands, for messages. Entries of a document have no line.
 struct LinePlace {
   const std::string& path;
   std::size_t line;
 
   [[noreturn]] void fail(const std::string& message) const {
-    throw ConfigError(fmt::format("{}: line {}: {}", path, line, message));
+    throw ConfigError(line == 0 ? fmt::format("{}: {}", path, message)
+                                : fmt::format("{}: line {}: {}", path, line, message));
   }
 };
 
-bool is_column(std::string_view name) {
-  return std::ranges::find(kColumns, name) != std::end(kColumns);
+std::string letters_of(std::string_view name) {
+  std::string letters;
+  for (const unsigned char c : name) {
+    if (std::isalnum(c) != 0) letters += static_cast<char>(std::tolower(c));
+  }
+  return letters;
 }
 
-// From 0 to `most`; nothing where there is no cell.
+// From 0 to `most`; nothing where there is no cell. pandas writes whole numbers as "3.0", too.
 template <typename T>
-std::optional<T> number(const Cells& cells, const char* column, T most, const LinePlace& place) {
+std::optional<T> number(const Cells& cells, std::string_view column, T most,
+                        const LinePlace& place) {
   const auto found = cells.find(column);
   if (found == cells.end()) return std::nullopt;
-  const auto value = number_in<T>(found->second);
-  if (value && *value >= 0 && *value <= most) return value;
+  const auto value = number_in<double>(found->second);
+  const bool whole = !std::integral<T> || (value && std::trunc(*value) == *value);
+  if (value && whole && *value >= 0 && *value <= static_cast<double>(most)) {
+    return static_cast<T>(*value);
+  }
   place.fail(fmt::format("{}: expected a {} from 0 to {}, got \"{}\"", column,
                          std::integral<T> ? "whole number" : "number", most,
                          message_text(found->second)));
 }
 
-StepTime row_of(const Cells& cells, const LinePlace& place) {
-  for (const char* needed : kNeeded) {
-    if (!cells.contains(needed)) place.fail(fmt::format("{} is missing", needed));
+StepTime row_of(Cells& cells, const LinePlace& place) {
+  std::optional<std::int64_t> step;
+  for (const std::string_view name : kSteps) {
+    if (!step) step = number(cells, name, kMostSteps, place);
   }
+  std::optional<double> seconds;
+  for (std::size_t i = 0; i < std::size(kTimes) && !seconds; ++i) {
+    seconds = number(cells, kTimes[i], kMostReal, place);
+    if (seconds) *seconds *= kUnits[i];
+  }
+  if (!step || !seconds) place.fail(step ? "seconds is missing" : "step is missing");
   StepTime row;
   row.line = place.line;
-  row.repetition = number(cells, "repetition", kMostRepetitions, place).value_or(0);
+  row.start = {printable(cells["program"]),
+               number(cells, "repetition", kMostRepetitions, place).value_or(0)};
   row.rank = number(cells, "rank", kMostRanks - 1, place).value_or(0);
-  row.step = *number(cells, "step", std::numeric_limits<std::int64_t>::max(), place);
-  row.seconds = *number(cells, "seconds", kMostReal, place);
+  row.step = {number(cells, "epoch", kMostSteps, place).value_or(0), *step};
+  row.seconds = *seconds;
   row.memory_bytes = number(cells, "memory", kMostReal, place);
-  if (const auto phase = cells.find("phase"); phase != cells.end()) row.phase = phase->second;
+  row.phase = cells["phase"];
   if (row.phase.empty() && row.seconds == 0) place.fail("seconds: a step cannot take no time");
-  if (const auto loss = cells.find("loss"); loss != cells.end()) {
-    row.loss = number_in<double>(loss->second);  // nan and inf are numbers, too
-    if (!row.loss) place.fail("loss: expected a number, got " + message_text(loss->second));
+  if (const std::string& loss = cells["loss"]; !loss.empty()) {
+    row.loss = number_in<double>(loss);  // nan and inf are numbers, too
+    if (!row.loss) place.fail("loss: expected a number, got " + message_text(loss));
   }
   return row;
 }
 
 // A record of RFC 4180. A quoted cell ends on its line.
-std::vector<std::string> csv_cells(std::string_view record, const LinePlace& place) {
+std::vector<std::string> csv_cells(std::string_view record, char separator,
+                                   const LinePlace& place) {
   std::vector<std::string> cells(1);
   bool quoted = false;
   for (std::size_t i = 0; i < record.size(); ++i) {
@@ -89,64 +114,176 @@ std::vector<std::string> csv_cells(std::string_view record, const LinePlace& pla
       cells.back() += record[++i];
     } else if (c == '"') {
       quoted = !quoted;
-    } else if (c == ',' && !quoted) {
+    } else if (c == separator && !quoted) {
       cells.emplace_back();
     } else {
       cells.back() += c;
     }
   }
   if (quoted) place.fail("a quoted cell does not end on its line");
-  for (std::string& cell : cells) cell = trimmed(cell);
+  for (std::string& cell : cells) {
+    cell = trimmed(cell);
+    std::string number = cell;  // with a decimal comma, where commas do not separate
+    std::ranges::replace(number, ',', '.');
+    if (separator != ',' && number_in<double>(number)) cell = std::move(number);
+  }
   return cells;
 }
 
 // Columns that every row needs are asked of the header: rows would all lack them.
 void check_header(const std::vector<std::string>& columns, const LinePlace& place) {
   for (const std::string& column : columns) {
-    if (std::ranges::count(columns, column) == 1) continue;
+    if (column.empty() || std::ranges::count(columns, column) == 1) continue;
     place.fail(fmt::format("two columns are called \"{}\"", message_text(column)));
   }
-  for (const char* needed : kNeeded) {
-    if (std::ranges::count(columns, needed) > 0) continue;
-    place.fail(
-        fmt::format("the header \"{}\" has no column \"{}\"; columns are separated by commas",
-                    message_text(fmt::format("{}", fmt::join(columns, ","))), needed));
+  for (const auto& needed : std::span(kNames).first(2)) {
+    const auto is_one = [&](const std::string& column) {
+      return std::ranges::count(needed, letters_of(column)) > 0;
+    };
+    if (std::ranges::any_of(columns, is_one)) continue;
+    place.fail(fmt::format(
+        "the header \"{}\" has no column \"{}\"; columns are separated by commas, ; or tabs",
+        message_text(fmt::format("{}", fmt::join(columns, ","))), needed.front()));
   }
 }
 
-Cells csv_row(std::string_view record, const std::vector<std::string>& columns,
-              const LinePlace& place) {
-  std::vector<std::string> texts = csv_cells(record, place);
-  if (texts.size() != columns.size()) {
-    place.fail(fmt::format("{} cells below {} columns", texts.size(), columns.size()));
+// Python writes NaN and Infinity bare, which JSON does not have; here they become texts.
+std::string without_bare_words(std::string_view json) {
+  std::string result;
+  for (bool in_text = false; !json.empty();) {
+    std::size_t taken = in_text && json[0] == '\\' ? 2 : 1;
+    for (const std::string_view word : {"NaN", "Infinity", "-Infinity"}) {
+      if (!in_text && json.starts_with(word)) taken = word.size();
+    }
+    if (json[0] == '"') in_text = !in_text;
+    const char* const quote = taken > 2 ? "\"" : "";
+    result.append(quote).append(json.substr(0, taken)).append(quote);
+    json.remove_prefix(std::min(taken, json.size()));
   }
-  Cells cells;
-  for (std::size_t c = 0; c < columns.size(); ++c) {
-    if (!texts[c].empty()) cells.emplace(columns[c], std::move(texts[c]));
-  }
-  return cells;
+  return result;
 }
 
-Cells json_row(std::string_view record, std::vector<std::string>& keys, const LinePlace& place) {
-  const auto object =
-      parse_json(std::string(record), fmt::format("{}: line {}", place.path, place.line),
-                 {.most_bytes = kLongestLine});
-  if (!object.is_object()) place.fail("expected an object");
-  Cells cells;
-  for (const auto& [key, value] : object.items()) {
-    if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
-    if (!value.is_null() && is_column(key)) {
-      cells[key] = value.is_string() ? value.get<std::string>() : value.dump();
+class RowReader {
+ public:
+  RowReader(std::string_view text, const std::string& path) : place_{path, 0} {
+    text = without_byte_order_mark(text);
+    const std::string_view all = trimmed(text, kBlanks);
+    const std::string_view first = trimmed(all.substr(0, all.find('\n')), kBlanks);
+    if (all.empty()) throw ConfigError(fmt::format("{}: it is empty", path));
+    if (all[0] == '[' || (all[0] == '{' && (first == all || !first.ends_with('}')))) {
+      take_document(parse_json(without_bare_words(all), path, {.most_bytes = kLongestDocument}));
+    } else {
+      take_lines(text, all[0] == '{');
+    }
+    if (times.rows.empty()) throw ConfigError(fmt::format("{}: it has no steps", path));
+  }
+
+  StepTimes times;
+
+ private:
+  using Json = nlohmann::json;
+  static constexpr std::string_view kBlanks = " \t\r\n";
+
+  void take(const std::vector<std::string>& names, std::vector<std::string> texts) {
+    Cells cells;
+    for (std::size_t c = 0; c < names.size(); ++c) {
+      const std::string letters = letters_of(names[c]);
+      const bool known = std::ranges::any_of(
+          kNames, [&](const auto& some) { return std::ranges::count(some, letters) > 0; });
+      if (!known && std::ranges::count(times.not_read, names[c]) == 0) {
+        times.not_read.push_back(names[c]);
+      }
+      // pandas has NaN for what is missing.
+      const bool told = !texts[c].empty() && (texts[c] != "NaN" || letters == "loss");
+      if (told) cells.emplace(letters, std::move(texts[c]));
+    }
+    times.rows.push_back(row_of(cells, place_));
+  }
+
+  void take_object(const Json& object) {
+    if (!object.is_object()) place_.fail("expected an object");
+    std::vector<std::string> names, texts;
+    for (const auto& [key, value] : object.items()) {
+      names.push_back(key);
+      texts.push_back(value.is_string() ? value.get<std::string>() : value.dump());
+      if (value.is_null()) texts.back().clear();
+    }
+    take(names, std::move(texts));
+  }
+
+  void take_lines(std::string_view text, bool json) {
+    std::vector<std::string> columns;
+    char separator = ',';
+    for (std::size_t at = 0; at < text.size();) {
+      ++place_.line;
+      const std::size_t end = std::min(text.find('\n', at), text.size());
+      const std::string_view record = trimmed(text.substr(at, end - at), " \r");
+      at = end + 1;
+      if (record.size() > kLongestLine) place_.fail("the line is too long");
+      if (trimmed(record).empty()) continue;
+      if (json) {
+        take_object(parse_json(without_bare_words(record),
+                               fmt::format("{}: line {}", place_.path, place_.line),
+                               {.most_bytes = 2 * kLongestLine}));
+      } else if (columns.empty()) {
+        const std::size_t other = record.find_first_of(",;\t");
+        if (other != record.npos) separator = record[other];
+        columns = csv_cells(record, separator, place_);
+        check_header(columns, place_);
+      } else {
+        std::vector<std::string> texts = csv_cells(record, separator, place_);
+        if (texts.size() != columns.size()) {
+          place_.fail(fmt::format("{} below {}", counted(texts.size(), "cell"),
+                                  counted(columns.size(), "column")));
+        }
+        take(columns, std::move(texts));
+      }
     }
   }
-  return cells;
-}
+
+  // Rows, seconds, or what hyperfine, Google Benchmark or pytest-benchmark wrote.
+  void take_document(const Json& document) {
+    for (const char* list : {"results", "benchmarks"}) {
+      if (!document.is_object() || !document.contains(list)) continue;
+      for (const Json& entry : document[list]) take_program(entry);
+      return;
+    }
+    if (document.is_object()) return take_object(document);
+    for (std::size_t i = 0; i < document.size(); ++i) {
+      document[i].is_number() ? take({"step", "s"}, {std::to_string(i), document[i].dump()})
+                              : take_object(document[i]);
+    }
+  }
+
+  // A time of hyperfine or Google Benchmark is a repetition, a round of pytest-benchmark a step.
+  void take_program(const Json& entry) try {
+    const bool hyperfine = entry.contains("command");
+    const auto name = entry.at(hyperfine ? "command" : "name").get<std::string>();
+    if (hyperfine || entry.contains("stats")) {
+      const Json& all = hyperfine ? entry.at("times") : entry.at("stats").at("data");
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        const std::string number = std::to_string(i);
+        take({"program", "repetition", "step", "s"},
+             {name, hyperfine ? number : "0", hyperfine ? "0" : number, all.at(i).dump()});
+      }
+    } else if (entry.contains("real_time") && !entry.contains("aggregate_name")) {
+      take({"program", "repetition", "step", entry.value("time_unit", "ns")},
+           {name, std::to_string(repetitions_[name]++), "0", entry["real_time"].dump()});
+    }
+  } catch (const Json::exception& error) {
+    place_.fail(fmt::format("no file of hyperfine, Google Benchmark or pytest-benchmark: {}",
+                            message_text(error.what())));
+  }
+
+  LinePlace place_;
+  std::map<std::string, int> repetitions_;  // of Google Benchmark, by name
+};
 
 // ---- runs ----
 
-constexpr const char* kNotInFile = "the imported file does not tell it";
+constexpr const char* kNotInFile = "it is not in the file";
 
-using Seconds = std::map<std::int64_t, double>;  // by step
+using Seconds = std::map<StepNumber, double>;
 
 // Seconds by step, and the bytes and losses of whole steps.
 struct RankSteps {
@@ -156,14 +293,15 @@ struct RankSteps {
   std::vector<double> losses;
 };
 
+using Start = std::pair<std::string, int>;    // a program's repetition
 using Repetition = std::map<int, RankSteps>;  // by rank
 
-void add(RankSteps& rank, const StepTime& row, const std::string& path) {
+void add(RankSteps& rank, const StepTime& row, const LinePlace& place) {
   auto& steps = row.phase.empty() ? rank.whole : rank.phases[row.phase];
   if (!steps.emplace(row.step, row.seconds).second) {
-    LinePlace{path, row.line}.fail(fmt::format("step {} of rank {} in repetition {}{} comes twice",
-                                               row.step, row.rank, row.repetition,
-                                               row.phase.empty() ? "" : ", phase " + row.phase));
+    place.fail(fmt::format("step {} of rank {} in repetition {}{} comes twice", row.step.second,
+                           row.rank, row.start.second,
+                           row.phase.empty() ? "" : ", phase " + printable(row.phase)));
   }
   if (!row.phase.empty()) return;
   if (row.memory_bytes) {
@@ -173,21 +311,21 @@ void add(RankSteps& rank, const StepTime& row, const std::string& path) {
 }
 
 // The rows without the warm-up: the first `warmup` step numbers of each repetition.
-std::map<int, Repetition> timed_steps(const StepTimes& times, std::int64_t warmup,
-                                      const std::string& path) {
-  std::map<int, std::set<std::int64_t>> numbers;
-  for (const StepTime& row : times.rows) numbers[row.repetition].insert(row.step);
-  std::map<int, Repetition> repetitions;
+std::map<Start, Repetition> timed_steps(const StepTimes& times, std::int64_t warmup,
+                                        const std::string& path) {
+  std::map<Start, std::set<StepNumber>> numbers;
+  for (const StepTime& row : times.rows) numbers[row.start].insert(row.step);
+  std::map<Start, Repetition> repetitions;
   for (const StepTime& row : times.rows) {
-    const std::set<std::int64_t>& steps = numbers.at(row.repetition);
+    const std::set<StepNumber>& steps = numbers.at(row.start);
     if (static_cast<std::int64_t>(steps.size()) <= warmup) {
       throw ConfigError(
           fmt::format("{}: repetition {} has {}, and the first {} are the warm-up; give a smaller "
                       "--warmup-steps",
-                      path, row.repetition, counted(steps.size(), "step"), warmup));
+                      path, row.start.second, counted(steps.size(), "step"), warmup));
     }
     if (row.step < *std::next(steps.begin(), warmup)) continue;
-    add(repetitions[row.repetition][row.rank], row, path);
+    add(repetitions[row.start][row.rank], row, {path, row.line});
   }
   return repetitions;
 }
@@ -258,7 +396,7 @@ DeviceRow device_of(int rank, const RankSteps& steps, const ImportedProgram& pro
   return device;
 }
 
-// One epoch: the file says where none begins.
+// One epoch: the file need not say where one begins.
 void fill_epoch(const Repetition& ranks, Run& run) {
   std::vector<double> losses;
   for (const auto& [rank, steps] : ranks) {
@@ -277,12 +415,12 @@ void fill_epoch(const Repetition& ranks, Run& run) {
   run.epochs.push_back(std::move(epoch));
 }
 
-Run run_of(const ImportedProgram& program, int repetition, const Repetition& ranks,
+Run run_of(const ImportedProgram& program, const Start& start, const Repetition& ranks,
            const std::string& path) {
   Run run;
-  run.strategy = program.strategy;
+  run.strategy = program.strategy.empty() ? start.first : program.strategy;
   run.world_size = static_cast<int>(ranks.size());
-  run.repetition = repetition;
+  run.repetition = start.second;
   run.device = program.device;
   run.device_model = program.device_model;
   run.precision = program.precision;
@@ -298,7 +436,7 @@ Run run_of(const ImportedProgram& program, int repetition, const Repetition& ran
   std::vector<double>& samples_s = run.step.samples_s = slowest(whole);
   if (samples_s.empty()) {
     throw ConfigError(
-        fmt::format("{}: the ranks of repetition {} have no step in common", path, repetition));
+        fmt::format("{}: the ranks of repetition {} have no step in common", path, start.second));
   }
   run.step.warmup = static_cast<int>(program.warmup_steps);
   run.step.count = static_cast<std::int64_t>(samples_s.size());
@@ -320,40 +458,15 @@ Run run_of(const ImportedProgram& program, int repetition, const Repetition& ran
 }  // namespace
 
 StepTimes parse_step_times(std::string_view text, const std::string& path) {
-  text = without_byte_order_mark(text);
-  const bool json = trimmed(text, " \t\r\n").starts_with('{');
-  std::vector<std::string> columns;
-  StepTimes times;
-  LinePlace place{path, 0};
-  for (std::size_t at = 0; at < text.size();) {
-    ++place.line;
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view record = trimmed(text.substr(at, end - at), " \t\r");
-    at = end + 1;
-    if (record.size() > kLongestLine) place.fail("the line is too long");
-    if (record.empty()) continue;
-    if (json || !columns.empty()) {
-      times.rows.push_back(
-          row_of(json ? json_row(record, columns, place) : csv_row(record, columns, place), place));
-    } else {
-      columns = csv_cells(record, place);
-      check_header(columns, place);
-    }
-  }
-  if (columns.empty()) throw ConfigError(fmt::format("{}: it is empty", path));
-  if (times.rows.empty()) throw ConfigError(fmt::format("{}: it has no steps", path));
-  for (const std::string& column : columns) {
-    if (!is_column(column)) times.not_read.push_back(column);
-  }
-  return times;
+  return RowReader(text, path).times;
 }
 
 std::vector<Run> imported_runs(const StepTimes& times, const ImportedProgram& program,
                                const std::string& path) {
   std::vector<Run> runs;
-  for (const auto& [repetition, ranks] : timed_steps(times, program.warmup_steps, path)) {
-    check(ranks, repetition, path);
-    runs.push_back(run_of(program, repetition, ranks, path));
+  for (const auto& [start, ranks] : timed_steps(times, program.warmup_steps, path)) {
+    check(ranks, start.second, path);
+    runs.push_back(run_of(program, start, ranks, path));
   }
   return runs;
 }

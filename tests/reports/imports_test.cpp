@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -18,6 +19,7 @@
 namespace ddpbench::report {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -46,9 +48,9 @@ TEST(StepTimes, AreReadFromCsvByTheNamesOfItsColumns) {
   const StepTimes times =
       csv("seconds, step ,rank,lr\r\n0.5,3,1,0.1\r\n\r\n\"0.25\",4,1,\"a,b\"\r\n");
   ASSERT_EQ(times.rows.size(), 2u);
-  EXPECT_EQ(times.rows[0].step, 3);
+  EXPECT_EQ(times.rows[0].step, StepNumber(0, 3));
   EXPECT_EQ(times.rows[0].rank, 1);
-  EXPECT_EQ(times.rows[0].repetition, 0);
+  EXPECT_EQ(times.rows[0].start.second, 0);
   EXPECT_EQ(times.rows[1].seconds, 0.25);
   EXPECT_EQ(times.rows[1].line, 4u);
   EXPECT_THAT(times.not_read, ElementsAre("lr"));
@@ -56,20 +58,126 @@ TEST(StepTimes, AreReadFromCsvByTheNamesOfItsColumns) {
 
 TEST(StepTimes, AreReadBehindTheByteOrderMarkOfASpreadsheet) {
   const std::string mark = "\xef\xbb\xbf";
-  EXPECT_EQ(csv(mark + "step,seconds\n3,0.5\n").rows.front().step, 3);
+  EXPECT_EQ(csv(mark + "step,seconds\n3,0.5\n").rows.front().step.second, 3);
   const std::string object = mark + R"({"step": 4, "seconds": 0.5})" + "\n";
-  EXPECT_EQ(lines(object).rows.front().step, 4);
+  EXPECT_EQ(lines(object).rows.front().step.second, 4);
 }
 
 TEST(StepTimes, AreReadFromJsonLines) {
   const StepTimes times = lines(
-      "{\"step\": 0, \"seconds\": 0.5, \"loss\": 2.25, \"epoch\": 1}\n\n"
+      "{\"step\": 0, \"seconds\": 0.5, \"loss\": 2.25, \"lr\": 1}\n\n"
       "{\"step\": 1, \"seconds\": 5e-1, \"phase\": \"forward\", \"memory\": null}");
   ASSERT_EQ(times.rows.size(), 2u);
   EXPECT_EQ(times.rows[0].loss, 2.25);
   EXPECT_EQ(times.rows[1].phase, "forward");
   EXPECT_FALSE(times.rows[1].memory_bytes);
-  EXPECT_THAT(times.not_read, ElementsAre("epoch"));
+  EXPECT_THAT(times.not_read, ElementsAre("lr"));
+}
+
+// df.to_csv() writes its index without a name, and whole numbers of a column with gaps as reals.
+TEST(StepTimes, AreReadAsPandasWritesThem) {
+  const StepTimes times = csv(",rank,step,seconds,loss\n0,0.0,3.0,0.5,\n7,1.0,4.0,0.25,NaN\n");
+  EXPECT_EQ(times.rows.at(1).rank, 1);
+  EXPECT_EQ(times.rows[1].step.second, 4);
+  EXPECT_TRUE(std::isnan(times.rows[1].loss.value()));
+  EXPECT_FALSE(times.rows[0].loss);
+  EXPECT_THAT(times.not_read, IsEmpty());
+  EXPECT_EQ(csv(",seconds\n0,0.5\n1,0.25\n").rows.at(1).step.second, 1) << "the index numbers";
+  EXPECT_EQ(csv("Unnamed: 0,seconds\n5,0.5\n").rows.at(0).step.second, 5);
+}
+
+TEST(StepTimes, AreReadAsSpreadsheetsWriteThem) {
+  for (const char separator : {';', '\t'}) {
+    std::string text = "Step;Time (ms);Phase;Loss\r\n1;12,5;;0,75\r\n2;1e3;comm;\r\n";
+    std::ranges::replace(text, ';', separator);
+    const StepTimes times = csv(text);
+    EXPECT_DOUBLE_EQ(times.rows.at(0).seconds, 0.0125);
+    EXPECT_EQ(times.rows[0].loss, 0.75);
+    EXPECT_DOUBLE_EQ(times.rows.at(1).seconds, 1);
+    EXPECT_EQ(times.rows[1].phase, "comm");
+    EXPECT_THAT(times.not_read, IsEmpty());
+  }
+  EXPECT_EQ(csv("STEP,ms,seconds\n1,7,2\n").rows.at(0).seconds, 2) << "its own name comes first";
+  EXPECT_THAT(csv("step,seconds,\"a;b\"\n1,7,2\n").not_read, ElementsAre("a;b"));
+}
+
+// json.dumps() of Python writes words that JSON does not have.
+TEST(StepTimes, AreReadAsPythonWritesJson) {
+  const StepTimes times =
+      lines(R"({"step": 0, "ms": 5, "loss": NaN, "memory": NaN, "phase": NaN, "note": "\"NaN"})"
+            "\n"
+            R"({"step": 1, "ms": 5, "loss": -Infinity})"
+            "\n");
+  EXPECT_TRUE(std::isnan(times.rows.at(0).loss.value()));
+  EXPECT_FALSE(times.rows[0].memory_bytes);
+  EXPECT_EQ(times.rows[0].phase, "");
+  EXPECT_DOUBLE_EQ(times.rows[0].seconds, 0.005);
+  EXPECT_TRUE(std::isinf(times.rows.at(1).loss.value()));
+  const StepTimes array =
+      lines("[\n {\"step\": 0, \"seconds\": 1},\n {\"step\": 1, \"seconds\": 2}]");
+  EXPECT_EQ(array.rows.at(1).seconds, 2);
+  EXPECT_EQ(lines("[0.5, 0.25]").rows.at(1).seconds, 0.25);
+  EXPECT_EQ(lines("[0.5, 0.25]").rows.at(1).step.second, 1);
+  EXPECT_THAT(refusal_of([] { lines("[{\"step\": 0, \"seconds\": 1}, {\"step\": 1}]"); }),
+              HasSubstr("t.jsonl: seconds is missing"));
+  EXPECT_THAT(refusal_of([] { lines("[{\"step\": 0, \"seconds\": 1}, 2, [3]]"); }),
+              HasSubstr("t.jsonl: expected an object"));
+}
+
+// Steps that begin again in each epoch are other steps.
+TEST(StepTimes, AreToldApartByTheirEpochs) {
+  const auto runs =
+      imported_runs(csv("epoch,step,seconds,loss\n1,0,9,8\n1,1,2,2\n2,0,3,1\n2,1,5,0.5\n"),
+                    {.strategy = "mine", .batch_size = 4, .warmup_steps = 1}, "t.csv");
+  EXPECT_THAT(runs.at(0).step.samples_s, ElementsAre(2, 3, 5));
+}
+
+std::vector<report::Run> runs_of(const std::string& text, const std::string& strategy = "") {
+  return imported_runs(lines(text), {.strategy = strategy}, "t.json");
+}
+
+TEST(BenchmarkFiles, OfHyperfineHaveARepetitionForEachTime) {
+  const auto runs = runs_of(R"({
+  "results": [
+    {"command": "a b", "mean": 0.2, "times": [0.1, 0.3], "exit_codes": [0, 0]},
+    {"command": "c\n::d", "times": [2]}
+  ]
+})");
+  ASSERT_EQ(runs.size(), 3u);
+  EXPECT_EQ(runs[0].strategy, "a b");
+  EXPECT_EQ(runs[1].repetition, 1);
+  EXPECT_THAT(runs[1].step.samples_s, ElementsAre(0.3));
+  EXPECT_EQ(runs[2].strategy, "c ::d");
+  EXPECT_EQ(runs_of(R"({"results": [{"command": "a", "times": [1]}]})", "ddp")[0].strategy, "ddp");
+  EXPECT_THAT(refusal_of([] { runs_of(R"({"results": [{"command": "a"}]})"); }),
+              AllOf(HasSubstr("t.jsonl: no file of hyperfine"), HasSubstr("'times' not found")));
+}
+
+TEST(BenchmarkFiles, OfGoogleBenchmarkHaveARepetitionForEachOfIts) {
+  const auto runs = runs_of(R"({"context": {"num_cpus": 2}, "benchmarks": [
+    {"name": "BM_a/8", "run_type": "iteration", "repetition_index": 0, "iterations": 10,
+     "real_time": 1.5e6, "cpu_time": 1, "time_unit": "ns"},
+    {"name": "BM_a/8", "run_type": "iteration", "real_time": 2.5e3, "time_unit": "us"},
+    {"name": "BM_a/8_mean", "aggregate_name": "mean", "real_time": 2e6, "time_unit": "ns"},
+    {"name": "BM_b", "error_occurred": true, "error_message": "no"},
+    {"name": "BM_c", "real_time": 3, "time_unit": "s"}]})");
+  ASSERT_EQ(runs.size(), 3u);
+  EXPECT_EQ(runs[0].strategy, "BM_a/8");
+  EXPECT_DOUBLE_EQ(runs[0].step.time_s->median, 0.0015);
+  EXPECT_EQ(runs[1].repetition, 1);
+  EXPECT_DOUBLE_EQ(runs[1].step.time_s->median, 0.0025);
+  EXPECT_EQ(runs[2].step.time_s->median, 3);
+}
+
+TEST(BenchmarkFiles, OfPytestBenchmarkHaveAStepForEachRound) {
+  const auto runs = runs_of(R"({"machine_info": {}, "benchmarks": [
+    {"name": "test_a", "fullname": "f.py::test_a", "stats": {"min": 1, "data": [1, 2, 4]}}]})");
+  ASSERT_EQ(runs.size(), 1u);
+  EXPECT_EQ(runs[0].strategy, "test_a");
+  EXPECT_THAT(runs[0].step.samples_s, ElementsAre(1, 2, 4));
+  EXPECT_THAT(
+      refusal_of([] { runs_of(R"({"benchmarks": [{"name": "test_a", "stats": {"min": 1}}]})"); }),
+      HasSubstr("'data' not found"));
 }
 
 TEST(StepTimes, AreRefusedWithLineAndColumn) {
@@ -78,8 +186,7 @@ TEST(StepTimes, AreRefusedWithLineAndColumn) {
       {"step,seconds\n", "no steps"},
       {"step\n1\n", "line 1: the header \"step\" has no column \"seconds\""},
       {"iteration,seconds\n", "line 1: the header \"iteration,seconds\" has no column \"step\""},
-      {"step\tseconds\n1\t1\n", "no column \"step\"; columns are separated by commas"},
-      {"step;seconds\n1;1\n", "no column \"step\"; columns are separated by commas"},
+      {"step seconds\n1 1\n", "no column \"step\"; columns are separated by commas, ; or tabs"},
       {"step,seconds\n1,\n", "line 2: seconds is missing"},
       {"step,seconds\n1,abc\n", "line 2: seconds: expected a number"},
       {"step,seconds\n1,-1\n", "expected a number from 0 to 1e+18, got \"-1\""},
@@ -91,7 +198,10 @@ TEST(StepTimes, AreRefusedWithLineAndColumn) {
       {"step,seconds\n1.5,1\n", "step: expected a whole number"},
       {"step,seconds\n-1,1\n", "step: expected a whole number"},
       {"step,seconds,rank\n1,1,100000\n", "rank: expected a whole number from 0 to 99999"},
-      {"step,seconds\n1\n", "1 cells below 2 columns"},
+      {"step,seconds\n1\n", "line 2: 1 cell below 2 columns"},
+      {"step;seconds\n1;1.234,5\n", "seconds: expected a number"},
+      {"step,seconds\n1e30,1\n", "step: expected a whole number"},
+      {"step,seconds\n1,NaN\n", "line 2: seconds is missing"},
       {"step,seconds,step\n1,1,1\n", "two columns are called \"step\""},
       {"step,seconds\n\"1,1\n", "quoted cell"},
   };
