@@ -5,11 +5,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <deque>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "reports/exports/run_formats.h"
 #include "reports/gate/gate_parts.h"
 
 namespace ddpbench::report {
@@ -32,18 +35,28 @@ std::set<std::string> hosts_of(std::span<const Report> reports) {
   return hosts;
 }
 
-// Times have one format and zone, so the order of the texts is that of the times. Imports are not
-// told when they were measured.
-bool all_before(std::span<const Report> first, std::span<const Report> then) {
-  const auto unknown = [](const std::string& time) { return time.empty(); };
-  if (std::ranges::any_of(first, unknown, &Report::finished_at) ||
-      std::ranges::any_of(then, unknown, &Report::started_at)) {
-    return false;
-  }
-  const auto last_end = std::ranges::max_element(first, {}, &Report::finished_at);
-  const auto first_begin = std::ranges::min_element(then, {}, &Report::started_at);
-  return last_end != first.end() && first_begin != then.end() &&
-         last_end->finished_at <= first_begin->started_at;
+// Milliseconds from the end of all of `first` to the first of `then`; negative where they overlap.
+// Nothing where a time is not recorded, as of imports that were not told when they were made.
+std::optional<std::int64_t> gap_ms(std::span<const Report> first, std::span<const Report> then) {
+  const auto ends = std::ranges::minmax_element(first, {}, &Report::finished_at);
+  const auto begin = unix_ms(std::ranges::min_element(then, {}, &Report::started_at)->started_at);
+  const auto end = unix_ms(ends.max->finished_at);
+  if (!begin || !end || ends.min->finished_at.empty()) return std::nullopt;
+  return *begin - *end;
+}
+
+void note_order(std::span<const Report> candidate, std::span<const Report> base,
+                std::vector<std::string>& notes) {
+  constexpr std::int64_t kHour_ms = 3'600'000;
+  const auto after = gap_ms(base, candidate), before = gap_ms(candidate, base);
+  const std::int64_t gap = std::max(after, before).value_or(-1);
+  // An import has one moment of the time that it took: sides that took turns may begin apart.
+  const bool moment = candidate.front().started_at == candidate.front().finished_at;
+  if (gap < (moment ? kHour_ms : 0)) return;
+  notes.push_back(fmt::format(
+      "the new runs were measured {} {} the baseline: changes of the machine in between count as "
+      "changes of the program; run both in turn (docs/ci.md)",
+      duration_words(static_cast<double>(gap) / 1e3), after > before ? "after" : "before"));
 }
 
 bool any_interrupted(std::span<const Report> reports) {
@@ -57,11 +70,7 @@ std::vector<std::string> notes_on_measuring(std::span<const Report> candidate,
   if (hosts_of(candidate) != hosts_of(base)) {
     notes.emplace_back("the new reports and the baseline are from different hosts");
   }
-  if (all_before(base, candidate) || all_before(candidate, base)) {
-    notes.emplace_back(
-        "one side was measured before the other: whatever changed on the machine in between "
-        "counts as a change of the program; run both in turn (docs/ci.md)");
-  }
+  note_order(candidate, base, notes);
   for (const auto& [side, reports] : {std::pair("baseline", base), std::pair("new", candidate)}) {
     if (!any_interrupted(reports)) continue;
     notes.push_back(fmt::format("a {} report was interrupted: it may lack repetitions", side));

@@ -132,15 +132,6 @@ std::string values_text(const std::string& name, const std::optional<double>& ba
   return fmt::format("{} -> {}", figure_text(name, base), figure_text(name, candidate));
 }
 
-// Not after a PASS, nor if another figure says the same.
-bool needs_words(const FigureVerdict& figure, const PairVerdict& pair) {
-  if (figure.verdict == GateVerdict::pass) return false;
-  if (figure.name != "samples_per_s") return true;
-  return std::ranges::none_of(pair.figures, [&figure](const FigureVerdict& other) {
-    return other.name == "median_step_s" && other.verdict == figure.verdict;
-  });
-}
-
 }  // namespace
 
 std::string figure_text(const std::string& name, const std::optional<double>& value) {
@@ -163,13 +154,6 @@ std::string interval_text(const FigureVerdict& figure) {
   if (low > 0) return fmt::format("{} .. {} worse", first, last);
   if (high < 0) return fmt::format("{} .. {} better", last, first);
   return fmt::format("{} better .. {} worse", first, last);
-}
-
-std::string p_text(const FigureVerdict& figure) {
-  if (interval_text(figure).empty() || !figure.change) return "";
-  const std::optional<double>& p = *figure.change > 0 ? figure.p_worse : figure.p_better;
-  if (!p) return "-";
-  return *p < 0.001 ? "< 0.001" : fmt::format("{:.3f}", *p);
 }
 
 std::string measured_text(const FigureVerdict& figure) {
@@ -198,16 +182,13 @@ std::string repetitions_text(const PairVerdict& pair) {
                      counted(pair.candidate_repetitions, "new repetition"), pair.base_repetitions);
 }
 
-std::string figure_sentence(const FigureVerdict& figure, const GateOptions& options) {
+std::string figure_sentence(const FigureVerdict& figure) {
   std::string text = figure_heading(figure);
   if (figure.change) {
-    const std::string interval = interval_text(figure), p = p_text(figure);
-    text += " " + change_text(figure.name, figure.change);
-    if (!interval.empty()) {
-      text += fmt::format(" ({} {}, p {}{})", interval_heading(options), interval,
-                          p.starts_with('<') ? "" : "= ", p);
-    }
-    text += fmt::format(": {}, allowed {}", values_text(figure.name, figure.base, figure.candidate),
+    const std::string interval = interval_text(figure);
+    text += fmt::format(" {}{}, {}; allowed {}", change_text(figure.name, figure.change),
+                        interval.empty() ? "" : " (" + interval + ")",
+                        values_text(figure.name, figure.base, figure.candidate),
                         amount(figure.name, figure.minimum_effect));
   }
   if (!figure.note.empty()) text += (figure.change ? "; " : " ") + figure.note;
@@ -217,13 +198,20 @@ std::string figure_sentence(const FigureVerdict& figure, const GateOptions& opti
   return text;
 }
 
-std::vector<std::string> remarks(const PairVerdict& pair, const GateOptions& options) {
-  std::vector<std::string> lines;
+std::vector<std::string> pair_lines(const PairVerdict& pair) {
+  std::vector<std::string> lines, others;
+  const auto worst = std::ranges::max_element(pair.figures, {}, &FigureVerdict::verdict);
   for (const FigureVerdict& figure : pair.figures) {
-    if (!needs_words(figure, pair)) continue;
-    lines.push_back(
-        fmt::format("{}: {}", to_string(figure.verdict), figure_sentence(figure, options)));
+    if (figure.name == worst->name) {
+      lines.insert(lines.begin(), figure_sentence(figure));
+    } else if (figure.change &&
+               (figure.verdict == worst->verdict || figure.verdict == GateVerdict::pass)) {
+      others.push_back(figure_heading(figure) + " " + change_text(figure.name, figure.change));
+    } else {
+      lines.push_back(fmt::format("{}: {}", to_string(figure.verdict), figure_sentence(figure)));
+    }
   }
+  if (!others.empty()) lines.push_back(fmt::format("{}", fmt::join(others, ", ")));
   lines.insert(lines.end(), pair.notes.begin(), pair.notes.end());
   return lines;
 }
@@ -244,12 +232,13 @@ TextTable figures_table(const PairVerdict& pair, const GateOptions& options) {
                               {.bottom = "new"},
                               {.bottom = "change"},
                               {.bottom = interval_heading(options)},
-                              {.bottom = "p"},
+                              {.bottom = "allowed"},
                               {.bottom = "verdict", .left = true}}};
   for (const FigureVerdict& figure : pair.figures) {
     table.add_row({figure_heading(figure), figure_text(figure.name, figure.base),
                    figure_text(figure.name, figure.candidate),
-                   change_text(figure.name, figure.change), interval_text(figure), p_text(figure),
+                   change_text(figure.name, figure.change), interval_text(figure),
+                   amount(figure.name, figure.minimum_effect),
                    std::string(to_string(figure.verdict))});
   }
   return table;
@@ -275,22 +264,6 @@ std::string gate_summary(const GateResult& result) {
     text += fmt::format(", {} not compared", counted(result.uncompared.size(), "group"));
   }
   return text;
-}
-
-std::string rule_sentence(const GateResult& result) {
-  const GateOptions& options = result.options;
-  std::vector<std::string> limits;
-  for (const GateFigure& figure : gate_figures()) {
-    const bool compared = std::ranges::any_of(result.pairs, [&](const PairVerdict& pair) {
-      return pair.key.collective == figure.is(GateFigure::kOfCollectives);
-    });
-    if (!compared) continue;
-    limits.push_back(
-        fmt::format("{} {}", figure.heading,
-                    amount(figure.name, change_of(figure, least_effect(figure, options)))));
-  }
-  return fmt::format("alpha {}, Holm over {}; allowed: {}", options.alpha,
-                     counted(result.tests, "test"), fmt::join(limits, ", "));
 }
 
 }  // namespace ddpbench::report

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/text.h"
 #include "reports/exports/records.h"
@@ -34,7 +35,7 @@ TextTable pairs_table(const GateResult& result) {
                   .columns = {{.bottom = "pair", .left = true},
                               {.bottom = "baseline"},
                               {.bottom = "new"},
-                              {.bottom = "change of the median"},
+                              {.bottom = "change (mean of repetitions)"},
                               {.bottom = interval_heading(result.options)},
                               {.bottom = "repetitions"},
                               {.bottom = "verdict", .left = true}}};
@@ -125,15 +126,14 @@ std::string suite_text(const TestSuite& suite, const GateOrigin& origin) {
   return text + "  </testsuite>\n";
 }
 
-TestSuite pair_suite(const PairVerdict& pair, const GateOptions& options) {
+TestSuite pair_suite(const PairVerdict& pair) {
   TestSuite suite{pair_title(pair), {{}}};
   GateVerdict rest = pair.verdict;  // what no figure shows
   for (const FigureVerdict& figure : pair.figures) {
     // A figure that is too noisy is no error unless its pair is INCONCLUSIVE.
     const GateVerdict shown = std::min(figure.verdict, pair.verdict);
     if (shown >= pair.verdict) rest = GateVerdict::pass;
-    suite.cases.push_back(
-        test_case(figure_heading(figure), shown, figure_sentence(figure, options)));
+    suite.cases.push_back(test_case(figure_heading(figure), shown, figure_sentence(figure)));
   }
   std::string message = repetitions_text(pair);
   for (const std::string& note : pair.notes) message += "; " + note;
@@ -147,7 +147,7 @@ std::vector<TestSuite> suites_of(const GateResult& result) {
     return {{"check", {{"comparison", "error", "NOT_COMPARED", result.refusal}}}};
   }
   std::vector<TestSuite> suites;
-  for (const PairVerdict& pair : result.pairs) suites.push_back(pair_suite(pair, result.options));
+  for (const PairVerdict& pair : result.pairs) suites.push_back(pair_suite(pair));
   if (result.uncompared.empty()) return suites;
   TestSuite& rest = suites.emplace_back(TestSuite{"not compared", {}});
   for (const UncomparedRuns& runs : result.uncompared) {
@@ -228,15 +228,14 @@ std::string render_gate_table(const GateResult& result, int width) {
   std::string text;
   const auto add = [&](const std::string& line) { text += wrap(printable(line), columns, 4); };
   for (const PairVerdict& pair : result.pairs) {
-    add(fmt::format("{} {} ({})", to_string(pair.verdict), pair_title(pair),
-                    repetitions_text(pair)));
-    if (!pair.figures.empty()) text += render_rows(figures_table(pair, result.options), columns);
-    for (const std::string& line : remarks(pair, result.options)) add("- " + line);
-    text += '\n';
+    std::string begin =
+        fmt::format("{} {}, {} against {}: ", to_string(pair.verdict), pair_title(pair),
+                    pair.candidate_repetitions, pair.base_repetitions);
+    for (const std::string& line : pair_lines(pair)) add(std::exchange(begin, "- ") + line);
   }
   for (const std::string& line : remarks(result)) add("- " + line);
-  if (result.refusal.empty()) add(rule_sentence(result));
-  add(gate_summary(result));
+  add(gate_summary(result) +
+      (result.refusal.empty() ? "; changes are of means over repetitions" : ""));
   return text;
 }
 
@@ -249,18 +248,19 @@ std::string render_gate_markdown(const GateResult& result) {
   std::string details;
   for (const PairVerdict& pair : result.pairs) {
     const std::string title = printable(pair_title(pair));
-    for (const std::string& line : remarks(pair, result.options)) {
-      below.push_back(fmt::format("{}: {}", title, printable(line)));
+    const auto lines = pair.verdict == GateVerdict::pass ? pair.notes : pair_lines(pair);
+    if (!lines.empty()) {
+      below.push_back(printable(fmt::format("{}: {}", title, fmt::join(lines, "; "))));
     }
     details += fmt::format("\n**{}**\n\n{}", markdown_escaped(title),
                            markdown_page("", figures_table(pair, result.options), {}));
   }
   for (const std::string& line : remarks(result)) below.push_back(printable(line));
   return fmt::format(
-      "### {} ddpbench check\n\n{}\n\n{}\n<details><summary>All figures</summary>\n{}\n{}\n\n"
-      "</details>\n",
+      "### {} ddpbench check\n\n{}\n\n{}\n<details><summary>All "
+      "figures</summary>\n{}\n</details>\n",
       sign(result.verdict), gate_summary(result), markdown_page("", pairs_table(result), below),
-      details, markdown_escaped(rule_sentence(result)));
+      details);
 }
 
 std::string render_gate_github(const GateResult& result) {
@@ -272,7 +272,7 @@ std::string render_gate_github(const GateResult& result) {
     text += command(pair.verdict == GateVerdict::regressed ? "error" : "warning",
                     "ddpbench " + pair_title(pair),
                     fmt::format("{} ({})\n{}", to_string(pair.verdict), repetitions_text(pair),
-                                fmt::join(remarks(pair, result.options), "\n")));
+                                fmt::join(pair_lines(pair), "\n")));
   }
   for (const std::string& line : remarks(result)) text += command("warning", kTitle, line);
   return text + command("notice", kTitle, gate_summary(result));

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <numeric>
 
 #include "base/text.h"
@@ -188,16 +189,16 @@ void compare_sides(const Runs& base, const Runs& candidate, FigureTest& test) {
   test.p_better = test.found.p_below();
 }
 
-// Appends what is to be tested, or a note why the figure is not compared. A loss that only new runs
-// lack says that training diverged.
+// Appends what is to be tested, or a note or to `unknown` why the figure is not compared. A loss
+// that only new runs lack says that training diverged.
 void gather_figure(const GateFigure& figure, const PairedCells& cells, const GateOptions& options,
-                   std::size_t index, PairVerdict& pair, std::vector<FigureTest>& tests) {
+                   std::size_t index, PairVerdict& pair, std::vector<FigureTest>& tests,
+                   std::map<std::string, std::vector<std::string>>& unknown) {
   const Runs old_runs = which(cells.base.runs, usable);
   const Runs new_runs = which(cells.candidate.runs, usable);
   Side base = side_of(figure, old_runs), candidate = side_of(figure, new_runs);
   if (base.missing > 0) {
-    pair.notes.push_back(
-        fmt::format("{} not compared: in the baseline {}", figure.heading, base.reason));
+    unknown[base.reason].emplace_back(figure.heading);
     return;
   }
   if (figure.is(GateFigure::kOfEqualSteps) && trained_differently(cells)) {
@@ -347,9 +348,14 @@ void judge_pairs(std::span<const PairedCells> all, GateResult& result) {
     const std::size_t index = result.pairs.size();
     PairVerdict& pair = result.pairs.emplace_back(open_pair(cells));
     if (pair.candidate_repetitions == 0) continue;
+    std::map<std::string, std::vector<std::string>> unknown;  // in the baseline, by the reason
     for (const GateFigure& figure : gate_figures()) {
       if (figure.is(GateFigure::kOfCollectives) != pair.key.collective) continue;
-      gather_figure(figure, cells, result.options, index, pair, tests);
+      gather_figure(figure, cells, result.options, index, pair, tests, unknown);
+    }
+    for (const auto& [reason, figures] : unknown) {
+      pair.notes.push_back(
+          fmt::format("{} not compared: in the baseline {}", fmt::join(figures, ", "), reason));
     }
   }
   result.tests = adjust_family(tests);

@@ -108,8 +108,6 @@ std::string change_text(const std::string& name, const std::optional<double>& ch
 // "0.3 better .. 4.5 worse", "8.0 .. 10.2 better", in per cent or points; empty when the figure
 // does not vary or no interval is known.
 std::string interval_text(const FigureVerdict& figure);
-// The p value of the change in its own direction, "0.012", "< 0.001"; empty without an interval.
-std::string p_text(const FigureVerdict& figure);
 // "7.075 ms -> 8.672 ms": the means of all repetitions as they were measured.
 std::string measured_text(const FigureVerdict& figure);
 std::string figure_heading(const FigureVerdict& figure);  // "median step"
@@ -120,15 +118,13 @@ std::string interval_heading(const GateOptions& options);  // "90 % interval"
 // "5 new repetitions against 5 of the baseline"
 std::string repetitions_text(const PairVerdict& pair);
 // One sentence with the finding and the reason for the verdict.
-std::string figure_sentence(const FigureVerdict& figure, const GateOptions& options);
-// What a reader must not miss: the sentences of the figures of a pair that are no PASS, unless
-// another figure says the same, and the notes; and what is not of any pair.
-std::vector<std::string> remarks(const PairVerdict& pair, const GateOptions& options);
+std::string figure_sentence(const FigureVerdict& figure);
+// The figure that decided, the others in short, those of another verdict, and the notes.
+std::vector<std::string> pair_lines(const PairVerdict& pair);
+// What is not of any pair.
 std::vector<std::string> remarks(const GateResult& result);
 // A row for each figure of the pair.
 TextTable figures_table(const PairVerdict& pair, const GateOptions& options);
 std::string uncompared_text(const UncomparedRuns& runs);  // "new ddp (1 run): not in the baseline"
-// "alpha 0.05, Holm over 5 tests; allowed: median step 5.0 %, ..."
-std::string rule_sentence(const GateResult& result);
 
 }  // namespace ddpbench::report

@@ -31,8 +31,6 @@ Cell verdict_cell(GateVerdict verdict) {
 
 Table page_figures(const PairVerdict& pair, const GateOptions& options) {
   Table table = page_table(figures_table(pair, options), "Figures of " + pair_title(pair));
-  table.columns[5].about =
-      "of such a change where there is none, one-sided, corrected for the number of tests";
   for (std::size_t i = 0; i < pair.figures.size(); ++i) {
     table.rows[i][3].order = pair.figures[i].change;  // below 0 for the better
     table.rows[i].back() = verdict_cell(pair.figures[i].verdict);
@@ -45,7 +43,7 @@ void write_pair(Markup& page, const PairVerdict& pair, const GateOptions& option
   const Cell verdict = verdict_cell(pair.verdict);
   page.open("p").leaf("span", {{verdict.kind.empty() ? "" : "class", verdict.kind}}, verdict.text);
   page.text(": " + repetitions_text(pair) + ".").close();
-  write_list(page, remarks(pair, options), "notes");
+  write_list(page, pair_lines(pair), "notes");
   write_table(page, page_figures(pair, options));
   page.close().trusted("\n");
 }
@@ -53,9 +51,7 @@ void write_pair(Markup& page, const PairVerdict& pair, const GateOptions& option
 void write_result(Markup& page, const GateResult& result) {
   page.leaf("p", {{"class", result.verdict == GateVerdict::regressed ? "alert bad" : "lead"}},
             gate_summary(result) + ".");
-  std::vector<std::string> notes = remarks(result);
-  notes.push_back(rule_sentence(result));
-  write_list(page, notes, "notes");
+  write_list(page, remarks(result), "notes");
   for (const PairVerdict& pair : result.pairs) write_pair(page, pair, result.options);
 }
 

@@ -210,7 +210,16 @@ TEST(GatePairing, WarnsWhenOneSideWasMeasuredBeforeTheOther) {
   EXPECT_THAT(check_one(candidate, base).notes, IsEmpty());
   candidate.started_at = "2026-02-01T12:00:00Z";
   candidate.finished_at = "2026-02-01T12:01:00Z";
-  EXPECT_THAT(check_one(candidate, base).notes, ElementsAre(HasSubstr("in turn")));
+  EXPECT_THAT(
+      check_one(candidate, base).notes,
+      ElementsAre(AllOf(HasSubstr("in turn"), HasSubstr("measured 24.0 h after the baseline"))));
+  EXPECT_THAT(check_one(base, candidate).notes,
+              ElementsAre(HasSubstr("24.0 h before the baseline")));
+  // An import has one moment; those that took turns may be minutes apart.
+  candidate.started_at = candidate.finished_at = "2026-01-31T12:50:00Z";
+  EXPECT_THAT(check_one(candidate, base).notes, IsEmpty());
+  candidate.started_at = candidate.finished_at = "2026-03-31T12:50:00Z";
+  EXPECT_THAT(check_one(candidate, base).notes, ElementsAre(HasSubstr("1416.8 h after")));
   candidate.environment.hosts = {"other"};
   EXPECT_THAT(check_one(candidate, base).notes, Contains(HasSubstr("different hosts")));
 }
