@@ -283,16 +283,14 @@ std::string backend_connects(const CommBackend& backend) {
 }
 
 std::string backend_help() {
-  std::string help = "What moves data between ranks: ";
-  for (const CommBackend& row : rows()) {
-    help += fmt::format("{}{} ({})", &row == rows().data() ? "" : ", ", row.name,
-                        backend_connects(row));
-  }
+  std::string help = "What moves data between ranks.";
+  for (const CommBackend& row : rows())
+    help += fmt::format(" {} ({}).", row.name, backend_connects(row));
   const auto automatic = [](DeviceKind kind, bool shared) {
     return automatic_backend(kind, shared).name;
   };
-  return fmt::format("{}. auto: {} on CPU devices, {} between GPUs, {} where ranks share one.",
-                     help, automatic(DeviceKind::cpu, false), automatic(DeviceKind::cuda, false),
+  return fmt::format("{} auto: {} on CPU devices, {} between GPUs, {} where ranks share one.", help,
+                     automatic(DeviceKind::cpu, false), automatic(DeviceKind::cuda, false),
                      automatic(DeviceKind::cuda, true));
 }
 

@@ -143,7 +143,7 @@ class CollectiveFilter {
  public:
   void define(CommandOptions& options) {
     options.add("--op", "NAME,...", &operations_, "bandwidth: only these collectives");
-    options.add("--ranks", "N,...", &ranks_, "bandwidth: only between so many ranks");
+    options.add("--ranks", "N,...", &ranks_, "bandwidth: only between these numbers of ranks");
   }
   bool is_given() const { return !operations_.empty() || !ranks_.empty(); }
 

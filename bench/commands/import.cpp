@@ -61,8 +61,8 @@ class Import final : public Subcommand {
         "Or JSON of hyperfine, Google Benchmark, pytest-benchmark. -: standard input",
         true);
     options.add("--as", "NAME", &program_.strategy,
-                "What ran, as the strategy of the report: single, ddp, or a name of your own; if "
-                "not given, the names in the file of a benchmark tool");
+                "What ran, as the strategy of the report: single, ddp, or a name of your own. "
+                "Without it: the names in the file of a benchmark tool");
     options.add("--model", "NAME", &program_.model, "The network's name");
     options.add("--dataset", "NAME", &program_.dataset, "The data set's name");
     options.add("--device", "", &program_.device, "What it ran on",
@@ -72,7 +72,7 @@ class Import final : public Subcommand {
     options.add("--precision", "", &program_.precision, "What it computed in",
                 one_of({"fp32", "tf32", "bf16"}));
     options.add("--batch-size", "N", &program_.batch_size,
-                "Samples of a rank in a step; without it there are no samples a second",
+                "Samples per rank and step; without it there are no samples per second",
                 between(1, kLargestCount));
     options.add("--warmup-steps", "N", &warmup_steps_,
                 "First steps of each repetition that do not count [0]", between(0, kLargestCount));

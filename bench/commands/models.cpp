@@ -59,8 +59,8 @@ report::Records records_of(const std::vector<std::string>& paths) {
       "images do not need.",
       "Activations: the outputs of all layers; a ReLU that alone reads its input works in place. "
       "`ddpbench fit` plans the memory of a run.",
-      "Gradients B/FLOP: communication to computation, bytes of gradients for each operation of a "
-      "sample, forward and backward. A batch of n samples a device divides it by n."};
+      "B/FLOP: gradient bytes sent per operation of a sample, forward and backward. Small: easy to "
+      "scale. A batch of n samples per device divides it by n."};
   return records;
 }
 

@@ -30,9 +30,9 @@ struct Criterion {
 const Criterion kCriteriaTable[] = {
     {"--strategy", "NAME,...", "Only runs of these strategies",
      [](const report::Run& run) { return run.strategy; }},
-    {"--gpus", "N,...", "Only runs on so many devices",
+    {"--gpus", "N,...", "Only runs on these numbers of devices",
      [](const report::Run& run) { return std::to_string(run.world_size); }},
-    {"--batch-size", "N,...", "Only runs with so many samples a device and step",
+    {"--batch-size", "N,...", "Only runs with these batch sizes (samples per device and step)",
      [](const report::Run& run) { return std::to_string(run.per_device_batch_size); }},
     {"--status",
      "WORD,...",

@@ -54,7 +54,7 @@ class Show final : public Subcommand {
   void define(CommandOptions& options) override {
     options.add_words("REPORT", "...", paths_,
                       "Reports to show; several are shown in one table. -: standard input "
-                      "(required, but for --columns=help)");
+                      "(required, except with --columns=help)");
     options.add("--format", "", &format_, "How; docs/exports.md says who reads which [table]",
                 one_of(names_of(report::run_formats())));
     options.add("--mllog", "", &mllog_, "The same as --format=mllog");

@@ -36,8 +36,7 @@ Definitions comparison_options() {
   return {
       {"strategy", kPerRun | kPlannedByFit | kNotOfTune, "", &Options::strategies,
        all_or_some_of(known_strategies()),
-       fmt::format("Strategies, separated by commas: {}. all: all of them.",
-                   strategies_in_words())},
+       fmt::format("Strategies to compare: {}.", strategies_in_words())},
       {"gpus", kPerRun | kPlannedByFit, "LIST|all", GpuList{}, between(1, kMostDevices),
        "Numbers of devices (of CPU devices too), separated by commas; all: as many as there are. "
        "single runs once, on one device, whatever is listed."},
@@ -78,7 +77,7 @@ Definitions comparison_options() {
 Definitions training_options() {
   return {
       {"batch-size", kPerRun | kBare, "N,...", &Options::batch_sizes, between(1, kMostSamples),
-       "Samples a device and step (weak scaling). Excludes --global-batch-size.",
+       "Samples per device and step (weak scaling). Excludes --global-batch-size.",
        std::to_string(kDefaultBatchSize)},
       {"global-batch-size", kPerRun | kBare, "N,...", &Options::global_batch_sizes,
        between(1, kMostSamples),
@@ -86,7 +85,7 @@ Definitions training_options() {
        "none"},
       {"epochs", 0, "N", &Options::epochs, between(1, kMostTimes),
        "Epochs to train, at most: --until-accuracy and a loss that is not finite end a run."},
-      {"steps", 0, "N", &Options::steps, between(1, kMostSteps), "Steps of an epoch, at most.",
+      {"steps", 0, "N", &Options::steps, between(1, kMostSteps), "End each epoch after N steps.",
        "whole epochs"},
       {"until-accuracy", kNotOfTune, "PERCENT%", &Options::until_accuracy, above_zero_to(100),
        "End a run after the first epoch at whose end the accuracy over the whole test set is at "
@@ -96,7 +95,7 @@ Definitions training_options() {
       {"last-batch", kPlannedByFit, "", &Options::last_batch, one_of({"pad", "drop"}),
        "The incomplete batch at an epoch's end: filled by wrapping around, or left out."},
       {"seed", kPlannedByFit, "N", &Options::seed, anything(),
-       "Of the weights, the sample order and synthetic data."},
+       "Seed of the random start weights, sample order and synthetic data."},
   };
 }
 
@@ -140,8 +139,8 @@ Definitions schedule_options() {
   return {
       {"lr-schedule", kPerRun, "", &Options::lr_schedule,
        one_of({ops::kScheduleNames.begin(), ops::kScheduleNames.end()}),
-       "How the learning rate changes: not at all, by a factor every so many steps, or down along "
-       "a cosine. Verification and timed training each begin it anew."},
+       "How the learning rate changes: not at all, by a factor every --lr-step-size steps, or "
+       "along a cosine. Verification and timed training each begin it anew."},
       {"lr-step-size", kPerRun, "N", &Options::lr_step_size, between(1, kMostSteps),
        "step: every N steps the rate is multiplied by --lr-gamma.", "must be given", "", step},
       {"lr-gamma", kPerRun, "G", &Options::lr_gamma, above_zero_to(1),
@@ -181,9 +180,9 @@ Definitions strategy_options() {
        "ddp: before each step all ranks take rank 0's running statistics (PyTorch's buffers), or "
        "each keeps its own; only for networks that have some."},
       {"sync-batch-norm", kPerRun | kPlannedByFit, "on|off", &Options::sync_batch_norm, anything(),
-       "Batch norm takes mean and variance of the global batch, which the devices exchange within "
-       "forward and backward (PyTorch's SyncBatchNorm), or each device those of its own samples. A "
-       "network without batch norm is refused."},
+       "on: batch norm takes mean and variance of the global batch, which the devices exchange in "
+       "forward and backward (PyTorch's SyncBatchNorm). off: each device takes those of its own "
+       "samples. A network without batch norm is refused."},
       {"servers", kPerRun | kPlannedByFit | kBare, "N,...", &Options::server_counts,
        between(1, kMostDevices), "ps: server processes, each with a shard of the parameters."},
       {"ps-update", kPerRun | kPlannedByFit | kBare, "", &Options::ps_updates,
@@ -199,14 +198,14 @@ Definitions strategy_options() {
        "Compute threads of a CPU device, the same for every run of a report."},
       {"loader-workers", kPerRun | kPlannedByFit, "N", &Options::loader_workers,
        between(0, kMostThreads),
-       "Threads a rank that assemble batches ahead; 0: the training thread does it."},
+       "Threads per rank that assemble batches ahead; 0: the training thread does it."},
       {"loader-cost", kPerRun, "US", &Options::loader_cost_us, between(0, 1e6),
        "Microseconds of processor time that loader workers spend on each training sample, as "
        "transforms in Python would; runs are marked with it."},
       {"emulate-gil", kPerRun, "US", &Options::emulate_gil_us, between(0, 1e6),
        "Microseconds of processor time to launch each call of a layer, forward and backward, under "
-       "one lock a process: dp's replicas share it as threads of Python would, and ddp's with "
-       "--devices-per-process; other ranks have their own; runs are marked with it."},
+       "one lock per process. dp's replicas share it as threads of Python would, and ddp's with "
+       "--devices-per-process; other ranks have their own. Runs are marked with it."},
       {"oversubscribe", kOfComm, "", &Options::oversubscribe, anything(),
        "Let ranks share GPUs when there are fewer than asked for; such runs are marked."},
   };
@@ -225,23 +224,23 @@ Definitions measuring_options() {
        "Times that every run is made, in fresh processes."},
       {"order", kNotOfTune | kFreeOnResume, "", &Options::order,
        one_of({"interleaved", "sequential"}),
-       "Of repeated runs. interleaved: rounds that make every run once, each in a random order of "
-       "its own (from --seed), so that drift does not become an effect; sequential: all "
-       "repetitions of a run after each other."},
+       "Order of repeated runs. interleaved: each round runs every setting once, in random order, "
+       "so that slow changes of the machine hit all settings alike. sequential: all repetitions of "
+       "a setting after each other."},
       {"until-ci", kNotOfTune | kFreeOnResume, "PERCENT%", &Options::until_ci, above_zero_to(100),
-       "Repeat a run until the 95 % confidence interval of its median step time is at most so wide "
-       "(high end minus low end, relative to the median), or a limit is met.",
+       "Repeat a run until its median step time is known to within this: the width of its 95 % "
+       "confidence interval. A limit ends the repetitions, too.",
        "off"},
       {"max-repetitions", kNotOfTune | kFreeOnResume, "N", &Options::max_repetitions,
        between(1, kMostTimes),
-       "Limit of --until-ci; a run that is not so precise by then is marked noisy."},
+       "With --until-ci: make at most N repetitions. A run that is still wider is marked noisy."},
       {"max-minutes", kNotOfTune | kFreeOnResume, "MINUTES", &Options::max_minutes, between(0, 1e6),
-       "Limit of --until-ci: no repetition beyond --repetitions starts after so long; 0: none."},
+       "With --until-ci: start no further repetition after this many minutes. 0: no limit."},
       {"confirm-repetitions", kTuneAlone, "N", &Options::confirm_repetitions,
        between(report::kFewestForInterval, kMostTimes),
        "tune: fresh runs each of the best setting and of the default, after the screening."},
       {"least-gain", kTuneAlone, "PERCENT%", &Options::least_gain, between(0, 100),
-       "tune: recommend a setting only when its steps are at least so much shorter."},
+       "tune: recommend a setting only when its steps are shorter by at least this."},
       {"memory-per-device", kFlagOnly | kFitAlone, "SIZE", &Options::memory_per_device, anything(),
        "fit: memory of each device, such as 16GiB or 80GB, in place of what this machine's devices "
        "have free.",
@@ -253,7 +252,7 @@ Definitions measuring_options() {
       {"observe", 0, "on|off", &Options::observe, anything(),
        "Record phases and buckets; off shows what recording costs."},
       {"timeout", kOfComm | kFreeOnResume, "SECONDS", &Options::timeout_s, between(0, 1e9),
-       "A rank without progress for so long ends the run; 0: never."},
+       "Stop the run when a rank makes no progress for this many seconds. 0: never."},
       {"interface", kOfComm, "NAME|ADDRESS", &Options::interface, anything(),
        "The network interface of this host (eth0), or its IPv4 address, that ranks of several "
        "hosts use. Each rank may have its own.",
@@ -263,12 +262,12 @@ Definitions measuring_options() {
        "that it starts. LOCAL_RANK says the same.",
        "LOCAL_RANK"},
       {"inject", 0, "FAULT", &Options::injections, anything(),
-       "Plant a fault, for tests and demonstrations: slow:rank=R,phase=P,percent=X (or ms=T; ms "
-       "without phase: each call between ranks begins so much later); kill:rank=R,step=S; "
-       "stop:...; throw:...; stall:rank=R,step=S,ms=T (it does not come to a call; without ms for "
-       "ever); missing_bucket:bucket=B; sum; stale:rank=R,step=S; seed:rank=R (it starts from "
-       "other weights). R is a process; of slow with a phase and stale a device, also one of dp. "
-       "May be repeated, or separated by ';'.",
+       "Plant a fault, for tests and demonstrations. slow:rank=R,phase=P,percent=X (or ms=T) slows "
+       "a phase; without phase, each collective of the rank begins T ms late. kill:rank=R,step=S, "
+       "and stop, throw alike. stall:rank=R,step=S,ms=T: the rank arrives T ms late at a "
+       "collective; without ms it never arrives. Others: missing_bucket:bucket=B, sum, "
+       "stale:rank=R,step=S, seed:rank=R (other start weights). R is a process; for stale, and "
+       "slow with a phase, a device. Several faults are separated by ';'.",
        "none"},
   };
 }
@@ -281,13 +280,13 @@ Definitions launch_options() {
        "beside the devices.",
        "this one"},
       {"hostfile", kNotOfTune, "FILE", &Options::host_file, anything(),
-       "The same from a file with a host a line: HOST, HOST:N or HOST slots=N; # begins a comment. "
-       "-: from standard input.",
+       "The same from a file with one host per line: HOST, HOST:N or HOST slots=N; # begins a "
+       "comment. -: from standard input.",
        "none"},
       {"launcher", kNotOfTune | kNoVariable, "", &Options::launcher,
        one_of({"local", "ssh", "mpirun", "srun"}),
        "Who starts the ranks of every run. local: this program, here. ssh: this program, on "
-       "--hosts by --remote-shell. mpirun (Open MPI), srun: that program, once a run, on --hosts "
+       "--hosts by --remote-shell. mpirun (Open MPI), srun: that program, once per run, on --hosts "
        "or where it puts them.",
        "ssh with --hosts, else local"},
       {"remote-shell", kNotOfTune, "COMMAND", &Options::remote_shell, anything(),
@@ -333,8 +332,8 @@ Definitions file_options() {
 Definitions other_options() {
   return {
       {"dry-run", kFreeOnResume, "", &Options::dry_run, anything(),
-       "Check everything, print what would run, and stop: files, data, faults, and each run set up "
-       "on its devices (memory, weights) but for its first step. The exit code is what the runs "
+       "Check everything, print what would run, and stop. Each run is set up on its devices "
+       "(memory, weights, data) and ends before its first step. The exit code is what the runs "
        "would have."},
       {"quiet", kOfComm | kFreeOnResume | kOfFetch, "", &Options::quiet, anything(),
        "Print the report's path or the error alone.", "", "", OnlyWith{}, "-q"},
@@ -355,10 +354,10 @@ Definitions file_only_keys() {
        "say so), or stop."},
       {"dataset.mean", kKeyOnly, "X", &Options::dataset_mean,
        from(-std::numeric_limits<double>::infinity()),
-       "Subtracted from samples in [0, 1]: a number for all channels, or a list of one a channel.",
+       "Subtracted from samples in [0, 1]: one number, or a list with one per channel.",
        "the data set's own"},
       {"dataset.std", kKeyOnly, "X", &Options::dataset_std, positive(),
-       "What samples are divided by: a number, or a list of one a channel.", "the data set's own"},
+       "What samples are divided by: one number, or one per channel.", "the data set's own"},
       {"dataset.augment", kKeyOnly, "on|off", &Options::augment, anything(),
        "Crop every training image at random, out of its padding by 4 black pixels, and mirror half "
        "of them. Which way depends on the seed, the epoch and the sample, so all strategies and "
@@ -378,8 +377,8 @@ Definitions comm_options() {
        "Bytes of the whole buffer, as nccl-tests counts them: 4K..128M doubles, 4K..128M*4 takes "
        "larger steps, 1K,1M is a list."},
       {"ranks", 0, "N|all,...", &Options::ranks, anything(),
-       "Numbers of ranks; all: one a core, or one a GPU. Ranks that mpirun, srun, torchrun or the "
-       "variables of docs/launch.md started all take part.",
+       "Numbers of ranks; all: one per core, or one per GPU. Ranks that mpirun, srun, torchrun or "
+       "the variables of docs/launch.md started all take part.",
        "2", "", OnlyWith{}, "--gpus"},
       {"type", 0, "", &Options::type,
        one_of({"fp32", "fp64", "bf16", "fp16", "int32", "int64", "uint8"}),

@@ -33,7 +33,7 @@ What most people need:
   --strategy=LIST       single, dp, ddp, ps, or all                     [single]
   --gpus=LIST           1,2,4 devices (CPU devices too), or all              [1]
   --model=NAME          network; `ddpbench models` lists them       [simple_cnn]
-  --batch-size=N        samples a device and step                           [64]
+  --batch-size=N        samples per device and step                         [64]
   --steps=N             end each epoch after N steps              [whole epochs]
   --repetitions=N       repeat every run, to tell differences from noise     [1]
   --config=FILE         these and all other settings from a file
@@ -58,12 +58,12 @@ More: ddpbench help options | hosts | config | exit-codes, COMMAND --help
 )";
 
 constexpr std::string_view kPrecedence =
-    "LIST, and \",...\" in what a value looks like: several with commas, of which every "
-    "combination that a strategy heeds is run. Later wins: defaults, the configuration file, "
-    "DDPBENCH_ variables, flags. Most options have a variable (--batch-size: DDPBENCH_BATCH_SIZE; "
-    "on or off for switches; an empty one counts as not set) and, except --config, --help and "
-    "--version, a key in configuration files (batch_size). Long options accept - and _. Relative "
-    "paths start at the working directory.";
+    "Options marked LIST or ,... take several values, separated by commas. All combinations run; "
+    "options that a strategy does not have are skipped for it. Later wins: defaults, the "
+    "configuration file, DDPBENCH_ variables, flags. Most options have a variable (--batch-size: "
+    "DDPBENCH_BATCH_SIZE; on or off for switches; empty: not set). Most have a key in "
+    "configuration files (batch_size). Long options accept - and _. Relative paths start at the "
+    "working directory.";
 
 struct ExitCode {
   int code;
@@ -148,7 +148,7 @@ const std::vector<TableCommand>& table_commands() {
       {Command::fit, "fit", "ddpbench fit [OPTION]...",
        "the largest batch of every strategy that fits in memory, without training"},
       {Command::comm, "comm", "ddpbench comm [OPTION]...",
-       "measure collectives alone, beside what memory allows"},
+       "measure collectives alone, compared with what memory allows"},
       {Command::info, "info", "ddpbench info",
        "version, what was built in, devices, libraries, limits"},
       {Command::data_list, "data list", "ddpbench data list", "which data sets are there"},
@@ -269,8 +269,7 @@ std::string cli_document(const std::vector<CommandSummary>& commands) {
     for (const OptionDefinition& definition : option_table())
       if (definition.group == group) text += option_row(definition);
   }
-  constexpr Command kComm[] = {Command::comm};
-  text += fmt::format("\n## ddpbench comm\n\n```\n{}```\n", command_help_text(kComm));
+  text += "\n`ddpbench COMMAND --help` lists which of these tune, fit, comm, info and data take.\n";
   for (const CommandSummary& command : commands)
     text += fmt::format("\n## ddpbench {}\n\n```\n{}```\n", command.name, command.help());
   text += "\n## Exit codes\n\n| exit | meaning |\n|---|---|\n";
@@ -279,8 +278,8 @@ std::string cli_document(const std::vector<CommandSummary>& commands) {
   return text + fmt::format(
                     "\n## Variables that are not options\n\nSet by the program, its scripts or "
                     "launchers for the processes that they start: `{}`.\n"
-                    "\n## Keys of runs\n\nAn entry of `runs` (below) may have these keys; all "
-                    "others are the same for all runs of a report: {}.\n",
+                    "\n## Keys of runs\n\nAn entry of `runs` (below) may have these keys. All "
+                    "others are the same for all runs of a report.\n\n{}.\n",
                     fmt::join(reserved_variables(), "`, `"), entry_keys());
 }
 

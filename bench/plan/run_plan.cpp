@@ -293,10 +293,7 @@ std::string plan_line(const TrainingJob& job, std::size_t cores) {
 }
 
 std::string rehearsed_words(std::size_t runs) {
-  return fmt::format(
-      "checked: {}, set up and ended before the first step; nothing that can be known beforehand "
-      "is in the way\n",
-      counted(runs, "run"));
+  return fmt::format("{} checked: all can start.\n", counted(runs, "run"));
 }
 
 bool needs_reference(const TrainingJob& job) {

@@ -326,9 +326,8 @@ void add_figure(PairVerdict& pair, FigureVerdict verdict) {
                       verdict.verdict != GateVerdict::inconclusive;
   if (counts) pair.verdict = std::max(pair.verdict, verdict.verdict);
   if (verdict.outliers > 0 && verdict.name != "samples_per_s") {
-    pair.notes.push_back(fmt::format(
-        "{}: {} far from the others, drawn in; as measured, {}", figure_heading(verdict),
-        counted(verdict.outliers, "repetition"), measured_text(verdict)));
+    pair.notes.push_back(fmt::format("{}: {} limited (without that: {})", figure_heading(verdict),
+                                     counted(verdict.outliers, "outlier"), measured_text(verdict)));
   }
   pair.figures.push_back(std::move(verdict));
 }

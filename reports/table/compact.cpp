@@ -106,7 +106,7 @@ bool has_spread(const RunRow& row) { return !spread_text(row).empty(); }
 
 // How to learn more of the noise, where this command can be repeated.
 std::string repetition_advice(std::span<const RunRow> rows) {
-  if (std::ranges::any_of(rows, has_spread)) return interval_words(rows);
+  if (std::ranges::any_of(rows, has_spread)) return interval_words();
   if (is_condensed(rows)) return {};
   double total_s = 0;
   for (const RunRow& row : rows) {

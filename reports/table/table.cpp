@@ -42,7 +42,7 @@ std::string noise_explanation(std::span<const RunRow> rows, const Columns& colum
   if (is_condensed(rows)) {
     return any_column(columns, {"step-interval", "speedup-interval", "efficiency-interval",
                                 "to-accuracy-interval"})
-               ? interval_words(rows)
+               ? interval_words()
                : "";
   }
   const bool measured = any_run(rows, [](const Run& run) { return run.step.time_s.has_value(); });
@@ -50,10 +50,8 @@ std::string noise_explanation(std::span<const RunRow> rows, const Columns& colum
   if (!measured || repeated || !any_column(columns, {"step", "rate", "speedup", "efficiency"})) {
     return {};
   }
-  return fmt::format(
-      "one repetition of each: how much runs differ by noise is unknown; --repetitions={} gives "
-      "intervals",
-      kFewestForInterval);
+  return fmt::format("each setting ran once: --repetitions={} shows how much is chance",
+                     kFewestForInterval + 1);
 }
 
 // What the time to an accuracy is the time to.
@@ -73,12 +71,11 @@ std::string accuracy_explanation(std::span<const RunRow> rows) {
 
 }  // namespace
 
-std::string interval_words(std::span<const RunRow> rows) {
-  const bool confident = std::ranges::any_of(rows, [](const RunRow& row) {
-    return row.repeated != nullptr && row.repeated->step_s.kind == SpreadKind::confidence;
-  });
-  return fmt::format("(a..b): over repetitions, {}least and most of fewer than {} repetitions",
-                     confident ? "95 % interval of the median; " : "", kFewestForInterval);
+std::string interval_words() {
+  return fmt::format(
+      "(a..b): smallest and largest; a 95 % interval from {} repetitions on ({} for speed-up and "
+      "efficiency)",
+      kFewestForInterval, kFewestForInterval + 1);
 }
 
 TextTable run_table(std::span<const RunRow> rows, const Columns& columns, Footnotes& notes) {
@@ -194,10 +191,9 @@ std::string render_history(const History& history, int width) {
     text += render_rows(history_table(history, line), limit) + '\n';
   }
   text += wrap(
-      "(a..b): over repetitions, 95 % interval of the median; least and most of fewer than 6. A "
-      "change beyond it need not be one of the program: ddpbench check judges two commits that "
-      "were "
-      "measured in turn.",
+      "(a..b): smallest and largest; a 95 % interval from 6 repetitions on. A change beyond it "
+      "need not be one of the program: ddpbench check judges two commits that were measured in "
+      "turn.",
       limit, 4);
   if (!history.measured_order) {
     text += wrap(order_words(history) + " (import: --measured-at).", limit, 4);

@@ -41,7 +41,7 @@ std::string compact_text(std::span<const RunRow> rows, int width);
 // "All 6 agree with one device (3 steps)."; empty where nothing was compared.
 std::string agreement(std::span<const RunRow> rows);
 // What the brackets of condensed rows mean.
-std::string interval_words(std::span<const RunRow> rows);
+std::string interval_words();
 
 // The tables of `ddpbench comm`.
 struct CollectiveTables {

@@ -115,9 +115,8 @@ std::string fewer_devices(const Case& c) {
 }
 
 std::string busy_machine(const Case& c) {
-  return fmt::format("{} during the run: {}, and it is not known how much of it they caused",
-                     other_work(*c.run.conditions),
-                     share_of_step("what is lost", ranked_losses(c.split).step_s, c));
+  return fmt::format("{}, but {}", share_of_step("the loss", ranked_losses(c.split).step_s, c),
+                     other_work(*c.run.conditions));
 }
 
 std::string slow_rank(const Case& c) {
@@ -381,8 +380,7 @@ std::string cause_sentence(Cause cause, const Case& c) {
     text += fmt::format(" (no baseline: {})", c.split.no_baseline);
   }
   if (c.split.spread > kMuchScatter) {
-    text += fmt::format(" (step times scatter by {:.0f} %: other load may blur this)",
-                        100 * c.split.spread);
+    text += fmt::format(" (unsure: step times vary by {:.0f} %)", 100 * c.split.spread);
   }
   return text;
 }

@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -78,6 +80,61 @@ TEST(OptionDocuments, HelpFitsATerminalOfEightyColumns) {
     std::istringstream help(topic_help(topic, command_summaries()));
     for (std::string line; std::getline(help, line);) EXPECT_LE(line.size(), 80U) << line;
   }
+}
+
+// The explanations and paragraphs of a help, each on one line, without the options' names.
+std::vector<std::string> paragraphs_of(const std::string& help) {
+  std::vector<std::string> all(1);
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t begin = std::min(line.find_first_not_of(' '), line.size());
+    const bool names_option = begin == 2;
+    if (line.empty() || names_option) all.emplace_back();
+    const std::size_t gap = names_option ? line.find("  ", begin) : begin;
+    if (gap < line.size()) all.back() += ' ' + line.substr(line.find_first_not_of(' ', gap));
+  }
+  return all;
+}
+
+// The sentences with more words than a reader takes in at once.
+std::vector<std::string> long_sentences(const std::string& paragraph) {
+  constexpr int kMostWords = 25;
+  std::vector<std::string> found;
+  std::string sentence;
+  int count = 0;
+  const auto end = [&] {
+    if (count > kMostWords) found.push_back(sentence);
+    sentence.clear();
+    count = 0;
+  };
+  std::istringstream words(paragraph);
+  for (std::string word; words >> word;) {
+    sentence += ' ' + word;
+    count += std::ranges::any_of(word, [](unsigned char c) { return std::isalnum(c) != 0; });
+    if (word.find_last_of(".?!") == word.size() - 1 && !word.ends_with("...")) end();
+  }
+  end();
+  return found;
+}
+
+TEST(OptionDocuments, NoSentenceOfHelpIsLong) {
+  std::vector<std::string> topics = {"options", "hosts", "config", "exit-codes", "help",
+                                     "tune",    "fit",   "comm",   "info",       "data"};
+  for (const CommandSummary& command : command_summaries()) topics.push_back(command.name);
+  for (const std::string& topic : topics)
+    for (const std::string& text : paragraphs_of(topic_help(topic, command_summaries())))
+      EXPECT_THAT(long_sentences(text), IsEmpty()) << topic;
+}
+
+TEST(OptionDocuments, ASentenceIsLongFromTwentySixWordsOn) {
+  std::string words = "Word";
+  for (int i = 1; i < 25; ++i) words += " - (word";
+  EXPECT_THAT(long_sentences(words + ". " + words + "."), IsEmpty());
+  EXPECT_THAT(long_sentences("Short. " + words + " N,... Short."),
+              ElementsAre(" " + words + " N,... Short."));
+  EXPECT_THAT(
+      paragraphs_of("Usage: a\n\n  --lr=RATE    The\n               rate.\n  --long\n     b\n"),
+      ElementsAre(" Usage: a", "", " The rate.", " b"));
 }
 
 TEST(OptionDocuments, ShortHelpFitsAScreenAndNamesWhatIsThere) {

@@ -35,7 +35,7 @@ class DryRun : public testing::Test {
 TEST_F(DryRun, SetsUpEveryRunAndLeavesNothing) {
   const ProgramResult result = dry(small_run("single,dp,ddp,ps", {"--repetitions=2"}));
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("checked: 4 runs, set up and ended before the first step"));
+  EXPECT_THAT(result.out, HasSubstr("4 runs checked: all can start"));
   EXPECT_FALSE(std::filesystem::exists(program.path("report.json")));
   EXPECT_TRUE(program.processes().empty());
 }

@@ -158,7 +158,7 @@ TEST_F(SharedProcess, TellsARanksOwnErrorAsThatRanks) {
 TEST_F(SharedProcess, IsRehearsed) {
   const ProgramResult result = program.run(shared({4, 2}, {"--dry-run"}));
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("checked: 1 run, set up and ended before the first step"));
+  EXPECT_THAT(result.out, HasSubstr("1 run checked: all can start"));
 }
 
 // A device needs the same memory however many share its process.

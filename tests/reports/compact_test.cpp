@@ -114,7 +114,7 @@ TEST(CompactTable, ShowsIntervalsOfRepetitions) {
   Report report = report_of(std::move(runs));
   fill_scaling(report);
   EXPECT_THAT(text_of(report), ContainsRegex("\nddp +2 .* 1.50  1.50..1.51 "));
-  EXPECT_THAT(text_of(report), HasSubstr("(a..b): over repetitions, 95 % interval"));
+  EXPECT_THAT(text_of(report), HasSubstr("(a..b): smallest and largest; a 95 % interval"));
 }
 
 TEST(CompactTable, NamesWhatTellsRowsOfOneStrategyApart) {

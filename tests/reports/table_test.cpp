@@ -46,7 +46,7 @@ dp        8        skipped (4)
 
 +n: n parameter servers beside the workers
 *: oversubscribed, more compute threads than cores; no scaling is shown
-one repetition of each: how much runs differ by noise is unknown; --repetitions=6 gives intervals
+each setting ran once: --repetitions=7 shows how much is chance
 (1) one device
 (2) injected: slow:rank=1,phase=backward,percent=25
 (3) failed: rank 2, step 5, signal: killed by SIGKILL
