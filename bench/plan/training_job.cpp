@@ -276,6 +276,7 @@ report::Run planned_run(const TrainingJob& job) {
   run.test_samples = job.dataset.test_samples;
   run.dataset_note = job.dataset.note;
   run.augment = job.options.augment;
+  run.label = job.options.label;
   if (const auto& wanted = job.options.until_accuracy) {
     run.until_accuracy = report::AccuracyTarget{.target = wanted->value / 100, .train_s = {}};
   }

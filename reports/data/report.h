@@ -226,6 +226,7 @@ struct Run {
   std::optional<ErrorInfo> error;  // with failed and diverged
   std::string reason;              // with skipped
   std::string strategy;
+  std::string label;  // the user's name of the run; empty: none
   int world_size = 1, servers = 0, repetition = 0;
   std::optional<int> sequence;  // place in the order in which the runs were made, from 0
   std::string started_at;       // "2026-01-31T12:00:00Z"; empty: not recorded

@@ -288,6 +288,7 @@ std::string with_note(const std::string& word, const std::string& note) {
 }
 
 std::vector<SettingWords> name_words(const Run& run) {
+  if (!run.label.empty()) return {{"label", run.label}};
   std::vector<SettingWords> words;
   constexpr unsigned kUses = kNameUse | kStrategyNameUse;
   for_each_value(run, kUses, [&](const Setting& row, std::string key, const std::string& value) {

@@ -17,6 +17,7 @@ namespace {
 
 using test::report_of;
 using test::sample_run;
+using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
@@ -121,7 +122,11 @@ TEST(CompactTable, NamesWhatTellsRowsOfOneStrategyApart) {
   std::vector<report::Run> runs(2, sample_run("ddp", 2, 5000));
   runs[0].strategy_options["overlap"] = "on";
   runs[1].strategy_options["overlap"] = "off";
-  EXPECT_THAT(text_of(report_of(std::move(runs))), HasSubstr("\nddp (overlap off)  "));
+  EXPECT_THAT(text_of(report_of(runs)), HasSubstr("\nddp (overlap off)  "));
+  runs[0].label = "overlapped";
+  runs[1].label = "flat";
+  EXPECT_THAT(text_of(report_of(runs)),
+              AllOf(HasSubstr("\nddp (overlapped)  "), HasSubstr("\nddp (flat)  ")));
 }
 
 }  // namespace
