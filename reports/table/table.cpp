@@ -47,7 +47,10 @@ std::string noise_explanation(std::span<const RunRow> rows, const Columns& colum
   }
   const bool measured = any_run(rows, [](const Run& run) { return run.step.time_s.has_value(); });
   const bool repeated = any_run(rows, [](const Run& run) { return run.repetition > 0; });
-  if (!measured || repeated || !any_column(columns, {"step", "rate", "speedup", "efficiency"})) {
+  const bool again = std::ranges::all_of(
+      rows, [](const RunRow& row) { return beyond_resuming(*row.report).empty(); });
+  if (!again || !measured || repeated ||
+      !any_column(columns, {"step", "rate", "speedup", "efficiency"})) {
     return {};
   }
   return fmt::format("each setting ran once: --repetitions={} shows how much is chance",

@@ -15,6 +15,7 @@
 #include "reports/metrics/noise.h"
 #include "reports/metrics/ranking.h"
 #include "reports/metrics/repetitions.h"
+#include "reports/table/table.h"
 #include "reports/why/why.h"
 
 namespace ddpbench::report {
@@ -114,7 +115,9 @@ std::vector<std::string> no_answer(const Rivals& rivals, const std::string& what
         fmt::format(" Differences below {} say nothing here.", in_percent(rivals.yardstick.spread));
   }
   constexpr int kEnough = kFewestForInterval + 1;
-  const bool few = std::ssize(rivals.several[0].runs) < kEnough;
+  const Standing& best = rivals.several[0];
+  const bool few =
+      std::ssize(best.runs) < kEnough && beyond_resuming(*best.runs.front().report).empty();
   return {head + ".", sure,
           fmt::format("Next: run it on an idle machine{}.",
                       few ? fmt::format(", or with --repetitions={}", kEnough) : "")};

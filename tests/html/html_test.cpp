@@ -261,8 +261,8 @@ TEST(HtmlPageTest, TitlesNameTheReports) {
 
 TEST(HtmlPageTest, CellsOfRunsSayWhichFigureTheyAre) {
   const std::string page = html_page(test::swept_input());
-  // The runs, and their work and traffic.
-  EXPECT_EQ(occurrences(page, "<table class=\"sortable cards\">"), 2U);
+  // What is needed to choose, all columns, and their work and traffic.
+  EXPECT_EQ(occurrences(page, "<table class=\"sortable cards\">"), 3U);
   for (const char* cell : {"<th scope=\"row\" data-label=\"report\"",
                            "data-label=\"options\" class=\"words long\">all_reduce"
                            "=direct",
