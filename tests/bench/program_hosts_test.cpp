@@ -101,7 +101,7 @@ TEST_F(Launchers, HandTheSecretToRanksWithoutACommandLine) {
 TEST_F(Launchers, RehearseOnTheHosts) {
   const ProgramResult result = program.run(on_hosts("single,ddp", "2", {"--dry-run"}));
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("checked: 2 runs"));
+  EXPECT_THAT(result.out, HasSubstr("2 runs checked"));
   EXPECT_EQ(program.read("report.json"), "");
 }
 

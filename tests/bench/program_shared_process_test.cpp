@@ -101,7 +101,7 @@ TEST_F(SharedProcess, IsComparedInOneReport) {
   ASSERT_EQ(runs.size(), 4u);  // dp and ps have no such choice
   EXPECT_FALSE(runs[1]["strategy_options"].contains("devices_per_process"));
   EXPECT_EQ(runs[2]["strategy_options"]["devices_per_process"], 2);
-  EXPECT_THAT(result.out, HasSubstr("devices_per_process=2"));
+  EXPECT_THAT(result.out, HasSubstr("ddp (2 devices a process)"));
   for (const json& row : runs) EXPECT_EQ(row["verification"]["status"], "passed");
 }
 
