@@ -104,7 +104,7 @@ void JoinedRank::take_own_gpu(std::vector<int>& gpus) const {
 
 // The ranks make sure that they have planned the same run, and map the channels that rank 0 makes.
 void JoinedRank::agree() {
-  if (is_first()) channels_ = launch::RankChannels::create(layout());
+  if (is_first()) use(launch::RankChannels::create(layout()));
   if (is_alone()) {
     reserve_report();
   } else {
@@ -124,8 +124,12 @@ void JoinedRank::agree() {
     };
     open_channels(store_.meet(kPlanKey, plan, hear, reply));
   }
-  writer_ = channels_.writer(environment_.rank);
   agreed_ = true;
+}
+
+void JoinedRank::use(launch::RankChannels channels) {
+  channels_ = std::move(channels);
+  writer_ = channels_.writer(environment_.rank);  // the old one's memory is gone
 }
 
 // Ranks of other hosts have channels of their own, which rank 0's follow.
@@ -134,12 +138,12 @@ void JoinedRank::open_channels(const nlohmann::json& agreed) {
   if (is_first()) {
     store_.share(key, channels_.handle());
   } else if (peers_.makes_for_host()) {
-    channels_ = launch::RankChannels::create(layout());
+    use(launch::RankChannels::create(layout()));
     peers_.board()->tell_report_path(agreed.at("report"));
     peers_.board()->mark_reserved();  // rank 0 has made it
     store_.share(key, channels_.handle());
   } else {
-    channels_ = launch::RankChannels::open(store_.await(key), layout());
+    use(launch::RankChannels::open(store_.await(key), layout()));
   }
   peers_.mirror_records(channels_);
 }

@@ -95,6 +95,7 @@ class JoinedRank {
   void plan_for(const HostDevices& host);
   void agree();
   void open_channels(const nlohmann::json& agreed);
+  void use(launch::RankChannels channels);
   int finish_report();
   [[noreturn]] void end_hanging(const std::exception& error);
 

@@ -186,6 +186,23 @@ TEST_F(JoinedFailure, OfARankThatDiesWhileRankZeroComputesTheReferenceIsNoticedA
   EXPECT_TRUE(Program::wait_until([&] { return ::kill(reference, 0) != 0; }));
 }
 
+// Rank 1 is held while ranks join, so rank 0 waits for its plan with the channels of all ranks
+// made.
+TEST_F(JoinedFailure, OfARankThatDiesBeforeItHasPlannedIsNamedByRankZero) {
+  const int port = free_port();
+  Ranks ranks(program, world(3, port));
+  const std::vector<std::string> all = arguments({"--timeout=100000", "--device=cpu"});
+  for (const std::size_t rank : {0U, 1U}) ranks.start(rank, all);
+  const auto store = look_into(port);
+  store->get("joined/roll/said/1", 60);
+  ranks.signal(1, SIGSTOP);
+  ranks.start(2, all);
+  store->get("joined/plan/said/2", 60);
+  ranks.signal(1, SIGKILL);
+  for (const std::size_t rank : {0U, 2U}) EXPECT_EQ(ranks.finish(rank).exit_code, 4) << rank;
+  EXPECT_EQ(program.report()["error"]["rank"], 1);
+}
+
 TEST_F(JoinedFailure, OfSeveralWorldsWithOneReportIsToldBeforeTheyTrain) {
   constexpr std::size_t kWorlds = 4;
   std::vector<test::Variables> all;
