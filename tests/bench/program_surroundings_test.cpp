@@ -43,6 +43,25 @@ class Surroundings : public testing::Test {
   Program program;
 };
 
+TEST_F(Surroundings, AParentThatIgnoresTheEndOfChildrenChangesNothing) {
+  program.prepare = [] { ::signal(SIGCHLD, SIG_IGN); };
+  const ProgramResult result = program.run(small_run("ddp"));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(program.report()["status"], "ok");
+}
+
+// libgomp would bind the first thread to one core, and everything else inherit that.
+TEST_F(Surroundings, AUsersBindingOfOpenMPThreadsHidesNoCores) {
+  const std::string all = program.run({"info"}).out;
+  for (const auto& [name, value] :
+       {std::pair("OMP_PROC_BIND", "true"), {"OMP_PLACES", "{0}"}, {"GOMP_CPU_AFFINITY", "0"}}) {
+    program.environment = {{name, value}, {"OMP_NUM_THREADS", "1"}};
+    const std::string bound = program.run({"info"}).out;
+    const std::size_t line = all.find(" cores, "), end = all.find('\n', line);
+    EXPECT_THAT(bound, HasSubstr(all.substr(line - 3, end - line + 3))) << name;
+  }
+}
+
 // The bits of `closed` are the descriptors 0, 1 and 2.
 class ClosedDescriptors : public Surroundings, public testing::WithParamInterface<int> {};
 
