@@ -289,13 +289,14 @@ Definitions launch_options() {
        "--hosts by --remote-shell. mpirun (Open MPI), srun: that program, once per run, on --hosts "
        "or where it puts them.",
        "ssh with --hosts, else local"},
-      {"remote-shell", kNotOfTune, "COMMAND", &Options::remote_shell, anything(),
+      // No file may give the next three: one that came from elsewhere would run its commands here.
+      {"remote-shell", kNotOfTune | kNoKey, "COMMAND", &Options::remote_shell, anything(),
        "With --launcher=ssh: the command that runs a command line on a host, called as COMMAND "
        "HOST LINE. It may have arguments, quoted as in a shell.",
        "ssh"},
-      {"remote-program", kNotOfTune, "PATH", &Options::remote_program, anything(),
+      {"remote-program", kNotOfTune | kNoKey, "PATH", &Options::remote_program, anything(),
        "ddpbench on the hosts. It must be the same version as here.", "the path that it has here"},
-      {"launcher-args", kNotOfTune, "ARGUMENTS", &Options::launcher_arguments, anything(),
+      {"launcher-args", kNotOfTune | kNoKey, "ARGUMENTS", &Options::launcher_arguments, anything(),
        "Further arguments for mpirun or srun, quoted as in a shell.", "none"},
   };
 }

@@ -147,6 +147,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"DotsInKey", R"({"optimizer.lr": 1})", {"/optimizer.lr: unknown key"}},
         BadFile{"SlashInKey", R"({"optimizer/lr": 1})", {"/optimizer~1lr: unknown key"}},
         BadFile{"FlagThatIsNoKey", R"({"config": "x"})", {"/config", "--config can only be given"}},
+        BadFile{"Command",
+                R"({"remote_shell": "sh -c date"})",
+                {"/remote_shell", "--remote-shell can only be given as a flag or variable"}},
+        BadFile{"Program", R"({"remote_program": "/tmp/x"})", {"--remote-program can only be"}},
+        BadFile{
+            "CommandInARun", R"({"runs": [{"launcher_args": "x"}]})", {"/runs/0/launcher_args"}},
+        BadFile{"CommandsArguments", R"({"launcher_args": "x"})", {"--launcher-args can only be"}},
         BadFile{"ObjectForValue", R"({"epochs": {"n": 1}})", {"/epochs: expected a value"}},
         BadFile{
             "EmptyObjectForValue", R"({"epochs": {}})", {"/epochs", "a whole number from 1", "{}"}},
