@@ -11,9 +11,8 @@
 #include <string_view>
 
 #include "bench/host/build_info.h"
-#include "bench/host/host_network.h"
+#include "bench/host/host_limits.h"
 #include "kernels/ops/backend.h"
-#include "kernels/runtime/cpu_topology.h"
 #include "parallel/launch/rank_environment.h"
 
 namespace ddpbench::bench {
@@ -46,7 +45,7 @@ std::string operating_system() {
 }
 
 report::CpuInfo cpu_info() {
-  const CpuTopology topology = read_cpu_topology();
+  const CpuTopology topology = read_usable_cpu();
   return {.model = topology.model,
           .cores = static_cast<int>(topology.cores.size()),
           .processors = topology.processors,
@@ -79,11 +78,6 @@ Variables recorded_variables(const Variables& all, const std::vector<std::string
   for (const auto& [name, value] : all)
     if (is_recorded(name, options)) recorded.emplace(name, value);
   return recorded;
-}
-
-std::string host_name() {
-  utsname system{};
-  return uname(&system) == 0 ? system.nodename : "unknown";
 }
 
 report::Environment capture_environment(const Variables& recorded, const Variables& libraries) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/host/host_devices.h"
+#include "bench/host/host_network.h"
 #include "kernels/runtime/cuda_device.h"
 #include "kernels/runtime/gpu_monitor.h"
 #include "reports/data/report.h"
@@ -20,9 +21,6 @@ using Variables = std::map<std::string, std::string>;
 // The variables of `all` that affect measurements, and those named in `options`. Reports are passed
 // on, so they have no others, above all no secrets.
 Variables recorded_variables(const Variables& all, const std::vector<std::string>& options);
-
-// This host's name; "unknown" when the system does not say.
-std::string host_name();
 
 // Reads this host. `libraries` (name -> version) is added to the versions that the build knows.
 // add_gpus fills in the GPUs.

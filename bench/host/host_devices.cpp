@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "bench/host/build_info.h"
+#include "bench/host/host_limits.h"
 #include "kernels/ops/backend.h"
 #include "parallel/launch/rank_environment.h"
 #include "parallel/module_library.h"
@@ -69,7 +70,7 @@ DeviceKind device_kind(std::string_view word) {
 }
 
 HostDevices find_devices(const std::string& device) {
-  return {read_cpu_topology(), probe(device), ops::why_no_cpu_bf16()};
+  return {read_usable_cpu(), probe(device), ops::why_no_cpu_bf16()};
 }
 
 const CudaModule& cuda_module() {

@@ -11,6 +11,7 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <numeric>
 #include <sstream>
 #include <string_view>
@@ -19,8 +20,8 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "bench/host/environment_capture.h"
-#include "kernels/runtime/cpu_topology.h"
+#include "base/text.h"
+#include "bench/host/host_network.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -55,19 +56,29 @@ struct ControlGroup {
 };
 
 // From this process's own group up to the root. Groups that are not visible from here, as those
-// above a container, are left out.
-std::vector<ControlGroup> control_groups(const std::string& root) {
+// above a container, are left out. `controller`: of version 1; empty: version 2.
+std::vector<ControlGroup> control_groups(const std::string& root,
+                                         const std::string& controller = "") {
   fs::path path;
   std::ifstream file(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("0::")) path = fs::path(line.substr(3)).relative_path();
+  for (std::string line; std::getline(file, line);) {  // "4:cpu,cpuacct:/jobs/7"
+    const std::vector<std::string> parts = split(line, ':');
+    if (parts.size() < 3 || !std::ranges::count(split(parts[1], ','), controller)) continue;
+    path = fs::path(line.substr(parts[0].size() + parts[1].size() + 2)).relative_path();
   }
   std::vector<ControlGroup> groups;
   for (;; path = path.parent_path()) {
-    const fs::path directory = fs::path(root + "/sys/fs/cgroup") / path;
+    const fs::path directory = fs::path(root + "/sys/fs/cgroup") / controller / path;
     if (is_folder(directory)) groups.push_back({("/" / path).string(), directory});
     if (path.empty()) return groups;
   }
+}
+
+// Those of both versions: either may limit the CPU.
+std::vector<ControlGroup> cpu_groups(const std::string& root) {
+  std::vector<ControlGroup> groups = control_groups(root);
+  std::ranges::move(control_groups(root, "cpu"), std::back_inserter(groups));
+  return groups;
 }
 
 std::optional<std::uint64_t> memory_limit_of(const ControlGroup& group) {
@@ -93,12 +104,22 @@ std::optional<std::uint64_t> resource_limit(__rlimit_resource resource) {
   return limit.rlim_cur;
 }
 
-// Reads cpu.max: "<quota> <period>" in microseconds, or "max <period>".
+// Reads cpu.max: "<quota> <period>" in microseconds, or "max <period>". Version 1 has a file for
+// each, and a quota of -1 is none.
 std::optional<double> cpu_quota(const fs::path& group) {
-  std::ifstream file(group / "cpu.max");
+  std::ifstream both(group / "cpu.max"), one(group / "cpu.cfs_quota_us"),
+      other(group / "cpu.cfs_period_us");
   double quota = 0, period = 0;
-  if (!(file >> quota >> period) || period <= 0) return std::nullopt;
+  const bool is_told = both >> quota >> period || (one >> quota && other >> period);
+  if (!is_told || quota <= 0 || period <= 0) return std::nullopt;
   return quota / period;
+}
+
+// The time for which quotas have stopped the group, in seconds. Version 1 has nanoseconds.
+double throttled_s(const fs::path& group) {
+  const fs::path file = group / "cpu.stat";
+  return 1e-6 * static_cast<double>(number_after("throttled_usec", file).value_or(0)) +
+         1e-9 * static_cast<double>(number_after("throttled_time", file).value_or(0));
 }
 
 template <typename T>
@@ -188,8 +209,10 @@ HostLimits read_host_limits(const std::string& root) {
                     .locked_memory_bytes = resource_limit(RLIMIT_MEMLOCK),
                     .processes = resource_limit(RLIMIT_NPROC),
                     .threads = first_number("/proc/sys/kernel/threads-max")};
-  for (const ControlGroup& group : control_groups(root)) {
+  for (const ControlGroup& group : cpu_groups(root)) {
     tighten(limits.cpu_quota, cpu_quota(group.directory));
+  }
+  for (const ControlGroup& group : control_groups(root)) {
     const auto limit = memory_limit_of(group);
     if (!limit) continue;
     // The outer one of equal limits counts, because more processes share it.
@@ -204,6 +227,14 @@ HostLimits read_host_limits(const std::string& root) {
     limits.host_available_bytes = *kib << 10;
   }
   return limits;
+}
+
+CpuTopology read_usable_cpu(const std::string& root) {
+  CpuTopology cpu = read_cpu_topology();
+  const auto cores = static_cast<double>(cpu.cores.size());
+  const double quota = read_host_limits(root).cpu_quota.value_or(cores);
+  cpu.cores.resize(static_cast<std::size_t>(std::clamp(quota, 1.0, cores)));
+  return cpu;
 }
 
 MemoryKills read_memory_kills(const std::string& root) {
@@ -236,8 +267,9 @@ report::MachineSnapshot read_machine_counters(const std::string& root) {
   read_processor_time(root, snapshot);
   read_processors(root, snapshot);
   snapshot.swapped_in_pages = number_after("pswpin", root + "/proc/vmstat");
-  if (const auto usec = number_after("throttled_usec", root + "/sys/fs/cgroup/cpu.stat")) {
-    snapshot.quota_throttled_s = 1e-6 * static_cast<double>(*usec);
+  for (const ControlGroup& group : cpu_groups(root)) {
+    snapshot.quota_throttled_s =
+        std::max(snapshot.quota_throttled_s.value_or(0), throttled_s(group.directory));
   }
   return snapshot;
 }

@@ -1,14 +1,16 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the system tells of this process and machine: limits, with control groups of version 2,
-// processes ended for lack of memory, and the counters that reports/metrics/conditions.h compares.
+// What the system tells of this process and machine: limits, with control groups (of version 1 only
+// the CPU's), processes ended for lack of memory, and the counters that
+// reports/metrics/conditions.h compares.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
+#include "kernels/runtime/cpu_topology.h"
 #include "reports/metrics/conditions.h"
 
 namespace ddpbench::bench {
@@ -46,6 +48,9 @@ void spare_address_space();
 
 // Reads control groups from this process's group upwards: the tightest limit counts.
 HostLimits read_host_limits(const std::string& root = "");
+
+// The processors of this host, with as many cores as the quota lets it use all the time.
+CpuTopology read_usable_cpu(const std::string& root = "");
 
 // Processes that the kernel has ended for lack of memory.
 struct MemoryKills {

@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/utsname.h>
 
 #include <algorithm>
 #include <array>
@@ -34,6 +35,11 @@ std::string text_of(const sockaddr_in& address) {
 }
 
 }  // namespace
+
+std::string host_name() {
+  utsname system{};
+  return ::uname(&system) == 0 ? system.nodename : "unknown";
+}
 
 bool is_address(const std::string& text) {
   in_addr address{};

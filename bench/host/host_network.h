@@ -13,6 +13,9 @@
 
 namespace ddpbench::bench {
 
+// This host's name; "unknown" when the system does not say.
+std::string host_name();
+
 // Whether the text is an IPv4 address.
 bool is_address(const std::string& text);
 

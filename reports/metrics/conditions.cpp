@@ -85,14 +85,14 @@ double frequency_loss(const Conditions& c) {
   return begin && end && *begin > 0 ? std::max(0.0, 1 - *end / *begin) : 0;
 }
 
-// The first kChecksOfOthers are of work that is not this program's; with the next one they disturb
-// a run, so that nothing is concluded from it.
-constexpr std::size_t kChecksOfOthers = 2;
+// The first kChecksOfOthers tell what kept the CPU from this program, a quota before other load;
+// with the next one they disturb a run, so that nothing is concluded from it.
+constexpr std::size_t kChecksOfOthers = 3;
 constexpr Check kChecks[] = {
+    {of<&Conditions::quota_throttled_ratio>, 0.01, "a CPU quota stopped it for {u}{p} of the time"},
     {of<&Conditions::other_load_ratio>, 0.10, "other programs used {u}{p} of the CPU"},
     {of<&Conditions::stolen_ratio>, 0.02, "other virtual machines took {u}{p} of the CPU"},
     {of<&Conditions::step_drift_ratio>, 0.05, "step times drifted by {s}"},
-    {of<&Conditions::quota_throttled_ratio>, 0.01, "a CPU quota stopped it for {u}{p} of the time"},
     {frequency_loss, 0.05, "the CPU's frequency fell by {u}{p}"},
     {of<&Conditions::thermal_throttle_count>, 1, "heat throttled the CPU {u}{x:.0f} times"},
     {of<&Conditions::swapped_in_pages>, 256, "{u}{x:.0f} pages were swapped in"},

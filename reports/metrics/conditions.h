@@ -61,7 +61,7 @@ Conditions conditions_between(const MachineSnapshot& before, const MachineSnapsh
 // a note on each condition that is out of the ordinary (docs/metrics.md has the limits).
 void fill_conditions(Run& run, const MachineSnapshot& before, const MachineSnapshot& after);
 
-// "other programs used 70 % of the CPU": what work that is not this program's took, by the same
+// "other programs used 70 % of the CPU": what kept the CPU from this program, by the same
 // limits as the notes. Empty where that was little, or is not known.
 std::string other_work(const Conditions& conditions);
 // The same, or else that step times drifted.

@@ -31,6 +31,16 @@ TEST(MachineSnapshot, ReadsWhatTheSystemTells) {
   EXPECT_EQ(snapshot.thermal_throttles, 9u);
 }
 
+TEST(MachineSnapshot, HasTheThrottlingOfTheOwnGroupOfEitherVersion) {
+  const TemporaryDirectory root;
+  root.write("proc/self/cgroup", "2:cpu,cpuacct:/jobs/7\n0::/jobs/7\n");
+  root.write("sys/fs/cgroup/cpu.stat", "usage_usec 5\n");
+  root.write("sys/fs/cgroup/jobs/7/cpu.stat", "nr_throttled 3\nthrottled_usec 1500000\n");
+  EXPECT_EQ(read_machine_counters(root.path()).quota_throttled_s, 1.5);
+  root.write("sys/fs/cgroup/cpu/jobs/7/cpu.stat", "nr_throttled 3\nthrottled_time 2500000000\n");
+  EXPECT_EQ(read_machine_counters(root.path()).quota_throttled_s, 2.5);
+}
+
 TEST(MachineSnapshot, LeavesOutWhatItDoesNotTell) {
   const TemporaryDirectory root;
   root.write("proc/stat", "intr 5\n");

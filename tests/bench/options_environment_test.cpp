@@ -104,6 +104,31 @@ TEST(HostLimits, TheTightestControlGroupCounts) {
   EXPECT_EQ(limits.memory_group, "/");
 }
 
+TEST(HostLimits, TheQuotaOfVersion1CountsAsWell) {
+  const TemporaryDirectory groups;
+  groups.write("proc/self/cgroup", "4:cpu,cpuacct:/jobs/7\n3:cpuset:/other\n0::/\n");
+  groups.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+  groups.write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(read_host_limits(groups.path()).cpu_quota, std::nullopt);
+  groups.write("sys/fs/cgroup/cpu/jobs/7/cpu.cfs_quota_us", "50000\n");
+  groups.write("sys/fs/cgroup/cpu/jobs/7/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(read_host_limits(groups.path()).cpu_quota, 0.5);
+}
+
+TEST(UsableCpu, HasAsManyCoresAsTheQuotaAllows) {
+  const TemporaryDirectory groups;
+  const std::size_t all = read_cpu_topology().cores.size();
+  groups.write("proc/self/cgroup", "0::/jobs\n");
+  EXPECT_EQ(read_usable_cpu(groups.path()).cores.size(), all);
+  for (const auto& [quota, cores] : {std::pair("50000", std::size_t{1}),
+                                     {"190000", std::size_t{1}},
+                                     {"max", all},
+                                     {"990000000", all}}) {
+    groups.write("sys/fs/cgroup/jobs/cpu.max", std::string(quota) + " 100000\n");
+    EXPECT_EQ(read_usable_cpu(groups.path()).cores.size(), cores) << quota;
+  }
+}
+
 TEST(HostLimits, TheMemoryThatIsSharedHasTheNameOfWhatLimitsIt) {
   const MemoryLimit host = memory_limit({});
   const MemoryLimit group = memory_limit({.memory_bytes = 4096, .memory_group = "/jobs/7"});

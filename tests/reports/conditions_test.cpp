@@ -87,10 +87,19 @@ TEST(Conditions, EverythingOutOfTheOrdinaryIsNoted) {
   machine.after.own_major_page_faults = 5003;
   EXPECT_THAT(
       observed(machine).conditions->notes,
-      ElementsAre(HasSubstr("virtual machines took 10 %"), HasSubstr("quota stopped it for 10 %"),
+      ElementsAre(HasSubstr("quota stopped it for 10 %"), HasSubstr("virtual machines took 10 %"),
                   HasSubstr("frequency fell by 20 %"), HasSubstr("throttled the CPU 3 times"),
                   HasSubstr("1000 pages were swapped in"),
                   HasSubstr("5000 pages had to come from disk")));
+}
+
+TEST(Conditions, AQuotaIsNamedBeforeOtherProcesses) {
+  Quiet machine;
+  machine.after.busy_s = 84;
+  EXPECT_EQ(other_work(*observed(machine).conditions), "other programs used 35 % of the CPU");
+  machine.after.quota_throttled_s = 2;
+  EXPECT_EQ(other_work(*observed(machine).conditions),
+            "a CPU quota stopped it for 10 % of the time");
 }
 
 TEST(Conditions, DriftOfTheStepsIsNoted) {
