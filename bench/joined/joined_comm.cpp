@@ -41,11 +41,13 @@ class JoinedComm final : public JoinedRank {
   void plan(const HostDevices& host) override;
   launch::ChannelLayout layout() const override { return layout_; }
   PlanValues planned() const override;
+  std::vector<int> cores() const override {
+    return devices_.cores.at(static_cast<std::size_t>(environment().rank));
+  }
   int work() override;
   JoinedReport& report() override { return report_; }
 
   void fill_in(report::Report& report, const launch::SuperviseResult& result) const;
-  void see_shared_cores();
   void say_begin() const;
 
   CommJob job_;         // GPUs have the world's numbers
@@ -93,7 +95,7 @@ void JoinedComm::plan(const HostDevices& all) {
   if (hosts.are_several()) job_.hosts = hosts.count();
   if (hosts.count() > 0) options().backend = job_.devices.backend;
   if (const auto own = own_cores(size, 1, environment(), hosts, host.cpu)) {
-    job_.devices.cores.at(static_cast<std::size_t>(rank)) = own->cores;
+    job_.devices.cores.at(static_cast<std::size_t>(rank)) = *own;
   }
   // Until ranks see whether they share cores, they have room for all working sets.
   if (!job_.on_gpus()) job_.devices.oversubscribed = false;
@@ -111,21 +113,6 @@ PlanValues JoinedComm::planned() const {
   return flat_values(all);
 }
 
-// A launcher binds each rank to cores that the others do not know.
-void JoinedComm::see_shared_cores() {
-  if (job_.on_gpus()) return;
-  const auto key = [](int rank) { return fmt::format("joined/cores/{}", rank); };
-  const auto own = static_cast<std::size_t>(environment().rank);
-  peers().store().share(key(environment().rank), nlohmann::json(devices_.cores.at(own)).dump());
-  std::vector<PlacedRank> ranks;
-  for (int rank = 0; rank < job_.ranks; ++rank) {
-    ranks.push_back(
-        {peers().hosts().of(rank), nlohmann::json::parse(peers().store().await(key(rank)))});
-  }
-  job_.devices.oversubscribed = share_cores(ranks);
-  choose_working_sets(job_);
-}
-
 void JoinedComm::say_begin() const {
   if (!device_note_.empty()) say("{}\n", device_note_);
   if (const std::string note = rounding_note(options(), job_); !note.empty()) say("{}\n", note);
@@ -133,7 +120,8 @@ void JoinedComm::say_begin() const {
 }
 
 int JoinedComm::work() {
-  see_shared_cores();
+  if (!job_.on_gpus()) job_.devices.oversubscribed = shares_cores();
+  choose_working_sets(job_);
   prepare_engine(devices_, options().interface, environment(), peers().hosts());
   finish_engine(devices_.backend, environment(), engine_limits());
   if (is_first()) say_begin();

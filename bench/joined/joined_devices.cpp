@@ -93,9 +93,9 @@ std::vector<VisibleGpus> exchange_gpus(comm::Store& store, int rank, int process
   return all;
 }
 
-std::optional<OwnCores> own_cores(int devices, int threads_per_device,
-                                  const launch::RankEnvironment& environment,
-                                  const JoinedHosts& hosts, const CpuTopology& topology) {
+std::optional<std::vector<int>> own_cores(int devices, int threads_per_device,
+                                          const launch::RankEnvironment& environment,
+                                          const JoinedHosts& hosts, const CpuTopology& topology) {
   const bool several = hosts.are_several();
   const int here =
       several ? static_cast<int>(hosts.ranks(hosts.of(environment.rank)).size()) : devices;
@@ -103,16 +103,17 @@ std::optional<OwnCores> own_cores(int devices, int threads_per_device,
       static_cast<int>(topology.cores.size()) <
       std::min(here * threads_per_device, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
   if ((!bound && !several) || environment.world_size == 1) return std::nullopt;
-  const CpuPlacement own = place_cpu_devices(topology, bound ? 1 : here, threads_per_device);
-  const int index = bound ? 0 : hosts.index_on_host(environment.rank);
-  return OwnCores{own.device_cores.at(static_cast<std::size_t>(index)), own.oversubscribed};
+  // In turn also where they are bound: all may be bound to the same cores.
+  const int index = several ? hosts.index_on_host(environment.rank) : environment.rank % here;
+  return place_cpu_devices(topology, here, threads_per_device)
+      .device_cores.at(static_cast<std::size_t>(index));
 }
 
 bool share_cores(const std::vector<PlacedRank>& ranks) {
-  std::map<int, std::pair<std::size_t, std::set<int>>> hosts;  // ranks, and their cores
+  std::map<int, std::pair<std::size_t, std::set<int>>> hosts;  // threads, and their cores
   for (const PlacedRank& rank : ranks) {
     auto& [count, cores] = hosts[rank.host];
-    ++count;
+    count += rank.cores.size();
     cores.insert(rank.cores.begin(), rank.cores.end());
   }
   return std::ranges::any_of(hosts, [](const auto& entry) {

@@ -51,25 +51,20 @@ JoinedGpus assign_gpus(const std::vector<VisibleGpus>& visible);
 std::vector<VisibleGpus> exchange_gpus(comm::Store& store, int rank, int processes,
                                        const VisibleGpus& own, double timeout_s);
 
-struct OwnCores {
-  std::vector<int> cores;       // OS processors of this rank's device
-  bool oversubscribed = false;  // the devices of this host share cores
-};
-
-// The cores of this rank's device: each rank of a joined world places itself. Where the launcher
-// has bound it to some (mpirun does), these are kept; otherwise the ranks of a host divide it as a
-// supervisor would. `devices`: those of the world that need cores. `hosts` has all ranks, or none
-// where the rank is alone. nullopt: the plan of a supervisor holds.
-std::optional<OwnCores> own_cores(int devices, int threads_per_device,
-                                  const launch::RankEnvironment& environment,
-                                  const JoinedHosts& hosts, const CpuTopology& topology);
+// The cores (OS processors) of this rank's device: each rank of a joined world places itself. Where
+// the launcher has bound it to some (mpirun does), these are kept; otherwise the ranks of a host
+// divide it as a supervisor would. `devices`: those of the world that need cores. `hosts` has all
+// ranks, or none where the rank is alone. nullopt: the plan of a supervisor holds.
+std::optional<std::vector<int>> own_cores(int devices, int threads_per_device,
+                                          const launch::RankEnvironment& environment,
+                                          const JoinedHosts& hosts, const CpuTopology& topology);
 
 struct PlacedRank {
   int host = 0;            // its number
-  std::vector<int> cores;  // OS processors of its device
+  std::vector<int> cores;  // OS processors of its device's threads
 };
 
-// Whether a host has more ranks than cores that they may use between them.
+// Whether a host has more threads of ranks than cores that these may use between them.
 bool share_cores(const std::vector<PlacedRank>& ranks);
 
 }  // namespace ddpbench::bench

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "bench/host/environment_capture.h"
+#include "bench/host/host_limits.h"
 #include "bench/host/host_network.h"
 #include "bench/host/terminal.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
@@ -200,6 +201,21 @@ double JoinedPeers::left_before_kills_s(double failed_s) const {
 
 bool JoinedPeers::defers_to_rank_0() const {
   return hosts_.are_several() && !hosts_.share_one(environment_.rank, 0);
+}
+
+report::MachineSnapshot JoinedPeers::take_snapshot() const {
+  report::MachineSnapshot snapshot = take_machine_snapshot();
+  if (environment_.world_size > 1) snapshot.own_involuntary_switches.reset();
+  for (int rank = 0; rank < environment_.world_size; ++rank) {
+    if (rank == environment_.rank) continue;
+    const launch::ProcessState other = watch_.state(rank);
+    const bool is_seen = other.letter != '?' && snapshot.own_busy_s;
+    snapshot.own_busy_s =
+        is_seen ? std::optional(*snapshot.own_busy_s + other.busy_s) : std::nullopt;
+    if (snapshot.own_major_page_faults) *snapshot.own_major_page_faults += other.major_page_faults;
+    if (!is_seen) snapshot.own_major_page_faults.reset();
+  }
+  return snapshot;
 }
 
 void JoinedPeers::await_news() const {

@@ -22,6 +22,7 @@
 #include "parallel/launch/rank_channel.h"
 #include "parallel/launch/rank_environment.h"
 #include "parallel/launch/world_watch.h"
+#include "reports/metrics/conditions.h"
 
 namespace ddpbench::bench {
 
@@ -80,6 +81,10 @@ class JoinedPeers {
   // A rank of another host may be cut off from a rank 0 that writes the report as well, in a file
   // that both hosts see. That of rank 0's host knows more.
   bool defers_to_rank_0() const;
+
+  // Of this machine, with what all ranks have used. That is unknown where one of them is on another
+  // host or has ended.
+  report::MachineSnapshot take_snapshot() const;
 
   // Call it when this rank has lost a peer. With several hosts the cause may not be known here yet;
   // this waits for it a moment.

@@ -108,11 +108,14 @@ void JoinedRank::agree() {
   if (is_alone()) {
     reserve_report();
   } else {
-    const nlohmann::json plan = plan_json(planned());
+    nlohmann::json plan = plan_json(planned());
+    plan["cores"] = cores();
+    std::vector<PlacedRank> placed{{0, cores()}};
     const auto hear = [&](int rank, const nlohmann::json& said) {
       const std::string differs = disagreement(rank, said, 0, plan);
-      if (differs.empty()) return;
       const JoinedHosts& hosts = peers_.hosts();
+      placed.push_back({hosts.of(rank), said.at("cores")});
+      if (differs.empty()) return;
       throw ConfigError(fmt::format(
           "the ranks have planned different runs: {}{}; they need the same files and devices",
           differs,
@@ -120,9 +123,13 @@ void JoinedRank::agree() {
     };
     const auto reply = [&]() -> nlohmann::json {
       reserve_report();
-      return {{"channels", channels_.handle()}, {"report", peers_.board()->report_path()}};
+      return {{"channels", channels_.handle()},
+              {"report", peers_.board()->report_path()},
+              {"shares_cores", share_cores(placed)}};
     };
-    open_channels(store_.meet(kPlanKey, plan, hear, reply));
+    const nlohmann::json agreed = store_.meet(kPlanKey, plan, hear, reply);
+    shares_cores_ = agreed.at("shares_cores");
+    open_channels(agreed);
   }
   agreed_ = true;
 }

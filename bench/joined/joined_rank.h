@@ -55,6 +55,7 @@ class JoinedRank {
   // What plan() has made: the records of all ranks, and what all ranks must have planned alike.
   virtual launch::ChannelLayout layout() const = 0;
   virtual PlanValues planned() const = 0;
+  virtual std::vector<int> cores() const = 0;  // of this rank's device; none on a GPU
   // Everything else. Ends with complete(). Returns the exit code.
   virtual int work() = 0;
 
@@ -84,6 +85,8 @@ class JoinedRank {
   const launch::RankEnvironment& environment() const { return environment_; }
   JoinedPeers& peers() { return peers_; }
   const std::optional<JoinedGpus>& own_gpus() const { return own_gpus_; }
+  // Whether ranks of a host share cores, which none knows alone: launchers bind each to its own.
+  bool shares_cores() const { return shares_cores_; }
   const launch::RankChannels& channels() const { return channels_; }
   launch::RankWriter& writer() { return writer_; }
   double limit_s() const;
@@ -116,6 +119,7 @@ class JoinedRank {
   std::optional<HostDevices> gpus_of_world_;  // set on GPUs
   bool planned_ = false;                      // plan() has returned
   bool agreed_ = false;                       // all ranks' have, and they map channels_
+  bool shares_cores_ = false;
   MemoryKills memory_kills_ = read_memory_kills();
   launch::RankChannels channels_;  // of all ranks
   launch::RankWriter writer_;

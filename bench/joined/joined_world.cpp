@@ -33,23 +33,6 @@
 namespace ddpbench::bench {
 namespace {
 
-// The other ranks are not children of this process. Their use is not known here, and must not count
-// as load of other programs.
-void fill_joined_conditions(report::Run& run, report::MachineSnapshot before, int processes) {
-  if (processes > 1) {
-    before.own_busy_s.reset();
-    before.own_major_page_faults.reset();
-    before.own_involuntary_switches.reset();
-  }
-  report::fill_conditions(run, before, take_machine_snapshot());
-  if (processes == 1) return;
-  const auto unknown =
-      report::Figure::missing("a launcher started the ranks, and only rank 0's own use is known");
-  run.conditions->other_load_ratio = unknown;
-  run.conditions->major_page_faults = unknown;
-  run.conditions->involuntary_context_switches = unknown;
-}
-
 class JoinedWorld final : public JoinedRank {
  public:
   JoinedWorld(Options options, const launch::RankEnvironment& environment,
@@ -73,10 +56,13 @@ class JoinedWorld final : public JoinedRank {
   void plan(const HostDevices& host) override;
   launch::ChannelLayout layout() const override { return channel_layout(job_, model_); }
   PlanValues planned() const override { return job_values(job_, layout()); }
+  std::vector<int> cores() const override {
+    return job_.cores.at(static_cast<std::size_t>(environment().rank));
+  }
   int work() override;
   JoinedReport& report() override { return report_; }
 
-  void fill_in(report::Report& report, const launch::SuperviseResult& result) const;
+  void fill_in(report::Report& report, const launch::SuperviseResult& result);
   void place_on_cores(const CpuTopology& topology);
   void share_inputs();
   RankInputs inputs();
@@ -97,6 +83,7 @@ class JoinedWorld final : public JoinedRank {
 };
 
 int JoinedWorld::work() {
+  if (!is_alone() && job_.gpus.empty()) job_.oversubscribed = shares_cores();
   prepare_engine(job_, options().interface, environment(), peers().hosts());
   share_inputs();
   finish_engine(job_.backend, environment(), engine_limits());
@@ -132,11 +119,18 @@ void JoinedWorld::plan(const HostDevices& host) {
   take_own_gpu(job_.gpus);  // the plan is not asked later
 }
 
-void JoinedWorld::fill_in(report::Report& report, const launch::SuperviseResult& result) const {
+void JoinedWorld::fill_in(report::Report& report, const launch::SuperviseResult& result) {
   report::Run run = collect_run(job_, channels(), result);
   if (startup_s_ > 0) run.time.startup_s = report::Figure::of(startup_s_);
   run.time.total_s = report::Figure::of(report_.seconds_so_far());
-  if (before_) fill_joined_conditions(run, *before_, channels().layout().ranks);
+  if (before_) {
+    report::fill_conditions(run, *before_, peers().take_snapshot());
+    report::Conditions& c = *run.conditions;
+    for (report::Figure* const own :
+         {&c.other_load_ratio, &c.major_page_faults, &c.involuntary_context_switches}) {
+      if (!own->value) *own = report::Figure::missing("rank 0 does not see it of every rank");
+    }
+  }
   const bool diverged = run.status == report::Status::diverged;
   report.status = diverged ? report::Status::failed : run.status;
   report.error = run.error;
@@ -148,8 +142,7 @@ void JoinedWorld::place_on_cores(const CpuTopology& topology) {
   const auto own =
       own_cores(devices, job_.options.threads_per_device, environment(), peers().hosts(), topology);
   if (!own) return;
-  job_.cores.at(static_cast<std::size_t>(environment().rank)) = own->cores;
-  if (job_.gpus.empty()) job_.oversubscribed = own->oversubscribed;
+  job_.cores.at(static_cast<std::size_t>(environment().rank)) = *own;
   // The launcher dealt out the cores, and each rank sees only its own.
   if (job_.has_cpu_servers()) job_.oversubscribed = shares_gpus(job_);
 }
@@ -189,7 +182,7 @@ void JoinedWorld::say_begin() const {
 
 int JoinedWorld::train() {
   if (is_first()) {
-    before_ = take_machine_snapshot();
+    before_ = peers().take_snapshot();
     say_begin();
   }
   int exit_code = 0;

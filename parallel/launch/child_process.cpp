@@ -36,9 +36,14 @@ std::optional<ProcessState> read_process_state(pid_t pid) {
   std::istringstream fields(line.substr(end + 1));
   ProcessState state;
   std::string skipped;
-  // The state is field 3, field 22 the time of its start, field 52 its wait status.
+  // The state is field 3, field 22 the time of its start, field 52 its wait status. 12 and 13 count
+  // page faults, 14 to 17 ticks of the processor.
   fields >> state.letter;
-  for (int field = 4; field <= 21; ++field) fields >> skipped;
+  double values[22]{};
+  for (int field = 4; field <= 21; ++field) fields >> values[field];
+  state.major_page_faults = static_cast<std::uint64_t>(values[12] + values[13]);
+  state.busy_s = (values[14] + values[15] + values[16] + values[17]) /
+                 static_cast<double>(::sysconf(_SC_CLK_TCK));
   if (!(fields >> state.start)) return std::nullopt;
   for (int field = 23; field <= 51; ++field) fields >> skipped;
   int status = 0;

@@ -30,6 +30,8 @@ class WorldWatch {
   bool is_watched(int rank) const { return at(rank).process.pid != 0; }
   bool has_ended(int rank) const;
   bool is_stopped(int rank) const { return state(rank).is_stopped(); }  // reads /proc
+  // Its letter is '?' where the rank has ended or is not watched.
+  ProcessState state(int rank) const;
 
   // What there is to see of all ranks now, for guilty_rank.h. A rank that has ended although
   // `complete` is false counts as deserted, and how it ended counts.
@@ -43,7 +45,6 @@ class WorldWatch {
     std::atomic<bool> told_ended = false;
   };
   ChildExit exit_of(int rank) const;
-  ProcessState state(int rank) const;
   Watched& at(int rank) const { return ranks_.at(static_cast<std::size_t>(rank)); }
 
   mutable std::mutex mutex_;

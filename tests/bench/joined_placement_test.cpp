@@ -42,9 +42,9 @@ TEST(OwnCores, FollowThePlanOfASupervisorOnOneHostWithoutBinding) {
 TEST(OwnCores, AreThoseOfTheRanksOfItsHostWhereThereAreSeveral) {
   const auto own = own_cores(4, 1, place(3, 4), on("abab"), with_cores(8));
   ASSERT_TRUE(own);
-  EXPECT_THAT(own->cores, ElementsAre(1));  // the second rank of b
-  EXPECT_FALSE(own->oversubscribed);
-  EXPECT_TRUE(own_cores(4, 1, place(2, 4), on("aaab"), with_cores(2))->oversubscribed);
+  EXPECT_THAT(*own, ElementsAre(1));  // the second rank of b
+  EXPECT_THAT(*own_cores(4, 1, place(2, 4), on("aaab"), with_cores(2)), ElementsAre(0))
+      << "in turn";
 }
 
 TEST(OwnCores, AreKeptWhereALauncherHasBoundTheRank) {
@@ -53,14 +53,21 @@ TEST(OwnCores, AreKeptWhereALauncherHasBoundTheRank) {
   bound.cores = {5};
   const auto own = own_cores(2, 1, place(1, 2), on("aa"), bound);
   ASSERT_TRUE(own);
-  EXPECT_THAT(own->cores, ElementsAre(5));
-  EXPECT_FALSE(own->oversubscribed) << "it does not know the other's";
+  EXPECT_THAT(*own, ElementsAre(5));
 }
 
-TEST(SharedCores, AreThoseOfAHostWithMoreRanksThanCores) {
+TEST(OwnCores, AreTakenInTurnWhereRanksAreBoundToTheSameFew) {
+  if (::sysconf(_SC_NPROCESSORS_ONLN) < 3) GTEST_SKIP() << "so few are all";
+  CpuTopology bound;
+  bound.cores = {4, 6};
+  EXPECT_THAT(*own_cores(4, 1, place(3, 4), on("aaaa"), bound), ElementsAre(6));
+}
+
+TEST(SharedCores, AreThoseOfAHostWithMoreThreadsThanCores) {
   EXPECT_FALSE(share_cores({{0, {0}}, {0, {1}}}));
   EXPECT_FALSE(share_cores({{0, {0}}, {1, {0}}})) << "on two hosts";
-  EXPECT_FALSE(share_cores({{0, {0, 1}}, {0, {0, 1}}})) << "two cores for two";
+  EXPECT_FALSE(share_cores({{0, {0, 1}}, {0, {2, 3}}}));
+  EXPECT_TRUE(share_cores({{0, {0, 1}}, {0, {0, 1}}})) << "two cores for two threads of each";
   EXPECT_TRUE(share_cores({{0, {0}}, {0, {0}}}));
   EXPECT_TRUE(share_cores({{0, {0}}, {1, {0}}, {1, {1}}, {1, {0}}}));
   EXPECT_FALSE(share_cores({}));

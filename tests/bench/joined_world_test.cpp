@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kernels/runtime/cpu_topology.h"
 #include "tests/bench/joined_ranks.h"
 #include "tests/bench/program.h"
 #include "tests/bench/trace_checker.h"
@@ -16,6 +17,7 @@ using nlohmann::json;
 using test::free_port;
 using test::Listener;
 using test::Program;
+using test::Ranks;
 using test::world;
 using testing::HasSubstr;
 
@@ -117,9 +119,32 @@ TEST_F(JoinedWorld, RecordsTheConditionsThatRankZeroCanKnow) {
   const json conditions = program.report()["runs"][0]["conditions"];
   ASSERT_TRUE(conditions.is_object());
   EXPECT_TRUE(conditions["notes"].is_array());
-  EXPECT_TRUE(conditions["other_load_ratio"].is_null());
-  EXPECT_THAT(conditions["other_load_ratio_reason"].get<std::string>(), HasSubstr("rank 0's own"));
-  EXPECT_TRUE(conditions["major_page_faults"].is_null());
+  EXPECT_TRUE(conditions["other_load_ratio"].is_number());
+  EXPECT_TRUE(conditions["major_page_faults"].is_number());
+  EXPECT_THAT(conditions["involuntary_context_switches_reason"].get<std::string>(),
+              HasSubstr("rank 0 does not see it"));
+}
+
+TEST_F(JoinedWorld, MarksRanksThatShareACore) {
+  const std::vector<int> cores = read_cpu_topology().cores;
+  const auto oversubscribed = [&](int second) {
+    Ranks ranks(program, world(2, free_port()));
+    for (const std::size_t rank : {0U, 1U}) {
+      std::vector<std::string> words{"-c", std::to_string(rank == 0 ? cores.front() : second),
+                                     DDPBENCH_BINARY, "--force"};
+      for (const std::string& word : arguments("ddp")) words.push_back(word);
+      ranks.start(rank, words);
+    }
+    for (const std::size_t rank : {0U, 1U}) {
+      const test::ProgramResult result = ranks.finish(rank);
+      EXPECT_EQ(result.exit_code, 0) << result.err;
+    }
+    return program.report()["runs"][0]["oversubscribed"].get<bool>();
+  };
+  program.executable = "/usr/bin/taskset";
+  EXPECT_TRUE(oversubscribed(cores.front()));
+  if (cores.size() < 2) return;
+  EXPECT_FALSE(oversubscribed(cores.back()));
 }
 
 TEST_F(JoinedWorld, RefusesLists) {

@@ -13,16 +13,19 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <ctime>
+#include <functional>
 
 namespace ddpbench::launch {
 namespace {
 
-// A process that does nothing until it is killed.
+// A process that does nothing until it is killed, once `work` is done.
 class Sleeper {
  public:
-  Sleeper() : pid_(::fork()) {
+  explicit Sleeper(const std::function<void()>& work = [] {}) : pid_(::fork()) {
     if (pid_ != 0) return;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    work();
     for (;;) ::pause();
   }
   ~Sleeper() { end(); }
@@ -73,6 +76,20 @@ TEST(WorldWatch, SeesThatAProcessIsStoppedAndThatItHasEnded) {
   sleeper.end();
   EXPECT_TRUE(watch.has_ended(1));
   EXPECT_FALSE(watch.is_stopped(1));
+}
+
+TEST(WorldWatch, SeesHowMuchOfTheProcessorsAProcessHasUsed) {
+  Sleeper sleeper([] {
+    while (std::clock() < CLOCKS_PER_SEC / 5) {
+    }
+  });
+  WorldWatch watch(1);
+  EXPECT_EQ(watch.state(0).letter, '?') << "not watched yet";
+  watch.add(0, sleeper.name());
+  while (watch.state(0).letter != 'S') {
+  }
+  EXPECT_GE(watch.state(0).busy_s, 0.15);
+  EXPECT_LE(watch.state(0).busy_s, 0.3);
 }
 
 TEST(WorldWatch, SeesThatAProcessHadEndedBeforeItWasWatched) {
