@@ -6,6 +6,8 @@
 #include <new>
 #include <system_error>
 
+#include "base/text.h"
+
 namespace ddpbench {
 
 bool is_limit(int error) {
@@ -14,7 +16,7 @@ bool is_limit(int error) {
 
 Failure failure_of(const std::exception& error) {
   if (const auto* known = dynamic_cast<const Error*>(&error)) {
-    return {known->kind(), known->what(), known->exit_code()};
+    return {known->kind(), message_of(known->what()), known->exit_code()};
   }
   const bool no_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
   const auto* of_system = dynamic_cast<const std::system_error*>(&error);
@@ -22,7 +24,7 @@ Failure failure_of(const std::exception& error) {
     const UnavailableError limit(no_memory ? std::strerror(ENOMEM) : error.what());
     return {limit.kind(), limit.what(), limit.exit_code()};
   }
-  return {"internal", error.what(), 1};
+  return {"internal", message_of(error.what()), 1};
 }
 
 }  // namespace ddpbench

@@ -149,7 +149,7 @@ class JsonListener {
 
 // Long values are cut in messages: the pointer says where to look.
 std::string excerpt(const json& value) {
-  constexpr std::size_t kLongest = 60;
+  constexpr std::size_t kLongest = kLongestValue - 3;
   std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
   if (text.size() <= kLongest) return text;
   return std::string(cut_at_character(text, kLongest)) + "...";
@@ -158,7 +158,7 @@ std::string excerpt(const json& value) {
 }  // namespace
 
 std::string message_text(std::string_view text) {
-  constexpr std::size_t kLongest = 100;
+  constexpr std::size_t kLongest = 60;  // with what follows a value of message_of()
   if (text.size() <= kLongest) return printable(std::string(text));
   return fmt::format("{}... ({} bytes)", printable(std::string(cut_at_character(text, kLongest))),
                      text.size());

@@ -21,7 +21,7 @@
 
 namespace ddpbench {
 
-// Text of a file for use in a message: control characters become spaces, and text of more than 100
+// Text of a file for use in a message: control characters become spaces, and text of more than 60
 // bytes ends in "... (N bytes)".
 std::string message_text(std::string_view text);
 // A key as one step of a JSON pointer (RFC 6901: ~ and / escaped), shortened as by message_text.

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/text.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -28,6 +30,33 @@ bool is_control(std::string_view character) {
   return std::ranges::any_of(kRanges, [character](const auto& range) {
     return range.first <= character && character <= range.second;
   });
+}
+
+// `text` with what `shown` gives for each of these.
+std::string with_controls(std::string_view text,
+                          const std::function<std::string(std::string_view)>& shown) {
+  std::string result;
+  for (std::size_t size = 1; !text.empty(); text.remove_prefix(size)) {
+    for (size = 1; size < text.size() && continues_character(text[size]);) ++size;
+    const std::string_view character = text.substr(0, size);
+    result += is_control(character) ? shown(character) : std::string(character);
+  }
+  return result;
+}
+
+// The end of what begins at `i` in a message: a quoted text, a word, or what separates these.
+std::size_t end_of_value(std::string_view text, std::size_t i) {
+  constexpr std::string_view kSeparators = " \n/,=:([";
+  const char first = text[i];
+  if (kSeparators.find(first) != std::string_view::npos) return i + 1;
+  for (std::size_t end = i; first == '"' || first == '\'';) {
+    end = text.find(first, end + 1);
+    if (end == std::string_view::npos) break;
+    if (end + 1 == text.size() || std::string_view(" \n.,;:?)]").find(text[end + 1]) != text.npos) {
+      return end + 1;
+    }
+  }
+  return std::min(text.find_first_of(kSeparators, i), text.size());
 }
 
 constexpr std::string_view kSpaces = " \t\n\v\f\r";
@@ -69,14 +98,32 @@ std::size_t display_width(std::string_view text) {
       std::ranges::count_if(text, [](char c) { return !continues_character(c); }));
 }
 
-std::string printable(std::string text) {
-  std::string result;
-  const std::vector<std::size_t> places = character_places(text);
-  for (std::size_t i = 0; i + 1 < places.size(); ++i) {
-    const std::string character = text.substr(places[i], places[i + 1] - places[i]);
-    result += is_control(character) ? " " : character;
+std::string printable(std::string_view text) {
+  return with_controls(text, [](std::string_view) { return std::string(" "); });
+}
+
+std::string message_of(std::string_view text) {
+  constexpr std::size_t kLongestMessage = 4000;  // for a value that its own quotes hide
+  // "::" at the start of a line commands a CI service.
+  const std::string plain = with_controls(text, [&](std::string_view control) {
+    if (control == "\n" && (control.end() == text.end() || *control.end() != ':'))
+      return std::string(control);
+    std::string escaped;
+    for (const char c : control) escaped += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    return escaped;
+  });
+  std::string message;
+  for (std::size_t i = 0, end = 0; i < plain.size(); i = end) {
+    end = end_of_value(plain, i);
+    message += elided(plain.substr(i, end - i), kLongestValue, display_width);
   }
-  return result;
+  return elided(message, kLongestMessage, display_width);
+}
+
+std::string short_list(std::span<const int> numbers) {
+  constexpr std::size_t kMost = 10;
+  return fmt::format("{}{}", fmt::join(numbers.first(std::min(numbers.size(), kMost)), ", "),
+                     numbers.size() > kMost ? " and others" : "");
 }
 
 std::string_view cut_at_character(std::string_view text, std::size_t most) {

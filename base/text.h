@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -22,9 +23,17 @@ namespace ddpbench {
 // The number of columns on a terminal; each code point counts as one.
 std::size_t display_width(std::string_view text);
 
-// `text` with spaces in place of control characters. These would break a table or control the
-// terminal.
-std::string printable(std::string text);
+// `text` with spaces in place of control characters, and of those that turn the direction of text.
+// These would break a table or control the terminal.
+std::string printable(std::string_view text);
+
+// Every message passes this. It writes those characters as "\x1b", but for ends of lines, and shows
+// of each value (a quoted text, or a word; each name of a path is one) at most so many characters.
+inline constexpr std::size_t kLongestValue = 80;
+std::string message_of(std::string_view text);
+
+// "1, 3, 7"; of more than ten numbers the first ten "and others".
+std::string short_list(std::span<const int> numbers);
 
 // The longest beginning of `text` that has at most `most` bytes and ends between two characters.
 std::string_view cut_at_character(std::string_view text, std::size_t most);

@@ -64,7 +64,8 @@ int terminal_width() {
 }
 
 void put(std::FILE* file, const std::string& text) noexcept {
-  std::fwrite(text.data(), 1, text.size(), file);
+  const std::string shown = file == stderr ? message_of(text) : text;
+  std::fwrite(shown.data(), 1, shown.size(), file);
 }
 
 bool writes_to_terminal() {

@@ -24,6 +24,38 @@ TEST(Text, PrintsNoControlCharacters) {
   EXPECT_EQ(printable("\u2026\u4e2d\U0001f680"), "\u2026\u4e2d\U0001f680");
 }
 
+TEST(MessageOf, EscapesWhatWouldControlATerminalOrCI) {
+  EXPECT_EQ(message_of("a\x1b[2J\u009b\u202e \u00b5\nb\n"),
+            "a\\x1b[2J\\xc2\\x9b\\xe2\\x80\\xae \u00b5\nb\n");
+  EXPECT_EQ(message_of("x\n::error::y"), "x\\x0a::error::y");
+}
+
+TEST(MessageOf, ShowsEightyCharactersOfAValue) {
+  const std::string longest(80, 'x'), more(5000, 'x'),
+      blanks = std::string(40, 'a') + std::string(200, ' ');
+  for (const std::string& kept :
+       {"--lr: got " + longest, "/" + longest + "/" + longest + ": no such file",
+        "rank 0's store, the ranks' " + longest}) {
+    EXPECT_EQ(message_of(kept), kept);
+  }
+  const std::string cut = std::string(26, 'x') + "\u2026" + std::string(53, 'x');
+  EXPECT_EQ(message_of("--" + more + "=3, /a/" + more), "--" + cut.substr(2) + "=3, /a/" + cut);
+  for (const char* const quote : {"'", "\""}) {
+    const std::string message =
+        message_of("no " + (quote + blanks) + "b" + quote + ": use another");
+    EXPECT_EQ(display_width(message), 80 + std::string("no : use another").size()) << message;
+  }
+  EXPECT_LE(message_of(std::string(9000, ' ') + "x").size(), 4010U);
+}
+
+TEST(ShortList, HasTenNumbersAtMost) {
+  EXPECT_EQ(short_list(std::vector{3}), "3");
+  EXPECT_EQ(short_list(std::vector{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}),
+            "1, 2, 3, 4, 5, 6, 7, 8, 9, 10");
+  EXPECT_EQ(short_list(std::vector{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}),
+            "1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and others");
+}
+
 TEST(Text, CutsBetweenCharacters) {
   EXPECT_EQ(cut_at_character("abc", 3), "abc");
   EXPECT_EQ(cut_at_character("abc", 2), "ab");
