@@ -78,7 +78,7 @@ std::string JoinedHosts::list() const {
   std::vector<std::string> each;
   for (const Host& host : hosts_) {
     each.push_back(fmt::format("{} ({} {})", host.name, plural(host.ranks.size(), "rank"),
-                               fmt::join(host.ranks, ", ")));
+                               short_list(host.ranks)));
   }
   std::string text = fmt::format("{}", fmt::join(each, ", "));
   const bool one_machine = std::ranges::all_of(hosts_, [&](const Host& host) {

@@ -267,10 +267,11 @@ nlohmann::json JoinedStore::hear_one(const std::string& name, int rank, double u
   }
 }
 
-// "rank 1", "ranks 1, 3". Ranks that have never come count before those that stopped on the way.
+// "rank 1", "ranks 1, 3"; the first that are missing. Ranks that have never come count before those
+// that stopped on the way.
 std::string JoinedStore::missing(const std::string& name, int& first) {
   std::vector<int> absent, silent;
-  for (int rank = 1; rank < environment_.world_size; ++rank) {
+  for (int rank = 1; rank < environment_.world_size && absent.size() <= 10; ++rank) {
     if (store_->add(rank_claim_key(rank), 0) == 0) absent.push_back(rank);
     if (rank >= first && store_->add(said_key(name, rank) + "/count", 0) == 0) {
       silent.push_back(rank);
@@ -279,7 +280,7 @@ std::string JoinedStore::missing(const std::string& name, int& first) {
   const std::vector<int>& late = absent.empty() ? silent : absent;
   if (late.empty()) return fmt::format("rank {}", first);
   first = late.front();
-  return fmt::format("{} {}", plural(late.size(), "rank"), fmt::join(late, ", "));
+  return fmt::format("{} {}", plural(late.size(), "rank"), short_list(late));
 }
 
 // Tells the others why there is no run, and stays until they have heard it.

@@ -135,9 +135,7 @@ RunFailure own_failure(Ranks ranks, std::size_t rank) {
 
 // Ranks that step together are at most one step apart. Ranks further behind are servers of a
 // parameter server, whose steps are not counted.
-bool is_stepping(Ranks ranks, std::size_t rank) {
-  return ranks[rank].status.step + 1 >= last_step(ranks);
-}
+bool is_stepping(const RankView& view, std::uint64_t last) { return view.status.step + 1 >= last; }
 
 // The rank among `candidates` with the least progress; of equals, the one that moved longest ago.
 std::size_t least_progress(Ranks ranks, const std::vector<std::size_t>& candidates) {
@@ -150,9 +148,10 @@ std::size_t least_progress(Ranks ranks, const std::vector<std::size_t>& candidat
 
 // The rank that the others wait for; nullopt when all have ended.
 std::optional<std::size_t> find_straggler(Ranks ranks) {
+  const std::uint64_t last = last_step(ranks);
   std::vector<std::size_t> stepping, servers;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (!ended_well(ranks[i])) (is_stepping(ranks, i) ? stepping : servers).push_back(i);
+    if (!ended_well(ranks[i])) (is_stepping(ranks[i], last) ? stepping : servers).push_back(i);
   }
   const bool wait_for_servers =
       !servers.empty() && std::ranges::all_of(stepping, [&](std::size_t i) {
@@ -191,9 +190,10 @@ std::optional<std::size_t> find_missing(Ranks ranks, std::size_t witness) {
 
 // Whether `rank` is really behind another rank, not just named first among equals.
 bool is_behind(Ranks ranks, std::size_t rank) {
-  return !is_stepping(ranks, rank) || std::ranges::any_of(ranks, [&](const RankView& other) {
-    return progress(ranks[rank].status) < progress(other.status);
-  });
+  return !is_stepping(ranks[rank], last_step(ranks)) ||
+         std::ranges::any_of(ranks, [&](const RankView& other) {
+           return progress(ranks[rank].status) < progress(other.status);
+         });
 }
 
 std::size_t first_noticing(Ranks ranks) {

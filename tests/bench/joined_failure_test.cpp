@@ -330,6 +330,15 @@ TEST_F(JoinedFailure, OfARankThatNeverComesLeavesAReport) {
 }
 
 // The limit is longer than the test may last: the end is noticed.
+TEST_F(JoinedFailure, OfManyRanksThatNeverComeListsTen) {
+  Ranks ranks(program, world(5000, free_port()));
+  ranks.start(0, arguments({"--timeout=2"}));
+  const ProgramResult result = ranks.finish(0);
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_THAT(result.err,
+              HasSubstr("ranks 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and others did not come within 2 s"));
+}
+
 TEST_F(JoinedFailure, OfARankThatDiesBeforeAllHaveJoinedIsNoticedAtOnce) {
   const int port = free_port();
   Ranks ranks(program, world(3, port));
