@@ -31,6 +31,8 @@ namespace ddpbench::comm {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
 
 TcpStoreOptions options_for(int port, const std::string& secret = "right") {
   TcpStoreOptions options;
@@ -47,16 +49,29 @@ sockaddr_in loopback(int port) {
   return address;
 }
 
-// Sends bytes and returns all that comes back until the other side closes, or within a second when
-// it does not.
-std::string talk(int port, const std::string& bytes) {
-  const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+// Its reads give up after a second.
+FileDescriptor connect_to(int port) {
+  FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const sockaddr_in address = loopback(port);
   EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
             0);
   const timeval second{1, 0};
   ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &second, sizeof second);
+  return socket;
+}
+
+void send(const FileDescriptor& socket, const std::string& bytes) {
   ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+}
+
+std::string receive(const FileDescriptor& socket, std::size_t bytes) {
+  std::string text(bytes, '\0');
+  EXPECT_EQ(::recv(socket.get(), text.data(), bytes, MSG_WAITALL), static_cast<ssize_t>(bytes));
+  return text;
+}
+
+// All that comes until the other side closes.
+std::string receive_rest(const FileDescriptor& socket) {
   std::string answer;
   char buffer[256];
   ssize_t count = 0;
@@ -66,9 +81,25 @@ std::string talk(int port, const std::string& bytes) {
   return answer;
 }
 
-// A foreign server: accepts connections (by its backlog) and says nothing.
+// Sends bytes and returns all that comes back. With a secret it proves that first.
+std::string talk(int port, const std::string& bytes, const std::string& secret = "") {
+  const FileDescriptor socket = connect_to(port);
+  if (!secret.empty()) {
+    const std::string nonce =
+        receive(socket, kGreeting.size() + kNonceBytes).substr(kGreeting.size());
+    const std::string own(kNonceBytes, '7');
+    send(socket, frame(own + store_proof(secret, nonce, own, port, "client")));
+  }
+  send(socket, bytes);
+  return receive_rest(socket);
+}
+
+// A foreign server: accepts connections (by its backlog) and says nothing, unless accept() is used.
 class SilentListener {
  public:
+  FileDescriptor accept() const {
+    return FileDescriptor(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  }
   SilentListener() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address = loopback(0);
     socklen_t length = sizeof address;
@@ -104,6 +135,41 @@ TEST(TcpStore, RefusesTheWrongSecret) {
     EXPECT_THROW(connect_tcp_store(options_for(server->port(), secret)), CommError) << secret;
   }
   connect_tcp_store(options_for(server->port()))->set("key", "still serving");
+}
+
+// A stranger who listens where rank 0 was to: he greets as ours do, and takes every proof.
+TEST(TcpStore, TellsTheSecretToNobodyAndTakesNoServerWithoutIt) {
+  const SilentListener stranger;
+  TcpStoreOptions options = options_for(stranger.port(), "a secret of the job");
+  options.timeout_s = 0.2;
+  std::thread client([&] { EXPECT_THROW(connect_tcp_store(options), CommError); });
+  const FileDescriptor socket = stranger.accept();
+  const std::string greeting = std::string(kGreeting) + std::string(kNonceBytes, 'n');
+  send(socket, greeting);
+  const std::string said = receive(socket, 4 + kNonceBytes + kProofBytes);
+  EXPECT_THAT(said, Not(HasSubstr("secret")));
+  const std::string taken = frame("o" + said.substr(4 + kNonceBytes) + std::string(64, 'i'));
+  send(socket, taken);
+  EXPECT_EQ(receive_rest(socket), "") << "a request for a stranger";
+  client.join();
+}
+
+// He hands on to the true server, at another port, what he hears from the client.
+TEST(TcpStore, TakesNoProofThatWasMadeForAnotherPort) {
+  const auto server = make_tcp_store_server(options_for(0));
+  const SilentListener stranger;
+  std::thread client([port = stranger.port()] {
+    TcpStoreOptions options = options_for(port);
+    options.timeout_s = 0.2;
+    EXPECT_THROW(connect_tcp_store(options), CommError);
+  });
+  const FileDescriptor victim = stranger.accept(), own = connect_to(server->port());
+  const std::string greeting = receive(own, kGreeting.size() + kNonceBytes);
+  send(victim, greeting);
+  const std::string proof = receive(victim, 4 + kNonceBytes + kProofBytes);
+  send(own, proof);
+  EXPECT_EQ(receive_rest(own), frame("r"));
+  client.join();
 }
 
 TEST(TcpStore, IsNotServedTwiceToTheSameClients) {
@@ -166,7 +232,8 @@ TEST(TcpStore, AnswersNothingBeforeTheSecret) {
   connect_tcp_store(options_for(server->port()))->set("key", "treasure");
   const std::string answer = talk(server->port(), encode({Request::get, "key", ""}));
   EXPECT_THAT(answer, Not(HasSubstr("treasure")));
-  EXPECT_EQ(answer, std::string(kGreeting) + frame("r"));
+  EXPECT_THAT(answer, StartsWith(std::string(kGreeting)));
+  EXPECT_EQ(answer.substr(kGreeting.size() + kNonceBytes), frame("r"));
 }
 
 TEST(TcpStore, SurvivesGarbage) {
@@ -175,13 +242,12 @@ TEST(TcpStore, SurvivesGarbage) {
   store->set("key", "value");
   talk(server->port(), std::string(100'000, '\xff'));
   talk(server->port(), "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
-  const std::string proof = frame("right");
-  talk(server->port(), proof + std::string("\xff\xff\xff\xff", 4));  // a frame of 4 GiB
-  talk(server->port(), proof + frame(""));
-  talk(server->port(), proof + frame("g"));
-  talk(server->port(), proof + frame(std::string("s\xff\xff\xff\x7fkey", 8)));  // key of 2 GiB
-  talk(server->port(), proof + frame(std::string("a\x03\0\0\0key", 8)));        // no amount
-  talk(server->port(), proof + frame(std::string("?\x03\0\0\0key", 8)));
+  talk(server->port(), std::string("\xff\xff\xff\xff", 4), "right");  // a frame of 4 GiB
+  talk(server->port(), frame(""), "right");
+  talk(server->port(), frame("g"), "right");
+  talk(server->port(), frame(std::string("s\xff\xff\xff\x7fkey", 8)), "right");  // key of 2 GiB
+  talk(server->port(), frame(std::string("a\x03\0\0\0key", 8)), "right");        // no amount
+  talk(server->port(), frame(std::string("?\x03\0\0\0key", 8)), "right");
   EXPECT_EQ(store->get("key", 30), "value");
 }
 

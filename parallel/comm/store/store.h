@@ -56,7 +56,7 @@ std::shared_ptr<Store> make_local_store();
 inline constexpr std::size_t kMaxStrangers = 128;
 
 // Listens on the loopback interface (or `host`), serves on a thread of its own, and refuses clients
-// that do not present `secret`.
+// that do not prove that they have `secret`.
 class TcpStoreServer {
  public:
   virtual ~TcpStoreServer() = default;

@@ -10,6 +10,8 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -29,6 +31,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/random.h"
 #include "parallel/comm/store/deadline.h"
 #include "parallel/comm/store/store.h"
 #include "parallel/comm/store/tcp_store_protocol.h"
@@ -173,13 +176,20 @@ Reception ask(sockaddr_in address, int port, const std::string& secret, Deadline
   result.answer = Answer::foreign;  // silent, or closed, or not our protocol
   try {
     if (connection->receive_exactly(kGreeting.size(), deadline) != kGreeting) return result;
-    connection->send(frame(secret), deadline);
+    const std::string nonce = connection->receive_exactly(kNonceBytes, deadline);
+    const std::string own = random_hex(kNonceBytes / 2);
+    connection->send(frame(own + store_proof(secret, nonce, own, port, "client")), deadline);
     const std::string reply = connection->receive(deadline);
-    const bool taken = reply.size() > kIdentityBytes && reply[0] == static_cast<char>(Reply::ok);
-    result.answer = taken ? Answer::ours : Answer::refused;
-    if (!taken) return result;
-    result.identity = reply.substr(1, kIdentityBytes);
-    result.owner = reply.substr(1 + kIdentityBytes);
+    if (reply.size() <= kProofBytes + kIdentityBytes || reply[0] != static_cast<char>(Reply::ok)) {
+      result.answer = Answer::refused;
+      return result;
+    }
+    const std::string told = reply.substr(1 + kProofBytes);
+    const std::string proof = store_proof(secret, nonce, own, port, "server" + told);
+    if (!equal_in_constant_time(reply.substr(1, kProofBytes), proof)) return result;
+    result.answer = Answer::ours;
+    result.identity = told.substr(0, kIdentityBytes);
+    result.owner = told.substr(kIdentityBytes);
     result.connection = std::move(connection);
   } catch (const CommError&) {
   }
@@ -435,6 +445,17 @@ std::optional<std::string> FrameReader::next(std::size_t limit) {
   std::string payload = buffer_.substr(kLengthBytes, length);
   buffer_.erase(0, kLengthBytes + length);
   return payload;
+}
+
+std::string store_proof(const std::string& secret, const std::string& server_nonce,
+                        const std::string& client_nonce, int port, std::string_view words) {
+  const std::string text = fmt::format("{} {} {} {}", server_nonce, client_nonce, port, words);
+  std::string proof(kProofBytes, '\0');
+  const auto* const made = ::HMAC(::EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+                                  reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+                                  reinterpret_cast<unsigned char*>(proof.data()), nullptr);
+  ensure(made != nullptr, "OpenSSL makes no HMAC");
+  return proof;
 }
 
 bool equal_in_constant_time(std::string_view a, std::string_view b) {

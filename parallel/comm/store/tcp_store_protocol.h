@@ -4,11 +4,12 @@
 // What client and server of the TCP store say to each other.
 //
 // The server speaks first, so that a client recognises a foreign listener (torchrun's own store, a
-// web server) by its silence and never tells it the secret:
-//   server -> client   8 bytes kGreeting
-//   client -> server   one frame with the secret
-//   server -> client   one frame: Reply::ok, its identity (kIdentityBytes, random) and what it
-//                      tells about itself; or Reply::refused (then it closes)
+// web server) by its silence. Each proves by store_proof() that it has the secret, which is never
+// sent. A nonce is kNonceBytes of random text:
+//   server -> client   8 bytes kGreeting, its nonce
+//   client -> server   one frame: its nonce, proof
+//   server -> client   one frame: Reply::ok, proof, its identity (kIdentityBytes, random) and what
+//                      it tells about itself; or Reply::refused (then it closes)
 // Afterwards the client sends requests, one at a time, and gets one reply each.
 // A frame is a length (4 bytes, little endian, of what follows) and that many bytes.
 //   request: Request (1 byte), key length (4 bytes), key, argument (value, or 8 bytes amount)
@@ -28,8 +29,9 @@
 
 namespace ddpbench::comm {
 
-inline constexpr std::string_view kGreeting = "DDPBSTR2";
+inline constexpr std::string_view kGreeting = "DDPBSTR3";
 inline constexpr std::size_t kMaxSecretBytes = 1024;
+inline constexpr std::size_t kNonceBytes = 32, kProofBytes = 32;
 inline constexpr std::size_t kIdentityBytes = 32;
 inline constexpr std::size_t kMaxKeyBytes = 4096;
 inline constexpr std::size_t kMaxValueBytes = kMaxStoreValueBytes;
@@ -80,6 +82,11 @@ class FrameReader {
  private:
   std::string buffer_;
 };
+
+// Of the secret, by HMAC-SHA-256 of both nonces, the server's port (a listener at another one
+// cannot hand it on) and `words`: "client", or "server" with all that the server tells.
+std::string store_proof(const std::string& secret, const std::string& server_nonce,
+                        const std::string& client_nonce, int port, std::string_view words);
 
 // Compares in a time that does not depend on where the first difference is.
 bool equal_in_constant_time(std::string_view a, std::string_view b);

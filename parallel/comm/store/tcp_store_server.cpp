@@ -34,7 +34,7 @@ namespace {
 
 using Clock = DeadlineClock;
 constexpr std::size_t kMaxConnections = 4096;
-// A client that was greeted needs a moment to present its secret. Many connections at once must not
+// A client that was greeted needs a moment to prove its secret. Many connections at once must not
 // end its own meanwhile, so the server looks for secrets after a few.
 constexpr int kAcceptsPerRound = 16;
 constexpr auto kHandshakeTime = std::chrono::seconds(10);
@@ -47,7 +47,8 @@ struct ServedConnection {
   FileDescriptor socket;
   FrameReader input;
   std::string output;
-  bool proven = false;      // presented the secret
+  std::string nonce;
+  bool proven = false;      // that it has the secret
   bool closing = false;     // close as soon as the output is sent
   std::string pending_get;  // key that it waits for; empty: none
   std::string feed, will;   // what is appended to which feed at its end; no feed: nothing
@@ -195,7 +196,8 @@ class Server : public TcpStoreServer {
       set_connection_options(socket.get());
       ServedConnection& c = connections_.emplace_back();
       c.socket = std::move(socket);
-      c.output = kGreeting;
+      c.nonce = random_hex(kNonceBytes / 2);
+      c.output = std::string(kGreeting) + c.nonce;
       c.handshake_until = Clock::now() + kHandshakeTime;
       send_output(c);
     }
@@ -233,12 +235,10 @@ class Server : public TcpStoreServer {
 
   void handle_frames(ServedConnection& c) {
     while (!c.closing) {
-      const auto payload = c.input.next(c.proven ? kMaxFrameBytes : kMaxSecretBytes);
+      const auto payload = c.input.next(c.proven ? kMaxFrameBytes : kNonceBytes + kProofBytes);
       if (!payload) return;
       if (!c.proven) {
-        c.proven = equal_in_constant_time(*payload, secret_);
-        c.closing = !c.proven;
-        reply(c, c.proven ? Reply::ok : Reply::refused, c.proven ? welcome_ : "");
+        hear_proof(c, *payload);
       } else if (const auto request = decode_request(*payload)) {
         handle(c, *request);
       } else {
@@ -246,6 +246,17 @@ class Server : public TcpStoreServer {
         c.closing = true;
       }
     }
+  }
+
+  void hear_proof(ServedConnection& c, const std::string& said) {
+    const std::string nonce = said.substr(0, kNonceBytes), proof = said.substr(nonce.size());
+    const auto expected = [&](std::string_view words) {
+      return store_proof(secret_, c.nonce, nonce, port_, words);
+    };
+    c.proven = equal_in_constant_time(proof, expected("client"));
+    c.closing = !c.proven;
+    if (c.closing) return reply(c, Reply::refused, "");
+    reply(c, Reply::ok, expected("server" + welcome_) + welcome_);
   }
 
   void handle(ServedConnection& c, const StoreRequest& request) {
