@@ -10,6 +10,7 @@ from trial import Miss, run_arguments
 # One mutated file in so many is also read by the program with sanitizers, where it is given.
 SANITIZED_EVERY = 6
 SLOW_S = 20
+LONGEST_MESSAGE = 5000
 WORDS = [b"null", b"true", b"-1", b"0", b"1e999", b"-1e999", b"1e-400", b"99999999999999999999",
          b'""', b"[]", b"{}", b"\xff\xfe", b"\x00", b"\\u0000", b"\\ud800", b'"' + b"x" * 5000 + b'"',
          b"[" * 3000, b"NaN", b"\xef\xbb\xbf", b'"\x1b[31m"']
@@ -66,6 +67,8 @@ def examine(trial, arguments, codes):
             raise Miss(f"internal error: {ended.err[-400:]!r}")
         if ended.code in (2, 3) and "ddpbench" not in ended.err:
             raise Miss(f"exit {ended.code} without a word")
+        if len(ended.err) > LONGEST_MESSAGE or re.search(r"[^\n -~\xa0-\U0010ffff]", ended.err):
+            raise Miss(f"a value is repeated whole or raw: {ended.err[:400]!r}")
         if ended.seconds > SLOW_S:
             raise Miss(f"took {ended.seconds:.1f} s")
 
