@@ -384,11 +384,11 @@ struct Report {
   Environment environment;
   std::string config_json;  // fully resolved configuration, as JSON text
   std::vector<Run> runs;
-  std::vector<CollectiveRow> collectives;       // of `ddpbench comm`, which makes no runs
-  std::vector<BandwidthRow> memory_bandwidth;   // likewise
-  std::vector<CellSummary> cells;               // when something was repeated
+  std::vector<CollectiveRow> collectives;      // of `ddpbench comm`, which makes no runs
+  std::vector<BandwidthRow> memory_bandwidth;  // likewise
+  std::vector<CellSummary> cells;              // when something was repeated
   std::vector<std::string> answer;  // which setting, how sure, why not faster (why/why.h)
-  std::optional<Tune> tune;                     // of `ddpbench tune`
+  std::optional<Tune> tune;         // of `ddpbench tune`
 };
 
 // In the order of Status.

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which settings do the same work and so can be compared (docs/metrics.md, "What competes"), and the
-// conclusion of `ddpbench tune`.
+// Which settings do the same work and so can be compared (docs/metrics.md, "What competes"), and
+// the conclusion of `ddpbench tune`.
 #pragma once
 
 #include <cstddef>

@@ -35,8 +35,8 @@ std::string render_table(const Report& report, int width);
 // A row for each of `rows` with what is needed to choose, and its marks, which `notes` explain
 // (compact.cpp).
 TextTable compact_table(std::span<const RunRow> rows, std::vector<std::string>& notes);
-// The same as text, and what all have in common; at most 100 columns wide, of which the least needed
-// go in a narrower terminal. `width` as above.
+// The same as text, and what all have in common; at most 100 columns wide, of which the least
+// needed go in a narrower terminal. `width` as above.
 std::string compact_text(std::span<const RunRow> rows, int width);
 // "All 6 agree with one device (3 steps)."; empty where nothing was compared.
 std::string agreement(std::span<const RunRow> rows);
