@@ -152,7 +152,7 @@ int execute(const ParsedCommand& command, const InstallPaths& paths,
     const auto at = variables.find(name);
     return at == variables.end() ? nullptr : at->second.c_str();
   };
-  if (command.options.quiet) be_quiet();
+  if (command.options.quiet && !command.options.dry_run) be_quiet();
   switch (command.command) {
     case Command::help:
     case Command::version:

@@ -33,6 +33,11 @@ std::string checked_time(const std::string& text) {
       "import: --measured-at={}: expected a time in UTC of the form 2026-01-31T12:00:00Z", text));
 }
 
+// Four digits: "120.7", "30500".
+std::string digits(double value) {
+  return fmt::format("{:.{}f}", value, value < 10 ? 3 : value < 100 ? 2 : value < 1000 ? 1 : 0);
+}
+
 // "ddp, 1 device, 5 repetitions of 50 steps: 120.7 ms a step (117.4 to 120.9), 530 samples/s".
 std::string words_of(const std::vector<report::Run>& all, const std::vector<std::size_t>& group) {
   std::vector<double> steps_ms;
@@ -41,12 +46,12 @@ std::string words_of(const std::vector<report::Run>& all, const std::vector<std:
   const double step_ms = report::median(steps_ms);
   const report::MedianSpread spread = report::median_spread(steps_ms);
   std::string text = fmt::format(
-      "{}, {}, {} of {}: {:.4g} ms a step", run.strategy, counted(run.world_size, "device"),
-      counted(group.size(), "repetition"), counted(run.step.count, "step"), step_ms);
+      "{}, {}, {} of {}: {} ms a step", run.strategy, counted(run.world_size, "device"),
+      counted(group.size(), "repetition"), counted(run.step.count, "step"), digits(step_ms));
   if (spread.low.value)
-    text += fmt::format(" ({:.4g} to {:.4g})", *spread.low.value, *spread.high.value);
+    text += fmt::format(" ({} to {})", digits(*spread.low.value), digits(*spread.high.value));
   const auto batch = static_cast<double>(run.global_batch_size);
-  if (batch > 0) text += fmt::format(", {:.4g} samples/s", batch / step_ms * 1e3);
+  if (batch > 0) text += fmt::format(", {} samples/s", short_number(batch / step_ms * 1e3));
   if (step_ms >= kLongStep_ms) text += "; if the file has milliseconds, call that column ms";
   return printable(text);
 }

@@ -97,7 +97,14 @@ void add_line(const std::string& where, std::string line, std::vector<HostSlots>
 
 std::vector<HostSlots> parse_host_list(const std::string& text) {
   std::vector<HostSlots> hosts;
-  for (const std::string& entry : split(text, ',')) {
+  constexpr char kSeparator = '\x1f';  // in place of commas that are not within brackets
+  std::string entries = text;
+  bool within = false;
+  for (char& c : entries) {
+    within = c == '[' || (within && c != ']');
+    if (c == ',' && !within) c = kSeparator;
+  }
+  for (const std::string& entry : split(entries, kSeparator)) {
     for (const std::string& name : expanded("--hosts", std::string(trimmed(entry, kSpaces)))) {
       add_host("--hosts", name, std::nullopt, hosts);
     }

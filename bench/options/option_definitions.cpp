@@ -350,9 +350,8 @@ Definitions other_options() {
 
 Definitions file_only_keys() {
   return {
-      {"label", kKeyOnly, "TEXT", &Options::label, anything(),
-       "Names a run in tables, charts and pages in place of the settings that tell it from others.",
-       "none"},
+      {"label", kKeyOnly | kPerRun, "TEXT", &Options::label, anything(),
+       "Names a run in tables, charts and pages, where it can in place of its settings.", "none"},
       {"dataset.on_missing", kKeyOnly, "", &Options::on_missing, one_of({"synthesize", "error"}),
        "Without the data set's files: draw synthetic samples of the same shapes and counts (and "
        "say so), or stop."},

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <regex>
 #include <set>
 #include <span>
 #include <utility>
@@ -61,14 +60,30 @@ std::vector<TensorInfo> checkpoint_tensors(const ModelSpec& model) {
 
 std::string wrapper_prefix(const ModelSpec& model, const std::vector<TensorInfo>& tensors) {
   if (tensors.empty()) return "";
-  static const std::regex wrappers(R"(((module|_orig_mod|model)\.)*)");
-  std::smatch match;
-  std::regex_search(tensors[0].name, match, wrappers, std::regex_constants::match_continuous);
-  const std::string prefix = match.str();
-  const auto has_prefix = [&](const std::string& name) { return name.starts_with(prefix); };
-  const bool is_wrapped = std::ranges::all_of(tensors, has_prefix, &TensorInfo::name) &&
-                          std::ranges::none_of(model.layers, has_prefix, &LayerSpec::name);
-  return is_wrapped ? prefix : "";
+  const std::vector<TensorInfo> wanted = checkpoint_tensors(model);
+  std::set<std::string_view> own;
+  for (const TensorInfo& tensor : wanted) own.insert(tensor.name);
+  // A layer of the network may be called as a wrapper is: the prefix that leaves the most names of
+  // the network counts.
+  std::string prefix, best;
+  std::ptrdiff_t most = 0;
+  while (true) {
+    const auto is_wrapped = [&](const std::string& name) { return name.starts_with(prefix); };
+    if (!std::ranges::all_of(tensors, is_wrapped, &TensorInfo::name)) return best;
+    const std::ptrdiff_t known = std::ranges::count_if(tensors, [&](const TensorInfo& tensor) {
+      return own.contains(std::string_view(tensor.name).substr(prefix.size()));
+    });
+    if (known > most) {
+      most = known;
+      best = prefix;
+    }
+    const std::string_view rest = std::string_view(tensors[0].name).substr(prefix.size());
+    constexpr std::string_view kWrappers[] = {"module.", "_orig_mod.", "model."};
+    const auto next = std::ranges::find_if(
+        kWrappers, [&](std::string_view wrapper) { return rest.starts_with(wrapper); });
+    if (next == std::end(kWrappers)) return best;
+    prefix += *next;
+  }
 }
 
 std::size_t missing_batch_counts(const std::vector<TensorInfo>& tensors) {

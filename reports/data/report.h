@@ -328,7 +328,6 @@ struct CellSummary {
   bool noisy = false;                        // the interval is wider than wanted
 };
 
-// The fastest of the settings that do the same work (reports/metrics/ranking.h).
 struct TuneSetting {
   double first_bucket_mb = 0, bucket_cap_mb = 0;  // MiB
   bool overlap = true;

@@ -156,12 +156,19 @@ RunNames::RunNames(std::span<const Run* const> runs) {
     }
     if (run->repetition > 0) repeated_.insert(all.back().peers);
   }
+  std::map<std::pair<std::string, std::string>, std::set<Settings>> labelled;
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if (!runs[i]->label.empty())
+      labelled[{all[i].peers, runs[i]->label}].insert(cell_key(*runs[i]));
   const auto different = telling(all);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     std::vector<std::string> words;
     for (const TellingWords& word : all[i].words) {
       if (different.contains({word.scope, word.key})) words.push_back(word.words);
     }
+    // A label alone where it tells the setting from all others.
+    const auto cells = labelled.find({all[i].peers, runs[i]->label});
+    if (cells != labelled.end() && cells->second.size() == 1) words = {runs[i]->label};
     const std::string& details = details_[runs[i]] = fmt::format("{}", fmt::join(words, ", "));
     std::string& name = names_[runs[i]];
     name = name_of(runs[i]->strategy, runs[i]->world_size, runs[i]->servers);

@@ -127,6 +127,7 @@ constexpr unsigned kConfigUse = kPairUse | kWorkUse | kNameUse | kRankUse;
 
 constexpr auto kTable = std::to_array<Setting>({
     {"strategy", kCellUse | kPairKeyUse, value_of<&Run::strategy>},
+    {"label", kCellUse | kNameUse, value_of<&Run::label>},
     {"world_size", kCellUse | kPairKeyUse, value_of<&Run::world_size>},
     {"servers", kCellUse | kPairKeyUse | kStrategyNameUse, value_of<&Run::servers>, servers_words},
     {"backend", kCellUse | kPairKeyUse | kStrategyNameUse, value_of<&Run::backend>, backend_words},
@@ -288,7 +289,6 @@ std::string with_note(const std::string& word, const std::string& note) {
 }
 
 std::vector<SettingWords> name_words(const Run& run) {
-  if (!run.label.empty()) return {{"label", run.label}};
   std::vector<SettingWords> words;
   constexpr unsigned kUses = kNameUse | kStrategyNameUse;
   for_each_value(run, kUses, [&](const Setting& row, std::string key, const std::string& value) {

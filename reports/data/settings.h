@@ -94,8 +94,7 @@ struct SettingWords {
   std::string key, words;
   bool of_strategy = false;  // compared with runs of the same strategy only
 };
-// The settings that may tell a run from others, in the order of a name; none with empty words. Of a
-// run with a label that alone.
+// The settings that may tell a run from others, in the order of a name; none with empty words.
 std::vector<SettingWords> name_words(const Run& run);
 
 // Equal for the repetitions of a cell, and known before a run is made.

@@ -245,6 +245,7 @@ class RowReader {
   void take_document(const Json& document) {
     for (const char* list : {"results", "benchmarks"}) {
       if (!document.is_object() || !document.contains(list)) continue;
+      if (!document[list].is_array()) place_.fail(fmt::format("\"{}\": expected a list", list));
       for (const Json& entry : document[list]) take_program(entry);
       return;
     }
@@ -259,24 +260,26 @@ class RowReader {
   void take_program(const Json& entry) try {
     const bool hyperfine = entry.contains("command");
     const auto name = entry.at(hyperfine ? "command" : "name").get<std::string>();
+    if (entry.value("error_occurred", false)) return;  // Google Benchmark skipped it
     if (hyperfine || entry.contains("stats")) {
       const Json& all = hyperfine ? entry.at("times") : entry.at("stats").at("data");
       for (std::size_t i = 0; i < all.size(); ++i) {
-        const std::string number = std::to_string(i);
+        const std::string repetition = hyperfine ? std::to_string(repetitions_[name]++) : "0";
         take({"program", "repetition", "step", "s"},
-             {name, hyperfine ? number : "0", hyperfine ? "0" : number, all.at(i).dump()});
+             {name, repetition, hyperfine ? "0" : std::to_string(i), all.at(i).dump()});
       }
     } else if (entry.contains("real_time") && !entry.contains("aggregate_name")) {
       take({"program", "repetition", "step", entry.value("time_unit", "ns")},
            {name, std::to_string(repetitions_[name]++), "0", entry["real_time"].dump()});
     }
   } catch (const Json::exception& error) {
-    place_.fail(fmt::format("no file of hyperfine, Google Benchmark or pytest-benchmark: {}",
-                            message_text(error.what())));
+    constexpr int kNoSuchKey = 403;
+    place_.fail(fmt::format("no file of hyperfine, Google Benchmark or pytest-benchmark{}",
+                            error.id == kNoSuchKey ? ": " + message_text(error.what()) : ""));
   }
 
   LinePlace place_;
-  std::map<std::string, int> repetitions_;  // of Google Benchmark, by name
+  std::map<std::string, int> repetitions_;  // of hyperfine and Google Benchmark, by name
 };
 
 // ---- runs ----

@@ -27,7 +27,6 @@ constexpr std::array<std::string_view, 2> kDevices = {"cpu", "cuda"};
 constexpr std::array<std::string_view, 2> kModes = {"process", "thread"};
 constexpr std::array<std::string_view, 3> kReductions = {"sum", "average", "max"};
 constexpr std::array<std::string_view, 2> kBounds = {"memory_copy", "memory_reduce"};
-// Those of Lead (metrics/ranking.h) with a rival.
 
 constexpr const char* kNotMeasured = "not measured";
 

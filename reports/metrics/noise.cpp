@@ -20,8 +20,9 @@ constexpr double kSuperlinear = 0.05;
 // Whether they differ in more than the strategy, which on one device makes no difference.
 bool differs_in_more(const Run& a, const Run& b) {
   const std::vector<std::string> keys = differing_keys(cell_key(a), cell_key(b));
-  return std::ranges::any_of(
-      keys, [](const std::string& key) { return key != "strategy" && key != "backend"; });
+  return std::ranges::any_of(keys, [](const std::string& key) {
+    return key != "strategy" && key != "backend" && key != "label";
+  });
 }
 
 Yardstick yardstick_of(const Contest& contest) {

@@ -70,7 +70,8 @@ std::vector<std::string> notes_of(const RunRow& row) {
   if (run.scaling && run.scaling->baseline != kBaseline)
     notes.push_back("speed-up against " + run.scaling->baseline);
   // Other doubts are those of the warnings.
-  if (run.scaling && beyond_ideal(run.scaling->speedup, run.world_size)) notes.push_back(row.doubt);
+  if (!row.doubt.empty() && run.scaling && beyond_ideal(run.scaling->speedup, run.world_size))
+    notes.push_back(row.doubt);
   return notes;
 }
 

@@ -133,7 +133,7 @@ std::string table_text(std::span<const RunRow> rows, const Columns& columns, int
   const std::size_t limit = width > 0 ? static_cast<std::size_t>(width) : 0;
   Footnotes notes;
   const TextTable table = run_table(rows, columns, notes);
-  std::string text = wrap(caption(rows), limit, 2) + '\n' + render_rows(table, limit);
+  std::string text = wrap(caption(rows), limit, 2) + '\n' + render_rows(table, 0);
   const std::vector<std::string> below = explanations(rows, columns, notes);
   if (!below.empty()) text += '\n';
   for (const std::string& line : below) text += wrap(line, limit, 4);

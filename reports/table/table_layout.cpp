@@ -63,6 +63,22 @@ std::string replaced_row(const Block& block, std::size_t row, std::size_t keys,
   return line + '\n';
 }
 
+// Shortens the names in the widest column of words by so much, as far as they stay readable.
+void shorten_names(TextTable& table, std::size_t excess) {
+  constexpr std::size_t kLeast = 12;
+  TextColumn* widest = nullptr;
+  for (TextColumn& column : table.columns)
+    if (column.left && (widest == nullptr || width_of(column) > width_of(*widest)))
+      widest = &column;
+  if (widest == nullptr) return;
+  const std::size_t width = width_of(*widest);
+  const std::size_t room = std::max(kLeast, width - std::min(width, excess));
+  for (std::string& cell : widest->cells) {
+    cell = elided(cell, static_cast<double>(room),
+                  [](std::string_view text) { return static_cast<double>(display_width(text)); });
+  }
+}
+
 // Removes the column that goes first; false when all that are left stay.
 bool drop_one(TextTable& table) {
   const auto first = std::ranges::max_element(table.columns, {}, &TextColumn::drop);
@@ -108,6 +124,8 @@ std::string heading(const TextColumn& column) {
 std::string render_rows(TextTable table, std::size_t width) {
   while (width > 0 && width_of(sized(table)) > width && drop_one(table)) {
   }
+  if (const std::size_t wide = width_of(sized(table)); width > 0 && wide > width)
+    shorten_names(table, wide - width);
   const Block block = sized(table);
   std::vector<std::string> top, bottom;
   for (const SizedColumn& column : block) {

@@ -37,7 +37,7 @@ struct TextTable {
 std::string heading(const TextColumn& column);
 
 // A line for each row below one or two of headings, at most `width` characters wide where dropping
-// columns does it (0: not limited). Each line ends with a newline.
+// columns and then shortening names does it (0: not limited). Each line ends with a newline.
 std::string render_rows(TextTable table, std::size_t width);
 
 // The reasons below a table, numbered in the order of first use. Equal reasons share a number.

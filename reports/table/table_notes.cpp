@@ -88,6 +88,8 @@ std::vector<RunRow> marked_rows(std::span<const RunRow> rows) {
     for (const Run* run : warning.runs) marks[run] += warning.mark;
   }
   std::map<const Report*, std::vector<std::vector<const Run*>>> baselines;
+  std::set<const Report*> reports;
+  for (const RunRow& row : rows) reports.insert(row.report);
   std::vector<RunRow> marked(rows.begin(), rows.end());
   for (RunRow& row : marked) {
     const auto [of_report, fresh] = baselines.try_emplace(row.report);
@@ -95,6 +97,10 @@ std::vector<RunRow> marked_rows(std::span<const RunRow> rows) {
     const std::vector<const Run*> runs = runs_of_row(row);
     const auto index = static_cast<std::size_t>(runs[0] - row.report->runs.data());
     std::vector<const Run*> concerned = of_report->second.at(index);
+    for (const Report* other : reports) {  // from which it may have borrowed its baseline
+      if (!concerned.empty() || !row.run->scaling) break;
+      concerned = baseline_runs(*other, *row.run);
+    }
     row.doubt = scaling_doubt(runs, concerned);
     // What is divided by a disturbed run is as doubtful.
     if (!row.run->scaling) concerned.clear();

@@ -67,6 +67,8 @@ TEST(HostList, TakesSlurmsRanges) {
             (Hosts{{"n08", 2}, {"n09", 2}, {"n10", 2}, {"b", 1}}));
   EXPECT_EQ(parse_host_list("r[1-2]-ib.example"),
             (Hosts{{"r1-ib.example", 1}, {"r2-ib.example", 1}}));
+  EXPECT_EQ(parse_host_list("n[01-02,07]:2,b"),
+            (Hosts{{"n01", 2}, {"n02", 2}, {"n07", 2}, {"b", 1}}));
   EXPECT_THAT(list_error("n[2-1]"), HasSubstr("'2-1' is no range of numbers"));
   EXPECT_THAT(list_error("n[a-b]"), HasSubstr("no range"));
   EXPECT_THAT(list_error("n[1-]"), HasSubstr("no range"));

@@ -53,6 +53,15 @@ TEST_F(ProgramRuns, SayWhichEntryDiffersInNothingThatHasAnEffect) {
                                 HasSubstr("1 run checked")));
 }
 
+TEST_F(ProgramRuns, HaveTheLabelsOfTheirEntries) {
+  write_list(R"([{"strategy": "ddp", "label": "overlapped"},
+                 {"strategy": "ddp", "overlap": "off", "label": "flat"}])");
+  const auto result = program.run({"--config=list.json", "--json=report.json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("\nddp (overlapped)  "), HasSubstr("\nddp (flat)  ")));
+  EXPECT_EQ(program.report()["runs"][1]["label"], "flat");
+}
+
 TEST_F(ProgramRuns, AreMadeInOneReportAndOnlyEqualWorkIsRanked) {
   write_list(kTwoSizes);
   const auto result = program.run({"--config=list.json", "--json=report.json"});

@@ -156,6 +156,7 @@ TrainingJob planned(const Options& options, const RunCell& cell) {
 TEST_F(RunList, TellsRunsApartByEachOptionThatAnEntryMayHave) {
   const std::map<std::string, std::string> changes = {
       {"strategy", R"("strategy": "ps")"},
+      {"label", R"("label": "mine")"},
       {"gpus", R"("gpus": 4)"},
       {"batch-size", R"("batch_size": 16)"},
       {"global-batch-size", R"("global_batch_size": 16)"},

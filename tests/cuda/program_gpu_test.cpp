@@ -103,8 +103,8 @@ TEST_F(CudaProgram, OneReportHasBothTimesWithAndWithoutGraphs) {
   if (on_stand_in()) expected.insert({{{"ddp", "true"}, 2}, {{"ddp", "false"}, 2}});
   EXPECT_EQ(runs, expected);
   EXPECT_EQ(report.at("cells").size(), expected.size());
-  EXPECT_THAT(result.out, HasSubstr("cuda_graph=on"));
-  EXPECT_THAT(result.out, HasSubstr("cuda_graph=off"));
+  EXPECT_THAT(result.out, HasSubstr("(CUDA graphs on)"));
+  EXPECT_THAT(result.out, HasSubstr("(CUDA graphs off)"));
 }
 
 TEST_F(CudaProgram, DataOnTheDeviceIsTheSameData) {

@@ -4,6 +4,7 @@
 // Weights leave and enter a graph in PyTorch's names, shapes and order, in any layout.
 #include "kernels/nn/weights.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -149,6 +150,17 @@ TEST(Checkpoint, OfAWrappedNetworkIsReadWithoutThePrefix) {
       "own.json");
   EXPECT_EQ(wrapper_prefix(own, checkpoint_tensors(own)), "");
   EXPECT_EQ(wrapper_prefix(own, {}), "");
+  for (const char* second : {"fc", "model.fc2"}) {  // so may some or all of them
+    const ModelSpec model =
+        parse_model(fmt::format(R"({{"name": "own", "input": [1, 2, 2], "layers": [
+             {{"name": "model.fc1", "type": "linear", "out_features": 4}},
+             {{"name": "{}", "type": "linear", "out_features": 2}}]}})",
+                                second),
+                    "own.json");
+    std::vector<TensorInfo> saved = checkpoint_tensors(model);
+    for (TensorInfo& tensor : saved) tensor.name = "module." + tensor.name;
+    EXPECT_EQ(wrapper_prefix(model, saved), "module.");
+  }
 }
 
 TEST_F(WrongTensors, ThePrefixOfSomeIsNone) {

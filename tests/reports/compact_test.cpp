@@ -89,6 +89,28 @@ TEST(CompactTable, InheritsTheMarkOfTheBaseline) {
   EXPECT_THAT(render_table(report, 0), HasSubstr("baseline disturbed: other programs used 47 %"));
 }
 
+TEST(CompactTable, InheritsTheMarkOfABaselineInAnotherFile) {
+  std::vector<ReportFile> files = {{"ddp.json", report_of({sample_run("ddp", 2, 6100)})},
+                                   {"single.json", report_of({sample_run("single", 1, 3200)})}};
+  fill_scaling(files[1].report);
+  complete_scaling(files);
+  ASSERT_TRUE(files[0].report.runs[0].scaling);
+  EXPECT_THAT(compact_text(all_runs(files), 100), HasSubstr(" 1.91 "));
+  disturb(files[1].report.runs[0]);
+  EXPECT_THAT(compact_text(all_runs(files), 100), Not(HasSubstr(" 1.91 ")));
+}
+
+TEST(CompactTable, ShortensLongNames) {
+  std::vector<report::Run> runs(2, sample_run("ddp", 2, 5000));
+  runs[0].label = std::string(70, 'a') + "first";
+  runs[1].label = std::string(70, 'a') + "second";
+  const Report report = report_of(runs);
+  for (const int width : {60, 80, 100}) {
+    EXPECT_LE(test::longest_line(text_of(report, width)), static_cast<std::size_t>(width));
+    EXPECT_THAT(text_of(report, width), HasSubstr("second)  "));
+  }
+}
+
 TEST(CompactTable, CallsABaselineDisturbedThatSeveralDevicesBeatByMoreThanTheirNumber) {
   Report report = report_of({sample_run("single", 1, 3000), sample_run("ddp", 2, 7644)});
   fill_scaling(report);
@@ -127,6 +149,9 @@ TEST(CompactTable, NamesWhatTellsRowsOfOneStrategyApart) {
   runs[1].label = "flat";
   EXPECT_THAT(text_of(report_of(runs)),
               AllOf(HasSubstr("\nddp (overlapped)  "), HasSubstr("\nddp (flat)  ")));
+  runs[1].label = "overlapped";  // of two settings: alone it tells neither
+  EXPECT_THAT(text_of(report_of(runs)),
+              AllOf(HasSubstr("\nddp (overlap on)  "), HasSubstr("\nddp (overlap off)  ")));
 }
 
 }  // namespace

@@ -159,7 +159,7 @@ TEST(BenchmarkFiles, OfGoogleBenchmarkHaveARepetitionForEachOfIts) {
      "real_time": 1.5e6, "cpu_time": 1, "time_unit": "ns"},
     {"name": "BM_a/8", "run_type": "iteration", "real_time": 2.5e3, "time_unit": "us"},
     {"name": "BM_a/8_mean", "aggregate_name": "mean", "real_time": 2e6, "time_unit": "ns"},
-    {"name": "BM_b", "error_occurred": true, "error_message": "no"},
+    {"name": "BM_b", "error_occurred": true, "error_message": "no", "real_time": 0},
     {"name": "BM_c", "real_time": 3, "time_unit": "s"}]})");
   ASSERT_EQ(runs.size(), 3u);
   EXPECT_EQ(runs[0].strategy, "BM_a/8");

@@ -59,6 +59,7 @@ constexpr Change kChanges[] = {
      "9 training samples"},
     {"dataset/test_samples", [](Run& run) { run.test_samples = 9; }, "pair name rank",
      "9 test samples"},
+    {"label", [](Run& run) { run.label = "naive"; }, "cell name", "naive"},
     {"device", [](Run& run) { run.device = "cuda"; },
      "cell pair weak strong name table subtitle rank", "cuda"},
     {"device_model", [](Run& run) { run.device_model = "Fabled 1"; },

@@ -308,7 +308,9 @@ class Client : public Store {
                                   ? fmt::format("{}:{}", options_.host, options_.port)
                                   : fmt::format("{}:{}-{}", options_.host, options_.port,
                                                 options_.port + options_.tries - 1);
-    if (refused) throw CommError(fmt::format("store server at {} refuses our secret", where));
+    if (refused)
+      throw CommError(fmt::format(
+          "store server at {} refuses our secret, or another port is forwarded to it", where));
     throw CommTimeout(fmt::format("no store server at {} within {} s: is rank 0 running?", where,
                                   options_.timeout_s));
   }
