@@ -64,6 +64,11 @@ std::vector<std::string> notes_of(const RunRow& row) {
   if (run.status != Status::ok && !is_bare(run)) notes.push_back(status_note(run));
   if (const Verification& verified = verification_of(row); verified.status == "failed")
     notes.push_back("does NOT agree with one device: " + verified.reason);
+  if (const Verification& verified = verification_of(row); verified.status == "not_applicable")
+    notes.push_back("not verified: " + verified.reason);
+  const FieldValue until = find_column("to-accuracy")->fields.front().value(row);
+  if (run.until_accuracy && !is_bare(run) && until.value.index() == 0)
+    notes.push_back(until.reason);
   if (!run.injected.empty()) notes.push_back("injected: " + run.injected);
   if (run.oversubscribed) notes.emplace_back("more compute threads than cores: not ranked");
   if (row.repeated != nullptr && !row.repeated->note.empty()) notes.push_back(row.repeated->note);
@@ -157,7 +162,7 @@ TextTable slim_table(std::span<const RunRow> rows, const Yardstick& yardstick,
     cells.push_back(marks_of(row, equal, footnotes));
     for (std::string& cell : cells) cell = printable(cell);
     if (is_bare(run)) {
-      std::fill(cells.begin() + static_cast<std::ptrdiff_t>(table.keys), cells.end(), "");
+      std::fill(cells.begin() + static_cast<std::ptrdiff_t>(table.keys), cells.end() - 1, "");
     }
     table.add_row(std::move(cells));
     if (is_bare(run))
@@ -214,6 +219,7 @@ std::string compact_text(std::span<const RunRow> rows, int width) {
   const std::size_t limit = width > 0 ? std::min<std::size_t>(width, kMostColumns) : kMostColumns;
   std::vector<std::string> notes;
   std::string text = render_rows(compact_table(rows, notes), limit) + '\n';
+  notes.push_back(accuracy_meaning(rows));
   const std::string agree = agreement(rows);
   notes.push_back(caption(rows) + (agree.empty() ? "" : ". " + agree));
   notes.push_back(repetition_advice(rows));

@@ -57,8 +57,9 @@ std::string noise_explanation(std::span<const RunRow> rows, const Columns& colum
                      kFewestForInterval + 1);
 }
 
-// What the time to an accuracy is the time to.
-std::string accuracy_explanation(std::span<const RunRow> rows) {
+}  // namespace
+
+std::string accuracy_meaning(std::span<const RunRow> rows) {
   std::vector<std::string> targets;
   for (const RunRow& row : rows) {
     if (!row.run->until_accuracy) continue;
@@ -71,8 +72,6 @@ std::string accuracy_explanation(std::span<const RunRow> rows) {
       "evaluation is left out",
       fmt::join(targets, " or "));
 }
-
-}  // namespace
 
 std::string interval_words() {
   return fmt::format(
@@ -117,7 +116,7 @@ std::vector<std::string> explanations(std::span<const RunRow> rows, const Column
     lines.emplace_back("*: oversubscribed, more compute threads than cores; no scaling is shown");
   }
   if (any_column(columns, {"to-accuracy", "to-accuracy-interval"})) {
-    const std::string accuracy = accuracy_explanation(rows);
+    const std::string accuracy = accuracy_meaning(rows);
     if (!accuracy.empty()) lines.push_back(accuracy);
   }
   const std::string noise = noise_explanation(rows, columns);

@@ -40,6 +40,8 @@ TextTable compact_table(std::span<const RunRow> rows, std::vector<std::string>& 
 std::string compact_text(std::span<const RunRow> rows, int width);
 // "All 6 agree with one device (3 steps)."; empty where nothing was compared.
 std::string agreement(std::span<const RunRow> rows);
+// What the time to an accuracy is the time to; empty where no row asks for one.
+std::string accuracy_meaning(std::span<const RunRow> rows);
 // What the brackets of condensed rows mean.
 std::string interval_words();
 

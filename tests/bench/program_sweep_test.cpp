@@ -70,8 +70,8 @@ TEST_F(Sweep, ComparesTheAlgorithmsOfAllReducesAndSaysWhichRan) {
   EXPECT_EQ(report["runs"][0]["strategy_options"]["all_reduce"], "ring");
   EXPECT_EQ(report["runs"][1]["strategy_options"]["all_reduce"], "direct");
   EXPECT_FALSE(report["runs"][2]["strategy_options"].contains("all_reduce"));  // ps has none
-  EXPECT_THAT(result.out, testing::HasSubstr("all_reduce=ring"));
-  EXPECT_THAT(result.out, testing::HasSubstr("all_reduce=direct"));
+  EXPECT_THAT(result.out, testing::HasSubstr("\nddp (all reduce ring) "));
+  EXPECT_THAT(result.out, testing::HasSubstr("\nddp (all reduce direct) "));
   for (const json& run : report["runs"]) EXPECT_EQ(run["verification"]["status"], "passed");
   ASSERT_EQ(program.run(small_run("ddp", {"--force"})).exit_code, 0);
   EXPECT_EQ(program.report()["runs"][0]["strategy_options"]["all_reduce"], "direct");  // auto

@@ -79,7 +79,7 @@ TEST_F(SyncedProgram, TellsItsTimeInThePhasesTheTableAndTheTrace) {
       if (device["role"] == "server") continue;
       EXPECT_GT(device["phases"]["sync_batch_norm_s"], 0) << device;
     }
-    EXPECT_THAT(out, HasSubstr("sync ms"));
+    EXPECT_THAT(program.run({"show", "--full", "report.json"}).out, HasSubstr("sync ms"));
     const json trace = json::parse(program.read("trace.json"));
     EXPECT_THAT(test::trace_problems(trace), IsEmpty());
     // Two layers, forward and backward, on each device.

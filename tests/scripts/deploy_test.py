@@ -49,7 +49,7 @@ class CommandLines(unittest.TestCase):
         """Whether the program takes these options, but for what they stand for here."""
         text = subprocess.run([DDPBENCH, "help", "options"], capture_output=True, text=True,
                               check=True).stdout
-        known = set(re.findall(r"(?m)^ +(?:-h, )?(--[a-z][a-z-]*)", text))
+        known = set(re.findall(r"(?m)^ +(?:-[a-z], )?(--[a-z][a-z-]*)", text))
         named = {word.split("=")[0] for word in arguments if word.startswith("--")}
         self.assertEqual(named - known, set())
 

@@ -166,6 +166,7 @@ OPTIONS = (
     Option("save_model", "FILE", None, filled, "write the trained weights (one run only)"),
     Option("load_model", "FILE", None, filled, "start from these weights (safetensors)"),
     Option("data_dir", "DIR", None, filled, "data sets lie in DIR/NAME/; default: as ddpbench"),
+    Option("verbose", "", False, switch, "accepted; there is no longer table"),
     Option("quiet", "", False, switch, "no lines about single runs"),
     # Keys that only a configuration file has.
     Option("dataset/on_missing", "", "synthesize", one_of("synthesize", "error"), ""),
