@@ -66,7 +66,7 @@ struct Check {
   bool met(double value) const { return std::abs(value) >= limit; }
   std::string words(double least, double most, bool several) const {
     const double x = std::max(std::abs(least), std::abs(most));
-    const std::string from = least < most ? fmt::format("{:+.0f} to ", 100 * least) : "";
+    const std::string from = most - least >= 0.01 ? fmt::format("{:+.0f} to ", 100 * least) : "";
     return fmt::format(fmt::runtime(text), fmt::arg("x", x), fmt::arg("p", percent(x)),
                        fmt::arg("u", several ? "up to " : ""),
                        fmt::arg("s", fmt::format("{}{:+.0f} %", from, 100 * most)));
@@ -201,7 +201,11 @@ std::string other_work(const Conditions& conditions) {
 }
 
 std::string disturbance_words(const Conditions& conditions) {
-  return first_words(std::span(kChecks).first(kChecksOfOthers + 1), conditions);
+  // A drift is noted from half of that on: runs on an idle machine have as much.
+  constexpr double kDisturbing = 0.1;
+  if (std::string others = other_work(conditions); !others.empty()) return others;
+  const double drift = of<&Conditions::step_drift_ratio>(conditions);
+  return std::abs(drift) < kDisturbing ? "" : kChecks[kChecksOfOthers].words(drift);
 }
 
 std::vector<Warning> condition_warnings(const Report& report) {

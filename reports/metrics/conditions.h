@@ -64,7 +64,7 @@ void fill_conditions(Run& run, const MachineSnapshot& before, const MachineSnaps
 // "other programs used 70 % of the CPU": what kept the CPU from this program, by the same
 // limits as the notes. Empty where that was little, or is not known.
 std::string other_work(const Conditions& conditions);
-// The same, or else that step times drifted.
+// The same, or else that step times drifted by a tenth: nothing is concluded from such a run.
 std::string disturbance_words(const Conditions& conditions);
 
 // A sentence on runs whose figures are less certain than they look.
