@@ -86,7 +86,7 @@ double frequency_loss(const Conditions& c) {
 }
 
 // The first kChecksOfOthers tell what kept the CPU from this program, a quota before other load;
-// with the next one they disturb a run, so that nothing is concluded from it.
+// the next one is the drift.
 constexpr std::size_t kChecksOfOthers = 3;
 constexpr Check kChecks[] = {
     {of<&Conditions::quota_throttled_ratio>, 0.01, "a CPU quota stopped it for {u}{p} of the time"},
