@@ -164,7 +164,7 @@ std::string sentence(std::string text) {
 
 bool has_verdicts(const HtmlInput& input) {
   return std::ranges::any_of(input.reports, [](const Report& report) {
-    return !explanations(all_runs(report), {}).empty();
+    return std::ranges::any_of(all_runs(report), is_explained);
   });
 }
 

@@ -41,10 +41,6 @@ std::vector<VerdictPart> verdict_parts(const Decomposition& split) {
   return parts;
 }
 
-bool is_explained(const RunRow& row) {
-  return !row.report->tune && row.run->world_size > 1 && row.run->step.time_s.has_value();
-}
-
 // In the order of Cause.
 constexpr std::array<std::string_view, 17> kCauseWords = {
     "nothing large to gain",
@@ -94,10 +90,11 @@ Figure median_figure(std::span<const Verdict> verdicts, std::size_t part,
 Verdict combined(std::span<const RunRow> runs, std::span<const Verdict> verdicts) {
   if (verdicts.size() == 1) return verdicts[0];
   const std::size_t all = verdicts.size();
-  const std::size_t most = by_cause(verdicts)[0].second.size();
-  std::vector<std::size_t> those;  // that have the cause
+  const Cause cause = by_cause(verdicts)[0].first;
+  std::vector<std::size_t> those;  // that have the most frequent cause
   for (std::size_t i = 0; i < all; ++i)
-    if (verdicts[i].cause == by_cause(verdicts)[0].first) those.push_back(i);
+    if (verdicts[i].cause == cause) those.push_back(i);
+  const std::size_t most = those.size();
   std::ranges::stable_sort(those, {}, [&](std::size_t i) { return verdicts[i].step_s; });
   const std::size_t middle = those[(most - 1) / 2];
   Verdict verdict = verdicts[middle];
@@ -153,6 +150,10 @@ std::string parts_line(const Verdict& verdict, const Run& run) {
 }
 
 }  // namespace
+
+bool is_explained(const RunRow& row) {
+  return !row.report->tune && row.run->world_size > 1 && row.run->step.time_s.has_value();
+}
 
 std::string cause_words(std::span<const Verdict> verdicts) {
   std::vector<std::string> words;

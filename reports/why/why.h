@@ -53,6 +53,8 @@ struct Explanation {
   std::vector<RunRow> runs;  // not empty
   Verdict verdict;
 };
+// Whether the run has a part in one: it is on several devices, timed steps, and is none of tune's.
+bool is_explained(const RunRow& row);
 // Of the settings in the order of `rows`. A run that was measured against the baseline of one of
 // `files` is explained with it. None for reports of `ddpbench tune`, which compares settings with
 // each other and not with one device.
