@@ -22,7 +22,7 @@ struct ProcessState {
   char letter = '?';               // T and t: held, Z: ended
   std::uint64_t start = 0;         // clock ticks from boot to its start
   std::optional<int> wait_status;  // as of waitpid(2); set while its parent has not reaped it
-  // Of the process and of its children that it has reaped.
+  // The figures count the process and its children that it has reaped.
   double busy_s = 0;
   std::uint64_t major_page_faults = 0;
 

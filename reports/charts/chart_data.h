@@ -170,7 +170,7 @@ struct BucketBar {
   std::string label;  // "rank 0 bucket 1", "rank 1 push 0"
   double ready_s = 0, start_s = 0, arrived_s = 0, end_s = 0;
   std::uint64_t bytes = 0;
-  // Of the rank's backward pass, which hides communication; equal where it is not known.
+  // The rank's backward pass hides communication; both are equal where it is not known.
   double backward_begin_s = 0, backward_end_s = 0;
 };
 struct BucketGroup : ChartGroup {
