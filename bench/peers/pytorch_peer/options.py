@@ -19,7 +19,7 @@ NOT_HEEDED = ("$schema", "comment", "backend", "servers", "ps_update", "server_d
               "until_ci", "max_repetitions", "max_minutes", "confirm_repetitions", "least_gain",
               "verify_steps", "warmup_max_steps", "all_reduce", "cuda_graph", "deterministic",
               "observe", "oversubscribe", "trace", "trace_steps", "dry_run", "loader_cost",
-              "emulate_gil", "interface")
+              "emulate_gil", "interface", "label")
 ONE_HOST = "this peer trains on this host alone"
 REFUSED = {"runs": "this peer makes no list of runs; give it the options of each entry in turn",
            "inject": "this peer plants no faults",
