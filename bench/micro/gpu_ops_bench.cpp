@@ -26,7 +26,6 @@
 #include "base/error.h"
 #include "bench/micro/op_run.h"
 #include "kernels/ops/cuda_backend.h"
-#include "kernels/ops/traffic.h"
 #include "parallel/cuda_module.h"
 #include "parallel/module_library.h"
 
@@ -37,8 +36,8 @@ using benchmark::State;
 using ops::ConvolutionKernels;
 using ops::CudaPrecision;
 using ops::image;
-using ops::Op;
 using ops::OpBackend;
+using ops::OpCase;
 using ops::OpDesc;
 using ops::TensorLayout;
 
@@ -119,7 +118,7 @@ class GpuBench {
 
   // Times `launch`, which queues one call, as the median over the rounds of the options (the peaks
   // are medians, too), and sets the counters of `state`:
-  //   bytes           counted (kernels/ops/traffic.h)
+  //   bytes           counted (op_run.h)
   //   bytes_per_s     those bytes over the time
   //   share_of_copy   share of the bandwidth that a copy reaches
   //   FLOP_per_s, share_of_bound   where `work` has FLOPs; the bound is the longer time: of the
@@ -224,23 +223,67 @@ class GpuBench {
 
 constexpr std::int64_t kStreaming = 0;  // in place of a batch: as many as no cache holds
 
-// An operation. Each benchmark makes it anew, so that memory does not add up.
+// The operations of a network, of which one at a time is made, so that memory does not add up.
+using Network = std::vector<OpCase>(OpBackend&, std::int64_t batch, DataType);
+
+// One or a few of each kind of operation in ResNet-50, on images of 224 x 224.
+std::vector<OpCase> resnet50(OpBackend& backend, std::int64_t batch, DataType type) {
+  const auto in = [&](std::int64_t channels, std::int64_t extent) {
+    return maps(backend, batch, channels, extent);
+  };
+  const auto conv = [](const TensorLayout& input, std::int64_t out_channels,
+                       const ops::Window2d& window, bool needs_grad_input = true) -> OpDesc {
+    return ops::Conv2dDesc{.input = input,
+                           .out_channels = out_channels,
+                           .window = window,
+                           .bias = false,
+                           .needs_grad_input = needs_grad_input};
+  };
+  const auto norm = [](const TensorLayout& input, bool sum) -> OpDesc {
+    return ops::BatchNorm2dDesc{.input = input, .fuse_add = sum, .fuse_relu = true};
+  };
+  using ops::square_window;
+  const TensorLayout images = image(batch, 3, 224, type);
+  const ops::MaxPool2dDesc max_pool{.input = in(64, 112), .window = square_window(3, 2, 1)};
+  const ops::AdaptiveAvgPool2dDesc mean{.input = in(2048, 7), .out_h = 1, .out_w = 1};
+  return {{"resnet50_conv7x7_3_64", true, {conv(images, 64, square_window(7, 2, 3), false)}, false},
+          {"resnet50_norm_64_112", false, {norm(in(64, 112), false)}},
+          {"resnet50_max_pool_64_112", false, {max_pool}},
+          {"resnet50_conv1x1_64_256_56", true, {conv(in(64, 56), 256, square_window(1, 1))}},
+          {"resnet50_conv3x3_64_64_56", true, {conv(in(64, 56), 64, square_window(3, 1, 1))}},
+          {"resnet50_norm_sum_256_56", false, {norm(in(256, 56), true)}},
+          {"resnet50_conv3x3_256_256_14", true, {conv(in(256, 14), 256, square_window(3, 1, 1))}},
+          {"resnet50_conv1x1_1024_2048_14", true, {conv(in(1024, 14), 2048, square_window(1, 2))}},
+          {"resnet50_conv3x3_512_512_7", true, {conv(in(512, 7), 512, square_window(3, 1, 1))}},
+          {"resnet50_norm_2048_7", false, {norm(in(2048, 7), false)}},
+          {"resnet50_avg_pool_2048_7", false, {mean}}};
+}
+
+// What add_op() times: the operation `index` of a network.
 struct GpuCase {
-  std::string name;
+  Network* network;
+  std::size_t index;
   CudaPrecision precision;
-  std::function<std::unique_ptr<Op>(std::int64_t batch)> make;
-  bool input_gradients = true;
-  bool products = false;  // bound by arithmetic, too
+  bool products;
+  ConvolutionKernels kernels = ConvolutionKernels::own;
 };
 
 void run_op(GpuBench& bench, State& state, const GpuCase& c, bool forward, std::int64_t batch) {
-  constexpr std::int64_t kSmall = 8;  // the bytes of so many samples give the batch
-  if (batch == kStreaming)
+  const auto describe = [&](std::int64_t samples) {
+    return c.network(bench.backend(c.precision), samples, type_of(c.precision))[c.index];
+  };
+  if (batch == kStreaming) {
+    constexpr std::int64_t kSmall = 8;  // the bytes of so many samples give the batch
+    const OpCase small = describe(kSmall);
+    const auto op = small.make(bench.backend(c.precision, c.kernels));
     batch =
-        bench.streaming_batch(ops::op_bytes(*c.make(kSmall), forward, c.input_gradients) / kSmall);
-  ops::OpRun run(bench.machine(), c.make(batch), c.input_gradients);
+        bench.streaming_batch(ops::op_bytes(op->plan(), forward, small.input_gradients) / kSmall);
+  }
+  const OpCase of = describe(batch);
+  ops::OpRun run(bench.machine(), of.make(bench.backend(c.precision, c.kernels)),
+                 of.input_gradients);
   bench.time(state,
-             {.bytes = ops::op_bytes(run.op(), forward, c.input_gradients),
+             {.bytes = ops::op_bytes(run.op().plan(), forward, of.input_gradients),
               .flops = c.products ? run.flops(forward) : 0,
               .precision = c.precision},
              [&] { run.run(forward); });
@@ -248,116 +291,43 @@ void run_op(GpuBench& bench, State& state, const GpuCase& c, bool forward, std::
   state.SetLabel(run.op().plan().description);
 }
 
-std::string name_of(CudaPrecision precision) {
-  if (precision == CudaPrecision::fp32) return "fp32";
-  return precision == CudaPrecision::tf32 ? "tf32" : "bf16";
-}
-
-void add_op(GpuBench& bench, const GpuCase& c, const std::vector<std::int64_t>& batches) {
+void add_op(GpuBench& bench, const std::string& name, const GpuCase& c,
+            const std::vector<std::int64_t>& batches) {
+  static constexpr const char* kPrecisions[] = {"fp32", "tf32", "bf16"};  // by CudaPrecision
+  const char* const precision = kPrecisions[static_cast<std::size_t>(c.precision)];
   for (const bool forward : {true, false})
     for (const std::int64_t batch : batches) {
-      std::string name =
-          fmt::format("{}/{}/{}", c.name, forward ? "forward" : "backward", name_of(c.precision));
-      if (batch != kStreaming) name += fmt::format("/batch:{}", batch);
-      bench.add(name, [&bench, c, forward, batch](State& state) {
-        run_op(bench, state, c, forward, batch);
-      });
+      const std::string size = batch == kStreaming ? "" : fmt::format("/batch:{}", batch);
+      bench.add(
+          fmt::format("{}/{}/{}{}", name, forward ? "forward" : "backward", precision, size),
+          [&bench, c, forward, batch](State& state) { run_op(bench, state, c, forward, batch); });
     }
 }
 
-void add_simple_cnn(GpuBench& bench, CudaPrecision precision) {
+void add_networks(GpuBench& bench, CudaPrecision precision) {
   const auto& batches = bench.options.batches;
-  const auto add = [&](const std::string& name, const ops::OpCase& c, bool products,
-                       ConvolutionKernels kernels, const std::vector<std::int64_t>& of) {
-    add_op(bench,
-           {.name = name,
-            .precision = precision,
-            .make =
-                [&bench, &c, precision, kernels](std::int64_t batch) {
-                  OpBackend& backend = bench.backend(precision, kernels);
-                  return backend.make(c.describe(backend, batch, type_of(precision)));
-                },
-            .input_gradients = c.input_gradients,
-            .products = products},
-           of);
+  const auto each = [&](Network* network, const std::vector<std::int64_t>& of_products,
+                        const std::vector<std::int64_t>& of_others) {
+    const auto cases = network(bench.backend(precision), 1, type_of(precision));
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      const bool products = cases[i].products;
+      const GpuCase c{network, i, precision, products};
+      if (cases[i].name == "conv1") {
+        // Our own computes in fp32 at any precision.
+        std::vector<std::int64_t> own = batches;
+        own.push_back(kStreaming);
+        add_op(bench, "conv1_own", {network, i, precision, false}, own);
+        add_op(bench, "conv1_library", {network, i, precision, true, ConvolutionKernels::library},
+               batches);
+      } else if (products || precision != CudaPrecision::tf32) {  // else as in fp32
+        add_op(bench, cases[i].name, c, products ? of_products : of_others);
+      }
+    }
   };
-  std::vector<std::int64_t> own = batches;
-  own.push_back(kStreaming);
-  // Our own compute in fp32 at any precision.
-  add("conv1_own", ops::kConv1, false, ConvolutionKernels::own, own);
-  add("conv1_library", ops::kConv1, true, ConvolutionKernels::library, batches);
-  for (const ops::OpCase& c : ops::kOpCases)
-    if (c.products || precision != CudaPrecision::tf32)  // else as in fp32
-      add(c.name, c, c.products, ConvolutionKernels::own,
-          c.products ? batches : std::vector{kStreaming});
-  // The pool adds the bias of the convolution.
-  const auto fused = [&bench, precision](std::int64_t batch) {
-    OpBackend& backend = bench.backend(precision);
-    const OpDesc chain[] = {ops::conv3x3(maps(backend, batch, 32, 14), 64, true), ops::halve({})};
-    return backend.fuse(chain).op;
-  };
-  add_op(bench, {.name = "conv2_pool2", .precision = precision, .make = fused, .products = true},
-         batches);
-  if (precision != CudaPrecision::bf16) return;
-  const auto rounding = [&bench, precision](std::int64_t batch) {
-    const TensorLayout plain = TensorLayout::plain({batch * 1024});
-    return bench.backend(precision).make(ops::ReorderDesc{plain, in_bf16(plain)});
-  };
-  add_op(bench, {.name = "rounding", .precision = precision, .make = rounding}, {kStreaming});
-}
-
-// One or a few of each kind of operation in ResNet-50, on images of 224 x 224. Their batch is that
-// of a training step, or the smallest of the options.
-void add_resnet(GpuBench& bench, CudaPrecision precision) {
-  const std::int64_t batch = std::min<std::int64_t>(32, std::ranges::min(bench.options.batches));
-  const auto in = [=, &bench](std::int64_t channels, std::int64_t extent) {
-    return channels == 3 ? image(batch, channels, extent, type_of(precision))
-                         : maps(bench.backend(precision), batch, channels, extent);
-  };
-  const auto conv = [=](std::int64_t channels, std::int64_t extent, std::int64_t out_channels,
-                        const ops::Window2d& window) -> std::function<OpDesc()> {
-    return [=] {
-      return ops::Conv2dDesc{.input = in(channels, extent),
-                             .out_channels = out_channels,
-                             .window = window,
-                             .bias = false,
-                             .needs_grad_input = channels != 3};
-    };
-  };
-  const auto norm = [=](std::int64_t channels, std::int64_t extent,
-                        bool sum) -> std::function<OpDesc()> {
-    return [=] {
-      return ops::BatchNorm2dDesc{
-          .input = in(channels, extent), .fuse_add = sum, .fuse_relu = true};
-    };
-  };
-  using ops::square_window;
-  const std::pair<std::string, std::function<OpDesc()>> cases[] = {
-      {"conv7x7_3_64", conv(3, 224, 64, square_window(7, 2, 3))},
-      {"norm_64_112", norm(64, 112, false)},
-      {"max_pool_64_112",
-       [=] { return ops::MaxPool2dDesc{.input = in(64, 112), .window = square_window(3, 2, 1)}; }},
-      {"conv1x1_64_256_56", conv(64, 56, 256, square_window(1, 1))},
-      {"conv3x3_64_64_56", conv(64, 56, 64, square_window(3, 1, 1))},
-      {"norm_sum_256_56", norm(256, 56, true)},
-      {"conv3x3_256_256_14", conv(256, 14, 256, square_window(3, 1, 1))},
-      {"conv1x1_1024_2048_14", conv(1024, 14, 2048, square_window(1, 2))},
-      {"conv3x3_512_512_7", conv(512, 7, 512, square_window(3, 1, 1))},
-      {"norm_2048_7", norm(2048, 7, false)},
-      {"avg_pool_2048_7",
-       [=] { return ops::AdaptiveAvgPool2dDesc{.input = in(2048, 7), .out_h = 1, .out_w = 1}; }}};
-  for (const auto& [name, describe] : cases) {
-    const bool products = name.starts_with("conv");
-    if (!products && precision == CudaPrecision::tf32) continue;  // as in fp32
-    add_op(bench,
-           {.name = "resnet50_" + name,
-            .precision = precision,
-            .make = [&bench, precision,
-                     describe](std::int64_t) { return bench.backend(precision).make(describe()); },
-            .input_gradients = !name.starts_with("conv7x7"),
-            .products = products},
-           {batch});
-  }
+  each(ops::simple_cnn, batches, {kStreaming});
+  // The batch of a training step, or the smallest of the options.
+  const std::int64_t step = std::min<std::int64_t>(32, std::ranges::min(batches));
+  each(resnet50, {step}, {step});
 }
 
 // ---- the work around the network in a step, at sizes that no cache holds ----
@@ -395,48 +365,42 @@ ops::Call gather_call(GpuBench& bench, std::int64_t batch, std::int64_t elements
   };
 }
 
-// `bytes`: of so many samples or elements. `prepare` makes the call that works on so many.
-void add_flat(GpuBench& bench, const std::string& name, const char* unit,
-              const std::function<double(std::int64_t)>& bytes,
+// `prepare` makes the call that works on so many samples or elements.
+void add_flat(GpuBench& bench, const std::string& name, const char* unit, double bytes_of_one,
               const std::function<ops::Call(std::int64_t)>& prepare) {
-  bench.add(name, [&bench, unit, bytes, prepare](State& state) {
-    const std::int64_t count = bench.streaming_batch(bytes(1));
-    bench.time(state, {.bytes = bytes(count)}, prepare(count));
+  bench.add(name, [&bench, unit, bytes_of_one, prepare](State& state) {
+    const std::int64_t count = bench.streaming_batch(bytes_of_one);
+    bench.time(state, {.bytes = bytes_of_one * static_cast<double>(count)}, prepare(count));
     state.counters[unit] = static_cast<double>(count);
   });
 }
 
 void add_step(GpuBench& bench) {
   using N = std::int64_t;
+  const auto backend = [&bench]() -> OpBackend& { return bench.backend(CudaPrecision::fp32); };
   bench.add("copy", [&bench](State& state) {
     bench.time(state, {.bytes = bench.streaming_bytes}, bench.copy_call());
   });
   const std::pair<const char*, ops::OptimizerOptions> optimizers[] = {
-      {"sgd", {.momentum = 0}}, {"sgd_momentum", {}}, {"adam", {.kind = ops::OptimizerKind::adam}}};
-  for (auto [name, options] : optimizers) {
-    options.lr = 1e-6;
-    add_flat(
-        bench, name, "elements", [=](N n) { return ops::optimizer_bytes(options, n); },
-        [=, &bench](N n) {
-          return ops::optimizer_call(bench.machine(), bench.backend(CudaPrecision::fp32), options,
-                                     n);
-        });
-  }
+      {"sgd", {.lr = 1e-6, .momentum = 0}},
+      {"sgd_momentum", {.lr = 1e-6}},
+      {"adam", {.kind = ops::OptimizerKind::adam, .lr = 1e-6}}};
+  for (const auto& [name, options] : optimizers)
+    add_flat(bench, name, "elements", ops::optimizer_bytes(options, 1),
+             [=, &bench, options = options](N n) {
+               return ops::optimizer_call(bench.machine(), backend(), options, n);
+             });
+  // It reads the inputs and writes their mean.
   for (const int inputs : {2, 8})
-    add_flat(
-        bench, fmt::format("mean/inputs:{}", inputs), "elements",
-        [=](N n) { return ops::mean_bytes(n, inputs); },
-        [=, &bench](N n) { return mean_call(bench, n, inputs); });
+    add_flat(bench, fmt::format("mean/inputs:{}", inputs), "elements",
+             sizeof(float) * (inputs + 1.0),
+             [=, &bench](N n) { return mean_call(bench, n, inputs); });
   for (const int classes : {10, 1000})
-    add_flat(
-        bench, fmt::format("loss/classes:{}", classes), "samples",
-        [=](N n) { return ops::loss_bytes(n, classes); },
-        [=, &bench](N n) {
-          return ops::loss_call(bench.machine(), bench.backend(CudaPrecision::fp32), n, classes);
-        });
-  add_flat(
-      bench, "gather/elements:784", "samples", [](N n) { return ops::gather_bytes(n, 784); },
-      [&bench](N n) { return gather_call(bench, n, 784); });
+    add_flat(bench, fmt::format("loss/classes:{}", classes), "samples", ops::loss_bytes(1, classes),
+             [=, &bench](N n) { return ops::loss_call(bench.machine(), backend(), n, classes); });
+  // It reads bytes and writes fp32. A two-byte label becomes four bytes; its index has four.
+  add_flat(bench, "gather/elements:784", "samples", (1 + sizeof(float)) * 784.0 + 2 + 4 + 4,
+           [&bench](N n) { return gather_call(bench, n, 784); });
 }
 
 void add_options(CLI::App& app, GpuBenchOptions& options) {
@@ -472,8 +436,7 @@ int run(int argc, char** argv) {
   for (const CudaPrecision precision :
        {CudaPrecision::fp32, CudaPrecision::tf32, CudaPrecision::bf16}) {
     if (precision != CudaPrecision::fp32 && bench.info.compute_capability < 80) continue;
-    add_simple_cnn(bench, precision);
-    add_resnet(bench, precision);
+    add_networks(bench, precision);
   }
   benchmark::AddCustomContext("gpu", bench.info.name);
   benchmark::AddCustomContext("streaming_bytes", fmt::format("{:.0f}", bench.streaming_bytes));

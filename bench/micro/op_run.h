@@ -1,8 +1,13 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations on any device with all the memory that they work on, and those of SimpleCNN
-// (configs/models/simple_cnn.json).
+// What both programs time: operations of networks on any device, with all the memory that they work
+// on, and what stands around a network in a step; and the bytes of each.
+//
+// Counted bytes are the least that a call must move between memory and processor. That is every
+// operand once; an implementation's extra passes, workspace and copies do not count. Measured time
+// times the bandwidth over these bytes is the distance from the memory bound (Williams, Waterman
+// and Patterson's roofline, CACM 52(4), 2009).
 #pragma once
 
 #include <algorithm>
@@ -10,10 +15,10 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "kernels/ops/backend.h"
-#include "kernels/ops/traffic.h"
 
 namespace ddpbench::ops {
 
@@ -134,9 +139,23 @@ class OpRun {
   std::byte *output_ = nullptr, *grad_output_ = nullptr, *saved_ = nullptr, *workspace_ = nullptr;
 };
 
-// The bytes that one call must move.
-inline double op_bytes(const Op& op, bool is_forward, bool input_gradients) {
-  return is_forward ? forward_bytes(op) : backward_bytes(op, input_gradients);
+// The bytes of one call. Forward reads inputs and parameters (in bf16 where the operation reads
+// such copies), and writes the output and what is saved. Backward reads the output's gradient, what
+// was saved, and the inputs and output that the operation needs; it writes the parameters'
+// gradients. With `input_gradients` it also reads the parameters (as forward does) and writes the
+// inputs' gradients.
+inline double op_bytes(const OpPlan& plan, bool is_forward, bool input_gradients) {
+  std::size_t inputs = 0, needed = 0, parameters = 0;
+  for (std::size_t i = 0; i < plan.inputs.size(); ++i) {
+    inputs += plan.inputs[i].bytes;
+    if (i < plan.needed_inputs) needed += plan.inputs[i].bytes;
+  }
+  for (const ParameterSpec& spec : plan.parameters) parameters += spec.layout.bytes;
+  const std::size_t read = inputs + parameters / (plan.reads_bf16_weights ? 2 : 1);
+  const std::size_t output = plan.output.bytes, saved = plan.saved_bytes;
+  if (is_forward) return static_cast<double>(read + output + saved);
+  return static_cast<double>(output * (plan.needs_output ? 2 : 1) + saved + parameters + needed +
+                             (input_gradients ? read : 0));
 }
 
 // The layout [batch, channels, extent, extent].
@@ -147,7 +166,7 @@ inline TensorLayout image(std::int64_t batch, std::int64_t channels, std::int64_
 
 // A 3x3 convolution with a bias, which keeps the extent.
 inline Conv2dDesc conv3x3(const TensorLayout& input, std::int64_t out_channels,
-                          bool needs_grad_input) {
+                          bool needs_grad_input = true) {
   return {.input = input,
           .out_channels = out_channels,
           .window = square_window(3, 1, 1),
@@ -168,49 +187,52 @@ inline TensorLayout maps(OpBackend& backend, std::int64_t batch, std::int64_t ch
   return layout;
 }
 
-// An operation of SimpleCNN, or of networks like it, on a batch.
+// An operation of a network.
 struct OpCase {
-  const char* name;
-  bool products;  // bound by arithmetic, too
-  OpDesc (*describe)(OpBackend& backend, std::int64_t batch, DataType type);
+  std::string name;
+  bool products;              // bound by arithmetic, too
+  std::vector<OpDesc> chain;  // of several, the backend makes one
   bool input_gradients = true;
+
+  std::unique_ptr<Op> make(OpBackend& backend) const {
+    return chain.size() == 1 ? backend.make(chain[0]) : backend.fuse(chain).op;
+  }
 };
 
-inline const OpCase kConv1 = {"conv1", true,
-                              [](OpBackend&, std::int64_t n, DataType) -> OpDesc {
-                                return conv3x3(image(n, 1, 28), 32, false);
-                              },
-                              false};
-inline const OpCase kOpCases[] = {
-    {"conv2", true,
-     [](OpBackend& b, std::int64_t n, DataType) -> OpDesc {
-       return conv3x3(maps(b, n, 32, 14), 64, true);
-     }},
-    {"fc1", true,
-     [](OpBackend& b, std::int64_t n, DataType) -> OpDesc {
-       return LinearDesc{.input = maps(b, n, 64, 7), .out_features = 128, .fuse_relu = true};
-     }},
-    {"fc2", true,
-     [](OpBackend&, std::int64_t n, DataType type) -> OpDesc {
-       return LinearDesc{.input = TensorLayout::plain({n, 128}, type), .out_features = 10};
-     }},
-    {"pool1", false,
-     [](OpBackend& b, std::int64_t n, DataType) -> OpDesc { return halve(maps(b, n, 32, 28)); }},
-    {"pool2", false,
-     [](OpBackend& b, std::int64_t n, DataType) -> OpDesc { return halve(maps(b, n, 64, 14)); }},
-    {"relu", false,
-     [](OpBackend& b, std::int64_t n, DataType) -> OpDesc { return ReluDesc{maps(b, n, 32, 28)}; }},
-    {"add", false,
-     [](OpBackend& b, std::int64_t n, DataType) -> OpDesc { return AddDesc{maps(b, n, 32, 28)}; }},
-    {"reorder", false,
-     [](OpBackend& b, std::int64_t n, DataType) -> OpDesc {
-       const TensorLayout to = maps(b, n, 32, 28);
-       return ReorderDesc{image(n, 32, 28, to.type), to};
-     }},
-};
+// The operations of SimpleCNN (configs/models/simple_cnn.json), and of networks like it, on `n`
+// samples. `type`: of the backend's activations.
+inline std::vector<OpCase> simple_cnn(OpBackend& backend, std::int64_t n, DataType type) {
+  const TensorLayout map1 = maps(backend, n, 32, 28), map2 = maps(backend, n, 64, 14);
+  const TensorLayout pooled1 = maps(backend, n, 32, 14), pooled2 = maps(backend, n, 64, 7);
+  const TensorLayout hidden = TensorLayout::plain({n, 128}, type);
+  const LinearDesc fc1{.input = pooled2, .out_features = 128, .fuse_relu = true};
+  std::vector<OpCase> cases = {
+      {"conv1", true, {conv3x3(image(n, 1, 28), 32, false)}, false},
+      {"conv2", true, {conv3x3(pooled1, 64)}},
+      {"conv2_pool2", true, {conv3x3(pooled1, 64), halve({})}},
+      {"fc1", true, {fc1}},
+      {"fc2", true, {LinearDesc{.input = hidden, .out_features = 10}}},
+      {"pool1", false, {halve(map1)}},
+      {"pool2", false, {halve(map2)}},
+      {"relu", false, {ReluDesc{map1}}},
+      {"add", false, {AddDesc{map1}}},
+      {"reorder", false, {ReorderDesc{image(n, 32, 28, map1.type), map1}}}};
+  if (type == DataType::bf16) {
+    const TensorLayout plain = TensorLayout::plain({n * 1024});
+    cases.push_back({"rounding", false, {ReorderDesc{plain, in_bf16(plain)}}});
+  }
+  return cases;
+}
 
-// What stands around a network, as calls that own their memory. The backend must outlive them.
+// What stands around a network, as calls that own their memory, and the bytes of each; all fp32.
+// The backend must outlive them.
 using Call = std::function<void()>;
+
+// It reads and writes weights and slots, and reads gradients.
+inline double optimizer_bytes(const OptimizerOptions& options, std::int64_t elements) {
+  return static_cast<double>(sizeof(float) * (3 + 2 * slot_count(options))) *
+         static_cast<double>(elements);
+}
 
 inline Call optimizer_call(const Machine& machine, OpBackend& backend,
                            const OptimizerOptions& options, std::int64_t count) {
@@ -225,19 +247,20 @@ inline Call optimizer_call(const Machine& machine, OpBackend& backend,
   return [=, &backend] { backend.update(memory->machine.stream, args); };
 }
 
-inline std::vector<std::int32_t> labels_of(std::int64_t batch, std::int64_t classes) {
-  std::vector<std::int32_t> labels;
-  for (std::int64_t i = 0; i < batch; ++i) labels.push_back(static_cast<std::int32_t>(i % classes));
-  return labels;
+// It reads logits and labels, and writes the logits' gradient.
+inline double loss_bytes(std::int64_t batch, std::int64_t classes) {
+  return sizeof(float) * static_cast<double>(batch * (2 * classes + 1));
 }
 
 inline Call loss_call(const Machine& machine, OpBackend& backend, std::int64_t batch,
                       std::int64_t classes) {
   const auto memory = std::make_shared<Operands>(machine);
   const CrossEntropyDesc desc{.batch = batch, .classes = classes};
+  std::vector<std::int32_t> labels;
+  for (std::int64_t i = 0; i < batch; ++i) labels.push_back(static_cast<std::int32_t>(i % classes));
   const LossArgs args{
       .logits = memory->floats(batch * classes),
-      .labels = memory->upload(labels_of(batch, classes)),
+      .labels = memory->upload(labels),
       .samples = batch,
       .grad_scale = 1e-3F,
       .grad_logits = memory->floats(batch * classes),
