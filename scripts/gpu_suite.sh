@@ -197,9 +197,11 @@ run_benchmarks() {
   if [[ -n $data_dir ]]; then data=("--data-dir=$data_dir"); fi
   mkdir -p "$out/reports"
   local common=(--config=mnist --device=cuda --epochs=1 "--steps=$steps" "${data[@]}")
-  bench mnist --config=mnist --device=cuda "--epochs=$epochs" --batch-size=256 --residency=device "${data[@]}"
-  bench single-b256-resident "${common[@]}" --batch-size=256 --residency=device
-  bench single-b4096-bf16 "${common[@]}" --batch-size=4096 --precision=bf16 --residency=device
+  bench mnist --strategy=single --config=mnist --device=cuda "--epochs=$epochs" --batch-size=256 \
+    --residency=device "${data[@]}"
+  bench single-b256-resident "${common[@]}" --strategy=single --batch-size=256 --residency=device
+  bench single-b4096-bf16 "${common[@]}" --strategy=single --batch-size=4096 --precision=bf16 \
+    --residency=device
   run_pytorch "${common[@]}"
   run_networks "$steps"
   run_single_operations
@@ -207,7 +209,8 @@ run_benchmarks() {
   # In turn, so that warming up or throttling of the GPU affects both.
   for round in 1 2; do
     for observe in on off; do
-      bench "single-b256-observe-$observe-$round" "${common[@]}" --batch-size=256 "--observe=$observe"
+      bench "single-b256-observe-$observe-$round" "${common[@]}" --strategy=single --batch-size=256 \
+        "--observe=$observe"
     done
   done
   bench graphs "${common[@]}" --strategy=single,ddp --batch-size=256 --cuda-graph=on,off
@@ -233,7 +236,7 @@ run_networks() {
     printf '{"model": "%s"}\n' "$name" >"$config"
     local run=("--config=$config" --device=cuda --batch-size=32 "--precision=$precision" --epochs=1
       "--steps=$(($1 / 6))")
-    bench "$name-b32-$precision" "${run[@]}"
+    bench "$name-b32-$precision" "${run[@]}" --strategy=single
     if has_pytorch; then
       run_peer "pytorch-$name-b32-$precision-cuda-graphs" "${run[@]}" --compile=cuda-graphs
     fi

@@ -200,8 +200,9 @@ int run_command_line(const std::vector<std::string>& arguments) {
   }
   const auto get_variable = [](const char* name) -> const char* { return std::getenv(name); };
   const InstallPaths paths = find_install_paths("/proc/self/exe", build_info().source_directory);
+  const bool is_rank = launch::names_launcher(get_variable);
   const ParseContext context = {launch::environment_variables(), paths.config_directories(),
-                                command_summaries()};
+                                command_summaries(), is_rank};
   if (const auto run = context.variables.find(kLaunchedRunVariable);
       run != context.variables.end()) {
     return run_launched_rank(run->second, get_variable, arguments);
@@ -209,7 +210,7 @@ int run_command_line(const std::vector<std::string>& arguments) {
   std::vector<std::string> words(arguments.begin() + 1, arguments.end());
   // Who gives nothing gets a first answer: a short comparison.
   if (words.empty() && launch::environment_variable("DDPBENCH_CONFIG").value_or("").empty() &&
-      !launch::read_rank_environment(get_variable)) {
+      !is_rank) {
     words = {"--config=quick"};
   }
   const ParsedCommand command = parse_command(words, context);

@@ -36,7 +36,9 @@ Definitions comparison_options() {
   return {
       {"strategy", kPerRun | kPlannedByFit | kNotOfTune, "", &Options::strategies,
        all_or_some_of(known_strategies()),
-       fmt::format("Strategies to compare: {}.", strategies_in_words())},
+       fmt::format("Strategies to compare: {}. Launched ranks and --save-model default to single.",
+                   strategies_in_words()),
+       "all"},
       {"gpus", kPerRun | kPlannedByFit, "LIST|all", GpuList{}, between(1, kMostDevices),
        "Numbers of devices (of CPU devices too), separated by commas; all: as many as there are. "
        "single runs once, on one device, whatever is listed."},

@@ -30,7 +30,7 @@ constexpr std::string_view kShortHelp =
   ddpbench COMMAND ...     see below
 
 What most people need:
-  --strategy=LIST       single, dp, ddp, ps, or all                     [single]
+  --strategy=LIST       single, dp, ddp, ps, or all                        [all]
   --gpus=LIST           1,2,4 devices (CPU devices too), or all              [1]
   --model=NAME          network; `ddpbench models` lists them       [simple_cnn]
   --batch-size=N        samples per device and step                         [64]
@@ -51,7 +51,7 @@ With reports:                        Measure or plan:
   import   times of your own program
 
   ddpbench                             a first answer in a minute
-  ddpbench --model=resnet18 --batch-size=16 --steps=20 --gpus=1,2 --strategy=all
+  ddpbench --model=resnet18 --batch-size=16 --steps=20 --gpus=1,2
   ddpbench check new.json --baseline base.json     exit 6: something is slower
 
 More: ddpbench help options | hosts | config | exit-codes, COMMAND --help

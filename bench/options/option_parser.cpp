@@ -128,11 +128,13 @@ struct GivenLayers {
   OptionSource given, variables, file;
   std::vector<RunEntry> entries;  // of the file
   std::string config_path;        // empty: there is no file
+  bool one_run = false;           // ParseContext::one_run
 };
 
 GivenLayers read_layers(const Flags& flags, const ParseContext& context) {
   GivenLayers layers{.given = flag_source(flags),
-                     .variables = variable_source(context.variables, flags.command)};
+                     .variables = variable_source(context.variables, flags.command),
+                     .one_run = context.one_run};
   // The highest layer that names a configuration file counts.
   const OptionSource::Given* given = layers.given.find("config");
   if (given == nullptr) given = layers.variables.find("config");
@@ -154,7 +156,7 @@ Options resolve(const GivenLayers& layers, Command command, const RunEntry* entr
                 std::vector<std::string>& notes) {
   Options options;
   std::vector<const OptionSource*> order = {&layers.file};
-  if (command == Command::fit) options.strategies = known_strategies();
+  options.strategies = known_strategies();
   layers.file.apply(options);
   if (command == Command::tune) set_tune_defaults(options);
   if (entry != nullptr) order.push_back(&entry->source);
@@ -162,6 +164,10 @@ Options resolve(const GivenLayers& layers, Command command, const RunEntry* entr
   order.push_back(&layers.given);
   for (const OptionSource* source : std::span(order).subspan(1)) source->apply(options);
   options.config_path = layers.config_path;
+  const bool chosen = std::ranges::any_of(
+      order, [](const OptionSource* source) { return source->find("strategy") != nullptr; });
+  if (command == Command::run && !chosen && (layers.one_run || !options.save_model.empty()))
+    options.strategies = {"single"};
   settle_conditions(options, order);
   settle_data(options, order);
   for (std::string& note : set_optimizer_defaults(options, order)) {

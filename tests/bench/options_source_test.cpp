@@ -19,6 +19,7 @@ using ::testing::IsEmpty;
 TEST(OptionSources, WithoutAnythingTheDefaultsHold) {
   Options expected;
   expected.batch_sizes = {kDefaultBatchSize};
+  expected.strategies = {"single", "dp", "ddp", "ps"};
   EXPECT_EQ(options_of({}), expected);
 }
 
@@ -130,7 +131,8 @@ TEST(OptionSources, SavedWeightsNeedOneRun) {
 }
 
 TEST(OptionSources, SingleTakesAnyGlobalBatchBecauseItRunsOnOneDevice) {
-  EXPECT_THAT(options_of({"--gpus=3", "--global-batch-size=100"}).global_batch_sizes,
+  EXPECT_THAT(options_of({"--strategy=single", "--gpus=3", "--global-batch-size=100"})
+                  .global_batch_sizes,
               ElementsAre(100));
 }
 

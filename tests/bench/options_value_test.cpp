@@ -153,6 +153,30 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"NoValueAtAll", "--json=", "--json needs a value: --json=PATH"}),
     [](const auto& instance) { return instance.param.name; });
 
+TEST(OptionValues, EveryStrategyIsComparedWhereNoneIsGiven) {
+  const std::vector<std::string> all = {"single", "dp", "ddp", "ps"};
+  const TemporaryDirectory folder;
+  folder.write("c.json", R"({"batch_size": 8})");
+  folder.write("dp.json", R"({"strategy": "dp"})");
+  const World world{{}, {folder.path()}};
+  EXPECT_EQ(options_of({}).strategies, all);
+  EXPECT_EQ(options_of({"--config=c"}, world).strategies, all);
+  EXPECT_EQ(options_of({"fit"}).strategies, all);
+  EXPECT_THAT(options_of({"--config=dp"}, world).strategies, ElementsAre("dp"));
+  EXPECT_THAT(options_of({"tune"}).strategies, ElementsAre("ddp"));
+}
+
+// All runs of one world are one run, and so is what leaves one file of weights.
+TEST(OptionValues, OneStrategyIsTakenWhereOneRunIsMade) {
+  const auto rank = [](const std::vector<std::string>& arguments) {
+    return parse_command(arguments, {.one_run = true}).options.strategies;
+  };
+  EXPECT_THAT(rank({}), ElementsAre("single"));
+  EXPECT_THAT(rank({"--strategy=ddp"}), ElementsAre("ddp"));
+  EXPECT_THAT(options_of({"--save-model=w.safetensors"}).strategies, ElementsAre("single"));
+  EXPECT_THAT(refusal({"--strategy=all", "--save-model=w.safetensors"}), HasSubstr("4 runs"));
+}
+
 TEST(OptionValues, AllStandsForEveryStrategy) {
   EXPECT_EQ(options_of({"--strategy=all"}).strategies,
             (std::vector<std::string>{"single", "dp", "ddp", "ps"}));

@@ -313,6 +313,7 @@ TEST_F(CommandLine, KnowsANetworkByItsContent) {
   const auto config = [](const std::string& model) {
     auto document = nlohmann::json::parse(test::small_config({}));
     document["model"] = model;
+    document["strategy"] = "single";
     return document.dump();
   };
   const std::string head = R"({"name": "head", "type": "linear", "out_features": 10)";

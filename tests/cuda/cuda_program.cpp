@@ -33,8 +33,8 @@ bool CudaProgram::on_stand_in() {
 }
 
 std::string CudaProgram::why_not(const std::string& precision) {
-  const auto result = program.run(
-      {"--device=cuda", "--dry-run", "--config=lenet.json", "--precision=" + precision});
+  const auto result = program.run({"--strategy=single", "--device=cuda", "--dry-run",
+                                   "--config=lenet.json", "--precision=" + precision});
   return result.exit_code == 0 ? "" : result.err.substr(0, result.err.find('\n'));
 }
 
