@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -25,7 +26,7 @@ PhaseLengths lengths_of(const std::vector<PhaseInterval>& phases) {
   PhaseLengths lengths{};
   const PhaseInterval* around = nullptr;
   for (const PhaseInterval& next : phases) {
-    lengths[static_cast<std::size_t>(next.phase)] += next.length_s();
+    lengths[static_cast<std::size_t>(next.phase)] += next.length_s() - next.locked_out_s;
     if (next.phase != Phase::sync_batch_norm) {
       around = &next;
     } else if (around != nullptr && next.begin_s < around->end_s) {
@@ -33,6 +34,11 @@ PhaseLengths lengths_of(const std::vector<PhaseInterval>& phases) {
     }
   }
   return lengths;
+}
+
+double locked_out_s(const std::vector<PhaseInterval>& phases) {
+  return std::transform_reduce(phases.begin(), phases.end(), 0.0, std::plus(),
+                               [](const PhaseInterval& phase) { return phase.locked_out_s; });
 }
 
 double waited_s(const PhaseInterval& own, std::span<const std::vector<PhaseInterval>> others) {
@@ -55,12 +61,14 @@ void fill_replica_records(std::span<const std::vector<PhaseInterval>> all, std::
                                  .forward_s = of(Phase::forward),
                                  .backward_s = of(Phase::backward),
                                  .comm_wait_s = of(Phase::loss),
-                                 .sync_s = of(Phase::sync_batch_norm)};
+                                 .sync_s = of(Phase::sync_batch_norm),
+                                 .interpreter_wait_s = locked_out_s(all[i])};
     for (const PhaseInterval& own : all[i]) {
       if (!is_transfer(own.phase)) continue;
       record.comm_wait_s += waited_s(own, needs_all(own.phase) ? all : all.first(1));
     }
-    record.idle_s = std::max(0.0, step_s - std::accumulate(lengths.begin(), lengths.end(), 0.0));
+    record.idle_s = std::max(
+        0.0, step_s - std::accumulate(lengths.begin(), lengths.end(), record.interpreter_wait_s));
     records.push_back(record);
   }
 }
@@ -105,6 +113,7 @@ void ReplicaRecorder::begin_step(bool phases, bool calls) {
   buckets_.clear();
   open_.fill(0);
   wait_ = {Phase::data_wait};
+  locked_out_s_.fill(0);
   strike_faults();
 }
 
@@ -186,7 +195,8 @@ void ReplicaRecorder::bucket(const BucketTimes& times) {
 }
 
 void ReplicaRecorder::begin_call(std::size_t call, Stream& stream) {
-  if (sinks_.interpreter != nullptr && is_launched_.at(call)) sinks_.interpreter->launch();
+  if (sinks_.interpreter != nullptr && is_launched_.at(call))
+    locked_out_s_.at(entered_) += sinks_.interpreter->launch();
   if (sinks_.ranges != nullptr) sinks_.ranges->push(call_names_.at(call));
   if (tracing_) open_call_ = marks_.begin(launch::TraceRecord::Kind::layer, call, stream);
 }
@@ -217,7 +227,10 @@ void ReplicaRecorder::take(std::vector<PhaseInterval>& phases) {
   phases.clear();
   for (const DeviceMarks::Mark& mark : marks_.used()) {
     if (mark.kind != launch::TraceRecord::Kind::phase) continue;
-    phases.push_back({static_cast<Phase>(mark.which), mark.begin->time_s(), mark.end->time_s()});
+    PhaseInterval& phase = phases.emplace_back(static_cast<Phase>(mark.which), mark.begin->time_s(),
+                                               mark.end->time_s());
+    // The host may have waited while a device still computed what was queued before.
+    phase.locked_out_s = std::min(std::exchange(locked_out_s_[mark.which], 0), phase.length_s());
   }
 }
 

@@ -34,13 +34,18 @@ namespace ddpbench::bench {
 struct PhaseInterval {
   Phase phase = Phase::forward;
   double begin_s = 0, end_s = 0;  // device clock
+  double locked_out_s = 0;        // of it, waiting for the InterpreterLock
   double length_s() const { return end_s - begin_s; }
 };
 
-// The length of each phase. A sync of batch norm lies in a pass and counts for itself alone.
+// The length of each phase without its wait for the lock. A sync of batch norm lies in a pass and
+// counts for itself alone.
 // REQUIRES: `phases` is ordered by begin.
 using PhaseLengths = std::array<double, kPhaseCount>;
 PhaseLengths lengths_of(const std::vector<PhaseInterval>& phases);
+
+// How long these waited for the InterpreterLock.
+double locked_out_s(const std::vector<PhaseInterval>& phases);
 
 // `own` lasts from entering a transfer to its end. Returns how long it waited until the replicas in
 // `others`, each of which has at most one interval of that phase, had entered it, too.
@@ -58,10 +63,13 @@ void fill_replica_records(std::span<const std::vector<PhaseInterval>> all, std::
 class InterpreterLock {
  public:
   explicit InterpreterLock(double launch_s) : launch_s_(launch_s) {}
-  // Waits for the lock, and holds it for `launch_s` of processor time.
-  void launch() {
+  // Waits for the lock, and holds it for `launch_s` of processor time. Returns how long it waited.
+  double launch() {
+    const double asked_s = steady_s();
     const std::lock_guard lock(mutex_);
+    const double waited_s = steady_s() - asked_s;
     spend_cpu_s(launch_s_);
+    return waited_s;
   }
 
  private:
@@ -159,6 +167,7 @@ class ReplicaRecorder final : public PhaseObserver, public nn::LayerObserver {
   std::array<std::size_t, kPhaseCount> open_{};  // [phase] index of the open mark + 1; 0: none
   std::size_t open_call_ = 0;
   PhaseInterval wait_{Phase::data_wait};
+  std::array<double, kPhaseCount + 1> locked_out_s_{};  // [phase] in this step; last: in none
   std::vector<BucketTimes> buckets_;
   bool observing_ = false, tracing_ = false;  // the phases of this step, and its calls
   bool marking_ = false;                      // the work queued now is marked

@@ -159,6 +159,7 @@ void StepRecorder::sum_up(launch::StepRecord& record) {
   StepIntervals intervals;
   record.phases_observed = bit_of(Phase::data_wait);
   record.phase_s = lengths_of(phases_[0]);
+  record.interpreter_wait_s = locked_out_s(phases_[0]);
   record.phase_s[static_cast<std::size_t>(Phase::data_wait)] = replicas_[0].batch_wait().length_s();
   for (const PhaseInterval& mark : phases_[0]) {
     record.phases_observed |= bit_of(mark.phase);

@@ -174,6 +174,9 @@ std::map<std::string, report::Figure> phase_figures(Ranks ranks, double clock_bo
     figures[std::string(to_string(phase)) + "_s"] =
         median_of_slowest(ranks, [p](const launch::StepRecord& step) { return step.phase_s[p]; });
   }
+  const report::Figure locked_out = median_of_slowest(
+      ranks, [](const launch::StepRecord& step) { return step.interpreter_wait_s; });
+  if (locked_out.value.value_or(0) > 0) figures["interpreter_wait_s"] = locked_out;
   add_communication(ranks, clock_bound_s, figures);
   return figures;
 }
@@ -199,10 +202,12 @@ std::map<std::string, report::Figure> replica_figures(
   take("comm_wait_s", &launch::ReplicaRecord::comm_wait_s);
   take("comm_wait_exposed_s", &launch::ReplicaRecord::comm_wait_s);  // nothing runs beside it
   take("idle_s", &launch::ReplicaRecord::idle_s);
-  const auto syncs = [](const launch::ReplicaRecord& record) { return record.sync_s > 0; };
-  if (std::ranges::any_of(records, syncs)) {
-    take("sync_batch_norm_s", &launch::ReplicaRecord::sync_s);
-  }
+  const auto take_any = [&](const char* key, double launch::ReplicaRecord::*member) {
+    const auto has = [&](const launch::ReplicaRecord& record) { return record.*member > 0; };
+    if (std::ranges::any_of(records, has)) take(key, member);
+  };
+  take_any("sync_batch_norm_s", &launch::ReplicaRecord::sync_s);
+  take_any("interpreter_wait_s", &launch::ReplicaRecord::interpreter_wait_s);
   return figures;
 }
 

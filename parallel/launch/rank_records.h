@@ -54,6 +54,7 @@ struct StepRecord {
   std::uint32_t phases_observed = 0;          // bit_of each phase that it had; 0 when not observed
   std::uint32_t waits_untold = 0;             // 1 when comm_s includes waiting that is not known
   double backward_end_s = 0;                  // 0 when not observed
+  double interpreter_wait_s = 0;              // --emulate-gil: for the lock; in no phase_s
 };
 
 // One observed step of a further replica of a process that has several (dp): the process's own
@@ -65,6 +66,7 @@ struct ReplicaRecord {
   double comm_wait_s = 0;  // within a step's transfers, until the replicas that it needs are there
   double sync_s = 0;       // exchanging statistics of batch norm, with the wait for the others
   double idle_s = 0;       // outside of all phases: others load the batch or update
+  double interpreter_wait_s = 0;  // as in a StepRecord
 };
 
 struct BucketRecord {

@@ -26,8 +26,7 @@ namespace {
 std::vector<VerdictPart> verdict_parts(const Decomposition& split) {
   std::vector<VerdictPart> parts;
   for (const PartName& name : kPartNames) {
-    // Runs that exchange none keep the parts that they had.
-    if (name.part == &StepParts::sync_batch_norm_s && split.parts.sync_batch_norm_s == 0) continue;
+    if (name.is_rare && split.parts.*name.part == 0) continue;
     VerdictPart part{name.key, name.title, {}, {}, Figure::missing(split.no_baseline)};
     if (split.ideal) part.lost_s = Figure::of(split.lost.*name.part);
     if (!split.ideal && name.of_baseline) {
@@ -42,7 +41,7 @@ std::vector<VerdictPart> verdict_parts(const Decomposition& split) {
 }
 
 // In the order of Cause.
-constexpr std::array<std::string_view, 17> kCauseWords = {
+constexpr std::array<std::string_view, 18> kCauseWords = {
     "nothing large to gain",
     "more threads than cores",
     "other programs",
@@ -58,6 +57,7 @@ constexpr std::array<std::string_view, 17> kCauseWords = {
     "computing slows down while data moves",
     "slower side by side: shared caches, memory",
     "time between the phases",
+    "waiting for the emulated interpreter lock",
     "several small losses",
     "not enough was recorded"};
 static_assert(kCauseWords.size() == static_cast<std::size_t>(Cause::unknown) + 1);

@@ -33,6 +33,7 @@ enum class Cause : std::uint8_t {
   slowed_by_overlap,      // compute is slower while communication runs
   slowed_compute,         // compute is slower than on one device, not because of communication
   host_overhead,          // time between the phases
+  interpreter_lock,       // --emulate-gil: replicas of a process wait for its lock
   small_losses,           // several losses, each too small for advice
   unknown                 // not enough was recorded; the sentence says what is missing
 };
@@ -49,10 +50,13 @@ struct RankTimes {
   double comm_s = 0, comm_exposed_s = 0;
   double wait_exposed_s = 0;  // for peers or servers, with neither compute nor a transfer
   double sync_s = 0;          // statistics of batch norm exchanged, with waiting; beside comm_s
+  double interpreter_s = 0;   // waiting for the emulated lock; beside the phases
   // What may be waiting for slower ranks: an exchange of statistics is little else.
   double blocked_s() const { return wait_exposed_s + sync_s; }
   double compute_s() const { return forward_s + loss_s + backward_s + optimizer_s; }
-  double backward_end_s() const { return input_s + forward_s + loss_s + backward_s; }
+  double backward_end_s() const {
+    return input_s + forward_s + loss_s + backward_s + interpreter_s;
+  }
 };
 
 // The ranks that the others wait for beyond chance, and the phase that is longer there.
@@ -67,7 +71,7 @@ struct StepParts {
   double step_s = 0;
   double compute_s = 0, compute_slowed_s = 0, overlap_slowed_s = 0;
   double comm_exposed_s = 0, sync_batch_norm_s = 0, input_wait_s = 0, straggler_wait_s = 0,
-         server_wait_s = 0, host_s = 0;
+         server_wait_s = 0, interpreter_wait_s = 0, host_s = 0;
 };
 
 // The parts in the order of the step, under the names that reports and people know them by.
@@ -76,6 +80,7 @@ struct PartName {
   const char* key;
   const char* title;
   bool of_baseline = false;  // not known without a baseline
+  bool is_rare = false;      // only runs that have it name it
 };
 inline constexpr std::array kPartNames = {
     PartName{&StepParts::input_wait_s, "input_wait_s", "input wait"},
@@ -84,7 +89,9 @@ inline constexpr std::array kPartNames = {
     PartName{&StepParts::overlap_slowed_s, "overlap_slowed_s", "slowed by overlap", true},
     PartName{&StepParts::comm_exposed_s, "comm_exposed_s", "communication not hidden"},
     PartName{&StepParts::sync_batch_norm_s, "sync_batch_norm_s",
-             "exchanging statistics of batch norm"},
+             "exchanging statistics of batch norm", false, true},
+    PartName{&StepParts::interpreter_wait_s, "interpreter_wait_s",
+             "waiting for the emulated interpreter lock", false, true},
     PartName{&StepParts::straggler_wait_s, "straggler_wait_s", "waiting for a slower device"},
     PartName{&StepParts::server_wait_s, "server_wait_s", "waiting for servers"},
     PartName{&StepParts::host_s, "host_s", "between phases"}};

@@ -61,6 +61,7 @@ RankTimes rank_times(const Phases& phases, double step_s) {
   times.comm_exposed_s = value_or_zero(phases, "comm_exposed_s");
   times.wait_exposed_s = value_or_zero(phases, "comm_wait_exposed_s");
   times.sync_s = value_or_zero(phases, "sync_batch_norm_s");
+  times.interpreter_s = value_or_zero(phases, "interpreter_wait_s");
   return times;
 }
 
@@ -270,6 +271,13 @@ StepParts split_step(const Run& run, const Decomposition& result, double least_w
   // The step ends with the slowest rank: its time beyond this rank's is also waiting.
   parts.straggler_wait_s = rank.blocked_s() - parts.sync_batch_norm_s - parts.server_wait_s;
   if (run.world_size > 1) parts.straggler_wait_s += std::max(0.0, parts.step_s - rank.step_s);
+  // Who waits for a device that waited for the lock waits for the lock.
+  double longest_s = rank.interpreter_s;
+  for (const DeviceRow& device : run.devices)
+    longest_s = std::max(longest_s, value_or_zero(device.phases, "interpreter_wait_s"));
+  const double for_others_s = std::min(parts.straggler_wait_s, longest_s - rank.interpreter_s);
+  parts.straggler_wait_s -= for_others_s;
+  parts.interpreter_wait_s = rank.interpreter_s + for_others_s;
   close_sum(parts);
   return parts;
 }

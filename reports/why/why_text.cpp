@@ -360,6 +360,14 @@ constexpr std::array kCauses = {
                           : "compare with fewer --gpus on an idle machine";
              }},
     CauseRow{"host_overhead", host_overhead, more_work},
+    CauseRow{
+        "interpreter_lock",
+        [](const Case& c) {
+          return share_of_step("waiting for the emulated interpreter lock",
+                               c.split.parts.interpreter_wait_s, c) +
+                 ": the replicas of a process launch their layers in turn";
+        },
+        [](const Case&) -> std::string { return "try --strategy=ddp with a device a process"; }},
     CauseRow{"small_losses", small_losses, nothing},
     CauseRow{"unknown", unknown, [](const Case& c) -> std::string {
                return c.split.missing.empty() ? "add single to --strategy" : "try --observe=on";

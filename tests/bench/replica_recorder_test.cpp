@@ -157,6 +157,39 @@ TEST(InterpreterLock, IsHeldByOneThreadAtATime) {
   EXPECT_GE(seconds_of([&] { launch_from_two_threads(lock, lock, kCalls); }), 2 * kCalls * kLaunch);
 }
 
+TEST(InterpreterLock, IsAWaitOfItsOwnInNoPhase) {
+  InterpreterLock lock(5e-3);
+  test::FakeDevice device;
+  auto channels =
+      launch::RankChannels::create({.ranks = 1, .step_capacity = 10, .replica_capacity = 10});
+  auto writer = channels.writer(0);
+  const auto stream = device.make_stream();
+  StepRecorder recorder(device, writer, {});
+  recorder.follow(*stream);
+  recorder.add_replica(device, {.interpreter = &lock});
+  ReplicaRecorder& replica = recorder.replica(1);
+  replica.name_calls({"conv1 forward"});
+  recorder.begin_step(0, true);
+  replica.begin(Phase::forward, *stream);
+  std::thread other([&] {
+    for (int i = 0; i < 20; ++i) lock.launch();
+  });
+  const double waited_s = seconds_of([&] {
+    for (int i = 0; i < 20; ++i) replica.begin_call(0, *stream);
+  });
+  other.join();
+  device.pass(100);
+  replica.end(Phase::forward, *stream);
+  device.pass(2);
+  recorder.end_step();
+  ASSERT_EQ(channels.replicas(0).size(), 1U);
+  const launch::ReplicaRecord& record = channels.replicas(0)[0];
+  EXPECT_GT(record.interpreter_wait_s, 1e-3);
+  EXPECT_LT(record.interpreter_wait_s, waited_s);
+  EXPECT_NEAR(record.forward_s, 100 - record.interpreter_wait_s, kReplicaRounding);
+  EXPECT_NEAR(record.idle_s, 2, kReplicaRounding);
+}
+
 // Counts by processor time, which other programs do not lengthen.
 TEST(LaunchedCalls, AreOneALayerHoweverManyMicroBatches) {
   constexpr double kLaunch = 0.02;

@@ -51,6 +51,21 @@ TEST(WhyOfDp, NamesTheReplicaThatDpWaitsFor) {
               "backward takes 8.00 ms longer there than on the others");
 }
 
+// Device 0 waits 3 ms for the lock, and then for the other one, which waited 8 ms.
+TEST(WhyOfDp, TellsTheEmulatedLockFromSlowHardware) {
+  report::Run run = waiting_dp();
+  run.devices[0].phases["interpreter_wait_s"] = Figure::of(3 * kMs);
+  run.devices[0].phases["backward_s"] = Figure::of(9 * kMs);
+  run.devices[1].phases["interpreter_wait_s"] = Figure::of(8 * kMs);
+  const Verdict verdict = verdict_of(run);
+  EXPECT_EQ(verdict.cause, Cause::interpreter_lock);
+  EXPECT_NEAR(*part_of(verdict, "interpreter_wait_s").seconds.value, 8 * kMs, kRounding);
+  EXPECT_NEAR(*part_of(verdict, "straggler_wait_s").seconds.value, 3.4 * kMs, kRounding);
+  EXPECT_SAYS(verdict.sentence,
+              "waiting for the emulated interpreter lock is 28 % of the step (8.00 ms of 28.2 ms)");
+  EXPECT_EQ(verdict.advice, "try --strategy=ddp with a device a process");
+}
+
 TEST(WhyOfDp, NamesPartsOfThePrimaryThatAddUp) {
   const Step step = {.comm = 9, .exposed = 9};
   report::Run run = make_run("dp", {step, step});
