@@ -71,14 +71,10 @@ class DataParallel final : public Strategy {
   }
 
   // The others get theirs from the primary in the next step.
-  void assign_parameters(const std::function<void(nn::Graph&)>& assign) override {
+  void assign(const std::function<void(nn::Graph&)>& assign) override {
     run_all([&](std::size_t i) {
       if (i == kPrimary) assign(replicas_[i]->graph());
     });
-  }
-
-  void assign_state(const std::function<void(nn::Graph&)>& assign) override {
-    assign_parameters(assign);  // the primary keeps both
   }
 
   void publish() override {

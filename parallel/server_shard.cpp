@@ -2,12 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parallel/server_shard.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <span>
-#include <string_view>
 
 #include "base/error.h"
 #include "base/math.h"
@@ -20,15 +18,13 @@ constexpr std::uint64_t kAlignment = 64;
 constexpr comm::Start kServerStart =
     comm::Start::deferred;  // a server has nothing else to do meanwhile
 
+// The engines that span hosts send a push when its receive is posted, so a server can let workers
+// push one after the other: flows that meet at its link overrun its queue. Pushes of 8 workers over
+// links of 100 Mbit/s take 1.05 to 1.07 n S/B to one server so, and 1.12 to 1.27 all at once. Where
+// servers are many, the workers' links are full, and a server that waits leaves its own idle.
+//
 // With more than so many workers a server, a server's link is full long before its workers' are.
 constexpr int kWorkersOfAFullServer = 2;
-
-std::string name_of(ServerCommand command) {
-  constexpr std::string_view kNames[] = {"push", "reset", "goodbye", "assign", "gradients"};
-  const auto number = static_cast<std::int64_t>(command);  // as it came over the wire
-  const bool known = number >= 1 && number <= std::ssize(kNames);
-  return known ? std::string(kNames[number - 1]) : fmt::format("{}", number);
-}
 
 std::size_t parameters_before(const nn::ParameterPlan* plan, std::uint64_t end) {
   if (plan == nullptr) return 0;
@@ -61,10 +57,13 @@ ServerShard::ServerShard(const StrategyConfig& config, const StrategyContext& co
       plan_shards(summary.flat_bytes, config.servers, nullptr)[static_cast<std::size_t>(index)];
   count_ = shard.bytes / sizeof(float);
   slot_bytes_ = round_up(shard.bytes, kAlignment);
-  takes_turns_ = takes_turns();
+  takes_turns_ = context.world_spans_hosts && device.kind() == DeviceKind::cpu &&
+                 config.replicas > kWorkersOfAFullServer * config.servers;
   stream_ = device.make_stream();
   make_buffers();
-  for (const Buffer* buffer : registered()) context.world->register_buffer(*buffer);
+  const std::array<const Buffer*, kRegisteredBuffers> shared = {&commands_, &pushed_, &gradient_,
+                                                                &weights_};
+  for (const Buffer* buffer : shared) registered_.add(*context.world, *buffer);
   for (std::size_t w = 0; w < workers; ++w) {
     pushed_views_.push_back(static_cast<const float*>(shard_of(pushed_, w).data));
   }
@@ -92,10 +91,6 @@ void ServerShard::make_buffers() {
     context_.admit(0, needs);
   }
   allocate(device, planned);
-}
-
-ServerShard::~ServerShard() {
-  for (const Buffer* buffer : registered()) deregister_quietly(*context_.world, *buffer);
 }
 
 comm::Elements ServerShard::shard_of(const Buffer& buffer, std::size_t slot) const {
@@ -145,12 +140,7 @@ ServerCommand ServerShard::receive_command() {
   stream_->synchronize();
   context_.world->check();  // an abort, too, ends the wait: nothing was received
   for (const ServerCommand command : received_commands_) {
-    if (command != received_commands_[0]) {
-      std::vector<std::string> names;
-      for (const ServerCommand each : received_commands_) names.push_back(name_of(each));
-      throw CommError(fmt::format("server {}: workers sent different commands in one round: {}",
-                                  index_, fmt::join(names, ", ")));
-    }
+    ensure(command == received_commands_[0], "server {}: workers sent different commands", index_);
   }
   return received_commands_[0];
 }
@@ -177,15 +167,6 @@ void ServerShard::handle_push() {
                                   .options = config_.optimizer});
   }
   send_to_all(shard_of(on_server ? weights_ : gradient_));
-}
-
-// The engines that span hosts send a push when its receive is posted, so a server can let workers
-// push one after the other: flows that meet at its link overrun its queue. Pushes of 8 workers over
-// links of 100 Mbit/s take 1.05 to 1.07 n S/B to one server so, and 1.12 to 1.27 all at once. Where
-// servers are many, the workers' links are full, and a server that waits leaves its own idle.
-bool ServerShard::takes_turns() const {
-  return context_.world_spans_hosts && context_.devices[0]->kind() == DeviceKind::cpu &&
-         config_.replicas > kWorkersOfAFullServer * config_.servers;
 }
 
 // Each server begins with another worker.

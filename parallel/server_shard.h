@@ -6,13 +6,13 @@
 // In every round each worker sends the same command, which says what follows.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "kernels/ops/flat_ops.h"
-#include "parallel/gradient_bucketer.h"
+#include "parallel/gradient_exchange.h"
+#include "parallel/step_parts.h"
 #include "parallel/strategy.h"
 
 namespace ddpbench {
@@ -39,7 +39,6 @@ class ServerShard {
   // `index` is this server's number, from 0. Takes part in agree_on_plan and registers its buffers.
   // Collective with the workers' setup.
   ServerShard(const StrategyConfig& config, const StrategyContext& context, int index);
-  ~ServerShard();
   ServerShard(const ServerShard&) = delete;
   ServerShard& operator=(const ServerShard&) = delete;
 
@@ -49,14 +48,10 @@ class ServerShard {
   void make_buffers();  // after context.admit has allowed it
   ServerCommand receive_command();
   void handle_push();
-  bool takes_turns() const;
   void receive_gradients();
   void send_to_all(const comm::Elements& result);
   void receive_parameters();
   comm::Elements shard_of(const Buffer& buffer, std::size_t slot = 0) const;
-  std::array<const Buffer*, kRegisteredBuffers> registered() const {
-    return {&commands_, &pushed_, &gradient_, &weights_};
-  }
 
   const StrategyConfig& config_;
   const StrategyContext& context_;
@@ -72,6 +67,7 @@ class ServerShard {
   std::vector<comm::Work> works_;
   std::vector<const float*> pushed_views_;        // [worker], into pushed_
   std::vector<ServerCommand> received_commands_;  // [worker], in one round
+  Registrations registered_;
 };
 
 }  // namespace ddpbench

@@ -60,11 +60,19 @@ PlanSummary agree_on_plan(comm::Communicator& world, Device& device, const PlanS
   return summary;
 }
 
-void deregister_quietly(comm::Communicator& world, const Buffer& buffer) noexcept {
-  try {
-    world.deregister_buffer(buffer);
-  } catch (const Error&) {
-    // A failed communicator cannot agree any more; its own end unmaps the buffer.
+void Registrations::add(comm::Communicator& world, const Buffer& buffer) {
+  world_ = &world;
+  world.register_buffer(buffer);
+  buffers_.push_back(&buffer);
+}
+
+Registrations::~Registrations() {
+  for (const Buffer* buffer : buffers_) {
+    try {
+      world_->deregister_buffer(*buffer);
+    } catch (const Error&) {
+      // A failed communicator cannot agree any more; its own end unmaps the buffer.
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <memory>
+#include <vector>
 
 #include "kernels/ops/op.h"
 #include "kernels/runtime/memory_needs.h"
@@ -35,9 +36,9 @@ inline void forward_and_loss(Replica& replica, const StepInput& input,
   replica.loss(input.labels, grad_scale, input.valid_weight);
 }
 
-inline void update(Replica& replica, PhaseObserver* observer) {
+inline void update(Replica& replica, PhaseObserver* observer, float grad_scale = 1) {
   const ScopedPhase phase(observer, Phase::optimizer, replica.stream());
-  replica.update();
+  replica.update(grad_scale);
 }
 
 // What all processes of a job must have in common before step 0.
@@ -64,9 +65,18 @@ std::array<PlannedBuffer, 1> planned_summary(Buffer& memory);
 // supplies the memory for the exchange.
 PlanSummary agree_on_plan(comm::Communicator& world, Device& device, const PlanSummary* own);
 
-// For destructors: deregisters `buffer`, and ignores a communicator that has failed already, since
-// its mappings end with it.
-void deregister_quietly(comm::Communicator& world, const Buffer& buffer) noexcept;
+// Buffers that were registered with a communicator, which deregisters them in the same order at the
+// end. Both calls are collective. A failed communicator is ignored: its mappings end with it. The
+// buffers outlive this, so it is the last member of who has them.
+class Registrations {
+ public:
+  ~Registrations();
+  void add(comm::Communicator& world, const Buffer& buffer);
+
+ private:
+  comm::Communicator* world_ = nullptr;
+  std::vector<const Buffer*> buffers_;
+};
 
 // A whole flat buffer, or a range of it, as fp32 elements.
 inline comm::Elements flat_elements(const BufferView& view) {

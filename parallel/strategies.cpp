@@ -18,8 +18,7 @@ constexpr StrategyTraits kStrategies[] = {
      .outcome = Outcome::baseline,
      .one_process = true,
      .records_steps = true,
-     .plan = plan_single,
-     .make = make_single_device},
+     .plan = plan_reference},
     {.name = "dp",
      .words = "one process, a thread per device",
      .gradient_path = "are reduced to device 0, which updates and broadcasts the weights",
@@ -34,21 +33,20 @@ constexpr StrategyTraits kStrategies[] = {
      .overlaps = true,
      .records_steps = true,
      .plan = plan_rank_per_replica,
-     .make = make_distributed_data_parallel},
+     .exchange = make_all_reduce},
     {.name = "ps",
      .words = "parameter server",
      .gradient_path = "are pushed to servers, shard by shard, and the result is pulled",
      .has_servers = true,
      .overlaps = true,
-     .plan = plan_parameter_server,
-     .make = make_parameter_server},
+     .plan = plan_rank_per_replica,
+     .exchange = make_push_and_pull},
     {.name = "reference",
      .words = "one device that computes the batches of all replicas",
      .gradient_path = "are accumulated on the device",
      .is_listed = false,
      .one_process = true,
-     .plan = plan_reference,
-     .make = make_single_device}};
+     .plan = plan_reference}};
 
 std::vector<int> first_integers(int count) {
   std::vector<int> values(static_cast<std::size_t>(count));
@@ -69,6 +67,19 @@ std::vector<RankPlan> plan_rank_per_replica(const StrategyConfig& config) {
   for (int r = 0; r < config.replicas; ++r) {
     ranks.push_back({.replicas = {r}, .shards = {r}, .batch = config.per_device_batch});
   }
+  return ranks;
+}
+
+std::vector<RankPlan> plan_reference(const StrategyConfig& config) {
+  std::vector<RankPlan> ranks = plan_one_rank(config);
+  ranks[0].replicas = {0};
+  return ranks;
+}
+
+std::vector<RankPlan> plan_ranks(const StrategyConfig& config, const StrategyTraits& row) {
+  std::vector<RankPlan> ranks = row.plan(config);
+  if (!row.has_servers) return ranks;
+  for (int s = 0; s < config.servers; ++s) ranks.push_back({.role = Role::server});
   return ranks;
 }
 
@@ -94,20 +105,28 @@ StrategyPlan plan_strategy(const StrategyConfig& config) {
                                   config.strategy, config.replicas, config.per_device_batch));
   }
   const StrategyTraits& traits = strategy_traits(config.strategy);
+  if (traits.is_baseline() && config.replicas != 1) {
+    throw ConfigError(fmt::format("strategy {} uses 1 device, but {} were requested", traits.name,
+                                  config.replicas));
+  }
+  if (traits.has_servers && config.servers < 1) {
+    throw ConfigError(fmt::format("strategy {} needs at least 1 server (--servers)", traits.name));
+  }
   const int ranks_per_process = traits.groups_ranks ? config.devices_per_process : 1;
   if (ranks_per_process < 1 || config.replicas % ranks_per_process != 0) {
     throw ConfigError(fmt::format(
         "{}: {} devices are no whole number of processes with {} each (--devices-per-process)",
         config.strategy, config.replicas, ranks_per_process));
   }
-  return {.ranks = traits.plan(config),
+  return {.ranks = plan_ranks(config, traits),
           .ranks_per_process = ranks_per_process,
           .sampler_shards = config.replicas,
           .global_batch = config.per_device_batch * config.replicas};
 }
 
 std::unique_ptr<Strategy> make_strategy(const StrategyConfig& config) {
-  return strategy_traits(config.strategy).make(config);
+  const StrategyTraits& row = strategy_traits(config.strategy);
+  return row.make != nullptr ? row.make(config) : make_replicated(config, row);
 }
 
 }  // namespace ddpbench

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "parallel/gradient_exchange.h"
 #include "parallel/strategy.h"
 
 namespace ddpbench {
@@ -35,9 +36,12 @@ struct StrategyTraits {
   bool has_servers = false;    // --servers, --server-device and --ps-update take effect
   bool overlaps = false;       // --overlap takes effect
   bool records_steps = false;  // --cuda-graph takes effect: its steps can be recorded and replayed
-  // The ranks of a job of at least one replica and one sample. Throws ConfigError for a
-  // configuration that the strategy does not support.
+  // The ranks that are no servers, of a job of at least one replica and one sample.
   std::vector<RankPlan> (*plan)(const StrategyConfig&) = nullptr;
+  // How several ranks exchange gradients; null for one rank, and where `make` makes all.
+  std::unique_ptr<GradientExchange> (*exchange)(const StrategyConfig&,
+                                                const StrategyContext&) = nullptr;
+  // The whole strategy; null: it is replicated (replicated.cpp).
   std::unique_ptr<Strategy> (*make)(const StrategyConfig&) = nullptr;
   bool is_baseline() const { return outcome == Outcome::baseline; }
 };
@@ -48,18 +52,11 @@ struct StrategyTraits {
 std::vector<RankPlan> plan_one_rank(const StrategyConfig& config);
 // One rank a replica, each fed its own shard.
 std::vector<RankPlan> plan_rank_per_replica(const StrategyConfig& config);
-// Each of the following is defined in the source of its strategy.
-//
-// `single` is one device; throws ConfigError when there are several replicas. `reference` is one
-// device, too, for any number of replicas.
-std::vector<RankPlan> plan_single(const StrategyConfig& config);
+// One device for any number of replicas.
 std::vector<RankPlan> plan_reference(const StrategyConfig& config);
-// One rank a worker, then one a server. Throws ConfigError when there is no server.
-std::vector<RankPlan> plan_parameter_server(const StrategyConfig& config);
-std::unique_ptr<Strategy> make_single_device(const StrategyConfig& config);
 std::unique_ptr<Strategy> make_data_parallel(const StrategyConfig& config);
-std::unique_ptr<Strategy> make_distributed_data_parallel(const StrategyConfig& config);
-std::unique_ptr<Strategy> make_parameter_server(const StrategyConfig& config);
+std::unique_ptr<Strategy> make_replicated(const StrategyConfig& config, const StrategyTraits& row);
+
 // All rows, in the order in which tables and charts show them.
 std::span<const StrategyTraits> all_strategies();
 // Throws ConfigError when no row has that name.
@@ -67,6 +64,8 @@ const StrategyTraits& strategy_traits(std::string_view name);
 // The names that a user may give; with `trait`, only those of rows that have it.
 std::vector<std::string> known_strategies(bool StrategyTraits::*trait = &StrategyTraits::is_listed);
 
+// The ranks of a job of a row's strategy: workers, then servers.
+std::vector<RankPlan> plan_ranks(const StrategyConfig& config, const StrategyTraits& row);
 // Throws ConfigError for impossible configurations (`single` with several replicas, `ps` without a
 // server, replicas that are no whole number of processes).
 StrategyPlan plan_strategy(const StrategyConfig& config);

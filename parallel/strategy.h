@@ -153,15 +153,12 @@ class Strategy {
   virtual void serve() { throw InternalError("this strategy has no servers"); }
   // Sets all state back to step 0: weights, optimizer state, totals. Collective.
   virtual void reset() = 0;
-  // Sets the parameters, also those on servers, by `assign`, which is called with the graph of each
-  // replica that keeps parameters between steps. All else stays as it is. Collective.
-  virtual void assign_parameters(const std::function<void(nn::Graph&)>& assign) = 0;
+  // Sets parameters, also those on servers, and state by `assign`, which is called with the graph
+  // of each replica that keeps parameters between steps. All else stays as it is. Collective.
+  virtual void assign(const std::function<void(nn::Graph&)>& assign) = 0;
   // After a step: puts the gradients that it updated the parameters by into the graphs of
   // updated_replicas(), where they are elsewhere (on servers). Collective.
   virtual void fetch_gradients() {}
-  // Sets the state of the graphs (running statistics) by `assign`, which is called with the graph
-  // of each replica that keeps its own between steps.
-  virtual void assign_state(const std::function<void(nn::Graph&)>& assign) = 0;
   // Copies the current parameters, and the state that survives, to all replicas that do not keep
   // their own between steps. Collective.
   virtual void publish() {}

@@ -303,10 +303,10 @@ std::vector<VerificationResult> compare_with_reference(RankTrainer& rank,
     }
     compare_states(rank, step, reference, results);
     if (step == reference.steps()) return false;
-    strategy.assign_parameters(
-        [&](nn::Graph& graph) { nn::import_values(graph, reference.weights(step)); });
-    strategy.assign_state(
-        [&](nn::Graph& graph) { nn::import_state_values(graph, reference.state(step)); });
+    strategy.assign([&](nn::Graph& graph) {
+      nn::import_values(graph, reference.weights(step));
+      nn::import_state_values(graph, reference.state(step));
+    });
     return true;
   });
   if (!followers.empty()) strategy.publish();

@@ -13,7 +13,7 @@
 #include "bench/plan/data_places.h"
 #include "kernels/nn/model/model_reader.h"
 #include "kernels/nn/plan/parameter_plan.h"
-#include "parallel/gradient_bucketer.h"
+#include "parallel/gradient_exchange.h"
 #include "reports/metrics/metrics.h"
 #include "reports/metrics/ranking.h"
 

@@ -28,8 +28,7 @@ class SummingStrategy final : public Strategy {
   }
   void report(PhaseObserver&) override { ++reports; }
   void reset() override {}
-  void assign_state(const std::function<void(nn::Graph&)>&) override {}
-  void assign_parameters(const std::function<void(nn::Graph&)>&) override {}
+  void assign(const std::function<void(nn::Graph&)>&) override {}
   std::vector<Replica*> replicas() override { return {}; }
 
   int queued = 0, reports = 0;

@@ -131,7 +131,8 @@ class Process {
   }
 
   void run_role(HarnessResult& result, std::mutex& mutex) {
-    strategy_ = make_strategy(config_);
+    strategy_ =
+        options_.row != nullptr ? make_replicated(config_, *options_.row) : make_strategy(config_);
     strategy_->setup(context_);
     if (plan_.role == Role::server) return strategy_->serve();
     const auto start = nn::flat_state(nn::export_state(strategy_->replicas()[0]->graph()));
@@ -180,7 +181,7 @@ class Process {
   // Returns the number of graphs that keep theirs.
   int restore_state(const std::vector<double>& start) {
     int graphs = 0;
-    strategy_->assign_state([&](nn::Graph& graph) {
+    strategy_->assign([&](nn::Graph& graph) {
       nn::import_state_values(graph, start);
       ++graphs;
     });
@@ -192,7 +193,7 @@ class Process {
     for (const auto& tensor : nn::export_weights(strategy_->updated_replicas()[0]->graph())) {
       for (const float value : tensor.values) values.push_back(value * options_.factor);
     }
-    strategy_->assign_parameters([&](nn::Graph& graph) { nn::import_values(graph, values); });
+    strategy_->assign([&](nn::Graph& graph) { nn::import_values(graph, values); });
   }
 
   const nn::ModelSpec& model_;
@@ -288,8 +289,9 @@ nn::ModelSpec dropping_model() {
 
 HarnessResult run_strategy(const nn::ModelSpec& model, const StrategyConfig& config,
                            const HarnessOptions& options) {
-  const StrategyPlan plan = plan_strategy(config);
-  const auto ranks = plan.ranks.size();
+  const std::vector<RankPlan> plans =
+      options.row != nullptr ? plan_ranks(config, *options.row) : plan_strategy(config).ranks;
+  const auto ranks = plans.size();
   HarnessResult result;
   result.weights.resize(static_cast<std::size_t>(config.replicas));
   result.state.resize(static_cast<std::size_t>(config.replicas));
@@ -312,7 +314,7 @@ HarnessResult run_strategy(const nn::ModelSpec& model, const StrategyConfig& con
       comm::Communicator* world = worlds.empty() ? nullptr : worlds[p].get();
       comm::Communicator* trainers = p < statistics.size() ? statistics[p].get() : nullptr;
       try {
-        Process(model, config, plan.ranks[p], world, trainers, options).run(result, mutex);
+        Process(model, config, plans[p], world, trainers, options).run(result, mutex);
       } catch (const std::exception& error) {
         {
           const std::lock_guard lock(mutex);

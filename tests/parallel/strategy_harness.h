@@ -12,6 +12,7 @@
 #include "kernels/nn/safetensors.h"
 #include "kernels/runtime/phase.h"
 #include "parallel/comm/communicator.h"
+#include "parallel/strategies.h"
 #include "parallel/strategy.h"
 
 namespace ddpbench::test {
@@ -30,6 +31,7 @@ struct HarnessOptions {
   std::function<void(const nn::Graph&)> slice_added = {};
   double probe_factor = 0.7;
   comm::AllReduceAlgorithm all_reduce = comm::AllReduceAlgorithm::automatic;
+  const StrategyTraits* row = nullptr;  // of a strategy that is not in the table
 };
 
 struct HarnessResult {

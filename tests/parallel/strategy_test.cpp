@@ -468,7 +468,7 @@ TEST(StrategyState, IsSentInAPhaseOfItsOwn) {
 TEST(StrategyState, IsAssignedWhereItIsKept) {
   for (const auto& [config, kept] :
        {std::pair(normalized_config("dp", 2, true), 1),
-        std::pair(normalized_config("ddp", 2, true), 1),
+        std::pair(normalized_config("ddp", 2, true), 2),
         std::pair(normalized_config("ddp", 2, false), 2), std::pair(config_of("ps", 2), 2)}) {
     const auto result = run_strategy(test::normalized_model(), config,
                                      {.steps = kSteps, .seed = kSeed, .restore_state = true});

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
-#include "parallel/gradient_bucketer.h"
+#include "parallel/gradient_exchange.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

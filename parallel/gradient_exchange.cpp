@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel/gradient_exchange.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "parallel/step_parts.h"
+
+namespace ddpbench {
+namespace {
+
+class AllReduce final : public GradientExchange {
+ public:
+  using GradientExchange::GradientExchange;
+
+  void plan(const nn::ParameterPlan&, MemoryNeeds& needs) override {
+    Buffer summary;
+    needs.add(planned_summary(summary));
+  }
+
+  void finish(bool) override { wait_for_started(Phase::comm_wait); }
+
+ private:
+  std::vector<Bucket> open() override {
+    const nn::ParameterPlan& plan = replica_->graph().plan();
+    std::vector<Bucket> buckets =
+        plan_buckets(plan, config_.first_bucket_bytes, config_.bucket_cap_bytes);
+    PlanSummary own{plan.hash, plan.flat_bytes};
+    for (const Bucket& bucket : buckets) {
+      own.hash = combine_hash(combine_hash(own.hash, bucket.offset_bytes), bucket.bytes);
+    }
+    agree_on_plan(world(), replica_->device(), &own);
+    registered_.add(world(), replica_->graph().gradients());
+    return buckets;
+  }
+
+  comm::Work start(std::size_t b, const comm::CallOptions& options) override {
+    if (static_cast<int>(b) == config_.faults.missing_bucket) return {};
+    const Bucket& bucket = buckets()[b];
+    const Buffer& gradients = replica_->graph().gradients();
+    return world().all_reduce(
+        flat_elements(gradients.view().slice(bucket.offset_bytes, bucket.bytes)),
+        comm::ReduceOp::average, options);
+  }
+
+  Registrations registered_;
+};
+
+}  // namespace
+
+std::vector<Bucket> plan_buckets(const nn::ParameterPlan& plan, std::size_t first_cap_bytes,
+                                 std::size_t cap_bytes) {
+  std::vector<Bucket> buckets;
+  const auto& parameters = plan.parameters;
+  std::size_t first = 0;
+  std::size_t filled = 0;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    filled += parameters[i].bytes;
+    const bool last = i + 1 == parameters.size();
+    if (filled < (buckets.empty() ? first_cap_bytes : cap_bytes) && !last) continue;
+    const std::size_t begin = parameters[first].offset_bytes;
+    const std::size_t end = last ? plan.flat_bytes : parameters[i + 1].offset_bytes;
+    buckets.push_back({i + 1, begin, end - begin});
+    first = i + 1;
+    filled = 0;
+  }
+  return buckets;
+}
+
+GradientBucketer::GradientBucketer(std::vector<Bucket> buckets,
+                                   std::function<void(std::size_t)> start)
+    : buckets_(std::move(buckets)), start_(std::move(start)) {
+  is_ready_.resize(buckets_.empty() ? 0 : buckets_.back().end_parameter);
+}
+
+void GradientBucketer::begin_pass() {
+  next_ = 0;
+  ready_prefix_ = 0;
+  std::fill(is_ready_.begin(), is_ready_.end(), false);
+  start_ready();
+}
+
+void GradientBucketer::ready(std::size_t parameter) {
+  ensure(parameter < is_ready_.size() && !is_ready_[parameter],
+         "gradient {} is unknown or was ready already", parameter);
+  is_ready_[parameter] = true;
+  while (ready_prefix_ < is_ready_.size() && is_ready_[ready_prefix_]) ++ready_prefix_;
+  start_ready();
+}
+
+void GradientBucketer::start_ready() {
+  while (next_ < buckets_.size() && buckets_[next_].end_parameter <= ready_prefix_) {
+    start_(next_++);
+  }
+}
+
+void GradientExchange::connect(Replica& replica) {
+  replica_ = &replica;
+  std::vector<Bucket> buckets = open();
+  started_.resize(buckets.size());
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    ready_events_.push_back(replica.device().make_event());
+  }
+  bucketer_.emplace(std::move(buckets), [this](std::size_t b) { start_bucket(b); });
+  ready_ = [this](std::size_t parameter) { bucketer_->ready(parameter); };
+}
+
+const nn::GradientReady& GradientExchange::begin_pass() {
+  bucketer_->begin_pass();
+  return ready_;
+}
+
+// Called in bucket order, after the bucket's last gradient was queued.
+void GradientExchange::start_bucket(std::size_t b) {
+  Stream& stream = replica_->stream();
+  stream.record(*ready_events_[b]);
+  // The last bucket has nothing left to hide behind. It, and each without overlap, runs on this
+  // thread when that waits, which spares a hand-over to the communication thread.
+  const bool hidden = config_.overlap && b + 1 < buckets().size();
+  started_[b] = start(b, {.after = &stream,
+                          .start = hidden ? comm::Start::now : comm::Start::deferred,
+                          .bucket = static_cast<int>(b)});
+}
+
+void GradientExchange::wait_for_started(Phase phase) {
+  const ScopedPhase marked(context_.observer, phase, replica_->stream());
+  for (const comm::Work& work : started_) work.wait(replica_->stream());
+}
+
+void GradientExchange::report(PhaseObserver& observer) {
+  for (std::size_t b = 0; b < started_.size(); ++b) {
+    if (static_cast<int>(b) == config_.faults.missing_bucket) continue;
+    report_transfer(observer, b, buckets()[b].bytes, ready_events_[b]->time_s(),
+                    started_[b].times());
+  }
+}
+
+std::unique_ptr<GradientExchange> make_all_reduce(const StrategyConfig& config,
+                                                  const StrategyContext& context) {
+  return std::make_unique<AllReduce>(config, context);
+}
+
+}  // namespace ddpbench

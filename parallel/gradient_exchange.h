@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// GradientExchange: how the gradients of a rank's replica meet those of the others, bucket by
+// bucket while backward runs. Replicated strategies (replicated.cpp) differ in it alone.
+//
+// In each step: begin_pass(), backward with what that returns, finish(); then the replica updates
+// itself by its gradients, or the exchange has brought new weights.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "kernels/nn/graph.h"
+#include "kernels/runtime/memory_needs.h"
+#include "parallel/comm/communicator.h"
+#include "parallel/replica.h"
+#include "parallel/strategy.h"
+
+namespace ddpbench {
+
+// A contiguous range of the flat buffer (alignment gaps included). It is complete when all
+// parameters before end_parameter are ready.
+struct Bucket {
+  std::size_t end_parameter = 0;
+  std::size_t offset_bytes = 0;
+  std::size_t bytes = 0;
+};
+
+std::vector<Bucket> plan_buckets(const nn::ParameterPlan& plan, std::size_t first_cap_bytes,
+                                 std::size_t cap_bytes);
+
+// Groups consecutive gradients into buckets, and starts each bucket's transfer as soon as its last
+// gradient is ready, in index order, on every rank alike.
+//
+// Buckets follow PyTorch's DDP (Li et al., VLDB 2020): parameters come in reverse order, and a
+// bucket closes when it holds at least its cap. That of the first is small, so that communication
+// starts early. Buckets are ranges of the flat gradient buffer, so gradients are not copied.
+class GradientBucketer {
+ public:
+  // `start(bucket)` is called in index order, once per bucket and pass.
+  GradientBucketer(std::vector<Bucket> buckets, std::function<void(std::size_t)> start);
+
+  const std::vector<Bucket>& buckets() const { return buckets_; }
+  // To be called before every backward pass. Starts the buckets in front of which there is no
+  // parameter: those of servers in a network that has none.
+  void begin_pass();
+  // A parameter's gradient is ready: starts the buckets that are now complete. Throws InternalError
+  // when it was ready already.
+  void ready(std::size_t parameter);
+
+ private:
+  void start_ready();
+
+  std::vector<Bucket> buckets_;
+  std::vector<bool> is_ready_;    // [parameter]
+  std::size_t ready_prefix_ = 0;  // all parameters before it are ready
+  std::size_t next_ = 0;          // bucket to start next
+  std::function<void(std::size_t)> start_;
+};
+
+class GradientExchange {
+ public:
+  // REQUIRES: context.world. Both outlive this.
+  GradientExchange(const StrategyConfig& config, const StrategyContext& context)
+      : config_(config), context_(context) {}
+  GradientExchange(const GradientExchange&) = delete;
+  GradientExchange& operator=(const GradientExchange&) = delete;
+  virtual ~GradientExchange() = default;
+
+  // Says which memory of the replica peers map, and whether it updates its own weights.
+  virtual void adapt(ReplicaOptions& options) const {
+    options.gradient_sharing = Sharing::mappable;
+  }
+  // Adds what open() will allocate, before anything is. May be collective.
+  virtual void plan(const nn::ParameterPlan& parameters, MemoryNeeds& needs) = 0;
+  // Agrees with the peers on buckets, and registers memory. `replica` outlives this. Collective.
+  void connect(Replica& replica);
+
+  // The gradients of the backward pass that follows are exchanged: it calls the result.
+  const nn::GradientReady& begin_pass();
+  // Queues the rest of the exchange. What comes makes no difference to a `stale` replica.
+  virtual void finish(bool stale) = 0;
+  // As Strategy::report.
+  virtual void report(PhaseObserver& observer);
+
+  // The replica's parameters were set, to those of step 0 or to others. Collective.
+  virtual void parameters_set(bool /*to_step_0*/) {}
+  virtual void fetch_gradients() {}  // as Strategy has it
+  virtual void say_goodbye() {}      // to servers
+
+ protected:
+  // Allocates, agrees and registers. Returns the buckets, in the order in which they are started.
+  virtual std::vector<Bucket> open() = 0;
+  // Queues the transfer of bucket b, whose gradients are complete.
+  virtual comm::Work start(std::size_t b, const comm::CallOptions& options) = 0;
+
+  // Queues a wait for all that was started, as `phase`.
+  void wait_for_started(Phase phase);
+
+  comm::Communicator& world() const { return *context_.world; }
+  const std::vector<Bucket>& buckets() const { return bucketer_->buckets(); }
+
+  const StrategyConfig& config_;
+  const StrategyContext& context_;
+  Replica* replica_ = nullptr;  // from connect() on
+
+ private:
+  void start_bucket(std::size_t b);
+
+  std::optional<GradientBucketer> bucketer_;
+  nn::GradientReady ready_;                           // made once: no allocation in a step
+  std::vector<comm::Work> started_;                   // [bucket]
+  std::vector<std::unique_ptr<Event>> ready_events_;  // [bucket]
+};
+
+// What the rows of strategies.cpp name.
+//
+// `ddp`: gradients are averaged by all-reduce, and every rank updates its own copy (Li et al., VLDB
+// 2020). Wire, per rank and step: 2 (n-1)/n S bytes for S bytes of gradients.
+std::unique_ptr<GradientExchange> make_all_reduce(const StrategyConfig& config,
+                                                  const StrategyContext& context);
+// `ps`: shards are pushed to the servers and pulled from them (parameter_server.cpp).
+std::unique_ptr<GradientExchange> make_push_and_pull(const StrategyConfig& config,
+                                                     const StrategyContext& context);
+
+}  // namespace ddpbench

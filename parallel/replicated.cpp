@@ -1,0 +1,183 @@
+// SPDX-FileCopyrightText: The ddpbench authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Replicated training: each rank drives one replica. `single`, `ddp`, the workers of `ps` and
+// `reference`, which strategies are verified against, differ in the exchange of gradients that
+// their row names.
+//
+// `single`, the baseline of every comparison, exchanges nothing. `reference` computes the global
+// batch on one device: slices of one replica's batch in rank order, whose gradients accumulate. So
+// layers that couple samples (batch norm) see one slice, as they do on the replicas. Each slice
+// begins with the state (running statistics) that the step began with, and the first slice's
+// survives. With sync_batch_norm the global batch is one slice.
+//
+// With broadcast_buffers the state is sent from rank 0 before each forward, so that of rank 0
+// survives; without, and in ps, each rank keeps its own.
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "kernels/ops/tensor_layout.h"
+#include "parallel/gradient_exchange.h"
+#include "parallel/replica.h"
+#include "parallel/server_shard.h"
+#include "parallel/step_parts.h"
+#include "parallel/strategies.h"
+#include "parallel/strategy.h"
+
+namespace ddpbench {
+namespace {
+
+constexpr int kStateRoot = 0;
+
+class Replicated final : public Strategy {
+ public:
+  Replicated(StrategyConfig config, const StrategyTraits& row)
+      : config_(std::move(config)), row_(row) {}
+
+  void setup(const StrategyContext& context) override {
+    context_ = context;
+    const RankPlan plan = plan_ranks(config_, row_).at(static_cast<std::size_t>(rank()));
+    if (plan.role == Role::server) {
+      server_ = std::make_unique<ServerShard>(config_, context_, rank() - config_.replicas);
+      return;
+    }
+    slices_ = config_.sync_batch_norm ? std::vector{plan.shards[0]} : plan.shards;
+    batch_ = plan.batch / static_cast<std::int64_t>(slices_.size());
+    make_replica_and_exchange(plan);
+    reset();
+  }
+
+  void step(const StepInput& input) override {
+    if (shares_state()) {
+      const ScopedPhase phase(context_.observer, Phase::replicate, replica_->stream());
+      broadcast_state(*context_.world, *replica_, kStateRoot);
+    }
+    const Buffer& state = replica_->graph().state();
+    copy_state(begun_, state);
+    if (const RoundingProbe& probe = context_.probe; probe.computed) {
+      add_slices(input, probe.loss_factor, {});
+      probe.computed();
+      copy_state(state, begun_);
+    }
+    add_slices(input, 1, context_.slice_added);
+    copy_state(state, survives_);
+    const bool stale = config_.faults.is_stale(rank(), step_);
+    if (exchange_) exchange_->finish(stale);
+    if (updates_ && !stale) {
+      update(*replica_, context_.observer, config_.faults.gradient_factor(config_.replicas));
+    }
+    replica_->end_step();
+    ++step_;
+  }
+
+  void report(PhaseObserver& observer) override {
+    if (exchange_) exchange_->report(observer);
+  }
+  void serve() override {
+    ensure(server_ != nullptr, "rank {} is no server", rank());
+    server_->serve();
+  }
+
+  void reset() override {
+    replica_->reset();
+    if (exchange_) exchange_->parameters_set(true);
+    step_ = 0;
+  }
+  void assign(const std::function<void(nn::Graph&)>& assign) override {
+    assign(replica_->graph());
+    if (exchange_) exchange_->parameters_set(false);
+  }
+  void fetch_gradients() override {
+    if (exchange_) exchange_->fetch_gradients();
+  }
+  void publish() override {
+    if (shares_state()) broadcast_state(*context_.world, *replica_, kStateRoot);
+  }
+  void finish() override {
+    if (exchange_) exchange_->say_goodbye();
+  }
+  std::vector<Replica*> replicas() override {
+    return replica_ ? std::vector{replica_.get()} : std::vector<Replica*>{};
+  }
+
+ private:
+  bool shares_state() const {
+    return config_.broadcast_buffers && context_.world != nullptr && !row_.has_servers;
+  }
+  int rank() const { return context_.world == nullptr ? 0 : context_.world->rank(); }
+
+  void make_replica_and_exchange(const RankPlan& plan) {
+    if (context_.world != nullptr) exchange_ = row_.exchange(config_, context_);
+    if (plan.shards.size() == 1) synced_ = make_synced_batch(config_, context_, 0);
+    ReplicaOptions options{{.batch = batch_, .parts = synced_.get()}};
+    if (exchange_) exchange_->adapt(options);
+    updates_ = options.updates;
+    options.admit = [this](const nn::ParameterPlan& parameters, MemoryNeeds& needs) {
+      needs.add(planned_buffers(parameters.state_bytes));
+      if (exchange_) exchange_->plan(parameters, needs);
+    };
+    replica_ = make_replica(config_, context_, 0, options);
+    allocate(*context_.devices[0], planned_buffers(replica_->graph().plan().state_bytes));
+    if (exchange_) exchange_->connect(*replica_);
+  }
+
+  std::vector<PlannedBuffer> planned_buffers(std::size_t state_bytes) {
+    const std::size_t bytes = slices_.size() > 1 || context_.probe.computed ? state_bytes : 0;
+    return {{&begun_, MemoryCategory::state, bytes}, {&survives_, MemoryCategory::state, bytes}};
+  }
+
+  // Nothing where one slice is all, or where there is no state.
+  void copy_state(const Buffer& to, const Buffer& from) {
+    if (begun_) context_.devices[0]->copy(replica_->stream(), to.view(), from.view());
+  }
+
+  // Sets the gradients to those of `loss_factor` times the mean of the losses, slice by slice.
+  void add_slices(const StepInput& input, double loss_factor, const std::function<void()>& added) {
+    const auto count = static_cast<std::int64_t>(slices_.size());
+    const auto scale = static_cast<float>(loss_factor / static_cast<double>(batch_ * count));
+    const std::int64_t sample = ops::element_count(context_.model->input_shape);
+    for (std::int64_t slice = 0; slice < count; ++slice) {
+      if (slice > 0) copy_state(replica_->graph().state(), begun_);
+      const StepInput part{input.images + slice * batch_ * sample,
+                           input.labels + slice * batch_ * context_.model->predictions(),
+                           input.valid_weight};
+      const int shard = slices_[static_cast<std::size_t>(slice)];
+      forward_and_loss(*replica_, part, places_of(config_, shard), scale, context_.observer);
+      if (slice == 0) copy_state(survives_, replica_->graph().state());
+      backward(slice > 0);
+      if (added) added();
+    }
+  }
+
+  void backward(bool accumulate) {
+    static const nn::GradientReady kNobody;
+    const nn::GradientReady& ready = exchange_ ? exchange_->begin_pass() : kNobody;
+    const ScopedPhase phase(context_.observer, Phase::backward, replica_->stream());
+    replica_->backward(ready, accumulate);
+  }
+
+  StrategyConfig config_;
+  const StrategyTraits& row_;
+  StrategyContext context_;
+  std::unique_ptr<ServerShard> server_;  // on a server, which has none of what follows
+  std::vector<int> slices_;              // the shards whose batches are computed one by one
+  std::int64_t batch_ = 0;               // samples of a slice
+  bool updates_ = true;                  // the replica holds optimizer state
+  std::unique_ptr<SyncedBatch> synced_;  // null where nothing is exchanged
+  std::unique_ptr<Replica> replica_;
+  std::unique_ptr<GradientExchange> exchange_;  // null for one rank
+  // With several slices or a probe: the state before the first slice, and after it.
+  Buffer begun_, survives_;
+  std::int64_t step_ = 0;  // steps since the last reset
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_replicated(const StrategyConfig& config, const StrategyTraits& row) {
+  return std::make_unique<Replicated>(config, row);
+}
+
+}  // namespace ddpbench
