@@ -111,6 +111,49 @@ class Gate(unittest.TestCase):
         self.assertNotIn("--inject", self.log()[0])
         self.assertIn("--inject=sum", self.log()[1])
 
+    def trainers(self, *arguments, new="echo new >$CSV"):
+        folder = self.stage / "bin"
+        folder.mkdir(exist_ok=True)
+        program = folder / "ddpbench"
+        # An import names in the log what it read, and copies it.
+        program.write_text("#!/bin/bash\nif [[ $1 == import ]]; then\n"
+                           'echo "import $(cat "$2") ${*:2}" >>"$STAGE/log"; cp "$2" "${!#}"; exit\n'
+                           "fi\n" + PROGRAM.split("\n", 1)[1])
+        program.chmod(0o755)
+        done = subprocess.run(
+            [str(SCRIPTS / "ci_gate.sh"), "--base=echo base >>$CSV", f"--new={new}", "--out=out",
+             "--import=--as=ddp", "--import=--batch-size=64", *arguments],
+            cwd=self.stage, text=True, capture_output=True, check=False,
+            env={**os.environ, "STAGE": str(self.stage), "PATH": f"{folder}:{os.environ['PATH']}"})
+        return done.returncode, done.stdout + done.stderr
+
+    def test_alternates_two_trainers_that_write_csv(self):
+        for again in ([], ["--force"]):
+            (self.stage / "log").write_text("")
+            code, out = self.trainers("--repetitions=2", *again)
+            self.assertEqual(code, 0, out)
+            imports = [line.split() for line in self.log() if line.startswith("import")]
+            self.assertEqual([(line[1], line[2]) for line in imports],
+                             [("base", "out/base-1.csv"), ("new", "out/new-1.csv"),
+                              ("new", "out/new-2.csv"), ("base", "out/base-2.csv")])
+            self.assertEqual(imports[0][4:],
+                             ["--as=ddp", "--batch-size=64", "-o", "out/base-1.json"])
+            self.assertRegex(imports[0][3], r"^--measured-at=20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+            self.assertIn("ddpbench check out/new-1.json out/new-2.json --baseline out/base-1.json "
+                          "out/base-2.json", self.log())
+        self.assertEqual(self.trainers()[0], 2)  # without --force reports stay
+
+    def test_stops_where_a_trainer_fails(self):
+        code, out = self.trainers("--repetitions=2", new="echo oh no; exit 3")
+        self.assertEqual(code, 2)
+        self.assertIn("oh no", out)
+        self.assertIn("new-1: 'echo oh no; exit 3' failed", out)
+
+    def test_removes_reports_of_an_earlier_gate_only_where_asked(self):
+        self.assertEqual(self.gate("--repetitions=2")[0], 0)
+        self.assertEqual(self.gate("--repetitions=1", "--force")[0], 0)
+        self.assertFalse((self.stage / "out" / "base-2.json").exists())
+
     def test_refuses_what_would_mix_or_cannot_run(self):
         self.assertEqual(self.gate("--repetitions=1")[0], 0)
         code, out = self.gate("--repetitions=1")
