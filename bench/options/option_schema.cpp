@@ -149,6 +149,7 @@ Json keys_schema(bool in_entry) {
 Json config_schema() {
   Json schema = {
       {"$schema", "http://json-schema.org/draft-07/schema#"},
+      {"$id", "https://ddpbench.invalid/schema/config.schema.json"},
       {"title", "ddpbench configuration"},
       {"description", "Made from bench/options/option_definitions.cpp; a test compares both."}};
   schema.update(keys_schema(false));
