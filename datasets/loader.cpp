@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Step k always uses buffer k mod n. Workers claim steps in order and may finish them in any order.
-// In between they sleep on condition variables, because the cores belong to the compute threads.
+// Pass k always uses buffer k mod n. Workers claim passes in order and may finish them in any
+// order. In between they sleep on condition variables, because the cores belong to the compute
+// threads.
 #include "datasets/loader.h"
 
 #include <fmt/ranges.h>
@@ -40,7 +41,7 @@ std::exception_ptr failure_of(const auto& action) {
 }
 
 std::int64_t samples_per_shard(const ShardedSampler& sampler) {
-  return sampler.options().global_batch / sampler.options().shards;
+  return sampler.pass_samples() / sampler.options().shards;
 }
 
 }  // namespace
@@ -107,7 +108,7 @@ void Loader::run_worker(int number) {
 
 bool Loader::may_claim() const {
   const auto buffers = static_cast<std::int64_t>(options_.buffers.size());
-  return claimed_ < std::min(steps_, released_ + buffers);
+  return claimed_ < std::min(passes_, released_ + buffers);
 }
 
 void Loader::work() {
@@ -116,15 +117,15 @@ void Loader::work() {
   for (;;) {
     claimable_.wait(lock, [&] { return stopping_ || may_claim(); });
     if (stopping_) return;
-    const std::int64_t step = claimed_++;
+    const std::int64_t pass = claimed_++;
     const std::int64_t epoch = begun_epochs_;
     ++assembling_;
     lock.unlock();
     spend_costs(epoch);
-    const std::exception_ptr failure = failure_of([&] { assemble(step, indices); });
+    const std::exception_ptr failure = failure_of([&] { assemble(pass, indices); });
     lock.lock();
     if (!error_) error_ = failure;
-    ready_[static_cast<std::size_t>(step) % ready_.size()] = step;
+    ready_[static_cast<std::size_t>(pass) % ready_.size()] = pass;
     --assembling_;
     finished_.notify_all();
   }
@@ -143,23 +144,24 @@ void Loader::spend_costs(std::int64_t epoch) {
   }
 }
 
-void Loader::assemble(std::int64_t step, std::vector<std::int64_t>& indices) const {
-  const BatchBuffer& buffer = options_.buffers[static_cast<std::size_t>(step) % ready_.size()];
+void Loader::assemble(std::int64_t pass, std::vector<std::int64_t>& indices) const {
+  const BatchBuffer& buffer = options_.buffers[static_cast<std::size_t>(pass) % ready_.size()];
   std::size_t samples = 0;
   for (const int shard : options_.shards) {
-    sampler_.batch(step, shard, indices);
+    sampler_.batch(pass, shard, indices);
     const BatchAugmentation augmentation{.seed = sampler_.options().seed, .epoch = epoch_number_};
     assembler_.gather(indices, buffer.images + samples * split_.sample_bytes,
                       buffer.labels + samples * split_.labels_per_sample,
                       options_.augment ? &augmentation : nullptr);
     samples += indices.size();
   }
-  if (label_counts_) *buffer.valid_weight = label_counts_->weight(sampler_, step);
+  if (!label_counts_) return;
+  *buffer.valid_weight = label_counts_->weight(sampler_, pass / sampler_.options().passes);
 }
 
 void Loader::begin_epoch(std::int64_t epoch, std::int64_t max_steps) {
   std::unique_lock lock(mutex_);
-  steps_ = 0;  // nothing more to claim
+  passes_ = 0;  // nothing more to claim
   ++begun_epochs_;
   finished_.wait(lock, [&] { return assembling_ == 0; });
   sampler_.begin_epoch(epoch);
@@ -168,14 +170,14 @@ void Loader::begin_epoch(std::int64_t epoch, std::int64_t max_steps) {
   claimed_ = delivered_ = released_ = 0;
   const auto wanted = std::clamp<std::int64_t>(max_steps, 0, sampler_.steps_per_epoch());
   if (label_counts_) label_counts_->check(sampler_, wanted);
-  steps_ = wanted;
+  passes_ = wanted * sampler_.options().passes;
   claimable_.notify_all();
 }
 
 const BatchBuffer* Loader::next() {
   std::unique_lock lock(mutex_);
   released_ = delivered_;
-  if (delivered_ == steps_ && !error_) return nullptr;
+  if (delivered_ == passes_ && !error_) return nullptr;
   const auto slot = static_cast<std::size_t>(delivered_) % ready_.size();
   if (options_.workers == 0) {
     const std::int64_t epoch = begun_epochs_;

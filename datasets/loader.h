@@ -42,8 +42,9 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // Starts assembling epoch `epoch` from step 0, for at most `max_steps` steps. Abandons batches
-  // that were assembled ahead. Throws ConfigError when all labels of these steps are ignored.
+  // Starts assembling epoch `epoch` from step 0, for at most `max_steps` steps, a batch a pass.
+  // Abandons batches that were assembled ahead. Throws ConfigError when all labels of these steps
+  // are ignored.
   void begin_epoch(std::int64_t epoch, std::int64_t max_steps);
   // Returns the buffer of the next batch; null at the end of the epoch. The buffer stays the
   // caller's until the following next() or begin_epoch(). Rethrows a worker's error.
@@ -58,7 +59,7 @@ class Loader {
   void work();
   bool may_claim() const;
   void spend_costs(std::int64_t epoch);
-  void assemble(std::int64_t step, std::vector<std::int64_t>& indices) const;
+  void assemble(std::int64_t pass, std::vector<std::int64_t>& indices) const;
 
   // Not changed while a worker assembles.
   const LoaderOptions options_;
@@ -70,16 +71,16 @@ class Loader {
   std::vector<std::int64_t> own_indices_;    // for next() when there are no workers
 
   std::mutex mutex_;                   // guards those below
-  std::condition_variable claimable_;  // wakes workers: a step has a buffer
-  std::condition_variable finished_;   // wakes the consumer: a worker is done with a step
+  std::condition_variable claimable_;  // wakes workers: a pass has a buffer
+  std::condition_variable finished_;   // wakes the consumer: a worker is done with a pass
   std::int64_t begun_epochs_ = 0;
-  std::int64_t steps_ = 0;      // in this epoch
-  std::int64_t claimed_ = 0;    // steps that workers took
-  std::int64_t delivered_ = 0;  // steps that next() returned
-  std::int64_t released_ = 0;   // steps whose buffer the consumer gave back
-  int assembling_ = 0;          // workers that are at a step
+  std::int64_t passes_ = 0;     // in this epoch
+  std::int64_t claimed_ = 0;    // passes that workers took
+  std::int64_t delivered_ = 0;  // passes that next() returned
+  std::int64_t released_ = 0;   // passes whose buffer the consumer gave back
+  int assembling_ = 0;          // workers that are at a pass
   bool stopping_ = false;
-  std::vector<std::int64_t> ready_;  // step that lies in each buffer, or kNothing
+  std::vector<std::int64_t> ready_;  // pass that lies in each buffer, or kNothing
   std::exception_ptr error_;         // the first error of a worker; it stays
 
   std::vector<std::thread> threads_;

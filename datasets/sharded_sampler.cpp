@@ -20,10 +20,10 @@ namespace {
 void check(const SamplerOptions& options) {
   ensure(options.samples >= 1 && options.samples <= std::numeric_limits<std::uint32_t>::max(),
          "sampler: a data set of {} samples", options.samples);
-  ensure(options.global_batch >= 1 && options.shards >= 1 &&
-             options.global_batch % options.shards == 0,
-         "sampler: a global batch of {} does not divide into {} equal shards", options.global_batch,
-         options.shards);
+  ensure(options.global_batch >= 1 && options.shards >= 1 && options.passes >= 1 &&
+             options.global_batch % (options.shards * options.passes) == 0,
+         "sampler: a global batch of {} does not divide into {} equal shards and {} passes",
+         options.global_batch, options.shards, options.passes);
   if (options.last_batch == LastBatch::drop && options.global_batch > options.samples) {
     throw ConfigError(fmt::format(
         "sampler: a global batch of {} out of {} samples leaves no step when the last, incomplete "
@@ -56,14 +56,15 @@ void ShardedSampler::begin_epoch(std::int64_t epoch) {
   }
 }
 
-void ShardedSampler::batch(std::int64_t step, int shard, std::span<std::int64_t> out) const {
+void ShardedSampler::batch(std::int64_t pass, int shard, std::span<std::int64_t> out) const {
   const std::int64_t shards = options_.shards;
   ensure(!permutation_.empty(), "sampler: batch() before begin_epoch()");
-  ensure(step >= 0 && step < steps_per_epoch(), "sampler: step {} of {}", step, steps_per_epoch());
+  ensure(pass >= 0 && pass < passes_per_epoch(), "sampler: pass {} of {}", pass,
+         passes_per_epoch());
   ensure(shard >= 0 && shard < shards, "sampler: shard {} of {}", shard, shards);
-  ensure(std::ssize(out) == options_.global_batch / shards, "sampler: room for {} samples of {}",
+  ensure(std::ssize(out) == pass_samples() / shards, "sampler: room for {} samples of {}",
          out.size(), options_.global_batch / shards);
-  std::int64_t position = place(step, shard) % options_.samples;
+  std::int64_t position = place(pass, shard) % options_.samples;
   for (std::int64_t& index : out) {
     index = permutation_[static_cast<std::size_t>(position)];
     position = (position + shards) % options_.samples;
@@ -83,7 +84,7 @@ LabelCounts::LabelCounts(const Split& split, std::int32_t ignored)
 
 float LabelCounts::weight(const ShardedSampler& sampler, std::int64_t step) const {
   const std::int64_t batch = sampler.options().global_batch;
-  const std::int64_t first = sampler.place(step, 0);
+  const std::int64_t first = step * batch;
   std::int64_t valid = 0;
   for (std::int64_t place = first; place < first + batch; ++place) {
     valid += counts_[static_cast<std::size_t>(sampler.sample_at(place))];

@@ -18,8 +18,9 @@ enum class LastBatch : std::uint8_t { pad, drop };
 
 struct SamplerOptions {
   std::int64_t samples = 0;       // in the data set
-  std::int64_t global_batch = 0;  // samples of all shards together
-  int shards = 1;                 // divides global_batch
+  std::int64_t global_batch = 0;  // samples of a step, of all shards together
+  int shards = 1;                 // passes * shards divides global_batch
+  int passes = 1;                 // in which a step takes its samples (accumulation)
   std::uint64_t seed = 1;
   LastBatch last_batch = LastBatch::pad;
 };
@@ -35,13 +36,16 @@ class ShardedSampler {
   std::int64_t steps_per_epoch() const;
   // Draws the epoch's permutation. Not thread-safe against batch().
   void begin_epoch(std::int64_t epoch);
-  // Sample indices of `shard` in step `step`: permutation[step*G + j*shards + shard], j = 0..B-1,
-  // wrapped around at the end of the data set. `out` has global_batch / shards entries.
-  void batch(std::int64_t step, int shard, std::span<std::int64_t> out) const;
-  // The place of sample j of that batch in the epoch's global order: step*G + j*shards + shard. It
-  // goes on beyond the end of the data set where samples wrap around.
-  std::int64_t place(std::int64_t step, int shard, std::int64_t j = 0) const {
-    return step * options_.global_batch + j * options_.shards + shard;
+  std::int64_t passes_per_epoch() const { return steps_per_epoch() * options_.passes; }
+  // Sample indices of `shard` in pass `pass` of the epoch: permutation[pass*P + j*shards + shard],
+  // j = 0..B-1, P = global_batch / passes, wrapped around at the end of the data set. `out` has
+  // P / shards entries.
+  void batch(std::int64_t pass, int shard, std::span<std::int64_t> out) const;
+  std::int64_t pass_samples() const { return options_.global_batch / options_.passes; }
+  // The place of sample j of that batch in the epoch's global order. It goes on beyond the end of
+  // the data set where samples wrap around.
+  std::int64_t place(std::int64_t pass, int shard, std::int64_t j = 0) const {
+    return pass * pass_samples() + j * options_.shards + shard;
   }
   // The sample at a place, after begin_epoch(). REQUIRES: place >= 0.
   std::int64_t sample_at(std::int64_t place) const {

@@ -11,7 +11,8 @@
 // parameters of S bytes.
 //
 // The state of the graphs (running statistics) goes with the parameters; only the primary's
-// survives.
+// survives. As in nn.DataParallel, each pass of an accumulating step does all of this but the
+// update; the primary's gradients accumulate.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -55,13 +56,15 @@ class DataParallel final : public Strategy {
           {{.parts = synced_[i].get(), .admit = add}, primary ? global_batch : 0, primary});
       allocate(*context.devices[i], planned_buffers(i, replicas_[i]->graph().plan().flat_bytes));
     });
-    step_work_ = [this](std::size_t i) { run_replica(i, input_); };
+    pass_work_ = [this](std::size_t i) { run_replica(i, input_); };
     reset();
   }
 
-  void step(const StepInput& input) override {
-    input_ = input;
-    run_all(step_work_);
+  void step(const StepInputs& inputs) override {
+    for (pass_ = 0; pass_ < config_.accumulation_steps; ++pass_) {
+      input_ = inputs(pass_);
+      run_all(pass_work_);
+    }
     ++step_;
   }
 
@@ -79,7 +82,9 @@ class DataParallel final : public Strategy {
 
   void publish() override {
     run_all([this](std::size_t i) {
-      if (!context_.local.empty()) send_parameters(i, replicas_[i]->graph().weights());
+      if (context_.local.empty()) return;
+      send_weights(i, replicas_[i]->graph().weights());
+      broadcast_state(*context_.local[i], *replicas_[i], kPrimary);
     });
   }
 
@@ -119,14 +124,16 @@ class DataParallel final : public Strategy {
       const ScopedPhase phase(observer(i), Phase::forward, replica.stream());
       replica.forward(
           i == kPrimary ? input.images : reinterpret_cast<const float*>(inputs_[i].data()),
-          places_of(config_, static_cast<int>(i)));
+          places_of(config_, static_cast<int>(i), pass_));
     }
     gather_loss_scatter(i, input);
     {
       const ScopedPhase phase(observer(i), Phase::backward, replica.stream());
-      replica.backward();
+      // What was reduced to the primary in the passes before stays there.
+      replica.backward({}, i == kPrimary && pass_ > 0);
     }
     reduce(i);
+    if (pass_ + 1 < config_.accumulation_steps) return;
     if (i == kPrimary && !is_stale(i)) update(replica, observer(i));
     replica.end_step();
   }
@@ -152,24 +159,25 @@ class DataParallel final : public Strategy {
     const ScopedPhase phase(observer(i), Phase::replicate, replica.stream());
     const Buffer& target =
         i != kPrimary && is_stale(i) ? stale_sinks_[i] : replica.graph().weights();
-    send_parameters(i, target);
+    send_weights(i, target);
+    // Later passes go on from the state that each replica has.
+    if (pass_ == 0) broadcast_state(*context_.local[i], replica, kPrimary);
   }
 
-  // The primary sends its parameters, which land in `target`, and its state.
-  void send_parameters(std::size_t i, const Buffer& target) {
+  // The primary sends its parameters, which land in `target`.
+  void send_weights(std::size_t i, const Buffer& target) {
     Stream& stream = replicas_[i]->stream();
     context_.local[i]
         ->broadcast(flat_elements(target.view()), kPrimary, {.after = &stream, .start = kStart})
         .wait(stream);
-    broadcast_state(*context_.local[i], *replicas_[i], kPrimary);
   }
 
   void gather_loss_scatter(std::size_t i, const StepInput& input) {
     Replica& replica = *replicas_[i];
     Stream& stream = replica.stream();
     const std::int64_t global_batch = config_.per_device_batch * config_.replicas;
-    const float scale =
-        config_.faults.gradient_factor(config_.replicas) / static_cast<float>(global_batch);
+    const float scale = config_.faults.gradient_factor(config_.replicas) /
+                        static_cast<float>(global_batch * config_.accumulation_steps);
     if (context_.local.empty()) {
       const ScopedPhase phase(observer(i), Phase::loss, stream);
       replica.loss(input.labels, scale, input.valid_weight);
@@ -237,8 +245,9 @@ class DataParallel final : public Strategy {
     Buffer logits, gradients;
   };
   std::vector<Gathered> gathered_;              // [output], on the primary, of the global batch
-  StepInput input_;                             // input of the step that runs
-  std::function<void(std::size_t)> step_work_;  // made once: no allocation in a step
+  StepInput input_;                             // input of the pass that runs
+  std::function<void(std::size_t)> pass_work_;  // made once: no allocation in a step
+  int pass_ = 0;                                // that runs
   std::int64_t step_ = 0;
 };
 

@@ -100,9 +100,10 @@ void GradientBucketer::start_ready() {
 
 void GradientExchange::connect(Replica& replica) {
   replica_ = &replica;
+  pass_ = passes() - 1;
   std::vector<Bucket> buckets = open();
-  started_.resize(buckets.size());
-  for (std::size_t b = 0; b < buckets.size(); ++b) {
+  started_.resize(passes() * buckets.size());
+  for (std::size_t b = 0; b < started_.size(); ++b) {
     ready_events_.push_back(replica.device().make_event());
   }
   bucketer_.emplace(std::move(buckets), [this](std::size_t b) { start_bucket(b); });
@@ -110,6 +111,7 @@ void GradientExchange::connect(Replica& replica) {
 }
 
 const nn::GradientReady& GradientExchange::begin_pass() {
+  pass_ = (pass_ + 1) % passes();
   bucketer_->begin_pass();
   return ready_;
 }
@@ -117,13 +119,14 @@ const nn::GradientReady& GradientExchange::begin_pass() {
 // Called in bucket order, after the bucket's last gradient was queued.
 void GradientExchange::start_bucket(std::size_t b) {
   Stream& stream = replica_->stream();
-  stream.record(*ready_events_[b]);
+  const std::size_t number = pass_ * buckets().size() + b;
+  stream.record(*ready_events_[number]);
   // The last bucket has nothing left to hide behind. It, and each without overlap, runs on this
   // thread when that waits, which spares a hand-over to the communication thread.
   const bool hidden = config_.overlap && b + 1 < buckets().size();
-  started_[b] = start(b, {.after = &stream,
-                          .start = hidden ? comm::Start::now : comm::Start::deferred,
-                          .bucket = static_cast<int>(b)});
+  started_[number] = start(b, {.after = &stream,
+                               .start = hidden ? comm::Start::now : comm::Start::deferred,
+                               .bucket = static_cast<int>(b)});
 }
 
 void GradientExchange::wait_for_started(Phase phase) {
@@ -133,8 +136,9 @@ void GradientExchange::wait_for_started(Phase phase) {
 
 void GradientExchange::report(PhaseObserver& observer) {
   for (std::size_t b = 0; b < started_.size(); ++b) {
-    if (static_cast<int>(b) == config_.faults.missing_bucket) continue;
-    report_transfer(observer, b, buckets()[b].bytes, ready_events_[b]->time_s(),
+    const std::size_t bucket = b % buckets().size();
+    if (static_cast<int>(bucket) == config_.faults.missing_bucket) continue;
+    report_transfer(observer, b, buckets()[bucket].bytes, ready_events_[b]->time_s(),
                     started_[b].times());
   }
 }

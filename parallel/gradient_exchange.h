@@ -4,8 +4,8 @@
 // GradientExchange: how the gradients of a rank's replica meet those of the others, bucket by
 // bucket while backward runs. Replicated strategies (replicated.cpp) differ in it alone.
 //
-// In each step: begin_pass(), backward with what that returns, finish(); then the replica updates
-// itself by its gradients, or the exchange has brought new weights.
+// In the last pass of each step, or in every one: begin_pass(), backward with what that returns,
+// finish(). Then the replica updates itself by its gradients, or has got new weights.
 #pragma once
 
 #include <cstddef>
@@ -84,7 +84,7 @@ class GradientExchange {
   const nn::GradientReady& begin_pass();
   // Queues the rest of the exchange. What comes makes no difference to a `stale` replica.
   virtual void finish(bool stale) = 0;
-  // As Strategy::report.
+  // As Strategy::report. Buckets of further passes are numbered on.
   virtual void report(PhaseObserver& observer);
 
   // The replica's parameters were set, to those of step 0 or to others. Collective.
@@ -110,11 +110,13 @@ class GradientExchange {
 
  private:
   void start_bucket(std::size_t b);
+  std::size_t passes() const { return config_.sync_every_pass ? config_.accumulation_steps : 1; }
 
   std::optional<GradientBucketer> bucketer_;
   nn::GradientReady ready_;                           // made once: no allocation in a step
-  std::vector<comm::Work> started_;                   // [bucket]
-  std::vector<std::unique_ptr<Event>> ready_events_;  // [bucket]
+  std::size_t pass_ = 0;                              // of those of a step that exchange
+  std::vector<comm::Work> started_;                   // [pass][bucket]
+  std::vector<std::unique_ptr<Event>> ready_events_;  // [pass][bucket]
 };
 
 // What the rows of strategies.cpp name.

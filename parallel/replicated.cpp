@@ -7,13 +7,18 @@
 //
 // `single`, the baseline of every comparison, exchanges nothing. `reference` computes the global
 // batch on one device: slices of one replica's batch in rank order, whose gradients accumulate. So
-// layers that couple samples (batch norm) see one slice, as they do on the replicas. Each slice
-// begins with the state (running statistics) that the step began with, and the first slice's
-// survives. With sync_batch_norm the global batch is one slice.
+// layers that couple samples (batch norm) see one slice, as they do on the replicas. The first pass
+// of each slice begins with the state (running statistics) that the step began with, a further one
+// with that of the slice's pass before, and the first slice's survives. With sync_batch_norm the
+// batch of all is one slice.
+//
+// The gradients of a step's passes accumulate. They are exchanged while the last one's backward
+// runs, or in each (sync_every_pass): the sum so far, whose averaged part is equal on all ranks.
 //
 // With broadcast_buffers the state is sent from rank 0 before each forward, so that of rank 0
 // survives; without, and in ps, each rank keeps its own.
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -46,11 +51,12 @@ class Replicated final : public Strategy {
     }
     slices_ = config_.sync_batch_norm ? std::vector{plan.shards[0]} : plan.shards;
     batch_ = plan.batch / static_cast<std::int64_t>(slices_.size());
+    if (slices_.size() > 1) left_.resize(config_.accumulation_steps > 1 ? slices_.size() : 1);
     make_replica_and_exchange(plan);
     reset();
   }
 
-  void step(const StepInput& input) override {
+  void step(const StepInputs& inputs) override {
     if (shares_state()) {
       const ScopedPhase phase(context_.observer, Phase::replicate, replica_->stream());
       broadcast_state(*context_.world, *replica_, kStateRoot);
@@ -58,15 +64,13 @@ class Replicated final : public Strategy {
     const Buffer& state = replica_->graph().state();
     copy_state(begun_, state);
     if (const RoundingProbe& probe = context_.probe; probe.computed) {
-      add_slices(input, probe.loss_factor, {});
+      add_passes(inputs, probe.loss_factor, {});
       probe.computed();
       copy_state(state, begun_);
     }
-    add_slices(input, 1, context_.slice_added);
-    copy_state(state, survives_);
-    const bool stale = config_.faults.is_stale(rank(), step_);
-    if (exchange_) exchange_->finish(stale);
-    if (updates_ && !stale) {
+    add_passes(inputs, 1, context_.slice_added);
+    if (!left_.empty()) copy_state(state, left_[0]);
+    if (updates_ && !is_stale()) {
       update(*replica_, context_.observer, config_.faults.gradient_factor(config_.replicas));
     }
     replica_->end_step();
@@ -107,6 +111,7 @@ class Replicated final : public Strategy {
   bool shares_state() const {
     return config_.broadcast_buffers && context_.world != nullptr && !row_.has_servers;
   }
+  bool is_stale() const { return config_.faults.is_stale(rank(), step_); }
   int rank() const { return context_.world == nullptr ? 0 : context_.world->rank(); }
 
   void make_replica_and_exchange(const RankPlan& plan) {
@@ -125,8 +130,11 @@ class Replicated final : public Strategy {
   }
 
   std::vector<PlannedBuffer> planned_buffers(std::size_t state_bytes) {
-    const std::size_t bytes = slices_.size() > 1 || context_.probe.computed ? state_bytes : 0;
-    return {{&begun_, MemoryCategory::state, bytes}, {&survives_, MemoryCategory::state, bytes}};
+    const bool keeps = slices_.size() > 1 || context_.probe.computed;
+    std::vector<PlannedBuffer> planned = {
+        {&begun_, MemoryCategory::state, keeps ? state_bytes : 0}};
+    for (Buffer& left : left_) planned.push_back({&left, MemoryCategory::state, state_bytes});
+    return planned;
   }
 
   // Nothing where one slice is all, or where there is no state.
@@ -134,29 +142,42 @@ class Replicated final : public Strategy {
     if (begun_) context_.devices[0]->copy(replica_->stream(), to.view(), from.view());
   }
 
-  // Sets the gradients to those of `loss_factor` times the mean of the losses, slice by slice.
-  void add_slices(const StepInput& input, double loss_factor, const std::function<void()>& added) {
-    const auto count = static_cast<std::int64_t>(slices_.size());
-    const auto scale = static_cast<float>(loss_factor / static_cast<double>(batch_ * count));
-    const std::int64_t sample = ops::element_count(context_.model->input_shape);
-    for (std::int64_t slice = 0; slice < count; ++slice) {
-      if (slice > 0) copy_state(replica_->graph().state(), begun_);
-      const StepInput part{input.images + slice * batch_ * sample,
-                           input.labels + slice * batch_ * context_.model->predictions(),
-                           input.valid_weight};
-      const int shard = slices_[static_cast<std::size_t>(slice)];
-      forward_and_loss(*replica_, part, places_of(config_, shard), scale, context_.observer);
-      if (slice == 0) copy_state(survives_, replica_->graph().state());
-      backward(slice > 0);
-      if (added) added();
+  // Sets the gradients to those of `loss_factor` times the mean of the losses, pass by pass.
+  void add_passes(const StepInputs& inputs, double loss_factor,
+                  const std::function<void()>& added) {
+    for (int pass = 0; pass < config_.accumulation_steps; ++pass) {
+      const StepInput input = inputs(pass);
+      for (std::size_t slice = 0; slice < slices_.size(); ++slice) {
+        add_slice(input, pass, slice, loss_factor);
+        if (added) added();
+      }
     }
   }
 
-  void backward(bool accumulate) {
+  void add_slice(const StepInput& input, int pass, std::size_t slice, double loss_factor) {
+    const Buffer& state = replica_->graph().state();
+    if (slices_.size() > 1) copy_state(state, pass == 0 ? begun_ : left_[slice]);
+    const std::int64_t first = static_cast<std::int64_t>(slice) * batch_;
+    const StepInput part{input.images + first * ops::element_count(context_.model->input_shape),
+                         input.labels + first * context_.model->predictions(), input.valid_weight};
+    const auto samples = static_cast<double>(batch_ * std::ssize(slices_));
+    const double scale = loss_factor / (samples * config_.accumulation_steps);
+    forward_and_loss(*replica_, part, places_of(config_, slices_[slice], pass),
+                     static_cast<float>(scale), context_.observer);
+    if (slice < left_.size()) copy_state(left_[slice], state);
+    backward(pass, pass > 0 || slice > 0);
+  }
+
+  void backward(int pass, bool accumulate) {
     static const nn::GradientReady kNobody;
-    const nn::GradientReady& ready = exchange_ ? exchange_->begin_pass() : kNobody;
-    const ScopedPhase phase(context_.observer, Phase::backward, replica_->stream());
-    replica_->backward(ready, accumulate);
+    const bool exchanges =
+        exchange_ != nullptr && (config_.sync_every_pass || pass + 1 == config_.accumulation_steps);
+    const nn::GradientReady& ready = exchanges ? exchange_->begin_pass() : kNobody;
+    {
+      const ScopedPhase phase(context_.observer, Phase::backward, replica_->stream());
+      replica_->backward(ready, accumulate);
+    }
+    if (exchanges) exchange_->finish(is_stale());
   }
 
   StrategyConfig config_;
@@ -169,9 +190,9 @@ class Replicated final : public Strategy {
   std::unique_ptr<SyncedBatch> synced_;  // null where nothing is exchanged
   std::unique_ptr<Replica> replica_;
   std::unique_ptr<GradientExchange> exchange_;  // null for one rank
-  // With several slices or a probe: the state before the first slice, and after it.
-  Buffer begun_, survives_;
-  std::int64_t step_ = 0;  // steps since the last reset
+  Buffer begun_;              // with several slices or a probe: the state before the step
+  std::vector<Buffer> left_;  // [slice], with several: the state after its last pass
+  std::int64_t step_ = 0;     // steps since the last reset
 };
 
 }  // namespace

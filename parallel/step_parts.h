@@ -19,9 +19,11 @@ namespace ddpbench {
 
 // Where the samples of a replica (or slice) stand in the global batch: replicas take turns in it,
 // as the sampler's shards do (datasets/sharded_sampler.h). So one device that takes the whole batch
-// has the same samples at the same places.
-inline ops::SamplePlaces places_of(const StrategyConfig& config, int replica) {
-  return {.first = replica, .parts = config.replicas, .part = config.per_device_batch};
+// has the same samples at the same places. The passes of a step follow each other.
+inline ops::SamplePlaces places_of(const StrategyConfig& config, int replica, int pass) {
+  return {.first = pass * config.replicas * config.per_device_batch + replica,
+          .parts = config.replicas,
+          .part = config.per_device_batch};
 }
 
 // Runs forward, then loss and output gradient scaled by `grad_scale`, each in its phase.

@@ -112,6 +112,7 @@ StrategyPlan plan_strategy(const StrategyConfig& config) {
   if (traits.has_servers && config.servers < 1) {
     throw ConfigError(fmt::format("strategy {} needs at least 1 server (--servers)", traits.name));
   }
+  if (config.accumulation_steps < 1) throw ConfigError("a step has at least 1 pass");
   const int ranks_per_process = traits.groups_ranks ? config.devices_per_process : 1;
   if (ranks_per_process < 1 || config.replicas % ranks_per_process != 0) {
     throw ConfigError(fmt::format(
@@ -121,7 +122,7 @@ StrategyPlan plan_strategy(const StrategyConfig& config) {
   return {.ranks = plan_ranks(config, traits),
           .ranks_per_process = ranks_per_process,
           .sampler_shards = config.replicas,
-          .global_batch = config.per_device_batch * config.replicas};
+          .global_batch = config.per_device_batch * config.replicas * config.accumulation_steps};
 }
 
 std::unique_ptr<Strategy> make_strategy(const StrategyConfig& config) {

@@ -54,10 +54,12 @@ struct PlantedFaults {
 struct StrategyConfig {
   std::string strategy;  // name of a row in strategies.cpp
   int replicas = 1;
-  int servers = 0;              // where the strategy has servers
-  int devices_per_process = 1;  // where the strategy groups ranks; divides `replicas`
-  std::int64_t per_device_batch = 64;
-  std::uint64_t seed = 0;  // of what layers draw at random (dropout)
+  int servers = 0;                     // where the strategy has servers
+  int devices_per_process = 1;         // where the strategy groups ranks; divides `replicas`
+  std::int64_t per_device_batch = 64;  // samples of a pass
+  int accumulation_steps = 1;          // passes of a step, whose gradients accumulate
+  bool sync_every_pass = false;        // ddp: gradients are averaged after each pass, not the last
+  std::uint64_t seed = 0;              // of what layers draw at random (dropout)
   ops::OptimizerOptions optimizer;
   bool overlap = true;  // ddp: reduce buckets, ps: push shards, while backward runs
   // ddp: before each step all replicas take the state of the graph (running statistics) of replica
@@ -76,7 +78,7 @@ struct RankPlan {
   Role role = Role::worker;
   std::vector<int> replicas;  // indices of the replicas (devices) it drives; servers: empty
   std::vector<int> shards;    // sampler shards that make up its batch, in this order
-  std::int64_t batch = 0;     // samples of its batch, on the device of replicas[0]
+  std::int64_t batch = 0;     // samples of a pass, on the device of replicas[0]
 };
 
 struct StrategyPlan {
@@ -127,15 +129,19 @@ struct StrategyContext {
   RoundingProbe probe;  // for `reference`
 };
 
-// The batch of one rank: plan.batch samples in the device memory of its first replica, or in
-// memory that this device reads directly.
+// The batch of one rank in one pass: plan.batch samples in the device memory of its first replica,
+// or in memory that this device reads directly.
 struct StepInput {
   const float* images = nullptr;         // [batch, channels, h, w]
   const std::int32_t* labels = nullptr;  // [batch, predictions of a sample]
-  // In device memory: the number of labels in the global batch divided by the number of those that
-  // the network's loss does not ignore; 0 if it ignores all. Null if it ignores none.
+  // In device memory: the number of labels in the global batch of all passes divided by the number
+  // of those that the network's loss does not ignore; 0 if it ignores all. Null if it ignores none.
   const float* valid_weight = nullptr;
 };
+
+// Gives the batch of a pass of the step. It is asked for in the order of the passes; the memory of
+// the pass before is free then. A `reference` with a probe takes all passes twice.
+using StepInputs = std::function<StepInput(int pass)>;
 
 class Strategy {
  public:
@@ -145,7 +151,7 @@ class Strategy {
   // Collective.
   virtual void setup(const StrategyContext& context) = 0;
   // One synchronous training step. REQUIRES: a worker. Throws CommError, DeviceError.
-  virtual void step(const StepInput& input) = 0;
+  virtual void step(const StepInputs& inputs) = 0;
   // Tells `observer` the times of the last step's buckets or shards. REQUIRES: the work of that
   // step is done (Stream::synchronize).
   virtual void report(PhaseObserver&) {}

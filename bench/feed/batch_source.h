@@ -52,6 +52,8 @@ class BatchMemory {
     return memory_.view().slice(weight_offset_, sizeof(float));
   }
   bool needs_upload() const { return static_cast<bool>(staging_); }
+  // Queues a copy of the memory of another batch of this size and on this device.
+  void copy(Stream& stream, const StepInput& from);
   // Queues a copy of the host side of `from`, which has the same size, to this device side.
   void upload(Stream& stream, const BatchMemory& from);
 
@@ -66,12 +68,12 @@ class BatchMemory {
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
-  // Starts at step 0 of `epoch` and gives at most `max_steps` batches.
+  // Starts at step 0 of `epoch` and gives the batches of at most `max_steps` steps: one a pass.
   virtual void begin_epoch(std::int64_t epoch, std::int64_t max_steps) = 0;
   // Returns the next batch. Work queued on `stream` from now on may read it, until consumed().
   // Throws a worker's error, and InternalError at the epoch's end.
   virtual StepInput next(Stream& stream) = 0;
-  // Says that the step that reads the batch has been queued on `stream`.
+  // Says that the pass that reads the batch has been queued on `stream`.
   virtual void consumed(Stream& stream) = 0;
 };
 

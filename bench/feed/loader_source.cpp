@@ -36,6 +36,12 @@ StepInput BatchMemory::device() const {
   return {view.images, view.labels, view.valid_weight};
 }
 
+void BatchMemory::copy(Stream& stream, const StepInput& from) {
+  // The copy only reads its source; BufferView has no constant form.
+  auto* const source = reinterpret_cast<std::byte*>(const_cast<float*>(from.images));
+  stream.device().copy(stream, memory_.view(), {source, bytes_});
+}
+
 void BatchMemory::upload(Stream& stream, const BatchMemory& from) {
   if (needs_upload()) stream.device().copy(stream, memory_.view(), from.staging_.view());
 }

@@ -22,12 +22,12 @@ struct ResidentMemory {
   // The buffers besides the batch.
   std::vector<PlannedBuffer> planned(const data::Split& split, const data::ShardedSampler& sampler,
                                      const BatchSourceOptions& options) {
-    const auto steps = static_cast<std::size_t>(sampler.steps_per_epoch());
+    const auto passes = static_cast<std::size_t>(sampler.passes_per_epoch());
     return {
         {&images, MemoryCategory::input, split.images.size()},
         {&labels, MemoryCategory::input, split.labels.size_bytes()},
-        {&order, MemoryCategory::input, steps * options.samples * sizeof(std::int32_t)},
-        {&weights, MemoryCategory::input, options.has_valid_weight() ? steps * sizeof(float) : 0}};
+        {&order, MemoryCategory::input, passes * options.samples * sizeof(std::int32_t)},
+        {&weights, MemoryCategory::input, options.has_valid_weight() ? passes * sizeof(float) : 0}};
   }
 };
 
@@ -65,18 +65,19 @@ class ResidentSource final : public BatchSource {
   void begin_epoch(std::int64_t epoch, std::int64_t max_steps) override {
     if (order_used_) options_.wait->until(*uploaded_, "the copy of an epoch's order");
     sampler_.begin_epoch(epoch);
-    steps_ = std::min(max_steps, sampler_.steps_per_epoch());
-    if (label_counts_) label_counts_->check(sampler_, steps_);
+    const std::int64_t steps = std::min(max_steps, sampler_.steps_per_epoch());
+    if (label_counts_) label_counts_->check(sampler_, steps);
+    passes_ = steps * sampler_.options().passes;
     fill_order();
-    step_ = 0;
+    pass_ = 0;
   }
 
   StepInput next(Stream& stream) override {
-    ensure(step_ < steps_, "a batch beyond the end of the epoch");
+    ensure(pass_ < passes_, "a batch beyond the end of the epoch");
     const std::size_t bytes =
-        static_cast<std::size_t>(steps_) * options_.samples * sizeof(std::int32_t);
+        static_cast<std::size_t>(passes_) * options_.samples * sizeof(std::int32_t);
     // The copy follows the previous epoch on the same stream, whose steps still read its order.
-    if (step_ == 0 && bytes > 0) {
+    if (pass_ == 0 && bytes > 0) {
       device_.copy(stream, memory_.order.view().slice(0, bytes),
                    staged_order_.view().slice(0, bytes));
       if (label_counts_) device_.copy(stream, memory_.weights.view(), staged_weights_.view());
@@ -87,35 +88,35 @@ class ResidentSource final : public BatchSource {
     gather(stream, input);
     if (label_counts_) {
       device_.copy(stream, memory_.batch.device_valid_weight(),
-                   weight_view(memory_.weights, step_));
+                   weight_view(memory_.weights, pass_));
     }
-    ++step_;
+    ++pass_;
     return input;
   }
 
   void consumed(Stream&) override {}
 
  private:
-  // Writes the sample indices of the batches of all steps, in the order of the steps.
+  // Writes the sample indices of the batches of all passes, in their order.
   void fill_order() {
     const std::size_t part = options_.samples / options_.loader.shards.size();
     std::vector<std::int64_t> indices(part);
     auto* out = staged_order_.view().as<std::int32_t>().data();
-    for (std::int64_t step = 0; step < steps_; ++step) {
+    for (std::int64_t pass = 0; pass < passes_; ++pass) {
       for (const int shard : options_.loader.shards) {
-        sampler_.batch(step, shard, indices);
+        sampler_.batch(pass, shard, indices);
         out = std::ranges::transform(indices, out, [](std::int64_t index) {
                 return static_cast<std::int32_t>(index);
               }).out;
       }
       if (!label_counts_) continue;
-      staged_weights_.view().as<float>()[static_cast<std::size_t>(step)] =
-          label_counts_->weight(sampler_, step);
+      staged_weights_.view().as<float>()[static_cast<std::size_t>(pass)] =
+          label_counts_->weight(sampler_, pass / sampler_.options().passes);
     }
   }
 
-  static BufferView weight_view(const Buffer& weights, std::int64_t step) {
-    return weights.view().slice(static_cast<std::size_t>(step) * sizeof(float), sizeof(float));
+  static BufferView weight_view(const Buffer& weights, std::int64_t pass) {
+    return weights.view().slice(static_cast<std::size_t>(pass) * sizeof(float), sizeof(float));
   }
 
   void gather(Stream& stream, const StepInput& input) {
@@ -123,7 +124,7 @@ class ResidentSource final : public BatchSource {
     args.images = memory_.images.view().as<const std::uint8_t>().data();
     args.labels = memory_.labels.view().as<const std::uint16_t>().data();
     args.indices = memory_.order.view().as<const std::int32_t>().data() +
-                   static_cast<std::size_t>(step_) * options_.samples;
+                   static_cast<std::size_t>(pass_) * options_.samples;
     args.batch = static_cast<std::int64_t>(options_.samples);
     args.sample_elements = static_cast<std::int64_t>(split_.sample_bytes);
     args.labels_per_sample = static_cast<std::int64_t>(split_.labels_per_sample);
@@ -146,7 +147,7 @@ class ResidentSource final : public BatchSource {
   std::optional<data::LabelCounts> label_counts_;  // where a label is ignored
   std::unique_ptr<Event> uploaded_;
   bool order_used_ = false;
-  std::int64_t step_ = 0, steps_ = 0;
+  std::int64_t pass_ = 0, passes_ = 0;  // of the epoch
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <ranges>
 
 #include "base/error.h"
 
@@ -41,13 +42,17 @@ double locked_out_s(const std::vector<PhaseInterval>& phases) {
                                [](const PhaseInterval& phase) { return phase.locked_out_s; });
 }
 
-double waited_s(const PhaseInterval& own, std::span<const std::vector<PhaseInterval>> others) {
-  double last_s = own.begin_s;
+double waited_s(std::span<const PhaseInterval> own, std::size_t i,
+                std::span<const std::vector<PhaseInterval>> others) {
+  const PhaseInterval& interval = own[i];
+  const auto same = [&](const PhaseInterval& one) { return one.phase == interval.phase; };
+  const auto earlier = std::ranges::count_if(own.first(i), same);
+  double last_s = interval.begin_s;
   for (const std::vector<PhaseInterval>& other : others) {
-    const auto same = std::ranges::find(other, own.phase, &PhaseInterval::phase);
-    if (same != other.end()) last_s = std::max(last_s, same->begin_s);
+    auto theirs = other | std::views::filter(same) | std::views::drop(earlier);
+    if (!theirs.empty()) last_s = std::max(last_s, theirs.front().begin_s);
   }
-  return std::min(last_s - own.begin_s, own.length_s());
+  return std::min(last_s - interval.begin_s, interval.length_s());
 }
 
 void fill_replica_records(std::span<const std::vector<PhaseInterval>> all, std::uint32_t step,
@@ -63,9 +68,10 @@ void fill_replica_records(std::span<const std::vector<PhaseInterval>> all, std::
                                  .comm_wait_s = of(Phase::loss),
                                  .sync_s = of(Phase::sync_batch_norm),
                                  .interpreter_wait_s = locked_out_s(all[i])};
-    for (const PhaseInterval& own : all[i]) {
-      if (!is_transfer(own.phase)) continue;
-      record.comm_wait_s += waited_s(own, needs_all(own.phase) ? all : all.first(1));
+    for (std::size_t k = 0; k < all[i].size(); ++k) {
+      const Phase phase = all[i][k].phase;
+      if (!is_transfer(phase)) continue;
+      record.comm_wait_s += waited_s(all[i], k, needs_all(phase) ? all : all.first(1));
     }
     record.idle_s = std::max(
         0.0, step_s - std::accumulate(lengths.begin(), lengths.end(), record.interpreter_wait_s));
@@ -112,7 +118,7 @@ void ReplicaRecorder::begin_step(bool phases, bool calls) {
   marks_.clear();
   buckets_.clear();
   open_.fill(0);
-  wait_ = {Phase::data_wait};
+  waits_.clear();
   locked_out_s_.fill(0);
   strike_faults();
 }
@@ -148,8 +154,10 @@ double ReplicaRecorder::stretch_s(Phase phase, double length_s) const {
 
 // Waits where a slowed phase, which the host does (data_wait) or has queued, ends.
 void ReplicaRecorder::stretch(Phase phase, Stream& stream) {
-  double begin_s = wait_.begin_s;
-  if (phase != Phase::data_wait) {
+  double begin_s = 0;
+  if (phase == Phase::data_wait) {
+    begin_s = waits_.back().begin_s;
+  } else {
     stream.synchronize();
     begin_s = begun_[static_cast<std::size_t>(phase)]->time_s();
   }
@@ -166,7 +174,7 @@ void ReplicaRecorder::begin(Phase phase, Stream& stream) {
   if (phase == Phase::sync_batch_norm) around_ = entered_;
   tell_phase(static_cast<std::uint32_t>(phase));
   if (phase == Phase::data_wait) {
-    wait_.begin_s = device_.now_s();
+    waits_.push_back({Phase::data_wait, device_.now_s()});
   } else if (marking_) {
     open_[which] = marks_.begin(launch::TraceRecord::Kind::phase, which, stream) + 1;
   }
@@ -181,7 +189,7 @@ void ReplicaRecorder::end(Phase phase, Stream& stream) {
   tell_phase(phase == Phase::sync_batch_norm ? around_ : std::uint32_t{kPhaseCount});
   std::size_t& open = open_[static_cast<std::size_t>(phase)];
   if (phase == Phase::data_wait) {
-    wait_.end_s = device_.now_s();
+    waits_.back().end_s = device_.now_s();
   } else if (open > 0) {
     stream.record(*marks_[open - 1].end);
     open = 0;
@@ -230,7 +238,8 @@ void ReplicaRecorder::take(std::vector<PhaseInterval>& phases) {
     PhaseInterval& phase = phases.emplace_back(static_cast<Phase>(mark.which), mark.begin->time_s(),
                                                mark.end->time_s());
     // The host may have waited while a device still computed what was queued before.
-    phase.locked_out_s = std::min(std::exchange(locked_out_s_[mark.which], 0), phase.length_s());
+    phase.locked_out_s = std::min(locked_out_s_[mark.which], phase.length_s());
+    locked_out_s_[mark.which] -= phase.locked_out_s;
   }
 }
 
@@ -238,10 +247,10 @@ void ReplicaRecorder::write_trace(std::uint32_t step, std::uint32_t replica,
                                   launch::RankWriter& writer) {
   if (!tracing_) return;
   launch::TraceRecord record{.step = step, .replica = replica};
-  if (wait_.end_s > 0) {
+  for (const PhaseInterval& wait : waits_) {
     record.which = static_cast<std::uint32_t>(Phase::data_wait);
-    record.begin_s = wait_.begin_s;
-    record.end_s = wait_.end_s;
+    record.begin_s = wait.begin_s;
+    record.end_s = wait.end_s;
     writer.append(record);
   }
   for (const DeviceMarks::Mark& mark : marks_.used()) {

@@ -47,9 +47,10 @@ PhaseLengths lengths_of(const std::vector<PhaseInterval>& phases);
 // How long these waited for the InterpreterLock.
 double locked_out_s(const std::vector<PhaseInterval>& phases);
 
-// `own` lasts from entering a transfer to its end. Returns how long it waited until the replicas in
-// `others`, each of which has at most one interval of that phase, had entered it, too.
-double waited_s(const PhaseInterval& own, std::span<const std::vector<PhaseInterval>> others);
+// Interval `i` of `own` lasts from entering a transfer to its end. Returns how long it waited until
+// the replicas in `others` had entered it, too: the n-th of its phase is the n-th of theirs.
+double waited_s(std::span<const PhaseInterval> own, std::size_t i,
+                std::span<const std::vector<PhaseInterval>> others);
 
 // Fills `records` with one record for each replica but the first, from the phases of all (`all[0]`:
 // the primary's) in a step of `step_s`. A transfer waits for the primary, a reduce for all. Their
@@ -143,8 +144,8 @@ class ReplicaRecorder final : public PhaseObserver, public nn::LayerObserver {
   void write_trace(std::uint32_t step, std::uint32_t replica, launch::RankWriter& writer);
   DeviceMarks& marks() { return marks_; }
   const std::vector<BucketTimes>& buckets() const { return buckets_; }
-  // The time of data_wait, which the host measures.
-  PhaseInterval batch_wait() const { return wait_; }
+  // The times of data_wait, which the host measures: one a pass.
+  const std::vector<PhaseInterval>& batch_waits() const { return waits_; }
 
  private:
   void tell_phase(std::uint32_t phase);
@@ -166,7 +167,7 @@ class ReplicaRecorder final : public PhaseObserver, public nn::LayerObserver {
   std::size_t recorded_marks_ = 0;
   std::array<std::size_t, kPhaseCount> open_{};  // [phase] index of the open mark + 1; 0: none
   std::size_t open_call_ = 0;
-  PhaseInterval wait_{Phase::data_wait};
+  std::vector<PhaseInterval> waits_;
   std::array<double, kPhaseCount + 1> locked_out_s_{};  // [phase] in this step; last: in none
   std::vector<BucketTimes> buckets_;
   bool observing_ = false, tracing_ = false;  // the phases of this step, and its calls

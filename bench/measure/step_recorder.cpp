@@ -160,14 +160,17 @@ void StepRecorder::sum_up(launch::StepRecord& record) {
   record.phases_observed = bit_of(Phase::data_wait);
   record.phase_s = lengths_of(phases_[0]);
   record.interpreter_wait_s = locked_out_s(phases_[0]);
-  record.phase_s[static_cast<std::size_t>(Phase::data_wait)] = replicas_[0].batch_wait().length_s();
-  for (const PhaseInterval& mark : phases_[0]) {
+  for (const PhaseInterval& wait : replicas_[0].batch_waits()) {
+    record.phase_s[static_cast<std::size_t>(Phase::data_wait)] += wait.length_s();
+  }
+  for (std::size_t i = 0; i < phases_[0].size(); ++i) {
+    const PhaseInterval& mark = phases_[0][i];
     record.phases_observed |= bit_of(mark.phase);
     if (mark.phase == Phase::backward) record.backward_end_s = mark.end_s;
     // Time in which a bucket moves beside an exchange of statistics is counted once, as the latter.
     if (is_compute(mark.phase)) intervals.compute.push_back({mark.begin_s, mark.end_s});
     if (!is_transfer(mark.phase)) continue;
-    const double waited = waited_s(mark, phases_);
+    const double waited = waited_s(phases_[0], i, phases_);
     record.phase_s[static_cast<std::size_t>(mark.phase)] -= waited;
     intervals.waiting.push_back({mark.begin_s, mark.begin_s + waited});
     intervals.communication.push_back({mark.begin_s + waited, mark.end_s});
@@ -201,12 +204,13 @@ void fill_communication(const StepIntervals& intervals, launch::StepRecord& reco
   record.comm_wait_exposed_s = std::clamp(covered_s(all) - busy_s, 0.0, record.comm_wait_s);
 }
 
-void StepRunner::run(const StepInput& input) {
+void StepRunner::run(const StepInputs& inputs) {
   if (!records_ || !warm_) {
-    strategy_.step(input);
+    strategy_.step(inputs);
     warm_ = true;
     return;
   }
+  const StepInput input = inputs(0);
   const bool observing = recorder_.observing();
   if (!recordings_.contains({input.images, observing})) record_both(input);
   if (observing) recorder_.replica().repeat_marks();
@@ -226,7 +230,7 @@ void StepRunner::record_both(const StepInput& input) {
 std::unique_ptr<Recording> StepRunner::record(const StepInput& input) {
   stream_.begin_recording();
   try {
-    strategy_.step(input);
+    strategy_.step([&input](int) { return input; });
   } catch (...) {
     // The stream must leave the recording. An error in doing so is not the cause.
     try {

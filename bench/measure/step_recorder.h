@@ -136,8 +136,8 @@ class StepRunner {
 
   // Runs one step, between the recorder's begin_step and end_step. The first step is queued call by
   // call. Once a step was recorded, all steps are replays, so that a strategy can report what it
-  // knows about the recording.
-  void run(const StepInput& input);
+  // knows about the recording. REQUIRES: one pass a step, where steps are recorded.
+  void run(const StepInputs& inputs);
 
  private:
   // What a recording is for: the address of the batch, and whether the step's phases are marked.

@@ -29,7 +29,8 @@ std::string strategies_in_words() {
   return text;
 }
 
-constexpr double kMostThreads = 4096, kMostSteps = 1e12, kMostSamples = 1 << 24;
+constexpr double kMostThreads = 4096, kMostSteps = 1e12, kMostSamples = 1 << 24,
+                 kMostAccumulationSteps = 10000;
 constexpr double kMostTracedSteps = 1e4, kMostCommIterations = 1e5;
 
 Definitions comparison_options() {
@@ -85,6 +86,13 @@ Definitions training_options() {
        between(1, kMostSamples),
        "Samples a step over all devices (strong scaling); every number of devices must divide it.",
        "none"},
+      {"accumulation-steps", kPerRun | kPlannedByFit | kBare, "A,...", &Options::accumulation_steps,
+       between(1, kMostAccumulationSteps),
+       "Passes of the batch size that a step takes before it updates; their gradients accumulate."},
+      {"accumulation-sync", kPerRun | kBare, "", &Options::accumulation_syncs,
+       one_of({"last", "every"}),
+       "ddp: average gradients after the last pass, as DistributedDataParallel does below no_sync, "
+       "or after every one. dp reduces in every pass, ps pushes after the last."},
       {"epochs", 0, "N", &Options::epochs, between(1, kMostTimes),
        "Epochs to train, at most: --until-accuracy and a loss that is not finite end a run."},
       {"steps", 0, "N", &Options::steps, between(1, kMostSteps), "End each epoch after N steps.",
@@ -131,7 +139,7 @@ Definitions optimizer_options() {
        "rate, that each step takes off.",
        "0 (adamw: 0.01)", "/optimizer/weight_decay"},
       {"lr-scaling", kPerRun, "", &Options::lr_scaling, one_of({"none", "linear"}),
-       "linear multiplies the learning rate by the number of devices."},
+       "linear multiplies the learning rate by the number of devices times accumulation steps."},
   };
 }
 

@@ -143,9 +143,11 @@ struct Options : RunOptions {
   std::vector<int> gpus = {1};  // empty with all_gpus
   bool all_gpus = false;        // --gpus=all; the supervisor resolves it into gpus = {their count}
   // After parsing, exactly one is not empty (kDefaultBatchSize per device when neither was given).
-  std::vector<std::int64_t> batch_sizes;            // per device; weak scaling
-  std::vector<std::int64_t> global_batch_sizes;     // strong scaling
-  std::vector<std::string> cuda_graphs = {"auto"};  // auto, or on | off
+  std::vector<std::int64_t> batch_sizes;                   // per device; weak scaling
+  std::vector<std::int64_t> global_batch_sizes;            // strong scaling
+  std::vector<std::string> cuda_graphs = {"auto"};         // auto, or on | off
+  std::vector<int> accumulation_steps = {1};               // passes of a step
+  std::vector<std::string> accumulation_syncs = {"last"};  // last | every
   std::vector<bool> overlaps = {true};
   std::vector<double> bucket_caps_mb = {25}, first_buckets_mb = {1};  // MiB
   std::vector<int> server_counts = {1};

@@ -49,11 +49,14 @@ double unit_roundoff(const std::string& precision) {
 
 std::int64_t per_device_batch(const RunCell& cell) {
   if (!cell.is_strong()) return cell.batch_size;
-  if (cell.global_batch_size % cell.world_size != 0) {
-    throw ConfigError(fmt::format("--global-batch-size={} is not a multiple of {} devices",
-                                  cell.global_batch_size, cell.world_size));
+  const std::int64_t parts = std::int64_t{cell.world_size} * cell.accumulation_steps;
+  if (cell.global_batch_size % parts != 0) {
+    const std::string passes =
+        cell.accumulation_steps > 1 ? fmt::format(" times {} passes", cell.accumulation_steps) : "";
+    throw ConfigError(fmt::format("--global-batch-size={} is not a multiple of {} devices{}",
+                                  cell.global_batch_size, cell.world_size, passes));
   }
-  return cell.global_batch_size / cell.world_size;
+  return cell.global_batch_size / parts;
 }
 
 // The backend that moves data between the devices of a run.
@@ -248,7 +251,8 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
   job.title = run_title(cell, options);
   job.per_device_batch = per_device_batch(cell);
   // Goyal et al. 2017: the learning rate grows with the global batch.
-  job.lr = options.lr_scaling == "linear" ? options.lr * cell.world_size : options.lr;
+  const int growth = cell.world_size * cell.accumulation_steps;
+  job.lr = options.lr_scaling == "linear" ? options.lr * growth : options.lr;
   job.network = network;
   check_batch_norm(job);
   job.dataset = dataset;
@@ -279,7 +283,10 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
 
 std::string plan_line(const TrainingJob& job, std::size_t cores) {
   std::string line =
-      fmt::format("{}: batch {} per device, {} global, {} of {}", job.title, job.per_device_batch,
+      fmt::format("{}: batch {} per device{}, {} global, {} of {}", job.title, job.per_device_batch,
+                  job.cell.accumulation_steps > 1
+                      ? fmt::format(" in each of {} passes", job.cell.accumulation_steps)
+                      : "",
                   job.global_batch(), counted(job.options.epochs, "epoch"),
                   counted(job.steps_per_epoch, "step"));
   if (!job.oversubscribed) return line;
@@ -310,7 +317,7 @@ TrainingJob reference_job(const TrainingJob& job) {
   reference.all_reduce.clear();
   // Where batch norm is synchronised the reference takes the slices at once.
   const int slices = job.synchronises_batch_norm() ? 1 : job.cell.world_size;
-  const std::int64_t samples = job.global_batch() / slices;
+  const std::int64_t samples = job.per_device_batch * job.cell.world_size / slices;
   reference.title = fmt::format("reference on one device ({} of {})", counted(slices, "slice"),
                                 counted(samples, "sample"));
   return reference;
@@ -323,7 +330,9 @@ std::string reference_key(const TrainingJob& job) {
     const bool is_update = key == "optimizer" || key.starts_with("lr_");
     if (is_update || key == "precision" || key == "sync_batch_norm") numerics[key] = value;
   }
-  return nlohmann::json{job.cell.world_size, job.per_device_batch, job.lr, numerics}.dump();
+  return nlohmann::json{job.cell.world_size, job.per_device_batch, job.cell.accumulation_steps,
+                        job.lr, numerics}
+      .dump();
 }
 
 double tolerance_for(const TrainingJob& job, const nn::ModelSpec& model) {

@@ -29,6 +29,9 @@ bool has_servers(const RunCell& cell) { return strategy_traits(cell.strategy).ha
 bool has_buckets(const RunCell& cell) {
   return strategy_traits(cell.strategy).uses_buckets && cell.world_size > 1;
 }
+bool accumulates_buckets(const RunCell& cell) {
+  return has_buckets(cell) && cell.accumulation_steps > 1;
+}
 bool groups_ranks(const RunCell& cell) { return strategy_traits(cell.strategy).groups_ranks; }
 bool has_cuda_graphs(const RunCell& cell) { return strategy_traits(cell.strategy).records_steps; }
 bool overlaps(const RunCell& cell) {
@@ -91,6 +94,8 @@ std::vector<SweepAxis> make_axes() {
       axis<&O::batch_sizes, &C::batch_size>("batch-size", "batch", always),
       axis<&O::global_batch_sizes, &C::global_batch_size>("global-batch-size", "global_batch",
                                                           always),
+      axis<&O::accumulation_steps, &C::accumulation_steps>("accumulation-steps",
+                                                           "accumulation_steps", always),
       axis<&O::server_counts, &C::servers>("servers", "", has_servers, keep),
       axis<&O::devices_per_process, &C::devices_per_process>(
           "devices-per-process", "devices_per_process", groups_ranks, keep),
@@ -98,6 +103,8 @@ std::vector<SweepAxis> make_axes() {
                                                       has_buckets),
       axis<&O::bucket_caps_mb, &C::bucket_cap_mb>("bucket-cap-mb", "bucket_cap_mb", has_buckets),
       axis<&O::all_reduces, &C::all_reduce>("all-reduce", "all_reduce", has_buckets),
+      axis<&O::accumulation_syncs, &C::accumulation_sync>("accumulation-sync", "accumulation_sync",
+                                                          accumulates_buckets),
       axis<&O::ps_updates, &C::ps_update>("ps-update", "ps_update", has_servers),
       axis<&O::cuda_graphs, &C::cuda_graph>("cuda-graph", "cuda_graph", has_cuda_graphs,
                                             ignore_cuda_graph),

@@ -27,10 +27,12 @@ struct RunCell {
   std::size_t entry = 0;  // index in Options::runs of its entry; stays with the supervisor
   std::int64_t batch_size = kDefaultBatchSize;  // per device, unless there is a global one
   std::int64_t global_batch_size = 0;           // of all devices (strong scaling); 0: none
+  int accumulation_steps = 1;                   // passes of a step, of batch_size each
   int devices_per_process = 1;                  // of a strategy that groups ranks
   // A cell whose strategy ignores one of these has the first value of the option's list.
   bool overlap = true;
   double bucket_cap_mb = 25, first_bucket_mb = 1;  // MiB
+  std::string accumulation_sync = "last";  // last | every: the passes that exchange gradients
   std::string ps_update = "server";
   std::string all_reduce = "auto";  // auto | ring | direct
   std::string cuda_graph = "auto";  // auto | on | off

@@ -39,7 +39,8 @@ static void from_json(const nlohmann::json& json, RunOptions& options) {
 // The repetition and the entry stay with the supervisor.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunCell, strategy, world_size, servers, batch_size,
                                    global_batch_size, devices_per_process, overlap, bucket_cap_mb,
-                                   first_bucket_mb, ps_update, all_reduce, cuda_graph)
+                                   first_bucket_mb, accumulation_steps, accumulation_sync,
+                                   ps_update, all_reduce, cuda_graph)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Network, path, name, hash, has_state, flops_per_sample,
                                    ignored_label)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainingJob, options, cell, per_device_batch, lr, device,
@@ -120,6 +121,8 @@ std::map<std::string, std::string> strategy_options(const TrainingJob& job) {
   describe(syncs && cell.world_size > 1, "sync_batch_norm", "on");
   describe(cell.devices_per_process > 1, "devices_per_process", cell.devices_per_process);
   describe(!job.all_reduce.empty(), "all_reduce", job.all_reduce);
+  describe(traits.uses_buckets && cell.accumulation_steps > 1, "accumulation_sync",
+           cell.accumulation_sync);
   describe(traits.has_servers, "ps_update", cell.ps_update);
   describe(traits.has_servers && cuda, "server_device", options.server_device);
   describe(cuda && traits.records_steps, "cuda_graph", on_off(records_steps(job)));
@@ -160,6 +163,7 @@ data::ShardedSampler make_sampler(const TrainingJob& job) {
   return data::ShardedSampler({.samples = job.dataset.train_samples,
                                .global_batch = job.global_batch(),
                                .shards = job.cell.world_size,
+                               .passes = job.cell.accumulation_steps,
                                .seed = job.options.seed,
                                .last_batch = job.options.last_batch == "drop"
                                                  ? data::LastBatch::drop
@@ -202,6 +206,8 @@ StrategyConfig strategy_config(const TrainingJob& job) {
   config.servers = job.cell.servers;
   config.devices_per_process = job.cell.devices_per_process;
   config.per_device_batch = job.per_device_batch;
+  config.accumulation_steps = job.cell.accumulation_steps;
+  config.sync_every_pass = job.cell.accumulation_sync == "every";
   config.seed = job.options.seed;
   config.optimizer = optimizer_of(job);
   config.overlap = job.cell.overlap;
@@ -230,8 +236,8 @@ bool can_record_steps(const TrainingJob& job) {
   // wait for each other.
   const bool waits_in_passes = job.synchronises_batch_norm() && job.cell.world_size > 1;
   return strategy_traits(job.cell.strategy).records_steps && !is_staged(job) && !waits_in_passes &&
-         job.options.injections.empty() && job.options.trace_path.empty() &&
-         job.options.emulate_gil_us == 0;
+         job.cell.accumulation_steps == 1 && job.options.injections.empty() &&
+         job.options.trace_path.empty() && job.options.emulate_gil_us == 0;
 }
 
 bool records_steps(const TrainingJob& job) {
@@ -268,6 +274,7 @@ report::Run planned_run(const TrainingJob& job) {
   describe_optimizer(optimizer_of(job), run);
   run.per_device_batch_size = job.per_device_batch;
   run.global_batch_size = job.global_batch();
+  run.accumulation_steps = job.cell.accumulation_steps;
   run.scaling_mode = job.cell.is_strong() ? "strong" : "weak";
   run.oversubscribed = job.oversubscribed;
   run.dataset_name = job.dataset.name;

@@ -68,7 +68,9 @@ struct TrainingJob : DevicePlan {
   bool synchronises_batch_norm() const { return options.sync_batch_norm && network.has_state; }
   bool is_reference() const { return cell.strategy == "reference"; }
   int verify_steps() const { return reference_fd < 0 ? 0 : options.verify_steps; }
-  std::int64_t global_batch() const { return per_device_batch * cell.world_size; }
+  std::int64_t global_batch() const {  // of all passes of a step
+    return per_device_batch * cell.world_size * cell.accumulation_steps;
+  }
 };
 
 // "ddp on 2 devices", for messages.
@@ -93,8 +95,8 @@ ops::OptimizerOptions optimizer_of(const TrainingJob& job);
 StrategyConfig strategy_config(const TrainingJob& job);
 
 // Whether a device may record the run's steps and replay them: not where several threads queue a
-// step (dp), data passes through host memory, a step commands servers (ps), faults strike single
-// steps, or calls are traced or cost something while they are queued.
+// step (dp), data passes through host memory, a step commands servers (ps) or takes several passes,
+// faults strike single steps, or calls are traced or cost something while they are queued.
 bool can_record_steps(const TrainingJob& job);
 
 // Whether the run's devices do record its steps: CUDA devices do unless it is off.

@@ -222,7 +222,7 @@ void RankSession::train_epoch(int epoch) {
   }
   const ops::LossTotals totals = trainer_.take_totals();
   if (progress_) progress_->end_epoch(totals);
-  row.samples = job_.steps_per_epoch * trainer_.plan().batch;
+  row.samples = job_.steps_per_epoch * trainer_.plan().batch * job_.cell.accumulation_steps;
   row.loss_sum = totals.loss_sum;
   row.correct = totals.correct;
   row.counted = totals.counted;

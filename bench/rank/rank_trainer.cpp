@@ -225,6 +225,8 @@ void RankTrainer::make_source() {
                 ? make_resident_source(device, *devices_.backends[0], dataset_.train,
                                        make_sampler(job_), options)
                 : make_loader_source(device, dataset_.train, make_sampler(job_), options);
+  kept_ = kept_batches(job_, plan_);
+  for (BatchMemory& batch : kept_) batch.allocate(device);
 }
 
 void RankTrainer::take_steps(std::int64_t count, bool timed, int epoch,
@@ -246,16 +248,13 @@ void RankTrainer::take_step(bool timed, int epoch) {
   recorder_->begin_step(static_cast<std::uint32_t>(epoch), timed);
   Replica& primary = *strategy_->replicas()[0];
   Stream& stream = primary.stream();
-  StepInput input;
-  {
-    const ScopedPhase phase(&recorder_->replica(), Phase::data_wait, stream);
-    input = source_->next(stream);
-  }
+  taken_.clear();
+  input_of(0);
   if (traffic_.value || !traffic_.reason.empty()) {
-    runner_->run(input);
+    runner_->run(inputs_of_step_);
   } else {
     count_traffic([&] {
-      runner_->run(input);
+      runner_->run(inputs_of_step_);
       const std::unique_ptr<Event> done = primary.device().make_event();
       stream.record(*done);
       wait_->until(*done, "the first step");
@@ -263,6 +262,21 @@ void RankTrainer::take_step(bool timed, int epoch) {
   }
   source_->consumed(stream);
   recorder_->end_step([this] { strategy_->report(recorder_->replica()); });
+}
+
+// The batch of a pass, which comes from the source when it is asked for first.
+StepInput RankTrainer::input_of(int pass) {
+  const auto index = static_cast<std::size_t>(pass);
+  if (index < taken_.size()) return taken_[index];
+  Stream& stream = strategy_->replicas()[0]->stream();
+  if (pass > 0) source_->consumed(stream);
+  const ScopedPhase phase(&recorder_->replica(), Phase::data_wait, stream);
+  taken_.push_back(source_->next(stream));
+  if (!kept_.empty()) {
+    kept_[index].copy(stream, taken_[index]);
+    taken_[index] = kept_[index].device();
+  }
+  return taken_[index];
 }
 
 // Communicators connect workers in the order of their replicas, and then servers, which have no

@@ -110,6 +110,7 @@ class RankTrainer {
   void observe_calls();
   void make_source();
   void take_step(bool timed, int epoch);
+  StepInput input_of(int pass);
   void count_traffic(const std::function<void()>& step);
   // The samples of the test set that local replica `i` evaluates: begin and end. Each replica of
   // the run takes a contiguous part, so that every sample counts once.
@@ -140,6 +141,9 @@ class RankTrainer {
   std::unique_ptr<Strategy> strategy_;
   std::unique_ptr<BatchSource> source_;
   std::optional<StepRunner> runner_;
+  StepInputs inputs_of_step_ = [this](int pass) { return input_of(pass); };
+  std::vector<StepInput> taken_;   // of the passes of this step
+  std::vector<BatchMemory> kept_;  // [pass] copies for a reference that takes passes twice
   // The first evaluation makes these: [local replica].
   std::vector<BatchMemory> test_batches_;
   std::vector<std::unique_ptr<Event>> evaluated_;  // the batch in that memory

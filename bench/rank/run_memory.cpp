@@ -16,6 +16,7 @@
 #include "base/json_members.h"
 #include "bench/host/host_limits.h"
 #include "bench/rank/rank_devices.h"
+#include "bench/rank/reference_weights.h"
 #include "parallel/comm/store/deadline.h"
 #include "parallel/needs_survey.h"
 #include "parallel/strategies.h"
@@ -156,6 +157,15 @@ BatchMemory evaluation_batch(const TrainingJob& job, const data::Split& test) {
                       .labels_per_sample = test.labels_per_sample});
 }
 
+std::vector<BatchMemory> kept_batches(const TrainingJob& job, const RankPlan& plan) {
+  const int passes = job.cell.accumulation_steps;
+  std::vector<BatchMemory> batches;
+  for (int i = 0; passes > 1 && probe_options(job) && i < passes; ++i) {
+    batches.emplace_back(batch_source_options(job, plan), FilledBy::device);
+  }
+  return batches;
+}
+
 void add_session_memory(const TrainingJob& job, const RankPlan& plan, const data::Dataset& dataset,
                         std::size_t i, MemoryNeeds& needs) {
   if (plan.role == Role::server) return;
@@ -165,6 +175,7 @@ void add_session_memory(const TrainingJob& job, const RankPlan& plan, const data
   } else if (i == 0) {
     add_loader_source(needs, options);
   }
+  for (BatchMemory& batch : kept_batches(job, plan)) needs.add(batch.planned());
   if (!job.is_reference()) needs.add(evaluation_batch(job, dataset.test).planned());
 }
 

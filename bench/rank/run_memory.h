@@ -42,6 +42,10 @@ BatchSourceOptions batch_source_options(const TrainingJob& job, const RankPlan& 
 // The batch of an evaluation on one replica; it has no memory yet.
 BatchMemory evaluation_batch(const TrainingJob& job, const data::Split& test);
 
+// Copies of the batches of a step's passes, without memory yet, for a reference that takes them
+// twice; else none.
+std::vector<BatchMemory> kept_batches(const TrainingJob& job, const RankPlan& plan);
+
 // Adds batches, the resident data set and the evaluation's batch to what devices[i] of the rank
 // needs (StrategyContext::admit).
 void add_session_memory(const TrainingJob& job, const RankPlan& plan, const data::Dataset& dataset,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -119,41 +120,57 @@ std::string find_exploded(const std::vector<nn::NamedTensor>& tensors) {
   return "";
 }
 
-// Stores what each slice of the reference leaves in the graph's state. Each slice begins with the
-// state that the step began with.
+// Stores what each slice of the reference leaves in the graph's state after its last pass.
 class SliceStates {
  public:
-  // Each slice stands for `replicas` replicas.
-  SliceStates(const nn::Graph& graph, ReferenceWeights& reference, int replicas)
+  // `slices` of a pass, each of which stands for `replicas` replicas.
+  SliceStates(const nn::Graph& graph, ReferenceWeights& reference, int slices, int replicas)
       : graph_(graph),
         reference_(reference),
         replicas_(replicas),
-        begun_(nn::export_state(graph)) {}
+        slices_(static_cast<std::size_t>(slices)) {
+    begin_step();
+  }
 
   void add_slice() {
-    if (begun_.empty()) return;
-    const auto after = nn::export_state(graph_);
-    const auto sizes = state_sizes(graph_.model(), begun_, after);
+    Slice& slice = slices_[next_];
+    if (slice.state.empty()) return;
+    auto after = nn::export_state(graph_);
+    const auto sizes = state_sizes(graph_.model(), slice.state, after);
+    // What the passes before have moved differs, too.
+    slice.sizes.resize(sizes.size());
+    std::ranges::transform(sizes, slice.sizes, slice.sizes.begin(), std::plus());
     if (exploded_.empty()) exploded_ = find_exploded(after);
     for (int i = 0; i < replicas_; ++i) {
-      reference_.store_slice_state(step_, slice_++, after, sizes);
+      const auto replica = static_cast<std::int64_t>(next_) * replicas_ + i;
+      reference_.store_slice_state(step_, replica, after, slice.sizes);
     }
+    slice.state = std::move(after);
+    next_ = (next_ + 1) % slices_.size();
   }
   void finish_step() {
-    begun_ = nn::export_state(graph_);
     ++step_;
-    slice_ = 0;
+    begin_step();
   }
   // As GradientSizes has it of gradients. Variances are squares, so they may overflow before any
   // weight or gradient does.
   const std::string& exploded() const { return exploded_; }
 
  private:
+  struct Slice {
+    std::vector<nn::NamedTensor> state;  // that its next pass begins with
+    std::vector<double> sizes;
+  };
+  void begin_step() {
+    for (Slice& slice : slices_) slice = {nn::export_state(graph_), {}};
+  }
+
   const nn::Graph& graph_;
   ReferenceWeights& reference_;
   int replicas_;
-  std::vector<nn::NamedTensor> begun_;
-  std::int64_t step_ = 1, slice_ = 0;
+  std::vector<Slice> slices_;
+  std::size_t next_ = 0;
+  std::int64_t step_ = 1;
   std::string exploded_;
 };
 
@@ -240,7 +257,9 @@ void compute_reference(RankTrainer& rank, ReferenceWeights& reference) {
   const TrainingJob& job = rank.job();
   GradientSizes sizes(graph, job.verification_tolerance, probe_options(job));
   // Where the replicas take their statistics together, one slice is the batch of all.
-  SliceStates states(graph, reference, job.synchronises_batch_norm() ? job.cell.world_size : 1);
+  const int devices = job.cell.world_size;
+  const int replicas = job.synchronises_batch_norm() ? devices : 1;
+  SliceStates states(graph, reference, devices / replicas, replicas);
   rank.observe_slices(
       [&] {
         sizes.add_probe();

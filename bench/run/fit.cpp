@@ -144,7 +144,7 @@ std::vector<report::RecordCell> cells_of(const RunCell& cell, const FitRow& row)
       text_cell(cell.strategy),
       count_cell(cell.world_size),
       row.batch > 0 ? count_cell(row.batch) : report::RecordCell{std::int64_t{0}, "none"},
-      count_cell(row.batch * cell.world_size),
+      count_cell(row.batch * cell.world_size * cell.accumulation_steps),
       text_cell(row.ended_by),
       text_cell(std::string(to_string(static_cast<MemoryCategory>(most)))),
       bytes_cell(row.most.bytes),

@@ -32,7 +32,8 @@ std::size_t trace_capacity(const TrainingJob& job, const nn::ModelSpec& model) {
   const std::size_t most_calls = 6 * model.layers.size();
   const std::size_t micro_batches = 1 + static_cast<std::size_t>(job.per_device_batch) / 4;
   return static_cast<std::size_t>(job.options.trace_steps) *
-         (2 * kPhaseCount + 2 * model.layers.size() + most_calls * micro_batches);
+         (2 * kPhaseCount + 2 * model.layers.size() + most_calls * micro_batches) *
+         static_cast<std::size_t>(job.cell.accumulation_steps);
 }
 
 // A process takes this much for itself before its device has anything: libraries, stacks, heap.
@@ -179,7 +180,8 @@ launch::ChannelLayout channel_layout(const TrainingJob& job, const nn::ModelSpec
   // shard per server.
   const std::size_t buckets =
       std::max(2 * model.layers.size(), 2 * static_cast<std::size_t>(job.cell.servers));
-  layout.bucket_capacity = job.options.observe ? layout.step_capacity * buckets : 0;
+  const auto passes = static_cast<std::size_t>(job.cell.accumulation_steps);
+  layout.bucket_capacity = job.options.observe ? layout.step_capacity * buckets * passes : 0;
   std::size_t replicas = 1;  // the most that one rank has
   for (const RankPlan& plan : ranks) replicas = std::max(replicas, plan.replicas.size());
   if (job.options.observe) layout.replica_capacity = layout.step_capacity * (replicas - 1);

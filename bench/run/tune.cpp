@@ -42,12 +42,13 @@ constexpr char kTooFew[] = "tune needs two devices or more, as one sends nothing
 void check_tunable(const Options& options) {
   for (const std::size_t values :
        {options.gpus.size(), options.batch_sizes.size(), options.global_batch_sizes.size(),
+        options.accumulation_steps.size(), options.accumulation_syncs.size(),
         options.cuda_graphs.size(), options.all_reduces.size(),
         options.devices_per_process.size()}) {
     if (values <= 1) continue;
     throw ConfigError(
-        "tune finds the bucket sizes of one world; give one --gpus, one --batch-size or "
-        "--global-batch-size, one --cuda-graph, one --all-reduce and one --devices-per-process");
+        "tune finds the bucket sizes of one world; give one value each of --gpus, --batch-size, "
+        "--accumulation-steps, --cuda-graph, --all-reduce and --devices-per-process");
   }
   if (!options.all_gpus && options.gpus.front() < 2) throw ConfigError(kTooFew);
 }

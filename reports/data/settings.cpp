@@ -72,13 +72,13 @@ std::string device_words(const Run& run) {
 std::string batch_words(const Run& run) {
   // Imports need not tell it.
   if (run.per_device_batch_size == 0 && run.global_batch_size == 0) return "";
-  std::string text = run.scaling_mode == "strong"
-                         ? fmt::format("global batch {}", run.global_batch_size)
-                         : fmt::format("batch {} a device", run.per_device_batch_size);
-  if (run.accumulation_steps != 1) {
-    text += fmt::format(" in {} accumulation steps", run.accumulation_steps);
-  }
-  return text;
+  return run.scaling_mode == "strong" ? fmt::format("global batch {}", run.global_batch_size)
+                                      : fmt::format("batch {} a device", run.per_device_batch_size);
+}
+
+// A step of one pass does not say so.
+std::string passes_words(const Run& run) {
+  return run.accumulation_steps > 1 ? fmt::format("{} passes", run.accumulation_steps) : "";
 }
 
 std::string servers_words(const Run& run) {
@@ -160,7 +160,8 @@ constexpr auto kTable = std::to_array<Setting>({
     {"per_device_batch_size", kEqualUse | kWeakWorkUse | kNameUse | kChartTitleUse,
      value_of<&Run::per_device_batch_size>, batch_words},
     {"global_batch_size", kEqualUse | kStrongWorkUse | kRankUse, value_of<&Run::global_batch_size>},
-    {"accumulation_steps", kEqualUse | kWeakWorkUse | kRankUse, value_of<&Run::accumulation_steps>},
+    {"accumulation_steps", kEqualUse | kWeakWorkUse | kNameUse | kRankUse | kChartTitleUse,
+     value_of<&Run::accumulation_steps>, passes_words, "1 pass"},
     {"optimizer/name", kEqualUse | kNameUse, value_of<&Run::optimizer_name>},
     {.key = "optimizer", .uses = kEqualUse | kNameUse, .values = optimizer_values},
     {"epochs", kPairUse, fixed_epochs},
@@ -264,7 +265,8 @@ std::string value_words(std::string_view key, const std::string& value) {
   if (name == "threads_per_device") return counted(value, "thread") + " a device";
   if (name == "scaling_mode") return value + " scaling";
   if (name == "global_batch_size") return "global batch " + value;
-  if (name == "accumulation_steps") return counted(value, "accumulation step");
+  if (name == "accumulation_steps") return value == "1" ? "1 pass" : value + " passes";
+  if (name == "accumulation_sync") return value == "every" ? "sync in every pass" : "sync once";
   if (name == "first_bucket_mb") return fmt::format("first bucket {} MiB", value);
   if (name == "bucket_cap_mb") return fmt::format("bucket cap {} MiB", value);
   if (name == "devices_per_process") return counted(value, "device") + " a process";

@@ -43,6 +43,8 @@ Options unusual() {
   options.repetitions = 3;
   options.seed = 18446744073709551615U;
   options.threads_per_device = 2;
+  options.accumulation_steps = {4, 1};
+  options.accumulation_syncs = {"every", "last"};
   options.overlaps = {false, true};
   options.bucket_caps_mb = {1.0 / 3};
   options.first_buckets_mb = {0.125, 4};

@@ -131,9 +131,9 @@ TEST(OptionSources, SavedWeightsNeedOneRun) {
 }
 
 TEST(OptionSources, SingleTakesAnyGlobalBatchBecauseItRunsOnOneDevice) {
-  EXPECT_THAT(options_of({"--strategy=single", "--gpus=3", "--global-batch-size=100"})
-                  .global_batch_sizes,
-              ElementsAre(100));
+  EXPECT_THAT(
+      options_of({"--strategy=single", "--gpus=3", "--global-batch-size=100"}).global_batch_sizes,
+      ElementsAre(100));
 }
 
 TEST(OptionSources, TheDeviceCountThatAllStandsForIsCheckedOnceItIsKnown) {

@@ -26,12 +26,15 @@ TEST(OptionValues, ListsAreSeparatedByCommasAndKeepTheirOrder) {
 TEST(OptionValues, WhatMakesAMatrixTakesLists) {
   const Options options =
       options_of({"--batch-size=8,16", "--overlap=on,off", "--bucket-cap-mb=0.5,25",
-                  "--first-bucket-mb=1,4", "--servers=1, 2", "--ps-update=worker,server"});
+                  "--first-bucket-mb=1,4", "--servers=1, 2", "--ps-update=worker,server",
+                  "--accumulation-steps=1,4", "--accumulation-sync=every,last"});
   EXPECT_THAT(options.batch_sizes, ElementsAre(8, 16));
   EXPECT_THAT(options.overlaps, ElementsAre(true, false));
   EXPECT_THAT(options.bucket_caps_mb, ElementsAre(0.5, 25));
   EXPECT_THAT(options.first_buckets_mb, ElementsAre(1, 4));
   EXPECT_THAT(options.server_counts, ElementsAre(1, 2));
+  EXPECT_THAT(options.accumulation_steps, ElementsAre(1, 4));
+  EXPECT_THAT(options.accumulation_syncs, ElementsAre("every", "last"));
   EXPECT_THAT(options.ps_updates, ElementsAre("worker", "server"));
   EXPECT_THAT(options_of({"--global-batch-size=8,16"}).global_batch_sizes, ElementsAre(8, 16));
 }
@@ -146,6 +149,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"NoBucket", "--bucket-cap-mb=0", "a number above 0"},
         BadValue{"NegativeFirstBucket", "--first-bucket-mb=-1", "a number above 0"},
         BadValue{"NoServers", "--servers=0", "a whole number from 1"},
+        BadValue{"NoPass", "--accumulation-steps=0", "expected a whole number from 1"},
+        BadValue{"UnknownSync", "--accumulation-sync=once", "last, every"},
         BadValue{"UnknownUpdate", "--ps-update=servers", "Did you mean 'server'?"},
         BadValue{"NegativeWorkers", "--loader-workers=-1", "a whole number from 0"},
         BadValue{"NegativeVerification", "--verify-steps=-1", "a whole number from 0"},

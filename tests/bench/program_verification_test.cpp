@@ -70,6 +70,40 @@ TEST_P(HealthyRun, IsToldFromOneThatMissesALateUpdate) {
   EXPECT_EQ(verification["worst_step"], 38);
 }
 
+// Batch norm, dropout and ignored labels are in accumulation_test.cpp; here is the way to a report.
+TEST_F(VerifiedProgram, OfStepsOfSeveralPassesAgreesInEveryStrategy) {
+  const std::vector<std::string> networks[] = {
+      {"--batch-size=8"}, {"--model=resnet20", "--dataset=cifar10", "--batch-size=2"}};
+  for (std::vector<std::string> options : networks) {
+    options.insert(options.end(),
+                   {"--accumulation-steps=3", "--accumulation-sync=last,every", "--force"});
+    const auto result = program.run(small_run("single,dp,ddp,ps", options));
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const json report = program.report();
+    ASSERT_EQ(report["runs"].size(), 5);
+    for (const json& run : report["runs"]) {
+      EXPECT_EQ(run["verification"]["status"],
+                run["strategy"] == "single" ? "reference" : "passed");
+      const std::int64_t passes = run["accumulation_steps"], devices = run["world_size"];
+      EXPECT_EQ(passes, 3);
+      const std::int64_t batch = run["per_device_batch_size"];
+      EXPECT_EQ(run["global_batch_size"], passes * devices * batch);
+      EXPECT_EQ(run["epochs"][0]["samples"], 2 * passes * devices * batch);
+    }
+  }
+}
+
+TEST_F(VerifiedProgram, OfSeveralPassesIsToldFromOneWithAFault) {
+  for (const char* strategy : {"dp", "ddp", "ps"}) {
+    for (const char* fault : {"sum", "missing_bucket:bucket=0", "stale:rank=1,step=2"}) {
+      const auto result =
+          program.run(small_run(strategy, {"--accumulation-steps=2", "--verify-steps=4", "--force",
+                                           std::string("--inject=") + fault}));
+      EXPECT_EQ(result.exit_code, 5) << strategy << ' ' << fault << result.err;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(, HealthyRun, testing::Values("dp", "ddp", "ps"),
                          [](const auto& p) { return p.param; });
 

@@ -24,12 +24,17 @@ double phase_of(const launch::StepRecord& step, Phase phase) {
 }
 
 TEST(ReplicaTimes, WaitUntilTheLastOneHasEntered) {
-  const PhaseInterval own{Phase::reduce, 2, 5};
+  const std::vector<PhaseInterval> own = {
+      {Phase::reduce, 2, 5}, {Phase::reduce, 6, 7}, {Phase::scatter, 8, 9}};
   const std::vector<std::vector<PhaseInterval>> others = {
-      {{Phase::reduce, 1, 5}}, {{Phase::gather, 4, 5}}, {{Phase::reduce, 3.5, 5}}};
-  EXPECT_EQ(waited_s(own, others), 1.5);
-  EXPECT_EQ(waited_s({Phase::reduce, 2, 3}, others), 1);  // never longer than the phase
-  EXPECT_EQ(waited_s({Phase::scatter, 2, 3}, others), 0);
+      {{Phase::reduce, 1, 5}, {Phase::reduce, 6.25, 7}},
+      {{Phase::gather, 4, 5}},
+      {{Phase::reduce, 3.5, 5}}};
+  EXPECT_EQ(waited_s(own, 0, others), 1.5);
+  EXPECT_EQ(waited_s(own, 1, others), 0.25);  // the second waits for their second
+  EXPECT_EQ(waited_s(own, 2, others), 0);
+  const std::vector<PhaseInterval> brief = {{Phase::reduce, 2, 3}};
+  EXPECT_EQ(waited_s(brief, 0, others), 1);  // never longer than the phase
 }
 
 TEST(ReplicaTimes, TellWaitingForThePrimaryFromIdleness) {

@@ -160,6 +160,8 @@ TEST_F(RunList, TellsRunsApartByEachOptionThatAnEntryMayHave) {
       {"gpus", R"("gpus": 4)"},
       {"batch-size", R"("batch_size": 16)"},
       {"global-batch-size", R"("global_batch_size": 16)"},
+      {"accumulation-steps", R"("accumulation_steps": 2)"},
+      {"accumulation-sync", R"("accumulation_steps": 2, "accumulation_sync": "every")"},
       {"precision", R"("precision": "bf16")"},
       {"servers", R"("strategy": "ps", "servers": 2)"},
       {"first-bucket-mb", R"("first_bucket_mb": 0.5)"},

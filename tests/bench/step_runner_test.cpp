@@ -20,7 +20,8 @@ class SummingStrategy final : public Strategy {
   SummingStrategy(Stream& stream, PhaseObserver& observer) : stream_(stream), observer_(observer) {}
 
   void setup(const StrategyContext&) override {}
-  void step(const StepInput& input) override {
+  void step(const StepInputs& inputs) override {
+    const StepInput input = inputs(0);
     ++queued;
     if (fails) throw DeviceError("planted");
     const ScopedPhase phase(&observer_, Phase::forward, stream_);
@@ -67,7 +68,7 @@ class Steps : public testing::Test {
   void run(StepRunner& runner, int count, bool timed) {
     for (int i = 0; i < count; ++i) {
       recorder.begin_step(0, timed);
-      runner.run(source.next());
+      runner.run([&](int) { return source.next(); });
       recorder.end_step([&] { strategy.report(recorder.replica()); });
     }
   }

@@ -95,6 +95,16 @@ TEST(Matrix, ServersAndUpdateMultiplyPsAlone) {
                   "ps on 2 devices and 2 servers, update on the worker"));
 }
 
+// One pass has nothing to synchronise between passes, and one device nobody to do it with.
+TEST(Matrix, AccumulationMultipliesAllAndItsSyncDdpAlone) {
+  EXPECT_THAT(titles({"--strategy=single,dp,ddp", "--gpus=2", "--accumulation-steps=1,4",
+                      "--accumulation-sync=last,every"}),
+              ElementsAre("single on 1 device, 1 pass", "single on 1 device, 4 passes",
+                          "dp on 2 devices, 1 pass", "dp on 2 devices, 4 passes",
+                          "ddp on 2 devices, 1 pass", "ddp on 2 devices, 4 passes, sync once",
+                          "ddp on 2 devices, 4 passes, sync in every pass"));
+}
+
 TEST(Matrix, DevicesPerProcessMultiplyDdpAlone) {
   const auto cells = plan_matrix(
       options_of({"--strategy=single,dp,ddp,ps", "--gpus=4", "--devices-per-process=2,4"}));
@@ -127,13 +137,15 @@ TEST(Matrix, AllGpusIsOneCountUntilItIsKnown) {
 
 TEST(Lists, AreNamedByTheFlagsThatHoldThem) {
   const Options options = options_of({"--strategy=single,ps", "--gpus=1,2", "--batch-size=8,16",
+                                      "--accumulation-steps=1,2", "--accumulation-sync=last,every",
                                       "--servers=2,3", "--overlap=on,off", "--first-bucket-mb=1,2",
                                       "--bucket-cap-mb=1,2", "--all-reduce=ring,direct",
                                       "--ps-update=server,worker", "--devices-per-process=1,2"});
-  EXPECT_THAT(listed_options(options),
-              ElementsAre("--strategy", "--gpus", "--batch-size", "--servers",
-                          "--devices-per-process", "--first-bucket-mb", "--bucket-cap-mb",
-                          "--all-reduce", "--ps-update", "--overlap"));
+  EXPECT_THAT(
+      listed_options(options),
+      ElementsAre("--strategy", "--gpus", "--batch-size", "--accumulation-steps", "--servers",
+                  "--devices-per-process", "--first-bucket-mb", "--bucket-cap-mb", "--all-reduce",
+                  "--accumulation-sync", "--ps-update", "--overlap"));
   EXPECT_THAT(listed_options(options_of({"--strategy=ps", "--gpus=2"})), IsEmpty());
 }
 

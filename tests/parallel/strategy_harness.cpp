@@ -27,10 +27,10 @@ struct Batch {
   float valid_weight = 1;  // of the global batch
 };
 
-// The part of the global batch of `step` that belongs to `shards`: sample j of shard s is sample s
-// + j * replicas of the batch (data::ShardedSampler).
+// The part of a pass of the global batch of `step` that belongs to `shards`: sample j of shard s is
+// sample s + j * replicas of the pass (data::ShardedSampler).
 Batch draw(const nn::ModelSpec& model, const StrategyConfig& config, const std::vector<int>& shards,
-           int step, const HarnessOptions& options) {
+           int step, int pass, const HarnessOptions& options) {
   const auto sample = static_cast<std::size_t>(ops::element_count(model.input_shape));
   const auto per_shard = static_cast<std::size_t>(config.per_device_batch);
   std::mt19937 random(static_cast<unsigned>(step) * 7919 + 1);
@@ -38,7 +38,8 @@ Batch draw(const nn::ModelSpec& model, const StrategyConfig& config, const std::
   std::uniform_int_distribution<std::int32_t> label(0,
                                                     static_cast<std::int32_t>(model.classes()) - 1);
   const auto predictions = static_cast<std::size_t>(model.predictions());
-  const std::size_t samples = per_shard * static_cast<std::size_t>(config.replicas);
+  const std::size_t pass_samples = per_shard * static_cast<std::size_t>(config.replicas);
+  const std::size_t samples = pass_samples * static_cast<std::size_t>(config.accumulation_steps);
   Batch all;
   for (std::size_t i = 0; i < samples; ++i) {
     for (std::size_t k = 0; k < sample; ++k) all.images.push_back(pixel(random));
@@ -58,7 +59,9 @@ Batch draw(const nn::ModelSpec& model, const StrategyConfig& config, const std::
   part.valid_weight = valid > 0 ? labels / valid : 0;
   for (const int shard : shards) {
     for (std::size_t j = 0; j < per_shard; ++j) {
-      const auto i = static_cast<std::ptrdiff_t>(j) * config.replicas + shard;
+      const auto i = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(pass) * pass_samples +
+                                                 j * static_cast<std::size_t>(config.replicas)) +
+                     shard;
       const auto first = all.images.begin() + i * static_cast<std::ptrdiff_t>(sample);
       part.images.insert(part.images.end(), first, first + static_cast<std::ptrdiff_t>(sample));
       const auto label_at = all.labels.begin() + i * static_cast<std::ptrdiff_t>(predictions);
@@ -136,13 +139,16 @@ class Process {
     strategy_->setup(context_);
     if (plan_.role == Role::server) return strategy_->serve();
     const auto start = nn::flat_state(nn::export_state(strategy_->replicas()[0]->graph()));
-    for (int pass = 0; pass < (options_.reset_in_between ? 2 : 1); ++pass) {
-      if (pass > 0) strategy_->reset();
+    for (int round = 0; round < (options_.reset_in_between ? 2 : 1); ++round) {
+      if (round > 0) strategy_->reset();
       for (int step = 0; step < options_.steps; ++step) {
-        const Batch batch = draw(model_, config_, plan_.shards, step, options_);
         const bool ignores = model_.loss.ignore_index != ops::kIgnoresNothing;
-        strategy_->step(
-            {batch.images.data(), batch.labels.data(), ignores ? &batch.valid_weight : nullptr});
+        Batch batch;
+        strategy_->step([&](int pass) -> StepInput {
+          batch = draw(model_, config_, plan_.shards, step, pass, options_);
+          return {batch.images.data(), batch.labels.data(),
+                  ignores ? &batch.valid_weight : nullptr};
+        });
         if (context_.observer != nullptr) strategy_->report(*context_.observer);
         if (options_.factor != 1) scale_parameters();
         if (options_.restore_state && step + 1 < options_.steps) {

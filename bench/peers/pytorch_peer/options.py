@@ -23,6 +23,8 @@ NOT_HEEDED = ("$schema", "comment", "backend", "servers", "ps_update", "server_d
 ONE_HOST = "this peer trains on this host alone"
 REFUSED = {"runs": "this peer makes no list of runs; give it the options of each entry in turn",
            "inject": "this peer plants no faults",
+           **dict.fromkeys(("accumulation_steps", "accumulation_sync"),
+                           "this peer updates after every pass"),
            **dict.fromkeys(("hosts", "hostfile", "launcher", "remote_shell", "remote_program",
                             "launcher_args"), ONE_HOST)}
 
