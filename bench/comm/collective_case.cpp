@@ -3,11 +3,11 @@
 #include "bench/comm/collective_case.h"
 
 #include <algorithm>
-#include <bit>
 #include <type_traits>
 #include <utility>
 
 #include "base/error.h"
+#include "kernels/runtime/bfloat16.h"
 
 namespace ddpbench::bench {
 namespace {
@@ -17,17 +17,10 @@ using comm::Communicator;
 using comm::ReduceOp;
 constexpr std::uint64_t kMostValues = 8191;
 
-// How a value is stored as an element; BFloat16 stores bf16.
-struct BFloat16 {
-  std::uint16_t bits;
-};
-bool operator==(BFloat16 a, BFloat16 b) { return a.bits == b.bits; }
-
 template <typename T>
 T element(std::int64_t value) {
-  if constexpr (std::is_same_v<T, BFloat16>) {  // exact: the lower half is zero
-    const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
-    return {static_cast<std::uint16_t>(bits >> 16)};
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    return BFloat16::round(static_cast<float>(value));
   } else {
     return static_cast<T>(value);
   }

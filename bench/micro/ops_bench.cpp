@@ -7,7 +7,7 @@
 //
 //   ops_bench --benchmark_filter=conv2/ --benchmark_repetitions=5
 //   ops_bench --benchmark_enable_random_interleaving=true --benchmark_repetitions=15
-//       --benchmark_report_aggregates_only=true --benchmark_filter='conv3x3.*56x56'
+//       --benchmark_report_aggregates_only=true --benchmark_filter='conv3x3.*56x56.*threads:1'
 //
 // The algorithms of a shape are compared by the `min` of their processor time, because what else a
 // machine does only adds time.
@@ -52,24 +52,38 @@ struct Timed {
   std::string label = {};
 };
 
+Timed timed(const std::shared_ptr<OpRun>& run, bool is_forward, bool input_gradients) {
+  const OpPlan& plan = run->op().plan();
+  return {[=] { run->run(is_forward); }, op_bytes(plan, is_forward, input_gradients),
+          run->flops(is_forward), plan.description};
+}
+
+double least(const std::vector<double>& times) { return std::ranges::min(times); }
+
 void register_case(const std::string& name, const std::vector<std::int64_t>& sizes,
                    const std::function<Timed(const Cpu& cpu, std::int64_t size)>& prepare) {
   const auto run = [prepare](benchmark::State& state) {
     const Cpu cpu(static_cast<int>(state.range(1)));
-    const Timed timed = prepare(cpu, state.range(0));
-    for (auto _ : state) timed.call();
+    Timed made;
+    try {
+      made = prepare(cpu, state.range(0));
+    } catch (const UnavailableError& error) {
+      return state.SkipWithError(error.what());
+    }
+    for (auto _ : state) made.call();
     const auto rate = [&](const char* counter, double of_one) {
       if (of_one > 0) state.counters[counter] = Counter(of_one, Counter::kIsIterationInvariantRate);
     };
     rate("samples_per_s", static_cast<double>(state.range(0)));
-    rate("bytes_per_s", timed.bytes);
-    rate("FLOP_per_s", timed.flops);
-    state.SetLabel(timed.label);
+    rate("bytes_per_s", made.bytes);
+    rate("FLOP_per_s", made.flops);
+    state.SetLabel(made.label);
   };
   benchmark::RegisterBenchmark(name.c_str(), run)
       ->ArgNames({"size", "threads"})
       ->ArgsProduct({sizes, {1, 2}})
       ->Unit(benchmark::kMicrosecond)
+      ->ComputeStatistics("min", least)
       ->UseRealTime();
 }
 
@@ -85,12 +99,9 @@ void register_operations() {
                     {16, 256},  // a micro-batch and a whole batch
                     [=](const Cpu& cpu, std::int64_t batch) {
                       const OpCase c = cases_on(cpu, batch)[i];
-                      const auto run = std::make_shared<OpRun>(cpu.machine(), c.make(*cpu.backend),
-                                                               c.input_gradients);
-                      const OpPlan& plan = run->op().plan();
-                      return Timed{[=] { run->run(is_forward); },
-                                   op_bytes(plan, is_forward, c.input_gradients),
-                                   run->flops(is_forward), plan.description};
+                      return timed(std::make_shared<OpRun>(cpu.machine(), c.make(*cpu.backend),
+                                                           c.input_gradients),
+                                   is_forward, c.input_gradients);
                     });
     }
   register_case("loss", {64, 256}, [](const Cpu& cpu, std::int64_t batch) {
@@ -107,67 +118,39 @@ void register_operations() {
                   });
 }
 
-// 3x3 convolutions as direct convolution and as Winograd, on one thread.
-struct Layer {
-  std::int64_t in, out, extent;
-  std::vector<std::int64_t> batches;
-};
-
-const std::vector<Layer>& layers() {
-  static const std::vector<Layer> kLayers = {
-      {32, 64, 14, {1, 16, 256}},  // SimpleCNN's conv2
-      {64, 64, 56, {1, 4, 16}},    // ResNet-18 to -50
-      {128, 128, 28, {1, 4, 16}}, {256, 256, 14, {1, 4, 16}},
-      {512, 512, 7, {1, 4, 16}},  {64, 64, 224, {1, 4}},  // VGG-16
-      {128, 128, 112, {1, 4}},    {256, 256, 56, {1, 4}},
-      {512, 512, 28, {1, 4}},     {512, 512, 14, {1, 4, 16}},
-  };
-  return kLayers;
-}
-
-struct Algorithm {
-  const char* name;
-  ConvAlgorithm algorithm;
-  DataType type = DataType::fp32;  // of the maps
-};
-constexpr Algorithm kAlgorithms[] = {{"direct", ConvAlgorithm::direct},
-                                     {"winograd", ConvAlgorithm::winograd},
-                                     {"direct_bf16", ConvAlgorithm::direct, DataType::bf16},
-                                     {"winograd_bf16", ConvAlgorithm::winograd, DataType::bf16}};
-
-void convolve(benchmark::State& state, const Layer& layer, std::int64_t batch, const Algorithm& a,
-              bool is_forward) {
-  const Cpu cpu(1);
-  if (const std::string reason = why_no_cpu_bf16(); a.type == DataType::bf16 && !reason.empty())
-    return state.SkipWithError(reason.c_str());
-  auto context = std::make_shared<onednn::Context>();
-  context->activations = a.type;
-  const Conv2dDesc desc = conv3x3(image(batch, layer.in, layer.extent), layer.out);
-  OpRun run(cpu.machine(), onednn::make_conv2d(std::move(context), desc, a.algorithm));
-  state.SetLabel(run.op().plan().description);
-  for (auto _ : state) run.run(is_forward);
-  state.counters["FLOP_per_s"] = Counter(run.flops(is_forward), Counter::kIsIterationInvariantRate);
-}
-
-double least(const std::vector<double>& times) {
-  return *std::min_element(times.begin(), times.end());
-}
-
+// 3x3 convolutions as direct convolution and as Winograd.
 void register_convolutions() {
-  for (const Layer& layer : layers())
-    for (const std::int64_t batch : layer.batches)
-      for (const bool is_forward : {true, false})
-        for (const Algorithm& a : kAlgorithms) {
-          const std::string name =
-              fmt::format("conv3x3/{}x{}->{}x{}x{}/{}/{}", batch, layer.in, layer.out, layer.extent,
-                          layer.extent, is_forward ? "forward" : "backward", a.name);
-          benchmark::RegisterBenchmark(name.c_str(),
-                                       [=, &layer](benchmark::State& state) {
-                                         convolve(state, layer, batch, a, is_forward);
-                                       })
-              ->Unit(benchmark::kMillisecond)
-              ->ComputeStatistics("min", least);
-        }
+  struct Layer {
+    std::int64_t in, out, extent;
+    std::vector<std::int64_t> batches;
+  };
+  const Layer layers[] = {{32, 64, 14, {1, 16, 256}},  // SimpleCNN's conv2
+                          {64, 64, 56, {1, 4, 16}},    // ResNet-18 to -50
+                          {128, 128, 28, {1, 4, 16}}, {256, 256, 14, {1, 4, 16}},
+                          {512, 512, 7, {1, 4, 16}},  {64, 64, 224, {1, 4}},  // VGG-16
+                          {128, 128, 112, {1, 4}},    {256, 256, 56, {1, 4}},
+                          {512, 512, 28, {1, 4}},     {512, 512, 14, {1, 4, 16}}};
+  const std::pair<const char*, ConvAlgorithm> algorithms[] = {
+      {"direct", ConvAlgorithm::direct}, {"winograd", ConvAlgorithm::winograd}};
+  for (const Layer& layer : layers)
+    for (const DataType maps : {DataType::fp32, DataType::bf16})
+      for (const auto& [name, algorithm] : algorithms)
+        for (const bool is_forward : {true, false})
+          register_case(
+              fmt::format("conv3x3/{}->{}x{}x{}/{}/{}_{}", layer.in, layer.out, layer.extent,
+                          layer.extent, is_forward ? "forward" : "backward", name, to_string(maps)),
+              layer.batches, [=, algorithm = algorithm](const Cpu& cpu, std::int64_t batch) {
+                if (const std::string reason = why_no_cpu_bf16();
+                    maps == DataType::bf16 && !reason.empty())
+                  throw UnavailableError(reason);
+                auto context = std::make_shared<onednn::Context>();
+                context->activations = maps;
+                context->threads = cpu.device->thread_count();
+                const Conv2dDesc desc = conv3x3(image(batch, layer.in, layer.extent), layer.out);
+                return timed(std::make_shared<OpRun>(cpu.machine(),
+                                                     onednn::make_conv2d(context, desc, algorithm)),
+                             is_forward, true);
+              });
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Transposes between blocked pixels and plain maps.
-#include "kernels/ops/cpu/transpose.h"
+#include "kernels/ops/cpu/cpu_ops.h"
 
 #include "tests/ops/op_harness.h"
 

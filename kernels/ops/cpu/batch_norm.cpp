@@ -106,17 +106,22 @@ void strip_statistics(SimdLevel simd, const NormMaps& maps, const NormStrip& str
 // Loads the gradient before the ReLU; x is that row of the input. T: the maps' element.
 template <typename T>
 struct GradientRows {
-  GradientRows(const NormGradient& gradient, std::int64_t distance)
+  DDPBENCH_NORM_INLINE GradientRows(const NormMaps& maps, const NormStrip& strip,
+                                    const NormGradient& gradient)
       : dy(static_cast<const T*>(gradient.dy)),
         more(static_cast<const T*>(gradient.more)),
         y(static_cast<const T*>(gradient.y)),
         relu(gradient.relu),
-        ahead(distance) {}
+        ahead(strip.ahead(maps)) {
+    load_row(scale, LaneFactors(maps, strip, gradient.scale));
+    load_row(shift, LaneFactors(maps, strip, gradient.shift));
+    load_row(mean, LaneFactors(maps, strip, gradient.mean));
+  }
 
   const T *dy, *more, *y;
   bool relu;
   std::int64_t ahead;
-  NormRow scale{}, shift{};
+  NormRow scale, shift, mean;
 
   DDPBENCH_NORM_INLINE void find(std::int64_t at, int lanes, const NormRow& x, NormRow& g) const {
     load_row(g, dy + at, lanes, ahead);
@@ -167,13 +172,12 @@ void norm_forward(Team team, const NormMaps& maps, const void* input, const Norm
     auto* const y = static_cast<T*>(output);
     const bool streams = streams_result(team, maps, y);
     for_each_part(team, maps, [&](const NormStrip& strip) {
-      const LaneFactors scales(maps, strip, result.scale), shifts(maps, strip, result.shift);
       const bool relu = result.relu;
       run_simd(team.simd,
                [&, x, y, addend, relu, streams, ahead = strip.ahead(maps)]() DDPBENCH_SIMD_BODY {
                  NormRow scale, shift;
-                 load_row(scale, scales);
-                 load_row(shift, shifts);
+                 load_row(scale, LaneFactors(maps, strip, result.scale));
+                 load_row(shift, LaneFactors(maps, strip, result.shift));
                  for_all_rows(strip, [&](std::int64_t at, int lanes) DDPBENCH_SIMD_BODY {
                    NormRow row;
                    load_row(row, x + at, lanes, ahead);
@@ -198,22 +202,16 @@ void sum_strips(Team team, const NormMaps& maps, const T* x, const NormGradient&
                 T* rectified, double* partial) {
   const bool streams = streams_result(team, maps, rectified);
   for_each_part(team, maps, [&](const NormStrip& strip) {
-    const LaneFactors scales(maps, strip, gradient.scale), shifts(maps, strip, gradient.shift),
-        means(maps, strip, gradient.mean);
     LaneSums first_sums{}, second_sums{};
     run_simd(team.simd, [&]() DDPBENCH_SIMD_BODY {
-      GradientRows<T> rows(gradient, strip.ahead(maps));
-      NormRow mean;
-      load_row(rows.scale, scales);
-      load_row(rows.shift, shifts);
-      load_row(mean, means);
+      const GradientRows<T> rows(maps, strip, gradient);
       add_up(
           strip,
           [&](std::int64_t at, int lanes, NormRow& first, NormRow& second) DDPBENCH_SIMD_BODY {
             load_row(second, x + at, lanes, rows.ahead);
             rows.find(at, lanes, second, first);
             if (rectified != nullptr) store_row(rectified + at, first, lanes, streams);
-            second = first * (second - mean);
+            second = first * (second - rows.mean);
           },
           first_sums, second_sums);
     });
@@ -232,23 +230,17 @@ void norm_backward(Team team, const NormMaps& maps, const void* input, const Nor
     auto* const dx = static_cast<T*>(result);
     const bool streams = streams_result(team, maps, dx);
     for_each_part(team, maps, [&](const NormStrip& strip) {
-      const LaneFactors scales(maps, strip, gradient.scale), shifts(maps, strip, gradient.shift),
-          means(maps, strip, gradient.mean), as(maps, strip, a), bs(maps, strip, b),
-          cs(maps, strip, c);
       run_simd(team.simd, [&]() DDPBENCH_SIMD_BODY {
-        GradientRows<T> rows(gradient, strip.ahead(maps));
-        NormRow mean, of_gradient, of_value, constant;
-        load_row(rows.scale, scales);
-        load_row(rows.shift, shifts);
-        load_row(mean, means);
-        load_row(of_gradient, as);
-        load_row(of_value, bs);
-        load_row(constant, cs);
+        const GradientRows<T> rows(maps, strip, gradient);
+        NormRow of_gradient, of_value, constant;
+        load_row(of_gradient, LaneFactors(maps, strip, a));
+        load_row(of_value, LaneFactors(maps, strip, b));
+        load_row(constant, LaneFactors(maps, strip, c));
         for_all_rows(strip, [&](std::int64_t at, int lanes) DDPBENCH_SIMD_BODY {
           NormRow value, g;
           load_row(value, x + at, lanes, rows.ahead);
           rows.find(at, lanes, value, g);
-          value = of_gradient * g + of_value * (value - mean) + constant;
+          value = of_gradient * g + of_value * (value - rows.mean) + constant;
           store_row(dx + at, value, lanes, streams);
         });
       });

@@ -11,6 +11,7 @@
 #include "kernels/ops/flat_ops.h"
 #include "kernels/ops/op.h"
 #include "kernels/ops/optimizer.h"
+#include "kernels/runtime/bfloat16.h"
 
 namespace ddpbench::ops::cpu {
 
@@ -34,5 +35,16 @@ std::unique_ptr<Op> make_winograd_conv2d(Team team, std::size_t l2_bytes, DataTy
 void mean(Team team, std::span<const float* const> inputs, float* out, std::size_t count);
 void update(Team team, const OptimizerArgs& args);
 void softmax_cross_entropy(int threads, const CrossEntropyDesc& desc, const LossArgs& args);
+
+// Transposes between pixels with their channels together, [pixels][inner], and plain maps,
+// [channels][pixels]: maps[c][p] = blocked[p][c] for the first `channels` of `inner` channels. It
+// moves each element, float or BFloat16, once and is meant for blocks in the L1 cache.
+template <typename T>
+void blocked_to_maps(std::int64_t pixels, std::int64_t inner, const T* blocked, T* maps,
+                     std::int64_t channels);
+// The same back; the channels past `channels` become 0.
+template <typename T>
+void maps_to_blocked(std::int64_t pixels, std::int64_t inner, const T* maps, T* blocked,
+                     std::int64_t channels);
 
 }  // namespace ddpbench::ops::cpu

@@ -11,7 +11,6 @@
 #include "kernels/ops/cpu/cpu_ops.h"
 #include "kernels/ops/cpu/elementwise.h"
 #include "kernels/ops/cpu/max_pool.h"
-#include "kernels/ops/cpu/transpose.h"
 
 namespace ddpbench::ops::cpu {
 namespace {

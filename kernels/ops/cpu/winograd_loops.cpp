@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "base/math.h"
-#include "kernels/ops/cpu/transpose.h"
+#include "kernels/ops/cpu/cpu_ops.h"
 #include "kernels/ops/cpu/winograd.h"
 
 namespace ddpbench::ops::cpu {

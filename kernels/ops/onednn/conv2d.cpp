@@ -4,7 +4,7 @@
 // conv2d through oneDNN. 2 * batch * out * oh * ow * in * kh * kw FLOPs forward, the same for each
 // gradient; bytes are those of input, output and weights, once each.
 //
-// 3x3 convolutions of stride 1 run as the own Winograd F(4x4, 3x3) (winograd_conv2d.cpp), which
+// 3x3 convolutions of stride 1 run as the own Winograd F(4x4, 3x3) (winograd.cpp), which
 // multiplies 4 times less. oneDNN 2.6 has one, too, with AVX-512 (3.7 has none for x86), which is
 // slower. Of the time of direct convolution (Zen 4, one thread) forward, backward data and backward
 // weights took
@@ -110,7 +110,7 @@ bool is_plain_loop(const dnnl::primitive_desc_base& desc) {
 }
 
 // Plans a gradient in the layouts that the tensors are stored in. Where the library has only a
-// plain loop for those, plans it in the layouts that it prefers (ConvertingLaunch reorders then).
+// plain loop for those, plans it in the layouts that it prefers (Launch reorders then).
 template <typename PrimitiveDesc>
 PrimitiveDesc plan_gradient(const std::function<PrimitiveDesc(bool any)>& plan) {
   try {
@@ -168,7 +168,7 @@ class Conv2d : public Op {
                                      {DNNL_ARG_WEIGHTS, desc.weights_desc(), weight_},
                                      {DNNL_ARG_DST, target_, target_, true}};
     if (desc_.bias) operands.push_back({DNNL_ARG_BIAS, geometry_.bias, geometry_.bias});
-    forward_.emplace(context_, Forward(desc), desc.scratchpad_desc(), std::move(operands));
+    forward_.emplace(*context_, Forward(desc), desc.scratchpad_desc(), std::move(operands));
   }
 
   // `any`: for maps of any layout, not as they are stored. Until weight_ is known, for any weights.
@@ -191,7 +191,7 @@ class Conv2d : public Op {
         {DNNL_ARG_DIFF_DST, desc.diff_dst_desc(), target_},
         {DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc(), weight_, true}};
     if (desc_.bias) operands.push_back({DNNL_ARG_DIFF_BIAS, geometry_.bias, geometry_.bias, true});
-    backward_weights_.emplace(context_, BackwardWeights(desc), desc.scratchpad_desc(),
+    backward_weights_.emplace(*context_, BackwardWeights(desc), desc.scratchpad_desc(),
                               std::move(operands));
   }
 
@@ -205,7 +205,7 @@ class Conv2d : public Op {
     });
     is_slow_ = is_slow_ || is_plain_loop(desc);
     backward_data_.emplace(
-        context_, BackwardData(desc), desc.scratchpad_desc(),
+        *context_, BackwardData(desc), desc.scratchpad_desc(),
         std::vector<Operand>{{DNNL_ARG_DIFF_DST, desc.diff_dst_desc(), target_},
                              {DNNL_ARG_WEIGHTS, desc.weights_desc(), weight_},
                              {DNNL_ARG_DIFF_SRC, desc.diff_src_desc(), source_, true}});
@@ -254,7 +254,7 @@ class Conv2d : public Op {
   DataType type_;
   bool is_slow_ = false;
   Desc source_, weight_, target_;  // as stored
-  std::optional<ConvertingLaunch> forward_, backward_weights_, backward_data_;
+  std::optional<Launch> forward_, backward_weights_, backward_data_;
   std::size_t masked_offset_ = 0, fresh_offset_ = 0, fresh_bias_offset_ = 0, main_offset_ = 0;
 };
 

@@ -66,28 +66,12 @@ struct Operand {
   bool output = false;
 };
 
-// One primitive whose operands all have the layouts that it wants.
+// A primitive and the reorders of its operands, before or after it, through the workspace.
 class Launch {
  public:
+  // The context must outlive it.
   Launch(const Context& context, const dnnl::primitive& primitive,
-         const std::vector<std::pair<int, dnnl::memory::desc>>& operands,
-         const dnnl::memory::desc& scratchpad);
-  std::size_t scratchpad_bytes() const { return scratchpad_bytes_; }
-  // Addresses in the order of the operands. REQUIRES: the context's team is in use.
-  void run(const dnnl::stream& stream, const void* const* addresses, void* scratchpad) const;
-
- private:
-  dnnl::primitive primitive_;
-  std::vector<dnnl::memory> memories_;  // one an operand, then the scratchpad if there is one
-  std::vector<dnnl_exec_arg_t> args_;
-  std::size_t scratchpad_bytes_;
-};
-
-// A primitive and the reorders of its operands, before or after it, through the workspace.
-class ConvertingLaunch {
- public:
-  ConvertingLaunch(ContextPtr context, const dnnl::primitive& primitive,
-                   const dnnl::memory::desc& scratchpad, std::vector<Operand> operands);
+         const dnnl::memory::desc& scratchpad, const std::vector<Operand>& operands);
 
   std::size_t workspace_bytes() const { return workspace_bytes_; }
   // Addresses in the order of the operands, maybe more; `workspace` is 64-byte aligned.
@@ -97,13 +81,15 @@ class ConvertingLaunch {
   struct Conversion {
     std::size_t operand;
     std::size_t offset;  // of the converted operand in the workspace
-    Launch reorder;
+    std::unique_ptr<Launch> reorder;
     bool after;
   };
   void convert(const Conversion& conversion, const void* stored, std::byte* workspace) const;
 
-  ContextPtr context_;
-  Launch main_;
+  const Context* context_;
+  dnnl::primitive primitive_;
+  std::vector<dnnl::memory> memories_;  // one an operand, then the scratchpad
+  std::vector<dnnl_exec_arg_t> args_;
   std::vector<Conversion> conversions_;
   std::size_t workspace_bytes_ = 0;
 };

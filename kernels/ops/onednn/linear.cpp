@@ -39,8 +39,8 @@ struct Epilogue {
 
 // Operands of the launch: a, b, the result, then the bias if there is one. The caller has b as
 // `stored`.
-ConvertingLaunch make_product(const ContextPtr& context, const Desc& a, const Desc& b,
-                              const Desc& stored, const Desc& result, const Epilogue& epilogue) {
+Launch make_product(const ContextPtr& context, const Desc& a, const Desc& b, const Desc& stored,
+                    const Desc& result, const Epilogue& epilogue) {
   dnnl::primitive_attr attr = user_scratchpad();
   dnnl::post_ops ops;
   if (epilogue.accumulate) ops.append_sum(1.0F);
@@ -51,7 +51,7 @@ ConvertingLaunch make_product(const ContextPtr& context, const Desc& a, const De
   std::vector<Operand> operands = {
       {DNNL_ARG_SRC, a, a}, {DNNL_ARG_WEIGHTS, b, stored}, {DNNL_ARG_DST, result, result, true}};
   if (epilogue.bias) operands.push_back({DNNL_ARG_BIAS, bias, bias});
-  return ConvertingLaunch(context, dnnl::matmul(desc), desc.scratchpad_desc(), std::move(operands));
+  return Launch(*context, dnnl::matmul(desc), desc.scratchpad_desc(), std::move(operands));
 }
 
 // The layout of one sample, repeated for each row of the weight. So the weight of `out` rows lies
@@ -136,7 +136,7 @@ class Linear : public Op {
   LinearDesc desc_;
   DataType type_;  // of x and y
   std::int64_t batch_ = 0, in_ = 0, out_ = 0;
-  std::optional<ConvertingLaunch> forward_, backward_weights_, accumulate_weights_, backward_data_;
+  std::optional<Launch> forward_, backward_weights_, accumulate_weights_, backward_data_;
 };
 
 }  // namespace

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reorders between layouts: no FLOPs; every byte of both sides moves once.
-#include <array>
 #include <cstring>
 
 #include "kernels/ops/onednn/api.h"
@@ -33,23 +32,18 @@ class Reorder : public Op {
     const auto [from, to] = matching_descs(desc.from, desc.to);
     forward_.emplace(make_reorder_launch(*context_, from, to));
     backward_.emplace(make_reorder_launch(*context_, to, from));
-    plan_.workspace_bytes = std::max(forward_->scratchpad_bytes(), backward_->scratchpad_bytes());
+    plan_.workspace_bytes = std::max(forward_->workspace_bytes(), backward_->workspace_bytes());
   }
 
   void forward(Stream&, const ForwardArgs& args) override {
-    run(*forward_, args.inputs[0], args.output, args.workspace);
+    forward_->run({args.inputs[0], args.output}, args.workspace);
   }
   void backward(Stream&, const BackwardArgs& args) override {
-    if (args.grad_inputs[0]) run(*backward_, args.grad_output, args.grad_inputs[0], args.workspace);
+    if (args.grad_inputs[0])
+      backward_->run({args.grad_output, args.grad_inputs[0]}, args.workspace);
   }
 
  private:
-  void run(const Launch& launch, const void* from, const void* to, void* workspace) const {
-    context_->use_team();
-    const std::array<const void*, 2> addresses = {from, to};
-    launch.run(context_->stream, addresses.data(), workspace);
-  }
-
   ContextPtr context_;
   std::optional<Launch> forward_, backward_;
 };
@@ -71,12 +65,10 @@ void convert(const Context& context, const TensorLayout& from_layout, const void
   plan_with_onednn(context, "a conversion of " + to_string(from_layout.shape), [&] {
     const auto [a, b] = matching_descs(from_layout, to_layout);
     const Launch launch = make_reorder_launch(context, a, b);
-    std::vector<std::byte> scratch(launch.scratchpad_bytes() + 64);
+    std::vector<std::byte> scratch(launch.workspace_bytes() + 64);
     void* aligned = scratch.data();
     std::size_t room = scratch.size();
-    std::align(64, launch.scratchpad_bytes(), aligned, room);
-    const std::array<const void*, 2> addresses = {from, to};
-    launch.run(context.stream, addresses.data(), aligned);
+    launch.run({from, to}, std::align(64, launch.workspace_bytes(), aligned, room));
   });
 }
 

@@ -10,6 +10,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <poll.h>
@@ -17,6 +18,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -328,18 +330,13 @@ class Client : public Store {
 constexpr std::size_t kLengthBytes = 4;
 
 std::string little_endian(std::uint64_t value, std::size_t bytes) {
-  std::string text(bytes, '\0');
-  for (std::size_t i = 0; i < bytes; ++i) {
-    text[i] = static_cast<char>(static_cast<unsigned char>(value >> (8 * i)));
-  }
-  return text;
+  static_assert(std::endian::native == std::endian::little);
+  return std::string(reinterpret_cast<const char*>(&value), bytes);
 }
 
 std::uint64_t from_little_endian(std::string_view bytes) {
   std::uint64_t value = 0;
-  for (std::size_t i = bytes.size(); i-- > 0;) {
-    value = value << 8 | static_cast<unsigned char>(bytes[i]);
-  }
+  std::memcpy(&value, bytes.data(), bytes.size());
   return value;
 }
 
@@ -461,12 +458,7 @@ std::string store_proof(const std::string& secret, const std::string& server_non
 }
 
 bool equal_in_constant_time(std::string_view a, std::string_view b) {
-  unsigned difference = a.size() == b.size() ? 0 : 1;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const char other = b.empty() ? '\0' : b[i % b.size()];
-    difference |= static_cast<unsigned char>(a[i] ^ other);
-  }
-  return difference == 0;
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 }  // namespace ddpbench::comm

@@ -88,7 +88,7 @@ class FrameReader {
 std::string store_proof(const std::string& secret, const std::string& server_nonce,
                         const std::string& client_nonce, int port, std::string_view words);
 
-// Compares in a time that does not depend on where the first difference is.
+// Compares in a time that depends on the lengths alone.
 bool equal_in_constant_time(std::string_view a, std::string_view b);
 
 }  // namespace ddpbench::comm

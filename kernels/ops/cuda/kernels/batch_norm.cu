@@ -176,21 +176,12 @@ struct InputGradient : NormPieces<T, kWidth> {
 
 // ---- what is made of a channel's two sums ----
 
-struct KeepSums {
-  double* own;
-  std::uint32_t channels;
-
-  __host__ __device__ void operator()(std::uint32_t c, double first, double second) const {
-    own[c] = first;
-    own[channels + c] = second;
-  }
-};
-
 struct MakeStatistics {
   Statistics to;
   double values, eps;  // values: of a channel in all parts
 
   __host__ __device__ void operator()(std::uint32_t c, double sum, double square) const {
+    if (to.mean == nullptr) return;  // the sums are kept, for those of all parts
     const double mean = sum / values;
     double variance = square / values - mean * mean;
     if (variance < 0) variance = 0;  // rounding
@@ -207,41 +198,24 @@ struct MakeStatistics {
 
 // With G the sum of g and D that of g (x - mean), all over n values:
 // dx = w inv_std (g - G / n - (x - mean) inv_std^2 D / n).
-struct MakeFactors {
+struct MakeGradients {
+  ParameterGradients to;
   Affine by;
   double values;
   std::uint32_t channels;
-  float* factors;
+  float* factors;  // null: not wanted
 
   __host__ __device__ void operator()(std::uint32_t c, double sum, double product) const {
     const double inverse = by.inv_std[c];
+    add(to.weight, c, static_cast<float>(product * inverse));
+    add(to.bias, c, static_cast<float>(sum));
+    if (factors == nullptr) return;
     const double scale = (by.weight == nullptr ? 1 : by.weight[c]) * inverse;
     factors[c] = static_cast<float>(-scale * sum / values);
     factors[channels + c] = static_cast<float>(-scale * inverse * inverse * product / values);
   }
-};
-
-struct MakeParameterGradients {
-  ParameterGradients to;
-  const float* inv_std;
-
-  __host__ __device__ void operator()(std::uint32_t c, double sum, double product) const {
-    add(to.weight, c, static_cast<float>(product * inv_std[c]));
-    add(to.bias, c, static_cast<float>(sum));
-  }
   __host__ __device__ void add(float* gradient, std::uint32_t c, float value) const {
     if (gradient != nullptr) gradient[c] = to.accumulate ? gradient[c] + value : value;
-  }
-};
-
-template <typename First, typename Second>
-struct Both {
-  First first;
-  Second second;
-
-  __host__ __device__ void operator()(std::uint32_t c, double sum, double other) const {
-    first(c, sum, other);
-    second(c, sum, other);
   }
 };
 
@@ -258,6 +232,7 @@ struct AddUpPieces {
   };
 
   const double* sums;
+  double* own;  // keeps the sums; null: not wanted
   std::uint32_t pieces, channels;
   Finish finish;
 
@@ -274,6 +249,10 @@ struct AddUpPieces {
       for (std::uint32_t p = 0; p < kParts; ++p) {
         first += shared.first[p][lane];
         second += shared.second[p][lane];
+      }
+      if (own != nullptr) {
+        own[c] = first;
+        own[channels + c] = second;
       }
       finish(c, first, second);
     }
@@ -352,37 +331,27 @@ void set_lines(GradientLines<T, kWidth>& lines, const NormGradient& args, bool a
   lines.from_x = args.relu && args.output == nullptr;
 }
 
-template <typename Finish>
-cudaError_t add_up(const NormShape& shape, const void* workspace, std::uint32_t pieces,
-                   const Finish& finish, cudaStream_t stream) {
-  using Body = AddUpPieces<Finish>;
-  const Body body{static_cast<const double*>(workspace), pieces, shape.channels, finish};
-  return for_each_block(ceil_div(shape.channels, Body::kColumns), stream, body);
+// Sums all pieces with a Body, whose maps `set_maps` sets, and adds the sums up.
+template <template <typename, std::uint32_t> typename Body, typename SetMaps, typename Finish>
+cudaError_t sum_channels(const NormShape& shape, void* workspace, ChannelSums* own,
+                         const SetMaps& set_maps, const Finish& finish, cudaStream_t stream) {
+  using Last = AddUpPieces<Finish>;
+  auto* const sums = static_cast<double*>(workspace);
+  std::uint32_t pieces = 0;
+  const cudaError_t status = over_pieces<Body>(shape, stream, [&](auto& body) {
+    pieces = body.pieces(shape.samples);
+    body.sums = sums;
+    set_maps(body);
+  });
+  if (status != cudaSuccess) return status;
+  return for_each_block(ceil_div(shape.channels, Last::kColumns), stream,
+                        Last{sums, own, pieces, shape.channels, finish});
 }
 
 template <typename Finish>
-cudaError_t statistics(const NormShape& shape, const void* x, void* workspace, const Finish& finish,
-                       cudaStream_t stream) {
-  std::uint32_t pieces = 0;
-  const cudaError_t status = over_pieces<SumValues>(shape, stream, [&](auto& body) {
-    pieces = body.pieces(shape.samples);
-    body.x = static_cast<decltype(body.x)>(x);
-    body.sums = static_cast<double*>(workspace);
-  });
-  return status != cudaSuccess ? status : add_up(shape, workspace, pieces, finish, stream);
-}
-
-template <typename Finish>
-cudaError_t gradient_sums(const NormShape& shape, const NormGradient& args, void* workspace,
-                          const Finish& finish, cudaStream_t stream) {
-  std::uint32_t pieces = 0;
-  const cudaError_t status = over_pieces<SumGradients>(shape, stream, [&](auto& body) {
-    pieces = body.pieces(shape.samples);
-    set_lines(body.lines, args, false);
-    body.rectified = static_cast<decltype(body.rectified)>(args.rectified);
-    body.sums = static_cast<double*>(workspace);
-  });
-  return status != cudaSuccess ? status : add_up(shape, workspace, pieces, finish, stream);
+cudaError_t join_parts(const NormShape& shape, std::uint32_t parts, const ChannelSums* all,
+                       const Finish& finish, cudaStream_t stream) {
+  return for_each(shape.channels, stream, JoinParts<Finish>{all, parts, shape.channels, finish});
 }
 
 }  // namespace
@@ -392,20 +361,16 @@ std::size_t norm_workspace_bytes(const NormShape& shape) {
 }
 
 cudaError_t take_statistics(const NormShape& shape, const void* x, void* workspace,
-                            const Statistics& to, cudaStream_t stream) {
-  return statistics(shape, x, workspace, MakeStatistics{to, values_of(shape), shape.eps}, stream);
-}
-
-cudaError_t sum_values(const NormShape& shape, const void* x, void* workspace, ChannelSums* own,
-                       cudaStream_t stream) {
-  return statistics(shape, x, workspace, KeepSums{own, shape.channels}, stream);
+                            const Statistics& to, ChannelSums* own, cudaStream_t stream) {
+  const auto set_maps = [&](auto& body) { body.x = static_cast<decltype(body.x)>(x); };
+  const MakeStatistics finish{own == nullptr ? to : Statistics{}, values_of(shape), shape.eps};
+  return sum_channels<SumValues>(shape, workspace, own, set_maps, finish, stream);
 }
 
 cudaError_t join_statistics(const NormShape& shape, std::uint32_t parts, const ChannelSums* all,
                             const Statistics& to, cudaStream_t stream) {
-  const MakeStatistics finish{to, values_of(shape, parts), shape.eps};
-  return for_each(shape.channels, stream,
-                  JoinParts<MakeStatistics>{all, parts, shape.channels, finish});
+  return join_parts(shape, parts, all, MakeStatistics{to, values_of(shape, parts), shape.eps},
+                    stream);
 }
 
 cudaError_t normalize(const NormShape& shape, const Normalized& args, cudaStream_t stream) {
@@ -419,26 +384,21 @@ cudaError_t normalize(const NormShape& shape, const Normalized& args, cudaStream
 }
 
 cudaError_t sum_gradients(const NormShape& shape, const NormGradient& args, void* workspace,
-                          const ParameterGradients& gradients, float* factors,
+                          const ParameterGradients& gradients, float* factors, ChannelSums* own,
                           cudaStream_t stream) {
-  const Both<MakeParameterGradients, MakeFactors> finish{
-      {gradients, args.by.inv_std}, {args.by, values_of(shape), shape.channels, factors}};
-  return gradient_sums(shape, args, workspace, finish, stream);
-}
-
-cudaError_t sum_own_gradients(const NormShape& shape, const NormGradient& args, void* workspace,
-                              const ParameterGradients& gradients, ChannelSums* own,
-                              cudaStream_t stream) {
-  const Both<MakeParameterGradients, KeepSums> finish{{gradients, args.by.inv_std},
-                                                      {own, shape.channels}};
-  return gradient_sums(shape, args, workspace, finish, stream);
+  const auto set_maps = [&](auto& body) {
+    set_lines(body.lines, args, false);
+    body.rectified = static_cast<decltype(body.rectified)>(args.rectified);
+  };
+  const MakeGradients finish{gradients, args.by, values_of(shape), shape.channels,
+                             own == nullptr ? factors : nullptr};
+  return sum_channels<SumGradients>(shape, workspace, own, set_maps, finish, stream);
 }
 
 cudaError_t join_gradients(const NormShape& shape, std::uint32_t parts, const ChannelSums* all,
                            const Affine& by, float* factors, cudaStream_t stream) {
-  const MakeFactors finish{by, values_of(shape, parts), shape.channels, factors};
-  return for_each(shape.channels, stream,
-                  JoinParts<MakeFactors>{all, parts, shape.channels, finish});
+  const MakeGradients finish{{}, by, values_of(shape, parts), shape.channels, factors};
+  return join_parts(shape, parts, all, finish, stream);
 }
 
 cudaError_t input_gradient(const NormShape& shape, const NormGradient& args, const float* factors,

@@ -50,13 +50,10 @@ struct Statistics {
   double momentum = 0;
 };
 // Statistics of x, which move the running ones towards the mean and the unbiased variance. Moves 1
-// map. Two launches.
+// map. Two launches. Of a batch in parts of this shape only the sums of the own part, to `own`
+// (else null); when those of all parts are there, [parts][2][channels], they give the statistics.
 cudaError_t take_statistics(const NormShape& shape, const void* x, void* workspace,
-                            const Statistics& to, cudaStream_t stream);
-// The same of a batch in parts of this shape: the sums of the own part, [2][channels], and, when
-// those of all parts are there, [parts][2][channels], the statistics.
-cudaError_t sum_values(const NormShape& shape, const void* x, void* workspace, ChannelSums* own,
-                       cudaStream_t stream);
+                            const Statistics& to, ChannelSums* own, cudaStream_t stream);
 cudaError_t join_statistics(const NormShape& shape, std::uint32_t parts, const ChannelSums* all,
                             const Statistics& to, cudaStream_t stream);
 
@@ -86,13 +83,10 @@ struct ParameterGradients {
 };
 // Gradients of weight and bias by the own part's sums, and the sums of all to `factors`, [2]
 // [channels], by which input_gradient() corrects. Moves 2 maps; with `output` and `rectified` 1
-// more each. Two launches.
+// more each. Two launches. Of a batch in parts the own sums go to `own`, as above.
 cudaError_t sum_gradients(const NormShape& shape, const NormGradient& args, void* workspace,
-                          const ParameterGradients& gradients, float* factors, cudaStream_t stream);
-// The same of a batch in parts.
-cudaError_t sum_own_gradients(const NormShape& shape, const NormGradient& args, void* workspace,
-                              const ParameterGradients& gradients, ChannelSums* own,
-                              cudaStream_t stream);
+                          const ParameterGradients& gradients, float* factors, ChannelSums* own,
+                          cudaStream_t stream);
 cudaError_t join_gradients(const NormShape& shape, std::uint32_t parts, const ChannelSums* all,
                            const Affine& by, float* factors, cudaStream_t stream);
 // dx = weight inv_std (g - mean of g - x^ mean of g x^). Moves 3 maps, with `output` 4.

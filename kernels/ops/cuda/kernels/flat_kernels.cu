@@ -6,60 +6,12 @@
 
 #include "kernels/ops/cuda/kernels/launch.cuh"
 #include "kernels/ops/cuda/kernels/number.cuh"
-#include "kernels/ops/optimizer.h"
+#include "kernels/ops/optimizer_rules.h"
 
 namespace ddpbench::ops::cuda {
 namespace {
 
 constexpr std::uint32_t kVector = kVectorOf<float>;
-
-// The rules of optimizer.h for one element. kSlots: the tensors that an element keeps.
-struct PlainSgd {
-  static constexpr int kSlots = 0;
-  float lr, momentum, weight_decay, grad_scale;
-  const OptimizerStep* step;  // null: the rate is lr in all updates
-
-  __host__ __device__ float rate() const { return step != nullptr ? step->lr : lr; }
-  __host__ __device__ float gradient(float weight, float raw) const {
-    return raw * grad_scale + weight_decay * weight;
-  }
-  __host__ __device__ void update(float& weight, float*, float raw) const {
-    weight -= rate() * gradient(weight, raw);
-  }
-};
-
-struct MomentumSgd : PlainSgd {
-  static constexpr int kSlots = 1;
-
-  __host__ __device__ void update(float& weight, float* slots, float raw) const {
-    slots[0] = momentum * slots[0] + gradient(weight, raw);
-    weight -= rate() * slots[0];
-  }
-};
-
-struct NesterovSgd : PlainSgd {
-  static constexpr int kSlots = 1;
-
-  __host__ __device__ void update(float& weight, float* slots, float raw) const {
-    const float descent = gradient(weight, raw);
-    slots[0] = momentum * slots[0] + descent;
-    weight -= rate() * (descent + momentum * slots[0]);
-  }
-};
-
-struct Adam {
-  static constexpr int kSlots = 2;
-  float beta1, rest1, beta2, rest2, epsilon, weight_decay, grad_scale;
-  const OptimizerStep* step;
-
-  __host__ __device__ void update(float& weight, float* slots, float raw) const {
-    const float gradient = raw * grad_scale + weight_decay * weight;
-    slots[0] = beta1 * slots[0] + rest1 * gradient;
-    slots[1] = beta2 * slots[1] + rest2 * gradient * gradient;
-    const float size = sqrtf(slots[1]) * step->inverse_root + epsilon;
-    weight = step->decay * weight - step->step_size * slots[0] / size;
-  }
-};
 
 template <typename Rule>
 struct Update {
@@ -68,7 +20,8 @@ struct Update {
   float* slots[kMostSlots];
   std::uint32_t count;
   bool vectors;  // all are 16-byte aligned
-  Rule rule;
+  UpdateFactors factors;
+  const OptimizerStep* step;  // null: updates are not counted
 
   __host__ __device__ void operator()(std::uint32_t i) const {
     take_elements<kVector>(*this, i, count, vectors);
@@ -76,19 +29,16 @@ struct Update {
 
   template <std::uint32_t kCount>
   __host__ __device__ void take(std::uint32_t first) const {
-    float w[kCount], g[kCount], kept[kMostSlots][kCount];
+    float w[kCount], g[kCount], kept[kMostSlots][kCount] = {};
     load(weights + first, w);
     load(gradients + first, g);
     DDPBENCH_UNROLL
     for (int s = 0; s < Rule::kSlots; ++s) load(slots[s] + first, kept[s]);
+    UpdateFactors by = factors;
+    if (step != nullptr) by.now = *step;
     DDPBENCH_UNROLL
     for (std::uint32_t k = 0; k < kCount; ++k) {
-      float own[kMostSlots] = {};
-      DDPBENCH_UNROLL
-      for (int s = 0; s < Rule::kSlots; ++s) own[s] = kept[s][k];
-      rule.update(w[k], own, g[k]);
-      DDPBENCH_UNROLL
-      for (int s = 0; s < Rule::kSlots; ++s) kept[s][k] = own[s];
+      Rule::update(by, w[k], kept[0][k], kept[1][k], g[k]);
     }
     DDPBENCH_UNROLL
     for (int s = 0; s < Rule::kSlots; ++s) store(slots[s] + first, kept[s]);
@@ -102,19 +52,6 @@ struct Advance {
 
   __host__ __device__ void operator()(std::uint32_t) const { advance(options, *step); }
 };
-
-template <typename Rule>
-cudaError_t update_all(const OptimizerArgs& args, const OptimizerState& state, const Rule& rule,
-                       cudaStream_t stream) {
-  Update<Rule> body{};
-  body.weights = args.weights;
-  body.gradients = args.gradients;
-  for (std::size_t s = 0; s < kMostSlots; ++s) body.slots[s] = state.slots[s];
-  body.count = static_cast<std::uint32_t>(args.count);
-  body.vectors = are_vector_aligned(args.weights, args.gradients, body.slots[0], body.slots[1]);
-  body.rule = rule;
-  return for_each(ceil_div(body.count, kVector), stream, body);
-}
 
 // Every element's sum has the order of the inputs.
 struct MeanOf {
@@ -222,23 +159,16 @@ cudaError_t optimizer_step(const OptimizerArgs& args, cudaStream_t stream) {
     const cudaError_t error = for_each(1, stream, Advance{o, state.step});
     if (error != cudaSuccess) return error;
   }
-  const auto weight_decay = static_cast<float>(o.weight_decay);
-  if (o.is_adaptive()) {
-    const Adam rule = {static_cast<float>(o.beta1),
-                       static_cast<float>(1 - o.beta1),
-                       static_cast<float>(o.beta2),
-                       static_cast<float>(1 - o.beta2),
-                       static_cast<float>(o.epsilon),
-                       o.kind == OptimizerKind::adamw ? 0 : weight_decay,
-                       args.grad_scale,
-                       state.step};
-    return update_all(args, state, rule, stream);
-  }
-  const PlainSgd plain = {static_cast<float>(o.lr), static_cast<float>(o.momentum), weight_decay,
-                          args.grad_scale, state.step};
-  if (o.momentum == 0) return update_all(args, state, plain, stream);
-  if (o.nesterov) return update_all(args, state, NesterovSgd{plain}, stream);
-  return update_all(args, state, MomentumSgd{plain}, stream);
+  return with_rule(o, [&](auto rule) {
+    Update<decltype(rule)> body{.weights = args.weights,
+                                .gradients = args.gradients,
+                                .slots = {state.slots[0], state.slots[1]},
+                                .count = static_cast<std::uint32_t>(args.count),
+                                .factors = UpdateFactors(args),
+                                .step = state.step};
+    body.vectors = are_vector_aligned(args.weights, args.gradients, body.slots[0], body.slots[1]);
+    return for_each(ceil_div(body.count, kVector), stream, body);
+  });
 }
 
 cudaError_t mean_of(std::span<const float* const> inputs, float* out, std::uint32_t count,

@@ -75,20 +75,14 @@ class BatchNorm2d final : public Op {
         .bias = desc_.affine ? static_cast<float*>(args.grad_parameters[1]) : nullptr,
         .accumulate = args.accumulate};
     auto* const factors = at<float>(args.workspace, factors_);
-    void* const pieces = at<void>(args.workspace, pieces_);
-    if (desc_.parts == nullptr) {
-      check(sum_gradients(shape_, gradient, pieces, of_parameters, factors, native), where_,
-            "sum_gradients");
-    } else {
-      check(sum_own_gradients(shape_, gradient, pieces, of_parameters,
-                              at<ChannelSums>(args.workspace, own_), native),
-            where_, "sum_own_gradients");
-      // By the plan, which is the same on all parts: all take part in an exchange.
-      if (plan_.backward_exchange_bytes > 0) {
-        check(join_gradients(shape_, parts(), gather(stream, args.workspace), gradient.by, factors,
-                             native),
-              where_, "join_gradients");
-      }
+    check(sum_gradients(shape_, gradient, at<void>(args.workspace, pieces_), of_parameters, factors,
+                        own(args.workspace), native),
+          where_, "sum_gradients");
+    // By the plan, which is the same on all parts: all take part in an exchange.
+    if (plan_.backward_exchange_bytes > 0) {
+      check(join_gradients(shape_, parts(), gather(stream, args.workspace), gradient.by, factors,
+                           native),
+            where_, "join_gradients");
     }
     if (dx == nullptr || !desc_.needs_grad_input) return;
     check(input_gradient(shape_, gradient, factors, dx, native), where_, "input_gradient");
@@ -122,17 +116,12 @@ class BatchNorm2d final : public Op {
                                 .running_var = static_cast<float*>(args.state[kRunningVar]),
                                 .batches = static_cast<std::int64_t*>(args.state[kBatches]),
                                 .momentum = desc_.momentum};
-    void* const pieces = at<void>(args.workspace, pieces_);
-    if (desc_.parts == nullptr) {
-      check(take_statistics(shape_, args.inputs[0], pieces, statistics, native), where_,
-            "take_statistics");
-    } else {
-      check(
-          sum_values(shape_, args.inputs[0], pieces, at<ChannelSums>(args.workspace, own_), native),
-          where_, "sum_values");
-      check(join_statistics(shape_, parts(), gather(stream, args.workspace), statistics, native),
-            where_, "join_statistics");
-    }
+    check(take_statistics(shape_, args.inputs[0], at<void>(args.workspace, pieces_), statistics,
+                          own(args.workspace), native),
+          where_, "take_statistics");
+    if (desc_.parts == nullptr) return;
+    check(join_statistics(shape_, parts(), gather(stream, args.workspace), statistics, native),
+          where_, "join_statistics");
   }
 
   // ---- over the parts of a divided batch ----
@@ -148,10 +137,14 @@ class BatchNorm2d final : public Op {
     if (desc_.needs_grad_input) plan_.backward_exchange_bytes = pair;
   }
 
+  // Null: the batch is not divided.
+  ChannelSums* own(void* workspace) const {
+    return desc_.parts == nullptr ? nullptr : at<ChannelSums>(workspace, own_);
+  }
+
   const ChannelSums* gather(Stream& stream, void* workspace) const {
     auto* const all = at<ChannelSums>(workspace, all_);
-    desc_.parts->gather(stream, at<ChannelSums>(workspace, own_), all,
-                        plan_.forward_exchange_bytes);
+    desc_.parts->gather(stream, own(workspace), all, plan_.forward_exchange_bytes);
     context_->use(stream);
     return all;
   }
