@@ -6,7 +6,7 @@
 //
 //   constexpr auto kScalingFields = [](auto& f, auto& scaling) {
 //     f.value("baseline", scaling.baseline);
-//     f.value("speedup", scaling.speedup, kAmount);
+//     DDPBENCH_EACH(scaling, f.values(kAmount), speedup, efficiency);
 //   };
 //
 // To add a field: the member in data/report.h, a line in its list, a line in the schema, and a
@@ -33,6 +33,15 @@
 #include "reports/json/json_text.h"
 
 namespace ddpbench::report {
+
+// Calls visit("member", object.member) for each of these members: their keys are their names.
+#define DDPBENCH_EACH(object, visit, ...)                                         \
+  do {                                                                            \
+    auto& each_of = object;                                                       \
+    const auto on_each = visit;                                                   \
+    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(DDPBENCH_VISIT_MEMBER, __VA_ARGS__)) \
+  } while (false)
+#define DDPBENCH_VISIT_MEMBER(member) on_each(#member, each_of.member);
 
 // ---- rules: what a reader asks of a value, or of each value of a list or map ----
 
@@ -197,6 +206,20 @@ class Fields {
       for (const auto& [name, text] : texts) value(name, text, kOption);
     }
   }
+  // For DDPBENCH_EACH: value(), known() and or_null() of each.
+  template <typename Rule = Any>
+  auto values(const Rule& rule = {}) {
+    return [this, rule](const char* key, auto& member) { value(key, member, rule); };
+  }
+  template <typename Rule = Any>
+  auto each_known(const std::string& fallback, const Rule& rule = {}) {
+    return [this, fallback, rule](const char* key, auto& member) {
+      known(key, member, fallback, rule);
+    };
+  }
+  auto each_or_null() {
+    return [this](const char* key, auto& member) { or_null(key, member); };
+  }
   // Readers refuse the value of `key`, saying `what`, unless `holds`.
   void require(const std::string& key, bool holds, const char* what) {
     if constexpr (kReads) {
@@ -321,12 +344,7 @@ void run_fields(Fields<true>& f, Run& run);
 
 inline constexpr auto kErrorFields = [](auto& f, auto& error) {
   f.value("kind", error.kind, kNotEmpty);
-  f.or_null("rank", error.rank);
-  f.or_null("host", error.host);
-  f.or_null("signal", error.signal);
-  f.or_null("step", error.step);
-  f.or_null("phase", error.phase);
-  f.or_null("operation", error.operation);
+  DDPBENCH_EACH(error, f.each_or_null(), rank, host, signal, step, phase, operation);
   f.lenient().or_null("bucket", error.bucket);
   f.value("message", error.message, kNotEmpty);
 };
@@ -334,11 +352,7 @@ inline constexpr auto kErrorFields = [](auto& f, auto& error) {
 inline constexpr auto kStatisticsFields = [](auto& f, auto& time) {
   f.value("median", time.median, kAmount);
   f.known("iqr", time.iqr, "one value has no spread", kAmount);
-  f.value("p5", time.p5, kAmount);
-  f.value("p95", time.p95, kAmount);
-  f.value("p99", time.p99, kAmount);
-  f.value("min", time.min, kAmount);
-  f.value("max", time.max, kAmount);
+  DDPBENCH_EACH(time, f.values(kAmount), p5, p95, p99, min, max);
 };
 
 }  // namespace ddpbench::report

@@ -39,46 +39,32 @@ constexpr auto kGeneratorFields = [](auto& f, auto& generator) {
 };
 
 constexpr auto kCpuFields = [](auto& f, auto& cpu) {
-  f.known("model", cpu.model, kUnknown);
-  f.known("cores", cpu.cores, kUnknown);
-  f.known("processors", cpu.processors, kUnknown);
-  f.known("l2_bytes", cpu.l2_bytes, kUnknown);
-  f.known("l3_bytes", cpu.l3_bytes, kUnknown);
-  f.known("memory_bytes", cpu.memory_bytes, kUnknown);
+  DDPBENCH_EACH(cpu, f.each_known(kUnknown), model, cores, processors, l2_bytes, l3_bytes,
+                memory_bytes);
   f.value("features", cpu.features);
 };
 
 constexpr auto kGpuFields = [](auto& f, auto& gpu) {
-  f.known("name", gpu.name, kUnknown);
-  f.known("driver", gpu.driver, kUnknown);
-  f.known("memory_bytes", gpu.memory_bytes, kUnknown);
-  f.lenient().known("uuid", gpu.uuid, kUnknown);
-  f.lenient().known("pci_bus_id", gpu.pci_bus_id, kUnknown);
-  f.lenient().known("compute_capability", gpu.compute_capability, kUnknown);
-  f.lenient().known("multiprocessors", gpu.multiprocessors, kUnknown);
-  f.lenient().known("l2_bytes", gpu.l2_bytes, kUnknown);
-  f.lenient().known("numa_node", gpu.numa_node, kUnknown);
-  f.lenient().known("pcie_generation", gpu.pcie_generation, kUnknown);
-  f.lenient().known("pcie_width", gpu.pcie_width, kUnknown);
+  const auto may_lack = [&f](const char* key, auto& member) {
+    f.lenient().known(key, member, kUnknown);
+  };
+  DDPBENCH_EACH(gpu, f.each_known(kUnknown), name, driver, memory_bytes);
+  DDPBENCH_EACH(gpu, may_lack, uuid, pci_bus_id, compute_capability, multiprocessors, l2_bytes,
+                numa_node, pcie_generation, pcie_width);
 };
 
 constexpr auto kEnvironmentFields = [](auto& f, auto& environment) {
   f.value("hosts", environment.hosts);
   f.lenient().known("launcher", environment.launcher, "no launcher started ddpbench");
-  f.known("operating_system", environment.operating_system, kUnknown);
-  f.known("kernel", environment.kernel, kUnknown);
+  DDPBENCH_EACH(environment, f.each_known(kUnknown), operating_system, kernel);
   f.lenient().known("tcp_congestion_control", environment.tcp_congestion_control, kUnknown);
   f.value("cpu", environment.cpu, kCpuFields);
   f.value("gpus", environment.gpus, kGpuFields);
-  f.value("libraries", environment.libraries);
-  f.value("variables", environment.variables);
+  DDPBENCH_EACH(environment, f.values(), libraries, variables);
 };
 
 constexpr auto kTuneSettingFields = [](auto& f, auto& setting) {
-  f.value("first_bucket_mb", setting.first_bucket_mb);
-  f.value("bucket_cap_mb", setting.bucket_cap_mb);
-  f.value("overlap", setting.overlap);
-  f.value("buckets", setting.buckets);
+  DDPBENCH_EACH(setting, f.values(), first_bucket_mb, bucket_cap_mb, overlap, buckets);
   f.known("screening_ratio", setting.screening_ratio, "it did not succeed");
 };
 
@@ -91,12 +77,8 @@ constexpr auto kTuneFields = [](auto& f, auto& tune) {
   f.value("screening_rounds", tune.screening_rounds);
   f.or_null("candidate", tune.candidate, indices(tune.settings.size()));
   f.value("confirmation_pairs", tune.confirmation_pairs);
-  f.known("gain_ratio", tune.gain_ratio, reason);
-  f.known("gain_low_ratio", tune.gain_low_ratio, reason);
-  f.known("gain_high_ratio", tune.gain_high_ratio, reason);
-  f.value("least_gain_ratio", tune.least_gain_ratio);
-  f.value("recommended", tune.recommended);
-  f.value("conclusion", tune.conclusion);
+  DDPBENCH_EACH(tune, f.each_known(reason), gain_ratio, gain_low_ratio, gain_high_ratio);
+  DDPBENCH_EACH(tune, f.values(), least_gain_ratio, recommended, conclusion);
 };
 
 template <typename Fields, typename Cell>
@@ -104,35 +86,24 @@ void list_cell(Fields& f, Cell& cell, const Between& runs) {
   const char* reason = "no repetition was timed";
   f.value("runs", cell.runs, runs);
   f.require("runs", !cell.runs.empty(), "a cell has at least one run");
-  f.known("step_median_s", cell.step_median_s, reason);
-  f.known("ci_low_s", cell.ci_low_s, reason);
-  f.known("ci_high_s", cell.ci_high_s, reason);
-  f.known("ci_width_ratio", cell.ci_width_ratio, reason);
+  DDPBENCH_EACH(cell, f.each_known(reason), step_median_s, ci_low_s, ci_high_s, ci_width_ratio);
   f.or_null("wanted_width_ratio", cell.wanted_width_ratio);
   f.value("noisy", cell.noisy);
 }
 
 constexpr auto kCollectiveFields = [](auto& f, auto& row) {
   f.value("op", row.operation);
-  f.value("backend", row.backend);
-  f.value("ranks", row.ranks);
+  DDPBENCH_EACH(row, f.values(), backend, ranks);
   f.value("mode", row.mode, kModes);
-  f.value("bytes", row.bytes);
-  f.value("count", row.count);
-  f.value("data_type", row.data_type);
+  DDPBENCH_EACH(row, f.values(), bytes, count, data_type);
   f.or_null("redop", row.reduction, kReductions);
-  f.value("in_place", row.in_place);
-  f.value("oversubscribed", row.oversubscribed);
-  f.value("warmup", row.warmup);
-  f.value("iterations", row.iterations);
+  DDPBENCH_EACH(row, f.values(), in_place, oversubscribed, warmup, iterations);
   f.value("device", row.device, kDevices);
-  f.value("gpus", row.gpus);
-  f.value("late_iterations", row.late_iterations);
+  DDPBENCH_EACH(row, f.values(), gpus, late_iterations);
   f.optional("all_reduce", row.all_reduce);
   f.known("device_model", row.device_model, "no rank reported it");
   f.known("time_s", row.time_s, "no timed iteration was finished", kStatisticsFields);
-  f.known("algbw_gb_per_s", row.algbw_gb_per_s, kNotMeasured);
-  f.known("busbw_gb_per_s", row.busbw_gb_per_s, kNotMeasured);
+  DDPBENCH_EACH(row, f.each_known(kNotMeasured), algbw_gb_per_s, busbw_gb_per_s);
   f.known_beside("wrong", row.wrong, row.wrong_reason, kNotMeasured);
   f.known("bound_busbw_gb_per_s", row.bound_busbw_gb_per_s, kNotMeasured);
   f.or_null("bound", row.bound, kBounds);
@@ -141,8 +112,7 @@ constexpr auto kCollectiveFields = [](auto& f, auto& row) {
 
 constexpr auto kBandwidthFields = [](auto& f, auto& row) {
   f.value("working_set_bytes", row.working_set_bytes);
-  f.or_null("cores", row.cores);
-  f.or_null("gpu", row.gpu);
+  DDPBENCH_EACH(row, f.each_or_null(), cores, gpu);
   f.value("copy_gb_per_s", row.copy_gb_per_s);
   f.known("reduce_gb_per_s", row.reduce_gb_per_s, kNotMeasured);
 };
@@ -158,8 +128,7 @@ constexpr auto kReportFields = [](auto& f, auto& report) {
   } else {
     f.or_null("error", report.error, kErrorFields);
   }
-  f.known("started_at", report.started_at, kUntimed);
-  f.known("finished_at", report.finished_at, kUntimed);
+  DDPBENCH_EACH(report, f.each_known(kUntimed), started_at, finished_at);
   f.value("argv", report.argv);
   f.value("environment", report.environment, kEnvironmentFields);
   f.value("config", report.config_json, kDocument);

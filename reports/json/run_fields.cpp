@@ -34,20 +34,14 @@ constexpr auto kDatasetFields = [](auto& f, auto& run) {
   const std::string reason = missing_reason(run);
   f.known("name", run.dataset_name, reason);
   f.known("source", run.dataset_source, reason);
-  f.known("train_samples", run.train_samples, reason);
-  f.known("test_samples", run.test_samples, reason);
+  DDPBENCH_EACH(run, f.each_known(reason), train_samples, test_samples);
   f.optional("note", run.dataset_note);
   f.optional("augment", run.augment);
 };
 
 constexpr auto kTimeFields = [](auto& f, auto& run) {
-  const std::string reason = missing_reason(run);
-  f.known("startup_s", run.time.startup_s, reason, kAmount);
-  f.known("verify_s", run.time.verify_s, reason, kAmount);
-  f.known("warmup_s", run.time.warmup_s, reason, kAmount);
-  f.known("train_s", run.time.train_s, reason, kAmount);
-  f.known("evaluate_s", run.time.evaluate_s, reason, kAmount);
-  f.known("total_s", run.time.total_s, reason, kAmount);
+  DDPBENCH_EACH(run.time, f.each_known(missing_reason(run), kAmount), startup_s, verify_s, warmup_s,
+                train_s, evaluate_s, total_s);
 };
 
 constexpr auto kEpochFields = [](auto& f, auto& epoch) {
@@ -61,8 +55,7 @@ constexpr auto kEpochFields = [](auto& f, auto& epoch) {
 };
 
 constexpr auto kProgressFields = [](auto& f, auto& point) {
-  f.value("epoch", point.epoch);
-  f.value("step", point.step);
+  DDPBENCH_EACH(point, f.values(), epoch, step);
   f.value("train_s", point.train_s, kAmount);
   f.value("samples", point.samples);
   f.known("train_loss", point.train_loss, kDivergedReason);
@@ -97,43 +90,31 @@ constexpr auto kVerificationFields = [](auto& f, auto& run) {
 
 constexpr auto kScalingFields = [](auto& f, auto& scaling) {
   f.value("baseline", scaling.baseline);
-  f.value("speedup", scaling.speedup, kAmount);
-  f.value("efficiency", scaling.efficiency, kAmount);
+  DDPBENCH_EACH(scaling, f.values(kAmount), speedup, efficiency);
 };
 
 constexpr auto kThroughputFields = [](auto& f, auto& run) {
-  const std::string reason = missing_reason(run);
-  f.known("samples_per_s", run.samples_per_s, reason, kAmount);
-  f.known("samples_per_s_per_device", run.samples_per_s_per_device, reason, kAmount);
+  DDPBENCH_EACH(run, f.each_known(missing_reason(run), kAmount), samples_per_s,
+                samples_per_s_per_device);
   auto& peak = run.peak_flops_per_s_per_device;
   f.optional_beside("peak_flops_per_s_per_device", peak.value, peak.reason, kAmount);
 };
 
 constexpr auto kTrafficFields = [](auto& f, auto& traffic) {
-  f.value("messages", traffic.messages);
-  f.value("bytes", traffic.bytes);
-  f.value("busiest_messages", traffic.busiest_messages);
-  f.value("busiest_bytes", traffic.busiest_bytes);
+  DDPBENCH_EACH(traffic, f.values(), messages, bytes, busiest_messages, busiest_bytes);
 };
 
 constexpr auto kWhyFields = [](auto& f, auto& why) {
-  f.value("cause", why.cause);
-  f.value("sentence", why.sentence);
+  DDPBENCH_EACH(why, f.values(), cause, sentence);
   f.or_null("advice", why.advice);
   f.figures("parts", why.parts, kNotRecorded);
 };
 
 constexpr auto kConditionFields = [](auto& f, auto& conditions) {
-  f.known("cpu_frequency_begin_mhz", conditions.cpu_frequency_begin_mhz, kNotRecorded);
-  f.known("cpu_frequency_end_mhz", conditions.cpu_frequency_end_mhz, kNotRecorded);
-  f.known("other_load_ratio", conditions.other_load_ratio, kNotRecorded);
-  f.known("stolen_ratio", conditions.stolen_ratio, kNotRecorded);
-  f.known("quota_throttled_ratio", conditions.quota_throttled_ratio, kNotRecorded);
-  f.known("major_page_faults", conditions.major_page_faults, kNotRecorded);
-  f.known("involuntary_context_switches", conditions.involuntary_context_switches, kNotRecorded);
-  f.known("swapped_in_pages", conditions.swapped_in_pages, kNotRecorded);
-  f.known("thermal_throttle_count", conditions.thermal_throttle_count, kNotRecorded);
-  f.known("step_drift_ratio", conditions.step_drift_ratio, kNotRecorded);
+  DDPBENCH_EACH(conditions, f.each_known(kNotRecorded), cpu_frequency_begin_mhz,
+                cpu_frequency_end_mhz, other_load_ratio, stolen_ratio, quota_throttled_ratio,
+                major_page_faults, involuntary_context_switches, swapped_in_pages,
+                thermal_throttle_count, step_drift_ratio);
   f.value("notes", conditions.notes);
 };
 
@@ -147,8 +128,7 @@ constexpr auto kClockFields = [](auto& f, auto& clock) {
 constexpr auto kCallFields = [](auto& f, auto& call) {
   f.value("operation", call.operation, kNotEmpty);
   f.value("number", call.number, Between{1, INT64_MAX});
-  f.or_null("bucket", call.bucket);
-  f.or_null("peer", call.peer);
+  DDPBENCH_EACH(call, f.each_or_null(), bucket, peer);
   f.value("bytes", call.bytes);
 };
 
@@ -160,39 +140,29 @@ constexpr auto kRankCallsFields = [](auto& f, auto& rank) {
 };
 
 constexpr auto kBucketFields = [](auto& f, auto& bucket) {
-  f.value("bucket", bucket.bucket);
-  f.value("bytes", bucket.bytes);
-  f.value("ready_s", bucket.ready_s, kAmount);
-  f.value("start_s", bucket.start_s, kAmount);
+  DDPBENCH_EACH(bucket, f.values(), bucket, bytes);
+  DDPBENCH_EACH(bucket, f.values(kAmount), ready_s, start_s);
   f.known_beside("arrived_s", bucket.arrived_s, bucket.arrived_reason, kNotRecorded, kAmount);
   f.value("end_s", bucket.end_s, kAmount);
 };
 
 constexpr auto kRangeFields = [](auto& f, auto& range) {
-  f.value("median", range.median, kAmount);
-  f.value("min", range.min, kAmount);
-  f.value("max", range.max, kAmount);
+  DDPBENCH_EACH(range, f.values(kAmount), median, min, max);
 };
 
 constexpr auto kTelemetryFields = [](auto& f, auto& telemetry) {
   f.value("samples", telemetry.samples, Between{1, INT64_MAX});
   f.value("interval_s", telemetry.interval_s, kAmount);
-  f.known("utilization_ratio", telemetry.utilization_ratio, kUnknown, kRangeFields);
-  f.known("sm_clock_mhz", telemetry.sm_clock_mhz, kUnknown, kRangeFields);
-  f.known("memory_clock_mhz", telemetry.memory_clock_mhz, kUnknown, kRangeFields);
-  f.known("power_w", telemetry.power_w, kUnknown, kRangeFields);
-  f.known("temperature_celsius", telemetry.temperature_celsius, kUnknown, kRangeFields);
+  DDPBENCH_EACH(telemetry, f.each_known(kUnknown, kRangeFields), utilization_ratio, sm_clock_mhz,
+                memory_clock_mhz, power_w, temperature_celsius);
   f.known("clock_event_ratios", telemetry.clock_event_ratios, kUnknown, kAmount);
 };
 
 template <typename Fields, typename Device>
 void list_device(Fields& f, Device& device, const std::string& reason) {
-  f.value("rank", device.rank);
-  f.value("process_rank", device.process_rank);
+  DDPBENCH_EACH(device, f.values(), rank, process_rank);
   f.value("role", device.role, kRoles);
-  f.value("host", device.host);
-  f.value("device", device.device);
-  f.value("cores", device.cores);
+  DDPBENCH_EACH(device, f.values(), host, device, cores);
   f.known("step_time_median_s", device.step_time_median_s,
           device.role == "server" ? "a server takes no steps of its own" : reason, kAmount);
   f.value("memory", device, [&reason](auto& memory, auto& row) {
