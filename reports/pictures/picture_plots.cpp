@@ -300,7 +300,7 @@ Line epochs_line(const AccuracyChart& chart, std::size_t series, const Unit& uni
 
 Panel accuracy_panel(const AccuracyChart& chart, const TrainingAxis& training,
                      const Medium& medium) {
-  Plot plot(medium, training.second, axis_between(chart.shown_from, 1, kPercent, kTicks),
+  Plot plot(medium, training.second, axis_over(chart.shown_from, 1, kPercent, kTicks),
             "test accuracy, %");
   plot.draw_values("training, " + training.first.name);
   for (std::size_t i = 0; i < chart.targets.size(); ++i) {
@@ -406,6 +406,7 @@ Panel history_panel(const History& history, std::size_t index) {
     least = std::min(least, point.spread.low.value.value_or(point.step_s));
     most = std::max(most, point.spread.high.value.value_or(point.step_s));
   }
+  const double room = most > least ? (most - least) / 10 : most / 20;
   const Unit unit = time_unit(most);
   std::map<double, std::string> commits;  // with names where this setting was measured
   for (std::size_t i = 0; i < history.commits.size(); ++i) commits[static_cast<double>(i)];
@@ -423,7 +424,8 @@ Panel history_panel(const History& history, std::size_t index) {
                                        known ? spread_text(step, "repetitions", unit)
                                              : "\n" + counted(point.repetitions, "repetition"))});
   }
-  Plot plot(Medium::page, axis_of(commits, false), axis_around(least, most, unit, kTicks - 1),
+  Plot plot(Medium::page, axis_of(commits, false),
+            axis_over(std::max(0.0, least - room), most + room, unit, kTicks - 1),
             "step, " + unit.name, line.name);
   plot.draw_places("commit");
   plot.draw(drawn);

@@ -49,19 +49,6 @@ int decimals_of(double step) {
   return 9;
 }
 
-Axis stepped_axis(double begin, double end, double step, const Unit& unit) {
-  const auto count = static_cast<int>((end - begin) / unit.size / step + 1e-9);
-  Axis axis{begin, end, false, {}, {}};
-  for (int i = 0; i <= count; ++i) {
-    axis.ticks.push_back(begin + step * i * unit.size);
-    const double tick = axis.ticks.back() / unit.size;
-    axis.labels.push_back(tick == 0                     ? "0"
-                          : step >= 1e15 || step < 1e-9 ? fmt::format("{:.3g}", tick)
-                                                        : fixed(tick, decimals_of(step)));
-  }
-  return axis;
-}
-
 }  // namespace
 
 Unit time_unit(double largest_s) {
@@ -99,22 +86,25 @@ double Axis::position(double value) const {
   return value > 0 ? std::log(value / begin) / std::log(end / begin) : 0;
 }
 
+Axis axis_over(double least, double most, const Unit& unit, int most_ticks) {
+  const double step = round_step((most - least) / unit.size / most_ticks);
+  // With a tolerance, so that rounding does not add a step beyond an end that fits exactly.
+  const double first = std::floor(least / unit.size / step + 1e-9);
+  const double last = std::ceil(most / unit.size / step - 1e-9);
+  Axis axis{first * step * unit.size, last * step * unit.size, false, {}, {}};
+  for (int i = 0; first + i <= last; ++i) {
+    const double tick = (first + i) * step;
+    axis.ticks.push_back(tick * unit.size);
+    axis.labels.push_back(tick == 0                     ? "0"
+                          : step >= 1e15 || step < 1e-9 ? fmt::format("{:.3g}", tick)
+                                                        : fixed(tick, decimals_of(step)));
+  }
+  return axis;
+}
+
 Axis axis_to(double largest, const Unit& unit, int most_ticks) {
-  const double top = largest > 0 && std::isfinite(largest) ? largest / unit.size : 1;
-  const double step = round_step(top / most_ticks);
-  return stepped_axis(0, step * std::ceil(top / step - 1e-9) * unit.size, step, unit);
-}
-
-Axis axis_between(double begin, double end, const Unit& unit, int most_ticks) {
-  return stepped_axis(begin, end, round_step((end - begin) / unit.size / most_ticks), unit);
-}
-
-Axis axis_around(double least, double most, const Unit& unit, int most_ticks) {
-  const double room = most > least ? (most - least) / 10 : most / 20;
-  const double step = round_step((most - least + 2 * room) / unit.size / most_ticks);
-  const double size = step * unit.size;
-  return stepped_axis(std::max(0.0, std::floor((least - room) / size)) * size,
-                      std::ceil((most + room) / size) * size, step, unit);
+  return axis_over(0, largest > 0 && std::isfinite(largest) ? largest : unit.size, unit,
+                   most_ticks);
 }
 
 Axis log_axis(double least, double largest, const Unit& unit, int most_ticks) {

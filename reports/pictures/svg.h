@@ -39,13 +39,11 @@ struct Axis {
   std::vector<std::string> labels;      // in the axis's unit
   double position(double value) const;  // 0 at the beginning, 1 at the end
 };
-// An axis from 0 to the first round number that is at least `largest`.
+// An axis with round ticks, which begins and ends at such ones around [least, most].
+// REQUIRES: 0 <= least < most, both finite.
+Axis axis_over(double least, double most, const Unit& unit, int most_ticks);
+// The same from 0 to any `largest`.
 Axis axis_to(double largest, const Unit& unit, int most_ticks);
-// An axis from `begin` to `end` with round ticks; both should be multiples of such a step.
-// REQUIRES: begin < end, both finite.
-Axis axis_between(double begin, double end, const Unit& unit, int most_ticks);
-// An axis with round ticks and some room around [least, most]. REQUIRES: 0 < most.
-Axis axis_around(double least, double most, const Unit& unit, int most_ticks);
 // A logarithmic axis from the last 1, 2 or 5 times a power of ten that is at most `least` to the
 // first one that is at least `largest`. REQUIRES: 0 < least <= largest, both finite.
 Axis log_axis(double least, double largest, const Unit& unit, int most_ticks);

@@ -418,12 +418,12 @@ TEST(BusyPicture, HasABarForEachDeviceOnAnAxisToTheWholeStep) {
   EXPECT_EQ(xml_error(picture_file(picture)), "");
 }
 
-TEST(AxisBetween, HasRoundTicksFromItsBeginning) {
-  EXPECT_THAT(axis_between(0.95, 1, {"%", 0.01}, 5).labels,
+TEST(AxisOver, HasRoundTicksFromItsBeginning) {
+  EXPECT_THAT(axis_over(0.95, 1, {"%", 0.01}, 5).labels,
               ElementsAre("95", "96", "97", "98", "99", "100"));
-  EXPECT_THAT(axis_between(0.98, 1, {"%", 0.01}, 5).labels,
+  EXPECT_THAT(axis_over(0.98, 1, {"%", 0.01}, 5).labels,
               ElementsAre("98.0", "98.5", "99.0", "99.5", "100.0"));
-  EXPECT_EQ(axis_between(0.8, 1, {"%", 0.01}, 5).position(0.9), 0.5);
+  EXPECT_EQ(axis_over(0.8, 1, {"%", 0.01}, 5).position(0.9), 0.5);
 }
 
 TEST(PictureStyle, LinesDifferInColourOrShape) {
