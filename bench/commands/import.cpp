@@ -81,9 +81,9 @@ class Import final : public Subcommand {
                 between(1, kLargestCount));
     options.add("--warmup-steps", "N", &warmup_steps_,
                 "First steps of each repetition that do not count [0]", between(0, kLargestCount));
-    options.add("--commit", "ID", &commit_, "Commit of the program that ran, for `history`");
+    options.add("--commit", "ID", &commit_, "Commit of the program that ran, for histories");
     options.add("--measured-at", "TIME", &measured_at_,
-                "When it was measured, as 2026-01-31T12:00:00Z, for `history` and `check`; not "
+                "When it was measured, as 2026-01-31T12:00:00Z, for histories and `check`; not "
                 "recorded if not given");
     output_.define(options,
                    "Report to write, - for standard output; the file's name with .json (of a JSON "

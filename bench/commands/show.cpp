@@ -55,9 +55,8 @@ class Show final : public Subcommand {
     options.add_words("REPORT", "...", paths_,
                       "Reports to show; several are shown in one table. -: standard input "
                       "(required, except with --columns=help)");
-    options.add("--format", "", &format_, "How; docs/exports.md says who reads which [table]",
+    options.add("--format", "", &format_, "How; docs/exports.md says who reads which",
                 one_of(names_of(report::run_formats())));
-    options.add("--mllog", "", &mllog_, "The same as --format=mllog");
     options.add("--full", "", &full_, "The table with all usual columns, without a limit of width");
     options.add("--columns", "NAME,...", &columns_,
                 "Only these columns of table, markdown, csv and json, in this order; "
@@ -79,7 +78,8 @@ class Show final : public Subcommand {
     }
     check_inputs("show", paths_);
     if (paths_.empty()) throw ConfigError("show: REPORT is missing; name at least one report file");
-    const report::RunFormat& format = chosen_format();
+    const report::RunFormat& format =
+        *std::ranges::find(report::run_formats(), format_, &report::RunFormat::name);
     if (!format.columns && (!columns_.empty() || repetitions_)) {
       throw ConfigError(
           fmt::format("show: {} does not apply to --format={}: what it holds is fixed",
@@ -92,14 +92,6 @@ class Show final : public Subcommand {
   }
 
  private:
-  const report::RunFormat& chosen_format() const {
-    const std::string name = format_.value_or(mllog_ ? "mllog" : "table");
-    if (mllog_ && name != "mllog") {
-      throw ConfigError(fmt::format("show: --mllog and --format={} exclude each other", name));
-    }
-    return *std::ranges::find(report::run_formats(), name, &report::RunFormat::name);
-  }
-
   report::Columns named_columns() const {
     report::Columns columns;
     for (const std::string& name : columns_) {
@@ -195,44 +187,9 @@ class Show final : public Subcommand {
   Names paths_, columns_;
   RunFilter filter_;
   TextOutput output_;
-  std::optional<std::string> format_, sort_, repetitions_;
-  bool mllog_ = false, full_ = false;
-};
-
-// The runs of several commits, as a table or for Apache Otava.
-class HistoryCommand final : public Subcommand {
- public:
-  void define(CommandOptions& options) override {
-    options.add_words("REPORT", "...", paths_,
-                      "Reports of several commits; those of one commit are repetitions", true);
-    options.add("--format", "", &format_, "otava: a CSV in the layout that Apache Otava reads",
-                one_of({"table", "otava"}));
-    output_.define(options);
-    options.set_footer(
-        "Commits are in the order in which they were measured; in that of the command line where "
-        "that is not recorded of all (imports). `ddpbench html` shows the same of several "
-        "commits.");
-  }
-
-  int run() override {
-    refuse_twice_on_one_side("history", paths_);
-    output_.check("history", paths_);
-    const std::vector<report::ReportFile> files = read_files(paths_);
-    for (const report::ReportFile& file : files) {
-      if (file.report.collectives.empty()) continue;
-      throw ConfigError(fmt::format(
-          "history: {} holds collectives (ddpbench comm), and a history is of runs", file.name));
-    }
-    const report::History history = report::history_of(report::all_runs(files));
-    output_.write(format_ == "otava" ? report::otava_csv(history)
-                                     : report::render_history(history, output_.width()));
-    return 0;
-  }
-
- private:
-  Names paths_;
   std::string format_ = "table";
-  TextOutput output_;
+  std::optional<std::string> sort_, repetitions_;
+  bool full_ = false;
 };
 
 // Where the time of a step goes.
@@ -262,12 +219,6 @@ class WhyCommand final : public Subcommand {
 };
 
 }  // namespace
-
-SubcommandEntry history_entry() {
-  return {"history", "ddpbench history REPORT... [OPTION]...",
-          "show each setting's median step over the commits of many reports",
-          [] { return std::make_unique<HistoryCommand>(); }};
-}
 
 SubcommandEntry why_entry() {
   return {"why", "ddpbench why REPORT... [OPTION]...",

@@ -13,8 +13,8 @@
 namespace ddpbench::bench {
 const std::vector<SubcommandEntry>& subcommands() {
   static const std::vector<SubcommandEntry> entries = {
-      show_entry(),  why_entry(),     html_entry(),   chart_entry(),
-      check_entry(), history_entry(), import_entry(), models_entry(),
+      show_entry(),  why_entry(),    html_entry(),   chart_entry(),
+      check_entry(), import_entry(), models_entry(),
   };
   return entries;
 }

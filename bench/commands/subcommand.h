@@ -44,7 +44,6 @@ struct SubcommandEntry {
 // Each is defined in the source file of its name.
 SubcommandEntry chart_entry();
 SubcommandEntry check_entry();
-SubcommandEntry history_entry();  // show.cpp
 SubcommandEntry html_entry();
 SubcommandEntry import_entry();
 SubcommandEntry models_entry();

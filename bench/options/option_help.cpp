@@ -42,13 +42,12 @@ What most people need:
   --dry-run             check everything, and stop before the first step
 
 With reports:                        Measure or plan:
-  show     table, csv, json            tune    ddp's best bucket sizes
+  show     table, csv, json, history   tune    ddp's best bucket sizes
   why      where a step's time goes    comm    collectives alone
   chart    picture: svg, png, pdf      fit     largest batch that fits
   html     one page to share           models  networks and their size
   check    regression gate for CI      data    list or download data sets
-  history  over many commits           info    this machine, this build
-  import   times of your own program
+  import   times of your own program   info    this machine, this build
 
   ddpbench                             a first answer in a minute
   ddpbench --model=resnet18 --batch-size=16 --steps=20 --gpus=1,2

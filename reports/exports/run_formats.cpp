@@ -67,9 +67,8 @@ std::string of_rows(RunRows rows, const Columns&, int) {
   return kText(rows);
 }
 
-template <Trait kBetter>
-std::string for_github(RunRows rows) {
-  return github_benchmark_text(rows, kBetter);
+std::string history_text(RunRows rows, const Columns&, int width) {
+  return render_history(history_of(rows), width);
 }
 
 // ---- the rows of `ddpbench comm` ----
@@ -167,18 +166,19 @@ std::string markdown_text(RunRows rows, const Columns& columns) {
 
 const std::vector<RunFormat>& run_formats() {
   static const std::vector<RunFormat> kFormats = {
-      {"table", "for people", true, false, table_text, collectives_table},
-      {"markdown", "GitHub's tables", true, false, of_columns<markdown_text>, collectives_markdown},
-      {"csv", "spreadsheets, RFC 4180", true, true, of_columns<csv_text>, collectives_csv},
-      {"json", "an array of flat objects", true, true, of_columns<json_runs_text>,
-       collectives_json},
-      {"github-benchmark", "github-action-benchmark, customSmallerIsBetter", false, true,
-       of_rows<for_github<kSmaller>>},
-      {"github-benchmark-bigger", "the same, customBiggerIsBetter", false, true,
-       of_rows<for_github<kBigger>>},
-      {"bencher", "Bencher's metric format", false, true, of_rows<bencher_text>},
-      {"prometheus", "Prometheus' textfile collector", false, true, of_rows<prometheus_text>},
-      {"mllog", "MLPerf's :::MLLOG lines", false, true, of_rows<mllog_text>}};
+      {"table", true, false, table_text, collectives_table},
+      {"markdown", true, false, of_columns<markdown_text>, collectives_markdown},
+      {"csv", true, true, of_columns<csv_text>, collectives_csv},
+      {"json", true, true, of_columns<json_runs_text>, collectives_json},
+      {"history", false, true, history_text},
+      {"otava", false, true, of_rows<[](RunRows rows) { return otava_csv(history_of(rows)); }>},
+      {"github-benchmark", false, true,
+       of_rows<[](RunRows rows) { return github_benchmark_text(rows, kSmaller); }>},
+      {"github-benchmark-bigger", false, true,
+       of_rows<[](RunRows rows) { return github_benchmark_text(rows, kBigger); }>},
+      {"bencher", false, true, of_rows<bencher_text>},
+      {"prometheus", false, true, of_rows<prometheus_text>},
+      {"mllog", false, true, of_rows<mllog_text>}};
   return kFormats;
 }
 

@@ -49,10 +49,9 @@ std::optional<std::int64_t> unix_ms(const std::string& utc);
 
 // A format of --format.
 struct RunFormat {
-  std::string name;   // the word of --format
-  std::string about;  // for --format=help
-  bool columns;       // whether the user can choose columns
-  bool all_columns;   // whether the default is all columns
+  std::string name;  // the word of --format
+  bool columns;      // whether the user can choose columns
+  bool all_columns;  // whether the default is all columns
   std::function<std::string(std::span<const RunRow>, const Columns&, int width)> write;
   // The same of reports that all have collectives; null for formats of runs alone.
   std::string (*write_collectives)(std::span<const ReportFile>, int width) = nullptr;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ddpbench import` and `ddpbench history` as a user calls them.
+// `ddpbench import`, and histories of what it made, as a user calls them.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -72,11 +72,11 @@ TEST_F(ImportCommand, MakesReportsThatTheOtherCommandsRead) {
   EXPECT_EQ(program.run({"chart", "base.json", "--kind=steps", "-o", "a.svg"}).exit_code, 0);
   EXPECT_EQ(program.run({"html", "base.json", "slow.json", "-o", "page.html"}).exit_code, 0);
   EXPECT_THAT(program.read("page.html"), HasSubstr("Over commits"));
-  const ProgramResult history = program.run({"history", "base.json", "slow.json"});
+  const ProgramResult history = program.run({"show", "base.json", "slow.json", "--format=history"});
   EXPECT_THAT(history.out, AllOf(HasSubstr("\naaaaaaaaaaaa "), HasSubstr("\nbbbbbbbbbbbb "),
                                  HasSubstr("+20.0 %")));
   const ProgramResult otava =
-      program.run({"history", "slow.json", "base.json", "--format=otava", "-o", "otava.csv"});
+      program.run({"show", "slow.json", "base.json", "--format=otava", "-o", "otava.csv"});
   EXPECT_EQ(otava.exit_code, 0) << otava.err;
   EXPECT_THAT(program.read("otava.csv"), testing::StartsWith("time,commit,ddp_on_1_device\n"));
   const ProgramResult bencher = program.run({"show", "base.json", "--format=bencher"});
@@ -95,10 +95,10 @@ TEST_F(ImportCommand, ClaimsNoTimeThatNobodyTold) {
     EXPECT_THAT(judged.out, AllOf(testing::Not(HasSubstr("were measured")),
                                   testing::Not(HasSubstr("timestamp=\"\""))));
   }
-  const ProgramResult history = program.run({"history", "slow.json", "base.json"});
+  const ProgramResult history = program.run({"show", "slow.json", "base.json", "--format=history"});
   EXPECT_LT(history.out.find("\naaaaaaaaaaaa "), history.out.find("\nbbbbbbbbbbbb "));
   EXPECT_THAT(history.out, HasSubstr("in the order in which their reports were given"));
-  const ProgramResult otava = program.run({"history", "slow.json", "base.json", "--format=otava"});
+  const ProgramResult otava = program.run({"show", "slow.json", "base.json", "--format=otava"});
   EXPECT_EQ(otava.exit_code, 2);
   EXPECT_THAT(otava.err, HasSubstr("import it with --measured-at"));
 }
