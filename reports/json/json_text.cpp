@@ -45,10 +45,6 @@ void append(std::string& text, const nlohmann::ordered_json& value, std::size_t 
 
 }  // namespace
 
-std::string valid_utf8(const std::string& text) {
-  return nlohmann::ordered_json::parse(scalar_text(text)).get<std::string>();
-}
-
 std::string json_text(const nlohmann::ordered_json& value) {
   std::string text;
   append(text, value, 0);

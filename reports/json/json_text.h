@@ -18,7 +18,4 @@ inline constexpr const char* kReasonSuffix = "_reason";
 // Ends with a newline. Text that is not UTF-8 gets replacement characters.
 std::string json_text(const Json& value);
 
-// `text` with replacement characters for bytes that are not UTF-8.
-std::string valid_utf8(const std::string& text);
-
 }  // namespace ddpbench::report
