@@ -10,11 +10,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
-#include <set>
 #include <span>
 
 #include "base/error.h"
-#include "base/nearest_name.h"
 #include "base/text.h"
 #include "bench/commands/report_choice.h"
 #include "bench/commands/subcommand.h"
@@ -50,8 +48,7 @@ ChartDrawing draw_chart(ChartKind kind, const std::vector<report::Report>& repor
                         report::CourseAxis axis) {
   switch (kind) {
     case ChartKind::scaling:
-      return drawing(report::scaling_chart(reports, report::ChartRoom::picture),
-                     pictures::scaling_picture);
+      return drawing(report::scaling_chart(reports), pictures::scaling_picture);
     case ChartKind::breakdown:
       return drawing(report::breakdown_chart(reports), pictures::stacked_picture);
     case ChartKind::memory:
@@ -81,10 +78,9 @@ pictures::PictureSize picture_size(const std::string& text) {
                   text, kLeastSide, kMostSide));
 }
 
-template <typename Values>
-std::vector<std::string> words_of(const Values& values) {
+std::vector<std::string> kind_words() {
   std::vector<std::string> words;
-  for (const auto value : values) words.emplace_back(to_string(value));
+  for (const ChartKind kind : report::kChartKinds) words.emplace_back(to_string(kind));
   return words;
 }
 
@@ -94,20 +90,14 @@ std::string in_small_letters(std::string text) {
   return text;
 }
 
-// The extension of a picture's file name: ".svg", ".png" or ".pdf".
+// The extension of a picture's file name: "svg", "png" or "pdf".
 std::string format_of(const std::string& path) {
   std::string extension = in_small_letters(std::filesystem::path(path).extension());
-  if (extension == ".svg" || extension == ".png" || extension == ".pdf") return extension;
+  for (const char* format : {"svg", "png", "pdf"}) {
+    if (extension == std::string(".") + format) return format;
+  }
   throw ConfigError(fmt::format(
       "chart: -o {}: the name must end in .svg, .png or .pdf, which says what to draw", path));
-}
-
-// The bytes of a picture in `format`, which is an extension. Without `exact` pixels a PNG has twice
-// as many, to be sharp.
-std::string picture_as(const std::string& format, std::string svg, bool exact) {
-  if (format == ".svg") return svg;
-  if (format == ".pdf") return rsvg_convert(svg, PictureFormat::pdf);
-  return rsvg_convert(svg, exact ? PictureFormat::png : PictureFormat::fine_png);
 }
 
 // Whether the terminal shows more than ASCII, by the usual variables in their usual order.
@@ -138,38 +128,18 @@ void check_contents(ChartKind kind, std::span<const report::ReportFile> files) {
   }
 }
 
-// The options that choose among the rows of `ddpbench comm`.
-class CollectiveFilter {
- public:
-  void define(CommandOptions& options) {
-    options.add("--op", "NAME,...", &operations_, "bandwidth: only these collectives");
-    options.add("--ranks", "N,...", &ranks_, "bandwidth: only between these numbers of ranks");
+// Removes the other rows. Throws ConfigError for a value that no row has.
+void choose_collectives(const Criteria<report::CollectiveRow>& criteria,
+                        std::vector<report::ReportFile>& files) {
+  std::vector<const report::CollectiveRow*> rows;
+  for (const report::ReportFile& file : files) {
+    for (const report::CollectiveRow& row : file.report.collectives) rows.push_back(&row);
   }
-  bool is_given() const { return !operations_.empty() || !ranks_.empty(); }
-
-  // Removes the other rows. Throws ConfigError for a value that no row has, and when none is left.
-  void apply(std::vector<report::ReportFile>& files) const {
-    const auto keep = [&](const char* option, const std::vector<std::string>& wanted,
-                          const auto& value_of) {
-      std::set<std::string> known;
-      for (report::ReportFile& file : files) {
-        for (const report::CollectiveRow& row : file.report.collectives)
-          known.insert(value_of(row));
-      }
-      for (const std::string& word : wanted) check_word(option, word, {known.begin(), known.end()});
-      for (report::ReportFile& file : files) {
-        std::erase_if(file.report.collectives, [&](const report::CollectiveRow& row) {
-          return !wanted.empty() && std::ranges::count(wanted, value_of(row)) == 0;
-        });
-      }
-    };
-    keep("chart: --op", operations_, [](const auto& row) { return row.operation; });
-    keep("chart: --ranks", ranks_, [](const auto& row) { return std::to_string(row.ranks); });
+  criteria.check("chart", rows);
+  for (report::ReportFile& file : files) {
+    std::erase_if(file.report.collectives, [&](const auto& row) { return !criteria.admits(row); });
   }
-
- private:
-  std::vector<std::string> operations_, ranks_;
-};
+}
 
 class Chart final : public Subcommand {
  public:
@@ -178,9 +148,9 @@ class Chart final : public Subcommand {
                       true);
     options.add("--kind", "", &kind_,
                 "What to draw [scaling; bandwidth of reports of ddpbench comm]",
-                one_of(words_of(report::kChartKinds)));
+                one_of(kind_words()));
     options.add("--axis", "", &axis_, "accuracy: what to draw it over [seconds]",
-                one_of(words_of(report::kCourseAxes)));
+                one_of({"seconds", "steps"}));
     filter_.define(options);
     collectives_.define(options);
     output_.define(options,
@@ -204,10 +174,8 @@ class Chart final : public Subcommand {
           fmt::format("chart: --axis is of --kind=accuracy, not of {}", to_string(kind)));
     }
     choose(kind, files);
-    std::vector<report::Report> reports;
-    for (report::ReportFile& file : files) reports.push_back(std::move(file.report));
-    const auto axis = axis_ == to_string(report::CourseAxis::steps) ? report::CourseAxis::steps
-                                                                    : report::CourseAxis::seconds;
+    const std::vector<report::Report> reports = reports_of(std::move(files));
+    const auto axis = axis_ == "steps" ? report::CourseAxis::steps : report::CourseAxis::seconds;
     const ChartDrawing drawing = draw_chart(kind, reports, axis);
     if (!drawing.empty_reason.empty()) {
       std::string text =
@@ -229,7 +197,10 @@ class Chart final : public Subcommand {
           interrupted);
       return 0;
     }
-    output_.write(picture_as(format_of(output_.path), svg_of(drawing), size_.has_value()));
+    const std::string format = format_of(output_.path), svg = svg_of(drawing);
+    // A PNG for which nobody asked for a number of pixels has twice as many, to be sharp.
+    const int zoom = format == "png" && !size_ ? 2 : 1;
+    output_.write(format == "svg" ? svg : rsvg_convert(svg, format, zoom));
     say("{}{}chart: {}\n", interrupted, left_out(drawing, width), output_.path);
     return 0;
   }
@@ -268,7 +239,7 @@ class Chart final : public Subcommand {
           bandwidth ? "collectives" : "runs"));
     }
     if (bandwidth) {
-      collectives_.apply(files);
+      choose_collectives(collectives_, files);
     } else {
       filter_.apply("chart", files);
     }
@@ -303,7 +274,11 @@ class Chart final : public Subcommand {
 
   std::vector<std::string> paths_;
   RunFilter filter_;
-  CollectiveFilter collectives_;
+  Criteria<report::CollectiveRow> collectives_ = {
+      {{"--op", "NAME,...", "bandwidth: only these collectives",
+        [](const auto& row) { return row.operation; }},
+       {"--ranks", "N,...", "bandwidth: only between these numbers of ranks",
+        [](const auto& row) { return std::to_string(row.ranks); }}}};
   TextOutput output_;
   std::optional<std::string> kind_, axis_, size_, title_;
   bool no_notes_ = false;

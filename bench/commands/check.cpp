@@ -106,10 +106,12 @@ class Check final : public Subcommand {
 
  private:
   GateResult compare(const GateOptions& options) const {
-    refuse_same_on_both_sides("check", candidate_, base_);
-    const std::vector<report::Report> candidate = read_side("check", candidate_);
-    const std::vector<report::Report> base = read_side("check", base_);
-    refuse_copies_on_both_sides("check", candidate_, candidate, base_, base);
+    refuse_repeated("check", candidate_, base_);
+    std::vector<report::ReportFile> candidate_files = read_files(candidate_);
+    std::vector<report::ReportFile> base_files = read_files(base_);
+    refuse_copies("check", candidate_files, base_files);
+    const std::vector<report::Report> candidate = reports_of(std::move(candidate_files));
+    const std::vector<report::Report> base = reports_of(std::move(base_files));
     const std::vector<std::string> keys = report::gate_setting_keys(candidate, base);
     for (const std::string& key : allowed_) check_word("check: --allow-mismatch", key, keys);
     return report::check_reports(candidate, base, options);

@@ -9,7 +9,6 @@
 #include "bench/commands/subcommand.h"
 #include "bench/host/terminal.h"
 #include "reports/data/report_view.h"
-#include "reports/gate/gate.h"
 #include "reports/html/page.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/scaling.h"
@@ -47,15 +46,12 @@ class Html final : public Subcommand {
     check_inputs("html", paths_);
     output_.check("html", paths_);
     output_.check("html", baseline_);
-    if (!baseline_.empty()) {
-      refuse_twice_on_one_side("html", paths_);
-      refuse_same_on_both_sides("html", paths_, baseline_);
-    }
+    if (!baseline_.empty()) refuse_repeated("html", paths_, baseline_);
     std::vector<report::ReportFile> files = read_files(paths_);
     report::complete_scaling(files);
     filter_.apply("html", files);
     report::HtmlInput input{page_names(files), {}, {}};
-    for (report::ReportFile& file : files) input.reports.push_back(std::move(file.report));
+    input.reports = reports_of(std::move(files));
     std::exception_ptr unreadable;
     if (!baseline_.empty()) input.gate = gate(input.reports, unreadable);
     output_.write(report::html_page(input));
@@ -70,22 +66,14 @@ class Html final : public Subcommand {
   // `unreadable` then has the error.
   report::HtmlGate gate(const std::vector<report::Report>& candidate,
                         std::exception_ptr& unreadable) const {
-    report::HtmlGate result{baseline_, {}, {}};
     std::vector<report::Report> base;
     try {
-      base = read_side("html", baseline_);
+      base = reports_of(read_files(baseline_));
+      return {baseline_, report::check_reports(candidate, base, {})};
     } catch (const ConfigError& error) {
-      result.refusal = error.what();
-      unreadable = std::current_exception();
-      return result;
+      if (base.empty()) unreadable = std::current_exception();
+      return {baseline_, report::refused_check({}, {}, error.what())};
     }
-    try {
-      result.result =
-          std::make_shared<const report::GateResult>(report::check_reports(candidate, base, {}));
-    } catch (const ConfigError& error) {
-      result.refusal = error.what();
-    }
-    return result;
   }
 
   std::vector<std::string> paths_, baseline_;

@@ -5,15 +5,53 @@
 // choose among the runs; and the report files of the two sides that the gate compares.
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/nearest_name.h"
 #include "bench/options/command_words.h"
 #include "reports/data/report_view.h"
 
 namespace ddpbench::bench {
+
+// Options that each name values of a criterion, of which a row must have one.
+template <typename Row>
+struct Criteria {
+  struct Criterion {
+    std::string flag, hint, help;
+    std::string (*value)(const Row& row);
+    std::vector<std::string> words = {};   // that it takes also where no row has them
+    std::vector<std::string> wanted = {};  // what the user gives; empty: any
+  };
+  std::vector<Criterion> all;
+
+  void define(CommandOptions& options) {
+    for (Criterion& one : all) options.add(one.flag, one.hint, &one.wanted, one.help);
+  }
+  bool is_given() const {
+    return !std::ranges::all_of(all, [](const Criterion& one) { return one.wanted.empty(); });
+  }
+  bool admits(const Row& row) const {
+    return std::ranges::all_of(all, [&row](const Criterion& one) {
+      return one.wanted.empty() || std::ranges::count(one.wanted, one.value(row)) > 0;
+    });
+  }
+  // Throws ConfigError, which begins with `command`, for a value that none of the rows has.
+  void check(const std::string& command, const std::vector<const Row*>& rows) const {
+    for (const Criterion& one : all) {
+      std::vector<std::string> known = one.words;
+      for (const Row* row : rows) {
+        const std::string value = one.value(*row);
+        if (std::ranges::count(known, value) == 0) known.push_back(value);
+      }
+      for (const std::string& value : one.wanted) {
+        check_word(command + ": " + one.flag, value, known);
+      }
+    }
+  }
+};
 
 class RunFilter {
  public:
@@ -30,33 +68,22 @@ class RunFilter {
 
  private:
   bool admits(const report::Run& run) const;
-  void check_values(const std::string& command, const std::vector<report::RunRow>& rows) const;
 
-  static constexpr std::size_t kCriteria = 4;
-  std::array<std::vector<std::string>, kCriteria> wanted_;  // by criterion (report_choice.cpp)
-  std::vector<std::string> settings_;                       // "overlap=off"
+  static const Criteria<report::Run> kCriteria;
+  Criteria<report::Run> criteria_ = kCriteria;
+  std::vector<std::string> settings_;  // "overlap=off"
 };
 
 std::vector<report::ReportFile> read_files(const std::vector<std::string>& paths);
+std::vector<report::Report> reports_of(std::vector<report::ReportFile> files);
 
-// Throws ConfigError for a file that is given twice: its runs would pass for repetitions.
-void refuse_twice_on_one_side(const std::string& command, const std::vector<std::string>& paths);
+// Throws ConfigError for a file that is given twice on one side, as its runs would pass for
+// repetitions, and for one that is on both: such a comparison could not fail.
+void refuse_repeated(const std::string& command, const std::vector<std::string>& candidate,
+                     const std::vector<std::string>& base = {});
 
-// Throws ConfigError for a file that is on both sides: such a comparison could not fail.
-void refuse_same_on_both_sides(const std::string& command,
-                               const std::vector<std::string>& candidate,
-                               const std::vector<std::string>& base);
-
-// The same for a copy: a report on one side whose content is that of one on the other. The reports
-// are those of the paths, in their order.
-void refuse_copies_on_both_sides(const std::string& command,
-                                 const std::vector<std::string>& candidate_paths,
-                                 const std::vector<report::Report>& candidate,
-                                 const std::vector<std::string>& base_paths,
-                                 const std::vector<report::Report>& base);
-
-// All reports of one side, none of them twice.
-std::vector<report::Report> read_side(const std::string& command,
-                                      const std::vector<std::string>& paths);
+// The same for a copy: a report on one side whose content is that of one on the other.
+void refuse_copies(const std::string& command, std::span<const report::ReportFile> candidate,
+                   std::span<const report::ReportFile> base);
 
 }  // namespace ddpbench::bench

@@ -36,15 +36,13 @@ std::string text_of(const FileDescriptor& file) {
 
 }  // namespace
 
-std::string rsvg_convert(std::string_view svg, PictureFormat format,
+std::string rsvg_convert(std::string_view svg, const std::string& format, int zoom,
                          std::chrono::milliseconds deadline) {
   const FileDescriptor streams[] = {file_of(svg), file_of(""), file_of("")};
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   for (int i = 0; i < 3; ++i) ::posix_spawn_file_actions_adddup2(&actions, streams[i].get(), i);
-  std::string words[] = {"rsvg-convert",
-                         format == PictureFormat::pdf ? "--format=pdf" : "--format=png",
-                         format == PictureFormat::fine_png ? "--zoom=2" : "--zoom=1"};
+  std::string words[] = {"rsvg-convert", "--format=" + format, fmt::format("--zoom={}", zoom)};
   char* const argv[] = {words[0].data(), words[1].data(), words[2].data(), nullptr};
   pid_t pid = -1;
   const int code = ::posix_spawnp(&pid, argv[0], &actions, nullptr, argv, ::environ);

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -109,13 +108,11 @@ std::string info_text(const InfoContents& contents, int width);
 // Runs rsvg-convert, the program of librsvg that turns SVG into other formats (rsvg_convert.cpp).
 inline constexpr std::chrono::seconds kConvertDeadline{60};
 
-// fine_png has two pixels for each unit of the document, png has one.
-enum class PictureFormat : std::uint8_t { fine_png, png, pdf };
-
-// Returns the document `svg` in another format. Throws UnavailableError, with how to install it,
-// when there is no rsvg-convert on PATH. Throws InternalError when it fails (with its message),
-// draws nothing, or exceeds the deadline and is ended.
-std::string rsvg_convert(std::string_view svg, PictureFormat format,
+// Returns the document `svg` as "png" or "pdf", with `zoom` pixels for each of its units. Throws
+// UnavailableError, with how to install it, when there is no rsvg-convert on PATH. Throws
+// InternalError when it fails (with its message), draws nothing, or exceeds the deadline and is
+// ended.
+std::string rsvg_convert(std::string_view svg, const std::string& format, int zoom,
                          std::chrono::milliseconds deadline = kConvertDeadline);
 
 // What `ddpbench NAME --help` prints; docs/cli.md shows the same.

@@ -12,7 +12,6 @@
 #include "base/text.h"
 #include "reports/charts/chart_runs.h"
 #include "reports/data/report_view.h"
-#include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
 namespace {

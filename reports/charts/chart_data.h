@@ -122,6 +122,7 @@ struct StackedBar : ChartGroup {
 };
 struct StackedChart : Chart {
   ChartKind kind = ChartKind::breakdown;
+  std::string heading, description;
   std::vector<std::string> parts;  // names, from the beginning of the bar
   // Colour and pattern of each part, 0 to 7. A name has the same style in all charts of a kind.
   std::vector<std::size_t> part_styles;
@@ -187,8 +188,6 @@ BucketsChart buckets_chart(std::span<const Report> reports);
 
 // What training is measured in along the chart: its time without evaluation, or its steps.
 enum class CourseAxis : std::uint8_t { seconds, steps };
-inline constexpr std::array kCourseAxes = {CourseAxis::seconds, CourseAxis::steps};
-std::string_view to_string(CourseAxis axis);
 
 // The end of one epoch.
 struct AccuracyPoint {

@@ -11,7 +11,6 @@
 
 #include "reports/charts/chart_runs.h"
 #include "reports/data/settings.h"
-#include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
 namespace {

@@ -87,45 +87,34 @@ struct Named {
   std::string series;
 };
 
-std::vector<ChartSeries> series_of(std::vector<Named>& runs) {
-  const auto key = [](const Named& named) {
+// Sets the series and the groups of a chart: by strategy, name and devices.
+void group_runs(std::vector<Named> runs, ChartRuns& chart) {
+  std::ranges::stable_sort(runs, {}, [](const Named& named) {
     return std::make_tuple(strategy_rank(named.from.run->strategy), NaturalName{named.series},
                            named.from.run->world_size);
-  };
-  std::ranges::stable_sort(runs, {}, key);
-  std::vector<ChartSeries> series;
+  });
   std::map<std::string, std::size_t> styles, variants;  // by strategy
   std::size_t free = kFirstFreeStyle;
-  for (const Named& named : runs) {
-    if (!series.empty() && series.back().name == named.series) continue;
-    const std::string& strategy = named.from.run->strategy;
-    const std::size_t rank = strategy_rank(strategy);
-    const bool is_new = !styles.contains(strategy);
-    if (is_new) styles[strategy] = rank < kFirstFreeStyle ? rank : free++;
-    series.push_back({named.series, styles[strategy], variants[strategy]++});
+  for (const auto& [from, name] : runs) {
+    const Run& run = *from.run;
+    if (chart.series.empty() || chart.series.back().name != name) {
+      const std::size_t rank = strategy_rank(run.strategy);
+      const auto [style, is_new] = styles.try_emplace(run.strategy, rank);
+      if (is_new && rank >= kFirstFreeStyle) style->second = free++;
+      chart.series.push_back({name, style->second, variants[run.strategy]++});
+    }
+    const std::size_t series = chart.series.size() - 1;
+    if (chart.groups.empty() || chart.groups.back().series != series ||
+        chart.groups.back().devices != run.world_size) {
+      chart.groups.push_back({{series, run.world_size, {}, false}});
+    }
+    chart.groups.back().runs.push_back(&run);
+    chart.groups.back().oversubscribed |= run.oversubscribed;
   }
-  return series;
-}
-
-// REQUIRES: `runs` as series_of() sorted them.
-std::vector<RunGroup> groups_of(const std::vector<Named>& runs,
-                                const std::vector<ChartSeries>& series) {
-  std::vector<RunGroup> groups;
-  std::size_t current = 0;
-  for (const Named& named : runs) {
-    while (series[current].name != named.series) ++current;
-    const Run& run = *named.from.run;
-    const bool same = !groups.empty() && groups.back().series == current &&
-                      groups.back().devices == run.world_size;
-    if (!same) groups.push_back({{current, run.world_size, {}, false}});
-    groups.back().runs.push_back(&run);
-    groups.back().oversubscribed |= run.oversubscribed;
-  }
-  for (RunGroup& group : groups) {
-    group.name = fmt::format("{} on {}{}", series[group.series].name, group.devices,
+  for (RunGroup& group : chart.groups) {
+    group.name = fmt::format("{} on {}{}", chart.series[group.series].name, group.devices,
                              group.oversubscribed ? "*" : "");
   }
-  return groups;
 }
 
 // "ddp on 4 (x3), dp on 2 and 5 more".
@@ -157,10 +146,6 @@ std::string_view to_string(ChartKind kind) {
   constexpr std::array<std::string_view, kChartKinds.size()> kWords = {
       "scaling", "breakdown", "memory", "steps", "buckets", "accuracy", "busy", "bandwidth"};
   return kWords.at(static_cast<std::size_t>(kind));
-}
-
-std::string_view to_string(CourseAxis axis) {
-  return axis == CourseAxis::seconds ? "seconds" : "steps";
 }
 
 std::optional<ChartKind> chart_kind(std::string_view word) {
@@ -231,8 +216,7 @@ ChartRuns chart_runs(std::span<const Report> reports, const std::string& what, U
   const std::vector<std::string> names = series_names(drawn);
   std::vector<Named> named;
   for (std::size_t i = 0; i < drawn.size(); ++i) named.push_back({drawn[i], names[i]});
-  result.series = series_of(named);
-  result.groups = groups_of(named, result.series);
+  group_runs(std::move(named), result);
   return result;
 }
 

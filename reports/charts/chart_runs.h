@@ -5,12 +5,15 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "reports/charts/chart_data.h"
 #include "reports/data/report_view.h"
+#include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
 
@@ -18,6 +21,19 @@ namespace ddpbench::report {
 struct RunGroup : ChartGroup {
   std::vector<const Run*> runs = {};  // not empty
 };
+
+// The devices of all repetitions.
+inline auto devices_of(const RunGroup& group) {
+  return group.runs | std::views::transform(&Run::devices) | std::views::join;
+}
+
+// The median of what `value_of` gives for each of these. REQUIRES: there is at least one.
+template <typename Range, typename Value>
+double median_over(Range&& range, Value value_of) {
+  std::vector<double> values;
+  for (const auto& one : range) values.push_back(std::invoke(value_of, one));
+  return median(std::move(values));
+}
 
 // The runs that a chart leaves out. Its note lists them by reason.
 class LeftOut {

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "reports/charts/chart_runs.h"
-#include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
 namespace {
@@ -27,13 +26,22 @@ constexpr double kVisibleExcess = 0.02;  // share of the step above which a note
 
 struct Part {
   const char* name;
-  const char* phase;                  // key of Run::phases
+  const char* phase;  // key of Run::phases
+  std::size_t style;
   const char* other_phase = nullptr;  // which counts, too
 };
-constexpr Part kParts[] = {
-    {"input wait", "data_wait_s"}, {"forward", "forward_s"},
-    {"backward", "backward_s"},    {"exposed communication", "comm_exposed_s", "sync_batch_norm_s"},
-    {"update", "optimizer_s"},     {"waiting for devices", "comm_wait_exposed_s"}};
+constexpr Part kParts[] = {{"input wait", "data_wait_s", 0},
+                           {"forward", "forward_s", 1},
+                           {"backward", "backward_s", 2},
+                           {"exposed communication", "comm_exposed_s", 3, "sync_batch_norm_s"},
+                           {"update", "optimizer_s", 4},
+                           {"waiting for devices", "comm_wait_exposed_s", 6}};
+constexpr std::size_t kOtherStyle = 5;  // the grey one
+
+void add_part(const std::string& name, std::size_t style, StackedChart& chart) {
+  chart.parts.push_back(name);
+  chart.part_styles.push_back(style);
+}
 
 std::optional<double> phase(const std::map<std::string, Figure>& phases, const char* key) {
   const auto found = phases.find(key);
@@ -62,17 +70,10 @@ std::string unfit_breakdown(const Run& run) {
   return forward->second.reason.empty() ? "phases were not observed" : forward->second.reason;
 }
 
-template <typename Value>
-double median_over(const RunGroup& group, Value value_of) {
-  std::vector<double> values;
-  for (const Run* run : group.runs) values.push_back(value_of(*run));
-  return median(std::move(values));
-}
-
 // A bar of the median step, of which `parts` and "other" are left to add.
 StackedBar step_bar(const RunGroup& group, const char* label) {
   StackedBar bar{group, label};
-  bar.whole = median_over(group, [](const Run& run) { return run.step.time_s->median; });
+  bar.whole = median_over(group.runs, [](const Run* run) { return run->step.time_s->median; });
   return bar;
 }
 
@@ -82,14 +83,10 @@ std::optional<StackedBar> others_bar(const RunGroup& group) {
   for (const Run* run : group.runs) {
     if (!others_idle(*run).value) return std::nullopt;
   }
+  const auto is_other = [](const DeviceRow& device) { return device.rank > 0; };
   const auto median_of = [&](const char* key) {
-    std::vector<double> values;
-    for (const Run* run : group.runs) {
-      for (const DeviceRow& device : run->devices) {
-        if (device.rank > 0) values.push_back(time_of(device.phases, key));
-      }
-    }
-    return median(std::move(values));
+    return median_over(devices_of(group) | std::views::filter(is_other),
+                       [key](const DeviceRow& device) { return time_of(device.phases, key); });
   };
   StackedBar bar = step_bar(group, "others");
   bar.parts = {0,
@@ -97,7 +94,7 @@ std::optional<StackedBar> others_bar(const RunGroup& group) {
                median_of("backward_s"),
                median_of("sync_batch_norm_s"),
                0,
-               median_over(group, [](const Run& run) { return *others_idle(run).value; })};
+               median_over(group.runs, [](const Run* run) { return *others_idle(*run).value; })};
   close_bar(bar);
   return bar;
 }
@@ -105,8 +102,8 @@ std::optional<StackedBar> others_bar(const RunGroup& group) {
 StackedBar bar_of(const RunGroup& group) {
   StackedBar bar = step_bar(group, "");
   for (const Part& part : kParts) {
-    bar.parts.push_back(median_over(group, [&part](const Run& run) {
-      return time_of(run.phases, part.phase) + time_of(run.phases, part.other_phase);
+    bar.parts.push_back(median_over(group.runs, [&part](const Run* run) {
+      return time_of(run->phases, part.phase) + time_of(run->phases, part.other_phase);
     }));
   }
   close_bar(bar);
@@ -188,13 +185,11 @@ std::size_t rank_of(const std::string& category) {
 std::vector<std::string> categories(const ChartRuns& runs) {
   std::set<std::string> found;
   for (const RunGroup& group : runs.groups) {
-    for (const Run* run : group.runs) {
-      for (const DeviceRow& device : run->devices) {
-        for (const auto& [name, bytes] : device.by_category_bytes) {
-          if (bytes > 0) found.insert(name);
-        }
-        if (is_not_split(device)) found.insert(kNotSplit);
+    for (const DeviceRow& device : devices_of(group)) {
+      for (const auto& [name, bytes] : device.by_category_bytes) {
+        if (bytes > 0) found.insert(name);
       }
+      if (is_not_split(device)) found.insert(kNotSplit);
     }
   }
   std::vector<std::string> used(found.begin(), found.end());
@@ -221,14 +216,8 @@ StackedBar bar_of(const RunGroup& group, const StackedChart& chart, const Device
 
 constexpr std::size_t kMostBusyBars = 120;
 
-// What a busy device does, as busy_share() counts it.
-struct Work {
-  const char* name;
-  const char* phase;  // key of DeviceRow::phases
-  std::size_t style;  // that of the breakdown's part
-};
-constexpr std::array<Work, 3> kWork = {
-    {{"forward", "forward_s", 1}, {"backward", "backward_s", 2}, {"update", "optimizer_s", 4}}};
+// What a busy device does, as busy_share() counts it: forward, backward, update.
+constexpr std::array<Part, 3> kWork = {kParts[1], kParts[2], kParts[4]};
 
 std::string unfit_busy(const Run& run) {
   if (least_busy(run) != nullptr) return "";
@@ -242,15 +231,12 @@ std::string unfit_busy(const Run& run) {
 std::optional<StackedBar> bar_of(const RunGroup& group, int rank) {
   std::vector<double> whole;
   std::array<std::vector<double>, kWork.size()> parts;
-  for (const Run* run : group.runs) {
-    for (const DeviceRow& device : run->devices) {
-      const Figure share = busy_share(device);
-      if (device.rank != rank || !share.value) continue;
-      whole.push_back(*share.value);
-      for (std::size_t i = 0; i < kWork.size(); ++i) {
-        parts[i].push_back(time_of(device.phases, kWork[i].phase) /
-                           *device.step_time_median_s.value);
-      }
+  for (const DeviceRow& device : devices_of(group)) {
+    const Figure share = busy_share(device);
+    if (device.rank != rank || !share.value) continue;
+    whole.push_back(*share.value);
+    for (std::size_t i = 0; i < kWork.size(); ++i) {
+      parts[i].push_back(time_of(device.phases, kWork[i].phase) / *device.step_time_median_s.value);
     }
   }
   if (whole.empty()) return std::nullopt;
@@ -278,9 +264,10 @@ StackedChart breakdown_chart(std::span<const Report> reports) {
   ChartRuns runs = chart_runs(reports, "Step time", unfit_breakdown);
   limit_groups(runs, kMostBreakdownBars);
   return chart_of<StackedChart>(runs, [&](StackedChart& chart) {
-    for (const Part& part : kParts) chart.parts.emplace_back(part.name);
-    chart.parts.emplace_back("other");
-    chart.part_styles = {0, 1, 2, 3, 4, 6, 5};  // "other" is the grey one
+    for (const Part& part : kParts) add_part(part.name, part.style, chart);
+    add_part("other", kOtherStyle, chart);
+    chart.heading = "Where a step goes";
+    chart.description = "A bar for each run, made of the phases of a training step.";
     chart.whole = "median step";
     for (const RunGroup& group : runs.groups) {
       chart.bars.push_back(bar_of(group));
@@ -298,10 +285,12 @@ StackedChart memory_chart(std::span<const Report> reports) {
   limit_groups(runs, kMostMemoryBars);
   return chart_of<StackedChart>(runs, [&](StackedChart& chart) {
     chart.kind = ChartKind::memory;
-    chart.parts = categories(runs);
-    for (const std::string& name : chart.parts) {
-      chart.part_styles.push_back(rank_of(name) < std::size(kKnown) ? kStyles[rank_of(name)] : 5);
+    for (const std::string& name : categories(runs)) {
+      const std::size_t rank = rank_of(name);
+      add_part(name, rank < std::size(kKnown) ? kStyles[rank] : kOtherStyle, chart);
     }
+    chart.heading = "Memory of a device";
+    chart.description = "Bars for the primary device and others, made of memory categories.";
     chart.whole = "peak of the sum";
     for (const RunGroup& group : runs.groups) {
       for (const Place place : {Place::primary, Place::others, Place::servers}) {
@@ -323,10 +312,9 @@ StackedChart busy_chart(std::span<const Report> reports) {
   limit_groups(runs, groups_with_room(runs.groups));
   return chart_of<StackedChart>(runs, [&](StackedChart& chart) {
     chart.kind = ChartKind::busy;
-    for (const Work& work : kWork) {
-      chart.parts.emplace_back(work.name);
-      chart.part_styles.push_back(work.style);
-    }
+    for (const Part& work : kWork) add_part(work.name, work.style, chart);
+    chart.heading = "How busy the devices are";
+    chart.description = "A bar for each device, made of the work of a training step.";
     chart.whole = "busy share";
     chart.end = 1;
     for (const RunGroup& group : runs.groups) {

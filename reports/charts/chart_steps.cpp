@@ -10,7 +10,6 @@
 #include <map>
 
 #include "reports/charts/chart_runs.h"
-#include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
 namespace {
@@ -131,27 +130,19 @@ std::string label_of(int rank, int bucket, int servers) {
                      push ? bucket : bucket - servers);
 }
 
-double median_of(const std::vector<const BucketRow*>& rows, double BucketRow::*member) {
-  std::vector<double> values;
-  for (const BucketRow* row : rows) values.push_back(row->*member);
-  return median(std::move(values));
-}
-
 // When the backward pass of the rank begins and ends: medians over the repetitions that tell it.
 std::pair<double, double> backward_of(const RunGroup& group, int rank) {
   std::vector<double> begins, ends;
-  for (const Run* run : group.runs) {
-    for (const DeviceRow& device : run->devices) {
-      const auto found = device.phases.find("backward_s");
-      if (device.rank != rank || found == device.phases.end() || !found->second.value) continue;
-      double begin = 0;
-      for (const char* before : {"data_wait_s", "forward_s", "loss_s"}) {
-        const auto phase = device.phases.find(before);
-        if (phase != device.phases.end()) begin += phase->second.value.value_or(0);
-      }
-      begins.push_back(begin);
-      ends.push_back(begin + *found->second.value);
+  for (const DeviceRow& device : devices_of(group)) {
+    const auto found = device.phases.find("backward_s");
+    if (device.rank != rank || found == device.phases.end() || !found->second.value) continue;
+    double begin = 0;
+    for (const char* before : {"data_wait_s", "forward_s", "loss_s"}) {
+      const auto phase = device.phases.find(before);
+      if (phase != device.phases.end()) begin += phase->second.value.value_or(0);
     }
+    begins.push_back(begin);
+    ends.push_back(begin + *found->second.value);
   }
   if (begins.empty() || !std::ranges::all_of(ends, plausible)) return {0, 0};
   return {median(std::move(begins)), median(std::move(ends))};
@@ -159,31 +150,26 @@ std::pair<double, double> backward_of(const RunGroup& group, int rank) {
 
 std::vector<BucketBar> bars_of(const RunGroup& group) {
   std::map<std::pair<int, int>, std::vector<const BucketRow*>> rows;
-  for (const Run* run : group.runs) {
-    for (const DeviceRow& device : run->devices) {
-      for (const BucketRow& row : device.buckets) rows[{device.rank, row.bucket}].push_back(&row);
-    }
+  for (const DeviceRow& device : devices_of(group)) {
+    for (const BucketRow& row : device.buckets) rows[{device.rank, row.bucket}].push_back(&row);
   }
   std::vector<BucketBar> bars;
   for (const auto& [key, found] : rows) {
     const auto [begin_s, end_s] = backward_of(group, key.first);
     bars.push_back({key.first, label_of(key.first, key.second, group.runs.front()->servers),
-                    median_of(found, &BucketRow::ready_s), median_of(found, &BucketRow::start_s),
-                    median_of(found, &BucketRow::arrived_s), median_of(found, &BucketRow::end_s),
-                    found.front()->bytes, begin_s, end_s});
+                    median_over(found, &BucketRow::ready_s),
+                    median_over(found, &BucketRow::start_s),
+                    median_over(found, &BucketRow::arrived_s),
+                    median_over(found, &BucketRow::end_s), found.front()->bytes, begin_s, end_s});
   }
   return bars;
 }
 
 bool arrivals_untold(const RunGroup& group) {
-  for (const Run* run : group.runs) {
-    for (const DeviceRow& device : run->devices) {
-      for (const BucketRow& row : device.buckets) {
-        if (!row.arrived_reason.empty()) return true;
-      }
-    }
-  }
-  return false;
+  return std::ranges::any_of(devices_of(group), [](const DeviceRow& device) {
+    return std::ranges::any_of(device.buckets,
+                               [](const BucketRow& row) { return !row.arrived_reason.empty(); });
+  });
 }
 
 BucketGroup bucket_group(const RunGroup& group, ChartCaption& caption) {

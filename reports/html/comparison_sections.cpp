@@ -23,7 +23,7 @@ namespace ddpbench::report::html {
 namespace {
 
 Cell verdict_cell(GateVerdict verdict) {
-  Cell result = cell(static_cast<double>(verdict), std::string(to_string(verdict)));
+  Cell result(static_cast<double>(verdict), std::string(to_string(verdict)));
   if (verdict == GateVerdict::regressed) result.kind = "bad";
   if (verdict == GateVerdict::improved || verdict == GateVerdict::pass) result.kind = "good";
   return result;
@@ -48,16 +48,10 @@ void write_pair(Markup& page, const PairVerdict& pair, const GateOptions& option
   page.close().trusted("\n");
 }
 
-void write_result(Markup& page, const GateResult& result) {
-  page.leaf("p", {{"class", result.verdict == GateVerdict::regressed ? "alert bad" : "lead"}},
-            gate_summary(result) + ".");
-  write_list(page, remarks(result), "notes");
-  for (const PairVerdict& pair : result.pairs) write_pair(page, pair, result.options);
-}
-
-const char* alert_of(GateVerdict verdict) {
-  if (verdict == GateVerdict::regressed) return "alert bad";
-  return verdict == GateVerdict::inconclusive ? "alert warning" : "alert good";
+const char* alert_of(const GateResult& result) {
+  if (result.verdict == GateVerdict::regressed) return "alert bad";
+  const bool open = result.verdict == GateVerdict::inconclusive || !result.refusal.empty();
+  return open ? "alert warning" : "alert good";
 }
 
 // The rows of all settings in one table.
@@ -65,7 +59,7 @@ Table page_history(const History& history) {
   Table table;
   for (const HistoryLine& line : history.lines) {
     Table part = page_table(history_table(history, line), "The median step of each setting");
-    for (std::vector<Cell>& row : part.rows) row.insert(row.begin(), cell(line.name));
+    for (std::vector<Cell>& row : part.rows) row.insert(row.begin(), line.name);
     part.rows.insert(part.rows.begin(), table.rows.begin(), table.rows.end());
     table = std::move(part);
   }
@@ -78,7 +72,7 @@ constexpr std::size_t kMostVerdicts = 60;  // the most verdicts on one page
 Table parts_table(const Verdict& verdict) {
   Table table{"Parts of a step", columns_of({"part"}, {"ms", "share, %", "beyond single, ms"})};
   for (const VerdictPart& part : verdict.parts) {
-    table.rows.push_back({cell(part.title), fixed_cell(part.seconds.value, 1e-3, 2),
+    table.rows.push_back({part.title, fixed_cell(part.seconds.value, 1e-3, 2),
                           fixed_cell(part.share.value, 0.01, 1),
                           fixed_cell(part.lost_s.value, 1e-3, 2)});
   }
@@ -97,25 +91,24 @@ void write_verdict(Markup& page, const std::string& name, const Verdict& verdict
 }
 
 std::vector<Cell> verification_row(const std::string& name, const Verification& verification) {
-  Cell status = cell(verification.status);
+  Cell status(verification.status);
   if (verification.status == "passed") status.kind = "good";
   if (verification.status == "failed") status.kind = "bad";
   const auto small = [](const Figure& figure) {
-    return figure.value ? cell(*figure.value, fmt::format("{:.2g}", *figure.value))
-                        : missing_cell();
+    return figure.value ? Cell(*figure.value, fmt::format("{:.2g}", *figure.value)) : Cell("");
   };
   const auto& equal = verification.replicas_bit_equal;
   std::string place = verification.worst_tensor;
   if (verification.worst_step) place += fmt::format(" in step {}", *verification.worst_step);
-  return {cell(name),
+  return {name,
           std::move(status),
           small(verification.max_relative_error),
           small(verification.tolerance),
-          word_cell(!equal   ? ""
-                    : *equal ? "yes"
-                             : "no"),
-          word_cell(verification.worst_tensor.empty() ? "" : place),
-          word_cell(verification.reason)};
+          std::string(!equal   ? ""
+                      : *equal ? "yes"
+                               : "no"),
+          verification.worst_tensor.empty() ? "" : place,
+          verification.reason};
 }
 
 // "ddp on 2 devices (batch 32), repetition 1 (a.json)"; the file only where there are several.
@@ -126,35 +119,34 @@ std::string heading(const HtmlInput& input, std::size_t report, const std::strin
 }  // namespace
 
 void write_gate_verdict(Markup& page, const HtmlGate& gate) {
-  page.open("p", {{"class", gate.result ? alert_of(gate.result->verdict) : "alert warning"}});
+  page.open("p", {{"class", alert_of(gate.result)}});
   page.text(fmt::format("Against {}: ", fmt::join(gate.baseline, ", ")));
-  page.leaf("strong", gate.result ? gate_summary(*gate.result) : "not compared: " + gate.refusal);
+  page.leaf("strong", gate_summary(gate.result));
   page.text(". ").leaf("a", {{"href", "#gate"}}, "What was compared").close();
 }
 
-void write_gate(Markup& page, const HtmlGate& gate) {
-  open_section(page, "gate", "Against the baseline");
+void write_gate(Markup& page, const HtmlInput& input) {
+  const GateResult& result = input.gate->result;
   page.leaf("p", {{"class", "about"}},
             fmt::format("What ddpbench check says with its usual limits; the baseline is {}.",
-                        fmt::join(gate.baseline, ", ")));
-  if (gate.result) {
-    write_result(page, *gate.result);
-  } else {
-    page.leaf("p", {{"class", "alert warning"}}, "Not compared: " + gate.refusal);
-  }
-  page.close().trusted("\n");
+                        fmt::join(input.gate->baseline, ", ")));
+  page.leaf("p", {{"class", alert_of(result)}}, sentence(gate_summary(result)));
+  write_list(page, remarks(result), "notes");
+  for (const PairVerdict& pair : result.pairs) write_pair(page, pair, result.options);
+}
+
+bool has_history(const HtmlInput& input) {
+  const History history = history_of(rows_of(input));
+  return history.commits.size() > 1 && !history.lines.empty();
 }
 
 void write_history(Markup& page, const HtmlInput& input) {
   const History history = history_of(rows_of(input));
-  if (history.commits.size() < 2 || history.lines.empty()) return;
-  open_section(page, "history", "Over commits");
   page.leaf("p", {{"class", "about"}},
             order_words(history) +
                 ". Whether a change is one of the program is for ddpbench check to say, of two "
                 "commits that were measured in turn.");
   write_figure(page, pictures::history_picture(history), page_history(history));
-  page.close().trusted("\n");
 }
 
 std::string sentence(std::string text) {
@@ -169,7 +161,6 @@ bool has_verdicts(const HtmlInput& input) {
 }
 
 void write_verdicts(Markup& page, const HtmlInput& input) {
-  open_section(page, "verdicts", "Why not faster");
   page.leaf("p", {{"class", "about"}},
             "Each setting on several devices against one device; of repetitions the medians.");
   std::size_t shown = 0, left_out = 0;
@@ -190,11 +181,9 @@ void write_verdicts(Markup& page, const HtmlInput& input) {
     page.leaf("p", fmt::format("{} more are left out; show fewer reports on a page to see them.",
                                left_out));
   }
-  page.close().trusted("\n");
 }
 
 void write_verification(Markup& page, const HtmlInput& input) {
-  open_section(page, "verification", "Verification");
   page.leaf("p", {{"class", "about"}},
             "Before anything is timed, each run takes a few steps beside one device that computes "
             "the same batches; the updates of every tensor are compared in every step.");
@@ -214,7 +203,6 @@ void write_verification(Markup& page, const HtmlInput& input) {
     }
   }
   write_table(page, table);
-  page.close().trusted("\n");
 }
 
 }  // namespace ddpbench::report::html

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
 
 #include "base/text.h"
 #include "reports/html/sections.h"
@@ -61,21 +60,32 @@ void write_theme_switch(Markup& page) {
   page.close();
 }
 
-// The ids of sections and their words in the navigation.
-std::vector<std::pair<const char*, const char*>> links_of(const HtmlInput& input) {
-  const bool runs = has_runs(input);
-  std::vector<std::pair<const char*, const char*>> links = {{"summary", "Summary"}};
-  const auto add = [&](bool there, const char* id, const char* words) {
-    if (there) links.emplace_back(id, words);
-  };
-  add(has_collectives(input), "collectives", "Collectives");
-  add(runs, "runs", "Runs");
-  add(runs, "pictures", "Pictures");
-  add(has_verdicts(input), "verdicts", "Why not faster");
-  add(input.gate.has_value(), "gate", "Baseline");
-  add(runs, "verification", "Verification");
-  add(true, "details", "Details");
-  return links;
+struct Section {
+  const char *id, *link, *heading;  // `link`: the heading in the navigation
+  void (*write)(Markup&, const HtmlInput&);
+  bool (*is_there)(const HtmlInput&) = [](const HtmlInput&) { return true; };
+};
+constexpr Section kSections[] = {
+    {"summary", "Summary", "Summary", write_summary},
+    {"collectives", "Collectives", "Collectives", write_collectives, has_collectives},
+    {"runs", "Runs", "Runs", write_runs, has_runs},
+    {"history", "Commits", "Over commits", write_history, has_history},
+    {"pictures", "Pictures", "Pictures", write_pictures, has_runs},
+    {"verdicts", "Why not faster", "Why not faster", write_verdicts, has_verdicts},
+    {"gate", "Baseline", "Against the baseline", write_gate,
+     [](const HtmlInput& input) { return input.gate.has_value(); }},
+    {"verification", "Verification", "Verification", write_verification, has_runs},
+    {"details", "Details", "Environment and configuration", write_details}};
+
+void write_sections(Markup& page, const HtmlInput& input) {
+  for (const Section& section : kSections) {
+    if (!section.is_there(input)) continue;
+    const std::string heading = std::string(section.id) + "-heading";
+    page.open("section", {{"id", section.id}, {"aria-labelledby", heading}});
+    page.leaf("h2", {{"id", heading}}, section.heading);
+    section.write(page, input);
+    page.close().trusted("\n");
+  }
 }
 
 void write_top(Markup& page, const HtmlInput& input) {
@@ -85,8 +95,9 @@ void write_top(Markup& page, const HtmlInput& input) {
   write_theme_switch(page);
   page.close().leaf("h1", subject_of(input));
   page.open("nav", {{"aria-label", "Sections"}}).open("ul");
-  for (const auto& [id, words] : links_of(input)) {
-    page.open("li").leaf("a", {{"href", std::string("#") + id}}, words).close();
+  for (const Section& section : kSections) {
+    if (!section.is_there(input)) continue;
+    page.open("li").leaf("a", {{"href", std::string("#") + section.id}}, section.link).close();
   }
   page.close().close().close().trusted("\n");
 }
@@ -111,11 +122,6 @@ bool has_runs(const HtmlInput& input) {
   });
 }
 
-void open_section(Markup& page, const std::string& id, const std::string& heading) {
-  page.open("section", {{"id", id}, {"aria-labelledby", id + "-heading"}});
-  page.leaf("h2", {{"id", id + "-heading"}}, heading);
-}
-
 }  // namespace html
 
 std::string html_page(const HtmlInput& input) {
@@ -129,17 +135,7 @@ std::string html_page(const HtmlInput& input) {
   page.close();
   write_top(page, input);
   page.open("main");
-  write_summary(page, input);
-  if (has_collectives(input)) write_collectives(page, input);
-  if (has_runs(input)) {
-    write_runs(page, input);
-    write_history(page, input);
-    write_pictures(page, input);
-  }
-  if (has_verdicts(input)) write_verdicts(page, input);
-  if (input.gate) write_gate(page, *input.gate);
-  if (has_runs(input)) write_verification(page, input);
-  write_details(page, input);
+  write_sections(page, input);
   page.close();
   write_foot(page, input);
   page.leaf("div", {{"id", "tip"}, {"role", "status"}, {"hidden", "hidden"}}, "");

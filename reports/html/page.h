@@ -5,22 +5,19 @@
 // docs/html-report.md describes its parts.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "reports/data/report.h"
+#include "reports/gate/gate.h"
 
 namespace ddpbench::report {
-
-struct GateResult;  // gate/gate.h
 
 // The gate's result for the page's runs.
 struct HtmlGate {
   std::vector<std::string> baseline;  // names of the baseline's files
-  std::shared_ptr<const GateResult> result;
-  std::string refusal;  // why nothing was compared; only without a result
+  GateResult result;
 };
 
 struct HtmlInput {

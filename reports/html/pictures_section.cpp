@@ -80,7 +80,7 @@ Table data_of(const ScalingChart& chart) {
     const std::string devices = std::to_string(point.devices) + (point.oversubscribed ? "*" : "");
     const auto efficiency =
         point.efficiency ? std::optional(point.efficiency->median) : std::nullopt;
-    table.rows.push_back({cell(chart.series[point.series].name), cell(point.devices, devices),
+    table.rows.push_back({chart.series[point.series].name, Cell(point.devices, devices),
                           number_cell(rate.median), number_cell(rate.min), number_cell(rate.max),
                           fixed_cell(efficiency, 0.01, 1), count_cell(rate.count)});
   }
@@ -89,11 +89,10 @@ Table data_of(const ScalingChart& chart) {
 
 Table data_of(const StackedChart& chart) {
   const pictures::Unit unit = pictures::stacked_unit(chart);
-  Table table{fmt::format("{}, in {}", pictures::stacked_heading(chart), unit.name),
-              columns_of({"bar"}, chart.parts)};
+  Table table{fmt::format("{}, in {}", chart.heading, unit.name), columns_of({"bar"}, chart.parts)};
   table.columns.push_back({chart.whole});
   for (const StackedBar& bar : chart.bars) {
-    std::vector<Cell> row = {cell(pictures::bar_name(bar))};
+    std::vector<Cell> row = {pictures::bar_name(bar)};
     for (const double part : bar.parts) row.push_back(fixed_cell(part, unit.size, 2));
     row.push_back(fixed_cell(bar.whole, unit.size, 2));
     table.rows.push_back(std::move(row));
@@ -108,7 +107,7 @@ Table data_of(const StepsChart& chart) {
                                    "p95", "p99", "most"})};
   for (const StepGroup& group : chart.groups) {
     const StepStatistics& t = group.time_s;
-    std::vector<Cell> row = {cell(group.name), count_cell(group.count)};
+    std::vector<Cell> row = {group.name, count_cell(group.count)};
     for (const double value :
          {t.min, t.p5, group.q1_s, t.median, group.q3_s, t.p95, t.p99, t.max}) {
       row.push_back(fixed_cell(value, unit.size, 2));
@@ -123,8 +122,7 @@ Table data_of(const BucketsChart& chart) {
               columns_of({"run", "bucket"}, {"bytes", "ready", "start", "all arrived", "end"})};
   for (const BucketGroup& group : chart.groups) {
     for (const BucketBar& bar : group.bars) {
-      table.rows.push_back({cell(group.name), cell(bar.label),
-                            fixed_cell(static_cast<double>(bar.bytes), 1, 0),
+      table.rows.push_back({group.name, bar.label, fixed_cell(static_cast<double>(bar.bytes), 1, 0),
                             fixed_cell(bar.ready_s, 1e-3, 3), fixed_cell(bar.start_s, 1e-3, 3),
                             fixed_cell(bar.arrived_s, 1e-3, 3), fixed_cell(bar.end_s, 1e-3, 3)});
     }
@@ -139,7 +137,7 @@ Table data_of(const AccuracyChart& chart) {
   for (const AccuracyPoint& point : chart.points) {
     const Spread& time = point.trained;
     const auto loss = point.train_loss ? std::optional(point.train_loss->median) : std::nullopt;
-    table.rows.push_back({cell(chart.series[point.series].name), count_cell(point.epochs),
+    table.rows.push_back({chart.series[point.series].name, count_cell(point.epochs),
                           number_cell(time.median), number_cell(time.min), number_cell(time.max),
                           fixed_cell(point.test_accuracy.median, 0.01, 2), fixed_cell(loss, 1, 4),
                           count_cell(time.count)});
@@ -163,7 +161,6 @@ void write_chart(Markup& page, const char* heading, const Data& chart,
 
 void write_pictures(Markup& page, const HtmlInput& input) {
   using namespace pictures;
-  open_section(page, "pictures", "Pictures");
   write_chart(page, "Scaling", scaling_chart(input.reports), scaling_picture);
   write_chart(page, "Where a step goes", breakdown_chart(input.reports), stacked_picture);
   write_chart(page, "Memory of a device", memory_chart(input.reports), stacked_picture);
@@ -171,7 +168,6 @@ void write_pictures(Markup& page, const HtmlInput& input) {
   write_chart(page, "Gradient buckets", buckets_chart(input.reports), buckets_picture);
   write_chart(page, "Accuracy", accuracy_chart(input.reports), accuracy_picture);
   write_chart(page, "How busy the devices are", busy_chart(input.reports), stacked_picture);
-  page.close();
 }
 
 }  // namespace ddpbench::report::html

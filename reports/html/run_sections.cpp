@@ -23,29 +23,23 @@
 namespace ddpbench::report::html {
 namespace {
 
-// Whether the column says something of any row.
-bool has_value(const Column& column, const std::vector<RunRow>& rows) {
-  return std::ranges::any_of(
-      rows, [&](const RunRow& row) { return column.fields.front().value(row).value.index() != 0; });
-}
-
-// The columns that name a row, and those of work and traffic that say something; none: nothing is
-// known of either.
-Columns work_columns(const std::vector<RunRow>& rows) {
-  Columns known;
+// The usual columns, and those of work and traffic that say something of a row.
+Columns page_columns(const std::vector<RunRow>& rows) {
+  Columns columns = table_columns(rows);
   for (const char* name : {"busy", "flops", "peak-share", "messages", "wire"}) {
     const Column* const column = find_column(name);
-    if (has_value(*column, rows)) known.push_back(column);
+    const auto says_something = [column](const RunRow& row) {
+      return column->fields.front().value(row).value.index() != 0;
+    };
+    const bool is_there = std::ranges::find(columns, column) != columns.end();
+    if (!is_there && std::ranges::any_of(rows, says_something)) columns.push_back(column);
   }
-  if (known.empty()) return known;
-  Columns columns = table_columns(rows);
-  std::erase_if(columns, [](const Column* column) { return !column->is(kKey); });
-  columns.insert(columns.end(), known.begin(), known.end());
   return columns;
 }
 
 // The cells and notes of the terminal's table, sorted by each column's first field.
-Table table_of(const char* caption, const std::vector<RunRow>& rows, const Columns& columns) {
+Table table_of(const char* caption, const std::vector<RunRow>& rows) {
+  const Columns columns = page_columns(rows);
   Footnotes notes;
   Table table = page_table(run_table(rows, columns, notes), caption);
   for (std::size_t c = 0; c < columns.size(); ++c) {
@@ -59,10 +53,6 @@ Table table_of(const char* caption, const std::vector<RunRow>& rows, const Colum
   table.notes = explanations(rows, columns, notes);
   table.cards = true;
   return table;
-}
-
-Table table_of(const char* caption, const std::vector<RunRow>& rows) {
-  return table_of(caption, rows, table_columns(rows));
 }
 
 void write_collectives(Markup& page, const std::string& name, const Report& report) {
@@ -91,10 +81,10 @@ Table bandwidth_table(const BandwidthChart& chart) {
   for (const BandwidthPoint& point : chart.points) {
     const Spread& rate = point.gb_per_s;
     const std::string size = size_text(point.bytes) + (point.oversubscribed ? "*" : "");
-    table.rows.push_back(
-        {cell(chart.operations[point.panel]), cell(chart.series[point.series].name),
-         cell(static_cast<double>(point.bytes), size), number_cell(rate.median),
-         number_cell(rate.min), number_cell(rate.max), number_cell(point.bound_gb_per_s)});
+    table.rows.push_back({chart.operations[point.panel], chart.series[point.series].name,
+                          Cell(static_cast<double>(point.bytes), size), number_cell(rate.median),
+                          number_cell(rate.min), number_cell(rate.max),
+                          number_cell(point.bound_gb_per_s)});
   }
   return table;
 }
@@ -107,41 +97,38 @@ std::string bytes(std::uint64_t count) {
   return with_unit(value, memory_unit(value));
 }
 
-class Facts {
- public:
-  explicit Facts(Markup& page) : page_(page) { page_.open("dl", {{"class", "facts"}}); }
-  ~Facts() { page_.close(); }
-  Facts(const Facts&) = delete;
-  Facts& operator=(const Facts&) = delete;
-  void add(const std::string& name, const std::string& value) {
-    if (!value.empty()) page_.open("div").leaf("dt", name).leaf("dd", value).close();
-  }
+// Names and values; an empty value is not known.
+using Facts = std::vector<std::pair<std::string, std::string>>;
 
- private:
-  Markup& page_;
-};
+void write_facts(Markup& page, const Facts& facts) {
+  page.open("dl", {{"class", "facts"}});
+  for (const auto& [name, value] : facts) {
+    if (!value.empty()) page.open("div").leaf("dt", name).leaf("dd", value).close();
+  }
+  page.close();
+}
 
 void write_environment(Markup& page, const Report& report) {
   const Environment& environment = report.environment;
   const CpuInfo& cpu = environment.cpu;
   page.open("details").leaf("summary", "Environment");
-  Facts facts(page);
-  facts.add("hosts", fmt::format("{}", fmt::join(environment.hosts, ", ")));
-  facts.add("launcher", environment.launcher);
-  facts.add("system", environment.operating_system);
-  facts.add("kernel", environment.kernel);
-  facts.add("TCP congestion control", environment.tcp_congestion_control);
-  facts.add("processor", cpu.model);
-  facts.add("cores", fmt::format("{} ({} logical processors)", cpu.cores, cpu.processors));
-  facts.add("caches", fmt::format("L2 {}, L3 {}", bytes(cpu.l2_bytes), bytes(cpu.l3_bytes)));
-  facts.add("memory", bytes(cpu.memory_bytes));
-  facts.add("instructions", fmt::format("{}", fmt::join(cpu.features, " ")));
+  Facts facts = {{"hosts", fmt::format("{}", fmt::join(environment.hosts, ", "))},
+                 {"launcher", environment.launcher},
+                 {"system", environment.operating_system},
+                 {"kernel", environment.kernel},
+                 {"TCP congestion control", environment.tcp_congestion_control},
+                 {"processor", cpu.model},
+                 {"cores", fmt::format("{} ({} logical processors)", cpu.cores, cpu.processors)},
+                 {"caches", fmt::format("L2 {}, L3 {}", bytes(cpu.l2_bytes), bytes(cpu.l3_bytes))},
+                 {"memory", bytes(cpu.memory_bytes)},
+                 {"instructions", fmt::format("{}", fmt::join(cpu.features, " "))}};
   for (const GpuInfo& gpu : environment.gpus) {
-    facts.add("GPU",
-              fmt::format("{}, {}, driver {}", gpu.name, bytes(gpu.memory_bytes), gpu.driver));
+    facts.emplace_back(
+        "GPU", fmt::format("{}, {}, driver {}", gpu.name, bytes(gpu.memory_bytes), gpu.driver));
   }
-  for (const auto& [name, version] : environment.libraries) facts.add(name, version);
-  for (const auto& [name, value] : environment.variables) facts.add("$" + name, value);
+  facts.insert(facts.end(), environment.libraries.begin(), environment.libraries.end());
+  for (const auto& [name, value] : environment.variables) facts.emplace_back("$" + name, value);
+  write_facts(page, facts);
 }
 
 std::string pretty(const std::string& json) {
@@ -151,13 +138,11 @@ std::string pretty(const std::string& json) {
 
 void write_details(Markup& page, const std::string& name, const Report& report) {
   page.open("article").leaf("h3", name);
-  {
-    Facts facts(page);
-    facts.add("status", std::string(to_string(report.status)));
-    facts.add("started", report.started_at.empty() ? "not recorded" : report.started_at);
-    facts.add("finished", report.finished_at.empty() ? "not recorded" : report.finished_at);
-    facts.add("program", build_words(report.generator));
-  }
+  const auto time = [](const std::string& utc) { return utc.empty() ? "not recorded" : utc; };
+  write_facts(page, {{"status", std::string(to_string(report.status))},
+                     {"started", time(report.started_at)},
+                     {"finished", time(report.finished_at)},
+                     {"program", build_words(report.generator)}});
   page.open("details").leaf("summary", "Command");
   page.leaf("pre", {{"tabindex", "0"}}, fmt::format("{}", fmt::join(report.argv, " "))).close();
   write_environment(page, report);
@@ -182,7 +167,6 @@ std::vector<RunRow> rows_of(const HtmlInput& input) {
 }
 
 void write_runs(Markup& page, const HtmlInput& input) {
-  open_section(page, "runs", "Runs");
   const std::vector<RunRow> rows = rows_of(input);
   const CondensedRows condensed(rows);
   std::vector<std::string> notes;
@@ -193,16 +177,9 @@ void write_runs(Markup& page, const HtmlInput& input) {
   write_folded_table(page, "All columns", table_of("All settings", condensed.rows()));
   if (is_condensed(condensed.rows()))
     write_folded_table(page, "Every repetition", table_of("All runs", rows));
-  if (const Columns columns = work_columns(condensed.rows()); !columns.empty()) {
-    write_folded_table(page, "Work and traffic",
-                       table_of("How busy the devices were, and what crossed the links in a step",
-                                condensed.rows(), columns));
-  }
-  page.close().trusted("\n");
 }
 
 void write_collectives(Markup& page, const HtmlInput& input) {
-  open_section(page, "collectives", "Collectives");
   for (std::size_t i = 0; i < input.reports.size(); ++i) {
     if (input.reports[i].collectives.empty()) continue;
     write_collectives(page, input.names[i], input.reports[i]);
@@ -212,15 +189,12 @@ void write_collectives(Markup& page, const HtmlInput& input) {
     write_figure(page, pictures::bandwidth_picture(chart, pictures::Medium::page),
                  bandwidth_table(chart));
   }
-  page.close().trusted("\n");
 }
 
 void write_details(Markup& page, const HtmlInput& input) {
-  open_section(page, "details", "Environment and configuration");
   for (std::size_t i = 0; i < input.reports.size(); ++i) {
     write_details(page, input.names[i], input.reports[i]);
   }
-  page.close();
 }
 
 }  // namespace ddpbench::report::html

@@ -30,9 +30,6 @@ struct Asset {
 extern const Asset kStyle;
 extern const Asset kScript;
 
-// page.close() closes it.
-void open_section(Markup& page, const std::string& id, const std::string& heading);
-
 // "simple_cnn on mnist": what the runs trained, each different one once.
 std::string subject_of(const HtmlInput& input);
 
@@ -49,6 +46,10 @@ bool has_collectives(const HtmlInput& input);
 // Whether a run on several devices is compared with one device. None is in reports of `ddpbench
 // tune`, which compares settings with each other.
 bool has_verdicts(const HtmlInput& input);
+// Whether the reports are of several commits.
+bool has_history(const HtmlInput& input);
+
+// The contents of the sections; each may be written where the page has it (page.cpp).
 
 // Comes first: what failed, and the first answer.
 void write_summary(Markup& page, const HtmlInput& input);
@@ -57,13 +58,12 @@ void write_runs(Markup& page, const HtmlInput& input);
 void write_pictures(Markup& page, const HtmlInput& input);
 // A picture with its legend, notes and the data as a table.
 void write_figure(Markup& page, const pictures::Picture& picture, const Table& data);
-// The settings over the commits of the reports. Writes nothing for reports of one commit.
+// The settings over the commits of the reports.
 void write_history(Markup& page, const HtmlInput& input);
-// Says why each run on several devices is not faster. REQUIRES: has_verdicts().
+// Says why each run on several devices is not faster.
 void write_verdicts(Markup& page, const HtmlInput& input);
-// REQUIRES: a report of `ddpbench comm` is among them.
 void write_collectives(Markup& page, const HtmlInput& input);
-void write_gate(Markup& page, const HtmlGate& gate);
+void write_gate(Markup& page, const HtmlInput& input);
 // The verdict as an alert of the summary, with a link to that section.
 void write_gate_verdict(Markup& page, const HtmlGate& gate);
 void write_verification(Markup& page, const HtmlInput& input);

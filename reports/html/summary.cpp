@@ -52,6 +52,7 @@ void write_warnings(Markup& page, const std::vector<std::string>& warnings) {
 
 // A bar for each speed-up of several devices, to the number of devices at most.
 void write_speedups(Markup& page, std::span<const RunRow> rows) {
+  using namespace pictures;
   constexpr double kWidth = 600, kRow = 26, kNames = 230, kBars = kWidth - kNames - 60;
   constexpr std::size_t kMost = 16;
   std::vector<const Run*> runs;
@@ -65,9 +66,7 @@ void write_speedups(Markup& page, std::span<const RunRow> rows) {
   }
   if (most == 1) return;
   const RunNames names(runs);
-  const auto at = [most](double speedup) {
-    return pictures::decimal(kNames + kBars * std::min(1.0, speedup / most));
-  };
+  const auto at = [most](double speedup) { return kNames + kBars * std::min(1.0, speedup / most); };
   const double height = kRow * static_cast<double>(shown.size());
   page.open("svg", {{"class", "bars"},
                     {"role", "img"},
@@ -80,22 +79,15 @@ void write_speedups(Markup& page, std::span<const RunRow> rows) {
   for (std::size_t i = 0; i < shown.size(); ++i) {
     const Run& run = *shown[i]->run;
     const double top = kRow * static_cast<double>(i);
-    const auto y = [top](double below) { return pictures::decimal(top + below); };
     const double speedup = find_column("speedup")->fields[0].value(*shown[i]).number().value_or(0);
-    page.leaf("text", {{"x", "0"}, {"y", y(17)}}, names.setting(run));
-    page.empty("rect", {{"x", at(0)},
-                        {"y", y(5)},
-                        {"width", pictures::decimal(kBars * std::min(1.0, speedup / most))},
-                        {"height", "16"}});
+    svg_text(page, {0, top + 17}, Anchor::start, "", names.setting(run));
+    svg_rect(page, {at(0), top + 5}, at(speedup) - at(0), 16, "bar", "");
     if (const RepeatedRuns* all = shown[i]->repeated; all != nullptr && all->speedup.low.value) {
-      page.empty("path", {{"class", "error"},
-                          {"d", fmt::format("M{} {}H{}", at(*all->speedup.low.value), y(13),
-                                            at(*all->speedup.high.value))}});
+      svg_line(page, {at(*all->speedup.low.value), top + 13},
+               {at(*all->speedup.high.value), top + 13}, "error");
     }
-    page.empty("path", {{"class", "ideal"},
-                        {"d", fmt::format("M{} {}V{}", at(run.world_size), y(2), y(24))}});
-    page.leaf("text", {{"x", pictures::decimal(kWidth)}, {"y", y(17)}, {"class", "figure"}},
-              fmt::format("{:.2f}", speedup));
+    svg_line(page, {at(run.world_size), top + 2}, {at(run.world_size), top + 24}, "ideal");
+    svg_text(page, {kWidth, top + 17}, Anchor::end, "", fmt::format("{:.2f}", speedup));
   }
   page.close();
 }
@@ -159,12 +151,12 @@ void write_collectives_summary(Markup& page, const HtmlInput& input) {
 
 // "10.2 (8.1 to 12.0)" for the candidate, which was measured again; else missing.
 Cell gain_cell(const Tune& tune, std::size_t setting) {
-  if (tune.candidate != setting) return missing_cell();
-  if (!tune.gain_ratio.value) return missing_cell(tune.gain_ratio.reason);
+  if (tune.candidate != setting) return {""};
+  if (!tune.gain_ratio.value) return {tune.gain_ratio.reason};
   const auto percent = [](const Figure& ratio) {
     return ratio.value ? pictures::fixed(100 * *ratio.value, 1) : "?";
   };
-  return cell(*tune.gain_ratio.value,
+  return Cell(*tune.gain_ratio.value,
               fmt::format("{} ({} to {})", percent(tune.gain_ratio), percent(tune.gain_low_ratio),
                           percent(tune.gain_high_ratio)));
 }
@@ -174,14 +166,14 @@ std::vector<Cell> setting_row(const Tune& tune, std::size_t index) {
   const std::string role = index == 0                ? "the default"
                            : tune.candidate == index ? "best of the screening"
                                                      : "";
-  const auto mebibytes = [](double value) { return cell(value, fmt::format("{}", value)); };
+  const auto mebibytes = [](double value) { return Cell(value, fmt::format("{}", value)); };
   return {mebibytes(setting.first_bucket_mb),
           mebibytes(setting.bucket_cap_mb),
-          cell(setting.overlap ? "on" : "off"),
+          std::string(setting.overlap ? "on" : "off"),
           count_cell(setting.buckets),
           fixed_cell(setting.screening_ratio.value, 1, 3),
           gain_cell(tune, index),
-          role.empty() ? missing_cell("") : cell(role)};
+          role};
 }
 
 Table tune_table(const Tune& tune) {
@@ -219,7 +211,6 @@ std::string subject_of(const HtmlInput& input) {
 }
 
 void write_summary(Markup& page, const HtmlInput& input) {
-  open_section(page, "summary", "Summary");
   if (input.gate) write_gate_verdict(page, *input.gate);
   write_report_errors(page, input);
   std::vector<const Run*> runs;
@@ -242,7 +233,6 @@ void write_summary(Markup& page, const HtmlInput& input) {
       page.leaf("p", {{"class", "lead"}}, input.names[i] + ": " + tune->conclusion);
     write_table(page, tune_table(*tune));
   }
-  page.close().trusted("\n");
 }
 
 }  // namespace ddpbench::report::html

@@ -14,6 +14,7 @@ namespace ddpbench::report::html {
 namespace {
 
 constexpr std::size_t kMostOnOneLine = 22;  // characters
+constexpr std::string_view kMissing = "\u2013";
 
 void write_head(Markup& page, const Table& table) {
   page.open("thead").open("tr");
@@ -41,7 +42,7 @@ void write_cell(Markup& page, const Cell& cell, const TableColumn& column, bool 
              {label ? "data-label" : "", column.head},
              {classes.empty() ? "" : "class", classes},
              {ordered ? "data-v" : "", fmt::format("{:.9g}", cell.order.value_or(0))}},
-            cell.text);
+            cell.text.empty() ? kMissing : cell.text);
 }
 
 // "overlap=on,servers=1" with gaps, so that it is broken between options and not inside of one.
@@ -59,31 +60,23 @@ Cell cell_of(const std::string& text, bool words) {
   const std::size_t skipped = text.starts_with('(') ? 1 : 0;
   char* end = nullptr;
   const double value = std::strtod(text.c_str() + skipped, &end);
-  if (!words && end != text.c_str() + skipped) return cell(value, text);
-  return text.starts_with('-') ? missing_cell(text) : word_cell(spaced_options(text));
+  if (!words && end != text.c_str() + skipped) return {value, text};
+  Cell cell(text.starts_with('-') ? text : spaced_options(text));
+  cell.missing |= text.starts_with('-');
+  return cell;
 }
 
 }  // namespace
 
-Cell cell(std::string text) { return {std::move(text), std::nullopt, false, {}}; }
-
-Cell cell(double order, std::string text) { return {std::move(text), order, false, {}}; }
-
-Cell missing_cell(std::string text) { return {std::move(text), std::nullopt, true, {}}; }
-
 Cell number_cell(std::optional<double> value) {
-  return value ? cell(*value, pictures::number(*value)) : missing_cell();
+  return value ? Cell(*value, pictures::number(*value)) : Cell("");
 }
 
 Cell fixed_cell(std::optional<double> value, double unit, int decimals) {
-  return value ? cell(*value, pictures::fixed(*value / unit, decimals)) : missing_cell();
+  return value ? Cell(*value, pictures::fixed(*value / unit, decimals)) : Cell("");
 }
 
-Cell count_cell(std::int64_t count) {
-  return cell(static_cast<double>(count), std::to_string(count));
-}
-
-Cell word_cell(std::string text) { return text.empty() ? missing_cell() : cell(std::move(text)); }
+Cell count_cell(std::int64_t count) { return {static_cast<double>(count), std::to_string(count)}; }
 
 std::vector<TableColumn> columns_of(const std::vector<std::string>& words,
                                     const std::vector<std::string>& numbers) {

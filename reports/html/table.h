@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reports/pictures/markup.h"
@@ -17,20 +18,18 @@ namespace ddpbench::report::html {
 using pictures::Markup;
 
 struct Cell {
+  Cell(std::string words) : text(std::move(words)), missing(text.empty()) {}
+  Cell(double value, std::string words) : text(std::move(words)), order(value) {}
+
   std::string text;
-  std::optional<double> order;  // the number by which its column is sorted
-  bool missing = false;         // the cell sorts last in both directions
-  std::string kind;             // "good", "bad": the emphasis of the text
+  std::optional<double> order = {};  // the number by which its column is sorted
+  bool missing = false;              // the cell sorts last in both directions
+  std::string kind = {};             // "good", "bad": the emphasis of the text
 };
-Cell cell(std::string text);
-Cell cell(double order, std::string text);
-Cell missing_cell(std::string text = "\u2013");
 // Numbers as svg.h writes them; missing where there is none.
 Cell number_cell(std::optional<double> value);
 Cell fixed_cell(std::optional<double> value, double unit, int decimals);  // value / unit
 Cell count_cell(std::int64_t count);
-// A text, or missing where it is empty.
-Cell word_cell(std::string text);
 
 struct TableColumn {
   std::string head;

@@ -13,7 +13,7 @@ namespace ddpbench::report::pictures {
 namespace {
 
 // The layout of a picture in a file of its own. Fonts are as in pictures.css.
-constexpr double kEdge = kSheetEdge;
+constexpr double kEdge = 20;
 constexpr double kTitleFont = 17, kNoteFont = 11, kLeading = 1.4;
 constexpr double kBold = 1.15;  // width of bold type / that of normal type
 constexpr double kSwatchGap = 8, kEntryGap = 22, kLegendLine = 22;

@@ -35,7 +35,6 @@ struct Medium {
 };
 inline constexpr double kGutter = 32;                             // between panels of a file
 inline constexpr double kSheetWidth = 2 * kPanelWidth + kGutter;  // of a file, without its edges
-inline constexpr double kSheetEdge = 20;
 inline constexpr Medium Medium::page = {kPanelWidth, kPanelWidth, true, 1};
 inline constexpr Medium Medium::file = {kPanelWidth, kSheetWidth, false, 1};
 
@@ -85,7 +84,6 @@ Picture history_picture(const History& history);
 // Shared by stacked bars and the tables beside them.
 double longest_bar(const StackedChart& chart);
 Unit stacked_unit(const StackedChart& chart);
-std::string stacked_heading(const StackedChart& chart);  // "Memory of a device"
 std::string bar_name(const StackedBar& bar);             // "ddp on 4: primary"
 
 // A complete SVG document: title, legend, panels and notes on white, readable without colour. It

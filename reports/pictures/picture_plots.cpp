@@ -23,7 +23,7 @@ constexpr double kStub = 26, kTickGap = 8;  // half of a guide of one place; bet
 constexpr double kMargin = 0.06;            // left and right of the places, of their range
 constexpr int kTicks = 5, kLogTicks = 7;
 
-const Unit kPercent{"%", 0.01}, kGigabytes{"GB/s", 1};
+const Unit kPercent{"%", 0.01}, kRate{"samples/s", 1}, kGigabytes{"GB/s", 1};
 
 // A value at a place of a line.
 struct Mark {
@@ -200,10 +200,10 @@ ScalingAxes axes_of(const ScalingChart& chart) {
   axes.devices = axis_of(counts, axes.logarithmic);
   for (const auto& one : chart.ideals) ideal = std::max(ideal, one.samples_per_s_per_device);
   ideal *= axes.most;
-  axes.rate = axes.logarithmic
-                  ? log_axis(least_rate, std::max(most_rate, ideal), rate_unit(), kLogTicks)
-                  : axis_to(std::max(most_rate, std::min(ideal, kMostOverData * most_rate)),
-                            rate_unit(), kTicks);
+  axes.rate =
+      axes.logarithmic
+          ? log_axis(least_rate, std::max(most_rate, ideal), kRate, kLogTicks)
+          : axis_to(std::max(most_rate, std::min(ideal, kMostOverData * most_rate)), kRate, kTicks);
   return axes;
 }
 
@@ -237,9 +237,9 @@ Panel throughput_panel(const ScalingChart& chart, const ScalingAxes& axes, const
     if (rate <= 0 || to < from) continue;
     plot.draw_guide(
         chart.series.size() + i, {}, "ideal", {{from, rate * from}, {to, rate * to}},
-        fmt::format("{}: {} for each device", chart.ideals[i].name, with_unit(rate, rate_unit())));
+        fmt::format("{}: {} for each device", chart.ideals[i].name, with_unit(rate, kRate)));
   }
-  draw_devices(plot, chart, rate_unit(), [](const ScalingPoint& point) -> std::optional<Spread> {
+  draw_devices(plot, chart, kRate, [](const ScalingPoint& point) -> std::optional<Spread> {
     return point.samples_per_s;
   });
   return plot.finish(

@@ -96,22 +96,6 @@ constexpr std::size_t kMostInPanel = 6;  // bars; a page shows more in two panel
 constexpr std::size_t kPartClasses = 8;  // as in pictures.css
 constexpr double kShown = 0.15;          // units of length; shorter parts are not drawn
 
-// The words of a kind of stacked chart.
-struct StackedWords {
-  const char *heading, *description;
-};
-StackedWords words_of(ChartKind kind) {
-  if (kind == ChartKind::breakdown) {
-    return {"Where a step goes", "A bar for each run, made of the phases of a training step."};
-  }
-  if (kind == ChartKind::memory) {
-    return {"Memory of a device",
-            "Bars for the primary device and others, made of memory categories."};
-  }
-  return {"How busy the devices are",
-          "A bar for each device, made of the work of a training step."};
-}
-
 std::string part_class(const StackedChart& chart, std::size_t part) {
   return fmt::format("p{}", chart.part_styles[part] % kPartClasses);
 }
@@ -156,12 +140,11 @@ std::size_t first_panel(const std::vector<StackedBar>& bars) {
 Panel stacked_panel(const StackedChart& chart, const Medium& medium, std::size_t begin,
                     std::size_t end) {
   const Unit unit = stacked_unit(chart);
-  const auto [heading, description] = words_of(chart.kind);
   RowPanel rows(medium.row_width, end - begin, {medium.stretch * kStackHeight},
                 axis_to(std::max(longest_bar(chart), chart.end), unit, 5), unit.name);
   for (std::size_t i = begin; i < end; ++i) draw_stack(chart, chart.bars[i], unit, rows);
-  return rows.finish({fmt::format("svg-{}-{}", to_string(chart.kind), begin), heading,
-                      fmt::format("{} {}", description, chart.caption.title)});
+  return rows.finish({fmt::format("svg-{}-{}", to_string(chart.kind), begin), chart.heading,
+                      fmt::format("{} {}", chart.description, chart.caption.title)});
 }
 
 // ---- step times ----
@@ -379,11 +362,8 @@ Unit stacked_unit(const StackedChart& chart) {
   return chart.kind == ChartKind::memory ? memory_unit(longest) : time_unit(longest);
 }
 
-std::string stacked_heading(const StackedChart& chart) { return words_of(chart.kind).heading; }
-
 Picture stacked_picture(const StackedChart& chart, const Medium& medium) {
-  Picture picture{
-      std::string(to_string(chart.kind)), words_of(chart.kind).heading, chart.caption, {}, {}};
+  Picture picture{std::string(to_string(chart.kind)), chart.heading, chart.caption, {}, {}};
   for (std::size_t i = 0; i < chart.parts.size(); ++i) {
     picture.legend.push_back({chart.parts[i], part_class(chart, i)});
   }

@@ -63,8 +63,6 @@ Unit memory_unit(double largest_bytes) {
   return largest_bytes >= kMiB ? Unit{"MiB", kMiB} : Unit{"KiB", 1024};
 }
 
-Unit rate_unit() { return {"samples/s", 1}; }
-
 std::string fixed(double value, int decimals) {
   if (!std::isfinite(value) || std::abs(value) >= 1e15) return fmt::format("{:.3g}", value);
   return with_gaps(fmt::format("{:.{}f}", value, decimals));

@@ -23,7 +23,6 @@ struct Unit {
 // The unit of time or memory in which `largest` has about one to four digits before its point.
 Unit time_unit(double largest_s);
 Unit memory_unit(double largest_bytes);
-Unit rate_unit();  // samples/s
 
 // At least three significant digits from 0.01 on, with narrow gaps from five digits on: "11 030",
 // "46.6".

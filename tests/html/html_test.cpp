@@ -229,11 +229,9 @@ TEST(HtmlPageTest, TheSummaryBeginsWithTheVerdictOfTheGate) {
   ASSERT_THAT(worse, HasSubstr(alert));
   EXPECT_LT(worse.find("id=\"summary-heading\""), worse.find(alert));
   EXPECT_LT(worse.find(alert), worse.find("id=\"runs\""));
-  GateResult passed = *input.gate->result;
-  passed.verdict = GateVerdict::pass;
-  input.gate->result = std::make_shared<const GateResult>(passed);
+  input.gate->result.verdict = GateVerdict::pass;
   EXPECT_THAT(html_page(input), HasSubstr("<p class=\"alert good\">Against base.json: "));
-  input.gate = HtmlGate{{"base.json"}, {}, "nothing alike"};
+  input.gate = HtmlGate{{"base.json"}, refused_check({}, {}, "nothing alike")};
   EXPECT_THAT(html_page(input),
               HasSubstr("<p class=\"alert warning\">Against base.json: <strong>not compared: "));
 }
@@ -261,8 +259,8 @@ TEST(HtmlPageTest, TitlesNameTheReports) {
 
 TEST(HtmlPageTest, CellsOfRunsSayWhichFigureTheyAre) {
   const std::string page = html_page(test::swept_input());
-  // What is needed to choose, all columns, and their work and traffic.
-  EXPECT_EQ(occurrences(page, "<table class=\"sortable cards\">"), 3U);
+  // What is needed to choose, and all columns.
+  EXPECT_EQ(occurrences(page, "<table class=\"sortable cards\">"), 2U);
   for (const char* cell : {"<th scope=\"row\" data-label=\"report\"",
                            "data-label=\"options\" class=\"words long\">all_reduce"
                            "=direct",
@@ -296,7 +294,7 @@ TEST(HtmlPageTest, TimelinesSayWhereTheirAxesAre) {
 
 TEST(HtmlPageTest, SaysWhyTheGateComparedNothing) {
   HtmlInput input = test::rich_input();
-  input.gate = HtmlGate{{"base.json"}, {}, "nothing <b>alike</b>"};
+  input.gate = HtmlGate{{"base.json"}, refused_check({}, {}, "nothing <b>alike</b>")};
   EXPECT_THAT(html_page(input), HasSubstr("Not compared: nothing &lt;b&gt;alike&lt;/b&gt;"));
 }
 

@@ -154,9 +154,7 @@ HtmlInput gated_input() {
   const Report base = gate_report(steady()), slower = gate_report(steady(1.2));
   HtmlInput input{{"new.json"}, {slower}};
   input.reports.front().runs.push_back(sample_run("ps", 2, 3000));
-  input.gate = HtmlGate{{"base.json"}, {}, {}};
-  input.gate->result =
-      std::make_shared<const GateResult>(check_reports(input.reports, {&base, 1}, {}));
+  input.gate = HtmlGate{{"base.json"}, check_reports(input.reports, {&base, 1}, {})};
   return input;
 }
 
