@@ -26,14 +26,9 @@ class AllReduce final : public GradientExchange {
 
  private:
   std::vector<Bucket> open() override {
-    const nn::ParameterPlan& plan = replica_->graph().plan();
-    std::vector<Bucket> buckets =
-        plan_buckets(plan, config_.first_bucket_bytes, config_.bucket_cap_bytes);
-    PlanSummary own{plan.hash, plan.flat_bytes};
-    for (const Bucket& bucket : buckets) {
-      own.hash = combine_hash(combine_hash(own.hash, bucket.offset_bytes), bucket.bytes);
-    }
-    agree_on_plan(world(), replica_->device(), &own);
+    std::vector<Bucket> buckets = plan_buckets(replica_->graph().plan(), config_.first_bucket_bytes,
+                                               config_.bucket_cap_bytes);
+    agree_on(buckets);
     registered_.add(world(), replica_->graph().gradients());
     return buckets;
   }
@@ -110,6 +105,15 @@ void GradientExchange::connect(Replica& replica) {
   ready_ = [this](std::size_t parameter) { bucketer_->ready(parameter); };
 }
 
+void GradientExchange::agree_on(const std::vector<Bucket>& buckets) {
+  const nn::ParameterPlan& plan = replica_->graph().plan();
+  PlanSummary own{plan.hash, plan.flat_bytes};
+  for (const Bucket& bucket : buckets) {
+    own.hash = combine_hash(combine_hash(own.hash, bucket.offset_bytes), bucket.bytes);
+  }
+  agree_on_plan(world(), replica_->device(), &own);
+}
+
 const nn::GradientReady& GradientExchange::begin_pass() {
   pass_ = (pass_ + 1) % passes();
   bucketer_->begin_pass();
@@ -132,6 +136,12 @@ void GradientExchange::start_bucket(std::size_t b) {
 void GradientExchange::wait_for_started(Phase phase) {
   const ScopedPhase marked(context_.observer, phase, replica_->stream());
   for (const comm::Work& work : started_) work.wait(replica_->stream());
+}
+
+void GradientExchange::update(float grad_scale, bool stale) {
+  if (replica_->updates() && !stale) {
+    ddpbench::update(*replica_, context_.observer, grad_scale);
+  }
 }
 
 void GradientExchange::report(PhaseObserver& observer) {

@@ -84,6 +84,9 @@ class GradientExchange {
   const nn::GradientReady& begin_pass();
   // Queues the rest of the exchange. What comes makes no difference to a `stale` replica.
   virtual void finish(bool stale) = 0;
+  // Queues what the replica does about its weights itself: the update by grad_scale * gradients,
+  // unless it is stale, where it holds the optimizer's state.
+  virtual void update(float grad_scale, bool stale);
   // As Strategy::report. Buckets of further passes are numbered on.
   virtual void report(PhaseObserver& observer);
 
@@ -98,6 +101,8 @@ class GradientExchange {
   // Queues the transfer of bucket b, whose gradients are complete.
   virtual comm::Work start(std::size_t b, const comm::CallOptions& options) = 0;
 
+  // Throws CommError where a peer has other parameters or buckets. Collective.
+  void agree_on(const std::vector<Bucket>& buckets);
   // Queues a wait for all that was started, as `phase`.
   void wait_for_started(Phase phase);
 
@@ -125,6 +130,9 @@ class GradientExchange {
 // 2020). Wire, per rank and step: 2 (n-1)/n S bytes for S bytes of gradients.
 std::unique_ptr<GradientExchange> make_all_reduce(const StrategyConfig& config,
                                                   const StrategyContext& context);
+// `zero1`: as ddp, but each rank updates its own part of every bucket (sharded.cpp).
+std::unique_ptr<GradientExchange> make_sharded(const StrategyConfig& config,
+                                               const StrategyContext& context);
 // `ps`: shards are pushed to the servers and pulled from them (parameter_server.cpp).
 std::unique_ptr<GradientExchange> make_push_and_pull(const StrategyConfig& config,
                                                      const StrategyContext& context);

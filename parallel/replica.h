@@ -35,6 +35,7 @@ class Replica {
   Stream& stream() { return *stream_; }
   nn::Graph& graph() { return graph_; }
   std::int64_t batch() const { return options_.batch; }
+  bool updates() const { return options_.updates; }
 
   // Sets weights, optimizer state and the number of steps to step 0, and totals to zero.
   void reset();

@@ -70,8 +70,11 @@ class Replicated final : public Strategy {
     }
     add_passes(inputs, 1, context_.slice_added);
     if (!left_.empty()) copy_state(state, left_[0]);
-    if (updates_ && !is_stale()) {
-      update(*replica_, context_.observer, config_.faults.gradient_factor(config_.replicas));
+    const float scale = config_.faults.gradient_factor(config_.replicas);
+    if (exchange_) {
+      exchange_->update(scale, is_stale());
+    } else if (!is_stale()) {
+      update(*replica_, context_.observer, scale);
     }
     replica_->end_step();
     ++step_;
@@ -119,7 +122,6 @@ class Replicated final : public Strategy {
     if (plan.shards.size() == 1) synced_ = make_synced_batch(config_, context_, 0);
     ReplicaOptions options{{.batch = batch_, .parts = synced_.get()}};
     if (exchange_) exchange_->adapt(options);
-    updates_ = options.updates;
     options.admit = [this](const nn::ParameterPlan& parameters, MemoryNeeds& needs) {
       needs.add(planned_buffers(parameters.state_bytes));
       if (exchange_) exchange_->plan(parameters, needs);
@@ -186,7 +188,6 @@ class Replicated final : public Strategy {
   std::unique_ptr<ServerShard> server_;  // on a server, which has none of what follows
   std::vector<int> slices_;              // the shards whose batches are computed one by one
   std::int64_t batch_ = 0;               // samples of a slice
-  bool updates_ = true;                  // the replica holds optimizer state
   std::unique_ptr<SyncedBatch> synced_;  // null where nothing is exchanged
   std::unique_ptr<Replica> replica_;
   std::unique_ptr<GradientExchange> exchange_;  // null for one rank

@@ -29,9 +29,12 @@ struct StrategyTraits {
   std::string_view words;          // what it is, for help
   std::string_view gradient_path;  // how gradients get from the replicas into the weights, for docs
   Outcome outcome = Outcome::exact;
-  bool is_listed = true;       // a user may name it
-  bool one_process = false;    // its devices are threads of one process
-  bool uses_buckets = false;   // --first-bucket-mb and --bucket-cap-mb take effect between devices
+  bool is_listed = true;      // a user may name it
+  bool one_process = false;   // its devices are threads of one process
+  bool uses_buckets = false;  // --first-bucket-mb and --bucket-cap-mb take effect between devices
+  // Its buckets are reduced to ranks and gathered: --all-reduce and --accumulation-sync have no
+  // effect.
+  bool shards_state = false;
   bool groups_ranks = false;   // --devices-per-process takes effect: a rank a device
   bool has_servers = false;    // --servers, --server-device and --ps-update take effect
   bool overlaps = false;       // --overlap takes effect

@@ -19,12 +19,12 @@
 namespace ddpbench::bench {
 namespace {
 
-// Returns "single (one device), dp (one process, a thread per device)" and so on.
+// Returns "single: one device. dp: one process, a thread per device." and so on.
 std::string strategies_in_words() {
   std::string text;
   for (const StrategyTraits& row : all_strategies()) {
     if (!row.is_listed) continue;
-    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", row.name, row.words);
+    text += fmt::format("{}: {}. ", row.name, row.words);
   }
   return text;
 }
@@ -37,9 +37,7 @@ Definitions comparison_options() {
   return {
       {"strategy", kPerRun | kPlannedByFit | kNotOfTune, "", &Options::strategies,
        all_or_some_of(known_strategies()),
-       fmt::format("Strategies to compare: {}. Launched ranks and --save-model default to single.",
-                   strategies_in_words()),
-       "all"},
+       strategies_in_words() + "Launched ranks and --save-model default to single.", "all"},
       {"gpus", kPerRun | kPlannedByFit, "LIST|all", GpuList{}, between(1, kMostDevices),
        "Numbers of devices (of CPU devices too), separated by commas; all: as many as there are. "
        "single runs once, on one device, whatever is listed."},

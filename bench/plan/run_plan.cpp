@@ -268,10 +268,11 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
         "--cuda-graph=auto",
         run_name(job), job.backend));
   }
-  if (strategy_traits(cell.strategy).uses_buckets && cell.world_size > 1) {
+  const StrategyTraits& traits = strategy_traits(cell.strategy);
+  if (traits.uses_buckets && !traits.shards_state && cell.world_size > 1) {
     job.all_reduce = all_reduce_name(comm_backend(job.backend), cell.all_reduce, cell.world_size);
   }
-  if (strategy_traits(cell.strategy).one_process) {
+  if (traits.one_process) {
     refuse_sharing_threads("--strategy=" + cell.strategy, job.backend, job.oversubscribed);
   }
   if (cell.devices_per_process > 1) {

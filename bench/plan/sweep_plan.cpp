@@ -29,8 +29,11 @@ bool has_servers(const RunCell& cell) { return strategy_traits(cell.strategy).ha
 bool has_buckets(const RunCell& cell) {
   return strategy_traits(cell.strategy).uses_buckets && cell.world_size > 1;
 }
+bool all_reduces(const RunCell& cell) {
+  return has_buckets(cell) && !strategy_traits(cell.strategy).shards_state;
+}
 bool accumulates_buckets(const RunCell& cell) {
-  return has_buckets(cell) && cell.accumulation_steps > 1;
+  return all_reduces(cell) && cell.accumulation_steps > 1;
 }
 bool groups_ranks(const RunCell& cell) { return strategy_traits(cell.strategy).groups_ranks; }
 bool has_cuda_graphs(const RunCell& cell) { return strategy_traits(cell.strategy).records_steps; }
@@ -102,7 +105,7 @@ std::vector<SweepAxis> make_axes() {
       axis<&O::first_buckets_mb, &C::first_bucket_mb>("first-bucket-mb", "first_bucket_mb",
                                                       has_buckets),
       axis<&O::bucket_caps_mb, &C::bucket_cap_mb>("bucket-cap-mb", "bucket_cap_mb", has_buckets),
-      axis<&O::all_reduces, &C::all_reduce>("all-reduce", "all_reduce", has_buckets),
+      axis<&O::all_reduces, &C::all_reduce>("all-reduce", "all_reduce", all_reduces),
       axis<&O::accumulation_syncs, &C::accumulation_sync>("accumulation-sync", "accumulation_sync",
                                                           accumulates_buckets),
       axis<&O::ps_updates, &C::ps_update>("ps-update", "ps_update", has_servers),

@@ -121,8 +121,8 @@ std::map<std::string, std::string> strategy_options(const TrainingJob& job) {
   describe(syncs && cell.world_size > 1, "sync_batch_norm", "on");
   describe(cell.devices_per_process > 1, "devices_per_process", cell.devices_per_process);
   describe(!job.all_reduce.empty(), "all_reduce", job.all_reduce);
-  describe(traits.uses_buckets && cell.accumulation_steps > 1, "accumulation_sync",
-           cell.accumulation_sync);
+  describe(traits.uses_buckets && !traits.shards_state && cell.accumulation_steps > 1,
+           "accumulation_sync", cell.accumulation_sync);
   describe(traits.has_servers, "ps_update", cell.ps_update);
   describe(traits.has_servers && cuda, "server_device", options.server_device);
   describe(cuda && traits.records_steps, "cuda_graph", on_off(records_steps(job)));

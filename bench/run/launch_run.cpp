@@ -178,8 +178,10 @@ launch::ChannelLayout channel_layout(const TrainingJob& job, const nn::ModelSpec
   layout.step_capacity = job.is_reference() ? 0 : steps;
   // ddp has at most one bucket per parameter tensor, and a layer at most two tensors. ps has one
   // shard per server.
-  const std::size_t buckets =
+  std::size_t buckets =
       std::max(2 * model.layers.size(), 2 * static_cast<std::size_t>(job.cell.servers));
+  // Behind them sharded state has a tail, and gathers each.
+  if (strategy_traits(job.cell.strategy).shards_state) buckets = 2 * (buckets + 1);
   const auto passes = static_cast<std::size_t>(job.cell.accumulation_steps);
   layout.bucket_capacity = job.options.observe ? layout.step_capacity * buckets * passes : 0;
   std::size_t replicas = 1;  // the most that one rank has

@@ -57,4 +57,15 @@ OptimizerState optimizer_state(const OptimizerOptions& options, void* state, std
   return parts;
 }
 
+OptimizerState state_of(const OptimizerArgs& args) {
+  const std::size_t whole = args.state_count > 0 ? args.state_count : args.count;
+  ensure(args.state_first + args.count <= whole, "an update of elements {} to {} of {}",
+         args.state_first, args.state_first + args.count, whole);
+  OptimizerState state = optimizer_state(args.options, args.state, whole);
+  for (float*& slot : state.slots) {
+    if (slot != nullptr) slot += args.state_first;
+  }
+  return state;
+}
+
 }  // namespace ddpbench::ops

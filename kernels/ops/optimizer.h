@@ -107,11 +107,17 @@ OptimizerState optimizer_state(const OptimizerOptions& options, void* state, std
 struct OptimizerArgs {
   float* weights = nullptr;
   const float* gradients = nullptr;
-  void* state = nullptr;  // optimizer_state_bytes(options, count), of no other optimizer
+  void* state = nullptr;  // of no other optimizer: optimizer_state_bytes(options, state_count)
   std::size_t count = 0;  // elements, padding included (padding is zero and stays zero)
+  // Of parameters that lie apart and share a state: its elements (0: count), and where those of
+  // this call begin in it. The call that begins at 0 comes first, and counts the update for all.
+  std::size_t state_count = 0, state_first = 0;
   float grad_scale = 1;
   OptimizerOptions options;
 };
+
+// The state of the elements of a call.
+OptimizerState state_of(const OptimizerArgs& args);
 
 // ---- the numbers of one update, by the same code on hosts and on GPUs ----
 

@@ -172,8 +172,8 @@ constexpr auto kTable = std::to_array<Setting>({
     {.key = "config/deterministic", .uses = kConfigUse, .config_key = "deterministic"},
 });
 
-constexpr auto kStrategies =
-    std::to_array<StrategyRow>({{kBaseline}, {"dp", "", true}, {"ddp", "all_reduce"}, {"ps"}});
+constexpr auto kStrategies = std::to_array<StrategyRow>(
+    {{kBaseline}, {"dp", "", true}, {"ddp", "all_reduce"}, {"ps"}, {"zero1"}});
 
 // Calls `visit(row, key, value)` for every value of `run` whose setting has any of the bits `uses`.
 template <typename Visit>

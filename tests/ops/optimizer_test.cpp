@@ -111,6 +111,37 @@ TEST(Optimizer, FollowsItsFormula) {
       }
 }
 
+// Parameters that lie apart share one state, which counts an update once.
+TEST(Optimizer, UpdatesPartsAsItUpdatesAll) {
+  constexpr std::size_t kCount = 67, kCuts[] = {0, 16, 48, kCount};
+  for (BackendFixture& fixture : all_backends()) {
+    for (const auto& [name, options] : all_options()) {
+      SCOPED_TRACE(name);
+      const Values gradients = random_values(kCount, 2);
+      Values whole = random_values(kCount, 1), parts = whole;
+      const StateMemory of_whole(options, kCount), of_parts(options, kCount);
+      for (int step = 0; step < kSteps; ++step) {
+        fixture.backend().update(fixture.stream(), {.weights = whole.data(),
+                                                    .gradients = gradients.data(),
+                                                    .state = of_whole.data(),
+                                                    .count = kCount,
+                                                    .options = options});
+        for (std::size_t part = 0; part + 1 < std::size(kCuts); ++part) {
+          const std::size_t first = kCuts[part];
+          fixture.backend().update(fixture.stream(), {.weights = parts.data() + first,
+                                                      .gradients = gradients.data() + first,
+                                                      .state = of_parts.data(),
+                                                      .count = kCuts[part + 1] - first,
+                                                      .state_count = kCount,
+                                                      .state_first = first,
+                                                      .options = options});
+        }
+      }
+      EXPECT_EQ(parts, whole);
+    }
+  }
+}
+
 struct Recorded {
   OptimizerOptions options;
   Values weights;

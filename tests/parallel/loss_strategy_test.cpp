@@ -97,7 +97,8 @@ TEST_P(LossOfStrategy, TakesAStepWithoutALabelThatCounts) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LossOfStrategy, testing::Values("reference", "dp", "ddp", "ps"),
+INSTANTIATE_TEST_SUITE_P(All, LossOfStrategy,
+                         testing::Values("reference", "dp", "ddp", "zero1", "ps"),
                          [](const testing::TestParamInfo<const char*>& tested) {
                            return std::string(tested.param);
                          });

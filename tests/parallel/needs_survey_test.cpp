@@ -97,6 +97,17 @@ TEST_P(SurveyedStrategy, NeedsTheSlotsOfItsOptimizer) {
   EXPECT_GT(most, 0);
 }
 
+// Each rank has an n-th of the optimizer's state, and the tail that all update.
+TEST(NeedsSurvey, FindsAPartOfTheOptimizersStateWhereItIsSharded) {
+  for (const int n : {2, 4}) {
+    const std::size_t whole = in(survey(surveyed_config("ddp", n))[0], MemoryCategory::optimizer);
+    const std::size_t part = in(survey(surveyed_config("zero1", n))[0], MemoryCategory::optimizer);
+    const auto ranks = static_cast<std::size_t>(n);
+    EXPECT_GE(part, whole / ranks);
+    EXPECT_LE(part, whole / ranks + 64 * ranks);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(, SurveyedStrategy, testing::ValuesIn(known_strategies()),
                          [](const auto& p) { return p.param; });
 

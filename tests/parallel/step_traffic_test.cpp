@@ -59,6 +59,21 @@ TEST(StepTraffic, OfARingIsTwiceTheOthersPartOfTheGradients) {
   }
 }
 
+// Each rank takes the others' gradients of its part, then their parts of the weights; beside them
+// the tail of less than n lines travels whole.
+TEST(StepTraffic, OfShardsIsThatOfAnAllReduce) {
+  const std::uint64_t bytes = parameter_bytes(test::small_model());
+  for (const std::uint64_t n : {2, 3, 4}) {
+    const std::uint64_t tail = bytes % (64 * n), divided = bytes - tail;
+    std::uint64_t sum = 0;
+    for (const comm::Traffic& one : taken_in_a_step("zero1", static_cast<int>(n), 0)) {
+      sum += one.bytes;
+    }
+    EXPECT_GE(sum, 2 * (n - 1) * divided) << n;
+    EXPECT_LE(sum, 2 * (n - 1) * divided + n * n * tail) << n;
+  }
+}
+
 TEST(StepTraffic, OfServersIsGradientsAndResultsAndCommands) {
   const std::uint64_t bytes = parameter_bytes(test::small_model());
   constexpr std::uint64_t kCommand = 8;

@@ -55,11 +55,11 @@ void mean_of_block(SimdLevel simd, std::span<const float* const> inputs, float* 
 }  // namespace
 
 void update(Team team, const OptimizerArgs& args) {
-  const OptimizerState state = optimizer_state(args.options, args.state, args.count);
+  const OptimizerState state = state_of(args);
   if (args.count == 0) return;
   UpdateFactors factors(args);
   if (state.step != nullptr) {
-    advance(args.options, *state.step);
+    if (args.state_first == 0) advance(args.options, *state.step);
     factors.now = *state.step;
   }
   with_rule(args.options, [&](auto rule) {

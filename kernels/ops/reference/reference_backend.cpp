@@ -90,9 +90,9 @@ class ReferenceBackend : public OpBackend {
 
   void update(Stream&, const OptimizerArgs& args) override {
     const OptimizerOptions& o = args.options;
-    const OptimizerState state = optimizer_state(o, args.state, args.count);
-    const double lr = learning_rate(o, state.step != nullptr ? state.step->updates : 0);
-    if (state.step != nullptr) advance(o, *state.step);
+    const OptimizerState state = state_of(args);
+    if (state.step != nullptr && args.state_first == 0) advance(o, *state.step);
+    const double lr = learning_rate(o, state.step != nullptr ? state.step->updates - 1 : 0);
     const bool decoupled = o.kind == OptimizerKind::adamw;
     for (std::size_t k = 0; k < args.count; ++k) {
       const double gradient = static_cast<double>(args.gradients[k]) * args.grad_scale +

@@ -153,9 +153,9 @@ cudaError_t gather_pieces(const GatherArgs& args, cudaStream_t stream) {
 
 cudaError_t optimizer_step(const OptimizerArgs& args, cudaStream_t stream) {
   const OptimizerOptions& o = args.options;
-  const OptimizerState state = optimizer_state(o, args.state, args.count);
+  const OptimizerState state = state_of(args);
   if (args.count == 0) return cudaSuccess;
-  if (state.step != nullptr) {
+  if (state.step != nullptr && args.state_first == 0) {
     const cudaError_t error = for_each(1, stream, Advance{o, state.step});
     if (error != cudaSuccess) return error;
   }
