@@ -15,7 +15,7 @@
 #include "reports/exports/records.h"
 #include "reports/gate/gate.h"
 #include "reports/gate/gate_parts.h"
-#include "reports/json/json_text.h"
+#include "reports/json/fields.h"
 #include "reports/pictures/markup.h"
 #include "reports/table/table_layout.h"
 
@@ -190,22 +190,18 @@ Json figure_json(const FigureVerdict& figure) {
     const bool whole = number && figure.name.ends_with("_bytes");
     return whole ? Json(std::llround(*number)) : or_null(number);
   };
-  return {{"figure", figure.name},
-          {"verdict", to_string(figure.verdict)},
-          {"baseline", value(figure.base)},
-          {"new", value(figure.candidate)},
-          {"baseline_as_measured", value(figure.base_measured)},
-          {"new_as_measured", value(figure.candidate_measured)},
-          {"minimum_effect", figure.minimum_effect},
-          {"change", or_null(figure.change)},
-          {"change_low", or_null(figure.change_low)},
-          {"change_high", or_null(figure.change_high)},
-          {"p_worse", or_null(figure.p_worse)},
-          {"p_better", or_null(figure.p_better)},
-          {"noise", or_null(figure.noise)},
-          {"outliers", figure.outliers},
-          {"repetitions_needed", or_null(figure.repetitions_needed)},
-          {"note", or_null(figure.note)}};
+  Json json = {{"figure", figure.name},
+               {"verdict", to_string(figure.verdict)},
+               {"baseline", value(figure.base)},
+               {"new", value(figure.candidate)},
+               {"baseline_as_measured", value(figure.base_measured)},
+               {"new_as_measured", value(figure.candidate_measured)},
+               {"minimum_effect", figure.minimum_effect}};
+  const auto put = [&json](const char* key, const auto& member) { json[key] = or_null(member); };
+  DDPBENCH_EACH(figure, put, change, change_low, change_high, p_worse, p_better, noise);
+  json["outliers"] = figure.outliers;
+  DDPBENCH_EACH(figure, put, repetitions_needed, note);
+  return json;
 }
 
 Json pair_json(const PairVerdict& pair) {

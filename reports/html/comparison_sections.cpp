@@ -67,8 +67,6 @@ Table page_history(const History& history) {
   return table;
 }
 
-constexpr std::size_t kMostVerdicts = 60;  // the most verdicts on one page
-
 Table parts_table(const Verdict& verdict) {
   Table table{"Parts of a step", columns_of({"part"}, {"ms", "share, %", "beyond single, ms"})};
   for (const VerdictPart& part : verdict.parts) {
@@ -163,24 +161,14 @@ bool has_verdicts(const HtmlInput& input) {
 void write_verdicts(Markup& page, const HtmlInput& input) {
   page.leaf("p", {{"class", "about"}},
             "Each setting on several devices against one device; of repetitions the medians.");
-  std::size_t shown = 0, left_out = 0;
   page.open("div", {{"class", "verdicts"}});
   for (std::size_t i = 0; i < input.reports.size(); ++i) {
     const RunNames names(input.reports[i]);
     for (const Explanation& one : explanations(all_runs(input.reports[i]), {})) {
-      if (shown == kMostVerdicts) {
-        ++left_out;
-        continue;
-      }
-      ++shown;
       write_verdict(page, heading(input, i, names.setting(*one.runs[0].run)), one.verdict);
     }
   }
   page.close();
-  if (left_out > 0) {
-    page.leaf("p", fmt::format("{} more are left out; show fewer reports on a page to see them.",
-                               left_out));
-  }
 }
 
 void write_verification(Markup& page, const HtmlInput& input) {

@@ -25,14 +25,7 @@ std::string security_policy() {
 
 // "monday.json, tuesday.json: simple_cnn on mnist (ddpbench)": tabs show the beginning.
 std::string title_of(const HtmlInput& input) {
-  constexpr std::size_t kNamed = 3;
-  std::string names;
-  for (std::size_t i = 0; i < std::min(input.names.size(), kNamed); ++i) {
-    names += (i > 0 ? ", " : "") + input.names[i];
-  }
-  if (input.names.size() > kNamed)
-    names += fmt::format(" and {} more", input.names.size() - kNamed);
-  return fmt::format("{}: {} (ddpbench)", names, subject_of(input));
+  return fmt::format("{}: {} (ddpbench)", fmt::join(input.names, ", "), subject_of(input));
 }
 
 void write_head(Markup& page, const HtmlInput& input) {

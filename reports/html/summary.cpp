@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <span>
 #include <utility>
 
@@ -133,12 +134,10 @@ void write_collectives_summary(Markup& page, const HtmlInput& input) {
   if (!chart.empty_reason.empty()) return;
   std::vector<std::string> notes;
   for (std::size_t i = 0; i < chart.operations.size(); ++i) {
-    const BandwidthPoint* best = nullptr;
-    for (const BandwidthPoint& point : chart.points) {
-      const bool better = best == nullptr || point.gb_per_s.median > best->gb_per_s.median;
-      if (point.panel == i && better) best = &point;
-    }
-    if (best == nullptr) continue;  // of lines without room
+    auto points = chart.points | std::views::filter([i](const auto& p) { return p.panel == i; });
+    const auto best = std::ranges::max_element(
+        points, {}, [](const BandwidthPoint& point) { return point.gb_per_s.median; });
+    if (best == points.end()) continue;  // of lines without room
     const double rate = best->gb_per_s.median;
     notes.push_back(fmt::format("{}: up to {:.3g} GB/s on the bus ({} of {})", chart.operations[i],
                                 rate, chart.series[best->series].name, size_text(best->bytes)));
