@@ -8,9 +8,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 
 #include "base/error.h"
+#include "base/math.h"
 #include "parallel/comm/hierarchical/hierarchical.h"
 #include "parallel/comm/shm/peers/peer_memory.h"
 #include "parallel/comm/shm/shm.h"
@@ -87,6 +89,19 @@ Communicators make_threads_by_module(const std::vector<Device*>& devices,
   return world_module(options).make_for_threads(static_cast<int>(devices.size()), options);
 }
 
+// What a library's ranks share in /dev/shm.
+struct SharedMemoryUse {
+  std::string_view backend;
+  std::uintmax_t rank_mib;
+  const char* harm;
+};
+constexpr SharedMemoryUse kSharedMemory[] = {
+    // A segment of 6 to 10 MB for each neighbour and channel of GPUs that do not reach each other.
+    {"nccl", 64, "NCCL may fail"},
+    // Each rank makes a segment of 4 MiB (btl_vader_segment_size). Some may have made theirs when
+    // another looks: so that none that sees room is wrong, there must be room for two of each.
+    {"mpi", 8, "MPI uses TCP, which is slower"}};
+
 // Those of Open MPI. Another MPI has names of its own and ignores these.
 Variables mpi_variables(const RankSurroundings& rank) {
   // A ring. Between fewer than four ranks Open MPI 4.1 takes a tree else, which took twice as long
@@ -100,7 +115,7 @@ Variables mpi_variables(const RankSurroundings& rank) {
   }
   // On one host shared memory is enough, and others would listen at a port on every interface.
   variables["OMPI_MCA_pml"] = "ob1";
-  if (has_room_for_mpi(rank.network.ranks)) {
+  if (shared_memory_warning("mpi", rank.network.ranks, free_shared_memory()).empty()) {
     variables["OMPI_MCA_btl"] = "^tcp,ofi,openib,usnic";
   } else {
     variables["OMPI_MCA_btl"] = "self,tcp";
@@ -203,13 +218,22 @@ std::string_view devices_word(DeviceKind kind) {
 
 }  // namespace
 
-// Each rank makes a segment of 4 MiB (btl_vader_segment_size). Some may have made theirs when
-// another looks: so that none that sees room is wrong, there must be room for two of each.
-bool has_room_for_mpi(int ranks) {
-  constexpr std::uintmax_t kSegmentBytes = std::uintmax_t{4} << 20;
+std::uintmax_t free_shared_memory() {
   std::error_code unknown;
   const std::filesystem::space_info room = std::filesystem::space("/dev/shm", unknown);
-  return !unknown && room.available / kSegmentBytes >= 2 * static_cast<std::uintmax_t>(ranks);
+  return unknown ? 0 : room.available;
+}
+
+std::string shared_memory_warning(std::string_view backend, int ranks, std::uintmax_t free_bytes) {
+  const auto* const use = std::ranges::find(kSharedMemory, backend, &SharedMemoryUse::backend);
+  if (use == std::end(kSharedMemory) || ranks < 2 ||
+      free_bytes / kMiB >= use->rank_mib * static_cast<std::uintmax_t>(ranks)) {
+    return "";
+  }
+  return fmt::format(
+      "warning: /dev/shm has {} MiB free, and {} ranks may need {} MiB each, so that {}: start the "
+      "container with --shm-size=1g",
+      free_bytes / kMiB, ranks, use->rank_mib, use->harm);
 }
 
 std::span<const CommBackend> comm_backends() { return rows(); }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <span>
@@ -29,8 +30,10 @@ struct RankNetwork {
   std::string interface = {};
 };
 
-// Whether /dev/shm has room for what so many ranks of Open MPI on this host share there.
-bool has_room_for_mpi(int ranks);
+// The bytes that are free in /dev/shm; 0 where the system does not say.
+std::uintmax_t free_shared_memory();
+// A warning where so many ranks of a backend on this host may find too little of it; else nothing.
+std::string shared_memory_warning(std::string_view backend, int ranks, std::uintmax_t free_bytes);
 
 // What the variables of a backend's library depend on.
 struct RankSurroundings {

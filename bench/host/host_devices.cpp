@@ -70,7 +70,7 @@ DeviceKind device_kind(std::string_view word) {
 }
 
 HostDevices find_devices(const std::string& device) {
-  return {read_usable_cpu(), probe(device), ops::why_no_cpu_bf16()};
+  return {read_usable_cpu(), probe(device), ops::why_no_cpu_bf16(), free_shared_memory()};
 }
 
 const CudaModule& cuda_module() {

@@ -22,6 +22,7 @@ struct HostDevices {
   CpuTopology cpu;
   CudaProbe cuda;                // with a reason when there are no devices
   std::string no_cpu_bf16 = {};  // why CPU devices do not compute in bf16; empty: they do
+  std::uintmax_t shared_memory_bytes = UINTMAX_MAX;  // free_shared_memory()
   // What this process and those that it starts can use now (memory_limit); 0: not known.
   std::uint64_t available_bytes = 0;
   std::string launcher = {};  // that will start the ranks ("mpirun"); empty: this program

@@ -162,15 +162,13 @@ void prepare_engine(const DevicePlan& devices, const std::string& interface,
   if (hosts.are_several() && !interface.empty()) {
     network.interface = find_interface(interface).name;
   }
-  const bool has_choice = !launch::environment_variable("OMPI_MCA_btl");
+  const std::vector<int>& here = hosts.ranks(hosts.of(environment.rank));
+  const std::string warning =
+      shared_memory_warning(devices.backend, static_cast<int>(here.size()), free_shared_memory());
+  const bool is_settled = launch::environment_variable("OMPI_MCA_btl").has_value();
+  if (!is_settled && !warning.empty() && here.front() == environment.rank)
+    say_error("{}\n", warning);
   prepare_rank(devices, environment.rank, network);
-  const bool lacks_shared_memory = has_choice && devices.backend == "mpi" && network.on_one_host &&
-                                   !has_room_for_mpi(network.ranks);
-  if (lacks_shared_memory && environment.rank == 0) {
-    say_error(
-        "warning: /dev/shm has less than 8 MiB a rank free: the ranks use MPI over TCP, not its "
-        "shared memory, which is faster\n");
-  }
   const comm::CommModule* const module = world_module(devices.backend, environment);
   if (module == nullptr) return;
   launch::keep_environment();  // a report and the reference take it meanwhile

@@ -182,7 +182,7 @@ void add_one_process_note(const Options& options, DeviceChoice& choice) {
 }  // namespace
 
 DeviceChoice choose_kind(const std::string& device, const std::string& backend,
-                         const HostDevices& host) {
+                         const HostDevices& host, int most) {
   DeviceChoice choice{.device = device};
   const bool gpu = !host.cuda.devices.empty();
   if (device == "cuda" && !gpu) {
@@ -196,6 +196,10 @@ DeviceChoice choose_kind(const std::string& device, const std::string& backend,
             : fmt::format("device: cpu (--device=auto: {})", host.cuda.reason);
   }
   refuse_absent_backend(backend, choice.device, host);
+  const std::string warning = shared_memory_warning(
+      choose_backend(backend, choice.device, false),
+      std::min(most, device_count(host, choice.device)), host.shared_memory_bytes);
+  if (!warning.empty()) choice.note += (choice.note.empty() ? "" : "\n") + warning;
   return choice;
 }
 
@@ -343,7 +347,8 @@ double tolerance_for(const TrainingJob& job, const nn::ModelSpec& model) {
 }
 
 DeviceChoice choose_device(const Options& options, const HostDevices& host) {
-  DeviceChoice choice = choose_kind(options.device, options.backend, host);
+  DeviceChoice choice = choose_kind(options.device, options.backend, host,
+                                    options.all_gpus ? INT_MAX : std::ranges::max(options.gpus));
   if (choice.device == "cpu" && std::ranges::count(options.cuda_graphs, "on") > 0) {
     throw UnavailableError("--cuda-graph=on: CPU devices have no graphs; use --cuda-graph=auto");
   }

@@ -4,6 +4,7 @@
 // Makes the jobs of a report's runs from options.
 #pragma once
 
+#include <climits>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -25,10 +26,10 @@ struct DeviceChoice {
 // Throws UnavailableError when something asked for is not here, ConfigError for servers on GPUs
 // beside workers on CPU devices.
 DeviceChoice choose_device(const Options& options, const HostDevices& host);
-// The device and the note alone. Throws UnavailableError when there is no such device, or no device
-// that has the backend.
+// The device and the note alone, of runs on `most` devices at most. Throws UnavailableError when
+// there is no such device, or no device that has the backend.
 DeviceChoice choose_kind(const std::string& device, const std::string& backend,
-                         const HostDevices& host);
+                         const HostDevices& host, int most = INT_MAX);
 
 // Deals out the GPUs to `devices` devices in turn. REQUIRES: there are GPUs.
 std::vector<int> next_gpus(const CudaProbe& cuda, int devices);

@@ -67,6 +67,33 @@ TEST(DeviceChoice, TakesTheCpuWithoutAGpuAndSaysWhy) {
   EXPECT_THAT(choice.note, HasSubstr("there is no NVIDIA driver"));
 }
 
+TEST(DeviceChoice, SaysThatAContainerHasTooLittleSharedMemoryForNccl) {
+  HostDevices host = host_with_gpus(4);
+  host.shared_memory_bytes = std::uintmax_t{64} << 20;  // Docker's
+  Options options;
+  options.device = "cuda";
+  options.gpus = {1, 3};
+  EXPECT_EQ(choose_device(options, host).note,
+            "warning: /dev/shm has 64 MiB free, and 3 ranks may need 64 MiB each, so that NCCL may "
+            "fail: start the container with --shm-size=1g");
+  EXPECT_THAT(choose_kind("cuda", "auto", host).note, HasSubstr("4 ranks"));
+  options.gpus = {1};
+  EXPECT_EQ(choose_device(options, host).note, "");
+  options.gpus = {2};
+  options.backend = "shm";  // it shares memory without a name
+  EXPECT_EQ(choose_device(options, host).note, "");
+  options.backend = "nccl";
+  host.shared_memory_bytes = std::uintmax_t{128} << 20;
+  EXPECT_EQ(choose_device(options, host).note, "");
+}
+
+TEST(SharedMemory, SaysWhatMpiDoesWithTooLittle) {
+  EXPECT_THAT(shared_memory_warning("mpi", 8, std::uintmax_t{63} << 20),
+              HasSubstr("/dev/shm has 63 MiB free, and 8 ranks may need 8 MiB each, so that MPI"));
+  EXPECT_EQ(shared_memory_warning("mpi", 8, std::uintmax_t{64} << 20), "");
+  EXPECT_EQ(shared_memory_warning("gloo", 8, 0), "");
+}
+
 TEST(DeviceChoice, NeverTakesTheCpuForCuda) {
   Options options;
   options.device = "cuda";
