@@ -247,6 +247,33 @@ std::optional<StackedBar> bar_of(const RunGroup& group, int rank) {
   return bar;
 }
 
+// The median of what the driver sampled of a run's GPUs, as a share of `whole` or the highest
+// sample.
+struct GpuBar {
+  const char* label;
+  double whole;
+  Known<SampleRange> GpuTelemetry::*figure;
+};
+constexpr GpuBar kGpuBars[] = {{"GPU use", 1, &GpuTelemetry::utilization_ratio},
+                               {"power, of {:.0f} W", 0, &GpuTelemetry::power_w},
+                               {"clock, of {:.0f} MHz", 0, &GpuTelemetry::sm_clock_mhz}};
+
+std::optional<StackedBar> bar_of(const RunGroup& group, const GpuBar& gpu) {
+  std::vector<double> medians;
+  double most = gpu.whole;
+  for (const Run* run : group.runs) {
+    const auto range = gpu_figure(*run, gpu.figure).value;
+    if (!range) continue;
+    medians.push_back(range->median);
+    most = std::max(most, range->max);
+  }
+  if (medians.empty() || most <= 0) return std::nullopt;
+  StackedBar bar{group, fmt::format(fmt::runtime(gpu.label), most)};
+  bar.whole = median(std::move(medians)) / most;
+  bar.parts = {0, 0, 0, bar.whole};
+  return bar;
+}
+
 // How many groups have room together.
 std::size_t groups_with_room(const std::vector<RunGroup>& groups) {
   std::size_t bars = 0, count = 0;
@@ -321,6 +348,14 @@ StackedChart busy_chart(std::span<const Report> reports) {
       for (int rank = 0; rank < group.devices; ++rank) {
         if (auto bar = bar_of(group, rank)) chart.bars.push_back(*std::move(bar));
       }
+      for (const GpuBar& gpu : kGpuBars) {
+        if (auto bar = bar_of(group, gpu)) chart.bars.push_back(*std::move(bar));
+      }
+    }
+    const auto sampled = [](const StackedBar& bar) { return bar.parts.size() > kWork.size(); };
+    if (std::ranges::any_of(chart.bars, sampled)) {
+      add_part("by the driver's samples", kOtherStyle, chart);
+      for (StackedBar& bar : chart.bars) bar.parts.resize(chart.parts.size());
     }
     chart.caption.notes.emplace_back(
         "the share of the median step in which a device computes; the rest is communication, "

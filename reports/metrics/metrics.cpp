@@ -239,6 +239,21 @@ Figure peak_share(const Run& run) {
   return Figure::of(*rate.value / *peak.value);
 }
 
+Known<SampleRange> gpu_figure(const Run& run, Known<SampleRange> GpuTelemetry::*figure) {
+  auto found = Known<SampleRange>::missing("no GPU was sampled");
+  std::vector<double> medians;
+  for (const DeviceRow& device : run.devices) {
+    if (!device.gpu_telemetry.value) continue;
+    const Known<SampleRange>& own = (*device.gpu_telemetry.value).*figure;
+    if (!found.value) found = own;
+    if (!own.value) continue;
+    medians.push_back(own.value->median);
+    found.value = {median(medians), std::min(found.value->min, own.value->min),
+                   std::max(found.value->max, own.value->max)};
+  }
+  return found;
+}
+
 Figure others_idle(const Run& run) {
   if (!strategy_row(run.strategy).through_primary) {
     return Figure::missing("dp alone has devices beside a primary one");

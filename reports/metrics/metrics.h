@@ -63,6 +63,10 @@ Figure flops_per_s_per_device(const Run& run);
 // The same as a share of the most that the device can do (peak_flops_per_s_per_device).
 Figure peak_share(const Run& run);
 
+// What the driver told of the GPUs of a run while it trained: the median over them of the medians
+// of their samples, and the least and the most of all. Missing, with the reason, without GPUs.
+Known<SampleRange> gpu_figure(const Run& run, Known<SampleRange> GpuTelemetry::*figure);
+
 // dp: how long the devices beside the primary wait for it or have nothing to do in a step: the
 // median over them of comm_wait_s + idle_s. Missing, with the reason, in other strategies and where
 // it was not recorded.

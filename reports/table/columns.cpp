@@ -210,7 +210,13 @@ struct Companion {
   const char *name, *behind;
   bool (*applies)(const Run&);
 };
+constexpr auto kOnGpus = [](const Run& run) {
+  return gpu_figure(run, &GpuTelemetry::utilization_ratio).value.has_value();
+};
 constexpr Companion kCompanions[] = {
+    {"clock", "other-memory", kOnGpus},
+    {"power", "other-memory", kOnGpus},
+    {"gpu-use", "other-memory", kOnGpus},
     // The imbalance of dp beside the primary's communication.
     {"others-idle", "exposed", [](const Run& run) { return others_idle(run).value.has_value(); }},
     {"to-accuracy", "epoch", [](const Run& run) { return run.until_accuracy && !is_bare(run); }},

@@ -53,6 +53,12 @@ FieldValue figure(const RunRow& row) {
   return said(kGet(*row.run), *row.run);
 }
 
+template <Known<SampleRange> GpuTelemetry::*kMember>
+Figure gpu(const Run& run) {
+  const Known<SampleRange> range = gpu_figure(run, kMember);
+  return range.value ? Figure::of(range.value->median) : Figure::missing(range.reason);
+}
+
 template <double StepStatistics::*kMember>
 Figure step(const Run& run) {
   return step_figure(run, kMember);
@@ -302,6 +308,13 @@ const std::vector<Column>& run_columns() {
       column("other-memory", "peak MiB", "others", "largest peak memory of the other workers",
              "others_peak_bytes", figure<other_memory>, kAlways | kJoined | kSmaller | kLargest,
              kMebibytes),
+      column("gpu-use", "GPU", "use %", "share of the time in which a kernel ran on a GPU",
+             "gpu_utilization_ratio", figure<gpu<&GpuTelemetry::utilization_ratio>>, kForSome,
+             kPercentage),
+      column("power", "GPU", "W", "power of a GPU", "gpu_power_w",
+             figure<gpu<&GpuTelemetry::power_w>>, kForSome, kPlain),
+      column("clock", "GPU", "MHz", "clock of a GPU's multiprocessors", "gpu_sm_clock_mhz",
+             figure<gpu<&GpuTelemetry::sm_clock_mhz>>, kForSome, kPlain),
       column("loss", "train", "loss", "training loss of the last epoch", "train_loss",
              figure<final_loss>, kAlways | kAll, kFraction),
       column("accuracy", "test", "acc. %", "test accuracy after the last epoch", "test_accuracy",

@@ -7,8 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "reports/charts/chart_data.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/conditions.h"
+#include "reports/metrics/metrics.h"
+#include "reports/table/columns.h"
 #include "reports/table/table.h"
 #include "tests/reports/sample_report.h"
 #include "tests/reports/schema_validator.h"
@@ -18,8 +21,12 @@ namespace {
 
 using nlohmann::json;
 using Pointer = json::json_pointer;
+using testing::AnyOf;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsSupersetOf;
+using testing::Not;
 
 const Pointer kTelemetry("/runs/2/devices/1/gpu_telemetry");
 
@@ -79,6 +86,67 @@ TEST(GpuReport, SchemaAndReaderRefuseWhatCannotBe) {
       continue;  // the reader takes any reason
     EXPECT_THROW(parse_report(document.dump(), "bad.json"), ConfigError) << pointer;
   }
+}
+
+TEST(GpuFigures, AreMediansOverTheGpusOfARunWithTheRangeOfAll) {
+  auto run = test::sample_run("ddp", 3, 100);
+  EXPECT_EQ(gpu_figure(run, &GpuTelemetry::power_w).reason, "no GPU was sampled");
+  const SampleRange ranges[] = {{500, 90, 610}, {300, 80, 650}, {450, 95, 600}};
+  for (std::size_t i = 0; i < 3; ++i) {
+    GpuTelemetry telemetry;
+    telemetry.power_w = Known<SampleRange>::of(ranges[i]);
+    telemetry.sm_clock_mhz = Known<SampleRange>::missing("Not Supported");
+    run.devices[i].gpu_telemetry = Known<GpuTelemetry>::of(telemetry);
+  }
+  const SampleRange power = gpu_figure(run, &GpuTelemetry::power_w).value.value();
+  EXPECT_EQ(power.median, 450);
+  EXPECT_EQ(power.min, 80);
+  EXPECT_EQ(power.max, 650);
+  EXPECT_EQ(gpu_figure(run, &GpuTelemetry::sm_clock_mhz).reason, "Not Supported");
+}
+
+TEST(GpuFigures, AreColumnsOfTheFullTableOnlyWhereGpusWere) {
+  Report report = test::sample_report();
+  const auto names = [&] {
+    std::vector<std::string> found;
+    for (const Column* column : table_columns(all_runs(report))) found.push_back(column->name);
+    return found;
+  };
+  EXPECT_THAT(names(), IsSupersetOf({"gpu-use", "power", "clock"}));
+  Footnotes notes;
+  const RunRow ddp = all_runs(report)[2];
+  EXPECT_EQ(find_column("gpu-use")->cell(ddp, notes), "97.0");
+  EXPECT_EQ(find_column("power")->cell(ddp, notes), "690");
+  EXPECT_EQ(find_column("gpu_sm_clock_mhz")->cell(ddp, notes), "1755");
+  report.runs[2].devices[1].gpu_telemetry = {};
+  EXPECT_THAT(names(), Not(AnyOf(Contains("gpu-use"), Contains("power"), Contains("clock"))));
+}
+
+TEST(GpuFigures, AreBarsOfTheBusyChart) {
+  Report report = test::sample_report();
+  report.runs = {report.runs[2], report.runs[1]};  // the second one's GPUs were not sampled
+  for (auto& run : report.runs) {
+    for (DeviceRow& device : run.devices) {
+      device.step_time_median_s = Figure::of(0.02);
+      device.phases = {{"forward_s", Figure::of(0.002)}, {"backward_s", Figure::of(0.003)}};
+    }
+  }
+  const StackedChart chart = busy_chart({&report, 1});
+  EXPECT_THAT(chart.parts, ElementsAre("forward", "backward", "update", "by the driver's samples"));
+  std::map<std::string, double> wholes;
+  for (const StackedBar& bar : chart.bars) {
+    EXPECT_EQ(bar.parts.size(), chart.parts.size()) << bar.label;
+    if (!bar.label.starts_with("rank")) {
+      EXPECT_EQ(bar.parts.back(), bar.whole);
+    }
+    if (bar.name.starts_with("ddp")) wholes[bar.label] = bar.whole;
+  }
+  EXPECT_EQ(wholes, (std::map<std::string, double>{{"rank 0", 0.25},
+                                                   {"rank 1", 0.25},
+                                                   {"GPU use", 0.97},
+                                                   {"power, of 700 W", 690.5 / 700},
+                                                   {"clock, of 1980 MHz", 1755. / 1980}}));
+  EXPECT_EQ(chart.bars.size(), 5U + 2U);
 }
 
 std::vector<std::string> texts_of(const std::vector<Warning>& warnings) {

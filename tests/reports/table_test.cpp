@@ -35,22 +35,23 @@ TEST(SummaryTable, ShowsARowARunInOneBlockWithoutALimit) {
       render_table(test::sample_report(), 0),
       R"(simple_cnn on mnist (files), cpu (Imaginary 9000) / cuda, 1 thread a device, fp32, weak scaling
 
-                      batch       step ms  samples  /s per  speed-   eff.  epoch  comm  exposed  peak MiB  peak MiB   train    test
-strategy  devices  each/all  median (IQR)       /s  device      up      %      s    ms       ms   primary    others    loss  acc. %  verified
-single    1           64/64  20.00 (1.00)     3200    3200    1.00  100.0  10.00  -(1)     -(1)      40.0      -(1)  0.2345   98.12      ref.
-dp        2          64/128  20.00 (1.00)     5200    2600    1.62   81.2  10.00  1.50     0.30      40.0      30.0  0.2345   98.12       yes
-ddp       2(2)       64/128  20.00 (1.00)     6100    3050    1.91   95.3  10.00  1.50     0.30      40.0      30.0  0.2345   98.12       yes
-ps        4+1*       64/256  20.00 (1.00)     6000    1500      -*     -*  10.00  1.50     0.30      40.0      30.0  0.2345   98.12       yes
-ddp       4        failed (3)
-dp        8        skipped (4)
+                      batch       step ms  samples  /s per  speed-   eff.  epoch  comm  exposed  peak MiB  peak MiB    GPU   GPU   GPU   train    test
+strategy  devices  each/all  median (IQR)       /s  device      up      %      s    ms       ms   primary    others  use %     W   MHz    loss  acc. %  verified
+single    1           64/64  20.00 (1.00)     3200    3200    1.00  100.0  10.00  -(1)     -(1)      40.0      -(1)   -(2)  -(2)  -(2)  0.2345   98.12      ref.
+dp        2          64/128  20.00 (1.00)     5200    2600    1.62   81.2  10.00  1.50     0.30      40.0      30.0   -(2)  -(2)  -(2)  0.2345   98.12       yes
+ddp       2(3)       64/128  20.00 (1.00)     6100    3050    1.91   95.3  10.00  1.50     0.30      40.0      30.0   97.0   690  1755  0.2345   98.12       yes
+ps        4+1*       64/256  20.00 (1.00)     6000    1500      -*     -*  10.00  1.50     0.30      40.0      30.0   -(2)  -(2)  -(2)  0.2345   98.12       yes
+ddp       4        failed (4)
+dp        8        skipped (5)
 
 +n: n parameter servers beside the workers
 *: oversubscribed, more compute threads than cores; no scaling is shown
 each setting ran once: --repetitions=7 shows how much is chance
 (1) one device
-(2) injected: slow:rank=1,phase=backward,percent=25
-(3) failed: rank 2, step 5, signal: killed by SIGKILL
-(4) skipped: no CUDA device is here
+(2) no GPU was sampled
+(3) injected: slow:rank=1,phase=backward,percent=25
+(4) failed: rank 2, step 5, signal: killed by SIGKILL
+(5) skipped: no CUDA device is here
 )");
 }
 
