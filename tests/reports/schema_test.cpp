@@ -4,6 +4,8 @@
 // The schema accepts the reports that the program writes, and refuses every mutation of them.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -272,6 +274,38 @@ TEST(SchemaValidator, NamesThePlaceOfAnError) {
 
 TEST(SchemaValidator, RefusesAFileThatIsNotThere) {
   EXPECT_THROW(schema_errors(json::object(), "/nonexistent/schema.json"), std::runtime_error);
+}
+
+TEST(Schemas, HaveAnIdentityByTheirNames) {
+  const std::filesystem::path root =
+      std::filesystem::path(DDPBENCH_REPORT_SCHEMA).parent_path().parent_path().parent_path();
+  for (const char* folder : {"reports/schema", "configs/schema"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(root / folder)) {
+      std::ifstream file(entry.path());
+      EXPECT_EQ(json::parse(file).value("$id", ""),
+                "https://ddpbench.invalid/schema/" + entry.path().filename().string());
+    }
+  }
+}
+
+// docs/claims.md draws it.
+TEST(PublishedCurve, IsAValidReportOfSpeedUpsAlone) {
+  const std::filesystem::path root =
+      std::filesystem::path(DDPBENCH_REPORT_SCHEMA).parent_path().parent_path().parent_path();
+  const std::string path = (root / "docs/deeplab-v100.json").string();
+  std::ifstream file(path);
+  EXPECT_EQ(joined(schema_errors(json::parse(file), DDPBENCH_REPORT_SCHEMA)), "");
+  const Report report = read_report(path);
+  const std::vector<std::pair<int, double>> wanted = {{1, 1}, {4, 3}, {8, 3.9}};
+  ASSERT_EQ(report.runs.size(), wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const auto [devices, speedup] = wanted[i];
+    EXPECT_EQ(report.runs[i].world_size, devices);
+    EXPECT_DOUBLE_EQ(report.runs[i].scaling.value().speedup, speedup);
+    EXPECT_DOUBLE_EQ(report.runs[i].scaling->efficiency, speedup / devices);
+    EXPECT_NEAR(*report.runs[i].samples_per_s.value, speedup, 1e-12);
+    EXPECT_NEAR(report.runs[i].step.time_s.value().median, devices / speedup, 1e-12);
+  }
 }
 
 }  // namespace

@@ -351,6 +351,15 @@ class Archive(unittest.TestCase):
             self.assertTrue((place / "share" / "ddpbench" / "configs" / "quick.json").is_file())
 
 
+class PublishedCurve(unittest.TestCase):
+    def test_is_drawn_by_the_command_of_the_page(self):
+        command = re.search(r"`ddpbench (chart docs/\S+)`", text_of("docs", "claims.md")).group(1)
+        drawn = subprocess.run([DDPBENCH, *command.split()], check=True, capture_output=True,
+                               text=True, cwd=ROOT).stdout
+        for devices, efficiency in ((1, "100.0"), (4, "75.0"), (8, "48.8")):
+            self.assertRegex(drawn, rf"(?m)^ +{devices}\b.* {efficiency} %$")
+
+
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
