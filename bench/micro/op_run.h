@@ -214,7 +214,7 @@ inline std::vector<OpCase> simple_cnn(OpBackend& backend, std::int64_t n, DataTy
       {"fc2", true, {LinearDesc{.input = hidden, .out_features = 10}}},
       {"pool1", false, {halve(map1)}},
       {"pool2", false, {halve(map2)}},
-      {"relu", false, {ReluDesc{map1}}},
+      {"relu", false, {ActivationDesc{map1}}},
       {"add", false, {AddDesc{map1}}},
       {"reorder", false, {ReorderDesc{image(n, 32, 28, map1.type), map1}}}};
   if (type == DataType::bf16) {

@@ -239,8 +239,9 @@ OpPlan plain_plan(const ConcatDesc& desc) {
   return plan;
 }
 
-OpPlan plain_plan(const ReluDesc& desc) {
-  OpPlan plan = elementwise_plan("relu", desc.input, 1);
+OpPlan plain_plan(const ActivationDesc& desc) {
+  const std::string_view name = kActivationNames[static_cast<std::size_t>(desc.kind)];
+  OpPlan plan = elementwise_plan(std::string(name), desc.input, 1);
   plan.needs_output = true;
   return plan;
 }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "kernels/ops/activation.h"
 #include "kernels/ops/dropout_mask.h"
 #include "kernels/ops/tensor_layout.h"
 #include "kernels/runtime/device.h"
@@ -236,8 +237,9 @@ struct LinearDesc {
   bool needs_grad_input = true;
 };
 
-struct ReluDesc {
+struct ActivationDesc {
   TensorLayout input;
+  Activation kind = Activation::relu;
 };
 
 // output = a + b, same shape.
@@ -260,7 +262,7 @@ struct ReorderDesc {
 
 // Every operation that a backend may have.
 using OpDesc =
-    std::variant<Conv2dDesc, MaxPool2dDesc, LinearDesc, ReluDesc, AddDesc, ReorderDesc,
+    std::variant<Conv2dDesc, MaxPool2dDesc, LinearDesc, ActivationDesc, AddDesc, ReorderDesc,
                  AvgPool2dDesc, AdaptiveAvgPool2dDesc, ConcatDesc, BatchNorm2dDesc, DropoutDesc>;
 
 // ---- what the operations of all backends share ----
@@ -280,7 +282,7 @@ OpPlan plain_plan(const LinearDesc& desc);
 OpPlan plain_plan(const AvgPool2dDesc& desc);
 OpPlan plain_plan(const AdaptiveAvgPool2dDesc& desc);
 OpPlan plain_plan(const ConcatDesc& desc);
-OpPlan plain_plan(const ReluDesc& desc);
+OpPlan plain_plan(const ActivationDesc& desc);
 OpPlan plain_plan(const AddDesc& desc);
 OpPlan plain_plan(const DropoutDesc& desc);
 OpPlan plain_plan(const ReorderDesc& desc);

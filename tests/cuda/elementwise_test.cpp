@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// relu, add, reorder, conversions, optimizers and mean of the CUDA backend against the reference.
+// Activations, add, reorder, conversions, optimizers and mean of the CUDA backend against the
+// reference.
 #include <cmath>
 #include <limits>
 
@@ -52,8 +53,28 @@ void compare(const Make& make) {
 
 TEST_F(CudaElementwise, ReluEqualsTheReference) {
   compare([](OpBackend& backend, const TensorLayout& layout) {
-    return backend.make(ReluDesc{layout});
+    return backend.make(ActivationDesc{layout});
   });
+}
+
+TEST_F(CudaElementwise, ActivationsEqualTheReference) {
+  BackendFixture plain = BackendFixture::reference();
+  BackendFixture fixture = cuda_backend();
+  const Shape shape = {3, 65, 9, 11};
+  for (const Activation kind : {Activation::relu6, Activation::tanh, Activation::sigmoid})
+    for (const TensorLayout& layout : layouts(shape)) {
+      const auto reference = plain.backend().make(ActivationDesc{TensorLayout::plain(shape), kind});
+      OpInputs in = whole_inputs(*reference, 1);
+      const OpOutputs want = run(plain, *reference, in);
+      const auto op = fixture.backend().make(ActivationDesc{layout, kind});
+      SCOPED_TRACE(op->plan().description + " " + layout.tag);
+      const OpOutputs got = run(fixture, *op, in);
+      // In bf16 the output is rounded, and the gradient, of up to 8, is that at the rounded output.
+      const bool exact = kind == Activation::relu6, bf16 = layout.type == DataType::bf16;
+      const double unit = exact ? 0 : bf16 ? 0x1p-8 : 4 * kEpsilon;
+      EXPECT_TRUE(all_near(got.output, want.output, unit));
+      EXPECT_TRUE(all_near(got.grad_inputs[0], want.grad_inputs[0], 16 * unit));
+    }
 }
 
 TEST_F(CudaElementwise, AddEqualsTheReference) {
@@ -64,7 +85,7 @@ TEST_F(CudaElementwise, AddEqualsTheReference) {
 TEST_F(CudaElementwise, ReluKeepsNaNAndLetsItsGradientThrough) {
   BackendFixture fixture = cuda_backend();
   for (const DataType type : {DataType::fp32, DataType::bf16}) {
-    const auto op = fixture.backend().make(ReluDesc{TensorLayout::plain({1, 3}, type)});
+    const auto op = fixture.backend().make(ActivationDesc{TensorLayout::plain({1, 3}, type)});
     const OpInputs in = {.inputs = {{std::numeric_limits<float>::quiet_NaN(), -1, 2}},
                          .grad_output = {3, 4, 5}};
     const OpOutputs got = run(fixture, *op, in);

@@ -203,7 +203,7 @@ TEST(CudaBackend, HasANameAndNoUseForMicroBatches) {
 TEST(CudaBackend, RefusesTensorsThatItsIndicesCannotCount) {
   BackendFixture fixture = cuda_backend();
   try {
-    fixture.backend().make(ReluDesc{TensorLayout::plain({65536, 65536})});
+    fixture.backend().make(ActivationDesc{TensorLayout::plain({65536, 65536})});
     FAIL() << "planned 2^32 elements";
   } catch (const BatchTooLarge& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("relu on [65536, 65536]: 4294967296 elements"));

@@ -161,7 +161,7 @@ class PeculiarBackend : public OpBackend {
     if (std::holds_alternative<Conv2dDesc>(desc) || std::holds_alternative<MaxPool2dDesc>(desc)) {
       return odd(std::move(op));
     }
-    if (const auto* relu = std::get_if<ReluDesc>(&desc)) {
+    if (const auto* relu = std::get_if<ActivationDesc>(&desc)) {
       return std::make_unique<AnyOrder>(std::move(op), relu->input);
     }
     if (const auto* add = std::get_if<AddDesc>(&desc)) {

@@ -65,6 +65,9 @@ TEST(ModelSchema, TakesEveryKey) {
       {"name": "j", "type": "concat", "inputs": ["a", "n"]},
       {"name": "g", "type": "adaptive_avg_pool2d", "output_size": [2, 1]},
       {"name": "d", "type": "dropout", "p": 0.25},
+      {"name": "s", "type": "relu6"},
+      {"name": "t", "type": "tanh"},
+      {"name": "u", "type": "sigmoid"},
       {"name": "fc", "type": "linear", "in_features": 16, "out_features": 3, "bias": true},
       {"name": "early", "type": "linear", "inputs": ["g"], "out_features": 3}]})";
   EXPECT_EQ(errors_of(text), 0u);

@@ -22,7 +22,7 @@ TEST(OpBackend, FusesOnlyWhereItSaysSo) {
   const TensorLayout plain = TensorLayout::plain({2, 3, 2, 2});
   const MaxPool2dDesc pool{.input = maps, .window = square_window(2, 2)};
   const OpDesc to_plain[] = {pool, ReorderDesc{.from = plain, .to = plain}};
-  const OpDesc to_relu[] = {pool, ReluDesc{plain}};
+  const OpDesc to_relu[] = {pool, ActivationDesc{plain}};
   const auto device = make_cpu_device({});
   const auto onednn = make_onednn_backend(*device);
   EXPECT_EQ(onednn->fuse(to_plain).count, 2U);

@@ -370,10 +370,28 @@ TEST_F(Bf16Ops, RectifyAndAddInEveryLayout) {
         for (std::size_t i = 0; i < want.grad_inputs.size(); ++i)
           EXPECT_TRUE(all_near(got.grad_inputs[i], want.grad_inputs[i], 0));
       };
-      check(ReluDesc{layout}, ReluDesc{TensorLayout::plain(shape)}, 0);
+      const TensorLayout as_plain = TensorLayout::plain(shape);
+      check(ActivationDesc{layout}, ActivationDesc{as_plain}, 0);
+      check(ActivationDesc{layout, Activation::relu6}, ActivationDesc{as_plain, Activation::relu6},
+            0);
       check(AddDesc{layout}, AddDesc{TensorLayout::plain(shape)}, 1);
     }
   }
+}
+
+// The gradient is that at the rounded output.
+TEST_F(Bf16Ops, SquashInEveryLayout) {
+  BackendFixture plain = BackendFixture::reference(), fixture = bf16_backend();
+  const Shape shape = {3, 17, 4, 5};
+  for (const Activation kind : {Activation::tanh, Activation::sigmoid})
+    for (const TensorLayout& layout : bf16_layouts(shape)) {
+      const auto reference = plain.backend().make(ActivationDesc{TensorLayout::plain(shape), kind});
+      const auto op = fixture.backend().make(ActivationDesc{layout, kind});
+      const OpInputs in = rounded_inputs(*reference, 1);
+      const OpOutputs want = run(plain, *reference, in), got = run(fixture, *op, in);
+      EXPECT_TRUE(near_rounded(got.output, want.output, 4 * kEpsilon, layout, 1));
+      EXPECT_TRUE(all_near(got.grad_inputs[0], want.grad_inputs[0], 4 * 0x1p-8));
+    }
 }
 
 TEST_F(Bf16Ops, RoundsToTheNearestAndKeepsNan) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// relu, add and reorder of the oneDNN backend, and layout conversions.
+// Activations, add and reorder of the oneDNN backend, and layout conversions.
 #include <cmath>
 #include <limits>
 
@@ -51,8 +51,31 @@ class Elementwise : public ::testing::TestWithParam<Case> {
 
 TEST_P(Elementwise, ReluEqualsTheReference) {
   compare([](OpBackend& backend, const TensorLayout& layout) {
-    return backend.make(ReluDesc{layout});
+    return backend.make(ActivationDesc{layout});
   });
+}
+
+// A dozen roundings of values up to 1; and of relu6 none. The inputs reach far into saturation.
+TEST_P(Elementwise, ActivationsEqualTheReference) {
+  BackendFixture plain = BackendFixture::reference();
+  for (const Activation kind : {Activation::relu6, Activation::tanh, Activation::sigmoid}) {
+    const ActivationDesc desc{TensorLayout::plain(GetParam().shape), kind};
+    const auto reference = plain.backend().make(desc);
+    OpInputs in = random_inputs(*reference, 1);
+    for (float& v : in.inputs[0]) v *= v > 0.5F ? 120.0F : 10.0F;
+    const OpOutputs want = run(plain, *reference, in);
+    const double tolerance = kind == Activation::relu6 ? 0 : 4 * kEpsilon;
+    for (const int threads : team_sizes()) {
+      BackendFixture fixture = BackendFixture::onednn(threads);
+      for (const TensorLayout& layout : layouts(GetParam().shape)) {
+        SCOPED_TRACE(reference->plan().description + " " + layout.tag);
+        const auto op = fixture.backend().make(ActivationDesc{layout, kind});
+        const OpOutputs got = run(fixture, *op, in);
+        EXPECT_TRUE(all_near(got.output, want.output, tolerance));
+        EXPECT_TRUE(all_near(got.grad_inputs[0], want.grad_inputs[0], tolerance));
+      }
+    }
+  }
 }
 
 TEST_P(Elementwise, AddEqualsTheReference) {
@@ -85,12 +108,47 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Elementwise, ::testing::ValuesIn(shapes_of_elem
 
 TEST(Relu, KeepsNaNAndLetsItsGradientThrough) {
   BackendFixture fixture = BackendFixture::onednn();
-  const auto op = fixture.backend().make(ReluDesc{TensorLayout::plain({1, 3})});
+  const auto op = fixture.backend().make(ActivationDesc{TensorLayout::plain({1, 3})});
   const OpInputs in = {.inputs = {{std::numeric_limits<float>::quiet_NaN(), -1, 2}},
                        .grad_output = {3, 4, 5}};
   const OpOutputs got = run(fixture, *op, in);
   EXPECT_TRUE(std::isnan(got.output[0]));
   EXPECT_EQ(got.grad_inputs[0], (Values{3, 0, 5}));
+}
+
+TEST(Activations, HaveTheValuesOfPyTorch) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  struct Known {
+    Activation kind;
+    Values outputs, gradients;
+  };
+  const Values inputs = {-kInfinity, -2, 0, 1e-4F, 0.5F, 7, kInfinity};
+  // torch.relu6, torch.tanh and torch.sigmoid of these in double, and their derivatives.
+  const Known known[] = {{Activation::relu6, {0, 0, 0, 1e-4F, 0.5F, 6, 6}, {0, 0, 0, 1, 1, 0, 0}},
+                         {Activation::tanh,
+                          {-1, -0.96402758F, 0, 9.9999997e-5F, 0.46211716F, 0.99999834F, 1},
+                          {0, 0.070650825F, 1, 1, 0.78644773F, 3.3261e-6F, 0}},
+                         {Activation::sigmoid,
+                          {0, 0.11920292F, 0.5F, 0.500025F, 0.62245933F, 0.99908895F, 1},
+                          {0, 0.10499359F, 0.25F, 0.25F, 0.23500371F, 9.1022e-4F, 0}}};
+  for (BackendFixture& fixture : all_backends())
+    for (const Known& each : known) {
+      const auto op =
+          fixture.backend().make(ActivationDesc{TensorLayout::plain({1, 7}), each.kind});
+      SCOPED_TRACE(fixture.backend().name() + " " + op->plan().description);
+      OpInputs in = {.inputs = {inputs}, .grad_output = Values(7, 1)};
+      const OpOutputs got = run(fixture, *op, in);
+      EXPECT_TRUE(all_near(got.output, each.outputs, 2 * kEpsilon));
+      EXPECT_TRUE(all_near(got.grad_inputs[0], each.gradients, 4 * kEpsilon));
+      EXPECT_NEAR(got.output[3] / each.outputs[3], 1, 2 * kEpsilon);
+      in.inputs[0][0] = std::numeric_limits<float>::quiet_NaN();
+      EXPECT_TRUE(std::isnan(run(fixture, *op, in).output[0]));
+    }
+  for (float x = -20; x < 20; x += 0x1p-7F) {
+    const double tangent = std::tanh(static_cast<double>(x)), e = std::exp(static_cast<double>(-x));
+    EXPECT_NEAR(activate(Activation::tanh, x), tangent, 2 * kEpsilon * std::abs(tangent)) << x;
+    EXPECT_NEAR(activate(Activation::sigmoid, x) * (1 + e), 1, 4 * kEpsilon) << x;
+  }
 }
 
 TEST(Convert, KeepsTheOrderOfPyTorchForFlattenedChannels) {

@@ -29,7 +29,7 @@ class MaxPool2d : public ::testing::TestWithParam<PoolCase> {
   static std::unique_ptr<Op> make(OpBackend& backend, const MaxPool2dDesc& desc, bool to_plain) {
     if (!to_plain) return backend.make(desc);
     const TensorLayout plain = TensorLayout::plain({});
-    const OpDesc chain[] = {desc, ReorderDesc{.from = plain, .to = plain}, ReluDesc{plain}};
+    const OpDesc chain[] = {desc, ReorderDesc{.from = plain, .to = plain}, ActivationDesc{plain}};
     FusedOp fused = backend.fuse(chain);
     EXPECT_EQ(fused.count, 2U);
     return std::move(fused.op);

@@ -33,7 +33,7 @@ TEST(OpBytes, OfElementwiseOperationsIsAMapForEachOperand) {
   BackendFixture fixture = BackendFixture::reference();
   const TensorLayout layout = TensorLayout::plain({3, 7});
   const double map = 21 * kFloat;
-  const auto relu = fixture.backend().make(ReluDesc{layout});
+  const auto relu = fixture.backend().make(ActivationDesc{layout});
   EXPECT_EQ(op_bytes(relu->plan(), true, true), 2 * map);
   EXPECT_EQ(op_bytes(relu->plan(), false, true), 3 * map);
   const auto add = fixture.backend().make(AddDesc{layout});

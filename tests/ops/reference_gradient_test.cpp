@@ -149,18 +149,44 @@ TEST(ReferenceGradient, OfMaxPoolEqualsFiniteDifferences) {
 
 TEST(ReferenceGradient, OfReluEqualsFiniteDifferences) {
   BackendFixture fixture = BackendFixture::reference();
-  const auto op = fixture.backend().make(ReluDesc{TensorLayout::plain({2, 10})});
+  const auto op = fixture.backend().make(ActivationDesc{TensorLayout::plain({2, 10})});
   OpInputs in = random_inputs(*op, 1);
   in.inputs[0] = shuffled_values(20, 2);
   for (float& v : in.inputs[0]) v -= 10.5F;
   check_all_gradients(fixture, *op, in, 0.25F);
 }
 
+// Smooth ones by the error of a central difference, h^2 / 6 times a third derivative of at most 2.
+TEST(ReferenceGradient, OfActivationsEqualsFiniteDifferences) {
+  BackendFixture fixture = BackendFixture::reference();
+  for (const Activation kind : {Activation::relu6, Activation::tanh, Activation::sigmoid}) {
+    const auto op = fixture.backend().make(ActivationDesc{TensorLayout::plain({2, 10}), kind});
+    SCOPED_TRACE(op->plan().description);
+    OpInputs in = random_inputs(*op, 1);
+    in.inputs[0] = shuffled_values(20, 2);
+    for (float& v : in.inputs[0]) v -= 10.5F;  // relu6's kinks are at 0 and 6
+    if (kind == Activation::relu6) {
+      check_all_gradients(fixture, *op, in, 0.25F);
+      continue;
+    }
+    for (float& v : in.inputs[0]) v /= 4;
+    const OpOutputs out = run(fixture, *op, in);
+    for (std::size_t k = 0; k < 20; ++k) {
+      OpInputs moved = in;
+      moved.inputs[0][k] += 0x1p-6F;
+      const double above = run(fixture, *op, moved).output[k];
+      moved.inputs[0][k] -= 0x1p-5F;
+      const double slope = (above - run(fixture, *op, moved).output[k]) / 0x1p-5;
+      EXPECT_NEAR(out.grad_inputs[0][k], in.grad_output[k] * slope, 0x1p-12 / 3 + 64 * kEpsilon);
+    }
+  }
+}
+
 // A fused operation is the operation followed by relu: both must give the same bits.
 void check_fused_relu(BackendFixture& fixture, Op& fused, Op& bare) {
   const OpInputs in = random_inputs(fused, 3);
   const OpOutputs want_bare = run(fixture, bare, in);
-  const auto relu = fixture.backend().make(ReluDesc{bare.plan().output});
+  const auto relu = fixture.backend().make(ActivationDesc{bare.plan().output});
   const OpOutputs want =
       run(fixture, *relu, {.inputs = {want_bare.output}, .grad_output = in.grad_output});
   OpInputs masked = in;

@@ -73,7 +73,9 @@ MAKERS = {"conv2d": convolution, "max_pool2d": pooling, "linear": linear,
           "batch_norm2d": normalization,
           # PyTorch draws other random numbers: runs are alike with p = 0 alone.
           "dropout": lambda layer, _shape: nn.Dropout(layer.get("p", 0.5)),
-          "relu": lambda _layer, _shape: nn.ReLU(), "add": lambda _layer, _shape: Add(),
+          "relu": lambda _layer, _shape: nn.ReLU(), "relu6": lambda _layer, _shape: nn.ReLU6(),
+          "tanh": lambda _layer, _shape: nn.Tanh(), "sigmoid": lambda _layer, _shape: nn.Sigmoid(),
+          "add": lambda _layer, _shape: Add(),
           "concat": lambda _layer, _shape: Concat()}
 
 

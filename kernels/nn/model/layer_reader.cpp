@@ -139,6 +139,9 @@ Kind kind_of(LayerType type) {
     case LayerType::dropout:
       return {read_dropout, {"p"}};
     case LayerType::relu:
+    case LayerType::relu6:
+    case LayerType::tanh:
+    case LayerType::sigmoid:
     case LayerType::add:
     case LayerType::concat:
       break;

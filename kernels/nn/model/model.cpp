@@ -123,7 +123,13 @@ ops::OpDesc operation_of(const LayerSpec& layer, const std::vector<ops::TensorLa
                              .groups = layer.groups,
                              .bias = layer.bias};
     case LayerType::relu:
-      return ops::ReluDesc{input};
+      return ops::ActivationDesc{input};
+    case LayerType::relu6:
+      return ops::ActivationDesc{input, ops::Activation::relu6};
+    case LayerType::tanh:
+      return ops::ActivationDesc{input, ops::Activation::tanh};
+    case LayerType::sigmoid:
+      return ops::ActivationDesc{input, ops::Activation::sigmoid};
     case LayerType::max_pool2d:
       return ops::MaxPool2dDesc{.input = input, .window = layer.window};
     case LayerType::linear:

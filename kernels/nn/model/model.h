@@ -27,11 +27,14 @@ enum class LayerType : std::uint8_t {
   concat,
   batch_norm2d,
   dropout,
+  relu6,
+  tanh,
+  sigmoid,
 };
 // The words of "type" in a model file, by LayerType.
-inline constexpr auto kLayerTypeNames =
-    std::to_array<std::string_view>({"conv2d", "relu", "max_pool2d", "linear", "add", "avg_pool2d",
-                                     "adaptive_avg_pool2d", "concat", "batch_norm2d", "dropout"});
+inline constexpr auto kLayerTypeNames = std::to_array<std::string_view>(
+    {"conv2d", "relu", "max_pool2d", "linear", "add", "avg_pool2d", "adaptive_avg_pool2d", "concat",
+     "batch_norm2d", "dropout", "relu6", "tanh", "sigmoid"});
 constexpr std::string_view to_string(LayerType type) {
   return kLayerTypeNames[static_cast<std::size_t>(type)];
 }

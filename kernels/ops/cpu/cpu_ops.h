@@ -17,7 +17,7 @@ namespace ddpbench::ops::cpu {
 
 std::unique_ptr<Op> make_op(Team team, const BatchNorm2dDesc& desc);
 std::unique_ptr<Op> make_op(Team team, const MaxPool2dDesc& desc);
-std::unique_ptr<Op> make_op(Team team, const ReluDesc& desc);
+std::unique_ptr<Op> make_op(Team team, const ActivationDesc& desc);
 std::unique_ptr<Op> make_op(Team team, const AddDesc& desc);
 std::unique_ptr<Op> make_op(Team team, const AvgPool2dDesc& desc);
 std::unique_ptr<Op> make_op(Team team, const AdaptiveAvgPool2dDesc& desc);

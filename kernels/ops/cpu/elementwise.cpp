@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bandwidth-bound loops: relu_forward moves 2 elements of memory for each of the result,
-// relu_backward and add 3.
+// Bandwidth-bound loops: activate moves 2 elements of memory for each of the result,
+// activation_backward and add 3.
 #include "kernels/ops/cpu/elementwise.h"
 
 #include <algorithm>
@@ -33,16 +33,24 @@ void transform(Team team, DataType type, const void* first, const void* second, 
 
 }  // namespace
 
-void relu_forward(Team team, DataType type, const void* x, void* y, std::int64_t count) {
-  transform(team, type, x, x, y, count,
-            []<typename T>(T value, T) DDPBENCH_SIMD_BODY { return value < 0 ? T{} : value; });
+void activate(Team team, Activation kind, DataType type, const void* x, void* y,
+              std::int64_t count) {
+  with_activation(kind, [=](auto known) {
+    transform(team, type, x, x, y, count, [=]<typename T>(T value, T) DDPBENCH_SIMD_BODY {
+      if constexpr (known == Activation::relu) return value < 0 ? T{} : value;
+      return from_float<T>(ops::activate(known, value));
+    });
+  });
 }
 
 // Both are always read: a conditional read would not vectorise.
-void relu_backward(Team team, DataType type, const void* y, const void* dy, void* dx,
-                   std::int64_t count) {
-  transform(team, type, y, dy, dx, count, []<typename T>(T output, T grad) DDPBENCH_SIMD_BODY {
-    return output <= 0 ? T{} : grad;
+void activation_backward(Team team, Activation kind, DataType type, const void* y, const void* dy,
+                         void* dx, std::int64_t count) {
+  with_activation(kind, [=](auto known) {
+    transform(team, type, y, dy, dx, count, [=]<typename T>(T output, T grad) DDPBENCH_SIMD_BODY {
+      if constexpr (known == Activation::relu) return output <= 0 ? T{} : grad;
+      return from_float<T>(activation_gradient(known, output, grad));
+    });
   });
 }
 
@@ -85,16 +93,21 @@ class CpuElementwiseOp : public Op {
   std::int64_t count_;
 };
 
-class Relu : public CpuElementwiseOp {
+class ActivationOp : public CpuElementwiseOp {
  public:
-  Relu(Team team, const ReluDesc& desc) : CpuElementwiseOp(team, plain_plan(desc)) {}
+  ActivationOp(Team team, const ActivationDesc& desc)
+      : CpuElementwiseOp(team, plain_plan(desc)), kind_(desc.kind) {}
   void forward(Stream&, const ForwardArgs& args) override {
-    relu_forward(team_, type_, args.inputs[0], args.output, count_);
+    activate(team_, kind_, type_, args.inputs[0], args.output, count_);
   }
   void backward(Stream&, const BackwardArgs& args) override {
     if (!args.grad_inputs[0]) return;
-    relu_backward(team_, type_, args.output, args.grad_output, args.grad_inputs[0], count_);
+    activation_backward(team_, kind_, type_, args.output, args.grad_output, args.grad_inputs[0],
+                        count_);
   }
+
+ private:
+  Activation kind_;
 };
 
 class Add : public CpuElementwiseOp {
@@ -111,8 +124,8 @@ class Add : public CpuElementwiseOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_op(Team team, const ReluDesc& desc) {
-  return std::make_unique<Relu>(team, desc);
+std::unique_ptr<Op> make_op(Team team, const ActivationDesc& desc) {
+  return std::make_unique<ActivationOp>(team, desc);
 }
 std::unique_ptr<Op> make_op(Team team, const AddDesc& desc) {
   return std::make_unique<Add>(team, desc);

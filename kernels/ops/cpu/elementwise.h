@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/error.h"
+#include "kernels/ops/activation.h"
 #include "kernels/ops/cpu/parallel.h"
 #include "kernels/ops/dropout_mask.h"
 #include "kernels/runtime/bfloat16.h"
@@ -26,10 +27,10 @@ void with_element(DataType type, const Body& body) {
 
 // The elements are fp32 or bf16; each result is rounded once. The pointers of one call may be
 // equal, but not overlap otherwise.
-void relu_forward(Team team, DataType type, const void* x, void* y, std::int64_t count);
-// dx = y <= 0 ? 0 : dy (PyTorch's rule: NaN lets the gradient through).
-void relu_backward(Team team, DataType type, const void* y, const void* dy, void* dx,
-                   std::int64_t count);
+void activate(Team team, Activation kind, DataType type, const void* x, void* y,
+              std::int64_t count);
+void activation_backward(Team team, Activation kind, DataType type, const void* y, const void* dy,
+                         void* dx, std::int64_t count);
 void add(Team team, DataType type, const void* a, const void* b, void* sum, std::int64_t count);
 // sums[j] (+)= sum over rows i of matrix[i, j], rows in order.
 void column_sums(Team team, DataType type, const void* matrix, std::int64_t rows,

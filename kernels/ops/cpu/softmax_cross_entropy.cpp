@@ -9,7 +9,6 @@
 // The target is subtracted before the gradient is scaled: where they nearly cancel, gradients of
 // different scales are still equal but for the rounding of one product (docs/verification.md).
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <vector>
 
@@ -87,29 +86,6 @@ class RowLoss {
   double smoothing_;
   LossFactors factors_;
 };
-
-// e^x for x <= 0, to two units in the last place; e^-87 below -87. Without branches and calls, so
-// that compilers compute several at once. The reduction to [-ln 2 / 2, ln 2 / 2] is Cody and
-// Waite's; it and the polynomial have the constants of Moshier's Cephes library (expf).
-inline float exponential(float x) {
-  constexpr float kLog2E = 1.44269504F, kLn2High = 0.693359375F, kLn2Low = -2.12194440e-4F;
-  // Adding it rounds to a whole number, which the sum then has in its lowest bits.
-  constexpr float kRound = 0x1.8p23F;
-  constexpr int kExponentBias = 127, kMantissaBits = 23;
-  const float bounded = x < -87.0F ? -87.0F : x;
-  const float sum = bounded * kLog2E + kRound;
-  const float whole = sum - kRound;
-  const float rest = bounded - whole * kLn2High - whole * kLn2Low;
-  float p = 1.9875691500e-4F;
-  p = p * rest + 1.3981999507e-3F;
-  p = p * rest + 8.3334519073e-3F;
-  p = p * rest + 4.1665795894e-2F;
-  p = p * rest + 1.6666665459e-1F;
-  p = p * rest + 5.0000001201e-1F;
-  p = p * rest * rest + rest + 1.0F;
-  const std::uint32_t power = (std::bit_cast<std::uint32_t>(sum) + kExponentBias) << kMantissaBits;
-  return p * std::bit_cast<float>(power);
-}
 
 // Maps, a prediction for each pixel: logits [batch, classes, positions].
 //

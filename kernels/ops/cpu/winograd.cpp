@@ -250,8 +250,8 @@ class WinogradConv2d : public Op {
     auto* const workspace = static_cast<std::byte*>(args.workspace);
     const void* dy = args.grad_output;
     if (desc_.fuse_relu) {
-      relu_backward(team_, type_, args.output, dy, args.workspace,
-                    static_cast<std::int64_t>(plan_.output.bytes / size_of(type_)));
+      activation_backward(team_, Activation::relu, type_, args.output, dy, args.workspace,
+                          static_cast<std::int64_t>(plan_.output.bytes / size_of(type_)));
       dy = args.workspace;
     }
     auto* const db = desc_.bias ? static_cast<float*>(args.grad_parameters[1]) : nullptr;

@@ -238,8 +238,9 @@ class Conv2d : public Op {
   // The output's gradient before the ReLU, in the workspace.
   const void* mask(const BackwardArgs& args) const {
     void* const masked = static_cast<std::byte*>(args.workspace) + masked_offset_;
-    cpu::relu_backward(context_->team(), type_, args.output, args.grad_output, masked,
-                       static_cast<std::int64_t>(target_.get_size() / size_of(type_)));
+    cpu::activation_backward(context_->team(), Activation::relu, type_, args.output,
+                             args.grad_output, masked,
+                             static_cast<std::int64_t>(target_.get_size() / size_of(type_)));
     return masked;
   }
 

@@ -105,8 +105,8 @@ class Linear : public Op {
  private:
   // The output's gradient before the ReLU, in the workspace.
   const void* mask(const BackwardArgs& args) const {
-    cpu::relu_backward(context_->team(), type_, args.output, args.grad_output, args.workspace,
-                       batch_ * out_);
+    cpu::activation_backward(context_->team(), Activation::relu, type_, args.output,
+                             args.grad_output, args.workspace, batch_ * out_);
     return args.workspace;
   }
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Relu, add, reorder, concat and dropout (Srivastava et al., JMLR 15, 2014; scaled in training, as
-// torch.nn.Dropout): at most one operation and 8 to 12 bytes an element.
+// Activations, add, reorder, concat and dropout (Srivastava et al., JMLR 15, 2014; scaled in
+// training, as torch.nn.Dropout): at most one operation and 8 to 12 bytes an element.
 #include <algorithm>
 #include <cstring>
 
@@ -12,22 +12,27 @@
 namespace ddpbench::ops::reference {
 namespace {
 
-class Relu : public Op {
+class ActivationOp : public Op {
  public:
-  explicit Relu(const ReluDesc& desc)
-      : Op(plain_plan(ReluDesc{TensorLayout::plain(desc.input.shape)})) {}
+  explicit ActivationOp(const ActivationDesc& desc)
+      : Op(plain_plan(ActivationDesc{TensorLayout::plain(desc.input.shape), desc.kind})),
+        kind_(desc.kind) {}
   void forward(Stream&, const ForwardArgs& args) override {
     const auto* x = floats(args.inputs[0]);
     auto* y = floats(args.output);
-    for (std::int64_t k = 0; k < element_count(plan_.output.shape); ++k) y[k] = relu(x[k]);
+    for (std::int64_t k = 0; k < element_count(plan_.output.shape); ++k)
+      y[k] = activate(kind_, x[k]);
   }
   void backward(Stream&, const BackwardArgs& args) override {
     const auto* y = floats(args.output);
     const auto* dy = floats(args.grad_output);
     auto* dx = floats(args.grad_inputs[0]);
     for (std::int64_t k = 0; k < element_count(plan_.output.shape); ++k)
-      dx[k] = relu_gradient(y[k], dy[k]);
+      dx[k] = activation_gradient(kind_, y[k], dy[k]);
   }
+
+ private:
+  Activation kind_;
 };
 
 class Add : public Op {
@@ -126,7 +131,9 @@ class Dropout : public DropoutOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_op(const ReluDesc& desc) { return std::make_unique<Relu>(desc); }
+std::unique_ptr<Op> make_op(const ActivationDesc& desc) {
+  return std::make_unique<ActivationOp>(desc);
+}
 std::unique_ptr<Op> make_op(const AddDesc& desc) { return std::make_unique<Add>(desc); }
 std::unique_ptr<Op> make_op(const ReorderDesc& desc) { return std::make_unique<Reorder>(desc); }
 std::unique_ptr<Op> make_op(const ConcatDesc& desc) { return std::make_unique<Concat>(desc); }

@@ -16,7 +16,7 @@ std::unique_ptr<Op> make_op(const Conv2dDesc& desc);
 std::unique_ptr<Op> make_op(const BatchNorm2dDesc& desc);
 std::unique_ptr<Op> make_op(const MaxPool2dDesc& desc);
 std::unique_ptr<Op> make_op(const LinearDesc& desc);
-std::unique_ptr<Op> make_op(const ReluDesc& desc);
+std::unique_ptr<Op> make_op(const ActivationDesc& desc);
 std::unique_ptr<Op> make_op(const AddDesc& desc);
 std::unique_ptr<Op> make_op(const ReorderDesc& desc);
 std::unique_ptr<Op> make_op(const AvgPool2dDesc& desc);
@@ -29,10 +29,10 @@ void gather(const GatherArgs& args);
 inline const float* floats(const void* tensor) { return static_cast<const float*>(tensor); }
 inline float* floats(void* tensor) { return static_cast<float*>(tensor); }
 
-// relu(x) as in PyTorch: NaN stays NaN.
-inline float relu(float x) { return x < 0 ? 0 : x; }
-// The gradient of relu at output y.
-inline float relu_gradient(float y, float grad) { return y <= 0 ? 0 : grad; }
+inline float relu(float x) { return activate(Activation::relu, x); }
+inline float relu_gradient(float y, float grad) {
+  return activation_gradient(Activation::relu, y, grad);
+}
 
 // Stores a gradient, or adds it to what is there.
 inline void put(float* where, double value, bool accumulate) {

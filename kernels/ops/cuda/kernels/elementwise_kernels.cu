@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Element by element: relu, add, bias, conversion of types, dropout, and the test pattern.
+// Element by element: activations, add, bias, conversion of types, dropout, and the test pattern.
 #include "kernels/ops/cuda/kernels/elementwise_kernels.h"
 
 #include <algorithm>
@@ -41,11 +41,15 @@ struct Map {
   }
 };
 
-struct Relu {
-  __host__ __device__ static float of(const float (&x)[1]) { return relu(x[0]); }
+template <Activation kKind>
+struct Activate {
+  __host__ __device__ static float of(const float (&x)[1]) { return ops::activate(kKind, x[0]); }
 };
-struct ReluGradient {  // from y and dy
-  __host__ __device__ static float of(const float (&x)[2]) { return relu_gradient(x[0], x[1]); }
+template <Activation kKind>
+struct ActivationGradient {  // from y and dy
+  __host__ __device__ static float of(const float (&x)[2]) {
+    return activation_gradient(kKind, x[0], x[1]);
+  }
 };
 struct Sum {
   __host__ __device__ static float of(const float (&x)[2]) { return x[0] + x[1]; }
@@ -212,14 +216,18 @@ struct TransposeTiles {
 
 }  // namespace
 
-cudaError_t relu_forward(DataType type, const void* x, void* y, std::uint32_t count,
-                         cudaStream_t stream) {
-  return map<Relu>(type, y, count, stream, x);
+cudaError_t activate(Activation kind, DataType type, const void* x, void* y, std::uint32_t count,
+                     cudaStream_t stream) {
+  return with_activation(kind, [&](auto known) {
+    return map<Activate<decltype(known)::value>>(type, y, count, stream, x);
+  });
 }
 
-cudaError_t relu_backward(DataType type, const void* y, const void* dy, void* dx,
-                          std::uint32_t count, cudaStream_t stream) {
-  return map<ReluGradient>(type, dx, count, stream, y, dy);
+cudaError_t activation_backward(Activation kind, DataType type, const void* y, const void* dy,
+                                void* dx, std::uint32_t count, cudaStream_t stream) {
+  return with_activation(kind, [&](auto known) {
+    return map<ActivationGradient<decltype(known)::value>>(type, dx, count, stream, y, dy);
+  });
 }
 
 cudaError_t add(DataType type, const void* a, const void* b, void* sum, std::uint32_t count,

@@ -9,17 +9,18 @@
 
 #include <cstdint>
 
+#include "kernels/ops/activation.h"
 #include "kernels/ops/dropout_mask.h"
 #include "kernels/runtime/data_type.h"
 
 namespace ddpbench::ops::cuda {
 
-// y = relu(x). Moves 2 * size bytes an element.
-cudaError_t relu_forward(DataType type, const void* x, void* y, std::uint32_t count,
-                         cudaStream_t stream);
-// dx = y <= 0 ? 0 : dy. Moves 3 * size bytes an element.
-cudaError_t relu_backward(DataType type, const void* y, const void* dy, void* dx,
-                          std::uint32_t count, cudaStream_t stream);
+// Moves 2 * size bytes an element.
+cudaError_t activate(Activation kind, DataType type, const void* x, void* y, std::uint32_t count,
+                     cudaStream_t stream);
+// Moves 3 * size bytes an element.
+cudaError_t activation_backward(Activation kind, DataType type, const void* y, const void* dy,
+                                void* dx, std::uint32_t count, cudaStream_t stream);
 // sum = a + b. `sum` may be a or b. Moves 3 * size bytes an element.
 cudaError_t add(DataType type, const void* a, const void* b, void* sum, std::uint32_t count,
                 cudaStream_t stream);

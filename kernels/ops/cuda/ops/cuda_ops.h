@@ -16,7 +16,7 @@ std::unique_ptr<Op> make_op(ContextPtr context, const Conv2dDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const LinearDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const BatchNorm2dDesc& desc);
 std::unique_ptr<Op> make_op(ContextPtr context, const MaxPool2dDesc& desc);
-std::unique_ptr<Op> make_op(const ContextPtr& context, const ReluDesc& desc);
+std::unique_ptr<Op> make_op(const ContextPtr& context, const ActivationDesc& desc);
 std::unique_ptr<Op> make_op(const ContextPtr& context, const AddDesc& desc);
 std::unique_ptr<Op> make_op(const ContextPtr& context, const ReorderDesc& desc);
 std::unique_ptr<Op> make_op(const ContextPtr& context, const AvgPool2dDesc& desc);

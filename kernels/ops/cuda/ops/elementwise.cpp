@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// relu and add as operations, over any layout of either type, and dropout over plain ones.
+// activations and add as operations, over any layout of either type, and dropout over plain ones.
 #include "kernels/ops/cuda/kernels/elementwise_kernels.h"
 
 #include "base/error.h"
@@ -24,19 +24,22 @@ class CudaElementwiseOp : public Op {
   std::uint32_t count_;
 };
 
-class Relu final : public CudaElementwiseOp {
+class ActivationOp final : public CudaElementwiseOp {
  public:
-  explicit Relu(const ReluDesc& desc) : CudaElementwiseOp(desc) {}
+  explicit ActivationOp(const ActivationDesc& desc) : CudaElementwiseOp(desc), kind_(desc.kind) {}
   void forward(Stream& stream, const ForwardArgs& args) override {
-    check(relu_forward(type(), args.inputs[0], args.output, count_, native_stream(stream)), where_,
-          "relu_forward");
+    check(activate(kind_, type(), args.inputs[0], args.output, count_, native_stream(stream)),
+          where_, "activate");
   }
   void backward(Stream& stream, const BackwardArgs& args) override {
     if (!args.grad_inputs[0]) return;
-    check(relu_backward(type(), args.output, args.grad_output, args.grad_inputs[0], count_,
-                        native_stream(stream)),
-          where_, "relu_backward");
+    check(activation_backward(kind_, type(), args.output, args.grad_output, args.grad_inputs[0],
+                              count_, native_stream(stream)),
+          where_, "activation_backward");
   }
+
+ private:
+  Activation kind_;
 };
 
 class Add final : public CudaElementwiseOp {
@@ -93,8 +96,8 @@ class DropoutOfCuda final : public DropoutOp {
 std::unique_ptr<Op> make_op(const ContextPtr&, const DropoutDesc& desc) {
   return std::make_unique<DropoutOfCuda>(desc);
 }
-std::unique_ptr<Op> make_op(const ContextPtr&, const ReluDesc& desc) {
-  return std::make_unique<Relu>(desc);
+std::unique_ptr<Op> make_op(const ContextPtr&, const ActivationDesc& desc) {
+  return std::make_unique<ActivationOp>(desc);
 }
 std::unique_ptr<Op> make_op(const ContextPtr&, const AddDesc& desc) {
   return std::make_unique<Add>(desc);
