@@ -35,17 +35,24 @@ void check_extents(std::int64_t kernel, std::int64_t stride, std::int64_t pad,
                     operation, kernel, stride, pad));
 }
 
+std::string padding_of(const Window2d& w) {
+  if (w.is_even()) return to_string(Shape{w.pad_h, w.pad_w});
+  return to_string(Shape{w.pad_h, w.pad_h + w.more_h, w.pad_w, w.pad_w + w.more_w});
+}
+
 Shape slide(const Shape& input, std::int64_t channels, const Window2d& w, const char* operation,
             const Dilation2d& dilation = {}) {
-  check_extents(w.kernel_h, w.stride_h, w.pad_h, operation);
-  check_extents(w.kernel_w, w.stride_w, w.pad_w, operation);
+  check_extents(w.kernel_h, w.stride_h, std::min(w.pad_h, w.pad_h + w.more_h), operation);
+  check_extents(w.kernel_w, w.stride_w, std::min(w.pad_w, w.pad_w + w.more_w), operation);
   const Window2d span = spanned_window(w, dilation);
-  Shape shape = {input[0], channels, window_positions(input[2], span.kernel_h, w.stride_h, w.pad_h),
-                 window_positions(input[3], span.kernel_w, w.stride_w, w.pad_w)};
+  Shape shape = {
+      input[0], channels,
+      window_positions(input[2], span.kernel_h, w.stride_h, w.pad_h, w.more_h, w.ceil_mode),
+      window_positions(input[3], span.kernel_w, w.stride_w, w.pad_w, w.more_w, w.ceil_mode)};
   if (shape[2] < 1 || shape[3] < 1)
     throw ConfigError(fmt::format(
-        "{}: the kernel [{}, {}] with padding [{}, {}] and dilation [{}, {}] does not fit into {}",
-        operation, w.kernel_h, w.kernel_w, w.pad_h, w.pad_w, dilation.h, dilation.w,
+        "{}: the kernel [{}, {}] with padding {} and dilation [{}, {}] does not fit into {}",
+        operation, w.kernel_h, w.kernel_w, padding_of(w), dilation.h, dilation.w,
         to_string(sample_of(input))));
   return shape;
 }
@@ -58,9 +65,10 @@ void check_outputs(std::int64_t outputs, const char* operation) {
 // More padding than half the kernel would make windows that see no input (PyTorch's rule).
 Shape pooled(const Shape& input, const Window2d& w, const char* operation) {
   check_image(input, operation);
-  if (2 * w.pad_h > w.kernel_h || 2 * w.pad_w > w.kernel_w)
-    throw ConfigError(fmt::format("{}: padding [{}, {}] is more than half of the kernel [{}, {}]",
-                                  operation, w.pad_h, w.pad_w, w.kernel_h, w.kernel_w));
+  if (2 * std::max(w.pad_h, w.pad_h + w.more_h) > w.kernel_h ||
+      2 * std::max(w.pad_w, w.pad_w + w.more_w) > w.kernel_w)
+    throw ConfigError(fmt::format("{}: padding {} is more than half of the kernel [{}, {}]",
+                                  operation, padding_of(w), w.kernel_h, w.kernel_w));
   return slide(input, input[1], w, operation);
 }
 

@@ -60,13 +60,17 @@ template <typename Integer>
 struct BasicWindow2d {
   Integer kernel_h = 0, kernel_w = 0;
   Integer stride_h = 1, stride_w = 1;
-  Integer pad_h = 0, pad_w = 0;  // on both sides of the map
+  Integer pad_h = 0, pad_w = 0;    // above and left of the map, and below and right of it ...
+  Integer more_h = 0, more_w = 0;  // ... with so many more, or fewer
+  bool ceil_mode = false;          // a last window may reach beyond the padding
 
   // Whether windows of `extent` x `extent` lie side by side from the map's corner on.
   constexpr bool is_tiling(Integer extent) const {
     return kernel_h == extent && kernel_w == extent && stride_h == extent && stride_w == extent &&
-           pad_h == 0 && pad_w == 0;
+           pad_h == 0 && pad_w == 0 && is_even() && !ceil_mode;
   }
+  // Whether both sides have the same padding.
+  constexpr bool is_even() const { return more_h == 0 && more_w == 0; }
   friend bool operator==(const BasicWindow2d&, const BasicWindow2d&) = default;
 };
 
@@ -87,11 +91,16 @@ constexpr Window2d spanned_window(Window2d window, const Dilation2d& dilation) {
   return window;
 }
 
-// The positions of a window over `extent`: floor((extent + 2 pad - kernel) / stride) + 1, or 0.
+// The positions of a window over `extent`: floor((extent + 2 pad + more - kernel) / stride) + 1, or
+// 0. With `ceil_mode` rounded up, but a last window begins in the map or before it (PyTorch's
+// rule).
 constexpr std::int64_t window_positions(std::int64_t extent, std::int64_t kernel,
-                                        std::int64_t stride, std::int64_t pad) {
-  const std::int64_t room = extent + 2 * pad - kernel;
-  return room < 0 ? 0 : room / stride + 1;
+                                        std::int64_t stride, std::int64_t pad, std::int64_t more,
+                                        bool ceil_mode) {
+  const std::int64_t room = extent + 2 * pad + more - kernel + (ceil_mode ? stride - 1 : 0);
+  if (room < 0) return 0;
+  const std::int64_t last = room / stride;
+  return ceil_mode && last * stride >= extent + pad ? last : last + 1;
 }
 
 constexpr Window2d square_window(std::int64_t kernel, std::int64_t stride = 1,

@@ -54,6 +54,41 @@ TEST(LayerTypes, AveragePoolsHavePyTorchsDefaults) {
   EXPECT_EQ(padded.output_shape, (ops::Shape{8, 12, 9}));
 }
 
+// Shapes of torch.nn.MaxPool2d and AvgPool2d on 12 x 9 maps, the third with a last window that
+// would begin in the padding at the right.
+TEST(LayerTypes, PoolsRoundUpInCeilMode) {
+  const auto shape = [](const std::string& type, const std::string& more) {
+    return on_a_map(R"({"name": "p", "type": ")" + type + R"(", "ceil_mode": true, )" + more + "}")
+        .layers[0]
+        .output_shape;
+  };
+  for (const std::string type : {"max_pool2d", "avg_pool2d"}) {
+    EXPECT_EQ(shape(type, R"("kernel": 2)"), (ops::Shape{8, 6, 5}));
+    EXPECT_EQ(shape(type, R"("kernel": 3, "stride": 2)"), (ops::Shape{8, 6, 4}));
+    EXPECT_EQ(shape(type, R"("kernel": 2, "stride": [5, 10], "padding": 1)"),
+              (ops::Shape{8, 3, 1}));
+    EXPECT_EQ(shape(type, R"("kernel": [13, 9], "stride": 2)"), (ops::Shape{8, 1, 1}));
+  }
+  EXPECT_FALSE(
+      on_a_map(R"({"name": "p", "type": "max_pool2d", "kernel": 2})").layers[0].window.ceil_mode);
+}
+
+// PyTorch's "same" adds an odd element below and at the right.
+TEST(LayerTypes, SidesMayDifferInTheirPadding) {
+  const auto padded = [](const std::string& more) {
+    return on_a_map(R"({"name": "c", "type": "conv2d", "out_channels": 4, )" + more + "}")
+        .layers[0];
+  };
+  const LayerSpec same = padded(R"("kernel": [4, 3], "dilation": [1, 2], "padding": "same")");
+  EXPECT_EQ(same.output_shape, (ops::Shape{4, 12, 9}));
+  EXPECT_EQ(same.window, (ops::Window2d{4, 3, 1, 1, 1, 2, 1, 0}));
+  const LayerSpec sides = padded(R"("kernel": 3, "stride": 2, "padding": [0, 1, 2, 3])");
+  EXPECT_EQ(sides.window, (ops::Window2d{3, 3, 2, 2, 0, 2, 1, 1}));
+  EXPECT_EQ(sides.output_shape, (ops::Shape{4, 6, 6}));
+  EXPECT_EQ(padded(R"("kernel": 3, "padding": [1, 1, 2, 2])").window,
+            padded(R"("kernel": 3, "padding": [1, 2])").window);
+}
+
 TEST(LayerTypes, AdaptivePoolsHaveTheSizeThatTheyAreGiven) {
   const auto size = [](const std::string& words) {
     return on_a_map(R"({"name": "p", "type": "adaptive_avg_pool2d", "output_size": )" + words + "}")
@@ -84,8 +119,9 @@ TEST(LayerTypes, NewAttributesTakePartInTheHash) {
        {conv + "}", conv + R"(, "groups": 2})", conv + R"(, "groups": 4})",
         conv + R"(, "init": "normal_fan_out"})", conv + R"(, "init": 0.1})",
         conv + R"(, "init": 0.2})", conv + R"(, "dilation": 2})", conv + R"(, "dilation": [1, 2]})",
-        average + "}", average + R"(, "count_include_pad": false})", adaptive + "[1, 2]}",
-        adaptive + "[2, 1]}"}) {
+        conv + R"(, "padding": [0, 1, 0, 0]})", conv + R"(, "padding": [0, 0, 0, 1]})",
+        average + R"(, "ceil_mode": true})", average + "}",
+        average + R"(, "count_include_pad": false})", adaptive + "[1, 2]}", adaptive + "[2, 1]}"}) {
     hashes.push_back(content_hash(on_a_map(layer)));
   }
   std::sort(hashes.begin(), hashes.end());
@@ -136,6 +172,26 @@ std::vector<WrongLayer> wrong_layers() {
        conv(R"(, "dilation": [1, 5])"),
        "/layers/0:",
        {"the kernel [3, 3]", "dilation [1, 5] does not fit", "[8, 12, 9]"}},
+      {"SameWithAStride",
+       conv(R"(, "stride": 2, "padding": "same")"),
+       "/layers/0/padding:",
+       {"needs a stride of 1", "[top, bottom, left, right]"}},
+      {"PaddingInWords",
+       conv(R"(, "padding": "valid")"),
+       "/layers/0/padding:",
+       {R"([top, bottom, left, right] or "same")"}},
+      {"NegativePadding",
+       conv(R"(, "padding": [0, 0, -1, 0])"),
+       "/layers/0/padding/2:",
+       {"from 0 to", "found -1"}},
+      {"CeilModeOfAConvolution",
+       conv(R"(, "ceil_mode": true)"),
+       "/layers/0/ceil_mode:",
+       {"a layer of type conv2d"}},
+      {"OneSidePaddedPastHalf",
+       R"({"name": "p", "type": "max_pool2d", "kernel": 3, "padding": [0, 2, 0, 0]})",
+       "/layers/0:",
+       {"padding [0, 2, 0, 0] is more than half of the kernel [3, 3]"}},
       {"GroupsOfAPool",
        R"({"name": "p", "type": "avg_pool2d", "kernel": 2, "groups": 2})",
        "/layers/0/groups:",

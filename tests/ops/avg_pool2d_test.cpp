@@ -89,6 +89,21 @@ TEST(AveragePool, CountsThePaddingAsPyTorchDoes) {
   EXPECT_EQ(average_of(desc, ones), ones);
 }
 
+// avg_pool2d(torch.ones(1, 1, 4, 4), 3, 2, 1, ceil_mode=True): what is beyond the padding does not
+// count.
+TEST(AveragePool, CountsNothingBeyondThePaddingInCeilMode) {
+  AvgPool2dDesc desc{.input = TensorLayout::plain({1, 1, 4, 4}), .window = square_window(3, 2, 1)};
+  desc.window.ceil_mode = true;
+  constexpr float kThird = 1.0F / 3, kTwoThirds = 2.0F / 3, kCorner = 4.0F / 9;
+  for (BackendFixture& fixture : all_backends()) {
+    const auto op = fixture.backend().make(desc);
+    const OpInputs in = {.inputs = {Values(16, 1)}, .grad_output = Values(9, 1)};
+    EXPECT_TRUE(all_near(run(fixture, *op, in).output,
+                         {kCorner, kTwoThirds, kThird, kTwoThirds, 1, 0.5F, kThird, 0.5F, 0.25F},
+                         kEpsilon));
+  }
+}
+
 // Five columns in three windows: [0, 2), [1, 4), [3, 5).
 TEST(AveragePool, DividesAMapAsPyTorchDoes) {
   const AdaptiveAvgPool2dDesc desc{

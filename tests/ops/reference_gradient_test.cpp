@@ -59,6 +59,11 @@ TEST(ReferenceGradient, OfConv2dEqualsFiniteDifferences) {
                                                         .window = {3, 2, stride, 1, pad, 1}});
       check_all_gradients(fixture, *op, random_inputs(*op, 1), 0.5F);
     }
+  const auto uneven = fixture.backend().make(Conv2dDesc{.input = TensorLayout::plain({2, 3, 5, 6}),
+                                                        .out_channels = 2,
+                                                        .window = {3, 2, 2, 1, 0, 1, 2, -1}});
+  EXPECT_EQ(uneven->plan().output.shape, (Shape{2, 2, 3, 6}));
+  check_all_gradients(fixture, *uneven, random_inputs(*uneven, 1), 0.5F);
 }
 
 TEST(ReferenceGradient, OfGroupedAndDilatedConv2dEqualsFiniteDifferences) {

@@ -17,6 +17,10 @@ Conv2dDesc dilated(Conv2dDesc desc, std::int64_t h, std::int64_t w) {
   desc.dilation = {h, w};
   return desc;
 }
+Conv2dDesc uneven(Conv2dDesc desc, std::int64_t more_h, std::int64_t more_w) {
+  desc.window.more_h = more_h, desc.window.more_w = more_w;
+  return desc;
+}
 Conv2dDesc flat(Conv2dDesc desc) {
   desc.window.stride_h = 3, desc.window.pad_w = 2;
   return desc;
@@ -68,6 +72,11 @@ std::vector<ConvCase> conv_cases() {
       {"DilatedGroups", with_relu(dilated(grouped(conv({2, 32, 9, 9}, 64, 3, 1, 2), 4), 2, 2))},
       // Without groups and dilation some backends have own kernels for these.
       {"DilatedOneChannel", first_layer(dilated(conv({2, 1, 10, 10}, 16, 3, 1, 2), 2, 2))},
+      {"UnevenSides", uneven(conv({2, 5, 9, 8}, 16, 3, 2, 1), -1, 1)},
+      {"UnevenSidesOfWinograd", with_relu(uneven(conv({2, 32, 10, 9}, 32, 3), 2, 1))},
+      {"SameOfAnEvenKernel", uneven(conv({2, 16, 7, 6}, 16, 4, 1, 1), 1, 1)},
+      {"UnevenSidesDilated", with_relu(uneven(dilated(conv({3, 6, 9, 9}, 7, 3), 2, 2), 3, 1))},
+      {"UnevenSidesOfOneChannel", first_layer(with_relu(uneven(conv({3, 1, 8, 7}, 8, 3), 1, 2)))},
       {"DepthwiseColours", first_layer(grouped(conv({2, 3, 8, 8}, 6, 3, 1, 1), 3))},
   };
 }
@@ -148,12 +157,18 @@ std::vector<PoolCase> pool_cases() {
       {"GlobalPool", {2, 16, 7, 7}, 7, 7, 0},
       {"WindowOfMoreElementsThanAByteCounts", {2, 8, 17, 17}, 17, 1, 0},
       {"LargestWindowThatAByteCounts", {1, 2, 18, 16}, 15, 1, 0},
+      {"CeilOddMaps", {2, 16, 7, 5}, 2, 2, 0, true},
+      {"CeilPadded", {2, 8, 6, 9}, 3, 2, 1, true},
+      {"CeilWithoutALastWindow", {2, 8, 2, 5}, 2, 3, 1, true},
+      {"CeilLargerThanTheMap", {2, 5, 2, 2}, 3, 2, 0, true},
+      {"UnevenSides", {2, 16, 6, 7}, 3, 2, 0, false, 1},
+      {"UnevenSidesAndCeil", {3, 5, 7, 6}, 3, 2, 1, true, -1},
   };
 }
 
 AvgPool2dDesc AverageCase::desc(const TensorLayout& layout) const {
   return {.input = layout,
-          .window = square_window(kernel, stride, pad),
+          .window = {kernel, kernel, stride, stride, pad, pad, more, more, ceil_mode},
           .count_include_pad = count_include_pad};
 }
 
@@ -173,6 +188,11 @@ std::vector<AverageCase> average_cases() {
       {"WholeMap", {2, 33, 7, 7}, 7, 7, 0},
       {"KernelOfOneElement", {2, 3, 4, 5}, 1, 1, 0},
       {"Long", {4, 48, 20, 19}, 3, 2, 1},
+      {"CeilOddMaps", {2, 16, 7, 5}, 2, 2, 0, true, true},
+      {"CeilPadded", {2, 8, 6, 9}, 3, 2, 1, true, true},
+      {"CeilPaddedMapOnly", {2, 8, 6, 9}, 3, 2, 1, false, true},
+      {"UnevenSides", {2, 16, 6, 7}, 3, 2, 0, true, false, 1},
+      {"UnevenSidesAndCeil", {3, 5, 7, 6}, 3, 2, 1, true, true, -1},
   };
 }
 

@@ -43,9 +43,14 @@ struct PoolCase {
   const char* name;
   Shape input;
   std::int64_t kernel, stride, pad;
+  bool ceil_mode = false;
+  std::int64_t more = 0;  // padding at the right and below
 
+  Window2d window() const {
+    return {kernel, kernel, stride, stride, pad, pad, more, more, ceil_mode};
+  }
   MaxPool2dDesc desc(const TensorLayout& layout, bool relu) const {
-    return {.input = layout, .window = square_window(kernel, stride, pad), .fuse_relu = relu};
+    return {.input = layout, .window = window(), .fuse_relu = relu};
   }
 };
 std::vector<PoolCase> pool_cases();
@@ -55,6 +60,8 @@ struct AverageCase {
   Shape input;
   std::int64_t kernel, stride, pad;
   bool count_include_pad = true;
+  bool ceil_mode = false;
+  std::int64_t more = 0;
 
   AvgPool2dDesc desc(const TensorLayout& layout) const;
 };

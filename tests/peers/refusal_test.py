@@ -133,6 +133,10 @@ class DataSets(unittest.TestCase):
                              (image, 1000, None))
         self.assertEqual(shapes.of_layer({"type": "max_pool2d", "kernel": 3, "stride": 2, "padding": 1},
                                          [(64, 112, 112)]), (64, 56, 56))
+        self.assertEqual(shapes.of_layer({"type": "avg_pool2d", "kernel": 2, "stride": [5, 10],
+                                          "padding": 1, "ceil_mode": True}, [(8, 12, 9)]), (8, 3, 1))
+        self.assertEqual(shapes.of_layer({"type": "conv2d", "out_channels": 4, "kernel": [4, 3],
+                                          "padding": "same"}, [(1, 12, 9)]), (4, 12, 9))
         self.assertEqual(shapes.of_layer({"type": "conv2d", "out_channels": 4, "kernel": [3, 1],
                                           "dilation": 2}, [(1, 9, 8)]), (4, 5, 8))
 

@@ -12,6 +12,18 @@ def pair(value):
     return (value, value) if isinstance(value, int) else tuple(value)
 
 
+def sides(layer):
+    """The padding of a conv2d or a pool: (top, bottom), (left, right)."""
+    padding = layer.get("padding", 0)
+    if padding == "same":
+        kernel, dilation = pair(layer["kernel"]), pair(layer.get("dilation", 1))
+        spans = [each * (extent - 1) for each, extent in zip(dilation, kernel)]
+        return tuple((span // 2, span - span // 2) for span in spans)
+    if not isinstance(padding, int) and len(padding) == 4:
+        return tuple(padding[:2]), tuple(padding[2:])
+    return tuple((each, each) for each in pair(padding))
+
+
 def placed(model):
     """Returns the layers, each with its inputs, under the names of the whole network, and the names of
     the layers that give the outputs, auxiliary ones last."""

@@ -63,6 +63,10 @@ def hash_layer(value, layer, inputs):
              int(layer.get("count_include_pad", True)), *blocks.pair(layer.get("output_size", 0))]
     if later != LATER:
         value = hashes.hash_integers(value, later)
+    (top, bottom), (left, right) = blocks.sides(layer)
+    uneven = [bottom - top, right - left, int(layer.get("ceil_mode", False))]
+    if any(uneven):
+        value = hashes.hash_integers(value, uneven)
     if layer["init"] != INITS[0]:
         drawn = layer["init"] in INITS
         value = hashes.hash_integers(value, [INITS.index(layer["init"]) if drawn else len(INITS),
@@ -80,7 +84,7 @@ def window(layer):
     """Returns kernel, stride and padding, each of rows and columns."""
     kernel = blocks.pair(layer.get("kernel", 0))
     whole = kernel if layer["type"] in ("max_pool2d", "avg_pool2d") else 1
-    return [*kernel, *blocks.pair(layer.get("stride", whole)), *blocks.pair(layer.get("padding", 0))]
+    return [*kernel, *blocks.pair(layer.get("stride", whole)), *(begin for begin, _end in blocks.sides(layer))]
 
 
 def bits(number):

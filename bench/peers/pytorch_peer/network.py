@@ -13,24 +13,47 @@ from .blocks import INPUT, pair
 from .errors import UsageError
 
 
+class UnevenConv2d(nn.Conv2d):
+    """Pads the sides of its input differently. It is a class of its own so that the tensors keep the
+    layer's name."""
+    sides = ()
+
+    def forward(self, input):
+        return super().forward(functional.pad(input, self.sides))
+
+
 def convolution(layer, shape):
-    stride, padding = pair(layer.get("stride", 1)), pair(layer.get("padding", 0))
-    return nn.Conv2d(shape[0], layer["out_channels"], pair(layer["kernel"]), stride, padding,
+    (top, bottom), (left, right) = blocks.sides(layer)
+    even = (top, left) == (bottom, right)
+    module = convolution_of(nn.Conv2d if even else UnevenConv2d, layer, shape,
+                            (top, left) if even else 0)
+    module.sides = (left, right, top, bottom)
+    return module
+
+
+def convolution_of(kind, layer, shape, padding):
+    stride = pair(layer.get("stride", 1))
+    return kind(shape[0], layer["out_channels"], pair(layer["kernel"]), stride, padding,
                      dilation=pair(layer.get("dilation", 1)), groups=layer.get("groups", 1),
                      bias=layer.get("bias", True))
 
 
 def window(layer):
     kernel = pair(layer["kernel"])
-    return kernel, pair(layer.get("stride", kernel)), pair(layer.get("padding", 0))
+    (top, bottom), (left, right) = blocks.sides(layer)
+    if (top, left) != (bottom, right):
+        raise UsageError(f"the layer {layer['name']} pads its sides differently, as no pool of "
+                         "PyTorch does")
+    return kernel, pair(layer.get("stride", kernel)), (top, left)
 
 
 def pooling(layer, _shape):
-    return nn.MaxPool2d(*window(layer))
+    return nn.MaxPool2d(*window(layer), ceil_mode=layer.get("ceil_mode", False))
 
 
 def averaging(layer, _shape):
-    return nn.AvgPool2d(*window(layer), count_include_pad=layer.get("count_include_pad", True))
+    return nn.AvgPool2d(*window(layer), layer.get("ceil_mode", False),
+                        layer.get("count_include_pad", True))
 
 
 def adaptive_averaging(layer, _shape):

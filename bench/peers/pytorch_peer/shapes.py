@@ -9,10 +9,17 @@ from .blocks import pair
 
 def windows(layer, extents, kernel):
     """How many places a window has along each axis."""
-    stride, padding = pair(layer.get("stride", kernel)), pair(layer.get("padding", 0))
-    dilation = pair(layer.get("dilation", 1))
-    return tuple((extent + 2 * padding[axis] - dilation[axis] * (kernel[axis] - 1) - 1) //
-                 stride[axis] + 1 for axis, extent in enumerate(extents))
+    found = []
+    for extent, size, stride, dilation, (begin, end) in zip(
+            extents, kernel, pair(layer.get("stride", kernel)), pair(layer.get("dilation", 1)),
+            blocks.sides(layer)):
+        room = extent + begin + end - dilation * (size - 1) - 1
+        if not layer.get("ceil_mode", False):
+            found.append(room // stride + 1)
+            continue
+        places = -(-room // stride) + 1
+        found.append(places - ((places - 1) * stride >= extent + begin))
+    return tuple(found)
 
 
 def of_layer(layer, inputs):

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <tuple>
@@ -57,12 +58,37 @@ void read(const JsonReader& json, std::string_view key, std::int64_t least, std:
   if (json.has(key)) std::tie(h, w) = read_extent(json.at(key), key, least);
 }
 
+// Reads what each side of the map gets: also "same", or [top, bottom, left, right].
+void read_padding(const JsonReader& json, LayerSpec& spec) {
+  if (!json.has("padding")) return;
+  ops::Window2d& w = spec.window;
+  const JsonReader padding = json.at("padding");
+  if (padding.value().is_string()) {
+    if (padding.string("padding") != "same")
+      padding.fail("padding is a number, [h, w], [top, bottom, left, right] or \"same\"");
+    if (w.stride_h != 1 || w.stride_w != 1)
+      padding.fail("padding \"same\" needs a stride of 1; say [top, bottom, left, right] instead");
+    const std::int64_t h = spec.dilation.h * (w.kernel_h - 1);
+    const std::int64_t v = spec.dilation.w * (w.kernel_w - 1);
+    w.pad_h = h / 2, w.more_h = h % 2, w.pad_w = v / 2, w.more_w = v % 2;
+  } else if (padding.value().is_array() && padding.value().size() == 4) {
+    std::array<std::int64_t, 4> sides{};
+    for (std::size_t i = 0; const JsonReader& side : padding.elements("padding"))
+      sides[i++] = side.integer("padding", 0, kMostExtent);
+    w.pad_h = sides[0], w.more_h = sides[1] - sides[0];
+    w.pad_w = sides[2], w.more_w = sides[3] - sides[2];
+  } else {
+    std::tie(w.pad_h, w.pad_w) = read_extent(padding, "padding", 0);
+  }
+}
+
 void read_window(const JsonReader& json, LayerEntry& entry) {
   ops::Window2d& w = entry.spec.window;
   std::tie(w.kernel_h, w.kernel_w) = read_extent(json.at("kernel"), "kernel", 1);
   if (entry.spec.type != LayerType::conv2d) w.stride_h = w.kernel_h, w.stride_w = w.kernel_w;
   read(json, "stride", 1, w.stride_h, w.stride_w);
-  read(json, "padding", 0, w.pad_h, w.pad_w);
+  read_padding(json, entry.spec);
+  read(json, "ceil_mode", w.ceil_mode);
 }
 
 void read_weights(const JsonReader& json, std::string_view out_key, LayerEntry& entry) {
@@ -75,8 +101,8 @@ void read_weights(const JsonReader& json, std::string_view out_key, LayerEntry& 
 void read_conv2d(const JsonReader& json, LayerEntry& entry) {
   LayerSpec& spec = entry.spec;
   read_weights(json, "out_channels", entry);
-  read_window(json, entry);
   read(json, "dilation", 1, spec.dilation.h, spec.dilation.w);
+  read_window(json, entry);
   read(json, "groups", spec.groups);
   if (spec.out % spec.groups == 0) return;
   json.at("groups").fail(
@@ -125,9 +151,9 @@ Kind kind_of(LayerType type) {
     case LayerType::batch_norm2d:
       return {read_batch_norm, {"eps", "momentum", "affine"}, "num_features"};
     case LayerType::max_pool2d:
-      return {read_window, {"kernel", "stride", "padding"}};
+      return {read_window, {"kernel", "stride", "padding", "ceil_mode"}};
     case LayerType::avg_pool2d:
-      return {read_average, {"kernel", "stride", "padding", "count_include_pad"}};
+      return {read_average, {"kernel", "stride", "padding", "ceil_mode", "count_include_pad"}};
     case LayerType::adaptive_avg_pool2d:
       return {read_adaptive, {"output_size"}};
     case LayerType::linear:

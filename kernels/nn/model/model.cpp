@@ -33,6 +33,10 @@ std::uint64_t hash_layer(std::uint64_t hash, const LayerSpec& layer) {
                                              layer.dilation.w, layer.count_include_pad ? 1 : 0,
                                              layer.out_h,      layer.out_w};
   if (later != std::array<std::int64_t, 6>{1, 1, 1, 1, 0, 0}) hash = hash_integers(hash, later);
+  if (!window.is_even() || window.ceil_mode) {
+    hash = hash_integers(
+        hash, std::array<std::int64_t, 3>{window.more_h, window.more_w, window.ceil_mode ? 1 : 0});
+  }
   if (layer.init != Init{}) {
     hash = hash_integers(
         hash, std::array<std::uint64_t, 2>{static_cast<std::uint64_t>(layer.init.kind),

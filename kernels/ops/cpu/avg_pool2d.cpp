@@ -8,6 +8,7 @@
 // max_pool.h. The sums of a window grow in the output's own memory, pixel after pixel. With several
 // channels to a pixel that is a vector loop. With one it is not, and a window's sum is short.
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "kernels/ops/cpu/cpu_ops.h"
@@ -15,16 +16,17 @@
 namespace ddpbench::ops::cpu {
 namespace {
 
-// Along one axis: the elements of the map that an output averages, [begin, end).
+// Along one axis: the elements of the map that an output averages, [begin, end), and how many
+// count.
 struct AveragedRange {
   std::int64_t begin, end;
+  std::int64_t counted = end - begin;
 };
 
 struct AverageGeometry {
   std::int64_t height = 0, width = 0;
   std::int64_t inner = 0;                    // channels of a pixel
   std::vector<AveragedRange> rows, columns;  // one for each output row and column
-  std::int64_t divisor = 0;                  // of every sum; 0: the elements of its own window
 
   std::int64_t out_h() const { return static_cast<std::int64_t>(rows.size()); }
   std::int64_t out_w() const { return static_cast<std::int64_t>(columns.size()); }
@@ -38,20 +40,21 @@ void for_each_average(const AverageGeometry& g, const Body& body) {
   std::int64_t pixel = 0;
   for (const AveragedRange& rows : g.rows)
     for (const AveragedRange& columns : g.columns) {
-      const std::int64_t elements = (rows.end - rows.begin) * (columns.end - columns.begin);
-      const auto divisor = static_cast<double>(g.divisor > 0 ? g.divisor : elements);
+      const auto divisor = static_cast<double>(rows.counted * columns.counted);
       body(rows, columns, pixel++, static_cast<float>(1 / divisor));
     }
 }
 
-// Windows of `kernel` elements, cut at the map's edges.
+// Windows of `kernel` elements, cut at the map's edges. Of those that `counted_pad` adds to its
+// end, if any, none is in a sum.
 std::vector<AveragedRange> window_ranges(std::int64_t extent, std::int64_t outputs,
-                                         std::int64_t kernel, std::int64_t stride,
-                                         std::int64_t pad) {
+                                         std::int64_t kernel, std::int64_t stride, std::int64_t pad,
+                                         std::optional<std::int64_t> counted_pad) {
   std::vector<AveragedRange> ranges;
   for (std::int64_t i = 0; i < outputs; ++i) {
     const std::int64_t first = i * stride - pad;
     ranges.push_back({std::max<std::int64_t>(first, 0), std::min(first + kernel, extent)});
+    if (counted_pad) ranges.back().counted = std::min(kernel, extent + *counted_pad - first);
   }
   return ranges;
 }
@@ -104,9 +107,13 @@ void average_backward(SimdLevel level, const AverageGeometry& g, const float* dy
 
 void set_windows(const AvgPool2dDesc& desc, const Shape& out, AverageGeometry& geometry) {
   const Window2d& w = desc.window;
-  geometry.rows = window_ranges(geometry.height, out[2], w.kernel_h, w.stride_h, w.pad_h);
-  geometry.columns = window_ranges(geometry.width, out[3], w.kernel_w, w.stride_w, w.pad_w);
-  geometry.divisor = desc.count_include_pad ? w.kernel_h * w.kernel_w : 0;
+  const auto counted = [&](std::int64_t pad) {
+    return desc.count_include_pad ? std::optional(pad) : std::nullopt;
+  };
+  geometry.rows = window_ranges(geometry.height, out[2], w.kernel_h, w.stride_h, w.pad_h,
+                                counted(w.pad_h + w.more_h));
+  geometry.columns = window_ranges(geometry.width, out[3], w.kernel_w, w.stride_w, w.pad_w,
+                                   counted(w.pad_w + w.more_w));
 }
 
 void set_windows(const AdaptiveAvgPool2dDesc&, const Shape& out, AverageGeometry& geometry) {

@@ -200,7 +200,8 @@ void Winograd::backward_weights(const void* x, const void* dy, float* weight_gra
 bool has_winograd(const Conv2dDesc& desc) {
   const Window2d& w = desc.window;
   return desc.groups == 1 && desc.dilation == Dilation2d{} && w.kernel_h == 3 && w.kernel_w == 3 &&
-         w.stride_h == 1 && w.stride_w == 1 && w.pad_h <= 2 && w.pad_w <= 2;
+         w.stride_h == 1 && w.stride_w == 1 && w.pad_h <= 2 && w.pad_w <= 2 &&
+         w.pad_h + w.more_h <= 2 && w.pad_w + w.more_w <= 2;
 }
 
 WinogradShape winograd_shape(const Conv2dDesc& desc, std::int64_t block) {

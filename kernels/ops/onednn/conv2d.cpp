@@ -53,6 +53,7 @@ struct Geometry {
   explicit Geometry(const Conv2dDesc& d)
       : strides{d.window.stride_h, d.window.stride_w},
         pads{d.window.pad_h, d.window.pad_w},
+        end_pads{d.window.pad_h + d.window.more_h, d.window.pad_w + d.window.more_w},
         dilation{d.dilation.h - 1, d.dilation.w - 1},
         weight(weight_shape(d)),
         bias(d.bias
@@ -62,7 +63,7 @@ struct Geometry {
     weight[0] /= d.groups;
     weight.insert(weight.begin(), d.groups);
   }
-  Shape strides, pads;
+  Shape strides, pads, end_pads;
   Shape dilation;  // elements left out between two of the kernel
   Shape weight;    // [groups, out / groups, in / groups, kh, kw] where there are several groups
   Desc bias;
@@ -102,7 +103,7 @@ Forward::primitive_desc plan_forward(const Context& context, const Conv2dDesc& d
   return plan_primitive<Forward>(context.engine, attr, dnnl::prop_kind::forward_training, kDirect,
                                  any_layout(desc.input.shape, type), any_layout(g.weight, type),
                                  g.bias, any_layout(output_shape(desc), type), g.strides,
-                                 g.dilation, g.pads, g.pads);
+                                 g.dilation, g.pads, g.end_pads);
 }
 
 bool is_plain_loop(const dnnl::primitive_desc_base& desc) {
@@ -179,7 +180,7 @@ class Conv2d : public Op {
         any ? any_layout(dims_of(source_), type_) : source_,
         any || weight_ == Desc() ? any_layout(geometry_.weight) : weight_, geometry_.bias,
         any ? any_layout(dims_of(target_), type_) : target_, geometry_.strides, geometry_.dilation,
-        geometry_.pads, geometry_.pads);
+        geometry_.pads, geometry_.end_pads);
   }
 
   void make_backward_weights(const Forward::primitive_desc& hint) {
@@ -201,7 +202,7 @@ class Conv2d : public Op {
           hint, context_->engine, user_scratchpad(), kDirect,
           any ? any_layout(dims_of(source_), type_) : source_, any_layout(geometry_.weight, type_),
           any ? any_layout(dims_of(target_), type_) : target_, geometry_.strides,
-          geometry_.dilation, geometry_.pads, geometry_.pads);
+          geometry_.dilation, geometry_.pads, geometry_.end_pads);
     });
     is_slow_ = is_slow_ || is_plain_loop(desc);
     backward_data_.emplace(

@@ -27,7 +27,12 @@ PoolWindow window_of(const Desc& desc, std::int64_t i, std::int64_t j) {
                     std::max<std::int64_t>(left, 0),
                     std::min(left + w.kernel_w, desc.input.shape[3])};
   if constexpr (requires { desc.count_include_pad; }) {
-    if (desc.count_include_pad) window.divisor = w.kernel_h * w.kernel_w;
+    const std::int64_t padded_h = desc.input.shape[2] + w.pad_h + w.more_h;
+    const std::int64_t padded_w = desc.input.shape[3] + w.pad_w + w.more_w;
+    if (desc.count_include_pad) {
+      window.divisor = (std::min(top + w.kernel_h, padded_h) - top) *
+                       (std::min(left + w.kernel_w, padded_w) - left);
+    }
   }
   return window;
 }

@@ -147,12 +147,12 @@ struct Increment {
 template <typename T>
 struct CopyPieces {
   PieceCopy args;
-  Divisor length;
+  Divisor length, image_rows;
   __host__ __device__ void operator()(std::uint32_t i) const {
     std::uint32_t row = i;
-    const std::uint32_t at = length.split(row);
-    static_cast<T*>(args.to)[row * args.to_pitch + at] =
-        static_cast<const T*>(args.from)[row * args.from_pitch + at];
+    const std::uint32_t at = length.split(row), image = image_rows.quotient(row);
+    static_cast<T*>(args.to)[row * args.to_pitch + image * args.to_skip + at] =
+        static_cast<const T*>(args.from)[row * args.from_pitch + image * args.from_skip + at];
   }
 };
 
@@ -262,8 +262,9 @@ cudaError_t convert_type(DataType from_type, const void* from, DataType to_type,
 
 cudaError_t copy_pieces(const PieceCopy& args, cudaStream_t stream) {
   return with_element_type(args.type, [&](auto element) {
-    return for_each(args.rows * args.length, stream,
-                    CopyPieces<decltype(element)>{args, Divisor(args.length)});
+    return for_each(
+        args.rows * args.length, stream,
+        CopyPieces<decltype(element)>{args, Divisor(args.length), Divisor(args.image_rows)});
   });
 }
 

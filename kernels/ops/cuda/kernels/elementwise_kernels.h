@@ -47,6 +47,8 @@ struct PieceCopy {
   const void* from = nullptr;
   void* to = nullptr;
   std::uint32_t rows = 0, length = 0, from_pitch = 0, to_pitch = 0;
+  // Every so many rows this many more elements are left out.
+  std::uint32_t image_rows = 1, from_skip = 0, to_skip = 0;
 };
 cudaError_t copy_pieces(const PieceCopy& args, cudaStream_t stream);
 // y = x * (0 or the mask's scale) over [samples, elements] in plain order. Moves 2 * size bytes an

@@ -282,10 +282,7 @@ struct PoolBackwardTiles {
 
 __host__ __device__ inline float window_factor(const AverageGeometry& g, std::uint32_t i,
                                                std::uint32_t j) {
-  if (g.divisor > 0) return 1.0F / static_cast<float>(g.divisor);
-  const std::uint32_t elements =
-      (g.rows.end(i) - g.rows.begin(i)) * (g.columns.end(j) - g.columns.begin(j));
-  return 1.0F / static_cast<float>(elements);
+  return 1.0F / static_cast<float>(g.rows.counted(i) * g.columns.counted(j));
 }
 
 template <typename T>

@@ -78,6 +78,7 @@ cudaError_t pool_backward(const PoolGeometry& geometry, const PoolBackwardCall& 
 struct AverageAxis {
   std::uint32_t extent = 0, outputs = 0;
   std::uint32_t kernel = 0, stride = 1, pad = 0;  // kernel 0: an adaptive pool
+  std::uint32_t counted_to = 0;  // all that counts in means, padding before and after; 0: the map
 
   __host__ __device__ std::uint32_t begin(std::uint32_t i) const {
     if (kernel == 0) return static_cast<std::uint32_t>(std::uint64_t{i} * extent / outputs);
@@ -89,6 +90,12 @@ struct AverageAxis {
     }
     const std::uint32_t last = i * stride + kernel - pad;
     return last < extent ? last : extent;
+  }
+  // How many elements divide the sum of output i.
+  __host__ __device__ std::uint32_t counted(std::uint32_t i) const {
+    if (counted_to == 0) return end(i) - begin(i);
+    const std::uint32_t left = counted_to - i * stride;
+    return left < kernel ? left : kernel;
   }
   // The windows that cover a position of the map: [first_over(position), end_over(position)).
   __host__ __device__ std::uint32_t first_over(std::uint32_t position) const {
@@ -110,7 +117,6 @@ struct AverageGeometry {
   AverageAxis rows, columns;
   ImageStrides input, output;  // densely packed maps in one order
   bool channels_last = false;  // the order of both
-  std::uint32_t divisor = 0;   // of every sum; 0: the elements of its own window
   DataType type = DataType::fp32;
 };
 

@@ -6,6 +6,7 @@
 // output and weights, once each. Each pass is tuned separately (tune_convolution).
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/error.h"
 #include "kernels/ops/cuda/kernels/elementwise_kernels.h"
@@ -156,6 +157,78 @@ class Conv2d final : public Op {
   std::size_t gradient_ = 0, filter_workspace_ = 0, data_workspace_ = 0;  // offsets of backward's
 };
 
+// A convolution whose sides differ in their padding, which cuDNN does not have. It runs over a copy
+// of the map with the padding, and the copy's gradient is copied back without it.
+class UnevenConv2d final : public Op {
+ public:
+  UnevenConv2d(const ContextPtr& context, const Conv2dDesc& desc) : where_(where_of(desc)) {
+    const Shape& in = desc.input.shape;
+    const Window2d& w = desc.window;
+    Conv2dDesc even = desc;
+    even.window = {w.kernel_h, w.kernel_w, w.stride_h, w.stride_w};
+    even.input =
+        nhwc_layout({in[0], in[1], in[2] + 2 * w.pad_h + w.more_h, in[3] + 2 * w.pad_w + w.more_w},
+                    context->activation_type());
+    conv_ = make_op(context, even);
+    plan_ = conv_->plan();
+    plan_.inputs = {same_memory_or(desc.input, nhwc_layout(in, even.input.type))};
+    copy_bytes_ = round_up(even.input.bytes, std::size_t{256});
+    plan_.workspace_bytes += 2 * copy_bytes_;
+    const std::uint32_t all = element_index(element_count(even.input.shape), where_);
+    const auto channels = static_cast<std::uint32_t>(in[1]);
+    const auto rows = static_cast<std::uint32_t>(in[0] * in[2]);
+    const auto row = static_cast<std::uint32_t>(in[3]) * channels;
+    const auto pitch = static_cast<std::uint32_t>(even.input.shape[3]) * channels;
+    const auto height = static_cast<std::uint32_t>(in[2]);
+    first_ = static_cast<std::size_t>(w.pad_h * pitch + w.pad_w * in[1]) * size_of(even.input.type);
+    pad_ = {.type = even.input.type, .rows = rows, .length = row, .from_pitch = row};
+    pad_.to_pitch = pitch, pad_.image_rows = height;
+    pad_.to_skip = all / static_cast<std::uint32_t>(in[0]) - height * pitch;
+  }
+
+  void forward(Stream& stream, const ForwardArgs& args) override {
+    ForwardArgs inner = args;
+    const void* const map = pad(stream, args.inputs[0], args.workspace);
+    inner.inputs = {&map, 1};
+    inner.workspace = part(args.workspace, 2);
+    conv_->forward(stream, inner);
+  }
+
+  void backward(Stream& stream, const BackwardArgs& args) override {
+    BackwardArgs inner = args;
+    const void* const map = pad(stream, args.inputs[0], args.workspace);
+    const bool wanted = !args.grad_inputs.empty() && args.grad_inputs[0];
+    void* const gradient = wanted ? part(args.workspace, 1) : nullptr;
+    inner.inputs = {&map, 1};
+    inner.grad_inputs = {&gradient, 1};
+    inner.workspace = part(args.workspace, 2);
+    conv_->backward(stream, inner);
+    if (!wanted) return;
+    PieceCopy crop = pad_;
+    crop.from = part(args.workspace, 1) + first_, crop.to = args.grad_inputs[0];
+    std::swap(crop.from_pitch, crop.to_pitch), std::swap(crop.from_skip, crop.to_skip);
+    check(copy_pieces(crop, native_stream(stream)), where_, "copy_pieces");
+  }
+
+ private:
+  // The workspace: the copy, its gradient, the convolution's own.
+  std::byte* part(void* workspace, std::size_t i) const {
+    return static_cast<std::byte*>(workspace) + i * copy_bytes_;
+  }
+  const void* pad(Stream& stream, const void* map, void* copy) const {
+    check(cudaMemsetAsync(copy, 0, copy_bytes_, native_stream(stream)), where_, "cudaMemsetAsync");
+    PieceCopy pieces = pad_;
+    pieces.from = map, pieces.to = part(copy, 0) + first_;
+    check(copy_pieces(pieces, native_stream(stream)), where_, "copy_pieces");
+    return copy;
+  }
+
+  std::string where_;
+  std::unique_ptr<Op> conv_;
+  PieceCopy pad_;
+  std::size_t copy_bytes_ = 0, first_ = 0;  // where the map begins in the copy
+};
+
 // The pool adds the bias of a convolution of the library. That saves a pass over the output's
 // gradient and, where the library does not add the bias itself, a pass over the output. Own kernels
 // of a convolution add the bias at no cost. The map between the two and its gradient are part of
@@ -241,6 +314,7 @@ bool bias_is_better_in_pool(const Context& context, const Conv2dDesc& conv,
 }  // namespace
 
 std::unique_ptr<Op> make_op(ContextPtr context, const Conv2dDesc& desc) {
+  if (!desc.window.is_even()) return std::make_unique<UnevenConv2d>(context, desc);
   return std::make_unique<Conv2d>(std::move(context), desc, where_of(desc));
 }
 

@@ -26,7 +26,8 @@ std::uint32_t narrow(std::int64_t value) { return static_cast<std::uint32_t>(val
 
 KernelWindow2d kernel_window(const Window2d& w) {
   return {narrow(w.kernel_h), narrow(w.kernel_w), narrow(w.stride_h),
-          narrow(w.stride_w), narrow(w.pad_h),    narrow(w.pad_w)};
+          narrow(w.stride_w), narrow(w.pad_h),    narrow(w.pad_w),
+          narrow(w.more_h),   narrow(w.more_w),   w.ceil_mode};
 }
 
 // The input's layout and the output's, which keeps it.
@@ -123,7 +124,9 @@ void set_windows(const AvgPool2dDesc& desc, const std::string& where, AverageGeo
   geometry.rows.kernel = index(w.kernel_h), geometry.columns.kernel = index(w.kernel_w);
   geometry.rows.stride = index(w.stride_h), geometry.columns.stride = index(w.stride_w);
   geometry.rows.pad = index(w.pad_h), geometry.columns.pad = index(w.pad_w);
-  if (desc.count_include_pad) geometry.divisor = index(w.kernel_h * w.kernel_w);
+  if (!desc.count_include_pad) return;
+  geometry.rows.counted_to = index(geometry.rows.extent + 2 * w.pad_h + w.more_h);
+  geometry.columns.counted_to = index(geometry.columns.extent + 2 * w.pad_w + w.more_w);
 }
 
 void set_windows(const AdaptiveAvgPool2dDesc&, const std::string&, AverageGeometry&) {}
