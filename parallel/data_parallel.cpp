@@ -48,13 +48,13 @@ class DataParallel final : public Strategy {
     run_all([&](std::size_t i) {
       const bool primary = i == kPrimary;
       const auto add = [&](const nn::ParameterPlan& plan, MemoryNeeds& needs) {
-        needs.add(planned_buffers(i, plan.flat_bytes));
+        needs.add(planned_buffers(i, plan.weight_bytes));
       };
       synced_[i] = make_synced_batch(config_, context_, i);
       replicas_[i] = make_replica(
           config_, context_, i,
           {{.parts = synced_[i].get(), .admit = add}, primary ? global_batch : 0, primary});
-      allocate(*context.devices[i], planned_buffers(i, replicas_[i]->graph().plan().flat_bytes));
+      allocate(*context.devices[i], planned_buffers(i, replicas_[i]->graph().plan().weight_bytes));
     });
     pass_work_ = [this](std::size_t i) { run_replica(i, input_); };
     reset();
@@ -97,12 +97,12 @@ class DataParallel final : public Strategy {
   std::vector<Replica*> updated_replicas() override { return {replicas_[kPrimary].get()}; }
 
  private:
-  std::vector<PlannedBuffer> planned_buffers(std::size_t i, std::size_t flat_bytes) {
+  std::vector<PlannedBuffer> planned_buffers(std::size_t i, std::size_t weight_bytes) {
     const auto samples = static_cast<std::size_t>(config_.per_device_batch);
     const auto elements = static_cast<std::size_t>(ops::element_count(context_.model->input_shape));
     const bool stale = static_cast<int>(i) == config_.faults.stale_replica;
     std::vector<PlannedBuffer> planned = {
-        {&stale_sinks_[i], MemoryCategory::workspace, stale ? flat_bytes : 0}};
+        {&stale_sinks_[i], MemoryCategory::workspace, stale ? weight_bytes : 0}};
     if (i == kPrimary) {
       const std::size_t outputs =
           replicas_.size() * static_cast<std::size_t>(output_elements()) * sizeof(float);

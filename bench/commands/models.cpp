@@ -31,7 +31,8 @@ std::vector<report::RecordCell> record_of(const nn::ModelSpec& model, const std:
           number(cost.forward_flops / kGiga, "{:.4g}"),
           number(cost.step_flops() / kGiga, "{:.4g}"),
           number(static_cast<double>(cost.activation_bytes) / kMega, "{:.3f}"),
-          number(per_flop, "{:.3g}")};
+          number(per_flop, "{:.3g}"),
+          {cost.trained, std::to_string(cost.trained)}};
 }
 
 report::Records records_of(const std::vector<std::string>& paths) {
@@ -48,6 +49,7 @@ report::Records records_of(const std::vector<std::string>& paths) {
       {.key = "step_gflop_per_sample", .top = "with back-", .bottom = "ward GFLOP"},
       {.key = "activation_mb_per_sample", .top = "activations", .bottom = "MB"},
       {.key = "gradient_bytes_per_flop", .top = "gradients", .bottom = "B/FLOP"},
+      {.key = "trainable_parameters", .top = "trainable", .bottom = "parameters"},
   };
   for (const std::string& path : paths) {
     records.rows.push_back(record_of(nn::load_model_file(path), path));

@@ -40,7 +40,7 @@ RankSession::RankSession(const TrainingJob& job, const RankInputs& inputs,
     : job_(job), inputs_(inputs), writer_(writer), trainer_(job, inputs, writer) {
   result_.host = inputs_.host.empty() ? host_name() : inputs_.host;
   read_clock();
-  result_.parameters = trainer_.model().parameter_count();
+  result_.parameters = trainer_.model().trained_count();
   result_.calls = trainer_.calls();
   publish();  // for a run that ends early: its devices are known
 }

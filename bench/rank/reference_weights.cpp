@@ -150,7 +150,7 @@ std::size_t ReferenceWeights::Extent::bytes() const {
 
 ReferenceWeights::Extent ReferenceWeights::extent_of(const TrainingJob& job,
                                                      const nn::ModelSpec& model) {
-  const Extent extent{.parameters = model.parameter_count(),
+  const Extent extent{.parameters = model.trained_count(),
                       .tensors = model.tensor_count(),
                       .steps = job.options.verify_steps,
                       .slices = job.cell.world_size,

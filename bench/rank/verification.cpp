@@ -29,9 +29,10 @@ std::uint64_t hash_of_rank_0(RankTrainer& rank, const char* key, std::uint64_t o
 
 std::uint64_t hash_of(Replica& replica) {
   std::uint64_t hash = 0;
-  for (const nn::NamedTensor& tensor : nn::export_weights(replica.graph())) {
-    hash = hash_bytes(tensor.values.data(), tensor.values.size() * sizeof(float), hash);
-  }
+  for (const auto& tensors :
+       {nn::export_weights(replica.graph()), nn::export_frozen(replica.graph())})
+    for (const nn::NamedTensor& tensor : tensors)
+      hash = hash_bytes(tensor.values.data(), tensor.values.size() * sizeof(float), hash);
   return hash;
 }
 

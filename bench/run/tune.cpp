@@ -23,7 +23,7 @@ namespace {
 nn::ParameterPlan parameter_plan(const nn::ModelSpec& model) {
   std::vector<nn::LayerParameters> layers;
   for (const nn::LayerSpec& layer : model.layers) {
-    layers.push_back({layer.name, model.plan_of(layer).parameters});
+    layers.push_back({layer.name, model.plan_of(layer).parameters, {}, layer.trainable});
   }
   return nn::plan_parameters(layers);
 }

@@ -44,16 +44,17 @@ std::string difference(const TensorInfo& wanted, const TensorInfo& tensor) {
 }  // namespace
 
 std::vector<TensorInfo> checkpoint_tensors(const ModelSpec& model) {
-  std::vector<TensorInfo> tensors, state;
+  std::vector<TensorInfo> tensors, frozen, state;
   for (const LayerSpec& layer : model.layers) {
     const ops::OpPlan plan = model.plan_of(layer);
     for (const ops::ParameterSpec& spec : plan.parameters) {
-      tensors.push_back({layer.name + "." + spec.name, spec.shape});
+      (layer.trainable ? tensors : frozen).push_back({layer.name + "." + spec.name, spec.shape});
     }
     for (const ops::StateSpec& spec : plan.state) {
       state.push_back({layer.name + "." + spec.name, spec.shape, spec.type});
     }
   }
+  std::ranges::move(frozen, std::back_inserter(tensors));
   std::ranges::move(state, std::back_inserter(tensors));
   return tensors;
 }

@@ -11,7 +11,7 @@ namespace ddpbench::nn {
 namespace {
 
 ops::TensorLayout flat_bf16(const ParameterPlan& parameters) {
-  const auto count = static_cast<std::int64_t>(parameters.flat_bytes / sizeof(float));
+  const auto count = static_cast<std::int64_t>(parameters.weight_bytes / sizeof(float));
   return ops::TensorLayout::plain({count}, DataType::bf16);
 }
 
@@ -62,8 +62,8 @@ std::array<PlannedBuffer, 1> planned_staging(Buffer& staging, std::size_t bytes)
 std::size_t conversion_bytes(const ParameterPlan& parameters) {
   std::size_t most = 0;
   for (const StateInfo& state : parameters.state) most = std::max(most, state.bytes);
-  for (const ParameterInfo& parameter : parameters.parameters) {
-    most = std::max(most, ops::TensorLayout::plain(parameter.shape).bytes);
+  for (std::size_t i = 0; i < parameters.tensor_count(); ++i) {
+    most = std::max(most, ops::TensorLayout::plain(parameters.tensor(i).shape).bytes);
   }
   return most;
 }
@@ -107,7 +107,8 @@ Graph::Memory Graph::allocate_memory(const LoweredNetwork& network, Device& devi
   const std::vector<PlannedBuffer> planned = {
       {&memory.weights_bf16, MemoryCategory::weights,
        casts ? flat_bf16(network.parameters).bytes : 0},
-      {&memory.weights, MemoryCategory::weights, flat, options.weight_sharing},
+      {&memory.weights, MemoryCategory::weights, network.parameters.weight_bytes,
+       options.weight_sharing},
       {&memory.gradients, MemoryCategory::gradients, options.training ? flat : 0,
        options.gradient_sharing},
       {&memory.state, MemoryCategory::state, network.parameters.state_bytes},
@@ -231,9 +232,9 @@ void Graph::reset_steps(Stream& stream) {
 }
 
 std::vector<float> Graph::export_parameter(std::size_t i, const BufferView& flat) const {
-  const ParameterInfo& parameter = parameters_.parameters.at(i);
-  ensure(flat.bytes == parameters_.flat_bytes, "a flat buffer has {} bytes, the plan {}",
-         flat.bytes, parameters_.flat_bytes);
+  const ParameterInfo& parameter = parameters_.tensor(i);
+  ensure(flat.bytes >= parameter.offset_bytes + parameter.bytes, "{} is not in {} bytes",
+         parameter.name, flat.bytes);
   const auto plain = ops::TensorLayout::plain(parameter.shape);
   std::vector<float> values(plain.bytes / sizeof(float));
   to_host(parameter.layout, flat.data + parameter.offset_bytes, plain,
@@ -242,10 +243,10 @@ std::vector<float> Graph::export_parameter(std::size_t i, const BufferView& flat
 }
 
 void Graph::import_parameter(std::size_t i, std::span<const float> values, const BufferView& flat) {
-  const ParameterInfo& parameter = parameters_.parameters.at(i);
+  const ParameterInfo& parameter = parameters_.tensor(i);
   const auto plain = ops::TensorLayout::plain(parameter.shape);
-  ensure(flat.bytes == parameters_.flat_bytes, "a flat buffer has {} bytes, the plan {}",
-         flat.bytes, parameters_.flat_bytes);
+  ensure(flat.bytes >= parameter.offset_bytes + parameter.bytes, "{} is not in {} bytes",
+         parameter.name, flat.bytes);
   ensure(values.size_bytes() == plain.bytes, "{} has {} values, found {}", parameter.name,
          plain.bytes / sizeof(float), values.size());
   to_device(std::as_bytes(values), plain, parameter.layout, flat.data + parameter.offset_bytes);

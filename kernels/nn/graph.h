@@ -49,7 +49,7 @@ class Graph {
   // this part gives to each other one.
   std::vector<std::size_t> exchanges() const;
 
-  const Buffer& weights() const { return memory_.weights; }  // flat, plan().flat_bytes
+  const Buffer& weights() const { return memory_.weights; }  // flat, plan().weight_bytes
   const Buffer& gradients() const;                           // flat, same order; REQUIRES: training
   // Flat, plan().state_bytes; empty where no operation has any.
   const Buffer& state() const { return memory_.state; }

@@ -118,7 +118,7 @@ class Program::Binder {
     // Micro-batches run from last to first.
     call.adds = planned.micro && k + 1 < plan_.repeats(true);
     if (!planned.micro || k == 0) {
-      call.ready = planned.parameters;
+      if (planned.is_trained) call.ready = planned.parameters;
       std::ranges::sort(call.ready);
     }
     return call;
@@ -139,14 +139,15 @@ class Program::Binder {
 
   void put_parameter_pointers(const PlannedCall& planned, BoundCall& call) {
     for (const std::size_t i : planned.parameters) {
-      const std::size_t offset = parameters_.parameters[i].offset_bytes;
+      const std::size_t offset = parameters_.tensor(i).offset_bytes;
       call.weights.push_back(memory_.weights.data + offset);
       if (planned.op->plan().reads_bf16_weights) {
         call.bf16_weights.push_back(memory_.weights_bf16.data +
                                     offset / sizeof(float) * size_of(DataType::bf16));
       }
       if (planned.direction == Direction::backward) {
-        call.grad_parameters.push_back(memory_.gradients.data + offset);
+        const bool trained = i < parameters_.parameters.size();
+        call.grad_parameters.push_back(trained ? memory_.gradients.data + offset : nullptr);
       }
     }
     for (const std::size_t i : planned.state) {

@@ -45,12 +45,12 @@ NamedTensor make_state(const StateInfo& state, const Value& value) {
 }
 
 // In PyTorch's order; the plan's order is the reverse.
-std::vector<NamedTensor> export_all(const Graph& graph, const Buffer& flat) {
-  const std::vector<ParameterInfo>& parameters = graph.plan().parameters;
+std::vector<NamedTensor> export_range(const Graph& graph, const Buffer& flat, std::size_t begin,
+                                      std::size_t end) {
   std::vector<NamedTensor> tensors;
-  for (std::size_t i = parameters.size(); i-- > 0;) {
-    tensors.push_back(
-        {parameters[i].name, parameters[i].shape, graph.export_parameter(i, flat.view())});
+  for (std::size_t i = end; i-- > begin;) {
+    const ParameterInfo& parameter = graph.plan().tensor(i);
+    tensors.push_back({parameter.name, parameter.shape, graph.export_parameter(i, flat.view())});
   }
   return tensors;
 }
@@ -60,11 +60,11 @@ std::vector<NamedTensor> export_all(const Graph& graph, const Buffer& flat) {
 void initialize_parameters(Graph& graph, std::uint64_t seed) {
   std::map<std::string_view, Init> inits;
   for (const LayerSpec& layer : graph.model().layers) inits[layer.name] = layer.init;
-  const std::vector<ParameterInfo>& parameters = graph.plan().parameters;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const std::string_view name = parameters[i].name;
+  for (std::size_t i = 0; i < graph.plan().tensor_count(); ++i) {
+    const ParameterInfo& parameter = graph.plan().tensor(i);
+    const std::string_view name = parameter.name;
     const Init& init = inits.at(name.substr(0, name.rfind('.')));
-    graph.import_parameter(i, start_values(parameters[i], init, seed), graph.weights().view());
+    graph.import_parameter(i, start_values(parameter, init, seed), graph.weights().view());
   }
   const std::vector<StateInfo>& state = graph.plan().state;
   for (std::size_t i = 0; i < state.size(); ++i) {
@@ -74,7 +74,12 @@ void initialize_parameters(Graph& graph, std::uint64_t seed) {
 }
 
 std::vector<NamedTensor> export_weights(const Graph& graph) {
-  return export_all(graph, graph.weights());
+  return export_range(graph, graph.weights(), 0, graph.plan().parameters.size());
+}
+
+std::vector<NamedTensor> export_frozen(const Graph& graph) {
+  const ParameterPlan& plan = graph.plan();
+  return export_range(graph, graph.weights(), plan.parameters.size(), plan.tensor_count());
 }
 
 std::vector<NamedTensor> export_state(const Graph& graph) {
@@ -89,18 +94,19 @@ std::vector<NamedTensor> export_state(const Graph& graph) {
 
 std::vector<NamedTensor> export_checkpoint(const Graph& graph) {
   std::vector<NamedTensor> tensors = export_weights(graph);
+  std::ranges::move(export_frozen(graph), std::back_inserter(tensors));
   std::ranges::move(export_state(graph), std::back_inserter(tensors));
   return tensors;
 }
 
 std::vector<NamedTensor> export_gradients(const Graph& graph) {
-  return export_all(graph, graph.gradients());
+  return export_range(graph, graph.gradients(), 0, graph.plan().parameters.size());
 }
 
 void import_values(Graph& graph, std::span<const float> values) {
   const std::vector<ParameterInfo>& parameters = graph.plan().parameters;
-  ensure(values.size() == static_cast<std::size_t>(graph.model().parameter_count()),
-         "{} values for {} weights", values.size(), graph.model().parameter_count());
+  ensure(values.size() == static_cast<std::size_t>(graph.model().trained_count()),
+         "{} values for {} weights", values.size(), graph.model().trained_count());
   for (std::size_t i = parameters.size(), at = 0; i-- > 0;) {
     const auto count = static_cast<std::size_t>(ops::element_count(parameters[i].shape));
     graph.import_parameter(i, values.subspan(at, count), graph.weights().view());
@@ -137,14 +143,15 @@ void import_checkpoint(Graph& graph, const std::vector<NamedTensor>& tensors,
         tensor, origin, [](float value) { return value < 0; },
         "no variance is below 0: evaluation would divide by the square root of it");
   }
-  const std::size_t parameters = graph.plan().parameters.size();
+  const std::size_t trained = graph.plan().parameters.size();
+  const std::size_t parameters = graph.plan().tensor_count();
   const std::vector<StateInfo>& state = graph.plan().state;
   ensure(matches.size() == parameters + state.size(), "{} has other tensors than its plan",
          graph.model().name);
   for (std::size_t i = 0; i < matches.size(); ++i) {
     if (i < parameters) {  // the plan's order is the reverse
-      graph.import_parameter(parameters - 1 - i, tensors[*matches[i]].values,
-                             graph.weights().view());
+      const std::size_t at = i < trained ? trained - 1 - i : parameters - 1 - (i - trained);
+      graph.import_parameter(at, tensors[*matches[i]].values, graph.weights().view());
     } else if (matches[i]) {
       graph.import_state(i - parameters, bytes_of(tensors[*matches[i]]));
     } else {

@@ -26,11 +26,13 @@ void initialize_parameters(Graph& graph, std::uint64_t seed);
 std::vector<float> start_values(const ParameterInfo& parameter, const Init& init,
                                 std::uint64_t seed);
 
-// All weights in PyTorch's order (first layer first, weight before bias).
+// The weights that are trained, in PyTorch's order (first layer first, weight before bias), and
+// those that are frozen.
 std::vector<NamedTensor> export_weights(const Graph& graph);
+std::vector<NamedTensor> export_frozen(const Graph& graph);
 // The state (running statistics), the first layer's first.
 std::vector<NamedTensor> export_state(const Graph& graph);
-// What PyTorch's state_dict() has: the weights, then the state.
+// What PyTorch's state_dict() has: the weights, frozen ones last, then the state.
 std::vector<NamedTensor> export_checkpoint(const Graph& graph);
 // All gradients in the order of the weights. REQUIRES: a graph for training.
 std::vector<NamedTensor> export_gradients(const Graph& graph);

@@ -79,7 +79,7 @@ struct BackwardArgs {
   const void* more_grad_output = nullptr;  // likewise, to be added; only if adds_grad_outputs
   std::span<void* const> grad_inputs;      // in plan().inputs[i]; null entry: not wanted
   std::span<const void* const> parameters;
-  std::span<void* const> grad_parameters;  // in parameters[i].layout
+  std::span<void* const> grad_parameters;  // in parameters[i].layout; all null: not wanted
   bool accumulate = false;                 // add to grad_parameters instead of overwriting them
   const void* saved = nullptr;
   void* workspace = nullptr;

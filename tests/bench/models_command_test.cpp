@@ -58,6 +58,19 @@ TEST_F(ModelsCommand, TakesFilesInTheOrderGiven) {
   EXPECT_LT(result.out.find("own.json"), result.out.find("lenet5"));
 }
 
+TEST_F(ModelsCommand, CountsWhatIsTrained) {
+  program.write("own.json", R"({"name": "own", "input": [2, 3, 3], "layers": [
+      {"name": "c", "type": "conv2d", "out_channels": 4, "kernel": 1, "trainable": false},
+      {"name": "fc", "type": "linear", "out_features": 4}]})");
+  const auto result = program.run({"models", "own.json", "simple_cnn", "--format=json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json networks = json::parse(result.out)["networks"];
+  EXPECT_EQ(networks[0]["parameters"], 12 + 148);
+  EXPECT_EQ(networks[0]["trainable_parameters"], 148);
+  EXPECT_DOUBLE_EQ(networks[0]["gradient_mb"], 4 * 148e-6);
+  EXPECT_EQ(networks[1]["trainable_parameters"], 421642);
+}
+
 TEST_F(ModelsCommand, IsMarkdownToo) {
   const auto result = program.run({"models", "lenet5", "--format=markdown"});
   EXPECT_THAT(result.out, AllOf(HasSubstr("| network | input |"), HasSubstr("| lenet5 |")));

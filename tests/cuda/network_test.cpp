@@ -189,9 +189,22 @@ double unit(CudaPrecision precision) {
   return precision == CudaPrecision::tf32 ? 0x1p-10 : 0x1p-8;
 }
 
+// Each second layer with parameters is frozen, from the second one on.
+nn::ModelSpec half_frozen(nn::ModelSpec model) {
+  bool trained = true;
+  for (nn::LayerSpec& layer : model.layers) {
+    if (model.plan_of(layer).parameters.empty()) continue;
+    layer.trainable = trained;
+    trained = !trained;
+  }
+  return model;
+}
+
 TEST_F(CudaNetwork, TrainsAsTheReferenceDoes) {
   for (const nn::ModelSpec& model :
-       {chain(), residual(), pooled(), joined(), branched(), normalized(), dropping()}) {
+       {chain(), residual(), pooled(), joined(), branched(), normalized(), dropping(),
+        half_frozen(chain()), half_frozen(residual()), half_frozen(pooled()),
+        half_frozen(branched()), half_frozen(normalized())}) {
     BackendFixture plain = BackendFixture::reference();
     const Step want = train(plain, model, Execution::direct);
     for (const CudaPrecision precision : precisions()) {

@@ -65,6 +65,25 @@ TEST(Checkpoint, HasTheTensorsThatItsNetworkTells) {
   }
 }
 
+// The weights of frozen layers follow those that are trained, in the file and back into the graph.
+TEST(Checkpoint, KeepsFrozenLayers) {
+  ModelSpec model = normalized_network();
+  for (std::size_t i = 0; i < model.layers.size(); i += 2) model.layers[i].trainable = false;
+  TestGraph test(model, onednn, {.batch = 2}), other(model, onednn, {.batch = 2});
+  std::vector<NamedTensor> tensors = export_checkpoint(test.graph());
+  EXPECT_EQ(checkpoint_tensors(model), infos_of(tensors));
+  EXPECT_EQ(
+      tensors.size(),
+      export_checkpoint(TestGraph(normalized_network(), onednn, {.batch = 2}).graph()).size());
+  for (NamedTensor& tensor : tensors) {
+    for (std::size_t k = 0; k < tensor.values.size(); ++k) {
+      tensor.values[k] = static_cast<float>(k + tensor.name.size()) * 0x1p-10f;
+    }
+  }
+  import_checkpoint(other.graph(), tensors, "test");
+  expect_equal(export_checkpoint(other.graph()), tensors);
+}
+
 TEST(Checkpoint, ImportThenExportChangesNothing) {
   TestGraph test(simple_cnn(), onednn, {.batch = 8, .micro_batch = 0});
   const std::vector<NamedTensor> tensors = numbered(test.graph());

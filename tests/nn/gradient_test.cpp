@@ -101,6 +101,47 @@ TEST(ReferenceGradients, InMicroBatchesMatchFiniteDifferences) {
   expect_gradients_match_differences(test, 5, 36);
 }
 
+// Each second layer with parameters is frozen, from the first or from the second one on.
+ModelSpec half_frozen(ModelSpec model, bool first) {
+  for (LayerSpec& layer : model.layers) {
+    if (model.plan_of(layer).parameters.empty()) continue;
+    layer.trainable = !first;
+    first = !first;
+  }
+  return model;
+}
+
+TEST(FrozenLayers, LeaveTheOthersTheirGradients) {
+  for (const BackendMaker& backend : {BackendMaker(reference), BackendMaker(onednn)})
+    for (const ModelSpec& model :
+         {residual_network(), joined_network(), normalized_network(), lenet()})
+      for (const bool first : {true, false})
+        for (const std::int64_t micro_batch : {0, 2}) {
+          SCOPED_TRACE(model.name + (first ? " from the first" : " from the second"));
+          const GraphOptions options{.batch = 4, .micro_batch = micro_batch};
+          TestGraph whole(model, backend, options);
+          TestGraph frozen(half_frozen(model, first), backend, options);
+          whole.train();
+          std::vector<std::size_t> ready;
+          frozen.train(false, [&](std::size_t parameter) { ready.push_back(parameter); });
+          const ParameterPlan& plan = frozen.graph().plan();
+          EXPECT_EQ(plan.tensor_count(), whole.graph().plan().parameters.size());
+          EXPECT_FALSE(plan.frozen.empty());
+          EXPECT_EQ(frozen.graph().gradients().bytes(), plan.flat_bytes);
+          EXPECT_LT(plan.flat_bytes, frozen.graph().weights().bytes());
+          std::ranges::sort(ready);
+          ASSERT_EQ(ready.size(), plan.parameters.size());
+          for (std::size_t i = 0; i < ready.size(); ++i) {
+            EXPECT_EQ(ready[i], i);
+            const auto same = std::ranges::find(whole.graph().plan().parameters,
+                                                plan.parameters[i].name, &ParameterInfo::name);
+            const auto at =
+                static_cast<std::size_t>(same - whole.graph().plan().parameters.begin());
+            EXPECT_EQ(frozen.gradient(i), whole.gradient(at)) << same->name;
+          }
+        }
+}
+
 struct Comparison {
   std::string name;
   ModelSpec model;

@@ -119,8 +119,8 @@ TEST(LayerTypes, NewAttributesTakePartInTheHash) {
        {conv + "}", conv + R"(, "groups": 2})", conv + R"(, "groups": 4})",
         conv + R"(, "init": "normal_fan_out"})", conv + R"(, "init": 0.1})",
         conv + R"(, "init": 0.2})", conv + R"(, "dilation": 2})", conv + R"(, "dilation": [1, 2]})",
-        conv + R"(, "padding": [0, 1, 0, 0]})", conv + R"(, "padding": [0, 0, 0, 1]})",
-        average + R"(, "ceil_mode": true})", average + "}",
+        conv + R"(, "trainable": false})", conv + R"(, "padding": [0, 1, 0, 0]})",
+        conv + R"(, "padding": [0, 0, 0, 1]})", average + R"(, "ceil_mode": true})", average + "}",
         average + R"(, "count_include_pad": false})", adaptive + "[1, 2]}", adaptive + "[2, 1]}"}) {
     hashes.push_back(content_hash(on_a_map(layer)));
   }
@@ -139,6 +139,50 @@ TEST(LayerTypes, OldNetworksKeepTheirHash) {
            {"name": "fc", "type": "linear", "out_features": 2}]})",
       "m.json");
   EXPECT_EQ(content_hash(model), 16110806646894308564U);
+}
+
+TEST(LayerTypes, LayersAndBlocksCanBeFrozen) {
+  const ModelSpec model = parse_model(R"({"name": "m", "input": [1, 8, 8],
+    "blocks": {
+      "in": {"parameters": {"on": true}, "layers": [
+        {"name": "a", "type": "conv2d", "out_channels": 2, "kernel": 1, "trainable": "$on"},
+        {"name": "n", "type": "batch_norm2d"}]},
+      "out": {"layers": [{"name": "in", "block": "in"}, {"name": "r", "type": "relu"}]}},
+    "layers": [
+      {"name": "x", "block": "out", "trainable": false, "repeat": 2},
+      {"name": "y", "block": "in", "with": {"on": false}},
+      {"name": "z", "block": "in", "trainable": true},
+      {"name": "fc", "type": "linear", "out_features": 3}]})",
+                                      "m.json");
+  std::vector<std::string> trained;
+  for (const LayerSpec& layer : model.layers) {
+    if (layer.trainable) trained.push_back(layer.name);
+  }
+  EXPECT_EQ(trained, (std::vector<std::string>{"y.n", "z.a", "z.n", "fc"}));
+  EXPECT_EQ(model.parameter_count(), 4 + 4 + 3 * (6 + 4) + 3 * 128 + 3);
+  EXPECT_EQ(model.trained_count(), 4 + 6 + 4 + 3 * 128 + 3);
+  EXPECT_EQ(model.tensor_count(), 8);
+}
+
+TEST(LayerTypes, SharedWeightsAreRefusedInWords) {
+  const auto error_of = [](const std::string& layers) -> std::string {
+    try {
+      on_a_map(layers);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  for (const char* key : {"weights", "weight", "shared_with", "share_weights", "tied_to"}) {
+    EXPECT_EQ(error_of(R"({"name": "a", "type": "linear", "out_features": 3, ")" +
+                       std::string(key) + R"(": "head"})"),
+              "m.json at /layers/0/" + std::string(key) +
+                  ": layers cannot share weights; each has its own, so leave the key out");
+  }
+  EXPECT_THAT(error_of(R"({"name": "head", "type": "linear", "out_features": 3})"),
+              HasSubstr("layers cannot share weights"));
+  EXPECT_THAT(error_of(R"({"name": "r", "type": "relu", "trainable": false})"),
+              HasSubstr("/layers/0/trainable:"));
 }
 
 struct WrongLayer {

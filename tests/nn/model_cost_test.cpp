@@ -35,6 +35,26 @@ TEST(ModelCost, CountsOperationsAsTheGraphDoes) {
   }
 }
 
+TEST(ModelCost, OfFrozenLayersIsTheirForwardPassAndWhatOthersNeedBehindThem) {
+  const ModelCost whole = cost_of(simple_cnn());
+  ModelSpec model = simple_cnn();
+  const auto freeze = [&](std::string_view name) {
+    for (LayerSpec& layer : model.layers) {
+      if (layer.name == name) layer.trainable = false;
+    }
+    return cost_of(model);
+  };
+  const double conv1 = 2 * 28.0 * 28 * 32 * 9, conv2 = 2 * 14.0 * 14 * 64 * 32 * 9;
+  const double fc1 = 2 * 3136.0 * 128;
+  const ModelCost with_fc1 = freeze("fc1");
+  EXPECT_EQ(with_fc1.parameters, 421642);
+  EXPECT_EQ(with_fc1.trained, 421642 - 3136 * 128 - 128);
+  EXPECT_EQ(with_fc1.gradient_bytes(), 4 * with_fc1.trained);
+  EXPECT_DOUBLE_EQ(with_fc1.forward_flops, whole.forward_flops);
+  EXPECT_DOUBLE_EQ(with_fc1.backward_flops, whole.backward_flops - fc1);
+  EXPECT_DOUBLE_EQ(freeze("conv1").backward_flops, whole.backward_flops - fc1 - conv1 - conv2);
+}
+
 TEST(ModelCost, KeepsWhatAReluAndAnotherLayerRead) {
   const auto model = [](const char* rest) {
     return parse_model(std::string(R"({"name": "n", "input": [1, 4, 4], "layers": [

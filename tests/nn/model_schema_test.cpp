@@ -60,7 +60,10 @@ TEST(ModelSchema, TakesEveryKey) {
       {"name": "m", "type": "max_pool2d", "kernel": 2, "stride": [2, 2], "padding": 0,
        "ceil_mode": true},
       {"name": "e", "type": "conv2d", "out_channels": 4, "kernel": 2, "padding": "same"},
-      {"name": "f", "type": "conv2d", "out_channels": 4, "kernel": 2, "padding": [0, 1, 1, 0]},
+      {"name": "f", "type": "conv2d", "out_channels": 4, "kernel": 2, "padding": [0, 1, 1, 0],
+       "trainable": false},
+      {"name": "h", "block": "r", "trainable": false},
+      {"name": "i", "type": "batch_norm2d", "trainable": false},
       {"name": "a", "type": "avg_pool2d", "kernel": 2, "stride": 1, "padding": 1,
        "count_include_pad": false},
       {"name": "n", "type": "batch_norm2d", "inputs": ["a"], "num_features": 4, "eps": 0.001,
@@ -71,7 +74,7 @@ TEST(ModelSchema, TakesEveryKey) {
       {"name": "s", "type": "relu6"},
       {"name": "t", "type": "tanh"},
       {"name": "u", "type": "sigmoid"},
-      {"name": "fc", "type": "linear", "in_features": 16, "out_features": 3, "bias": true},
+      {"name": "fc", "type": "linear", "in_features": 16, "out_features": 3, "bias": true, "trainable": true},
       {"name": "early", "type": "linear", "inputs": ["g"], "out_features": 3}]})";
   EXPECT_EQ(errors_of(text), 0u);
   EXPECT_NO_THROW(parse_model(text, "all.json"));
@@ -107,6 +110,8 @@ TEST(ModelSchema, RefusesWhatTheProgramRefuses) {
         with_layer(
             R"({"name": "c", "type": "conv2d", "out_channels": 2, "kernel": 1, "groups": 0})"),
         with_layer(R"({"name": "a", "type": "add", "inputs": ["input"]})"),
+        with_layer(R"({"name": "a", "type": "relu", "trainable": false})"),
+        with_layer(R"({"name": "a", "type": "batch_norm2d", "trainable": 0})"),
         with_layer(R"({"name": "d", "type": "dropout", "p": 1})"),
         with_layer(R"({"name": "d", "type": "dropout", "p": "half"})"),
         with_layer(R"({"name": "d", "type": "dropout", "inplace": true})"),

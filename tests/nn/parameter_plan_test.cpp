@@ -53,6 +53,22 @@ TEST(ParameterLayout, PlacesTheStateInTheOrderOfTheLayers) {
   EXPECT_EQ(plan.flat_bytes, plan_parameters(two_layers()).flat_bytes);
 }
 
+TEST(ParameterLayout, PlacesFrozenLayersBehindAllThatIsTrained) {
+  auto layers = two_layers();
+  layers[1].trainable = false;
+  const ParameterPlan plan = plan_parameters(layers);
+  ASSERT_EQ(plan.parameters.size(), 2u);
+  EXPECT_EQ(plan.parameters[0].name, "conv.bias");
+  EXPECT_EQ(plan.parameters[1].name, "conv.weight");
+  EXPECT_EQ(plan.flat_bytes, 192u);
+  ASSERT_EQ(plan.frozen.size(), 1u);
+  EXPECT_EQ(plan.frozen[0].offset_bytes, 192u);
+  EXPECT_EQ(plan.weight_bytes, 384u);
+  EXPECT_EQ(plan.tensor_count(), 3u);
+  EXPECT_EQ(plan.tensor(2).name, "fc.weight");
+  EXPECT_NE(plan.hash, plan_parameters(two_layers()).hash);
+}
+
 TEST(ParameterLayout, HashIsEqualForEqualPlans) {
   EXPECT_EQ(plan_parameters(two_layers()).hash, plan_parameters(two_layers()).hash);
 }

@@ -160,7 +160,7 @@ std::vector<PoolCase> pool_cases() {
       {"CeilOddMaps", {2, 16, 7, 5}, 2, 2, 0, true},
       {"CeilPadded", {2, 8, 6, 9}, 3, 2, 1, true},
       {"CeilWithoutALastWindow", {2, 8, 2, 5}, 2, 3, 1, true},
-      {"CeilLargerThanTheMap", {2, 5, 2, 2}, 3, 2, 0, true},
+      {"CeilLargerThanTheMap", {2, 5, 2, 4}, 3, 2, 0, true},
       {"UnevenSides", {2, 16, 6, 7}, 3, 2, 0, false, 1},
       {"UnevenSidesAndCeil", {3, 5, 7, 6}, 3, 2, 1, true, -1},
   };

@@ -54,7 +54,11 @@ class Placement:
             if "inputs" in entry:
                 reads = [inputs.get(read, prefix + read) for read in entry["inputs"]]
             if "block" in entry:
+                first = len(self.layers)
                 self.place(entry, name, reads)
+                if not entry.get("trainable", True):
+                    for layer in self.layers[first:]:
+                        layer["trainable"] = False
             else:
                 self.layers.append({**entry, "name": name, "inputs": reads})
             previous = name

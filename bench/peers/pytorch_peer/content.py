@@ -71,6 +71,8 @@ def hash_layer(value, layer, inputs):
         drawn = layer["init"] in INITS
         value = hashes.hash_integers(value, [INITS.index(layer["init"]) if drawn else len(INITS),
                                              bits(0 if drawn else layer["init"])])
+    if not layer.get("trainable", True):
+        value = hashes.combine_hash(value, 1)
     if layer["type"] == "dropout":
         return hashes.combine_hash(value, bits(layer.get("p", 0.5)))
     if layer["type"] != "batch_norm2d":

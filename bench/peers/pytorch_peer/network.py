@@ -126,6 +126,7 @@ class Network(nn.Module):
             module = MAKERS[layer["type"]](layer, read[0])
             default = model.get("init", {}).get(layer["type"], "uniform_fan_in")
             module.start = layer.get("init", default)
+            module.requires_grad_(layer.get("trainable", True))
             place(self, layer["name"], module)
             self.order.append((layer["name"], inputs))
             found[layer["name"]] = shapes.of_layer(layer, read)

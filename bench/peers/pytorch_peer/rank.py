@@ -77,7 +77,7 @@ def train(spec, rank, progress):
         write_json(os.path.join(spec["folder"], f"result_{rank}.json"), result)
 
     trainer = Trainer(spec, rank, progress)
-    result["parameters"] = sum(p.numel() for p in trainer.net.parameters())
+    result["parameters"] = sum(p.numel() for p in trainer.net.parameters() if p.requires_grad)
     result["ready"] = time.monotonic()
     progress.state(STATES.index("warm-up"))
     result["warmup_s"], result["evaluate_s"] = trainer.warm_up(), 0.0

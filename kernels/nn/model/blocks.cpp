@@ -283,7 +283,14 @@ class BlockReader {
   std::string read_entry(const JsonReader& reader, const Scope& scope,
                          const std::string& previous) {
     reader.expect_object("a layer");
-    if (reader.has("block")) return place_block(reader, scope, previous);
+    if (reader.has("block")) {
+      const auto first = static_cast<std::ptrdiff_t>(list_.entries.size());
+      std::string name = place_block(reader, scope, previous);
+      if (!reader.has("trainable") || reader.at("trainable").boolean("trainable")) return name;
+      for (auto at = list_.entries.begin() + first; at != list_.entries.end(); ++at)
+        at->spec.trainable = false;
+      return name;
+    }
     LayerEntry entry = read_layer(reader, previous);
     entry.spec.name = claim(reader, scope.prefix + entry.spec.name);
     if (reader.has("inputs")) {
@@ -311,12 +318,15 @@ class BlockReader {
     expect_name(place, name, "layer name");
     const auto [first, added] = places_.emplace(name, entry.place().pointer);
     if (added) return name;
-    place.fail(fmt::format("the name \"{}\" is already used at {}; give each layer its own", name,
-                           first->second));
+    place.fail(
+        fmt::format("the name \"{}\" is already used at {}; give each layer its own: "
+                    "layers cannot share weights",
+                    name, first->second));
   }
 
   PlacedBlock read_placement(const JsonReader& reader, const Scope& scope) {
-    constexpr std::array kKeys = {"name"sv, "block"sv, "inputs"sv, "repeat"sv, "first"sv, "with"sv};
+    constexpr std::array kKeys = {"name"sv,  "block"sv, "inputs"sv,   "repeat"sv,
+                                  "first"sv, "with"sv,  "trainable"sv};
     reader.expect_keys("a layer that places a block", kKeys);
     const JsonReader word = reader.at("block");
     const std::string name = word.string("a block's name");

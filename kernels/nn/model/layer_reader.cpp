@@ -94,6 +94,7 @@ void read_window(const JsonReader& json, LayerEntry& entry) {
 void read_weights(const JsonReader& json, std::string_view out_key, LayerEntry& entry) {
   entry.spec.out = json.at(out_key).integer(out_key, 1, kMostExtent);
   read(json, "bias", entry.spec.bias);
+  read(json, "trainable", entry.spec.trainable);
   entry.has_init = json.has("init");
   if (entry.has_init) entry.spec.init = read_init(json.at("init"));
 }
@@ -113,6 +114,7 @@ void read_batch_norm(const JsonReader& json, LayerEntry& entry) {
   read(json, "eps", entry.spec.eps);
   read(json, "momentum", entry.spec.momentum);
   read(json, "affine", entry.spec.affine);
+  read(json, "trainable", entry.spec.trainable);
 }
 
 void read_dropout(const JsonReader& json, LayerEntry& entry) {
@@ -146,10 +148,11 @@ Kind kind_of(LayerType type) {
   switch (type) {
     case LayerType::conv2d:
       return {read_conv2d,
-              {"out_channels", "kernel", "stride", "padding", "bias", "dilation", "groups", "init"},
+              {"out_channels", "kernel", "stride", "padding", "bias", "dilation", "groups", "init",
+               "trainable"},
               "in_channels"};
     case LayerType::batch_norm2d:
-      return {read_batch_norm, {"eps", "momentum", "affine"}, "num_features"};
+      return {read_batch_norm, {"eps", "momentum", "affine", "trainable"}, "num_features"};
     case LayerType::max_pool2d:
       return {read_window, {"kernel", "stride", "padding", "ceil_mode"}};
     case LayerType::avg_pool2d:
@@ -160,7 +163,7 @@ Kind kind_of(LayerType type) {
       return {[](const JsonReader& json, LayerEntry& entry) {
                 read_weights(json, "out_features", entry);
               },
-              {"out_features", "bias", "init"},
+              {"out_features", "bias", "init", "trainable"},
               "in_features"};
     case LayerType::dropout:
       return {read_dropout, {"p"}};
@@ -249,6 +252,10 @@ LayerEntry read_layer(const JsonReader& json, const std::string& previous) {
   Kind kind = kind_of(entry.spec.type);
   kind.keys.insert(kind.keys.end(), {"name", "type", "inputs"});
   if (!kind.in_key.empty()) kind.keys.push_back(kind.in_key);
+  for (const auto& [key, member] : json.members("a layer")) {
+    if (key.starts_with("weight") || key.starts_with("share") || key.starts_with("tie"))
+      member.fail("layers cannot share weights; each has its own, so leave the key out");
+  }
   json.expect_keys(fmt::format("a layer of type {}", to_string(entry.spec.type)), kind.keys);
   entry.spec.name = read_name(json.at("name"));
   read(json, kind.in_key, entry.declared_in);

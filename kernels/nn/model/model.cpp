@@ -42,6 +42,7 @@ std::uint64_t hash_layer(std::uint64_t hash, const LayerSpec& layer) {
         hash, std::array<std::uint64_t, 2>{static_cast<std::uint64_t>(layer.init.kind),
                                            std::bit_cast<std::uint64_t>(layer.init.deviation)});
   }
+  if (!layer.trainable) hash = combine_hash(hash, 1);
   if (layer.type == LayerType::dropout) {
     return combine_hash(hash, std::bit_cast<std::uint64_t>(layer.drop_probability));
   }
@@ -55,9 +56,10 @@ std::uint64_t hash_layer(std::uint64_t hash, const LayerSpec& layer) {
 // The sum of `size` over all tensors that the layers' plans have as `tensors`.
 template <typename Spec, typename Size>
 std::int64_t sum_over(const ModelSpec& model, std::vector<Spec> ops::OpPlan::*tensors,
-                      const Size& size) {
+                      const Size& size, bool frozen_too = true) {
   std::int64_t sum = 0;
   for (const LayerSpec& layer : model.layers) {
+    if (!frozen_too && !layer.trainable) continue;
     const ops::OpPlan plan = model.plan_of(layer);
     for (const Spec& spec : plan.*tensors) sum += size(spec.shape);
   }
@@ -177,8 +179,12 @@ std::int64_t ModelSpec::parameter_count() const {
   return sum_over(*this, &ops::OpPlan::parameters, ops::element_count);
 }
 
+std::int64_t ModelSpec::trained_count() const {
+  return sum_over(*this, &ops::OpPlan::parameters, ops::element_count, false);
+}
+
 std::int64_t ModelSpec::tensor_count() const {
-  return sum_over(*this, &ops::OpPlan::parameters, one);
+  return sum_over(*this, &ops::OpPlan::parameters, one, false);
 }
 
 std::int64_t ModelSpec::state_count() const {
@@ -199,17 +205,17 @@ std::vector<ops::Shape> ModelSpec::inputs_of(const LayerSpec& layer) const {
 }
 
 ModelCost cost_of(const ModelSpec& model) {
-  ModelCost cost{.parameters = model.parameter_count()};
+  ModelCost cost{.parameters = model.parameter_count(), .trained = model.trained_count()};
   std::vector<bool> trained;  // [layer] its output depends on parameters
   for (const LayerSpec& layer : model.layers) {
     const bool needs_grad_input = std::ranges::any_of(layer.inputs, [&](int input) {
       return input != kNetworkInput && trained[static_cast<std::size_t>(input)];
     });
     const ops::OpPlan plan = model.plan_of(layer);
-    trained.push_back(needs_grad_input || !plan.parameters.empty());
+    trained.push_back(needs_grad_input || (layer.trainable && !plan.parameters.empty()));
     const double flops = has_weights(layer.type) ? plan.forward_flops / kPlannedSamples : 0;
     cost.forward_flops += flops;
-    cost.backward_flops += flops * (needs_grad_input ? 2 : 1);
+    cost.backward_flops += flops * ((needs_grad_input ? 1 : 0) + (layer.trainable ? 1 : 0));
     if (works_in_place(model, layer)) continue;
     cost.activation_bytes +=
         ops::element_count(layer.output_shape) * static_cast<std::int64_t>(sizeof(float));

@@ -75,6 +75,7 @@ struct LayerSpec {
   bool affine = true;
   double drop_probability = 0.5;  // dropout
   Init init;                      // conv2d and linear
+  bool trainable = true;          // false: its parameters stay as they are
   ops::Shape output_shape;        // without the batch: [channels, h, w] or [features]
 };
 
@@ -122,9 +123,11 @@ struct ModelSpec {
   // pixel.
   const ops::Shape& logits_shape() const;
   std::int64_t classes() const { return logits_shape()[0]; }
-  std::int64_t predictions() const;  // of a sample, as are its labels: 1, or h * w
-  std::int64_t parameter_count() const;
-  std::int64_t tensor_count() const;  // weights and biases
+  std::int64_t predictions() const;      // of a sample, as are its labels: 1, or h * w
+  std::int64_t parameter_count() const;  // all
+  // Of what is trained: the elements, and the tensors.
+  std::int64_t trained_count() const;
+  std::int64_t tensor_count() const;
   // What training changes and no gradient does, as running statistics: all values, and tensors.
   std::int64_t state_count() const;
   std::int64_t state_tensor_count() const;
@@ -146,7 +149,7 @@ ops::CrossEntropyDesc loss_of(const ModelSpec& model, std::size_t k, std::int64_
 
 // What training a network costs a sample, from its description alone.
 struct ModelCost {
-  std::int64_t parameters = 0;
+  std::int64_t parameters = 0, trained = 0;
   // Floating-point operations a sample of convolutions and linear layers, a multiply-add as two.
   // All else adds about 1 %. Backward computes the gradients of weights, and of inputs that depend
   // on parameters, each with as many operations as forward.
@@ -154,9 +157,7 @@ struct ModelCost {
   // The outputs of all layers in fp32, a sample. A ReLU that alone reads its input works in place.
   std::int64_t activation_bytes = 0;
 
-  std::int64_t gradient_bytes() const {
-    return parameters * static_cast<std::int64_t>(sizeof(float));
-  }
+  std::int64_t gradient_bytes() const { return trained * static_cast<std::int64_t>(sizeof(float)); }
   double step_flops() const { return forward_flops + backward_flops; }
   // What a step sends for what it computes, for one sample a device; 0 where nothing counts.
   double gradient_bytes_per_flop() const {

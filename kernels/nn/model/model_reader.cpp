@@ -345,6 +345,8 @@ ModelSpec parse_model(const std::string& json_text, const std::string& origin) {
   // The order comes first: "unused" would be a misleading word for a cycle beside the path.
   add_layers(network, outputs, model);
   expect_all_used(network, outputs);
+  if (model.trained_count() == 0 && model.parameter_count() > 0)
+    root.at("layers").fail("every layer is frozen; leave one at least to train");
   expect_outputs_unread(network, outputs);
   expect_equal_logits(model, auxiliary);
   if (root.has("loss")) model.loss = read_loss(root.at("loss"));

@@ -51,7 +51,9 @@ class Lowering {
         versions_(nodes_.size() + 1),
         trained_(nodes_.size() + 1, false),
         taken_in_(nodes_.size(), false) {
-    for (const LayerSpec& layer : model.layers) tensors_.push_back({{layer.name, {}}});
+    for (const LayerSpec& layer : model.layers) {
+      tensors_.push_back({{layer.name, {}, {}, layer.trainable}});
+    }
     plan_.batch = options.batch;
     plan_.micro_batch = micro_batching_.micro_batch;
     ops::Shape shape = model.input_shape;
@@ -129,7 +131,8 @@ class Lowering {
                            op->plan().inputs[0] == op->plan().output &&
                            op->plan().inputs[1] == op->plan().output;
     call.saved = add_saved(*op, micro);
-    if (add_tensors(chain, op->plan(), micro)) trained_[own_slot] = true;
+    call.is_trained = add_tensors(chain, op->plan(), micro);
+    if (call.is_trained) trained_[own_slot] = true;
     versions_[own_slot] = {call.output};
     calls(micro).push_back(std::move(call));
     keep(std::move(op));
@@ -176,7 +179,7 @@ class Lowering {
     }
     for (const std::size_t i : chain) {
       descs.push_back(describe(nodes_[i], inputs, options_.training && trained));
-      trained = trained || !layer_plan(i).parameters.empty();
+      trained = trained || (is_trainable(i) && !layer_plan(i).parameters.empty());
       inputs = {plain_output(i, micro)};
     }
     if (only_linear_reads(chain.back())) {
@@ -231,15 +234,19 @@ class Lowering {
     return model_.plan_of(model_.layers[nodes_[i].layer]);
   }
 
+  bool is_trainable(std::size_t i) const { return model_.layers[nodes_[i].layer].trainable; }
+
   // Adds the parameters and the state of the next call, which runs the nodes of `chain`. Returns
-  // whether there are parameters.
+  // whether there are parameters that are trained.
   bool add_tensors(const std::vector<std::size_t>& chain, const ops::OpPlan& op, bool micro) {
     std::size_t parameters = 0, state = 0;
+    bool trained = false;
     for (const std::size_t i : chain) {
       LayerTensors& layer = tensors_[nodes_[i].layer];
       const ops::OpPlan own = layer_plan(i);
       for (std::size_t k = 0; k < own.parameters.size(); ++k) {
         layer.of.specs.push_back(op.parameters.at(parameters++));
+        trained = trained || layer.of.trainable;
         layer.calls.emplace_back(micro, calls(micro).size());
       }
       for (std::size_t k = 0; k < own.state.size(); ++k) {
@@ -250,7 +257,7 @@ class Lowering {
     ensure(parameters == op.parameters.size() && state == op.state.size(),
            "{} has {} parameters and {} tensors of state, its layers have {} and {}",
            op.description, op.parameters.size(), op.state.size(), parameters, state);
-    return parameters > 0;
+    return trained;
   }
 
   int add_saved(const ops::Op& op, bool micro) {
@@ -314,19 +321,20 @@ class Lowering {
 
   ParameterPlan place_parameters() {
     std::vector<LayerParameters> layers;
-    std::size_t next = 0, next_state = 0;
+    for (const LayerTensors& layer : tensors_) layers.push_back(layer.of);
+    ParameterPlan plan = plan_parameters(layers);
+    // The plan's order is the reverse.
+    std::size_t next = plan.parameters.size(), next_frozen = plan.tensor_count(), next_state = 0;
     for (const LayerTensors& layer : tensors_) {
-      layers.push_back(layer.of);
-      next += layer.calls.size();  // the plan's order is the reverse
-    }
-    for (const LayerTensors& layer : tensors_) {
-      for (const auto& [micro, call] : layer.calls) calls(micro)[call].parameters.push_back(--next);
+      for (const auto& [micro, call] : layer.calls) {
+        calls(micro)[call].parameters.push_back(--(layer.of.trainable ? next : next_frozen));
+      }
       const auto [micro, call] = layer.call_of_state;
       for (std::size_t k = 0; k < layer.of.state.size(); ++k) {
         calls(micro)[call].state.push_back(next_state++);
       }
     }
-    return plan_parameters(layers);
+    return plan;
   }
 
   // The tensors of a layer, and the calls that have each parameter, and the state: whether they are

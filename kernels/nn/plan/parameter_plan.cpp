@@ -22,7 +22,8 @@ std::uint64_t hash_shape(std::uint64_t hash, const ops::Shape& shape) {
 
 std::uint64_t hash_of(const ParameterPlan& plan) {
   std::uint64_t hash = combine_hash(plan.parameters.size(), plan.flat_bytes);
-  for (const ParameterInfo& parameter : plan.parameters) {
+  for (std::size_t i = 0; i < plan.tensor_count(); ++i) {
+    const ParameterInfo& parameter = plan.tensor(i);
     hash = hash_text(hash, parameter.name);
     hash = hash_shape(hash, parameter.shape);
     hash = hash_text(hash, parameter.layout.tag);
@@ -51,11 +52,17 @@ void place(const std::string& layer, Spec spec, std::size_t bytes, std::size_t& 
 
 ParameterPlan plan_parameters(const std::vector<LayerParameters>& layers) {
   ParameterPlan plan;
-  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
-    for (auto spec = layer->specs.rbegin(); spec != layer->specs.rend(); ++spec) {
-      place(layer->layer, *spec, spec->layout.bytes, plan.flat_bytes, plan.parameters);
+  const auto place_all = [&](bool trainable, std::size_t& bytes, auto& placed) {
+    for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+      if (layer->trainable != trainable) continue;
+      for (auto spec = layer->specs.rbegin(); spec != layer->specs.rend(); ++spec) {
+        place(layer->layer, *spec, spec->layout.bytes, bytes, placed);
+      }
     }
-  }
+  };
+  place_all(true, plan.flat_bytes, plan.parameters);
+  plan.weight_bytes = plan.flat_bytes;
+  place_all(false, plan.weight_bytes, plan.frozen);
   for (const LayerParameters& layer : layers) {
     for (const ops::StateSpec& spec : layer.state) {
       place(layer.layer, spec, ops::TensorLayout::plain(spec.shape, spec.type).bytes,

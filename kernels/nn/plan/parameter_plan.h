@@ -27,12 +27,19 @@ using StateInfo = PlacedTensor<ops::StateSpec>;
 // Buckets and server shards are contiguous ranges of it.
 struct ParameterPlan {
   std::vector<ParameterInfo> parameters;
-  std::size_t flat_bytes = 0;    // of each flat buffer, alignment gaps included (they stay zero)
-  std::vector<StateInfo> state;  // the first layer's first
-  std::size_t state_bytes = 0;   // of the flat state, alignment gaps included
+  std::size_t flat_bytes = 0;  // of each flat buffer, alignment gaps included (they stay zero)
+  std::vector<ParameterInfo> frozen;  // not trained: behind the others, in the weights alone
+  std::size_t weight_bytes = 0;       // of the flat weights
+  std::vector<StateInfo> state;       // the first layer's first
+  std::size_t state_bytes = 0;        // of the flat state, alignment gaps included
   // A hash of names, shapes, types, layout tags and offsets. Ranks may train together only if it is
   // equal.
   std::uint64_t hash = 0;
+
+  std::size_t tensor_count() const { return parameters.size() + frozen.size(); }
+  const ParameterInfo& tensor(std::size_t i) const {
+    return i < parameters.size() ? parameters[i] : frozen.at(i - parameters.size());
+  }
 };
 
 // The parameters of one layer, in PyTorch's order (weight before bias).
@@ -40,6 +47,7 @@ struct LayerParameters {
   std::string layer;
   std::vector<ops::ParameterSpec> specs;
   std::vector<ops::StateSpec> state = {};
+  bool trainable = true;
 };
 
 // Parameters start at cache lines, so that vector code and bucket boundaries never share a line.

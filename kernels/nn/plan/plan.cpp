@@ -29,7 +29,7 @@ class BackwardPlanner {
       producers_[index(call.output)] = &call;
       const bool any_input = std::any_of(call.inputs.begin(), call.inputs.end(),
                                          [&](int v) { return trained_[index(v)]; });
-      trained_[index(call.output)] = any_input || !call.parameters.empty();
+      trained_[index(call.output)] = any_input || call.is_trained;
     }
   }
 

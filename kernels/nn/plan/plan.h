@@ -50,6 +50,7 @@ struct PlannedCall {
   std::vector<int> grad_inputs = {};         // kNoValue: not wanted
   std::vector<std::size_t> parameters = {};  // indices in the ParameterPlan, in the op's order
   std::vector<std::size_t> state = {};       // the same of its state; forward only
+  bool is_trained = false;                   // whether its parameters are
   // Each input's gradient is the output's gradient (a sum), so there is nothing to compute.
   bool passes_gradient = false;
 };

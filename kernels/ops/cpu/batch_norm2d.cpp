@@ -212,6 +212,7 @@ class BatchNorm2d : public Op {
 
   void put_gradients(const BackwardArgs& args, const Memory& memory, const float* inv_std) const {
     auto* const weights = static_cast<float*>(args.grad_parameters[0]);
+    if (weights == nullptr) return;
     auto* const biases = static_cast<float*>(args.grad_parameters[1]);
     for (std::size_t c = 0; c < channels_; ++c) {
       const double of_weight = memory.second[c] * inv_std[c];

@@ -258,8 +258,10 @@ class WinogradConv2d : public Op {
     auto* const db = desc_.bias ? static_cast<float*>(args.grad_parameters[1]) : nullptr;
     float* const sums = db ? biases(workspace) : nullptr;
     if (db && args.accumulate) copy_biases(db, sums);
-    winograd_.backward_weights(args.inputs[0], dy, static_cast<float*>(args.grad_parameters[0]),
-                               sums, args.accumulate, workspace + main_offset_);
+    if (auto* const dw = static_cast<float*>(args.grad_parameters[0])) {
+      winograd_.backward_weights(args.inputs[0], dy, dw, sums, args.accumulate,
+                                 workspace + main_offset_);
+    }
     if (db) std::copy_n(sums, desc_.out_channels, db);
     if (desc_.needs_grad_input && !args.grad_inputs.empty() && args.grad_inputs[0])
       winograd_.backward_data(dy, static_cast<const float*>(args.parameters[0]),

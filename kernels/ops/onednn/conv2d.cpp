@@ -155,7 +155,7 @@ class Conv2d : public Op {
   void backward(Stream&, const BackwardArgs& args) override {
     auto* const workspace = static_cast<std::byte*>(args.workspace);
     const void* const dy = desc_.fuse_relu ? mask(args) : args.grad_output;
-    run_backward_weights(args, dy);
+    if (args.grad_parameters[0]) run_backward_weights(args, dy);
     if (backward_data_ && !args.grad_inputs.empty() && args.grad_inputs[0])
       backward_data_->run({dy, args.parameters[0], args.grad_inputs[0]}, workspace + main_offset_);
   }

@@ -93,8 +93,9 @@ class Linear : public Op {
     const void* const dy = desc_.fuse_relu ? mask(args) : args.grad_output;
     void* const scratch = static_cast<std::byte*>(args.workspace) + masked_bytes();
     const auto& weights = args.accumulate ? accumulate_weights_ : backward_weights_;
-    weights->run({dy, args.inputs[0], args.grad_parameters[0]}, scratch);
-    if (desc_.bias) {
+    const bool trained = args.grad_parameters[0] != nullptr;
+    if (trained) weights->run({dy, args.inputs[0], args.grad_parameters[0]}, scratch);
+    if (trained && desc_.bias) {
       cpu::column_sums(context_->team(), type_, dy, batch_, out_,
                        static_cast<float*>(args.grad_parameters[1]), args.accumulate);
     }

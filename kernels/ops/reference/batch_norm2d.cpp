@@ -103,7 +103,7 @@ class BatchNorm2d : public Op {
       sum += gradient(k);
       product += gradient(k) * normal(k);
     });
-    if (desc_.affine) {
+    if (desc_.affine && args.grad_parameters[0]) {
       put(floats(args.grad_parameters[0]) + channel, product, args.accumulate);
       put(floats(args.grad_parameters[1]) + channel, sum, args.accumulate);
     }

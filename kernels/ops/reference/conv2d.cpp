@@ -101,6 +101,7 @@ class Conv2d : public Op {
 
   static void store(const std::vector<double>& from, void* to, bool accumulate) {
     auto* values = floats(to);
+    if (values == nullptr) return;
     for (std::size_t k = 0; k < from.size(); ++k) put(values + k, from[k], accumulate);
   }
 

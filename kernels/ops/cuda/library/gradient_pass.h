@@ -37,7 +37,8 @@ class GradientPass {
   // Returns where the rectified gradient lies: in the workspace, or where it was. The bias's
   // gradient is the last of grad_parameters.
   const void* run(const BackwardArgs& args, cudaStream_t stream, std::string_view where) const {
-    if (!shape_.relu && !shape_.bias) return args.grad_output;
+    const bool bias = shape_.bias && args.grad_parameters.back() != nullptr;
+    if (!shape_.relu && !bias) return args.grad_output;
     auto* const workspace = static_cast<std::byte*>(args.workspace);
     ColumnSums pass{};
     pass.type = shape_.type;
@@ -48,7 +49,7 @@ class GradientPass {
       pass.output = args.output;
       pass.masked = workspace + masked_;
     }
-    pass.sums = shape_.bias ? static_cast<float*>(args.grad_parameters.back()) : nullptr;
+    pass.sums = bias ? static_cast<float*>(args.grad_parameters.back()) : nullptr;
     pass.accumulate = args.accumulate;
     pass.workspace = workspace + sums_;
     check(column_sums(pass, stream), where, "column_sums");

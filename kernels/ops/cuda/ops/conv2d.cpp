@@ -76,9 +76,10 @@ class Conv2d final : public Op {
     const cudaStream_t native = context_->use(stream);
     const void* const dy =
         is_one_pass() ? args.grad_output : gradient_pass_.run(args, native, shape_.where);
-    if (is_own()) {
+    const bool trained = args.grad_parameters[0] != nullptr;
+    if (trained && is_own()) {
       run_own_gradients(args, dy, native);
-    } else {
+    } else if (trained) {
       run_filter(args, dy, native);
     }
     if (!shape_.needs_grad_input || args.grad_inputs.empty() || !args.grad_inputs[0]) return;
@@ -164,26 +165,26 @@ class UnevenConv2d final : public Op {
   UnevenConv2d(const ContextPtr& context, const Conv2dDesc& desc) : where_(where_of(desc)) {
     const Shape& in = desc.input.shape;
     const Window2d& w = desc.window;
+    const DataType type = context->activation_type();
     Conv2dDesc even = desc;
     even.window = {w.kernel_h, w.kernel_w, w.stride_h, w.stride_w};
-    even.input =
-        nhwc_layout({in[0], in[1], in[2] + 2 * w.pad_h + w.more_h, in[3] + 2 * w.pad_w + w.more_w},
-                    context->activation_type());
-    conv_ = make_op(context, even);
+    even.input = nhwc_layout(
+        {in[0], in[1], in[2] + 2 * w.pad_h + w.more_h, in[3] + 2 * w.pad_w + w.more_w}, type);
+    conv_ = make_op(context, even);  // it counts the elements
     plan_ = conv_->plan();
-    plan_.inputs = {same_memory_or(desc.input, nhwc_layout(in, even.input.type))};
+    plan_.inputs = {same_memory_or(desc.input, nhwc_layout(in, type))};
     copy_bytes_ = round_up(even.input.bytes, std::size_t{256});
     plan_.workspace_bytes += 2 * copy_bytes_;
-    const std::uint32_t all = element_index(element_count(even.input.shape), where_);
-    const auto channels = static_cast<std::uint32_t>(in[1]);
-    const auto rows = static_cast<std::uint32_t>(in[0] * in[2]);
-    const auto row = static_cast<std::uint32_t>(in[3]) * channels;
-    const auto pitch = static_cast<std::uint32_t>(even.input.shape[3]) * channels;
-    const auto height = static_cast<std::uint32_t>(in[2]);
-    first_ = static_cast<std::size_t>(w.pad_h * pitch + w.pad_w * in[1]) * size_of(even.input.type);
-    pad_ = {.type = even.input.type, .rows = rows, .length = row, .from_pitch = row};
-    pad_.to_pitch = pitch, pad_.image_rows = height;
-    pad_.to_skip = all / static_cast<std::uint32_t>(in[0]) - height * pitch;
+    const auto narrow = [](std::int64_t count) { return static_cast<std::uint32_t>(count); };
+    const std::int64_t row = in[3] * in[1], pitch = even.input.shape[3] * in[1];
+    first_ = static_cast<std::size_t>(w.pad_h * pitch + w.pad_w * in[1]) * size_of(type);
+    pad_ = {.type = type,
+            .rows = narrow(in[0] * in[2]),
+            .length = narrow(row),
+            .from_pitch = narrow(row),
+            .to_pitch = narrow(pitch),
+            .image_rows = narrow(in[2]),
+            .to_skip = narrow((even.input.shape[2] - in[2]) * pitch)};
   }
 
   void forward(Stream& stream, const ForwardArgs& args) override {
@@ -197,17 +198,15 @@ class UnevenConv2d final : public Op {
   void backward(Stream& stream, const BackwardArgs& args) override {
     BackwardArgs inner = args;
     const void* const map = pad(stream, args.inputs[0], args.workspace);
-    const bool wanted = !args.grad_inputs.empty() && args.grad_inputs[0];
-    void* const gradient = wanted ? part(args.workspace, 1) : nullptr;
+    void* const gradient = part(args.workspace, 1);
     inner.inputs = {&map, 1};
-    inner.grad_inputs = {&gradient, 1};
+    if (!args.grad_inputs.empty() && args.grad_inputs[0]) inner.grad_inputs = {&gradient, 1};
     inner.workspace = part(args.workspace, 2);
     conv_->backward(stream, inner);
-    if (!wanted) return;
+    if (inner.grad_inputs.data() != &gradient) return;
     PieceCopy crop = pad_;
-    crop.from = part(args.workspace, 1) + first_, crop.to = args.grad_inputs[0];
     std::swap(crop.from_pitch, crop.to_pitch), std::swap(crop.from_skip, crop.to_skip);
-    check(copy_pieces(crop, native_stream(stream)), where_, "copy_pieces");
+    copy(stream, crop, part(gradient, 0) + first_, args.grad_inputs[0]);
   }
 
  private:
@@ -215,12 +214,15 @@ class UnevenConv2d final : public Op {
   std::byte* part(void* workspace, std::size_t i) const {
     return static_cast<std::byte*>(workspace) + i * copy_bytes_;
   }
-  const void* pad(Stream& stream, const void* map, void* copy) const {
-    check(cudaMemsetAsync(copy, 0, copy_bytes_, native_stream(stream)), where_, "cudaMemsetAsync");
-    PieceCopy pieces = pad_;
-    pieces.from = map, pieces.to = part(copy, 0) + first_;
+  const void* pad(Stream& stream, const void* map, void* padded) const {
+    check(cudaMemsetAsync(padded, 0, copy_bytes_, native_stream(stream)), where_,
+          "cudaMemsetAsync");
+    copy(stream, pad_, map, part(padded, 0) + first_);
+    return padded;
+  }
+  void copy(Stream& stream, PieceCopy pieces, const void* from, void* to) const {
+    pieces.from = from, pieces.to = to;
     check(copy_pieces(pieces, native_stream(stream)), where_, "copy_pieces");
-    return copy;
   }
 
   std::string where_;

@@ -64,12 +64,13 @@ class Linear final : public Op {
   void backward(Stream& stream, const BackwardArgs& args) override {
     const cudaStream_t native = native_stream(stream);
     void* const library = static_cast<std::byte*>(args.workspace) + library_;
-    const bool sums_in_product = with_bias_gradient_ && !args.accumulate;
+    const bool trained = args.grad_parameters[0] != nullptr;
+    const bool sums_in_product = trained && with_bias_gradient_ && !args.accumulate;
     const void* dy = sums_in_product ? args.grad_output : gradient_pass_.run(args, native, where_);
     if (sums_in_product) {
       with_bias_gradient_->run(
           native, {args.inputs[0], dy, args.grad_parameters[0], args.grad_parameters[1]}, library);
-    } else {
+    } else if (trained) {
       backward_weight_->run(
           native, {args.inputs[0], dy, args.grad_parameters[0], nullptr, args.accumulate}, library);
     }
