@@ -4,18 +4,30 @@
 // Libraries that a program opens only when it needs them.
 #pragma once
 
+#include <dlfcn.h>
+
 #include <string>
 #include <string_view>
+
+#include "base/error.h"
 
 namespace ddpbench {
 
 // Opens the library at `path`, or of that name where the system's loader looks. It stays open until
 // the process ends, or until close_library(). Throws UnavailableError of `failure`, a colon and the
 // loader's own words, which name a missing library.
-void* open_library(const std::string& path, std::string_view failure);
+inline void* open_library(const std::string& path, std::string_view failure) {
+  // RTLD_LOCAL keeps what the library brings private; RTLD_NOW shows a missing function here.
+  void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library != nullptr) return library;
+  const char* const words = ::dlerror();
+  throw UnavailableError(fmt::format("{}: {}", failure, words == nullptr ? path : words));
+}
 // The address of the function `name`; null: the library has none.
-void* find_in_library(void* library, const char* name);
+inline void* find_in_library(void* library, const char* name) { return ::dlsym(library, name); }
 // Null is none, as for free().
-void close_library(void* library);
+inline void close_library(void* library) {
+  if (library != nullptr) ::dlclose(library);
+}
 
 }  // namespace ddpbench

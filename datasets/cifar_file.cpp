@@ -31,14 +31,81 @@ std::string name_of_file(std::size_t number) {
   return number == kTestFile ? "test_batch.bin" : fmt::format("data_batch_{}.bin", number + 1);
 }
 
-// What folder and archive have in common: the records of one file.
-class CifarSource : public DatasetSource {
+// A tar archive (POSIX.1-1988 "ustar"): a header of 512 bytes precedes each file, whose contents
+// are filled up to the next multiple of 512. Blocks of zeros end the archive.
+constexpr std::size_t kTarBlock = 512;
+struct TarMember {
+  std::string name;
+  std::uint64_t bytes = 0;
+};
+
+// Reads a member's header; nothing at the archive's end.
+std::optional<TarMember> next_member(FileBytes& archive) {
+  std::array<char, kTarBlock> header{};
+  const std::size_t n =
+      archive.read({reinterpret_cast<std::uint8_t*>(header.data()), header.size()});
+  if (n < header.size() || header[0] == '\0') return std::nullopt;
+  const std::string_view name(header.data(), 100), size(header.data() + 124, 11);
+  TarMember member{.name = std::string(name.substr(0, name.find('\0')))};
+  std::from_chars(size.data(), size.data() + size.size(), member.bytes, 8);
+  return member;
+}
+
+class CifarSource final : public DatasetSource {
  public:
+  // The files of these numbers, which lie unpacked in a folder.
+  CifarSource(const CatalogEntry& entry, const fs::path& folder,
+              const std::vector<std::size_t>& numbers)
+      : entry_(entry), info_(info_of_files(entry, folder.string())) {
+    for (const std::size_t number : numbers) {
+      const std::string path = (folder / name_of_file(number)).string();
+      const FileBytes file(path);
+      const bool whole = file.size_on_disk() % record_bytes() == 0;
+      const std::string foreign = file.is_gzip() ? "a gzip file" : whole ? "" : foreign_words(path);
+      if (!foreign.empty()) {
+        throw ConfigError(fmt::format("{}: expected records of {} bytes, found {}", path,
+                                      record_bytes(), foreign));
+      }
+      files_.push_back({number, path, count_records(path, file.size_on_disk(), number)});
+      (number == kTestFile ? info_.test_samples : info_.train_samples) += files_.back().count;
+    }
+  }
+
+  // The archive as it was published, read in one pass. Only its size is looked at before.
+  CifarSource(const CatalogEntry& entry, const fs::path& archive)
+      : entry_(entry),
+        info_(info_of_files(entry, archive.parent_path().string())),
+        archive_(archive.string()) {
+    const std::uint64_t bytes = FileBytes(archive_).size_on_disk();
+    const std::uint64_t published = entry.files[0].unpacked.bytes;
+    if (bytes != published) {
+      throw ConfigError(fmt::format(
+          "{}: expected {} bytes, found {}; `ddpbench data fetch {}` downloads it again", archive_,
+          published, bytes, entry.name));
+    }
+    info_.train_samples = entry.train_samples;
+    info_.test_samples = entry.test_samples;
+  }
+
   const DatasetInfo& info() const override { return info_; }
 
- protected:
-  CifarSource(const CatalogEntry& entry, const fs::path& directory)
-      : entry_(entry), info_(info_of_files(entry, directory.string())) {}
+  void decode(std::span<std::byte> out) override {
+    const DecodedParts parts = decoded_parts(info_, out);
+    if (!archive_.empty()) return decode_archive(parts);
+    std::int64_t train = 0;
+    for (const File& file : files_) {
+      FileBytes bytes(file.path);
+      read_records(file.path, bytes, file.number, file.count, parts, train);
+      if (file.number != kTestFile) train += file.count;
+    }
+  }
+
+ private:
+  struct File {
+    std::size_t number;
+    std::string path;
+    std::int64_t count;
+  };
 
   std::size_t record_bytes() const { return 1 + info_.sample_bytes(); }
 
@@ -63,9 +130,12 @@ class CifarSource : public DatasetSource {
     return count;
   }
 
-  // Reads the next `count` records of `file` to the samples from `first` on.
-  void read_records(const std::string& path, FileBytes& file, std::int64_t count,
-                    const SplitMemory& split, std::int64_t first) const {
+  // Reads the next `count` records of `file`, which is file `number`: to the test samples, or to
+  // the training samples from `first` on.
+  void read_records(const std::string& path, FileBytes& file, std::size_t number,
+                    std::int64_t count, const DecodedParts& parts, std::int64_t first) const {
+    const SplitMemory& split = number == kTestFile ? parts.test : parts.train;
+    if (number == kTestFile) first = 0;
     std::vector<std::uint8_t> record(record_bytes());
     for (std::int64_t i = 0; i < count; ++i) {
       const std::size_t n = file.read(record);
@@ -82,108 +152,17 @@ class CifarSource : public DatasetSource {
     }
   }
 
-  const CatalogEntry& entry_;
-  DatasetInfo info_;
-
- private:
-  [[noreturn]] void refuse_end(const std::string& path, std::int64_t record,
-                               std::uint64_t bytes) const {
-    disagree(path, static_cast<std::uint64_t>(record) * record_bytes() + bytes,
-             fmt::format("a record of {} bytes", record_bytes()),
-             fmt::format("the end of the file after {} of them (cut short)", bytes), record);
-  }
-};
-
-// Files that lie unpacked in a folder.
-class CifarFolder final : public CifarSource {
- public:
-  // `numbers`: of the files that are there.
-  CifarFolder(const CatalogEntry& entry, const fs::path& folder,
-              const std::vector<std::size_t>& numbers)
-      : CifarSource(entry, folder) {
-    for (const std::size_t number : numbers) {
-      const std::string path = (folder / name_of_file(number)).string();
-      const FileBytes file(path);
-      const bool whole = file.size_on_disk() % record_bytes() == 0;
-      const std::string foreign = file.is_gzip() ? "a gzip file" : whole ? "" : foreign_words(path);
-      if (!foreign.empty()) {
-        throw ConfigError(fmt::format("{}: expected records of {} bytes, found {}", path,
-                                      record_bytes(), foreign));
-      }
-      files_.push_back({number, path, count_records(path, file.size_on_disk(), number)});
-      (number == kTestFile ? info_.test_samples : info_.train_samples) += files_.back().count;
-    }
-  }
-
-  void decode(std::span<std::byte> out) override {
-    const DecodedParts parts = decoded_parts(info_, out);
-    std::int64_t train = 0;
-    for (const File& file : files_) {
-      FileBytes bytes(file.path);
-      const bool test = file.number == kTestFile;
-      read_records(file.path, bytes, file.count, test ? parts.test : parts.train, test ? 0 : train);
-      if (!test) train += file.count;
-    }
-  }
-
- private:
-  struct File {
-    std::size_t number;
-    std::string path;
-    std::int64_t count;
-  };
-  std::vector<File> files_;  // by number
-};
-
-// A tar archive (POSIX.1-1988 "ustar"): a header of 512 bytes precedes each file, whose contents
-// are filled up to the next multiple of 512. Blocks of zeros end the archive.
-constexpr std::size_t kTarBlock = 512;
-struct TarMember {
-  std::string name;
-  std::uint64_t bytes = 0;
-};
-
-// Reads a member's header; nothing at the archive's end.
-std::optional<TarMember> next_member(FileBytes& archive) {
-  std::array<char, kTarBlock> header{};
-  const std::size_t n =
-      archive.read({reinterpret_cast<std::uint8_t*>(header.data()), header.size()});
-  if (n < header.size() || header[0] == '\0') return std::nullopt;
-  const std::string_view name(header.data(), 100), size(header.data() + 124, 11);
-  TarMember member{.name = std::string(name.substr(0, name.find('\0')))};
-  std::from_chars(size.data(), size.data() + size.size(), member.bytes, 8);
-  return member;
-}
-
-// The archive as it was published, read in one pass. Only its size is looked at before.
-class CifarArchive final : public CifarSource {
- public:
-  CifarArchive(const CatalogEntry& entry, const fs::path& path)
-      : CifarSource(entry, path.parent_path()), path_(path.string()) {
-    const std::uint64_t bytes = FileBytes(path_).size_on_disk();
-    const std::uint64_t published = entry.files[0].unpacked.bytes;
-    if (bytes != published) {
-      throw ConfigError(fmt::format(
-          "{}: expected {} bytes, found {}; `ddpbench data fetch {}` downloads it again", path_,
-          published, bytes, entry.name));
-    }
-    info_.train_samples = entry.train_samples;
-    info_.test_samples = entry.test_samples;
-  }
-
-  void decode(std::span<std::byte> out) override {
-    const DecodedParts parts = decoded_parts(info_, out);
+  void decode_archive(const DecodedParts& parts) const {
     std::vector<std::string> missing;  // [number]; empty: found
     for (std::size_t number = 0; number <= kTestFile; ++number) {
       missing.push_back(fmt::format("{}/{}", kFolder, name_of_file(number)));
     }
-    FileBytes archive(path_);
+    FileBytes archive(archive_);
     while (const auto member = next_member(archive)) {
       std::uint64_t rest = round_up(member->bytes, std::uint64_t{kTarBlock});
       const auto found = std::ranges::find(missing, member->name);
       if (found != missing.end()) {
-        const auto number = static_cast<std::size_t>(found - missing.begin());
-        read_member(archive, *member, number, number == kTestFile ? parts.test : parts.train);
+        read_member(archive, *member, static_cast<std::size_t>(found - missing.begin()), parts);
         rest -= member->bytes;
         found->clear();
       }
@@ -191,25 +170,32 @@ class CifarArchive final : public CifarSource {
     }
     const auto absent = std::ranges::find_if_not(missing, &std::string::empty);
     if (absent == missing.end()) return;
-    throw ConfigError(fmt::format("{}: there is no {} in it", path_, *absent));
+    throw ConfigError(fmt::format("{}: there is no {} in it", archive_, *absent));
   }
 
- private:
   void read_member(FileBytes& archive, const TarMember& member, std::size_t number,
-                   const SplitMemory& split) const {
-    const std::string path = fmt::format("{}: {}", path_, member.name);
+                   const DecodedParts& parts) const {
+    const std::string path = fmt::format("{}: {}", archive_, member.name);
     const std::int64_t expected = published_in(number);
     const std::int64_t count = count_records(path, member.bytes, number);
     if (count != expected) {
       disagree(path, member.bytes, fmt::format("{} records, as published", expected),
                fmt::format("the end of the file after {}", count), count);
     }
-    const bool test = number == kTestFile;
-    read_records(path, archive, count, split,
-                 test ? 0 : static_cast<std::int64_t>(number) * expected);
+    read_records(path, archive, number, count, parts, static_cast<std::int64_t>(number) * expected);
   }
 
-  std::string path_;
+  [[noreturn]] void refuse_end(const std::string& path, std::int64_t record,
+                               std::uint64_t bytes) const {
+    disagree(path, static_cast<std::uint64_t>(record) * record_bytes() + bytes,
+             fmt::format("a record of {} bytes", record_bytes()),
+             fmt::format("the end of the file after {} of them (cut short)", bytes), record);
+  }
+
+  const CatalogEntry& entry_;
+  DatasetInfo info_;
+  std::vector<File> files_;  // of a folder, by number
+  std::string archive_;      // its path; empty: the files are in a folder
 };
 
 // The numbers of the files that are in `folder`. Throws ConfigError when there are some, but not
@@ -238,11 +224,11 @@ std::unique_ptr<DatasetSource> open_cifar_dataset(const CatalogEntry& entry,
   const std::vector<fs::path> places = places_of(entry, directory);
   for (const fs::path& folder : places) {
     const std::vector<std::size_t> numbers = files_in(entry, folder);
-    if (!numbers.empty()) return std::make_unique<CifarFolder>(entry, folder, numbers);
+    if (!numbers.empty()) return std::make_unique<CifarSource>(entry, folder, numbers);
   }
   for (const fs::path& folder : places) {
     const fs::path archive = folder / entry.files[0].name;
-    if (is_there(archive.string())) return std::make_unique<CifarArchive>(entry, archive);
+    if (is_there(archive.string())) return std::make_unique<CifarSource>(entry, archive);
   }
   return nullptr;
 }

@@ -20,7 +20,6 @@
 #include "base/math.h"
 #include "kernels/runtime/cpu_topology.h"
 #include "kernels/runtime/memory_counter.h"
-#include "kernels/runtime/memory_mapping.h"
 #include "kernels/runtime/memory_needs.h"
 #include "kernels/runtime/shared_memory.h"
 

@@ -241,14 +241,11 @@ void WorkMonitor::throw_if_failed() {
 
 void WorkMonitor::fail_locked(std::exception_ptr error) noexcept {
   if (!failure_) failure_ = std::move(error);
-  for (std::size_t i = head_; i < works_.size(); ++i) {
-    CudaWork& work = *works_[i];
-    if (work.state_.load(std::memory_order_acquire) != CudaWork::State::issued) continue;
-    work.error_ = failure_;
-    work.state_.store(CudaWork::State::failed, std::memory_order_release);
+  for (const auto& work : works_) {
+    if (work->state_.load(std::memory_order_acquire) == CudaWork::State::issued)
+      work->fail(failure_);
   }
   works_.clear();
-  head_ = 0;
   failed_.store(true, std::memory_order_release);
 }
 
@@ -306,7 +303,7 @@ void WorkMonitor::serve() {
   static_cast<void>(cudaSetDevice(options_.ordinal));
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    const bool busy = head_ < works_.size() || launching_ != nullptr || failed();
+    const bool busy = !works_.empty() || launching_ != nullptr || failed();
     if (failed() && abandoned_) {
       wake_.wait(lock, [this] { return stopping_; });
     } else {
@@ -352,24 +349,15 @@ std::shared_ptr<CudaWork> WorkMonitor::retire() {
   std::shared_ptr<CudaWork> oldest;
   {
     const std::lock_guard lock(mutex_);
-    while (head_ < works_.size()) {
-      CudaWork& work = *works_[head_];
+    while (!works_.empty()) {
+      CudaWork& work = *works_.front();
       // An event that cannot be queried any more counts as not reached; the backend says why.
       if (cudaEventQuery(work.marks_.end) != cudaSuccess) break;
       work.state_.store(CudaWork::State::done, std::memory_order_release);
-      works_[head_++].reset();
+      works_.pop_front();
       finished = true;
     }
-    if (head_ == works_.size()) {
-      works_.clear();
-      head_ = 0;
-    } else {
-      oldest = works_[head_];
-      if (head_ >= works_.size() / 2) {  // moves each work once at most, and allocates nothing
-        works_.erase(works_.begin(), works_.begin() + static_cast<std::ptrdiff_t>(head_));
-        head_ = 0;
-      }
-    }
+    if (!works_.empty()) oldest = works_.front();
   }
   if (finished && options_.progress) options_.progress();
   return oldest;

@@ -16,9 +16,11 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -178,8 +180,8 @@ class WorkMonitor final : public std::enable_shared_from_this<WorkMonitor> {
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable wake_;
-  std::vector<std::shared_ptr<CudaWork>> works_;  // from head_ on
-  std::size_t head_ = 0;
+  std::pmr::unsynchronized_pool_resource memory_;  // kept, so that later works allocate nothing
+  std::pmr::deque<std::shared_ptr<CudaWork>> works_{&memory_};
   std::vector<std::weak_ptr<CudaWork>> recorded_;
   std::shared_ptr<CudaWork> launching_;  // or null
   Clock::time_point launching_since_{};

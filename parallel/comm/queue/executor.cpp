@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory_resource>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -359,11 +358,6 @@ std::uint64_t WorkQueue::group_end() {
 
 void WorkQueue::enter(const std::shared_ptr<QueuedWork>& work) {
   const std::lock_guard lock(mutex_);
-  // Works that were taken out leave the front. Else a queue that is never empty would grow.
-  if (head_ > 0 && (head_ == works_.size() || works_.size() == works_.capacity())) {
-    works_.erase(works_.begin(), works_.begin() + static_cast<std::ptrdiff_t>(head_));
-    head_ = 0;
-  }
   work->set_sequence(issued_.load(std::memory_order_relaxed) + 1);
   works_.push_back(work);
   issued_.store(work->sequence(), std::memory_order_seq_cst);
@@ -371,20 +365,18 @@ void WorkQueue::enter(const std::shared_ptr<QueuedWork>& work) {
 
 std::shared_ptr<QueuedWork> WorkQueue::take(std::uint64_t last) {
   const std::lock_guard lock(mutex_);
-  if (head_ == works_.size()) return nullptr;
-  std::shared_ptr<QueuedWork>& front = works_[head_];
+  if (works_.empty()) return nullptr;
+  std::shared_ptr<QueuedWork> front = works_.front();
   if (front->sequence() > last && !front->operation().is_message()) return nullptr;
-  ++head_;
+  works_.pop_front();
   taken_.store(front->sequence(), std::memory_order_seq_cst);
-  return std::move(front);
+  return front;
 }
 
 std::vector<std::shared_ptr<QueuedWork>> WorkQueue::take_all() {
   const std::lock_guard lock(mutex_);
-  std::vector<std::shared_ptr<QueuedWork>> rest(works_.begin() + static_cast<std::ptrdiff_t>(head_),
-                                                works_.end());
+  std::vector<std::shared_ptr<QueuedWork>> rest(works_.begin(), works_.end());
   works_.clear();
-  head_ = 0;
   taken_.store(issued_.load(std::memory_order_relaxed), std::memory_order_seq_cst);
   return rest;
 }

@@ -12,8 +12,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -53,8 +55,8 @@ class WorkQueue {
   std::vector<std::shared_ptr<QueuedWork>> group_;
 
   std::mutex mutex_;
-  std::vector<std::shared_ptr<QueuedWork>> works_;  // from head_ on
-  std::size_t head_ = 0;
+  std::pmr::unsynchronized_pool_resource memory_;  // kept, so that later works allocate nothing
+  std::pmr::deque<std::shared_ptr<QueuedWork>> works_{&memory_};
   std::atomic<std::uint64_t> issued_ = 0;  // sequence number of the last work that entered
   std::atomic<std::uint64_t> taken_ = 0;   // and of the last that was taken out
 };
