@@ -105,6 +105,13 @@ void GradientExchange::connect(Replica& replica) {
   ready_ = [this](std::size_t parameter) { bucketer_->ready(parameter); };
 }
 
+std::size_t GradientExchange::passes() const {
+  const bool every = config_.sync_every_pass || exchanges_each_pass();
+  return every ? static_cast<std::size_t>(config_.accumulation_steps) : 1;
+}
+
+BufferView GradientExchange::fetch_gradients() { return replica_->graph().gradients().view(); }
+
 void GradientExchange::agree_on(const std::vector<Bucket>& buckets) {
   const nn::ParameterPlan& plan = replica_->graph().plan();
   PlanSummary own{plan.hash, plan.flat_bytes};
@@ -147,7 +154,8 @@ void GradientExchange::update(float grad_scale, bool stale) {
 void GradientExchange::report(PhaseObserver& observer) {
   for (std::size_t b = 0; b < started_.size(); ++b) {
     const std::size_t bucket = b % buckets().size();
-    if (static_cast<int>(bucket) == config_.faults.missing_bucket) continue;
+    const bool is_missing = static_cast<int>(bucket) == config_.faults.missing_bucket;
+    if (is_missing || buckets()[bucket].bytes == 0) continue;
     report_transfer(observer, b, buckets()[bucket].bytes, ready_events_[b]->time_s(),
                     started_[b].times());
   }

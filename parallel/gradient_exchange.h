@@ -72,9 +72,7 @@ class GradientExchange {
   virtual ~GradientExchange() = default;
 
   // Says which memory of the replica peers map, and whether it updates its own weights.
-  virtual void adapt(ReplicaOptions& options) const {
-    options.gradient_sharing = Sharing::mappable;
-  }
+  virtual void adapt(ReplicaOptions& options) { options.gradient_sharing = Sharing::mappable; }
   // Adds what open() will allocate, before anything is. May be collective.
   virtual void plan(const nn::ParameterPlan& parameters, MemoryNeeds& needs) = 0;
   // Agrees with the peers on buckets, and registers memory. `replica` outlives this. Collective.
@@ -92,8 +90,10 @@ class GradientExchange {
 
   // The replica's parameters were set, to those of step 0 or to others. Collective.
   virtual void parameters_set(bool /*to_step_0*/) {}
-  virtual void fetch_gradients() {}  // as Strategy has it
-  virtual void say_goodbye() {}      // to servers
+  virtual BufferView fetch_gradients();  // as Strategy has it
+  virtual void say_goodbye() {}          // to servers
+  // Whether it adds the gradients of a step's passes itself, and needs those of each alone.
+  virtual bool exchanges_each_pass() const { return false; }
 
  protected:
   // Allocates, agrees and registers. Returns the buckets, in the order in which they are started.
@@ -108,6 +108,10 @@ class GradientExchange {
 
   comm::Communicator& world() const { return *context_.world; }
   const std::vector<Bucket>& buckets() const { return bucketer_->buckets(); }
+  // The pass of the step, of those that exchange, and what was started in it.
+  std::size_t pass() const { return pass_; }
+  const comm::Work& started(std::size_t b) const { return started_[pass_ * buckets().size() + b]; }
+  std::size_t started_count() const { return started_.size(); }
 
   const StrategyConfig& config_;
   const StrategyContext& context_;
@@ -115,7 +119,7 @@ class GradientExchange {
 
  private:
   void start_bucket(std::size_t b);
-  std::size_t passes() const { return config_.sync_every_pass ? config_.accumulation_steps : 1; }
+  std::size_t passes() const;
 
   std::optional<GradientBucketer> bucketer_;
   nn::GradientReady ready_;                           // made once: no allocation in a step
@@ -133,6 +137,9 @@ std::unique_ptr<GradientExchange> make_all_reduce(const StrategyConfig& config,
 // `zero1`: as ddp, but each rank updates its own part of every bucket (sharded.cpp).
 std::unique_ptr<GradientExchange> make_sharded(const StrategyConfig& config,
                                                const StrategyContext& context);
+// `zero2`: and each rank keeps the gradients of its parts alone.
+std::unique_ptr<GradientExchange> make_sharded_gradients(const StrategyConfig& config,
+                                                         const StrategyContext& context);
 // `ps`: shards are pushed to the servers and pulled from them (parameter_server.cpp).
 std::unique_ptr<GradientExchange> make_push_and_pull(const StrategyConfig& config,
                                                      const StrategyContext& context);

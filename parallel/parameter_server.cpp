@@ -31,7 +31,7 @@ class PushAndPull final : public GradientExchange {
  public:
   using GradientExchange::GradientExchange;
 
-  void adapt(ReplicaOptions& options) const override {
+  void adapt(ReplicaOptions& options) override {
     options.gradient_sharing = options.weight_sharing = Sharing::mappable;
     options.updates = !on_server();
   }
@@ -70,11 +70,13 @@ class PushAndPull final : public GradientExchange {
     write_commands(ServerCommand::push);  // every round is a push until the next other command
   }
 
-  void fetch_gradients() override {
-    if (!on_server()) return;  // they were pulled
-    command_all(ServerCommand::gradients);
-    receive_shards(replica_->graph().gradients(), false);
-    write_commands(ServerCommand::push);
+  BufferView fetch_gradients() override {
+    if (on_server()) {  // else they were pulled
+      command_all(ServerCommand::gradients);
+      receive_shards(replica_->graph().gradients(), false);
+      write_commands(ServerCommand::push);
+    }
+    return GradientExchange::fetch_gradients();
   }
 
   void say_goodbye() override { command_all(ServerCommand::goodbye); }

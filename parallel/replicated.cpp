@@ -97,8 +97,8 @@ class Replicated final : public Strategy {
     assign(replica_->graph());
     if (exchange_) exchange_->parameters_set(false);
   }
-  void fetch_gradients() override {
-    if (exchange_) exchange_->fetch_gradients();
+  BufferView fetch_gradients(std::size_t i) override {
+    return exchange_ ? exchange_->fetch_gradients() : Strategy::fetch_gradients(i);
   }
   void publish() override {
     if (shares_state()) broadcast_state(*context_.world, *replica_, kStateRoot);
@@ -167,13 +167,14 @@ class Replicated final : public Strategy {
     forward_and_loss(*replica_, part, places_of(config_, slices_[slice], pass),
                      static_cast<float>(scale), context_.observer);
     if (slice < left_.size()) copy_state(left_[slice], state);
-    backward(pass, pass > 0 || slice > 0);
+    const bool adds = !exchange_ || !exchange_->exchanges_each_pass();
+    backward(pass, adds && (pass > 0 || slice > 0));
   }
 
   void backward(int pass, bool accumulate) {
     static const nn::GradientReady kNobody;
-    const bool exchanges =
-        exchange_ != nullptr && (config_.sync_every_pass || pass + 1 == config_.accumulation_steps);
+    const bool every = config_.sync_every_pass || (exchange_ && exchange_->exchanges_each_pass());
+    const bool exchanges = exchange_ && (every || pass + 1 == config_.accumulation_steps);
     const nn::GradientReady& ready = exchanges ? exchange_->begin_pass() : kNobody;
     {
       const ScopedPhase phase(context_.observer, Phase::backward, replica_->stream());

@@ -1,16 +1,20 @@
 // SPDX-FileCopyrightText: The ddpbench authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// `zero1`: data parallelism whose optimizer state is in parts (ZeRO stage 1: Rajbhandari et al.,
-// SC 2020; PyTorch's ZeroRedundancyOptimizer). Of every bucket each rank owns an equal part. The
-// gradients of a bucket are averaged to the owners by reduce-scatter while backward runs, each rank
-// updates what it owns, and an all-gather brings the new weights to all.
+// `zero1` and `zero2`: data parallelism whose optimizer state, and in zero2 gradients, too, are in
+// parts (ZeRO stages 1 and 2: Rajbhandari et al., SC 2020). Of every bucket each rank owns an equal
+// part. The gradients of a bucket are averaged to the owners by reduce-scatter while backward runs,
+// each rank updates what it owns, and an all-gather brings the new weights to all.
 //
 // Wire, per rank and step: (n-1)/n S bytes of gradients and as many of weights, as ddp; memory: an
 // n-th of the optimizer's state.
 //
 // A bucket is cut into n parts of whole cache lines. What is left over, less than n lines, goes to
 // the next bucket; the tail of the last one is all-reduced, and updated everywhere.
+//
+// zero2 keeps the gradients that a rank owns, and beside them those of a few buckets: a bucket's
+// memory is used again when its reduce-scatter is done, which the bucket after it waits for. So
+// each pass of an accumulating step is exchanged, and added to what is owned.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -22,6 +26,7 @@
 namespace ddpbench {
 namespace {
 
+// The buckets in whole units, which may be none, and the tail, if there is one.
 std::vector<Bucket> plan_divisible(const std::vector<Bucket>& buckets, std::size_t flat_bytes,
                                    std::size_t unit) {
   std::vector<Bucket> divisible;
@@ -29,7 +34,6 @@ std::vector<Bucket> plan_divisible(const std::vector<Bucket>& buckets, std::size
   for (const Bucket& bucket : buckets) {
     last_parameter = bucket.end_parameter;
     const std::size_t bytes = (bucket.offset_bytes + bucket.bytes - begin) / unit * unit;
-    if (bytes == 0) continue;
     divisible.push_back({last_parameter, begin, bytes});
     begin += bytes;
   }
@@ -37,11 +41,11 @@ std::vector<Bucket> plan_divisible(const std::vector<Bucket>& buckets, std::size
   return divisible;
 }
 
-class Sharded final : public GradientExchange {
+class Sharded : public GradientExchange {
  public:
   using GradientExchange::GradientExchange;
 
-  void adapt(ReplicaOptions& options) const override {
+  void adapt(ReplicaOptions& options) override {
     options.gradient_sharing = options.weight_sharing = Sharing::mappable;
     options.updates = false;
   }
@@ -49,7 +53,7 @@ class Sharded final : public GradientExchange {
   void plan(const nn::ParameterPlan& parameters, MemoryNeeds& needs) override {
     Buffer summary;
     needs.add(planned_summary(summary));
-    needs.add(planned_state(plan_for(parameters)));
+    needs.add(planned_state(plan_buckets_of(parameters)));
   }
 
   void finish(bool) override { wait_for_started(Phase::comm_wait); }
@@ -59,7 +63,8 @@ class Sharded final : public GradientExchange {
     if (!stale) update_own(grad_scale);
     const ScopedPhase phase(context_.observer, Phase::comm_wait, replica_->stream());
     for (std::size_t b = 0; b < buckets().size(); ++b) {
-      gathered_[b] = gather(b, replica_->graph().weights(), static_cast<int>(buckets().size() + b));
+      const BufferView all = whole(replica_->graph().weights().view(), b);
+      gathered_[b] = gather(b, part_of(b, all), all, static_cast<int>(buckets().size() + b));
     }
     for (const comm::Work& work : gathered_) work.wait(replica_->stream());
   }
@@ -68,9 +73,9 @@ class Sharded final : public GradientExchange {
   void report(PhaseObserver& observer) override {
     GradientExchange::report(observer);
     for (std::size_t b = 0; b < buckets().size(); ++b) {
+      if (!is_divided(b)) continue;
       const comm::WorkTimes times = gathered_[b].times();
-      if (is_tail(b)) continue;
-      report_transfer(observer, buckets().size() + b, buckets()[b].bytes, times.start_s, times);
+      report_transfer(observer, started_count() + b, buckets()[b].bytes, times.start_s, times);
     }
   }
 
@@ -78,36 +83,86 @@ class Sharded final : public GradientExchange {
     if (to_step_0 && state_) fill_with_zeros(replica_->device(), replica_->stream(), state_);
   }
 
-  void fetch_gradients() override {
-    for (std::size_t b = 0; b < buckets().size(); ++b) {
-      gather(b, replica_->graph().gradients(), -1).wait(replica_->stream());
-    }
+  BufferView fetch_gradients() override {
+    const BufferView gradients = replica_->graph().gradients().view();
+    gather_gradients(gradients);
+    return gradients;
   }
 
- private:
-  std::size_t ranks() const { return static_cast<std::size_t>(world().size()); }
-  std::size_t unit() const { return ranks() * nn::kParameterAlignment; }
-  bool is_tail(std::size_t b) const { return buckets()[b].bytes % unit() != 0; }
-
-  std::vector<Bucket> plan_for(const nn::ParameterPlan& parameters) const {
+ protected:
+  std::size_t unit() const {
+    return static_cast<std::size_t>(world().size()) * nn::kParameterAlignment;
+  }
+  // Else it is the tail, or nothing.
+  bool is_divided(std::size_t b) const {
+    return buckets()[b].bytes > 0 && buckets()[b].bytes % unit() == 0;
+  }
+  std::vector<Bucket> plan_buckets_of(const nn::ParameterPlan& parameters) const {
     return plan_divisible(
         plan_buckets(parameters, config_.first_bucket_bytes, config_.bucket_cap_bytes),
         parameters.flat_bytes, unit());
   }
-
   std::size_t own_bytes(const Bucket& bucket) const {
-    return bucket.bytes % unit() == 0 ? bucket.bytes / ranks() : bucket.bytes;
+    return bucket.bytes % unit() == 0 ? bucket.bytes / static_cast<std::size_t>(world().size())
+                                      : bucket.bytes;
   }
+  std::size_t owned_bytes(const std::vector<Bucket>& buckets) const {
+    std::size_t sum = 0;
+    for (const Bucket& bucket : buckets) sum += own_bytes(bucket);
+    return sum;
+  }
+  BufferView whole(const BufferView& flat, std::size_t b) const {
+    return flat.slice(buckets()[b].offset_bytes, buckets()[b].bytes);
+  }
+  // Of a whole bucket: this rank's part; of the tail, all.
+  BufferView part_of(std::size_t b, const BufferView& bucket) const {
+    const auto part = is_divided(b) ? static_cast<std::size_t>(world().rank()) : 0;
+    return bucket.slice(part * own_bytes(buckets()[b]), own_bytes(buckets()[b]));
+  }
+
+  // Queues the average of a bucket's gradients, of which the rank's part goes to `to`; of the tail
+  // it stays in place.
+  comm::Work reduce(std::size_t b, const BufferView& bucket, const BufferView& to,
+                    const comm::CallOptions& options) {
+    if (static_cast<int>(b) == config_.faults.missing_bucket || bucket.bytes == 0) return {};
+    const comm::Elements all = flat_elements(bucket);
+    if (!is_divided(b)) return world().all_reduce(all, comm::ReduceOp::average, options);
+    return world().reduce_scatter(all, flat_elements(to), comm::ReduceOp::average, options);
+  }
+
+  // Brings every rank's part of a bucket to all; nothing where all have it.
+  comm::Work gather(std::size_t b, const BufferView& part, const BufferView& all, int bucket) {
+    if (!is_divided(b)) return {};
+    return world().all_gather(
+        flat_elements(part), flat_elements(all),
+        {.after = &replica_->stream(), .start = comm::Start::deferred, .bucket = bucket});
+  }
+
+  // The rank's part of the averaged gradients.
+  virtual BufferView own_gradients(std::size_t b) const {
+    return part_of(b, whole(replica_->graph().gradients().view(), b));
+  }
+  void gather_gradients(const BufferView& flat) {
+    for (std::size_t b = 0; b < buckets().size(); ++b) {
+      const BufferView all = whole(flat, b);
+      gather(b, own_gradients(b), all, -1).wait(replica_->stream());
+      const bool elsewhere = all.bytes > 0 && own_gradients(b).data != all.data;
+      if (!is_divided(b) && elsewhere) {
+        replica_->device().copy(replica_->stream(), all, own_gradients(b));
+      }
+    }
+  }
+
+ private:
   std::vector<PlannedBuffer> planned_state(const std::vector<Bucket>& buckets) {
-    owned_ = 0;
-    for (const Bucket& bucket : buckets) owned_ += own_bytes(bucket) / sizeof(float);
+    owned_ = owned_bytes(buckets) / sizeof(float);
     return {{&state_, MemoryCategory::optimizer,
              ops::optimizer_state_bytes(config_.optimizer, owned_)}};
   }
 
   std::vector<Bucket> open() override {
     const nn::Graph& graph = replica_->graph();
-    std::vector<Bucket> buckets = plan_for(graph.plan());
+    std::vector<Bucket> buckets = plan_buckets_of(graph.plan());
     allocate(replica_->device(), planned_state(buckets));
     agree_on(buckets);
     registered_.add(world(), graph.gradients());
@@ -116,50 +171,27 @@ class Sharded final : public GradientExchange {
     return buckets;
   }
 
-  BufferView whole(const Buffer& flat, std::size_t b) const {
-    return flat.view().slice(buckets()[b].offset_bytes, buckets()[b].bytes);
-  }
-  // This rank's part; of the tail, all.
-  BufferView own(const Buffer& flat, std::size_t b) const {
-    const std::size_t bytes = own_bytes(buckets()[b]);
-    const auto part = is_tail(b) ? 0 : static_cast<std::size_t>(world().rank());
-    return whole(flat, b).slice(part * bytes, bytes);
-  }
-
   comm::Work start(std::size_t b, const comm::CallOptions& options) override {
-    if (static_cast<int>(b) == config_.faults.missing_bucket) return {};
-    const Buffer& gradients = replica_->graph().gradients();
-    const comm::Elements all = flat_elements(whole(gradients, b));
-    if (is_tail(b)) return world().all_reduce(all, comm::ReduceOp::average, options);
-    return world().reduce_scatter(all, flat_elements(own(gradients, b)), comm::ReduceOp::average,
-                                  options);
-  }
-
-  // Brings every rank's part of a bucket of `flat` to all; nothing where all have it.
-  comm::Work gather(std::size_t b, const Buffer& flat, int bucket) {
-    if (is_tail(b)) return {};
-    return world().all_gather(
-        flat_elements(own(flat, b)), flat_elements(whole(flat, b)),
-        {.after = &replica_->stream(), .start = comm::Start::deferred, .bucket = bucket});
+    const BufferView bucket = whole(replica_->graph().gradients().view(), b);
+    return reduce(b, bucket, part_of(b, bucket), options);
   }
 
   void update_own(float grad_scale) {
     const ScopedPhase phase(context_.observer, Phase::optimizer, replica_->stream());
-    const nn::Graph& graph = replica_->graph();
     std::size_t first = 0;
     for (std::size_t b = 0; b < buckets().size(); ++b) {
-      const BufferView weights = own(graph.weights(), b);
+      const BufferView weights = part_of(b, whole(replica_->graph().weights().view(), b));
       const std::size_t count = weights.bytes / sizeof(float);
+      if (count == 0) continue;
       context_.backends[0]->update(
-          replica_->stream(),
-          {.weights = reinterpret_cast<float*>(weights.data),
-           .gradients = reinterpret_cast<const float*>(own(graph.gradients(), b).data),
-           .state = state_.data(),
-           .count = count,
-           .state_count = owned_,
-           .state_first = first,
-           .grad_scale = grad_scale,
-           .options = config_.optimizer});
+          replica_->stream(), {.weights = reinterpret_cast<float*>(weights.data),
+                               .gradients = reinterpret_cast<const float*>(own_gradients(b).data),
+                               .state = state_.data(),
+                               .count = count,
+                               .state_count = owned_,
+                               .state_first = first,
+                               .grad_scale = grad_scale,
+                               .options = config_.optimizer});
       first += count;
     }
   }
@@ -170,11 +202,162 @@ class Sharded final : public GradientExchange {
   Registrations registered_;
 };
 
+// Where a bucket's gradients lie while backward runs.
+struct Slot {
+  std::size_t offset = 0;  // in the memory of gradients, of the bucket's first byte
+  std::size_t carry = 0;   // bytes at its begin that come from the bucket before
+};
+
+// Memory that is taken from `first` on, after `begin` of those before it were complete.
+struct Lifetime {
+  std::size_t begin = 0, bytes = 0, offset = 0;
+};
+
+// Places each behind all that may still be in use: a bucket is given back when the second one after
+// it is complete. Returns the bytes of all together.
+std::size_t place(std::vector<Lifetime>& all) {
+  std::size_t most = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::size_t in_flight = std::min(all[i].begin, i);
+    std::vector<Lifetime> used(
+        all.begin() + static_cast<std::ptrdiff_t>(in_flight - std::min<std::size_t>(in_flight, 1)),
+        all.begin() + static_cast<std::ptrdiff_t>(i));
+    std::ranges::sort(used, {}, &Lifetime::offset);
+    for (const Lifetime& other : used) {
+      if (all[i].offset + all[i].bytes <= other.offset) break;
+      all[i].offset = std::max(all[i].offset, other.offset + other.bytes);
+    }
+    most = std::max(most, all[i].offset + all[i].bytes);
+  }
+  return most;
+}
+
+class ShardedGradients final : public Sharded {
+ public:
+  using Sharded::Sharded;
+
+  void adapt(ReplicaOptions& options) override {
+    Sharded::adapt(options);
+    options.place_gradients = [this](nn::ParameterPlan& plan) { place_gradients(plan); };
+  }
+
+  bool exchanges_each_pass() const override { return true; }
+
+  void finish(bool stale) override {
+    Sharded::finish(stale);
+    settle(buckets().size() - 1);
+  }
+
+  void parameters_set(bool to_step_0) override {
+    Sharded::parameters_set(to_step_0);
+    if (to_step_0) fetched_ = {};
+  }
+
+  // In memory that training does not need, and does not have.
+  BufferView fetch_gradients() override {
+    const std::size_t bytes = replica_->graph().plan().flat_bytes;
+    const std::vector<PlannedBuffer> planned = {{&fetched_, MemoryCategory::gradients, bytes}};
+    if (!fetched_) allocate(replica_->device(), planned);
+    gather_gradients(fetched_.view());
+    return fetched_.view();
+  }
+
+ private:
+  // Owned gradients come first, then the slots of buckets. A slot begins with room for what comes
+  // from the bucket before; the tail is nothing else. Gaps between parameters hold what was there
+  // before: of weights nobody reads them.
+  void place_gradients(nn::ParameterPlan& plan) {
+    const std::vector<Bucket> groups =
+        plan_buckets(plan, config_.first_bucket_bytes, config_.bucket_cap_bytes);
+    const std::vector<Bucket> buckets = plan_buckets_of(plan);
+    std::vector<Lifetime> lives;
+    std::size_t parameter = 0;
+    for (const Bucket& group : groups) {
+      std::size_t begin = lives.size();
+      for (; parameter < group.end_parameter; ++parameter) {
+        const std::size_t after = plan.written_after[parameter];
+        const auto complete = std::ranges::count_if(
+            groups, [&](const Bucket& one) { return one.end_parameter <= after; });
+        begin = std::min(begin, static_cast<std::size_t>(complete));
+      }
+      lives.push_back({begin, unit() + group.bytes});
+    }
+    if (buckets.size() > groups.size()) lives.push_back({lives.size(), unit()});
+    const std::size_t owned = owned_bytes(buckets);
+    plan.gradient_bytes = owned + place(lives);
+    slots_.clear();
+    parameter = 0;
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+      const bool is_group = b < groups.size();
+      const std::size_t from = is_group ? groups[b].offset_bytes : plan.flat_bytes;
+      const std::size_t carry = from - buckets[b].offset_bytes;
+      const std::size_t at = owned + lives[b].offset + unit();
+      slots_.push_back({at - carry, carry});
+      for (; is_group && parameter < groups[b].end_parameter; ++parameter) {
+        const std::size_t in_group = plan.parameters[parameter].offset_bytes - from;
+        plan.gradient_offsets[parameter] = at + in_group;
+      }
+    }
+  }
+
+  BufferView in_slot(std::size_t b) const {
+    return replica_->graph().gradients().view().slice(slots_[b].offset, buckets()[b].bytes);
+  }
+
+  BufferView own_gradients(std::size_t b) const override {
+    std::size_t offset = 0;
+    for (std::size_t i = 0; i < b; ++i) offset += own_bytes(buckets()[i]);
+    return replica_->graph().gradients().view().slice(offset, own_bytes(buckets()[b]));
+  }
+
+  comm::Work start(std::size_t b, const comm::CallOptions& options) override {
+    const bool is_first = pass() == 0;
+    comm::Work work =
+        reduce(b, in_slot(b), is_first ? own_gradients(b) : part_of(b, in_slot(b)), options);
+    if (b > 0) {
+      started(b - 1).wait(replica_->stream());
+      settle(b - 1);
+    }
+    if (b + 1 < buckets().size() && slots_[b + 1].carry > 0) {
+      const BufferView all = replica_->graph().gradients().view();
+      const Slot& next = slots_[b + 1];
+      replica_->device().copy(replica_->stream(), all.slice(next.offset, next.carry),
+                              all.slice(slots_[b].offset + buckets()[b].bytes, next.carry));
+    }
+    return work;
+  }
+
+  // Brings to the owned gradients what is done in the slot: what later passes add, and the tail.
+  void settle(std::size_t b) {
+    const BufferView to = own_gradients(b), from = part_of(b, in_slot(b));
+    if (to.bytes == 0) return;
+    if (pass() == 0) {
+      if (!is_divided(b)) replica_->device().copy(replica_->stream(), to, from);
+      return;
+    }
+    // An update at rate 1 by the negative is a sum.
+    context_.backends[0]->update(replica_->stream(),
+                                 {.weights = reinterpret_cast<float*>(to.data),
+                                  .gradients = reinterpret_cast<const float*>(from.data),
+                                  .count = to.bytes / sizeof(float),
+                                  .grad_scale = -1,
+                                  .options = {.lr = 1, .momentum = 0}});
+  }
+
+  std::vector<Slot> slots_;  // [bucket]
+  Buffer fetched_;           // all gradients, where they were asked for
+};
+
 }  // namespace
 
 std::unique_ptr<GradientExchange> make_sharded(const StrategyConfig& config,
                                                const StrategyContext& context) {
   return std::make_unique<Sharded>(config, context);
+}
+
+std::unique_ptr<GradientExchange> make_sharded_gradients(const StrategyConfig& config,
+                                                         const StrategyContext& context) {
+  return std::make_unique<ShardedGradients>(config, context);
 }
 
 }  // namespace ddpbench

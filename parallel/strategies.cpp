@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "parallel/replica.h"
 
 namespace ddpbench {
 namespace {
@@ -51,6 +52,16 @@ constexpr StrategyTraits kStrategies[] = {
      .records_steps = true,
      .plan = plan_rank_per_replica,
      .exchange = make_sharded},
+    {.name = "zero2",
+     .words = "zero1 with the gradients in shards, too",
+     .gradient_path = "are averaged where they are updated, and kept nowhere else",
+     .uses_buckets = true,
+     .shards_state = true,
+     .groups_ranks = true,
+     .overlaps = true,
+     .records_steps = true,
+     .plan = plan_rank_per_replica,
+     .exchange = make_sharded_gradients},
     {.name = "reference",
      .words = "one device that computes the batches of all replicas",
      .gradient_path = "are accumulated on the device",
@@ -133,6 +144,10 @@ StrategyPlan plan_strategy(const StrategyConfig& config) {
           .ranks_per_process = ranks_per_process,
           .sampler_shards = config.replicas,
           .global_batch = config.per_device_batch * config.replicas * config.accumulation_steps};
+}
+
+BufferView Strategy::fetch_gradients(std::size_t i) {
+  return updated_replicas()[i]->graph().gradients().view();
 }
 
 std::unique_ptr<Strategy> make_strategy(const StrategyConfig& config) {

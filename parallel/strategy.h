@@ -162,9 +162,9 @@ class Strategy {
   // Sets parameters, also those on servers, and state by `assign`, which is called with the graph
   // of each replica that keeps parameters between steps. All else stays as it is. Collective.
   virtual void assign(const std::function<void(nn::Graph&)>& assign) = 0;
-  // After a step: puts the gradients that it updated the parameters by into the graphs of
-  // updated_replicas(), where they are elsewhere (on servers). Collective.
-  virtual void fetch_gradients() {}
+  // After a step: the gradients that it updated the parameters of updated_replicas()[i] by, in a
+  // flat buffer, wherever they were (on servers, in shards). Valid until the next step. Collective.
+  virtual BufferView fetch_gradients(std::size_t i);
   // Copies the current parameters, and the state that survives, to all replicas that do not keep
   // their own between steps. Collective.
   virtual void publish() {}

@@ -309,9 +309,9 @@ std::vector<VerificationResult> compare_with_reference(RankTrainer& rank,
   std::int64_t step = 0;
   rank.take_steps(reference.steps(), false, 0, [&] {
     ++step;
-    strategy.fetch_gradients();
     for (std::size_t i = 0; i < replicas.size(); ++i) {
-      const auto gradients = nn::export_gradients(replicas[i]->graph());
+      const auto gradients =
+          nn::export_gradients(replicas[i]->graph(), strategy.fetch_gradients(i));
       reference.compare_gradients(step, gradients, tolerance, results[i]);
       const ExpectedUpdate update =
           expected[i].next(replicas[i]->stream(), reference.weights(step - 1), gradients);

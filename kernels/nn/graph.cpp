@@ -31,6 +31,29 @@ void plan_cast(LoweredNetwork& network, ops::OpBackend& backend) {
   network.plan.operations.push_back(std::move(op));
 }
 
+// The calls of the micro-batched part, which come last, write all their gradients before any is
+// complete.
+void plan_gradients(LoweredNetwork& network, const GraphOptions& options) {
+  ParameterPlan& plan = network.parameters;
+  const std::size_t count = plan.parameters.size();
+  for (const ParameterInfo& info : plan.parameters) {
+    plan.gradient_offsets.push_back(info.offset_bytes);
+  }
+  plan.gradient_bytes = plan.flat_bytes;
+  plan.written_after.resize(count);
+  std::vector<bool> is_complete(count);
+  std::size_t complete = 0;
+  for (const PlannedCall& call : network.plan.backward) {
+    for (const std::size_t i : call.parameters) {
+      if (call.direction != Direction::backward || i >= count) continue;
+      plan.written_after[i] = complete;
+      is_complete[i] = !call.micro;
+    }
+    while (complete < count && is_complete[complete]) ++complete;
+  }
+  if (options.place_gradients) options.place_gradients(plan);
+}
+
 LoweredNetwork plan_network(const ModelSpec& model, ops::OpBackend& backend,
                             const GraphOptions& options) {
   if (options.batch < 1) {
@@ -39,7 +62,10 @@ LoweredNetwork plan_network(const ModelSpec& model, ops::OpBackend& backend,
   }
   LoweredNetwork network = lower_network(model, backend, options);
   plan_cast(network, backend);
-  if (options.training) plan_backward(network.plan, backend);
+  if (options.training) {
+    plan_backward(network.plan, backend);
+    plan_gradients(network, options);
+  }
   place_values(network.plan);
   for (const auto& op : network.plan.operations) {
     network.plan.workspace_bytes =
@@ -102,14 +128,13 @@ ProgramMemory Graph::Memory::views() const {
 Graph::Memory Graph::allocate_memory(const LoweredNetwork& network, Device& device,
                                      const GraphOptions& options) {
   Memory memory;
-  const std::size_t flat = network.parameters.flat_bytes;
   const bool casts = network.plan.cast_to_bf16 != nullptr;
   const std::vector<PlannedBuffer> planned = {
       {&memory.weights_bf16, MemoryCategory::weights,
        casts ? flat_bf16(network.parameters).bytes : 0},
       {&memory.weights, MemoryCategory::weights, network.parameters.weight_bytes,
        options.weight_sharing},
-      {&memory.gradients, MemoryCategory::gradients, options.training ? flat : 0,
+      {&memory.gradients, MemoryCategory::gradients, network.parameters.gradient_bytes,
        options.gradient_sharing},
       {&memory.state, MemoryCategory::state, network.parameters.state_bytes},
       {&memory.steps, MemoryCategory::workspace, draws(network) ? sizeof(std::int64_t) : 0},

@@ -147,7 +147,8 @@ class Program::Binder {
       }
       if (planned.direction == Direction::backward) {
         const bool trained = i < parameters_.parameters.size();
-        call.grad_parameters.push_back(trained ? memory_.gradients.data + offset : nullptr);
+        call.grad_parameters.push_back(
+            trained ? memory_.gradients.data + parameters_.gradient_offsets[i] : nullptr);
       }
     }
     for (const std::size_t i : planned.state) {

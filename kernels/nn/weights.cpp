@@ -45,12 +45,12 @@ NamedTensor make_state(const StateInfo& state, const Value& value) {
 }
 
 // In PyTorch's order; the plan's order is the reverse.
-std::vector<NamedTensor> export_range(const Graph& graph, const Buffer& flat, std::size_t begin,
+std::vector<NamedTensor> export_range(const Graph& graph, const BufferView& flat, std::size_t begin,
                                       std::size_t end) {
   std::vector<NamedTensor> tensors;
   for (std::size_t i = end; i-- > begin;) {
     const ParameterInfo& parameter = graph.plan().tensor(i);
-    tensors.push_back({parameter.name, parameter.shape, graph.export_parameter(i, flat.view())});
+    tensors.push_back({parameter.name, parameter.shape, graph.export_parameter(i, flat)});
   }
   return tensors;
 }
@@ -74,12 +74,12 @@ void initialize_parameters(Graph& graph, std::uint64_t seed) {
 }
 
 std::vector<NamedTensor> export_weights(const Graph& graph) {
-  return export_range(graph, graph.weights(), 0, graph.plan().parameters.size());
+  return export_range(graph, graph.weights().view(), 0, graph.plan().parameters.size());
 }
 
 std::vector<NamedTensor> export_frozen(const Graph& graph) {
   const ParameterPlan& plan = graph.plan();
-  return export_range(graph, graph.weights(), plan.parameters.size(), plan.tensor_count());
+  return export_range(graph, graph.weights().view(), plan.parameters.size(), plan.tensor_count());
 }
 
 std::vector<NamedTensor> export_state(const Graph& graph) {
@@ -100,7 +100,11 @@ std::vector<NamedTensor> export_checkpoint(const Graph& graph) {
 }
 
 std::vector<NamedTensor> export_gradients(const Graph& graph) {
-  return export_range(graph, graph.gradients(), 0, graph.plan().parameters.size());
+  return export_gradients(graph, graph.gradients().view());
+}
+
+std::vector<NamedTensor> export_gradients(const Graph& graph, const BufferView& flat) {
+  return export_range(graph, flat, 0, graph.plan().parameters.size());
 }
 
 void import_values(Graph& graph, std::span<const float> values) {

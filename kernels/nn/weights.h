@@ -36,6 +36,8 @@ std::vector<NamedTensor> export_state(const Graph& graph);
 std::vector<NamedTensor> export_checkpoint(const Graph& graph);
 // All gradients in the order of the weights. REQUIRES: a graph for training.
 std::vector<NamedTensor> export_gradients(const Graph& graph);
+// Of a flat buffer in the plan's order.
+std::vector<NamedTensor> export_gradients(const Graph& graph, const BufferView& flat);
 // Sets all weights from `values`, those of export_weights() one after the other. Blocks until they
 // are on the device.
 void import_values(Graph& graph, std::span<const float> values);

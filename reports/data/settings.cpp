@@ -173,7 +173,7 @@ constexpr auto kTable = std::to_array<Setting>({
 });
 
 constexpr auto kStrategies = std::to_array<StrategyRow>(
-    {{kBaseline}, {"dp", "", true}, {"ddp", "all_reduce"}, {"ps"}, {"zero1"}});
+    {{kBaseline}, {"dp", "", true}, {"ddp", "all_reduce"}, {"ps"}, {"zero1"}, {"zero2"}});
 
 // Calls `visit(row, key, value)` for every value of `run` whose setting has any of the bits `uses`.
 template <typename Visit>

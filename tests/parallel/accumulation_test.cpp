@@ -67,11 +67,12 @@ std::vector<Way> ways() {
                           {"ddpEvery", accumulating("ddp", kReplicas, kPasses)},
                           {"ddpLate", accumulating("ddp", 3, 2)},
                           {"zero1", accumulating("zero1", 3, kPasses)},
+                          {"zero2", accumulating("zero2", 3, kPasses)},
                           {"ps", accumulating("ps", kReplicas, kPasses)},
                           {"psWorker", accumulating("ps", kReplicas, kPasses)}};
   all[4].config.sync_every_pass = true;
   all[5].config.overlap = false;
-  all[8].config.ps_update = PsUpdate::worker;
+  all[9].config.ps_update = PsUpdate::worker;
   return all;
 }
 

@@ -98,7 +98,7 @@ TEST_P(LossOfStrategy, TakesAStepWithoutALabelThatCounts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LossOfStrategy,
-                         testing::Values("reference", "dp", "ddp", "zero1", "ps"),
+                         testing::Values("reference", "dp", "ddp", "zero1", "zero2", "ps"),
                          [](const testing::TestParamInfo<const char*>& tested) {
                            return std::string(tested.param);
                          });

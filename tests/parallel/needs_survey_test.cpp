@@ -4,10 +4,12 @@
 // The surveyed needs are what the strategies allocate when they run.
 #include "parallel/needs_survey.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <numeric>
 
+#include "kernels/nn/model/model_reader.h"
 #include "kernels/runtime/cpu_device.h"
 #include "parallel/strategies.h"
 #include "tests/parallel/strategy_harness.h"
@@ -106,6 +108,29 @@ TEST(NeedsSurvey, FindsAPartOfTheOptimizersStateWhereItIsSharded) {
     EXPECT_GE(part, whole / ranks);
     EXPECT_LE(part, whole / ranks + 64 * ranks);
   }
+}
+
+nn::ModelSpec many_equal_layers() {
+  std::string layers;
+  for (int i = 0; i < 8; ++i) {
+    layers += fmt::format(R"({{"name": "fc{}", "type": "linear", "out_features": 64}},)", i);
+  }
+  return nn::parse_model(R"({"name": "equal", "input": [1, 8, 8], "layers": [)" + layers +
+                             R"({"name": "out", "type": "linear", "out_features": 4}]})",
+                         "equal layers");
+}
+
+// zero2 holds the gradients that a rank owns, and those of buckets on their way.
+TEST(NeedsSurvey, FindsGradientsInTheMemoryOfTheBucketsBefore) {
+  const auto gradients = [](const char* strategy) {
+    StrategyConfig config = surveyed_config(strategy, 4);
+    config.first_bucket_bytes = config.bucket_cap_bytes = 256;
+    return in(survey(config, many_equal_layers())[0], MemoryCategory::gradients);
+  };
+  EXPECT_EQ(gradients("zero1"), gradients("ddp"));
+  // A fourth of 8 layers, and 3 on their way.
+  EXPECT_LT(gradients("zero2"), gradients("ddp") * 3 / 4);
+  EXPECT_GE(gradients("zero2"), gradients("ddp") / 4);
 }
 
 INSTANTIATE_TEST_SUITE_P(, SurveyedStrategy, testing::ValuesIn(known_strategies()),

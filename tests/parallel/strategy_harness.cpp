@@ -158,10 +158,12 @@ class Process {
         }
       }
     }
-    strategy_->fetch_gradients();
+    // Before gradients are fetched, which verification alone does.
+    std::vector<std::size_t> peaks;
+    for (const auto& device : devices_) peaks.push_back(device->memory().total_peak_bytes);
     const auto updated = strategy_->updated_replicas();
     for (std::size_t i = 0; i < updated.size(); ++i) {
-      auto gradients = nn::export_gradients(updated[i]->graph());
+      auto gradients = nn::export_gradients(updated[i]->graph(), strategy_->fetch_gradients(i));
       const std::lock_guard lock(mutex);
       result.gradients[static_cast<std::size_t>(plan_.replicas[i])] = std::move(gradients);
     }
@@ -177,7 +179,7 @@ class Process {
     for (std::size_t i = 0; i < replicas.size(); ++i) {
       const auto index = static_cast<std::size_t>(plan_.replicas[i]);
       result.weights[index] = nn::export_weights(replicas[i]->graph());
-      result.peak_bytes[index] = devices_[i]->memory().total_peak_bytes;
+      result.peak_bytes[index] = peaks[i];
       const ops::LossTotals totals = replicas[i]->take_totals();
       result.loss_sum += totals.loss_sum;
       result.counted += totals.counted;

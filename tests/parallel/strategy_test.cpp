@@ -424,7 +424,8 @@ TEST_P(NormalizedStrategy, IsNotOneDeviceWithTheWholeBatch) {
 
 INSTANTIATE_TEST_SUITE_P(Strategies, NormalizedStrategy,
                          testing::Values(Case{"dp", 2}, Case{"dp", 3}, Case{"ddp", 2},
-                                         Case{"ddp", 3}, Case{"zero1", 3}, Case{"ps", 2}),
+                                         Case{"ddp", 3}, Case{"zero1", 3}, Case{"zero2", 3},
+                                         Case{"ps", 2}),
                          case_name);
 
 // After a step each replica has moved the state that it began the step with by its own samples.

@@ -102,8 +102,8 @@ TEST_P(SyncedStrategy, TakesOneValueAChannelOnEachDevice) {
 INSTANTIATE_TEST_SUITE_P(, SyncedStrategy,
                          testing::Values(SyncedCase{"dp", 2}, SyncedCase{"dp", 3},
                                          SyncedCase{"ddp", 2}, SyncedCase{"ddp", 3},
-                                         SyncedCase{"zero1", 2}, SyncedCase{"ps", 2},
-                                         SyncedCase{"ps", 3}),
+                                         SyncedCase{"zero1", 2}, SyncedCase{"zero2", 3},
+                                         SyncedCase{"ps", 2}, SyncedCase{"ps", 3}),
                          [](const auto& chosen) {
                            return chosen.param.strategy + "On" +
                                   std::to_string(chosen.param.replicas);

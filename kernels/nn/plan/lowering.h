@@ -26,6 +26,8 @@ struct GraphOptions {
   std::optional<std::int64_t> micro_batch;  // nullopt: chosen; 0: off; else a divisor of batch
   Sharing gradient_sharing = Sharing::process_private;  // mappable: peers read the gradients
   Sharing weight_sharing = Sharing::process_private;    // mappable: ps and broadcast
+  // Places gradients elsewhere: sets gradient_offsets and gradient_bytes. May be empty.
+  std::function<void(ParameterPlan&)> place_gradients = {};
   // Called when all is planned and nothing is allocated, with the graph's needs on its device. The
   // caller adds its own needs and throws when the sum is too much. May be empty.
   std::function<void(const ParameterPlan&, MemoryNeeds&)> admit;
