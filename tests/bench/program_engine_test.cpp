@@ -35,11 +35,11 @@ std::vector<std::string> engine_run(const std::string& strategy, const std::stri
 
 TEST_F(OverGloo, StrategiesAreVerifiedAndDpSaysThatItIsOneProcess) {
   const ProgramResult result =
-      program.run(engine_run("dp,ddp,ps", "gloo", {"--gpus=2", "--servers=1,2"}));
+      program.run(engine_run("dp,ddp,ps,zero1,zero2", "gloo", {"--gpus=2", "--servers=1,2"}));
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("dp is one process by nature, so its runs use shm, not gloo"));
   const json report = program.report();
-  ASSERT_EQ(report["runs"].size(), 4u);
+  ASSERT_EQ(report["runs"].size(), 6u);
   for (const json& run : report["runs"]) {
     EXPECT_EQ(run["verification"]["status"], "passed") << run["strategy"];
     EXPECT_EQ(run["backend"], run["strategy"] == "dp" ? "shm" : "gloo") << run["strategy"];

@@ -101,10 +101,15 @@ TEST_F(MpirunLauncher, MakesTheSameMatrix) {
 }
 
 TEST_F(MpirunLauncher, BringsTheBackendThatNeedsIt) {
-  const ProgramResult result = program.run(below_mpirun("single,ddp", "2", {"--backend=mpi"}));
+  const ProgramResult result =
+      program.run(below_mpirun("single,ddp,zero1,zero2", "2", {"--backend=mpi"}));
   if (result.exit_code == 3) GTEST_SKIP() << result.err;
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_EQ(program.report()["runs"][1]["backend"], "mpi");
+  for (const std::size_t i : {1, 2, 3}) {
+    const json run = program.report()["runs"][i];
+    EXPECT_EQ(run["backend"], "mpi");
+    EXPECT_EQ(run["verification"]["status"], "passed") << run["strategy"];
+  }
 }
 
 TEST_F(MpirunLauncher, OpensNoPortToOthersOnOneHost) {

@@ -46,7 +46,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(StrategyCase{"single", "auto", "none"}, StrategyCase{"dp", "auto", "nccl"},
                     StrategyCase{"dp", "shm", "shm"}, StrategyCase{"ddp", "auto", "nccl"},
                     StrategyCase{"ddp", "shm", "shm"}, StrategyCase{"ps", "auto", "shm"},
-                    StrategyCase{"ps", "nccl", "nccl"}),
+                    StrategyCase{"ps", "nccl", "nccl"}, StrategyCase{"zero1", "auto", "nccl"},
+                    StrategyCase{"zero2", "auto", "nccl"}, StrategyCase{"zero2", "shm", "shm"}),
     [](const auto& tested) { return tested.param.strategy + "_" + tested.param.backend; });
 
 // conv1 and pool1 as one operation, conv2's bias in pool2. With --deterministic no trial decides.
@@ -95,6 +96,15 @@ TEST_F(NormalizedNetwork, TrainsAlikeInEveryStrategy) {
     return losses(run("ddp", {"--precision=fp32", "--deterministic", "--cuda-graph=" + graphs}));
   };
   EXPECT_EQ(losses_of("on"), losses_of("off"));
+}
+
+TEST_F(NormalizedNetwork, AccumulatesInEveryStrategyWithoutGraphs) {
+  for (const std::string strategy : {"single", "dp", "ddp", "ps", "zero1", "zero2"}) {
+    SCOPED_TRACE(strategy);
+    const json trained = run(strategy, {"--precision=fp32", "--accumulation-steps=2"});
+    expect_trained_on_cuda(trained);
+    EXPECT_FALSE(trained.at("strategy_options").value("cuda_graph", false));
+  }
 }
 
 // The reference is one device that takes the global batch at once.
