@@ -215,7 +215,7 @@ Definitions strategy_options() {
        "one lock per process. dp's replicas share it as threads of Python would, and ddp's with "
        "--devices-per-process; other ranks have their own. Runs are marked with it."},
       {"oversubscribe", kOfComm, "", &Options::oversubscribe, anything(),
-       "Let ranks share GPUs when there are fewer than asked for; such runs are marked."},
+       "Let ranks share GPUs, and more than 16 CPU devices a core; such runs are marked."},
   };
 }
 
@@ -341,9 +341,9 @@ Definitions file_options() {
 Definitions other_options() {
   return {
       {"dry-run", kFreeOnResume, "", &Options::dry_run, anything(),
-       "Check everything, print what would run, and stop. Each run is set up on its devices "
-       "(memory, weights, data) and ends before its first step. The exit code is what the runs "
-       "would have."},
+       "Check everything, say what would run and how long, and stop. Each run is set up on its "
+       "devices; one a batch size takes two steps. The exit code is what the runs would have. With "
+       "-v: the configuration, too."},
       {"quiet", kOfComm | kFreeOnResume | kOfFetch, "", &Options::quiet, anything(),
        "Print the report's path or the error alone.", "", "", OnlyWith{}, "-q"},
       {"verbose", kFreeOnResume, "", &Options::verbose, anything(),

@@ -39,7 +39,7 @@ What most people need:
   --config=FILE         these and all other settings from a file
   --data-dir=DIR        where data sets are               [~/.cache/ddpbench]
   --json=FILE           where the report goes        [ddpbench-<UTC time>.json]
-  --dry-run             check everything, and stop before the first step
+  --dry-run             check everything and say how long it would take
 
 With reports:                        Measure or plan:
   show     table, csv, json, history   tune    ddp's best bucket sizes

@@ -308,6 +308,36 @@ std::string rehearsed_words(std::size_t runs) {
   return fmt::format("{} checked: all can start.\n", counted(runs, "run"));
 }
 
+void refuse_crowd(const TrainingJob& job, const HostDevices& host) {
+  constexpr std::size_t kMostPerCore = 16;
+  const auto devices = static_cast<std::size_t>(job.cell.world_size + job.cell.servers);
+  const std::size_t cores = host.cpu.cores.size();
+  if (job.device == "cuda" || job.options.oversubscribe || devices <= kMostPerCore * cores) return;
+  throw UnavailableError(
+      fmt::format("--gpus={}: there {} {} here, for at most {} devices; use fewer, or give "
+                  "--oversubscribe",
+                  job.cell.world_size, cores == 1 ? "is" : "are", counted(cores, "core"),
+                  kMostPerCore * cores));
+}
+
+double turns(const TrainingJob& job, const HostDevices& host) {
+  const int threads = job.device == "cuda" ? 1 : job.options.threads_per_device;
+  return std::max(1.0, static_cast<double>((job.cell.world_size + job.cell.servers) * threads) /
+                           device_count(host, job.device));
+}
+
+double expected_s(const TrainingJob& job, double step_s) {
+  constexpr double kEvaluating = 1.0 / 3;  // of a step: forward alone
+  const RunOptions& options = job.options;
+  const double evaluation = kEvaluating * static_cast<double>(job.dataset.test_samples) /
+                            static_cast<double>(job.global_batch());
+  const double epoch = static_cast<double>(job.steps_per_epoch) + evaluation;
+  const int verified = needs_reference(job) ? options.verify_steps : 0;
+  // A warm-up whose step times vary is longer than it must be.
+  const auto warmup = std::min<std::int64_t>(warmup_limit(options), 2 * options.warmup_steps);
+  return step_s * (verified + static_cast<double>(warmup) + options.epochs * epoch);
+}
+
 bool needs_reference(const TrainingJob& job) {
   return job.options.verify_steps > 0 &&
          strategy_traits(job.cell.strategy).outcome == Outcome::exact;

@@ -58,8 +58,16 @@ TrainingJob make_training_job(const Options& options, const RunCell& cell,
 // What --dry-run says of a run: "ddp on 2 devices: batch 256 per device". `cores`: of the host.
 std::string plan_line(const TrainingJob& job, std::size_t cores);
 
-// The last line of --dry-run: so many runs could be set up.
+// What --dry-run says when so many runs could be set up.
 std::string rehearsed_words(std::size_t runs);
+
+// Throws UnavailableError where CPU devices are so many more than cores that setting them up alone
+// stops the machine, unless --oversubscribe is given.
+void refuse_crowd(const TrainingJob& job, const HostDevices& host);
+// How often devices take turns on the cores or GPUs of the host; 1: never.
+double turns(const TrainingJob& job, const HostDevices& host);
+// The seconds that the steps and evaluations of the run will take, if a step takes `step_s`.
+double expected_s(const TrainingJob& job, double step_s);
 
 // Whether the run is verified against a reference: not the baseline, which computes the same, nor
 // strategies whose results differ by design.

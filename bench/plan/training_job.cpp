@@ -45,8 +45,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Network, path, name, hash, has_state, flops_p
                                    ignored_label)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainingJob, options, cell, per_device_batch, lr, device,
                                    backend, threads_per_device, all_reduce, network, dataset,
-                                   verification_tolerance, steps_per_epoch, cores, gpus,
-                                   oversubscribed, dataset_fd, reference_fd)
+                                   verification_tolerance, steps_per_epoch, rehearsed_steps, cores,
+                                   gpus, oversubscribed, dataset_fd, reference_fd)
 
 namespace {
 

@@ -59,7 +59,8 @@ struct TrainingJob : DevicePlan {
   std::int64_t steps_per_epoch = 0;  // after --steps
   // Inherited descriptors; -1 in a joined world, where each rank brings its own.
   int dataset_fd = -1;
-  int reference_fd = -1;  // ReferenceWeights; -1: no verification
+  int reference_fd = -1;    // ReferenceWeights; -1: no verification
+  int rehearsed_steps = 0;  // that a dry run takes, to tell how long a step is
 
   // Whether the servers of ps are on CPU devices and the workers on GPUs.
   bool has_cpu_servers() const {

@@ -64,7 +64,9 @@ void RankSession::run_role() {
     trainer_.strategy().serve();
     trainer_.publish_server_trace();
   } else if (job_.options.dry_run) {
-    trainer_.strategy().finish();  // it was set up, which is all that is to be known
+    trainer_.take_steps(job_.rehearsed_steps, false, 0);
+    result_.warmup_s = trainer_.recorder().last_step_s();
+    trainer_.strategy().finish();
   } else if (job_.is_reference()) {
     writer_.state(launch::RankState::verifying);
     compute_reference(trainer_, *inputs_.reference_out);

@@ -186,16 +186,23 @@ void RunExecutor::note_failure(const std::string& title, const launch::RunFailur
   note_failure(title, failure_exit_code(failure.error), failure.error.message);
 }
 
-// Ranks end before their first step when their job's options have dry_run (RankSession).
-bool RunExecutor::rehearse(const RunCell& cell) {
+// Ranks do not train when their job's options have dry_run (RankSession).
+std::optional<double> RunExecutor::rehearse(const RunCell& cell) {
+  constexpr int kSteps = 2;  // the first finds memory, and kernels, that the second has
   TrainingJob job = plan(cell);
   job.dataset_fd = dataset_.fd();
+  job.options.injections.clear();  // no step is to fail
+  const double begin_s = steady_s();
+  double expected = 0;
   try {
     if (launcher_ != nullptr) {
       const LaunchedRun made = launch(job);
       if (made.error) note_failure(job.title, made.exit_code, made.error->message);
-      return !made.interrupted;
+      return made.interrupted ? std::nullopt : std::optional(0.0);
     }
+    const auto [known, is_timed] =
+        rehearsed_step_s_.try_emplace({cell.entry, job.per_device_batch});
+    if (is_timed) job.rehearsed_steps = kSteps;
     std::vector<TrainingJob> jobs = {job};
     if (needs_reference(job) && rehearsed_references_.insert(reference_key(job)).second) {
       jobs.insert(jobs.begin(), reference_job(job));
@@ -204,13 +211,19 @@ bool RunExecutor::rehearse(const RunCell& cell) {
       launch::RankChannels channels = launch::RankChannels::create(channel_layout(one, model_));
       const launch::SuperviseResult result = launch_run(one, channels, progress_);
       if (result.failure) note_failure(one.title, *result.failure);
-      if (result.interrupted) return false;
+      if (result.interrupted) return std::nullopt;
+      if (one.is_reference() || !is_timed) continue;
+      known->second =
+          decoded_rank_result(channels.result(0)).warmup_s.value_or(0) / turns(job, host_);
     }
+    expected = steady_s() - begin_s - job.rehearsed_steps * known->second;
+    expected += expected_s(job, known->second * turns(job, host_));
+    if (jobs.size() > 1) expected += job.options.verify_steps * job.cell.world_size * known->second;
   } catch (const std::exception& error) {
     const Failure failure = failure_of(error);
     note_failure(job.title, failure.exit_code, failure.message);
   }
-  return true;
+  return expected;
 }
 
 LaunchedRun RunExecutor::launch(const TrainingJob& job) {

@@ -77,6 +77,7 @@ Session::Session(Options options, std::vector<std::string> arguments,
   std::vector<TrainingJob> planned;  // every cell, before the first run is started
   for (const RunCell& cell : cells_) planned.push_back(executor_->plan(cell));
   for (const TrainingJob& job : planned) {
+    if (!launcher_) refuse_crowd(job, host_);
     if (needs_reference(job)) ReferenceWeights::extent_of(job, model());  // or it throws
   }
   if (!launcher_ && options_.backend == "auto") {
@@ -124,7 +125,9 @@ void Session::drop_equal_cells() {
 int Session::run() {
   if (options_.dry_run) {
     print_plan();
-    return rehearse();
+    const int code = rehearse();
+    if (code == 0) say("{}", expectation());
+    return code;
   }
   std::vector<std::size_t> all(cells_.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
@@ -139,11 +142,24 @@ int Session::run() {
 int Session::rehearse() {
   for (std::size_t i = 0; i < cells_.size(); ++i) {
     executor_->place({.run = i + 1, .runs = cells_.size()});
-    if (!executor_->rehearse(cells_[i])) return 130;
+    const std::optional<double> run_s = executor_->rehearse(cells_[i]);
+    if (!run_s) return 130;
+    expected_s_ += *run_s;
   }
   if (!executor_->exit_codes().empty()) return executor_->exit_codes().front();
   say("{}", rehearsed_words(cells_.size()));
   return 0;
+}
+
+// "4 runs, about 6 min; report: FILE".
+std::string Session::expectation() const {
+  const std::size_t runs = cells_.size() * static_cast<std::size_t>(options_.repetitions);
+  const std::string time =
+      launcher_ ? ""
+                : fmt::format(", about {}", duration_words(expected_s_ * options_.repetitions));
+  return fmt::format("{}{}{}; report: {}\n", options_.until_ci ? "at least " : "",
+                     counted(runs, "run"), time,
+                     options_.json_path.empty() ? "ddpbench-<UTC time>.json" : file_.place());
 }
 
 // Where the run of `slot` stands, after `made` runs of the schedule in `elapsed_s`.
@@ -307,7 +323,7 @@ void Session::print_plan() const {
       say("{}\n", plan_line(job, host_.cpu.cores.size()));
     }
   }
-  say("configuration: {}\n", to_json(options_).dump(2));
+  if (options_.verbose) say("configuration: {}\n", to_json(options_).dump(2));
 }
 
 }  // namespace ddpbench::bench

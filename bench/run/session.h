@@ -70,9 +70,10 @@ class RunExecutor {
   // Runs the cell in fresh processes. A failure is an outcome, not an exception: the returned run
   // has it, and stderr shows it.
   report::Run run(const RunCell& cell);
-  // Sets up the cell's processes as run() would, and its reference's, and ends them before their
-  // first step. Returns false when interrupted. A failure is an outcome, as in run().
-  bool rehearse(const RunCell& cell);
+  // Sets up the cell's processes as run() would, and its reference's, and ends them before they
+  // train; the first cell of a batch size takes steps, to tell how long they are. Returns how long
+  // run() will take, and nothing when interrupted. A failure is an outcome, as in run().
+  std::optional<double> rehearse(const RunCell& cell);
   // The exit codes of the runs that have failed so far, in order.
   const std::vector<int>& exit_codes() const { return exit_codes_; }
   // With --trace: the first timed steps of the runs so far.
@@ -101,6 +102,8 @@ class RunExecutor {
   Progress progress_;
   std::map<std::string, ReferenceWeights> references_;
   std::set<std::string> rehearsed_references_;
+  // Seconds of a step by entry and batch, on a core or GPU of its own.
+  std::map<std::pair<std::size_t, std::int64_t>, double> rehearsed_step_s_;
   PeakRates peaks_;
   std::vector<int> exit_codes_;
   report::Trace trace_;
@@ -131,8 +134,8 @@ class Session {
   const Options& options() const { return options_; }
   const nn::ModelSpec& model() const { return executor_->model(); }
   const std::vector<RunCell>& cells() const { return cells_; }
-  // With --dry-run: sets all runs up without taking a step. Returns the exit code that the runs
-  // would have by then.
+  // With --dry-run: sets all runs up without training. Returns the exit code that the runs would
+  // have by then.
   int rehearse();
   // Makes the runs of `schedule`, whose cells are indices into cells(); false when interrupted.
   bool sweep(SweepSchedule& schedule);
@@ -143,6 +146,7 @@ class Session {
 
  private:
   void print_plan() const;
+  std::string expectation() const;
   SweepPlace place_of(Slot slot, std::size_t made, const SweepSchedule& schedule,
                       double elapsed_s) const;
   void resolve_options();
@@ -165,6 +169,7 @@ class Session {
   std::vector<Slot> slots_;  // of the report's runs, which are sorted by slot
   int first_sequence_ = 0;   // of this command's runs; --resume's come before
   int next_sequence_ = 0;
+  double expected_s_ = 0;  // of one repetition of all cells, after rehearse()
   bool interrupted_ = false;
   bool warned_ = false;  // the user knows that the report cannot be saved
 };

@@ -268,5 +268,47 @@ TEST(GpuPlacement, NeedsNoBackendForOneDevice) {
   EXPECT_EQ(job_of("dp", 2, 2).backend, "nccl");
 }
 
+TEST(Expectation, CountsVerificationWarmUpTrainingAndEvaluation) {
+  TrainingJob job;
+  job.cell = {.strategy = "ddp", .world_size = 2};
+  job.per_device_batch = 50;
+  job.steps_per_epoch = 100;
+  job.dataset.test_samples = 3000;  // 30 batches forward: 10 steps
+  job.options.epochs = 2;
+  job.options.verify_steps = 3;
+  job.options.warmup_steps = 10;  // 20 if the step times vary
+  EXPECT_NEAR(expected_s(job, 0.01), 0.01 * (3 + 20 + 2 * (100 + 10)), 1e-9);
+  job.options.warmup_max_steps = 10;
+  job.cell.strategy = "single";  // is not verified
+  EXPECT_NEAR(expected_s(job, 0.01), 0.01 * (10 + 2 * (100 + 10)), 1e-9);
+}
+
+TEST(Expectation, KnowsThatDevicesTakeTurns) {
+  TrainingJob job;
+  job.cell = {.strategy = "ps", .world_size = 2, .servers = 1};
+  EXPECT_EQ(turns(job, host_with_gpus(0)), 1);  // 4 cores
+  job.options.threads_per_device = 2;
+  EXPECT_EQ(turns(job, host_with_gpus(0)), 1.5);
+  job.device = "cuda";
+  EXPECT_EQ(turns(job, host_with_gpus(2)), 1.5);
+}
+
+TEST(Crowd, IsRefusedUnlessAskedFor) {
+  TrainingJob job;
+  job.cell = {.strategy = "ddp", .world_size = 64};
+  refuse_crowd(job, host_with_gpus(0));
+  job.cell.world_size = 1000;
+  try {
+    refuse_crowd(job, host_with_gpus(0));
+    ADD_FAILURE() << "not refused";
+  } catch (const UnavailableError& error) {
+    EXPECT_STREQ(error.what(),
+                 "--gpus=1000: there are 4 cores here, for at most 64 devices; use fewer, or give "
+                 "--oversubscribe");
+  }
+  job.options.oversubscribe = true;
+  refuse_crowd(job, host_with_gpus(0));
+}
+
 }  // namespace
 }  // namespace ddpbench::bench

@@ -40,13 +40,24 @@ TEST_F(DryRun, SetsUpEveryRunAndLeavesNothing) {
   EXPECT_TRUE(program.processes().empty());
 }
 
-TEST_F(DryRun, TakesNoStep) {
+TEST_F(DryRun, SaysHowLongTheRunsTakeAndWhereTheReportGoes) {
+  const ProgramResult result = dry(small_run("single,ddp", {"--repetitions=3"}));
+  EXPECT_THAT(result.out,
+              testing::ContainsRegex("\n6 runs, about [0-9]+ s; report: report.json\n$"));
+  EXPECT_THAT(result.out, Not(HasSubstr("configuration: {")));
+  EXPECT_THAT(dry(small_run("single", {"-v"})).out, HasSubstr("configuration: {"));
+  const ProgramResult tune = dry({"tune", "--gpus=2", "--config=lenet.json"});
+  EXPECT_THAT(tune.out, Not(HasSubstr("about")));
+}
+
+TEST_F(DryRun, MeetsNoPlantedFault) {
   const ProgramResult result = dry(small_run("ddp", {"--inject=kill:rank=1,step=0"}));
   EXPECT_EQ(result.exit_code, 0) << result.err;
 }
 
 TEST_F(DryRun, SaysWhatSharesCores) {
-  const ProgramResult result = dry(small_run("dp", {"--gpus=64", "--batch-size=1"}));
+  const ProgramResult result =
+      dry(small_run("dp", {"--gpus=64", "--batch-size=1", "--oversubscribe"}));
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out,
               HasSubstr("1 epoch of 1 step, oversubscribed (64 devices of 1 thread on "));
@@ -115,7 +126,10 @@ INSTANTIATE_TEST_SUITE_P(
         Obstacle{
             "DataWithATooLongName", {"--data-dir=" + std::string(5000, 'x')}, "no such directory"},
         Obstacle{"DamagedData", {"--data-dir=damaged"}, "train-images"},
-        Obstacle{"TooManyProcesses", {"--gpus=60000", "--batch-size=1"}, "60000 processes need"},
+        Obstacle{"TooManyProcesses",
+                 {"--gpus=60000", "--batch-size=1", "--oversubscribe"},
+                 "60000 processes need"},
+        Obstacle{"TooManyDevices", {"--gpus=60000", "--batch-size=1"}, "--gpus=60000: there "},
         Obstacle{"AbsentDevice", {"--device=rocm"}, "auto, cpu, cuda"}),
     [](const auto& p) { return p.param.name; });
 

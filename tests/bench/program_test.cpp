@@ -85,8 +85,9 @@ TEST_F(Report, RepeatsBitIdenticalResults) {
 }
 
 TEST_F(Report, MarksOversubscribedRunsAndGivesThemNoEfficiency) {
-  const ProgramResult result = program.run(
-      small_run("single,ddp", {"--gpus=64", "--verify-steps=0", "--epochs=1", "--steps=1"}));
+  const ProgramResult result =
+      program.run(small_run("single,ddp", {"--gpus=64", "--oversubscribe", "--verify-steps=0",
+                                           "--epochs=1", "--steps=1"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const json run = program.report()["runs"][1];
   EXPECT_EQ(run["oversubscribed"], true);
