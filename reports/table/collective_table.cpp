@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "base/math.h"
 #include "base/text.h"
 #include "reports/table/table_layout.h"
 
@@ -46,6 +47,15 @@ std::string operation_text(const CollectiveRow& row, bool several) {
              : printable(row.operation);
 }
 
+// The bound is one of bandwidth: of small buffers, latency decides, and a share of it means
+// nothing.
+std::string bound_cell(const CollectiveRow& row, const Figure& figure, double factor, int digits,
+                       Footnotes& notes) {
+  const bool is_small = row.bytes < kMiB && figure.value;
+  return is_small ? "-" + notes.mark("below 1 MiB latency decides, which the bound leaves out")
+                  : cell(figure, factor, digits, notes);
+}
+
 bool on_gpus(const CollectiveRow& row) { return row.device == "cuda"; }
 
 TextTable collective_rows(const Report& report, Footnotes& notes) {
@@ -64,20 +74,39 @@ TextTable collective_rows(const Report& report, Footnotes& notes) {
                    {"bound", "GB/s", false, false, 2},
                    {"share", "%", false, false, 1},
                    {"", "wrong"}};
-  table.keys = 3;
   const bool several = algorithms_of(report).size() > 1;
   for (const CollectiveRow& row : report.collectives) {
     const std::string ranks = fmt::format("{}{}", row.ranks, row.oversubscribed ? "*" : "");
-    table.add_row(
-        {operation_text(row, several), ranks, size_text(row.bytes), std::to_string(row.count),
-         printable(row.data_type), row.reduction.empty() ? "none" : row.reduction,
-         row.in_place ? "yes" : "no", time_text(row, &StepStatistics::median), iqr_text(row),
-         cell(row.algbw_gb_per_s, 1, 2, notes), cell(row.busbw_gb_per_s, 1, 2, notes),
-         cell(row.bound_busbw_gb_per_s, 1, 2, notes), cell(row.share_of_bound, 100, 1, notes),
-         row.wrong ? std::to_string(*row.wrong)
-                   : fmt::format("-{}", notes.mark(row.wrong_reason))});
+    table.add_row({operation_text(row, several), ranks, size_text(row.bytes),
+                   std::to_string(row.count), printable(row.data_type),
+                   row.reduction.empty() ? "none" : row.reduction, row.in_place ? "yes" : "no",
+                   time_text(row, &StepStatistics::median), iqr_text(row),
+                   cell(row.algbw_gb_per_s, 1, 2, notes), cell(row.busbw_gb_per_s, 1, 2, notes),
+                   bound_cell(row, row.bound_busbw_gb_per_s, 1, 2, notes),
+                   bound_cell(row, row.share_of_bound, 100, 1, notes),
+                   row.wrong ? std::to_string(*row.wrong)
+                             : fmt::format("-{}", notes.mark(row.wrong_reason))});
   }
   return table;
+}
+
+// Takes the columns out that say the same of all rows and are no figures, and returns what they
+// say:
+// ", op all_reduce, ranks 2".
+std::string take_constants(TextTable& table) {
+  constexpr std::string_view kTaken[] = {"op", "ranks", "type", "redop", "in place"};
+  std::string words;
+  std::erase_if(table.columns, [&](const TextColumn& column) {
+    const std::string& first = column.cells.at(0);
+    if (std::ranges::count(kTaken, heading(column)) == 0 ||
+        std::ranges::count(column.cells, first) < std::ssize(column.cells)) {
+      return false;
+    }
+    words += fmt::format(", {} {}", heading(column), first);
+    return true;
+  });
+  table.keys = 1;
+  return words;
 }
 
 // The mover of memory: a number of cores, or the index of a GPU. Sorts as the columns do.
@@ -209,6 +238,7 @@ std::vector<std::string> explanations(const std::vector<CollectiveRow>& rows) {
 CollectiveTables collective_tables(const Report& report) {
   Footnotes notes;
   CollectiveTables tables{caption(report), collective_rows(report, notes), {}, {}};
+  tables.caption += take_constants(tables.collectives);
   tables.notes = explanations(report.collectives);
   for (std::size_t i = 0; i < notes.reasons().size(); ++i) {
     tables.notes.push_back(fmt::format("({}) {}", i + 1, printable(notes.reasons()[i])));

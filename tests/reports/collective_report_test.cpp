@@ -180,6 +180,35 @@ TEST(CollectiveTable, SaysTheAverageOfAnOperationsSizes) {
   EXPECT_THAT(render_collectives(comm_report(), 0), Not(HasSubstr("average busbw")));
 }
 
+TEST(CollectiveTable, SaysInTheHeadingWhatAllRowsHave) {
+  Report report = comm_report();
+  report.collectives = {finished_row(), finished_row()};
+  report.collectives[1].bytes = 8 << 20;
+  const CollectiveTables tables = collective_tables(report);
+  EXPECT_THAT(tables.caption,
+              testing::EndsWith(", op all_reduce, ranks 2, type fp32, redop sum, in place yes"));
+  EXPECT_EQ(tables.collectives.columns.front().bottom, "size");
+  EXPECT_EQ(tables.collectives.row(1).front(), "8 MiB");
+  std::istringstream lines(render_rows(tables.collectives, 0));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100U) << line;
+  EXPECT_EQ(collective_tables(comm_report()).collectives.columns.front().bottom, "op");
+}
+
+TEST(CollectiveTable, ShowsNoBoundOfBandwidthWhereLatencyDecides) {
+  Report report = comm_report();
+  report.collectives = {finished_row(), finished_row()};
+  report.collectives[1].bytes = 4096;
+  const std::string text = render_collectives(report, 0);
+  EXPECT_THAT(text, HasSubstr("(1) below 1 MiB latency decides, which the bound leaves out"));
+  EXPECT_THAT(text, AllOf(HasSubstr(" 4.20 "), HasSubstr(" 50.0 ")));
+  const TextTable table = collective_tables(report).collectives;
+  for (const char* column : {"share", "bound"}) {
+    const auto found = std::ranges::find(table.columns, column, &TextColumn::top);
+    ASSERT_NE(found, table.columns.end());
+    EXPECT_EQ(found->cells[1], "-(1)");
+  }
+}
+
 TEST(CollectiveTable, SaysWhichCollectivesWereInPlace) {
   Report report = comm_report();
   report.collectives[1].in_place = false;
