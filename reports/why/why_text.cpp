@@ -136,6 +136,13 @@ std::string slow_rank(const Case& c) {
                      milliseconds(stragglers.longer_s));
 }
 
+// Ranks of several hosts do not see what else runs there.
+std::string unseen_load(const Run& run) {
+  const bool seen = run.conditions && run.conditions->other_load_ratio.value;
+  return seen || !run.injected.empty() ? ""
+                                       : "; other load was not measured; this may be all of it";
+}
+
 std::string look_at_rank(const Case& c) {
   const std::string& phase = c.split.stragglers.phase;
   if (phase == "input wait") return "look at that rank's storage, or try more --loader-workers";
@@ -310,7 +317,8 @@ constexpr std::array kCauses = {
     CauseRow{"oversubscription", oversubscription, fewer_devices},
     CauseRow{"busy_machine", busy_machine,
              [](const Case&) -> std::string { return "measure on an idle machine"; }},
-    CauseRow{"slow_rank", slow_rank, look_at_rank},
+    CauseRow{"slow_rank", [](const Case& c) { return slow_rank(c) + unseen_load(c.run); },
+             look_at_rank},
     CauseRow{"imbalance", imbalance,
              [](const Case& c) {
                return fmt::format(

@@ -93,6 +93,20 @@ TEST(Why, NamesThePhaseThatMakesARankSlow) {
   EXPECT_SAYS(verdict.sentence, "backward takes 6.00 ms longer there than on the others");
 }
 
+// Of ranks on several hosts, rank 0 sees only its own host.
+TEST(Why, BlamesNoRankAloneWhereOtherLoadWasNotMeasured) {
+  const Step waiting = {.wait = 6, .wait_exposed = 6};
+  const Step late = {.backward = 18};
+  report::Run run = make_run("ddp", {waiting, late});
+  const std::string words = "; other load was not measured; this may be all of it";
+  run.conditions.emplace().other_load_ratio = Figure::of(0.02);
+  EXPECT_FALSE(says(verdict_of(run).sentence, words));
+  run.conditions->other_load_ratio = Figure::missing("rank 0 does not see it of every rank");
+  EXPECT_SAYS(verdict_of(run).sentence, words);
+  run.injected = "slow";
+  EXPECT_FALSE(says(verdict_of(run).sentence, words));
+}
+
 TEST(Why, NamesTheLoaderOfOneRank) {
   const Step waiting = {.wait = 8, .wait_exposed = 8};
   const Step late = {.input = 8.1};
