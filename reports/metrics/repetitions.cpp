@@ -117,14 +117,13 @@ MedianSpread around(double middle, const RatioInterval& interval) {
 }
 
 // The spread of the speed-up against the `single` runs of the same report.
-MedianSpread speedup_spread(const Report& report, const Run& run, const Runs& timed) {
+MedianSpread speedup_spread(const Baselines& baselines, const Run& run, const Runs& timed) {
   if (!run.scaling) return missing_spread(run.scaling_reason);
   if (run.scaling->baseline != kBaseline) {
     return missing_spread("measured against another report");
   }
   if (run.strategy == kBaseline) return missing_spread("it is its own baseline");
-  return quotient_spread(known_values(timed, rate_of),
-                         known_values(baseline_runs(report, run), rate_of));
+  return quotient_spread(known_values(timed, rate_of), known_values(baselines.of(run), rate_of));
 }
 
 void fill_accuracy(const Runs& timed, RepeatedRuns& result) {
@@ -153,7 +152,7 @@ std::string note_on(const Runs& all, std::size_t timed) {
                      all.size(), to_string(first.status), why.empty() ? "" : ": ", why);
 }
 
-RepeatedRuns condensed(const Report& report, Runs runs) {
+RepeatedRuns condensed(const Baselines& baselines, Runs runs) {
   RepeatedRuns result;
   std::ranges::copy_if(runs, std::back_inserter(result.timed), [](const Run* run) {
     return run->status == Status::ok && run->step.time_s.has_value();
@@ -168,7 +167,7 @@ RepeatedRuns condensed(const Report& report, Runs runs) {
   result.verification = joint_verification(runs, *result.middle);
   result.step_s = median_spread(
       known_values(timed, [](const Run& run) { return Figure::of(run.step.time_s->median); }));
-  result.speedup = speedup_spread(report, *result.middle, timed);
+  result.speedup = speedup_spread(baselines, *result.middle, timed);
   result.efficiency = result.speedup;
   for (Figure* end : {&result.efficiency.low, &result.efficiency.high}) {
     if (end->value) *end->value /= result.middle->world_size;
@@ -238,6 +237,7 @@ MedianSpread quotient_spread(const std::vector<double>& values,
 }
 
 CondensedRows::CondensedRows(std::span<const RunRow> rows) {
+  std::map<const Report*, Baselines> baselines;
   for (const std::vector<std::size_t>& group : repetition_groups(rows)) {
     const RunRow& first = rows[group.front()];
     if (group.size() == 1) {
@@ -246,8 +246,8 @@ CondensedRows::CondensedRows(std::span<const RunRow> rows) {
     }
     Runs runs;
     for (const std::size_t index : group) runs.push_back(rows[index].run);
-    const RepeatedRuns& repeated =
-        repeated_.emplace_back(condensed(*first.report, std::move(runs)));
+    const Baselines& singles = baselines.try_emplace(first.report, *first.report).first->second;
+    const RepeatedRuns& repeated = repeated_.emplace_back(condensed(singles, std::move(runs)));
     rows_.push_back({first.report, repeated.middle, first.index, first.file, &repeated});
   }
 }

@@ -3,22 +3,14 @@
 #include "reports/metrics/scaling.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
-#include <utility>
 
 #include "base/error.h"
-#include "reports/data/settings.h"
 #include "reports/metrics/metrics.h"
 
 namespace ddpbench::report {
 namespace {
 
-// The settings that must be equal in a run and its baseline, of which the batch depends on whether
-// the scaling is strong.
-using Work = std::pair<bool, Settings>;
-
-Work work_of(const Run& run, bool strong) {
+std::pair<bool, Settings> work_of(const Run& run, bool strong) {
   return {strong, settings_of(run, strong ? kStrongWorkUse : kWeakWorkUse)};
 }
 
@@ -41,57 +33,6 @@ std::string unusable(const Run& run) {
 bool is_baseline(const Run& run) {
   return run.strategy == kBaseline && unusable(run).empty() && run.injected.empty();
 }
-
-// All `single` runs by their work. Made in one pass, as a report may hold thousands of runs. Points
-// into the report.
-class Baselines {
- public:
-  explicit Baselines(const Report& report) {
-    for (const Run& run : report.runs) {
-      any_ = any_ || run.strategy == kBaseline;
-      if (!is_baseline(run)) continue;
-      for (const bool strong : {false, true}) {
-        runs_[work_of(run, strong)][graph_mode(run)].push_back(&run);
-      }
-    }
-  }
-
-  // The repetitions of the `single` run that does the same work as `run`, in the same graph mode if
-  // there are any, otherwise in the first of the order that --cuda-graph=auto prefers.
-  std::vector<const Run*> of(const Run& run) const {
-    const auto found = runs_.find(work_of(run, run.scaling_mode == "strong"));
-    if (found == runs_.end()) return {};
-    for (const std::string& mode : {graph_mode(run), std::string("on"), std::string("off")}) {
-      const auto runs = found->second.find(mode);
-      if (runs != found->second.end()) return runs->second;
-    }
-    return found->second.begin()->second;
-  }
-
-  // The median over these.
-  std::optional<double> throughput(const Run& run) const {
-    std::vector<double> rates;
-    for (const Run* single : of(run)) rates.push_back(*single->samples_per_s.value);
-    return rates.empty() ? std::nullopt : std::optional(median_rate(std::move(rates)));
-  }
-
-  // Whether there is a `single` run, usable or not.
-  bool any() const { return any_; }
-
-  std::string why_none(const Run& run) const {
-    if (!any_) return "no single run in this report";
-    if (runs_.empty()) return "no usable single run in this report";
-    const bool strong = run.scaling_mode == "strong";
-    const std::int64_t batch = strong ? run.global_batch_size : run.per_device_batch_size;
-    return fmt::format("no single run with the same device, network and {} batch size ({})",
-                       strong ? "global" : "per-device",
-                       batch > 0 ? std::to_string(batch) : "not recorded");
-  }
-
- private:
-  bool any_ = false;
-  std::map<Work, std::map<std::string, std::vector<const Run*>>> runs_;  // by graph mode
-};
 
 bool same_gpu(const GpuInfo& a, const GpuInfo& b) {
   return a.name == b.name && a.driver == b.driver && a.memory_bytes == b.memory_bytes;
@@ -128,19 +69,39 @@ void measure_against_others(std::span<const ReportFile> files, std::span<const B
 
 }  // namespace
 
-std::vector<const Run*> baseline_runs(const Report& report, const Run& run) {
-  return Baselines(report).of(run);
+Baselines::Baselines(const Report& report) {
+  for (const Run& run : report.runs) {
+    any_ = any_ || run.strategy == kBaseline;
+    if (!is_baseline(run)) continue;
+    for (const bool strong : {false, true})
+      runs_[work_of(run, strong)][graph_mode(run)].push_back(&run);
+  }
 }
 
-std::vector<std::vector<const Run*>> baselines_of(const Report& report) {
-  const Baselines baselines(report);
-  std::vector<std::vector<const Run*>> all;
-  for (const Run& run : report.runs) all.push_back(baselines.of(run));
-  return all;
+std::vector<const Run*> Baselines::of(const Run& run) const {
+  const auto found = runs_.find(work_of(run, run.scaling_mode == "strong"));
+  if (found == runs_.end()) return {};
+  for (const std::string& mode : {graph_mode(run), std::string("on"), std::string("off")}) {
+    const auto runs = found->second.find(mode);
+    if (runs != found->second.end()) return runs->second;
+  }
+  return found->second.begin()->second;
 }
 
-std::string no_baseline_reason(const Report& report, const Run& run) {
-  return Baselines(report).why_none(run);
+std::optional<double> Baselines::throughput(const Run& run) const {
+  std::vector<double> rates;
+  for (const Run* single : of(run)) rates.push_back(*single->samples_per_s.value);
+  return rates.empty() ? std::nullopt : std::optional(median_rate(std::move(rates)));
+}
+
+std::string Baselines::why_none(const Run& run) const {
+  if (!any_) return "no single run in this report";
+  if (runs_.empty()) return "no usable single run in this report";
+  const bool strong = run.scaling_mode == "strong";
+  const std::int64_t batch = strong ? run.global_batch_size : run.per_device_batch_size;
+  return fmt::format("no single run with the same device, network and {} batch size ({})",
+                     strong ? "global" : "per-device",
+                     batch > 0 ? std::to_string(batch) : "not recorded");
 }
 
 Scaling scaling(double samples_per_s, double single_samples_per_s, int world_size) {

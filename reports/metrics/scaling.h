@@ -4,12 +4,16 @@
 // Speed-up and efficiency against the `single` run of the same report or of another one.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reports/data/report.h"
 #include "reports/data/report_view.h"
+#include "reports/data/settings.h"
 
 namespace ddpbench::report {
 
@@ -21,13 +25,26 @@ Scaling scaling(double samples_per_s, double single_samples_per_s, int world_siz
 // repetitions.
 void fill_scaling(Report& report);
 
-// The usable repetitions of the baseline of `run`, as fill_scaling chooses it. Points into
-// `report`.
-std::vector<const Run*> baseline_runs(const Report& report, const Run& run);
-// The same of each run of the report, in their order.
-std::vector<std::vector<const Run*>> baselines_of(const Report& report);
-// Why `run` has none.
-std::string no_baseline_reason(const Report& report, const Run& run);
+// All usable `single` runs of a report by their work. Made in one pass, as a report may hold
+// thousands of runs. Points into the report.
+class Baselines {
+ public:
+  explicit Baselines(const Report& report);
+
+  // The repetitions of the baseline of `run`, as fill_scaling chooses it: in the same graph mode if
+  // there are any, otherwise in the first of the order that --cuda-graph=auto prefers.
+  std::vector<const Run*> of(const Run& run) const;
+  // The median over these.
+  std::optional<double> throughput(const Run& run) const;
+  // Whether there is a `single` run, usable or not.
+  bool any() const { return any_; }
+  std::string why_none(const Run& run) const;
+
+ private:
+  bool any_ = false;
+  // By strong scaling and the settings that must be equal, then by graph mode.
+  std::map<std::pair<bool, Settings>, std::map<std::string, std::vector<const Run*>>> runs_;
+};
 
 // "single of FILE": Scaling::baseline of runs that are measured against those of `file`.
 std::string borrowed_baseline(const ReportFile& file);

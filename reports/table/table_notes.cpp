@@ -87,19 +87,15 @@ std::vector<RunRow> marked_rows(std::span<const RunRow> rows) {
   for (const RowWarning& warning : row_warnings(rows)) {
     for (const Run* run : warning.runs) marks[run] += warning.mark;
   }
-  std::map<const Report*, std::vector<std::vector<const Run*>>> baselines;
-  std::set<const Report*> reports;
-  for (const RunRow& row : rows) reports.insert(row.report);
+  std::map<const Report*, Baselines> baselines;
+  for (const RunRow& row : rows) baselines.try_emplace(row.report, *row.report);
   std::vector<RunRow> marked(rows.begin(), rows.end());
   for (RunRow& row : marked) {
-    const auto [of_report, fresh] = baselines.try_emplace(row.report);
-    if (fresh) of_report->second = baselines_of(*row.report);
     const std::vector<const Run*> runs = runs_of_row(row);
-    const auto index = static_cast<std::size_t>(runs[0] - row.report->runs.data());
-    std::vector<const Run*> concerned = of_report->second.at(index);
-    for (const Report* other : reports) {  // from which it may have borrowed its baseline
+    std::vector<const Run*> concerned = baselines.at(row.report).of(*runs[0]);
+    for (const auto& [other, singles] : baselines) {  // from which it may have borrowed its own
       if (!concerned.empty() || !row.run->scaling) break;
-      concerned = baseline_runs(*other, *row.run);
+      concerned = singles.of(*row.run);
     }
     row.doubt = scaling_doubt(runs, concerned);
     // What is divided by a disturbed run is as doubtful.

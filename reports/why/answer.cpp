@@ -15,6 +15,7 @@
 #include "reports/metrics/noise.h"
 #include "reports/metrics/ranking.h"
 #include "reports/metrics/repetitions.h"
+#include "reports/metrics/scaling.h"
 #include "reports/table/table.h"
 #include "reports/why/why.h"
 
@@ -208,7 +209,9 @@ std::vector<std::string> answer_of(std::span<const RunRow> rows) {
   const int most = first_run(best).world_size;
   if (!rivals.one.empty() && best.samples_per_s < most * rivals.one[0].samples_per_s) {
     std::vector<Verdict> verdicts;
-    for (const RunRow& row : best.runs) verdicts.push_back(explain(*row.report, *row.run));
+    const Baselines baselines(*best.runs.front().report);
+    for (const RunRow& row : best.runs)
+      verdicts.push_back(explain(*row.report, *row.run, baselines));
     lines.push_back(fmt::format("Why not {}: {}.", most, cause_words(verdicts)));
   }
   return lines;

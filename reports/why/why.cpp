@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <map>
 #include <ranges>
 #include <span>
 #include <utility>
@@ -172,21 +173,27 @@ std::string cause_words(std::span<const Verdict> verdicts) {
 std::vector<Explanation> explanations(std::span<const RunRow> rows,
                                       std::span<const ReportFile> files) {
   std::vector<Explanation> found;
+  std::map<const Report*, Baselines> lenders;
   for (auto& [key, runs] : grouped(rows | std::views::filter(is_explained), [](const RunRow& row) {
          return std::pair(row.report, cell_key(*row.run));
        })) {
     std::vector<Verdict> verdicts;
-    for (const RunRow& row : runs)
-      verdicts.push_back(explain(*row.report, *row.run, lender_of(row, files)));
+    for (const RunRow& row : runs) {
+      const Report& lender = lender_of(row, files);
+      verdicts.push_back(
+          explain(*row.report, *row.run, lenders.try_emplace(&lender, lender).first->second));
+    }
     Verdict verdict = combined(runs, verdicts);
     found.push_back({std::move(runs), std::move(verdict)});
   }
   return found;
 }
 
-Verdict explain(const Report& report, const Run& run) { return explain(report, run, report); }
+Verdict explain(const Report& report, const Run& run) {
+  return explain(report, run, Baselines(report));
+}
 
-Verdict explain(const Report& report, const Run& run, const Report& lender) {
+Verdict explain(const Report& report, const Run& run, const Baselines& lender) {
   Verdict verdict;
   Decomposition split = decompose(lender, run);
   if (run.status != Status::ok && !split.missing.empty()) split.missing = missing_reason(run);
@@ -207,10 +214,11 @@ Verdict explain(const Report& report, const Run& run, const Report& lender) {
 }
 
 void fill_why(Report& report) {
+  const Baselines baselines(report);
   for (Run& run : report.runs) {
     run.why.reset();
     if (!is_explained({&report, &run})) continue;
-    const Verdict verdict = explain(report, run);
+    const Verdict verdict = explain(report, run, baselines);
     run.why = Why{std::string(to_string(verdict.cause)), verdict.sentence, verdict.advice, {}};
     for (const VerdictPart& part : verdict.parts) run.why->parts[part.key] = part.seconds;
   }

@@ -42,9 +42,8 @@ struct Verdict {
 // Explains a run; one on a single device is Cause::scales with a sentence that says so. REQUIRES:
 // `run` is in `report`.
 Verdict explain(const Report& report, const Run& run);
-// The same against the `single` runs of another report, `lender` (complete_scaling of
-// report_view.h).
-Verdict explain(const Report& report, const Run& run, const Report& lender);
+// The same against these `single` runs, of the report or of another one (complete_scaling).
+Verdict explain(const Report& report, const Run& run, const Baselines& lender);
 
 // The repetitions of a setting on several devices that timed steps, explained together: the median
 // of each part, and the cause of at least two thirds of them as in one of these; else the causes

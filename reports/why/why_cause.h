@@ -116,7 +116,8 @@ struct Decomposition {
 // own.
 bool has_cpu_servers(const Run& run);
 
-Decomposition decompose(const Report& report, const Run& run);
+class Baselines;  // metrics/scaling.h
+Decomposition decompose(const Baselines& baselines, const Run& run);
 
 // The values by which parts are ranked: the losses against `single`, or without a baseline all
 // parts but compute.

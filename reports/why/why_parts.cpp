@@ -113,10 +113,10 @@ double spread_of(const Run& run) {
   return step.median > 0 ? step.iqr.value.value_or(0) / step.median : 0;
 }
 
-void find_baseline(const Report& report, const Run& run, Decomposition& result) {
-  std::vector<const Run*> runs = baseline_runs(report, run);
+void find_baseline(const Baselines& baselines, const Run& run, Decomposition& result) {
+  std::vector<const Run*> runs = baselines.of(run);
   if (runs.empty()) {
-    result.no_baseline = no_baseline_reason(report, run);
+    result.no_baseline = baselines.why_none(run);
     return;
   }
   std::erase_if(runs, [](const Run* single) {
@@ -299,14 +299,14 @@ bool has_cpu_servers(const Run& run) {
          device->second == "cpu";
 }
 
-Decomposition decompose(const Report& report, const Run& run) {
+Decomposition decompose(const Baselines& baselines, const Run& run) {
   Decomposition result;
   if (!run.step.time_s) {
     result.missing = "no step was timed";
     return result;
   }
   result.spread = spread_of(run);
-  find_baseline(report, run, result);
+  find_baseline(baselines, run, result);
   const std::vector<Rank> ranks = observed_ranks(run);
   double least_wait_s = 0;
   if (!ranks.empty()) {

@@ -108,8 +108,8 @@ TEST(FillScaling, MeasuresRunsWithCudaGraphsAgainstASingleRunWithThem) {
   EXPECT_DOUBLE_EQ(both.runs[2].scaling->speedup, 3);
   EXPECT_DOUBLE_EQ(both.runs[3].scaling->speedup, 1.5);
   EXPECT_DOUBLE_EQ(both.runs[4].scaling->speedup, 1.5);
-  EXPECT_EQ(baseline_runs(both, both.runs[2]), std::vector{&both.runs[0]});
-  EXPECT_EQ(baseline_runs(both, both.runs[4]), std::vector{&both.runs[1]});
+  EXPECT_EQ(Baselines(both).of(both.runs[2]), std::vector{&both.runs[0]});
+  EXPECT_EQ(Baselines(both).of(both.runs[4]), std::vector{&both.runs[1]});
   // A single mode serves all runs.
   EXPECT_DOUBLE_EQ(report_with_scaling({off, with_graphs(ddp, "on")}).runs[1].scaling->speedup, 3);
 }
