@@ -42,12 +42,14 @@ void write_report_errors(Markup& page, const HtmlInput& input) {
 }
 
 // What makes figures less certain, in one line that unfolds.
-void write_warnings(Markup& page, const std::vector<std::string>& warnings) {
+void write_warnings(Markup& page, const std::vector<RowWarning>& warnings) {
   if (warnings.empty()) return;
+  std::vector<std::string> lines;
+  for (const RowWarning& warning : warnings) lines.push_back(warning.line());
   page.open("details", {{"class", "alert warning"}});
   page.leaf("summary", fmt::format("Figures are less certain than they look: {}",
                                    counted(warnings.size(), "warning")));
-  write_list(page, warnings, "notes");
+  write_list(page, lines, "notes");
   page.close();
 }
 
@@ -98,7 +100,8 @@ void write_answer(Markup& page, const HtmlInput& input) {
   const std::vector<RunRow> runs = rows_of(input);
   const std::vector<std::string> answer = answer_lines(runs);
   const CondensedRows condensed(runs);
-  const std::vector<RunRow> rows = marked_rows(condensed.rows());
+  const std::vector<RowWarning> warnings = row_warnings(runs);
+  const std::vector<RunRow> rows = marked_rows(condensed.rows(), warnings);
   for (std::size_t i = 0; i < answer.size(); ++i)
     page.leaf("p", {{"class", i == 0 ? "headline" : "lead"}}, answer[i]);
   if (const std::string unlike = unlike_words(runs); !unlike.empty()) {
@@ -107,7 +110,7 @@ void write_answer(Markup& page, const HtmlInput& input) {
   }
   if (const std::string agree = agreement(rows); !agree.empty())
     page.leaf("p", {{"class", "good"}}, agree);
-  write_warnings(page, warning_texts(runs));
+  write_warnings(page, warnings);
   write_speedups(page, rows);
 }
 

@@ -240,9 +240,7 @@ CollectiveTables collective_tables(const Report& report) {
   CollectiveTables tables{caption(report), collective_rows(report, notes), {}, {}};
   tables.caption += take_constants(tables.collectives);
   tables.notes = explanations(report.collectives);
-  for (std::size_t i = 0; i < notes.reasons().size(); ++i) {
-    tables.notes.push_back(fmt::format("({}) {}", i + 1, printable(notes.reasons()[i])));
-  }
+  std::ranges::move(notes.lines(), std::back_inserter(tables.notes));
   if (!report.memory_bandwidth.empty()) tables.bandwidth = bandwidth_rows(report);
   return tables;
 }

@@ -110,23 +110,6 @@ std::vector<RunRow> single_runs(std::span<const RunRow> rows) {
 
 bool has_spread(const RunRow& row) { return !spread_text(row).empty(); }
 
-// How to learn more of the noise, where this command can be repeated.
-std::string repetition_advice(std::span<const RunRow> rows) {
-  if (std::ranges::any_of(rows, has_spread)) return interval_words();
-  if (is_condensed(rows)) return {};
-  double total_s = 0;
-  for (const RunRow& row : rows) {
-    if (row.run->status != Status::ok || row.run->repetition > 0 ||
-        !beyond_resuming(*row.report).empty() || !row.run->time.total_s.value) {
-      return {};
-    }
-    total_s += *row.run->time.total_s.value;
-  }
-  constexpr int kEnough = kFewestForInterval + 1;
-  return fmt::format("One run each: --repetitions={} gives 95 % intervals (about {}).", kEnough,
-                     duration_words(kEnough * total_s));
-}
-
 TextTable slim_table(std::span<const RunRow> rows, const Yardstick& yardstick,
                      Footnotes& footnotes) {
   std::vector<const Run*> runs;
@@ -194,7 +177,8 @@ std::string agreement(std::span<const RunRow> rows) {
 }
 
 TextTable compact_table(std::span<const RunRow> unmarked, std::vector<std::string>& notes) {
-  const std::vector<RunRow> rows = in_order(marked_rows(unmarked));
+  const std::vector<RowWarning> warnings = row_warnings(unmarked);
+  const std::vector<RunRow> rows = in_order(marked_rows(unmarked, warnings));
   const Yardstick yardstick = find_yardstick(contests(single_runs(rows)));
   Footnotes footnotes;
   TextTable table = slim_table(rows, yardstick, footnotes);
@@ -204,12 +188,11 @@ TextTable compact_table(std::span<const RunRow> unmarked, std::vector<std::strin
     notes.push_back(fmt::format(
         "= the same work on one device: these {} show how far runs differ by chance", equal));
   }
-  for (const RowWarning& warning : row_warnings(unmarked)) {
+  for (const RowWarning& warning : warnings) {
     const std::string mark = warning.mark.empty() ? "" : fmt::format("[{}] ", warning.mark);
     notes.push_back(mark + warning.text);
   }
-  for (std::size_t i = 0; i < footnotes.reasons().size(); ++i)
-    notes.push_back(printable(fmt::format("({}) {}", i + 1, footnotes.reasons()[i])));
+  std::ranges::move(footnotes.lines(), std::back_inserter(notes));
   return table;
 }
 
@@ -222,7 +205,7 @@ std::string compact_text(std::span<const RunRow> rows, int width) {
   notes.push_back(accuracy_meaning(rows));
   const std::string agree = agreement(rows);
   notes.push_back(caption(rows) + (agree.empty() ? "" : ". " + agree));
-  notes.push_back(repetition_advice(rows));
+  notes.push_back(noise_words(rows, std::ranges::any_of(rows, has_spread)));
   for (const std::string& note : notes)
     if (!note.empty()) text += wrap(note, limit, 4);
   return text;

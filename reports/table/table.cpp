@@ -37,26 +37,6 @@ bool any_column(const Columns& columns, std::initializer_list<std::string_view> 
   });
 }
 
-// What the brackets of condensed rows mean; or that one repetition says nothing of the noise.
-std::string noise_explanation(std::span<const RunRow> rows, const Columns& columns) {
-  if (is_condensed(rows)) {
-    return any_column(columns, {"step-interval", "speedup-interval", "efficiency-interval",
-                                "to-accuracy-interval"})
-               ? interval_words()
-               : "";
-  }
-  const bool measured = any_run(rows, [](const Run& run) { return run.step.time_s.has_value(); });
-  const bool repeated = any_run(rows, [](const Run& run) { return run.repetition > 0; });
-  const bool again = std::ranges::all_of(
-      rows, [](const RunRow& row) { return beyond_resuming(*row.report).empty(); });
-  if (!again || !measured || repeated ||
-      !any_column(columns, {"step", "rate", "speedup", "efficiency"})) {
-    return {};
-  }
-  return fmt::format("each setting ran once: --repetitions={} shows how much is chance",
-                     kFewestForInterval + 1);
-}
-
 }  // namespace
 
 std::string accuracy_meaning(std::span<const RunRow> rows) {
@@ -73,11 +53,23 @@ std::string accuracy_meaning(std::span<const RunRow> rows) {
       fmt::join(targets, " or "));
 }
 
-std::string interval_words() {
-  return fmt::format(
-      "(a..b): smallest and largest; a 95 % interval from {} repetitions on ({} for speed-up and "
-      "efficiency)",
-      kFewestForInterval, kFewestForInterval + 1);
+std::string noise_words(std::span<const RunRow> rows, bool shows_intervals) {
+  constexpr int kEnough = kFewestForInterval + 1;
+  if (shows_intervals) {
+    return fmt::format(
+        "(a..b): smallest and largest; a 95 % interval from {} repetitions on ({} for speed-up and "
+        "efficiency)",
+        kFewestForInterval, kEnough);
+  }
+  if (is_condensed(rows)) return {};
+  double total_s = 0;
+  for (const RunRow& row : rows) {
+    if (row.run->repetition > 0 || !beyond_resuming(*row.report).empty()) return {};
+    if (row.run->step.time_s) total_s += row.run->time.total_s.value.value_or(0);
+  }
+  if (total_s == 0) return {};
+  return fmt::format("One run each: --repetitions={} gives 95 % intervals (about {}).", kEnough,
+                     duration_words(kEnough * total_s));
 }
 
 TextTable run_table(std::span<const RunRow> rows, const Columns& columns, Footnotes& notes) {
@@ -86,7 +78,7 @@ TextTable run_table(std::span<const RunRow> rows, const Columns& columns, Footno
   for (const Column* column : columns) {
     table.columns.push_back({column->top, column->bottom, column->is(kLeft), column->is(kJoined)});
   }
-  for (const RunRow& row : marked_rows(rows)) {
+  for (const RunRow& row : marked_rows(rows, row_warnings(rows))) {
     const auto told = [&row](const Column* column) {
       return has_cell_when_bare(*column, *row.run);
     };
@@ -115,15 +107,15 @@ std::vector<std::string> explanations(std::span<const RunRow> rows, const Column
       any_run(rows, [](const Run& run) { return run.oversubscribed; })) {
     lines.emplace_back("*: oversubscribed, more compute threads than cores; no scaling is shown");
   }
-  if (any_column(columns, {"to-accuracy", "to-accuracy-interval"})) {
-    const std::string accuracy = accuracy_meaning(rows);
-    if (!accuracy.empty()) lines.push_back(accuracy);
-  }
-  const std::string noise = noise_explanation(rows, columns);
-  if (!noise.empty()) lines.push_back(noise);
-  for (std::size_t i = 0; i < notes.reasons().size(); ++i) {
-    lines.push_back(printable(fmt::format("({}) {}", i + 1, notes.reasons()[i])));
-  }
+  if (any_column(columns, {"to-accuracy", "to-accuracy-interval"}))
+    lines.push_back(accuracy_meaning(rows));
+  const bool intervals =
+      is_condensed(rows) && any_column(columns, {"step-interval", "speedup-interval",
+                                                 "efficiency-interval", "to-accuracy-interval"});
+  if (intervals || any_column(columns, {"step", "rate", "speedup", "efficiency"}))
+    lines.push_back(noise_words(rows, intervals));
+  std::erase(lines, "");
+  std::ranges::move(notes.lines(), std::back_inserter(lines));
   return lines;
 }
 

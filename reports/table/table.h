@@ -42,8 +42,9 @@ std::string compact_text(std::span<const RunRow> rows, int width);
 std::string agreement(std::span<const RunRow> rows);
 // What the time to an accuracy is the time to; empty where no row asks for one.
 std::string accuracy_meaning(std::span<const RunRow> rows);
-// What the brackets of condensed rows mean.
-std::string interval_words();
+// What the brackets of condensed rows mean, or how to learn the noise where this command can be
+// repeated; empty: there is nothing to say.
+std::string noise_words(std::span<const RunRow> rows, bool shows_intervals);
 
 // The tables of `ddpbench comm`.
 struct CollectiveTables {
@@ -73,15 +74,17 @@ struct RowWarning {
   std::string text;  // without control characters; with its file where there are several
   std::vector<const Run*> runs;  // that it concerns
   std::string mark;              // the letter of their rows; empty where it concerns all runs
+
+  std::string line() const;  // "warning [a]: a.json: other programs used ..."
 };
 std::vector<RowWarning> row_warnings(std::span<const RunRow> rows);
 
-// The rows with the marks of their warnings and of those of the runs by which they are divided.
-std::vector<RunRow> marked_rows(std::span<const RunRow> rows);
+// The rows with the marks of these, which are theirs, and of those of the runs by which they are
+// divided.
+std::vector<RunRow> marked_rows(std::span<const RunRow> rows,
+                                const std::vector<RowWarning>& warnings);
 
-// "warning [a]: a.json: other programs used ...".
-std::vector<std::string> warning_texts(std::span<const RunRow> rows);
-// The same, then the conclusions of `ddpbench tune`.
+// "warning [a]: a.json: other programs used ...", then the conclusions of `ddpbench tune`.
 std::vector<std::string> remarks(std::span<const RunRow> rows);
 // The same as text in lines of at most `width` columns when width > 0.
 std::string warning_lines(std::span<const RunRow> rows, std::size_t width);

@@ -154,4 +154,11 @@ std::string Footnotes::mark(const std::string& reason) {
   return fmt::format("({})", found->second);
 }
 
+std::vector<std::string> Footnotes::lines() const {
+  std::vector<std::string> all;
+  for (const std::string& reason : reasons_)
+    all.push_back(printable(fmt::format("({}) {}", all.size() + 1, reason)));
+  return all;
+}
+
 }  // namespace ddpbench::report

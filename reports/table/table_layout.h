@@ -45,7 +45,8 @@ class Footnotes {
  public:
   // The mark "(1)" for a cell. Adds the reason if it is new.
   std::string mark(const std::string& reason);
-  const std::vector<std::string>& reasons() const { return reasons_; }
+  // "(1) the reason", without control characters.
+  std::vector<std::string> lines() const;
 
  private:
   std::vector<std::string> reasons_;

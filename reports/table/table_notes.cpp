@@ -82,9 +82,10 @@ std::vector<RowWarning> row_warnings(std::span<const RunRow> rows) {
   return found;
 }
 
-std::vector<RunRow> marked_rows(std::span<const RunRow> rows) {
+std::vector<RunRow> marked_rows(std::span<const RunRow> rows,
+                                const std::vector<RowWarning>& warnings) {
   std::map<const Run*, std::string> marks;
-  for (const RowWarning& warning : row_warnings(rows)) {
+  for (const RowWarning& warning : warnings) {
     for (const Run* run : warning.runs) marks[run] += warning.mark;
   }
   std::map<const Report*, Baselines> baselines;
@@ -112,17 +113,13 @@ std::vector<RunRow> marked_rows(std::span<const RunRow> rows) {
   return marked;
 }
 
-std::vector<std::string> warning_texts(std::span<const RunRow> rows) {
-  std::vector<std::string> lines;
-  for (const RowWarning& warning : row_warnings(rows)) {
-    lines.push_back(fmt::format(
-        "warning{}: {}", warning.mark.empty() ? "" : " [" + warning.mark + "]", warning.text));
-  }
-  return lines;
+std::string RowWarning::line() const {
+  return fmt::format("warning{}: {}", mark.empty() ? "" : " [" + mark + "]", text);
 }
 
 std::vector<std::string> remarks(std::span<const RunRow> rows) {
-  std::vector<std::string> lines = warning_texts(rows);
+  std::vector<std::string> lines;
+  for (const RowWarning& warning : row_warnings(rows)) lines.push_back(warning.line());
   std::set<const Report*> told;
   for (const RunRow& row : rows) {
     if (!told.insert(row.report).second || !row.report->tune) continue;

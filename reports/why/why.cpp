@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <map>
 #include <ranges>
@@ -40,30 +39,6 @@ std::vector<VerdictPart> verdict_parts(const Decomposition& split) {
   }
   return parts;
 }
-
-// In the order of Cause.
-constexpr std::array<std::string_view, 18> kCauseWords = {
-    "nothing large to gain",
-    "more threads than cores",
-    "other programs",
-    "waiting for a slower device",
-    "devices wait for each other",
-    "waiting for input",
-    "too little work in a step",
-    "a slow link",
-    "communication not hidden",
-    "all passes through device 0",
-    "exchanging batch norm's statistics",
-    "waiting for servers",
-    "computing slows down while data moves",
-    "slower side by side: shared caches, memory",
-    "time between the phases",
-    "waiting for the emulated interpreter lock",
-    "several small losses",
-    "not enough was recorded"};
-static_assert(kCauseWords.size() == static_cast<std::size_t>(Cause::unknown) + 1);
-
-std::string_view words_of(Cause cause) { return kCauseWords.at(static_cast<std::size_t>(cause)); }
 
 // The verdicts of each cause, the most frequent cause first.
 std::vector<std::pair<Cause, std::vector<Verdict>>> by_cause(std::span<const Verdict> verdicts) {
@@ -159,11 +134,11 @@ bool is_explained(const RunRow& row) {
 std::string cause_words(std::span<const Verdict> verdicts) {
   std::vector<std::string> words;
   for (const auto& [cause, own] : by_cause(verdicts)) {
-    if (is_most(own.size(), verdicts.size())) return std::string(words_of(cause));
+    if (is_most(own.size(), verdicts.size())) return std::string(cause_title(cause));
     const auto [least, most] = std::ranges::minmax(own, {}, &Verdict::loss_share);
     const std::string from =
         own.size() > 1 ? fmt::format("{:.0f} to ", 100 * least.loss_share) : "";
-    words.push_back(fmt::format("{} in {} ({}{:.0f} % of the step)", words_of(cause), own.size(),
+    words.push_back(fmt::format("{} in {} ({}{:.0f} % of the step)", cause_title(cause), own.size(),
                                 from, 100 * most.loss_share));
   }
   return fmt::format("no single cause in {}: {}", counted(verdicts.size(), "run"),

@@ -54,16 +54,14 @@ Loss largest_loss(const Run& run, const Decomposition& split) {
   const StepParts lost = ranked_losses(split);
   const double through_servers = run.servers > 0 ? lost.server_wait_s : 0;
   const std::array<Loss, 8> losses = {
-      Loss{lost.input_wait_s, Cause::starved_input, "waiting for input"},
-      {lost.straggler_wait_s, waiting_cause(split), "waiting for a slower device"},
-      {lost.comm_exposed_s + through_servers, communication_cause(run, split),
-       "communication not hidden"},
-      {lost.sync_batch_norm_s, Cause::sync_batch_norm, "exchanging statistics of batch norm"},
-      {lost.overlap_slowed_s, Cause::slowed_by_overlap, "compute slowed by overlap"},
-      {lost.compute_slowed_s, Cause::slowed_compute, "slower side by side"},
-      {lost.interpreter_wait_s, Cause::interpreter_lock,
-       "waiting for the emulated interpreter lock"},
-      {lost.host_s, Cause::host_overhead, "time between phases"}};
+      Loss{lost.input_wait_s, Cause::starved_input},
+      {lost.straggler_wait_s, waiting_cause(split)},
+      {lost.comm_exposed_s + through_servers, communication_cause(run, split)},
+      {lost.sync_batch_norm_s, Cause::sync_batch_norm},
+      {lost.overlap_slowed_s, Cause::slowed_by_overlap},
+      {lost.compute_slowed_s, Cause::slowed_compute},
+      {lost.interpreter_wait_s, Cause::interpreter_lock},
+      {lost.host_s, Cause::host_overhead}};
   return *std::ranges::max_element(losses, {}, &Loss::seconds);
 }
 

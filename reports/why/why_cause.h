@@ -37,7 +37,8 @@ enum class Cause : std::uint8_t {
   small_losses,           // several losses, each too small for advice
   unknown                 // not enough was recorded; the sentence says what is missing
 };
-std::string_view to_string(Cause cause);  // "scales", "slow_rank", ...
+std::string_view to_string(Cause cause);    // "scales", "slow_rank", ...
+std::string_view cause_title(Cause cause);  // "nothing large to gain"
 
 // Losses below this share of the step are negligible: all of them together, one alone (no advice),
 // and waiting (no rank is blamed).
@@ -127,7 +128,6 @@ StepParts ranked_losses(const Decomposition& split);
 struct Loss {
   double seconds = 0;
   Cause cause = Cause::unknown;
-  const char* title = "";
 };
 Loss largest_loss(const Run& run, const Decomposition& split);
 

@@ -295,8 +295,8 @@ std::string host_overhead(const Case& c) {
 std::string small_losses(const Case& c) {
   const Loss largest = largest_loss(c.run, c.split);
   const double step_s = c.split.parts.step_s;
-  return fmt::format("{:.0f} % is lost in several small parts; the largest is {}, {:.0f} %",
-                     100 * ranked_losses(c.split).step_s / step_s, largest.title,
+  return fmt::format("{:.0f} % is lost in several small parts; the largest: {}, {:.0f} %",
+                     100 * ranked_losses(c.split).step_s / step_s, cause_title(largest.cause),
                      100 * largest.seconds / step_s);
 }
 
@@ -307,44 +307,45 @@ std::string unknown(const Case& c) {
 }
 
 struct CauseRow {
-  std::string_view name;
+  std::string_view name, title;
   std::string (*sentence)(const Case& c);
   std::string (*advice)(const Case& c);
 };
 // In the order of Cause.
 constexpr std::array kCauses = {
-    CauseRow{"scales", scales, nothing},
-    CauseRow{"oversubscription", oversubscription, fewer_devices},
-    CauseRow{"busy_machine", busy_machine,
+    CauseRow{"scales", "nothing large to gain", scales, nothing},
+    CauseRow{"oversubscription", "more threads than cores", oversubscription, fewer_devices},
+    CauseRow{"busy_machine", "other programs", busy_machine,
              [](const Case&) -> std::string { return "measure on an idle machine"; }},
-    CauseRow{"slow_rank", [](const Case& c) { return slow_rank(c) + unseen_load(c.run); },
-             look_at_rank},
-    CauseRow{"imbalance", imbalance,
+    CauseRow{"slow_rank", "waiting for a slower device",
+             [](const Case& c) { return slow_rank(c) + unseen_load(c.run); }, look_at_rank},
+    CauseRow{"imbalance", "devices wait for each other", imbalance,
              [](const Case& c) {
                return fmt::format(
                    "keep other programs off the machine; a larger {} evens steps out",
                    batch_option(c));
              }},
-    CauseRow{"starved_input",
+    CauseRow{"starved_input", "waiting for input",
              [](const Case& c) {
                return share_of_step("waiting for input", c.split.parts.input_wait_s, c) +
                       ": the loader assembles batches slower than the devices take them";
              },
              [](const Case&) -> std::string { return "try more --loader-workers"; }},
-    CauseRow{"tiny_network", tiny_network,
+    CauseRow{"tiny_network", "too little work in a step", tiny_network,
              [](const Case& c) {
                return fmt::format("one device is the right choice, or a larger {}",
                                   batch_option(c));
              }},
-    CauseRow{"slow_link", slow_link,
+    CauseRow{"slow_link", "a slow link", slow_link,
              [](const Case& c) {
                return is_off(c.run, "overlap") ? "try --overlap=on; " + more_work(c)
                                                : more_work(c) + "; else a faster link";
              }},
-    CauseRow{"exposed_communication", exposed_communication, smaller_buckets},
-    CauseRow{"primary_device", primary_device,
+    CauseRow{"exposed_communication", "communication not hidden", exposed_communication,
+             smaller_buckets},
+    CauseRow{"primary_device", "all passes through device 0", primary_device,
              [](const Case&) -> std::string { return "try --strategy=ddp"; }},
-    CauseRow{"sync_batch_norm",
+    CauseRow{"sync_batch_norm", "exchanging batch norm's statistics",
              [](const Case& c) {
                return share_of_step("exchanging statistics of batch norm",
                                     c.split.parts.sync_batch_norm_s, c) +
@@ -356,36 +357,39 @@ constexpr std::array kCauses = {
                    "a larger {}, for which --sync-batch-norm=off often learns as well",
                    batch_option(c));
              }},
-    CauseRow{"servers", servers, more_servers},
-    CauseRow{"slowed_by_overlap", slowed_by_overlap,
+    CauseRow{"servers", "waiting for servers", servers, more_servers},
+    CauseRow{"slowed_by_overlap", "computing slows down while data moves", slowed_by_overlap,
              [](const Case&) -> std::string {
                return "compare with --overlap=off, or leave a core to communication";
              }},
-    CauseRow{"slowed_compute", slowed_compute,
+    CauseRow{"slowed_compute", "slower side by side: shared caches, memory", slowed_compute,
              [](const Case& c) -> std::string {
                return c.run.scaling_mode == "strong"
                           ? "a larger --global-batch-size"
                           : "compare with fewer --gpus on an idle machine";
              }},
-    CauseRow{"host_overhead", host_overhead, more_work},
+    CauseRow{"host_overhead", "time between the phases", host_overhead, more_work},
     CauseRow{
-        "interpreter_lock",
+        "interpreter_lock", "waiting for the emulated interpreter lock",
         [](const Case& c) {
           return share_of_step("waiting for the emulated interpreter lock",
                                c.split.parts.interpreter_wait_s, c) +
                  ": the replicas of a process launch their layers in turn";
         },
         [](const Case&) -> std::string { return "try --strategy=ddp with a device a process"; }},
-    CauseRow{"small_losses", small_losses, nothing},
-    CauseRow{"unknown", unknown, [](const Case& c) -> std::string {
+    CauseRow{"small_losses", "several small losses", small_losses, nothing},
+    CauseRow{"unknown", "not enough was recorded", unknown, [](const Case& c) -> std::string {
                return c.split.missing.empty() ? "add single to --strategy" : "try --observe=on";
              }}};
+
+static_assert(kCauses.size() == static_cast<std::size_t>(Cause::unknown) + 1);
 
 const CauseRow& row_of(Cause cause) { return kCauses.at(static_cast<std::size_t>(cause)); }
 
 }  // namespace
 
 std::string_view to_string(Cause cause) { return row_of(cause).name; }
+std::string_view cause_title(Cause cause) { return row_of(cause).title; }
 
 std::string cause_advice(Cause cause, const Case& c) { return row_of(cause).advice(c); }
 

@@ -203,7 +203,7 @@ TEST(CondensedTable, ShowsMedianAndIntervalOfStepSpeedUpAndEfficiency) {
 }
 
 TEST(CondensedTable, SaysThatOneRepetitionShowsNoNoise) {
-  const std::string words = "each setting ran once";
+  const std::string words = "One run each";
   EXPECT_THAT(render_table(test::sample_report(), 0), HasSubstr(words));
   EXPECT_THAT(render_table(report_with({repetitions("ddp", {20, 21})}), 0), Not(HasSubstr(words)));
   const Report skipped = test::report_of({test::sample_report().runs[5]});
