@@ -185,10 +185,16 @@ const CatalogEntry& find_in_catalog(std::string_view name) {
   const auto found = std::ranges::find(rows(), name, &CatalogEntry::name);
   if (found != rows().end()) return *found;
   const std::vector<std::string> known = known_datasets();
+  std::vector<std::string> meant;  // "emnist" is known by its splits alone
+  std::ranges::copy_if(known, std::back_inserter(meant), [&](const std::string& one) {
+    return one.starts_with(std::string(name) + "-");
+  });
   const auto nearest = nearest_name(std::string(name), known);
-  throw ConfigError(fmt::format("unknown data set \"{}\"{} Known are: {}", name,
-                                nearest ? fmt::format("; did you mean \"{}\"?", *nearest) : ".",
-                                fmt::join(known, ", ")));
+  if (meant.empty() && nearest) meant = {*nearest};
+  throw ConfigError(fmt::format(
+      "unknown data set \"{}\"{} Known are: {}", name,
+      meant.empty() ? "." : fmt::format("; did you mean \"{}\"?", fmt::join(meant, "\" or \"")),
+      fmt::join(known, ", ")));
 }
 
 std::vector<std::string> known_datasets() {

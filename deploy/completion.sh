@@ -21,7 +21,7 @@ _ddpbench() {
   if ((COMP_CWORD > 1)) && [[ ${COMP_WORDS[1]} != -* ]]; then command=("${COMP_WORDS[1]}"); fi
   if ((COMP_CWORD > 2)) && [[ ${command[*]} == data ]]; then command+=("${COMP_WORDS[2]}"); fi
   local asked=("${command[@]}" --help)
-  if ((${#command[@]} == 0)); then asked=(help options); fi
+  if ((${#command[@]} == 0)) || [[ ${command[*]} == help ]]; then asked=(help options); fi
   help=$("$program" "${asked[@]}" 2>/dev/null) || return 0
   # Where '=' parts words, "--kind=sc" is three of them.
   if [[ $current == = ]]; then
@@ -67,6 +67,9 @@ _ddpbench() {
   if ((COMP_CWORD == 1)) || [[ ${command[*]} == data ]]; then
     mapfile -t words < <(sed -nE "s/^  ddpbench ${command[*]:+${command[*]} }([a-z]+).*$/\1/p" \
       <<<"$help" | uniq)
+  elif [[ ${command[*]} == help ]]; then
+    mapfile -t words < <(printf '%s\n' options hosts config exit-codes
+      sed -nE 's/^  ddpbench ([a-z]+).*$/\1/p' <<<"$help" | uniq)
   elif [[ $help =~ [a-z0-9]+(\|[a-z0-9-]+)+ && ${command[*]} == "data fetch" ]]; then
     mapfile -t words < <(tr '|' '\n' <<<"${BASH_REMATCH[0]}")
   elif [[ $help == *$'\nUsage: ddpbench '* ]]; then

@@ -33,7 +33,7 @@ struct Part {
 constexpr Part kParts[] = {{"input wait", "data_wait_s", 0},
                            {"forward", "forward_s", 1},
                            {"backward", "backward_s", 2},
-                           {"exposed communication", "comm_exposed_s", 3, "sync_batch_norm_s"},
+                           {"communication not hidden", "comm_exposed_s", 3, "sync_batch_norm_s"},
                            {"update", "optimizer_s", 4},
                            {"waiting for devices", "comm_wait_exposed_s", 6}};
 constexpr std::size_t kOtherStyle = 5;  // the grey one

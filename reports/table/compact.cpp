@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 
 #include "base/text.h"
 #include "reports/metrics/noise.h"
@@ -110,7 +111,15 @@ std::vector<RunRow> single_runs(std::span<const RunRow> rows) {
 
 bool has_spread(const RunRow& row) { return !spread_text(row).empty(); }
 
-TextTable slim_table(std::span<const RunRow> rows, const Yardstick& yardstick,
+// The runs that do the same work on one device, of each report by itself.
+std::set<const Run*> equal_runs(std::span<const RunRow> rows) {
+  std::set<const Run*> equal;
+  for (const auto& [report, own] : grouped(rows, [](const RunRow& row) { return row.report; }))
+    equal.merge(find_yardstick(contests(single_runs(own))).runs);
+  return equal;
+}
+
+TextTable slim_table(std::span<const RunRow> rows, const std::set<const Run*>& equals,
                      Footnotes& footnotes) {
   std::vector<const Run*> runs;
   for (const RunRow& row : rows) runs.push_back(row.run);
@@ -133,7 +142,7 @@ TextTable slim_table(std::span<const RunRow> rows, const Yardstick& yardstick,
   table.columns.push_back({"", "", true});
   for (const RunRow& row : rows) {
     const Run& run = *row.run;
-    const bool equal = yardstick.runs.contains(&run);
+    const bool equal = equals.contains(&run);
     std::vector<std::string> cells = {
         run.strategy + (names.details(run).empty() ? "" : " (" + names.details(run) + ")"),
         std::to_string(run.world_size) + (run.servers > 0 ? fmt::format("+{}", run.servers) : "")};
@@ -179,11 +188,11 @@ std::string agreement(std::span<const RunRow> rows) {
 TextTable compact_table(std::span<const RunRow> unmarked, std::vector<std::string>& notes) {
   const std::vector<RowWarning> warnings = row_warnings(unmarked);
   const std::vector<RunRow> rows = in_order(marked_rows(unmarked, warnings));
-  const Yardstick yardstick = find_yardstick(contests(single_runs(rows)));
+  const std::set<const Run*> equals = equal_runs(rows);
   Footnotes footnotes;
-  TextTable table = slim_table(rows, yardstick, footnotes);
-  const auto equal = std::ranges::count_if(
-      rows, [&](const RunRow& row) { return yardstick.runs.contains(row.run); });
+  TextTable table = slim_table(rows, equals, footnotes);
+  const auto equal =
+      std::ranges::count_if(rows, [&](const RunRow& row) { return equals.contains(row.run); });
   if (equal > 0) {
     notes.push_back(fmt::format(
         "= the same work on one device: these {} show how far runs differ by chance", equal));

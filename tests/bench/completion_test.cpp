@@ -52,6 +52,12 @@ class BashCompletion : public ::testing::Test {
   TemporaryDirectory folder_;
 };
 
+TEST_F(BashCompletion, OffersTheTopicsOfHelp) {
+  EXPECT_THAT(offered({"help", ""}),
+              IsSupersetOf({"options", "hosts", "exit-codes", "tune", "show"}));
+  EXPECT_THAT(offered({"help", "ex"}), ElementsAre("exit-codes"));
+}
+
 TEST_F(BashCompletion, OffersEveryOptionOfEveryCommandAndNoOther) {
   const std::pair<Command, Lines> commands[] = {{Command::run, {}},
                                                 {Command::tune, {"tune"}},

@@ -123,6 +123,15 @@ TEST_F(ProgramData, IsFoundWhereTorchvisionPutsIt) {
     ASSERT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.out, HasSubstr("data: mnist from data/MNIST/raw: 40 of the 60000"));
     EXPECT_EQ(program.report()["runs"][0]["dataset"]["source"], "files");
+    if (directory == "data") {
+      const auto drawn = program.run(
+          small_run("single", {"--data-dir=data", "--dataset=fashion-mnist", "--dry-run"}));
+      EXPECT_THAT(drawn.out, HasSubstr("data: fashion-mnist is not in data, which holds mnist; "));
+      const auto unfit = program.run(
+          small_run("single", {"--model=resnet18", "--dataset=mnist", "--dry-run"}));
+      EXPECT_THAT(unfit.err, HasSubstr("the network resnet18 takes images of [3, 224, 224], but "
+                                       "the data set mnist has [1, 28, 28]; --dataset=auto"));
+    }
   }
   const auto listed = program.run({"data", "list", "--data-dir=data"});
   EXPECT_THAT(listed.out, AllOf(HasSubstr("40 training and 20 test samples in data/MNIST/raw"),

@@ -17,6 +17,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::ThrowsMessage;
 
 namespace fs = std::filesystem;
@@ -76,6 +77,13 @@ TEST(OpenDataset, ReadsOnlyHeadersUntilItDecodes) {
   EXPECT_EQ(source->info().train_samples, 5);
   std::vector<std::byte> decoded(source->info().decoded_bytes());
   EXPECT_THROW(source->decode(decoded), ConfigError);
+}
+
+TEST(OpenDataset, NamesTheSplitsOfAFamily) {
+  EXPECT_THAT([] { open("emnist", {}, true); },
+              ThrowsMessage<ConfigError>(
+                  AllOf(HasSubstr("did you mean \"emnist-balanced\" or \"emnist-byclass\" or "),
+                        HasSubstr(" or \"emnist-mnist\"?"), Not(HasSubstr("\"mnist\"")))));
 }
 
 TEST(OpenDataset, NamesTheNearestKnownNameForAnUnknownOne) {

@@ -119,6 +119,20 @@ TEST(CompactTable, CallsABaselineDisturbedThatSeveralDevicesBeatByMoreThanTheirN
   EXPECT_THAT(text_of(report), Not(HasSubstr("2.55")));
 }
 
+// Two machines: equal work of one says nothing about the noise of the other.
+TEST(CompactTable, MarksEqualWorkOfEachReport) {
+  const Report a = quick_report(), b = quick_report();
+  std::vector<RunRow> rows;
+  for (const Report* report : {&a, &b})
+    for (const report::Run& run : report->runs)
+      rows.push_back({report, &run, 0, report == &a ? "a.json" : "b.json"});
+  std::vector<std::string> notes;
+  const TextTable table = compact_table(rows, notes);
+  const std::vector<std::string>& marks = table.columns.back().cells;
+  EXPECT_EQ(std::ranges::count(marks, "="), 6);
+  EXPECT_THAT(notes.front(), HasSubstr("these 6 show how far"));
+}
+
 TEST(CompactTable, SaysWhatFailedInPlaceOfFigures) {
   const std::string text = text_of(test::sample_report());
   EXPECT_THAT(text, ContainsRegex("\nddp +4  failed \\([0-9]\\)\n"));

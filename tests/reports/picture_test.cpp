@@ -295,7 +295,7 @@ TEST(ScalingPicture, IsLogarithmicAboveEightDevicesAndSaysSo) {
 TEST(BreakdownPicture, HasABarOfPartsForEachRun) {
   const Picture picture = picture_of(sample_report(), ChartKind::breakdown);
   EXPECT_THAT(legend_of(picture),
-              ElementsAre("input wait", "forward", "backward", "exposed communication", "update",
+              ElementsAre("input wait", "forward", "backward", "communication not hidden", "update",
                           "waiting for devices", "other"));
   const std::string shapes = shapes_of(picture);
   EXPECT_EQ(occurrences(shapes, "class=\"whole\""), 4U);

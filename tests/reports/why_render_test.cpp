@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "reports/json/report_json.h"
 #include "reports/metrics/scaling.h"
 #include "reports/table/table.h"
@@ -40,6 +41,25 @@ TEST(FillWhy, IsWrittenReadAndValid) {
   ASSERT_TRUE(again.runs[1].why);
   EXPECT_EQ(again.runs[1].why->sentence, report.runs[1].why->sentence);
   EXPECT_EQ(to_json(again), document);
+}
+
+// Processor time, which other programs do not lengthen.
+TEST(FillWhy, TakesTimeThatGrowsWithTheSettings) {
+  const auto seconds_of = [](int settings) {
+    Report report = report_of(make_run("ddp", {{.comm = 40, .exposed = 30}, {.comm = 40}}));
+    report.runs.reserve(2 * static_cast<std::size_t>(settings));
+    for (int i = 1; i < settings; ++i) {
+      for (const std::size_t one : {0, 1}) {
+        report.runs.push_back(report.runs[one]);
+        report.runs.back().per_device_batch_size = 64 + i;
+      }
+    }
+    const double begin_s = thread_cpu_s();
+    fill_why(report);
+    return thread_cpu_s() - begin_s;
+  };
+  const double few_s = seconds_of(100);
+  EXPECT_LT(seconds_of(400), 8 * few_s);  // 16 times if each run looked at all
 }
 
 // The repetitions of ddp on 2 devices that keep so many ms of their communication exposed.

@@ -153,7 +153,7 @@ TEST(Why, GivesNoAdviceForSeveralSmallLosses) {
   EXPECT_EQ(verdict.cause, Cause::small_losses);
   // The step takes 0.7 + 0.5 + 0.9 + 0.7 ms more than 19.2 ms.
   EXPECT_EQ(verdict.sentence,
-            "13 % is lost in several small parts; the largest is communication not hidden, 4 %");
+            "13 % is lost in several small parts; the largest: communication not hidden, 4 %");
   EXPECT_EQ(verdict.advice, "");
 }
 
