@@ -16,6 +16,7 @@
 #include "bench/options/option_source.h"
 #include "bench/options/option_table.h"
 #include "tests/bench/options_test_support.h"
+#include "tests/bench/sentences.h"
 #include "tests/reports/schema_validator.h"
 
 namespace ddpbench::bench {
@@ -96,41 +97,20 @@ std::vector<std::string> paragraphs_of(const std::string& help) {
   return all;
 }
 
-// The sentences with more words than a reader takes in at once.
-std::vector<std::string> long_sentences(const std::string& paragraph) {
-  constexpr int kMostWords = 25;
-  std::vector<std::string> found;
-  std::string sentence;
-  int count = 0;
-  const auto end = [&] {
-    if (count > kMostWords) found.push_back(sentence);
-    sentence.clear();
-    count = 0;
-  };
-  std::istringstream words(paragraph);
-  for (std::string word; words >> word;) {
-    sentence += ' ' + word;
-    count += std::ranges::any_of(word, [](unsigned char c) { return std::isalnum(c) != 0; });
-    if (word.find_last_of(".?!") == word.size() - 1 && !word.ends_with("...")) end();
-  }
-  end();
-  return found;
-}
-
 TEST(OptionDocuments, NoSentenceOfHelpIsLong) {
   std::vector<std::string> topics = {"options", "hosts", "config", "exit-codes", "help",
                                      "tune",    "fit",   "comm",   "info",       "data"};
   for (const CommandSummary& command : command_summaries()) topics.push_back(command.name);
   for (const std::string& topic : topics)
     for (const std::string& text : paragraphs_of(topic_help(topic, command_summaries())))
-      EXPECT_THAT(long_sentences(text), IsEmpty()) << topic;
+      EXPECT_THAT(test::long_sentences(text), IsEmpty()) << topic;
 }
 
 TEST(OptionDocuments, ASentenceIsLongFromTwentySixWordsOn) {
   std::string words = "Word";
   for (int i = 1; i < 25; ++i) words += " - (word";
-  EXPECT_THAT(long_sentences(words + ". " + words + "."), IsEmpty());
-  EXPECT_THAT(long_sentences("Short. " + words + " N,... Short."),
+  EXPECT_THAT(test::long_sentences(words + ". " + words + "."), IsEmpty());
+  EXPECT_THAT(test::long_sentences("Short. " + words + " N,... Short."),
               ElementsAre(" " + words + " N,... Short."));
   EXPECT_THAT(
       paragraphs_of("Usage: a\n\n  --lr=RATE    The\n               rate.\n  --long\n     b\n"),

@@ -12,6 +12,7 @@
 #include "reports/data/report.h"
 #include "reports/json/report_json.h"
 #include "tests/bench/program.h"
+#include "tests/bench/sentences.h"
 #include "tests/reports/gate_support.h"
 #include "tests/reports/sample_report.h"
 
@@ -216,6 +217,40 @@ TEST_F(Show, NamesTheFileThatItCannotRead) {
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_THAT(result.err, HasSubstr(name));
     EXPECT_EQ(result.out, "");
+  }
+}
+
+TEST(Sentences, OfOutputAreCountedBetweenRests) {
+  std::string words = "word";
+  for (int i = 1; i < 25; ++i) words += " word";
+  EXPECT_THAT(test::long_sentences_of_output("Why: " + words + ";\n    " + words + "\n" + words),
+              testing::IsEmpty());
+  EXPECT_EQ(test::long_sentences_of_output(words + "\n    more").size(), 1U);
+  EXPECT_THAT(test::long_sentences_of_output(words + "  2  3\n"), testing::IsEmpty());
+}
+
+// What a first run and the commands after it print.
+TEST_F(Show, AndWhatElsePrintsHasNoLongSentence) {
+  program.write("lenet.json", test::small_config({.steps = 3, .verify_steps = 1}));
+  const std::vector<std::string> dry = {"--config=lenet.json", "--dry-run", "--gpus=1,2"};
+  std::vector<std::vector<std::string>> commands = {
+      dry,
+      {"tune", "--config=lenet.json", "--gpus=2", "--dry-run"},
+      {"tune", "--config=lenet.json", "--gpus=2", "--steps=2", "--repetitions=1",
+       "--confirm-repetitions=1", "--json=tune.json"},
+      {"--config=lenet.json", "--strategy=single,dp,ddp", "--gpus=1,2", "--json=r.json", "-v"}};
+  for (const std::string report : {"a.json", "r.json", "tune.json"}) {
+    commands.insert(commands.end(), {{"show", report},
+                                     {"show", report, "--full"},
+                                     {"why", report},
+                                     {"check", report, "--baseline", "r.json"}});
+  }
+  for (const auto& command : commands) {
+    const ProgramResult result = program.run(command);
+    EXPECT_NE(result.out + result.err, "");
+    for (const std::string& text : {result.out, result.err})
+      EXPECT_THAT(test::long_sentences_of_output(text), testing::IsEmpty())
+          << testing::PrintToString(command);
   }
 }
 
