@@ -166,9 +166,7 @@ class Show final : public Subcommand {
     }
     if (format.name != "table") return format.write(shown, columns, width);
     std::string text = report::answer_text(rows, width);
-    text += is_compact() ? report::compact_text(shown, width)
-                         : format.write(shown, columns, width) +
-                               report::warning_lines(shown, static_cast<std::size_t>(width));
+    text += is_compact() ? report::compact_text(shown, width) : format.write(shown, columns, width);
     for (const report::ReportFile& file : files) {
       text += report::interruption_lines(file.report, file.name, width);
     }

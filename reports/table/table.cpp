@@ -128,15 +128,14 @@ std::string table_text(std::span<const RunRow> rows, const Columns& columns, int
   const std::vector<std::string> below = explanations(rows, columns, notes);
   if (!below.empty()) text += '\n';
   for (const std::string& line : below) text += wrap(line, limit, 4);
+  for (const std::string& line : remarks(rows)) text += wrap(line, limit, 4);
   return text;
 }
 
 std::string render_table(const Report& report, int width) {
   if (!report.collectives.empty()) return render_collectives(report, width);
   const CondensedRows condensed(all_runs(report));
-  const std::vector<RunRow>& rows = condensed.rows();
-  const std::size_t limit = width > 0 ? static_cast<std::size_t>(width) : 0;
-  return table_text(rows, table_columns(rows), width) + warning_lines(rows, limit);
+  return table_text(condensed.rows(), table_columns(condensed.rows()), width);
 }
 
 namespace {

@@ -24,8 +24,8 @@ TextTable run_table(std::span<const RunRow> rows, const Columns& columns, Footno
 std::vector<std::string> explanations(std::span<const RunRow> rows, const Columns& columns,
                                       const Footnotes& notes);
 
-// The table of these columns, at most `width` characters wide where that is possible; 0: not
-// limited. Ends with a newline.
+// The table of these columns, then the remarks, at most `width` characters wide where that is
+// possible; 0: not limited. Ends with a newline.
 std::string table_text(std::span<const RunRow> rows, const Columns& columns, int width);
 
 // The summary of a report, without colour: its table with the usual columns and a row for each
@@ -86,8 +86,6 @@ std::vector<RunRow> marked_rows(std::span<const RunRow> rows,
 
 // "warning [a]: a.json: other programs used ...", then the conclusions of `ddpbench tune`.
 std::vector<std::string> remarks(std::span<const RunRow> rows);
-// The same as text in lines of at most `width` columns when width > 0.
-std::string warning_lines(std::span<const RunRow> rows, std::size_t width);
 
 // What the report is of, where no command can complete it: "`ddpbench comm`", "ranks that a
 // launcher started" (which make one run). Empty: one can.

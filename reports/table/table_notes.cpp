@@ -129,12 +129,6 @@ std::vector<std::string> remarks(std::span<const RunRow> rows) {
   return lines;
 }
 
-std::string warning_lines(std::span<const RunRow> rows, std::size_t width) {
-  std::string text;
-  for (const std::string& line : remarks(rows)) text += wrap(line, width, 4);
-  return text;
-}
-
 std::string beyond_resuming(const Report& report) {
   if (!report.collectives.empty()) return "`ddpbench comm`";
   if (report.tune) return "`ddpbench tune`";

@@ -164,10 +164,6 @@ std::vector<Explanation> explanations(std::span<const RunRow> rows,
   return found;
 }
 
-Verdict explain(const Report& report, const Run& run) {
-  return explain(report, run, Baselines(report));
-}
-
 Verdict explain(const Report& report, const Run& run, const Baselines& lender) {
   Verdict verdict;
   Decomposition split = decompose(lender, run);

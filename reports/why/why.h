@@ -39,10 +39,9 @@ struct Verdict {
   std::vector<VerdictPart> parts;
 };
 
-// Explains a run; one on a single device is Cause::scales with a sentence that says so. REQUIRES:
-// `run` is in `report`.
-Verdict explain(const Report& report, const Run& run);
-// The same against these `single` runs, of the report or of another one (complete_scaling).
+// Explains a run against these `single` runs, of its report or of another one (complete_scaling);
+// one on a single device is Cause::scales with a sentence that says so. REQUIRES: `run` is in
+// `report`.
 Verdict explain(const Report& report, const Run& run, const Baselines& lender);
 
 // The repetitions of a setting on several devices that timed steps, explained together: the median

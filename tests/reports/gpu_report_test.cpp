@@ -177,7 +177,7 @@ TEST(GpuWarnings, NameReasonDeviceAndShareOverAllRuns) {
                           "worst on cuda:1 in 40 % of the samples",
                           "in 1 of 3 runs a GPU's clocks were held down by heat (the driver's "
                           "limit), at worst on cuda:1 in 100 % of the samples"));
-  EXPECT_THAT(warning_lines(all_runs(report), 0),
+  EXPECT_THAT(remarks(all_runs(report)).front(),
               HasSubstr("warning [a]: in 2 of 3 runs a GPU's clocks"));
 }
 

@@ -178,9 +178,9 @@ TEST(RenderWhy, NamesTheFileAndComparesWithTheBorrowedBaseline) {
 TEST(WarningLines, NameTheFileOfSeveral) {
   Report report = test::sample_report();
   report.runs[0].step.warmup_steady = false;
-  EXPECT_SAYS(warning_lines(all_runs(report), 0), "warning [a]: in 1 of 6 runs");
+  EXPECT_SAYS(remarks(all_runs(report)).front(), "warning [a]: in 1 of 6 runs");
   const std::vector<ReportFile> files = {{"b.json", test::sample_report()}, {"a.json", report}};
-  EXPECT_SAYS(warning_lines(all_runs(files), 0), "warning [a]: a.json: in 1 of 6 runs");
+  EXPECT_SAYS(remarks(all_runs(files)).front(), "warning [a]: a.json: in 1 of 6 runs");
 }
 
 }  // namespace
