@@ -330,7 +330,7 @@ double expected_s(const TrainingJob& job, double step_s) {
   constexpr double kEvaluating = 1.0 / 3;  // of a step: forward alone
   const RunOptions& options = job.options;
   const double evaluation = kEvaluating * static_cast<double>(job.dataset.test_samples) /
-                            static_cast<double>(job.global_batch());
+                            static_cast<double>(job.per_device_batch * job.cell.world_size);
   const double epoch = static_cast<double>(job.steps_per_epoch) + evaluation;
   const int verified = needs_reference(job) ? options.verify_steps : 0;
   // A warm-up whose step times vary is longer than it must be.

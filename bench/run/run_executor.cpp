@@ -201,7 +201,7 @@ std::optional<double> RunExecutor::rehearse(const RunCell& cell) {
       return made.interrupted ? std::nullopt : std::optional(0.0);
     }
     const auto [known, is_timed] =
-        rehearsed_step_s_.try_emplace({cell.entry, job.per_device_batch});
+        rehearsed_step_s_.try_emplace({cell.entry, job.per_device_batch * cell.accumulation_steps});
     if (is_timed) job.rehearsed_steps = kSteps;
     std::vector<TrainingJob> jobs = {job};
     if (needs_reference(job) && rehearsed_references_.insert(reference_key(job)).second) {
