@@ -162,12 +162,14 @@ void prepare_engine(const DevicePlan& devices, const std::string& interface,
   if (hosts.are_several() && !interface.empty()) {
     network.interface = find_interface(interface).name;
   }
-  const std::vector<int>& here = hosts.ranks(hosts.of(environment.rank));
-  const std::string warning =
-      shared_memory_warning(devices.backend, static_cast<int>(here.size()), free_shared_memory());
   const bool is_settled = launch::environment_variable("OMPI_MCA_btl").has_value();
-  if (!is_settled && !warning.empty() && here.front() == environment.rank)
-    say_error("{}\n", warning);
+  // A rank alone has met nobody, and shares no memory.
+  if (!is_settled && environment.world_size > 1) {
+    const std::vector<int>& here = hosts.ranks(hosts.of(environment.rank));
+    const std::string warning =
+        shared_memory_warning(devices.backend, static_cast<int>(here.size()), free_shared_memory());
+    if (!warning.empty() && here.front() == environment.rank) say_error("{}\n", warning);
+  }
   prepare_rank(devices, environment.rank, network);
   const comm::CommModule* const module = world_module(devices.backend, environment);
   if (module == nullptr) return;

@@ -67,7 +67,7 @@ void FitCommand::expect_agreement() {
 
 TEST_F(FitCommand, PlansEveryStrategyWithinTheMemoryGiven) {
   const auto found = fits({"--gpus=4", "--memory-per-device=64MiB"});
-  ASSERT_EQ(found.size(), 4U);
+  ASSERT_EQ(found.size(), 6U);
   for (const auto& [strategy, row] : found) {
     EXPECT_GT(row["batch_per_device"], 8) << strategy;
     EXPECT_EQ(row["global_batch"],

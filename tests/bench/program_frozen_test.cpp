@@ -59,6 +59,7 @@ TEST_F(FrozenProgram, IsVerifiedWithEveryStrategyAndSendsTrainedGradientsAlone) 
            {"single", "--gpus=1"},
            {"dp", "--gpus=3"},
            {"ddp", "--gpus=2", "--bucket-cap-mb=0.001", "--first-bucket-mb=0.001"},
+           {"zero1", "--gpus=2", "--bucket-cap-mb=0.001", "--first-bucket-mb=0.001"},
            {"ps", "--gpus=2", "--servers=2"},
            {"ps", "--gpus=2", "--ps-update=worker"}}) {
     std::vector<std::string> options(strategy.begin() + 1, strategy.end());
@@ -79,7 +80,7 @@ TEST_F(FrozenProgram, IsVerifiedWithEveryStrategyAndSendsTrainedGradientsAlone) 
 TEST_F(FrozenProgram, KeepsItsFrozenWeightsInTheFileAsTheyWere) {
   run("single", {"--lr=1e-30", "--save-model=m.safetensors"});
   const auto start = saved();
-  for (const char* strategy : {"single", "dp", "ddp", "ps"}) {
+  for (const char* strategy : {"single", "dp", "ddp", "ps", "zero1", "zero2"}) {
     run(strategy, {"--gpus=2", "--lr=0.05", "--momentum=0.9", "--weight-decay=0.1",
                    "--save-model=m.safetensors"});
     const auto trained = saved();
