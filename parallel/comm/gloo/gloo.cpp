@@ -32,6 +32,7 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -455,23 +456,13 @@ class GlooModule final : public CommModule {
       int size, const WorldOptions& options) const override {
     ensure(size >= 1, "a communicator of {} threads", size);
     const auto store = make_local_store();
-    std::vector<std::unique_ptr<Communicator>> ranks(static_cast<std::size_t>(size));
-    std::vector<std::exception_ptr> errors(ranks.size());
-    std::vector<std::thread> threads;
+    std::vector<std::future<std::unique_ptr<Communicator>>> ends;
     for (int rank = 0; rank < size; ++rank) {
-      threads.emplace_back([&, rank] {
-        const auto place = static_cast<std::size_t>(rank);
-        try {
-          ranks[place] = make(*store, rank, size, options);
-        } catch (...) {
-          errors[place] = std::current_exception();
-        }
-      });
+      ends.push_back(
+          std::async(std::launch::async, [&, rank] { return make(*store, rank, size, options); }));
     }
-    for (std::thread& thread : threads) thread.join();
-    for (const std::exception_ptr& error : errors) {
-      if (error) std::rethrow_exception(error);
-    }
+    std::vector<std::unique_ptr<Communicator>> ranks;
+    for (auto& end : ends) ranks.push_back(end.get());
     return ranks;
   }
 

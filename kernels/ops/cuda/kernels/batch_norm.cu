@@ -242,8 +242,13 @@ struct AddUpPieces {
     const std::uint32_t c = block * kColumns + lane;
     if (c >= channels) return;
     if (phase == 0) {
-      shared.first[part][lane] = sum_of_part(part, c);
-      shared.second[part][lane] = sum_of_part(part, channels + c);
+      const auto sum_of = [&](std::uint32_t column) {
+        return sum_every<double, kReads>(part, kParts, pieces, [&](std::uint32_t piece) {
+          return sums[static_cast<std::size_t>(2) * piece * channels + column];
+        });
+      };
+      shared.first[part][lane] = sum_of(c);
+      shared.second[part][lane] = sum_of(channels + c);
     } else if (part == 0) {
       double first = 0, second = 0;
       for (std::uint32_t p = 0; p < kParts; ++p) {
@@ -256,23 +261,6 @@ struct AddUpPieces {
       }
       finish(c, first, second);
     }
-  }
-
-  __host__ __device__ double sum_of_part(std::uint32_t part, std::uint32_t column) const {
-    double sum = 0;
-    DDPBENCH_UNROLL_BY(1)
-    for (std::uint32_t begin = part; begin < pieces; begin += kReads * kParts) {
-      double values[kReads];
-      DDPBENCH_UNROLL
-      for (std::uint32_t k = 0; k < kReads; ++k) {
-        const std::uint32_t piece = begin + k * kParts;
-        values[k] =
-            piece < pieces ? sums[static_cast<std::size_t>(2) * piece * channels + column] : 0.0;
-      }
-      DDPBENCH_UNROLL
-      for (std::uint32_t k = 0; k < kReads; ++k) sum += values[k];
-    }
-    return sum;
   }
 };
 

@@ -136,28 +136,14 @@ struct AddUpRows {
     const std::uint32_t column = block * kColumns + lane;
     if (column >= args.columns) return;
     if (phase == 0) {
-      shared.sums[part][lane] = sum_of_part(part, column);
+      shared.sums[part][lane] = sum_every<float, kReads>(
+          part, kParts, args.rows,
+          [&](std::uint32_t row) { return args.matrix[row * args.columns + column]; });
     } else if (part == 0) {
       float sum = 0;
       for (std::uint32_t i = 0; i < kParts; ++i) sum += shared.sums[i][lane];
       write(column, sum);
     }
-  }
-
-  __host__ __device__ float sum_of_part(std::uint32_t part, std::uint32_t column) const {
-    float sum = 0;
-    DDPBENCH_UNROLL_BY(1)
-    for (std::uint32_t first = part; first < args.rows; first += kReads * kParts) {
-      float values[kReads];
-      DDPBENCH_UNROLL
-      for (std::uint32_t k = 0; k < kReads; ++k) {
-        const std::uint32_t row = first + k * kParts;
-        values[k] = row < args.rows ? args.matrix[row * args.columns + column] : 0.0F;
-      }
-      DDPBENCH_UNROLL
-      for (std::uint32_t k = 0; k < kReads; ++k) sum += values[k];
-    }
-    return sum;
   }
 
   __host__ __device__ void write(std::uint32_t column, float sum) const {

@@ -199,6 +199,26 @@ __host__ __device__ void take_elements(const Body& body, std::uint32_t i, std::u
   for (std::uint32_t k = first; k < count && k < first + kCount; ++k) body.template take<1>(k);
 }
 
+// The sum of read(i) for i = first, first + step, ... below `end`, in this order. kReads of them
+// are in flight together: the compiler may not move a read past the test for the end of a loop.
+template <typename T, std::uint32_t kReads, typename Read>
+__host__ __device__ T sum_every(std::uint32_t first, std::uint32_t step, std::uint32_t end,
+                                const Read& read) {
+  T sum = 0;
+  DDPBENCH_UNROLL_BY(1)
+  for (std::uint32_t begin = first; begin < end; begin += kReads * step) {
+    T values[kReads];
+    DDPBENCH_UNROLL
+    for (std::uint32_t k = 0; k < kReads; ++k) {
+      const std::uint32_t i = begin + k * step;
+      values[k] = i < end ? read(i) : T(0);
+    }
+    DDPBENCH_UNROLL
+    for (std::uint32_t k = 0; k < kReads; ++k) sum += values[k];
+  }
+  return sum;
+}
+
 // ---- division ----
 
 // Division by a number that a whole launch shares: a multiplication and a shift, where a GPU needs

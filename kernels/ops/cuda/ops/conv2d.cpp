@@ -261,39 +261,33 @@ class BiasInPool final : public Op {
   }
 
   void forward(Stream& stream, const ForwardArgs& args) override {
-    void* const map = args.workspace;
-    ForwardArgs first = args;
-    first.output = map;
+    ForwardArgs first = args, second = args;
+    first.output = args.workspace;  // the map
     first.parameters = args.parameters.first(1);
     first.bf16_weights = first_of(args.bf16_weights);
     first.saved = nullptr;
-    first.workspace = rest_of(args.workspace);
-    conv_->forward(stream, first);
-    ForwardArgs second = args;
-    const std::array<const void*, 1> maps = {map};
+    const std::array<const void*, 1> maps = {args.workspace};
     second.inputs = maps;
     second.parameters = args.parameters.last(1);
-    second.workspace = rest_of(args.workspace);
+    first.workspace = second.workspace = rest_of(args.workspace);
+    conv_->forward(stream, first);
     pool_->forward(stream, second);
   }
 
   void backward(Stream& stream, const BackwardArgs& args) override {
-    void* const map_gradient = args.workspace;
-    BackwardArgs second = args;
-    const std::array<void*, 1> map_gradients = {map_gradient};
+    BackwardArgs second = args, first = args;
+    const std::array<void*, 1> map_gradients = {args.workspace};
     second.inputs = {};
     second.grad_inputs = map_gradients;
     second.parameters = args.parameters.last(1);
     second.grad_parameters = args.grad_parameters.last(1);
-    second.workspace = rest_of(args.workspace);
-    pool_->backward(stream, second);
-    BackwardArgs first = args;
     first.output = nullptr;
-    first.grad_output = map_gradient;
+    first.grad_output = args.workspace;
     first.parameters = args.parameters.first(1);
     first.bf16_weights = first_of(args.bf16_weights);
     first.grad_parameters = args.grad_parameters.first(1);
-    first.workspace = rest_of(args.workspace);
+    first.workspace = second.workspace = rest_of(args.workspace);
+    pool_->backward(stream, second);
     conv_->backward(stream, first);
   }
 
