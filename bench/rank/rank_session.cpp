@@ -157,8 +157,10 @@ void RankSession::train() {
   // Weights that have become useless replace nothing.
   const bool useful = result_.diverged_tensor.empty() && result_.diverged_step == 0;
   if (!job_.options.save_model.empty() && inputs_.rank == 0 && useful) {
+    const double begin = trainer_.now_s();
     nn::write_safetensors(job_.options.save_model, nn::export_checkpoint(replica.graph()),
                           job_.options.force);
+    result_.save_s = trainer_.now_s() - begin;
   }
 }
 

@@ -192,8 +192,17 @@ TEST_F(Report, SavedWeightsContinueWhereTheyLeftOff) {
                       "--load-model=m.safetensors", "--epochs=1"})
                 .exit_code,
             0);
-  const double first = program.report()["runs"][0]["epochs"][0]["train_loss"];
-  EXPECT_LT(program.report("second.json")["runs"][0]["epochs"][0]["train_loss"], first);
+  const json saved = program.report()["runs"][0], loaded = program.report("second.json")["runs"][0];
+  EXPECT_LT(loaded["epochs"][0]["train_loss"], saved["epochs"][0]["train_loss"]);
+  EXPECT_EQ(loaded["time"]["save_s"], nullptr);
+  EXPECT_EQ(loaded["time"]["save_s_reason"], "no weights were saved");
+  EXPECT_EQ(saved["time"]["train_s"], saved["epochs"][0]["time_s"]);
+  double parts_s = 0;
+  for (const char* part : {"verify_s", "warmup_s", "train_s", "evaluate_s", "save_s"}) {
+    EXPECT_GT(saved["time"][part], 0) << part;
+    parts_s += saved["time"][part].get<double>();
+  }
+  EXPECT_LT(parts_s, saved["time"]["total_s"]);
 }
 
 struct BadCommand {
