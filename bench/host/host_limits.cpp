@@ -229,6 +229,16 @@ HostLimits read_host_limits(const std::string& root) {
   return limits;
 }
 
+std::optional<std::uint64_t> peak_rss_bytes() {
+  const auto kib = number_after("VmHWM:", "/proc/self/status");
+  return kib ? std::optional(*kib << 10) : std::nullopt;
+}
+
+void reset_peak_rss() {
+  ::malloc_trim(0);
+  std::ofstream("/proc/self/clear_refs") << 5;  // proc(5)
+}
+
 CpuTopology read_usable_cpu(const std::string& root) {
   CpuTopology cpu = read_cpu_topology();
   const auto cores = static_cast<double>(cpu.cores.size());

@@ -52,6 +52,11 @@ HostLimits read_host_limits(const std::string& root = "");
 // The processors of this host, with as many cores as the quota lets it use all the time.
 CpuTopology read_usable_cpu(const std::string& root = "");
 
+// The most bytes of physical memory that this process has held since it started, or since
+// reset_peak_rss(), which gives memory that is free back to the system first.
+std::optional<std::uint64_t> peak_rss_bytes();
+void reset_peak_rss();
+
 // Processes that the kernel has ended for lack of memory.
 struct MemoryKills {
   std::optional<std::uint64_t> of_group;    // of this process's own control group

@@ -45,9 +45,10 @@ struct LinkTraffic {
 };
 
 struct RankResult {
-  std::string host;                        // its name, another one for each host of the run
-  std::vector<report::DeviceRow> devices;  // without the times, which are in the step records
-  std::string device_model;                // of the first of them
+  std::string host;                             // its name, another one for each host of the run
+  std::vector<report::DeviceRow> devices;       // without the times, which are in the step records
+  std::string device_model;                     // of the first of them
+  std::optional<std::uint64_t> peak_rss_bytes;  // of the process, since the verification
   std::int64_t parameters = 0;
   // What a worker's replicas took from others in its first step, and what it sent to servers.
   Known<std::vector<LinkTraffic>> traffic;

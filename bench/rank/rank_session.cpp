@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "bench/host/environment_capture.h"
+#include "bench/host/host_limits.h"
 #include "bench/host/terminal.h"
 #include "bench/rank/verification.h"
 #include "kernels/nn/weights.h"
@@ -100,6 +101,10 @@ void RankSession::verify() {
   publish();
   check_verification(trainer_, result_.verification);
   trainer_.strategy().reset();
+  // What the verification took would hide what the strategy saves.
+  inputs_.reference->unload();
+  reset_peak_rss();
+  for (const auto& device : trainer_.devices().devices) device->reset_memory_peaks();
 }
 
 void RankSession::warm_up() {
@@ -255,6 +260,7 @@ void RankSession::publish() {
   result_.device_model = devices.devices.front()->model();
   result_.all_reduce = all_reduces_run(devices.world.get());
   result_.traffic = trainer_.traffic();
+  result_.peak_rss_bytes = peak_rss_bytes();
   note_driver_bytes(devices, "at_end");
   for (std::size_t i = 0; i < devices.devices.size(); ++i) {
     const int replica = server ? inputs_.rank : trainer_.plan().replicas[i];

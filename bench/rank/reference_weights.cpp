@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/rank/reference_weights.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -261,6 +263,8 @@ std::span<const float> ReferenceWeights::weights(std::int64_t step) const {
   ensure(step <= steps(), "step {} of {} that the reference took", step, steps());
   return record(step).weights;
 }
+
+void ReferenceWeights::unload() const { ::madvise(memory_.view().data, bytes(), MADV_DONTNEED); }
 
 std::string ReferenceWeights::first_difference(std::int64_t step,
                                                const std::vector<nn::NamedTensor>& tensors) const {

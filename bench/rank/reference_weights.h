@@ -77,6 +77,8 @@ class ReferenceWeights {
   int fd() const { return memory_.fd(); }
   std::string handle() const { return memory_.handle(); }
   std::size_t bytes() const { return memory_.view().bytes; }
+  // Takes its pages from this process until they are read again.
+  void unload() const;
   // All of it, to be copied to the memory of an equal extent on another host once it is complete.
   std::span<std::byte> memory() const { return memory_.view().as<std::byte>(); }
 

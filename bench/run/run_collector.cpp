@@ -92,16 +92,14 @@ void fill_course(const CollectedRun& all, report::Run& run) {
 
 // The row of one device of rank `r`, `index` among the rank's.
 report::DeviceRow device_row(const CollectedRun& all, const launch::RankChannels& channels,
-                             const launch::SuperviseResult& result, std::size_t r,
-                             std::size_t index) {
+                             std::size_t r, std::size_t index) {
   const int ranks_per_process = plan_strategy(strategy_config(all.job)).ranks_per_process;
   report::DeviceRow row = all.results[r].devices[index];
   row.host = all.results[r].host;
   row.process_rank = static_cast<int>(r) / ranks_per_process;
-  const std::size_t rss = r < result.peak_rss_bytes.size() ? result.peak_rss_bytes[r] : 0;
-  row.process_peak_rss_bytes =
-      rss > 0 ? report::Figure::of(static_cast<double>(rss))
-              : report::Figure::missing("the process was not awaited by ddpbench");
+  const auto& rss = all.results[r].peak_rss_bytes;
+  row.process_peak_rss_bytes = rss ? report::Figure::of(static_cast<double>(*rss))
+                                   : report::Figure::missing("the system does not tell it");
   const bool timed = r < all.steps.size() && !all.steps[r].empty();
   // The replicas of a rank take their steps together.
   row.step_time_median_s =
@@ -118,12 +116,11 @@ report::DeviceRow device_row(const CollectedRun& all, const launch::RankChannels
   return row;
 }
 
-void fill_devices(const CollectedRun& all, const launch::RankChannels& channels,
-                  const launch::SuperviseResult& result, report::Run& run) {
+void fill_devices(const CollectedRun& all, const launch::RankChannels& channels, report::Run& run) {
   run.device_model = all.results.at(0).device_model;  // servers may be on another kind of device
   for (std::size_t r = 0; r < all.results.size(); ++r) {
     for (std::size_t i = 0; i < all.results[r].devices.size(); ++i) {
-      run.devices.push_back(device_row(all, channels, result, r, i));
+      run.devices.push_back(device_row(all, channels, r, i));
     }
   }
 }
@@ -277,7 +274,7 @@ report::Run collect_run(const TrainingJob& job, const launch::RankChannels& chan
   fill_steps(all, run);
   fill_course(all, run);
   if (run.until_accuracy) report::fill_time_to_accuracy(run);
-  fill_devices(all, channels, result, run);
+  fill_devices(all, channels, run);
   run.clocks = all.clocks.rows();
   if (run.status == report::Status::failed && result.failure) {
     fill_calls(channels, all, *result.failure, run);

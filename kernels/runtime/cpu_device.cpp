@@ -199,6 +199,7 @@ class CpuDevice final : public Device {
 
   double now_s() const override { return steady_s(); }
   MemoryUsage memory() const override { return counter_->usage(); }
+  void reset_memory_peaks() override { counter_->reset_peaks(); }
   std::size_t allocation_bytes(std::size_t bytes, Sharing) const noexcept override {
     return counted_bytes(bytes);
   }

@@ -105,6 +105,7 @@ class Device {
   virtual void calibrate_clock() {}
 
   virtual MemoryUsage memory() const = 0;
+  virtual void reset_memory_peaks() {}
   // The bytes that a buffer of `bytes` counts as in memory().
   virtual std::size_t allocation_bytes(std::size_t bytes, Sharing) const noexcept { return bytes; }
   // The memory that the device allocates from, as its driver reports it; null without a driver.

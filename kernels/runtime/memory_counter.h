@@ -19,6 +19,12 @@ class MemoryCounter {
     const std::lock_guard lock(mutex_);
     return usage_;
   }
+  // Peaks begin anew at what lives now.
+  void reset_peaks() {
+    const std::lock_guard lock(mutex_);
+    usage_.peak_bytes = usage_.live_bytes;
+    usage_.total_peak_bytes = usage_.total_live_bytes;
+  }
 
  private:
   friend class CountedBytes;

@@ -10,7 +10,6 @@
 #include <linux/close_range.h>
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -202,16 +201,13 @@ bool ChildProcess::confirm(int milliseconds) {
 const std::optional<ChildExit>& ChildProcess::reap(bool block) {
   if (!alive()) return exit_;
   int status = 0;
-  rusage usage{};
   pid_t reaped = 0;
   do {
-    reaped = ::wait4(pid_, &status, block ? 0 : WNOHANG, &usage);
+    reaped = ::waitpid(pid_, &status, block ? 0 : WNOHANG);
   } while (reaped < 0 && errno == EINTR);
   ensure(reaped >= 0, "process {} cannot be waited for: {}", pid_, std::strerror(errno));
   if (reaped != pid_) return exit_;
-  exit_ = exit_by(status);
-  exit_->peak_rss_bytes = static_cast<std::size_t>(usage.ru_maxrss) << 10;  // given in KiB
-  return exit_;
+  return exit_ = exit_by(status);
 }
 
 void ChildProcess::signal(int number) const noexcept {

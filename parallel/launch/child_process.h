@@ -56,9 +56,8 @@ struct ChildSpec {
 
 // How a child ended.
 struct ChildExit {
-  int code = 0;    // when signal is 0
-  int signal = 0;  // signal that killed it
-  std::size_t peak_rss_bytes = 0;
+  int code = 0;          // when signal is 0
+  int signal = 0;        // signal that killed it
   bool is_known = true;  // false: it is only known that it has ended; code and signal are 0
 };
 

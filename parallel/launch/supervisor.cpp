@@ -76,9 +76,6 @@ class Supervision {
     end_all();
     report_progress(true);
     result.startup_s = startup_s();
-    for (const RankView& view : views_) {
-      result.peak_rss_bytes.push_back(view.exit ? view.exit->peak_rss_bytes : 0);
-    }
     return result;
   }
 

@@ -50,7 +50,6 @@ struct SuperviseOptions {
 struct SuperviseResult {
   bool interrupted = false;
   std::optional<RunFailure> failure;
-  std::vector<std::size_t> peak_rss_bytes;  // [rank] of its process, by ru_maxrss; 0: not known
   double startup_s = 0;  // from spawn until all ranks were past setup (0 if never)
 };
 

@@ -44,6 +44,22 @@ class SmallMemory : public testing::Test {
   test::Program program;
 };
 
+// The reference's 30 steps of SimpleCNN are 100 MB of shared memory, which each rank reads.
+TEST_F(SmallMemory, HasPeaksOfTrainingAlone) {
+  const auto peaks_of = [this](const char* verify) {
+    const auto result = program.run(test::small_run(
+        "ddp", {"--model=simple_cnn", "--batch-size=8", verify, "--device=cpu", "--force"}));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    const nlohmann::json memory = program.report()["runs"][0]["devices"][1]["memory"];
+    return std::pair<double, double>(memory["process_peak_rss_bytes"], memory["peak_bytes"]);
+  };
+  const auto alone = peaks_of("--verify-steps=0"), verified = peaks_of("--verify-steps=30");
+  constexpr double kMegabyte = 1e6;
+  EXPECT_GT(alone.first, 10 * kMegabyte);
+  EXPECT_NEAR(verified.first, alone.first, 20 * kMegabyte);
+  EXPECT_NEAR(verified.second, alone.second, 0.1 * kMegabyte);
+}
+
 class LimitedMemory : public SmallMemory, public testing::WithParamInterface<const char*> {};
 
 TEST_P(LimitedMemory, IsCheckedBeforeAnythingIsAllocated) {

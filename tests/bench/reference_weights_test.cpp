@@ -57,6 +57,13 @@ VerificationResult compare_update(const Tensors& after) {
   return result;
 }
 
+TEST(ReferenceWeights, AreStillThereWhenTheirPagesWereUnloaded) {
+  const ReferenceWeights weights = stored();
+  weights.unload();
+  EXPECT_EQ(weights.steps(), 2);
+  EXPECT_EQ(weights.first_difference(2, kLast), "");
+}
+
 TEST(ReferenceWeights, FindsNoErrorInWhatIsEqual) {
   for (const auto& result : {compare_gradients(kGradients), compare_update(kAfter)}) {
     EXPECT_EQ(result.max_relative_error, 0);

@@ -177,6 +177,17 @@ TEST(CpuMemoryExhaustion, NamesDeviceBytesAndCategory) {
   EXPECT_EQ(device->memory().total_peak_bytes, 0U);
 }
 
+TEST(CpuMemoryPeaks, BeginAnewAtWhatLives) {
+  const auto device = make_cpu_device({});
+  const Buffer kept = device->allocate(1 * kMiB, MemoryCategory::weights);
+  device->allocate(8 * kMiB, MemoryCategory::input);
+  EXPECT_EQ(device->memory().total_peak_bytes, 9 * kMiB);
+  device->reset_memory_peaks();
+  EXPECT_EQ(device->memory().total_peak_bytes, kept.bytes());
+  EXPECT_EQ(peak(*device, MemoryCategory::weights), kept.bytes());
+  EXPECT_EQ(peak(*device, MemoryCategory::input), 0U);
+}
+
 // An odd size, many times that of the pieces in which zeros are copied.
 TEST(CpuMemoryFill, ZeroesAllOfALargeBufferWithoutAnotherOfItsSize) {
   const auto device = make_cpu_device({});

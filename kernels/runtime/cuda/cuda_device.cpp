@@ -255,6 +255,7 @@ class CudaDevice final : public NativeDevice {
   double now_s() const override { return steady_s(); }
   void calibrate_clock() override { clock_->calibrate(); }
   MemoryUsage memory() const override { return counter_->usage(); }
+  void reset_memory_peaks() override { counter_->reset_peaks(); }
   std::size_t allocation_bytes(std::size_t bytes, Sharing) const noexcept override {
     return allocated_bytes(bytes);
   }
