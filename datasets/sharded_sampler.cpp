@@ -50,7 +50,7 @@ std::int64_t ShardedSampler::steps_per_epoch() const {
 void ShardedSampler::begin_epoch(std::int64_t epoch) {
   permutation_.resize(static_cast<std::size_t>(options_.samples));
   std::iota(permutation_.begin(), permutation_.end(), 0U);
-  SplitMix64 random(options_.seed, static_cast<std::uint64_t>(epoch));
+  SplitMix64 random(options_.seed, options_.reshuffles ? static_cast<std::uint64_t>(epoch) : 0);
   for (auto left = static_cast<std::uint32_t>(permutation_.size()); left > 1; --left) {
     std::swap(permutation_[left - 1], permutation_[random.below(left)]);
   }

@@ -23,6 +23,7 @@ struct SamplerOptions {
   int passes = 1;                 // in which a step takes its samples (accumulation)
   std::uint64_t seed = 1;
   LastBatch last_batch = LastBatch::pad;
+  bool reshuffles = true;  // false, a planted fault: each epoch has the order of the first
 };
 
 class ShardedSampler {

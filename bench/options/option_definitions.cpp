@@ -274,8 +274,9 @@ Definitions measuring_options() {
        "a phase; without phase, each collective of the rank begins T ms late. kill:rank=R,step=S, "
        "and stop, throw alike. stall:rank=R,step=S,ms=T: the rank arrives T ms late at a "
        "collective; without ms it never arrives. Others: missing_bucket:bucket=B, sum, "
-       "stale:rank=R,step=S, seed:rank=R (other start weights). R is a process; for stale, and "
-       "slow with a phase, a device. Several faults are separated by ';'.",
+       "stale:rank=R,step=S, seed:rank=R (other start weights), epoch (each epoch has the first's "
+       "order). R is a process; for stale, and slow with a phase, a device. Several faults are "
+       "separated by ';'.",
        "none"},
   };
 }

@@ -70,6 +70,7 @@ const std::vector<FaultKind> kFaultKinds = {
     {"sum", {}, {}},
     {"stale", {"rank", "step"}, {}},
     {"seed", {"rank"}, {}},
+    {"epoch", {}, {}},
     {"stall", {"rank", "step"}, {"ms"}},
 };
 

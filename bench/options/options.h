@@ -17,7 +17,7 @@ namespace ddpbench::bench {
 // "slow:rank=1,phase=backward,percent=25", "kill:rank=1,step=5", "stop:rank=1,step=5" (SIGSTOP),
 // "throw:rank=1,step=5", "missing_bucket:bucket=0", "sum" (a sum for an average),
 // "stale:rank=1,step=1" (one rank skips an update), "seed:rank=1" (one rank starts from other
-// weights).
+// weights), "epoch" (no sampler is told of a new epoch).
 struct Injection {
   std::string kind;
   int rank = -1;           // -1: all

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -129,6 +130,12 @@ std::map<std::string, std::string> strategy_options(const TrainingJob& job) {
   return described;
 }
 
+// As a program that never calls set_epoch of DistributedSampler.
+bool forgets_epochs(const TrainingJob& job) {
+  return plan_strategy(strategy_config(job)).ranks.size() > 1 &&
+         std::ranges::count(job.options.injections, "epoch", &Injection::kind) > 0;
+}
+
 // The planted faults that concern the run.
 std::string injected_words(const TrainingJob& job) {
   std::string words;
@@ -138,7 +145,7 @@ std::string injected_words(const TrainingJob& job) {
     const bool of_replica = injection.kind == "stale" || injection.kind == "slow";
     if (injection.rank >= (of_replica ? job.cell.world_size : ranks)) continue;
     if (strategy_traits(job.cell.strategy).is_baseline() && is_wrong_result(injection)) continue;
-    if (injection.kind == "seed" && ranks == 1) continue;
+    if ((injection.kind == "seed" || injection.kind == "epoch") && ranks == 1) continue;
     words += (words.empty() ? "" : " ") + injection.text;
   }
   return words;
@@ -167,7 +174,8 @@ data::ShardedSampler make_sampler(const TrainingJob& job) {
                                .seed = job.options.seed,
                                .last_batch = job.options.last_batch == "drop"
                                                  ? data::LastBatch::drop
-                                                 : data::LastBatch::pad});
+                                                 : data::LastBatch::pad,
+                               .reshuffles = !forgets_epochs(job)});
 }
 
 data::Normalization normalization_of(const TrainingJob& job) {

@@ -34,6 +34,7 @@ TEST(Injections, EveryKindIsRead) {
   EXPECT_EQ(injection("slow:rank=1,ms=20").ms, 20);
   EXPECT_EQ(injection("slow:phase=forward,ms=20").phase, "forward");
   EXPECT_EQ(injection("sum").rank, -1);
+  EXPECT_EQ(injection("epoch").kind, "epoch");
 }
 
 TEST(Injections, TheTextIsKeptAsGiven) {

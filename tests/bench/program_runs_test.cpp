@@ -190,6 +190,35 @@ TEST_F(ProgramRuns, ThatStartFromUnequalWeightsAreNoticedByTheirHash) {
   EXPECT_NE(wrong["epochs"][0]["train_loss"], right);
 }
 
+// One step an epoch, whose update is next to nothing: the loss tells which samples it took.
+TEST_F(ProgramRuns, ThatForgetTheEpochTakeTheFirstOnesSamplesAgain) {
+  const auto losses = [&](const std::string& strategy, const char* fault) {
+    const auto result = program.run(small_run(
+        strategy, {"--epochs=2", "--steps=1", "--lr=1e-12", "--verify-steps=0", fault, "--force"}));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    const json epochs = program.report()["runs"][0]["epochs"];
+    return std::pair<double, double>(epochs[0]["train_loss"], epochs[1]["train_loss"]);
+  };
+  const auto right = losses("ddp", "--observe=on"), wrong = losses("ddp", "--inject=epoch");
+  EXPECT_EQ(program.report()["runs"][0]["injected"], "epoch");
+  EXPECT_EQ(wrong.first, right.first);
+  EXPECT_GT(std::abs(right.second - right.first), 1e-3);
+  EXPECT_NEAR(wrong.second, wrong.first, 1e-6);
+  // One process has one loader, which counts epochs itself.
+  EXPECT_EQ(losses("dp", "--inject=epoch"), losses("dp", "--observe=on"));
+  EXPECT_EQ(program.report()["runs"][0]["injected"], nullptr);
+}
+
+TEST_F(ProgramRuns, ThatForgetTheEpochAreNoticedInTheSecondOne) {
+  const auto one_epoch =
+      program.run(small_run("ddp", {"--steps=2", "--verify-steps=2", "--inject=epoch"}));
+  EXPECT_EQ(one_epoch.exit_code, 0) << one_epoch.err;
+  const auto two =
+      program.run(small_run("ddp", {"--steps=1", "--verify-steps=2", "--inject=epoch", "--force"}));
+  EXPECT_EQ(two.exit_code, 5) << two.err;
+  EXPECT_THAT(two.err, HasSubstr("in step 2 of 2"));
+}
+
 TEST_F(ProgramRuns, CountMessagesAndBytesOfAStep) {
   ASSERT_EQ(program.run(small_run("single,dp,ddp,ps", {"--servers=1,2"})).exit_code, 0);
   const json report = program.report();

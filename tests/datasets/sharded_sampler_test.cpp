@@ -53,6 +53,17 @@ ShardedSampler sampler_of(const SamplerOptions& options, std::int64_t epoch = 0)
   return sampler;
 }
 
+TEST(ShardedSampler, KeepsTheFirstOrderWhereItDoesNotReshuffle) {
+  const SamplerOptions usual{.samples = 60, .global_batch = 20, .shards = 2};
+  SamplerOptions forgets = usual;
+  forgets.reshuffles = false;
+  for (std::int64_t step = 0; step < 3; ++step) {
+    const auto first = batch(sampler_of(usual, 0), step, 1);
+    EXPECT_NE(batch(sampler_of(usual, 1), step, 1), first) << step;
+    EXPECT_EQ(batch(sampler_of(forgets, 1), step, 1), first) << step;
+  }
+}
+
 class EveryShardCount : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(ShardedSampler, EveryShardCount, testing::Values(1, 2, 3, 4, 5, 8),
                          [](const auto& test) { return "Shards" + std::to_string(test.param); });
