@@ -204,7 +204,7 @@ Definitions strategy_options() {
       {"threads-per-device", kPlannedByFit, "N", &Options::threads_per_device,
        between(1, kMostThreads),
        "Compute threads of a CPU device, the same for every run of a report."},
-      {"loader-workers", kPerRun | kPlannedByFit, "N", &Options::loader_workers,
+      {"loader-workers", kPerRun | kPlannedByFit | kBare, "N,...", &Options::loader_workers,
        between(0, kMostThreads),
        "Threads per rank that assemble batches ahead; 0: the training thread does it."},
       {"loader-cost", kPerRun, "US", &Options::loader_cost_us, between(0, 1e6),

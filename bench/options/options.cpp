@@ -143,6 +143,8 @@ void check_options(const Options& options) {
   refuse(options.augment && on_device,
          "--residency=device: devices assemble their batches without the crops and flips of "
          "\"dataset\": {\"augment\": true}; use --residency=host, or do not augment");
+  refuse(options.loader_workers.size() > 1 && on_device,
+         "--loader-workers: with --residency=device no loader assembles batches; give one number");
   refuse(options.loader_cost_us > 0 && on_device,
          fmt::format("--loader-cost={}: with --residency=device no loader assembles batches; use "
                      "--residency=host",

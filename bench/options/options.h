@@ -100,7 +100,6 @@ struct RunOptions {
   std::string server_device = "auto";           // auto | cpu | cuda; for the servers of ps
   bool broadcast_buffers = true;
   bool sync_batch_norm = false;
-  int loader_workers = 1;
   double loader_cost_us = 0;  // processor time a sample, spent by loader workers
   double emulate_gil_us = 0;  // processor time a call of a layer, under a lock a process
   int verify_steps = 3;
@@ -154,6 +153,7 @@ struct Options : RunOptions {
   std::vector<std::string> ps_updates = {"server"};  // server | worker
   std::vector<std::string> all_reduces = {"auto"};   // auto, or ring | direct
   std::vector<int> devices_per_process = {1};        // of ddp
+  std::vector<int> loader_workers = {1};
 
   // What `comm` measures.
   std::vector<std::string> operations = {"all_reduce"};

@@ -102,6 +102,7 @@ std::vector<SweepAxis> make_axes() {
       axis<&O::server_counts, &C::servers>("servers", "", has_servers, keep),
       axis<&O::devices_per_process, &C::devices_per_process>(
           "devices-per-process", "devices_per_process", groups_ranks, keep),
+      axis<&O::loader_workers, &C::loader_workers>("loader-workers", "loader_workers", always),
       axis<&O::first_buckets_mb, &C::first_bucket_mb>("first-bucket-mb", "first_bucket_mb",
                                                       has_buckets),
       axis<&O::bucket_caps_mb, &C::bucket_cap_mb>("bucket-cap-mb", "bucket_cap_mb", has_buckets),

@@ -30,6 +30,7 @@ struct RunCell {
   int accumulation_steps = 1;                   // passes of a step, of batch_size each
   int devices_per_process = 1;                  // of a strategy that groups ranks
   // A cell whose strategy ignores one of these has the first value of the option's list.
+  int loader_workers = 1;
   bool overlap = true;
   double bucket_cap_mb = 25, first_bucket_mb = 1;  // MiB
   std::string accumulation_sync = "last";  // last | every: the passes that exchange gradients

@@ -39,9 +39,9 @@ static void from_json(const nlohmann::json& json, RunOptions& options) {
 
 // The repetition and the entry stay with the supervisor.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunCell, strategy, world_size, servers, batch_size,
-                                   global_batch_size, devices_per_process, overlap, bucket_cap_mb,
-                                   first_bucket_mb, accumulation_steps, accumulation_sync,
-                                   ps_update, all_reduce, cuda_graph)
+                                   global_batch_size, devices_per_process, loader_workers, overlap,
+                                   bucket_cap_mb, first_bucket_mb, accumulation_steps,
+                                   accumulation_sync, ps_update, all_reduce, cuda_graph)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Network, path, name, hash, has_state, flops_per_sample,
                                    ignored_label)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainingJob, options, cell, per_device_batch, lr, device,
@@ -110,8 +110,8 @@ std::map<std::string, std::string> strategy_options(const TrainingJob& job) {
   const RunCell& cell = job.cell;
   const StrategyTraits& traits = strategy_traits(cell.strategy);
   const bool cuda = options.device == "cuda", syncs = job.synchronises_batch_norm();
-  describe(options.residency == "host" && options.loader_workers != RunOptions{}.loader_workers,
-           "loader_workers", options.loader_workers);
+  describe(options.residency == "host" && cell.loader_workers != RunCell{}.loader_workers,
+           "loader_workers", cell.loader_workers);
   describe(options.loader_cost_us > 0, "loader_cost_us", options.loader_cost_us);
   describe(options.emulate_gil_us > 0, "emulated_gil_us", options.emulate_gil_us);
   describe(traits.overlaps, "overlap", on_off(cell.overlap));

@@ -140,7 +140,7 @@ BatchSourceOptions batch_source_options(const TrainingJob& job, const RankPlan& 
   options.loader.ignored_label = job.network.ignored_label;
   options.loader.normalization = normalization_of(job);
   options.loader.augment = job.options.augment;
-  options.loader.workers = job.options.loader_workers;
+  options.loader.workers = job.cell.loader_workers;
   options.loader.sample_cost_s = job.options.loader_cost_us * 1e-6;
   options.loader.shards = plan.shards;
   if (!job.gpus.empty()) return options;  // beside GPUs all cores are free

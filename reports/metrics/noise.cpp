@@ -19,7 +19,11 @@ constexpr double kSuperlinear = 0.05;
 
 // Whether they differ in more than the strategy, which on one device makes no difference.
 bool differs_in_more(const Run& a, const Run& b) {
-  const std::vector<std::string> keys = differing_keys(cell_key(a), cell_key(b));
+  Settings mine = cell_key(a), theirs = cell_key(b);
+  for (const auto& [from, to] : {std::pair(mine, &theirs), std::pair(theirs, &mine)})
+    for (const auto& [key, value] : from)
+      if (is_usual_without(key)) to->try_emplace(key);
+  const std::vector<std::string> keys = differing_keys(mine, theirs);
   return std::ranges::any_of(keys, [](const std::string& key) {
     return key != "strategy" && key != "backend" && key != "label";
   });

@@ -14,11 +14,13 @@ std::pair<bool, Settings> work_of(const Run& run, bool strong) {
   return {strong, settings_of(run, strong ? kStrongWorkUse : kWeakWorkUse)};
 }
 
-// Whether steps were replayed as CUDA graphs: "on", "off", or "" where the option does not apply.
-std::string graph_mode(const Run& run) {
-  const auto found = run.strategy_options.find("cuda_graph");
+// A value of "cuda_graph" (whether steps were replayed: "on", "off") or "loader_workers"; "" where
+// the option does not apply or is as usual.
+std::string option_of(const Run& run, const char* name) {
+  const auto found = run.strategy_options.find(name);
   return found == run.strategy_options.end() ? "" : found->second;
 }
+std::string graph_mode(const Run& run) { return option_of(run, "cuda_graph"); }
 
 // Why the throughput of `run` means nothing; empty when it does.
 std::string unusable(const Run& run) {
@@ -79,6 +81,15 @@ Baselines::Baselines(const Report& report) {
 }
 
 std::vector<const Run*> Baselines::of(const Run& run) const {
+  const std::vector<const Run*> all = of_work(run);
+  std::vector<const Run*> alike = all;
+  std::erase_if(alike, [&run](const Run* single) {
+    return option_of(*single, "loader_workers") != option_of(run, "loader_workers");
+  });
+  return alike.empty() ? all : alike;
+}
+
+std::vector<const Run*> Baselines::of_work(const Run& run) const {
   const auto found = runs_.find(work_of(run, run.scaling_mode == "strong"));
   if (found == runs_.end()) return {};
   for (const std::string& mode : {graph_mode(run), std::string("on"), std::string("off")}) {

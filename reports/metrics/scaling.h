@@ -32,7 +32,8 @@ class Baselines {
   explicit Baselines(const Report& report);
 
   // The repetitions of the baseline of `run`, as fill_scaling chooses it: in the same graph mode if
-  // there are any, otherwise in the first of the order that --cuda-graph=auto prefers.
+  // there are any, otherwise in the first of the order that --cuda-graph=auto prefers; of
+  // these those with as many loader workers, if there are any.
   std::vector<const Run*> of(const Run& run) const;
   // The median over these.
   std::optional<double> throughput(const Run& run) const;
@@ -41,6 +42,8 @@ class Baselines {
   std::string why_none(const Run& run) const;
 
  private:
+  std::vector<const Run*> of_work(const Run& run) const;
+
   bool any_ = false;
   // By strong scaling and the settings that must be equal, then by graph mode.
   std::map<std::pair<bool, Settings>, std::map<std::string, std::vector<const Run*>>> runs_;

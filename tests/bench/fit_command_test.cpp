@@ -195,6 +195,9 @@ TEST_F(FitCommand, RefusesWhatItCannotPlan) {
   const auto shared = program.run({"fit", "--strategy=ddp", "--devices-per-process=1,2"});
   EXPECT_EQ(shared.exit_code, 2);
   EXPECT_THAT(shared.err, HasSubstr("--devices-per-process: `ddpbench fit` plans one value"));
+  const auto workers = program.run({"fit", "--strategy=ddp", "--loader-workers=0,2"});
+  EXPECT_EQ(workers.exit_code, 2);
+  EXPECT_THAT(workers.err, HasSubstr("--loader-workers: `ddpbench fit` plans one value"));
   const auto run = program.run({"--memory-per-device=1GiB"});
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_THAT(run.err, HasSubstr("but to `ddpbench fit`"));

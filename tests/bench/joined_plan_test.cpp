@@ -62,7 +62,7 @@ TEST(JoinedPlan, NoticesEachOptionThatInfluencesWhatIsComputedOrMeasured) {
       [](Options& o) { o.server_counts = {2}; },
       [](Options& o) { o.ps_updates = {"worker"}; },
       [](Options& o) { o.threads_per_device = 2; },
-      [](Options& o) { o.loader_workers = 0; },
+      [](Options& o) { o.loader_workers = {0}; },
       [](Options& o) { o.observe = false; },
       [](Options& o) { o.trace_path = "trace.json"; },
       [](Options& o) { o.model = "simple_cnn"; },

@@ -63,7 +63,7 @@ Options unusual() {
   options.least_gain = Percent{3};
   options.memory_per_device = "2GiB";
   options.format = "json";
-  options.loader_workers = 0;
+  options.loader_workers = {0, 3};
   options.verify_steps = 0;
   options.observe = false;
   options.timeout_s = 0;

@@ -58,7 +58,7 @@ TEST_F(RunList, GivesEachEntryItsOwnValuesBesideThoseOfTheFile) {
   EXPECT_THAT(options.runs[0].global_batch_sizes, ElementsAre(256));
   EXPECT_TRUE(options.runs[0].batch_sizes.empty());
   EXPECT_THAT(options.runs[1].batch_sizes, ElementsAre(1024));
-  EXPECT_EQ(options.runs[1].loader_workers, 2);
+  EXPECT_EQ(options.runs[1].loader_workers, std::vector<int>{2});
   for (const Options& entry : options.runs) {
     EXPECT_THAT(entry.gpus, ElementsAre(2));
     EXPECT_EQ(entry.lr, 0.05);
@@ -96,7 +96,7 @@ TEST_F(RunList, LetsFlagsAndVariablesTakeThePlaceOfAnEntrysValues) {
   variables["DDPBENCH_LR"] = "0.5";
   const Options options = read(kTwoArms, {"--loader-workers=0"});
   for (const Options& entry : options.runs) {
-    EXPECT_EQ(entry.loader_workers, 0);
+    EXPECT_EQ(entry.loader_workers, std::vector<int>{0});
     EXPECT_EQ(entry.lr, 0.5);
   }
   EXPECT_EQ(read(kTwoArms, {"--gpus=2,4"}).runs[1].gpus, (std::vector<int>{2, 4}));

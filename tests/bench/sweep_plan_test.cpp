@@ -105,6 +105,16 @@ TEST(Matrix, AccumulationMultipliesAllAndItsSyncDdpAlone) {
                           "ddp on 2 devices, 4 passes, sync in every pass"));
 }
 
+TEST(Matrix, LoaderWorkersMultiplyAllStrategies) {
+  EXPECT_THAT(
+      titles({"--strategy=single,ps", "--gpus=2", "--loader-workers=1,4"}),
+      ElementsAre("single on 1 device, loader workers 1", "single on 1 device, loader workers 4",
+                  "ps on 2 devices and 1 server, loader workers 1",
+                  "ps on 2 devices and 1 server, loader workers 4"));
+  EXPECT_THAT(refusal({"--loader-workers=1,4", "--residency=device"}),
+              HasSubstr("give one number"));
+}
+
 TEST(Matrix, DevicesPerProcessMultiplyDdpAlone) {
   const auto cells = plan_matrix(
       options_of({"--strategy=single,dp,ddp,ps", "--gpus=4", "--devices-per-process=2,4"}));

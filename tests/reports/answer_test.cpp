@@ -102,6 +102,13 @@ TEST(Answer, TakesNoOtherSettingsForEqualWork) {
   EXPECT_THAT(answer_lines(all_runs(report))[1], HasSubstr("equal work differs by 0.8 %"));
 }
 
+// A run with the usual number of loader workers does not name it.
+TEST(Answer, TakesNoOtherNumberOfLoaderWorkersForEqualWork) {
+  Report report = report_with(kQuick);
+  report.runs[2].strategy_options["loader_workers"] = "4";
+  EXPECT_THAT(answer_lines(all_runs(report))[1], HasSubstr("equal work differs by 0.8 %"));
+}
+
 TEST(Answer, ComparesOnlyEqualWork) {
   Report report = report_with(kQuick);
   const std::size_t count = report.runs.size();

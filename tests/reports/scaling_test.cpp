@@ -114,6 +114,26 @@ TEST(FillScaling, MeasuresRunsWithCudaGraphsAgainstASingleRunWithThem) {
   EXPECT_DOUBLE_EQ(report_with_scaling({off, with_graphs(ddp, "on")}).runs[1].scaling->speedup, 3);
 }
 
+TEST(FillScaling, MeasuresRunsAgainstASingleRunWithAsManyLoaderWorkers) {
+  const auto with_workers = [](const char* strategy, int devices, double rate,
+                               const char* workers) {
+    report::Run run = sample_run(strategy, devices, rate);
+    if (*workers != '\0') run.strategy_options["loader_workers"] = workers;
+    return run;
+  };
+  const Report report =
+      report_with_scaling({with_workers("single", 1, 100, ""), with_workers("single", 1, 200, "2"),
+                           with_workers("ddp", 2, 300, ""), with_workers("ddp", 2, 300, "2")});
+  EXPECT_DOUBLE_EQ(report.runs[1].scaling->speedup, 1);
+  EXPECT_DOUBLE_EQ(report.runs[2].scaling->speedup, 3);
+  EXPECT_DOUBLE_EQ(report.runs[3].scaling->speedup, 1.5);
+  // Another number serves where there is none.
+  EXPECT_DOUBLE_EQ(report_with_scaling({with_workers("single", 1, 100, "4"), report.runs[2]})
+                       .runs[1]
+                       .scaling->speedup,
+                   3);
+}
+
 TEST(FillScaling, SaysWhenThereIsNoSingleRun) {
   EXPECT_EQ(report_with_scaling({sample_run("ddp", 2, 180)}).runs[0].scaling_reason,
             "no single run in this report");
