@@ -91,8 +91,9 @@ Definitions training_options() {
        one_of({"last", "every"}),
        "ddp: average gradients after the last pass, as DistributedDataParallel does below no_sync, "
        "or after every one. dp reduces in every pass, ps pushes after the last."},
-      {"epochs", 0, "N", &Options::epochs, between(1, kMostTimes),
-       "Epochs to train, at most: --until-accuracy and a loss that is not finite end a run."},
+      {"epochs", 0, "N", &Options::epochs, between(0, kMostTimes),
+       "Epochs to train, at most: --until-accuracy and a loss that is not finite end a run. 0: "
+       "evaluate the weights of --load-model, or the start weights, and take no step."},
       {"steps", 0, "N", &Options::steps, between(1, kMostSteps), "End each epoch after N steps.",
        "whole epochs"},
       {"until-accuracy", kNotOfTune, "PERCENT%", &Options::until_accuracy, above_zero_to(100),

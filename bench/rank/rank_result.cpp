@@ -19,7 +19,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceRow, rank, role, device, cores, peak_by
 namespace ddpbench::bench {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EpochResult, epoch, begin_s, end_s, samples, loss_sum, correct,
-                                   counted, test_samples, test_correct, test_counted)
+                                   counted, test_samples, test_loss_sum, test_correct, test_counted)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LossPoint, step, loss_sum, correct, counted)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(VerificationResult, max_relative_error, tolerance, worst_tensor,
                                    worst_step, steps, vague_share, diverged, weights_hash)

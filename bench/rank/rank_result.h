@@ -28,6 +28,7 @@ struct EpochResult {
   double loss_sum = 0;
   std::uint64_t correct = 0, counted = 0;
   std::int64_t test_samples = 0;
+  double test_loss_sum = 0;
   std::uint64_t test_correct = 0, test_counted = 0;
 };
 

@@ -73,8 +73,14 @@ void RankSession::run_role() {
     compute_reference(trainer_, *inputs_.reference_out);
   } else {
     if (inputs_.reference != nullptr) verify();
-    warm_up();
-    train();
+    if (job_.options.epochs > 0) {
+      warm_up();
+      train();
+    } else {
+      result_.warmup_steps = 0;
+      evaluate({.begin_s = trainer_.now_s(), .end_s = trainer_.now_s()});
+    }
+    save_weights();
     trainer_.strategy().finish();
   }
   read_clock();
@@ -158,6 +164,10 @@ void RankSession::train() {
     train_epoch(epoch);
     if (training_ends(result_.epochs.back())) break;
   }
+}
+
+void RankSession::save_weights() {
+  Replica& replica = *trainer_.strategy().replicas()[0];
   result_.diverged_tensor = nn::find_not_finite(replica.graph(), replica.device());
   // Weights that have become useless replace nothing.
   const bool useful = result_.diverged_tensor.empty() && result_.diverged_step == 0;
@@ -241,9 +251,13 @@ void RankSession::train_epoch(int epoch) {
   }
   if (totals.counted > 0) writer_.loss(totals.loss_sum / static_cast<double>(totals.counted));
   result_.train_s = result_.train_s.value_or(0) + row.end_s - row.begin_s;
+  evaluate(row);
+}
 
+void RankSession::evaluate(EpochResult row) {
   writer_.state(launch::RankState::evaluating);
   const ops::LossTotals test = trainer_.evaluate();
+  row.test_loss_sum = test.loss_sum;
   row.test_correct = test.correct;
   row.test_counted = test.counted;
   row.test_samples = trainer_.test_samples();

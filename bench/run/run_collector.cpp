@@ -83,6 +83,7 @@ void fill_course(const CollectedRun& all, report::Run& run) {
   run.phases = phase_figures(all.heard_steps(), all.wait_bound_s);
   note_server_update(all.job, run.phases);
   run.epochs = epoch_rows(heard);
+  run.evaluation = evaluation_alone(heard);
   run.progress = progress_points(ranks, run.epochs, run.global_batch_size);
   if (!run.progress.empty()) return;
   run.progress_reason = !all.job.options.observe           ? "observing is off"
@@ -136,7 +137,8 @@ report::Figure longest(const CollectedRun& all, std::optional<double> RankResult
 
 void fill_times(const CollectedRun& all, const launch::SuperviseResult& result, report::Run& run) {
   const auto reached = [&](const char* otherwise) {
-    return run.status == report::Status::ok ? otherwise : "the run ended before it was done";
+    if (run.status != report::Status::ok) return "the run ended before it was done";
+    return all.job.options.epochs == 0 ? "no step was taken (--epochs=0)" : otherwise;
   };
   run.time.startup_s = result.startup_s > 0 ? report::Figure::of(result.startup_s)
                                             : report::Figure::missing(reached("not recorded"));

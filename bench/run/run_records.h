@@ -118,6 +118,9 @@ std::vector<report::BucketRow> bucket_rows(std::span<const launch::BucketRecord>
 // has some (data::LabelCounts).
 std::vector<report::EpochRow> epoch_rows(const std::vector<const RankResult*>& ranks);
 
+// What --epochs=0 found; nothing where `ranks` trained, or one of them did not get so far.
+std::optional<report::Evaluation> evaluation_alone(const std::vector<const RankResult*>& ranks);
+
 // What a point needs to know of one rank.
 struct RankCourse {
   std::span<const LossPoint> points;

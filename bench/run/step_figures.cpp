@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "bench/run/run_records.h"
@@ -114,6 +115,7 @@ EpochResult sum_over(const std::vector<const RankResult*>& ranks, std::size_t ep
     sum.loss_sum += part.loss_sum;
     sum.correct += part.correct;
     sum.test_samples += part.test_samples;
+    sum.test_loss_sum += part.test_loss_sum;
     sum.test_counted += part.test_counted;
     sum.test_correct += part.test_correct;
   }
@@ -258,6 +260,7 @@ std::vector<report::EpochRow> epoch_rows(const std::vector<const RankResult*>& r
   std::vector<report::EpochRow> rows;
   for (std::size_t e = 0; e < complete; ++e) {
     const EpochResult sum = sum_over(ranks, e);
+    if (sum.samples == 0) continue;  // evaluated alone
     const auto counted = static_cast<double>(sum.counted);
     report::EpochRow& row = rows.emplace_back();
     row.epoch = sum.epoch;
@@ -269,6 +272,18 @@ std::vector<report::EpochRow> epoch_rows(const std::vector<const RankResult*>& r
     row.test_accuracy = test_accuracy(sum);
   }
   return rows;
+}
+
+std::optional<report::Evaluation> evaluation_alone(const std::vector<const RankResult*>& ranks) {
+  for (const RankResult* rank : ranks)
+    if (rank->epochs.empty() || rank->epochs[0].samples > 0) return std::nullopt;
+  if (ranks.empty()) return std::nullopt;
+  const EpochResult sum = sum_over(ranks, 0);
+  const double loss = sum.test_loss_sum / static_cast<double>(sum.test_counted);
+  return report::Evaluation{
+      sum.test_samples,
+      std::isfinite(loss) ? report::Figure::of(loss) : report::Figure::missing("it is not finite"),
+      test_accuracy(sum)};
 }
 
 std::vector<report::ProgressPoint> progress_points(const std::vector<RankCourse>& ranks,

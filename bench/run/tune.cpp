@@ -52,6 +52,7 @@ void check_tunable(const Options& options) {
         "--loader-workers");
   }
   if (!options.all_gpus && options.gpus.front() < 2) throw ConfigError(kTooFew);
+  if (options.epochs == 0) throw ConfigError("tune times steps, and --epochs=0 takes none");
 }
 
 // The settings to be tried, none measured: a report that is saved before the end says so.

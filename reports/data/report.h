@@ -98,6 +98,12 @@ struct EpochRow {
   Figure test_accuracy;
 };
 
+// What the weights made of the test set in a run without training (--epochs=0).
+struct Evaluation {
+  std::int64_t samples = 0;
+  Figure loss, accuracy;
+};
+
 // A point of training's course, with the members of EpochRow. Loss and accuracy are means over the
 // labels of all ranks since the point before; steps, time and samples are those until then.
 struct ProgressPoint {
@@ -255,6 +261,7 @@ struct Run {
   std::string injected;         // --inject of this run; empty: none
   Times time;
   std::vector<EpochRow> epochs;
+  std::optional<Evaluation> evaluation;  // not set: the run trained, or failed
   std::vector<ProgressPoint> progress;
   std::string progress_reason;  // why there is none; empty: there is, or it was not recorded
   // The first timed step, from 1 over all epochs, whose loss is not finite. Neither value nor

@@ -55,6 +55,12 @@ constexpr auto kEpochFields = [](auto& f, auto& epoch) {
   f.known("test_accuracy", epoch.test_accuracy, "not evaluated", kAmount);
 };
 
+constexpr auto kEvaluationFields = [](auto& f, auto& evaluation) {
+  f.value("samples", evaluation.samples);
+  f.known("loss", evaluation.loss, kDivergedReason);
+  f.known("accuracy", evaluation.accuracy, kNotRecorded, kAmount);
+};
+
 constexpr auto kProgressFields = [](auto& f, auto& point) {
   DDPBENCH_EACH(point, f.values(), epoch, step);
   f.value("train_s", point.train_s, kAmount);
@@ -225,6 +231,7 @@ constexpr auto kRunFields = [](auto& f, auto& run) {
   const std::string reason = missing_reason(run);
   f.value("time", run, kTimeFields);
   f.value("epochs", run.epochs, kEpochFields);
+  f.optional("evaluation", run.evaluation, kEvaluationFields);
   f.optional_beside("progress", run.progress, run.progress_reason, kProgressFields);
   f.optional_beside("diverged_step", run.diverged_step.value, run.diverged_step.reason);
   f.optional("diverged_tensor", run.diverged_tensor);

@@ -172,6 +172,7 @@ Figure final_loss(const Run& run) {
 }
 
 Figure final_accuracy(const Run& run) {
+  if (run.evaluation) return run.evaluation->accuracy;
   return run.epochs.empty() ? Figure::missing(kNoEpoch) : run.epochs.back().test_accuracy;
 }
 

@@ -67,6 +67,11 @@ std::vector<std::string> notes_of(const RunRow& row) {
     notes.push_back("does NOT agree with one device: " + verified.reason);
   if (const Verification& verified = verification_of(row); verified.status == "not_applicable")
     notes.push_back("not verified: " + verified.reason);
+  if (run.evaluation && run.evaluation->accuracy.value && !is_bare(run))
+    notes.push_back(fmt::format("evaluated, not trained: loss {:.4f}, accuracy {:.2f} % of {}",
+                                run.evaluation->loss.value.value_or(NAN),
+                                100 * *run.evaluation->accuracy.value,
+                                counted(run.evaluation->samples, "test sample")));
   const FieldValue until = find_column("to-accuracy")->fields.front().value(row);
   if (run.until_accuracy && !is_bare(run) && until.value.index() == 0)
     notes.push_back(until.reason);

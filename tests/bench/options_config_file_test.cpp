@@ -155,8 +155,9 @@ INSTANTIATE_TEST_SUITE_P(
             "CommandInARun", R"({"runs": [{"launcher_args": "x"}]})", {"/runs/0/launcher_args"}},
         BadFile{"CommandsArguments", R"({"launcher_args": "x"})", {"--launcher-args can only be"}},
         BadFile{"ObjectForValue", R"({"epochs": {"n": 1}})", {"/epochs: expected a value"}},
-        BadFile{
-            "EmptyObjectForValue", R"({"epochs": {}})", {"/epochs", "a whole number from 1", "{}"}},
+        BadFile{"EmptyObjectForValue",
+                R"({"repetitions": {}})",
+                {"/repetitions", "a whole number from 1", "{}"}},
         BadFile{"ValueForObject",
                 R"({"dataset": "mnist"})",
                 {"/dataset: expected an object", R"("name")", R"(got "mnist")"}},

@@ -216,7 +216,7 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair("UnknownNestedKey", R"({"dataset": {"names": "mnist"}})"),
         std::pair("WrongType", R"({"epochs": "1"})"),
         std::pair("WrongChoice", R"({"last_batch": "keep"})"),
-        std::pair("BelowTheLeast", R"({"epochs": 0})"),
+        std::pair("BelowTheLeast", R"({"repetitions": 0})"),
         std::pair("AtAnExcludedBound", R"({"momentum": 1})"),
         std::pair("OptionOfAnotherOptimizer", R"({"optimizer": {"name": "adam", "momentum": 0}})"),
         std::pair("FlatOptionOfAnotherOptimizer",

@@ -122,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"NegativeBatch", "--batch-size=-1", "got -1"},
         BadValue{"BatchWithUnit", "--batch-size=64k", R"(got "64k")"},
         BadValue{"NoGlobalBatch", "--global-batch-size=0", "a whole number from 1"},
-        BadValue{"NoEpochs", "--epochs=0", "a whole number from 1"},
+        BadValue{"NegativeEpochs", "--epochs=-1", "a whole number from 0"},
         BadValue{"NoSteps", "--steps=0", "a whole number from 1"},
         BadValue{"NegativeWarmup", "--warmup-steps=-1", "a whole number from 0"},
         BadValue{"NoRepetitions", "--repetitions=0", "a whole number from 1"},

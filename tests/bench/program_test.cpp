@@ -205,6 +205,40 @@ TEST_F(Report, SavedWeightsContinueWhereTheyLeftOff) {
   EXPECT_LT(parts_s, saved["time"]["total_s"]);
 }
 
+TEST_F(Report, OfNoEpochEvaluatesTheLoadedWeights) {
+  ASSERT_EQ(program.run(small_run("single", {"--save-model=m.safetensors"})).exit_code, 0);
+  const json trained = program.report()["runs"][0]["epochs"].back();
+  const auto result =
+      program.run(small_run("single,dp,ddp,ps", {"--epochs=0", "--load-model=m.safetensors",
+                                                 "--trace=t.json", "--force"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const double loss = program.report()["runs"][0]["evaluation"]["loss"];
+  EXPECT_THAT(result.out,
+              HasSubstr(fmt::format("evaluated, not trained: loss {:.4f}, accuracy {:.2f} %", loss,
+                                    100 * trained["test_accuracy"].get<double>())));
+  for (const json& run : program.report()["runs"]) {
+    EXPECT_EQ(run["status"], "ok");
+    EXPECT_EQ(run["evaluation"]["accuracy"], trained["test_accuracy"]);
+    EXPECT_NEAR(run["evaluation"]["loss"], loss, 1e-5);
+    EXPECT_EQ(run["evaluation"]["samples"], run["dataset"]["test_samples"]);
+    EXPECT_EQ(run["step"]["count"], 0);
+    EXPECT_EQ(run["epochs"], json::array());
+    EXPECT_EQ(run["time"]["train_s_reason"], "no step was taken (--epochs=0)");
+    EXPECT_GT(run["time"]["evaluate_s"], 0);
+  }
+  for (const char* format : {"csv", "mllog", "markdown"})
+    EXPECT_EQ(program.run({"show", "report.json", std::string("--format=") + format}).exit_code, 0);
+  EXPECT_EQ(program.run({"html", "report.json"}).exit_code, 0);
+}
+
+// Start weights guess: their loss is near ln(10).
+TEST_F(Report, OfNoEpochAndNoWeightsEvaluatesTheStartWeights) {
+  ASSERT_EQ(program.run(small_run("single", {"--epochs=0"})).exit_code, 0);
+  const json run = program.report()["runs"][0];
+  EXPECT_NEAR(run["evaluation"]["loss"], std::log(10), 0.2);
+  EXPECT_LT(run["evaluation"]["accuracy"], 0.3);
+}
+
 struct BadCommand {
   std::string name;
   std::vector<std::string> arguments;

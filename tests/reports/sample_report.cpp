@@ -76,6 +76,7 @@ Run failed_run() {
   run.status = Status::failed;
   run.error = ErrorInfo{"signal", 2, "node", 9, 5, "backward", "", "killed by SIGKILL"};
   run.epochs.clear();
+  run.evaluation = Evaluation{10000, Figure::missing("it is not finite"), Figure::of(0.1)};
   run.until_accuracy = AccuracyTarget{0.98, {}};
   run.step = {};
   run.phases.clear();
