@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "kernels/ops/tensor_layout.h"
+#include "parallel/gradient_exchange.h"
 #include "parallel/replica.h"
 #include "parallel/step_parts.h"
 #include "parallel/strategies.h"
@@ -56,6 +57,10 @@ class DataParallel final : public Strategy {
           {{.parts = synced_[i].get(), .admit = add}, primary ? global_batch : 0, primary});
       allocate(*context.devices[i], planned_buffers(i, replicas_[i]->graph().plan().weight_bytes));
     });
+    if (count == 1) {
+      ready_times_ = make_ready_times(config_, context_);
+      ready_times_->connect(*replicas_[0]);
+    }
     pass_work_ = [this](std::size_t i) { run_replica(i, input_); };
     reset();
   }
@@ -66,6 +71,10 @@ class DataParallel final : public Strategy {
       run_all(pass_work_);
     }
     ++step_;
+  }
+
+  void report(PhaseObserver& observer) override {
+    if (ready_times_) ready_times_->report(observer);
   }
 
   void reset() override {
@@ -130,7 +139,9 @@ class DataParallel final : public Strategy {
     {
       const ScopedPhase phase(observer(i), Phase::backward, replica.stream());
       // What was reduced to the primary in the passes before stays there.
-      replica.backward({}, i == kPrimary && pass_ > 0);
+      const bool is_told = ready_times_ && pass_ + 1 == config_.accumulation_steps;
+      replica.backward(is_told ? ready_times_->begin_pass() : nn::GradientReady(),
+                       i == kPrimary && pass_ > 0);
     }
     reduce(i);
     if (pass_ + 1 < config_.accumulation_steps) return;
@@ -237,6 +248,7 @@ class DataParallel final : public Strategy {
 
   StrategyConfig config_;
   StrategyContext context_;
+  std::unique_ptr<GradientExchange> ready_times_;     // on one device
   std::vector<std::unique_ptr<SyncedBatch>> synced_;  // [replica], null where nothing is exchanged
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::vector<Buffer> inputs_;       // [replica], its part of the batch; the primary's is empty

@@ -45,6 +45,21 @@ class AllReduce final : public GradientExchange {
   Registrations registered_;
 };
 
+class ReadyTimes final : public GradientExchange {
+ public:
+  using GradientExchange::GradientExchange;
+  void adapt(ReplicaOptions&) override {}
+  void plan(const nn::ParameterPlan&, MemoryNeeds&) override {}
+  void finish(bool) override {}
+
+ private:
+  std::vector<Bucket> open() override {
+    return plan_buckets(replica_->graph().plan(), config_.first_bucket_bytes,
+                        config_.bucket_cap_bytes);
+  }
+  comm::Work start(std::size_t, const comm::CallOptions&) override { return {}; }
+};
+
 }  // namespace
 
 std::vector<Bucket> plan_buckets(const nn::ParameterPlan& plan, std::size_t first_cap_bytes,
@@ -156,9 +171,16 @@ void GradientExchange::report(PhaseObserver& observer) {
     const std::size_t bucket = b % buckets().size();
     const bool is_missing = static_cast<int>(bucket) == config_.faults.missing_bucket;
     if (is_missing || buckets()[bucket].bytes == 0) continue;
-    report_transfer(observer, b, buckets()[bucket].bytes, ready_events_[b]->time_s(),
-                    started_[b].times());
+    const double ready_s = ready_events_[b]->time_s();
+    const comm::WorkTimes none{.start_s = ready_s, .arrived_s = ready_s, .end_s = ready_s};
+    report_transfer(observer, b, buckets()[bucket].bytes, ready_s,
+                    context_.world == nullptr ? none : started_[b].times());
   }
+}
+
+std::unique_ptr<GradientExchange> make_ready_times(const StrategyConfig& config,
+                                                   const StrategyContext& context) {
+  return std::make_unique<ReadyTimes>(config, context);
 }
 
 std::unique_ptr<GradientExchange> make_all_reduce(const StrategyConfig& config,

@@ -64,7 +64,7 @@ class GradientBucketer {
 
 class GradientExchange {
  public:
-  // REQUIRES: context.world. Both outlive this.
+  // Both outlive this.
   GradientExchange(const StrategyConfig& config, const StrategyContext& context)
       : config_(config), context_(context) {}
   GradientExchange(const GradientExchange&) = delete;
@@ -140,6 +140,9 @@ std::unique_ptr<GradientExchange> make_sharded(const StrategyConfig& config,
 // `zero2`: and each rank keeps the gradients of its parts alone.
 std::unique_ptr<GradientExchange> make_sharded_gradients(const StrategyConfig& config,
                                                          const StrategyContext& context);
+// For one device: sends nothing, and tells when the gradients of ddp's buckets are ready.
+std::unique_ptr<GradientExchange> make_ready_times(const StrategyConfig& config,
+                                                   const StrategyContext& context);
 // `ps`: shards are pushed to the servers and pulled from them (parameter_server.cpp).
 std::unique_ptr<GradientExchange> make_push_and_pull(const StrategyConfig& config,
                                                      const StrategyContext& context);

@@ -118,7 +118,11 @@ class Replicated final : public Strategy {
   int rank() const { return context_.world == nullptr ? 0 : context_.world->rank(); }
 
   void make_replica_and_exchange(const RankPlan& plan) {
-    if (context_.world != nullptr) exchange_ = row_.exchange(config_, context_);
+    if (context_.world != nullptr) {
+      exchange_ = row_.exchange(config_, context_);
+    } else if (row_.is_listed) {
+      exchange_ = make_ready_times(config_, context_);
+    }
     if (plan.shards.size() == 1) synced_ = make_synced_batch(config_, context_, 0);
     ReplicaOptions options{{.batch = batch_, .parts = synced_.get()}};
     if (exchange_) exchange_->adapt(options);
@@ -191,7 +195,7 @@ class Replicated final : public Strategy {
   std::int64_t batch_ = 0;               // samples of a slice
   std::unique_ptr<SyncedBatch> synced_;  // null where nothing is exchanged
   std::unique_ptr<Replica> replica_;
-  std::unique_ptr<GradientExchange> exchange_;  // null for one rank
+  std::unique_ptr<GradientExchange> exchange_;  // null in a reference
   Buffer begun_;              // with several slices or a probe: the state before the step
   std::vector<Buffer> left_;  // [slice], with several: the state after its last pass
   std::int64_t step_ = 0;     // steps since the last reset

@@ -141,8 +141,10 @@ class RankTrace {
   // on at which that changes.
   void append_buckets() {
     std::vector<launch::BucketRecord> buckets;
-    std::ranges::copy_if(all_.buckets[at()], std::back_inserter(buckets),
-                         [&](const auto& record) { return record.step < traced(); });
+    std::ranges::copy_if(
+        all_.buckets[at()], std::back_inserter(buckets), [&](const launch::BucketRecord& record) {
+          return record.step < traced() && record.times.end_s > record.times.ready_s;
+        });
     std::ranges::stable_sort(buckets, {}, [](const auto& record) { return record.times.start_s; });
     std::map<double, std::pair<std::int64_t, std::int64_t>> changes;  // waiting, transferring
     for (const launch::BucketRecord& record : buckets) {

@@ -265,7 +265,8 @@ CountingObserver observe(const StrategyConfig& config) {
 TEST(Phases, OrBucketsTellWhatEveryStrategyExchanges) {
   for (const std::string& name : known_strategies()) {
     const auto observer = observe(config_of(name, name == "single" ? 1 : 2));
-    int transfers = static_cast<int>(observer.buckets.size());
+    auto transfers = std::ranges::count_if(
+        observer.buckets, [](const BucketTimes& times) { return times.end_s > times.ready_s; });
     for (std::size_t p = 0; p < kPhaseCount; ++p) {
       if (is_transfer(static_cast<Phase>(p))) transfers += observer.begun[p];
     }
@@ -293,6 +294,22 @@ TEST(Phases, DataParallelMarksWhatEveryReplicaDoes) {
       EXPECT_EQ(other->begun[static_cast<std::size_t>(phase)], 1) << to_string(phase);
     }
     EXPECT_EQ(other->begun[static_cast<std::size_t>(Phase::optimizer)], 0);
+  }
+}
+
+// One device has the buckets of ddp, which are ready one after the other and go nowhere.
+TEST(Phases, OneDeviceTellsWhenItsBucketsAreReady) {
+  const auto ddp = observe(config_of("ddp", 2));
+  for (const char* name : {"single", "dp", "ddp"}) {
+    const auto observer = observe(config_of(name, 1));
+    ASSERT_EQ(observer.buckets.size(), ddp.buckets.size()) << name;
+    for (std::size_t b = 0; b < ddp.buckets.size(); ++b) {
+      const BucketTimes& times = observer.buckets[b];
+      EXPECT_EQ(times.bytes, ddp.buckets[b].bytes);
+      EXPECT_GT(times.ready_s, b == 0 ? 0 : observer.buckets[b - 1].ready_s);
+      EXPECT_EQ(times.start_s, times.ready_s);
+      EXPECT_EQ(times.end_s, times.ready_s);
+    }
   }
 }
 
