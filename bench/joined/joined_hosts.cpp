@@ -162,12 +162,10 @@ void prepare_engine(const DevicePlan& devices, const std::string& interface,
   if (hosts.are_several() && !interface.empty()) {
     network.interface = find_interface(interface).name;
   }
-  const bool is_settled = launch::environment_variable("OMPI_MCA_btl").has_value();
-  // A rank alone has met nobody, and shares no memory.
-  if (!is_settled && environment.world_size > 1) {
+  if (environment.world_size > 1 && !launch::environment_variable("OMPI_MCA_btl")) {
     const std::vector<int>& here = hosts.ranks(hosts.of(environment.rank));
-    const std::string warning =
-        shared_memory_warning(devices.backend, static_cast<int>(here.size()), free_shared_memory());
+    const int count = static_cast<int>(here.size());
+    const std::string warning = shared_memory_warning(devices.backend, count, free_shared_memory());
     if (!warning.empty() && here.front() == environment.rank) say_error("{}\n", warning);
   }
   prepare_rank(devices, environment.rank, network);

@@ -49,12 +49,10 @@ Axis axis_of(const std::map<double, std::string>& places, bool logarithmic) {
   const bool single = axis.begin == axis.end;
   if (logarithmic) {
     const double margin = single ? 2 : std::pow(axis.end / axis.begin, kMargin);
-    axis.begin /= margin;
-    axis.end *= margin;
+    axis.begin /= margin, axis.end *= margin;
   } else {
     const double margin = single ? 0.5 : kMargin * (axis.end - axis.begin);
-    axis.begin -= margin;
-    axis.end += margin;
+    axis.begin -= margin, axis.end += margin;
   }
   for (const auto& [place, name] : places) {
     axis.ticks.push_back(place);
